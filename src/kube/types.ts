@@ -1,0 +1,173 @@
+/** Shapes that every user of the Kubernetes API shares. Types only: importing this costs nothing at run time. */
+
+export interface OwnerReference {
+  apiVersion: string;
+  kind: string;
+  name: string;
+  uid: string;
+  controller?: boolean;
+  blockOwnerDeletion?: boolean;
+}
+
+export interface ObjectMeta {
+  name?: string;
+  generateName?: string;
+  namespace?: string;
+  uid?: string;
+  resourceVersion?: string;
+  generation?: number;
+  creationTimestamp?: string;
+  deletionTimestamp?: string;
+  deletionGracePeriodSeconds?: number;
+  labels?: Record<string, string>;
+  annotations?: Record<string, string>;
+  finalizers?: string[];
+  ownerReferences?: OwnerReference[];
+  managedFields?: unknown[];
+}
+
+export interface KubeObject {
+  apiVersion?: string;
+  kind?: string;
+  metadata?: ObjectMeta;
+}
+
+/** metav1.Condition. */
+export interface Condition {
+  type: string;
+  status: 'True' | 'False' | 'Unknown';
+  observedGeneration?: number;
+  lastTransitionTime: string;
+  reason: string;
+  message: string;
+}
+
+/** A typed handle of one resource of the API: what is needed to make its paths. */
+export interface Resource<T extends KubeObject> {
+  readonly group: string;
+  readonly version: string;
+  readonly plural: string;
+  readonly kind: string;
+  readonly namespaced: boolean;
+  /** Phantom: binds the handle to its type. */
+  readonly __type?: T;
+}
+
+export interface ListOptions {
+  namespace?: string;
+  labelSelector?: string;
+  fieldSelector?: string;
+  /** Page size; the client follows `continue` by itself. Default 500. */
+  pageSize?: number;
+  signal?: AbortSignal;
+}
+
+export interface WriteOptions {
+  dryRun?: boolean;
+  signal?: AbortSignal;
+}
+
+export interface ApplyOptions extends WriteOptions {
+  /** Default `svc3`. */
+  fieldManager?: string;
+  /** Take over fields of other managers. Default true (controllers own what they write). */
+  force?: boolean;
+  subresource?: string;
+}
+
+export interface DeleteOptions extends WriteOptions {
+  uid?: string;
+  resourceVersion?: string;
+  propagationPolicy?: 'Background' | 'Foreground' | 'Orphan';
+  gracePeriodSeconds?: number;
+}
+
+export interface RawRequest {
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  /** Absolute path, e.g. `/api/v1/namespaces`. */
+  path: string;
+  query?: Record<string, string | number | boolean | undefined>;
+  body?: unknown;
+  /** Default application/json; patches name theirs. */
+  contentType?: string;
+  headers?: Record<string, string>;
+  /** Milliseconds for the whole call. Default 30,000. */
+  timeoutMs?: number;
+  signal?: AbortSignal;
+  /** Called with each `Warning` text of the reply. */
+  onWarning?: (text: string) => void;
+}
+
+export interface RawResponse<T = unknown> {
+  status: number;
+  headers: Record<string, string | string[] | undefined>;
+  body: T;
+}
+
+/**
+ * The client of one kube-apiserver with one identity. Every method throws `Svc3Error` whose reason is the `Status`
+ * reason of the server (NotFound, AlreadyExists, Conflict, Forbidden, Invalid, …) and whose message is the server's.
+ */
+export interface KubeClient {
+  get<T extends KubeObject>(resource: Resource<T>, name: string, namespace?: string): Promise<T>;
+  list<T extends KubeObject>(resource: Resource<T>, options?: ListOptions): Promise<{ items: T[]; resourceVersion: string }>;
+  create<T extends KubeObject>(resource: Resource<T>, object: T, options?: WriteOptions & { subresource?: string; fieldManager?: string }): Promise<T>;
+  /** Server-side apply; `object` needs metadata.name (and namespace). */
+  apply<T extends KubeObject>(resource: Resource<T>, object: T, options?: ApplyOptions): Promise<T>;
+  patch<T extends KubeObject>(
+    resource: Resource<T>,
+    key: { name: string; namespace?: string },
+    patch: { type: 'merge' | 'json' | 'strategic'; body: unknown },
+    options?: WriteOptions & { subresource?: string; fieldManager?: string },
+  ): Promise<T>;
+  replace<T extends KubeObject>(resource: Resource<T>, object: T, options?: WriteOptions & { subresource?: string }): Promise<T>;
+  /** NotFound is thrown, callers that do not mind catch it with `isSvc3Error(e, 'NotFound')`. */
+  delete<T extends KubeObject>(resource: Resource<T>, key: { name: string; namespace?: string }, options?: DeleteOptions): Promise<void>;
+  request<T = unknown>(request: RawRequest): Promise<RawResponse<T>>;
+  /** A client with another identity over the same address and CA; the caller's token is all it has. */
+  withToken(token: string): KubeClient;
+  close(): Promise<void>;
+}
+
+export type Change<T extends KubeObject> =
+  | { kind: 'added'; object: T }
+  | { kind: 'updated'; object: T; old: T }
+  | { kind: 'deleted'; object: T };
+
+export type IndexFunction<T extends KubeObject> = (object: T) => readonly string[];
+
+/** A cache of one resource kept true by list and watch. Objects are frozen by convention: never change one. */
+export interface Informer<T extends KubeObject> {
+  readonly resource: Resource<T>;
+  get(name: string, namespace?: string): T | undefined;
+  list(namespace?: string): readonly T[];
+  byIndex(index: string, value: string): readonly T[];
+  /** Register before `start`. Handlers only enqueue keys or update counters; they run in order and must not throw. */
+  onChange(handler: (change: Change<T>) => void): void;
+  /** Runs until the signal; resolves when it has ended. */
+  run(signal: AbortSignal): Promise<void>;
+  hasSynced(): boolean;
+  /** Resolves after the first complete list. */
+  synced(): Promise<void>;
+}
+
+export interface InformerOptions<T extends KubeObject> {
+  client: KubeClient;
+  resource: Resource<T>;
+  namespace?: string;
+  labelSelector?: string;
+  fieldSelector?: string;
+  indexes?: Record<string, IndexFunction<T>>;
+  /** Drops what nobody reads (managedFields) before an object is kept. */
+  transform?: (object: T) => T;
+}
+
+/** Writes Kubernetes Events (events.k8s.io/v1 semantics, duplicates counted up); never throws. */
+export interface EventRecorder {
+  event(object: KubeObject, event: { type: 'Normal' | 'Warning'; reason: string; message: string }): void;
+}
+
+/** What a reconcile pass returns; nothing means: wait for the next change. */
+export interface ReconcileResult {
+  requeueAfterMs?: number;
+}

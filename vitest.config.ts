@@ -1,0 +1,44 @@
+import { defineConfig } from 'vitest/config';
+
+// Integration and e2e tests run on real parts on small machines: one repeat tells a fault of the product from
+// a stall of the machine (docs/adr/0002-one-repeat-in-ci.md); the report names every test that needed it.
+const retry = process.env['CI'] === 'true' ? 2 : 0;
+
+export default defineConfig({
+  test: {
+    projects: [
+      { test: { name: 'unit', include: ['test/unit/**/*.test.ts'], testTimeout: 10_000, retry } },
+      {
+        test: {
+          name: 'integration',
+          include: ['test/integration/**/*.test.ts'],
+          globalSetup: ['test/support/globalcluster.ts'],
+          testTimeout: 60_000,
+          hookTimeout: 120_000,
+          maxWorkers: 2,
+          retry,
+        },
+      },
+      {
+        test: {
+          name: 'e2e',
+          include: ['test/e2e/**/*.test.ts'],
+          testTimeout: 240_000,
+          hookTimeout: 600_000,
+          fileParallelism: false,
+          retry,
+        },
+      },
+      {
+        test: {
+          name: 'gpu',
+          include: ['test/gpu/**/*.test.ts'],
+          testTimeout: 600_000,
+          hookTimeout: 900_000,
+          fileParallelism: false,
+          retry: 0,
+        },
+      },
+    ],
+  },
+});
