@@ -28,7 +28,12 @@ export type ErrorReason = keyof typeof errorTable;
 export interface FieldCause {
   readonly field: string;
   readonly message: string;
-  readonly reason?: 'FieldValueRequired' | 'FieldValueInvalid' | 'FieldValueDuplicate' | 'FieldValueNotSupported' | 'FieldValueForbidden';
+  readonly reason?:
+    | 'FieldValueRequired'
+    | 'FieldValueInvalid'
+    | 'FieldValueDuplicate'
+    | 'FieldValueNotSupported'
+    | 'FieldValueForbidden';
 }
 
 export interface ErrorDetails {
@@ -45,7 +50,11 @@ export class Svc3Error extends Error {
   readonly reason: ErrorReason;
   readonly details: ErrorDetails;
 
-  constructor(reason: ErrorReason, message: string, options: { details?: ErrorDetails; cause?: unknown } = {}) {
+  constructor(
+    reason: ErrorReason,
+    message: string,
+    options: { details?: ErrorDetails; cause?: unknown } = {},
+  ) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.reason = reason;
     this.details = options.details ?? {};
@@ -58,7 +67,11 @@ export class Svc3Error extends Error {
 }
 
 /** A refusal that names one field: 422 with the field as its cause. */
-export function invalidField(field: string, message: string, reason: FieldCause['reason'] = 'FieldValueInvalid'): Svc3Error {
+export function invalidField(
+  field: string,
+  message: string,
+  reason: FieldCause['reason'] = 'FieldValueInvalid',
+): Svc3Error {
   return new Svc3Error('Invalid', `${field}: ${message}`, {
     details: { causes: [{ field, message, ...(reason === undefined ? {} : { reason }) }] },
   });

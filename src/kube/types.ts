@@ -110,8 +110,15 @@ export interface RawResponse<T = unknown> {
  */
 export interface KubeClient {
   get<T extends KubeObject>(resource: Resource<T>, name: string, namespace?: string): Promise<T>;
-  list<T extends KubeObject>(resource: Resource<T>, options?: ListOptions): Promise<{ items: T[]; resourceVersion: string }>;
-  create<T extends KubeObject>(resource: Resource<T>, object: T, options?: WriteOptions & { subresource?: string; fieldManager?: string }): Promise<T>;
+  list<T extends KubeObject>(
+    resource: Resource<T>,
+    options?: ListOptions,
+  ): Promise<{ items: T[]; resourceVersion: string }>;
+  create<T extends KubeObject>(
+    resource: Resource<T>,
+    object: T,
+    options?: WriteOptions & { subresource?: string; fieldManager?: string },
+  ): Promise<T>;
   /** Server-side apply; `object` needs metadata.name (and namespace). */
   apply<T extends KubeObject>(resource: Resource<T>, object: T, options?: ApplyOptions): Promise<T>;
   patch<T extends KubeObject>(
@@ -120,9 +127,17 @@ export interface KubeClient {
     patch: { type: 'merge' | 'json' | 'strategic'; body: unknown },
     options?: WriteOptions & { subresource?: string; fieldManager?: string },
   ): Promise<T>;
-  replace<T extends KubeObject>(resource: Resource<T>, object: T, options?: WriteOptions & { subresource?: string }): Promise<T>;
+  replace<T extends KubeObject>(
+    resource: Resource<T>,
+    object: T,
+    options?: WriteOptions & { subresource?: string },
+  ): Promise<T>;
   /** NotFound is thrown, callers that do not mind catch it with `isSvc3Error(e, 'NotFound')`. */
-  delete<T extends KubeObject>(resource: Resource<T>, key: { name: string; namespace?: string }, options?: DeleteOptions): Promise<void>;
+  delete<T extends KubeObject>(
+    resource: Resource<T>,
+    key: { name: string; namespace?: string },
+    options?: DeleteOptions,
+  ): Promise<void>;
   request<T = unknown>(request: RawRequest): Promise<RawResponse<T>>;
   /** A client with another identity over the same address and CA; the caller's token is all it has. */
   withToken(token: string): KubeClient;

@@ -1,0 +1,229 @@
+/**
+ * `npm test`: set-up and all tests, in stages, with the time that each took now and last time.
+ *
+ * Integration and e2e tests run on real parts. A file that fails is run once more by itself when everything else has
+ * ended (docs/adr/0002-one-repeat-in-ci.md); what passes only then is listed at the end.
+ */
+import { spawn, type ChildProcess } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { homedir, tmpdir } from 'node:os';
+import { join, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+interface Totals {
+  passed: number;
+  failed: number;
+  skipped: number;
+  failedFiles: string[];
+  failures: string[];
+}
+
+interface VitestReport {
+  numPassedTests: number;
+  numFailedTests: number;
+  numPendingTests: number;
+  testResults: Array<{
+    name: string;
+    status: string;
+    message: string;
+    assertionResults: Array<{ status: string; fullName: string }>;
+  }>;
+}
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const reports = mkdtempSync(join(tmpdir(), 'svc3-test-'));
+const cache = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'svc3');
+const durationsFile = join(cache, 'test-durations.json');
+const children = new Set<ChildProcess>();
+let interrupted = false;
+
+function lastDurations(): Record<string, number> {
+  try {
+    return JSON.parse(readFileSync(durationsFile, 'utf8')) as Record<string, number>;
+  } catch {
+    return {};
+  }
+}
+
+function saveDuration(stage: string, seconds: number): void {
+  mkdirSync(cache, { recursive: true });
+  writeFileSync(durationsFile, JSON.stringify({ ...lastDurations(), [stage]: Math.round(seconds) }));
+}
+
+async function run(command: string[]): Promise<number> {
+  const [program, ...parameters] = command;
+  const child = spawn(program ?? '', parameters, { cwd: root, stdio: ['ignore', 'inherit', 'inherit'] });
+  children.add(child);
+  const code = await new Promise<number>((resolve) => {
+    child.once('error', (error) => {
+      console.error(`${program}: ${error.message}`);
+      resolve(1);
+    });
+    child.once('close', (status) => resolve(status ?? 1));
+  });
+  children.delete(child);
+  return interrupted ? 130 : code;
+}
+
+function readReport(file: string): Totals {
+  if (!existsSync(file))
+    return {
+      passed: 0,
+      failed: 1,
+      skipped: 0,
+      failedFiles: [],
+      failures: ['the test runner ended without a report'],
+    };
+  const report = JSON.parse(readFileSync(file, 'utf8')) as VitestReport;
+  const failed = report.testResults.filter((result) => result.status === 'failed');
+  const brokenFiles = failed.filter((result) =>
+    result.assertionResults.every((test) => test.status !== 'failed'),
+  );
+  return {
+    passed: report.numPassedTests,
+    failed: report.numFailedTests + brokenFiles.length,
+    skipped: report.numPendingTests,
+    failedFiles: failed.map((result) => relative(root, result.name)),
+    failures: failed.flatMap((result) => {
+      const names = result.assertionResults
+        .filter((test) => test.status === 'failed')
+        .map((test) => test.fullName);
+      return (names.length > 0 ? names : [result.message.split('\n', 1)[0] ?? '']).map(
+        (name) => `${relative(root, result.name)}: ${name}`,
+      );
+    }),
+  };
+}
+
+let reportNumber = 0;
+
+async function vitest(parameters: string[]): Promise<Totals> {
+  const file = join(reports, `${++reportNumber}.json`);
+  const code = await run([
+    'vitest',
+    'run',
+    '--reporter=default',
+    '--reporter=json',
+    `--outputFile.json=${file}`,
+    ...parameters,
+  ]);
+  const totals = readReport(file);
+  if (code !== 0 && totals.failed === 0) {
+    return {
+      ...totals,
+      failed: 1,
+      failures: [`vitest ended with ${code} though no test failed (an error outside a test; see above)`],
+    };
+  }
+  return totals;
+}
+
+const repeated: string[] = [];
+
+async function runTests(project: string): Promise<Totals> {
+  const first = await vitest(['--project', project]);
+  if (first.failed === 0 || first.failedFiles.length === 0 || interrupted) return first;
+  console.error(
+    `\n${project}: ${first.failedFiles.length} file(s) failed; running them once more by themselves:`,
+  );
+  for (const failure of first.failures) console.error(`  ${failure}`);
+  const second = await vitest(['--project', project, '--maxWorkers', '1', ...first.failedFiles]);
+  if (second.failed === 0) repeated.push(...first.failures);
+  return {
+    passed: first.passed + Math.min(first.failed, second.passed),
+    failed: second.failed,
+    skipped: first.skipped,
+    failedFiles: second.failedFiles,
+    failures: second.failures,
+  };
+}
+
+async function runCommand(command: string[]): Promise<Totals> {
+  const code = await run(command);
+  return {
+    passed: 0,
+    failed: code === 0 ? 0 : 1,
+    skipped: 0,
+    failedFiles: [],
+    failures: code === 0 ? [] : [`${command.join(' ')} failed`],
+  };
+}
+
+const stages: Array<{ name: string; byDefault: boolean; run: () => Promise<Totals> }> = [
+  {
+    name: 'packages',
+    byDefault: true,
+    run: async () => runCommand(['node', 'src/bin/debianpackages.ts', 'test']),
+  },
+  { name: 'tools', byDefault: true, run: async () => runCommand(['node', 'src/bin/buildtools.ts']) },
+  {
+    name: 'check',
+    byDefault: true,
+    run: async () => runCommand(['node', 'scripts/check.ts', 'format', 'lint', 'types', 'generate']),
+  },
+  { name: 'unit', byDefault: true, run: async () => runTests('unit') },
+  { name: 'integration', byDefault: true, run: async () => runTests('integration') },
+  { name: 'e2e', byDefault: true, run: async () => runTests('e2e') },
+  { name: 'gpu', byDefault: false, run: async () => runTests('gpu') },
+];
+
+function interrupt(): void {
+  interrupted = true;
+  for (const child of children) child.kill('SIGTERM');
+}
+
+async function main(): Promise<number> {
+  process.once('SIGINT', interrupt);
+  process.once('SIGTERM', interrupt);
+  const asked = process.argv.slice(2);
+  const unknown = asked.filter((name) => !stages.some((stage) => stage.name === name));
+  if (unknown.length > 0) {
+    console.error(
+      `unknown stage ${unknown.join(', ')}; there are ${stages.map((stage) => stage.name).join(', ')}`,
+    );
+    return 2;
+  }
+  const chosen = stages.filter((stage) =>
+    asked.length === 0 ? stage.byDefault : asked.includes(stage.name),
+  );
+  const last = lastDurations();
+  const sum: Totals = { passed: 0, failed: 0, skipped: 0, failedFiles: [], failures: [] };
+  const summary: string[] = [];
+  for (const [index, stage] of chosen.entries()) {
+    const before = last[stage.name];
+    console.error(
+      `\n[${index + 1}/${chosen.length}] ${stage.name}${before === undefined ? '' : ` (last time ${before} s)`}`,
+    );
+    const started = performance.now();
+    const totals = await stage.run();
+    const seconds = (performance.now() - started) / 1000;
+    sum.passed += totals.passed;
+    sum.failed += totals.failed;
+    sum.skipped += totals.skipped;
+    sum.failures.push(...totals.failures);
+    summary.push(
+      `${stage.name.padEnd(12)} ${totals.failed === 0 ? 'ok    ' : 'FAILED'} ${seconds.toFixed(0).padStart(5)} s`,
+    );
+    if (totals.failed === 0) saveDuration(stage.name, seconds);
+    if (interrupted || (totals.failed > 0 && ['packages', 'tools', 'check'].includes(stage.name))) break;
+  }
+  console.error(`\n${summary.join('\n')}`);
+  if (repeated.length > 0)
+    console.error(
+      `\nPassed only when run again by themselves:\n${repeated.map((name) => `  ${name}`).join('\n')}`,
+    );
+  if (sum.failures.length > 0)
+    console.error(`\nFailed:\n${sum.failures.map((name) => `  ${name}`).join('\n')}`);
+  if (process.env['CI'] === 'true' && sum.skipped > 0) {
+    console.error(`\n${sum.skipped} skipped: in CI everything has to run`);
+    sum.failed += 1;
+  }
+  console.log(`\n${sum.passed} passed, ${sum.failed} failed, ${sum.skipped} skipped`);
+  return interrupted ? 130 : sum.failed === 0 ? 0 : 1;
+}
+
+try {
+  process.exitCode = await main();
+} finally {
+  rmSync(reports, { recursive: true, force: true });
+}
