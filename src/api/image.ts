@@ -1,0 +1,151 @@
+import { z } from 'zod';
+import type { KubeObject, ObjectMeta } from '../kube/types.ts';
+import { Conditions, ObservedGeneration } from './condition.ts';
+import { limits } from './meta.ts';
+import { SizeQuantity } from './quantity.ts';
+import { rules, type Rule } from './rule.ts';
+import { Architecture } from './vmconfig.ts';
+
+const objectName = z
+  .string()
+  .min(1)
+  .max(63)
+  .regex(/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/);
+
+const remote = z
+  .object({
+    reference: z
+      .string()
+      .min(1)
+      .max(512)
+      .regex(/^[^\s/]+\/\S+$/)
+      .describe('OCI reference, e.g. registry.example.com/team/debian:12.'),
+  })
+  .optional()
+  .describe('Pulled from a registry; a RegistryCredential of the namespace for that host is used.');
+
+const upload = z.object({}).optional().describe('Filled by an upload through the HTTP API.');
+
+function exactlyOneOf(members: readonly string[]): Rule {
+  const count = members.map((member) => `(has(self.${member}) ? 1 : 0)`).join(' + ');
+  return { rule: `${count} == 1`, message: `exactly one of ${members.join(', ')} is required` };
+}
+
+export const ImageSource = z
+  .object({
+    remote,
+    image: z
+      .object({ name: objectName.describe('Name of the Image to copy.') })
+      .optional()
+      .describe('Copied from another Image of this namespace.'),
+    vm: z
+      .object({
+        name: z
+          .string()
+          .min(1)
+          .max(63)
+          .regex(/^[a-z]([-a-z0-9]*[a-z0-9])?$/)
+          .describe('Name of the VM.'),
+        mode: z
+          .enum(['Save', 'Commit'])
+          .describe(
+            'Save makes a new image from the disk; Commit makes a new version of the image that the VM runs from.',
+          ),
+        request: z.string().min(1).max(64).optional().describe('Any text; each new value commits once more.'),
+      })
+      .optional()
+      .describe('Taken from the disk of a VM of this namespace.'),
+    blank: z
+      .object({ size: SizeQuantity('size', limits.diskSize, 'Virtual size of the disk, e.g. 120G.') })
+      .optional()
+      .describe('An empty disk.'),
+    upload,
+  })
+  .meta(rules([exactlyOneOf(['remote', 'image', 'vm', 'blank', 'upload'])]))
+  .describe('Where the disk comes from: exactly one member.');
+export type ImageSource = z.infer<typeof ImageSource>;
+
+export const IsoSource = z
+  .object({
+    remote,
+    image: z
+      .object({ name: objectName.describe('Name of the ISO to copy.') })
+      .optional()
+      .describe('Copied from another ISO of this namespace.'),
+    upload,
+  })
+  .meta(rules([exactlyOneOf(['remote', 'image', 'upload'])]))
+  .describe('Where the medium comes from: exactly one member.');
+export type IsoSource = z.infer<typeof IsoSource>;
+
+const description = z.string().max(1024).optional().describe('Free text for people.');
+
+export const ImageSpec = z
+  .object({ description, source: ImageSource })
+  .meta(
+    rules([
+      {
+        rule: "self.source == oldSelf.source || (has(self.source.vm) && self.source.vm.mode == 'Commit')",
+        message:
+          'source cannot change after creation except to commit a VM; delete the Image and create it again',
+        fieldPath: '.source',
+        reason: 'FieldValueForbidden',
+      },
+    ]),
+  )
+  .describe('One disk in the store.');
+export type ImageSpec = z.infer<typeof ImageSpec>;
+
+export const IsoSpec = z
+  .object({ description, source: IsoSource })
+  .meta(
+    rules([
+      {
+        rule: 'self.source == oldSelf.source',
+        message: 'source cannot change after creation; delete the ISO and create it again',
+        fieldPath: '.source',
+        reason: 'FieldValueForbidden',
+      },
+    ]),
+  )
+  .describe('One install medium in the store.');
+export type IsoSpec = z.infer<typeof IsoSpec>;
+
+export const ImageStatus = z
+  .object({
+    observedGeneration: ObservedGeneration.optional(),
+    conditions: Conditions.optional(),
+    digest: z.string().max(128).optional().describe('Digest of the manifest in the store, e.g. sha256:….'),
+    reference: z
+      .string()
+      .max(1024)
+      .optional()
+      .describe('OCI reference in the store, with digest: what a VM pod mounts.'),
+    size: z.string().max(24).optional().describe('Virtual size of the disk as a quantity.'),
+    storedSize: z.string().max(24).optional().describe('Bytes in the store as a quantity.'),
+    architecture: Architecture.optional().describe('Architecture of the disk.'),
+    format: z.enum(['qcow2', 'raw', 'iso']).optional().describe('Format of the file in the image.'),
+    progress: z
+      .int()
+      .min(0)
+      .max(100)
+      .meta({ format: 'int32' })
+      .optional()
+      .describe('How far the work is, in percent.'),
+    worker: z.string().max(253).optional().describe('The pod that is at work.'),
+    request: z.string().max(64).optional().describe('The last source.vm.request that was carried out.'),
+  })
+  .describe('What svc3 knows about the disk.');
+export type ImageStatus = z.infer<typeof ImageStatus>;
+
+export interface Image extends KubeObject {
+  metadata: ObjectMeta;
+  spec: ImageSpec;
+  status?: ImageStatus;
+}
+
+export interface Iso extends KubeObject {
+  metadata: ObjectMeta;
+  spec: IsoSpec;
+  status?: ImageStatus;
+}

@@ -1,0 +1,165 @@
+/** Names that every part of svc3 agrees on. Constants only: importing this costs nothing. */
+
+export const group = 'svc3.dev';
+export const version = 'v1';
+export const apiVersion = `${group}/${version}`;
+/** Group of the aggregated API and of the rights that have no native object (`vms/exec`, `nodes/tag`, …). */
+export const actionsGroup = 'api.svc3.dev';
+/** Version of product, chart and API (spec: "Versioning"). */
+export const productVersion = '3.0.0';
+/** Category of all kinds: `kubectl get svc3`. */
+export const category = 'svc3';
+
+/** Field manager of every server-side apply. */
+export const fieldManager = 'svc3';
+/** Finalizer on VM, RegistryCredential, Image and ISO. */
+export const finalizer = 'svc3.dev/cleanup';
+
+export const namespaces = {
+  /** Operator and api. */
+  system: 'svc3-system',
+  /** Node agent; labelled privileged. */
+  node: 'svc3-node',
+  /** Basic-auth Secrets of registries. */
+  credentials: 'svc3-credentials',
+  /** ServiceAccounts of people (`svc3 user add`). */
+  users: 'svc3-users',
+  /** Where VMs go when nobody says otherwise. */
+  default: 'svc3-default',
+} as const;
+
+export const labels = {
+  /** On Nodes, `enabled`: written by the operator, true both ways. */
+  gpuPassthrough: 'svc3.dev/gpu-passthrough',
+  /** On Nodes, `true`: written by the cluster's administrator (spec: GPU passthrough rule 3). */
+  allowGpuPassthrough: 'svc3.dev/allow-gpu-passthrough',
+  /** On Nodes: `kvm` or `tcg`, overrides the chart value `accelerator`. */
+  accelerator: 'svc3.dev/accelerator',
+  /** On Nodes: the one namespace whose VMs this node takes. */
+  namespace: 'svc3.dev/namespace',
+  /** On Secrets in `svc3-credentials` that CLI or HTTP wrote: the operator may delete these. */
+  managed: 'svc3.dev/managed',
+  /** On pods and Secrets of a VM: its name. */
+  vm: 'svc3.dev/vm',
+  /** On worker pods: the Image or ISO they work for. */
+  image: 'svc3.dev/image',
+  /** On ServiceAccounts in `svc3-users`. */
+  user: 'svc3.dev/user',
+  name: 'app.kubernetes.io/name',
+  instance: 'app.kubernetes.io/instance',
+  component: 'app.kubernetes.io/component',
+  partOf: 'app.kubernetes.io/part-of',
+  managedBy: 'app.kubernetes.io/managed-by',
+} as const;
+
+/** Prefix of tag labels on Nodes: `tag.svc3.dev/<tag>=true`. */
+export const tagLabelPrefix = 'tag.svc3.dev/';
+
+/** Label of a tag on a Node. */
+export function tagLabel(tag: string): string {
+  return `${tagLabelPrefix}${tag}`;
+}
+
+export const annotations = {
+  /** On Nodes, JSON written by the node agent. */
+  hardware: 'svc3.dev/hardware',
+  /** On Nodes: why GPU passthrough is off. */
+  gpuPassthroughReason: 'svc3.dev/gpu-passthrough-reason',
+  /** On VMs: who deployed it. */
+  owner: 'svc3.dev/owner',
+  /** On VMs of the 2.4.x gateway: the configuration's name as the old client knows it. */
+  virtualMachineName: 'svc3.dev/virtual-machine-name',
+  /** On VM pods: public halves of the installation's control keys, read through a downward API volume. */
+  controlKeys: 'svc3.dev/control-keys',
+  /** On ServiceAccounts in `svc3-users`: the person's real name. */
+  displayName: 'svc3.dev/display-name',
+} as const;
+
+/** Extended resources that the node agent's device plugin advertises. */
+export const extendedResources = {
+  kvm: 'svc3.dev/kvm',
+  gpuPassthrough: 'svc3.dev/gpu-passthrough',
+} as const;
+
+/** Environment of the runner: PCI addresses of the allocated bundle, comma-separated. */
+export const gpuAddressesEnv = 'SVC3_GPU_PCI_ADDRESSES';
+
+/** Names of single objects. */
+export const objectNames = {
+  /** The pull Secret of a namespace, `kubernetes.io/dockerconfigjson`. */
+  pullSecret: 'svc3-registry-credentials',
+  /** Service of the HTTP API in `svc3-system`, port 443. */
+  apiService: 'svc3-api',
+  /** Secret (`kubernetes.io/tls`) of the HTTP API in `svc3-system`. */
+  apiTlsSecret: 'svc3-api-tls',
+  /** Secret in `svc3-system` with the installation's Ed25519 control keys. */
+  controlKeySecret: 'svc3-control-keys',
+  /** ConfigMap in `svc3-node`, written by the operator only: hosts that nodes may trust without TLS verification. */
+  insecureRegistries: 'svc3-insecure-registries',
+  /** Lease of the operator's leader election in `svc3-system`. */
+  operatorLease: 'svc3-operator',
+  /** ServiceAccounts of our own processes. */
+  operatorServiceAccount: 'svc3-operator',
+  apiServiceAccount: 'svc3-api',
+  nodeAgentServiceAccount: 'svc3-node-agent',
+} as const;
+
+export const limits = {
+  /** VM, Image and ISO names. */
+  nameLength: 63,
+  /** VMConfig names. */
+  configNameLength: 50,
+  cpu: { min: 1, max: 256 },
+  /** Guest memory, quantities. */
+  memory: { min: '64Mi', max: '16Ti' },
+  /** Disk size, quantities. */
+  diskSize: { min: '1Mi', max: '64Ti' },
+  /** User tokens live one hour (spec: "Limits"). */
+  userTokenSeconds: 3600,
+  /** Service account tokens live one year by default (spec: "Limits"). */
+  serviceAccountTokenSeconds: 365 * 24 * 3600,
+} as const;
+
+export const defaults = {
+  cpu: 3,
+  /** 2.5Gi for each cpu where `memory` is unset. */
+  memoryBytesPerCpu: 2_684_354_560,
+  /** `timeout` of a deploy through HTTP or CLI. */
+  startDeadlineSeconds: 600,
+} as const;
+
+/** First and last port of a range. */
+export interface PortRange {
+  readonly first: number;
+  readonly last: number;
+}
+
+/** Ranges from which a VM's own host ports are taken, first free of a node (chart value `portRanges`). */
+export const defaultPortRanges = {
+  ssh: { first: 8822, last: 8871 },
+  screenshare: { first: 5900, last: 5949 },
+  vnc: { first: 5999, last: 6048 },
+} as const satisfies Record<string, PortRange>;
+
+/** Host ports that `spec.ports` may name unless the chart value `hostPorts.allowed` says otherwise. */
+export const defaultAllowedHostPorts: PortRange = { first: 20000, last: 29999 };
+
+/** Host ports that no mapping may name, whatever the chart allows (api-contract: `reservedPorts`; NodePort range). */
+export const forbiddenHostPorts: readonly PortRange[] = [
+  { first: 22, last: 22 },
+  { first: 443, last: 443 },
+  { first: 5000, last: 5014 },
+  { first: 5900, last: 5914 },
+  { first: 5999, last: 6013 },
+  { first: 6443, last: 6443 },
+  { first: 8822, last: 8836 },
+  { first: 30000, last: 32767 },
+];
+
+/** Ports inside the guest that svc3 reaches by itself. */
+export const guestPorts = { ssh: 22, screenshare: 5900 } as const;
+
+/** HTTPS port of the runner's control endpoint on the pod's IP. */
+export const runnerPort = 8443;
+
+export const podNamePrefix = 'svc3-vm-';

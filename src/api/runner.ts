@@ -1,0 +1,190 @@
+import { z } from 'zod';
+
+/**
+ * The contract between a VM's pod and the runner in it: what comes in as `SVC3_VM`, what the control endpoint answers.
+ * Both ends carry a version; a reader understands its own version and the one before.
+ */
+export const runnerVersion = 1;
+
+/** Where the pod mounts what the runner uses, and where its endpoint listens. */
+export const runnerPaths = {
+  /** Read-only image volume with `/disk/<file>.{qcow2,raw,img}`. */
+  image: '/image',
+  /** Read-only image volume of the CD with `/disk/<file>.iso`; only where `spec.iso`. */
+  iso: '/iso',
+  /** Overlay, state and exports: an emptyDir or the VM's claim. */
+  state: '/var/lib/svc3',
+  /** Sockets and the seed: a memory emptyDir. */
+  run: '/run/vm',
+  /** The public control keys: the pod's annotation `svc3.dev/control-keys` through the downward API. */
+  controlKeys: '/etc/svc3/podinfo/control-keys',
+} as const;
+
+export const runnerPort = 8443;
+
+/** Environment of the runner's container. */
+export const runnerEnvironment = {
+  spec: 'SVC3_VM',
+  /** The pod's UID by the downward API: tells a restart in place from a new pod on the same disk. */
+  podUid: 'SVC3_POD_UID',
+  /** Comma-separated PCI addresses, from the device plugin. */
+  gpuAddresses: 'SVC3_GPU_PCI_ADDRESSES',
+  /** Address to listen on; default 0.0.0.0. */
+  bind: 'SVC3_BIND_ADDRESS',
+  logLevel: 'SVC3_LOG_LEVEL',
+} as const;
+
+export const RunnerPowerState = z.enum(['Running', 'Stopped', 'Suspended', 'Failed']);
+export type RunnerPowerState = z.infer<typeof RunnerPowerState>;
+
+export const RunnerPort = z.object({
+  /** Port of the pod, ≥ 1024: the runner has no capability to bind a lower one. */
+  podPort: z.int().min(1024).max(65535),
+  guestPort: z.int().min(1).max(65535),
+  protocol: z.enum(['TCP', 'UDP']).default('TCP'),
+});
+export type RunnerPort = z.infer<typeof RunnerPort>;
+
+/** `SVC3_VM`: everything the runner must know of its VM. Written by the operator, frozen with the pod. */
+export const RunnerSpec = z.object({
+  version: z.int().default(runnerVersion),
+  vm: z.object({ namespace: z.string(), name: z.string(), uid: z.string() }),
+  architecture: z.enum(['amd64', 'arm64']).default('amd64'),
+  /** `auto`: kvm where /dev/kvm can be opened for writing, else tcg. */
+  accelerator: z.enum(['auto', 'kvm', 'tcg']).default('auto'),
+  /** `auto`: by the image's boot sector; arm64 is always UEFI. */
+  firmware: z.enum(['auto', 'bios', 'uefi']).default('auto'),
+  cpu: z.int().min(1),
+  memoryMiB: z.int().min(32),
+  /** The wish at the time the pod was made; what the runner has written down wins after a restart in place. */
+  powerState: z.enum(['Running', 'Stopped', 'Suspended']).default('Running'),
+  /** The value of `spec.revertRequest` that a fresh overlay already answers. */
+  revertRequest: z.string().optional(),
+  ports: z.array(RunnerPort).default([]),
+  /** Serve the guest's screen. Ignored for an x86 VM with GPU passthrough (spec: GPU passthrough rule 4). */
+  vncConsole: z.boolean().default(true),
+  gpuPassthrough: z.boolean().default(false),
+  iso: z.boolean().default(false),
+  /** virtio-net where true, an emulated Intel card (e1000) where false. */
+  netBoost: z.boolean().default(true),
+  /** Disks on SATA instead of virtio, for guests without virtio drivers. */
+  legacyIO: z.boolean().default(false),
+  display: z
+    .object({ width: z.int().optional(), height: z.int().optional(), dpi: z.int().optional() })
+    .optional(),
+  systemSerial: z.string().optional(),
+  metadata: z.array(z.object({ name: z.string(), value: z.string() })).default([]),
+  sshAuthorizedKeys: z.array(z.string()).default([]),
+  /** Smallest size of the disk; a bigger image stays as it is (grow only). */
+  diskBytes: z.int().positive().optional(),
+  /** The guest's time to shut down; the pod's terminationGracePeriodSeconds is 10 more. */
+  graceSeconds: z.int().min(1).default(60),
+  /** What to do when QEMU crashes or the guest panics; a guest that powers itself off stays off in any case. */
+  restart: z
+    .object({ policy: z.enum(['OnFailure', 'Never']).default('OnFailure'), limit: z.int().min(0).default(5) })
+    .default({ policy: 'OnFailure', limit: 5 }),
+});
+export type RunnerSpec = z.infer<typeof RunnerSpec>;
+/** What a writer of `SVC3_VM` may leave out. */
+export type RunnerSpecInput = z.input<typeof RunnerSpec>;
+
+/** Why a VM is not simply running; the operator shows them as condition reasons. */
+export const RunnerReason = z.enum([
+  'Requested',
+  'GuestShutdown',
+  'GuestPanicked',
+  'QemuCrashed',
+  'OutOfMemory',
+  'DiskFull',
+  'AcceleratorFailed',
+  'DiskMissing',
+  'ImageInvalid',
+  'IsoMissing',
+  'ArchitectureUnsupported',
+  'FirmwareMissing',
+  'GpuMissing',
+  'GpuBusy',
+  'GpuFailed',
+  'PortInUse',
+  'StorageFull',
+  'SuspendedStateLost',
+  'StartFailed',
+  'Starting',
+  'ShuttingDown',
+]);
+export type RunnerReason = z.infer<typeof RunnerReason>;
+
+/** `GET /v1/state`. Readers accept unknown reasons and members of a newer runner. */
+export const RunnerState = z.object({
+  version: z.int(),
+  vmUid: z.string(),
+  powerState: RunnerPowerState,
+  /** The guest agent answered or an SSH server sent its banner since the last boot. */
+  guestReachable: z.boolean(),
+  reason: z.string().optional(),
+  message: z.string().optional(),
+  /** Failed, but the runner starts QEMU again by itself. */
+  retrying: z.boolean().default(false),
+  /** Crashes since the last 10 quiet minutes. */
+  restarts: z.int().default(0),
+  /** Verb in progress. */
+  busy: z.string().optional(),
+  /** The last `revertRequest` that was carried out. */
+  revertRequest: z.string().optional(),
+  /** Virtual size of the disk in bytes. */
+  diskSize: z.number().optional(),
+  vncConsole: z.boolean().default(false),
+  iso: z.boolean().default(false),
+  /** Suspended in memory only: a suspended VM is lost with its pod. */
+  suspendKind: z.string().optional(),
+  accelerator: z.string().optional(),
+  /** Goes up with every change; long polls wait for the next one. */
+  revision: z.int().default(0),
+});
+export type RunnerState = z.infer<typeof RunnerState>;
+
+export const PowerAction = z.enum(['start', 'stop', 'suspend', 'resume', 'revert']);
+export type PowerAction = z.infer<typeof PowerAction>;
+
+/** `POST /v1/power`. */
+export const PowerRequest = z.object({
+  action: PowerAction,
+  /** For revert: carried out once per value; the same value again is answered without doing it again. */
+  revertRequest: z.string().max(256).optional(),
+  /** For revert: leave the VM stopped afterwards. */
+  stopped: z.boolean().optional(),
+});
+export type PowerRequest = z.infer<typeof PowerRequest>;
+
+/** `POST /v1/resize`: the wished size in bytes and what the guest made of it. */
+export const ResizeRequest = z.object({ bytes: z.int().positive() });
+export const ResizeReply = z.object({
+  diskSize: z.number(),
+  /** The guest's file system has grown too. */
+  fileSystemGrown: z.boolean(),
+  message: z.string(),
+});
+export type ResizeReply = z.infer<typeof ResizeReply>;
+
+/** `POST /v1/exports`: `id` is the caller's (the Image's UID), so that asking twice is one export. */
+export const ExportRequest = z.object({ id: z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/) });
+
+export const RunnerExport = z.object({
+  id: z.string(),
+  state: z.enum(['Copying', 'Ready', 'Failed']),
+  /** 0–100. */
+  progress: z.number(),
+  /** How the copy is consistent: the guest's file systems frozen, the guest paused, or not running. */
+  consistency: z.string().optional(),
+  message: z.string().optional(),
+  /** Bytes of the qcow2 file, once Ready. */
+  size: z.number().optional(),
+  virtualSize: z.number().optional(),
+  /** sha256 of the file in hex, once Ready. */
+  sha256: z.string().optional(),
+});
+export type RunnerExport = z.infer<typeof RunnerExport>;
+
+/** `POST /v1/exports/{id}/ticket`: good for one whole transfer from `path` (Range to go on after a cut). */
+export const ExportTicket = z.object({ ticket: z.string(), path: z.string(), expiresAt: z.string() });
+export type ExportTicket = z.infer<typeof ExportTicket>;

@@ -1,0 +1,160 @@
+import { z } from 'zod';
+import type { KubeObject, ObjectMeta } from '../kube/types.ts';
+import { Conditions, ObservedGeneration } from './condition.ts';
+import { Architecture, PortMapping, Switch, vmSettings } from './vmconfig.ts';
+import { immutable, rules } from './rule.ts';
+
+export const PowerState = z.enum(['Running', 'Stopped', 'Suspended']);
+export type PowerState = z.infer<typeof PowerState>;
+
+export const ObservedPowerState = z.enum(['Running', 'Stopped', 'Suspended', 'Failed']);
+export type ObservedPowerState = z.infer<typeof ObservedPowerState>;
+
+const again = 'delete the VM and deploy it again';
+
+export const VmSpec = z
+  .object({
+    config: z
+      .string()
+      .min(1)
+      .max(63)
+      .regex(/^[a-z]([-a-z0-9]*[a-z0-9])?$/)
+      .optional()
+      .describe(
+        'Name of a VMConfig in this namespace whose settings hold wherever this VM says nothing. It is read once, when the VM is first placed.',
+      ),
+    ...vmSettings,
+    powerState: PowerState.default('Running').describe('The power state that is wished.'),
+    revertRequest: z
+      .string()
+      .min(1)
+      .max(64)
+      .optional()
+      .describe(
+        'Any text; each new value discards the changes to the disk once and boots fresh from the image.',
+      ),
+  })
+  .meta(
+    rules([
+      {
+        rule: 'has(self.config) || has(self.image)',
+        message: 'config or image is required',
+        reason: 'FieldValueRequired',
+      },
+      immutable('config', again),
+      immutable('image', again),
+      immutable('architecture', again),
+      {
+        rule: "(has(self.disk) && has(self.disk.storage) ? self.disk.storage : '') == (has(oldSelf.disk) && has(oldSelf.disk.storage) ? oldSelf.disk.storage : '') && (has(self.disk) && has(self.disk.storageClassName) ? self.disk.storageClassName : '') == (has(oldSelf.disk) && has(oldSelf.disk.storageClassName) ? oldSelf.disk.storageClassName : '')",
+        message: `disk.storage and disk.storageClassName cannot change after creation; ${again}`,
+        fieldPath: '.disk',
+        reason: 'FieldValueForbidden',
+      },
+      {
+        rule: '!has(oldSelf.disk) || !has(oldSelf.disk.size) || (has(self.disk) && has(self.disk.size) && quantity(self.disk.size).compareTo(quantity(oldSelf.disk.size)) >= 0)',
+        message: 'disk.size can only grow',
+        fieldPath: '.disk',
+      },
+    ]),
+  )
+  .describe('What to run, where, and in which power state.');
+export type VmSpec = z.infer<typeof VmSpec>;
+/** A spec as users write it: fields with a default may be left out. */
+export type VmSpecInput = z.input<typeof VmSpec>;
+
+/** Settings a VM really has: its own, its VMConfig's and the defaults, frozen when the VM is first placed. */
+export const EffectiveSettings = z.object({
+  ...vmSettings,
+  image: z.string().max(1024).describe('The image as an OCI reference with its digest.'),
+  architecture: Architecture.describe('Architecture of the guest.'),
+  cpu: z.int().min(1).max(1024).meta({ format: 'int32' }).describe('Number of virtual CPUs.'),
+  memory: z.string().max(24).describe('Memory of the guest.'),
+  gpuPassthrough: Switch.describe("Whether the VM has the node's GPU."),
+  vncConsole: Switch.describe('Whether the console shows the screen.'),
+  ports: z
+    .array(
+      PortMapping.extend({
+        nodePort: z.int().min(1).max(65535).meta({ format: 'int32' }).describe('Port on the node.'),
+      }),
+    )
+    .max(32)
+    .meta({ 'x-kubernetes-list-type': 'atomic' })
+    .optional()
+    .describe('Port mappings.'),
+  iso: z.string().max(1024).optional().describe('The install medium as an OCI reference with its digest.'),
+});
+export type EffectiveSettings = z.infer<typeof EffectiveSettings>;
+
+const port = z.int().min(0).max(65535).meta({ format: 'int32' });
+
+export const VmPorts = z.object({
+  ssh: port
+    .optional()
+    .describe('Port of the node that leads to SSH of the guest; 0 or unset where there is none.'),
+  vnc: port
+    .optional()
+    .describe('Port of the node that shows the console; unset where it is not exposed on nodes.'),
+  screenshare: port.optional().describe('Port of the node that leads to screen sharing of the guest.'),
+  mapped: z
+    .array(
+      z.object({
+        nodePort: port.describe('Port on the node.'),
+        guestPort: port.describe('Port inside the guest.'),
+        protocol: z.enum(['TCP', 'UDP']).describe('Protocol of the mapping.'),
+      }),
+    )
+    .max(32)
+    .meta({ 'x-kubernetes-list-type': 'atomic' })
+    .optional()
+    .describe('Mappings of spec.ports that are in force.'),
+});
+export type VmPorts = z.infer<typeof VmPorts>;
+
+/** The runner as first met: what callers check before they trust what answers at the pod's address. */
+export const RunnerIdentity = z.object({
+  podUid: z.string().max(64).describe('UID of the pod.'),
+  address: z.string().max(64).optional().describe("The pod's IP address."),
+  fingerprint: z
+    .string()
+    .max(128)
+    .optional()
+    .describe('SHA-256 of the certificate that the runner showed first, pinned for this pod.'),
+  version: z.string().max(64).optional().describe('Version of the runner.'),
+});
+export type RunnerIdentity = z.infer<typeof RunnerIdentity>;
+
+export const VmStatus = z
+  .object({
+    observedGeneration: ObservedGeneration.optional(),
+    conditions: Conditions.optional(),
+    effective: EffectiveSettings.optional().describe(
+      'The settings in force: own ones, those of the VMConfig and defaults, frozen when the VM is first placed.',
+    ),
+    powerState: ObservedPowerState.optional().describe('The power state that was observed.'),
+    node: z.string().max(253).optional().describe('Node the VM runs on.'),
+    ip: z.string().max(64).optional().describe("The node's address, where the ports below are reached."),
+    ports: VmPorts.optional().describe('Ports on the node.'),
+    podName: z.string().max(253).optional().describe('The pod that runs the VM.'),
+    runner: RunnerIdentity.optional().describe("The runner of the VM's pod."),
+    diskSize: z.string().max(24).optional().describe('Virtual size of the disk that was observed.'),
+    accelerator: z.enum(['kvm', 'tcg']).optional().describe('How the guest is executed.'),
+    revertRequest: z
+      .string()
+      .max(64)
+      .optional()
+      .describe('The last spec.revertRequest that was carried out.'),
+    warnings: z
+      .array(z.string().max(1024).describe('One sentence.'))
+      .max(32)
+      .meta({ 'x-kubernetes-list-type': 'atomic' })
+      .optional()
+      .describe('What was asked for and is not so, one sentence each; nothing here stops the VM.'),
+  })
+  .describe('What svc3 knows about the VM.');
+export type VmStatus = z.infer<typeof VmStatus>;
+
+export interface Vm extends KubeObject {
+  metadata: ObjectMeta;
+  spec: VmSpec;
+  status?: VmStatus;
+}

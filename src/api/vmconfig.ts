@@ -1,0 +1,265 @@
+import { z } from 'zod';
+import type { KubeObject, ObjectMeta } from '../kube/types.ts';
+import { Conditions, ObservedGeneration } from './condition.ts';
+import { forbiddenHostPorts, limits } from './meta.ts';
+import { SizeQuantity } from './quantity.ts';
+import { rules } from './rule.ts';
+
+export const Architecture = z.enum(['amd64', 'arm64']);
+export type Architecture = z.infer<typeof Architecture>;
+
+/** A setting that inherits where it is unset. */
+export const Switch = z.enum(['Enabled', 'Disabled']);
+export type Switch = z.infer<typeof Switch>;
+
+const hostPort = z.int().min(1).max(65535).meta({ format: 'int32' });
+
+const forbiddenPortsRule = forbiddenHostPorts
+  .map(({ first, last }) => (first === last ? `self == ${first}` : `(self >= ${first} && self <= ${last})`))
+  .join(' || ');
+const forbiddenPortsText = forbiddenHostPorts
+  .map(({ first, last }) => (first === last ? `${first}` : `${first}-${last}`))
+  .join(', ');
+
+export const PortMapping = z.object({
+  nodePort: hostPort
+    .meta(
+      rules([
+        {
+          rule: `!(${forbiddenPortsRule})`,
+          message: `nodePort is reserved; never usable are ${forbiddenPortsText}`,
+        },
+      ]),
+    )
+    .describe(
+      'Port on the node. It must lie in the range that the installation allows (chart value hostPorts.allowed) and be free on the node.',
+    ),
+  guestPort: hostPort.describe('Port inside the guest.'),
+  protocol: z.enum(['TCP', 'UDP']).default('TCP').describe('Protocol of the mapping.'),
+});
+export type PortMapping = z.infer<typeof PortMapping>;
+
+export const Toleration = z.object({
+  key: z.string().max(317).optional().describe('Taint key; empty with operator Exists matches all taints.'),
+  operator: z
+    .enum(['Exists', 'Equal'])
+    .optional()
+    .describe('How key and value are compared; unset means Equal.'),
+  value: z.string().max(63).optional().describe('Taint value that is matched with operator Equal.'),
+  effect: z
+    .enum(['NoSchedule', 'PreferNoSchedule', 'NoExecute'])
+    .optional()
+    .describe('Taint effect that is matched; unset matches all.'),
+  tolerationSeconds: z
+    .int()
+    .min(0)
+    .max(31_536_000)
+    .meta({ format: 'int64' })
+    .optional()
+    .describe('How long a NoExecute taint is tolerated, in seconds; unset means for ever.'),
+});
+export type Toleration = z.infer<typeof Toleration>;
+
+export const GuestMetadata = z.object({
+  name: z
+    .string()
+    .min(1)
+    .max(128)
+    .regex(/^[A-Za-z0-9_.-]+$/)
+    .describe('Name the guest finds the value under.'),
+  value: z.string().max(4096).describe('Value as text.'),
+});
+export type GuestMetadata = z.infer<typeof GuestMetadata>;
+
+export const Display = z.object({
+  width: z
+    .int()
+    .min(320)
+    .max(7680)
+    .meta({ format: 'int32' })
+    .optional()
+    .describe('Width of the screen in pixels.'),
+  height: z
+    .int()
+    .min(200)
+    .max(4320)
+    .meta({ format: 'int32' })
+    .optional()
+    .describe('Height of the screen in pixels.'),
+  dpi: z
+    .int()
+    .min(36)
+    .max(600)
+    .meta({ format: 'int32' })
+    .optional()
+    .describe('Dots per inch that the screen reports.'),
+});
+export type Display = z.infer<typeof Display>;
+
+export const Disk = z
+  .object({
+    storage: z
+      .enum(['Ephemeral', 'Persistent'])
+      .optional()
+      .describe(
+        'Where changes to the disk live. Ephemeral (the default) goes with the pod and survives restarts of its container; Persistent is a PersistentVolumeClaim and survives drain, reboot and re-placement.',
+      ),
+    storageClassName: z
+      .string()
+      .min(1)
+      .max(253)
+      .optional()
+      .describe(
+        "StorageClass of a Persistent disk; unset means the installation's, else the cluster's default.",
+      ),
+    size: SizeQuantity(
+      'size',
+      limits.diskSize,
+      "Virtual size of the disk, e.g. 40Gi; unset means the image's own size. It can only grow.",
+    ).optional(),
+  })
+  .meta(
+    rules([
+      {
+        rule: "!has(self.storageClassName) || !has(self.storage) || self.storage == 'Persistent'",
+        message: 'storageClassName needs storage Persistent',
+        fieldPath: '.storageClassName',
+      },
+    ]),
+  );
+export type Disk = z.infer<typeof Disk>;
+
+/**
+ * What VM and VMConfig have in common. Everything is optional: the VM's own field wins, then its VMConfig's, then the
+ * default that the description names.
+ */
+export const vmSettings = {
+  image: z
+    .string()
+    .min(1)
+    .max(512)
+    .regex(/^([a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?|[^\s/]+\/\S+)$/)
+    .optional()
+    .describe(
+      'Disk image. With a slash it is an OCI reference such as registry.example.com/team/debian:12; without one it is the name of an Image in this namespace.',
+    ),
+  architecture: Architecture.optional().describe("Architecture of the guest; unset means the image's."),
+  cpu: z
+    .int()
+    .min(limits.cpu.min)
+    .max(limits.cpu.max)
+    .meta({ format: 'int32' })
+    .optional()
+    .describe('Number of virtual CPUs; 3 where nothing is said.'),
+  memory: SizeQuantity(
+    'memory',
+    limits.memory,
+    'Memory of the guest, e.g. 4Gi; 2.5Gi for each cpu where nothing is said.',
+  ).optional(),
+  gpuPassthrough: Switch.optional().describe(
+    "Whether the VM gets the node's GPU. On arm64 it is always on. On amd64 it is off where nothing is said, it needs a node enabled for it, and it turns the VNC console off.",
+  ),
+  vncConsole: Switch.optional().describe(
+    'Whether the screen of the VM can be seen through the console; on where nothing is said, off on amd64 with GPU passthrough.',
+  ),
+  nodeName: z
+    .string()
+    .min(1)
+    .max(253)
+    .regex(/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/)
+    .optional()
+    .describe('The one node the VM may run on; unset means any node that fits.'),
+  tag: z
+    .string()
+    .min(1)
+    .max(63)
+    .regex(/^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$/)
+    .optional()
+    .describe('Tag of the nodes to prefer (node label tag.svc3.dev/<tag>=true).'),
+  tagRequired: z
+    .boolean()
+    .optional()
+    .describe('Whether only nodes with the tag are taken; false where nothing is said.'),
+  scheduler: z
+    .enum(['Spread', 'Pack'])
+    .optional()
+    .describe('Spread (the default) takes the emptiest node that fits, Pack the fullest.'),
+  ports: z
+    .array(PortMapping)
+    .max(32)
+    .meta({ 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['nodePort', 'protocol'] })
+    .optional()
+    .describe('Ports of the node that lead to ports of the guest, in addition to SSH and screen sharing.'),
+  iso: z
+    .string()
+    .min(1)
+    .max(512)
+    .regex(/^([a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?|[^\s/]+\/\S+)$/)
+    .optional()
+    .describe('Install medium in the CD drive: the name of an ISO in this namespace or an OCI reference.'),
+  metadata: z
+    .array(GuestMetadata)
+    .max(64)
+    .meta({ 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['name'] })
+    .optional()
+    .describe('Values that the guest reads through cloud-init.'),
+  sshAuthorizedKeys: z
+    .array(
+      z
+        .string()
+        .min(1)
+        .max(8192)
+        .regex(/^[^\r\n]+$/)
+        .describe('One line as in authorized_keys.'),
+    )
+    .max(64)
+    .meta({ 'x-kubernetes-list-type': 'atomic' })
+    .optional()
+    .describe("Public SSH keys for the guest's default user, through cloud-init."),
+  systemSerial: z
+    .string()
+    .min(1)
+    .max(64)
+    .regex(/^[ -~]+$/)
+    .optional()
+    .describe('Serial number of the machine that the guest sees (SMBIOS).'),
+  display: Display.optional().describe('Size of the screen.'),
+  netBoost: z
+    .boolean()
+    .optional()
+    .describe('Whether the network card is virtio with all offloads; true where nothing is said.'),
+  legacyIO: z
+    .boolean()
+    .optional()
+    .describe('Whether disk and network are emulated old hardware, for guests without virtio drivers.'),
+  startDeadlineSeconds: z
+    .int()
+    .min(1)
+    .max(604_800)
+    .meta({ format: 'int32' })
+    .optional()
+    .describe('A VM that has not booted this many seconds after its creation is deleted; unset means never.'),
+  disk: Disk.optional().describe('Where changes to the disk live, and how large it is.'),
+  tolerations: z
+    .array(Toleration)
+    .max(32)
+    .meta({ 'x-kubernetes-list-type': 'atomic' })
+    .optional()
+    .describe('Taints of nodes that the VM tolerates.'),
+} as const;
+
+export const VmConfigSpec = z
+  .object(vmSettings)
+  .describe('Settings that a VM takes over when it names this VMConfig.');
+export type VmConfigSpec = z.infer<typeof VmConfigSpec>;
+
+export const VmConfigStatus = z
+  .object({ observedGeneration: ObservedGeneration.optional(), conditions: Conditions.optional() })
+  .describe('What svc3 knows about the VMConfig.');
+export type VmConfigStatus = z.infer<typeof VmConfigStatus>;
+
+export interface VmConfig extends KubeObject {
+  metadata: ObjectMeta;
+  spec: VmConfigSpec;
+  status?: VmConfigStatus;
+}
