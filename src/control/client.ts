@@ -1,0 +1,268 @@
+import { request, type IncomingMessage } from 'node:http';
+import { connect, type TLSSocket } from 'node:tls';
+import { createWebSocketStream, WebSocket } from 'ws';
+import type { Duplex } from 'node:stream';
+import {
+  ExportTicket,
+  ResizeReply,
+  RunnerExport,
+  runnerPort,
+  RunnerState,
+  type PowerRequest,
+} from '../api/runner.ts';
+import { Svc3Error, type ErrorReason } from '../errors.ts';
+import { fingerprintOf } from './fingerprint.ts';
+import { tokenLifetimeSeconds, type ControlAction, type ControlClaims } from './token.ts';
+
+export interface RunnerClientOptions {
+  /** The pod's IP. */
+  readonly address: string;
+  readonly port?: number;
+  readonly vmUid: string;
+  /** Certificate pinned earlier for this pod's UID; without it the first certificate seen is taken. */
+  readonly pin?: string;
+  /** Called once with the fingerprint that was taken at first contact, to be kept for the pod's UID. */
+  readonly onPin?: (fingerprint: string) => void;
+  readonly sign: (claims: ControlClaims) => string;
+  readonly connectTimeoutMs?: number;
+}
+
+export interface RunnerClient {
+  /**
+   * With `revision`, answers as soon as the state differs from that revision, or after `waitSeconds` (≤ 60).
+   * That is how a power state that changed by itself is seen at once.
+   */
+  state(wait?: { revision: number; waitSeconds: number; signal?: AbortSignal }): Promise<RunnerState>;
+  /** Resolves when the verb is done. Conflict: the verb does not fit the state, which the message names. */
+  power(body: PowerRequest): Promise<RunnerState>;
+  resize(bytes: number): Promise<ResizeReply>;
+  eject(): Promise<RunnerState>;
+  startExport(id: string): Promise<RunnerExport>;
+  getExport(id: string): Promise<RunnerExport>;
+  exportTicket(id: string): Promise<ExportTicket>;
+  deleteExport(id: string): Promise<void>;
+  /** Raw RFB bytes of the guest's screen. */
+  openVnc(): Promise<Duplex>;
+  /** A TCP connection to a port of the guest. */
+  openTunnel(port: number): Promise<Duplex>;
+  /** The certificate in use, once there was contact. */
+  fingerprint(): string | undefined;
+}
+
+interface Call {
+  readonly method: 'GET' | 'POST' | 'DELETE';
+  readonly path: string;
+  readonly action: ControlAction;
+  readonly body?: unknown;
+  readonly timeoutMs?: number;
+  readonly signal?: AbortSignal;
+}
+
+/** Verbs wait for the guest; its grace period is bounded by the VM's own setting. */
+const verbTimeoutMs = 660_000;
+const callTimeoutMs = 15_000;
+const largestReply = 1024 * 1024;
+
+/**
+ * Client of one runner's control endpoint. The runner's certificate is its own: it is pinned, not verified against a
+ * CA, and the token sent inside names the certificate seen, so it is of no use to anybody in between.
+ * Errors: ServiceUnavailable (no contact), Forbidden (another certificate than the pinned one), or what the runner says.
+ */
+export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
+  let pin = options.pin;
+
+  async function dial(): Promise<{ socket: TLSSocket; fingerprint: string }> {
+    const socket = await connectTls(options);
+    const fingerprint = fingerprintOf(socket.getPeerCertificate().raw);
+    if (pin !== undefined && fingerprint !== pin) {
+      socket.destroy();
+      throw new Svc3Error(
+        'Forbidden',
+        `the runner at ${options.address} shows another certificate than before`,
+      );
+    }
+    if (pin === undefined) {
+      pin = fingerprint;
+      options.onPin?.(fingerprint);
+    }
+    return { socket, fingerprint };
+  }
+
+  function authorize(action: ControlAction, fingerprint: string): string {
+    const exp = Math.floor(Date.now() / 1000) + tokenLifetimeSeconds;
+    return `Bearer ${options.sign({ vmUid: options.vmUid, action, fingerprint, exp })}`;
+  }
+
+  async function call<T>(spec: Call, schema: { parse(value: unknown): T }): Promise<T> {
+    const { socket, fingerprint } = await dial();
+    try {
+      const reply = await exchange(socket, spec, authorize(spec.action, fingerprint));
+      return schema.parse(reply);
+    } finally {
+      socket.destroy();
+    }
+  }
+
+  async function open(path: string, action: ControlAction): Promise<Duplex> {
+    const { socket, fingerprint } = await dial();
+    return openWebSocket(socket, path, authorize(action, fingerprint));
+  }
+
+  const nothing = { parse: () => undefined };
+  const exportPath = (id: string) => `/v1/exports/${encodeURIComponent(id)}`;
+  return {
+    state: (wait) =>
+      call(
+        {
+          method: 'GET',
+          path:
+            wait === undefined ? '/v1/state' : `/v1/state?revision=${wait.revision}&wait=${wait.waitSeconds}`,
+          action: 'state',
+          timeoutMs: callTimeoutMs + (wait?.waitSeconds ?? 0) * 1000,
+          ...(wait?.signal === undefined ? {} : { signal: wait.signal }),
+        },
+        RunnerState,
+      ),
+    power: (body) =>
+      call(
+        { method: 'POST', path: '/v1/power', action: 'power', body, timeoutMs: verbTimeoutMs },
+        RunnerState,
+      ),
+    resize: (bytes) =>
+      call(
+        { method: 'POST', path: '/v1/resize', action: 'resize', body: { bytes }, timeoutMs: 120_000 },
+        ResizeReply,
+      ),
+    eject: () => call({ method: 'POST', path: '/v1/eject', action: 'eject', body: {} }, RunnerState),
+    startExport: (id) =>
+      call({ method: 'POST', path: '/v1/exports', action: 'export', body: { id } }, RunnerExport),
+    getExport: (id) => call({ method: 'GET', path: exportPath(id), action: 'export' }, RunnerExport),
+    exportTicket: (id) =>
+      call({ method: 'POST', path: `${exportPath(id)}/ticket`, action: 'export', body: {} }, ExportTicket),
+    deleteExport: (id) => call({ method: 'DELETE', path: exportPath(id), action: 'export' }, nothing),
+    openVnc: () => open('/v1/vnc', 'vnc'),
+    openTunnel: (port) => open(`/v1/tunnel?port=${port}`, 'tunnel'),
+    fingerprint: () => pin,
+  };
+}
+
+function connectTls(options: RunnerClientOptions): Promise<TLSSocket> {
+  const timeoutMs = options.connectTimeoutMs ?? 5000;
+  return new Promise((resolve, reject) => {
+    const socket = connect({
+      host: options.address,
+      port: options.port ?? runnerPort,
+      rejectUnauthorized: false,
+      ALPNProtocols: ['http/1.1'],
+    });
+    const fail = (cause: unknown) => {
+      socket.destroy();
+      reject(
+        new Svc3Error('ServiceUnavailable', `the runner at ${options.address} does not answer`, { cause }),
+      );
+    };
+    socket.setTimeout(timeoutMs, () => fail(new Error(`no connection within ${timeoutMs} ms`)));
+    socket.once('error', fail);
+    socket.once('secureConnect', () => {
+      socket.setTimeout(0);
+      socket.off('error', fail);
+      resolve(socket);
+    });
+  });
+}
+
+function exchange(socket: TLSSocket, call: Call, authorization: string): Promise<unknown> {
+  const body = call.body === undefined ? undefined : JSON.stringify(call.body);
+  return new Promise((resolve, reject) => {
+    const fail = (cause: unknown) =>
+      reject(
+        cause instanceof Svc3Error
+          ? cause
+          : new Svc3Error('ServiceUnavailable', 'the connection to the runner was lost', { cause }),
+      );
+    const sent = request({
+      method: call.method,
+      path: call.path,
+      createConnection: () => socket,
+      headers: {
+        host: 'runner',
+        authorization,
+        connection: 'close',
+        ...(body === undefined
+          ? {}
+          : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }),
+      },
+      timeout: call.timeoutMs ?? callTimeoutMs,
+      ...(call.signal === undefined ? {} : { signal: call.signal }),
+    });
+    sent.on('timeout', () =>
+      sent.destroy(new Svc3Error('Timeout', `the runner did not answer ${call.method} ${call.path} in time`)),
+    );
+    sent.on('error', fail);
+    sent.on('response', (response) => {
+      readReply(response).then(resolve, fail);
+    });
+    sent.end(body);
+  });
+}
+
+async function readReply(response: IncomingMessage): Promise<unknown> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size > largestReply) throw new Svc3Error('BadGateway', 'the reply of the runner is too large');
+    chunks.push(chunk);
+  }
+  return parseReply(response.statusCode ?? 0, Buffer.concat(chunks).toString('utf8'));
+}
+
+function parseReply(status: number, text: string): unknown {
+  let value: unknown;
+  try {
+    value = text === '' ? undefined : JSON.parse(text);
+  } catch (cause) {
+    throw new Svc3Error('BadGateway', `the runner answered ${status} with something that is not JSON`, {
+      cause,
+    });
+  }
+  if (status < 300) return value;
+  const failure = value as { reason?: ErrorReason; message?: string } | undefined;
+  throw new Svc3Error(reasonOf(status), failure?.message ?? `the runner answered ${status}`);
+}
+
+function reasonOf(status: number): ErrorReason {
+  const reasons: Record<number, ErrorReason> = {
+    400: 'BadRequest',
+    401: 'Unauthorized',
+    403: 'Forbidden',
+    404: 'NotFound',
+    409: 'Conflict',
+    422: 'Invalid',
+    501: 'NotImplemented',
+    503: 'ServiceUnavailable',
+    504: 'Timeout',
+  };
+  return reasons[status] ?? 'BadGateway';
+}
+
+function openWebSocket(socket: TLSSocket, path: string, authorization: string): Promise<Duplex> {
+  return new Promise((resolve, reject) => {
+    const ws = new WebSocket(`ws://runner${path}`, {
+      createConnection: () => socket,
+      perMessageDeflate: false,
+      headers: { authorization },
+      handshakeTimeout: callTimeoutMs,
+    });
+    ws.once('open', () => resolve(createWebSocketStream(ws, { allowHalfOpen: false })));
+    ws.once('unexpected-response', (_request, response) => {
+      readReply(response).then(
+        () => reject(new Svc3Error('BadGateway', 'the runner did not open the stream')),
+        (error: unknown) => reject(error instanceof Error ? error : new Error(String(error))),
+      );
+    });
+    ws.once('error', (cause) =>
+      reject(new Svc3Error('ServiceUnavailable', 'the stream to the runner failed', { cause })),
+    );
+  });
+}

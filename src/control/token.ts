@@ -1,0 +1,117 @@
+import {
+  createPrivateKey,
+  createPublicKey,
+  generateKeyPairSync,
+  sign,
+  verify,
+  type KeyObject,
+} from 'node:crypto';
+
+/** What a token allows; one action each, so that a token for reading the state cannot stop a VM. */
+export const controlActions = ['state', 'power', 'resize', 'eject', 'export', 'vnc', 'tunnel'] as const;
+export type ControlAction = (typeof controlActions)[number];
+
+export interface ControlClaims {
+  /** UID of the VM. */
+  readonly vmUid: string;
+  readonly action: ControlAction;
+  /** SHA-256 of the certificate that the caller sees: a token relayed by somebody in between is void. */
+  readonly fingerprint: string;
+  /** End of validity, seconds since 1970. */
+  readonly exp: number;
+}
+
+/** How long a token is good for; the caller makes one per request. */
+export const tokenLifetimeSeconds = 60;
+/** A token that claims to live longer than this is refused, so that none can be stored up. Allows for clock skew. */
+const longestLifetimeSeconds = 300;
+const prefix = 'svc3c1';
+
+/** Why a token was refused: a sentence without any part of it. */
+export class TokenError extends Error {
+  override readonly name = 'TokenError';
+}
+
+export function createControlKey(): { privateKey: KeyObject; publicKey: string } {
+  const { privateKey, publicKey } = generateKeyPairSync('ed25519');
+  return { privateKey, publicKey: encodePublicKey(publicKey) };
+}
+
+/** The raw 32 bytes as base64url, the form of annotation `svc3.dev/control-keys`. */
+export function encodePublicKey(key: KeyObject): string {
+  const { x } = (key.type === 'private' ? createPublicKey(key) : key).export({ format: 'jwk' });
+  if (x === undefined) throw new TokenError('the key is not an Ed25519 key');
+  return x;
+}
+
+/** Reads a PKCS#8 PEM of the installation's key. */
+export function readPrivateKey(pem: string): KeyObject {
+  const key = createPrivateKey(pem);
+  if (key.asymmetricKeyType !== 'ed25519') throw new TokenError('the key is not an Ed25519 key');
+  return key;
+}
+
+/** Keys of the annotation, separated by commas or white space (two during a rotation); what is no key is left out. */
+export function parseControlKeys(text: string): KeyObject[] {
+  return text
+    .split(/[\s,]+/)
+    .filter((word) => /^[A-Za-z0-9_-]{43}$/.test(word))
+    .map((x) => createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x }, format: 'jwk' }));
+}
+
+/** `svc3c1.<claims>.<signature>`, both base64url. */
+export function signControlToken(claims: ControlClaims, privateKey: KeyObject): string {
+  const payload = `${prefix}.${Buffer.from(JSON.stringify(claims)).toString('base64url')}`;
+  return `${payload}.${sign(null, Buffer.from(payload), privateKey).toString('base64url')}`;
+}
+
+export interface ExpectedClaims {
+  readonly vmUid: string;
+  readonly action: ControlAction;
+  readonly fingerprint: string;
+  readonly nowSeconds: number;
+}
+
+/** Returns the claims, or throws `TokenError`. The signature is checked before anything of the claims is believed. */
+export function verifyControlToken(
+  token: string,
+  keys: readonly KeyObject[],
+  expected: ExpectedClaims,
+): ControlClaims {
+  const [head, body, signature, ...rest] = token.split('.');
+  if (head !== prefix || body === undefined || signature === undefined || rest.length > 0) {
+    throw new TokenError('not a control token');
+  }
+  const signed = Buffer.from(`${head}.${body}`);
+  const bytes = Buffer.from(signature, 'base64url');
+  if (!keys.some((key) => verify(null, signed, key, bytes))) throw new TokenError('signed by no known key');
+  const claims = readClaims(body);
+  if (claims.vmUid !== expected.vmUid) throw new TokenError('meant for another VM');
+  if (claims.action !== expected.action)
+    throw new TokenError(`meant for another action than ${expected.action}`);
+  if (claims.fingerprint !== expected.fingerprint) throw new TokenError('made for another certificate');
+  if (claims.exp <= expected.nowSeconds) throw new TokenError('expired');
+  if (claims.exp > expected.nowSeconds + longestLifetimeSeconds) throw new TokenError('valid for too long');
+  return claims;
+}
+
+function readClaims(body: string): ControlClaims {
+  let value: unknown;
+  try {
+    value = JSON.parse(Buffer.from(body, 'base64url').toString('utf8'));
+  } catch (cause) {
+    throw new TokenError('claims are not JSON', { cause });
+  }
+  const claims = value as Partial<ControlClaims> | null;
+  if (
+    typeof claims !== 'object' ||
+    claims === null ||
+    typeof claims.vmUid !== 'string' ||
+    typeof claims.fingerprint !== 'string' ||
+    typeof claims.exp !== 'number' ||
+    !controlActions.some((action) => action === claims.action)
+  ) {
+    throw new TokenError('claims are incomplete');
+  }
+  return claims as ControlClaims;
+}
