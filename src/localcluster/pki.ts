@@ -1,0 +1,140 @@
+import { X509CertificateGenerator, PemConverter, type Extension, type X509Certificate } from '@peculiar/x509';
+import {
+  AuthorityKeyIdentifierExtension,
+  BasicConstraintsExtension,
+  ExtendedKeyUsage,
+  ExtendedKeyUsageExtension,
+  KeyUsageFlags,
+  KeyUsagesExtension,
+  Name,
+  SubjectAlternativeNameExtension,
+  SubjectKeyIdentifierExtension,
+} from '@peculiar/x509';
+import { randomBytes, webcrypto } from 'node:crypto';
+import { isIP } from 'node:net';
+
+const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
+const dayMs = 86_400_000;
+/** A day back, for clocks that differ; a year ahead, longer than any local cluster lives. */
+const validFromMs = -dayMs;
+const validForMs = 365 * dayMs;
+
+export interface KeyPair {
+  readonly certPem: string;
+  /** PKCS #8, unencrypted. */
+  readonly keyPem: string;
+}
+
+export interface CertificateRequest {
+  readonly commonName: string;
+  readonly organizations?: readonly string[];
+  /** DNS names and IP addresses; a certificate without any is for clients. */
+  readonly hosts?: readonly string[];
+  readonly usages?: readonly ('client' | 'server')[];
+}
+
+/** A certificate authority with ECDSA P-256 keys that lives in memory. */
+export interface CertificateAuthority extends KeyPair {
+  issue(request: CertificateRequest): Promise<KeyPair>;
+}
+
+export async function createAuthority(commonName: string): Promise<CertificateAuthority> {
+  const keys = await newKeys();
+  const certificate = await X509CertificateGenerator.createSelfSigned({
+    serialNumber: newSerial(),
+    name: new Name([{ CN: [commonName] }]),
+    ...validity(),
+    signingAlgorithm: algorithm,
+    keys,
+    extensions: [
+      new BasicConstraintsExtension(true, undefined, true),
+      new KeyUsagesExtension(
+        KeyUsageFlags.keyCertSign | KeyUsageFlags.cRLSign | KeyUsageFlags.digitalSignature,
+        true,
+      ),
+      await SubjectKeyIdentifierExtension.create(keys.publicKey),
+    ],
+  });
+  return {
+    ...(await pems(certificate, keys.privateKey)),
+    issue: (request) => issue(certificate, keys, request),
+  };
+}
+
+/** The identity of a kubelet; `hosts` are what it serves under. */
+export function nodeRequest(nodeName: string, hosts: readonly string[]): CertificateRequest {
+  return {
+    commonName: `system:node:${nodeName}`,
+    organizations: ['system:nodes'],
+    hosts: [nodeName, ...hosts],
+    usages: ['client', 'server'],
+  };
+}
+
+/** A key that signs service account tokens: the private key and its public half, both PEM. */
+export async function createSigningKey(): Promise<{ privatePem: string; publicPem: string }> {
+  const keys = await newKeys();
+  return {
+    privatePem: await privateKeyPem(keys.privateKey),
+    publicPem: PemConverter.encode(await webcrypto.subtle.exportKey('spki', keys.publicKey), 'PUBLIC KEY'),
+  };
+}
+
+async function issue(
+  authority: X509Certificate,
+  authorityKeys: webcrypto.CryptoKeyPair,
+  request: CertificateRequest,
+): Promise<KeyPair> {
+  const keys = await newKeys();
+  const usages = request.usages ?? (request.hosts === undefined ? ['client'] : ['server']);
+  const extensions: Extension[] = [
+    new BasicConstraintsExtension(false, undefined, true),
+    new KeyUsagesExtension(KeyUsageFlags.digitalSignature, true),
+    new ExtendedKeyUsageExtension(
+      usages.map((usage) => (usage === 'client' ? ExtendedKeyUsage.clientAuth : ExtendedKeyUsage.serverAuth)),
+    ),
+    await AuthorityKeyIdentifierExtension.create(authorityKeys.publicKey),
+  ];
+  if (request.hosts !== undefined && request.hosts.length > 0) {
+    const names = request.hosts.map((value) => ({ type: isIP(value) === 0 ? 'dns' : 'ip', value }) as const);
+    extensions.push(new SubjectAlternativeNameExtension(names));
+  }
+  const certificate = await X509CertificateGenerator.create({
+    serialNumber: newSerial(),
+    issuer: authority.subject,
+    subject: new Name([
+      ...(request.organizations ?? []).map((organization) => ({ O: [organization] })),
+      { CN: [request.commonName] },
+    ]),
+    ...validity(),
+    signingAlgorithm: algorithm,
+    publicKey: keys.publicKey,
+    signingKey: authorityKeys.privateKey,
+    extensions,
+  });
+  return pems(certificate, keys.privateKey);
+}
+
+async function newKeys(): Promise<webcrypto.CryptoKeyPair> {
+  return webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify']);
+}
+
+async function pems(certificate: X509Certificate, key: webcrypto.CryptoKey): Promise<KeyPair> {
+  return { certPem: `${certificate.toString('pem')}\n`, keyPem: await privateKeyPem(key) };
+}
+
+async function privateKeyPem(key: webcrypto.CryptoKey): Promise<string> {
+  return `${PemConverter.encode(await webcrypto.subtle.exportKey('pkcs8', key), 'PRIVATE KEY')}\n`;
+}
+
+function validity(): { notBefore: Date; notAfter: Date } {
+  const now = Date.now();
+  return { notBefore: new Date(now + validFromMs), notAfter: new Date(now + validForMs) };
+}
+
+/** Positive and without a leading zero byte, as DER wants it. */
+function newSerial(): string {
+  const bytes = randomBytes(16);
+  bytes[0] = (Number(bytes[0]) & 0x3f) | 0x40;
+  return bytes.toString('hex');
+}
