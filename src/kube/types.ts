@@ -96,12 +96,31 @@ export interface RawRequest {
   signal?: AbortSignal;
   /** Called with each `Warning` text of the reply. */
   onWarning?: (text: string) => void;
+  /** Sending it twice does no more than sending it once. Default: GET and server-side apply. */
+  idempotent?: boolean;
 }
 
 export interface RawResponse<T = unknown> {
   status: number;
   headers: Record<string, string | string[] | undefined>;
   body: T;
+}
+
+export interface StreamRequest extends RawRequest {
+  /** Milliseconds without a byte after which the stream fails. Default 150,000. */
+  silenceMs?: number;
+  /** Cut by the client when the server wants the connection to end: for watches, which resume. Default false. */
+  movable?: boolean;
+}
+
+/** A reply whose body arrives over time: a watch, a log. */
+export interface StreamResponse {
+  status: number;
+  headers: Record<string, string | string[] | undefined>;
+  /** Errors of the connection come out of it as `Svc3Error`. */
+  body: AsyncIterable<Uint8Array>;
+  /** Ends it at once. */
+  cancel(): void;
 }
 
 /**
@@ -139,6 +158,10 @@ export interface KubeClient {
     options?: DeleteOptions,
   ): Promise<void>;
   request<T = unknown>(request: RawRequest): Promise<RawResponse<T>>;
+  /** A reply of 4xx or 5xx is thrown; `timeoutMs` bounds the time until the headers. */
+  stream(request: StreamRequest): Promise<StreamResponse>;
+  /** The same client, but `guard` runs before every attempt of every write and may throw. */
+  withGuard(guard: () => void): KubeClient;
   /** A client with another identity over the same address and CA; the caller's token is all it has. */
   withToken(token: string): KubeClient;
   close(): Promise<void>;

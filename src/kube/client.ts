@@ -1,0 +1,207 @@
+import { Svc3Error } from '../errors.ts';
+import type { ConnectionConfig } from './connection.ts';
+import type { Credential } from './credential.ts';
+import { apiVersionOf, resourcePath } from './path.ts';
+import { applyPatch } from './retry.ts';
+import { createTransport } from './transport.ts';
+import type { Transport, TransportOptions } from './transport.ts';
+import type {
+  KubeClient,
+  KubeObject,
+  ListOptions,
+  RawRequest,
+  RawResponse,
+  Resource,
+  WriteOptions,
+} from './types.ts';
+
+export const fieldManager = 'svc3';
+
+const defaultPageSize = 500;
+
+const patchTypes = {
+  merge: 'application/merge-patch+json',
+  json: 'application/json-patch+json',
+  strategic: 'application/strategic-merge-patch+json',
+} as const;
+
+interface ListPage<T> {
+  items: T[] | null;
+  metadata: { resourceVersion?: string; continue?: string };
+}
+
+/** The client of a kubeconfig's or a pod's identity also tells what belongs to the connection. */
+export interface RootClient extends KubeClient {
+  readonly connection: ConnectionConfig;
+  readonly credential: Credential;
+  /** Sockets to kube-apiserver, callers' included: open now, and opened since the start. */
+  connections(): { open: number; opened: number };
+}
+
+function writeQuery(
+  options: WriteOptions & { fieldManager?: string },
+  manager: string | undefined = options.fieldManager,
+): NonNullable<RawRequest['query']> {
+  return { dryRun: options.dryRun === true ? 'All' : undefined, fieldManager: manager };
+}
+
+function keyOf(object: KubeObject): { name: string; namespace: string | undefined } {
+  const { name, namespace } = object.metadata ?? {};
+  if (name === undefined) {
+    throw new Svc3Error('BadRequest', `${object.kind ?? 'object'} needs metadata.name`);
+  }
+  return { name, namespace };
+}
+
+/** Without apiVersion and kind no write is understood; callers need not repeat what the resource says. */
+function typed<T extends KubeObject>(resource: Resource<T>, object: T): T {
+  return {
+    ...object,
+    apiVersion: object.apiVersion ?? apiVersionOf(resource),
+    kind: object.kind ?? resource.kind,
+  };
+}
+
+function signalOf(options: { signal?: AbortSignal }): { signal?: AbortSignal } {
+  return options.signal === undefined ? {} : { signal: options.signal };
+}
+
+async function list<T extends KubeObject>(
+  call: (request: RawRequest) => Promise<RawResponse>,
+  resource: Resource<T>,
+  options: ListOptions,
+) {
+  const items: T[] = [];
+  let next: string | undefined;
+  for (;;) {
+    const { body } = await call({
+      method: 'GET',
+      path: resourcePath(resource, { namespace: options.namespace }),
+      query: {
+        limit: options.pageSize ?? defaultPageSize,
+        continue: next,
+        labelSelector: options.labelSelector,
+        fieldSelector: options.fieldSelector,
+      },
+      ...signalOf(options),
+    });
+    const page = body as ListPage<T>;
+    for (const item of page.items ?? []) {
+      items.push(item);
+    }
+    next = page.metadata.continue;
+    if (next === undefined || next === '') {
+      return { items, resourceVersion: page.metadata.resourceVersion ?? '' };
+    }
+  }
+}
+
+function methods(transport: Transport, guard: (() => void) | undefined): KubeClient {
+  const call = (request: RawRequest): Promise<RawResponse> =>
+    transport.call(request, request.method === 'GET' ? undefined : guard);
+
+  async function object<T extends KubeObject>(request: RawRequest): Promise<T> {
+    return (await call(request)).body as T;
+  }
+
+  return {
+    get: (resource, name, namespace) =>
+      object({ method: 'GET', path: resourcePath(resource, { namespace, name }) }),
+    list: (resource, options = {}) => list(call, resource, options),
+    create(resource, created, options = {}) {
+      const { name, namespace } = created.metadata ?? {};
+      const path = resourcePath(resource, {
+        namespace,
+        ...(options.subresource === undefined ? {} : { name, subresource: options.subresource }),
+      });
+      const body = options.subresource === undefined ? typed(resource, created) : created;
+      return object({
+        method: 'POST',
+        path,
+        body,
+        query: writeQuery(options, options.fieldManager ?? fieldManager),
+        ...signalOf(options),
+      });
+    },
+    apply(resource, applied, options = {}) {
+      const query = {
+        ...writeQuery(options, options.fieldManager ?? fieldManager),
+        force: options.force ?? true,
+      };
+      const path = resourcePath(resource, { ...keyOf(applied), subresource: options.subresource });
+      return object({
+        method: 'PATCH',
+        path,
+        query,
+        body: typed(resource, applied),
+        contentType: applyPatch,
+        ...signalOf(options),
+      });
+    },
+    patch(resource, key, { type, body }, options = {}) {
+      const path = resourcePath(resource, { ...key, subresource: options.subresource });
+      const query = writeQuery(options, options.fieldManager ?? fieldManager);
+      return object({
+        method: 'PATCH',
+        path,
+        query,
+        body,
+        contentType: patchTypes[type],
+        ...signalOf(options),
+      });
+    },
+    replace(resource, replaced, options = {}) {
+      const path = resourcePath(resource, { ...keyOf(replaced), subresource: options.subresource });
+      return object({
+        method: 'PUT',
+        path,
+        body: typed(resource, replaced),
+        query: writeQuery(options, fieldManager),
+        ...signalOf(options),
+      });
+    },
+    async delete(resource, key, options = {}) {
+      const { uid, resourceVersion, propagationPolicy, gracePeriodSeconds } = options;
+      const preconditions =
+        uid === undefined && resourceVersion === undefined ? undefined : { uid, resourceVersion };
+      await call({
+        method: 'DELETE',
+        path: resourcePath(resource, key),
+        body: {
+          apiVersion: 'v1',
+          kind: 'DeleteOptions',
+          preconditions,
+          propagationPolicy,
+          gracePeriodSeconds,
+        },
+        query: writeQuery(options),
+        ...signalOf(options),
+      });
+    },
+    request: <T>(request: RawRequest) => call(request) as Promise<RawResponse<T>>,
+    stream(request) {
+      if (request.method !== 'GET') {
+        guard?.();
+      }
+      return transport.stream(request);
+    },
+    withGuard: (added) =>
+      methods(transport, () => {
+        guard?.();
+        added();
+      }),
+    withToken: (token) => methods(transport.withToken(token), guard),
+    close: () => transport.close(),
+  };
+}
+
+/** The client of one kube-apiserver with the connection's identity; see `KubeClient` for the errors. */
+export function createClient(connection: ConnectionConfig, options: TransportOptions = {}): RootClient {
+  const transport = createTransport(connection, options);
+  return {
+    ...methods(transport, undefined),
+    connection,
+    credential: transport.credential,
+    connections: () => transport.connections(),
+  };
+}

@@ -1,0 +1,151 @@
+import { createHash } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { ConnectionOptions } from 'node:tls';
+import { buildConnector, Pool } from 'undici';
+import type { Dispatcher } from 'undici';
+
+type Socket = Parameters<buildConnector.Callback>[1] & object;
+
+/** Milliseconds that calls on a connection being replaced get to finish before it is cut. */
+const drainMs = 1_000;
+
+const connectTimeoutMs = 5_000;
+
+/** How long an idle connection stays open. */
+const idleMs = 60_000;
+
+/** Connections to a server, or a proxy before it, that speaks HTTP/1.1 only: every watch takes one. */
+const http1Connections = 64;
+
+/** A watch that is not read for a moment must not hold up the other streams of its connection. */
+const connectionWindowBytes = 8 * 1024 * 1024;
+
+/** One origin with one TLS identity: at most one HTTP/2 connection at any time (several only where the server speaks HTTP/1.1). */
+export interface Endpoint {
+  dispatcher(): Dispatcher;
+  /** Replaces the connection, reading certificates again; calls under way get a moment to finish. */
+  renew(): void;
+  /** Told when the server wants the connection to end (GOAWAY), so that long streams can move to the next one. */
+  onMoved(listener: () => void): () => void;
+  /** Open sockets now. */
+  connections(): number;
+  /** Sockets opened since the start. */
+  opened(): number;
+  close(): Promise<void>;
+}
+
+function fingerprint(tls: ConnectionOptions): string {
+  return createHash('sha256').update(JSON.stringify(tls)).digest('base64');
+}
+
+function connect(connector: buildConnector.connector, options: buildConnector.Options): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    connector(options, (error, socket) => {
+      if (socket === null) {
+        reject(error ?? new Error('no socket'));
+      } else {
+        resolve(socket);
+      }
+    });
+  });
+}
+
+/** @param readTls - TLS material, asked for before every new connection so that rotated files count at once. */
+export function createEndpoint(origin: string, readTls: () => Promise<ConnectionOptions>): Endpoint {
+  const live = new Set<Socket>();
+  const listeners = new Set<() => void>();
+  let opened = 0;
+  let multiplexed = origin.startsWith('https:');
+  let cached: { fingerprint: string; connector: buildConnector.connector } | undefined;
+
+  /** GOAWAY leaves the old connection open beside its successor: wait for it, then cut it, so that there is never a second one. */
+  async function slot(): Promise<void> {
+    const until = performance.now() + drainMs;
+    const mustWait = (): boolean => multiplexed && live.size > 0;
+    while (mustWait() && performance.now() < until) {
+      await sleep(10);
+    }
+    if (mustWait()) {
+      live.forEach((socket) => socket.destroy());
+    }
+  }
+
+  async function connectorNow(): Promise<buildConnector.connector> {
+    const tls = await readTls();
+    const key = fingerprint(tls);
+    if (cached?.fingerprint !== key) {
+      // undici offers http/1.1 first unless told otherwise, and load balancers that follow the client's order then take it.
+      cached = {
+        fingerprint: key,
+        connector: buildConnector({
+          ...(tls as buildConnector.BuildOptions),
+          allowH2: true,
+          preferH2: true,
+          timeout: connectTimeoutMs,
+        }),
+      };
+    }
+    return cached.connector;
+  }
+
+  async function open(options: buildConnector.Options): Promise<Socket> {
+    await slot();
+    const socket = await connect(await connectorNow(), options);
+    live.add(socket);
+    opened += 1;
+    socket.once('close', () => live.delete(socket));
+    const { alpnProtocol } = socket as { alpnProtocol?: unknown };
+    if (multiplexed && alpnProtocol !== 'h2') {
+      multiplexed = false;
+      replacePool();
+    }
+    return socket;
+  }
+
+  function createPool(): Pool {
+    const created = new Pool(origin, {
+      connections: multiplexed ? 1 : http1Connections,
+      connect: (options, callback) => {
+        open(options).then(
+          (socket) => callback(null, socket),
+          (error: unknown) => callback(error instanceof Error ? error : new Error(String(error)), null),
+        );
+      },
+      allowH2: true,
+      keepAliveTimeout: idleMs,
+      h2Options: { connectionWindowSize: connectionWindowBytes },
+    });
+    created.on('disconnect', (_origin, _targets, error) => {
+      if (error.message.includes('GOAWAY')) {
+        listeners.forEach((listener) => listener());
+      }
+    });
+    return created;
+  }
+
+  let pool = createPool();
+
+  function replacePool(): void {
+    const old = pool;
+    pool = createPool();
+    old.close().catch(() => undefined);
+  }
+
+  return {
+    dispatcher: () => pool,
+    renew() {
+      replacePool();
+      listeners.forEach((listener) => listener());
+    },
+    onMoved(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    connections: () => live.size,
+    opened: () => opened,
+    async close() {
+      await pool.destroy();
+      live.forEach((socket) => socket.destroy());
+    },
+  };
+}
