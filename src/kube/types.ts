@@ -189,6 +189,14 @@ export interface Informer<T extends KubeObject> {
   synced(): Promise<void>;
 }
 
+/** The part of a pino logger that is used here. */
+export interface Log {
+  debug(fields: object, message: string): void;
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+  error(fields: object, message: string): void;
+}
+
 export interface InformerOptions<T extends KubeObject> {
   client: KubeClient;
   resource: Resource<T>;
@@ -196,8 +204,22 @@ export interface InformerOptions<T extends KubeObject> {
   labelSelector?: string;
   fieldSelector?: string;
   indexes?: Record<string, IndexFunction<T>>;
-  /** Drops what nobody reads (managedFields) before an object is kept. */
+  /** Drops what nobody reads before an object is kept. Default: drops managedFields. */
   transform?: (object: T) => T;
+  log?: Log;
+  tuning?: Partial<ReflectorTuning>;
+}
+
+/** Times of a reflector, in milliseconds; only tests change them. */
+export interface ReflectorTuning {
+  /** A watch asks the server for an end after a random time between these. */
+  watchMinMs: number;
+  watchMaxMs: number;
+  /** A watch without a byte for so long is dead. */
+  silenceMs: number;
+  backoffMinMs: number;
+  backoffMaxMs: number;
+  pageSize: number;
 }
 
 /** Writes Kubernetes Events (events.k8s.io/v1 semantics, duplicates counted up); never throws. */
