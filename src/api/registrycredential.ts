@@ -12,7 +12,7 @@ export const RegistryCredentialSpec = z
       .string()
       .min(1)
       .max(280)
-      .regex(/^https?:\/\/([A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?|\[[0-9A-Fa-f:]+\])(:[0-9]{1,5})?$/)
+      .regex(/^https?:\/\/([A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?|\[[0-9A-Fa-f:]+\])(:[1-9][0-9]{0,4})?$/)
       .describe(
         'Address of the registry: scheme, host and optionally a port, e.g. https://registry.example.com:5000. No path, no trailing slash.',
       ),
@@ -37,6 +37,17 @@ export const RegistryCredentialSpec = z
         rule: "!self.server.startsWith('http://') || self.allowInsecure",
         message: allowInsecureRequired,
         fieldPath: '.allowInsecure',
+      },
+      {
+        rule: "!self.server.matches(':(6[6-9]|65[6-9]|655[4-9]|6553[6-9]|[7-9][0-9])[0-9]*$') || !self.server.matches(':[0-9]{5}$')",
+        message: 'the port must be between 1 and 65535',
+        fieldPath: '.server',
+      },
+      {
+        rule: "!self.server.contains('[') || self.server.matches('//\\\\[([0-9a-f]{4}:){7}[0-9a-f]{4}\\\\]')",
+        message:
+          'an IPv6 address is written in full and in lower case, e.g. https://[2001:0db8:0000:0000:0000:0000:0000:0001]',
+        fieldPath: '.server',
       },
     ]),
   )

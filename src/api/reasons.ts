@@ -1,0 +1,237 @@
+/** Condition types of all kinds. `Stalled` and `Reconciling` mean what kstatus says. */
+export const conditionTypes = {
+  ready: 'Ready',
+  scheduled: 'Scheduled',
+  prepared: 'Prepared',
+  booted: 'Booted',
+  stalled: 'Stalled',
+  reconciling: 'Reconciling',
+} as const;
+export type ConditionType = (typeof conditionTypes)[keyof typeof conditionTypes];
+
+export interface ReasonRow {
+  readonly kind: 'VM' | 'RegistryCredential' | 'Image, ISO';
+  readonly type: ConditionType;
+  readonly status: 'True' | 'False' | 'Unknown' | 'any';
+  readonly reason: string;
+  /** What it means, one sentence. */
+  readonly meaning: string;
+  /** What the user does about it; `Nothing.` where svc3 goes on by itself. */
+  readonly action: string;
+}
+
+const nothing = 'Nothing.';
+const waits = 'Nothing; it goes on by itself.';
+
+function rows(
+  kind: ReasonRow['kind'],
+  type: ConditionType,
+  status: ReasonRow['status'],
+  list: Record<string, [meaning: string, action: string]>,
+): ReasonRow[] {
+  return Object.entries(list).map(([reason, [meaning, action]]) => ({
+    kind,
+    type,
+    status,
+    reason,
+    meaning,
+    action,
+  }));
+}
+
+/** Every condition reason that svc3 writes; docs/conditions.md is made from it. */
+export const reasonTable: readonly ReasonRow[] = [
+  ...rows('VM', 'Ready', 'True', {
+    AsWished: ['The VM is in the power state that spec.powerState wishes.', nothing],
+  }),
+  ...rows('VM', 'Ready', 'False', {
+    Pending: ['No node has been chosen yet; condition Scheduled says why.', 'See the row of Scheduled.'],
+    Starting: ['The VM is being started.', waits],
+    Stopping: ['The guest is shutting down.', waits],
+    Suspending: ['The VM is being suspended.', waits],
+    Resuming: ['The VM is being resumed.', waits],
+    Reverting: ['Changes to the disk are discarded and the VM boots fresh from its image.', waits],
+    GuestStopped: [
+      'The guest has shut itself down although spec.powerState is Running.',
+      'Start it again, or set spec.powerState to Stopped.',
+    ],
+    Crashed: [
+      'QEMU or the guest died; the message holds its last words.',
+      'Read `kubectl logs` of the pod; it is started again with growing pauses.',
+    ],
+    Terminating: ['The VM is being deleted.', waits],
+  }),
+  ...rows('VM', 'Ready', 'Unknown', {
+    NodeLost: [
+      'The node does not answer, so the state of the VM is not known.',
+      'Bring the node back, or delete its pod for good (taint node.kubernetes.io/out-of-service).',
+    ],
+    RunnerUnreachable: [
+      'The pod runs but its runner does not answer.',
+      'Look at network policies and at the logs of the pod.',
+    ],
+  }),
+  ...rows('VM', 'Scheduled', 'True', {
+    Scheduled: ['A node has been chosen.', nothing],
+  }),
+  ...rows('VM', 'Scheduled', 'False', {
+    Unschedulable: [
+      'No node fits; the message counts the reasons over all nodes.',
+      'Free or add what is missing; `svc3 vm explain NAME` gives the verdict for each node.',
+    ],
+    ConfigNotFound: [
+      'spec.config names a VMConfig that does not exist.',
+      'Create the VMConfig, or deploy with another.',
+    ],
+    ImageNotFound: [
+      'The image names an Image that does not exist in this namespace, or the registry does not know it.',
+      'Create the Image, or correct the reference.',
+    ],
+    ImageNotReady: ['The Image is still being made.', waits],
+    ImagePullDenied: [
+      'The registry refused to give the image.',
+      'Add a registry credential for that registry to this namespace (`svc3 regcred add`).',
+    ],
+    PodConflict: ['A pod of the same name exists that does not belong to this VM.', 'Delete that pod.'],
+    PodRefused: [
+      'kube-apiserver refused the pod (Pod Security, quota, LimitRange or a webhook); the message quotes it.',
+      'Change what the message names; it is tried again.',
+    ],
+    RejectedByNode: [
+      'The kubelet rejected the pod; the message quotes it.',
+      'Nothing; another place is looked for.',
+    ],
+  }),
+  ...rows('VM', 'Prepared', 'True', {
+    Prepared: ['The image has been pulled and the disk made.', nothing],
+  }),
+  ...rows('VM', 'Prepared', 'False', {
+    PullingImage: ['The node pulls the image.', waits],
+    ImagePullFailed: [
+      'The node could not pull the image; the message quotes the kubelet.',
+      'Check the reference and the registry credential.',
+    ],
+    DiskFileMissing: [
+      'The image holds no disk file below /disk, or the container runtime does not support image volumes.',
+      'Use an image in the containerDisk layout; containerd must be 2.1 or newer.',
+    ],
+    ArchitectureMismatch: [
+      'The image is of another architecture than the VM.',
+      'Use an image of the right architecture.',
+    ],
+    VolumePending: [
+      'The PersistentVolumeClaim of the disk is not bound yet.',
+      'Check the StorageClass and its provisioner.',
+    ],
+  }),
+  ...rows('VM', 'Booted', 'True', {
+    Booted: ['QEMU runs the guest.', nothing],
+    GuestReachable: ['The guest answers: its agent, or its SSH server.', nothing],
+  }),
+  ...rows('VM', 'Booted', 'False', {
+    Booting: ['QEMU is being started.', waits],
+    NotRunning: ['The VM is stopped.', 'Start it when it is needed.'],
+    AcceleratorFailed: [
+      'The guest could not be executed with hardware virtualisation.',
+      'Label the node svc3.dev/accelerator=tcg, or repair its virtualisation.',
+    ],
+    GPUUnavailable: [
+      "A card of the node's bundle is busy or does not reset.",
+      "Look at the node's hardware; the cards may need a reboot of the node.",
+    ],
+    QEMUFailed: ['QEMU ended; the message holds its last words.', 'Read `kubectl logs` of the pod.'],
+  }),
+  ...rows('VM', 'Stalled', 'True', {
+    GPUPassthroughDisabled: [
+      'The VM asks for GPU passthrough and the cluster has it turned off.',
+      'Turn it on in the chart (gpuPassthrough.enabled), or deploy without it.',
+    ],
+    InvalidSpec: ['The spec cannot be carried out; the message names the field.', 'Correct the spec.'],
+    PowerStateUnsupported: [
+      'The wished power state does not exist for this VM; the message says why.',
+      'Choose another power state.',
+    ],
+  }),
+  ...rows('RegistryCredential', 'Ready', 'True', {
+    Published: ["The credential stands in the namespace's pull Secret.", nothing],
+    PublishedSecure: [
+      'The credential stands in the pull Secret, but the nodes do not trust this insecure registry.',
+      'Allow the host in the chart (insecureRegistries), or give the registry a certificate that nodes trust.',
+    ],
+  }),
+  ...rows('RegistryCredential', 'Ready', 'False', {
+    SecretNotFound: [
+      'spec.secretRef names a Secret that does not exist in svc3-credentials.',
+      'Create the Secret.',
+    ],
+    SecretInvalid: [
+      'The Secret is not of type kubernetes.io/basic-auth or lacks user name or password.',
+      'Correct the Secret.',
+    ],
+    SecretConflict: [
+      'A Secret svc3-registry-credentials that svc3 did not make is in the way.',
+      'Delete or rename that Secret.',
+    ],
+    SecretRefused: [
+      'kube-apiserver refused the pull Secret; the message quotes it.',
+      'Change what the message names; it is tried again.',
+    ],
+  }),
+  ...rows('RegistryCredential', 'Stalled', 'True', {
+    SecretNotFound: ['As with Ready.', 'As with Ready.'],
+    SecretInvalid: ['As with Ready.', 'As with Ready.'],
+    SecretConflict: ['As with Ready.', 'As with Ready.'],
+  }),
+  ...rows('Image, ISO', 'Ready', 'True', {
+    Stored: ['The disk is in the store.', nothing],
+  }),
+  ...rows('Image, ISO', 'Ready', 'False', {
+    Pending: ['The work has not begun.', waits],
+    Working: ['The disk is being made; status.progress says how far it is.', waits],
+    AwaitingUpload: ['The disk waits for an upload.', 'Upload it: `svc3 image upload`.'],
+    SourceNotFound: ['The source does not exist.', 'Correct or create the source.'],
+    SourceNotReady: ['The source exists and is not ready.', waits],
+    RegistryDenied: [
+      'A registry refused the credential, or there is none.',
+      'Add a registry credential for it.',
+    ],
+    RegistryUnreachable: ['A registry does not answer.', 'Nothing; it is tried again with growing pauses.'],
+    DiskRefused: ['The disk file is not acceptable; the message says why.', 'Use another file.'],
+    WorkerFailed: [
+      'The worker pod failed; the message quotes it.',
+      'Nothing; it is tried again with growing pauses.',
+    ],
+    InUse: ['The object is being deleted and a VM still uses it; the message names it.', 'Delete the VM.'],
+  }),
+  ...rows('Image, ISO', 'Stalled', 'True', {
+    SourceNotFound: ['As with Ready.', 'As with Ready.'],
+    DiskRefused: ['As with Ready.', 'As with Ready.'],
+  }),
+];
+
+/** docs/conditions.md. */
+export function conditionsPage(): string {
+  const kinds = [...new Set(reasonTable.map((row) => row.kind))];
+  return [
+    '# Conditions',
+    '',
+    'Generated by `npm run generate` from `src/api/reasons.ts`. `Reconciling` is True with reason `Progressing` while svc3',
+    'works on an object; `Stalled` is True when nothing goes on until somebody acts. Both are absent otherwise, as kstatus',
+    'wishes. Events carry the reason of the condition they tell of.',
+    ...kinds.flatMap((kind) => [
+      '',
+      `## ${kind}`,
+      '',
+      ...reasonRows(reasonTable.filter((row) => row.kind === kind)),
+    ]),
+    '',
+  ].join('\n');
+}
+
+function reasonRows(list: readonly ReasonRow[]): string[] {
+  return [
+    '| condition | status | reason | meaning | what to do |',
+    '|---|---|---|---|---|',
+    ...list.map((row) => `| ${row.type} | ${row.status} | ${row.reason} | ${row.meaning} | ${row.action} |`),
+  ];
+}
