@@ -1,0 +1,38 @@
+import type { Inventory } from './inventory.ts';
+import { createNeeds, type PlacementRequest, portsOn, verdictOn } from './place.ts';
+import { reasons } from './reasons.ts';
+
+/** What `svc3 vm explain` prints of one node. */
+export interface NodeVerdict {
+  readonly node: string;
+  readonly fits: boolean;
+  /** Empty when it fits. */
+  readonly reasons: readonly string[];
+  /** Percent of the node that is free (mean of cpu and memory), 0…100. */
+  readonly free: number;
+}
+
+/** The verdict on every node, sorted by name; the one place that looks at all of them. */
+export function explain(inventory: Inventory, request: PlacementRequest): NodeVerdict[] {
+  const needs = createNeeds(request, inventory.ranges);
+  const verdicts = inventory.nodes().map((state) => {
+    const misnamed = request.nodeName !== undefined && state.name !== request.nodeName;
+    const refusals =
+      misnamed || state.class === undefined
+        ? [reasons.nodeName]
+        : verdictOn(
+            state,
+            state.class.facts,
+            request,
+            needs,
+            (node) => portsOn(inventory, node, request) !== undefined,
+          );
+    return {
+      node: state.name,
+      fits: refusals.length === 0,
+      reasons: refusals,
+      free: Math.max(0, Math.round(state.score * 100)),
+    };
+  });
+  return verdicts.sort((a, b) => (a.node < b.node ? -1 : 1));
+}

@@ -1,0 +1,287 @@
+import type { ClassFacts, NodeFacts, PodFacts } from './facts.ts';
+import { type Entry, NodeTree } from './nodetree.ts';
+import { dimensionsOfPort, type HostPort, portCapacity, portKey, type PortRanges } from './ports.ts';
+import {
+  CPU,
+  emptyVector,
+  EPHEMERAL_STORAGE,
+  GPU,
+  KVM,
+  MEMORY,
+  PODS,
+  type ResourceVector,
+} from './resources.ts';
+
+/** What one pod, or one decision whose pod is not in the cache yet, takes on a node. */
+export interface Usage {
+  readonly node: string;
+  readonly requests: ResourceVector;
+  readonly ports: readonly HostPort[];
+}
+
+/** Nodes that placement cannot tell apart except by name and by what is free on them. */
+export interface NodeClass {
+  readonly facts: ClassFacts;
+  readonly tree: NodeTree<NodeState>;
+}
+
+export interface NodeState extends Entry {
+  score: number;
+  /** Undefined while the Node is not known (its pods may be seen first). */
+  facts: NodeFacts | undefined;
+  class: NodeClass | undefined;
+  capacity: ResourceVector;
+  readonly used: ResourceVector;
+  readonly usedPorts: Map<string, number>;
+}
+
+/**
+ * What is free on which node, kept by events so that a decision scans nothing. Events may come in any order, twice,
+ * or for nodes that are not known yet. Synchronous and without a clock.
+ */
+export class Inventory {
+  readonly ranges: PortRanges;
+  readonly #nodes = new Map<string, NodeState>();
+  readonly #classes = new Map<string, NodeClass>();
+  readonly #pods = new Map<string, Usage>();
+  readonly #assumed = new Map<string, Usage>();
+  readonly #portUsers = new Map<string, Set<NodeState>>();
+  readonly #dirty = new Set<NodeState>();
+  #known = 0;
+
+  constructor(ranges: PortRanges) {
+    this.ranges = ranges;
+  }
+
+  /** Number of nodes known. */
+  get size(): number {
+    return this.#known;
+  }
+
+  setNode(facts: NodeFacts): void {
+    const state = this.#state(facts.name);
+    if (state.facts === undefined) this.#known++;
+    this.#unlink(state);
+    state.facts = facts;
+    state.capacity = capacityOf(facts, this.ranges);
+    this.#dirty.add(state);
+  }
+
+  removeNode(name: string): void {
+    const state = this.#nodes.get(name);
+    if (state?.facts === undefined) return;
+    this.#known--;
+    this.#unlink(state);
+    state.facts = undefined;
+    this.#dirty.delete(state);
+    this.#dropIfUnused(state);
+  }
+
+  /** A pod that is bound to or pinned on a node; ends the assumption made for its VM. */
+  setPod(pod: PodFacts): void {
+    if (pod.claim !== undefined) this.forget(pod.claim);
+    const old = this.#pods.get(pod.uid);
+    if (old !== undefined) {
+      if (sameUsage(old, pod)) return;
+      this.#release(old);
+    }
+    const usage = { node: pod.node, requests: pod.requests, ports: pod.ports };
+    this.#pods.set(pod.uid, usage);
+    this.#take(usage);
+  }
+
+  /** The pod is gone or has ended (`Succeeded`, `Failed`). Says whether it had been counted. */
+  removePod(uid: string): boolean {
+    const usage = this.#pods.get(uid);
+    if (usage === undefined) return false;
+    this.#pods.delete(uid);
+    this.#release(usage);
+    return true;
+  }
+
+  /** Counts a decision at once, until the pod of this claim (the VM's UID) is seen or the decision is forgotten. */
+  assume(claim: string, usage: Usage): void {
+    this.forget(claim);
+    this.#assumed.set(claim, usage);
+    this.#take(usage);
+  }
+
+  forget(claim: string): void {
+    const usage = this.#assumed.get(claim);
+    if (usage === undefined) return;
+    this.#assumed.delete(claim);
+    this.#release(usage);
+  }
+
+  /** All classes, with every event so far taken in. */
+  classes(): Iterable<NodeClass> {
+    this.#settle();
+    return this.#classes.values();
+  }
+
+  node(name: string): NodeState | undefined {
+    this.#settle();
+    const state = this.#nodes.get(name);
+    return state?.facts === undefined ? undefined : state;
+  }
+
+  /** Every known node, for explanations; decisions never walk this. */
+  nodes(): NodeState[] {
+    this.#settle();
+    return [...this.#nodes.values()].filter((state) => state.facts !== undefined);
+  }
+
+  /** The nodes on which somebody uses this host port. */
+  usersOf(port: HostPort): ReadonlySet<NodeState> {
+    return this.#portUsers.get(portKey(port)) ?? noNodes;
+  }
+
+  #state(name: string): NodeState {
+    let state = this.#nodes.get(name);
+    if (state === undefined) {
+      state = {
+        name,
+        score: 0,
+        free: emptyVector(),
+        facts: undefined,
+        class: undefined,
+        capacity: emptyVector(),
+        used: emptyVector(),
+        usedPorts: new Map(),
+      };
+      this.#nodes.set(name, state);
+    }
+    return state;
+  }
+
+  #take(usage: Usage): void {
+    this.#count(this.#state(usage.node), usage, 1);
+  }
+
+  #release(usage: Usage): void {
+    const state = this.#state(usage.node);
+    this.#count(state, usage, -1);
+    this.#dropIfUnused(state);
+  }
+
+  #count(state: NodeState, usage: Usage, sign: 1 | -1): void {
+    const { used } = state;
+    for (let i = 0; i <= KVM; i++) used[i] = (used[i] as number) + sign * (usage.requests[i] as number);
+    for (const port of usage.ports) this.#countPort(state, port, sign);
+    if (state.facts !== undefined) this.#dirty.add(state);
+  }
+
+  #countPort(state: NodeState, port: HostPort, sign: 1 | -1): void {
+    const key = portKey(port);
+    const before = state.usedPorts.get(key) ?? 0;
+    const after = before + sign;
+    if (before !== 0 && after !== 0) {
+      state.usedPorts.set(key, after);
+      return;
+    }
+    for (const dimension of dimensionsOfPort(this.ranges, port)) {
+      state.used[dimension] = (state.used[dimension] as number) + sign;
+    }
+    let users = this.#portUsers.get(key);
+    if (after === 0) {
+      state.usedPorts.delete(key);
+      users?.delete(state);
+      if (users?.size === 0) this.#portUsers.delete(key);
+      return;
+    }
+    state.usedPorts.set(key, after);
+    if (users === undefined) this.#portUsers.set(key, (users = new Set()));
+    users.add(state);
+  }
+
+  #unlink(state: NodeState): void {
+    if (state.class === undefined) return;
+    state.class.tree.remove(state);
+    if (state.class.tree.size === 0) this.#classes.delete(keyOf(state.class.facts));
+    state.class = undefined;
+  }
+
+  /** Puts the nodes that changed where they now belong; many events on a node cost one move. */
+  #settle(): void {
+    for (const state of this.#dirty) {
+      if (state.facts === undefined) continue;
+      const nodeClass = state.class ?? this.#classOf(state.facts);
+      if (state.class !== undefined) nodeClass.tree.remove(state);
+      state.free = state.capacity.map((amount, i) => amount - (state.used[i] as number));
+      state.score = freeFraction(state);
+      state.class = nodeClass;
+      nodeClass.tree.insert(state);
+    }
+    this.#dirty.clear();
+  }
+
+  #classOf(node: NodeFacts): NodeClass {
+    const facts = classFacts(node);
+    const key = keyOf(facts);
+    let nodeClass = this.#classes.get(key);
+    if (nodeClass === undefined) {
+      nodeClass = { facts, tree: new NodeTree<NodeState>() };
+      this.#classes.set(key, nodeClass);
+    }
+    return nodeClass;
+  }
+
+  #dropIfUnused(state: NodeState): void {
+    if (state.facts === undefined && state.used[PODS] === 0) this.#nodes.delete(state.name);
+  }
+}
+
+const noNodes: ReadonlySet<NodeState> = new Set();
+
+/** A bundle is all cards of a node: whatever a device plugin advertises, a node has at most one (spec: Limits). */
+function capacityOf(facts: NodeFacts, ranges: PortRanges): ResourceVector {
+  const capacity = [...facts.allocatable];
+  capacity[GPU] = Math.min(1, capacity[GPU] as number);
+  if (!facts.reportsEphemeralStorage) capacity[EPHEMERAL_STORAGE] = Number.POSITIVE_INFINITY;
+  portCapacity(ranges, capacity);
+  return capacity;
+}
+
+function freeFraction({ capacity, free }: NodeState): number {
+  return (fraction(free[CPU], capacity[CPU]) + fraction(free[MEMORY], capacity[MEMORY])) / 2;
+}
+
+function fraction(free = 0, of = 0): number {
+  return of === 0 ? 0 : free / of;
+}
+
+function classFacts(node: NodeFacts): ClassFacts {
+  const { name: _name, allocatable, ...facts } = node;
+  return {
+    ...facts,
+    tags: [...facts.tags].sort(),
+    hasGpu: (allocatable[GPU] as number) > 0,
+    hasKvm: (allocatable[KVM] as number) > 0,
+  };
+}
+
+function keyOf(facts: ClassFacts): string {
+  return JSON.stringify([
+    facts.operatingSystem,
+    facts.architecture,
+    facts.ready,
+    facts.cordoned,
+    facts.taints.map((taint) => [taint.key, taint.value ?? '', taint.effect]),
+    facts.tags,
+    facts.reservedFor ?? null,
+    facts.gpuEnabled,
+    facts.accelerator ?? null,
+    facts.reportsEphemeralStorage,
+    facts.hasGpu,
+    facts.hasKvm,
+  ]);
+}
+
+function sameUsage(a: Usage, b: Usage): boolean {
+  return (
+    a.node === b.node &&
+    a.requests.every((amount, i) => amount === b.requests[i]) &&
+    a.ports.length === b.ports.length &&
+    a.ports.every((port, i) => port.port === b.ports[i]?.port && port.protocol === b.ports[i]?.protocol)
+  );
+}

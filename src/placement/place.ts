@@ -1,0 +1,252 @@
+import type { Accelerator, ClassFacts } from './facts.ts';
+import type { Inventory, NodeClass, NodeState, Usage } from './inventory.ts';
+import {
+  type AssignedPorts,
+  assignPorts,
+  type HostPort,
+  type PortRanges,
+  type PortService,
+  serviceDimension,
+} from './ports.ts';
+import { reasons, reasonsOfMissing, refusalSentence } from './reasons.ts';
+import {
+  CPU,
+  emptyVector,
+  EPHEMERAL_STORAGE,
+  GPU,
+  KVM,
+  MEMORY,
+  missing,
+  type Need,
+  needOf,
+  PODS,
+  type ResourceVector,
+} from './resources.ts';
+import { softTaints, type Toleration, toleratesAll } from './taints.ts';
+
+/** What one VM asks of a node. */
+export interface PlacementRequest {
+  readonly namespace: string;
+  /** Undefined where the image's architecture is not known: any. */
+  readonly architecture: string | undefined;
+  readonly cpuMilli: number;
+  readonly memoryBytes: number;
+  /** What the emulator takes on top where the node has no hardware virtualisation. */
+  readonly emulationBytes: number;
+  readonly ephemeralStorageBytes: number;
+  /** Asks for the node's bundle of GPU cards (x86 only; ARM VMs need none). */
+  readonly gpu: boolean;
+  readonly accelerator: 'auto' | Accelerator;
+  readonly nodeName: string | undefined;
+  readonly tag: string | undefined;
+  /** Without it the tag is only preferred. */
+  readonly tagRequired: boolean;
+  /** Fullest node first instead of freest. */
+  readonly packed: boolean;
+  readonly tolerations: readonly Toleration[];
+  readonly services: readonly PortService[];
+  readonly reservedPorts: readonly HostPort[];
+}
+
+export interface Placed {
+  readonly kind: 'placed';
+  readonly node: string;
+  readonly accelerator: Accelerator;
+  readonly ports: AssignedPorts;
+  /** False where the kubelet does not manage local storage: the pod must not request any. */
+  readonly requestsEphemeralStorage: boolean;
+  /** What to assume until the pod is seen. */
+  readonly usage: Usage;
+}
+
+export interface Refused {
+  readonly kind: 'refused';
+  /** kube-scheduler's sentence: condition, API error and CLI show the same. */
+  readonly message: string;
+  readonly counts: ReadonlyMap<string, number>;
+}
+
+/** How good a class is before looking at what is free: the wished tag first, then the fewest soft taints. */
+interface Candidate {
+  readonly class: NodeClass;
+  readonly rank: number;
+}
+
+/** Filter, score, tie-break: the same inventory and request always give the same node. Assumes nothing. */
+export function place(inventory: Inventory, request: PlacementRequest): Placed | Refused {
+  const needs = createNeeds(request, inventory.ranges);
+  const accepts = (state: NodeState): boolean => portsOn(inventory, state, request) !== undefined;
+  if (request.nodeName !== undefined) return placeOnNamed(inventory, request, needs, accepts);
+  const counts = new Map<string, number>();
+  const candidates: Candidate[] = [];
+  for (const nodeClass of inventory.classes()) {
+    const reason = excludes(nodeClass.facts, request);
+    if (reason === undefined) candidates.push({ class: nodeClass, rank: rankOf(nodeClass.facts, request) });
+    else counts.set(reason, (counts.get(reason) ?? 0) + nodeClass.tree.size);
+  }
+  candidates.sort((a, b) => a.rank - b.rank);
+  let best: NodeState | undefined;
+  let rank = Number.POSITIVE_INFINITY;
+  for (const candidate of candidates) {
+    if (best !== undefined && candidate.rank > rank) break;
+    const found = candidate.class.tree.first(needs(candidate.class.facts), request.packed, accepts);
+    if (found === undefined || (best !== undefined && !isBetter(found, best, request.packed))) continue;
+    best = found;
+    rank = candidate.rank;
+  }
+  if (best !== undefined) return placedOn(inventory, best, request);
+  for (const candidate of candidates) countMissing(inventory, candidate.class, request, needs, counts);
+  return refused(inventory, counts);
+}
+
+function placeOnNamed(
+  inventory: Inventory,
+  request: PlacementRequest,
+  needs: Needs,
+  accepts: (state: NodeState) => boolean,
+): Placed | Refused {
+  const counts = new Map<string, number>();
+  const state = inventory.node(request.nodeName ?? '');
+  const others = inventory.size - (state === undefined ? 0 : 1);
+  if (others > 0) counts.set(reasons.nodeName, others);
+  if (state?.class === undefined) return refused(inventory, counts);
+  const verdict = verdictOn(state, state.class.facts, request, needs, accepts);
+  if (verdict.length === 0) return placedOn(inventory, state, request);
+  for (const reason of verdict) counts.set(reason, 1);
+  return refused(inventory, counts);
+}
+
+function refused(inventory: Inventory, counts: ReadonlyMap<string, number>): Refused {
+  return { kind: 'refused', message: refusalSentence(inventory.size, counts), counts };
+}
+
+/** Why this one node is refused; empty when it fits. */
+export function verdictOn(
+  state: NodeState,
+  facts: ClassFacts,
+  request: PlacementRequest,
+  needs: Needs,
+  accepts: (state: NodeState) => boolean,
+): string[] {
+  const excluded = excludes(facts, request);
+  if (excluded !== undefined) return [excluded];
+  if (!accepts(state)) return [reasons.ports];
+  const lacking = missing(state.free, needs(facts));
+  return lacking === 0 ? [] : reasonsOfMissing(lacking);
+}
+
+/** The first reason, in kube-scheduler's order of filters, why no node of this class is a candidate. */
+function excludes(facts: ClassFacts, request: PlacementRequest): string | undefined {
+  if (facts.cordoned) return reasons.unschedulable;
+  if (!facts.ready) return reasons.notReady;
+  if (!toleratesAll(facts.taints, request.tolerations)) return reasons.taints;
+  if (facts.operatingSystem !== 'linux') return reasons.operatingSystem;
+  if (request.architecture !== undefined && facts.architecture !== request.architecture) {
+    return reasons.architecture(request.architecture);
+  }
+  if (facts.reservedFor !== undefined && facts.reservedFor !== request.namespace) return reasons.reserved;
+  if (request.tag !== undefined && request.tagRequired && !facts.tags.includes(request.tag)) {
+    return reasons.tag(request.tag);
+  }
+  if (request.gpu && !facts.gpuEnabled) return reasons.gpuDisabled;
+  if (request.gpu && !facts.hasGpu) return reasons.gpuMissing;
+  if (acceleratorOn(facts, request) === 'kvm' && !facts.hasKvm) return reasons.noKvm;
+  return undefined;
+}
+
+function rankOf(facts: ClassFacts, request: PlacementRequest): number {
+  const untagged = request.tag !== undefined && !facts.tags.includes(request.tag);
+  return softTaints(facts.taints, request.tolerations) + (untagged ? 1_000 : 0);
+}
+
+/** The node's label, else the chart's setting, else whether the node has hardware virtualisation. */
+function acceleratorOn(facts: ClassFacts, request: PlacementRequest): Accelerator {
+  if (facts.accelerator !== undefined) return facts.accelerator;
+  if (request.accelerator !== 'auto') return request.accelerator;
+  return facts.hasKvm ? 'kvm' : 'tcg';
+}
+
+/** What is needed differs by class only through the accelerator: two vectors per decision. */
+type Needs = (facts: ClassFacts) => Need;
+
+export function createNeeds(request: PlacementRequest, ranges: PortRanges): Needs {
+  const made: Partial<Record<Accelerator, Need>> = {};
+  return (facts) => {
+    const accelerator = acceleratorOn(facts, request);
+    return (made[accelerator] ??= needOf(requestsOn(request, accelerator, ranges)));
+  };
+}
+
+function requestsOn(request: PlacementRequest, accelerator: Accelerator, ranges: PortRanges): ResourceVector {
+  const vector = emptyVector();
+  vector[CPU] = request.cpuMilli;
+  vector[MEMORY] = request.memoryBytes + (accelerator === 'tcg' ? request.emulationBytes : 0);
+  vector[EPHEMERAL_STORAGE] = request.ephemeralStorageBytes;
+  vector[PODS] = 1;
+  vector[GPU] = request.gpu ? 1 : 0;
+  vector[KVM] = accelerator === 'kvm' ? 1 : 0;
+  for (const service of request.services) {
+    if (ranges[service] !== undefined) vector[serviceDimension[service]] = 1;
+  }
+  return vector;
+}
+
+function isBetter(a: NodeState, b: NodeState, packed: boolean): boolean {
+  if (a.score !== b.score) return packed ? a.score < b.score : a.score > b.score;
+  return packed ? a.name > b.name : a.name < b.name;
+}
+
+export function portsOn(
+  inventory: Inventory,
+  state: NodeState,
+  request: PlacementRequest,
+): AssignedPorts | undefined {
+  return assignPorts(inventory.ranges, state.usedPorts, request.services, request.reservedPorts);
+}
+
+function placedOn(inventory: Inventory, state: NodeState, request: PlacementRequest): Placed | Refused {
+  const facts = state.class?.facts;
+  const ports = portsOn(inventory, state, request);
+  if (facts === undefined || ports === undefined) return refused(inventory, new Map([[reasons.ports, 1]]));
+  const accelerator = acceleratorOn(facts, request);
+  const assigned = Object.values(ports).map((port) => ({ port, protocol: 'TCP' as const }));
+  return {
+    kind: 'placed',
+    node: state.name,
+    accelerator,
+    ports,
+    requestsEphemeralStorage: facts.reportsEphemeralStorage,
+    usage: {
+      node: state.name,
+      requests: requestsOn(request, accelerator, inventory.ranges),
+      ports: [...assigned, ...request.reservedPorts],
+    },
+  };
+}
+
+/** Adds the nodes of a class in which nothing fits, by reason; a reserved port that is taken comes before resources. */
+function countMissing(
+  inventory: Inventory,
+  nodeClass: NodeClass,
+  request: PlacementRequest,
+  needs: Needs,
+  counts: Map<string, number>,
+): void {
+  const need = needs(nodeClass.facts);
+  const masks = new Map<number, number>();
+  nodeClass.tree.countMissing(need, masks);
+  const taken = new Set<NodeState>();
+  for (const port of request.reservedPorts) {
+    for (const state of inventory.usersOf(port)) if (state.class === nodeClass) taken.add(state);
+  }
+  for (const state of taken) {
+    const mask = missing(state.free, need);
+    masks.set(mask, (masks.get(mask) ?? 0) - 1);
+  }
+  add(counts, reasons.ports, taken.size);
+  for (const [mask, nodes] of masks) for (const reason of reasonsOfMissing(mask)) add(counts, reason, nodes);
+}
+
+function add(counts: Map<string, number>, reason: string, nodes: number): void {
+  if (nodes > 0) counts.set(reason, (counts.get(reason) ?? 0) + nodes);
+}

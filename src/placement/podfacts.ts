@@ -1,0 +1,107 @@
+import type { Container, Pod } from '../api/core.ts';
+import { extendedResources } from '../api/meta.ts';
+import { milliAmount, wholeAmount } from './amount.ts';
+import type { PodFacts } from './facts.ts';
+import type { HostPort } from './ports.ts';
+import {
+  CPU,
+  emptyVector,
+  EPHEMERAL_STORAGE,
+  GPU,
+  KVM,
+  MEMORY,
+  PODS,
+  RESOURCES,
+  type ResourceVector,
+} from './resources.ts';
+
+/**
+ * What placement counts of a pod; undefined for one that has ended, or that is neither bound nor pinned to a node.
+ * A pinned pod counts before kube-scheduler has bound it: its node is decided.
+ */
+export function podFacts(pod: Pod): PodFacts | undefined {
+  const node = nodeOf(pod);
+  const phase = pod.status?.phase;
+  if (node === undefined || phase === 'Succeeded' || phase === 'Failed') return undefined;
+  return {
+    uid: pod.metadata.uid ?? '',
+    node,
+    claim: pod.metadata.ownerReferences?.find((owner) => owner.controller === true && owner.kind === 'VM')
+      ?.uid,
+    requests: requestsOf(pod),
+    ports: hostPortsOf(pod),
+  };
+}
+
+/** The node a pod is on, or the one that its required affinity names by `matchFields`. */
+export function nodeOf(pod: Pod): string | undefined {
+  return pod.spec.nodeName ?? pinnedNode(pod);
+}
+
+function pinnedNode(pod: Pod): string | undefined {
+  const terms =
+    pod.spec.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms;
+  if (terms?.length !== 1) return undefined;
+  const field = terms[0]?.matchFields?.find(
+    ({ key, operator }) => key === 'metadata.name' && operator === 'In',
+  );
+  return field?.values?.length === 1 ? field.values[0] : undefined;
+}
+
+/** As kube-scheduler counts: the containers together, or the largest moment of the start, plus the overhead. */
+function requestsOf(pod: Pod): ResourceVector {
+  const running = emptyVector();
+  for (const container of pod.spec.containers) add(running, listVector(container.resources?.requests));
+  const starting = emptyVector();
+  const sidecars = emptyVector();
+  for (const container of pod.spec.initContainers ?? []) {
+    const own = listVector(container.resources?.requests);
+    if (isSidecar(container)) {
+      add(running, own);
+      add(sidecars, own);
+      raise(starting, sidecars);
+    } else {
+      add(own, sidecars);
+      raise(starting, own);
+    }
+  }
+  raise(running, starting);
+  add(running, listVector(pod.spec.overhead));
+  running[PODS] = 1;
+  return running;
+}
+
+function isSidecar(container: Container & { restartPolicy?: string }): boolean {
+  return container.restartPolicy === 'Always';
+}
+
+function listVector(list: Readonly<Record<string, string>> | undefined): ResourceVector {
+  const vector = emptyVector();
+  if (list === undefined) return vector;
+  vector[CPU] = milliAmount(list, 'cpu');
+  vector[MEMORY] = wholeAmount(list, 'memory');
+  vector[EPHEMERAL_STORAGE] = wholeAmount(list, 'ephemeral-storage');
+  vector[GPU] = wholeAmount(list, extendedResources.gpuPassthrough);
+  vector[KVM] = wholeAmount(list, extendedResources.kvm);
+  return vector;
+}
+
+function add(into: ResourceVector, amounts: ResourceVector): void {
+  for (let i = 0; i < RESOURCES; i++) into[i] = (into[i] as number) + (amounts[i] as number);
+}
+
+function raise(into: ResourceVector, amounts: ResourceVector): void {
+  for (let i = 0; i < RESOURCES; i++) into[i] = Math.max(into[i] as number, amounts[i] as number);
+}
+
+function hostPortsOf(pod: Pod): HostPort[] {
+  const ports: HostPort[] = [];
+  for (const container of pod.spec.containers) {
+    for (const { hostPort, containerPort, protocol } of container.ports ?? []) {
+      const port = hostPort ?? (pod.spec.hostNetwork === true ? containerPort : undefined);
+      if (port !== undefined && port !== 0)
+        ports.push({ port, protocol: protocol === 'UDP' ? 'UDP' : 'TCP' });
+    }
+  }
+  return ports;
+}

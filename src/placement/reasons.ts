@@ -1,0 +1,43 @@
+import { CPU, EPHEMERAL_STORAGE, GPU, KVM, MEMORY, PODS } from './resources.ts';
+import { serviceDimension } from './ports.ts';
+
+/** Why a node was refused, in the words of kube-scheduler 1.36 where it has words for it. */
+export const reasons = {
+  nodeName: "node(s) didn't match the requested node name",
+  unschedulable: 'node(s) were unschedulable',
+  notReady: 'node(s) were not ready',
+  taints: 'node(s) had untolerated taint(s)',
+  operatingSystem: 'node(s) did not run Linux',
+  architecture: (wanted: string) => `node(s) didn't match architecture ${wanted}`,
+  reserved: 'node(s) were reserved for another namespace',
+  tag: (wanted: string) => `node(s) didn't have tag ${wanted}`,
+  gpuDisabled: 'not enabled for GPU passthrough',
+  gpuMissing: 'GPU passthrough device not ready',
+  gpuInUse: 'GPU passthrough in use',
+  noKvm: 'node(s) without hardware virtualisation',
+  ports: "node(s) didn't have free ports for the requested pod ports",
+} as const;
+
+const resourceReasons: readonly (readonly [number, string])[] = [
+  [PODS, 'Too many pods'],
+  [CPU, 'Insufficient cpu'],
+  [MEMORY, 'Insufficient memory'],
+  [EPHEMERAL_STORAGE, 'Insufficient ephemeral-storage'],
+  [GPU, reasons.gpuInUse],
+  [KVM, 'Insufficient svc3.dev/kvm'],
+];
+
+const portMask = Object.values(serviceDimension).reduce((mask, dimension) => mask | (1 << dimension), 0);
+
+/** Like kube-scheduler: ports are judged before resources, and all resources that lack are named together. */
+export function reasonsOfMissing(mask: number): string[] {
+  if (mask === 0 || (mask & portMask) !== 0) return [reasons.ports];
+  return resourceReasons.filter(([dimension]) => (mask & (1 << dimension)) !== 0).map(([, text]) => text);
+}
+
+/** `0/5 nodes are available: 2 GPU passthrough in use, 3 not enabled for GPU passthrough.`, sorted as kube-scheduler sorts. */
+export function refusalSentence(nodes: number, counts: ReadonlyMap<string, number>): string {
+  if (nodes === 0) return 'no nodes available to schedule pods';
+  const parts = [...counts].map(([reason, count]) => `${count} ${reason}`).sort();
+  return `0/${nodes} nodes are available: ${parts.join(', ')}.`;
+}

@@ -1,0 +1,303 @@
+import { describe, expect, test } from 'vitest';
+import type { NodeFacts, PodFacts } from '../../../src/placement/facts.ts';
+import { explain } from '../../../src/placement/explain.ts';
+import { Inventory } from '../../../src/placement/inventory.ts';
+import { place, type PlacementRequest } from '../../../src/placement/place.ts';
+import { aNode, aPod, aRequest, Gi, ranges } from './builders.ts';
+
+function inventoryOf(nodes: readonly NodeFacts[], pods: readonly PodFacts[] = []): Inventory {
+  const inventory = new Inventory(ranges);
+  for (const node of nodes) inventory.setNode(node);
+  for (const pod of pods) inventory.setPod(pod);
+  return inventory;
+}
+
+interface Row {
+  sentence: string;
+  nodes: NodeFacts[];
+  pods?: PodFacts[];
+  request?: Partial<PlacementRequest>;
+  outcome: string;
+}
+
+const rows: Row[] = [
+  {
+    sentence: 'the freest node is taken',
+    nodes: [aNode('a'), aNode('b')],
+    pods: [aPod('p', 'a')],
+    outcome: 'b',
+  },
+  {
+    sentence: 'packing takes the fullest node that fits',
+    nodes: [aNode('a'), aNode('b'), aNode('c')],
+    pods: [aPod('p', 'a', { cpu: 8 }), aPod('q', 'b', { cpu: 2 })],
+    request: { packed: true },
+    outcome: 'b',
+  },
+  { sentence: 'of equal nodes the first by name is taken', nodes: [aNode('b'), aNode('a')], outcome: 'a' },
+  {
+    sentence: 'a wished tag wins over a freer node',
+    nodes: [aNode('a'), aNode('b', { tags: ['ci'] })],
+    pods: [aPod('p', 'b', { cpu: 6 })],
+    request: { tag: 'ci' },
+    outcome: 'b',
+  },
+  {
+    sentence: 'a wished tag that has no room is no reason to wait',
+    nodes: [aNode('a'), aNode('b', { tags: ['ci'] })],
+    pods: [aPod('p', 'b', { cpu: 8 })],
+    request: { tag: 'ci' },
+    outcome: 'a',
+  },
+  {
+    sentence: 'a required tag that no node has is refused',
+    nodes: [aNode('a'), aNode('b')],
+    request: { tag: 'ci', tagRequired: true },
+    outcome: "0/2 nodes are available: 2 node(s) didn't have tag ci.",
+  },
+  {
+    sentence: 'a node of another architecture is refused',
+    nodes: [aNode('a', { architecture: 'arm64' })],
+    outcome: "0/1 nodes are available: 1 node(s) didn't match architecture amd64.",
+  },
+  {
+    sentence: 'a named node is taken though another is freer',
+    nodes: [aNode('a'), aNode('b')],
+    pods: [aPod('p', 'b')],
+    request: { nodeName: 'b' },
+    outcome: 'b',
+  },
+  {
+    sentence: 'a named node that does not exist is refused by every other',
+    nodes: [aNode('a'), aNode('b')],
+    request: { nodeName: 'z' },
+    outcome: "0/2 nodes are available: 2 node(s) didn't match the requested node name.",
+  },
+  {
+    sentence: 'a named node that is full says so beside the others',
+    nodes: [aNode('a'), aNode('b')],
+    pods: [aPod('p', 'a', { cpu: 8 })],
+    request: { nodeName: 'a' },
+    outcome: "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't match the requested node name.",
+  },
+  {
+    sentence: 'cordoned, unready and tainted nodes are refused',
+    nodes: [
+      aNode('a', {
+        cordoned: true,
+        taints: [{ key: 'node.kubernetes.io/unschedulable', effect: 'NoSchedule' }],
+      }),
+      aNode('b', { ready: false }),
+      aNode('c', { taints: [{ key: 'team', value: 'x', effect: 'NoSchedule' }] }),
+    ],
+    outcome:
+      '0/3 nodes are available: 1 node(s) had untolerated taint(s), 1 node(s) were not ready, 1 node(s) were unschedulable.',
+  },
+  {
+    sentence: 'a tolerated taint is no obstacle',
+    nodes: [aNode('a', { taints: [{ key: 'team', value: 'x', effect: 'NoSchedule' }] })],
+    request: { tolerations: [{ key: 'team', operator: 'Equal', value: 'x' }] },
+    outcome: 'a',
+  },
+  {
+    sentence: 'a soft taint only makes a node the second choice',
+    nodes: [aNode('a', { taints: [{ key: 'old', effect: 'PreferNoSchedule' }] }), aNode('b')],
+    pods: [aPod('p', 'b', { cpu: 4 })],
+    outcome: 'b',
+  },
+  {
+    sentence: 'a node reserved for another namespace is refused',
+    nodes: [aNode('a', { reservedFor: 'team-a' })],
+    outcome: '0/1 nodes are available: 1 node(s) were reserved for another namespace.',
+  },
+  {
+    sentence: 'a node reserved for the namespace is taken',
+    nodes: [aNode('a', { reservedFor: 'default' })],
+    outcome: 'a',
+  },
+  {
+    sentence: 'all resources that lack are named together',
+    nodes: [aNode('a', { cpu: 1, memory: 1 })],
+    pods: [aPod('p', 'a')],
+    outcome: '0/1 nodes are available: 1 Insufficient cpu, 1 Insufficient memory.',
+  },
+  {
+    sentence: 'pods of others count, also against the number of pods',
+    nodes: [aNode('a', { pods: 1 })],
+    pods: [aPod('p', 'a', { cpu: 0, memory: 0 })],
+    outcome: '0/1 nodes are available: 1 Too many pods.',
+  },
+  {
+    sentence: 'ephemeral storage counts where the kubelet manages it',
+    nodes: [aNode('a', { ephemeral: 1 })],
+    request: { ephemeralStorageBytes: 2 * Gi },
+    outcome: '0/1 nodes are available: 1 Insufficient ephemeral-storage.',
+  },
+  {
+    sentence: 'ephemeral storage is no obstacle where the kubelet does not manage it',
+    nodes: [aNode('a', { ephemeral: 0, reportsEphemeralStorage: false })],
+    request: { ephemeralStorageBytes: 2 * Gi },
+    outcome: 'a',
+  },
+  {
+    sentence: 'GPU rules 3 and 6: nodes not enabled and nodes in use are told apart',
+    nodes: [
+      ...['a', 'b'].map((name) => aNode(name, { gpuEnabled: true, gpu: 1 })),
+      ...['c', 'd', 'e'].map((name) => aNode(name)),
+    ],
+    pods: [aPod('p', 'a', { gpu: 1 }), aPod('q', 'b', { gpu: 1 })],
+    request: { gpu: true },
+    outcome: '0/5 nodes are available: 2 GPU passthrough in use, 3 not enabled for GPU passthrough.',
+  },
+  {
+    sentence: 'GPU rule 6: a node that claims 1,000 bundles still takes one VM',
+    nodes: [aNode('a', { gpuEnabled: true, gpu: 1000 })],
+    pods: [aPod('p', 'a', { gpu: 1 })],
+    request: { gpu: true },
+    outcome: '0/1 nodes are available: 1 GPU passthrough in use.',
+  },
+  {
+    sentence: 'a node whose cards are gone is told apart from one in use',
+    nodes: [aNode('a', { gpuEnabled: true, gpu: 0 })],
+    request: { gpu: true },
+    outcome: '0/1 nodes are available: 1 GPU passthrough device not ready.',
+  },
+  {
+    sentence: 'kvm is refused where the hardware has none',
+    nodes: [aNode('a')],
+    request: { accelerator: 'kvm' },
+    outcome: '0/1 nodes are available: 1 node(s) without hardware virtualisation.',
+  },
+  {
+    sentence: "the emulator's memory counts where the node emulates",
+    nodes: [aNode('a', { memory: 1 })],
+    request: { emulationBytes: 1 },
+    outcome: '0/1 nodes are available: 1 Insufficient memory.',
+  },
+  {
+    sentence: "the emulator's memory does not count under kvm",
+    nodes: [aNode('a', { memory: 1, kvm: 10 })],
+    request: { emulationBytes: 1 },
+    outcome: 'a',
+  },
+  {
+    sentence: 'a reserved port that is taken everywhere is refused',
+    nodes: [aNode('a')],
+    pods: [aPod('p', 'a', { ports: [{ port: 20000, protocol: 'TCP' }] })],
+    request: { reservedPorts: [{ port: 20000, protocol: 'TCP' }] },
+    outcome: "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports.",
+  },
+  {
+    sentence: 'a reserved port that is taken for UDP is free for TCP',
+    nodes: [aNode('a')],
+    pods: [aPod('p', 'a', { ports: [{ port: 20000, protocol: 'UDP' }] })],
+    request: { reservedPorts: [{ port: 20000, protocol: 'TCP' }] },
+    outcome: 'a',
+  },
+  {
+    sentence: 'a node whose range of SSH ports is used up is refused',
+    nodes: [aNode('a', { cpu: 100, memory: 100 })],
+    pods: Array.from({ length: 50 }, (_, i) =>
+      aPod(`p${i}`, 'a', { ports: [{ port: 8822 + i, protocol: 'TCP' }] }),
+    ),
+    request: { services: ['ssh'] },
+    outcome: "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports.",
+  },
+  { sentence: 'without any node it says so', nodes: [], outcome: 'no nodes available to schedule pods' },
+  {
+    sentence: 'a node that does not run Linux is refused',
+    nodes: [aNode('a', { operatingSystem: 'windows' })],
+    outcome: '0/1 nodes are available: 1 node(s) did not run Linux.',
+  },
+];
+
+describe('place', () => {
+  test.each(rows)('$sentence', ({ nodes, pods = [], request = {}, outcome }) => {
+    const result = place(inventoryOf(nodes, pods), aRequest(request));
+    expect(result.kind === 'placed' ? result.node : result.message).toBe(outcome);
+  });
+
+  test('services get the first free port of their range', () => {
+    const inventory = inventoryOf(
+      [aNode('a')],
+      [aPod('p', 'a', { ports: [{ port: 8822, protocol: 'TCP' }] })],
+    );
+    const result = place(
+      inventory,
+      aRequest({ services: ['ssh', 'screenshare', 'vnc'], reservedPorts: [{ port: 8823, protocol: 'TCP' }] }),
+    );
+    expect(result).toMatchObject({ kind: 'placed', ports: { ssh: 8824, screenshare: 5900 } });
+  });
+
+  test.each([
+    ['auto', undefined, 1, 'kvm'],
+    ['auto', undefined, 0, 'tcg'],
+    ['tcg', undefined, 1, 'tcg'],
+    ['auto', 'tcg', 1, 'tcg'],
+    ['tcg', 'kvm', 1, 'kvm'],
+  ] as const)('setting %s, label %s and %i kvm slots give %s', (accelerator, label, kvm, expected) => {
+    const inventory = inventoryOf([aNode('a', { accelerator: label, kvm })]);
+    expect(place(inventory, aRequest({ accelerator }))).toMatchObject({ accelerator: expected });
+  });
+});
+
+describe('the inventory', () => {
+  const gpuNode = aNode('a', { gpuEnabled: true, gpu: 1 });
+
+  test('an assumed decision counts until it is forgotten', () => {
+    const inventory = inventoryOf([gpuNode]);
+    const first = place(inventory, aRequest({ gpu: true }));
+    if (first.kind === 'placed') inventory.assume('vm-1', first.usage);
+    expect(place(inventory, aRequest({ gpu: true }))).toMatchObject({
+      message: '0/1 nodes are available: 1 GPU passthrough in use.',
+    });
+    inventory.forget('vm-1');
+    expect(place(inventory, aRequest({ gpu: true })).kind).toBe('placed');
+  });
+
+  test('the pod of a VM takes the place of what was assumed for it', () => {
+    const inventory = inventoryOf([aNode('a')]);
+    const first = place(inventory, aRequest());
+    if (first.kind === 'placed') inventory.assume('vm-1', first.usage);
+    inventory.setPod(aPod('p', 'a', { claim: 'vm-1' }));
+    expect(explain(inventory, aRequest())).toMatchObject([{ free: 92 }]);
+    inventory.forget('vm-1');
+    expect(explain(inventory, aRequest())).toMatchObject([{ free: 92 }]);
+  });
+
+  test('pods seen before their node count when the node comes, and again when it comes back', () => {
+    const inventory = inventoryOf([], [aPod('p', 'a', { gpu: 1 })]);
+    expect(place(inventory, aRequest()).kind).toBe('refused');
+    inventory.setNode(gpuNode);
+    expect(place(inventory, aRequest({ gpu: true })).kind).toBe('refused');
+    inventory.removeNode('a');
+    inventory.setNode(gpuNode);
+    expect(place(inventory, aRequest({ gpu: true })).kind).toBe('refused');
+    inventory.removePod('p');
+    expect(place(inventory, aRequest({ gpu: true })).kind).toBe('placed');
+  });
+
+  test('capacity that goes from 1 to 0 while the VM runs refuses the next and keeps the count', () => {
+    const inventory = inventoryOf([gpuNode], [aPod('p', 'a', { gpu: 1 })]);
+    inventory.setNode(aNode('a', { gpuEnabled: true, gpu: 0 }));
+    expect(place(inventory, aRequest({ gpu: true }))).toMatchObject({
+      message: '0/1 nodes are available: 1 GPU passthrough device not ready.',
+    });
+    inventory.setNode(gpuNode);
+    expect(place(inventory, aRequest({ gpu: true }))).toMatchObject({
+      message: '0/1 nodes are available: 1 GPU passthrough in use.',
+    });
+  });
+
+  test('the verdict on each node names all of its reasons', () => {
+    const inventory = inventoryOf(
+      [aNode('b', { cpu: 1, memory: 1 }), aNode('a'), aNode('c', { cordoned: true })],
+      [aPod('p', 'b')],
+    );
+    expect(explain(inventory, aRequest())).toEqual([
+      { node: 'a', fits: true, reasons: [], free: 100 },
+      { node: 'b', fits: false, reasons: ['Insufficient cpu', 'Insufficient memory'], free: 0 },
+      { node: 'c', fits: false, reasons: ['node(s) were unschedulable'], free: 100 },
+    ]);
+  });
+});
