@@ -24,11 +24,7 @@ export function nodeFacts(node: Node): NodeFacts {
     architecture: nodeLabels['kubernetes.io/arch'] ?? info?.architecture ?? '',
     ready: node.status?.conditions?.some((c) => c.type === 'Ready' && c.status === 'True') ?? false,
     cordoned: node.spec?.unschedulable === true,
-    taints: (node.spec?.taints ?? []).map(({ key, value, effect }) => ({
-      key,
-      ...(value === undefined ? {} : { value }),
-      effect,
-    })),
+    taints: (node.spec?.taints ?? []).map(({ key, value = '', effect }) => ({ key, value, effect })),
     tags: tagsOf(nodeLabels),
     reservedFor: nonEmpty(nodeLabels[labels.namespace]),
     gpuEnabled: nodeLabels[labels.gpuPassthrough] === 'enabled',

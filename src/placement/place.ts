@@ -3,6 +3,7 @@ import type { Inventory, NodeClass, NodeState, Usage } from './inventory.ts';
 import {
   type AssignedPorts,
   assignPorts,
+  dimensionsOfPort,
   type HostPort,
   type PortRanges,
   type PortService,
@@ -186,9 +187,17 @@ function requestsOn(request: PlacementRequest, accelerator: Accelerator, ranges:
   vector[GPU] = request.gpu ? 1 : 0;
   vector[KVM] = accelerator === 'kvm' ? 1 : 0;
   for (const service of request.services) {
-    if (ranges[service] !== undefined) vector[serviceDimension[service]] = 1;
+    if (ranges[service] !== undefined) addTo(vector, serviceDimension[service]);
+  }
+  // A reserved port that lies in a service's range leaves one less for the service.
+  for (const port of request.reservedPorts) {
+    for (const dimension of dimensionsOfPort(ranges, port)) addTo(vector, dimension);
   }
   return vector;
+}
+
+function addTo(vector: ResourceVector, dimension: number): void {
+  vector[dimension] = (vector[dimension] as number) + 1;
 }
 
 function isBetter(a: NodeState, b: NodeState, packed: boolean): boolean {
