@@ -1,14 +1,19 @@
-import { X509CertificateGenerator, PemConverter, type Extension, type X509Certificate } from '@peculiar/x509';
+// The X.509 library resolves its parts by metadata and refuses to load without this polyfill.
+import 'reflect-metadata';
 import {
   AuthorityKeyIdentifierExtension,
   BasicConstraintsExtension,
   ExtendedKeyUsage,
   ExtendedKeyUsageExtension,
+  type Extension,
   KeyUsageFlags,
   KeyUsagesExtension,
   Name,
+  PemConverter,
   SubjectAlternativeNameExtension,
   SubjectKeyIdentifierExtension,
+  X509Certificate,
+  X509CertificateGenerator,
 } from '@peculiar/x509';
 import { randomBytes, webcrypto } from 'node:crypto';
 import { isIP } from 'node:net';
@@ -59,6 +64,17 @@ export async function createAuthority(commonName: string): Promise<CertificateAu
     ...(await pems(certificate, keys.privateKey)),
     issue: (request) => issue(certificate, keys, request),
   };
+}
+
+/** An authority that was made earlier, from its PEM texts. */
+export async function loadAuthority(pair: KeyPair): Promise<CertificateAuthority> {
+  const certificate = new X509Certificate(pair.certPem);
+  const pkcs8 = PemConverter.decodeFirst(pair.keyPem);
+  const keys = {
+    privateKey: await webcrypto.subtle.importKey('pkcs8', pkcs8, algorithm, true, ['sign']),
+    publicKey: await certificate.publicKey.export(algorithm, ['verify']),
+  };
+  return { ...pair, issue: (request) => issue(certificate, keys, request) };
 }
 
 /** The identity of a kubelet; `hosts` are what it serves under. */
