@@ -1,0 +1,68 @@
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { homedir, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import {
+  type ControlPlane,
+  type ControlPlaneOptions,
+  startControlPlane,
+} from '../../src/localcluster/controlplane.ts';
+import type { ToolGroupName } from '../../src/localcluster/toolgroups.ts';
+import { type Tools, buildTools, cacheRoot } from '../../src/localcluster/tools.ts';
+
+/** The pinned tools of these groups; built first when they are not in the cache yet. */
+export async function ensureTools(...groups: ToolGroupName[]): Promise<Tools> {
+  const progress = (line: string) => void process.stderr.write(`${line}\n`);
+  return buildTools(groups, { cacheDir: cacheRoot(process.env, homedir()), progress });
+}
+
+/** A new folder below the system's one for temporary files, named after this process so that leftovers can be told. */
+export function temporaryFolder(): string {
+  removeLeftovers();
+  return mkdtempSync(join(tmpdir(), `${prefix}${process.pid}-`));
+}
+
+export interface OwnControlPlane extends ControlPlane {
+  /** Stops it and removes its folder. */
+  remove(): Promise<void>;
+}
+
+/** A control plane for one test file that does things to it which others must not see. */
+export async function ownControlPlane(
+  options: Omit<ControlPlaneOptions, 'dir' | 'tools'> = {},
+): Promise<OwnControlPlane> {
+  const tools = await ensureTools('controlplane');
+  const dir = temporaryFolder();
+  const removeFolder = () => rmSync(dir, { recursive: true, force: true, maxRetries: 5 });
+  try {
+    const controlPlane = await startControlPlane({ ...options, dir, tools });
+    return {
+      ...controlPlane,
+      async remove() {
+        await controlPlane.stop();
+        removeFolder();
+      },
+    };
+  } catch (error) {
+    removeFolder();
+    throw error;
+  }
+}
+
+const prefix = 'svc3-test-';
+
+/** Folders of test runs that were killed: their processes died with them, their files did not. */
+function removeLeftovers(): void {
+  for (const name of readdirSync(tmpdir())) {
+    const pid = Number(name.match(`^${prefix}(\\d+)-`)?.[1]);
+    if (pid > 0 && !isAlive(pid)) rmSync(join(tmpdir(), name), { recursive: true, force: true });
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
