@@ -1,0 +1,147 @@
+import { request, type Agent } from 'undici';
+import { Svc3Error } from '../errors.ts';
+
+export interface RegistryCredentials {
+  readonly username: string;
+  readonly password: string;
+}
+
+/** Makes the `Authorization` header of requests to one registry. */
+export interface Authorizer {
+  header(scope: string, signal?: AbortSignal): Promise<string | undefined>;
+  /** Learns from a 401; true when the request is worth repeating. */
+  challenge(wwwAuthenticate: string | undefined, scope: string): Promise<boolean>;
+}
+
+interface BearerRealm {
+  readonly realm: string;
+  readonly service: string | undefined;
+}
+
+interface Token {
+  readonly value: string;
+  /** On the monotonic clock: what the token service's clock says does not matter. */
+  readonly usableUntilMs: number;
+}
+
+export interface Challenge {
+  readonly scheme: string;
+  readonly parameters: Record<string, string>;
+}
+
+/** Reads a `WWW-Authenticate` header (RFC 9110); the first challenge of a scheme that we speak wins. */
+export function parseChallenge(header: string | undefined): Challenge | undefined {
+  const found = /(?:^|,\s*)(Bearer|Basic)\b\s*([^]*)$/i.exec(header ?? '');
+  if (found === null) return undefined;
+  const parameters: Record<string, string> = {};
+  for (const match of (found[2] ?? '').matchAll(/([\w-]+)=(?:"((?:[^"\\]|\\.)*)"|([^\s,]+))/g)) {
+    parameters[(match[1] ?? '').toLowerCase()] = (match[2] ?? match[3] ?? '').replaceAll(/\\(.)/g, '$1');
+  }
+  return { scheme: (found[1] ?? '').toLowerCase(), parameters };
+}
+
+/** A token is given up this long before its end: requests take time, and clocks differ. */
+const marginMs = 10_000;
+/** The distribution specification's default where the service says nothing. */
+const defaultLifeSeconds = 60;
+
+function basic(credentials: RegistryCredentials): string {
+  return `Basic ${Buffer.from(`${credentials.username}:${credentials.password}`).toString('base64')}`;
+}
+
+/**
+ * Basic and bearer authentication (distribution token specification). Nothing is sent before the registry has asked; a
+ * password goes only to the registry and to the token service that it names, and to that over https unless the registry
+ * itself is allowed to be plain.
+ */
+export function createAuthorizer(options: {
+  agent: Agent;
+  registry: string;
+  allowPlainRealm: boolean;
+  credentials?: RegistryCredentials;
+}): Authorizer {
+  const { credentials, registry } = options;
+  const tokens = new Map<string, Token>();
+  let way: 'unknown' | 'basic' | BearerRealm = 'unknown';
+
+  const freshToken = async (realm: BearerRealm, scope: string, signal?: AbortSignal): Promise<string> => {
+    const known = tokens.get(scope);
+    if (known !== undefined && known.usableUntilMs > performance.now()) return known.value;
+    const token = await fetchToken({ realm, scope, ...options, ...(signal === undefined ? {} : { signal }) });
+    tokens.set(scope, token);
+    return token.value;
+  };
+
+  return {
+    async header(scope, signal) {
+      if (way === 'unknown') return undefined;
+      if (way === 'basic') return credentials === undefined ? undefined : basic(credentials);
+      return `Bearer ${await freshToken(way, scope, signal)}`;
+    },
+    async challenge(wwwAuthenticate, scope) {
+      const asked = parseChallenge(wwwAuthenticate);
+      if (asked === undefined) return false;
+      if (asked.scheme === 'basic') {
+        const isNew = way !== 'basic';
+        way = 'basic';
+        return isNew && credentials !== undefined;
+      }
+      const realm = asked.parameters['realm'];
+      if (realm === undefined) return false;
+      const url = URL.parse(realm);
+      if (
+        url === null ||
+        (url.protocol !== 'https:' && !(options.allowPlainRealm && url.protocol === 'http:'))
+      ) {
+        throw new Svc3Error('BadGateway', `registry ${registry} names a token service that is not https`);
+      }
+      way = { realm, service: asked.parameters['service'] };
+      // A 401 in spite of a token says that it ended early (or was revoked): the next request gets a new one.
+      tokens.delete(scope);
+      return true;
+    },
+  };
+}
+
+async function fetchToken(options: {
+  agent: Agent;
+  registry: string;
+  realm: BearerRealm;
+  scope: string;
+  credentials?: RegistryCredentials;
+  signal?: AbortSignal;
+}): Promise<Token> {
+  const url = new URL(options.realm.realm);
+  if (options.realm.service !== undefined) url.searchParams.set('service', options.realm.service);
+  for (const scope of options.scope.split(' ').filter(Boolean)) url.searchParams.append('scope', scope);
+  const startedMs = performance.now();
+  const response = await request(url, {
+    dispatcher: options.agent,
+    headers: {
+      'user-agent': 'svc3',
+      ...(options.credentials === undefined ? {} : { authorization: basic(options.credentials) }),
+    },
+    ...(options.signal === undefined ? {} : { signal: options.signal }),
+  });
+  if (response.statusCode !== 200) {
+    await response.body.dump();
+    const refused = response.statusCode === 401 || response.statusCode === 403;
+    throw new Svc3Error(
+      refused ? 'Unauthorized' : 'BadGateway',
+      refused
+        ? `registry ${options.registry} refused the login`
+        : `the token service of registry ${options.registry} answered ${response.statusCode}`,
+    );
+  }
+  const reply = (await response.body.json()) as {
+    token?: unknown;
+    access_token?: unknown;
+    expires_in?: unknown;
+  };
+  const value = typeof reply.token === 'string' ? reply.token : reply.access_token;
+  if (typeof value !== 'string')
+    throw new Svc3Error('BadGateway', `the token service of registry ${options.registry} sent no token`);
+  const lifeSeconds =
+    typeof reply.expires_in === 'number' && reply.expires_in > 0 ? reply.expires_in : defaultLifeSeconds;
+  return { value, usableUntilMs: startedMs + Math.max(lifeSeconds * 1000 - marginMs, lifeSeconds * 500) };
+}

@@ -1,0 +1,266 @@
+import { Agent, request, type Dispatcher } from 'undici';
+import type { Readable } from 'node:stream';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Svc3Error, messageOf, type ErrorReason } from '../errors.ts';
+import { createAuthorizer, type Authorizer, type RegistryCredentials } from './auth.ts';
+
+/** One registry as somebody may reach it. */
+export interface RegistryEndpoint {
+  /** `host` or `host:port`; Docker Hub is `docker.io`. */
+  readonly registry: string;
+  readonly scheme: 'http' | 'https';
+  /** Only where the administrator allowed it: do not verify the certificate. */
+  readonly skipVerify?: boolean;
+  /** PEM of further authorities. */
+  readonly ca?: string;
+  readonly credentials?: RegistryCredentials;
+}
+
+export interface RegistryRequest {
+  method: 'GET' | 'HEAD' | 'POST' | 'PATCH' | 'PUT' | 'DELETE';
+  /** Absolute path with query, or an absolute URL as a `Location` gave it. */
+  path: string;
+  headers?: Record<string, string>;
+  body?: Buffer | Readable;
+  /** Of the token to ask for, e.g. `repository:a/b:pull`. */
+  scope: string;
+  /** Statuses that are answers, not errors. */
+  accept: readonly number[];
+  signal?: AbortSignal;
+}
+
+export interface RegistryReply {
+  status: number;
+  headers: Record<string, string | undefined>;
+  body: Dispatcher.ResponseData['body'];
+}
+
+export interface RegistryTransport {
+  readonly origin: string;
+  send(request: RegistryRequest): Promise<RegistryReply>;
+  close(): Promise<void>;
+}
+
+const attempts = 5;
+const retriable = new Set([408, 429, 500, 502, 503, 504]);
+const reasonByStatus: Record<number, ErrorReason> = {
+  400: 'BadRequest',
+  401: 'Unauthorized',
+  403: 'Forbidden',
+  404: 'NotFound',
+  405: 'MethodNotAllowed',
+  413: 'RequestEntityTooLarge',
+  416: 'RangeNotSatisfiable',
+  429: 'TooManyRequests',
+};
+
+/** Docker Hub answers under another name than the one people write. */
+function hostOf(registry: string): string {
+  return registry === 'docker.io' ? 'registry-1.docker.io' : registry;
+}
+
+function flatHeaders(
+  headers: Record<string, string | string[] | undefined>,
+): Record<string, string | undefined> {
+  return Object.fromEntries(
+    Object.entries(headers).map(([name, value]) => [name, Array.isArray(value) ? value.join(', ') : value]),
+  );
+}
+
+/** The registry's own words (code and message of its first error), cut short; never the request. */
+async function wordsOf(body: RegistryReply['body']): Promise<string> {
+  let text = '';
+  for await (const chunk of body) {
+    text += String(chunk);
+    if (text.length > 8192) break;
+  }
+  try {
+    const parsed = JSON.parse(text) as { errors?: Array<{ code?: string; message?: string }> };
+    const first = parsed.errors?.[0];
+    return [first?.code, first?.message]
+      .filter((part) => part !== undefined && part !== '')
+      .join(': ')
+      .slice(0, 300);
+  } catch {
+    return '';
+  }
+}
+
+function backoffMs(attempt: number, retryAfter: string | undefined): number {
+  const asked = Number(retryAfter);
+  if (retryAfter !== undefined && Number.isFinite(asked)) return Math.min(asked, 30) * 1000;
+  return Math.random() * Math.min(8000, 200 * 2 ** attempt);
+}
+
+/** A body that is read from a stream cannot be sent twice; everything else may be. */
+function isRepeatable(wanted: RegistryRequest): boolean {
+  return (
+    !(wanted.body !== undefined && !Buffer.isBuffer(wanted.body)) &&
+    wanted.method !== 'POST' &&
+    wanted.method !== 'PATCH'
+  );
+}
+
+/**
+ * HTTP to one registry: authentication, redirects (the credential stays with the registry), retries with full jitter
+ * honouring Retry-After where a call may be repeated, and time-outs. Bodies are streams; whoever gets one has to read or
+ * destroy it.
+ */
+export function createTransport(endpoint: RegistryEndpoint): RegistryTransport {
+  const origin = `${endpoint.scheme}://${hostOf(endpoint.registry)}`;
+  const agent = new Agent({
+    connections: 8,
+    headersTimeout: 60_000,
+    bodyTimeout: 60_000,
+    connect: {
+      timeout: 10_000,
+      rejectUnauthorized: endpoint.skipVerify !== true,
+      ...(endpoint.ca === undefined ? {} : { ca: endpoint.ca }),
+    },
+  });
+  const authorizer = createAuthorizer({
+    agent,
+    allowPlainRealm: endpoint.scheme === 'http',
+    registry: endpoint.registry,
+    ...(endpoint.credentials === undefined ? {} : { credentials: endpoint.credentials }),
+  });
+
+  return {
+    origin,
+    async send(wanted) {
+      for (let attempt = 0; ; attempt += 1) {
+        const last = attempt + 1 >= attempts || !isRepeatable(wanted);
+        const reply = await sendOnce({
+          wanted,
+          origin,
+          agent,
+          authorizer,
+          registry: endpoint.registry,
+        }).catch((error: unknown) => {
+          if (last || error instanceof Svc3Error || wanted.signal?.aborted === true) throw error;
+          return undefined;
+        });
+        if (
+          reply !== undefined &&
+          (last || !retriable.has(reply.status) || wanted.accept.includes(reply.status))
+        ) {
+          return refuseUnlessAccepted(reply, wanted, endpoint.registry);
+        }
+        await reply?.body.dump();
+        await delay(
+          backoffMs(attempt, reply?.headers['retry-after']),
+          undefined,
+          wanted.signal === undefined ? {} : { signal: wanted.signal },
+        );
+      }
+    },
+    async close() {
+      await agent.destroy();
+    },
+  };
+}
+
+interface Sending {
+  wanted: RegistryRequest;
+  origin: string;
+  agent: Agent;
+  authorizer: Authorizer;
+  registry: string;
+}
+
+async function sendOnce({ wanted, origin, agent, authorizer, registry }: Sending): Promise<RegistryReply> {
+  let url = new URL(wanted.path, origin);
+  let challenged = false;
+  for (let hop = 0; hop < 6; hop += 1) {
+    const home = url.origin === origin;
+    const authorization = home ? await authorizer.header(wanted.scope, wanted.signal) : undefined;
+    const response = await exchange(url, wanted, agent, authorization, registry);
+    const headers = flatHeaders(response.headers);
+    const reply: RegistryReply = { status: response.statusCode, headers, body: response.body };
+    const location = headers['location'];
+    if (
+      [301, 302, 303, 307, 308].includes(reply.status) &&
+      location !== undefined &&
+      isRedirectable(wanted)
+    ) {
+      await reply.body.dump();
+      url = redirectTarget(url, location, registry);
+      continue;
+    }
+    const canAnswer = reply.status === 401 && home && !challenged && isResendable(wanted);
+    if (!canAnswer || !(await authorizer.challenge(headers['www-authenticate'], wanted.scope))) return reply;
+    challenged = true;
+    await reply.body.dump();
+  }
+  throw new Svc3Error('BadGateway', `registry ${registry} redirects without end`);
+}
+
+function isRedirectable(wanted: RegistryRequest): boolean {
+  return wanted.method === 'GET' || wanted.method === 'HEAD';
+}
+
+function isResendable(wanted: RegistryRequest): boolean {
+  return wanted.body === undefined || Buffer.isBuffer(wanted.body);
+}
+
+function redirectTarget(from: URL, location: string, registry: string): URL {
+  const target = new URL(location, from);
+  if (from.protocol === 'https:' && target.protocol !== 'https:') {
+    throw new Svc3Error(
+      'BadGateway',
+      `registry ${registry} redirects from https to ${target.protocol.replace(':', '')}`,
+    );
+  }
+  return target;
+}
+
+async function exchange(
+  url: URL,
+  wanted: RegistryRequest,
+  agent: Agent,
+  authorization: string | undefined,
+  registry: string,
+): Promise<Dispatcher.ResponseData> {
+  try {
+    return await request(url, {
+      method: wanted.method,
+      dispatcher: agent,
+      headers: {
+        'user-agent': 'svc3',
+        ...wanted.headers,
+        ...(authorization === undefined ? {} : { authorization }),
+      },
+      ...(wanted.body === undefined ? {} : { body: wanted.body }),
+      ...(wanted.signal === undefined ? {} : { signal: wanted.signal }),
+    });
+  } catch (error) {
+    if (wanted.signal?.aborted === true) throw error;
+    throw new RegistryUnreachable(registry, error);
+  }
+}
+
+/** The registry did not answer; `message` says how, in one line, without address details beyond its name. */
+export class RegistryUnreachable extends Error {
+  constructor(registry: string, cause: unknown) {
+    super(`registry ${registry} could not be reached: ${messageOf(cause)}`, { cause });
+    this.name = 'RegistryUnreachable';
+  }
+}
+
+async function refuseUnlessAccepted(
+  reply: RegistryReply,
+  wanted: RegistryRequest,
+  registry: string,
+): Promise<RegistryReply> {
+  if (wanted.accept.includes(reply.status)) return reply;
+  const words = await wordsOf(reply.body);
+  const reason = reasonByStatus[reply.status] ?? (reply.status >= 500 ? 'BadGateway' : 'BadRequest');
+  const said = words === '' ? '' : ` (${words})`;
+  const what =
+    reply.status === 401
+      ? 'refused the login'
+      : reply.status === 403
+        ? 'denied access'
+        : `answered ${reply.status}`;
+  throw new Svc3Error(reason, `registry ${registry} ${what}${said}`, {});
+}

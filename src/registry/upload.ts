@@ -1,0 +1,131 @@
+import { Readable } from 'node:stream';
+import { Svc3Error } from '../errors.ts';
+import type { RegistryTransport } from './transport.ts';
+
+/**
+ * A blob upload in progress. After a failed `append` the registry knows how much it has: `resync` asks, and the caller
+ * goes on from `offset`. `location` can be written down and given to `RegistryClient.upload` by another process.
+ */
+export interface Upload {
+  readonly location: string;
+  /** Bytes that the registry has taken. */
+  readonly offset: number;
+  /** Sends bytes from `offset` on. A stream needs its length where the registry wants chunks (`contentLength`). */
+  append(bytes: Buffer | Readable, options?: { contentLength?: number; signal?: AbortSignal }): Promise<void>;
+  /** Asks the registry how far it came; returns the new offset. */
+  resync(options?: { signal?: AbortSignal }): Promise<number>;
+  /** Makes the bytes a blob; the registry checks the digest. */
+  finish(digest: string, options?: { signal?: AbortSignal }): Promise<void>;
+  /** Gives the upload up; never throws. */
+  cancel(): Promise<void>;
+}
+
+interface Progress {
+  location: string;
+  offset: number;
+}
+
+/** `Range: 0-41` says that 42 bytes are there; `0-0` of an empty upload is how distribution says none. */
+function offsetFrom(range: string | undefined, fallback: number): number {
+  const end = /(\d+)-(\d+)$/.exec(range ?? '')?.[2];
+  if (end === undefined) return fallback;
+  return end === '0' ? 0 : Number(end) + 1;
+}
+
+export async function openUpload(
+  transport: RegistryTransport,
+  repository: string,
+  from: { location: string; offset?: number },
+  signal?: AbortSignal,
+): Promise<Upload> {
+  if (from.location === '')
+    throw new Svc3Error('BadGateway', `the registry began an upload to ${repository} without a location`);
+  const upload = createUpload(transport, repository, { location: from.location, offset: from.offset ?? 0 });
+  if (from.offset === undefined) await upload.resync(signal === undefined ? {} : { signal });
+  return upload;
+}
+
+function createUpload(transport: RegistryTransport, repository: string, progress: Progress): Upload {
+  const scope = `repository:${repository}:pull,push`;
+  const abortable = (signal: AbortSignal | undefined): { signal?: AbortSignal } =>
+    signal === undefined ? {} : { signal };
+
+  return {
+    get location() {
+      return progress.location;
+    },
+    get offset() {
+      return progress.offset;
+    },
+    async append(bytes, { contentLength, signal } = {}) {
+      const length = Buffer.isBuffer(bytes) ? bytes.length : contentLength;
+      let sent = 0;
+      const counted = Buffer.isBuffer(bytes)
+        ? bytes
+        : Readable.from(
+            countBytes(bytes, (size) => (sent += size)),
+            { objectMode: false },
+          );
+      const reply = await transport.send({
+        method: 'PATCH',
+        path: progress.location,
+        headers: {
+          'content-type': 'application/octet-stream',
+          ...(length === undefined
+            ? {}
+            : {
+                'content-length': String(length),
+                'content-range': `${progress.offset}-${progress.offset + Math.max(length, 1) - 1}`,
+              }),
+        },
+        body: counted,
+        scope,
+        accept: [201, 202, 204],
+        ...abortable(signal),
+      });
+      await reply.body.dump();
+      progress.location = reply.headers['location'] ?? progress.location;
+      progress.offset = offsetFrom(reply.headers['range'], progress.offset + (length ?? sent));
+    },
+    async resync({ signal } = {}) {
+      const reply = await transport.send({
+        method: 'GET',
+        path: progress.location,
+        scope,
+        accept: [204],
+        ...abortable(signal),
+      });
+      await reply.body.dump();
+      progress.location = reply.headers['location'] ?? progress.location;
+      progress.offset = offsetFrom(reply.headers['range'], 0);
+      return progress.offset;
+    },
+    async finish(digest, { signal } = {}) {
+      const joiner = progress.location.includes('?') ? '&' : '?';
+      const reply = await transport.send({
+        method: 'PUT',
+        path: `${progress.location}${joiner}digest=${encodeURIComponent(digest)}`,
+        headers: { 'content-length': '0' },
+        scope,
+        accept: [201],
+        ...abortable(signal),
+      });
+      await reply.body.dump();
+    },
+    async cancel() {
+      const wanted = { method: 'DELETE', path: progress.location, scope, accept: [204, 404, 405] } as const;
+      await transport.send(wanted).then(
+        async (reply) => reply.body.dump(),
+        () => undefined,
+      );
+    },
+  };
+}
+
+async function* countBytes(source: Readable, add: (size: number) => void): AsyncGenerator<Buffer> {
+  for await (const chunk of source) {
+    const bytes = chunk as Buffer;
+    add(bytes.length);
+    yield bytes;
+  }
+}
