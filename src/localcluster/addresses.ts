@@ -1,0 +1,27 @@
+/**
+ * Addresses inside the sandbox. Every cluster has a network namespace of its own without a link to the host, so all of
+ * them use the same ones.
+ */
+export const maxNodes = 9;
+export const controlPlaneAddress = '10.231.0.2';
+export const serviceRange = '10.96.0.0/16';
+export const podRange = '10.244.0.0/16';
+export const registryPort = 5000;
+/** The image store as nodes and pods name it. */
+export const registryHost = `${controlPlaneAddress}:${registryPort}`;
+
+export interface NodeAddresses {
+  /** 1 … 9. */
+  readonly index: number;
+  readonly name: string;
+  readonly ip: string;
+  readonly podRange: string;
+}
+
+export function nodeAddresses(index: number): NodeAddresses {
+  return { index, name: `node${index}`, ip: `10.231.0.${10 + index}`, podRange: `10.244.${index}.0/24` };
+}
+
+export function allNodes(count: number): NodeAddresses[] {
+  return Array.from({ length: count }, (_, position) => nodeAddresses(position + 1));
+}

@@ -1,0 +1,128 @@
+/**
+ * Ways from the host into a sandbox. The listening sockets belong to the host and are handed to a process in the
+ * sandbox's network, which accepts on them and dials inside: nothing is ever dialled on a sandbox address from the host.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { readFile, rm } from 'node:fs/promises';
+import { type Server, type Socket, connect, createServer } from 'node:net';
+import { Svc3Error } from '../errors.ts';
+import { type Command, boundToParent } from './process.ts';
+
+/** A target inside: an address, or a file that holds one and is read at each connection. */
+export type Target = { readonly address: string } | { readonly file: string };
+
+export interface Forward {
+  /** A loopback port of the host, or the path of a Unix socket whose clients name their target by HTTP CONNECT. */
+  readonly listen: number | string;
+  readonly target?: Target;
+}
+
+export interface Forwarder {
+  /** Resolves when it has ended, which it only does with `stop` or by a fault. */
+  readonly exited: Promise<void>;
+  stop(): void;
+}
+
+/** Opens all forwards; `command` runs `serveForwards` in the sandbox's network. Fails when a port is taken. */
+export async function startForwarder(forwards: readonly Forward[], command: Command): Promise<Forwarder> {
+  const [program, ...parameters] = boundToParent(command);
+  const servers = await Promise.all(forwards.map(listen));
+  const child = spawn(program, parameters, { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
+  for (const [index, forward] of forwards.entries())
+    await handOver(child, forward.target ?? null, servers[index]);
+  const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()));
+  return { exited, stop: () => void child.kill('SIGKILL') };
+}
+
+async function listen(forward: Forward): Promise<Server> {
+  if (typeof forward.listen === 'string') await rm(forward.listen, { force: true });
+  const server = createServer();
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', (cause: NodeJS.ErrnoException) => {
+      const taken = cause.code === 'EADDRINUSE';
+      const message = taken ? `port ${forward.listen} of 127.0.0.1 is taken` : cause.message;
+      reject(new Svc3Error('Conflict', message, { cause }));
+    });
+    if (typeof forward.listen === 'string') server.listen(forward.listen, resolve);
+    else server.listen(forward.listen, '127.0.0.1', resolve);
+  });
+  return server;
+}
+
+async function handOver(
+  child: ChildProcess,
+  target: Target | null,
+  server: Server | undefined,
+): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    child.send({ target }, server, (error) => (error === null ? resolve() : reject(error)));
+  });
+  // Only the child accepts from here on.
+  server?.close();
+}
+
+/** The other half: takes the sockets that its parent sends and serves them until the parent is gone. */
+export function serveForwards(parent: NodeJS.Process): void {
+  parent.on('message', (message: { target: Target | null }, handle: unknown) => {
+    const server = handle as Server;
+    server.on('connection', (socket) => {
+      const { target } = message;
+      if (target === null) serveConnect(socket);
+      else void forwardTo(socket, target);
+    });
+  });
+  parent.on('disconnect', () => parent.exit());
+}
+
+async function forwardTo(socket: Socket, target: Target): Promise<void> {
+  socket.on('error', () => socket.destroy());
+  try {
+    join(socket, dial('address' in target ? target.address : await readFile(target.file, 'utf8')));
+  } catch {
+    socket.destroy();
+  }
+}
+
+const longestRequest = 4096;
+
+/** HTTP CONNECT, enough for `ssh -o ProxyCommand` and for tests. */
+function serveConnect(socket: Socket): void {
+  let head = '';
+  socket.on('error', () => socket.destroy());
+  const onData = (chunk: Buffer): void => {
+    head += chunk.toString('latin1');
+    const end = head.indexOf('\r\n\r\n');
+    if (end < 0 && head.length < longestRequest) return;
+    socket.off('data', onData);
+    socket.pause();
+    const address = /^CONNECT ([\d.]+:\d+) HTTP\/1\.1\r\n/.exec(head)?.[1];
+    if (address === undefined) {
+      socket.end('HTTP/1.1 400 Bad Request\r\n\r\n');
+      return;
+    }
+    const remote = dial(address);
+    remote.once('connect', () => {
+      socket.write('HTTP/1.1 200 OK\r\n\r\n');
+      remote.write(Buffer.from(head.slice(end + 4), 'latin1'));
+      join(socket, remote);
+    });
+    remote.once('error', () => socket.end('HTTP/1.1 502 Bad Gateway\r\n\r\n'));
+  };
+  socket.on('data', onData);
+}
+
+function dial(address: string): Socket {
+  const [host, port] = address.trim().split(':');
+  return connect({ host: host ?? '', port: Number(port) });
+}
+
+function join(one: Socket, other: Socket): void {
+  one.on('error', () => other.destroy());
+  other.on('error', () => one.destroy());
+  one.on('close', () => other.destroy());
+  other.on('close', () => one.destroy());
+  one.setNoDelay(true);
+  other.setNoDelay(true);
+  one.pipe(other);
+  other.pipe(one);
+}
