@@ -41,6 +41,12 @@ export function createInformer<T extends KubeObject>(options: InformerOptions<T>
     get: (name, namespace) => store.get(name, namespace),
     list: (namespace) => store.list(namespace),
     byIndex: (index, value) => store.byIndex(index, value),
+    addIndexes(indexes) {
+      if (running) {
+        throw new TypeError('add indexes before the informer runs');
+      }
+      store.addIndexes(indexes);
+    },
     onChange(handler) {
       if (running) {
         throw new TypeError('register handlers before the informer runs');

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { isSvc3Error, messageOf } from '../errors.ts';
 import { errorOfStatus } from './errors.ts';
 import { createLineSplitter } from './lines.ts';
-import { resourcePath } from './path.ts';
+import { apiVersionOf, resourcePath } from './path.ts';
 import type { InformerOptions, KubeObject, ReflectorTuning } from './types.ts';
 
 export const defaultTuning: ReflectorTuning = {
@@ -90,6 +90,9 @@ export function createReflector<T extends KubeObject>(
         timeoutMs: 60_000,
       });
       for (const item of body.items ?? []) {
+        // Lists of built-in kinds leave out what every watch event says.
+        item.apiVersion ??= apiVersionOf(resource);
+        item.kind ??= resource.kind;
         items.push(transform(item));
       }
       next = body.metadata.continue;

@@ -6,6 +6,8 @@ export interface Store<T extends KubeObject> {
   get(name: string, namespace?: string): T | undefined;
   list(namespace?: string): readonly T[];
   byIndex(index: string, value: string): readonly T[];
+  /** While it is empty; an index of the same name stays. */
+  addIndexes(indexes: Record<string, IndexFunction<T>>): void;
   /** Takes in one object; what has changed comes back in order (none, one, or two when the UID is another). */
   put(object: T): Change<T>[];
   /** Takes out the object of that name; with a UID only if it still is that one. */
@@ -17,8 +19,8 @@ export interface Store<T extends KubeObject> {
 /** Ordered by creation; empty lists cost nothing to keep. */
 const none: readonly never[] = [];
 
-interface Index<T> {
-  readonly of: IndexFunction<T & KubeObject>;
+interface Index<T extends KubeObject> {
+  readonly of: IndexFunction<T>;
   readonly values: Map<string, Set<T>>;
 }
 
@@ -53,10 +55,17 @@ function namespaceOf(object: KubeObject): string {
 
 export function createStore<T extends KubeObject>(indexes: Record<string, IndexFunction<T>> = {}): Store<T> {
   const namespaces = new Map<string, Map<string, T>>();
-  const index = new Map(
-    Object.entries(indexes).map(([name, of]) => [name, { of, values: new Map<string, Set<T>>() }]),
-  );
+  const index = new Map<string, Index<T>>();
   let size = 0;
+
+  function addIndexes(added: Record<string, IndexFunction<T>>): void {
+    for (const [name, of] of Object.entries(added)) {
+      if (!index.has(name)) {
+        index.set(name, { of, values: new Map() });
+      }
+    }
+  }
+  addIndexes(indexes);
 
   const find = (object: T): T | undefined => namespaces.get(namespaceOf(object))?.get(nameOf(object));
 
@@ -145,6 +154,7 @@ export function createStore<T extends KubeObject>(indexes: Record<string, IndexF
       }
       return [...(found.values.get(value) ?? none)];
     },
+    addIndexes,
     put,
     remove,
     replace(objects) {

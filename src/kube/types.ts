@@ -180,7 +180,9 @@ export interface Informer<T extends KubeObject> {
   get(name: string, namespace?: string): T | undefined;
   list(namespace?: string): readonly T[];
   byIndex(index: string, value: string): readonly T[];
-  /** Register before `start`. Handlers only enqueue keys or update counters; they run in order and must not throw. */
+  /** Before `run`; an index of the same name stays. */
+  addIndexes(indexes: Record<string, IndexFunction<T>>): void;
+  /** Register before `run`. Handlers only enqueue keys or update counters; they run in order and must not throw. */
   onChange(handler: (change: Change<T>) => void): void;
   /** Runs until the signal; resolves when it has ended. */
   run(signal: AbortSignal): Promise<void>;

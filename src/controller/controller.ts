@@ -1,0 +1,150 @@
+import { randomUUID } from 'node:crypto';
+import { isSvc3Error } from '../errors.ts';
+import type { Log, ReconcileResult } from '../kube/types.ts';
+import { StallingError, WaitingError } from './outcome.ts';
+import { createWorkqueue } from './workqueue.ts';
+import type { BackoffOptions } from './workqueue.ts';
+
+/** Says whether this process may write now. */
+export interface Gate {
+  isHeld(): boolean;
+  /** Throws ServiceUnavailable where it may not. */
+  assertHeld(): void;
+}
+
+export type ReconcileOutcome = 'done' | 'requeued' | 'conflict' | 'waiting' | 'stalled' | 'error';
+
+export interface ControllerMetrics {
+  depth(controller: string, depth: number): void;
+  reconciled(controller: string, outcome: ReconcileOutcome, seconds: number): void;
+}
+
+export interface ReconcileContext {
+  /** Aborted when the process is to end; the pass may finish what it has begun. */
+  readonly signal: AbortSignal;
+  readonly reconcileId: string;
+}
+
+export interface ControllerOptions {
+  name: string;
+  /** Keys worked on at the same time; never the same key twice. Default 1. */
+  workers?: number;
+  log: Log;
+  /**
+   * One pass over one key, `namespace/name` or `name`. Level-triggered and idempotent. What it throws is retried with
+   * exponential backoff; Conflict and AlreadyExists quietly, `StallingError` not at all.
+   */
+  reconcile(key: string, context: ReconcileContext): Promise<ReconcileResult | void>;
+  /** Passes only run while it is held. */
+  gate?: Gate;
+  metrics?: ControllerMetrics;
+  backoff?: BackoffOptions;
+}
+
+export interface Controller {
+  readonly name: string;
+  enqueue(key: string): void;
+  enqueueAfter(key: string, delayMs: number): void;
+  /** Works until the signal; resolves when the passes under way have ended. */
+  run(signal: AbortSignal): Promise<void>;
+  /** Keys waiting for a worker or being worked on. */
+  pending(): number;
+}
+
+/** How soon a key is looked at again while the gate is closed. */
+const closedGateMs = 1_000;
+
+/** `namespace/name` or `name` in its parts. */
+export function splitKey(key: string): { namespace: string | undefined; name: string } {
+  const slash = key.indexOf('/');
+  return slash === -1
+    ? { namespace: undefined, name: key }
+    : { namespace: key.slice(0, slash), name: key.slice(slash + 1) };
+}
+
+/** The key of an object. */
+export function keyOf(object: { metadata?: { namespace?: string; name?: string } }): string {
+  const { namespace, name = '' } = object.metadata ?? {};
+  return namespace === undefined || namespace === '' ? name : `${namespace}/${name}`;
+}
+
+/** A workqueue and the workers that call `reconcile` for its keys. Knows no kind. */
+export function createController(options: ControllerOptions): Controller {
+  const { name, log, metrics, gate } = options;
+  const queue = createWorkqueue({ ...options.backoff, onDepth: (depth) => metrics?.depth(name, depth) });
+
+  function settle(key: string, result: ReconcileResult | void): ReconcileOutcome {
+    queue.forget(key);
+    if (result?.requeueAfterMs === undefined) {
+      return 'done';
+    }
+    queue.addAfter(key, result.requeueAfterMs);
+    return 'requeued';
+  }
+
+  function fail(key: string, error: unknown, fields: object): ReconcileOutcome {
+    if (error instanceof StallingError) {
+      queue.forget(key);
+      log.info({ ...fields, err: error }, 'reconcile stalled');
+      return 'stalled';
+    }
+    if (error instanceof WaitingError) {
+      queue.forget(key);
+      queue.addAfter(key, error.afterMs);
+      log.debug({ ...fields, err: error }, 'reconcile waits');
+      return 'waiting';
+    }
+    const retryAfterMs = isSvc3Error(error) ? (error.details.retryAfterSeconds ?? 0) * 1000 : 0;
+    queue.addBackoff(key, retryAfterMs);
+    if (isSvc3Error(error, 'Conflict', 'AlreadyExists')) {
+      log.debug({ ...fields, err: error }, 'reconcile met a newer object');
+      return 'conflict';
+    }
+    log.warn({ ...fields, err: error, failures: queue.failures(key) }, 'reconcile failed');
+    return 'error';
+  }
+
+  async function pass(key: string, signal: AbortSignal): Promise<void> {
+    if (gate?.isHeld() === false) {
+      queue.addAfter(key, closedGateMs);
+      return;
+    }
+    const reconcileId = randomUUID();
+    const started = performance.now();
+    let outcome: ReconcileOutcome;
+    try {
+      outcome = settle(key, await options.reconcile(key, { signal, reconcileId }));
+    } catch (error) {
+      if (signal.aborted) {
+        return;
+      }
+      outcome = fail(key, error, { controller: name, ...splitKey(key), reconcileId });
+    }
+    metrics?.reconciled(name, outcome, (performance.now() - started) / 1000);
+  }
+
+  async function work(signal: AbortSignal): Promise<void> {
+    for (let key = await queue.take(); key !== undefined; key = await queue.take()) {
+      try {
+        await pass(key, signal);
+      } finally {
+        queue.done(key);
+      }
+    }
+  }
+
+  return {
+    name,
+    enqueue: (key) => queue.add(key),
+    enqueueAfter: (key, delayMs) => queue.addAfter(key, delayMs),
+    async run(signal) {
+      const stop = (): void => queue.shutDown();
+      signal.addEventListener('abort', stop, { once: true });
+      if (signal.aborted) {
+        stop();
+      }
+      await Promise.all(Array.from({ length: options.workers ?? 1 }, () => work(signal)));
+    },
+    pending: () => queue.depth() + queue.active(),
+  };
+}

@@ -1,0 +1,52 @@
+import { createInformer } from '../kube/informer.ts';
+import type { Informer, InformerOptions, KubeClient, KubeObject, Log, Resource } from '../kube/types.ts';
+
+export type SharedInformerOptions<T extends KubeObject> = Omit<
+  InformerOptions<T>,
+  'client' | 'resource' | 'log' | 'tuning'
+>;
+
+/** The informers of one process: one watch per resource and selector, however many controllers read it. */
+export interface Informers {
+  /**
+   * The informer of a resource, made at first asking. Indexes of later callers are added; handlers and indexes are
+   * registered before `run`.
+   */
+  get<T extends KubeObject>(resource: Resource<T>, options?: SharedInformerOptions<T>): Informer<T>;
+  /** Runs them all until the signal. */
+  run(signal: AbortSignal): Promise<void>;
+  hasSynced(): boolean;
+  /** Resolves when every one has its first complete list. */
+  synced(): Promise<void>;
+}
+
+export function createInformers(client: KubeClient, log: Log): Informers {
+  const all = new Map<string, Informer<KubeObject>>();
+  let running = false;
+
+  return {
+    get<T extends KubeObject>(resource: Resource<T>, options: SharedInformerOptions<T> = {}) {
+      const { namespace = '', labelSelector = '', fieldSelector = '' } = options;
+      const key = [resource.group, resource.plural, namespace, labelSelector, fieldSelector].join('|');
+      const known = all.get(key) as unknown as Informer<T> | undefined;
+      if (known !== undefined) {
+        known.addIndexes(options.indexes ?? {});
+        return known;
+      }
+      if (running) {
+        throw new TypeError(`the informer of ${resource.plural} is asked for after the start`);
+      }
+      const informer = createInformer({ ...options, client, resource, log });
+      all.set(key, informer);
+      return informer;
+    },
+    async run(signal) {
+      running = true;
+      await Promise.all([...all.values()].map((informer) => informer.run(signal)));
+    },
+    hasSynced: () => [...all.values()].every((informer) => informer.hasSynced()),
+    async synced() {
+      await Promise.all([...all.values()].map((informer) => informer.synced()));
+    },
+  };
+}

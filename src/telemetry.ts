@@ -1,0 +1,223 @@
+import { createServer } from 'node:http';
+import type { Server } from 'node:http';
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import { pino } from 'pino';
+import type { DestinationStream, Logger } from 'pino';
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
+import type { ControllerMetrics } from './controller/controller.ts';
+import type { Call } from './kube/transport.ts';
+
+export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
+
+/** Keys that may appear in a log line. Whatever else is handed in, an object from the API for one, is left out. */
+const allowedKeys = new Set(
+  [
+    'controller namespace name node pod reconcileId err component resource kind reason uid key attempt failures count',
+    'code exitCode signal durationMs seconds delayMs address host port version method route face status requestId image',
+    'digest repository registry bytes state action verb architecture accelerator device path file line stream user result',
+  ].flatMap((words) => words.split(' ')),
+);
+
+const longestText = 2_000;
+
+/** Credentials as they show in headers and addresses, wherever a text of others quotes them. */
+const credentialShapes: [RegExp, string][] = [
+  [/\b(Bearer|Basic)\s+[\w.~+/=-]{8,}/gi, '$1 ***'],
+  [/\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*/g, '***'],
+  [/(\/\/)[^\s/@:]+:[^\s/@]+@/g, '$1***@'],
+];
+
+/** The text without anything that looks like a credential, cut to a sane length. */
+export function redact(text: string): string {
+  let clean = text;
+  for (const [shape, replacement] of credentialShapes) {
+    clean = clean.replaceAll(shape, replacement);
+  }
+  return clean.length > longestText ? `${clean.slice(0, longestText)}…` : clean;
+}
+
+function errorFields(error: Error, depth = 0): object {
+  const { reason, code } = error as { reason?: unknown; code?: unknown };
+  return {
+    type: error.name,
+    message: redact(error.message),
+    ...(typeof reason === 'string' ? { reason } : {}),
+    ...(typeof code === 'string' ? { code } : {}),
+    ...(depth === 0 && error.stack !== undefined ? { stack: redact(error.stack) } : {}),
+    ...(error.cause instanceof Error && depth < 3 ? { cause: errorFields(error.cause, depth + 1) } : {}),
+  };
+}
+
+function fieldOf(value: unknown): unknown {
+  if (value instanceof Error) {
+    return errorFields(value);
+  }
+  if (typeof value === 'string') {
+    return redact(value);
+  }
+  return typeof value === 'number' || typeof value === 'boolean' ? value : undefined;
+}
+
+/** The fields of a log line: allowed keys with plain values; objects of any kind but errors are left out. */
+function fieldsOf(fields: Record<string, unknown>): Record<string, unknown> {
+  const kept: Record<string, unknown> = {};
+  for (const [key, value] of Object.entries(fields)) {
+    if (allowedKeys.has(key)) {
+      kept[key] = fieldOf(value);
+    }
+  }
+  return kept;
+}
+
+export interface LoggerOptions {
+  /** Name of the process. */
+  name: string;
+  level: LogLevel;
+  destination?: DestinationStream;
+}
+
+/** JSON lines on stdout. Only allow-listed keys with plain values come out: no object from the API, so no secret. */
+export function createLogger({ name, level, destination }: LoggerOptions): Logger {
+  const options = {
+    name,
+    level,
+    base: null,
+    timestamp: () => `,"time":"${new Date().toISOString()}"`,
+    serializers: { err: (value: unknown) => value },
+    formatters: {
+      level: (label: string) => ({ level: label }),
+      bindings: (bindings: Record<string, unknown>) => fieldsOf(bindings),
+      log: fieldsOf,
+    },
+    hooks: {
+      logMethod(
+        this: Logger,
+        args: Parameters<Logger['info']>,
+        method: (...rest: Parameters<Logger['info']>) => void,
+      ) {
+        method.apply(
+          this,
+          args.map((arg: unknown) => (typeof arg === 'string' ? redact(arg) : arg)) as Parameters<
+            Logger['info']
+          >,
+        );
+      },
+    },
+  };
+  return destination === undefined ? pino(options) : pino(options, destination);
+}
+
+export interface Metrics {
+  readonly registry: Registry;
+  readonly controllers: ControllerMetrics;
+  /** For `createClient`'s `onCall`. */
+  kubeCall(call: Call): void;
+}
+
+/** A registry with the metrics that every process has; parts add theirs to `registry`. */
+export function createMetrics(): Metrics {
+  const registry = new Registry();
+  const registers = [registry];
+  collectDefaultMetrics({ register: registry });
+  const depth = new Gauge({
+    name: 'svc3_workqueue_depth',
+    help: 'Keys waiting for a worker.',
+    labelNames: ['controller'] as const,
+    registers,
+  });
+  const passes = new Counter({
+    name: 'svc3_reconcile_total',
+    help: 'Reconcile passes by result.',
+    labelNames: ['controller', 'result'] as const,
+    registers,
+  });
+  const duration = new Histogram({
+    name: 'svc3_reconcile_duration_seconds',
+    help: 'Time of one reconcile pass.',
+    labelNames: ['controller'] as const,
+    buckets: [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 60],
+    registers,
+  });
+  const calls = new Counter({
+    name: 'svc3_kube_requests_total',
+    help: 'Calls to kube-apiserver by method and status code; code 0: no answer.',
+    labelNames: ['method', 'code'] as const,
+    registers,
+  });
+  const callDuration = new Histogram({
+    name: 'svc3_kube_request_duration_seconds',
+    help: 'Time of one call to kube-apiserver, until the headers for watches.',
+    labelNames: ['method'] as const,
+    buckets: [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 30],
+    registers,
+  });
+  return {
+    registry,
+    controllers: {
+      depth: (controller, value) => depth.set({ controller }, value),
+      reconciled(controller, result, seconds) {
+        passes.inc({ controller, result });
+        duration.observe({ controller }, seconds);
+      },
+    },
+    kubeCall({ method, code, durationMs }) {
+      calls.inc({ method, code: String(code) });
+      callDuration.observe({ method }, durationMs / 1000);
+    },
+  };
+}
+
+export interface HealthOptions {
+  port: number;
+  /** Default all addresses: the kubelet asks on the pod's. */
+  host?: string;
+  ready: () => boolean;
+  live: () => boolean;
+  metrics?: Registry;
+}
+
+export interface HealthServer {
+  readonly port: number;
+  close(): Promise<void>;
+}
+
+async function closeServer(server: Server): Promise<void> {
+  server.close();
+  server.closeAllConnections();
+  if (server.listening) {
+    await once(server, 'close');
+  }
+}
+
+/** Serves `/livez`, `/readyz` and `/metrics` for the kubelet and Prometheus; nothing else. */
+export async function serveHealth({
+  port,
+  host,
+  ready,
+  live,
+  metrics,
+}: HealthOptions): Promise<HealthServer> {
+  const server = createServer((request, response) => {
+    const path = (request.url ?? '').split('?', 1)[0];
+    const answer = (ok: boolean): void => {
+      response.writeHead(ok ? 200 : 503, { 'content-type': 'text/plain' }).end(ok ? 'ok\n' : 'not ready\n');
+    };
+    if (path === '/livez') {
+      answer(live());
+    } else if (path === '/readyz') {
+      answer(ready());
+    } else if (path === '/metrics' && metrics !== undefined) {
+      metrics.metrics().then(
+        (text) => response.writeHead(200, { 'content-type': metrics.contentType }).end(text),
+        () => response.writeHead(500).end(),
+      );
+    } else {
+      response.writeHead(404).end();
+    }
+  });
+  server.listen(port, host);
+  await once(server, 'listening');
+  server.unref();
+  return { port: (server.address() as AddressInfo).port, close: () => closeServer(server) };
+}
