@@ -1,0 +1,219 @@
+import { createHash } from 'node:crypto';
+import { Readable, type Transform } from 'node:stream';
+import { createGunzip, createZstdDecompress } from 'node:zlib';
+import { extract, pack } from 'tar-stream';
+import { Svc3Error } from '../errors.ts';
+import { mediaTypes, type Descriptor, type RegistryClient } from './client.ts';
+import { verifyDigest } from './digest.ts';
+import { manifestOf, type ResolvedImage } from './image.ts';
+
+/** uid and gid of the disk in an image (the containerDisk convention), and the only identity that may need to read it. */
+const qemuId = 107;
+const diskPath = /^(?:\.?\/)?disk\/([^/]+\.(?:qcow2|raw|img|iso))$/;
+/** Uploads are sent in pieces of this size, so that one that breaks off goes on from the last piece. */
+const pieceBytes = 32 * 1024 * 1024;
+
+export interface DiskFile {
+  /** Name in the layer, e.g. `disk.qcow2`. */
+  readonly name: string;
+  readonly size: number;
+  /** The file's bytes; ends with an error when the layer does not match its digest. */
+  readonly stream: Readable;
+}
+
+/**
+ * Opens the disk of an image: the first `/disk/<file>.{qcow2,raw,img,iso}` of its layers, last layer first. Reads the layer as
+ * a stream, decompressing on the way.
+ *
+ * @throws Invalid when no layer holds one.
+ */
+export async function openDisk(
+  client: RegistryClient,
+  repository: string,
+  image: ResolvedImage,
+  signal?: AbortSignal,
+): Promise<DiskFile> {
+  for (const layer of image.manifest.layers.toReversed()) {
+    const found = await diskOfLayer(client, repository, layer, signal);
+    if (found !== undefined) return found;
+  }
+  throw new Svc3Error(
+    'Invalid',
+    `${client.registry}/${repository} holds no disk: no layer has /disk/<file>.qcow2, .raw, .img or .iso`,
+  );
+}
+
+function decompressor(mediaType: string): Transform | undefined {
+  if (mediaType.endsWith('+zstd')) return createZstdDecompress();
+  if (mediaType.endsWith('+gzip') || mediaType.endsWith('.gzip') || mediaType.endsWith('tar.gzip'))
+    return createGunzip();
+  return undefined;
+}
+
+async function diskOfLayer(
+  client: RegistryClient,
+  repository: string,
+  layer: Descriptor,
+  signal?: AbortSignal,
+): Promise<DiskFile | undefined> {
+  const blob = await client.blob(repository, layer.digest, signal === undefined ? {} : { signal });
+  const verified = verifyDigest(layer.digest, `a layer of ${client.registry}/${repository}`, layer.size);
+  const unpacked = decompressor(layer.mediaType);
+  const entries = extract();
+  const fail = (error: Error): void => {
+    entries.destroy(error);
+  };
+  blob.on('error', fail);
+  verified.on('error', fail);
+  unpacked?.on('error', fail);
+  const plain = unpacked === undefined ? blob.pipe(verified) : blob.pipe(verified).pipe(unpacked);
+  plain.pipe(entries);
+
+  const disk = await new Promise<DiskFile | undefined>((resolve, reject) => {
+    entries.on('entry', (header, stream, next) => {
+      const name = diskPath.exec(header.name)?.[1];
+      if (name === undefined || header.type !== 'file') {
+        stream.on('end', next);
+        stream.resume();
+        return;
+      }
+      stream.on('end', next);
+      resolve({ name, size: header.size ?? 0, stream: stream });
+    });
+    entries.on('finish', () => resolve(undefined));
+    entries.on('error', reject);
+  });
+  if (disk === undefined) blob.destroy();
+  else disk.stream.on('close', () => blob.destroy());
+  return disk;
+}
+
+export interface DiskToPush {
+  readonly repository: string;
+  readonly tag: string;
+  readonly architecture: string;
+  /** Name in the layer, e.g. `disk.qcow2`. */
+  readonly fileName: string;
+  /** Bytes that `content` will give, exactly. */
+  readonly size: number;
+  readonly content: Readable;
+  readonly annotations?: Record<string, string>;
+  readonly signal?: AbortSignal;
+  /** Told the bytes that the registry has taken. */
+  readonly onProgress?: (bytes: number) => void;
+}
+
+/**
+ * Streams a disk into a registry as an image in the containerDisk layout: one plain tar layer (a disk is compressed
+ * already), then the configuration, then the manifest under its tag, so that there is no half image under a name. Memory: one
+ * piece of 32 MiB at most.
+ *
+ * @returns the manifest's digest and the bytes of the layer.
+ */
+export async function pushDisk(
+  client: RegistryClient,
+  disk: DiskToPush,
+): Promise<{ digest: string; size: number }> {
+  const abortable = disk.signal === undefined ? {} : { signal: disk.signal };
+  const layer = await pushLayer(client, disk);
+  const config = Buffer.from(
+    JSON.stringify({
+      architecture: disk.architecture,
+      os: 'linux',
+      config: {},
+      rootfs: { type: 'layers', diff_ids: [layer.digest] },
+    }),
+  );
+  const configDigest = await client.putBlob(disk.repository, config, abortable);
+  const bytes = manifestOf(
+    { mediaType: mediaTypes.ociConfig, digest: configDigest, size: config.length },
+    layer,
+    disk.annotations ?? {},
+  );
+  const digest = await client.putManifest(
+    disk.repository,
+    disk.tag,
+    bytes,
+    mediaTypes.ociManifest,
+    abortable,
+  );
+  return { digest, size: layer.size };
+}
+
+async function pushLayer(client: RegistryClient, disk: DiskToPush): Promise<Descriptor> {
+  const abortable = disk.signal === undefined ? {} : { signal: disk.signal };
+  const hash = createHash('sha256');
+  const upload = await client.upload(disk.repository, abortable);
+  try {
+    for await (const piece of pieces(tarOf(disk), pieceBytes)) {
+      hash.update(piece);
+      await appendPiece(upload, piece, abortable);
+      disk.onProgress?.(upload.offset);
+    }
+    const digest = `sha256:${hash.digest('hex')}`;
+    await upload.finish(digest, abortable);
+    return { mediaType: mediaTypes.ociLayer, digest, size: upload.offset };
+  } catch (error) {
+    await upload.cancel();
+    throw error;
+  }
+}
+
+/** Sends one piece; after a fault, asks how much of it arrived and sends the rest. */
+async function appendPiece(
+  upload: Awaited<ReturnType<RegistryClient['upload']>>,
+  piece: Buffer,
+  abortable: { signal?: AbortSignal },
+): Promise<void> {
+  const end = upload.offset + piece.length;
+  for (let attempt = 1; upload.offset < end; attempt += 1) {
+    try {
+      await upload.append(piece.subarray(piece.length - (end - upload.offset)), abortable);
+    } catch (error) {
+      if (attempt >= 5 || abortable.signal?.aborted === true) throw error;
+      await new Promise((resolve) => setTimeout(resolve, Math.random() * 400 * 2 ** attempt));
+      await upload.resync(abortable);
+    }
+  }
+}
+
+function tarOf(disk: DiskToPush): Readable {
+  const archive = pack();
+  archive.entry({ name: 'disk', type: 'directory', uid: qemuId, gid: qemuId, mode: 0o755 });
+  const entry = archive.entry(
+    {
+      name: `disk/${disk.fileName}`,
+      size: disk.size,
+      uid: qemuId,
+      gid: qemuId,
+      mode: 0o444,
+      mtime: new Date(0),
+    },
+    (error) => {
+      if (error === null || error === undefined) archive.finalize();
+      else archive.destroy(error);
+    },
+  );
+  disk.content.on('error', (error: Error) => archive.destroy(error));
+  entry.on('error', (error: Error) => archive.destroy(error));
+  disk.content.pipe(entry);
+  return Readable.from(archive, { objectMode: false });
+}
+
+async function* pieces(source: Readable, size: number): AsyncGenerator<Buffer> {
+  let parts: Buffer[] = [];
+  let held = 0;
+  for await (const chunk of source) {
+    let rest = chunk as Buffer;
+    while (held + rest.length >= size) {
+      const taken = rest.subarray(0, size - held);
+      yield Buffer.concat([...parts, taken]);
+      rest = rest.subarray(taken.length);
+      parts = [];
+      held = 0;
+    }
+    if (rest.length > 0) parts.push(rest);
+    held += rest.length;
+  }
+  if (held > 0) yield Buffer.concat(parts);
+}
