@@ -78,7 +78,7 @@ async function diskOfLayer(
         return;
       }
       stream.on('end', next);
-      resolve({ name, size: header.size ?? 0, stream: stream });
+      resolve({ name, size: header.size ?? 0, stream: Readable.from(stream, { objectMode: false }) });
     });
     entries.on('finish', () => resolve(undefined));
     entries.on('error', reject);
