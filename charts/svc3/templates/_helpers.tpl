@@ -1,0 +1,123 @@
+{{/* Labels of everything; .component names the part. Call with (dict "root" $ "component" "operator"). */}}
+{{- define "svc3.labels" -}}
+app.kubernetes.io/name: svc3
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+app.kubernetes.io/part-of: svc3
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
+{{- end }}
+
+{{- define "svc3.selector" -}}
+app.kubernetes.io/name: svc3
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+{{- end }}
+
+{{- define "svc3.image" -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end }}
+
+{{- define "svc3.runnerImage" -}}
+{{ .Values.runner.image.repository }}:{{ .Values.runner.image.tag | default .Chart.AppVersion }}
+{{- end }}
+
+{{/* What Pod Security "restricted" asks of a pod. */}}
+{{- define "svc3.restrictedPod" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
+{{- define "svc3.restrictedContainer" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end }}
+
+{{- define "svc3.identityEnv" -}}
+- name: SVC3_POD_NAME
+  valueFrom: {fieldRef: {fieldPath: metadata.name}}
+- name: SVC3_POD_NAMESPACE
+  valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
+- name: SVC3_NODE_NAME
+  valueFrom: {fieldRef: {fieldPath: spec.nodeName}}
+- name: SVC3_HEALTH_PORT
+  value: "8081"
+- name: SVC3_LOG_LEVEL
+  value: {{ .Values.logLevel | quote }}
+{{- end }}
+
+{{- define "svc3.healthProbes" -}}
+startupProbe:
+  httpGet: {path: /livez, port: health}
+  periodSeconds: 1
+  failureThreshold: 60
+livenessProbe:
+  httpGet: {path: /livez, port: health}
+  periodSeconds: 10
+  timeoutSeconds: 5
+  failureThreshold: 6
+readinessProbe:
+  httpGet: {path: /readyz, port: health}
+  periodSeconds: 5
+  timeoutSeconds: 5
+{{- end }}
+
+{{/* Scheduling fields from a part's values. Call with (dict "values" .Values.operator). */}}
+{{- define "svc3.scheduling" -}}
+{{- with .values.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- end }}
+
+{{/* Replicas stay apart where they can. */}}
+{{- define "svc3.antiAffinity" -}}
+podAntiAffinity:
+  preferredDuringSchedulingIgnoredDuringExecution:
+    - weight: 100
+      podAffinityTerm:
+        topologyKey: kubernetes.io/hostname
+        labelSelector:
+          matchLabels: {{- include "svc3.selector" . | nindent 12 }}
+{{- end }}
+
+{{/* Settings that operator and api share; a pod annotation holds their checksum, so that a change restarts the pods. */}}
+{{- define "svc3.settings" -}}
+SVC3_DEFAULT_NAMESPACE: {{ .Values.defaultNamespace | quote }}
+SVC3_GPU_PASSTHROUGH_ENABLED: {{ .Values.gpuPassthrough.enabled | quote }}
+SVC3_GPU_TOWER_CARDS: {{ join "," .Values.gpuPassthrough.towerCards | quote }}
+SVC3_HOST_PORTS_ALLOWED: {{ .Values.hostPorts.allowed | quote }}
+SVC3_PORT_RANGE_SSH: {{ .Values.portRanges.ssh | quote }}
+SVC3_PORT_RANGE_SCREENSHARE: {{ .Values.portRanges.screenshare | quote }}
+SVC3_PORT_RANGE_VNC: {{ .Values.portRanges.vnc | quote }}
+SVC3_VNC_HOST_PORT: {{ .Values.vnc.hostPort | quote }}
+SVC3_STORE_URL: {{ .Values.store.url | quote }}
+SVC3_STORE_PREFIX: {{ .Values.store.prefix | quote }}
+SVC3_REMOTE_REGISTRIES: {{ join "," .Values.remoteRegistries | quote }}
+SVC3_INSECURE_REGISTRIES_ENABLED: {{ .Values.insecureRegistries.enabled | quote }}
+SVC3_INSECURE_REGISTRIES_ALLOWED: {{ join "," .Values.insecureRegistries.allowed | quote }}
+SVC3_PLACEMENT_WHEN_FULL: {{ .Values.placement.whenFull | quote }}
+SVC3_CPU_OVERCOMMIT: {{ .Values.cpuOvercommit | quote }}
+SVC3_ACCELERATOR: {{ .Values.accelerator | quote }}
+SVC3_DISK_STORAGE_CLASS: {{ .Values.disk.storageClassName | quote }}
+SVC3_RUNNER_IMAGE: {{ include "svc3.runnerImage" . | quote }}
+SVC3_RUNNER_IMAGE_PULL_POLICY: {{ .Values.runner.image.pullPolicy | quote }}
+SVC3_RUNNER_PULL_SECRET: {{ .Values.runner.pullSecret | quote }}
+SVC3_RUNNER_GRACE_PERIOD_SECONDS: {{ .Values.runner.gracePeriodSeconds | quote }}
+SVC3_WORKER_IMAGE: {{ include "svc3.image" . | quote }}
+SVC3_WORKER_IMAGE_PULL_POLICY: {{ .Values.image.pullPolicy | quote }}
+SVC3_API_BASE_URL: {{ .Values.api.baseUrl | quote }}
+SVC3_AGGREGATED_API_ENABLED: {{ .Values.aggregatedApi.enabled | quote }}
+{{- end }}
