@@ -41,11 +41,11 @@ capabilities:
 {{- end }}
 
 {{- define "svc3.identityEnv" -}}
-- name: SVC3_POD_NAME
+- name: POD_NAME
   valueFrom: {fieldRef: {fieldPath: metadata.name}}
-- name: SVC3_POD_NAMESPACE
+- name: POD_NAMESPACE
   valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
-- name: SVC3_NODE_NAME
+- name: NODE_NAME
   valueFrom: {fieldRef: {fieldPath: spec.nodeName}}
 - name: SVC3_HEALTH_PORT
   value: "8081"
