@@ -1,0 +1,33 @@
+#!/usr/bin/env node
+/** The command line: joins the process, the two ways to svc3 and the local cluster to the commands. */
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { main } from '../cli/main.ts';
+import type { Environment } from '../cli/context.ts';
+
+const abort = new AbortController();
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => abort.abort());
+
+// A reader that has seen enough (`svc3 vm list | head -1`) is no failure.
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on('error', (error: NodeJS.ErrnoException) => {
+    process.exit(error.code === 'EPIPE' ? 0 : 1);
+  });
+}
+
+const environment: Environment = {
+  variables: process.env,
+  home: homedir(),
+  program: [process.execPath, join(import.meta.dirname, 'svc3.mjs')],
+  stdin: process.stdin,
+  stdout: process.stdout,
+  stderr: process.stderr,
+  signal: abort.signal,
+  now: () => new Date(),
+};
+
+process.exitCode = await main(process.argv.slice(2), environment, {
+  openKubernetes: async (target) => (await import('../cli/kubernetes.ts')).openKubernetes(target),
+  openHttp: async (target) => (await import('../cli/service/http.ts')).openHttp(target),
+  localCluster: async () => (await import('../cli/dev.ts')).createLocalCluster(environment),
+});

@@ -1,0 +1,108 @@
+import type { Context } from './context.ts';
+
+/** What can be completed with names that live in the cluster. */
+export type NameSource =
+  | 'vms'
+  | 'vmConfigs'
+  | 'nodes'
+  | 'images'
+  | 'isos'
+  | 'remoteImages'
+  | 'remoteIsos'
+  | 'serviceAccounts'
+  | 'registryCredentials'
+  | 'users'
+  | 'namespaces';
+
+export interface ArgumentSpec {
+  readonly summary: string;
+  readonly optional?: boolean;
+  /** Takes every word that is left; only the last argument may. */
+  readonly variadic?: boolean;
+  readonly choices?: readonly string[];
+  readonly complete?: NameSource;
+}
+
+interface OptionBase {
+  readonly summary: string;
+  /** One letter, for `-x`. */
+  readonly short?: string;
+  readonly required?: boolean;
+  readonly complete?: NameSource;
+  /** Left out of help and documentation: an alias that scripts of older versions use. */
+  readonly hidden?: boolean;
+}
+
+/** `toggle` may stand alone (yes) or carry `=yes|no|true|false`; absent means: inherit. `list` repeats and splits at commas. */
+export type OptionSpec = OptionBase &
+  (
+    | { readonly kind: 'flag' }
+    | { readonly kind: 'toggle' }
+    | { readonly kind: 'text'; readonly placeholder: string; readonly fallback?: string }
+    | { readonly kind: 'integer'; readonly placeholder: string; readonly fallback?: number }
+    | { readonly kind: 'number'; readonly placeholder: string; readonly fallback?: number }
+    | { readonly kind: 'choice'; readonly choices: readonly string[]; readonly fallback?: string }
+    | { readonly kind: 'list'; readonly placeholder: string }
+  );
+
+export type ArgumentSpecs = Readonly<Record<string, ArgumentSpec>>;
+export type OptionSpecs = Readonly<Record<string, OptionSpec>>;
+
+type Scalar<O extends OptionSpec> = O extends { kind: 'integer' | 'number' }
+  ? number
+  : O extends { kind: 'choice'; choices: readonly (infer C)[] }
+    ? C
+    : O extends { kind: 'toggle' }
+      ? boolean
+      : string;
+
+export type OptionValue<O extends OptionSpec> = O extends { kind: 'flag' }
+  ? boolean
+  : O extends { kind: 'list' }
+    ? readonly string[]
+    : O extends { required: true } | { fallback: string | number }
+      ? Scalar<O>
+      : Scalar<O> | undefined;
+
+export type ArgumentValue<A extends ArgumentSpec> = A extends { variadic: true }
+  ? readonly string[]
+  : A extends { optional: true }
+    ? string | undefined
+    : string;
+
+export interface Input<A extends ArgumentSpecs = ArgumentSpecs, O extends OptionSpecs = OptionSpecs> {
+  readonly arguments: { readonly [K in keyof A]: ArgumentValue<A[K]> };
+  readonly options: { readonly [K in keyof O]: OptionValue<O[K]> };
+}
+
+export interface Example {
+  readonly line: string;
+  readonly summary: string;
+}
+
+interface CommandBase<A extends ArgumentSpecs, O extends OptionSpecs> {
+  /** Words after `svc3`, without aliases. */
+  readonly path: readonly string[];
+  /** One line, no full stop. */
+  readonly summary: string;
+  readonly description?: string;
+  readonly arguments?: A;
+  readonly options?: O;
+  /** Groups of options of which exactly one must be given. */
+  readonly exactlyOne?: readonly (readonly (keyof O & string)[])[];
+  /** Formats of `-o` besides the usual ones. */
+  readonly outputs?: readonly string[];
+  readonly examples: readonly Example[];
+}
+
+/** One command as data; what `run` throws becomes one line on stderr and an exit code. */
+export interface Command extends CommandBase<ArgumentSpecs, OptionSpecs> {
+  run(context: Context, input: Input): Promise<void>;
+}
+
+/** Ties the types of a command's input to its own arguments and options. */
+export function command<const A extends ArgumentSpecs, const O extends OptionSpecs>(
+  spec: CommandBase<A, O> & { run(context: Context, input: Input<A, O>): Promise<void> },
+): Command {
+  return spec;
+}

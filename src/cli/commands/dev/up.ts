@@ -1,0 +1,40 @@
+import { command } from '../../command.ts';
+
+export const devUp = command({
+  path: ['dev', 'up'],
+  summary: 'Start a local cluster with svc3 in it',
+  description:
+    'Everything in it is the real thing: etcd, Kubernetes, containerd, an OCI registry, svc3 installed by its chart. It needs root or sudo; with --control-plane it is only etcd and the control plane on loopback, without root. A cluster that runs already is left as it is.',
+  options: {
+    nodes: { kind: 'integer', placeholder: 'N', summary: 'Number of nodes, 1 to 9', fallback: 1 },
+    name: {
+      kind: 'text',
+      placeholder: 'NAME',
+      summary: 'Name of the cluster; two names live side by side',
+      fallback: 'default',
+    },
+    'control-plane': {
+      kind: 'flag',
+      summary: 'Only etcd, kube-apiserver, kube-controller-manager and kube-scheduler',
+    },
+  },
+  examples: [
+    { line: 'svc3 dev up', summary: 'A cluster with one node' },
+    { line: 'svc3 dev up --nodes 3', summary: 'With three nodes' },
+    { line: 'svc3 dev up --control-plane', summary: 'Only the control plane, in seconds' },
+  ],
+  async run({ out, localCluster, signal }, { options }) {
+    const cluster = await localCluster();
+    const { status, changed } = await cluster.up({
+      name: options.name,
+      nodes: options.nodes,
+      controlPlane: options['control-plane'],
+      signal,
+      progress: (text) => out.line(text),
+    });
+    await out.value(
+      status,
+      `The local cluster ${status.name} ${changed ? 'is up' : 'is up already'}. For this shell: eval "$(svc3 dev status -o env)"`,
+    );
+  },
+});

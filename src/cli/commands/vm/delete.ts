@@ -1,0 +1,19 @@
+import { command } from '../../command.ts';
+import { deleteAll } from '../../deletion.ts';
+
+export const vmDelete = command({
+  path: ['vm', 'delete'],
+  summary: 'Delete VMs and what they wrote to ephemeral disks',
+  arguments: { name: { summary: 'Names of the VMs', variadic: true, complete: 'vms' } },
+  examples: [
+    { line: 'svc3 vm delete build-1', summary: 'One VM' },
+    {
+      line: 'svc3 vm list -o json | jq -r ".[].name" | xargs svc3 vm delete',
+      summary: 'All VMs of the namespace',
+    },
+  ],
+  async run(context, { arguments: { name } }) {
+    const [{ vms }, ns] = await Promise.all([context.service(), context.namespace()]);
+    await deleteAll(context.out, 'vm', name, (each) => vms.delete(ns, each));
+  },
+});

@@ -1,0 +1,78 @@
+import { command } from '../../command.ts';
+import { usageError } from '../../parse.ts';
+import { settingsOf, settingsOptions, withoutUndefined } from '../../settings.ts';
+import { deployView } from '../../views.ts';
+
+export const vmDeploy = command({
+  path: ['vm', 'deploy'],
+  summary: 'Deploy a VM from a configuration or an image, and wait until it runs',
+  description:
+    'What is given here overrides the configuration. Without NAME the VM is called vm- and five characters. A VM that does not run within the time-out is removed again.',
+  arguments: { name: { summary: 'Name of the VM', optional: true } },
+  options: {
+    config: {
+      kind: 'text',
+      placeholder: 'CONFIG',
+      summary: 'VM configuration to start from',
+      complete: 'vmConfigs',
+    },
+    ...settingsOptions,
+    ports: {
+      kind: 'text',
+      short: 'p',
+      placeholder: 'N:V,...',
+      summary: 'Ports of the node that lead to ports of the VM, e.g. 20080:80,20053:53/udp',
+    },
+    metadata: { kind: 'list', placeholder: 'K=V,...', summary: 'Values the guest reads through cloud-init' },
+    'generate-name': { kind: 'flag', summary: 'Take NAME as a prefix and add a suffix' },
+    timeout: { kind: 'integer', placeholder: 'MIN', summary: 'Minutes to wait for the VM', fallback: 10 },
+    'no-wait': { kind: 'flag', summary: 'Return as soon as the VM is accepted' },
+  },
+  examples: [
+    { line: 'svc3 vm deploy build-1 --config builder', summary: 'From a configuration' },
+    {
+      line: 'svc3 vm deploy -i registry.example.com/team/debian:12 -c 4 -m 8',
+      summary: 'From an image, with 4 CPUs and 8 GiB',
+    },
+    {
+      line: 'svc3 vm deploy --config builder --gpu=no',
+      summary: 'Without the GPU that the configuration asks for',
+    },
+    {
+      line: 'svc3 vm deploy web --config debian -p 20080:80 -o json | jq .[0].ip',
+      summary: 'With a port of the node, for a script',
+    },
+  ],
+  async run({ out, namespace, service, signal }, { arguments: { name }, options }) {
+    if (options.config === undefined && options.image === undefined) {
+      throw usageError('one of --config, --image is needed; see svc3 vm deploy --help');
+    }
+    if (options['generate-name'] && name === undefined)
+      throw usageError('--generate-name needs NAME, which it takes as a prefix');
+    const [{ vms }, ns] = await Promise.all([service(), namespace()]);
+    const request = withoutUndefined({
+      ...settingsOf(options),
+      name,
+      shouldGenerateName: options['generate-name'] ? true : undefined,
+      vmConfig: options.config,
+      node: options.node,
+      reservedPorts: options.ports,
+      customVMMetadata: options.metadata.length === 0 ? undefined : metadataOf(options.metadata),
+      timeout: options.timeout,
+    });
+    const progress = (text: string) => out.progress(text);
+    const vm = await vms.deploy(ns, request, { wait: !options['no-wait'], signal, progress });
+    if (vm.portWarnings !== undefined) out.warning(vm.portWarnings);
+    await out.list(deployView, [vm]);
+  },
+});
+
+function metadataOf(pairs: readonly string[]): Record<string, string> {
+  return Object.fromEntries(
+    pairs.map((pair) => {
+      const equals = pair.indexOf('=');
+      if (equals < 1) throw usageError(`--metadata: "${pair}" is not NAME=VALUE`);
+      return [pair.slice(0, equals), pair.slice(equals + 1)] as const;
+    }),
+  );
+}

@@ -1,0 +1,21 @@
+import { command } from '../../command.ts';
+import { vmView } from '../../views.ts';
+
+export const vmGet = command({
+  path: ['vm', 'get'],
+  summary: 'Show one VM',
+  arguments: { name: { summary: 'Name of the VM', complete: 'vms' } },
+  options: {
+    watch: { kind: 'flag', short: 'w', summary: 'Go on and print every change' },
+  },
+  examples: [
+    { line: 'svc3 vm get build-1', summary: 'Where it runs and how it is reached' },
+    { line: 'svc3 vm get build-1 -o json | jq .ssh', summary: 'Its SSH port, for a script' },
+  ],
+  async run({ out, namespace, service }, { arguments: { name }, options }) {
+    const [{ vms }, ns] = await Promise.all([service(), namespace()]);
+    if (options.watch)
+      await out.watch(vmView, async () => (await vms.list(ns)).filter((vm) => vm.name === name));
+    else await out.item(vmView, await vms.get(ns, name));
+  },
+});

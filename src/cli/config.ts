@@ -1,0 +1,83 @@
+import { chmod, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { messageOf, Svc3Error } from '../errors.ts';
+import type { Environment } from './context.ts';
+
+export const configKeys = ['baseUrl', 'caFile', 'namespace', 'token'] as const;
+export type ConfigKey = (typeof configKeys)[number];
+export type Config = Partial<Record<ConfigKey, string>>;
+
+/** The user's file: `$XDG_CONFIG_HOME/svc3/config.json`, readable by its owner only because it may hold a token. */
+export interface ConfigStore {
+  readonly file: string;
+  read(): Promise<Config>;
+  /** Sets what is given and removes what is `undefined`. */
+  write(change: { readonly [K in ConfigKey]?: string | undefined }): Promise<void>;
+}
+
+export function configFile(environment: Pick<Environment, 'variables' | 'home'>): string {
+  const base = environment.variables['XDG_CONFIG_HOME'] ?? '';
+  return path.join(base === '' ? path.join(environment.home, '.config') : base, 'svc3', 'config.json');
+}
+
+export function createConfigStore(environment: Pick<Environment, 'variables' | 'home'>): ConfigStore {
+  const file = configFile(environment);
+  const read = async (): Promise<Config> => {
+    let text: string;
+    try {
+      text = await readFile(file, 'utf8');
+    } catch (error) {
+      if (isMissing(error)) return {};
+      throw new Svc3Error('BadRequest', `cannot read ${file}: ${messageOf(error)}`, { cause: error });
+    }
+    return parseConfig(text, file);
+  };
+  return {
+    file,
+    read,
+    async write(change) {
+      const merged: Record<string, string | undefined> = { ...(await read()), ...change };
+      const kept = Object.fromEntries(Object.entries(merged).filter(([, value]) => value !== undefined));
+      await writePrivate(file, `${JSON.stringify(kept, null, 2)}\n`);
+    },
+  };
+}
+
+export function parseConfig(text: string, file: string): Config {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    // The parser's message quotes the text, which may hold a token.
+    throw new Svc3Error('BadRequest', `${file} is not valid JSON`, { cause: error });
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw new Svc3Error('BadRequest', `${file} does not hold a JSON object`);
+  }
+  const config: Config = {};
+  for (const key of configKeys) {
+    const entry: unknown = Reflect.get(value, key);
+    if (entry !== undefined && typeof entry !== 'string')
+      throw new Svc3Error('BadRequest', `${file}: ${key} is not a text`);
+    if (entry !== undefined && entry !== '') config[key] = entry;
+  }
+  return config;
+}
+
+/** Writes a file for its owner only, whole or not at all. */
+export async function writePrivate(file: string, text: string): Promise<void> {
+  await mkdir(path.dirname(file), { recursive: true, mode: 0o700 });
+  const draft = `${file}.${process.pid}.tmp`;
+  try {
+    await writeFile(draft, text, { mode: 0o600 });
+    await chmod(draft, 0o600);
+    await rename(draft, file);
+  } catch (error) {
+    await rm(draft, { force: true });
+    throw new Svc3Error('BadRequest', `cannot write ${file}: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+export function isMissing(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ENOENT';
+}

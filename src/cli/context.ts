@@ -1,0 +1,45 @@
+import type { ConfigStore } from './config.ts';
+import type { LocalCluster } from './localcluster.ts';
+import type { Output } from './output.ts';
+import type { Service } from './service/types.ts';
+import type { Users } from './users.ts';
+
+/** What a reader of standard input needs. */
+export interface InputStream extends AsyncIterable<Uint8Array | string> {
+  readonly isTTY?: boolean;
+}
+
+export interface OutputStream {
+  readonly isTTY?: boolean;
+  readonly columns?: number;
+  write(text: string | Uint8Array): boolean;
+}
+
+/** The process as a command sees it, made in `src/bin/svc3.ts`. */
+export interface Environment {
+  readonly variables: Readonly<Record<string, string | undefined>>;
+  readonly home: string;
+  /** How this program is started again, for children such as ssh's ProxyCommand. */
+  readonly program: readonly string[];
+  readonly stdin: InputStream;
+  readonly stdout: OutputStream;
+  readonly stderr: OutputStream;
+  /** Aborted by Ctrl-C and SIGTERM. */
+  readonly signal: AbortSignal;
+  now(): Date;
+}
+
+/** Everything a command may touch. What is costly is opened when it is first asked for. */
+export interface Context {
+  readonly environment: Environment;
+  readonly out: Output;
+  readonly config: ConfigStore;
+  /** Flag > SVC3_DEFAULT_NAMESPACE > configuration > kubeconfig context > svc3-default. */
+  namespace(): Promise<string>;
+  service(): Promise<Service>;
+  /** Users and tokens, which only the Kubernetes API knows. */
+  users(): Promise<Users>;
+  localCluster(): Promise<LocalCluster>;
+  /** Names of a kind that live in the cluster, for completion. */
+  readonly signal: AbortSignal;
+}

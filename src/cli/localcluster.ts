@@ -1,0 +1,37 @@
+/** What `svc3 dev` needs of the local cluster; `src/bin/svc3.ts` joins it to `src/localcluster`. */
+
+export interface UpOptions {
+  readonly name: string;
+  readonly nodes: number;
+  /** Only etcd and the control plane, on loopback, without root. */
+  readonly controlPlane: boolean;
+  readonly signal: AbortSignal;
+  progress(text: string): void;
+}
+
+export interface ClusterStatus {
+  readonly name: string;
+  readonly state: string;
+  readonly kubeconfig?: string;
+  /** Folders of kubectl, helm and the others. */
+  readonly bin?: readonly string[];
+  readonly baseUrl?: string;
+  readonly nodes?: number;
+  readonly components?: readonly {
+    readonly name: string;
+    readonly state: string;
+    readonly message?: string;
+  }[];
+  readonly message?: string;
+}
+
+export interface LocalCluster {
+  /** Resolves when the cluster serves; `changed` is false when it did before. */
+  up(options: UpOptions): Promise<{ readonly status: ClusterStatus; readonly changed: boolean }>;
+  down(options: {
+    readonly name: string;
+    readonly purge: boolean;
+    progress(text: string): void;
+  }): Promise<{ readonly changed: boolean }>;
+  status(options: { readonly name: string }): Promise<ClusterStatus>;
+}

@@ -1,0 +1,168 @@
+import { errorTable, isSvc3Error, messageOf } from '../errors.ts';
+import { closest } from './closest.ts';
+import type { Command } from './command.ts';
+import { createConfigStore } from './config.ts';
+import type { Context, Environment } from './context.ts';
+import type { LocalCluster } from './localcluster.ts';
+import { checkedFormat, createOutput } from './output.ts';
+import { globalOptions, inputFor, readWords, splitPath, usageError } from './parse.ts';
+import { printable } from './render.ts';
+import type { Backends, Opener, OpenOptions } from './service/open.ts';
+import { canonicalPath, childWords, groupAt, leafAt } from './tree.ts';
+
+/** What `src/bin/svc3.ts` joins to the commands. */
+export interface Doors extends Backends {
+  localCluster(): Promise<LocalCluster>;
+}
+
+/** Exit code of a run that Ctrl-C ended: 128 + SIGINT. */
+const interrupted = 130;
+
+/**
+ * Runs one command line and returns the exit code. Failures are one line on stderr; nothing is thrown.
+ */
+export async function main(argv: readonly string[], environment: Environment, doors: Doors): Promise<number> {
+  try {
+    await dispatch(argv, environment, doors);
+    return 0;
+  } catch (error) {
+    if (environment.signal.aborted) return interrupted;
+    environment.stderr.write(`svc3: ${printable(messageOf(error))}\n`);
+    return isSvc3Error(error) ? errorTable[error.reason].exitCode : 1;
+  }
+}
+
+async function dispatch(argv: readonly string[], environment: Environment, doors: Doors): Promise<void> {
+  if (argv[0] === '__complete') return complete(argv.slice(1), environment, doors);
+  const split = splitPath(argv[0] === '--version' ? ['version'] : argv, (path) => isGroupPath(path));
+  const path = canonicalPath(split.path);
+  const leaf = leafAt(path);
+  if (leaf === undefined) {
+    environment.stdout.write(`${await helpOfGroup(path)}\n`);
+    return;
+  }
+  const command = await leaf.load();
+  const words = readWords(split.rest, { ...globalOptions, ...command.options });
+  for (const [name, value] of split.globals) if (!words.values.has(name)) words.values.set(name, value);
+  if (words.values.get('help') === true) {
+    const { commandHelp } = await import('./help.ts');
+    environment.stdout.write(`${commandHelp(command)}\n`);
+    return;
+  }
+  const format = checkedFormat(text(words.values, 'output'), command.outputs ?? []);
+  const input = inputFor(command, words);
+  const { context, close } = createContext(environment, doors, { values: words.values, format });
+  try {
+    await command.run(context, input);
+  } finally {
+    await close();
+  }
+}
+
+/** The candidates of a shell's last word, one a line. */
+async function complete(words: readonly string[], environment: Environment, doors: Doors): Promise<void> {
+  const { candidates } = await import('./complete.ts');
+  const { context, close } = createContext(environment, doors, {
+    values: contextValues(words),
+    format: 'table',
+  });
+  try {
+    for (const { value, summary } of await candidates(words, context)) {
+      environment.stdout.write(`${value}\t${summary ?? ''}\n`);
+    }
+  } finally {
+    await close();
+  }
+}
+
+/** Options of a half-written line that say where names come from. */
+function contextValues(words: readonly string[]): Values {
+  const values = new Map<string, string>();
+  for (const [index, word] of words.entries()) {
+    for (const [name, spec] of Object.entries(globalOptions)) {
+      const [flag, attached] = word.split('=', 2);
+      const matches = flag === `--${name}` || ('short' in spec && flag === `-${spec.short}`);
+      const value = attached ?? words[index + 1];
+      if (matches && value !== undefined && value !== '') values.set(name, value);
+    }
+  }
+  return values;
+}
+
+/** Whether more words belong to this path; a word that nothing knows is refused here. */
+function isGroupPath(path: readonly string[]): boolean {
+  if (groupAt(path) !== undefined) return true;
+  if (leafAt(path) !== undefined) return false;
+  const parent = path.slice(0, -1);
+  const word = path.at(-1) ?? '';
+  const suggestion = closest(word, childWords(canonicalPath(parent)));
+  const parentName = ['svc3', ...parent].join(' ');
+  throw usageError(
+    `unknown command "${printable(word)}"; ${suggestion === undefined ? `see ${parentName} --help` : `did you mean ${parentName} ${suggestion}?`}`,
+  );
+}
+
+async function helpOfGroup(path: readonly string[]): Promise<string> {
+  const { groupHelp } = await import('./help.ts');
+  const group = groupAt(path);
+  const children = childWords(path).map(async (word) => {
+    const childPath = [...path, word];
+    const summary = groupAt(childPath)?.summary ?? (await loaded(childPath))?.summary ?? '';
+    return { word, summary };
+  });
+  return groupHelp({
+    path,
+    summary: group?.summary ?? '',
+    aliases: group?.aliases ?? [],
+    children: await Promise.all(children),
+  });
+}
+
+async function loaded(path: readonly string[]): Promise<Command | undefined> {
+  return leafAt(path)?.load();
+}
+
+type Values = ReadonlyMap<string, unknown>;
+
+function text(values: Values, name: string): string | undefined {
+  const value = values.get(name);
+  return typeof value === 'string' && value !== '' ? value : undefined;
+}
+
+function createContext(
+  environment: Environment,
+  doors: Doors,
+  { values, format }: { values: Values; format: string },
+): { context: Context; close(): Promise<void> } {
+  const config = createConfigStore(environment);
+  const out = createOutput(environment, format);
+  const options: OpenOptions = {
+    environment,
+    config,
+    backends: doors,
+    warning: (message) => out.warning(message),
+    namespace: text(values, 'namespace'),
+    apiUrl: text(values, 'api-url'),
+    kubeconfig: text(values, 'kubeconfig'),
+    context: text(values, 'context'),
+  };
+  let opening: Promise<Opener> | undefined;
+  const opener = () =>
+    (opening ??= import('./service/open.ts').then(({ createOpener }) => createOpener(options)));
+  const context: Context = {
+    environment,
+    out,
+    config,
+    signal: environment.signal,
+    namespace: async () => (await opener()).namespace(),
+    service: async () => (await opener()).service(),
+    users: async () => (await opener()).users(),
+    localCluster: () => doors.localCluster(),
+  };
+  return {
+    context,
+    async close() {
+      if (opening !== undefined) await (await opening).close();
+    },
+  };
+}

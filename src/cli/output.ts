@@ -1,0 +1,177 @@
+import type { Environment } from './context.ts';
+import { usageError } from './parse.ts';
+import { closest } from './closest.ts';
+import { charactersOf, printable, tableRows, type View } from './render.ts';
+
+export const commonFormats = ['table', 'wide', 'json', 'yaml', 'name'] as const;
+
+/** What a command says. Results go to stdout; warnings and progress to stderr. */
+export interface Output {
+  readonly format: string;
+  list<T>(view: View<T>, items: readonly T[]): Promise<void>;
+  /** One item: the same table with one row, or the bare object. */
+  item<T>(view: View<T>, item: T): Promise<void>;
+  /** Prints the list, then every item that is new, changed or gone, until the signal. */
+  watch<T>(view: View<T>, read: () => Promise<readonly T[]>): Promise<void>;
+  /** A value that has no table: pretty text in a table's place. */
+  value(value: unknown, text: string): Promise<void>;
+  /** Says that something was done to a named thing. */
+  done(kind: string, name: string, message: string): Promise<void>;
+  line(text: string): void;
+  warning(text: string): void;
+  /** Overwrites one line on a terminal; says nothing elsewhere. */
+  progress(text: string): void;
+}
+
+const watchPeriodMs = 1000;
+
+export function createOutput(environment: Environment, format: string): Output {
+  const { stdout, stderr } = environment;
+  const colour = usesColour(environment);
+  const style = () => ({
+    wide: format === 'wide',
+    colour,
+    now: environment.now(),
+    ...(stdout.isTTY === true && stdout.columns !== undefined ? { width: stdout.columns } : {}),
+  });
+  let progressShown = false;
+  const clearProgress = () => {
+    if (progressShown) stderr.write('\r\u001b[K');
+    progressShown = false;
+  };
+  const line = (text: string) => {
+    clearProgress();
+    stdout.write(`${text}\n`);
+  };
+  const structured = async (value: unknown) => {
+    if (format === 'json') line(JSON.stringify(value, null, 2));
+    else line((await toYaml(value)).trimEnd());
+  };
+  const isStructured = format === 'json' || format === 'yaml';
+  const table = <T>(view: View<T>, items: readonly T[]) => {
+    if (format === 'name') {
+      for (const item of items) line(`${view.kind}/${view.name(item)}`);
+      return;
+    }
+    const { header, rows } = tableRows(view, items, style());
+    line([header, ...rows].join('\n'));
+  };
+  const output: Output = {
+    format,
+    line,
+    async list(view, items) {
+      if (isStructured) await structured(items);
+      else if (items.length === 0 && format !== 'name') line(`No ${plural(view.kind)} found.`);
+      else table(view, items);
+    },
+    async item(view, item) {
+      if (isStructured) await structured(item);
+      else table(view, [item]);
+    },
+    async value(value, text) {
+      if (isStructured) await structured(value);
+      else line(text);
+    },
+    async done(kind, name, message) {
+      if (isStructured) await structured({ kind, name, status: 'Success', message });
+      else line(format === 'name' ? `${kind}/${name}` : message);
+    },
+    warning(text) {
+      clearProgress();
+      stderr.write(`Warning: ${printable(text)}\n`);
+    },
+    progress(text) {
+      if (stderr.isTTY !== true) return;
+      const width = (stderr.columns ?? 80) - 1;
+      stderr.write(`\r\u001b[K${charactersOf(printable(text)).slice(0, width).join('')}`);
+      progressShown = true;
+    },
+    watch: (view, read) => watchItems({ view, read, environment, format, line, style }),
+  };
+  return output;
+}
+
+export function plural(kind: string): string {
+  return kind === 'registry' ? 'registries' : `${kind}s`;
+}
+
+/** A format the command knows, or a usage error with a suggestion. */
+export function checkedFormat(format: string | undefined, more: readonly string[]): string {
+  const formats = [...commonFormats, ...more];
+  if (format === undefined || formats.includes(format)) return format ?? 'table';
+  const suggestion = closest(format, formats);
+  throw usageError(
+    `-o: "${format}" is not one of ${formats.join(', ')}${suggestion === undefined ? '' : `; did you mean ${suggestion}?`}`,
+  );
+}
+
+export function usesColour(environment: Environment): boolean {
+  const { NO_COLOR, TERM } = environment.variables;
+  return environment.stdout.isTTY === true && (NO_COLOR === undefined || NO_COLOR === '') && TERM !== 'dumb';
+}
+
+export async function toYaml(value: unknown): Promise<string> {
+  const { stringify } = await import('yaml');
+  return stringify(value, { lineWidth: 0, aliasDuplicateObjects: false });
+}
+
+interface WatchOptions<T> {
+  readonly view: View<T>;
+  readonly read: () => Promise<readonly T[]>;
+  readonly environment: Environment;
+  readonly format: string;
+  readonly line: (text: string) => void;
+  readonly style: () => Parameters<typeof tableRows>[2];
+}
+
+async function watchItems<T>(options: WatchOptions<T>): Promise<void> {
+  const { view, read, environment, format, line } = options;
+  let known = new Map<string, { text: string; item: T }>();
+  let widths: readonly number[] | undefined;
+  const print = async (items: readonly T[]) => {
+    if (format === 'json') for (const item of items) line(JSON.stringify(item));
+    else if (format === 'yaml') for (const item of items) line(`---\n${(await toYaml(item)).trimEnd()}`);
+    else if (format === 'name') for (const item of items) line(`${view.kind}/${view.name(item)}`);
+    else {
+      const drawn = tableRows(view, items, {
+        ...options.style(),
+        ...(widths === undefined ? {} : { widths }),
+      });
+      if (widths === undefined) line(drawn.header);
+      widths = drawn.widths;
+      for (const row of drawn.rows) line(row);
+    }
+  };
+  while (!environment.signal.aborted) {
+    const items = await read();
+    const next = new Map(items.map((item) => [view.name(item), { text: JSON.stringify(item), item }]));
+    const changed = items.filter(
+      (item) => known.get(view.name(item))?.text !== next.get(view.name(item))?.text,
+    );
+    const gone = [...known].filter(([name]) => !next.has(name)).map(([, { item }]) => asDeleted(item));
+    if (widths === undefined || changed.length + gone.length > 0) await print([...gone, ...changed]);
+    known = next;
+    await sleep(watchPeriodMs, environment.signal);
+  }
+}
+
+/** The last known item with its state replaced, so that a watcher sees it go. */
+function asDeleted<T>(item: T): T {
+  if (typeof item !== 'object' || item === null) return item;
+  const state = 'state' in item ? 'state' : 'phase' in item ? 'phase' : 'status';
+  return { ...item, [state]: 'Deleted' };
+}
+
+/** Resolves after the time or at once when the signal is aborted; never throws. */
+export function sleep(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve();
+    const timer = setTimeout(end, ms);
+    signal.addEventListener('abort', end, { once: true });
+    function end() {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', end);
+      resolve();
+    }
+  });
+}

@@ -1,0 +1,126 @@
+import { group, labels, namespaces } from '../../../api/meta.ts';
+import type { RegistryCredential } from '../../../api/registrycredential.ts';
+import { registryCredentials, secrets, selfSubjectAccessReviews } from '../../../api/resources.ts';
+import type { Secret, SelfSubjectAccessReview } from '../../../api/core.ts';
+import { isSvc3Error, Svc3Error } from '../../../errors.ts';
+import { registryCredentialItem } from '../../../items/registrycredential.ts';
+import type { KubeClient } from '../../../kube/types.ts';
+import type { RegistryCredentialRequest, RegistryCredentials } from '../types.ts';
+
+/** Name of the RegistryCredential of a server, `<host>.<port>`; Invalid naming `server` where it is none. */
+export type IdentityOf = (server: string) => Promise<{ readonly name: string }>;
+
+export function createRegistryCredentials(client: KubeClient, identityOf: IdentityOf): RegistryCredentials {
+  return {
+    async list(namespace) {
+      await requireAdministrator(client, 'list');
+      const { items } = await client.list(registryCredentials, { namespace });
+      return Promise.all(
+        items.map(async (each) => registryCredentialItem(each, await usernameOf(client, each))),
+      );
+    },
+    async add(namespace, request) {
+      const { name } = await identityOf(request.server);
+      await requireAdministrator(client, 'create');
+      return add(client, namespace, name, request);
+    },
+    async remove(namespace, server) {
+      const { name } = await identityOf(server);
+      await requireAdministrator(client, 'delete');
+      try {
+        await client.delete(registryCredentials, { name, namespace });
+      } catch (error) {
+        if (!isSvc3Error(error, 'NotFound')) throw error;
+        throw new Svc3Error('NotFound', `no credentials for ${server} in namespace ${namespace}`, {
+          cause: error,
+        });
+      }
+    },
+  };
+}
+
+/** Only cluster administrators manage registry credentials, which also holds for reading (spec: rule 3). */
+async function requireAdministrator(client: KubeClient, verb: string): Promise<void> {
+  const spec = { resourceAttributes: { group, resource: 'registrycredentials', verb } };
+  const review: SelfSubjectAccessReview = await client.create(selfSubjectAccessReviews, { spec });
+  if (review.status?.allowed === true) return;
+  throw new Svc3Error('Forbidden', 'only cluster administrators manage registry credentials');
+}
+
+async function usernameOf(client: KubeClient, credential: RegistryCredential): Promise<string> {
+  try {
+    const secret = await client.get(secrets, credential.spec.secretRef.name, namespaces.credentials);
+    return Buffer.from(secret.data?.['username'] ?? '', 'base64').toString('utf8');
+  } catch (error) {
+    if (isSvc3Error(error, 'NotFound', 'Forbidden')) return '';
+    throw error;
+  }
+}
+
+/**
+ * The Secret goes first, then the object that names it. A dry run of the object comes before both, so that nothing is
+ * written where kube-apiserver would refuse it.
+ */
+async function add(client: KubeClient, namespace: string, name: string, request: RegistryCredentialRequest) {
+  const secretName = `${namespace}.${name}`;
+  const spec = {
+    server: request.server,
+    allowInsecure: request.allowInsecure ?? false,
+    secretRef: { name: secretName },
+  };
+  const object: RegistryCredential = { metadata: { name, namespace }, spec };
+  const before = await existing(client, namespace, name);
+  if (before !== undefined && request.replace !== true) throw alreadyStored(request.server, namespace);
+  if (before === undefined) {
+    await client.create(registryCredentials, object, { dryRun: true });
+  } else {
+    await client.apply(registryCredentials, object, { dryRun: true });
+  }
+  await client.apply(secrets, basicAuthSecret(secretName, request));
+  if (before !== undefined) {
+    await client.apply(registryCredentials, object);
+    return { replaced: true };
+  }
+  try {
+    await client.create(registryCredentials, object);
+  } catch (error) {
+    if (isSvc3Error(error, 'AlreadyExists')) throw alreadyStored(request.server, namespace, error);
+    await client.delete(secrets, { name: secretName, namespace: namespaces.credentials });
+    throw error;
+  }
+  return { replaced: false };
+}
+
+async function existing(
+  client: KubeClient,
+  namespace: string,
+  name: string,
+): Promise<RegistryCredential | undefined> {
+  try {
+    return await client.get(registryCredentials, name, namespace);
+  } catch (error) {
+    if (isSvc3Error(error, 'NotFound')) return undefined;
+    throw error;
+  }
+}
+
+function basicAuthSecret(name: string, { username, password }: RegistryCredentialRequest): Secret {
+  const encoded = (text: string) => Buffer.from(text, 'utf8').toString('base64');
+  return {
+    metadata: {
+      name,
+      namespace: namespaces.credentials,
+      labels: { [labels.managed]: 'true', [labels.partOf]: 'svc3' },
+    },
+    type: 'kubernetes.io/basic-auth',
+    data: { username: encoded(username), password: encoded(password) },
+  };
+}
+
+function alreadyStored(server: string, namespace: string, cause?: unknown): Svc3Error {
+  return new Svc3Error(
+    'AlreadyExists',
+    `credentials for ${server} exist in namespace ${namespace} already; --replace overwrites them`,
+    { cause },
+  );
+}

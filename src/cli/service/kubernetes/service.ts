@@ -1,0 +1,40 @@
+import { namespaces } from '../../../api/resources.ts';
+import type { KubeClient } from '../../../kube/types.ts';
+import type { Service } from '../types.ts';
+import { createDisks } from './disks.ts';
+import { createNodes } from './nodes.ts';
+import { createRegistryCredentials, type IdentityOf } from './registrycredentials.ts';
+import { createServiceAccounts } from './serviceaccounts.ts';
+import { createVmConfigs } from './vmconfigs.ts';
+import { createVms } from './vms.ts';
+
+export interface KubernetesServiceOptions {
+  readonly client: KubeClient;
+  /** The HTTP API, for streams and what else only it can do; throws where none is configured. */
+  http(): Promise<Service>;
+  /** Whether `http` can be asked at all. */
+  readonly hasHttp: boolean;
+  readonly identityOf: IdentityOf;
+  warning(text: string): void;
+}
+
+/** svc3 straight on kube-apiserver, with the rights of the kubeconfig's user. */
+export function createKubernetesService(options: KubernetesServiceOptions): Service {
+  const { client, http, hasHttp, identityOf, warning } = options;
+  return {
+    way: 'kubernetes',
+    vms: createVms(client, http),
+    vmConfigs: createVmConfigs(client),
+    nodes: createNodes(client),
+    images: createDisks(client, 'images', http),
+    isos: createDisks(client, 'isos', http),
+    serviceAccounts: createServiceAccounts(client, warning),
+    registryCredentials: createRegistryCredentials(client, identityOf),
+    async namespaces() {
+      const { items } = await client.list(namespaces);
+      return items.map(({ metadata: { name = '' } }) => name);
+    },
+    clusterInfo: async () => (hasHttp ? (await http()).clusterInfo() : undefined),
+    close: () => client.close(),
+  };
+}

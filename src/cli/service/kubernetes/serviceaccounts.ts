@@ -1,0 +1,68 @@
+import { limits } from '../../../api/meta.ts';
+import { serviceAccounts } from '../../../api/resources.ts';
+import type { TokenRequest } from '../../../api/core.ts';
+import { invalidField, Svc3Error } from '../../../errors.ts';
+import type { KubeClient, RawResponse } from '../../../kube/types.ts';
+import type { IssuedToken, ServiceAccounts } from '../types.ts';
+
+export function createServiceAccounts(client: KubeClient, warning: (text: string) => void): ServiceAccounts {
+  return {
+    async list(namespace) {
+      const { items } = await client.list(serviceAccounts, { namespace });
+      return items.map(({ metadata: { name = '', creationTimestamp = '' } }) => ({
+        name,
+        createdAt: creationTimestamp,
+      }));
+    },
+    async create(namespace, name) {
+      await client.create(serviceAccounts, { metadata: { name, namespace } });
+    },
+    delete: (namespace, name) => client.delete(serviceAccounts, { name, namespace }),
+    token: (namespace, name, { duration }) => {
+      const seconds = duration === undefined ? limits.serviceAccountTokenSeconds : durationSeconds(duration);
+      return requestToken(client, { namespace, name, seconds, warning });
+    },
+  };
+}
+
+/** A token of a ServiceAccount by core TokenRequest; the expiry is the server's, who may shorten it and says so. */
+export async function requestToken(
+  client: KubeClient,
+  {
+    namespace,
+    name,
+    seconds,
+    warning,
+  }: { namespace: string; name: string; seconds: number; warning(text: string): void },
+): Promise<IssuedToken> {
+  const { body }: RawResponse<TokenRequest> = await client.request<TokenRequest>({
+    method: 'POST',
+    path: `/api/v1/namespaces/${encodeURIComponent(namespace)}/serviceaccounts/${encodeURIComponent(name)}/token`,
+    body: {
+      apiVersion: 'authentication.k8s.io/v1',
+      kind: 'TokenRequest',
+      spec: { expirationSeconds: seconds },
+    },
+    onWarning: warning,
+  });
+  if (body.status === undefined)
+    throw new Svc3Error('BadGateway', 'kube-apiserver answered a TokenRequest without a token');
+  const { token, expirationTimestamp } = body.status;
+  return { token, expirationTimestamp };
+}
+
+const unitSeconds: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
+
+/** `720h`, `1h30m`, `30d` or plain seconds, as whole seconds of at least 10 minutes (kube-apiserver's minimum). */
+export function durationSeconds(text: string): number {
+  const parts = [...text.matchAll(/(\d{1,10})([smhd])/g)];
+  const wellFormed = parts.map(([part]) => part).join('') === text && parts.length > 0;
+  if (!wellFormed && !/^\d{1,10}$/.test(text))
+    throw invalidField('duration', `"${text.slice(0, 64)}" is not a duration such as 720h or 30m`);
+  const seconds = wellFormed
+    ? parts.reduce((sum, [, count, unit]) => sum + Number(count) * (unitSeconds[unit ?? 's'] ?? 1), 0)
+    : Number(text);
+  if (seconds < 600) throw invalidField('duration', 'must be at least 10 minutes');
+  if (seconds > 2 ** 32) throw invalidField('duration', 'must be at most 136 years');
+  return seconds;
+}

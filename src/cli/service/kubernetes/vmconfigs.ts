@@ -1,0 +1,24 @@
+import { vmConfigs } from '../../../api/resources.ts';
+import { settingsOf } from '../../../items/deploy.ts';
+import type { VmConfigSpec } from '../../../api/vmconfig.ts';
+import { vmConfigItem } from '../../../items/vmconfig.ts';
+import type { KubeClient } from '../../../kube/types.ts';
+import type { VmConfigs } from '../types.ts';
+
+export function createVmConfigs(client: KubeClient): VmConfigs {
+  return {
+    async list(namespace) {
+      const { items } = await client.list(vmConfigs, { namespace });
+      return items.map(vmConfigItem);
+    },
+    get: async (namespace, name) => vmConfigItem(await client.get(vmConfigs, name, namespace)),
+    async create(namespace, request) {
+      const spec = settingsOf(request) as VmConfigSpec;
+      if (request.nodeName !== undefined) spec.nodeName = request.nodeName;
+      return vmConfigItem(
+        await client.create(vmConfigs, { metadata: { name: request.name, namespace }, spec }),
+      );
+    },
+    delete: (namespace, name) => client.delete(vmConfigs, { name, namespace }),
+  };
+}

@@ -1,0 +1,181 @@
+import { Svc3Error } from '../../errors.ts';
+import type { ConfigStore } from '../config.ts';
+import type { Environment } from '../context.ts';
+import type { Users } from '../users.ts';
+import type { Service } from './types.ts';
+
+/** The kubeconfig way, opened. */
+export interface KubernetesBackend {
+  /** Namespace of the kubeconfig's context, if it names one. */
+  readonly namespace?: string;
+  readonly service: Service;
+  readonly users: Users;
+  close(): Promise<void>;
+}
+
+export interface HttpTarget {
+  readonly baseUrl: string;
+  readonly caFile?: string;
+  /** Asked for when the first request needs it. */
+  token(): Promise<string>;
+}
+
+export interface KubernetesTarget {
+  readonly kubeconfig: string;
+  readonly context?: string;
+  /** The HTTP API, for what only it can do. */
+  readonly http?: () => Promise<Service>;
+}
+
+/** The two ways to svc3, joined in `src/bin/svc3.ts`. */
+export interface Backends {
+  openKubernetes(target: KubernetesTarget & BackendOptions): Promise<KubernetesBackend>;
+  openHttp(
+    target: HttpTarget & BackendOptions & { readonly kubernetes: () => Promise<Service> },
+  ): Promise<Service>;
+}
+
+export interface BackendOptions {
+  readonly environment: Environment;
+  warning(text: string): void;
+}
+
+export interface OpenOptions {
+  readonly environment: Environment;
+  readonly config: ConfigStore;
+  readonly backends: Backends;
+  warning(text: string): void;
+  readonly namespace: string | undefined;
+  readonly apiUrl: string | undefined;
+  readonly kubeconfig: string | undefined;
+  readonly context: string | undefined;
+}
+
+export interface Opener {
+  namespace(): Promise<string>;
+  service(): Promise<Service>;
+  users(): Promise<Users>;
+  close(): Promise<void>;
+}
+
+const defaultNamespace = 'svc3-default';
+
+/**
+ * Chooses the way: an address of the HTTP API together with a token goes over HTTP, everything else straight to
+ * kube-apiserver with the user's kubeconfig. A saved token is only ever sent to the address it was saved with.
+ */
+export function createOpener(options: OpenOptions): Opener {
+  const { environment, config, backends, warning } = options;
+  const variable = (name: string) => nonEmpty(environment.variables[name]);
+  const opened: { close(): Promise<void> }[] = [];
+  const common: BackendOptions = { environment, warning };
+
+  const api = once(async () => {
+    const saved = await config.read();
+    const baseUrl = checkedUrl(options.apiUrl ?? variable('SVC3_API_URL') ?? saved.baseUrl);
+    if (baseUrl === undefined) return undefined;
+    const own = saved.baseUrl !== undefined && checkedUrl(saved.baseUrl) === baseUrl;
+    const token = variable('SVC3_TOKEN') ?? (own ? saved.token : undefined);
+    const caFile = variable('SVC3_CA_FILE') ?? (own ? saved.caFile : undefined);
+    return {
+      baseUrl,
+      ...(token === undefined ? {} : { token }),
+      ...(caFile === undefined ? {} : { caFile }),
+    };
+  });
+
+  const backend = once(async (): Promise<KubernetesBackend> => {
+    const target = await api();
+    const kubernetes = await backends.openKubernetes({
+      ...common,
+      kubeconfig: kubeconfigSource(options),
+      ...(options.context === undefined ? {} : { context: options.context }),
+      ...(target === undefined ? {} : { http }),
+    });
+    opened.push(kubernetes);
+    return kubernetes;
+  });
+
+  const http = once(async (): Promise<Service> => {
+    const target = await api();
+    if (target === undefined) throw needsApi();
+    const { token, ...address } = target;
+    const service = await backends.openHttp({
+      ...common,
+      ...address,
+      token: async () => token ?? (await (await backend()).users.token({})).token,
+      kubernetes: async () => (await backend()).service,
+    });
+    opened.push(service);
+    return service;
+  });
+
+  return {
+    async namespace() {
+      const given =
+        options.namespace ?? variable('SVC3_DEFAULT_NAMESPACE') ?? (await config.read()).namespace;
+      if (given !== undefined) return given;
+      if ((await api())?.token !== undefined && !hasKubeconfig(options)) return defaultNamespace;
+      return (await contextNamespace(backend)) ?? defaultNamespace;
+    },
+    async service() {
+      const target = await api();
+      const wantsHttp = target?.token !== undefined || options.apiUrl !== undefined;
+      return wantsHttp ? http() : (await backend()).service;
+    },
+    users: async () => (await backend()).users,
+    async close() {
+      await Promise.all(opened.map((each) => each.close()));
+    },
+  };
+}
+
+export function needsApi(what = 'this command'): Svc3Error {
+  return new Svc3Error(
+    'BadRequest',
+    `${what} needs the HTTP API: svc3 login URL, or svc3 config set baseUrl URL`,
+  );
+}
+
+/** The namespace of the kubeconfig's context; a kubeconfig that cannot be used is the service's error, not this one's. */
+async function contextNamespace(backend: () => Promise<KubernetesBackend>): Promise<string | undefined> {
+  try {
+    return (await backend()).namespace;
+  } catch {
+    return undefined;
+  }
+}
+
+function hasKubeconfig(options: OpenOptions): boolean {
+  return (
+    options.kubeconfig !== undefined ||
+    options.context !== undefined ||
+    nonEmpty(options.environment.variables['KUBECONFIG']) !== undefined
+  );
+}
+
+function kubeconfigSource(options: OpenOptions): string {
+  const { variables, home } = options.environment;
+  return options.kubeconfig ?? nonEmpty(variables['KUBECONFIG']) ?? `${home}/.kube/config`;
+}
+
+/** An address without trailing slash and without `/api/v1`. */
+export function checkedUrl(text: string | undefined): string | undefined {
+  if (text === undefined) return undefined;
+  if (!URL.canParse(text) || !/^https?:$/.test(new URL(text).protocol)) {
+    throw new Svc3Error(
+      'BadRequest',
+      `baseUrl: "${text}" is not an address such as https://svc3.example.com`,
+    );
+  }
+  return text.replace(/\/+$/, '').replace(/\/api\/v1$/, '');
+}
+
+function nonEmpty(text: string | undefined): string | undefined {
+  return text === undefined || text === '' ? undefined : text;
+}
+
+function once<T>(make: () => Promise<T>): () => Promise<T> {
+  let made: Promise<T> | undefined;
+  return () => (made ??= make());
+}

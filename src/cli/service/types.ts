@@ -1,0 +1,176 @@
+import type { Duplex, Readable } from 'node:stream';
+import type { ImageItem } from '../../items/image.ts';
+import type { NodeItem } from '../../items/node.ts';
+import type { RegistryCredentialItem } from '../../items/registrycredential.ts';
+import type { DeployRequest, SettingsRequest } from '../../items/deploy.ts';
+import type { DeployItem, VmItem } from '../../items/vm.ts';
+import type { VmConfigItem } from '../../items/vmconfig.ts';
+import type { Condition } from '../../kube/types.ts';
+
+/** Request and item shapes are those of `/api/v1`, whichever way is taken. */
+export type { DeployItem, RegistryCredentialItem, VmItem, VmConfigItem, NodeItem, DeployRequest };
+
+export interface VmConfigRequest extends SettingsRequest {
+  readonly name: string;
+  readonly nodeName?: string | undefined;
+}
+
+/** An Image or an ISO. */
+export type DiskItem = ImageItem;
+
+export interface RemoteItem {
+  readonly name: string;
+  readonly [field: string]: unknown;
+}
+
+export interface RegistryCredentialRequest {
+  readonly server: string;
+  readonly username: string;
+  readonly password: string;
+  readonly allowInsecure?: boolean;
+  readonly replace?: boolean;
+}
+
+export interface ServiceAccountItem {
+  readonly name: string;
+  readonly createdAt: string;
+}
+
+export interface IssuedToken {
+  readonly token: string;
+  readonly expirationTimestamp: string;
+}
+
+export type PowerCommand = 'start' | 'stop' | 'resume' | 'suspend' | 'revert';
+
+export interface DeployOptions {
+  /** False: answer as soon as the VM is accepted. */
+  readonly wait: boolean;
+  readonly signal: AbortSignal;
+  progress(text: string): void;
+}
+
+/** Why a VM is as it is. */
+export interface Explanation {
+  readonly item: VmItem;
+  readonly conditions: readonly Condition[];
+  /** What was asked for and is not so. */
+  readonly warnings: readonly string[];
+  readonly events: readonly {
+    readonly time: string;
+    readonly type: string;
+    readonly reason: string;
+    readonly message: string;
+  }[];
+}
+
+export interface Vms {
+  list(namespace: string): Promise<VmItem[]>;
+  get(namespace: string, name: string): Promise<VmItem>;
+  deploy(namespace: string, request: DeployRequest, options: DeployOptions): Promise<DeployItem>;
+  delete(namespace: string, name: string): Promise<void>;
+  exec(namespace: string, name: string, command: PowerCommand): Promise<void>;
+  save(
+    namespace: string,
+    name: string,
+    request: { readonly imageName: string; readonly description?: string },
+  ): Promise<DiskItem>;
+  commit(namespace: string, name: string, request: { readonly description?: string }): Promise<DiskItem>;
+  /** Grows the disk to `gib` GiB. */
+  resize(namespace: string, name: string, gib: number): Promise<void>;
+  eject(namespace: string, name: string): Promise<void>;
+  explain(namespace: string, name: string): Promise<Explanation>;
+  /** A byte stream to a TCP port of the guest. */
+  tunnel(namespace: string, name: string, port: number): Promise<Duplex>;
+  /** A byte stream of RFB, for a VNC viewer. */
+  screen(namespace: string, name: string): Promise<Duplex>;
+  /** Page of the browser console. */
+  consoleUrl(namespace: string, name: string): Promise<string>;
+}
+
+export interface VmConfigs {
+  list(namespace: string): Promise<VmConfigItem[]>;
+  get(namespace: string, name: string): Promise<VmConfigItem>;
+  create(namespace: string, request: VmConfigRequest): Promise<VmConfigItem>;
+  delete(namespace: string, name: string): Promise<void>;
+}
+
+export interface Nodes {
+  list(namespace: string): Promise<NodeItem[]>;
+  tag(namespace: string, name: string, tag: string): Promise<void>;
+  untag(namespace: string, name: string, tag: string): Promise<void>;
+  /** Reserves the node for a namespace; undefined gives it back to all. */
+  assign(name: string, namespace: string | undefined): Promise<void>;
+  /** The administrator's consent to GPU passthrough (spec: GPU passthrough rule 3). */
+  setGpuPassthrough(name: string, allowed: boolean): Promise<void>;
+}
+
+/** Images or ISOs of the store. */
+export interface Disks {
+  list(namespace: string): Promise<DiskItem[]>;
+  get(namespace: string, name: string): Promise<DiskItem>;
+  generate(
+    namespace: string,
+    request: { readonly name: string; readonly size: string; readonly description?: string },
+  ): Promise<DiskItem>;
+  copy(
+    namespace: string,
+    from: string,
+    request: { readonly name: string; readonly description?: string },
+  ): Promise<DiskItem>;
+  describe(namespace: string, name: string, description: string): Promise<void>;
+  delete(namespace: string, name: string): Promise<void>;
+  upload(
+    namespace: string,
+    request: {
+      readonly name: string;
+      readonly description?: string;
+      readonly size?: number;
+      readonly body: Readable;
+      readonly filename: string;
+    },
+  ): Promise<DiskItem>;
+  download(namespace: string, name: string): Promise<{ readonly body: Readable; readonly size?: number }>;
+  remote(namespace: string): Promise<RemoteItem[]>;
+  pull(
+    namespace: string,
+    reference: string,
+    request: { readonly name?: string; readonly description?: string },
+  ): Promise<DiskItem>;
+}
+
+export interface ServiceAccounts {
+  list(namespace: string): Promise<ServiceAccountItem[]>;
+  create(namespace: string, name: string): Promise<void>;
+  delete(namespace: string, name: string): Promise<void>;
+  token(namespace: string, name: string, request: { readonly duration?: string }): Promise<IssuedToken>;
+}
+
+/** What a registry said to a login; `unreachable` is no fault of the credential. */
+export interface Verdict {
+  readonly kind: 'accepted' | 'refused' | 'unreachable' | 'unknown';
+  readonly message: string;
+}
+
+export interface RegistryCredentials {
+  list(namespace: string): Promise<RegistryCredentialItem[]>;
+  /** True when stored credentials were replaced. */
+  add(namespace: string, request: RegistryCredentialRequest): Promise<{ readonly replaced: boolean }>;
+  remove(namespace: string, server: string): Promise<void>;
+}
+
+/** Everything the commands need of svc3, by one of two ways with the same output. */
+export interface Service {
+  readonly way: 'http' | 'kubernetes';
+  readonly vms: Vms;
+  readonly vmConfigs: VmConfigs;
+  readonly nodes: Nodes;
+  readonly images: Disks;
+  readonly isos: Disks;
+  readonly serviceAccounts: ServiceAccounts;
+  readonly registryCredentials: RegistryCredentials;
+  namespaces(): Promise<string[]>;
+  /** Version of the installation and what it says about itself; undefined where it cannot be asked. */
+  clusterInfo(): Promise<Readonly<Record<string, unknown>> | undefined>;
+  close(): Promise<void>;
+}

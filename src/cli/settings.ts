@@ -1,0 +1,58 @@
+import type { ArgumentSpecs, Input, OptionSpecs } from './command.ts';
+import type { SettingsRequest } from '../items/deploy.ts';
+
+/** Options that `vm deploy` and `vmc create` share. */
+export const settingsOptions = {
+  image: {
+    kind: 'text',
+    short: 'i',
+    placeholder: 'IMAGE',
+    summary: 'Image of the store, or an OCI reference',
+    complete: 'images',
+  },
+  cpu: { kind: 'integer', short: 'c', placeholder: 'CPU', summary: 'Number of virtual CPUs' },
+  memory: {
+    kind: 'number',
+    short: 'm',
+    placeholder: 'GB',
+    summary: 'Memory in GiB; 2.5 for each cpu where nothing is said',
+  },
+  gpu: { kind: 'toggle', summary: "GPU passthrough: the VM gets the node's GPU" },
+  'disable-vnc': { kind: 'flag', summary: 'Turn the VNC console off' },
+  node: { kind: 'text', placeholder: 'NODE', summary: 'Run on this node only', complete: 'nodes' },
+  tag: { kind: 'text', placeholder: 'TAG', summary: 'Prefer nodes with this tag' },
+  'tag-required': { kind: 'flag', summary: 'Take only nodes with the tag' },
+  scheduler: {
+    kind: 'choice',
+    choices: ['default', 'most-allocated'],
+    summary: 'Spread over the nodes, or fill one after the other',
+  },
+  iso: { kind: 'text', placeholder: 'ISO', summary: 'Install medium in the CD drive', complete: 'isos' },
+  serial: { kind: 'text', placeholder: 'SERIAL', summary: 'Serial number of the machine' },
+  'legacy-io': { kind: 'flag', summary: 'Emulate old disk and network hardware, for guests without virtio' },
+} as const satisfies OptionSpecs;
+
+type SettingsInput = Input<ArgumentSpecs, typeof settingsOptions>['options'];
+
+export function settingsOf(options: SettingsInput): SettingsRequest {
+  return withoutUndefined({
+    image: options.image,
+    cpu: options.cpu,
+    memory: options.memory,
+    gpuPassthrough: options.gpu,
+    vncConsole: options['disable-vnc'] ? false : undefined,
+    tag: options.tag,
+    tagRequired: options['tag-required'] ? true : undefined,
+    scheduler: options.scheduler,
+    iso: options.iso,
+    systemSerial: options.serial,
+    legacyIO: options['legacy-io'] ? true : undefined,
+  });
+}
+
+/** The same object without the members that are `undefined`. */
+export function withoutUndefined<T extends object>(value: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(value).filter(([, each]) => each !== undefined)) as {
+    [K in keyof T]?: Exclude<T[K], undefined>;
+  };
+}

@@ -1,0 +1,16 @@
+import type { Rights, UserItem, UserToken } from '../users/users.ts';
+
+export type { Rights, UserItem, UserToken };
+
+/** People and their tokens (spec: "Authentication"); managed by CLI only, never by an HTTP route. */
+export interface Users {
+  list(): Promise<UserItem[]>;
+  add(name: string, rights: Rights): Promise<UserItem>;
+  remove(name: string): Promise<void>;
+  /** One hour; of the kubeconfig's own user unless another is named. */
+  token(options: { readonly name?: string }): Promise<UserToken>;
+  /** The kubeconfig's own bearer credential with its own expiry. */
+  ownToken(): Promise<{ readonly token: string; readonly expirationTimestamp?: string }>;
+  /** What a cached token belongs to: address of the cluster, context and person. */
+  cacheKey(name?: string): string;
+}

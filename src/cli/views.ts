@@ -1,0 +1,162 @@
+import { age, type View } from './render.ts';
+import type {
+  DeployItem,
+  DiskItem,
+  NodeItem,
+  RegistryCredentialItem,
+  RemoteItem,
+  ServiceAccountItem,
+  VmConfigItem,
+  VmItem,
+} from './service/types.ts';
+import type { UserItem } from './users.ts';
+
+const gib = (memory: string | number | undefined) => (typeof memory === 'number' ? `${memory}Gi` : memory);
+const port = (number: number | undefined) => (number === undefined || number === 0 ? undefined : number);
+
+export const vmView: View<VmItem> = {
+  kind: 'vm',
+  name: (vm) => vm.name,
+  columns: [
+    { header: 'NAME', value: (vm) => vm.name },
+    { header: 'STATUS', value: (vm) => vm.status, state: true },
+    { header: 'NODE', value: (vm) => vm.node },
+    { header: 'IP', value: (vm) => vm.ip },
+    { header: 'SSH', value: (vm) => port(vm.ssh) },
+    { header: 'VNC', value: (vm) => port(vm.vnc), wide: true },
+    { header: 'SCREENSHARE', value: (vm) => port(vm.screenshare), wide: true },
+    { header: 'CPU', value: (vm) => vm.cpu },
+    { header: 'MEMORY', value: (vm) => gib(vm.memory) },
+    { header: 'GPU', value: (vm) => vm.gpuPassthrough },
+    { header: 'CONSOLE', value: (vm) => vm.vncConsole, wide: true },
+    { header: 'ARCH', value: (vm) => vm.architecture, wide: true },
+    { header: 'CONFIG', value: (vm) => vm.vmConfig, wide: true },
+    { header: 'IMAGE', value: (vm) => vm.image, wide: true },
+    { header: 'OWNER', value: (vm) => vm.owner, wide: true },
+    { header: 'AGE', value: (vm, now) => age(vm.deployDate, now) },
+    { header: 'MESSAGE', value: (vm) => vm.message, shrinks: true },
+  ],
+};
+
+/** The reply of a deploy: how the new VM is reached. */
+export const deployView: View<DeployItem> = {
+  kind: 'vm',
+  name: (vm) => vm.name,
+  columns: [
+    { header: 'NAME', value: (vm) => vm.name },
+    { header: 'STATUS', value: (vm) => vm.status, state: true },
+    { header: 'NODE', value: (vm) => vm.node },
+    { header: 'IP', value: (vm) => vm.ip },
+    { header: 'SSH', value: (vm) => port(vm.ssh) },
+    { header: 'VNC', value: (vm) => port(vm.vnc) },
+    { header: 'SCREENSHARE', value: (vm) => port(vm.screenshare) },
+    { header: 'MEMORY', value: (vm) => vm.memory },
+    { header: 'MESSAGE', value: (vm) => vm.message, shrinks: true },
+  ],
+};
+
+export const vmConfigView: View<VmConfigItem> = {
+  kind: 'vmconfig',
+  name: (config) => config.name,
+  columns: [
+    { header: 'NAME', value: (config) => config.name },
+    { header: 'IMAGE', value: (config) => config.image, shrinks: true },
+    { header: 'CPU', value: (config) => config.cpu },
+    { header: 'MEMORY', value: (config) => gib(config.memory === 0 ? undefined : config.memory) },
+    { header: 'GPU', value: (config) => config.gpuPassthrough },
+    { header: 'CONSOLE', value: (config) => config.vncConsole },
+    { header: 'ARCH', value: (config) => config.type },
+    { header: 'TAG', value: (config) => config.tag, wide: true },
+    { header: 'SCHEDULER', value: (config) => config.scheduler, wide: true },
+    { header: 'NODE', value: (config) => config.nodeName, wide: true },
+  ],
+};
+
+export const nodeView: View<NodeItem> = {
+  kind: 'node',
+  name: (node) => node.name,
+  columns: [
+    { header: 'NAME', value: (node) => node.name },
+    { header: 'PHASE', value: (node) => node.phase, state: true },
+    { header: 'IP', value: (node) => node.nodeIP },
+    { header: 'ARCH', value: (node) => node.architecture },
+    { header: 'CPU FREE', value: (node) => outOf(node.availableCpu, node.allocatableCpu) },
+    { header: 'MEMORY FREE', value: (node) => outOf(node.availableMemory, node.allocatableMemory) },
+    { header: 'GPU', value: (node) => node.gpuPassthrough },
+    { header: 'GPU FREE', value: (node) => outOf(node.availableGpu, node.allocatableGpu), wide: true },
+    { header: 'NAMESPACE', value: (node) => node.namespace },
+    { header: 'TAGS', value: (node) => node.tags?.join(','), shrinks: true },
+    { header: 'TYPE', value: (node) => node.nodeType, wide: true },
+  ],
+};
+
+function outOf(free: string | number | undefined, all: string | number | undefined): string | undefined {
+  return free === undefined || all === undefined ? undefined : `${free}/${all}`;
+}
+
+export function diskView(kind: 'image' | 'iso'): View<DiskItem> {
+  return {
+    kind,
+    name: (disk) => disk.name,
+    columns: [
+      { header: 'NAME', value: (disk) => disk.name },
+      { header: 'STATE', value: (disk) => disk.state, state: true },
+      { header: 'PROGRESS', value: (disk) => percent(disk) },
+      { header: 'SIZE', value: (disk) => disk.size },
+      { header: 'ARCH', value: (disk) => disk.type },
+      { header: 'DESCRIPTION', value: (disk) => disk.description, shrinks: true },
+      { header: 'MESSAGE', value: (disk) => disk.errorMessage, shrinks: true },
+    ],
+  };
+}
+
+function percent(disk: DiskItem): string | undefined {
+  if (disk.state !== 'Updating' || disk.progress === undefined) return undefined;
+  return typeof disk.progress === 'number' ? `${disk.progress}%` : disk.progress;
+}
+
+export function remoteView(kind: 'remote-image' | 'remote-iso'): View<RemoteItem> {
+  const field = (item: RemoteItem, name: string) => {
+    const value = item[name];
+    return typeof value === 'string' || typeof value === 'number' ? value : undefined;
+  };
+  return {
+    kind,
+    name: (item) => item.name,
+    columns: [
+      { header: 'NAME', value: (item) => item.name },
+      { header: 'REGISTRY', value: (item) => field(item, 'registry'), wide: true },
+      { header: 'DESCRIPTION', value: (item) => field(item, 'description'), shrinks: true },
+    ],
+  };
+}
+
+export const registryCredentialView: View<RegistryCredentialItem> = {
+  kind: 'registrycredential',
+  name: (credential) => credential.server,
+  columns: [
+    { header: 'SERVER', value: (credential) => credential.server },
+    { header: 'USERNAME', value: (credential) => credential.username },
+    { header: 'INSECURE', value: (credential) => credential.allowInsecure ?? false },
+    { header: 'AGE', value: (credential, now) => age(credential.createdAt, now) },
+  ],
+};
+
+export const serviceAccountView: View<ServiceAccountItem> = {
+  kind: 'serviceaccount',
+  name: (account) => account.name,
+  columns: [
+    { header: 'NAME', value: (account) => account.name },
+    { header: 'AGE', value: (account, now) => age(account.createdAt, now) },
+  ],
+};
+
+export const userView: View<UserItem> = {
+  kind: 'user',
+  name: (user) => user.name,
+  columns: [
+    { header: 'NAME', value: (user) => user.name },
+    { header: 'ACCOUNT', value: (user) => user.account },
+    { header: 'AGE', value: (user, now) => age(user.createdAt, now) },
+  ],
+};
