@@ -1,0 +1,38 @@
+/** What the text of `spec.image` or `spec.iso` names. */
+export type ImageName =
+  | { readonly kind: 'reference'; readonly reference: string }
+  | { readonly kind: 'object'; readonly name: string };
+
+/** With a slash it is an OCI reference, else the name of an object of the namespace. */
+export function parseImage(text: string): ImageName {
+  return text.includes('/') ? { kind: 'reference', reference: text } : { kind: 'object', name: text };
+}
+
+/** Where images lie: chart value `store`. */
+export interface Store {
+  /** Registry with optional path, scheme allowed: `https://registry.example.com`. */
+  readonly url: string;
+  readonly prefix: string;
+}
+
+/** Repository of an Image or ISO of a namespace in the store. */
+export function storeReference(store: Store, namespace: string, name: string): string {
+  const host = store.url.replace(/^[a-z]+:\/\//, '').replace(/\/+$/, '');
+  return [host, store.prefix, namespace, name].filter((part) => part !== '').join('/');
+}
+
+/** `repository@digest`; a tag in the reference is left out, since the kubelet takes the digest alone. */
+export function withDigest(reference: string, digest: string): string {
+  return `${repositoryOf(reference)}@${digest}`;
+}
+
+export function hasDigest(reference: string): boolean {
+  return reference.includes('@');
+}
+
+/** The reference without tag and digest; the colon of a port is no tag. */
+export function repositoryOf(reference: string): string {
+  const bare = reference.split('@', 1)[0] ?? reference;
+  const colon = bare.lastIndexOf(':');
+  return colon > bare.lastIndexOf('/') ? bare.slice(0, colon) : bare;
+}
