@@ -15,10 +15,15 @@ export async function ensureTools(...groups: ToolGroupName[]): Promise<Tools> {
   return buildTools(groups, { cacheDir: cacheRoot(process.env, homedir()), progress });
 }
 
-/** A new folder below the system's one for temporary files, named after this process so that leftovers can be told. */
+/**
+ * A new folder below the system's one for temporary files, removed at the latest when this process exits. It is named
+ * after the process, so that the next run can tell what a killed one left.
+ */
 export function temporaryFolder(): string {
   removeLeftovers();
-  return mkdtempSync(join(tmpdir(), `${prefix}${process.pid}-`));
+  const dir = mkdtempSync(join(tmpdir(), `${prefix}${process.pid}-`));
+  process.once('exit', () => rmSync(dir, { recursive: true, force: true, maxRetries: 5 }));
+  return dir;
 }
 
 export interface OwnControlPlane extends ControlPlane {
