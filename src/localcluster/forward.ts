@@ -26,52 +26,52 @@ export interface Forwarder {
 /** Opens all forwards; `command` runs `serveForwards` in the sandbox's network. Fails when a port is taken. */
 export async function startForwarder(forwards: readonly Forward[], command: Command): Promise<Forwarder> {
   const [program, ...parameters] = boundToParent(command);
-  const servers = await Promise.all(forwards.map(listen));
+  const servers = await Promise.all(forwards.map(({ listen }) => open(listen)));
   const child = spawn(program, parameters, { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
-  for (const [index, forward] of forwards.entries())
-    await handOver(child, forward.target ?? null, servers[index]);
+  for (const [index, forward] of forwards.entries()) await handOver(child, forward, servers[index]);
   const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()));
   return { exited, stop: () => void child.kill('SIGKILL') };
 }
 
-async function listen(forward: Forward): Promise<Server> {
-  if (typeof forward.listen === 'string') await rm(forward.listen, { force: true });
+/** A Unix socket is opened by the child: whoever closes one removes its path. */
+async function open(listen: Forward['listen']): Promise<Server | undefined> {
+  if (typeof listen === 'string') return undefined;
   const server = createServer();
   await new Promise<void>((resolve, reject) => {
     server.once('error', (cause: NodeJS.ErrnoException) => {
-      const taken = cause.code === 'EADDRINUSE';
-      const message = taken ? `port ${forward.listen} of 127.0.0.1 is taken` : cause.message;
+      const message = cause.code === 'EADDRINUSE' ? `port ${listen} of 127.0.0.1 is taken` : cause.message;
       reject(new Svc3Error('Conflict', message, { cause }));
     });
-    if (typeof forward.listen === 'string') server.listen(forward.listen, resolve);
-    else server.listen(forward.listen, '127.0.0.1', resolve);
+    server.listen(listen, '127.0.0.1', resolve);
   });
   return server;
 }
 
-async function handOver(
-  child: ChildProcess,
-  target: Target | null,
-  server: Server | undefined,
-): Promise<void> {
+async function handOver(child: ChildProcess, forward: Forward, server: Server | undefined): Promise<void> {
   await new Promise<void>((resolve, reject) => {
-    child.send({ target }, server, (error) => (error === null ? resolve() : reject(error)));
+    child.send(forward, server, (error) => (error === null ? resolve() : reject(error)));
   });
   // Only the child accepts from here on.
   server?.close();
 }
 
-/** The other half: takes the sockets that its parent sends and serves them until the parent is gone. */
+/** The other half: takes what its parent sends and serves it until the parent is gone. */
 export function serveForwards(parent: NodeJS.Process): void {
-  parent.on('message', (message: { target: Target | null }, handle: unknown) => {
-    const server = handle as Server;
+  parent.on('message', (forward: Forward, handle: unknown) => {
+    const server = typeof forward.listen === 'string' ? createServer() : (handle as Server);
+    const { target } = forward;
     server.on('connection', (socket) => {
-      const { target } = message;
-      if (target === null) serveConnect(socket);
+      if (target === undefined) serveConnect(socket);
       else void forwardTo(socket, target);
     });
+    if (typeof forward.listen === 'string') void listenOn(server, forward.listen);
   });
   parent.on('disconnect', () => parent.exit());
+}
+
+async function listenOn(server: Server, path: string): Promise<void> {
+  await rm(path, { force: true });
+  server.listen(path);
 }
 
 async function forwardTo(socket: Socket, target: Target): Promise<void> {

@@ -112,6 +112,8 @@ async function ask(
     method,
     headers: {
       authorization: `Basic ${basic}`,
+      accept:
+        'application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json',
       ...(body === undefined ? {} : { 'content-type': body.mediaType }),
     },
     ...(body === undefined ? {} : { body: new Uint8Array(body.content) }),
@@ -147,4 +149,13 @@ function descriptor(part: Blob): { mediaType: string; digest: string; size: numb
 
 function json(value: unknown): Buffer {
   return Buffer.from(JSON.stringify(value));
+}
+
+/** Whether the registry has an image of this name. */
+export async function hasManifest(
+  registry: RegistryAddress,
+  repository: string,
+  tag: string,
+): Promise<boolean> {
+  return (await ask(registry, 'HEAD', `/v2/${repository}/manifests/${tag}`)).status === 200;
 }

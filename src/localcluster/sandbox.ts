@@ -24,7 +24,20 @@ export interface Sandbox {
 }
 
 export interface SandboxNode {
+  /** Of the process that holds its namespaces, as the sandbox sees it. */
+  readonly pid: number;
   inside(command: Command): Command;
+}
+
+/** The command as it runs inside the sandbox whose pid 1 is `pid`. */
+export function insideSandbox(pid: number, [first, ...rest]: Command): Command {
+  return ['nsenter', '-t', String(pid), '-m', '-n', '-p', '-i', '-u', '--', first, ...rest];
+}
+
+/** The command as it runs inside a node; `nodePid` is the number inside the sandbox. */
+export function insideNode(pid: number, nodePid: number, [first, ...rest]: Command): Command {
+  const enter: Command = ['nsenter', '-t', String(nodePid), '-m', '-n', '-i', '-u', '--', first, ...rest];
+  return insideSandbox(pid, enter);
 }
 
 /** Bash is the shell here because it reaps the orphans that become its children, also while it reads. */
@@ -103,10 +116,7 @@ export async function createSandbox(volumes: string): Promise<Sandbox> {
   const holders: ChildProcess[] = [init];
   const exited = new Promise<void>((resolve) => init.once('exit', () => resolve()));
   const pid = Number(await answer(init, 'pid', 'the sandbox'));
-  const inside = (wanted: Command): Command => {
-    const [first, ...rest] = wanted;
-    return ['nsenter', '-t', String(pid), '-m', '-n', '-p', '-i', '-u', '--', first, ...rest];
-  };
+  const inside = (command: Command): Command => insideSandbox(pid, command);
   return {
     pid,
     exited,
@@ -131,10 +141,7 @@ export async function createSandbox(volumes: string): Promise<Sandbox> {
       await connect(inside, node, nodePid);
       holder.stdin.write('connected\n');
       await answer(holder, 'ready', node.name);
-      return {
-        inside: ([first, ...others]) =>
-          inside(['nsenter', '-t', nodePid, '-m', '-n', '-i', '-u', '--', first, ...others]),
-      };
+      return { pid: Number(nodePid), inside: (command) => insideNode(pid, Number(nodePid), command) };
     },
     async kill() {
       try {

@@ -83,7 +83,7 @@ export interface Report {
   readonly startTime: string;
   readonly sandboxPid?: number;
   readonly phase: 'starting' | 'running';
-  readonly nodes: number;
+  readonly nodes: readonly { readonly name: string; readonly pid: number }[];
   readonly components: readonly ComponentReport[];
 }
 

@@ -60,6 +60,7 @@ class RunningCluster implements Cluster {
   readonly #options: SupervisorOptions;
   readonly #end: (reason: string) => void;
   readonly #reports = new Map<string, ComponentReport>();
+  readonly #nodes = new Map<string, SandboxNode>();
   readonly #fault = Promise.withResolvers<never>();
   #sandbox: Sandbox | undefined;
   #forwarder: Forwarder | undefined;
@@ -181,6 +182,7 @@ class RunningCluster implements Cluster {
     };
     await configureNode(options);
     const machine = await sandbox.addNode(node, nodeFolder(places.state, node));
+    this.#nodes.set(node.name, machine);
     const commands = nodeCommands(options);
     const runtime = await this.#run(`${node.name} containerd`, machine.inside(commands.containerd));
     await this.#importPause(machine, node, runtime);
@@ -226,12 +228,12 @@ class RunningCluster implements Cluster {
 
   async #report(): Promise<void> {
     if (this.#stopping) return;
-    const { places, settings } = this.#options;
+    const { places } = this.#options;
     await writeReport(places, {
       pid: process.pid,
       startTime: (await startTimeOf(process.pid)) ?? '',
       phase: this.#phase,
-      nodes: settings.nodes,
+      nodes: [...this.#nodes].map(([name, { pid }]) => ({ name, pid })),
       components: [...this.#reports.values()],
       ...(this.#sandbox === undefined ? {} : { sandboxPid: this.#sandbox.pid }),
     });
