@@ -1,0 +1,531 @@
+import { beforeAll, describe, expect, test } from 'vitest';
+import { images, isos, registryCredentials, vmConfigs, vms } from '../../../src/api/resources.ts';
+import type { KubeClient, KubeObject, Resource } from '../../../src/kube/types.ts';
+import { testCluster, uniqueNamespace } from '../../support/cluster.ts';
+
+type Spec = Record<string, unknown>;
+
+let client: KubeClient;
+let namespace: string;
+
+beforeAll(async () => {
+  ({ client } = await testCluster());
+  namespace = await uniqueNamespace(client, 'crds');
+});
+
+function object(name: string, spec: Spec): KubeObject {
+  return { metadata: { name, namespace }, spec } as KubeObject;
+}
+
+function dryRun(resource: Resource<KubeObject>, name: string, spec: Spec): Promise<KubeObject> {
+  return client.create(resource, object(name, spec), { dryRun: true });
+}
+
+const nameRule = (kind: string, length: number) =>
+  `metadata.name: Invalid value: the name of a ${kind} has at most ${length} characters a-z, 0-9 and -, begins with a letter and ends with a letter or digit`;
+const imageNameRule = (kind: string) =>
+  `metadata.name: Invalid value: the name of an ${kind} has at most 63 characters a-z, 0-9, - and . with no two signs side by side`;
+const reserved =
+  'nodePort is reserved; never usable are 22, 443, 5000-5014, 5900-5914, 5999-6013, 6443, 8822-8836, 30000-32767';
+const quantity = "in body should match '^[0-9]+(\\.[0-9]{1,3})?(k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$'";
+
+describe('VM', () => {
+  test.each<[string, Spec]>([
+    ['an image of the namespace', { image: 'debian-12' }],
+    [
+      'an OCI reference with port, tag and digest',
+      { image: `r.example.com:5000/a/b:1@sha256:${'0'.repeat(64)}` },
+    ],
+    ['a config and nothing else', { config: 'web' }],
+    ['the smallest and the largest machine', { image: 'x', cpu: 256, memory: '16Ti' }],
+    ['a fraction of a unit', { image: 'x', memory: '0.5Gi' }],
+    [
+      'the same port for TCP and UDP',
+      {
+        image: 'x',
+        ports: [
+          { nodePort: 20000, guestPort: 80 },
+          { nodePort: 20000, guestPort: 80, protocol: 'UDP' },
+        ],
+      },
+    ],
+    [
+      'every field at once',
+      {
+        config: 'web',
+        image: 'x',
+        architecture: 'arm64',
+        cpu: 1,
+        memory: '256Mi',
+        gpuPassthrough: 'Enabled',
+        vncConsole: 'Disabled',
+        nodeName: 'node-1.example.com',
+        tag: 'Fast_1.x',
+        tagRequired: true,
+        scheduler: 'Pack',
+        ports: [{ nodePort: 20000, guestPort: 80, protocol: 'TCP' }],
+        iso: 'installer',
+        metadata: [{ name: 'role', value: '' }],
+        sshAuthorizedKeys: ['ssh-ed25519 AAAA me@here'],
+        systemSerial: 'C02 123',
+        display: { width: 1920, height: 1080, dpi: 96 },
+        netBoost: false,
+        legacyIO: true,
+        powerState: 'Stopped',
+        revertRequest: '1',
+        startDeadlineSeconds: 600,
+        disk: { storage: 'Persistent', storageClassName: 'fast', size: '40Gi' },
+        tolerations: [{ key: 'a', operator: 'Exists', effect: 'NoExecute', tolerationSeconds: 60 }],
+      },
+    ],
+  ])('%s is taken as it is written', async (_, spec) => {
+    const created = (await dryRun(vms, 'a', spec)) as { spec?: Spec };
+    expect(created.spec).toMatchObject(spec);
+  });
+
+  test.each<[string, string, Spec, string]>([
+    ['neither config nor image', 'a', {}, 'spec: Required value: config or image is required'],
+    ['a name that begins with a digit', '1a', { image: 'x' }, nameRule('VM', 63)],
+    ['a name with a dot', 'a.b', { image: 'x' }, nameRule('VM', 63)],
+    ['a name of 64 characters', 'a'.repeat(64), { image: 'x' }, nameRule('VM', 63)],
+    [
+      'no cpu',
+      'a',
+      { image: 'x', cpu: 0 },
+      'spec.cpu: Invalid value: 0: spec.cpu in body should be greater than or equal to 1',
+    ],
+    [
+      'too many cpus',
+      'a',
+      { image: 'x', cpu: 257 },
+      'spec.cpu: Invalid value: 257: spec.cpu in body should be less than or equal to 256',
+    ],
+    ['half a cpu', 'a', { image: 'x', cpu: 1.5 }, 'spec.cpu in body must be of type int32'],
+    [
+      'memory below the minimum',
+      'a',
+      { image: 'x', memory: '63Mi' },
+      'spec.memory: Invalid value: "63Mi": memory must be between 64Mi and 16Ti',
+    ],
+    [
+      'memory above the maximum',
+      'a',
+      { image: 'x', memory: '17Ti' },
+      'spec.memory: Invalid value: "17Ti": memory must be between 64Mi and 16Ti',
+    ],
+    [
+      'memory that is no quantity',
+      'a',
+      { image: 'x', memory: '4 GB' },
+      `spec.memory: Invalid value: "4 GB": spec.memory ${quantity}`,
+    ],
+    [
+      'memory as a number',
+      'a',
+      { image: 'x', memory: 4 },
+      'spec.memory: Invalid value: "integer": spec.memory in body must be of type string: "integer"',
+    ],
+    [
+      'an unknown architecture',
+      'a',
+      { image: 'x', architecture: 'x86' },
+      'spec.architecture: Unsupported value: "x86": supported values: "amd64", "arm64"',
+    ],
+    [
+      'gpuPassthrough as a boolean',
+      'a',
+      { image: 'x', gpuPassthrough: true },
+      'spec.gpuPassthrough: Invalid value: "boolean": spec.gpuPassthrough in body must be of type string: "boolean"',
+    ],
+    [
+      'a tag that is no label',
+      'a',
+      { image: 'x', tag: '-a' },
+      'spec.tag: Invalid value: "-a": spec.tag in body should match \'^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$\'',
+    ],
+    [
+      'a tag of 64 characters',
+      'a',
+      { image: 'x', tag: 'a'.repeat(64) },
+      'spec.tag: Too long: may not be more than 63 bytes',
+    ],
+    [
+      'an image with a blank',
+      'a',
+      { image: 'a b' },
+      'spec.image: Invalid value: "a b": spec.image in body should match \'^([a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?|[^\\s/]+\\/\\S+)$\'',
+    ],
+    [
+      'a reserved port',
+      'a',
+      { image: 'x', ports: [{ nodePort: 8822, guestPort: 1 }] },
+      `spec.ports[0].nodePort: Invalid value: 8822: ${reserved}`,
+    ],
+    [
+      'the last of a reserved range',
+      'a',
+      { image: 'x', ports: [{ nodePort: 5914, guestPort: 1 }] },
+      `spec.ports[0].nodePort: Invalid value: 5914: ${reserved}`,
+    ],
+    [
+      'a NodePort',
+      'a',
+      { image: 'x', ports: [{ nodePort: 32000, guestPort: 1 }] },
+      `spec.ports[0].nodePort: Invalid value: 32000: ${reserved}`,
+    ],
+    [
+      'a port that does not exist',
+      'a',
+      { image: 'x', ports: [{ nodePort: 20000, guestPort: 65536 }] },
+      'spec.ports[0].guestPort: Invalid value: 65536: spec.ports[0].guestPort in body should be less than or equal to 65535',
+    ],
+    [
+      'one node port twice',
+      'a',
+      {
+        image: 'x',
+        ports: [
+          { nodePort: 20000, guestPort: 1 },
+          { nodePort: 20000, guestPort: 2 },
+        ],
+      },
+      'spec.ports[1]: Duplicate value: {"nodePort":20000,"protocol":"TCP"}',
+    ],
+    [
+      'an unknown power state',
+      'a',
+      { image: 'x', powerState: 'Off' },
+      'spec.powerState: Unsupported value: "Off": supported values: "Running", "Stopped", "Suspended"',
+    ],
+    [
+      'a storage class for an ephemeral disk',
+      'a',
+      { image: 'x', disk: { storage: 'Ephemeral', storageClassName: 'fast' } },
+      'spec.disk.storageClassName: Invalid value: storageClassName needs storage Persistent',
+    ],
+    [
+      'a key of two lines',
+      'a',
+      { image: 'x', sshAuthorizedKeys: ['a\nb'] },
+      'spec.sshAuthorizedKeys[0]: Invalid value',
+    ],
+  ])('%s is refused with the field named', async (_, name, spec, message) => {
+    await expect(dryRun(vms, name, spec)).rejects.toMatchObject({
+      reason: 'Invalid',
+      message: expect.stringContaining(message) as string,
+    });
+  });
+
+  test('defaults are filled in, settings that inherit stay unset', async () => {
+    const created = await dryRun(vms, 'a', { image: 'x', ports: [{ nodePort: 20000, guestPort: 80 }] });
+    expect(created).toMatchObject({
+      spec: {
+        image: 'x',
+        powerState: 'Running',
+        ports: [{ nodePort: 20000, guestPort: 80, protocol: 'TCP' }],
+      },
+    });
+    expect(Object.keys((created as { spec?: Spec }).spec ?? {}).sort()).toEqual([
+      'image',
+      'ports',
+      'powerState',
+    ]);
+  });
+
+  test('an unknown field is pruned, and the caller is warned', async () => {
+    const warnings: string[] = [];
+    const { body } = await client.request<{ spec: Spec }>({
+      method: 'POST',
+      path: `/apis/svc3.dev/v1/namespaces/${namespace}/vms`,
+      query: { dryRun: 'All' },
+      body: { apiVersion: 'svc3.dev/v1', kind: 'VM', ...object('a', { image: 'x', colour: 'red' }) },
+      onWarning: (text) => warnings.push(text),
+    });
+    expect(body.spec).toEqual({ image: 'x', powerState: 'Running' });
+    expect(warnings.join()).toContain('unknown field "spec.colour"');
+  });
+
+  test.each<[string, Spec, Spec, string]>([
+    [
+      'another image',
+      { image: 'x' },
+      { image: 'y' },
+      'spec.image: Forbidden: image cannot change after creation; delete the VM and deploy it again',
+    ],
+    [
+      'an image added',
+      { config: 'c' },
+      { image: 'y' },
+      'spec.image: Forbidden: image cannot change after creation; delete the VM and deploy it again',
+    ],
+    [
+      'another config',
+      { config: 'c' },
+      { config: 'd' },
+      'spec.config: Forbidden: config cannot change after creation; delete the VM and deploy it again',
+    ],
+    [
+      'another architecture',
+      { image: 'x', architecture: 'amd64' },
+      { architecture: 'arm64' },
+      'spec.architecture: Forbidden: architecture cannot change after creation; delete the VM and deploy it again',
+    ],
+    [
+      'another kind of disk',
+      { image: 'x', disk: { storage: 'Ephemeral' } },
+      { disk: { storage: 'Persistent' } },
+      'spec.disk: Forbidden: disk.storage and disk.storageClassName cannot change after creation; delete the VM and deploy it again',
+    ],
+    [
+      'a smaller disk',
+      { image: 'x', disk: { size: '4Gi' } },
+      { disk: { size: '4095Mi' } },
+      'disk.size can only grow',
+    ],
+    [
+      'a disk without its size',
+      { image: 'x', disk: { size: '4Gi' } },
+      { disk: { size: null } },
+      'disk.size can only grow',
+    ],
+  ])('%s is refused for a VM that exists', async (_, before, change, message) => {
+    const name = `vm-${Math.random().toString(36).slice(2, 10)}`;
+    await client.create(vms, object(name, before) as never);
+    const patch = client.patch(
+      vms,
+      { name, namespace },
+      { type: 'merge', body: { spec: change } },
+      { dryRun: true },
+    );
+    await expect(patch).rejects.toMatchObject({
+      reason: 'Invalid',
+      message: expect.stringContaining(message) as string,
+    });
+  });
+
+  test('what takes effect at the next start can be changed', async () => {
+    await client.create(vms, object('changing', { image: 'x', disk: { size: '4Gi' } }) as never);
+    const spec = {
+      cpu: 2,
+      memory: '1Gi',
+      tag: 'b',
+      powerState: 'Stopped',
+      disk: { size: '8Gi' },
+      revertRequest: '2',
+    };
+    const changed = await client.patch(
+      vms,
+      { name: 'changing', namespace },
+      { type: 'merge', body: { spec } },
+    );
+    expect(changed.spec).toMatchObject(spec);
+    expect(changed.metadata.generation).toBe(2);
+  });
+
+  test('status is written apart from the spec, and conditions are a list by type', async () => {
+    await client.create(vms, object('reported', { image: 'x' }) as never);
+    const condition = (type: string, manager: string) =>
+      client.apply(
+        vms,
+        {
+          metadata: { name: 'reported', namespace },
+          status: {
+            conditions: [
+              {
+                type,
+                status: 'True',
+                reason: 'Because',
+                message: '',
+                lastTransitionTime: '2026-01-01T00:00:00Z',
+              },
+            ],
+          },
+        } as never,
+        { subresource: 'status', fieldManager: manager },
+      );
+    await condition('Ready', 'one');
+    const vm = await condition('Booted', 'two');
+    expect(vm.status?.conditions?.map(({ type }) => type).sort()).toEqual(['Booted', 'Ready']);
+    expect(vm.metadata.generation).toBe(1);
+  });
+});
+
+describe('VMConfig', () => {
+  test('settings alone are enough, and nothing is filled in', async () => {
+    const created = (await dryRun(vmConfigs, 'web', { cpu: 2, memory: '4Gi' })) as { spec?: Spec };
+    expect(created.spec).toEqual({ cpu: 2, memory: '4Gi' });
+  });
+
+  test.each<[string, string, Spec, string]>([
+    ['a name of 51 characters', 'a'.repeat(51), {}, nameRule('VMConfig', 50)],
+    ['an upper-case name', 'Web', {}, 'metadata.name'],
+    ['cpu 0', 'web', { cpu: 0 }, 'spec.cpu: Invalid value: 0'],
+  ])('%s is refused with the field named', async (_, name, spec, message) => {
+    await expect(dryRun(vmConfigs, name, spec)).rejects.toMatchObject({
+      reason: 'Invalid',
+      message: expect.stringContaining(message) as string,
+    });
+  });
+});
+
+describe('Image and ISO', () => {
+  const sources = 'exactly one of remote, image, vm, blank, upload is required';
+  test.each<[string, Resource<KubeObject>, string, Spec]>([
+    ['a pulled Image', images, 'debian-12.5', { source: { remote: { reference: 'r.example.com/a/b:1' } } }],
+    ['a copied Image', images, 'a', { source: { image: { name: 'b' } } }],
+    ['a saved Image', images, 'a', { source: { vm: { name: 'b', mode: 'Save' } } }],
+    ['a blank Image', images, 'a', { source: { blank: { size: '120G' } } }],
+    ['an uploaded Image', images, 'a', { description: 'mine', source: { upload: {} } }],
+    ['an uploaded ISO', isos, 'a', { source: { upload: {} } }],
+  ])('%s is taken as it is written', async (_, resource, name, spec) => {
+    expect(((await dryRun(resource, name, spec)) as { spec?: Spec }).spec).toEqual(spec);
+  });
+
+  test.each<[string, Resource<KubeObject>, string, Spec, string]>([
+    ['an Image without a source', images, 'a', {}, 'spec.source: Required value'],
+    ['an Image with an empty source', images, 'a', { source: {} }, `spec.source: Invalid value: ${sources}`],
+    [
+      'an Image with two sources',
+      images,
+      'a',
+      { source: { upload: {}, blank: { size: '1G' } } },
+      `spec.source: Invalid value: ${sources}`,
+    ],
+    [
+      'an ISO saved from a VM',
+      isos,
+      'a',
+      { source: { vm: { name: 'b', mode: 'Save' } } },
+      'exactly one of remote, image, upload is required',
+    ],
+    [
+      'a blank disk without a size',
+      images,
+      'a',
+      { source: { blank: {} } },
+      'spec.source.blank.size: Required value',
+    ],
+    [
+      'a blank disk of 65 Ti',
+      images,
+      'a',
+      { source: { blank: { size: '65Ti' } } },
+      'size must be between 1Mi and 64Ti',
+    ],
+    [
+      'a remote without a registry',
+      images,
+      'a',
+      { source: { remote: { reference: 'debian' } } },
+      'spec.source.remote.reference: Invalid value',
+    ],
+    ['a name with two dots', images, 'a..b', { source: { upload: {} } }, 'metadata.name'],
+    ['a name with a dash beside a dot', images, 'a.-b', { source: { upload: {} } }, 'metadata.name'],
+    ['a name with two dashes', images, 'a--b', { source: { upload: {} } }, imageNameRule('Image')],
+    ['an ISO name of 64 characters', isos, 'a'.repeat(64), { source: { upload: {} } }, imageNameRule('ISO')],
+  ])('%s is refused with the field named', async (_, resource, name, spec, message) => {
+    await expect(dryRun(resource, name, spec)).rejects.toMatchObject({
+      reason: 'Invalid',
+      message: expect.stringContaining(message) as string,
+    });
+  });
+
+  test('the source of an Image changes only to commit a VM', async () => {
+    await client.create(images, object('base', { source: { upload: {} } }) as never);
+    const change = (source: Spec) =>
+      client.patch(images, { name: 'base', namespace }, { type: 'merge', body: { spec: { source } } });
+    await expect(change({ upload: null, blank: { size: '1G' } })).rejects.toThrow(
+      'spec.source: Forbidden: source cannot change after creation except to commit a VM; delete the Image and create it again',
+    );
+    const committed = await change({ upload: null, vm: { name: 'a', mode: 'Commit', request: '1' } });
+    expect(committed.spec.source).toEqual({ vm: { name: 'a', mode: 'Commit', request: '1' } });
+    const again = await change({ vm: { request: '2' } });
+    expect(again.spec.source.vm?.request).toBe('2');
+  });
+
+  test('the source of an ISO never changes', async () => {
+    await client.create(isos, object('base', { source: { upload: {} } }) as never);
+    const source = { upload: null, image: { name: 'other' } };
+    await expect(
+      client.patch(isos, { name: 'base', namespace }, { type: 'merge', body: { spec: { source } } }),
+    ).rejects.toThrow(
+      'spec.source: Forbidden: source cannot change after creation; delete the ISO and create it again',
+    );
+  });
+});
+
+describe('RegistryCredential', () => {
+  const full = '2001:0db8:0000:0000:0000:0000:0000:0001';
+  const spec = (server: string, allowInsecure?: boolean): Spec => ({
+    server,
+    secretRef: { name: 'a' },
+    ...(allowInsecure === undefined ? {} : { allowInsecure }),
+  });
+
+  test.each([
+    ['https://registry.example.com', 'registry.example.com.443'],
+    ['https://registry.example.com:443', 'registry.example.com.443'],
+    ['https://registry.example.com:5000', 'registry.example.com.5000'],
+    ['https://Registry.Example.COM', 'registry.example.com.443'],
+    ['https://127.0.0.1:5000', '127.0.0.1.5000'],
+    ['https://localhost', 'localhost.443'],
+    ['https://docker.io', 'index.docker.io.443'],
+    ['https://index.docker.io', 'index.docker.io.443'],
+    ['https://registry-1.docker.io:443', 'index.docker.io.443'],
+    ['https://my-docker.io', 'my-docker.io.443'],
+    [`https://[${full}]`, '2001-0db8-0000-0000-0000-0000-0000-0001.443'],
+    [`https://[${full}]:5000`, '2001-0db8-0000-0000-0000-0000-0000-0001.5000'],
+  ])('%s goes by the name %s and no other', async (server, name) => {
+    const created = (await dryRun(registryCredentials, name, spec(server))) as { spec?: Spec };
+    expect(created.spec).toEqual({ ...spec(server), allowInsecure: false });
+    await expect(dryRun(registryCredentials, 'other', spec(server))).rejects.toMatchObject({
+      reason: 'Invalid',
+      message: expect.stringContaining(
+        `metadata.name: Invalid value: the name of the RegistryCredential for ${server} is ${name}`,
+      ) as string,
+    });
+  });
+
+  test('http:// needs allowInsecure, and its port is 80', async () => {
+    const insecure = 'spec.allowInsecure: Invalid value: must be true for an http:// server';
+    await expect(
+      dryRun(registryCredentials, 'r.example.com.80', spec('http://r.example.com')),
+    ).rejects.toThrow(insecure);
+    await expect(
+      dryRun(registryCredentials, 'r.example.com.80', spec('http://r.example.com', true)),
+    ).resolves.toBeDefined();
+  });
+
+  test.each([
+    ['no scheme', 'r.example.com'],
+    ['another scheme', 'ftp://r.example.com'],
+    ['a trailing slash', 'https://r.example.com/'],
+    ['a path', 'https://r.example.com/v2'],
+    ['a user name', 'https://me@r.example.com'],
+    ['a port with a leading zero', 'https://r.example.com:0443'],
+    ['a port of 65536', 'https://r.example.com:65536'],
+    ['a port of 99999', 'https://r.example.com:99999'],
+    ['a shortened IPv6 address', 'https://[2001:db8::1]:5000'],
+    ['an upper-case IPv6 address', `https://[${full.toUpperCase()}]`],
+    ['a blank', 'https://r.example.com '],
+    ['nothing', ''],
+  ])('a server with %s is refused with the field named', async (_, server) => {
+    await expect(dryRun(registryCredentials, 'r.example.com.443', spec(server))).rejects.toMatchObject({
+      reason: 'Invalid',
+      message: expect.stringContaining('spec.server') as string,
+    });
+  });
+
+  test('the name holds over a change: another port is refused, another scheme of the same port is not', async () => {
+    const name = 'r.example.com.5000';
+    await client.create(registryCredentials, object(name, spec('https://r.example.com:5000')) as never);
+    const change = (server: string) =>
+      client.patch(
+        registryCredentials,
+        { name, namespace },
+        { type: 'merge', body: { spec: { server, allowInsecure: true } } },
+      );
+    await expect(change('https://r.example.com:5001')).rejects.toThrow(`is r.example.com.5001`);
+    await expect(change('http://r.example.com:5000')).resolves.toBeDefined();
+  });
+});

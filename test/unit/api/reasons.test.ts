@@ -1,0 +1,23 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { conditionsPage, reasonTable } from '../../../src/api/reasons.ts';
+
+test('docs/conditions.md says what the table of reasons says', () => {
+  const page = readFileSync(join(import.meta.dirname, '../../../docs/conditions.md'), 'utf8');
+  expect(page).toBe(conditionsPage());
+});
+
+test('every reason is a PascalCase word that the schema takes, and stands once for each condition and status', () => {
+  const keys = reasonTable.map((row) => [row.kind, row.type, row.status, row.reason].join(' '));
+  expect(new Set(keys).size).toBe(keys.length);
+  for (const { reason } of reasonTable) expect(reason).toMatch(/^[A-Z][A-Za-z0-9]{0,63}$/);
+});
+
+test('meaning and advice are sentences', () => {
+  for (const { meaning, action } of reasonTable) {
+    expect(meaning).toMatch(/^([A-Z]|spec\.).*\.$/);
+    expect(action).toMatch(/^[A-Z].*[.)`]$/);
+    expect(meaning + action).not.toContain('|');
+  }
+});
