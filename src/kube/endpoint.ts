@@ -41,10 +41,11 @@ function fingerprint(tls: ConnectionOptions): string {
 function connect(connector: buildConnector.connector, options: buildConnector.Options): Promise<Socket> {
   return new Promise((resolve, reject) => {
     connector(options, (error, socket) => {
-      if (socket === null) {
-        reject(error ?? new Error('no socket'));
-      } else {
+      // A failure comes without a second argument, whatever undici's types say.
+      if (error === null) {
         resolve(socket);
+      } else {
+        reject(error);
       }
     });
   });

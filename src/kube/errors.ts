@@ -142,10 +142,14 @@ function codeOf(error: unknown): string {
   return typeof code === 'string' ? code : '';
 }
 
-/** True where the request cannot have reached the server. */
+/** True where the request cannot have reached the server, and trying again may help. */
 export function wasNeverSent(error: unknown): boolean {
-  const code = codeOf(error);
-  return neverSent.has(code) || tlsCode.test(code);
+  return neverSent.has(codeOf(error));
+}
+
+/** True where trying again cannot help: the server's certificate is not trusted. */
+export function isUntrusted(error: unknown): boolean {
+  return tlsCode.test(codeOf(error));
 }
 
 /** A failure below HTTP: no answer came. `Timeout` where time ran out, else `ServiceUnavailable`. */
@@ -157,6 +161,6 @@ export function errorOfConnection(cause: unknown, server: string): Svc3Error {
   if (code === 'UND_ERR_HEADERS_TIMEOUT' || code === 'UND_ERR_BODY_TIMEOUT') {
     return new Svc3Error('Timeout', `kube-apiserver ${server} did not answer in time`, { cause });
   }
-  const what = tlsCode.test(code) ? 'cannot be trusted' : 'cannot be reached';
+  const what = isUntrusted(cause) ? 'cannot be trusted' : 'cannot be reached';
   return new Svc3Error('ServiceUnavailable', `kube-apiserver ${server} ${what}: ${text}`, { cause });
 }

@@ -1,4 +1,5 @@
 import { isSvc3Error } from '../errors.ts';
+import { isUntrusted } from './errors.ts';
 import type { RawRequest } from './types.ts';
 
 export const applyPatch = 'application/apply-patch+yaml';
@@ -22,7 +23,7 @@ export function isIdempotent(request: RawRequest): boolean {
 }
 
 function mayRepeat(request: RawRequest, { error, neverSent }: Failure): boolean {
-  if (!isSvc3Error(error)) {
+  if (!isSvc3Error(error) || isUntrusted(error.cause)) {
     return false;
   }
   if (neverSent || error.reason === 'TooManyRequests') {

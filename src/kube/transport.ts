@@ -238,6 +238,7 @@ export function createTransport(config: ConnectionConfig, options: TransportOpti
   async function call(identity: Identity, request: RawRequest, guard?: () => void): Promise<RawResponse> {
     const until = performance.now() + (request.timeoutMs ?? defaultTimeoutMs);
     let renewed = false;
+    let earlier: unknown;
     for (let failures = 1; ; failures += 1) {
       request.signal?.throwIfAborted();
       guard?.();
@@ -254,8 +255,10 @@ export function createTransport(config: ConnectionConfig, options: TransportOpti
         }
         const delay = retryDelay(request, failure, failures, until - performance.now());
         if (delay === undefined) {
-          throw failure.error;
+          // Time ran out between two tries: what was wrong before says more.
+          throw earlier !== undefined && isSvc3Error(failure.error, 'Timeout') ? earlier : failure.error;
         }
+        earlier = failure.error;
         await sleep(delay, undefined, request.signal === undefined ? {} : { signal: request.signal });
       }
     }

@@ -1,0 +1,163 @@
+import { beforeAll, describe, expect, test } from 'vitest';
+import { configMaps } from '../../../src/api/resources.ts';
+import { isSvc3Error } from '../../../src/errors.ts';
+import { createClient } from '../../../src/kube/client.ts';
+import { uniqueNamespace } from '../../support/cluster.ts';
+import { faultCluster } from '../../support/faultcluster.ts';
+import type { FaultCluster } from '../../support/faultcluster.ts';
+import type { Matcher } from '../../support/faultproxy.ts';
+
+let cluster: FaultCluster;
+let namespace: string;
+
+beforeAll(async () => {
+  cluster = await faultCluster();
+  namespace = await uniqueNamespace(cluster.client, 'kube-retry');
+});
+
+const status = (code: number, reason: string) => ({
+  kind: 'Status',
+  apiVersion: 'v1',
+  status: 'Failure',
+  code,
+  reason,
+  message: `${reason} by the proxy`,
+});
+
+/** Requests about one object, by a name that no other test uses. */
+const about =
+  (name: string, method?: string): Matcher =>
+  (request) =>
+    (method === undefined || request.method === method) &&
+    (request.path.endsWith(`/${name}`) || request.path.endsWith('/configmaps'));
+
+function requestsOf(name: string): number {
+  return cluster.proxy.seen.filter(({ path }) => path.endsWith(`/${name}`)).length;
+}
+
+async function reasonOf(call: Promise<unknown>): Promise<string | undefined> {
+  return call.then(
+    () => undefined,
+    (error: unknown) => (isSvc3Error(error) ? error.reason : String(error)),
+  );
+}
+
+describe('a refusal that passes is tried again', () => {
+  test('429 is, for a write too, and not before Retry-After', async () => {
+    const { proxy, proxied } = cluster;
+    proxy.inject(
+      about('patient', 'POST'),
+      { kind: 'status', code: 429, headers: { 'retry-after': '1' }, body: status(429, 'TooManyRequests') },
+      1,
+    );
+    const started = performance.now();
+    await proxied.create(configMaps, { metadata: { name: 'patient', namespace } });
+    expect(performance.now() - started).toBeGreaterThanOrEqual(990);
+  });
+
+  test('503 of a read is, 503 of a write only when it says when to come back', async () => {
+    const { proxy, proxied, client } = cluster;
+    await client.create(configMaps, { metadata: { name: 'flaky', namespace } });
+    const failing = { kind: 'status', code: 503, body: status(503, 'ServiceUnavailable') } as const;
+    proxy.inject(about('flaky'), failing, 2);
+    await proxied.get(configMaps, 'flaky', namespace);
+    expect(requestsOf('flaky')).toBe(3);
+    proxy.inject(about('flaky', 'DELETE'), failing, 1);
+    expect(await reasonOf(proxied.delete(configMaps, { name: 'flaky', namespace }))).toBe(
+      'ServiceUnavailable',
+    );
+    proxy.inject(about('flaky', 'DELETE'), { ...failing, headers: { 'retry-after': '0' } }, 1);
+    await proxied.delete(configMaps, { name: 'flaky', namespace });
+  });
+
+  test('a server-side apply is, because applying twice is applying once', async () => {
+    const { proxy, proxied } = cluster;
+    proxy.inject(about('twice', 'PATCH'), { kind: 'cut', when: 'after' }, 1);
+    const applied = await proxied.apply(configMaps, {
+      metadata: { name: 'twice', namespace },
+      data: { a: '1' },
+    });
+    expect(applied.data).toEqual({ a: '1' });
+    expect(requestsOf('twice')).toBe(2);
+  });
+
+  test('one that stays is thrown in the end, as the server said it', async () => {
+    const { proxy, proxied } = cluster;
+    const stop = proxy.inject(about('never'), {
+      kind: 'status',
+      code: 500,
+      body: status(500, 'InternalError'),
+    });
+    await expect(proxied.get(configMaps, 'never', namespace)).rejects.toThrow('InternalError by the proxy');
+    stop();
+  });
+});
+
+test('a create whose connection was cut after it was done is not repeated', async () => {
+  const { proxy, proxied, client } = cluster;
+  proxy.inject(
+    ({ method, path }) => method === 'POST' && path.endsWith('/configmaps'),
+    { kind: 'cut', when: 'after' },
+    1,
+  );
+  const before = proxy.seen.length;
+  expect(await reasonOf(proxied.create(configMaps, { metadata: { generateName: 'once-', namespace } }))).toBe(
+    'ServiceUnavailable',
+  );
+  expect(proxy.seen.slice(before).filter(({ method }) => method === 'POST')).toHaveLength(1);
+  const { items } = await client.list(configMaps, { namespace });
+  expect(items.filter(({ metadata }) => metadata.name?.startsWith('once-'))).toHaveLength(1);
+});
+
+test('a read whose connection is cut is answered over a new one', async () => {
+  const { proxy, proxied, client } = cluster;
+  await client.create(configMaps, { metadata: { name: 'cutread', namespace } });
+  proxy.inject(about('cutread'), { kind: 'cut', when: 'before' }, 1);
+  await expect(proxied.get(configMaps, 'cutread', namespace)).resolves.toMatchObject({
+    metadata: { name: 'cutread' },
+  });
+});
+
+test('a slow server is waited for, one that never answers is a Timeout that names the call', async () => {
+  const { proxy, proxied, client } = cluster;
+  await client.create(configMaps, { metadata: { name: 'slow', namespace } });
+  proxy.inject(about('slow'), { kind: 'delay', ms: 700 }, 1);
+  await expect(proxied.get(configMaps, 'slow', namespace)).resolves.toBeDefined();
+  proxy.inject(about('slow'), { kind: 'hang' });
+  const call = proxied.request({
+    method: 'GET',
+    path: `/api/v1/namespaces/${namespace}/configmaps/slow`,
+    timeoutMs: 400,
+  });
+  await expect(call).rejects.toMatchObject({ reason: 'Timeout', status: 504 });
+});
+
+test('a connection that died silently is replaced by the next call', async () => {
+  const { proxy, adminToken } = cluster;
+  const own = createClient({
+    server: proxy.server,
+    ca: { pem: proxy.caPem },
+    auth: { kind: 'token', token: adminToken },
+  });
+  await own.request({ method: 'GET', path: '/version' });
+  proxy.cutAll();
+  await expect(own.request({ method: 'GET', path: '/version' })).resolves.toMatchObject({ status: 200 });
+  await own.close();
+});
+
+test('GOAWAY loses no call and never makes a fourth connection', async () => {
+  const { proxy, adminToken } = cluster;
+  const own = createClient({
+    server: proxy.server,
+    ca: { pem: proxy.caPem },
+    auth: { kind: 'token', token: adminToken },
+  });
+  proxy.inject(({ path }) => path === '/version', { kind: 'goaway' }, 5);
+  const answers = await Promise.all(
+    Array.from({ length: 40 }, () => own.request({ method: 'GET', path: '/version' })),
+  );
+  expect(answers.every((answer) => answer.status === 200)).toBe(true);
+  expect(own.connections().opened).toBeGreaterThan(1);
+  expect(own.connections().open).toBe(1);
+  await own.close();
+});
