@@ -75,6 +75,8 @@ export const RunnerSpec = z.object({
   systemSerial: z.string().optional(),
   metadata: z.array(z.object({ name: z.string(), value: z.string() })).default([]),
   sshAuthorizedKeys: z.array(z.string()).default([]),
+  /** Digest of the image: an overlay made on another one is refused instead of being ruined. */
+  imageDigest: z.string().optional(),
   /** Smallest size of the disk; a bigger image stays as it is (grow only). */
   diskBytes: z.int().positive().optional(),
   /** The guest's time to shut down; the pod's terminationGracePeriodSeconds is 10 more. */
@@ -106,6 +108,7 @@ export const RunnerReason = z.enum([
   'GpuBusy',
   'GpuFailed',
   'PortInUse',
+  'DiskInUse',
   'StorageFull',
   'SuspendedStateLost',
   'StartFailed',

@@ -1,0 +1,99 @@
+import { writeFileSync } from 'node:fs';
+import { chmod, mkdir } from 'node:fs/promises';
+import { pino } from 'pino';
+import { runnerEnvironment, runnerPaths, runnerPort, RunnerSpec } from '../api/runner.ts';
+import { messageOf } from '../errors.ts';
+import { createCertificate } from '../runner/certificate.ts';
+import { createControlServer } from '../runner/control.ts';
+import { createKeyReader } from '../runner/controlkeys.ts';
+import { createExports } from '../runner/exports.ts';
+import { createRoutes, createStreamRoutes } from '../runner/routes.ts';
+import { createSupervisor } from '../runner/supervisor.ts';
+
+/** Exit codes of the runner: 0 the guest was taken down as asked, 1 a fault of the runner, 2 settings it cannot use. */
+const exitCodes = { ended: 0, fault: 1, settings: 2 } as const;
+
+const { env } = process;
+/** The guest's console has standard output for itself; the runner's own log goes to standard error. */
+const log = pino(
+  { name: 'runner', level: env[runnerEnvironment.logLevel] ?? 'info', base: null },
+  pino.destination({ dest: 2, sync: true }),
+);
+
+function leave(code: number, message?: string): never {
+  if (message !== undefined) {
+    log.fatal(message);
+    try {
+      writeFileSync(env['SVC3_TERMINATION_LOG'] ?? '/dev/termination-log', message);
+    } catch {
+      // Without a kubelet there is no such file.
+    }
+  }
+  process.exit(code);
+}
+
+function readSpec(): RunnerSpec {
+  try {
+    return RunnerSpec.parse(JSON.parse(env[runnerEnvironment.spec] ?? ''));
+  } catch (error) {
+    return leave(exitCodes.settings, `${runnerEnvironment.spec} cannot be used: ${messageOf(error)}`);
+  }
+}
+
+async function main(): Promise<void> {
+  const spec = readSpec();
+  // A folder in front of the paths of the pod: the same program runs on a bare host, for tests and measurements.
+  const root = env['SVC3_ROOT'] ?? '';
+  const folders = {
+    image: root + runnerPaths.image,
+    iso: root + runnerPaths.iso,
+    state: root + runnerPaths.state,
+    run: root + runnerPaths.run,
+  };
+  await Promise.all([folders.state, folders.run].map((folder) => mkdir(folder, { recursive: true })));
+  await chmod(folders.run, 0o700).catch(() => undefined);
+  const bind = env[runnerEnvironment.bind] ?? '0.0.0.0';
+  const host = {
+    spec,
+    folders,
+    bind,
+    gpuAddresses: (env[runnerEnvironment.gpuAddresses] ?? '').split(',').filter((address) => address !== ''),
+    path: env['PATH'] ?? '',
+  };
+  const supervisor = createSupervisor({
+    host,
+    podUid: env[runnerEnvironment.podUid],
+    log,
+    onSerial: (chunk) => process.stdout.write(chunk),
+  });
+  const exports = createExports(supervisor, folders, log);
+  await exports.clear();
+  const parts = { spec, supervisor, exports, run: folders.run };
+  const server = createControlServer({
+    vmUid: spec.vm.uid,
+    certificate: createCertificate(spec.vm.uid),
+    keys: createKeyReader(root + runnerPaths.controlKeys),
+    routes: createRoutes(parts),
+    streams: createStreamRoutes(parts),
+    log,
+  });
+  const port = await server.listen(bind, Number(env['SVC3_CONTROL_PORT'] ?? runnerPort));
+  log.info({ port }, 'control endpoint listens');
+
+  let isEnding = false;
+  const end = async (signal: string): Promise<void> => {
+    if (isEnding) return;
+    isEnding = true;
+    log.info({ signal }, 'shutting the guest down');
+    await supervisor.shutdown(spec.graceSeconds * 1000);
+    await server.close();
+    leave(exitCodes.ended);
+  };
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => void end(signal));
+  await supervisor.start();
+}
+
+process.stdout.on('error', () => undefined);
+process.on('unhandledRejection', (error) => leave(exitCodes.fault, `runner fault: ${messageOf(error)}`));
+process.on('uncaughtException', (error) => leave(exitCodes.fault, `runner fault: ${messageOf(error)}`));
+await main();

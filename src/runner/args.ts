@@ -1,0 +1,253 @@
+import type { RunnerSpec } from '../api/runner.ts';
+
+export type DiskFormat = 'qcow2' | 'raw';
+
+/** What the runner has found out before it builds the arguments. Addresses, never secrets. */
+export interface MachineInput {
+  readonly spec: RunnerSpec;
+  readonly accelerator: 'kvm' | 'tcg';
+  readonly firmware: { kind: 'bios' } | { kind: 'uefi'; code: string; vars: string };
+  /** The image's disk, read-only. */
+  readonly base: { path: string; format: DiskFormat };
+  readonly overlay: string;
+  /** Path of the CD's image. */
+  readonly iso?: string;
+  /** Path of the NoCloud seed. */
+  readonly seed?: string;
+  /** Folder of the sockets. */
+  readonly run: string;
+  /** PCI addresses of the bundle that the device plugin handed over. */
+  readonly gpuAddresses: readonly string[];
+  /** Address that mapped ports listen on. */
+  readonly bind: string;
+}
+
+export interface QemuCommand {
+  readonly binary: string;
+  readonly argv: readonly string[];
+}
+
+/** Node names that QMP commands use. */
+export const nodes = { disk: 'disk0', disks: 'disk0-file', base: 'base', cd: 'cd0', vars: 'vars' } as const;
+
+/** Ids of devices that QMP commands use. */
+export const devices = { cd: 'cd', disk: 'disk' } as const;
+
+export function socketPaths(run: string): { qmp: string; qmpShutdown: string; agent: string; vnc: string } {
+  return {
+    qmp: `${run}/qmp.sock`,
+    qmpShutdown: `${run}/qmp-shutdown.sock`,
+    agent: `${run}/agent.sock`,
+    vnc: `${run}/vnc.sock`,
+  };
+}
+
+/**
+ * The guest's screen is served unless turned off, and never beside a passed-through card on x86
+ * (spec: GPU passthrough rule 4). ARM VMs keep it: their passthrough is always on (rule 1) and takes no card away.
+ */
+export function servesConsole(spec: RunnerSpec): boolean {
+  return spec.vncConsole && !(spec.architecture === 'amd64' && spec.gpuPassthrough);
+}
+
+/** QEMU's command line for a VM. Pure: the same input gives the same arguments, in the same order. */
+export function qemuArguments(input: MachineInput): QemuCommand {
+  const { spec } = input;
+  return {
+    binary: spec.architecture === 'amd64' ? 'qemu-system-x86_64' : 'qemu-system-aarch64',
+    argv: [
+      ...identity(spec),
+      ...machine(input),
+      ...sandbox,
+      ...monitors(input),
+      ...serial(input),
+      ...storage(input),
+      ...cdrom(input),
+      ...network(input),
+      ...screen(input),
+      ...passthrough(input),
+      ['-device', 'virtio-rng-pci,id=rng0'],
+      ['-device', spec.architecture === 'amd64' ? 'pvpanic,id=panic0' : 'pvpanic-pci,id=panic0'],
+    ].flat(),
+  };
+}
+
+/** A flag with its value. */
+type Option = readonly string[];
+
+/** QEMU reads a comma as the end of a value; doubled it is a comma. */
+function escape(value: string): string {
+  return value.replaceAll(',', ',,');
+}
+
+function identity(spec: RunnerSpec): Option[] {
+  const smbios = ['type=1', 'manufacturer=svc3', 'product=svc3 VM', `uuid=${spec.vm.uid}`];
+  if (spec.systemSerial !== undefined) smbios.push(`serial=${escape(spec.systemSerial)}`);
+  return [
+    ['-name', `guest=${escape(spec.vm.name)},debug-threads=on`],
+    ['-uuid', spec.vm.uid],
+    ['-smbios', smbios.join(',')],
+    ['-nodefaults', '-no-user-config', '-display', 'none'],
+    // The runner ends QEMU itself, so that it learns why the guest went down before the process is gone.
+    ['-no-shutdown', '-action', 'panic=pause'],
+    ['-rtc', 'base=utc'],
+    ['-boot', 'menu=off,strict=on'],
+  ];
+}
+
+/**
+ * tb-size bounds the translation cache: without it QEMU takes as much again as the guest's memory
+ * and the pod is killed for memory. With 128 MiB guests boot as fast as without a bound.
+ */
+function machine({ spec, accelerator, firmware }: MachineInput): Option[] {
+  const isAmd64 = spec.architecture === 'amd64';
+  const flash = firmware.kind === 'uefi' ? ',pflash0=flash0,pflash1=vars' : '';
+  // Pointer authentication as the architecture defines it costs a third of the speed under emulation.
+  const emulated = isAmd64 ? 'max' : 'max,pauth-impdef=on';
+  return [
+    ['-machine', `${isAmd64 ? 'q35,usb=off,vmport=off' : 'virt,gic-version=max'}${flash}`],
+    ['-accel', accelerator === 'kvm' ? 'kvm' : 'tcg,thread=multi,tb-size=128'],
+    ['-cpu', accelerator === 'kvm' ? 'host' : emulated],
+    ['-smp', `${spec.cpu}`],
+    ['-m', `size=${spec.memoryMiB}M`],
+    ...(firmware.kind === 'bios'
+      ? []
+      : [...file('flash0', firmware.code, 'raw', true), ...file('vars', firmware.vars, 'qcow2', false)]),
+  ];
+}
+
+const sandbox: Option[] = [
+  ['-sandbox', 'on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny'],
+];
+
+/** One client per monitor: a second one on the same socket gets no greeting. The second is kept for the shutdown. */
+function monitors({ run }: MachineInput): Option[] {
+  const sockets = socketPaths(run);
+  return [
+    ...unixServer('qmp', sockets.qmp),
+    ['-mon', 'chardev=qmp,mode=control'],
+    ...unixServer('qmp-shutdown', sockets.qmpShutdown),
+    ['-mon', 'chardev=qmp-shutdown,mode=control'],
+    ['-device', 'virtio-serial-pci,id=serialbus0'],
+    ...unixServer('agent', sockets.agent),
+    ['-device', 'virtserialport,bus=serialbus0.0,chardev=agent,name=org.qemu.guest_agent.0'],
+  ];
+}
+
+function unixServer(id: string, path: string): Option[] {
+  return [['-chardev', `socket,id=${id},path=${escape(path)},server=on,wait=off`]];
+}
+
+/** The guest's console goes to QEMU's standard output and by the runner's to `kubectl logs`. */
+function serial({ spec }: MachineInput): Option[] {
+  return [
+    ['-chardev', 'stdio,id=serial0,signal=off,mux=off'],
+    spec.architecture === 'amd64'
+      ? ['-device', 'isa-serial,chardev=serial0']
+      : ['-serial', 'chardev:serial0'],
+  ];
+}
+
+function file(
+  node: string,
+  path: string,
+  format: DiskFormat,
+  readOnly: boolean,
+  more: object = {},
+): Option[] {
+  const protocol = {
+    driver: 'file',
+    'node-name': `${node}-file`,
+    filename: path,
+    'read-only': readOnly,
+    ...(readOnly ? {} : { discard: 'unmap' }),
+  };
+  const layer = {
+    driver: format,
+    'node-name': node,
+    file: `${node}-file`,
+    'read-only': readOnly,
+    ...(readOnly ? {} : { discard: 'unmap' }),
+    ...more,
+  };
+  return [
+    ['-blockdev', JSON.stringify(protocol)],
+    ['-blockdev', JSON.stringify(layer)],
+  ];
+}
+
+/** The chain is named node by node: what the overlay's header says about its backing file is never followed. */
+function storage({ spec, base, overlay, seed }: MachineInput): Option[] {
+  const disk = diskDevice(spec);
+  return [
+    ...(spec.architecture === 'arm64' && spec.legacyIO ? [['-device', 'ahci,id=ide']] : []),
+    ...file(nodes.base, base.path, base.format, true),
+    ...file(nodes.disk, overlay, 'qcow2', false, { backing: nodes.base }),
+    ['-device', `${disk(0)},drive=${nodes.disk},id=${devices.disk},bootindex=1`],
+    ...(seed === undefined
+      ? []
+      : [...file('seed', seed, 'raw', true), ['-device', `${disk(2)},drive=seed,id=seed`]]),
+  ];
+}
+
+function diskDevice(spec: RunnerSpec): (port: number) => string {
+  return spec.legacyIO ? (port) => `ide-hd,bus=ide.${port}` : () => 'virtio-blk-pci';
+}
+
+/** After the disk in boot order: an empty disk falls through to the installer, an installed one boots. */
+function cdrom({ spec, iso }: MachineInput): Option[] {
+  if (iso === undefined) return [];
+  const onIde = spec.architecture === 'amd64' || spec.legacyIO;
+  const device = onIde ? 'ide-cd,bus=ide.1' : 'scsi-cd,bus=scsi0.0';
+  return [
+    ...file(nodes.cd, iso, 'raw', true),
+    ...(onIde ? [] : [['-device', 'virtio-scsi-pci,id=scsi0']]),
+    ['-device', `${device},drive=${nodes.cd},id=${devices.cd},bootindex=2`],
+  ];
+}
+
+/**
+ * User-mode network: no privilege, no change to the pod's network. The guest's SSH port is always reachable on a
+ * loopback port that the system chooses, for the tunnel and to see whether the guest answers.
+ */
+function network({ spec, bind }: MachineInput): Option[] {
+  const forwards = spec.ports.map(
+    (port) => `hostfwd=${port.protocol.toLowerCase()}:${bind}:${port.podPort}-:${port.guestPort}`,
+  );
+  const card = spec.netBoost ? 'virtio-net-pci,netdev=net0,romfile=' : 'e1000,netdev=net0,romfile=';
+  return [
+    ['-netdev', ['user', 'id=net0', 'hostfwd=tcp:127.0.0.1:0-:22', ...forwards].join(',')],
+    ['-device', `${card},mac=${macAddress(spec.vm.uid)}`],
+  ];
+}
+
+/** Locally administered, from the VM's UID: the same after every restart. */
+export function macAddress(uid: string): string {
+  const digits = uid
+    .replaceAll(/[^0-9a-f]/gi, '')
+    .toLowerCase()
+    .padEnd(6, '0')
+    .slice(-6);
+  return `52:54:00:${digits.slice(0, 2)}:${digits.slice(2, 4)}:${digits.slice(4, 6)}`;
+}
+
+function screen({ spec, run, gpuAddresses }: MachineInput): Option[] {
+  if (gpuAddresses.length > 0) return [['-vga', 'none']];
+  const { width, height } = spec.display ?? {};
+  const size = width === undefined || height === undefined ? '' : `,xres=${width},yres=${height}`;
+  const adapter = spec.architecture === 'amd64' ? `VGA,id=video0${size}` : `virtio-gpu-pci,id=video0${size}`;
+  const console = [
+    ['-vnc', `unix:${escape(socketPaths(run).vnc)}`],
+    ['-device', 'qemu-xhci,id=usb0', '-device', 'usb-tablet,bus=usb0.0'],
+    ...(spec.architecture === 'arm64' ? [['-device', 'usb-kbd,bus=usb0.0']] : []),
+  ];
+  return [['-vga', 'none'], ['-device', adapter], ...(servesConsole(spec) ? console : [])];
+}
+
+/** Every card of the bundle; VFIO locks the guest's memory for them, which is why the pod has IPC_LOCK. */
+function passthrough({ gpuAddresses }: MachineInput): Option[] {
+  return gpuAddresses.map((address, index) => [
+    '-device',
+    `vfio-pci,id=gpu${index},host=${address},rombar=0`,
+  ]);
+}

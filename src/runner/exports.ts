@@ -1,0 +1,156 @@
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { mkdir, open, rename, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import type { Logger } from 'pino';
+import type { ExportTicket, RunnerExport } from '../api/runner.ts';
+import { messageOf, Svc3Error } from '../errors.ts';
+import { copyLive, copyStopped } from './diskcopy.ts';
+import { overlaySize } from './overlay.ts';
+import { overlayPath } from './preparation.ts';
+import type { RunnerFolders } from './preparation.ts';
+import type { Supervisor } from './supervisor.ts';
+
+/** Flat copies of the VM's disk, one per id, for save and commit. */
+export interface Exports {
+  /** Begins a copy; asking again for the same id is answered with what there is. A failed one begins anew. */
+  start(id: string): Promise<RunnerExport>;
+  get(id: string): RunnerExport;
+  /** A new ticket makes the one before void. */
+  ticket(id: string): ExportTicket;
+  delete(id: string): Promise<void>;
+  /** The file behind a ticket. Unauthorized: no such ticket, or it is used up. */
+  open(id: string, ticket: string): Promise<ExportFile>;
+  /** Takes away what an earlier life of the runner left. */
+  clear(): Promise<void>;
+}
+
+export interface ExportFile {
+  readonly path: string;
+  readonly size: number;
+  readonly sha256: string;
+  /** To be called when the last byte has been delivered. */
+  used(): void;
+}
+
+interface Entry {
+  view: RunnerExport;
+  ticket?: { value: Buffer; expiresAt: number } | undefined;
+  readonly abort: AbortController;
+}
+
+const ticketLifetimeMs = 3_600_000;
+/** Two at a time is a commit and a save; each takes as much room as the disk holds data. */
+const mostExports = 2;
+
+export function createExports(supervisor: Supervisor, folders: RunnerFolders, log: Logger): Exports {
+  const folder = join(folders.state, 'exports');
+  const entries = new Map<string, Entry>();
+  const fileOf = (id: string) => join(folder, `${id}.qcow2`);
+
+  function find(id: string): Entry {
+    const entry = entries.get(id);
+    if (entry === undefined) throw new Svc3Error('NotFound', `there is no export ${id}`);
+    return entry;
+  }
+
+  async function copy(id: string, entry: Entry): Promise<void> {
+    const draft = `${fileOf(id)}.part`;
+    await mkdir(folder, { recursive: true });
+    await rm(draft, { force: true });
+    const running = supervisor.running();
+    const virtualSize = await overlaySize(overlayPath(folders));
+    const onProgress = (progress: number) => {
+      entry.view = { ...entry.view, progress };
+    };
+    const context = { target: draft, virtualSize, signal: entry.abort.signal, onProgress };
+    const how =
+      running === undefined
+        ? await copyStopped(overlayPath(folders), context)
+        : await copyLive(running.machine, context);
+    const { size } = await stat(draft);
+    const sha256 = await hashFile(draft);
+    await rename(draft, fileOf(id));
+    entry.view = { ...entry.view, ...how, state: 'Ready', progress: 100, size, virtualSize, sha256 };
+    log.info({ export: id, size, consistency: how.consistency }, 'export is ready');
+  }
+
+  /** In turn with the verbs until the copy is under way; the disk stays until it is done. */
+  async function run(id: string, entry: Entry): Promise<void> {
+    try {
+      await copy(id, entry);
+    } catch (error) {
+      await rm(`${fileOf(id)}.part`, { force: true });
+      const full = /No space left|ENOSPC/i.test(messageOf(error));
+      const message = full ? "the VM's storage has no room for the copy" : messageOf(error);
+      entry.view = { ...entry.view, state: 'Failed', message };
+      log.error({ export: id }, `export failed: ${message}`);
+    }
+  }
+
+  return {
+    async start(id) {
+      const known = entries.get(id);
+      if (known !== undefined && known.view.state !== 'Failed') return known.view;
+      const isCopying = [...entries.values()].some((entry) => entry.view.state === 'Copying');
+      if (isCopying || (known === undefined && entries.size >= mostExports)) {
+        throw new Svc3Error('Conflict', 'the VM is being saved already; delete an export that is done first');
+      }
+      const entry: Entry = { view: { id, state: 'Copying', progress: 0 }, abort: new AbortController() };
+      entries.set(id, entry);
+      void supervisor.inTurn(() => {
+        const done = run(id, entry);
+        supervisor.holdDisk(done);
+        return supervisor.running() === undefined ? done : Promise.resolve();
+      });
+      return entry.view;
+    },
+    get: (id) => find(id).view,
+    ticket(id) {
+      const entry = find(id);
+      if (entry.view.state !== 'Ready')
+        throw new Svc3Error('Conflict', `export ${id} is ${entry.view.state}`);
+      const value = randomBytes(32);
+      const expiresAt = Date.now() + ticketLifetimeMs;
+      entry.ticket = { value, expiresAt };
+      return {
+        ticket: value.toString('base64url'),
+        path: `/v1/exports/${id}/data`,
+        expiresAt: new Date(expiresAt).toISOString(),
+      };
+    },
+    async delete(id) {
+      const entry = entries.get(id);
+      entries.delete(id);
+      entry?.abort.abort(new Error('the export was deleted'));
+      await rm(fileOf(id), { force: true });
+    },
+    async open(id, ticket) {
+      const entry = entries.get(id);
+      const given = Buffer.from(ticket, 'base64url');
+      const kept = entry?.ticket;
+      const isGood =
+        kept !== undefined &&
+        given.length === kept.value.length &&
+        timingSafeEqual(given, kept.value) &&
+        kept.expiresAt > Date.now();
+      if (entry === undefined || !isGood) throw new Svc3Error('Unauthorized', 'the ticket is not valid');
+      const { size = 0, sha256 = '' } = entry.view;
+      const used = () => {
+        if (entry.ticket === kept) entry.ticket = undefined;
+      };
+      return { path: fileOf(id), size, sha256, used };
+    },
+    clear: () => rm(folder, { recursive: true, force: true }),
+  };
+}
+
+async function hashFile(path: string): Promise<string> {
+  const file = await open(path);
+  await file.sync();
+  await file.close();
+  const hash = createHash('sha256');
+  await pipeline(createReadStream(path, { highWaterMark: 1024 * 1024 }), hash);
+  return hash.digest('hex');
+}

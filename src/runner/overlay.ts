@@ -1,0 +1,124 @@
+import { existsSync } from 'node:fs';
+import { open, readdir, rename, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { messageOf } from '../errors.ts';
+import type { DiskFormat } from './args.ts';
+import { RunnerFailure } from './failure.ts';
+import { readDiskHeader } from './qcow2.ts';
+import { qemuImg } from './qemuimg.ts';
+
+export interface BaseDisk {
+  readonly path: string;
+  readonly format: DiskFormat;
+  /** Bytes that the guest sees. */
+  readonly virtualSize: number;
+}
+
+const diskName = /\.(qcow2|raw|img)$/;
+const headerBytes = 112;
+
+/**
+ * The disk of an image volume: `/disk/<file>.{qcow2,raw,img}`, exactly one. A runtime that knows no image volumes
+ * mounts an empty folder without a word, so what is missing is said in a sentence.
+ */
+export async function findDisk(volume: string): Promise<BaseDisk> {
+  const folder = join(volume, 'disk');
+  const names = (await readdir(folder).catch(() => [])).filter((name) => diskName.test(name)).sort();
+  const [name] = names;
+  if (name === undefined) {
+    throw new RunnerFailure(
+      'DiskMissing',
+      'the image has no /disk/<file>.{qcow2,raw,img} (or the container runtime does not support image volumes: containerd 2.1 or newer is needed)',
+    );
+  }
+  if (names.length > 1)
+    throw new RunnerFailure('ImageInvalid', `the image has more than one disk: ${names.join(', ')}`);
+  return inspectDisk(join(folder, name));
+}
+
+/** The format by the name and the header together; refuses what would make QEMU open other files. */
+export async function inspectDisk(path: string): Promise<BaseDisk> {
+  const header = readDiskHeader(await readHead(path));
+  const refuse = (why: string): never => {
+    throw new RunnerFailure('ImageInvalid', `the image's disk ${why}`);
+  };
+  if (header.kind === 'raw') {
+    if (path.endsWith('.qcow2')) return refuse('is named .qcow2 and is none');
+    const { size } = await stat(path);
+    if (size === 0) return refuse('is empty');
+    return { path, format: 'raw', virtualSize: size };
+  }
+  if (path.endsWith('.raw')) return refuse('is named .raw and is a qcow2 file');
+  if (header.version !== 2 && header.version !== 3)
+    return refuse(`has the unknown qcow2 version ${header.version}`);
+  if (header.backingFile) return refuse('needs a backing file; flatten it with qemu-img convert');
+  if (header.dataFile) return refuse('keeps its data in an external file; flatten it with qemu-img convert');
+  if (header.encrypted) return refuse('is encrypted');
+  return { path, format: 'qcow2', virtualSize: header.virtualSize };
+}
+
+async function readHead(path: string): Promise<Buffer> {
+  try {
+    const file = await open(path);
+    try {
+      const { buffer, bytesRead } = await file.read(Buffer.alloc(headerBytes), 0, headerBytes, 0);
+      return buffer.subarray(0, bytesRead);
+    } finally {
+      await file.close();
+    }
+  } catch (cause) {
+    throw new RunnerFailure('ImageInvalid', `the image's disk cannot be read: ${messageOf(cause)}`, {
+      cause,
+    });
+  }
+}
+
+/** Makes the overlay unless there is one. Returns whether it is new. A half-made one never has the name. */
+export async function ensureOverlay(
+  path: string,
+  base: BaseDisk,
+  bytes: number | undefined,
+): Promise<boolean> {
+  if (existsSync(path)) return false;
+  await createOverlay(path, base, bytes);
+  return true;
+}
+
+/** A fresh overlay in place of whatever was there: the disk as the image has it. Never smaller than the image. */
+export async function createOverlay(path: string, base: BaseDisk, bytes: number | undefined): Promise<void> {
+  const draft = `${path}.new`;
+  await rm(draft, { force: true });
+  const size = Math.max(base.virtualSize, bytes ?? 0);
+  await asStorage(() =>
+    qemuImg(['create', '-q', '-f', 'qcow2', '-F', base.format, '-b', base.path, draft, `${size}`]),
+  );
+  await rename(draft, path);
+}
+
+/** Virtual size of the overlay in bytes, by its header. */
+export async function overlaySize(path: string): Promise<number> {
+  const header = readDiskHeader(await readHead(path));
+  if (header.kind === 'raw')
+    throw new RunnerFailure('ImageInvalid', "the VM's overlay is damaged: it is no qcow2 file");
+  return header.virtualSize;
+}
+
+/** Grows the overlay of a VM that does not run; a smaller or equal size changes nothing. */
+export async function growOverlay(path: string, bytes: number): Promise<void> {
+  if (bytes <= (await overlaySize(path))) return;
+  await asStorage(() => qemuImg(['resize', '-q', '-f', 'qcow2', path, `${bytes}`]));
+}
+
+async function asStorage<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (cause) {
+    const message = messageOf(cause);
+    const full = /No space left|Disk quota/i.test(message);
+    throw new RunnerFailure(
+      full ? 'StorageFull' : 'StartFailed',
+      `the VM's disk cannot be made: ${message}`,
+      { cause },
+    );
+  }
+}

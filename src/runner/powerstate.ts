@@ -1,0 +1,31 @@
+import type { PowerAction, RunnerPowerState } from '../api/runner.ts';
+import { Svc3Error } from '../errors.ts';
+
+const permitted: Record<PowerAction, readonly RunnerPowerState[]> = {
+  start: ['Stopped', 'Failed'],
+  stop: ['Running', 'Suspended', 'Failed'],
+  suspend: ['Running'],
+  resume: ['Suspended'],
+  revert: ['Running', 'Stopped', 'Suspended', 'Failed'],
+};
+
+/** Throws Conflict, naming the state, where a verb does not fit it. */
+export function checkVerb(action: PowerAction, state: RunnerPowerState): void {
+  if (permitted[action].includes(state)) return;
+  throw new Svc3Error('Conflict', `cannot ${action} the VM: it is ${state}`);
+}
+
+/** Runs one task after the other, in the order of asking. */
+export function createQueue(): <T>(task: () => Promise<T>) => Promise<T> {
+  let last: Promise<unknown> = Promise.resolve();
+  return (task) => {
+    const next = last.then(task, task);
+    last = next.catch(() => undefined);
+    return next;
+  };
+}
+
+/** Pause before QEMU is started again after its n-th crash (1, 2, …): 1, 2, 4 … 60 s. */
+export function backoffMs(crashes: number): number {
+  return Math.min(60_000, 1000 * 2 ** Math.min(crashes - 1, 10));
+}

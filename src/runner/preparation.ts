@@ -1,0 +1,138 @@
+import { constants, existsSync } from 'node:fs';
+import { access, readdir, rm, writeFile } from 'node:fs/promises';
+import { delimiter, join } from 'node:path';
+import type { RunnerSpec } from '../api/runner.ts';
+import type { MachineInput } from './args.ts';
+import { RunnerFailure } from './failure.ts';
+import { findDisk, type BaseDisk } from './overlay.ts';
+import { readBootKind } from './bootsector.ts';
+import { qemuImg } from './qemuimg.ts';
+import { writeSeed } from './seed.ts';
+
+/** Folders of the pod; tests put them elsewhere. */
+export interface RunnerFolders {
+  readonly image: string;
+  readonly iso: string;
+  readonly state: string;
+  readonly run: string;
+}
+
+export interface Host {
+  readonly spec: RunnerSpec;
+  readonly folders: RunnerFolders;
+  readonly gpuAddresses: readonly string[];
+  readonly bind: string;
+  /** Where programs are looked for, as in `$PATH`. */
+  readonly path: string;
+}
+
+export function overlayPath(folders: RunnerFolders): string {
+  return join(folders.state, 'disk.qcow2');
+}
+
+export function varsPath(folders: RunnerFolders): string {
+  return join(folders.state, 'vars.qcow2');
+}
+
+/** Everything that must be there before QEMU is started, checked and named; throws RunnerFailure. */
+export async function prepareMachine(
+  host: Host,
+  ejected: boolean,
+): Promise<{ input: MachineInput; base: BaseDisk }> {
+  const { spec, folders } = host;
+  const base = await findDisk(folders.image);
+  checkProgram(host);
+  checkGpu(host);
+  const iso = spec.iso && !ejected ? await findIso(folders.iso) : undefined;
+  const seed = join(folders.run, 'seed.iso');
+  await writeFile(seed, writeSeed(spec), { mode: 0o600 });
+  return {
+    base,
+    input: {
+      spec,
+      accelerator: await chooseAccelerator(spec),
+      firmware: await prepareFirmware(spec, folders, base),
+      base,
+      overlay: overlayPath(folders),
+      ...(iso === undefined ? {} : { iso }),
+      seed,
+      run: folders.run,
+      gpuAddresses: spec.architecture === 'amd64' ? host.gpuAddresses : [],
+      bind: host.bind,
+    },
+  };
+}
+
+function checkProgram(host: Host): void {
+  const { spec, path } = host;
+  const binary = spec.architecture === 'amd64' ? 'qemu-system-x86_64' : 'qemu-system-aarch64';
+  if (path.split(delimiter).some((folder) => folder !== '' && existsSync(join(folder, binary)))) return;
+  throw new RunnerFailure(
+    'ArchitectureUnsupported',
+    `this runner image cannot run ${spec.architecture} guests: it has no ${binary}`,
+  );
+}
+
+/** ARM VMs ask for no bundle (spec: GPU passthrough rule 1). */
+function checkGpu({ spec, gpuAddresses }: Host): void {
+  if (!spec.gpuPassthrough || spec.architecture !== 'amd64' || gpuAddresses.length > 0) return;
+  throw new RunnerFailure('GpuMissing', 'the VM is to have the GPU, and the pod was given none');
+}
+
+async function findIso(volume: string): Promise<string> {
+  const folder = join(volume, 'disk');
+  const name = (await readdir(folder).catch(() => [])).filter((entry) => entry.endsWith('.iso')).sort()[0];
+  if (name === undefined) throw new RunnerFailure('IsoMissing', 'the ISO has no /disk/<file>.iso');
+  return join(folder, name);
+}
+
+/**
+ * `auto` is for pods that no node was chosen for: /dev/kvm is only there where the node's agent found hardware for it
+ * and handed it over.
+ */
+async function chooseAccelerator(spec: RunnerSpec): Promise<'kvm' | 'tcg'> {
+  if (spec.accelerator !== 'auto') return spec.accelerator;
+  const isHost = spec.architecture === (process.arch === 'x64' ? 'amd64' : process.arch);
+  const usable =
+    isHost &&
+    (await access('/dev/kvm', constants.R_OK | constants.W_OK).then(
+      () => true,
+      () => false,
+    ));
+  return usable ? 'kvm' : 'tcg';
+}
+
+const firmwareFiles = {
+  amd64: { code: '/usr/share/OVMF/OVMF_CODE_4M.fd', vars: '/usr/share/OVMF/OVMF_VARS_4M.fd' },
+  arm64: { code: '/usr/share/AAVMF/AAVMF_CODE.fd', vars: '/usr/share/AAVMF/AAVMF_VARS.fd' },
+} as const;
+
+/** UEFI keeps its variables per VM, as qcow2, beside the overlay. */
+async function prepareFirmware(
+  spec: RunnerSpec,
+  folders: RunnerFolders,
+  base: BaseDisk,
+): Promise<MachineInput['firmware']> {
+  if (spec.architecture === 'amd64') {
+    const kind = spec.firmware === 'auto' ? await readBootKind(base, folders.run) : spec.firmware;
+    if (kind === 'bios') return { kind: 'bios' };
+  }
+  const { code, vars: template } = firmwareFiles[spec.architecture];
+  if (!existsSync(code) || !existsSync(template)) {
+    throw new RunnerFailure(
+      'FirmwareMissing',
+      `this runner image has no UEFI firmware for ${spec.architecture} (${code})`,
+    );
+  }
+  const vars = varsPath(folders);
+  if (!existsSync(vars)) await qemuImg(['convert', '-f', 'raw', '-O', 'qcow2', template, vars]);
+  return { kind: 'uefi', code, vars };
+}
+
+/** What the sockets of a QEMU that is gone left behind. */
+export async function clearSockets(run: string): Promise<void> {
+  const names = await readdir(run).catch(() => []);
+  await Promise.all(
+    names.filter((name) => name.endsWith('.sock')).map((name) => rm(join(run, name), { force: true })),
+  );
+}

@@ -1,0 +1,20 @@
+import { Svc3Error } from '../errors.ts';
+
+export interface ByteRange {
+  readonly start: number;
+  /** Inclusive. */
+  readonly end: number;
+}
+
+/** One range of RFC 9110; several or another unit are answered with the whole. RangeNotSatisfiable beyond the end. */
+export function parseRange(header: string | undefined, size: number): ByteRange | undefined {
+  const match = /^bytes=(\d*)-(\d*)$/.exec(header ?? '');
+  if (match === null || (match[1] === '' && match[2] === '')) return undefined;
+  const [, first = '', last = ''] = match;
+  const start = first === '' ? Math.max(0, size - Number(last)) : Number(first);
+  const end = first === '' || last === '' ? size - 1 : Math.min(Number(last), size - 1);
+  if (start >= size || start > end) {
+    throw new Svc3Error('RangeNotSatisfiable', `the export has ${size} bytes`);
+  }
+  return { start, end };
+}

@@ -1,0 +1,186 @@
+import { createReadStream } from 'node:fs';
+import { pipeline } from 'node:stream/promises';
+import { z } from 'zod';
+import {
+  ExportRequest,
+  PowerRequest,
+  ResizeRequest,
+  runnerVersion,
+  type RunnerSpec,
+  type RunnerState,
+} from '../api/runner.ts';
+import { Svc3Error } from '../errors.ts';
+import { servesConsole, socketPaths } from './args.ts';
+import { queryStatus } from './bringdown.ts';
+import { send, type Call, type Route, type StreamRoute } from './control.ts';
+import type { Exports } from './exports.ts';
+import { parseRange } from './range.ts';
+import type { Supervisor } from './supervisor.ts';
+
+export interface RouteParts {
+  readonly spec: RunnerSpec;
+  readonly supervisor: Supervisor;
+  readonly exports: Exports;
+  /** Folder of the sockets. */
+  readonly run: string;
+}
+
+const longestWaitSeconds = 60;
+
+/** The state as the contract has it, version 1. */
+export function stateOf({ spec, supervisor }: RouteParts): RunnerState {
+  const { ejected, ...current } = supervisor.status.current;
+  return {
+    version: runnerVersion,
+    vmUid: spec.vm.uid,
+    ...current,
+    vncConsole: servesConsole(spec),
+    iso: spec.iso && !ejected,
+    suspendKind: 'Memory',
+    revision: supervisor.status.revision,
+  };
+}
+
+export function createRoutes(parts: RouteParts): Route[] {
+  const { supervisor, exports } = parts;
+  return [
+    { method: 'GET', pattern: /^\/livez$/, run: async () => ({ status: 'ok' }) },
+    { method: 'GET', pattern: /^\/readyz$/, run: (call) => readiness(parts, call) },
+    {
+      method: 'GET',
+      pattern: /^\/v1\/state$/,
+      action: 'state',
+      run: async ({ query }) => {
+        const seconds = Math.min(Number(query.get('wait') ?? 0), longestWaitSeconds);
+        if (query.has('revision'))
+          await supervisor.status.changed(Number(query.get('revision')), seconds * 1000);
+        return stateOf(parts);
+      },
+    },
+    {
+      method: 'POST',
+      pattern: /^\/v1\/power$/,
+      action: 'power',
+      run: async ({ body }) => {
+        await supervisor.power(parse(PowerRequest, body));
+        return stateOf(parts);
+      },
+    },
+    {
+      method: 'POST',
+      pattern: /^\/v1\/resize$/,
+      action: 'resize',
+      run: ({ body }) => supervisor.resize(parse(ResizeRequest, body).bytes),
+    },
+    {
+      method: 'POST',
+      pattern: /^\/v1\/eject$/,
+      action: 'eject',
+      run: async () => {
+        await supervisor.eject();
+        return stateOf(parts);
+      },
+    },
+    {
+      method: 'POST',
+      pattern: /^\/v1\/exports$/,
+      action: 'export',
+      run: ({ body }) => exports.start(parse(ExportRequest, body).id),
+    },
+    {
+      method: 'GET',
+      pattern: /^\/v1\/exports\/([a-z0-9-]+)$/,
+      action: 'export',
+      run: async (call) => exports.get(idOf(call)),
+    },
+    {
+      method: 'DELETE',
+      pattern: /^\/v1\/exports\/([a-z0-9-]+)$/,
+      action: 'export',
+      run: async (call) => {
+        await exports.delete(idOf(call));
+        return {};
+      },
+    },
+    {
+      method: 'POST',
+      pattern: /^\/v1\/exports\/([a-z0-9-]+)\/ticket$/,
+      action: 'export',
+      run: async (call) => exports.ticket(idOf(call)),
+    },
+    {
+      method: 'GET',
+      pattern: /^\/v1\/exports\/([a-z0-9-]+)\/data$/,
+      run: (call) => sendExport(exports, call),
+    },
+  ];
+}
+
+export function createStreamRoutes({ spec, supervisor, run }: RouteParts): StreamRoute[] {
+  const running = () => {
+    const current = supervisor.running();
+    if (current === undefined)
+      throw new Svc3Error('Conflict', `the VM is ${supervisor.status.current.powerState}`);
+    return current;
+  };
+  return [
+    {
+      path: '/v1/vnc',
+      action: 'vnc',
+      target: async () => {
+        if (!servesConsole(spec)) throw new Svc3Error('Conflict', 'the VNC console of this VM is off');
+        running();
+        return { path: socketPaths(run).vnc };
+      },
+    },
+    {
+      path: '/v1/tunnel',
+      action: 'tunnel',
+      target: async (query) => {
+        const port = parse(z.coerce.number().int().min(1).max(65_535), query.get('port') ?? '22', 'port');
+        return { port: await running().ports.loopbackPort(port) };
+      },
+    },
+  ];
+}
+
+/** Ready is: the guest runs and QEMU answers. A VM that is stopped on purpose is not ready, and not broken. */
+async function readiness(parts: RouteParts, { response }: Call): Promise<unknown> {
+  const { powerState, reason } = parts.supervisor.status.current;
+  const current = parts.supervisor.running();
+  const isRunning = powerState === 'Running' && reason !== 'ShuttingDown' && current !== undefined;
+  if (isRunning && (await queryStatus(current.machine.qmp)) === 'running') return { status: 'ok' };
+  send(response, 503, { status: powerState, ...(reason === undefined ? {} : { reason }) });
+  return undefined;
+}
+
+async function sendExport(exports: Exports, call: Call): Promise<undefined> {
+  const header = /^Ticket (\S+)$/.exec(call.request.headers.authorization ?? '')?.[1];
+  const ticket = header ?? call.query.get('ticket') ?? '';
+  const file = await exports.open(idOf(call), ticket);
+  const range = parseRange(call.request.headers.range, file.size);
+  const { start, end } = range ?? { start: 0, end: file.size - 1 };
+  call.response.writeHead(range === undefined ? 200 : 206, {
+    'content-type': 'application/octet-stream',
+    'content-length': end - start + 1,
+    'accept-ranges': 'bytes',
+    etag: `"${file.sha256}"`,
+    ...(range === undefined ? {} : { 'content-range': `bytes ${start}-${end}/${file.size}` }),
+  });
+  await pipeline(createReadStream(file.path, { start, end, highWaterMark: 256 * 1024 }), call.response);
+  if (end === file.size - 1) file.used();
+  return undefined;
+}
+
+function idOf(call: Call): string {
+  return call.parameters[0] ?? '';
+}
+
+function parse<T>(schema: z.ZodType<T>, value: unknown, field = ''): T {
+  const result = schema.safeParse(value);
+  if (result.success) return result.data;
+  const issue = result.error.issues[0];
+  const path = issue?.path.join('.') || field || 'body';
+  const message = issue?.message ?? 'is not valid';
+  throw new Svc3Error('Invalid', `${path}: ${message}`, { details: { causes: [{ field: path, message }] } });
+}

@@ -1,0 +1,45 @@
+import type { RunnerSpec } from '../api/runner.ts';
+import { writeIso, type IsoFile } from './iso9660.ts';
+
+/**
+ * The cloud-init NoCloud seed of a VM: host name, keys, and the VM's metadata both as `svc3` of meta-data (readable in
+ * templates and by `cloud-init query ds.meta_data.svc3`) and as plain members.
+ * The instance id is the VM's UID: cloud-init runs once per VM, and again after the disk was reverted.
+ */
+export function seedFiles(spec: RunnerSpec): IsoFile[] {
+  const metadata = Object.fromEntries(spec.metadata.map(({ name, value }) => [name, value]));
+  const reserved = { 'instance-id': spec.vm.uid, 'local-hostname': hostname(spec.vm.name) };
+  const user = { ssh_authorized_keys: spec.sshAuthorizedKeys };
+  return [
+    { name: 'meta-data', content: text(yaml({ ...metadata, ...reserved, svc3: metadata })) },
+    { name: 'user-data', content: text(`#cloud-config\n${yaml(user)}`) },
+  ];
+}
+
+export function writeSeed(spec: RunnerSpec): Buffer {
+  return writeIso('cidata', seedFiles(spec));
+}
+
+function hostname(name: string): string {
+  return name.slice(0, 63).replace(/-+$/, '');
+}
+
+/** Every JSON string is a YAML scalar: no value can break out of its line. */
+function yaml(value: Record<string, string | readonly string[] | Record<string, string>>): string {
+  const lines = Object.entries(value).map(([name, member]) => {
+    if (typeof member === 'string') return `${key(name)}: ${JSON.stringify(member)}`;
+    if (Array.isArray(member))
+      return [`${key(name)}:`, ...member.map((item) => `  - ${JSON.stringify(item)}`)].join('\n');
+    const members = Object.entries(member).map(([inner, item]) => `  ${key(inner)}: ${JSON.stringify(item)}`);
+    return members.length === 0 ? `${key(name)}: {}` : [`${key(name)}:`, ...members].join('\n');
+  });
+  return `${lines.join('\n')}\n`;
+}
+
+function key(name: string): string {
+  return /^[A-Za-z_][A-Za-z0-9_-]*$/.test(name) ? name : JSON.stringify(name);
+}
+
+function text(value: string): Buffer {
+  return Buffer.from(value, 'utf8');
+}

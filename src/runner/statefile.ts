@@ -1,0 +1,44 @@
+import { open, readFile, rename } from 'node:fs/promises';
+import { z } from 'zod';
+
+/** What must outlive the runner's process; `/var/lib/svc3/state.json`. */
+export const SavedState = z.object({
+  version: z.literal(1),
+  /** The pod that wrote it: in a new pod the operator's wish wins. */
+  podUid: z.string().optional(),
+  powerState: z.enum(['Running', 'Stopped', 'Suspended']),
+  reason: z.string().optional(),
+  message: z.string().optional(),
+  revertRequest: z.string().optional(),
+  /** A revert that was begun: carried out again after a crash. */
+  reverting: z.object({ request: z.string().optional() }).optional(),
+  diskBytes: z.number().optional(),
+  /** The image that the overlay lies on. */
+  imageDigest: z.string().optional(),
+  ejected: z.boolean().default(false),
+});
+export type SavedState = z.infer<typeof SavedState>;
+
+/** Undefined where there is none, or none that can be read: the runner starts as in a new pod. */
+export async function readSavedState(path: string): Promise<SavedState | undefined> {
+  const text = await readFile(path, 'utf8').catch(() => undefined);
+  if (text === undefined) return undefined;
+  try {
+    return SavedState.parse(JSON.parse(text));
+  } catch {
+    return undefined;
+  }
+}
+
+/** Atomic: a crash leaves the old or the new content. */
+export async function writeSavedState(path: string, state: SavedState): Promise<void> {
+  const draft = `${path}.new`;
+  const file = await open(draft, 'w', 0o600);
+  try {
+    await file.writeFile(JSON.stringify(state));
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  await rename(draft, path);
+}

@@ -1,0 +1,57 @@
+import type { RunnerPowerState, RunnerReason } from '../api/runner.ts';
+
+/** The part of the runner's state that changes. */
+export interface Status {
+  readonly powerState: RunnerPowerState;
+  readonly guestReachable: boolean;
+  readonly reason?: RunnerReason | undefined;
+  readonly message?: string | undefined;
+  readonly retrying: boolean;
+  readonly restarts: number;
+  readonly busy?: string | undefined;
+  readonly revertRequest?: string | undefined;
+  readonly diskSize?: number | undefined;
+  readonly ejected: boolean;
+}
+
+export interface StatusBoard {
+  readonly current: Status;
+  readonly revision: number;
+  update(change: Partial<Status>): void;
+  /** Resolves when the revision is another than the given one, or after the time. */
+  changed(revision: number, waitMs: number): Promise<void>;
+}
+
+/** Holds the status and wakes those who wait for it to change. Revisions start at the clock's milliseconds, so that a restarted runner repeats none. */
+export function createStatusBoard(initial: Status): StatusBoard {
+  let current = initial;
+  let revision = Date.now();
+  const waiting = new Set<() => void>();
+  return {
+    get current() {
+      return current;
+    },
+    get revision() {
+      return revision;
+    },
+    update(change) {
+      const next = { ...current, ...change };
+      if (JSON.stringify(next) === JSON.stringify(current)) return;
+      current = next;
+      revision += 1;
+      for (const wake of waiting) wake();
+    },
+    changed(seen, waitMs) {
+      if (seen !== revision || waitMs <= 0) return Promise.resolve();
+      return new Promise((resolve) => {
+        const wake = () => {
+          clearTimeout(timer);
+          waiting.delete(wake);
+          resolve();
+        };
+        const timer = setTimeout(wake, waitMs);
+        waiting.add(wake);
+      });
+    },
+  };
+}

@@ -1,0 +1,338 @@
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import type { PowerRequest, ResizeReply } from '../api/runner.ts';
+import { messageOf, Svc3Error } from '../errors.ts';
+import { devices, qemuArguments } from './args.ts';
+import { bringDown, endNow } from './bringdown.ts';
+import {
+  checkGrows,
+  growFileSystem,
+  growLive,
+  liveDiskSize,
+  resizeReply,
+  roundDiskSize,
+} from './disksize.ts';
+import { diagnoseExit, isLasting, RunnerFailure } from './failure.ts';
+import { launchMachine } from './machine.ts';
+import {
+  createOverlay,
+  ensureOverlay,
+  findDisk,
+  growOverlay,
+  overlaySize,
+  type BaseDisk,
+} from './overlay.ts';
+import { backoffMs, checkVerb, createQueue } from './powerstate.ts';
+import { clearSockets, overlayPath, prepareMachine, varsPath, type Host } from './preparation.ts';
+import { readSavedState, writeSavedState, type SavedState } from './statefile.ts';
+import { createStatusBoard, type StatusBoard } from './status.ts';
+import { watchMachine, type Running } from './watch.ts';
+
+export interface Supervisor {
+  readonly status: StatusBoard;
+  /** Reads what was saved and boots the VM where it is to run. */
+  start(): Promise<void>;
+  /** One verb at a time, in the order of asking. Throws Conflict when it does not fit the state. */
+  power(request: PowerRequest): Promise<void>;
+  resize(bytes: number): Promise<ResizeReply>;
+  eject(): Promise<void>;
+  /** The QEMU that runs now. */
+  running(): Running | undefined;
+  /** Runs in turn with the verbs; `until` keeps the disk from being taken away until it is settled. */
+  inTurn<T>(task: () => Promise<T>): Promise<T>;
+  holdDisk(until: Promise<unknown>): void;
+  /** Takes the guest down within the time and starts nothing again. Not in turn: a hung verb must not stop it. */
+  shutdown(graceMs: number): Promise<void>;
+}
+
+export interface SupervisorOptions {
+  readonly host: Host;
+  readonly podUid: string | undefined;
+  readonly log: Logger;
+  readonly onSerial: (chunk: Buffer) => void;
+}
+
+/** So long without a crash, and the next one counts as the first. */
+const quietMs = 600_000;
+
+export function createSupervisor(options: SupervisorOptions): Supervisor {
+  const { host, log } = options;
+  const { spec, folders } = host;
+  const statePath = join(folders.state, 'state.json');
+  const overlay = overlayPath(folders);
+  const status = createStatusBoard({
+    powerState: 'Stopped',
+    guestReachable: false,
+    reason: 'Starting',
+    retrying: false,
+    restarts: 0,
+    ejected: false,
+  });
+  const inTurn = createQueue();
+  let saved: SavedState = { version: 1, powerState: spec.powerState, ejected: false };
+  let current: Running | undefined;
+  let retryTimer: NodeJS.Timeout | undefined;
+  let attempts = 0;
+  let crashes = 0;
+  let lastCrash = 0;
+  let isEnding = false;
+  let diskHeld: Promise<unknown> = Promise.resolve();
+  let booting: Promise<void> = Promise.resolve();
+
+  async function save(change: Partial<SavedState>): Promise<void> {
+    saved = { ...saved, ...change, podUid: options.podUid };
+    await writeSavedState(statePath, saved);
+  }
+
+  async function prepareDisk(base: BaseDisk): Promise<void> {
+    const size = Math.max(saved.diskBytes ?? 0, spec.diskBytes ?? 0);
+    if (saved.reverting === undefined) {
+      const isNew = await ensureOverlay(overlay, base, size);
+      if (isNew) await save({ imageDigest: spec.imageDigest, revertRequest: spec.revertRequest });
+      else checkImage(saved.imageDigest, spec.imageDigest);
+      if (size > 0) await growOverlay(overlay, roundDiskSize(size));
+    } else {
+      await createOverlay(overlay, base, size);
+      await rm(varsPath(folders), { force: true });
+      const revertRequest = saved.reverting.request ?? saved.revertRequest;
+      await save({ reverting: undefined, revertRequest, imageDigest: spec.imageDigest });
+    }
+    status.update({ diskSize: await overlaySize(overlay), revertRequest: saved.revertRequest });
+  }
+
+  function boot(): Promise<void> {
+    booting = bootNow();
+    return booting;
+  }
+
+  async function bootNow(): Promise<void> {
+    clearTimeout(retryTimer);
+    if (isEnding || current !== undefined) return;
+    try {
+      await prepareDisk(await findDisk(folders.image));
+      const { input } = await prepareMachine(host, saved.ejected);
+      await clearSockets(folders.run);
+      const command = qemuArguments(input);
+      const machine = await launchMachine({ command, run: folders.run, onSerial: options.onSerial });
+      attempts = 0;
+      log.info({ pid: machine.pid, accelerator: input.accelerator }, 'QEMU started');
+      adopt(
+        watchMachine(machine, {
+          accelerator: input.accelerator,
+          status,
+          log,
+          mayQuit: () => (isEnding ? Promise.resolve() : diskHeld),
+        }),
+      );
+      if (isEnding) await takeDown(1000);
+    } catch (error) {
+      fail(
+        error instanceof RunnerFailure
+          ? error
+          : new RunnerFailure('StartFailed', messageOf(error), { cause: error }),
+        false,
+      );
+    }
+  }
+
+  function adopt(running: Running): void {
+    current = running;
+    status.update({
+      powerState: 'Running',
+      guestReachable: false,
+      reason: undefined,
+      message: undefined,
+      retrying: false,
+      restarts: crashes,
+    });
+    void running.machine.exited.then(async (exit) => {
+      if (current !== running) return;
+      current = undefined;
+      status.update({ guestReachable: false });
+      if (running.expected) return;
+      if (running.end === 'guestShutdown')
+        await settle('Stopped', 'GuestShutdown', 'the guest has shut itself down');
+      else fail(running.failure ?? diagnoseExit(exit, true), true);
+    });
+  }
+
+  async function settle(
+    powerState: 'Stopped',
+    reason: 'GuestShutdown' | 'Requested' | 'SuspendedStateLost',
+    message?: string,
+  ): Promise<void> {
+    await save({ powerState, reason, message });
+    status.update({ powerState, guestReachable: false, reason, message, retrying: false });
+    log.info({ reason }, 'VM stopped');
+  }
+
+  /** Crashes are limited by the policy; what keeps QEMU from starting is tried for as long as it may go away. */
+  function fail(failure: RunnerFailure, hasRun: boolean): void {
+    attempts += 1;
+    if (hasRun) {
+      crashes = performance.now() - lastCrash > quietMs ? 1 : crashes + 1;
+      lastCrash = performance.now();
+    }
+    const permitted = hasRun
+      ? spec.restart.policy === 'OnFailure' && crashes <= spec.restart.limit
+      : !isLasting(failure.reason);
+    const retrying = permitted && !isEnding && saved.powerState === 'Running';
+    const pauseMs = backoffMs(hasRun ? crashes : attempts);
+    const message = retrying ? `${failure.message}; starting again in ${pauseMs / 1000} s` : failure.message;
+    status.update({
+      powerState: 'Failed',
+      guestReachable: false,
+      reason: failure.reason,
+      message,
+      retrying,
+      restarts: crashes,
+    });
+    log.error({ reason: failure.reason, retrying }, failure.message);
+    if (retrying) retryTimer = setTimeout(() => void inTurn(boot), pauseMs);
+  }
+
+  async function takeDown(graceMs: number): Promise<void> {
+    if (current === undefined) return;
+    current.expected = true;
+    await bringDown(current.machine, isEnding ? current.machine.shutdownQmp : current.machine.qmp, graceMs);
+  }
+
+  async function stop(): Promise<void> {
+    clearTimeout(retryTimer);
+    await diskHeld;
+    await save({ powerState: 'Stopped', reason: 'Requested', message: undefined });
+    await takeDown(spec.graceSeconds * 1000);
+    await settle('Stopped', 'Requested');
+  }
+
+  async function pause(): Promise<void> {
+    await need().machine.qmp.execute('stop');
+    await save({ powerState: 'Suspended', reason: 'Requested', message: undefined });
+    const message = `suspended in memory${spec.gpuPassthrough ? ' only, since the VM has a GPU' : ''}: it is lost when the pod ends`;
+    status.update({ powerState: 'Suspended', reason: 'Requested', message });
+  }
+
+  async function resume(): Promise<void> {
+    await need().machine.qmp.execute('cont');
+    await save({ powerState: 'Running', reason: undefined, message: undefined });
+    status.update({ powerState: 'Running', reason: undefined, message: undefined });
+  }
+
+  async function revert(request: PowerRequest): Promise<void> {
+    clearTimeout(retryTimer);
+    await diskHeld;
+    const powerState = request.stopped === true ? 'Stopped' : 'Running';
+    await save({
+      powerState,
+      reason: 'Requested',
+      message: undefined,
+      reverting: { request: request.revertRequest },
+    });
+    if (current !== undefined) {
+      current.expected = true;
+      await endNow(current.machine);
+    }
+    status.update({
+      powerState: 'Stopped',
+      guestReachable: false,
+      reason: 'Requested',
+      message: undefined,
+      retrying: false,
+    });
+    if (powerState === 'Running') await boot();
+    else await prepareDisk(await findDisk(folders.image));
+  }
+
+  async function carryOut(request: PowerRequest): Promise<void> {
+    const { action, revertRequest } = request;
+    if (action === 'revert' && revertRequest !== undefined && revertRequest === saved.revertRequest) return;
+    if (isEnding) throw new Svc3Error('ServiceUnavailable', 'the VM is being shut down');
+    checkVerb(action, status.current.powerState);
+    status.update({ busy: action });
+    log.info({ action }, 'power verb begun');
+    try {
+      if (action === 'start') {
+        await save({ powerState: 'Running', reason: undefined, message: undefined });
+        await boot();
+      } else await { stop, suspend: pause, resume, revert: () => revert(request) }[action]();
+    } finally {
+      status.update({ busy: undefined });
+    }
+  }
+
+  function need(): Running {
+    if (current === undefined) throw new Svc3Error('Conflict', 'the VM does not run');
+    return current;
+  }
+
+  async function resize(wished: number): Promise<ResizeReply> {
+    await diskHeld;
+    const bytes = roundDiskSize(wished);
+    const size = current === undefined ? await overlaySize(overlay) : await liveDiskSize(current.machine.qmp);
+    checkGrows(bytes, size);
+    if (current === undefined) await growOverlay(overlay, bytes);
+    else if (bytes > size) await growLive(current.machine.qmp, bytes);
+    await save({ diskBytes: bytes });
+    status.update({ diskSize: bytes });
+    if (current === undefined) return resizeReply(bytes, { grown: false, why: 'the VM does not run' });
+    return resizeReply(bytes, await growFileSystem(current.machine.agent));
+  }
+
+  async function eject(): Promise<void> {
+    if (!spec.iso || saved.ejected) throw new Svc3Error('Conflict', 'the VM has no CD');
+    await current?.machine.qmp.execute('eject', { id: devices.cd, force: true });
+    await save({ ejected: true });
+    status.update({ ejected: true });
+  }
+
+  async function start(): Promise<void> {
+    const before = await readSavedState(statePath);
+    const isSamePod = before?.podUid === options.podUid;
+    if (before !== undefined)
+      saved = { ...before, powerState: isSamePod ? before.powerState : spec.powerState };
+    status.update({ ejected: saved.ejected });
+    if (saved.powerState === 'Running') return boot();
+    await prepareDisk(await findDisk(folders.image)).catch((error: unknown) =>
+      log.warn({ err: error }, 'the disk is not ready'),
+    );
+    if (saved.powerState === 'Suspended') {
+      return settle(
+        'Stopped',
+        'SuspendedStateLost',
+        'the memory of the suspended guest was lost with its pod or runner',
+      );
+    }
+    const reason = isSamePod && before?.reason === 'GuestShutdown' ? 'GuestShutdown' : 'Requested';
+    return settle('Stopped', reason, isSamePod ? before?.message : undefined);
+  }
+
+  return {
+    status,
+    inTurn,
+    start: () => inTurn(start),
+    power: (request) => inTurn(() => carryOut(request)),
+    resize: (bytes) => inTurn(() => resize(bytes)),
+    eject: () => inTurn(eject),
+    running: () => current,
+    holdDisk: (until) => {
+      diskHeld = Promise.allSettled([diskHeld, until]);
+    },
+    async shutdown(graceMs) {
+      isEnding = true;
+      clearTimeout(retryTimer);
+      status.update({ reason: 'ShuttingDown', message: 'the pod is being ended' });
+      await Promise.race([booting, delay(graceMs / 2, undefined, { ref: false })]);
+      await takeDown(graceMs);
+    },
+  };
+}
+
+function checkImage(made: string | undefined, given: string | undefined): void {
+  if (made === undefined || given === undefined || made === given) return;
+  throw new RunnerFailure(
+    'ImageInvalid',
+    `the VM's disk was made on image ${made}, the pod has ${given}: revert the VM to begin anew on it`,
+  );
+}

@@ -1,0 +1,50 @@
+import type { Qmp } from './qmp.ts';
+
+/** Loopback ports that lead into the guest, of one QEMU process. */
+export interface GuestPorts {
+  /** A port of 127.0.0.1 behind which the guest's TCP port is. It accepts before the guest listens. */
+  loopbackPort(guestPort: number): Promise<number>;
+}
+
+const largestNumberOfPorts = 64;
+
+/** Asks QEMU's user-mode network; a port that is not mapped yet gets a loopback port that the system chooses. */
+export function createGuestPorts(qmp: Qmp): GuestPorts {
+  const known = new Map<number, Promise<number>>();
+
+  async function find(guestPort: number): Promise<number> {
+    const mapped = parseForwards(await monitor(qmp, 'info usernet')).get(guestPort);
+    if (mapped !== undefined) return mapped;
+    const refusal = await monitor(qmp, `hostfwd_add net0 tcp:127.0.0.1:0-:${guestPort}`);
+    const added = parseForwards(await monitor(qmp, 'info usernet')).get(guestPort);
+    if (added === undefined)
+      throw new Error(`port ${guestPort} of the guest cannot be reached: ${refusal.trim()}`);
+    return added;
+  }
+
+  return {
+    loopbackPort(guestPort) {
+      const cached = known.get(guestPort);
+      if (cached !== undefined) return cached;
+      if (known.size >= largestNumberOfPorts) throw new Error('too many ports of the guest are in use');
+      const found = find(guestPort);
+      known.set(guestPort, found);
+      found.catch(() => known.delete(guestPort));
+      return found;
+    },
+  };
+}
+
+function monitor(qmp: Qmp, command: string): Promise<string> {
+  return qmp.execute<string>('human-monitor-command', { 'command-line': command });
+}
+
+/** Guest port → loopback port, from the table of `info usernet`. */
+export function parseForwards(text: string): Map<number, number> {
+  const forwards = new Map<number, number>();
+  for (const line of text.split('\n')) {
+    const match = /^\s*TCP\[HOST_FORWARD\]\s+\d+\s+127\.0\.0\.1\s+(\d+)\s+\S+\s+(\d+)\s/.exec(line);
+    if (match !== null) forwards.set(Number(match[2]), Number(match[1]));
+  }
+  return forwards;
+}

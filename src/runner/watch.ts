@@ -1,0 +1,99 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import { queryStatus } from './bringdown.ts';
+import { RunnerFailure } from './failure.ts';
+import type { Machine } from './machine.ts';
+import type { QmpEvent } from './qmp.ts';
+import { waitForGuest } from './reachability.ts';
+import type { StatusBoard } from './status.ts';
+import { createGuestPorts, type GuestPorts } from './usernet.ts';
+
+/** A QEMU under watch. */
+export interface Running {
+  readonly machine: Machine;
+  readonly ports: GuestPorts;
+  /** Set by the verb that ends QEMU: its exit is then nobody's fault. */
+  expected: boolean;
+  /** What the guest did, as far as QEMU told before it was ended. */
+  end?: 'guestShutdown';
+  failure?: RunnerFailure;
+}
+
+export interface WatchOptions {
+  readonly accelerator: 'kvm' | 'tcg';
+  readonly status: StatusBoard;
+  readonly log: Logger;
+  /** Resolves when nobody needs QEMU's disk any more. */
+  readonly mayQuit: () => Promise<unknown>;
+}
+
+const diskRetryMs = 5000;
+
+/** Follows QEMU's events: what the guest does by itself becomes status, and what is over is ended. */
+export function watchMachine(machine: Machine, options: WatchOptions): Running {
+  const { status, log } = options;
+  const running: Running = { machine, ports: createGuestPorts(machine.qmp), expected: false };
+  const gone = new AbortController();
+  void machine.exited.then(() => gone.abort());
+  let search = new AbortController();
+
+  function lookForGuest(): void {
+    search.abort();
+    search = new AbortController();
+    const { signal } = search;
+    status.update({ guestReachable: false });
+    void waitForGuest(machine.agent, running.ports, AbortSignal.any([signal, gone.signal])).then(
+      (answers) => {
+        if (answers) status.update({ guestReachable: true });
+      },
+    );
+  }
+
+  async function quit(): Promise<void> {
+    await options.mayQuit();
+    await machine.qmp.execute('quit').catch(() => undefined);
+  }
+
+  /** QEMU stops by itself when the disk is full or the accelerator cannot go on. */
+  async function explainStop(): Promise<void> {
+    const state = await queryStatus(machine.qmp);
+    if (state === 'internal-error') {
+      running.failure =
+        options.accelerator === 'kvm'
+          ? new RunnerFailure(
+              'AcceleratorFailed',
+              'KVM cannot run this guest on this node; label the node svc3.dev/accelerator=tcg',
+            )
+          : new RunnerFailure('QemuCrashed', 'QEMU met an internal error');
+      await quit();
+    }
+    if (state === 'io-error') await waitForSpace();
+  }
+
+  async function waitForSpace(): Promise<void> {
+    const message = "the VM's storage is full; the guest is paused and goes on when there is space";
+    status.update({ powerState: 'Failed', reason: 'DiskFull', message, retrying: true });
+    log.error({ reason: 'DiskFull' }, message);
+    while (!gone.signal.aborted && status.current.reason === 'DiskFull') {
+      await delay(diskRetryMs, undefined, { signal: gone.signal }).catch(() => undefined);
+      await machine.qmp.execute('cont').catch(() => undefined);
+      await delay(1000, undefined, { signal: gone.signal }).catch(() => undefined);
+      if ((await queryStatus(machine.qmp)) === 'running' && status.current.reason === 'DiskFull') {
+        status.update({ powerState: 'Running', reason: undefined, message: undefined, retrying: false });
+      }
+    }
+  }
+
+  machine.qmp.onEvent(({ event, data }: QmpEvent) => {
+    if (event === 'SHUTDOWN' && data['guest'] === true && data['reason'] === 'guest-shutdown') {
+      running.end = 'guestShutdown';
+      void quit();
+    } else if (event === 'GUEST_PANICKED') {
+      running.failure = new RunnerFailure('GuestPanicked', 'the guest system has panicked');
+      void quit();
+    } else if (event === 'RESET') lookForGuest();
+    else if (event === 'STOP' && !running.expected) void explainStop();
+  });
+  lookForGuest();
+  return running;
+}

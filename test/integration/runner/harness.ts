@@ -1,0 +1,175 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { copyFile, cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect, onTestFinished } from 'vitest';
+import { runnerPaths, type RunnerSpecInput, type RunnerState } from '../../../src/api/runner.ts';
+import { createRunnerClient, type RunnerClient } from '../../../src/control/client.ts';
+import { createControlKey, signControlToken } from '../../../src/control/token.ts';
+import { inGuest, testGuestDisk } from '../../support/guest.ts';
+
+const repository = fileURLToPath(new URL('../../..', import.meta.url));
+const keys = createControlKey();
+
+/** A VM pod's folders on the test's own disk: what outlives one runner. */
+export interface Pod {
+  readonly root: string;
+  readonly spec: RunnerSpecInput;
+  readonly podUid: string;
+}
+
+export interface RunningRunner {
+  readonly pod: Pod;
+  readonly client: RunnerClient;
+  readonly port: number;
+  readonly process: ChildProcess;
+  /** What the guest has written to its serial console. */
+  serial(): string;
+  /** The runner's log lines. */
+  log(): string;
+  exitCode(): Promise<number | null>;
+  qemuPid(): Promise<number>;
+  /** Runs a shell script in the guest. */
+  guest(script: string): Promise<string>;
+  /** Polls until the state has these members. */
+  reaches(expected: Partial<RunnerState>): Promise<RunnerState>;
+}
+
+/** Boots under emulation on a loaded machine take a while. */
+const patienceMs = 50_000;
+
+export async function aPod(spec: Partial<RunnerSpecInput> = {}, disk?: string): Promise<Pod> {
+  const root = await mkdtemp(join(tmpdir(), 'svc3-runner-'));
+  onTestFinished(() => rm(root, { recursive: true, force: true }));
+  const folders = [
+    `${runnerPaths.image}/disk`,
+    `${runnerPaths.iso}/disk`,
+    runnerPaths.run,
+    '/etc/svc3/podinfo',
+  ];
+  for (const folder of folders) await mkdir(root + folder, { recursive: true });
+  await writeFile(root + runnerPaths.controlKeys, keys.publicKey);
+  if (disk !== '') await placeDisk(root, disk ?? (await testGuestDisk()));
+  const uid = randomUUID();
+  return {
+    root,
+    podUid: randomUUID(),
+    spec: {
+      vm: { namespace: 'test', name: 'guest', uid },
+      cpu: 1,
+      memoryMiB: 192,
+      accelerator: 'tcg',
+      graceSeconds: 30,
+      ...spec,
+    },
+  };
+}
+
+export async function placeDisk(root: string, disk: string, name = basename(disk)): Promise<void> {
+  await copyFile(disk, `${root}${runnerPaths.image}/disk/${name}`);
+}
+
+/** The same disk and settings under another pod. */
+export function inNewPod(pod: Pod, spec: Partial<RunnerSpecInput> = {}): Pod {
+  return { ...pod, podUid: randomUUID(), spec: { ...pod.spec, ...spec } };
+}
+
+export async function startRunner(
+  pod: Pod,
+  environment: Record<string, string> = {},
+): Promise<RunningRunner> {
+  const child = spawn(join(repository, 'node_modules/.bin/node'), [join(repository, 'src/bin/runner.ts')], {
+    env: {
+      PATH: process.env['PATH'],
+      SVC3_ROOT: pod.root,
+      SVC3_VM: JSON.stringify(pod.spec),
+      SVC3_POD_UID: pod.podUid,
+      SVC3_BIND_ADDRESS: '127.0.0.1',
+      SVC3_CONTROL_PORT: '0',
+      SVC3_TERMINATION_LOG: join(pod.root, 'termination-log'),
+      ...environment,
+    },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let serial = '';
+  let log = '';
+  child.stdout.on('data', (chunk: Buffer) => (serial += chunk.toString('latin1')));
+  child.stderr.on('data', (chunk: Buffer) => (log += chunk.toString('utf8')));
+  const exit = new Promise<number | null>((resolve) => child.once('exit', (code) => resolve(code)));
+  onTestFinished(() => endProcesses(child));
+  const port = await expect
+    .poll(() => /"port":(\d+)/.exec(log)?.[1], { timeout: patienceMs, interval: 50 })
+    .toBeDefined()
+    .then(() => Number(/"port":(\d+)/.exec(log)?.[1]))
+    .catch(() => Promise.reject(new Error(`the runner did not start: ${log}`)));
+  const client = clientFor(port, pod.spec.vm.uid);
+  return {
+    pod,
+    client,
+    port,
+    process: child,
+    serial: () => serial,
+    log: () => log,
+    exitCode: () => exit,
+    qemuPid: async () => (await childrenOf(child.pid ?? 0))[0] ?? 0,
+    guest: (script) => inGuest(`${pod.root}${runnerPaths.run}/agent.sock`, script),
+    reaches: async (expected) => {
+      let state: RunnerState | undefined;
+      await expect
+        .poll(async () => (state = await client.state()), {
+          timeout: patienceMs,
+          interval: 100,
+          message: log.slice(-2000),
+        })
+        .toMatchObject(expected);
+      return state!;
+    },
+  };
+}
+
+export function clientFor(port: number, vmUid: string): RunnerClient {
+  return createRunnerClient({
+    address: '127.0.0.1',
+    port,
+    vmUid,
+    sign: (claims) => signControlToken(claims, keys.privateKey),
+  });
+}
+
+export { keys as installation };
+
+/** A copy of everything a pod leaves behind, to look into. */
+export async function copyOf(pod: Pod): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'svc3-copy-'));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  await cp(pod.root + runnerPaths.state, folder, { recursive: true });
+  return folder;
+}
+
+/** In a pod the kernel ends QEMU with the runner; here the test does. */
+async function endProcesses(child: ChildProcess): Promise<void> {
+  const children = await childrenOf(child.pid ?? 0);
+  child.kill('SIGKILL');
+  for (const pid of children) kill(pid);
+}
+
+export function kill(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // It is gone already.
+  }
+}
+
+async function childrenOf(parent: number): Promise<number[]> {
+  const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name));
+  const found = await Promise.all(
+    pids.map(async (pid) => {
+      const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '');
+      return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]) === parent ? Number(pid) : undefined;
+    }),
+  );
+  return found.filter((pid) => pid !== undefined);
+}

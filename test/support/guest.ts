@@ -1,0 +1,40 @@
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { buildGuest } from '../../src/localcluster/guest.ts';
+import { createGuestAgent } from '../../src/runner/agent.ts';
+
+/** The tiny guest's disk, built once into the cache: BusyBox, an SSH server, the guest agent. */
+export async function testGuestDisk(): Promise<string> {
+  const cache =
+    process.env['SVC3_CACHE'] ?? join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'svc3');
+  return (await buildGuest(cache)).disk;
+}
+
+/** Runs a shell script in the guest through its agent and returns what it printed; throws when it fails. */
+export async function inGuest(agentSocket: string, script: string): Promise<string> {
+  const agent = createGuestAgent(agentSocket);
+  const options = { timeoutMs: 30_000 };
+  const { pid } = await agent.execute<{ pid: number }>(
+    'guest-exec',
+    { path: '/bin/sh', arg: ['-c', script], 'capture-output': true },
+    options,
+  );
+  for (;;) {
+    const status = await agent.execute<ExecStatus>('guest-exec-status', { pid }, options);
+    if (status.exited) {
+      const text = Buffer.from(status['out-data'] ?? '', 'base64').toString('utf8');
+      if (status.exitcode === 0) return text;
+      const error = Buffer.from(status['err-data'] ?? '', 'base64').toString('utf8');
+      throw new Error(`the guest's script ended with ${status.exitcode}: ${text}${error}`);
+    }
+    await delay(50);
+  }
+}
+
+interface ExecStatus {
+  exited: boolean;
+  exitcode?: number;
+  'out-data'?: string;
+  'err-data'?: string;
+}
