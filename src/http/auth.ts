@@ -1,0 +1,129 @@
+import { createHash } from 'node:crypto';
+import { Svc3Error, isSvc3Error } from '../errors.ts';
+import type { KubeClient } from '../kube/types.ts';
+import { ExpiringMap } from './expiringmap.ts';
+import type { AccessAttributes, Caller } from './route.ts';
+
+/** Decisions of the authorizer live this long (architecture: "cached ≤ 10 s"). */
+const decisionTtlMs = 10_000;
+/** A refused token is asked about again soon: an account may just have come to exist. */
+const unknownTokenTtlMs = 2_000;
+
+type Decision = { readonly kind: 'allowed' } | { readonly kind: 'refused'; readonly error: Svc3Error };
+
+interface SelfSubjectAccessReview {
+  status?: { allowed?: boolean; reason?: string; evaluationError?: string };
+}
+
+interface SelfSubjectReview {
+  status?: { userInfo?: { username?: string } };
+}
+
+export function unauthorized(detail?: string): Svc3Error {
+  return new Svc3Error('Unauthorized', detail === undefined ? 'Unauthorized' : `Unauthorized: ${detail}`);
+}
+
+/** `verb resource.group/subresource in the namespace "x"`, in the words of kube-apiserver. */
+export function forbidden(attributes: AccessAttributes, username?: string): Svc3Error {
+  const { group, resource, subresource, verb, namespace, name } = attributes;
+  const what = subresource === undefined ? resource : `${resource}/${subresource}`;
+  const who = username === undefined ? 'the caller' : `User "${username}"`;
+  const where = namespace === undefined ? 'at the cluster scope' : `in the namespace "${namespace}"`;
+  const named = name === undefined ? '' : ` "${name}"`;
+  return new Svc3Error(
+    'Forbidden',
+    `${resource}.${group}${named} is forbidden: ${who} cannot ${verb} resource "${what}" in API group "${group}" ${where}`,
+    { details: { group, kind: resource, ...(name === undefined ? {} : { name }) } },
+  );
+}
+
+export function tokenKey(token: string): string {
+  return createHash('sha256').update(token).digest('base64url');
+}
+
+/** The token of an Authorization header, or undefined; throws Unauthorized for another scheme or a malformed token. */
+export function bearerToken(header: string | undefined): string | undefined {
+  if (header === undefined || header === '') return undefined;
+  const match = /^bearer +([\x21-\x7e]{1,16384})$/i.exec(header.trim());
+  if (match?.[1] === undefined) throw unauthorized('the Authorization header must be "Bearer <token>"');
+  return match[1];
+}
+
+function attributesKey(attributes: AccessAttributes): string {
+  const { group, resource, subresource = '', verb, namespace = '', name = '' } = attributes;
+  return `${group}\n${resource}\n${subresource}\n${verb}\n${namespace}\n${name}`;
+}
+
+/** Makes callers of bearer tokens; decisions and names are remembered by SHA-256 of the token, never by the token. */
+export interface Authenticator {
+  /** Throws Unauthorized when there is no token or it was refused a moment ago. */
+  caller(authorization: string | undefined): Caller;
+}
+
+export function createAuthenticator(
+  client: KubeClient,
+  options: { maxEntries?: number } = {},
+): Authenticator {
+  const maxEntries = options.maxEntries ?? 50_000;
+  const decisions = new ExpiringMap<Promise<Decision>>(maxEntries);
+  const names = new ExpiringMap<Promise<string>>(maxEntries);
+  const unknown = new ExpiringMap<true>(maxEntries);
+
+  async function review(
+    key: string,
+    callerClient: KubeClient,
+    attributes: AccessAttributes,
+  ): Promise<Decision> {
+    try {
+      const { body } = await callerClient.request<SelfSubjectAccessReview>({
+        method: 'POST',
+        path: '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews',
+        body: {
+          apiVersion: 'authorization.k8s.io/v1',
+          kind: 'SelfSubjectAccessReview',
+          spec: { resourceAttributes: { version: '*', ...attributes } },
+        },
+      });
+      if (body.status?.allowed === true) return { kind: 'allowed' };
+      return { kind: 'refused', error: forbidden(attributes, await name(key, callerClient)) };
+    } catch (error) {
+      if (!isSvc3Error(error, 'Unauthorized')) throw error;
+      unknown.set(key, true, unknownTokenTtlMs);
+      return { kind: 'refused', error: unauthorized() };
+    }
+  }
+
+  function name(key: string, callerClient: KubeClient): Promise<string> {
+    return names.getOrMake(key, decisionTtlMs, async () => {
+      const { body } = await callerClient.request<SelfSubjectReview>({
+        method: 'POST',
+        path: '/apis/authentication.k8s.io/v1/selfsubjectreviews',
+        body: { apiVersion: 'authentication.k8s.io/v1', kind: 'SelfSubjectReview' },
+      });
+      return body.status?.userInfo?.username ?? '';
+    });
+  }
+
+  return {
+    caller(authorization) {
+      const token = bearerToken(authorization);
+      if (token === undefined) throw unauthorized('a bearer token is required');
+      const key = tokenKey(token);
+      if (unknown.get(key) === true) throw unauthorized();
+      const callerClient = client.withToken(token);
+      return {
+        key,
+        client: callerClient,
+        async authorize(attributes) {
+          const decision = await decisions.getOrMake(
+            `${key}\n${attributesKey(attributes)}`,
+            decisionTtlMs,
+            () => review(key, callerClient, attributes),
+          );
+          if (decision.kind === 'refused') throw decision.error;
+        },
+        username: () => name(key, callerClient),
+      };
+    },
+  };
+}

@@ -1,0 +1,37 @@
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+
+/** What the HTTP servers count, per route and never per path, so that the number of series is bounded. */
+export interface HttpMetrics {
+  started(): void;
+  ended(row: { face: string; route: string; method: string; status: number; seconds: number }): void;
+}
+
+export function createHttpMetrics(registry: Registry): HttpMetrics {
+  const labelNames = ['face', 'route', 'method', 'code'] as const;
+  const requests = new Counter({
+    name: 'svc3_http_requests_total',
+    help: 'Requests answered.',
+    labelNames,
+    registers: [registry],
+  });
+  const duration = new Histogram({
+    name: 'svc3_http_request_duration_seconds',
+    help: 'Time from the first byte of a request to the last of its reply.',
+    labelNames: ['face', 'route', 'method'] as const,
+    buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60, 600],
+    registers: [registry],
+  });
+  const inFlight = new Gauge({
+    name: 'svc3_http_requests_in_flight',
+    help: 'Requests being answered now.',
+    registers: [registry],
+  });
+  return {
+    started: () => inFlight.inc(),
+    ended({ face, route, method, status, seconds }) {
+      inFlight.dec();
+      requests.inc({ face, route, method, code: String(status) });
+      duration.observe({ face, route, method }, seconds);
+    },
+  };
+}

@@ -1,0 +1,290 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { Svc3Error, isSvc3Error } from '../errors.ts';
+import { readBody, requireJson } from './body.ts';
+import { validate } from './fields.ts';
+import { parseJson, type JsonValue } from './json.ts';
+import type { ConcurrencyLimit } from './limits.ts';
+import type { HttpMetrics } from './metrics.ts';
+import { uploadOf } from './multipart.ts';
+import type { AccessAttributes, Call, Caller, Permission, Reply, Route } from './route.ts';
+import type { Services } from './services.ts';
+import { failure, refusalFrom } from './status.ts';
+
+export interface Limits {
+  readonly short: ConcurrencyLimit;
+  readonly long: ConcurrencyLimit;
+}
+
+/** One way in: how callers are known and refusals are written. */
+export interface Face {
+  readonly name: string;
+  caller(request: FastifyRequest): Caller;
+  /** The body of a refusal. */
+  refusal(error: Svc3Error, request: FastifyRequest): unknown;
+  /** Headers of every reply of a route. */
+  headers?(route: Route): Readonly<Record<string, string>>;
+}
+
+export interface PipelineContext {
+  readonly services: Services;
+  readonly limits: Limits;
+  readonly metrics: HttpMetrics;
+  readonly drain: AbortSignal;
+}
+
+interface RequestState {
+  readonly startedAt: number;
+  caller?: Caller;
+  params?: unknown;
+  release?: () => void;
+  readonly warnings: string[];
+  readonly hungUp: AbortController;
+}
+
+const states = new WeakMap<FastifyRequest, RequestState>();
+const maxWarnings = 16;
+
+/** Beginning of every request of every face, also of those that no route takes. */
+export function beginRequest(request: FastifyRequest, reply: FastifyReply, metrics: HttpMetrics): void {
+  const state: RequestState = { startedAt: performance.now(), warnings: [], hungUp: new AbortController() };
+  states.set(request, state);
+  metrics.started();
+  void reply.header('x-request-id', request.id);
+  reply.raw.once('close', () => {
+    state.release?.();
+    if (!reply.raw.writableFinished) state.hungUp.abort(new Error('the client hung up'));
+  });
+}
+
+function stateOf(request: FastifyRequest): RequestState {
+  const state = states.get(request);
+  if (state === undefined) throw new Error('the request was not begun');
+  return state;
+}
+
+/** End of every request: one line of access log, without address, query, header or body, and the metrics. */
+export function endRequest(request: FastifyRequest, reply: FastifyReply, context: PipelineContext): void {
+  const state = states.get(request);
+  if (state === undefined) return;
+  state.release?.();
+  const { route = 'none', face = 'none' } = request.routeOptions.config as { route?: string; face?: string };
+  const seconds = (performance.now() - state.startedAt) / 1000;
+  context.metrics.ended({ face, route, method: request.method, status: reply.statusCode, seconds });
+  const { namespace } = (state.params ?? {}) as { namespace?: string };
+  context.services.log.info(
+    {
+      requestId: request.id,
+      face,
+      route,
+      method: request.method,
+      status: reply.statusCode,
+      durationMs: Math.round(seconds * 10_000) / 10,
+      ...(namespace === undefined ? {} : { namespace }),
+    },
+    'answered',
+  );
+}
+
+/** What a route's permission asks for one request. */
+export function attributesOf(permission: Permission, params: unknown): AccessAttributes | undefined {
+  if (permission.kind === 'open') return undefined;
+  const { group, resource, subresource, verb, scope, name } = permission;
+  const values = params as Readonly<Record<string, string | undefined>>;
+  const namespace = scope === 'namespace' ? values['namespace'] : undefined;
+  const objectName = name === undefined ? undefined : values[name];
+  return {
+    group,
+    resource,
+    verb,
+    ...(subresource === undefined ? {} : { subresource }),
+    ...(namespace === undefined ? {} : { namespace }),
+    ...(objectName === undefined ? {} : { name: objectName }),
+  };
+}
+
+async function admit(
+  route: Route,
+  face: Face,
+  request: FastifyRequest,
+  context: PipelineContext,
+): Promise<void> {
+  const state = stateOf(request);
+  if (route.permission.kind !== 'open') state.caller = face.caller(request);
+  const limit = route.longRunning === true ? context.limits.long : context.limits.short;
+  state.release = limit.take(state.caller?.key ?? request.ip);
+  state.params = validate(route.params, request.params as JsonValue, 'path', () => undefined);
+  const attributes = attributesOf(route.permission, state.params);
+  if (attributes !== undefined && route.permission.kind === 'checked')
+    await state.caller?.authorize(attributes);
+}
+
+function warner(state: RequestState): (text: string) => void {
+  return (text) => {
+    if (state.warnings.length < maxWarnings && !state.warnings.includes(text)) state.warnings.push(text);
+  };
+}
+
+const anonymous: Caller = {
+  key: '',
+  get client(): never {
+    throw new Svc3Error('Unauthorized', 'Unauthorized');
+  },
+  authorize: () => Promise.reject(new Svc3Error('Unauthorized', 'Unauthorized')),
+  username: () => Promise.resolve(''),
+};
+
+function baseUrlOf(request: FastifyRequest): string {
+  const host = request.headers.host ?? (request.headers[':authority'] as string | undefined) ?? request.host;
+  return `https://${/^[A-Za-z0-9.:[\]-]{1,255}$/.test(host) ? host : 'localhost'}`;
+}
+
+function callOf(
+  route: Route,
+  request: FastifyRequest,
+  context: PipelineContext,
+): Call<unknown, unknown, unknown> {
+  const state = stateOf(request);
+  const warn = warner(state);
+  const query = validate(route.query, queryOf(request), 'query', warn);
+  const body =
+    route.bodyKind === 'json'
+      ? validate(route.body, request.body as JsonValue | undefined, 'body', warn)
+      : undefined;
+  return {
+    params: state.params,
+    query,
+    body,
+    caller: state.caller ?? anonymous,
+    services: context.services,
+    signal: state.hungUp.signal,
+    drain: context.drain,
+    baseUrl: baseUrlOf(request),
+    ...(route.bodyKind === 'upload' ? { upload: uploadOf(request) } : {}),
+    warn,
+  };
+}
+
+function queryOf(request: FastifyRequest): JsonValue {
+  const query: Record<string, JsonValue> = {};
+  for (const [key, value] of Object.entries(request.query as Record<string, string | string[]>)) {
+    const text = Array.isArray(value) ? (value.at(-1) ?? '') : value;
+    if (text.includes('\0') || !text.isWellFormed()) {
+      throw new Svc3Error('Invalid', `${key}: must not contain NUL or a lone surrogate`, {
+        details: { causes: [{ field: key, message: 'must not contain NUL or a lone surrogate' }] },
+      });
+    }
+    query[key] = text;
+  }
+  return query;
+}
+
+/** A native route's own refusals are shown only to who may do the thing. */
+async function refusedFor(route: Route, request: FastifyRequest, error: unknown): Promise<unknown> {
+  const state = stateOf(request);
+  const attributes = attributesOf(route.permission, state.params);
+  if (route.permission.kind !== 'native' || attributes === undefined) return error;
+  if (isSvc3Error(error, 'Unauthorized', 'Forbidden')) return error;
+  try {
+    await state.caller?.authorize(attributes);
+    return error;
+  } catch (refusal) {
+    return refusal;
+  }
+}
+
+function warningHeader(text: string): string {
+  return `299 - "${text
+    .replaceAll(/[^\x20-\x7e]/g, '?')
+    .replaceAll(/["\\]/g, "'")
+    .slice(0, 1000)}"`;
+}
+
+export function send(reply: FastifyReply, answer: Reply): FastifyReply {
+  void reply.code(answer.status ?? 200);
+  for (const [name, value] of Object.entries(answer.headers ?? {})) void reply.header(name, value);
+  if (answer.stream !== undefined) return reply.send(answer.stream);
+  if (answer.raw !== undefined) return reply.send(answer.raw);
+  void reply.type('application/json; charset=utf-8');
+  return reply.send(answer.json ?? JSON.stringify(answer.body));
+}
+
+function addWarnings(request: FastifyRequest, reply: FastifyReply): void {
+  const { warnings } = stateOf(request);
+  if (warnings.length > 0) void reply.header('warning', warnings.map(warningHeader));
+}
+
+/** Writes a refusal in the face's words; what we did not expect is logged and told as InternalError. */
+export function refuse(
+  face: Face,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  error: unknown,
+  context: PipelineContext,
+) {
+  const refusal = refusalFrom(error);
+  if (refusal.status >= 500) {
+    context.services.log.error({ requestId: request.id, err: refusal.cause ?? refusal }, 'a request failed');
+  }
+  const { retryAfterSeconds } = refusal.details;
+  if (refusal.status === 429 || refusal.status === 503)
+    void reply.header('retry-after', String(retryAfterSeconds ?? 1));
+  if (refusal.status === 401) void reply.header('www-authenticate', 'Bearer realm="svc3"');
+  if (refusal.status === 413) void reply.header('connection', 'close');
+  if (states.has(request)) addWarnings(request, reply);
+  const body = JSON.stringify(face.refusal(refusal, request));
+  return reply.code(refusal.status).type('application/json; charset=utf-8').send(body);
+}
+
+export const statusRefusal = (error: Svc3Error): unknown => failure(error);
+
+/** `/a/{b}` as Fastify writes it. */
+export function fastifyPath(path: string): string {
+  return path.replaceAll(/\{(\w+)\}/g, ':$1');
+}
+
+/** Serves one route on an instance: authenticate, limit, authorise, read, validate, run, write. */
+export function serveRoute(app: FastifyInstance, route: Route, face: Face, context: PipelineContext): void {
+  app.route({
+    method: route.method,
+    url: fastifyPath(route.path),
+    config: { route: route.id, face: face.name },
+    onRequest: async (request) => {
+      await admit(route, face, request, context);
+    },
+    preParsing: async (request, _reply, payload) => {
+      if (route.bodyKind === 'json') requireJson(request.headers['content-type']);
+      return payload;
+    },
+    handler: async (request, reply) => {
+      try {
+        const answer = await route.handler(callOf(route, request, context));
+        addWarnings(request, reply);
+        for (const [name, value] of Object.entries(face.headers?.(route) ?? {}))
+          void reply.header(name, value);
+        return await send(reply, answer);
+      } catch (error) {
+        for (const [name, value] of Object.entries(face.headers?.(route) ?? {}))
+          void reply.header(name, value);
+        return refuse(face, request, reply, await refusedFor(route, request, error), context);
+      }
+    },
+    errorHandler(error, request, reply) {
+      void refuse(face, request, reply, error, context);
+    },
+  });
+}
+
+/** Bodies are read by us, whatever their type: JSON strictly, uploads not at all. */
+export function installBodyReader(app: FastifyInstance, uploads: ReadonlySet<string>): void {
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('*', async (request: FastifyRequest, payload: FastifyRequest['raw']) => {
+    const { route } = request.routeOptions.config as { route?: string };
+    if (route !== undefined && uploads.has(route)) return undefined;
+    try {
+      return parseJson(await readBody(payload, request.headers));
+    } catch (error) {
+      payload.resume();
+      throw error;
+    }
+  });
+}

@@ -1,0 +1,93 @@
+import type { AddressInfo } from 'node:net';
+import type { Registry } from 'prom-client';
+import { images, isos, nodes, pods, vmConfigs, vms } from '../api/resources.ts';
+import type { Informers as SharedInformers } from '../controller/informers.ts';
+import type { Resource } from '../kube/types.ts';
+import type { Pod } from '../api/core.ts';
+import { createAuthenticator } from './auth.ts';
+import { createCaches, vmIndexes, type Caches } from './caches.ts';
+import { createFaceV1 } from './facev1.ts';
+import { ConcurrencyLimit } from './limits.ts';
+import { createHttpMetrics } from './metrics.ts';
+import { keepRequests, type PodRequests } from './nodeusage.ts';
+import type { Face } from './pipeline.ts';
+import type { Route } from './route.ts';
+import { createPages } from './routes/pages.ts';
+import { routes } from './routes/table.ts';
+import { createServer, type HttpServer, type KeyPair } from './server.ts';
+import type { Services } from './services.ts';
+import { createStreams } from './streams.ts';
+
+/** Asks the process's informers for everything the routes read; before they run. */
+export function cachesOf(informers: SharedInformers): Caches {
+  return createCaches({
+    vms: informers.get(vms, { indexes: vmIndexes, transform: withoutManagedFields }),
+    vmConfigs: informers.get(vmConfigs, { transform: withoutManagedFields }),
+    images: informers.get(images, { transform: withoutManagedFields }),
+    isos: informers.get(isos, { transform: withoutManagedFields }),
+    nodes: informers.get(nodes, { transform: withoutManagedFields }),
+    pods: informers.get(pods as Resource<PodRequests>, { transform: (pod) => keepRequests(pod as Pod) }),
+  });
+}
+
+function withoutManagedFields<T extends { metadata?: { managedFields?: unknown[] } }>(object: T): T {
+  if (object.metadata?.managedFields !== undefined) delete object.metadata.managedFields;
+  return object;
+}
+
+/** Further ways in, made from what the process shares. */
+export interface FaceOptions {
+  readonly face: Face;
+  readonly routes: readonly Route[];
+}
+
+export interface ApiOptions {
+  readonly services: Services;
+  readonly registry: Registry;
+  readonly tls: KeyPair;
+  readonly faces?: readonly FaceOptions[];
+  readonly clientCa?: string;
+  readonly concurrentPerIdentity?: number;
+  readonly longRunningPerIdentity?: number;
+  readonly headersTimeoutMs?: number;
+}
+
+export interface Api {
+  readonly http: HttpServer;
+  listen(address: { host: string; port: number }): Promise<AddressInfo>;
+  close(graceMs: number): Promise<void>;
+}
+
+/** The HTTP API of one process: `/api/v1`, its pages and streams, and the other faces that are given. */
+export function createApi(options: ApiOptions): Api {
+  const { services } = options;
+  const authenticator = createAuthenticator(services.client);
+  const pages = createPages(routes, {
+    pages: new URL('./pages/', import.meta.url),
+    noVnc: new URL('../', import.meta.resolve('@novnc/novnc')),
+  });
+  const http = createServer({
+    services,
+    metrics: createHttpMetrics(options.registry),
+    tls: options.tls,
+    faces: [{ face: createFaceV1(authenticator), routes: [...routes, ...pages] }, ...(options.faces ?? [])],
+    ...(options.clientCa === undefined ? {} : { clientCa: options.clientCa }),
+    ...(options.concurrentPerIdentity === undefined
+      ? {}
+      : { concurrentPerIdentity: options.concurrentPerIdentity }),
+    ...(options.longRunningPerIdentity === undefined
+      ? {}
+      : { longRunningPerIdentity: options.longRunningPerIdentity }),
+    ...(options.headersTimeoutMs === undefined ? {} : { headersTimeoutMs: options.headersTimeoutMs }),
+  });
+  http.server.on(
+    'upgrade',
+    createStreams({
+      services,
+      authenticator,
+      limit: new ConcurrencyLimit(options.longRunningPerIdentity ?? 500, 'streams of this identity'),
+      drain: http.drain,
+    }),
+  );
+  return { http, listen: http.listen, close: http.close };
+}

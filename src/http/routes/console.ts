@@ -1,0 +1,107 @@
+import { vmState } from '../../items/vm.ts';
+import { Svc3Error } from '../../errors.ts';
+import { findVm } from '../lookup.ts';
+import { defineRoute } from '../route.ts';
+import * as schemas from '../schemas.ts';
+import { actionPermission } from './vms.ts';
+
+const tag = 'Console';
+const one = '/api/v1/namespaces/{namespace}/vms/{vm}';
+
+/** A ticket opens one kind of stream of one VM within this time. */
+export const ticketSeconds = 60;
+
+export interface TicketClaims {
+  readonly stream: 'vnc' | 'tunnel';
+  readonly namespace: string;
+  readonly vm: string;
+  readonly uid: string;
+  readonly exp: number;
+}
+
+export const openConsole = defineRoute({
+  id: 'openConsole',
+  tag,
+  method: 'POST',
+  path: `${one}/console`,
+  summary: "Get a ticket for a VM's console and the page that shows it.",
+  params: schemas.vmParams,
+  query: schemas.nothing,
+  body: schemas.nothing.optional(),
+  bodyKind: 'json',
+  replies: {
+    200: {
+      description: 'The ticket; it opens the WebSocket at path within a minute.',
+      schema: schemas.consoleReply,
+    },
+  },
+  permission: actionPermission('console'),
+  async handler({ params, services }) {
+    const vm = await findVm(services, { namespace: params.namespace, name: params.vm });
+    if (vm.status?.effective?.vncConsole === 'Disabled')
+      throw new Svc3Error(
+        'Conflict',
+        `the VNC console of VM ${params.vm} is off${vm.status.effective.gpuPassthrough === 'Enabled' ? ' because of GPU passthrough' : ''}`,
+      );
+    const state = vmState(vm);
+    if (state !== 'Running' && state !== 'Suspended')
+      throw new Svc3Error('Conflict', `VM ${params.vm} is ${state}, its console needs it to be Running`);
+    const exp = Math.floor(Date.now() / 1000) + ticketSeconds;
+    const claims: TicketClaims = {
+      stream: 'vnc',
+      namespace: params.namespace,
+      vm: params.vm,
+      uid: vm.metadata.uid ?? '',
+      exp,
+    };
+    const ticket = services.tickets.sign({ ...claims });
+    const path = `/api/v1/namespaces/${params.namespace}/vms/${params.vm}/console/stream`;
+    return {
+      body: {
+        ticket,
+        path,
+        page: `/api/v1/console#${encodeURIComponent(`${path}?ticket=${ticket}`)}`,
+        expirationTimestamp: new Date(exp * 1000).toISOString(),
+      },
+    };
+  },
+});
+
+/** Plain HTTP on the path of a stream: it has to be a WebSocket. */
+function upgradeRequired(): never {
+  throw new Svc3Error('BadRequest', 'Upgrade: this is a WebSocket; connect with Upgrade: websocket', {
+    details: { causes: [{ field: 'Upgrade', message: 'must be websocket' }] },
+  });
+}
+
+export const streamConsole = defineRoute({
+  id: 'streamConsole',
+  tag,
+  method: 'GET',
+  path: `${one}/console/stream`,
+  summary: 'WebSocket with the RFB protocol of the console; needs ?ticket= or a bearer token.',
+  params: schemas.vmParams,
+  query: schemas.tunnelQuery,
+  body: schemas.nothing,
+  bodyKind: 'none',
+  replies: { 101: { description: 'The stream.' } },
+  permission: actionPermission('console'),
+  longRunning: true,
+  handler: upgradeRequired,
+});
+
+export const streamTunnel = defineRoute({
+  id: 'streamTunnel',
+  tag,
+  method: 'GET',
+  path: `${one}/tunnel`,
+  summary: 'WebSocket with the bytes of a TCP connection to a port of the guest (default 22).',
+  params: schemas.vmParams,
+  query: schemas.tunnelQuery,
+  body: schemas.nothing,
+  bodyKind: 'none',
+  replies: { 101: { description: 'The stream.' } },
+  permission: actionPermission('tunnel'),
+  longRunning: true,
+  handler: upgradeRequired,
+});

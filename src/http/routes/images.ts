@@ -1,0 +1,361 @@
+import type { Image, Iso } from '../../api/image.ts';
+import { actionsGroup, group } from '../../api/meta.ts';
+import { images, isos } from '../../api/resources.ts';
+import { Svc3Error } from '../../errors.ts';
+import { imageItem, imageState } from '../../items/image.ts';
+import { findImage, findIso } from '../lookup.ts';
+import { defineRoute } from '../route.ts';
+import * as schemas from '../schemas.ts';
+import type { Services } from '../services.ts';
+import { success } from '../status.ts';
+import { writing } from '../upstream.ts';
+import { waitGone, waitSeen } from '../visible.ts';
+
+const tag = 'Images';
+const collection = '/api/v1/namespaces/{namespace}/images';
+const one = `${collection}/{image}`;
+const permission = { group, resource: 'images', scope: 'namespace' } as const;
+const accepted = { 202: { description: 'It is being made; poll it.', schema: schemas.imageItem } };
+
+export const listImages = defineRoute({
+  id: 'listImages',
+  tag,
+  method: 'GET',
+  path: collection,
+  summary: 'List the images of the namespace.',
+  params: schemas.namespaceParams,
+  query: schemas.nothing,
+  body: schemas.nothing,
+  bodyKind: 'none',
+  replies: { 200: { description: 'The images.', schema: schemas.listOf(schemas.imageItem) } },
+  permission: { kind: 'checked', ...permission, verb: 'list' },
+  handler: ({ params, services }) => ({ json: services.caches.images.items.list(params.namespace) }),
+});
+
+export const getImage = defineRoute({
+  id: 'getImage',
+  tag,
+  method: 'GET',
+  path: one,
+  summary: 'Show one image.',
+  params: schemas.imageParams,
+  query: schemas.nothing,
+  body: schemas.nothing,
+  bodyKind: 'none',
+  replies: { 200: { description: 'The image.', schema: schemas.imageItem } },
+  permission: { kind: 'checked', ...permission, verb: 'get', name: 'image' },
+  async handler({ params, services }) {
+    return {
+      body: imageItem(await findImage(services, { namespace: params.namespace, name: params.image })),
+    };
+  },
+});
+
+export const generateImage = defineRoute({
+  id: 'generateImage',
+  tag,
+  method: 'POST',
+  path: collection,
+  summary: 'Make an empty image.',
+  params: schemas.namespaceParams,
+  query: schemas.nothing,
+  body: schemas.generateBody,
+  bodyKind: 'json',
+  replies: accepted,
+  permission: { kind: 'native', ...permission, verb: 'create' },
+  example: { name: 'blank', size: '120G' },
+  async handler({ params, body, caller, services, signal }) {
+    const image = imageOf(body.name, params.namespace, body.description, { blank: { size: body.size } });
+    const created = await writing(() => caller.client.create(images, image), {
+      'metadata.name': 'name',
+      'spec.source.blank.size': 'size',
+    });
+    await waitSeen(services.caches.images.changes, created, signal);
+    return { status: 202, body: imageItem(created) };
+  },
+});
+
+export function imageOf(
+  name: string,
+  namespace: string,
+  description: string | undefined,
+  source: Image['spec']['source'],
+): Image {
+  return {
+    metadata: { name, namespace },
+    spec: { ...(description === undefined ? {} : { description }), source },
+  };
+}
+
+export const copyImage = defineRoute({
+  id: 'copyImage',
+  tag,
+  method: 'POST',
+  path: `${one}/copy`,
+  summary: 'Copy an image.',
+  params: schemas.imageParams,
+  query: schemas.nothing,
+  body: schemas.copyBody,
+  bodyKind: 'json',
+  replies: accepted,
+  permission: { kind: 'native', ...permission, verb: 'create' },
+  example: { name: 'copy' },
+  async handler({ params, body, caller, services, signal }) {
+    await findImage(services, { namespace: params.namespace, name: params.image });
+    const image = imageOf(body.name, params.namespace, body.description, { image: { name: params.image } });
+    const created = await writing(() => caller.client.create(images, image), { 'metadata.name': 'name' });
+    await waitSeen(services.caches.images.changes, created, signal);
+    return { status: 202, body: imageItem(created) };
+  },
+});
+
+export const describeImage = defineRoute({
+  id: 'describeImage',
+  tag,
+  method: 'POST',
+  path: `${one}/description`,
+  summary: "Set an image's description.",
+  params: schemas.imageParams,
+  query: schemas.nothing,
+  body: schemas.descriptionBody,
+  bodyKind: 'json',
+  replies: { 200: { description: 'The image.', schema: schemas.imageItem } },
+  permission: { kind: 'native', ...permission, verb: 'patch', name: 'image' },
+  example: { description: 'Debian with our tools' },
+  async handler({ params, body, caller }) {
+    const patched = await caller.client.patch(
+      images,
+      { name: params.image, namespace: params.namespace },
+      { type: 'merge', body: { spec: { description: body.description } } },
+      { fieldManager: 'svc3-api' },
+    );
+    return { body: imageItem(patched) };
+  },
+});
+
+/** `registry/name` of a reference with or without digest. */
+function repositoryOf(reference: string | undefined): string | undefined {
+  return reference?.split('@', 1)[0];
+}
+
+/** Names of the VMs that run from (or have in their drive) this image. */
+export function usersOf(services: Services, disk: Image | Iso, field: 'image' | 'iso'): string[] {
+  const { name = '', namespace = '' } = disk.metadata;
+  const stored = repositoryOf(disk.status?.reference);
+  return services.caches.vms.objects
+    .list(namespace)
+    .filter((vm) => {
+      const effective = vm.status?.effective?.[field];
+      if (effective !== undefined && stored !== undefined && repositoryOf(effective) === stored) return true;
+      const config =
+        vm.spec.config === undefined
+          ? undefined
+          : services.caches.vmConfigs.objects.get(vm.spec.config, namespace);
+      return (vm.spec[field] ?? config?.spec[field]) === name;
+    })
+    .map((vm) => vm.metadata.name ?? '')
+    .sort();
+}
+
+export function refuseWhileUsed(services: Services, disk: Image | Iso, field: 'image' | 'iso'): void {
+  const users = usersOf(services, disk, field);
+  if (users.length === 0) return;
+  const shown =
+    users.length > 10 ? `${users.slice(0, 10).join(', ')} and ${users.length - 10} more` : users.join(', ');
+  const { name = '' } = disk.metadata;
+  throw new Svc3Error(
+    'Conflict',
+    `${field} ${name} is in use by ${users.length === 1 ? 'VM' : 'VMs'} ${shown}`,
+    {
+      details: {
+        group,
+        kind: field === 'image' ? 'images' : 'isos',
+        name,
+        causes: [{ field, message: `in use by ${shown}` }],
+      },
+    },
+  );
+}
+
+export const deleteImage = defineRoute({
+  id: 'deleteImage',
+  tag,
+  method: 'DELETE',
+  path: one,
+  summary: 'Delete an image that no VM uses.',
+  params: schemas.imageParams,
+  query: schemas.nothing,
+  body: schemas.nothing,
+  bodyKind: 'none',
+  replies: {
+    200: { description: 'The image is gone.', schema: schemas.status },
+    409: { description: 'VMs use it.', schema: schemas.status },
+  },
+  permission: { kind: 'native', ...permission, verb: 'delete', name: 'image' },
+  async handler({ params, caller, services, signal }) {
+    const key = { namespace: params.namespace, name: params.image };
+    const image = await findImage(services, key);
+    refuseWhileUsed(services, image, 'image');
+    await caller.client.delete(
+      images,
+      key,
+      image.metadata.uid === undefined ? {} : { uid: image.metadata.uid },
+    );
+    await waitGone(services.caches.images.changes, key, signal);
+    return { body: success(`Successfully deleted image ${params.image}`) };
+  },
+});
+
+export const downloadImage = defineRoute({
+  id: 'downloadImage',
+  tag,
+  method: 'GET',
+  path: `${one}/download`,
+  summary: "Stream an image's disk.",
+  params: schemas.imageParams,
+  query: schemas.nothing,
+  body: schemas.nothing,
+  bodyKind: 'none',
+  replies: { 200: { description: 'The disk.' } },
+  permission: {
+    kind: 'checked',
+    group: actionsGroup,
+    resource: 'images',
+    subresource: 'download',
+    verb: 'get',
+    scope: 'namespace',
+    name: 'image',
+  },
+  longRunning: true,
+  async handler({ params, services, signal }) {
+    const image = await findImage(services, { namespace: params.namespace, name: params.image });
+    if (imageState(image) !== 'Ready')
+      throw new Svc3Error(
+        'Conflict',
+        `image ${params.image} is ${imageState(image)} and cannot be downloaded`,
+      );
+    const { stream, size, fileName } = await services.transfer.download({ image, signal });
+    return {
+      stream,
+      headers: {
+        'content-type': 'application/octet-stream',
+        'content-disposition': `attachment; filename="${fileName.replaceAll(/[^\w.-]/g, '_')}"`,
+        ...(size === undefined ? {} : { 'content-length': String(size) }),
+      },
+    };
+  },
+});
+
+const isoTag = 'ISOs';
+const isoCollection = '/api/v1/namespaces/{namespace}/isos';
+const oneIso = `${isoCollection}/{iso}`;
+const isoPermission = { group, resource: 'isos', scope: 'namespace' } as const;
+
+export const listIsos = defineRoute({
+  id: 'listIsos',
+  tag: isoTag,
+  method: 'GET',
+  path: isoCollection,
+  summary: 'List the ISOs of the namespace.',
+  params: schemas.namespaceParams,
+  query: schemas.nothing,
+  body: schemas.nothing,
+  bodyKind: 'none',
+  replies: { 200: { description: 'The ISOs.', schema: schemas.listOf(schemas.imageItem) } },
+  permission: { kind: 'checked', ...isoPermission, verb: 'list' },
+  handler: ({ params, services }) => ({ json: services.caches.isos.items.list(params.namespace) }),
+});
+
+export const getIso = defineRoute({
+  id: 'getIso',
+  tag: isoTag,
+  method: 'GET',
+  path: oneIso,
+  summary: 'Show one ISO.',
+  params: schemas.isoParams,
+  query: schemas.nothing,
+  body: schemas.nothing,
+  bodyKind: 'none',
+  replies: { 200: { description: 'The ISO.', schema: schemas.imageItem } },
+  permission: { kind: 'checked', ...isoPermission, verb: 'get', name: 'iso' },
+  async handler({ params, services }) {
+    return { body: imageItem(await findIso(services, { namespace: params.namespace, name: params.iso })) };
+  },
+});
+
+export const copyIso = defineRoute({
+  id: 'copyIso',
+  tag: isoTag,
+  method: 'POST',
+  path: `${oneIso}/copy`,
+  summary: 'Copy an ISO.',
+  params: schemas.isoParams,
+  query: schemas.nothing,
+  body: schemas.copyBody,
+  bodyKind: 'json',
+  replies: accepted,
+  permission: { kind: 'native', ...isoPermission, verb: 'create' },
+  example: { name: 'copy' },
+  async handler({ params, body, caller, services, signal }) {
+    await findIso(services, { namespace: params.namespace, name: params.iso });
+    const iso: Iso = {
+      metadata: { name: body.name, namespace: params.namespace },
+      spec: {
+        ...(body.description === undefined ? {} : { description: body.description }),
+        source: { image: { name: params.iso } },
+      },
+    };
+    const created = await writing(() => caller.client.create(isos, iso), { 'metadata.name': 'name' });
+    await waitSeen(services.caches.isos.changes, created, signal);
+    return { status: 202, body: imageItem(created) };
+  },
+});
+
+export const describeIso = defineRoute({
+  id: 'describeIso',
+  tag: isoTag,
+  method: 'POST',
+  path: `${oneIso}/description`,
+  summary: "Set an ISO's description.",
+  params: schemas.isoParams,
+  query: schemas.nothing,
+  body: schemas.descriptionBody,
+  bodyKind: 'json',
+  replies: { 200: { description: 'The ISO.', schema: schemas.imageItem } },
+  permission: { kind: 'native', ...isoPermission, verb: 'patch', name: 'iso' },
+  example: { description: 'Install medium' },
+  async handler({ params, body, caller }) {
+    const patched = await caller.client.patch(
+      isos,
+      { name: params.iso, namespace: params.namespace },
+      { type: 'merge', body: { spec: { description: body.description } } },
+      { fieldManager: 'svc3-api' },
+    );
+    return { body: imageItem(patched) };
+  },
+});
+
+export const deleteIso = defineRoute({
+  id: 'deleteIso',
+  tag: isoTag,
+  method: 'DELETE',
+  path: oneIso,
+  summary: 'Delete an ISO that no VM uses.',
+  params: schemas.isoParams,
+  query: schemas.nothing,
+  body: schemas.nothing,
+  bodyKind: 'none',
+  replies: {
+    200: { description: 'The ISO is gone.', schema: schemas.status },
+    409: { description: 'VMs use it.', schema: schemas.status },
+  },
+  permission: { kind: 'native', ...isoPermission, verb: 'delete', name: 'iso' },
+  async handler({ params, caller, services, signal }) {
+    const key = { namespace: params.namespace, name: params.iso };
+    const iso = await findIso(services, key);
+    refuseWhileUsed(services, iso, 'iso');
+    await caller.client.delete(isos, key, iso.metadata.uid === undefined ? {} : { uid: iso.metadata.uid });
+    await waitGone(services.caches.isos.changes, key, signal);
+    return { body: success(`Successfully deleted iso ${params.iso}`) };
+  },
+});

@@ -1,0 +1,92 @@
+import { readFile } from 'node:fs/promises';
+import * as z from 'zod';
+import { Svc3Error } from '../../errors.ts';
+import { openApiOf } from '../openapi.ts';
+import { defineRoute, type Reply, type Route } from '../route.ts';
+import * as schemas from '../schemas.ts';
+
+const common = {
+  method: 'GET',
+  params: schemas.nothing,
+  query: schemas.nothing,
+  body: schemas.nothing,
+  bodyKind: 'none',
+  permission: { kind: 'open' },
+} as const;
+
+/** Nothing of these pages comes from elsewhere, and no other page may frame them. */
+const pageHeaders = {
+  'content-security-policy':
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self' wss:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+  'referrer-policy': 'no-referrer',
+};
+
+const types: Readonly<Record<string, string>> = {
+  js: 'text/javascript; charset=utf-8',
+  css: 'text/css; charset=utf-8',
+  html: 'text/html; charset=utf-8',
+};
+
+async function asset(folder: URL, name: string): Promise<Reply> {
+  if (!/^[a-z0-9]+(?:[./-][a-z0-9]+)*\.(?:js|css|html)$/i.test(name))
+    throw new Svc3Error('NotFound', `"${name}" not found`);
+  let content: Buffer;
+  try {
+    content = await readFile(new URL(name, folder));
+  } catch (error) {
+    throw new Svc3Error('NotFound', `"${name}" not found`, { cause: error });
+  }
+  const type = types[name.split('.').at(-1) ?? ''] ?? 'application/octet-stream';
+  return { raw: content, headers: { ...pageHeaders, 'content-type': type, 'cache-control': 'no-cache' } };
+}
+
+export interface PageFolders {
+  /** Files of the browsable page and of the console page. */
+  readonly pages: URL;
+  /** The noVNC package's folder, served unmodified. */
+  readonly noVnc: URL;
+}
+
+/** The OpenAPI document, the page that browses it, and the console page; all without a token. */
+export function createPages(routes: readonly Route[], folders: PageFolders): Route[] {
+  let document: string | undefined;
+  const documented: Route[] = [...routes];
+  const openApi = defineRoute({
+    ...common,
+    id: 'getOpenApi',
+    tag: 'Documentation',
+    path: '/api/v1/openapi.json',
+    summary: 'This document.',
+    replies: { 200: { description: 'OpenAPI 3.1.', schema: z.record(z.string(), z.unknown()) } },
+    handler: () => ({ json: (document ??= JSON.stringify(openApiOf(documented))) }),
+  });
+  documented.push(openApi);
+  const page = (id: string, path: string, file: string) =>
+    defineRoute({
+      ...common,
+      id,
+      tag: 'Documentation',
+      path,
+      summary: 'A page.',
+      replies: { 200: { description: 'HTML.' } },
+      handler: () => asset(folders.pages, file),
+    });
+  const assets = (id: string, path: string, folder: URL) =>
+    defineRoute({
+      ...common,
+      id,
+      tag: 'Documentation',
+      path: `${path}/*`,
+      summary: 'Files of the pages.',
+      params: z.object({ '*': z.string().max(200) }),
+      replies: { 200: { description: 'A file.' } },
+      handler: ({ params }) => asset(folder, params['*']),
+    });
+  return [
+    openApi,
+    page('getSwagger', '/api/v1/swagger', 'swagger.html'),
+    page('getConsolePage', '/api/v1/console', 'console.html'),
+    assets('getPageFile', '/api/v1/pages', folders.pages),
+    assets('getNoVncFile', '/api/v1/novnc', folders.noVnc),
+  ];
+}

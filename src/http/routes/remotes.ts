@@ -1,0 +1,132 @@
+import { group } from '../../api/meta.ts';
+import { images, isos } from '../../api/resources.ts';
+import { invalidField } from '../../errors.ts';
+import { imageItem } from '../../items/image.ts';
+import { defineRoute, type Call, type Reply } from '../route.ts';
+import * as schemas from '../schemas.ts';
+import { writing } from '../upstream.ts';
+import { waitSeen } from '../visible.ts';
+
+const tag = 'Remote images and ISOs';
+const namespacePath = '/api/v1/namespaces/{namespace}';
+const accepted = { 202: { description: 'It is being pulled; poll it.', schema: schemas.imageItem } };
+
+/** The name that a pulled image gets when nothing is said: the last part of its reference, without tag and digest. */
+export function nameOfReference(reference: string, field: string): string {
+  const last = reference.split('@', 1)[0]?.split('/').at(-1)?.split(':', 1)[0] ?? '';
+  const name = last
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9.-]+/g, '-')
+    .replaceAll(/^[^a-z0-9]+|[^a-z0-9]+$/g, '')
+    .slice(0, 63);
+  if (name === '') throw invalidField(field, 'has no part that could be a name; give one');
+  return name;
+}
+
+const listReplies = {
+  200: { description: 'What the remote registries hold.', schema: schemas.listOf(schemas.remoteItem) },
+};
+
+async function list({
+  params,
+  services,
+  signal,
+}: Call<{ namespace: string }, unknown, unknown>): Promise<Reply> {
+  return { body: { items: await services.remotes.list(params.namespace, signal) } };
+}
+
+export const listRemoteImages = defineRoute({
+  id: 'listRemoteImages',
+  tag,
+  method: 'GET',
+  path: `${namespacePath}/remoteimages`,
+  summary: 'List what the configured remote registries hold.',
+  params: schemas.namespaceParams,
+  query: schemas.nothing,
+  body: schemas.nothing,
+  bodyKind: 'none',
+  replies: listReplies,
+  permission: { kind: 'checked', group, resource: 'images', verb: 'list', scope: 'namespace' },
+  handler: list,
+});
+
+export const listRemoteIsos = defineRoute({
+  id: 'listRemoteIsos',
+  tag,
+  method: 'GET',
+  path: `${namespacePath}/remoteisos`,
+  summary: 'List what the configured remote registries hold.',
+  params: schemas.namespaceParams,
+  query: schemas.nothing,
+  body: schemas.nothing,
+  bodyKind: 'none',
+  replies: listReplies,
+  permission: { kind: 'checked', group, resource: 'isos', verb: 'list', scope: 'namespace' },
+  handler: list,
+});
+
+export const pullImage = defineRoute({
+  id: 'pullImage',
+  tag,
+  method: 'POST',
+  path: `${namespacePath}/remoteimages/{remoteimage}/pull`,
+  summary: 'Pull a remote image into the store.',
+  params: schemas.pullParams,
+  query: schemas.nothing,
+  body: schemas.pullBody,
+  bodyKind: 'json',
+  replies: accepted,
+  permission: { kind: 'native', group, resource: 'images', verb: 'create', scope: 'namespace' },
+  example: { name: 'debian' },
+  async handler({ params, body, caller, services, signal }) {
+    const image = {
+      metadata: {
+        name: body?.name ?? nameOfReference(params.remoteimage, 'remoteimage'),
+        namespace: params.namespace,
+      },
+      spec: {
+        ...(body?.description === undefined ? {} : { description: body.description }),
+        source: { remote: { reference: params.remoteimage } },
+      },
+    };
+    const created = await writing(() => caller.client.create(images, image), {
+      'metadata.name': 'name',
+      'spec.source.remote.reference': 'remoteimage',
+    });
+    await waitSeen(services.caches.images.changes, created, signal);
+    return { status: 202, body: imageItem(created) };
+  },
+});
+
+export const pullIso = defineRoute({
+  id: 'pullIso',
+  tag,
+  method: 'POST',
+  path: `${namespacePath}/remoteisos/{remoteiso}/pull`,
+  summary: 'Pull a remote ISO into the store.',
+  params: schemas.pullIsoParams,
+  query: schemas.nothing,
+  body: schemas.pullBody,
+  bodyKind: 'json',
+  replies: accepted,
+  permission: { kind: 'native', group, resource: 'isos', verb: 'create', scope: 'namespace' },
+  example: { name: 'installer' },
+  async handler({ params, body, caller, services, signal }) {
+    const iso = {
+      metadata: {
+        name: body?.name ?? nameOfReference(params.remoteiso, 'remoteiso'),
+        namespace: params.namespace,
+      },
+      spec: {
+        ...(body?.description === undefined ? {} : { description: body.description }),
+        source: { remote: { reference: params.remoteiso } },
+      },
+    };
+    const created = await writing(() => caller.client.create(isos, iso), {
+      'metadata.name': 'name',
+      'spec.source.remote.reference': 'remoteiso',
+    });
+    await waitSeen(services.caches.isos.changes, created, signal);
+    return { status: 202, body: imageItem(created) };
+  },
+});

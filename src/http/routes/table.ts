@@ -1,0 +1,83 @@
+import type { Route } from '../route.ts';
+import { getClusterInfo } from './clusterinfo.ts';
+import { openConsole, streamConsole, streamTunnel } from './console.ts';
+import {
+  copyImage,
+  copyIso,
+  deleteImage,
+  deleteIso,
+  describeImage,
+  describeIso,
+  downloadImage,
+  generateImage,
+  getImage,
+  getIso,
+  listImages,
+  listIsos,
+} from './images.ts';
+import { getNode, listNodes, tagNode, untagNode } from './nodes.ts';
+import {
+  addRegistryCredential,
+  listRegistryCredentials,
+  removeRegistryCredential,
+} from './registrycredentials.ts';
+import { listRemoteImages, listRemoteIsos, pullImage, pullIso } from './remotes.ts';
+import {
+  createServiceAccount,
+  createServiceAccountToken,
+  deleteServiceAccount,
+  listServiceAccounts,
+} from './serviceaccounts.ts';
+import { uploadCertificate, uploadImage, uploadIso } from './uploads.ts';
+import { commitVm, execVm, saveVm } from './vmactions.ts';
+import { createVmConfig, deleteVmConfig, getVmConfig, listVmConfigs } from './vmconfigs.ts';
+import { deleteVm, deployVm, getVm, listVms } from './vms.ts';
+
+/** Every route of `/api/v1`: the server, the OpenAPI document and the matrix of rights are made from this table. */
+export const routes: readonly Route[] = [
+  listVms,
+  deployVm,
+  getVm,
+  deleteVm,
+  execVm,
+  saveVm,
+  commitVm,
+  openConsole,
+  streamConsole,
+  streamTunnel,
+  listVmConfigs,
+  createVmConfig,
+  getVmConfig,
+  deleteVmConfig,
+  listNodes,
+  getNode,
+  tagNode,
+  untagNode,
+  listImages,
+  generateImage,
+  getImage,
+  deleteImage,
+  copyImage,
+  describeImage,
+  downloadImage,
+  uploadImage,
+  listIsos,
+  getIso,
+  deleteIso,
+  copyIso,
+  describeIso,
+  uploadIso,
+  listRemoteImages,
+  pullImage,
+  listRemoteIsos,
+  pullIso,
+  listRegistryCredentials,
+  addRegistryCredential,
+  removeRegistryCredential,
+  listServiceAccounts,
+  createServiceAccount,
+  deleteServiceAccount,
+  createServiceAccountToken,
+  getClusterInfo,
+  uploadCertificate,
+];

@@ -1,0 +1,192 @@
+import { X509Certificate, createPrivateKey, type KeyObject } from 'node:crypto';
+import { actionsGroup } from '../../api/meta.ts';
+import { Svc3Error, invalidField } from '../../errors.ts';
+import { imageItem } from '../../items/image.ts';
+import { validate } from '../fields.ts';
+import type { JsonValue } from '../json.ts';
+import { maxFieldBytes } from '../multipart.ts';
+import { defineRoute, type Call, type Reply, type Upload } from '../route.ts';
+import * as schemas from '../schemas.ts';
+import { success } from '../status.ts';
+import { nameOfReference } from './remotes.ts';
+
+const tag = 'Uploads';
+const uploadPermission = {
+  kind: 'checked',
+  group: actionsGroup,
+  resource: 'images',
+  subresource: 'upload',
+  verb: 'create',
+  scope: 'namespace',
+} as const;
+
+interface UploadQuery {
+  readonly name?: string | undefined;
+  readonly description?: string | undefined;
+  readonly fileName?: string | undefined;
+}
+
+/** A name from a file's name: `Debian 12.qcow2` → `debian-12`. */
+function nameOfFile(fileName: string): string {
+  return nameOfReference(fileName.replace(/\.(qcow2|raw|img|iso)$/i, '').replaceAll('/', '-'), 'name');
+}
+
+/** Streams the first file of the body into the store; form fields in front of it are as good as the query's. */
+async function upload(
+  call: Call<{ namespace: string }, UploadQuery, unknown>,
+  kind: 'Image' | 'ISO',
+): Promise<Reply> {
+  const content = call.upload;
+  if (content === undefined) throw invalidField('body', 'is required', 'FieldValueRequired');
+  const start = async (given: UploadQuery, fileName: string, stream: Upload['stream']): Promise<Reply> => {
+    const query = validate(
+      schemas.uploadQuery,
+      JSON.parse(JSON.stringify(given)) as JsonValue,
+      'query',
+      () => undefined,
+    );
+    const image = await call.services.transfer.upload({
+      kind,
+      namespace: call.params.namespace,
+      name: query.name ?? nameOfFile(fileName),
+      fileName,
+      ...(query.description === undefined ? {} : { description: query.description }),
+      content: stream,
+      caller: call.caller,
+      signal: call.signal,
+    });
+    return { status: 202, body: imageItem(image) };
+  };
+  if (content.parts === undefined) {
+    if (call.query.name === undefined)
+      throw invalidField('name', 'is required in the query of a raw upload', 'FieldValueRequired');
+    return await start(
+      call.query,
+      call.query.fileName ?? `${call.query.name}.${kind === 'ISO' ? 'iso' : 'img'}`,
+      content.stream,
+    );
+  }
+  const fields: Record<string, string> = {};
+  for await (const part of content.parts()) {
+    if (part.kind === 'file') return await start({ ...fields, ...call.query }, part.fileName, part.content);
+    fields[part.name] = part.value;
+  }
+  throw invalidField('file', 'a file is required', 'FieldValueRequired');
+}
+
+const uploadReplies = { 202: { description: 'It is being taken in; poll it.', schema: schemas.imageItem } };
+
+export const uploadImage = defineRoute({
+  id: 'uploadImage',
+  tag,
+  method: 'POST',
+  path: '/api/v1/namespaces/{namespace}/upload/image',
+  summary: 'Upload an image: multipart, or the raw disk with ?name=.',
+  params: schemas.namespaceParams,
+  query: schemas.uploadQuery,
+  body: schemas.nothing,
+  bodyKind: 'upload',
+  replies: uploadReplies,
+  permission: uploadPermission,
+  longRunning: true,
+  handler: (call) => upload(call, 'Image'),
+});
+
+export const uploadIso = defineRoute({
+  id: 'uploadIso',
+  tag,
+  method: 'POST',
+  path: '/api/v1/namespaces/{namespace}/upload/iso',
+  summary: 'Upload an ISO: multipart, or the raw medium with ?name=.',
+  params: schemas.namespaceParams,
+  query: schemas.uploadQuery,
+  body: schemas.nothing,
+  bodyKind: 'upload',
+  replies: uploadReplies,
+  permission: uploadPermission,
+  longRunning: true,
+  handler: (call) => upload(call, 'ISO'),
+});
+
+async function textOf(content: AsyncIterable<Uint8Array>, field: string): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const chunk of content) {
+    bytes += chunk.length;
+    if (bytes > maxFieldBytes)
+      throw new Svc3Error(
+        'RequestEntityTooLarge',
+        `${field}: must not be larger than ${maxFieldBytes} bytes`,
+      );
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+function readCertificate(pem: string): X509Certificate {
+  try {
+    return new X509Certificate(pem);
+  } catch (error) {
+    throw Object.assign(invalidField('certPath', 'is not a certificate in PEM'), { cause: error });
+  }
+}
+
+function readKey(pem: string): KeyObject {
+  try {
+    return createPrivateKey(pem);
+  } catch {
+    // The cause is dropped on purpose: messages of the crypto library may quote the key.
+    throw invalidField('keyPath', 'is not an unencrypted private key in PEM');
+  }
+}
+
+/** Checks that certificate and key belong together and can serve now; RSA or ECDSA. */
+export function checkPair(cert: string, key: string, now: Date): void {
+  const certificate = readCertificate(cert);
+  const privateKey = readKey(key);
+  if (privateKey.asymmetricKeyType !== 'rsa' && privateKey.asymmetricKeyType !== 'ec')
+    throw invalidField('keyPath', 'must be an RSA or ECDSA key', 'FieldValueNotSupported');
+  if (!certificate.checkPrivateKey(privateKey))
+    throw invalidField('keyPath', 'does not belong to the certificate');
+  if (certificate.validToDate < now)
+    throw invalidField('certPath', `has expired on ${certificate.validToDate.toISOString()}`);
+  if (certificate.validFromDate > now)
+    throw invalidField('certPath', `is not valid before ${certificate.validFromDate.toISOString()}`);
+}
+
+export const uploadCertificate = defineRoute({
+  id: 'uploadCertificate',
+  tag: 'Cluster',
+  method: 'POST',
+  path: '/api/v1/upload/cert',
+  summary: 'Replace the certificate of this API: multipart with certPath and keyPath in PEM.',
+  params: schemas.nothing,
+  query: schemas.nothing,
+  body: schemas.nothing,
+  bodyKind: 'upload',
+  replies: { 200: { description: 'New connections get the new certificate.', schema: schemas.status } },
+  permission: {
+    kind: 'checked',
+    group: actionsGroup,
+    resource: 'certificates',
+    verb: 'create',
+    scope: 'cluster',
+  },
+  async handler({ upload: content, services }) {
+    if (content?.parts === undefined) {
+      throw new Svc3Error('UnsupportedMediaType', 'Content-Type: must be multipart/form-data', {
+        details: { causes: [{ field: 'Content-Type', message: 'must be multipart/form-data' }] },
+      });
+    }
+    const texts: Record<string, string> = {};
+    for await (const part of content.parts()) {
+      texts[part.name] = part.kind === 'file' ? await textOf(part.content, part.name) : part.value;
+    }
+    const { certPath: cert, keyPath: key } = texts;
+    if (cert === undefined) throw invalidField('certPath', 'is required', 'FieldValueRequired');
+    if (key === undefined) throw invalidField('keyPath', 'is required', 'FieldValueRequired');
+    checkPair(cert, key, new Date());
+    await services.certificates.replace({ cert, key });
+    return { body: success('the certificate was replaced') };
+  },
+});

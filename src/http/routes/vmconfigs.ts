@@ -1,0 +1,105 @@
+import { group } from '../../api/meta.ts';
+import { vmConfigs } from '../../api/resources.ts';
+import type { VmConfig } from '../../api/vmconfig.ts';
+import { settingsOf } from '../../items/deploy.ts';
+import { vmConfigItem } from '../../items/vmconfig.ts';
+import { findVmConfig } from '../lookup.ts';
+import { defineRoute } from '../route.ts';
+import * as schemas from '../schemas.ts';
+import { success } from '../status.ts';
+import { writing } from '../upstream.ts';
+import { waitGone, waitSeen } from '../visible.ts';
+
+const tag = 'VM configurations';
+const collection = '/api/v1/namespaces/{namespace}/vmconfigs';
+const one = `${collection}/{vmconfig}`;
+const permission = { group, resource: 'vmconfigs', scope: 'namespace' } as const;
+
+export const listVmConfigs = defineRoute({
+  id: 'listVmConfigs',
+  tag,
+  method: 'GET',
+  path: collection,
+  summary: 'List the VM configurations of all users in the namespace.',
+  params: schemas.namespaceParams,
+  query: schemas.nothing,
+  body: schemas.nothing,
+  bodyKind: 'none',
+  replies: { 200: { description: 'The configurations.', schema: schemas.listOf(schemas.vmConfigItem) } },
+  permission: { kind: 'checked', ...permission, verb: 'list' },
+  handler: ({ params, services }) => ({ json: services.caches.vmConfigs.items.list(params.namespace) }),
+});
+
+export const getVmConfig = defineRoute({
+  id: 'getVmConfig',
+  tag,
+  method: 'GET',
+  path: one,
+  summary: 'Show one VM configuration.',
+  params: schemas.vmConfigParams,
+  query: schemas.nothing,
+  body: schemas.nothing,
+  bodyKind: 'none',
+  replies: { 200: { description: 'The configuration.', schema: schemas.vmConfigItem } },
+  permission: { kind: 'checked', ...permission, verb: 'get', name: 'vmconfig' },
+  async handler({ params, services }) {
+    const cached = services.caches.vmConfigs.items.item(params.vmconfig, params.namespace);
+    if (cached !== undefined) return { json: cached };
+    return {
+      body: vmConfigItem(
+        await findVmConfig(services, { namespace: params.namespace, name: params.vmconfig }),
+      ),
+    };
+  },
+});
+
+export const createVmConfig = defineRoute({
+  id: 'createVmConfig',
+  tag,
+  method: 'POST',
+  path: collection,
+  summary: 'Create a VM configuration.',
+  params: schemas.namespaceParams,
+  query: schemas.nothing,
+  body: schemas.vmConfigBody,
+  bodyKind: 'json',
+  replies: { 201: { description: 'The configuration.', schema: schemas.vmConfigItem } },
+  permission: { kind: 'native', ...permission, verb: 'create' },
+  example: { name: 'small', image: 'registry.example.com/team/debian:12', cpu: 2, memory: 2 },
+  async handler({ params, body, caller, services, signal }) {
+    const config: VmConfig = {
+      metadata: { name: body.name, namespace: params.namespace },
+      spec: {
+        ...settingsOf(body),
+        ...(body.nodeName === undefined || body.nodeName === '' ? {} : { nodeName: body.nodeName }),
+        ...(body.type === undefined ? {} : { architecture: body.type }),
+      } as VmConfig['spec'],
+    };
+    const created = await writing(() => caller.client.create(vmConfigs, config), {
+      'metadata.name': 'name',
+      'spec.metadata': 'customVMMetadata',
+    });
+    await waitSeen(services.caches.vmConfigs.changes, created, signal);
+    return { status: 201, body: vmConfigItem(created) };
+  },
+});
+
+export const deleteVmConfig = defineRoute({
+  id: 'deleteVmConfig',
+  tag,
+  method: 'DELETE',
+  path: one,
+  summary: 'Delete a VM configuration; its VMs keep their settings.',
+  params: schemas.vmConfigParams,
+  query: schemas.nothing,
+  body: schemas.nothing,
+  bodyKind: 'none',
+  replies: { 200: { description: 'The configuration is gone.', schema: schemas.status } },
+  permission: { kind: 'native', ...permission, verb: 'delete', name: 'vmconfig' },
+  async handler({ params, caller, services, signal }) {
+    const key = { namespace: params.namespace, name: params.vmconfig };
+    await caller.client.delete(vmConfigs, key);
+    await waitGone(services.caches.vmConfigs.changes, key, signal);
+    return { body: success(`Successfully deleted vm configuration ${params.vmconfig}`) };
+  },
+});

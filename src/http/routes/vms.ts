@@ -1,0 +1,290 @@
+import { actionsGroup, group } from '../../api/meta.ts';
+import { vms } from '../../api/resources.ts';
+import type { Vm } from '../../api/vm.ts';
+import { Svc3Error, invalidField, isSvc3Error } from '../../errors.ts';
+import { vmOf, type DeployRequest } from '../../items/deploy.ts';
+import { deployItem, vmItem, vmMessage, vmState } from '../../items/vm.ts';
+import { findImage, findVm, findVmConfig } from '../lookup.ts';
+import { defineRoute, type Call, type Reply } from '../route.ts';
+import * as schemas from '../schemas.ts';
+import type { Services } from '../services.ts';
+import { success } from '../status.ts';
+import { writing } from '../upstream.ts';
+
+const tag = 'VMs';
+const collection = '/api/v1/namespaces/{namespace}/vms';
+const one = `${collection}/{vm}`;
+const vmPermission = { group, resource: 'vms', scope: 'namespace' } as const;
+
+export const listVms = defineRoute({
+  id: 'listVms',
+  tag,
+  method: 'GET',
+  path: collection,
+  summary: 'List the VMs of all users in the namespace.',
+  params: schemas.namespaceParams,
+  query: schemas.nothing,
+  body: schemas.nothing,
+  bodyKind: 'none',
+  replies: { 200: { description: 'The VMs.', schema: schemas.listOf(schemas.vmItem) } },
+  permission: { kind: 'checked', ...vmPermission, verb: 'list' },
+  handler: ({ params, services }) => ({ json: services.caches.vms.items.list(params.namespace) }),
+});
+
+export const getVm = defineRoute({
+  id: 'getVm',
+  tag,
+  method: 'GET',
+  path: one,
+  summary: 'Show one VM.',
+  params: schemas.vmParams,
+  query: schemas.nothing,
+  body: schemas.nothing,
+  bodyKind: 'none',
+  replies: { 200: { description: 'The VM.', schema: schemas.vmItem } },
+  permission: { kind: 'checked', ...vmPermission, verb: 'get', name: 'vm' },
+  async handler({ params, services }) {
+    const cached = services.caches.vms.items.item(params.vm, params.namespace);
+    if (cached !== undefined) return { json: cached };
+    return { body: vmItem(await findVm(services, { namespace: params.namespace, name: params.vm })) };
+  },
+});
+
+/** What can be known to be wrong before the VM exists. */
+async function check(request: DeployRequest, namespace: string, services: Services): Promise<void> {
+  if (request.image === undefined && request.vmConfig === undefined)
+    throw invalidField('image', 'image or vmConfig is required', 'FieldValueRequired');
+  const config =
+    request.vmConfig === undefined
+      ? undefined
+      : await findVmConfig(services, { namespace, name: request.vmConfig }).catch((error: unknown) => {
+          if (!isSvc3Error(error, 'NotFound')) throw error;
+          throw new Svc3Error('NotFound', `${request.vmConfig} config does not exist`, {
+            details: { group, kind: 'vmconfigs', name: request.vmConfig ?? '' },
+            cause: error,
+          });
+        });
+  const imageName = request.image ?? config?.spec.image;
+  const image =
+    imageName === undefined || imageName.includes('/')
+      ? undefined
+      : await findImage(services, { namespace, name: imageName });
+  const architecture = config?.spec.architecture ?? image?.status?.architecture;
+  const gpu = request.gpuPassthrough ?? config?.spec.gpuPassthrough === 'Enabled';
+  if (gpu && architecture === 'amd64' && !services.settings.gpuPassthroughEnabled)
+    throw invalidField(
+      'gpuPassthrough',
+      'GPU passthrough is not enabled in this cluster',
+      'FieldValueForbidden',
+    );
+}
+
+/** Removes a VM that its caller waited for in vain; where the caller may not delete, its start deadline is brought forward. */
+async function remove(
+  call: Pick<Call<unknown, unknown, unknown>, 'services' | 'caller'>,
+  vm: Vm,
+): Promise<void> {
+  const { name = '', namespace = '', uid } = vm.metadata;
+  const key = { name, namespace };
+  try {
+    await call.caller.client.delete(vms, key, uid === undefined ? {} : { uid });
+  } catch (error) {
+    if (isSvc3Error(error, 'NotFound', 'Conflict')) return;
+    if (!isSvc3Error(error, 'Forbidden', 'Unauthorized')) throw error;
+    await call.services.client.patch(
+      vms,
+      key,
+      { type: 'merge', body: { metadata: { uid }, spec: { startDeadlineSeconds: 1 } } },
+      { fieldManager: 'svc3-api' },
+    );
+  }
+}
+
+export interface Deployed {
+  readonly vm: Vm;
+  readonly portWarnings: readonly string[];
+  /** False: the VM was created and the reply does not wait for it any longer. */
+  readonly settled: boolean;
+}
+
+export interface DeployWishes {
+  readonly wait: boolean;
+  readonly annotations?: Readonly<Record<string, string>>;
+  /** Gives up as soon as no node fits, as clients of the 2.4.x API expect. */
+  readonly failFast?: boolean;
+}
+
+/** Beyond the operator's own deadline: then this process removes the VM itself. */
+const deadlineGraceMs = 5_000;
+
+/**
+ * Creates a VM with the caller's rights and waits until it runs. A VM that must be changed by its user to ever run is
+ * removed and its reason returned; at the start deadline the operator removes it (reference: `startDeadlineSeconds`).
+ */
+export async function deploy(
+  call: Call<{ namespace: string }, unknown, DeployRequest>,
+  wishes: DeployWishes,
+): Promise<Deployed> {
+  const { services, params, body } = call;
+  await check(body, params.namespace, services);
+  const owner = await call.caller.username();
+  const { vm, portWarnings } = vmOf(body, {
+    namespace: params.namespace,
+    hostPortsAllowed: services.settings.hostPortsAllowed,
+    withoutDeadline: !wishes.wait,
+    ...(owner === '' ? {} : { owner }),
+    ...(wishes.annotations === undefined ? {} : { annotations: wishes.annotations }),
+  });
+  const created = await writing(() => call.caller.client.create(vms, vm));
+  if (!wishes.wait) return { vm: created, portWarnings, settled: false };
+  return await settle(call, created, portWarnings, wishes);
+}
+
+function isUnschedulable(vm: Vm): boolean {
+  return (
+    vm.status?.conditions?.some(
+      ({ type, status, reason }) => type === 'Scheduled' && status === 'False' && reason === 'Unschedulable',
+    ) === true
+  );
+}
+
+async function settle(
+  call: Call<{ namespace: string }, unknown, DeployRequest>,
+  created: Vm,
+  portWarnings: readonly string[],
+  wishes: DeployWishes,
+): Promise<Deployed> {
+  const { name = '', namespace = '', uid } = created.metadata;
+  const deadlineMs = (created.spec.startDeadlineSeconds ?? 600) * 1000 + deadlineGraceMs;
+  const timeout = AbortSignal.timeout(deadlineMs);
+  let last = created;
+  let seen = false;
+  const done = (vm: Vm | undefined): boolean => {
+    if (vm === undefined || vm.metadata.uid !== uid) return seen;
+    seen = true;
+    last = vm;
+    const state = vmState(vm);
+    return state === 'Running' || state === 'Failed' || (wishes.failFast === true && isUnschedulable(vm));
+  };
+  let found: Vm | undefined;
+  try {
+    found = await call.services.caches.vms.changes.until(
+      { name, namespace },
+      done,
+      AbortSignal.any([timeout, call.drain, call.signal]),
+    );
+  } catch (error) {
+    if (!timeout.aborted) {
+      if (call.drain.aborted || call.signal.aborted) return { vm: last, portWarnings, settled: false };
+      throw error;
+    }
+    await remove(call, last);
+    throw timedOut(last);
+  }
+  if (found?.metadata.uid === uid && vmState(last) === 'Running')
+    return { vm: last, portWarnings, settled: true };
+  if (found?.metadata.uid !== uid) throw timedOut(last);
+  await remove(call, last);
+  throw new Svc3Error('Invalid', vmMessage(last) ?? `VM ${name} cannot run`, {
+    details: { group, kind: 'vms', name, causes: [{ field: fieldOf(last), message: vmMessage(last) ?? '' }] },
+  });
+}
+
+/** The field of the request that the reason of a stalled VM is about. */
+function fieldOf(vm: Vm): string {
+  const reason =
+    vm.status?.conditions?.find(({ type, status }) => type === 'Stalled' && status === 'True')?.reason ?? '';
+  if (reason.startsWith('GPU')) return 'gpuPassthrough';
+  if (reason.startsWith('Config')) return 'vmConfig';
+  return reason.startsWith('Image') || reason.startsWith('Architecture') ? 'image' : 'vm';
+}
+
+function timedOut(vm: Vm): Svc3Error {
+  const why = vmMessage(vm);
+  const { name = '' } = vm.metadata;
+  return new Svc3Error(
+    'Timeout',
+    `VM ${name} did not run within its timeout and was removed${why === undefined ? '' : `: ${why}`}`,
+    {
+      details: { group, kind: 'vms', name },
+    },
+  );
+}
+
+export const deployVm = defineRoute({
+  id: 'deployVm',
+  tag,
+  method: 'POST',
+  path: collection,
+  summary: 'Deploy a VM and wait until it runs.',
+  params: schemas.namespaceParams,
+  query: schemas.waitQuery,
+  body: schemas.deployBody,
+  bodyKind: 'json',
+  replies: {
+    200: { description: 'The VM runs.', schema: schemas.deployReply },
+    202: { description: 'The VM was created and is being started.', schema: schemas.deployReply },
+    504: { description: 'The VM did not run within its timeout and was removed.', schema: schemas.status },
+  },
+  permission: { kind: 'native', ...vmPermission, verb: 'create' },
+  longRunning: true,
+  example: { name: 'demo', image: 'registry.example.com/team/debian:12', cpu: 2, memory: 2 },
+  async handler(call) {
+    const { vm, portWarnings, settled } = await deploy(call, { wait: call.query.wait ?? true });
+    for (const warning of vm.status?.warnings ?? []) call.warn(warning);
+    return { status: settled ? 200 : 202, body: deployItem(vm, portWarnings) };
+  },
+});
+
+const deletionWaitMs = 30_000;
+
+/** Deletes with the caller's rights and waits a while until it is gone, so that the name is free again. */
+export async function deleteVmAndWait(
+  call: Call<{ namespace: string; vm: string }, { wait?: boolean | undefined }, unknown>,
+): Promise<Reply> {
+  const { namespace, vm: name } = call.params;
+  const uid = call.services.caches.vms.objects.get(name, namespace)?.metadata.uid;
+  await call.caller.client.delete(vms, { name, namespace });
+  if (call.query.wait === false)
+    return { status: 202, body: success(`deletion of VM ${name} has begun`, 202) };
+  try {
+    await call.services.caches.vms.changes.until(
+      { name, namespace },
+      (vm) => vm === undefined || (uid !== undefined && vm.metadata.uid !== uid),
+      AbortSignal.any([AbortSignal.timeout(deletionWaitMs), call.drain, call.signal]),
+    );
+    return { body: success(`Successfully deleted vm ${name}`) };
+  } catch {
+    return { status: 202, body: success(`deletion of VM ${name} has begun`, 202) };
+  }
+}
+
+export const deleteVm = defineRoute({
+  id: 'deleteVm',
+  tag,
+  method: 'DELETE',
+  path: one,
+  summary: 'Delete a VM.',
+  params: schemas.vmParams,
+  query: schemas.waitQuery,
+  body: schemas.nothing,
+  bodyKind: 'none',
+  replies: {
+    200: { description: 'The VM is gone.', schema: schemas.status },
+    202: { description: 'The VM is being deleted.', schema: schemas.status },
+  },
+  permission: { kind: 'native', ...vmPermission, verb: 'delete', name: 'vm' },
+  longRunning: true,
+  handler: deleteVmAndWait,
+});
+
+export const actionPermission = (subresource: string) =>
+  ({
+    kind: 'checked',
+    group: actionsGroup,
+    resource: 'vms',
+    subresource,
+    verb: 'create',
+    scope: 'namespace',
+    name: 'vm',
+  }) as const;

@@ -1,0 +1,259 @@
+import { randomUUID } from 'node:crypto';
+import type { Http2SecureServer, ServerHttp2Session } from 'node:http2';
+import type { AddressInfo, Socket } from 'node:net';
+import multipart from '@fastify/multipart';
+import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify';
+import { Svc3Error } from '../errors.ts';
+import { ConcurrencyLimit } from './limits.ts';
+import type { HttpMetrics } from './metrics.ts';
+import { maxFieldBytes } from './multipart.ts';
+import {
+  beginRequest,
+  endRequest,
+  fastifyPath,
+  installBodyReader,
+  refuse,
+  serveRoute,
+  statusRefusal,
+  type Face,
+  type PipelineContext,
+} from './pipeline.ts';
+import type { Route } from './route.ts';
+import type { Services } from './services.ts';
+import { failure } from './status.ts';
+
+export interface KeyPair {
+  readonly cert: string;
+  readonly key: string;
+}
+
+export interface ServerOptions {
+  readonly services: Services;
+  readonly metrics: HttpMetrics;
+  readonly tls: KeyPair;
+  /** CA in PEM whose client certificates are asked for; for the aggregated face only. */
+  readonly clientCa?: string;
+  readonly faces: readonly { readonly face: Face; readonly routes: readonly Route[] }[];
+  readonly concurrentPerIdentity?: number;
+  readonly longRunningPerIdentity?: number;
+  readonly headersTimeoutMs?: number;
+}
+
+export interface HttpServer {
+  readonly app: FastifyInstance;
+  /** The node server: WebSocket upgrades are taken from it. */
+  readonly server: Http2SecureServer;
+  /** Aborted when draining begins. */
+  readonly drain: AbortSignal;
+  listen(address: { host: string; port: number }): Promise<AddressInfo>;
+  /** New connections get the new certificate, open ones go on. */
+  setCertificate(pair: KeyPair): void;
+  /** Stops taking connections, lets running requests end (waiting deploys answer 202), closes. */
+  close(graceMs: number): Promise<void>;
+}
+
+const maxHeaderBytes = 32 * 1024;
+const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const;
+
+function requestId(given: string | string[] | undefined): string {
+  return typeof given === 'string' && /^[\w.-]{1,64}$/.test(given) ? given : randomUUID();
+}
+
+function fastifyOptions(options: ServerOptions): FastifyServerOptions {
+  return {
+    http2: true,
+    https: {
+      ...options.tls,
+      allowHTTP1: true,
+      minVersion: 'TLSv1.2',
+      maxHeaderSize: maxHeaderBytes,
+      headersTimeout: options.headersTimeoutMs ?? 20_000,
+      requestTimeout: 0,
+      keepAliveTimeout: 75_000,
+      settings: { maxConcurrentStreams: 250, maxHeaderListSize: maxHeaderBytes },
+      ...(options.clientCa === undefined
+        ? {}
+        : { ca: options.clientCa, requestCert: true, rejectUnauthorized: false }),
+    },
+    logger: false,
+    http2SessionTimeout: 300_000,
+    genReqId: (request: { headers: Record<string, string | string[] | undefined> }) =>
+      requestId(request.headers['x-request-id']),
+    forceCloseConnections: false,
+    return503OnClosing: false,
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 1024, caseSensitive: true },
+    clientErrorHandler: answerMalformed,
+  } as unknown as FastifyServerOptions;
+}
+
+/** What is no HTTP at all gets a Status too, and its connection ends. */
+function answerMalformed(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (!socket.writable || error.code === 'ECONNRESET') {
+    socket.destroy();
+    return;
+  }
+  const tooLarge = error.code === 'HPE_HEADER_OVERFLOW';
+  const [line, message] = tooLarge
+    ? ['431 Request Header Fields Too Large', `headers: must not be larger than ${maxHeaderBytes} bytes`]
+    : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
+      ? ['408 Request Timeout', 'headers: were not received in time']
+      : ['400 Bad Request', 'request: is not HTTP/1.1'];
+  const body = JSON.stringify({
+    ...failure(new Svc3Error('BadRequest', message)),
+    code: Number(line.slice(0, 3)),
+  });
+  socket.end(
+    `HTTP/1.1 ${line}\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
+  );
+}
+
+const unknownPath: Face = {
+  name: 'none',
+  caller: () => {
+    throw new Svc3Error('Unauthorized', 'Unauthorized');
+  },
+  refusal: statusRefusal,
+};
+
+/** Other methods of known paths answer 405 with `Allow`. */
+function refuseOtherMethods(
+  app: FastifyInstance,
+  face: Face,
+  routes: readonly Route[],
+  context: PipelineContext,
+): void {
+  const allowed = new Map<string, Set<string>>();
+  for (const { path, method } of routes) {
+    const shape = fastifyPath(path).replaceAll(/:\w+/g, ':_');
+    const known = allowed.get(shape) ?? new Set();
+    known.add(method);
+    allowed.set(shape, known);
+  }
+  const done = new Set<string>();
+  for (const { path } of routes) {
+    const shape = fastifyPath(path).replaceAll(/:\w+/g, ':_');
+    if (done.has(shape)) continue;
+    done.add(shape);
+    const known = allowed.get(shape) ?? new Set();
+    const others = methods.filter((method) => !known.has(method));
+    app.route({
+      method: others,
+      url: fastifyPath(path),
+      config: { route: 'methodNotAllowed', face: face.name },
+      handler: (request, reply) => {
+        void reply.header('allow', [...known].join(', '));
+        const error = new Svc3Error(
+          'MethodNotAllowed',
+          `${request.method} is not supported here, use ${[...known].join(' or ')}`,
+        );
+        return refuse(face, request, reply, error, context);
+      },
+    });
+  }
+}
+
+/** One TLS listener (HTTP/2 and HTTP/1.1) with the routes of its faces. */
+export function createServer(options: ServerOptions): HttpServer {
+  const draining = new AbortController();
+  const context: PipelineContext = {
+    services: options.services,
+    metrics: options.metrics,
+    drain: draining.signal,
+    limits: {
+      short: new ConcurrencyLimit(options.concurrentPerIdentity ?? 1000, 'requests of this identity'),
+      long: new ConcurrencyLimit(options.longRunningPerIdentity ?? 500, 'waiting requests of this identity'),
+    },
+  };
+  const app: FastifyInstance = Fastify(fastifyOptions(options));
+  const server = app.server as unknown as Http2SecureServer;
+  const sessions = new Set<ServerHttp2Session>();
+  const sockets = new Set<Socket>();
+  server.on('secureConnection', (socket: Socket) => {
+    sockets.add(socket);
+    socket.once('close', () => sockets.delete(socket));
+  });
+  server.on('session', (session: ServerHttp2Session) => {
+    sessions.add(session);
+    session.once('close', () => sessions.delete(session));
+    session.on('error', () => session.destroy());
+  });
+
+  void app.register(multipart, {
+    limits: { fileSize: Infinity, fieldSize: maxFieldBytes, fields: 16, files: 4, parts: 20 },
+  });
+  app.addHook('onRequest', async (request, reply) => {
+    beginRequest(request, reply, options.metrics);
+    if (draining.signal.aborted && request.raw.httpVersionMajor === 1)
+      void reply.header('connection', 'close');
+  });
+  app.addHook('onSend', async (request, reply) => {
+    if (draining.signal.aborted && request.raw.httpVersionMajor === 1)
+      void reply.header('connection', 'close');
+    if (request.raw.httpVersionMajor === 2) void reply.removeHeader('connection');
+    void reply.header('x-content-type-options', 'nosniff');
+    if (!reply.hasHeader('cache-control')) void reply.header('cache-control', 'no-store');
+  });
+  app.addHook('onResponse', async (request, reply) => endRequest(request, reply, context));
+  const routes = options.faces.flatMap((entry) => entry.routes);
+  installBodyReader(
+    app,
+    new Set(routes.filter((route) => route.bodyKind === 'upload').map((route) => route.id)),
+  );
+  app.setErrorHandler((error, request, reply) => {
+    void refuse(unknownPath, request, reply, error, context);
+  });
+  app.setNotFoundHandler((request, reply) =>
+    refuse(
+      unknownPath,
+      request,
+      reply,
+      new Svc3Error('NotFound', 'the server could not find the requested resource'),
+      context,
+    ),
+  );
+  for (const { face, routes: own } of options.faces) {
+    for (const route of own) serveRoute(app, route, face, context);
+    refuseOtherMethods(app, face, own, context);
+  }
+
+  return {
+    app,
+    server,
+    drain: draining.signal,
+    async listen({ host, port }) {
+      await app.listen({ host, port });
+      return server.address() as AddressInfo;
+    },
+    setCertificate: (pair) => server.setSecureContext({ ...pair, minVersion: 'TLSv1.2' }),
+    close: (graceMs) => closeServer({ app, server, sessions, sockets, draining }, graceMs),
+  };
+}
+
+interface Open {
+  readonly app: FastifyInstance;
+  readonly server: Http2SecureServer;
+  readonly sessions: ReadonlySet<ServerHttp2Session>;
+  readonly sockets: ReadonlySet<Socket>;
+  readonly draining: AbortController;
+}
+
+async function closeServer(
+  { app, server, sessions, sockets, draining }: Open,
+  graceMs: number,
+): Promise<void> {
+  draining.abort(new Error('the server is draining'));
+  const idle = server as unknown as { closeIdleConnections(): void };
+  for (const session of sessions) session.close();
+  const closed = new Promise<void>((resolve) => {
+    server.close(() => resolve());
+  });
+  const sweep = setInterval(() => idle.closeIdleConnections(), 50);
+  const timer = setTimeout(() => {
+    for (const session of sessions) session.destroy();
+    for (const socket of sockets) socket.destroy();
+  }, graceMs);
+  await Promise.race([closed, new Promise((resolve) => setTimeout(resolve, graceMs + 500).unref())]);
+  clearInterval(sweep);
+  clearTimeout(timer);
+  await app.close().catch(() => undefined);
+}

@@ -1,0 +1,106 @@
+import type { Duplex, Readable } from 'node:stream';
+import type { Image, Iso } from '../api/image.ts';
+import type { Vm } from '../api/vm.ts';
+import type { PortRange } from '../api/meta.ts';
+import type { KubeClient } from '../kube/types.ts';
+import type { Caches } from './caches.ts';
+import type { Caller } from './route.ts';
+
+/** What identifies a registry, and what svc3 calls its objects (architecture: "Identity is host:effective-port"). */
+export interface RegistryIdentity {
+  /** Name of the RegistryCredential: `<host>.<port>`. */
+  readonly name: string;
+  readonly scheme: 'http' | 'https';
+}
+
+/** Logs in to a registry once; `unreachable` is no refusal. */
+export interface RegistryLogin {
+  verify(login: {
+    server: string;
+    username: string;
+    password: string;
+    allowInsecure: boolean;
+    signal: AbortSignal;
+  }): Promise<{ readonly result: 'accepted' | 'refused' | 'unreachable'; readonly message: string }>;
+}
+
+/** Streams disks between a client and the store; nothing lands on a disk of the api. */
+export interface ImageTransfer {
+  upload(target: {
+    kind: 'Image' | 'ISO';
+    namespace: string;
+    name: string;
+    fileName: string;
+    description?: string;
+    content: Readable;
+    caller: Caller;
+    signal: AbortSignal;
+  }): Promise<Image | Iso>;
+  download(source: {
+    image: Image;
+    signal: AbortSignal;
+  }): Promise<{ stream: Readable; size?: number; fileName: string }>;
+}
+
+export interface RemoteImage {
+  readonly name: string;
+  readonly tags?: readonly string[];
+}
+
+/** Lists what the configured remote registries hold, with the namespace's credentials. */
+export interface RemoteCatalog {
+  list(namespace: string, signal: AbortSignal): Promise<readonly RemoteImage[]>;
+}
+
+/** Opens streams to the runner of a VM. */
+export interface RunnerDoor {
+  openVnc(vm: Vm): Promise<Duplex>;
+  openTunnel(vm: Vm, port: number): Promise<Duplex>;
+}
+
+/** The api's serving certificate. */
+export interface CertificateStore {
+  replace(pair: { cert: string; key: string }): Promise<void>;
+}
+
+/** Signs and reads the short-lived tickets with which a browser opens a stream. */
+export interface TicketSigner {
+  sign(claims: Readonly<Record<string, unknown>>): string;
+  /** The claims, or undefined when signature or time do not hold. */
+  verify(ticket: string): Readonly<Record<string, unknown>> | undefined;
+}
+
+export interface HttpSettings {
+  readonly version: string;
+  readonly gpuPassthroughEnabled: boolean;
+  /** Where kube-apiserver is reached from outside, and its CA in PEM. */
+  readonly clusterEndpoint: string;
+  readonly clusterCaPem: string;
+  /** Name under which the API is reached; empty: what the client used. */
+  readonly apiDomain: string;
+  readonly hostPortsAllowed: PortRange;
+  /** Whether VMs without their own host port for SSH are usual; only for messages. */
+  readonly defaultNamespace: string;
+}
+
+export interface AccessLog {
+  info(fields: Record<string, unknown>, message: string): void;
+  warn(fields: Record<string, unknown>, message: string): void;
+  error(fields: Record<string, unknown>, message: string): void;
+}
+
+/** Everything the handlers stand on; joined in `src/bin/api.ts`. */
+export interface Services {
+  /** The api's own ServiceAccount. */
+  readonly client: KubeClient;
+  readonly caches: Caches;
+  readonly settings: HttpSettings;
+  readonly log: AccessLog;
+  readonly registryIdentity: (server: string) => RegistryIdentity;
+  readonly registryLogin: RegistryLogin;
+  readonly transfer: ImageTransfer;
+  readonly remotes: RemoteCatalog;
+  readonly runners: RunnerDoor;
+  readonly certificates: CertificateStore;
+  readonly tickets: TicketSigner;
+}

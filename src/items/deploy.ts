@@ -1,0 +1,197 @@
+import { annotations, forbiddenHostPorts, type PortRange } from '../api/meta.ts';
+import type { Vm, VmSpecInput } from '../api/vm.ts';
+import type { PortMapping, Switch } from '../api/vmconfig.ts';
+import { invalidField } from '../errors.ts';
+
+/** Settings that a deploy and a configuration share, in the words of `/api/v1` and the CLI. */
+export interface SettingsRequest {
+  readonly image?: string | undefined;
+  readonly cpu?: number | undefined;
+  /** GiB; 0 means: from cpu. */
+  readonly memory?: number | undefined;
+  readonly gpuPassthrough?: boolean | undefined;
+  readonly vncConsole?: boolean | undefined;
+  readonly tag?: string | undefined;
+  readonly tagRequired?: boolean | undefined;
+  readonly scheduler?: 'default' | 'most-allocated' | '' | undefined;
+  readonly iso?: string | undefined;
+  readonly systemSerial?: string | undefined;
+  readonly customVMMetadata?: string | Readonly<Record<string, string>> | undefined;
+  readonly netBoost?: boolean | undefined;
+  readonly legacyIO?: boolean | undefined;
+  readonly displayWidth?: number | undefined;
+  readonly displayHeight?: number | undefined;
+  readonly displayDPI?: number | undefined;
+  readonly sshAuthorizedKeys?: readonly string[] | undefined;
+}
+
+export interface DeployRequest extends SettingsRequest {
+  readonly name?: string | undefined;
+  readonly shouldGenerateName?: boolean | undefined;
+  readonly vmConfig?: string | undefined;
+  readonly node?: string | undefined;
+  readonly reservedPorts?: string | undefined;
+  /** Minutes. */
+  readonly timeout?: number | undefined;
+}
+
+export function toSwitch(value: boolean | undefined): Switch | undefined {
+  if (value === undefined) return undefined;
+  return value ? 'Enabled' : 'Disabled';
+}
+
+/** GiB as a quantity in Mi; nothing for 0. */
+export function memoryQuantity(gib: number | undefined): string | undefined {
+  if (gib === undefined || gib === 0) return undefined;
+  const mebibytes = Math.round(gib * 1024);
+  if (mebibytes < 64 || mebibytes > 16 * 1024 * 1024)
+    throw invalidField('memory', 'must be between 0.0625 and 16384 GiB');
+  return `${mebibytes}Mi`;
+}
+
+const metadataName = /^[A-Za-z0-9_.-]{1,128}$/;
+
+/** `k=v,k=v`, or an object of texts. */
+export function guestMetadata(
+  given: SettingsRequest['customVMMetadata'],
+): { name: string; value: string }[] | undefined {
+  if (given === undefined || given === '') return undefined;
+  const pairs =
+    typeof given === 'string'
+      ? given.split(',').map((pair): [string, string] => {
+          const at = pair.indexOf('=');
+          if (at < 1) throw invalidField('customVMMetadata', `"${pair.slice(0, 64)}" is not name=value`);
+          return [pair.slice(0, at).trim(), pair.slice(at + 1)];
+        })
+      : Object.entries(given);
+  const names = new Set<string>();
+  return pairs.map(([name, value]) => {
+    if (!metadataName.test(name))
+      throw invalidField(
+        'customVMMetadata',
+        `"${name.slice(0, 64)}" is not a name of letters, digits, "_", "." and "-"`,
+      );
+    if (names.has(name))
+      throw invalidField('customVMMetadata', `"${name}" is given twice`, 'FieldValueDuplicate');
+    names.add(name);
+    return { name, value };
+  });
+}
+
+function isUsable(port: number, allowed: PortRange): boolean {
+  if (port < allowed.first || port > allowed.last) return false;
+  return !forbiddenHostPorts.some(({ first, last }) => port >= first && port <= last);
+}
+
+export interface ReservedPorts {
+  readonly ports: PortMapping[];
+  /** One sentence for each mapping that cannot be had. */
+  readonly warnings: string[];
+}
+
+const mappingPattern = /^(\d{1,5}):(\d{1,5})(?:\/(tcp|udp))?$/i;
+
+/** Reads `NODE:VM[,NODE:VM]`; an unusable mapping is a warning and no error (contract: `reservedPorts`). */
+export function reservedPorts(text: string | undefined, allowed: PortRange): ReservedPorts {
+  const ports: PortMapping[] = [];
+  const warnings: string[] = [];
+  const taken = new Set<string>();
+  const mappings = (text ?? '')
+    .split(',')
+    .map((mapping) => mapping.trim())
+    .filter((mapping) => mapping !== '');
+  if (mappings.length > 32) throw invalidField('reservedPorts', 'must not have more than 32 mappings');
+  for (const mapping of mappings) {
+    const match = mappingPattern.exec(mapping);
+    if (match === null)
+      throw invalidField('reservedPorts', `"${mapping.slice(0, 64)}" is not NODE_PORT:VM_PORT[/tcp|/udp]`);
+    const nodePort = Number(match[1]);
+    const guestPort = Number(match[2]);
+    const protocol = match[3]?.toLowerCase() === 'udp' ? 'UDP' : 'TCP';
+    if (guestPort < 1 || guestPort > 65_535)
+      warnings.push(`Port mapping ${mapping} was left out: ${guestPort} is not a port.`);
+    else if (!isUsable(nodePort, allowed))
+      warnings.push(
+        `Port mapping ${mapping} was left out: usable node ports are ${allowed.first}-${allowed.last}.`,
+      );
+    else if (taken.has(`${nodePort}/${protocol}`))
+      warnings.push(`Port mapping ${mapping} was left out: node port ${nodePort} is given twice.`);
+    else {
+      taken.add(`${nodePort}/${protocol}`);
+      ports.push({ nodePort, guestPort, protocol });
+    }
+  }
+  return { ports, warnings };
+}
+
+const schedulers = { default: 'Spread', 'most-allocated': 'Pack', '': undefined } as const;
+
+/** Drops members without a value. */
+function defined<T extends object>(members: T): T {
+  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as T;
+}
+
+/** The fields of VM.spec and VMConfig.spec that the request sets. */
+export function settingsOf(request: SettingsRequest): Partial<VmSpecInput> {
+  const display = defined({
+    width: request.displayWidth,
+    height: request.displayHeight,
+    dpi: request.displayDPI,
+  });
+  return defined({
+    image: request.image,
+    cpu: request.cpu,
+    memory: memoryQuantity(request.memory),
+    gpuPassthrough: toSwitch(request.gpuPassthrough),
+    vncConsole: toSwitch(request.vncConsole),
+    tag: request.tag === '' ? undefined : request.tag,
+    tagRequired: request.tagRequired,
+    scheduler: request.scheduler === undefined ? undefined : schedulers[request.scheduler],
+    iso: request.iso === '' ? undefined : request.iso,
+    systemSerial: request.systemSerial === '' ? undefined : request.systemSerial,
+    metadata: guestMetadata(request.customVMMetadata),
+    netBoost: request.netBoost,
+    legacyIO: request.legacyIO,
+    display: Object.keys(display).length === 0 ? undefined : display,
+    sshAuthorizedKeys: request.sshAuthorizedKeys === undefined ? undefined : [...request.sshAuthorizedKeys],
+  }) as Partial<VmSpecInput>;
+}
+
+export interface DeployOptions {
+  readonly namespace: string;
+  readonly owner?: string;
+  readonly hostPortsAllowed: PortRange;
+  /** Leaves the start deadline unset unless the request names a timeout. */
+  readonly withoutDeadline?: boolean;
+  readonly annotations?: Readonly<Record<string, string>>;
+}
+
+/** The VM that a deploy creates; no name: `vm-` + 5 characters, `shouldGenerateName`: the name is a prefix. */
+export function vmOf(request: DeployRequest, options: DeployOptions): { vm: Vm; portWarnings: string[] } {
+  const { ports, warnings } = reservedPorts(request.reservedPorts, options.hostPortsAllowed);
+  const generates = request.name === undefined || request.name === '' || request.shouldGenerateName === true;
+  const prefix = request.name === undefined || request.name === '' ? 'vm' : request.name;
+  const minutes = request.timeout ?? (options.withoutDeadline === true ? undefined : 10);
+  const notes = {
+    ...options.annotations,
+    ...(options.owner === undefined ? {} : { [annotations.owner]: options.owner }),
+  };
+  const spec: VmSpecInput = {
+    ...settingsOf(request),
+    ...(request.vmConfig === undefined ? {} : { config: request.vmConfig }),
+    ...(request.node === undefined || request.node === '' ? {} : { nodeName: request.node }),
+    ...(ports.length === 0 ? {} : { ports }),
+    ...(minutes === undefined ? {} : { startDeadlineSeconds: minutes * 60 }),
+  };
+  const vm = {
+    apiVersion: 'svc3.dev/v1',
+    kind: 'VM',
+    metadata: {
+      ...(generates ? { generateName: `${prefix}-` } : { name: prefix }),
+      namespace: options.namespace,
+      ...(Object.keys(notes).length === 0 ? {} : { annotations: notes }),
+    },
+    spec: spec as Vm['spec'],
+  };
+  return { vm, portWarnings: warnings };
+}

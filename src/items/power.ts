@@ -1,0 +1,61 @@
+import { randomUUID } from 'node:crypto';
+import type { PowerState, Vm } from '../api/vm.ts';
+import { Svc3Error } from '../errors.ts';
+import { vmState, type VmState } from './vm.ts';
+
+export const powerCommands = ['start', 'stop', 'resume', 'suspend', 'revert'] as const;
+export type PowerCommand = (typeof powerCommands)[number];
+
+interface Verb {
+  readonly from: readonly VmState[];
+  readonly to: PowerState;
+  readonly done: string;
+}
+
+/** From which observed state each command may be given, and what it leads to. */
+export const powerVerbs: Readonly<Record<PowerCommand, Verb>> = {
+  start: { from: ['Stopped'], to: 'Running', done: 'started' },
+  stop: { from: ['Running', 'Suspended'], to: 'Stopped', done: 'stopped' },
+  resume: { from: ['Suspended'], to: 'Running', done: 'resumed' },
+  suspend: { from: ['Running'], to: 'Suspended', done: 'suspended' },
+  revert: { from: ['Running', 'Stopped', 'Suspended', 'Failed'], to: 'Running', done: 'reverted' },
+};
+
+/**
+ * What of a VM's spec a command changes. A command whose wish stands already and is under way may be repeated.
+ * @throws Svc3Error Conflict when the command does not fit the observed state
+ */
+export function powerWish(vm: Vm, command: PowerCommand): { powerState: PowerState; revertRequest?: string } {
+  const verb = powerVerbs[command];
+  const state = vmState(vm);
+  const name = vm.metadata.name ?? '';
+  const underWay = command !== 'revert' && vm.spec.powerState === verb.to && state !== verb.to;
+  if (!verb.from.includes(state) && !(underWay && state !== 'Failed' && state !== 'Pending')) {
+    throw new Svc3Error(
+      'Conflict',
+      `VM ${name} is ${state}, ${command} needs it to be ${verb.from.join(' or ')}`,
+      {
+        details: {
+          group: 'svc3.dev',
+          kind: 'vms',
+          name,
+          causes: [{ field: 'command', message: `the VM is ${state}` }],
+        },
+      },
+    );
+  }
+  return { powerState: verb.to, ...(command === 'revert' ? { revertRequest: randomUUID() } : {}) };
+}
+
+/** Whether the operator has carried out a wish that was written with this generation. */
+export function powerSettled(
+  vm: Vm,
+  wish: { powerState: PowerState; revertRequest?: string },
+  generation: number,
+): boolean {
+  if ((vm.status?.observedGeneration ?? 0) < generation) return false;
+  const state = vmState(vm);
+  if (state === 'Failed') return true;
+  if (wish.revertRequest !== undefined && vm.status?.revertRequest !== wish.revertRequest) return false;
+  return state === wish.powerState;
+}

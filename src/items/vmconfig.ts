@@ -1,0 +1,71 @@
+import { parseQuantity, toGi } from '../api/quantity.ts';
+import type { VmConfig } from '../api/vmconfig.ts';
+
+/** A VMConfig as `/api/v1` and the CLI show it (contract: "VM configurations"); memory is a number of GiB. */
+export interface VmConfigItem {
+  name: string;
+  namespace: string;
+  image?: string;
+  type?: string;
+  cpu?: number;
+  memory?: number;
+  gpuPassthrough?: boolean;
+  vncConsole?: boolean;
+  scheduler?: 'default' | 'most-allocated';
+  tag?: string;
+  tagRequired?: boolean;
+  iso?: string;
+  systemSerial?: string;
+  netBoost?: boolean;
+  legacyIO?: boolean;
+  nodeName?: string;
+  displayWidth?: number;
+  displayHeight?: number;
+  displayDPI?: number;
+  customVMMetadata?: Record<string, string>;
+  createdAt?: string;
+}
+
+function toBoolean(value: 'Enabled' | 'Disabled' | undefined): boolean | undefined {
+  return value === undefined ? undefined : value === 'Enabled';
+}
+
+export function schedulerWord(
+  value: 'Spread' | 'Pack' | undefined,
+): 'default' | 'most-allocated' | undefined {
+  if (value === undefined) return undefined;
+  return value === 'Pack' ? 'most-allocated' : 'default';
+}
+
+export function vmConfigItem(config: VmConfig): VmConfigItem {
+  const { spec } = config;
+  const members = {
+    name: config.metadata.name ?? '',
+    namespace: config.metadata.namespace ?? '',
+    image: spec.image,
+    type: spec.architecture,
+    cpu: spec.cpu,
+    memory: spec.memory === undefined ? undefined : toGi(parseQuantity(spec.memory, 'memory')),
+    gpuPassthrough: toBoolean(spec.gpuPassthrough),
+    vncConsole: toBoolean(spec.vncConsole),
+    scheduler: schedulerWord(spec.scheduler),
+    tag: spec.tag,
+    tagRequired: spec.tagRequired,
+    iso: spec.iso,
+    systemSerial: spec.systemSerial,
+    netBoost: spec.netBoost,
+    legacyIO: spec.legacyIO,
+    nodeName: spec.nodeName,
+    displayWidth: spec.display?.width,
+    displayHeight: spec.display?.height,
+    displayDPI: spec.display?.dpi,
+    customVMMetadata:
+      spec.metadata === undefined
+        ? undefined
+        : Object.fromEntries(spec.metadata.map(({ name, value }) => [name, value])),
+    createdAt: config.metadata.creationTimestamp,
+  };
+  return Object.fromEntries(
+    Object.entries(members).filter(([, value]) => value !== undefined),
+  ) as unknown as VmConfigItem;
+}

@@ -1,0 +1,583 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { nodes, registryCredentials, secrets, vms } from '../../../src/api/resources.ts';
+import { namespaces as namespaceResource } from '../../../src/api/resources.ts';
+import { isSvc3Error } from '../../../src/errors.ts';
+import type { Vm } from '../../../src/api/vm.ts';
+import { condition, reportVm, runningStatus, startTestApi, type TestApi } from '../../support/api.ts';
+import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
+
+let cluster: TestCluster;
+let api: TestApi;
+let namespace: string;
+let token: string;
+const image = 'registry.example.com/team/debian:12';
+
+beforeAll(async () => {
+  cluster = await testCluster();
+  token = cluster.adminToken;
+  namespace = await uniqueNamespace(cluster.client, 'http');
+  await cluster.client
+    .create(namespaceResource, { metadata: { name: 'svc3-credentials' } })
+    .catch((error: unknown) => {
+      if (!isSvc3Error(error, 'AlreadyExists')) throw error;
+    });
+  api = await startTestApi(cluster.client);
+});
+
+afterAll(async () => {
+  await api?.close();
+});
+
+const call: TestApi['call'] = (method, path, options = {}) => api.call(method, path, { token, ...options });
+const ns = (path: string) => `/api/v1/namespaces/${namespace}${path}`;
+
+async function vmNamed(name: string): Promise<Vm> {
+  return vi_waitFor(() => cluster.client.get(vms, name, namespace));
+}
+
+async function vi_waitFor<T>(get: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await get();
+    } catch (error) {
+      if (!isSvc3Error(error, 'NotFound')) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  }
+}
+
+describe('cluster-info', () => {
+  test('answers without a token', async () => {
+    const { status, json } = await api.call('GET', '/api/v1/cluster-info');
+    expect(status).toBe(200);
+    expect(json).toEqual({
+      apiDomain: `localhost:${api.port}`,
+      apiEndpoint: 'https://cluster.example.com:6443',
+      certData: Buffer.from('CA').toString('base64'),
+      gpuPassthroughEnabled: false,
+      version: '3.0.0',
+    });
+  });
+
+  test('the OpenAPI document names every route and its page loads', async () => {
+    const { json } = await api.call('GET', '/api/v1/openapi.json');
+    expect(json.openapi).toBe('3.1.0');
+    expect(Object.keys(json.paths)).toContain(
+      '/api/v1/namespaces/{namespace}/secrets/registrycredentials/add',
+    );
+    for (const path of [
+      '/api/v1/swagger',
+      '/api/v1/pages/swagger.js',
+      '/api/v1/console',
+      '/api/v1/novnc/core/rfb.js',
+    ]) {
+      const page = await api.call('GET', path);
+      expect([path, page.status]).toEqual([path, 200]);
+      expect(page.headers['content-security-policy']).toContain("default-src 'none'");
+    }
+  });
+});
+
+describe('who calls', () => {
+  test.each([
+    ['no token', undefined],
+    ['a token nobody issued', 'nonsense'],
+    ['an expired token', 'eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJ4IiwiZXhwIjoxfQ.AAAA'],
+  ])('%s is refused with 401', async (_, bad) => {
+    const { status, json, headers } = await api.call(
+      'GET',
+      ns('/vms'),
+      bad === undefined ? {} : { token: bad },
+    );
+    expect(status).toBe(401);
+    expect(json).toMatchObject({
+      kind: 'Status',
+      apiVersion: 'v1',
+      metadata: {},
+      status: 'Failure',
+      reason: 'Unauthorized',
+      code: 401,
+    });
+    expect(json.message).toContain('Unauthorized');
+    expect(headers['www-authenticate']).toContain('Bearer');
+  });
+
+  test('a bad token does not disturb the calls of others', async () => {
+    const answers = await Promise.all(
+      Array.from({ length: 40 }, (_, index) =>
+        api.call('GET', ns('/vms'), { token: index % 2 === 0 ? token : `bad-${index}` }),
+      ),
+    );
+    expect(answers.map((answer) => answer.status)).toEqual(
+      Array.from({ length: 40 }, (_, index) => (index % 2 === 0 ? 200 : 401)),
+    );
+  });
+});
+
+describe('VMs', () => {
+  test('deploy waits until the VM runs, list and get show it, delete removes it', async () => {
+    const deploying = call('POST', ns('/vms'), {
+      body: { name: 'demo', image, cpu: 2, memory: 2, gpuPassthrough: false },
+    });
+    const vm = await vmNamed('demo');
+    expect(vm.spec).toMatchObject({
+      image,
+      cpu: 2,
+      memory: '2048Mi',
+      gpuPassthrough: 'Disabled',
+      startDeadlineSeconds: 600,
+      powerState: 'Running',
+    });
+    await reportVm(cluster.client, vm, runningStatus);
+    const deployed = await deploying;
+    expect(deployed.status).toBe(200);
+    expect(deployed.json).toEqual({
+      name: 'demo',
+      node: 'node-1',
+      memory: '2.00Gi',
+      ip: '192.0.2.10',
+      ssh: 8822,
+      vnc: 5999,
+      screenshare: 5901,
+      status: 'Running',
+    });
+
+    const list = await call('GET', ns('/vms'));
+    expect(list.json.items).toHaveLength(1);
+    const got = await call('GET', ns('/vms/demo'));
+    expect(got.json).toEqual(list.json.items[0]);
+    expect(got.json).toMatchObject({
+      name: 'demo',
+      status: 'Running',
+      cpu: 2,
+      memory: '2.00Gi',
+      image,
+      vncConsole: true,
+      gpuPassthrough: false,
+      architecture: 'amd64',
+    });
+    expect(got.json.owner).toEqual(expect.any(String));
+
+    const deleted = await call('DELETE', ns('/vms/demo'));
+    expect(deleted.json).toMatchObject({ kind: 'Status', status: 'Success' });
+    expect((await call('GET', ns('/vms/demo'))).status).toBe(404);
+    expect((await call('GET', ns('/vms'))).text).toBe('{"items":[]}');
+  });
+
+  test('without waiting it answers 202 and sets no deadline', async () => {
+    const { status, json } = await call('POST', ns('/vms?wait=false'), { body: { image } });
+    expect(status).toBe(202);
+    expect(json.name).toMatch(/^vm-[a-z0-9]{5}$/);
+    expect(json).toMatchObject({ status: 'Pending', ssh: 0 });
+    const vm = await cluster.client.get(vms, json.name, namespace);
+    expect(vm.spec.startDeadlineSeconds).toBeUndefined();
+    await call('DELETE', ns(`/vms/${json.name}`));
+  });
+
+  test('shouldGenerateName takes the name as a prefix', async () => {
+    const { json } = await call('POST', ns('/vms?wait=false'), {
+      body: { name: 'ci', shouldGenerateName: true, image },
+    });
+    expect(json.name).toMatch(/^ci-[a-z0-9]{5}$/);
+    await call('DELETE', ns(`/vms/${json.name}`));
+  });
+
+  test('field names match in any case and unknown ones are warned of', async () => {
+    const { status, headers, json } = await call('POST', ns('/vms?wait=false'), {
+      raw: JSON.stringify({ NAME: 'cased', Image: image, displayDpi: 96, colour: 'red' }),
+      headers: { 'content-type': 'application/json; charset=utf-8' },
+    });
+    expect(status).toBe(202);
+    expect(headers['warning']).toContain('unknown field "colour"');
+    expect((await cluster.client.get(vms, json.name, namespace)).spec.display).toEqual({ dpi: 96 });
+    await call('DELETE', ns('/vms/cased'));
+  });
+
+  test('an unusable port mapping is a warning, a usable one is mapped', async () => {
+    const { json } = await call('POST', ns('/vms?wait=false'), {
+      body: { name: 'ports', image, reservedPorts: '22:22,20080:80,20053:53/udp' },
+    });
+    expect(json.portWarnings).toContain('22:22');
+    expect((await cluster.client.get(vms, 'ports', namespace)).spec.ports).toEqual([
+      { nodePort: 20_080, guestPort: 80, protocol: 'TCP' },
+      { nodePort: 20_053, guestPort: 53, protocol: 'UDP' },
+    ]);
+    await call('DELETE', ns('/vms/ports'));
+  });
+
+  test('a VM that can never run is removed and its reason told', async () => {
+    const deploying = call('POST', ns('/vms'), { body: { name: 'stalled', image, gpuPassthrough: true } });
+    await reportVm(cluster.client, await vmNamed('stalled'), {
+      conditions: [
+        condition(
+          'Stalled',
+          'True',
+          'GPUPassthroughDisabled',
+          'GPU passthrough is not enabled in this cluster',
+        ),
+      ],
+    });
+    const { status, json } = await deploying;
+    expect(status).toBe(422);
+    expect(json.message).toBe('GPU passthrough is not enabled in this cluster');
+    expect(json.details.causes[0].field).toBe('gpuPassthrough');
+    await expect(cluster.client.get(vms, 'stalled', namespace)).rejects.toThrow(/not found/);
+  });
+
+  test('when the operator has removed the VM at its deadline the answer is 504', async () => {
+    const deploying = call('POST', ns('/vms'), { body: { name: 'late', image, timeout: 1 } });
+    const vm = await vmNamed('late');
+    expect(vm.spec.startDeadlineSeconds).toBe(60);
+    await reportVm(cluster.client, vm, {
+      conditions: [
+        condition('Scheduled', 'False', 'Unschedulable', '0/5 nodes are available: 5 insufficient cpu'),
+      ],
+    });
+    await cluster.client.delete(vms, { name: 'late', namespace });
+    const { status, json } = await deploying;
+    expect(status).toBe(504);
+    expect(json.message).toContain('0/5 nodes are available');
+  });
+
+  test.each([
+    ['neither image nor config', {}, 422, 'image'],
+    ['a wrong type', { image, cpu: 'two' }, 422, 'cpu'],
+    ['a fraction of a cpu', { image, cpu: 1.5 }, 422, 'cpu'],
+    ['a name that is none', { image, name: '../etc' }, 422, 'name'],
+    ['too little memory', { image, memory: 0.001 }, 422, 'memory'],
+    ['a broken port mapping', { image, reservedPorts: 'http' }, 422, 'reservedPorts'],
+    ['an unknown scheduler', { image, scheduler: 'random' }, 422, 'scheduler'],
+  ])('%s is refused and the field named', async (_, body, expected, field) => {
+    const { status, json } = await call('POST', ns('/vms'), { body });
+    expect(status).toBe(expected);
+    expect(json.details.causes.map((cause: { field: string }) => cause.field)).toContain(field);
+  });
+
+  test.each([
+    ['malformed JSON', '{"image":', 400],
+    ['a field given twice', `{"image":"${image}","image":"${image}"}`, 422],
+    ['a field given twice in two cases', `{"image":"${image}","Image":"${image}"}`, 422],
+    ['__proto__', `{"__proto__":{},"image":"${image}"}`, 422],
+    ['NUL', `{"image":"a/b\\u0000"}`, 422],
+    ['a lone surrogate', `{"name":"\\ud800","image":"${image}"}`, 422],
+    ['a number beyond all', `{"cpu":1e999,"image":"${image}"}`, 422],
+    ['too deep nesting', `${'['.repeat(100)}${']'.repeat(100)}`, 400],
+    ['a body that is too large', `{"name":"${'a'.repeat(1_100_000)}"}`, 413],
+  ])('%s is refused', async (_, raw, expected) => {
+    const { status, json } = await call('POST', ns('/vms'), {
+      raw,
+      headers: { 'content-type': 'application/json' },
+    });
+    expect([status, json?.details?.causes?.length]).toEqual([expected, 1]);
+  });
+
+  test('another content type is refused with 415', async () => {
+    const { status, json } = await call('POST', ns('/vms'), {
+      raw: 'image=a',
+      headers: { 'content-type': 'application/x-www-form-urlencoded' },
+    });
+    expect([status, json.details.causes[0].field]).toEqual([415, 'Content-Type']);
+  });
+
+  test('another method is refused with 405 and Allow', async () => {
+    const { status, headers } = await call('PUT', ns('/vms'));
+    expect([status, headers['allow']]).toEqual([405, 'GET, POST']);
+  });
+
+  test('an existing name is refused with 409', async () => {
+    await call('POST', ns('/vms?wait=false'), { body: { name: 'twice', image } });
+    const { status, json } = await call('POST', ns('/vms?wait=false'), { body: { name: 'twice', image } });
+    expect([status, json.reason]).toEqual([409, 'AlreadyExists']);
+    await call('DELETE', ns('/vms/twice'));
+  });
+
+  test('deploying an unknown config is refused with 404', async () => {
+    const { status, json } = await call('POST', ns('/vms'), { body: { vmConfig: 'nothing' } });
+    expect(status).toBe(404);
+    expect(json.message).toMatch(/config does not exist$/);
+  });
+});
+
+describe('exec, save and commit', () => {
+  test('stop writes the wish and answers when it is so; a command that does not fit is refused with the state', async () => {
+    await call('POST', ns('/vms?wait=false'), { body: { name: 'power', image } });
+    expect((await call('POST', ns('/vms/power/exec'), { body: { command: 'stop' } })).json.message).toContain(
+      'is Pending',
+    );
+    await reportVm(cluster.client, await vmNamed('power'), runningStatus);
+    await expect.poll(async () => (await call('GET', ns('/vms/power'))).json.status).toBe('Running');
+
+    const conflict = await call('POST', ns('/vms/power/exec'), { body: { command: 'resume' } });
+    expect(conflict.status).toBe(409);
+    expect(conflict.json.message).toContain('is Running');
+
+    const stopping = call('POST', ns('/vms/power/exec'), { body: { command: 'stop' } });
+    await expect
+      .poll(async () => (await cluster.client.get(vms, 'power', namespace)).spec.powerState)
+      .toBe('Stopped');
+    await reportVm(cluster.client, await vmNamed('power'), { ...runningStatus, powerState: 'Stopped' });
+    expect((await stopping).status).toBe(200);
+
+    const reverting = call('POST', ns('/vms/power/exec'), { body: { command: 'revert' } });
+    await expect
+      .poll(async () => (await cluster.client.get(vms, 'power', namespace)).spec.revertRequest)
+      .toEqual(expect.any(String));
+    const wished = await vmNamed('power');
+    await reportVm(cluster.client, wished, { ...runningStatus, revertRequest: wished.spec.revertRequest! });
+    expect((await reverting).json.message).toBe('VM power was reverted');
+
+    const saved = await call('POST', ns('/vms/power/save'), {
+      body: { imageName: 'saved', description: 'with tools' },
+    });
+    expect([saved.status, saved.json.state, saved.json.description]).toEqual([202, 'Updating', 'with tools']);
+    expect((await call('POST', ns('/vms/power/save'), { body: { imageName: 'saved' } })).status).toBe(409);
+    expect((await call('POST', ns('/vms/power/commit'))).status).toBe(409);
+    await call('DELETE', ns('/images/saved'));
+    await call('DELETE', ns('/vms/power'));
+  });
+
+  test('exec of a VM that does not exist is 404', async () => {
+    expect((await call('POST', ns('/vms/nothing/exec'), { body: { command: 'stop' } })).status).toBe(404);
+  });
+});
+
+describe('VM configurations', () => {
+  test('create, list, get, deploy from it, delete', async () => {
+    const body = {
+      name: 'small',
+      image,
+      cpu: 2,
+      memory: 4.5,
+      gpuPassthrough: false,
+      vncConsole: true,
+      scheduler: 'most-allocated',
+      tag: 'fast',
+      tagRequired: true,
+    };
+    const created = await call('POST', ns('/vmconfigs'), { body });
+    expect(created.status).toBe(201);
+    expect(created.json).toMatchObject({ ...body, namespace });
+    expect((await call('GET', ns('/vmconfigs'))).json.items).toEqual([created.json]);
+    expect((await call('GET', ns('/vmconfigs/small'))).json).toEqual(created.json);
+    const deployed = await call('POST', ns('/vms?wait=false'), {
+      body: { vmConfig: 'small', name: 'from-config' },
+    });
+    expect(deployed.status).toBe(202);
+    await call('DELETE', ns('/vms/from-config'));
+    expect((await call('DELETE', ns('/vmconfigs/small'))).json.status).toBe('Success');
+    expect((await call('GET', ns('/vmconfigs/small'))).status).toBe(404);
+  });
+
+  test('a name longer than 50 characters is refused', async () => {
+    const { status, json } = await call('POST', ns('/vmconfigs'), { body: { name: 'a'.repeat(51), image } });
+    expect([status, json.details.causes[0].field]).toEqual([422, 'name']);
+  });
+});
+
+describe('images', () => {
+  test('generate, copy, describe, refuse to delete while used, delete', async () => {
+    const made = await call('POST', ns('/images'), { body: { name: 'blank', size: '10G' } });
+    expect([made.status, made.json.state]).toEqual([202, 'Updating']);
+    expect((await call('POST', ns('/images/blank/copy'), { body: { name: 'blank2' } })).status).toBe(202);
+    expect((await call('POST', ns('/images/nothing/copy'), { body: { name: 'x' } })).status).toBe(404);
+    expect(
+      (await call('POST', ns('/images/blank/description'), { body: { description: 'empty' } })).json
+        .description,
+    ).toBe('empty');
+    expect((await call('GET', ns('/images'))).json.items.map((item: { name: string }) => item.name)).toEqual([
+      'blank',
+      'blank2',
+    ]);
+    await call('POST', ns('/vms?wait=false'), { body: { name: 'user', image: 'blank' } });
+    await expect.poll(async () => (await call('GET', ns('/vms/user'))).status).toBe(200);
+    await expect.poll(async () => (await call('GET', ns('/vms'))).json.items.length).toBe(1);
+    const refused = await call('DELETE', ns('/images/blank'));
+    expect([refused.status, refused.json.message]).toEqual([409, 'image blank is in use by VM user']);
+    await call('DELETE', ns('/vms/user'));
+    expect((await call('DELETE', ns('/images/blank'))).status).toBe(200);
+    expect((await call('GET', ns('/images/blank2/download'))).status).toBe(409);
+    await call('DELETE', ns('/images/blank2'));
+  });
+
+  test('a remote image is pulled under the last part of its name', async () => {
+    expect((await call('GET', ns('/remoteimages'))).json.items[0].name).toBe(image);
+    const { status, json } = await call('POST', ns(`/remoteimages/${encodeURIComponent(image)}/pull`));
+    expect([status, json.name]).toEqual([202, 'debian']);
+    expect(
+      (await call('POST', ns('/remoteisos/r.example.com%2Finstaller/pull'), { body: { name: 'iso1' } })).json
+        .name,
+    ).toBe('iso1');
+    expect((await call('GET', ns('/isos'))).json.items).toHaveLength(1);
+    await call('DELETE', ns('/images/debian'));
+    await call('DELETE', ns('/isos/iso1'));
+  });
+});
+
+describe('nodes', () => {
+  test('a namespace sees its own and the unreserved nodes, and tags them', async () => {
+    const free = `free-${namespace}`;
+    const own = `own-${namespace}`;
+    const other = `other-${namespace}`;
+    for (const [name, reserved] of [[free], [own, namespace], [other, 'elsewhere']] as const) {
+      await cluster.client.create(nodes, {
+        metadata: {
+          name,
+          labels: {
+            'kubernetes.io/arch': 'amd64',
+            ...(reserved === undefined ? {} : { 'svc3.dev/namespace': reserved }),
+          },
+        },
+      });
+      await cluster.client.patch(
+        nodes,
+        { name },
+        {
+          type: 'merge',
+          body: {
+            status: {
+              allocatable: { cpu: '12', memory: '32Gi', 'svc3.dev/gpu-passthrough': '1' },
+              addresses: [{ type: 'InternalIP', address: '192.0.2.1' }],
+              conditions: [{ type: 'Ready', status: 'True' }],
+            },
+          },
+        },
+        { subresource: 'status' },
+      );
+    }
+    const names = async () =>
+      (await call('GET', ns('/nodes'))).json.items.map((item: { name: string }) => item.name);
+    await expect.poll(names).toEqual(expect.arrayContaining([free, own]));
+    expect(await names()).not.toContain(other);
+    await expect
+      .poll(async () => (await call('GET', ns(`/nodes/${own}`))).json)
+      .toEqual({
+        name: own,
+        namespace,
+        nodeIP: '192.0.2.1',
+        availableCpu: 12,
+        availableMemory: '32.00G',
+        availableGpu: 1,
+        allocatableCpu: 12,
+        allocatableMemory: '32.00G',
+        allocatableGpu: 1,
+        nodeType: 'WORKER',
+        phase: 'READY',
+        architecture: 'amd64',
+        tags: [],
+        gpuPassthrough: false,
+      });
+    expect((await call('POST', ns(`/nodes/${own}/tag`), { body: { tag: 'fast' } })).status).toBe(200);
+    expect((await call('GET', ns(`/nodes/${own}`))).json.tags).toEqual(['fast']);
+    expect((await call('POST', ns(`/nodes/${own}/untag`), { body: { tag: 'fast' } })).status).toBe(200);
+    expect((await call('GET', ns(`/nodes/${own}`))).json.tags).toEqual([]);
+    expect((await call('POST', ns(`/nodes/${other}/tag`), { body: { tag: 'fast' } })).status).toBe(404);
+    expect((await call('POST', ns(`/nodes/${own}/tag`), { body: { tag: 'no tag' } })).status).toBe(422);
+    for (const name of [free, own, other]) await cluster.client.delete(nodes, { name });
+  });
+});
+
+describe('registry credentials', () => {
+  const path = '/secrets/registrycredentials';
+  const server = 'https://registry.example.com:5000';
+
+  async function removeFinalizers(): Promise<void> {
+    const { items } = await cluster.client.list(registryCredentials, { namespace });
+    for (const { metadata } of items) {
+      await cluster.client.patch(
+        registryCredentials,
+        { name: metadata.name ?? '', namespace },
+        { type: 'merge', body: { metadata: { finalizers: null } } },
+      );
+    }
+  }
+
+  test('add, list without the password, refuse a second, replace, remove', async () => {
+    const body = { server, username: 'robot', password: 'canary-password' };
+    const added = await call('POST', ns(`${path}/add`), { body });
+    expect([added.status, added.json.status]).toEqual([201, 'Success']);
+    const list = await call('GET', ns(path));
+    expect(list.json).toEqual({
+      items: [{ server, username: 'robot', allowInsecure: false, createdAt: expect.any(String) }],
+    });
+    const second = await call('POST', ns(`${path}/add`), { body });
+    expect([second.status, second.json.reason]).toEqual([409, 'AlreadyExists']);
+    const replaced = await call('POST', ns(`${path}/add`), {
+      body: { ...body, username: 'other', password: 'canary-password-2', replace: true },
+    });
+    expect(replaced.status).toBe(200);
+    expect((await call('GET', ns(path))).json.items[0].username).toBe('other');
+    const secret = await cluster.client.get(
+      secrets,
+      `${namespace}.registry.example.com.5000`,
+      'svc3-credentials',
+    );
+    expect([secret.type, secret.metadata.labels?.['svc3.dev/managed']]).toEqual([
+      'kubernetes.io/basic-auth',
+      'true',
+    ]);
+    expect(Buffer.from(secret.data?.['password'] ?? '', 'base64').toString()).toBe('canary-password-2');
+    const removed = await call('DELETE', ns(`${path}/remove`), { body: { server } });
+    expect(removed.status).toBe(200);
+    await removeFinalizers();
+    await expect.poll(async () => (await call('GET', ns(path))).text).toBe('{"items":[]}');
+    expect((await call('DELETE', ns(`${path}/remove`), { body: { server } })).status).toBe(404);
+    await cluster.client.delete(secrets, { name: secret.metadata.name ?? '', namespace: 'svc3-credentials' });
+    for (const text of [added, list, second, replaced, removed].map((answer) => JSON.stringify(answer)))
+      expect(text).not.toContain('canary');
+    expect(api.log.lines.join('\n')).not.toContain('canary');
+  });
+
+  test.each([
+    [
+      'http without allowInsecure',
+      { server: 'http://r.example.com', username: 'a', password: 'b' },
+      'allowInsecure',
+    ],
+    ['a server without a scheme', { server: 'r.example.com', username: 'a', password: 'b' }, 'server'],
+    ['an empty password', { server, username: 'a', password: '' }, 'password'],
+    ['no username', { server, password: 'b' }, 'username'],
+  ])('%s is refused and the field named', async (_, body, field) => {
+    const { status, json } = await call('POST', ns(`${path}/add`), { body });
+    expect(status).toBe(422);
+    expect(json.details.causes.map((cause: { field: string }) => cause.field)).toContain(field);
+  });
+});
+
+describe('service accounts', () => {
+  test('create, token for a year or a while, delete', async () => {
+    expect((await call('POST', ns('/serviceaccounts/ci'))).status).toBe(201);
+    expect((await call('POST', ns('/serviceaccounts/ci'))).status).toBe(409);
+    const year = await call('POST', ns('/serviceaccounts/ci/token'), { body: {} });
+    expect(year.status).toBe(200);
+    const lifetime = (answer: { json: { expirationTimestamp: string } }) =>
+      (Date.parse(answer.json.expirationTimestamp) - Date.now()) / 3_600_000;
+    expect(lifetime(year)).toBeGreaterThan(8_700);
+    const month = await call('POST', ns('/serviceaccounts/ci/token'), { body: { duration: '720h' } });
+    expect(lifetime(month)).toBeGreaterThan(719);
+    expect(lifetime(month)).toBeLessThan(721);
+    const hour = await call('POST', ns('/serviceaccounts/ci/token'), { body: { expirationSeconds: 3600 } });
+    expect(lifetime(hour)).toBeLessThan(1.1);
+    const request = await call('POST', ns('/serviceaccounts/ci/token'), {
+      body: {
+        apiVersion: 'authentication.k8s.io/v1',
+        kind: 'TokenRequest',
+        spec: { expirationSeconds: 7200 },
+      },
+    });
+    expect(lifetime(request)).toBeLessThan(2.1);
+    expect((await api.call('GET', ns('/vms'), { token: hour.json.token })).status).toBe(403);
+    for (const [body, field] of [
+      [{ duration: 'soon' }, 'duration'],
+      [{ duration: '1m' }, 'duration'],
+      [{ expirationSeconds: 10 }, 'expirationSeconds'],
+    ] as const) {
+      const refused = await call('POST', ns('/serviceaccounts/ci/token'), { body });
+      expect([refused.status, refused.json.details.causes[0].field]).toEqual([422, field]);
+    }
+    expect(
+      (await call('GET', ns('/serviceaccounts'))).json.items.map((item: { name: string }) => item.name),
+    ).toContain('ci');
+    expect((await call('DELETE', ns('/serviceaccounts/ci'))).status).toBe(200);
+    expect((await call('POST', ns('/serviceaccounts/ci/token'))).status).toBe(404);
+  });
+});

@@ -1,0 +1,238 @@
+import { randomBytes } from 'node:crypto';
+import { connect, type ClientHttp2Session } from 'node:http2';
+import { PassThrough } from 'node:stream';
+import { Registry } from 'prom-client';
+import { Agent, request } from 'undici';
+import { clusterRoleBindings, roleBindings, serviceAccounts, vms } from '../../src/api/resources.ts';
+import type { Vm, VmStatus } from '../../src/api/vm.ts';
+import { createInformers } from '../../src/controller/informers.ts';
+import { Svc3Error } from '../../src/errors.ts';
+import { selfSigned } from '../../src/http/certificate.ts';
+import { cachesOf, createApi, type Api, type ApiOptions } from '../../src/http/process.ts';
+import type { Services } from '../../src/http/services.ts';
+import { createTicketSigner } from '../../src/http/tickets.ts';
+import type { KeyPair } from '../../src/http/server.ts';
+import type { KubeClient } from '../../src/kube/types.ts';
+
+/** A log that keeps every line, for tests that search it. */
+export function keptLog(): Services['log'] & { readonly lines: string[] } {
+  const lines: string[] = [];
+  const keep = (level: string) => (fields: Record<string, unknown>, message: string) => {
+    const err = fields['err'];
+    lines.push(
+      JSON.stringify({ level, ...fields, message, ...(err instanceof Error ? { err: err.stack } : {}) }),
+    );
+  };
+  return { lines, info: keep('info'), warn: keep('warn'), error: keep('error') };
+}
+
+function identityOf(server: string): { name: string; scheme: 'http' | 'https' } {
+  const match = /^(https?):\/\/([a-z0-9.-]+)(?::(\d+))?$/.exec(server);
+  if (match === null)
+    throw new Svc3Error('Invalid', 'server: must be <scheme>://<host>[:<port>]', {
+      details: { causes: [{ field: 'server', message: 'must be <scheme>://<host>[:<port>]' }] },
+    });
+  const scheme = match[1] === 'http' ? 'http' : 'https';
+  return { scheme, name: `${match[2]}.${match[3] ?? (scheme === 'http' ? '80' : '443')}` };
+}
+
+export interface TestApi {
+  readonly api: Api;
+  readonly services: Services;
+  readonly log: ReturnType<typeof keptLog>;
+  readonly baseUrl: string;
+  readonly port: number;
+  readonly tls: KeyPair;
+  readonly registry: Registry;
+  call(method: string, path: string, options?: CallOptions): Promise<Answer>;
+  http2(): ClientHttp2Session;
+  close(graceMs?: number): Promise<void>;
+}
+
+export interface CallOptions {
+  readonly token?: string | undefined;
+  readonly body?: unknown;
+  readonly raw?: string | Buffer;
+  readonly headers?: Record<string, string>;
+  readonly signal?: AbortSignal;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Record<string, string | string[] | undefined>;
+  readonly text: string;
+  // oxlint-disable-next-line typescript/no-explicit-any -- tests look into replies as they please
+  readonly json: any;
+}
+
+/** A real api on loopback over the real kube-apiserver; only runner, store and registry are stand-ins. */
+export async function startTestApi(
+  client: KubeClient,
+  overrides: Partial<Services> = {},
+  options: Partial<ApiOptions> | ((services: Services) => Partial<ApiOptions>) = {},
+): Promise<TestApi> {
+  const log = keptLog();
+  const stopping = new AbortController();
+  const informers = createInformers(client, log as never);
+  const caches = cachesOf(informers);
+  const services: Services = {
+    client,
+    caches,
+    log,
+    settings: {
+      version: '3.0.0',
+      gpuPassthroughEnabled: false,
+      clusterEndpoint: 'https://cluster.example.com:6443',
+      clusterCaPem: 'CA',
+      apiDomain: '',
+      hostPortsAllowed: { first: 20_000, last: 29_999 },
+      defaultNamespace: 'svc3-default',
+    },
+    registryIdentity: identityOf,
+    registryLogin: { verify: () => Promise.resolve({ result: 'accepted', message: '' }) },
+    transfer: {
+      upload: () => Promise.reject(new Svc3Error('Conflict', 'no store in this test')),
+      download: () => Promise.reject(new Svc3Error('Conflict', 'no store in this test')),
+    },
+    remotes: { list: () => Promise.resolve([{ name: 'registry.example.com/team/debian:12' }]) },
+    runners: {
+      openVnc: () => Promise.resolve(new PassThrough()),
+      openTunnel: () => Promise.resolve(new PassThrough()),
+    },
+    certificates: { replace: () => Promise.resolve() },
+    tickets: createTicketSigner(randomBytes(32)),
+    ...overrides,
+  };
+  const tls = await selfSigned(['localhost', '127.0.0.1', 'svc3-api.svc3-system.svc']);
+  const registry = new Registry();
+  const running = informers.run(stopping.signal);
+  await informers.synced();
+  const more = typeof options === 'function' ? options(services) : options;
+  const api = createApi({ services, registry, tls, ...more });
+  const { port } = await api.listen({ host: '127.0.0.1', port: 0 });
+  const agent = new Agent({ connect: { ca: tls.cert }, allowH2: false, connections: 64 });
+  const baseUrl = `https://localhost:${port}`;
+  return {
+    api,
+    services,
+    log,
+    baseUrl,
+    port,
+    tls,
+    registry,
+    call: (method, path, { token, body, raw, headers = {}, signal } = {}) =>
+      answerOf(
+        request(`${baseUrl}${path}`, {
+          method: method as 'GET',
+          dispatcher: agent,
+          ...(signal === undefined ? {} : { signal }),
+          headers: {
+            ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+            ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+            ...headers,
+          },
+          ...(raw !== undefined ? { body: raw } : body === undefined ? {} : { body: JSON.stringify(body) }),
+        }),
+      ),
+    http2: () => connect(baseUrl, { ca: tls.cert }),
+    async close(graceMs = 2_000) {
+      await agent.destroy();
+      await api.close(graceMs);
+      stopping.abort();
+      await running.catch(() => undefined);
+    },
+  };
+}
+
+async function answerOf(pending: ReturnType<typeof request>): Promise<Answer> {
+  const { statusCode, headers, body } = await pending;
+  const text = await body.text();
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch {
+    json = undefined;
+  }
+  return { status: statusCode, headers, text, json };
+}
+
+/** A token of a new ServiceAccount with these roles: in `namespace` by a RoleBinding, or in the whole cluster. */
+export async function identity(
+  client: KubeClient,
+  name: string,
+  grants: { namespace: string; role?: string; in?: string; clusterRole?: string; audiences?: string[] },
+): Promise<string> {
+  await client.create(serviceAccounts, { metadata: { name, namespace: grants.namespace } });
+  const subject = { kind: 'ServiceAccount', name, namespace: grants.namespace } as const;
+  const where = grants.in ?? grants.namespace;
+  if (grants.role !== undefined) {
+    await client.create(roleBindings, {
+      metadata: { name: `${grants.namespace}-${name}`, namespace: where },
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: grants.role },
+      subjects: [subject],
+    });
+  }
+  if (grants.clusterRole !== undefined) {
+    await client.create(clusterRoleBindings, {
+      metadata: { generateName: `${name}-` },
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: grants.clusterRole },
+      subjects: [subject],
+    });
+  }
+  return tokenOf(client, grants.namespace, name, grants.audiences);
+}
+
+export async function tokenOf(
+  client: KubeClient,
+  namespace: string,
+  name: string,
+  audiences?: string[],
+): Promise<string> {
+  const { body } = await client.request<{ status: { token: string } }>({
+    method: 'POST',
+    path: `/api/v1/namespaces/${namespace}/serviceaccounts/${name}/token`,
+    body: {
+      apiVersion: 'authentication.k8s.io/v1',
+      kind: 'TokenRequest',
+      spec: { expirationSeconds: 3600, ...(audiences === undefined ? {} : { audiences }) },
+    },
+  });
+  return body.status.token;
+}
+
+/** Writes a VM's status as the operator would. */
+export async function reportVm(client: KubeClient, vm: Vm, status: VmStatus): Promise<Vm> {
+  const { name = '', namespace = '', generation = 1 } = vm.metadata;
+  return client.patch(
+    vms,
+    { name, namespace },
+    { type: 'merge', body: { status: { observedGeneration: generation, ...status } } },
+    { subresource: 'status' },
+  );
+}
+
+export function condition(type: string, status: 'True' | 'False', reason = 'Test', message = '') {
+  return { type, status, reason, message, lastTransitionTime: '2026-01-01T00:00:00Z' };
+}
+
+export const runningStatus: VmStatus = {
+  conditions: [
+    condition('Scheduled', 'True'),
+    condition('Prepared', 'True'),
+    condition('Booted', 'True'),
+    condition('Ready', 'True'),
+  ],
+  powerState: 'Running',
+  node: 'node-1',
+  ip: '192.0.2.10',
+  ports: { ssh: 8822, vnc: 5999, screenshare: 5901 },
+  effective: {
+    image:
+      'registry.example.com/team/debian@sha256:0000000000000000000000000000000000000000000000000000000000000000',
+    architecture: 'amd64',
+    cpu: 2,
+    memory: '2Gi',
+    gpuPassthrough: 'Disabled',
+    vncConsole: 'Enabled',
+  },
+};
