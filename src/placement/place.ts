@@ -47,6 +47,8 @@ export interface PlacementRequest {
   readonly tolerations: readonly Toleration[];
   readonly services: readonly PortService[];
   readonly reservedPorts: readonly HostPort[];
+  /** Nodes that have just turned the pod away: not taken, though nothing speaks against them. */
+  readonly avoid?: ReadonlySet<string>;
 }
 
 export interface Placed {
@@ -76,7 +78,8 @@ interface Candidate {
 /** Filter, score, tie-break: the same inventory and request always give the same node. Assumes nothing. */
 export function place(inventory: Inventory, request: PlacementRequest): Placed | Refused {
   const needs = createNeeds(request, inventory.ranges);
-  const accepts = (state: NodeState): boolean => portsOn(inventory, state, request) !== undefined;
+  const accepts = (state: NodeState): boolean =>
+    request.avoid?.has(state.name) !== true && portsOn(inventory, state, request) !== undefined;
   if (request.nodeName !== undefined) return placeOnNamed(inventory, request, needs, accepts);
   const counts = new Map<string, number>();
   const candidates: Candidate[] = [];

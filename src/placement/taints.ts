@@ -5,10 +5,10 @@ export interface Taint {
 }
 
 export interface Toleration {
-  readonly key?: string;
-  readonly operator?: string;
-  readonly value?: string;
-  readonly effect?: string;
+  readonly key?: string | undefined;
+  readonly operator?: string | undefined;
+  readonly value?: string | undefined;
+  readonly effect?: string | undefined;
 }
 
 /** The cordon of a node comes as a taint too; it is told as `unschedulable` instead. */

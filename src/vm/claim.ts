@@ -1,0 +1,43 @@
+import type { PersistentVolumeClaim } from '../api/core.ts';
+import { apiVersion, labels } from '../api/meta.ts';
+import { formatQuantity, parseQuantity } from '../api/quantity.ts';
+import type { EffectiveSettings, Vm } from '../api/vm.ts';
+import { podNameOf } from './names.ts';
+import type { VmSettings } from './settings.ts';
+
+/** Size of a Persistent disk where neither VM nor VMConfig say one: what the image needs is not known beforehand. */
+const defaultBytes = 20 * 2 ** 30;
+
+export function isPersistent(effective: EffectiveSettings): boolean {
+  return effective.disk?.storage === 'Persistent';
+}
+
+/**
+ * The claim that holds the overlay. It is owned by the VM, so it goes with it. A tenth more than the disk: qcow2 has
+ * its own tables, and a file system its own share.
+ */
+export function buildClaim(
+  vm: Vm,
+  effective: EffectiveSettings,
+  settings: VmSettings,
+): PersistentVolumeClaim {
+  const name = vm.metadata.name ?? '';
+  const size = effective.disk?.size;
+  const bytes = size === undefined ? defaultBytes : parseQuantity(size, 'disk.size');
+  const storageClassName = effective.disk?.storageClassName ?? settings.storageClassName;
+  return {
+    apiVersion: 'v1',
+    kind: 'PersistentVolumeClaim',
+    metadata: {
+      name: podNameOf(name),
+      namespace: vm.metadata.namespace ?? '',
+      labels: { [labels.vm]: name, [labels.partOf]: 'svc3', [labels.managedBy]: 'svc3' },
+      ownerReferences: [{ apiVersion, kind: 'VM', name, uid: vm.metadata.uid ?? '', controller: true }],
+    },
+    spec: {
+      accessModes: ['ReadWriteOnce'],
+      resources: { requests: { storage: formatQuantity(Math.ceil((bytes * 1.1) / 2 ** 20) * 2 ** 20) } },
+      ...(storageClassName === undefined ? {} : { storageClassName }),
+    },
+  };
+}

@@ -1,0 +1,229 @@
+import type { Node, Pod } from '../api/core.ts';
+import type { RunnerState } from '../api/runner.ts';
+import type { EffectiveSettings, ObservedPowerState, RunnerIdentity, Vm } from '../api/vm.ts';
+import { formatQuantity } from '../api/quantity.ts';
+import { nodeOf } from '../placement/podfacts.ts';
+import { statusPorts } from './podports.ts';
+import {
+  crashMessage,
+  createFailure,
+  internalIp,
+  isLost,
+  isPodReady,
+  isRunnerUp,
+  pullFailure,
+  runnerStatus,
+  unschedulableMessage,
+} from './podstate.ts';
+import { powerStep } from './power.ts';
+import { row, type Row, type StatusDraft } from './statusdraft.ts';
+
+/** What is known of a pod's runner, from asking it. */
+export interface RunnerObservation {
+  readonly state: RunnerState | undefined;
+  /** Readiness of the pod when it was asked: an answer from before the last flip is old. */
+  readonly podReady: boolean;
+  readonly fingerprint: string | undefined;
+  /** The verb that is being carried out. */
+  readonly verb: 'start' | 'stop' | 'suspend' | 'resume' | 'revert' | undefined;
+  /** Why it could not be asked, or why the last verb failed. */
+  readonly error: string | undefined;
+}
+
+export interface PodReport {
+  readonly vm: Vm;
+  readonly pod: Pod;
+  readonly node: Node | undefined;
+  readonly runner: RunnerObservation | undefined;
+  readonly effective: EffectiveSettings;
+  readonly warnings: readonly string[];
+}
+
+/** What the pod of a VM and its runner say about it. Pure. */
+export function reportPod(input: PodReport): StatusDraft {
+  const { vm, pod, node, effective, warnings } = input;
+  const power = powerOf(input);
+  // Once there has been one there always is: the start deadline goes by it.
+  const shown = power ?? (vm.status?.powerState === undefined ? undefined : ('Stopped' as const));
+  const stalled = stalledRow(input);
+  const ready =
+    stalled === undefined ? readyRow(input, power) : row('False', stalled.reason, stalled.message);
+  const ip = internalIp(node);
+  const nodeName = nodeOf(pod);
+  const state = input.runner?.state;
+  const runner = identityOf(input);
+  const diskSize = state?.diskSize === undefined ? vm.status?.diskSize : formatQuantity(state.diskSize);
+  const accelerator = acceleratorOf(pod) ?? vm.status?.accelerator;
+  const revertRequest = state?.revertRequest ?? vm.status?.revertRequest;
+  return {
+    fields: {
+      effective,
+      ...(shown === undefined ? {} : { powerState: shown }),
+      ...(nodeName === undefined ? {} : { node: nodeName }),
+      ...(ip === undefined ? {} : { ip }),
+      ports: statusPorts(pod.spec.containers[0]?.ports ?? [], effective),
+      podName: pod.metadata.name ?? '',
+      ...(runner === undefined ? {} : { runner }),
+      ...(diskSize === undefined ? {} : { diskSize }),
+      ...(accelerator === undefined ? {} : { accelerator }),
+      ...(revertRequest === undefined ? {} : { revertRequest }),
+      ...(warnings.length === 0 ? {} : { warnings: [...warnings] }),
+    },
+    rows: {
+      ready,
+      scheduled: scheduledRow(pod, nodeName),
+      prepared: preparedRow(input),
+      booted: bootedRow(input, power),
+      ...(stalled === undefined ? {} : { stalled }),
+    },
+    reconciling: ready.status !== 'True' && stalled === undefined && ready.reason !== 'GuestStopped',
+  };
+}
+
+/**
+ * The observed power state. A ready pod is a running guest (the runner's `/readyz`), so in the ordinary life of a VM
+ * nobody has to be asked.
+ */
+function powerOf({ vm, pod, runner }: PodReport): ObservedPowerState | undefined {
+  const ready = isPodReady(pod);
+  if (runner?.state !== undefined && runner.podReady === ready) return runner.state.powerState;
+  if (ready) return 'Running';
+  const samePod = vm.status?.runner?.podUid === pod.metadata.uid;
+  return samePod ? vm.status?.powerState : undefined;
+}
+
+function identityOf({ vm, pod, runner }: PodReport): RunnerIdentity | undefined {
+  const podUid = pod.metadata.uid;
+  const address = pod.status?.podIP;
+  if (podUid === undefined || address === undefined) return undefined;
+  const known = vm.status?.runner?.podUid === podUid ? vm.status.runner : undefined;
+  const fingerprint = runner?.fingerprint ?? known?.fingerprint;
+  const version = runner?.state === undefined ? known?.version : `${runner.state.version}`;
+  return {
+    podUid,
+    address,
+    ...(fingerprint === undefined ? {} : { fingerprint }),
+    ...(version === undefined ? {} : { version }),
+  };
+}
+
+/** As the pod was told; `auto` of an unpinned pod is only known to its runner. */
+function acceleratorOf(pod: Pod): 'kvm' | 'tcg' | undefined {
+  const text = pod.spec.containers[0]?.env?.find(({ name }) => name === 'SVC3_VM')?.value;
+  const found = /"accelerator":"(kvm|tcg)"/.exec(text ?? '')?.[1];
+  return found === 'kvm' || found === 'tcg' ? found : undefined;
+}
+
+function scheduledRow(pod: Pod, node: string | undefined): Row {
+  if (node !== undefined) return row('True', 'Scheduled', `placed on node ${node}`);
+  return row('False', 'Unschedulable', unschedulableMessage(pod) ?? 'waiting for kube-scheduler');
+}
+
+/** Reasons of the runner that say the image is at fault. */
+const imageFaults: Readonly<Record<string, string>> = {
+  DiskMissing: 'DiskFileMissing',
+  ImageInvalid: 'DiskFileMissing',
+  IsoMissing: 'DiskFileMissing',
+  ArchitectureUnsupported: 'ArchitectureMismatch',
+};
+
+function preparedRow({ pod, runner }: PodReport): Row {
+  const failure = pullFailure(pod);
+  if (failure !== undefined) return row('False', 'ImagePullFailed', failure);
+  const state = runner?.state;
+  const fault = state?.powerState === 'Failed' ? imageFaults[state.reason ?? ''] : undefined;
+  if (fault !== undefined) return row('False', fault, state?.message ?? '');
+  if (isPodReady(pod) || isRunnerUp(pod)) return row('True', 'Prepared', 'the image is there');
+  const unbound = volumeMessage(pod);
+  if (unbound !== undefined) return row('False', 'VolumePending', unbound);
+  if ((runnerStatus(pod)?.restartCount ?? 0) > 0) return row('True', 'Prepared', 'the image is there');
+  return row('False', 'PullingImage', 'the node pulls the image');
+}
+
+function volumeMessage(pod: Pod): string | undefined {
+  const message = pod.status?.conditions?.find(({ type }) => type === 'PodScheduled')?.message;
+  return message?.includes('PersistentVolumeClaim') === true ? message : undefined;
+}
+
+/** Reasons of the runner with a row of their own. */
+const bootFaults: Readonly<Record<string, string>> = {
+  AcceleratorFailed: 'AcceleratorFailed',
+  GpuMissing: 'GPUUnavailable',
+  GpuBusy: 'GPUUnavailable',
+  GpuFailed: 'GPUUnavailable',
+};
+
+function bootedRow({ pod, runner }: PodReport, power: ObservedPowerState | undefined): Row {
+  const crash = crashMessage(pod) ?? createFailure(pod);
+  if (crash !== undefined) return row('False', 'QEMUFailed', crash);
+  const state = runner?.state;
+  switch (power) {
+    case 'Running':
+      return state?.guestReachable === true
+        ? row('True', 'GuestReachable', 'the guest answers')
+        : row('True', 'Booted', 'QEMU runs the guest');
+    case 'Suspended':
+      return row('True', 'Booted', 'the guest is suspended');
+    case 'Stopped':
+      return row('False', 'NotRunning', state?.message ?? 'the VM is stopped');
+    case 'Failed':
+      return row('False', bootFaults[state?.reason ?? ''] ?? 'QEMUFailed', state?.message ?? 'QEMU ended');
+    default:
+      return row('False', 'Booting', 'QEMU is being started');
+  }
+}
+
+function stalledRow({ vm, runner }: PodReport): Row | undefined {
+  if (runner?.state === undefined || runner.verb !== undefined) return undefined;
+  const step = powerStep(vm, runner.state);
+  return step.kind === 'unsupported' ? row('True', 'PowerStateUnsupported', step.message) : undefined;
+}
+
+const verbReasons = {
+  start: 'Starting',
+  stop: 'Stopping',
+  suspend: 'Suspending',
+  resume: 'Resuming',
+  revert: 'Reverting',
+} as const;
+
+const wishReasons = { Running: 'Starting', Stopped: 'Stopping', Suspended: 'Suspending' } as const;
+
+function readyRow(input: PodReport, power: ObservedPowerState | undefined): Row {
+  const { vm, pod, node, runner } = input;
+  const wished = vm.spec.powerState;
+  if (isLost(node)) return row('Unknown', 'NodeLost', `node ${nodeOf(pod) ?? ''} does not answer`);
+  if (runner?.verb !== undefined) return row('False', verbReasons[runner.verb]);
+  const fault = pullFailure(pod) ?? createFailure(pod);
+  if (fault !== undefined) return row('False', 'Starting', fault);
+  const crash = crashMessage(pod);
+  if (crash !== undefined) return row('False', 'Crashed', crash);
+  if (runner?.error !== undefined && !isPodReady(pod) && runner.state === undefined) {
+    return row('Unknown', 'RunnerUnreachable', runner.error);
+  }
+  const step = runner?.state === undefined ? undefined : powerStep(vm, runner.state);
+  if (step?.kind === 'guestStopped') {
+    return row('False', 'GuestStopped', 'the guest has shut itself down');
+  }
+  if (power === 'Failed' && wished !== 'Stopped') {
+    return row('False', 'Crashed', runner?.state?.message ?? 'QEMU ended');
+  }
+  const reverted = vm.spec.revertRequest === undefined || isReverted(input);
+  if (power === wished && reverted) return row('True', 'AsWished', asWished[wished]);
+  return row('False', reverted ? wishReasons[wished] : 'Reverting', runner?.error ?? '');
+}
+
+const asWished = {
+  Running: 'the VM runs',
+  Stopped: 'the VM is stopped',
+  Suspended: 'the VM is suspended',
+} as const;
+
+/** A pod made with the request has a fresh disk anyway. */
+function isReverted({ vm, pod, runner }: PodReport): boolean {
+  const wished = vm.spec.revertRequest;
+  if (wished === undefined || runner?.state?.revertRequest === wished) return true;
+  if (vm.status?.revertRequest === wished) return true;
+  const text = pod.spec.containers[0]?.env?.find(({ name }) => name === 'SVC3_VM')?.value ?? '';
+  return text.includes(`"revertRequest":${JSON.stringify(wished)}`);
+}

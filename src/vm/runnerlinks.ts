@@ -1,0 +1,174 @@
+import type { Pod } from '../api/core.ts';
+import { parseQuantity } from '../api/quantity.ts';
+import type { PowerAction, PowerRequest, RunnerState } from '../api/runner.ts';
+import type { Vm } from '../api/vm.ts';
+import { isSvc3Error, messageOf } from '../errors.ts';
+import { isPodReady, isRunnerUp } from './podstate.ts';
+import { powerStep } from './power.ts';
+import type { RunnerObservation } from './report.ts';
+
+/** What the VM controller uses of a runner; `createRunnerClient` of src/control is one. */
+export interface RunnerDoor {
+  state(): Promise<RunnerState>;
+  power(request: PowerRequest): Promise<RunnerState>;
+  resize(bytes: number): Promise<unknown>;
+  fingerprint(): string | undefined;
+}
+
+export type OpenRunner = (target: { address: string; vmUid: string; pin: string | undefined }) => RunnerDoor;
+
+interface Link {
+  readonly podUid: string;
+  readonly door: RunnerDoor;
+  state: RunnerState | undefined;
+  podReady: boolean;
+  error: string | undefined;
+  verb: PowerAction | undefined;
+  busy: boolean;
+  askedAt: number;
+  /** A size that the runner refused: not asked for again. */
+  refusedBytes: number | undefined;
+}
+
+/** How often a runner is asked while its VM is not as wished, in milliseconds. */
+export const pollMs = 2_000;
+
+/**
+ * The talk with runners, in the background: a pass never waits for a guest that shuts down. One call at a time for
+ * each VM; `changed` is called with the VM's key when there is something new. After a restart of the operator
+ * everything here is found out again by asking.
+ */
+export class RunnerLinks {
+  readonly #open: OpenRunner;
+  readonly #changed: (key: string) => void;
+  readonly #now: () => number;
+  readonly #links = new Map<string, Link>();
+
+  /** `now`: milliseconds of a clock that never jumps. */
+  constructor(open: OpenRunner, changed: (key: string) => void, now: () => number) {
+    this.#open = open;
+    this.#changed = changed;
+    this.#now = now;
+  }
+
+  /** What is known; begins a call where something is to be asked or done. */
+  observe(key: string, vm: Vm, pod: Pod): RunnerObservation | undefined {
+    const link = this.#link(vm, pod);
+    if (link === undefined) return undefined;
+    if (!link.busy) this.#next(key, vm, pod, link);
+    return {
+      state: link.state,
+      podReady: link.podReady,
+      fingerprint: link.door.fingerprint(),
+      verb: link.verb,
+      error: link.error,
+    };
+  }
+
+  forget(vmUid: string): void {
+    this.#links.delete(vmUid);
+  }
+
+  #link(vm: Vm, pod: Pod): Link | undefined {
+    const vmUid = vm.metadata.uid ?? '';
+    const podUid = pod.metadata.uid ?? '';
+    const address = pod.status?.podIP;
+    if (address === undefined || !isRunnerUp(pod)) return undefined;
+    const known = this.#links.get(vmUid);
+    if (known?.podUid === podUid) return known;
+    const pinned = vm.status?.runner;
+    const link: Link = {
+      podUid,
+      door: this.#open({ address, vmUid, pin: pinned?.podUid === podUid ? pinned.fingerprint : undefined }),
+      state: undefined,
+      podReady: false,
+      error: undefined,
+      verb: undefined,
+      busy: false,
+      askedAt: Number.NEGATIVE_INFINITY,
+      refusedBytes: undefined,
+    };
+    this.#links.set(vmUid, link);
+    return link;
+  }
+
+  #next(key: string, vm: Vm, pod: Pod, link: Link): void {
+    const podReady = isPodReady(pod);
+    const flipped = link.podReady !== podReady;
+    const due = this.#now() - link.askedAt >= pollMs;
+    if (link.state === undefined || flipped) {
+      const met = vm.status?.runner?.podUid === link.podUid && vm.status.runner.fingerprint !== undefined;
+      if ((due || flipped) && !(met && isSettled(vm, podReady))) this.#ask(key, link, podReady);
+      return;
+    }
+    const step = powerStep(vm, link.state);
+    if (step.kind === 'verb') {
+      if (link.error === undefined || due) this.#act(key, link, podReady, step.request);
+      return;
+    }
+    const bytes = wishedBytes(vm);
+    if (bytes !== undefined && bytes > (link.state.diskSize ?? Infinity) && bytes !== link.refusedBytes) {
+      this.#resize(key, link, podReady, bytes);
+      return;
+    }
+    if (due && !isSettled(vm, podReady)) this.#ask(key, link, podReady);
+  }
+
+  #ask(key: string, link: Link, podReady: boolean): void {
+    this.#call(key, link, podReady, () => link.door.state());
+  }
+
+  #act(key: string, link: Link, podReady: boolean, request: PowerRequest): void {
+    link.verb = request.action;
+    this.#call(key, link, podReady, () => link.door.power(request));
+  }
+
+  #resize(key: string, link: Link, podReady: boolean, bytes: number): void {
+    this.#call(key, link, podReady, async () => {
+      try {
+        await link.door.resize(bytes);
+      } catch (error) {
+        if (isSvc3Error(error, 'Invalid', 'Conflict', 'BadRequest')) link.refusedBytes = bytes;
+        throw error;
+      }
+      return link.door.state();
+    });
+  }
+
+  #call(key: string, link: Link, podReady: boolean, call: () => Promise<RunnerState>): void {
+    link.busy = true;
+    link.askedAt = this.#now();
+    link.podReady = podReady;
+    const finish = (): void => {
+      link.busy = false;
+      link.verb = undefined;
+      this.#changed(key);
+    };
+    call().then(
+      (state) => {
+        link.state = state;
+        link.error = undefined;
+        finish();
+      },
+      (error: unknown) => {
+        link.error = messageOf(error);
+        finish();
+      },
+    );
+  }
+}
+
+/** Nothing to find out: reported as wished, and the pod is ready just when the guest is to run. */
+function isSettled(vm: Vm, podReady: boolean): boolean {
+  const ready = vm.status?.conditions?.find(({ type }) => type === 'Ready');
+  const settled =
+    ready?.reason === 'AsWished' ||
+    ready?.reason === 'GuestStopped' ||
+    ready?.reason === 'PowerStateUnsupported';
+  if (!settled || ready.observedGeneration !== vm.metadata.generation) return false;
+  return podReady === (vm.status?.powerState === 'Running');
+}
+
+function wishedBytes(vm: Vm): number | undefined {
+  return vm.spec.disk?.size === undefined ? undefined : parseQuantity(vm.spec.disk.size, 'disk.size');
+}
