@@ -5,7 +5,7 @@
 import { messageOf } from '../errors.ts';
 import { serveForwards } from '../localcluster/forward.ts';
 import type { Places, Settings } from '../localcluster/state.ts';
-import { type Cluster, startCluster } from '../localcluster/supervisor.ts';
+import { type Cluster, createCluster } from '../localcluster/supervisor.ts';
 import { fullClusterTools } from '../localcluster/cluster.ts';
 import { buildTools } from '../localcluster/tools.ts';
 
@@ -23,50 +23,56 @@ else {
 }
 
 function supervise(): void {
-  let cluster: Promise<Cluster> | undefined;
+  let cluster: Cluster | undefined;
   let kept = false;
   const stop = async (): Promise<void> => {
-    const running = await cluster?.catch(() => undefined);
-    await running?.stop();
+    await cluster?.stop();
     process.exit(0);
   };
-  process.once('SIGTERM', () => void stop());
-  process.once('SIGINT', () => void stop());
-  process.once('disconnect', () => {
+  process.on('SIGTERM', () => void stop());
+  process.on('SIGINT', () => void stop());
+  process.on('disconnect', () => {
     if (!kept) void stop();
   });
   process.on('message', (message: Message) => {
     if (message.kind === 'keep') {
       kept = true;
       process.send?.({ kind: 'kept' });
-    } else {
-      cluster = start(message.places, message.settings);
-      cluster.then(
-        async (running) => {
-          process.send?.({ kind: 'ready' });
-          console.error(await running.ended);
-          await stop();
-        },
-        (error: unknown) => {
-          process.send?.({
-            kind: 'failed',
-            message: error instanceof Error ? error.message : messageOf(error),
-          });
-          process.exitCode = 1;
-          if (process.connected) process.disconnect?.();
-        },
-      );
+      return;
     }
+    void run(message.places, message.settings, (made) => (cluster = made));
   });
 }
 
-async function start(places: Places, settings: Settings): Promise<Cluster> {
-  const tools = await buildTools(fullClusterTools, { cacheDir: places.cache });
-  return startCluster({
-    places,
-    settings,
-    tools,
-    forwarder: [process.execPath, import.meta.filename, 'forward'],
-    progress: (text) => process.send?.({ kind: 'progress', text }),
+async function run(places: Places, settings: Settings, made: (cluster: Cluster) => void): Promise<void> {
+  try {
+    const cluster = createCluster({
+      places,
+      settings,
+      tools: await buildTools(fullClusterTools, { cacheDir: places.cache }),
+      forwarder: [process.execPath, import.meta.filename, 'forward'],
+      progress: (text) => process.send?.({ kind: 'progress', text }),
+    });
+    made(cluster);
+    try {
+      await cluster.start();
+      process.send?.({ kind: 'ready' });
+      console.error(await cluster.ended);
+    } finally {
+      await cluster.stop();
+    }
+  } catch (error) {
+    const message = error instanceof Error ? error.message : messageOf(error);
+    console.error(message);
+    await tell({ kind: 'failed', message });
+  }
+  process.exit(1);
+}
+
+/** Resolves when the parent has it, or is gone. */
+async function tell(message: object): Promise<void> {
+  await new Promise<void>((resolve) => {
+    if (process.connected) process.send?.(message, undefined, undefined, () => resolve());
+    else resolve();
   });
 }

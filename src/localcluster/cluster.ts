@@ -1,14 +1,35 @@
 /** The full local cluster as a whole: up, down, status. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, openSync } from 'node:fs';
-import { mkdir, rm } from 'node:fs/promises';
+import { mkdir, readFile, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Svc3Error, invalidField } from '../errors.ts';
-import { maxNodes } from './addresses.ts';
+import { allNodes, maxNodes } from './addresses.ts';
+import { ensurePackages } from './debian.ts';
+import { hashOf } from './hash.ts';
+import {
+  type Software,
+  buildSoftware,
+  chartFolder,
+  deliver,
+  installChart,
+  publishApi,
+  startDemo,
+} from './install.ts';
+import { type Kubectl, createKubectl } from './kubectl.ts';
+import { createSteps } from './progress.ts';
 import { withLock } from './lock.ts';
-import { type Report, type Places, type Settings, ensureSettings, readReport, startTimeOf } from './state.ts';
+import {
+  type Report,
+  type Places,
+  type Settings,
+  ensureSettings,
+  readReport,
+  startTimeOf,
+  writeSecret,
+} from './state.ts';
 import { sweep } from './supervisor.ts';
 import type { ToolGroupName } from './toolgroups.ts';
 import { type Tools, buildTools } from './tools.ts';
@@ -25,33 +46,96 @@ export const fullClusterTools: readonly ToolGroupName[] = [
 export interface UpOptions {
   readonly places: Places;
   readonly nodes: number;
+  /** Start a VM to look at. */
+  readonly demo?: boolean;
+  /** Allow GPU passthrough in the cluster. */
+  readonly gpuPassthrough?: boolean;
+  /** Only Kubernetes and the registry, without svc3 in it. */
+  readonly bare?: boolean;
+  /** PATH of the user. */
+  readonly path?: string;
   readonly signal: AbortSignal;
   progress(text: string): void;
 }
 
 const program = fileURLToPath(new URL('../bin/localcluster.ts', import.meta.url));
 
-/** Starts the cluster unless it runs; false when it did. Ends what it started when it fails or is aborted. */
+/**
+ * Brings the cluster to what is asked: starts it unless it runs, installs svc3 unless this build of it is there. False
+ * when nothing was to be done. Ends the cluster when it could not be started or was aborted; one that started and in
+ * which only svc3 failed stays to be looked at.
+ */
 export async function up(options: UpOptions): Promise<boolean> {
   const { places, nodes } = options;
   if (!Number.isInteger(nodes) || nodes < 1 || nodes > maxNodes)
     throw invalidField('nodes', `a local cluster has 1 to ${maxNodes} nodes`);
   return withLock(lockOf(places), async () => {
-    const running = await readReport(places);
-    if (running !== undefined) return false;
-    const tools = await buildTools(fullClusterTools, { cacheDir: places.cache, progress: options.progress });
-    const settings = await ensureSettings(places, nodes);
-    const supervisor = await startSupervisor(options, settings);
-    try {
-      options.signal.throwIfAborted();
-      void tools;
-      await keep(supervisor);
-    } catch (error) {
-      await endSupervisor(places, supervisor);
-      throw error;
-    }
-    return true;
+    await ensurePackages(options.path ?? process.env['PATH'] ?? '', options.progress, options.signal);
+    const cacheDir = places.cache;
+    const tools = await buildTools(fullClusterTools, { cacheDir, progress: options.progress });
+    const started = await ensureRunning(options, tools);
+    const installed = options.bare === true ? false : await ensureInstalled(options, tools);
+    return started || installed;
   });
+}
+
+async function ensureRunning(options: UpOptions, tools: Tools): Promise<boolean> {
+  const { places, nodes, signal } = options;
+  const report = await readReport(places);
+  if (report !== undefined) {
+    if (report.nodes !== nodes)
+      options.progress(`the cluster has ${report.nodes} nodes; that changes after a down`);
+    return false;
+  }
+  const settings = await ensureSettings(places, nodes);
+  const supervisor = await startSupervisor(options, settings);
+  try {
+    signal.throwIfAborted();
+    const kubectl = createKubectl(tools, places.kubeconfig, signal);
+    await createSteps(places.cache, options.progress).run('waiting for the nodes', async () => {
+      for (const node of allNodes(nodes)) await untilThere(kubectl, node.name, signal);
+      await kubectl('wait', 'nodes', '--all', '--for=condition=Ready', '--timeout=180s');
+    });
+    await keep(supervisor);
+  } catch (error) {
+    await endSupervisor(places, supervisor);
+    throw error;
+  }
+  return true;
+}
+
+async function untilThere(kubectl: Kubectl, node: string, signal: AbortSignal): Promise<void> {
+  await kubectl('wait', `node/${node}`, '--for=create', '--timeout=180s');
+  signal.throwIfAborted();
+}
+
+async function ensureInstalled(options: UpOptions, tools: Tools): Promise<boolean> {
+  const { places, signal, progress } = options;
+  const steps = createSteps(places.cache, progress);
+  const build = { cache: places.cache, signal, progress };
+  const software = await steps.run('building images and guest', () => buildSoftware(build));
+  const settings = await ensureSettings(places, options.nodes);
+  const kubectl = createKubectl(tools, places.kubeconfig, signal);
+  const gpuPassthrough = options.gpuPassthrough ?? false;
+  const installation = { places, settings, tools, kubectl, gpuPassthrough, build };
+  const wanted = await installationMark(software, options);
+  const markFile = join(places.state, 'run', 'installed');
+  if ((await readFile(markFile, 'utf8').catch(() => '')) === wanted) return false;
+  await steps.run('bringing the images to the nodes', () => deliver(installation, software));
+  await steps.run('installing svc3', async () => {
+    await installChart(installation, software);
+    await publishApi(installation);
+  });
+  if (options.demo === true)
+    await steps.run('starting the VM demo', () => startDemo(installation, software.guest));
+  await writeSecret(markFile, wanted);
+  return true;
+}
+
+/** Names everything that the installation is made of. */
+async function installationMark(software: Software, options: UpOptions): Promise<string> {
+  const choices = [options.demo, options.gpuPassthrough].map((choice) => choice === true);
+  return hashOf([chartFolder], [JSON.stringify([software, choices])]);
 }
 
 /** Ends the cluster; false when it did not run. Its state stays unless `purge`. */
@@ -94,8 +178,11 @@ async function startSupervisor(options: UpOptions, settings: Settings): Promise<
         if (answer.kind === 'failed') reject(new Svc3Error('InternalError', answer.message));
       });
       child.once('exit', () => {
-        options.signal.throwIfAborted();
-        reject(new Svc3Error('InternalError', `the supervisor ended, see ${places.logs}/supervisor.log`));
+        const ended = new Svc3Error(
+          'InternalError',
+          `the supervisor ended, see ${places.logs}/supervisor.log`,
+        );
+        reject(options.signal.aborted ? options.signal.reason : ended);
       });
     });
   } finally {
@@ -143,5 +230,3 @@ export async function status(places: Places): Promise<ClusterStatus> {
   const whole = report.components.every((component) => component.running);
   return { state: whole ? 'Running' : 'Degraded', report };
 }
-
-export type { Tools };

@@ -16,7 +16,7 @@ export async function preload(
   tools: Tools,
   references: readonly string[],
 ): Promise<void> {
-  for (const [index, node] of report.nodes.entries()) {
+  for (const [index, node] of report.machines.entries()) {
     const folder = join(nodeFolder(places.state, nodeAddresses(index + 1)), 'preload');
     const hosts = join(folder, registryHost);
     await mkdir(hosts, { recursive: true });

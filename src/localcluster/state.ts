@@ -83,7 +83,9 @@ export interface Report {
   readonly startTime: string;
   readonly sandboxPid?: number;
   readonly phase: 'starting' | 'running';
-  readonly nodes: readonly { readonly name: string; readonly pid: number }[];
+  readonly nodes: number;
+  /** The nodes and the processes that hold their namespaces, numbered as the sandbox sees them. */
+  readonly machines: readonly { readonly name: string; readonly pid: number }[];
   readonly components: readonly ComponentReport[];
 }
 

@@ -8,7 +8,7 @@ import { watch, type FSWatcher } from 'node:fs';
 import { chmod } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { messageOf } from '../errors.ts';
+import { Svc3Error, messageOf } from '../errors.ts';
 import { type NodeAddresses, allNodes, controlPlaneAddress, registryHost } from './addresses.ts';
 import { cgroupOf, cgroupProcesses, createCgroups, hierarchies, removeCgroups } from './cgroup.ts';
 import { run } from './command.ts';
@@ -35,39 +35,36 @@ export interface SupervisorOptions {
 }
 
 export interface Cluster {
+  /** Resolves when everything runs; fails with the last words of what ended first. */
+  start(): Promise<void>;
   /** Resolves with the reason when the cluster ended by itself. */
   readonly ended: Promise<string>;
+  /** Takes everything away, at whatever point it is. */
   stop(): Promise<void>;
 }
 
 /** A loaded machine is no fault. */
 const readyTimeoutMs = 180_000;
 
-/** Starts everything; what was started is taken away on failure. */
-export async function startCluster(options: SupervisorOptions): Promise<Cluster> {
-  const cluster = new RunningCluster(options);
-  try {
-    await cluster.start();
-  } catch (error) {
-    await cluster.stop();
-    throw error;
-  }
-  return cluster;
+export function createCluster(options: SupervisorOptions): Cluster {
+  return new SandboxedCluster(options);
 }
 
-class RunningCluster implements Cluster {
+class SandboxedCluster implements Cluster {
   readonly ended: Promise<string>;
   readonly #options: SupervisorOptions;
   readonly #end: (reason: string) => void;
   readonly #reports = new Map<string, ComponentReport>();
   readonly #nodes = new Map<string, SandboxNode>();
   readonly #fault = Promise.withResolvers<never>();
+  readonly #stopping = new AbortController();
+  #starting: Promise<void> = Promise.resolve();
+  #stopped: Promise<void> | undefined;
   #sandbox: Sandbox | undefined;
   #forwarder: Forwarder | undefined;
   #janitor: ChildProcess | undefined;
   #volumes: FSWatcher | undefined;
   #phase: 'starting' | 'running' = 'starting';
-  #stopping = false;
 
   constructor(options: SupervisorOptions) {
     this.#options = options;
@@ -78,20 +75,33 @@ class RunningCluster implements Cluster {
   }
 
   async start(): Promise<void> {
-    await Promise.race([this.#bringUp(), this.#fault.promise]);
+    this.#starting = this.#bringUp();
+    await Promise.race([this.#starting, this.#fault.promise]);
     this.#phase = 'running';
     await this.#report();
   }
 
-  async stop(): Promise<void> {
-    this.#stopping = true;
+  stop(): Promise<void> {
+    this.#stopped ??= this.#takeDown();
+    return this.#stopped;
+  }
+
+  async #takeDown(): Promise<void> {
     const { places } = this.#options;
+    this.#stopping.abort(new Svc3Error('InternalError', 'the cluster was stopped'));
+    await this.#sandbox?.kill();
+    // A step that was under way may still have made a sandbox.
+    await this.#starting.catch(() => undefined);
+    await this.#sandbox?.kill();
     this.#volumes?.close();
     this.#forwarder?.stop();
-    await this.#sandbox?.kill();
     await removeCgroups(places.name);
     this.#janitor?.kill('SIGKILL');
     await rm(join(places.state, 'supervisor.json'), { force: true });
+  }
+
+  get #isStopping(): boolean {
+    return this.#stopping.signal.aborted;
   }
 
   async #bringUp(): Promise<void> {
@@ -99,6 +109,7 @@ class RunningCluster implements Cluster {
     const nodes = allNodes(settings.nodes);
     await sweep(places.name);
     await this.#report();
+    await rm(join(places.state, 'run'), { recursive: true, force: true });
     const folders = ['volumes', 'run', 'controlplane', 'log'];
     for (const folder of folders) await mkdir(join(places.state, folder), { recursive: true });
     await ensureIdentities(places.state);
@@ -109,9 +120,11 @@ class RunningCluster implements Cluster {
       nodes.map((node) => node.name),
     );
     this.#openVolumes();
+    this.#stopping.signal.throwIfAborted();
     const sandbox = await createSandbox(join(places.state, 'volumes'));
     this.#sandbox = sandbox;
-    void sandbox.exited.then(() => this.#stopping || this.#end('the sandbox ended'));
+    this.#stopping.signal.throwIfAborted();
+    void sandbox.exited.then(() => this.#isStopping || this.#end('the sandbox ended'));
     const registry = this.#startRegistry(sandbox);
     await this.#startForwarder(sandbox);
     await this.#startControlPlane(sandbox);
@@ -128,7 +141,7 @@ class RunningCluster implements Cluster {
     ];
     const network: Command = ['nsenter', '-t', String(sandbox.pid), '-n', '--', ...forwarder];
     this.#forwarder = await startForwarder(forwards, network);
-    void this.#forwarder.exited.then(() => this.#stopping || this.#end('the forwarder ended'));
+    void this.#forwarder.exited.then(() => this.#isStopping || this.#end('the forwarder ended'));
   }
 
   async #startControlPlane(sandbox: Sandbox): Promise<void> {
@@ -150,7 +163,7 @@ class RunningCluster implements Cluster {
       cwd,
     );
     const probe = (): Promise<boolean> => isServing(settings.ports.kubernetes, join(pkiDir, 'ca.crt'));
-    await untilReady(server, probe, { timeoutMs: readyTimeoutMs });
+    await untilReady(server, probe, { timeoutMs: readyTimeoutMs, signal: this.#stopping.signal });
     const manager = controllerManagerArgs({
       pkiDir,
       kubeconfigPath: join(pkiDir, 'controller-manager.kubeconfig'),
@@ -196,7 +209,11 @@ class RunningCluster implements Cluster {
     const parameters = ['--address', containerdSocket, '-n', 'k8s.io', 'images', 'import', archive];
     const [program, ...rest] = machine.inside([this.#options.tools.path('ctr'), ...parameters]);
     const isImported = async (): Promise<boolean> => (await run(program, rest)) !== '';
-    await untilReady(runtime, isImported, { timeoutMs: readyTimeoutMs, intervalMs: 100 });
+    await untilReady(runtime, isImported, {
+      timeoutMs: readyTimeoutMs,
+      signal: this.#stopping.signal,
+      intervalMs: 100,
+    });
   }
 
   async #component(
@@ -214,10 +231,11 @@ class RunningCluster implements Cluster {
     const logFile = join(places.logs, `${name.replace(' ', '-')}.log`);
     await rename(logFile, `${logFile}.previous`).catch(() => undefined);
     const path = [...tools.folders, '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'].join(':');
+    this.#stopping.signal.throwIfAborted();
     const child = startChild({ name, command, logFile, env: { PATH: path, HOME: '/root' } });
     this.#reports.set(name, { name, running: true });
     void child.exited.then(async (how) => {
-      if (this.#stopping) return;
+      if (this.#isStopping) return;
       const problem = `${how}; the last lines of ${logFile}:\n${await child.lastLines()}`;
       this.#reports.set(name, { name, running: false, problem });
       this.#fault.reject(await exitError(child));
@@ -227,13 +245,14 @@ class RunningCluster implements Cluster {
   }
 
   async #report(): Promise<void> {
-    if (this.#stopping) return;
+    if (this.#isStopping) return;
     const { places } = this.#options;
     await writeReport(places, {
       pid: process.pid,
       startTime: (await startTimeOf(process.pid)) ?? '',
       phase: this.#phase,
-      nodes: [...this.#nodes].map(([name, { pid }]) => ({ name, pid })),
+      nodes: this.#options.settings.nodes,
+      machines: [...this.#nodes].map(([name, { pid }]) => ({ name, pid })),
       components: [...this.#reports.values()],
       ...(this.#sandbox === undefined ? {} : { sandboxPid: this.#sandbox.pid }),
     });
