@@ -28,6 +28,6 @@ const environment: Environment = {
 
 process.exitCode = await main(process.argv.slice(2), environment, {
   openKubernetes: async (target) => (await import('../cli/kubernetes.ts')).openKubernetes(target),
-  openHttp: async (target) => (await import('../cli/service/http.ts')).openHttp(target),
+  openHttp: async (target) => (await import('../cli/service/http/service.ts')).openHttp(target),
   localCluster: async () => (await import('../cli/dev.ts')).createLocalCluster(environment),
 });

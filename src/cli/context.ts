@@ -1,18 +1,21 @@
 import type { ConfigStore } from './config.ts';
 import type { LocalCluster } from './localcluster.ts';
 import type { Output } from './output.ts';
+import type { ReachedApi } from './service/open.ts';
 import type { Service } from './service/types.ts';
 import type { Users } from './users.ts';
 
 /** What a reader of standard input needs. */
 export interface InputStream extends AsyncIterable<Uint8Array | string> {
   readonly isTTY?: boolean;
+  destroy?(): unknown;
 }
 
 export interface OutputStream {
   readonly isTTY?: boolean;
   readonly columns?: number;
   write(text: string | Uint8Array): boolean;
+  once?(event: 'drain', listener: () => void): unknown;
 }
 
 /** The process as a command sees it, made in `src/bin/svc3.ts`. */
@@ -40,6 +43,11 @@ export interface Context {
   /** Users and tokens, which only the Kubernetes API knows. */
   users(): Promise<Users>;
   localCluster(): Promise<LocalCluster>;
-  /** Names of a kind that live in the cluster, for completion. */
+  /** The HTTP API at an address, or at the configured one, after it has answered. */
+  reachApi(url: string | undefined, caFile: string | undefined): Promise<ReachedApi>;
   readonly signal: AbortSignal;
+  /** Global options of this command line that a child of the same program needs. */
+  readonly globalArguments: readonly string[];
+  /** Exit code of a run that ended well, where it is another program's. */
+  exitWith(code: number): void;
 }

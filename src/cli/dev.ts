@@ -17,7 +17,12 @@ export function createLocalCluster(environment: Environment): LocalCluster {
       name,
       state,
       ...(runs ? { kubeconfig: places(name).kubeconfig, bin: await toolFolders(places(name)) } : {}),
-      ...(report === undefined ? {} : { nodes: report.nodes, components: report.components.map(component) }),
+      ...(report === undefined
+        ? {}
+        : {
+            nodes: report.machines.map(({ name: machine }) => machine),
+            components: report.components.map(component),
+          }),
     };
   };
   return {

@@ -16,7 +16,7 @@ export interface ClusterStatus {
   /** Folders of kubectl, helm and the others. */
   readonly bin?: readonly string[];
   readonly baseUrl?: string;
-  readonly nodes?: number;
+  readonly nodes?: readonly string[];
   readonly components?: readonly {
     readonly name: string;
     readonly state: string;

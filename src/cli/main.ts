@@ -23,8 +23,7 @@ const interrupted = 130;
  */
 export async function main(argv: readonly string[], environment: Environment, doors: Doors): Promise<number> {
   try {
-    await dispatch(argv, environment, doors);
-    return 0;
+    return await dispatch(argv, environment, doors);
   } catch (error) {
     if (environment.signal.aborted) return interrupted;
     environment.stderr.write(`svc3: ${printable(messageOf(error))}\n`);
@@ -32,14 +31,14 @@ export async function main(argv: readonly string[], environment: Environment, do
   }
 }
 
-async function dispatch(argv: readonly string[], environment: Environment, doors: Doors): Promise<void> {
+async function dispatch(argv: readonly string[], environment: Environment, doors: Doors): Promise<number> {
   if (argv[0] === '__complete') return complete(argv.slice(1), environment, doors);
   const split = splitPath(argv[0] === '--version' ? ['version'] : argv, (path) => isGroupPath(path));
   const path = canonicalPath(split.path);
   const leaf = leafAt(path);
   if (leaf === undefined) {
     environment.stdout.write(`${await helpOfGroup(path)}\n`);
-    return;
+    return 0;
   }
   const command = await leaf.load();
   const words = readWords(split.rest, { ...globalOptions, ...command.options });
@@ -47,20 +46,21 @@ async function dispatch(argv: readonly string[], environment: Environment, doors
   if (words.values.get('help') === true) {
     const { commandHelp } = await import('./help.ts');
     environment.stdout.write(`${commandHelp(command)}\n`);
-    return;
+    return 0;
   }
   const format = checkedFormat(text(words.values, 'output'), command.outputs ?? []);
   const input = inputFor(command, words);
-  const { context, close } = createContext(environment, doors, { values: words.values, format });
+  const { context, close, exitCode } = createContext(environment, doors, { values: words.values, format });
   try {
     await command.run(context, input);
+    return exitCode();
   } finally {
     await close();
   }
 }
 
 /** The candidates of a shell's last word, one a line. */
-async function complete(words: readonly string[], environment: Environment, doors: Doors): Promise<void> {
+async function complete(words: readonly string[], environment: Environment, doors: Doors): Promise<number> {
   const { candidates } = await import('./complete.ts');
   const { context, close } = createContext(environment, doors, {
     values: contextValues(words),
@@ -70,6 +70,7 @@ async function complete(words: readonly string[], environment: Environment, door
     for (const { value, summary } of await candidates(words, context)) {
       environment.stdout.write(`${value}\t${summary ?? ''}\n`);
     }
+    return 0;
   } finally {
     await close();
   }
@@ -133,7 +134,7 @@ function createContext(
   environment: Environment,
   doors: Doors,
   { values, format }: { values: Values; format: string },
-): { context: Context; close(): Promise<void> } {
+): { context: Context; close(): Promise<void>; exitCode(): number } {
   const config = createConfigStore(environment);
   const out = createOutput(environment, format);
   const options: OpenOptions = {
@@ -146,6 +147,7 @@ function createContext(
     kubeconfig: text(values, 'kubeconfig'),
     context: text(values, 'context'),
   };
+  let exit = 0;
   let opening: Promise<Opener> | undefined;
   const opener = () =>
     (opening ??= import('./service/open.ts').then(({ createOpener }) => createOpener(options)));
@@ -158,9 +160,18 @@ function createContext(
     service: async () => (await opener()).service(),
     users: async () => (await opener()).users(),
     localCluster: () => doors.localCluster(),
+    reachApi: async (url, caFile) => (await opener()).reachApi(url, caFile),
+    globalArguments: ['api-url', 'kubeconfig', 'context'].flatMap((name) => {
+      const value = text(values, name);
+      return value === undefined ? [] : [`--${name}=${value}`];
+    }),
+    exitWith(code) {
+      exit = code;
+    },
   };
   return {
     context,
+    exitCode: () => exit,
     async close() {
       if (opening !== undefined) await (await opening).close();
     },

@@ -51,7 +51,14 @@ export interface OpenOptions {
   readonly context: string | undefined;
 }
 
+export interface ReachedApi {
+  readonly baseUrl: string;
+  readonly caFile?: string;
+  readonly version: string;
+}
+
 export interface Opener {
+  reachApi(url: string | undefined, caFile: string | undefined): Promise<ReachedApi>;
   namespace(): Promise<string>;
   service(): Promise<Service>;
   users(): Promise<Users>;
@@ -124,6 +131,25 @@ export function createOpener(options: OpenOptions): Opener {
       return wantsHttp ? http() : (await backend()).service;
     },
     users: async () => (await backend()).users,
+    async reachApi(url, caFile) {
+      const saved = await config.read();
+      const baseUrl = checkedUrl(url ?? options.apiUrl ?? variable('SVC3_API_URL') ?? saved.baseUrl);
+      if (baseUrl === undefined) throw new Svc3Error('BadRequest', 'URL is missing; usage: svc3 login URL');
+      const authority =
+        caFile ?? variable('SVC3_CA_FILE') ?? (baseUrl === saved.baseUrl ? saved.caFile : undefined);
+      const address = { baseUrl, ...(authority === undefined ? {} : { caFile: authority }) };
+      const service = await backends.openHttp({
+        ...common,
+        ...address,
+        token: () => Promise.reject(needsApi()),
+        kubernetes: async () => (await backend()).service,
+      });
+      opened.push(service);
+      const version = (await service.clusterInfo())?.['version'];
+      if (typeof version !== 'string')
+        throw new Svc3Error('BadGateway', `${baseUrl} does not answer as an svc3 API does`);
+      return { ...address, version };
+    },
     async close() {
       await Promise.all(opened.map((each) => each.close()));
     },

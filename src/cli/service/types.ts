@@ -3,6 +3,7 @@ import type { ImageItem } from '../../items/image.ts';
 import type { NodeItem } from '../../items/node.ts';
 import type { RegistryCredentialItem } from '../../items/registrycredential.ts';
 import type { DeployRequest, SettingsRequest } from '../../items/deploy.ts';
+import type { PowerCommand } from '../../items/power.ts';
 import type { DeployItem, VmItem } from '../../items/vm.ts';
 import type { VmConfigItem } from '../../items/vmconfig.ts';
 import type { Condition } from '../../kube/types.ts';
@@ -41,10 +42,8 @@ export interface IssuedToken {
   readonly expirationTimestamp: string;
 }
 
-export type PowerCommand = 'start' | 'stop' | 'resume' | 'suspend' | 'revert';
-
-export interface DeployOptions {
-  /** False: answer as soon as the VM is accepted. */
+export interface WaitOptions {
+  /** False: return as soon as the wish is written down. */
   readonly wait: boolean;
   readonly signal: AbortSignal;
   progress(text: string): void;
@@ -67,9 +66,11 @@ export interface Explanation {
 export interface Vms {
   list(namespace: string): Promise<VmItem[]>;
   get(namespace: string, name: string): Promise<VmItem>;
-  deploy(namespace: string, request: DeployRequest, options: DeployOptions): Promise<DeployItem>;
-  delete(namespace: string, name: string): Promise<void>;
-  exec(namespace: string, name: string, command: PowerCommand): Promise<void>;
+  deploy(namespace: string, request: DeployRequest, options: WaitOptions): Promise<DeployItem>;
+  /** Waits a while until it is gone, so that the name is free again. */
+  delete(namespace: string, name: string, options: WaitOptions): Promise<void>;
+  /** True when the VM is in the wished state; false when it goes on getting there. */
+  exec(namespace: string, name: string, command: PowerCommand, options: WaitOptions): Promise<boolean>;
   save(
     namespace: string,
     name: string,
@@ -148,14 +149,18 @@ export interface ServiceAccounts {
 
 /** What a registry said to a login; `unreachable` is no fault of the credential. */
 export interface Verdict {
-  readonly kind: 'accepted' | 'refused' | 'unreachable' | 'unknown';
+  readonly kind: 'accepted' | 'refused' | 'unreachable';
   readonly message: string;
 }
 
 export interface RegistryCredentials {
   list(namespace: string): Promise<RegistryCredentialItem[]>;
   /** True when stored credentials were replaced. */
-  add(namespace: string, request: RegistryCredentialRequest): Promise<{ readonly replaced: boolean }>;
+  add(
+    namespace: string,
+    request: RegistryCredentialRequest,
+    options: { readonly verify: boolean },
+  ): Promise<{ readonly replaced: boolean; readonly verdict?: Verdict }>;
   remove(namespace: string, server: string): Promise<void>;
 }
 

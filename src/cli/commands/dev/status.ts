@@ -41,7 +41,7 @@ function description(status: ClusterStatus): string {
     ['message', status.message],
     ['kubeconfig', status.kubeconfig],
     ['api', status.baseUrl],
-    ['nodes', status.nodes?.toString()],
+    ['nodes', status.nodes?.join(', ')],
     ...(status.components ?? []).map(
       (each) => ['component', [each.name, each.state, each.message].join(' ').trim()] as const,
     ),

@@ -5,6 +5,7 @@ export const vmDelete = command({
   path: ['vm', 'delete'],
   summary: 'Delete VMs and what they wrote to ephemeral disks',
   arguments: { name: { summary: 'Names of the VMs', variadic: true, complete: 'vms' } },
+  options: { 'no-wait': { kind: 'flag', summary: 'Return as soon as the deletion has begun' } },
   examples: [
     { line: 'svc3 vm delete build-1', summary: 'One VM' },
     {
@@ -12,8 +13,10 @@ export const vmDelete = command({
       summary: 'All VMs of the namespace',
     },
   ],
-  async run(context, { arguments: { name } }) {
+  async run(context, { arguments: { name }, options: { 'no-wait': noWait } }) {
     const [{ vms }, ns] = await Promise.all([context.service(), context.namespace()]);
-    await deleteAll(context.out, 'vm', name, (each) => vms.delete(ns, each));
+    const progress = (text: string) => context.out.progress(text);
+    const options = { wait: !noWait, signal: context.signal, progress };
+    await deleteAll(context.out, 'vm', name, (each) => vms.delete(ns, each, options));
   },
 });

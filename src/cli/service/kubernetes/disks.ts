@@ -1,9 +1,12 @@
 import type { Image, Iso } from '../../../api/image.ts';
-import { images, isos, vms } from '../../../api/resources.ts';
+import { images, isos, vmConfigs, vms } from '../../../api/resources.ts';
 import { Svc3Error } from '../../../errors.ts';
+import { nameOfReference } from '../../../http/routes/remotes.ts';
+import * as schemas from '../../../http/schemas.ts';
 import { imageItem } from '../../../items/image.ts';
 import type { KubeClient, Resource } from '../../../kube/types.ts';
 import type { Disks, Service } from '../types.ts';
+import { checked } from './checked.ts';
 
 type Disk = Image | Iso;
 
@@ -24,46 +27,67 @@ export function createDisks(
       return items.map(imageItem);
     },
     get: async (namespace, name) => imageItem(await client.get(resource, name, namespace)),
-    generate: (namespace, { name, size, description }) =>
-      create(namespace, name, { source: { blank: { size } }, ...described(description) }),
-    async copy(namespace, from, { name, description }) {
+    async generate(namespace, request) {
+      const { name, size, description } = checked(schemas.generateBody, request);
+      return create(namespace, name, { source: { blank: { size } }, ...described(description) });
+    },
+    async copy(namespace, from, request) {
+      const { name, description } = checked(schemas.copyBody, request);
       await client.get(resource, from, namespace);
       return create(namespace, name, { source: { image: { name: from } }, ...described(description) });
     },
-    async describe(namespace, name, description) {
+    async describe(namespace, name, text) {
+      const { description } = checked(schemas.descriptionBody, { description: text });
       await client.patch(resource, { name, namespace }, { type: 'merge', body: { spec: { description } } });
     },
     async delete(namespace, name) {
-      const users = (await client.list(vms, { namespace })).items.filter((vm) => vm.spec[field] === name);
+      const disk = await client.get(resource, name, namespace);
+      const users = await usersOf(client, namespace, name, field);
       if (users.length > 0) {
-        const names = users.map((vm) => vm.metadata.name).join(', ');
-        throw new Svc3Error('Conflict', `${field} ${name} is in use by vm ${names}`);
+        throw new Svc3Error(
+          'Conflict',
+          `${field} ${name} is in use by ${users.length === 1 ? 'VM' : 'VMs'} ${users.join(', ')}`,
+        );
       }
-      await client.delete(resource, { name, namespace });
+      const { uid } = disk.metadata;
+      await client.delete(resource, { name, namespace }, uid === undefined ? {} : { uid });
     },
     upload: async (namespace, request) => (await http())[kind].upload(namespace, request),
     download: async (namespace, name) => (await http())[kind].download(namespace, name),
     remote: async (namespace) => (await http())[kind].remote(namespace),
-    pull: (namespace, reference, { name, description }) =>
-      create(namespace, name ?? nameOf(reference), {
-        source: { remote: { reference } },
+    async pull(namespace, reference, request) {
+      const { remoteimage } = checked(schemas.pullParams.pick({ remoteimage: true }), {
+        remoteimage: reference,
+      });
+      const { name, description } = checked(schemas.pullBody, request) ?? {};
+      const source = { remote: { reference: remoteimage } };
+      return create(namespace, name ?? nameOfReference(reference, 'reference'), {
+        source,
         ...described(description),
-      }),
+      });
+    },
   };
+}
+
+/** Names of the VMs that run from (or have in their drive) this disk. */
+async function usersOf(
+  client: KubeClient,
+  namespace: string,
+  name: string,
+  field: 'image' | 'iso',
+): Promise<string[]> {
+  const [running, configs] = await Promise.all([
+    client.list(vms, { namespace }),
+    client.list(vmConfigs, { namespace }),
+  ]);
+  const fromConfig = new Set(
+    configs.items.filter((config) => config.spec[field] === name).map(({ metadata }) => metadata.name),
+  );
+  return running.items
+    .filter(({ spec }) => (spec[field] === undefined ? fromConfig.has(spec.config) : spec[field] === name))
+    .map(({ metadata }) => metadata.name ?? '');
 }
 
 function described(description: string | undefined): { description?: string } {
   return description === undefined ? {} : { description };
-}
-
-/** A name for what a reference points to: its last part and its tag. */
-export function nameOf(reference: string): string {
-  const last = reference.replace(/@.*$/, '').split('/').at(-1) ?? '';
-  const name = last
-    .toLowerCase()
-    .replaceAll(/[^a-z0-9-]+/g, '-')
-    .replaceAll(/^[^a-z]+|-+$/g, '');
-  if (name === '')
-    throw new Svc3Error('Invalid', `name: "${reference.slice(0, 128)}" gives no name; say one with --name`);
-  return name.slice(0, 63).replace(/-+$/, '');
 }

@@ -1,10 +1,12 @@
 import { labels, tagLabel } from '../../../api/meta.ts';
 import { nodes, pods } from '../../../api/resources.ts';
+import * as schemas from '../../../http/schemas.ts';
 import { keepRequests } from '../../../http/nodeusage.ts';
 import { isNodeOf, nodeItem, noUsage, type NodeUsage } from '../../../items/node.ts';
 import type { Pod } from '../../../api/core.ts';
 import type { KubeClient } from '../../../kube/types.ts';
 import type { Nodes } from '../types.ts';
+import { checked } from './checked.ts';
 
 export function createNodes(client: KubeClient): Nodes {
   const setLabel = async (name: string, label: string, value: string | null) => {
@@ -23,10 +25,10 @@ export function createNodes(client: KubeClient): Nodes {
         .map((node) => nodeItem(node, namespace, usages.get(node.metadata.name ?? '') ?? noUsage));
     },
     async tag(_namespace, name, tag) {
-      await setLabel(name, tagLabel(tag), 'true');
+      await setLabel(name, tagLabel(checked(schemas.tagBody, { tag }).tag), 'true');
     },
     async untag(_namespace, name, tag) {
-      await setLabel(name, tagLabel(tag), null);
+      await setLabel(name, tagLabel(checked(schemas.tagBody, { tag }).tag), null);
     },
     assign: (name, namespace) => setLabel(name, labels.namespace, namespace ?? null),
     setGpuPassthrough: (name, allowed) => setLabel(name, labels.allowGpuPassthrough, allowed ? 'true' : null),

@@ -1,28 +1,39 @@
-import { group, labels, namespaces } from '../../../api/meta.ts';
-import type { RegistryCredential } from '../../../api/registrycredential.ts';
+import { finalizer, group, labels, namespaces } from '../../../api/meta.ts';
+import { allowInsecureRequired, type RegistryCredential } from '../../../api/registrycredential.ts';
 import { registryCredentials, secrets, selfSubjectAccessReviews } from '../../../api/resources.ts';
 import type { Secret, SelfSubjectAccessReview } from '../../../api/core.ts';
-import { isSvc3Error, Svc3Error } from '../../../errors.ts';
+import { invalidField, isSvc3Error, Svc3Error } from '../../../errors.ts';
 import { registryCredentialItem } from '../../../items/registrycredential.ts';
 import type { KubeClient } from '../../../kube/types.ts';
-import type { RegistryCredentialRequest, RegistryCredentials } from '../types.ts';
+import type { RegistryCredentialRequest, RegistryCredentials, Verdict } from '../types.ts';
 
 /** Name of the RegistryCredential of a server, `<host>.<port>`; Invalid naming `server` where it is none. */
-export type IdentityOf = (server: string) => Promise<{ readonly name: string }>;
+/** One login at the registry. */
+export type Verify = (request: RegistryCredentialRequest) => Promise<Verdict>;
 
-export function createRegistryCredentials(client: KubeClient, identityOf: IdentityOf): RegistryCredentials {
+export type IdentityOf = (server: string) => Promise<{ readonly name: string; readonly scheme: string }>;
+
+export function createRegistryCredentials(
+  client: KubeClient,
+  identityOf: IdentityOf,
+  verify: Verify,
+): RegistryCredentials {
   return {
     async list(namespace) {
       await requireAdministrator(client, 'list');
       const { items } = await client.list(registryCredentials, { namespace });
-      return Promise.all(
+      const shown = await Promise.all(
         items.map(async (each) => registryCredentialItem(each, await usernameOf(client, each))),
       );
+      return shown.sort((a, b) => (a.server < b.server ? -1 : 1));
     },
-    async add(namespace, request) {
-      const { name } = await identityOf(request.server);
+    async add(namespace, request, options) {
+      const { name, scheme } = await identityOf(request.server);
+      if (scheme === 'http' && request.allowInsecure !== true)
+        throw invalidField('allowInsecure', allowInsecureRequired);
       await requireAdministrator(client, 'create');
-      return add(client, namespace, name, request);
+      const added = await add(client, namespace, name, request);
+      return options.verify ? { ...added, verdict: await verify(request) } : added;
     },
     async remove(namespace, server) {
       const { name } = await identityOf(server);
@@ -31,7 +42,7 @@ export function createRegistryCredentials(client: KubeClient, identityOf: Identi
         await client.delete(registryCredentials, { name, namespace });
       } catch (error) {
         if (!isSvc3Error(error, 'NotFound')) throw error;
-        throw new Svc3Error('NotFound', `no credentials for ${server} in namespace ${namespace}`, {
+        throw new Svc3Error('NotFound', `there is no credential for ${server} in this namespace`, {
           cause: error,
         });
       }
@@ -68,9 +79,12 @@ async function add(client: KubeClient, namespace: string, name: string, request:
     allowInsecure: request.allowInsecure ?? false,
     secretRef: { name: secretName },
   };
-  const object: RegistryCredential = { metadata: { name, namespace }, spec };
+  const object: RegistryCredential = { metadata: { name, namespace, finalizers: [finalizer] }, spec };
   const before = await existing(client, namespace, name);
-  if (before !== undefined && request.replace !== true) throw alreadyStored(request.server, namespace);
+  if (before?.metadata.deletionTimestamp !== undefined) {
+    throw new Svc3Error('Conflict', `the credential for ${request.server} is being removed, try again`);
+  }
+  if (before !== undefined && request.replace !== true) throw alreadyStored(request.server);
   if (before === undefined) {
     await client.create(registryCredentials, object, { dryRun: true });
   } else {
@@ -84,7 +98,7 @@ async function add(client: KubeClient, namespace: string, name: string, request:
   try {
     await client.create(registryCredentials, object);
   } catch (error) {
-    if (isSvc3Error(error, 'AlreadyExists')) throw alreadyStored(request.server, namespace, error);
+    if (isSvc3Error(error, 'AlreadyExists')) throw alreadyStored(request.server, error);
     await client.delete(secrets, { name: secretName, namespace: namespaces.credentials });
     throw error;
   }
@@ -117,10 +131,10 @@ function basicAuthSecret(name: string, { username, password }: RegistryCredentia
   };
 }
 
-function alreadyStored(server: string, namespace: string, cause?: unknown): Svc3Error {
+function alreadyStored(server: string, cause?: unknown): Svc3Error {
   return new Svc3Error(
     'AlreadyExists',
-    `credentials for ${server} exist in namespace ${namespace} already; --replace overwrites them`,
+    `a credential for ${server} already exists in this namespace; use replace to overwrite it`,
     { cause },
   );
 }

@@ -2,6 +2,7 @@ import { limits } from '../../../api/meta.ts';
 import { serviceAccounts } from '../../../api/resources.ts';
 import type { TokenRequest } from '../../../api/core.ts';
 import { invalidField, Svc3Error } from '../../../errors.ts';
+import { parseDuration } from '../../../http/duration.ts';
 import type { KubeClient, RawResponse } from '../../../kube/types.ts';
 import type { IssuedToken, ServiceAccounts } from '../types.ts';
 
@@ -51,18 +52,10 @@ export async function requestToken(
   return { token, expirationTimestamp };
 }
 
-const unitSeconds: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
-
 /** `720h`, `1h30m`, `30d` or plain seconds, as whole seconds of at least 10 minutes (kube-apiserver's minimum). */
-export function durationSeconds(text: string): number {
-  const parts = [...text.matchAll(/(\d{1,10})([smhd])/g)];
-  const wellFormed = parts.map(([part]) => part).join('') === text && parts.length > 0;
-  if (!wellFormed && !/^\d{1,10}$/.test(text))
-    throw invalidField('duration', `"${text.slice(0, 64)}" is not a duration such as 720h or 30m`);
-  const seconds = wellFormed
-    ? parts.reduce((sum, [, count, unit]) => sum + Number(count) * (unitSeconds[unit ?? 's'] ?? 1), 0)
-    : Number(text);
+function durationSeconds(text: string): number {
+  const seconds = parseDuration(text, 'duration');
   if (seconds < 600) throw invalidField('duration', 'must be at least 10 minutes');
-  if (seconds > 2 ** 32) throw invalidField('duration', 'must be at most 136 years');
+  if (seconds > 2 ** 32) throw invalidField('duration', 'must be less than 136 years');
   return seconds;
 }

@@ -1,9 +1,11 @@
 import { vmConfigs } from '../../../api/resources.ts';
+import * as schemas from '../../../http/schemas.ts';
 import { settingsOf } from '../../../items/deploy.ts';
 import type { VmConfigSpec } from '../../../api/vmconfig.ts';
 import { vmConfigItem } from '../../../items/vmconfig.ts';
 import type { KubeClient } from '../../../kube/types.ts';
 import type { VmConfigs } from '../types.ts';
+import { checked } from './checked.ts';
 
 export function createVmConfigs(client: KubeClient): VmConfigs {
   return {
@@ -12,7 +14,8 @@ export function createVmConfigs(client: KubeClient): VmConfigs {
       return items.map(vmConfigItem);
     },
     get: async (namespace, name) => vmConfigItem(await client.get(vmConfigs, name, namespace)),
-    async create(namespace, request) {
+    async create(namespace, given) {
+      const request = checked(schemas.vmConfigBody, given);
       const spec = settingsOf(request) as VmConfigSpec;
       if (request.nodeName !== undefined) spec.nodeName = request.nodeName;
       return vmConfigItem(

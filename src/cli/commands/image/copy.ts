@@ -1,0 +1,3 @@
+import { copyCommand } from '../../diskcommands.ts';
+
+export const imageCopy = copyCommand('image');

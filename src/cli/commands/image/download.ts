@@ -1,0 +1,3 @@
+import { downloadCommand } from '../../diskcommands.ts';
+
+export const imageDownload = downloadCommand('image');

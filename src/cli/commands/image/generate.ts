@@ -1,0 +1,30 @@
+import { command } from '../../command.ts';
+import { descriptionOption, longWorkOptions, showWork } from '../../longwork.ts';
+
+export const imageGenerate = command({
+  path: ['image', 'generate'],
+  summary: 'Make an empty image, to install a system on',
+  arguments: { name: { summary: 'Name of the image' } },
+  options: {
+    size: {
+      kind: 'text',
+      short: 's',
+      placeholder: 'SIZE',
+      summary: 'Virtual size, e.g. 120G',
+      required: true,
+    },
+    ...descriptionOption,
+    ...longWorkOptions,
+  },
+  examples: [
+    {
+      line: 'svc3 image generate blank --size 120G',
+      summary: 'For svc3 vm deploy -i blank --iso debian-installer',
+    },
+  ],
+  async run(context, { arguments: { name }, options: { size, description, wait } }) {
+    const [{ images }, ns] = await Promise.all([context.service(), context.namespace()]);
+    const request = { name, size, ...(description === undefined ? {} : { description }) };
+    await showWork(context, 'image', { begun: await images.generate(ns, request), disks: images, wait });
+  },
+});

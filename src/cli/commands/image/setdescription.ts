@@ -1,0 +1,3 @@
+import { describeCommand } from '../../diskcommands.ts';
+
+export const imageSetDescription = describeCommand('image');

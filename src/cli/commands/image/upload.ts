@@ -1,0 +1,3 @@
+import { uploadCommand } from '../../diskcommands.ts';
+
+export const imageUpload = uploadCommand('image');

@@ -1,0 +1,3 @@
+import { deleteCommand } from '../../diskcommands.ts';
+
+export const isoDelete = deleteCommand('iso');

@@ -1,0 +1,3 @@
+import { listCommand } from '../../diskcommands.ts';
+
+export const isoList = listCommand('iso');

@@ -1,0 +1,3 @@
+import { uploadCommand } from '../../diskcommands.ts';
+
+export const isoUpload = uploadCommand('iso');

@@ -1,0 +1,76 @@
+import { command } from '../../command.ts';
+import { readSecret } from '../../secret.ts';
+
+export const regcredAdd = command({
+  path: ['regcred', 'add'],
+  summary: 'Add or replace the credential of a registry in a namespace',
+  description:
+    'Only cluster administrators manage registry credentials. The registry is asked once whether it accepts the credential, which is stored in any case.',
+  arguments: { server: { summary: 'Address of the registry: <scheme>://<host>[:<port>]' } },
+  options: {
+    username: {
+      kind: 'text',
+      short: 'u',
+      placeholder: 'USERNAME',
+      summary: 'Registry user name',
+      required: true,
+    },
+    password: {
+      kind: 'text',
+      placeholder: 'PASSWORD',
+      summary: 'Registry password; it shows in process lists and in the history of the shell',
+    },
+    'password-stdin': { kind: 'flag', summary: 'Read the password from standard input or a redirected file' },
+    'allow-insecure': {
+      kind: 'flag',
+      summary: 'Needed for http://; with https:// the certificate is not verified',
+    },
+    replace: { kind: 'flag', summary: 'Overwrite the stored credential of this registry' },
+    verify: {
+      kind: 'toggle',
+      summary: 'Log in to the registry once and say what it answered; on where nothing is said',
+    },
+  },
+  exactlyOne: [['password', 'password-stdin']],
+  examples: [
+    {
+      line: 'svc3 regcred add https://registry.example.com --username robot --password-stdin < password.txt',
+      summary: 'From a file',
+    },
+    {
+      line: 'pass registry | svc3 regcred add https://registry.example.com:5000 --username robot --password-stdin --replace',
+      summary: 'From a pipe, over an old one',
+    },
+    {
+      line: 'svc3 regcred add http://10.0.0.5:5000 --username robot --password-stdin --allow-insecure < password.txt',
+      summary: 'Without TLS',
+    },
+  ],
+  async run(context, { arguments: { server }, options }) {
+    const { out } = context;
+    if (options.password !== undefined) {
+      out.warning(
+        '--password shows in process lists and in the history of the shell; --password-stdin does not',
+      );
+    }
+    const password = await readSecret(context, 'password', options.password);
+    const [{ registryCredentials }, ns] = await Promise.all([context.service(), context.namespace()]);
+    const request = {
+      server,
+      username: options.username,
+      password,
+      ...(options['allow-insecure'] ? { allowInsecure: true } : {}),
+      ...(options.replace ? { replace: true } : {}),
+    };
+    const { replaced, verdict } = await registryCredentials.add(ns, request, {
+      verify: options.verify ?? true,
+    });
+    await out.done(
+      'registrycredential',
+      server,
+      `the credential for ${server} was ${replaced ? 'replaced' : 'added'}`,
+    );
+    if (verdict?.kind === 'accepted') out.line(`${server} accepted it`);
+    else if (verdict !== undefined) out.warning(`${server}: ${verdict.message}`);
+  },
+});

@@ -1,0 +1,3 @@
+import { remoteListCommand } from '../../diskcommands.ts';
+
+export const remoteImageList = remoteListCommand('image');

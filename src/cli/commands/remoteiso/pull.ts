@@ -1,0 +1,3 @@
+import { remotePullCommand } from '../../diskcommands.ts';
+
+export const remoteIsoPull = remotePullCommand('iso');

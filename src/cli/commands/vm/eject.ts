@@ -1,0 +1,13 @@
+import { command } from '../../command.ts';
+
+export const vmEject = command({
+  path: ['vm', 'eject'],
+  summary: 'Take the install medium out of the CD drive of a VM',
+  arguments: { name: { summary: 'Name of the VM', complete: 'vms' } },
+  examples: [{ line: 'svc3 vm eject build-1', summary: 'After the installation' }],
+  async run({ out, namespace, service }, { arguments: { name } }) {
+    const [{ vms }, ns] = await Promise.all([service(), namespace()]);
+    await vms.eject(ns, name);
+    await out.done('vm', name, `The CD drive of vm ${name} is empty`);
+  },
+});

@@ -1,0 +1,266 @@
+import { createWriteStream } from 'node:fs';
+import { open, rename, rm } from 'node:fs/promises';
+import path from 'node:path';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { isSvc3Error, messageOf, Svc3Error } from '../errors.ts';
+import { command, type Command } from './command.ts';
+import { isMissing } from './config.ts';
+import type { Context } from './context.ts';
+import { deleteAll } from './deletion.ts';
+import { descriptionOption, longWorkOptions, showWork } from './longwork.ts';
+import { usageError } from './parse.ts';
+import type { Disks } from './service/types.ts';
+import { diskView, remoteView } from './views.ts';
+
+/** Images and ISOs have the same commands; what differs is the word. */
+type Kind = 'image' | 'iso';
+
+const words = { image: 'image', iso: 'ISO' } as const;
+const source = { image: 'images', iso: 'isos' } as const;
+const samples = { image: 'debian-12', iso: 'debian-installer' } as const;
+
+async function disksOf({ service, namespace }: Context, kind: Kind): Promise<{ disks: Disks; ns: string }> {
+  const [opened, ns] = await Promise.all([service(), namespace()]);
+  return { disks: opened[source[kind]], ns };
+}
+
+export function listCommand(kind: Kind): Command {
+  return command({
+    path: [kind, 'list'],
+    summary: `List the ${words[kind]}s of a namespace`,
+    options: { watch: { kind: 'flag', short: 'w', summary: 'Go on and print every change' } },
+    examples: [
+      { line: `svc3 ${kind} list`, summary: 'With state and progress' },
+      { line: `svc3 ${kind} list --watch`, summary: 'And follow what is being made' },
+    ],
+    async run(context, { options }) {
+      const { disks, ns } = await disksOf(context, kind);
+      if (options.watch) await context.out.watch(diskView(kind), () => disks.list(ns));
+      else await context.out.list(diskView(kind), await disks.list(ns));
+    },
+  });
+}
+
+export function copyCommand(kind: Kind): Command {
+  return command({
+    path: [kind, 'copy'],
+    summary: `Copy an ${words[kind]} of the store`,
+    arguments: {
+      name: { summary: `Name of the ${words[kind]}`, complete: source[kind] },
+      copy: { summary: 'Name of the copy' },
+    },
+    options: { ...descriptionOption, ...longWorkOptions },
+    examples: [
+      { line: `svc3 ${kind} copy ${samples[kind]} mine --wait`, summary: 'And wait until it is there' },
+    ],
+    async run(context, { arguments: { name, copy }, options: { description, wait } }) {
+      const { disks, ns } = await disksOf(context, kind);
+      const begun = await disks.copy(ns, name, { name: copy, ...described(description) });
+      await showWork(context, kind, { begun, disks, wait });
+    },
+  });
+}
+
+export function describeCommand(kind: Kind): Command {
+  return command({
+    path: [kind, 'set-description'],
+    summary: `Set the description of an ${words[kind]}`,
+    arguments: {
+      name: { summary: `Name of the ${words[kind]}`, complete: source[kind] },
+      description: { summary: 'Free text for people' },
+    },
+    examples: [
+      {
+        line: `svc3 ${kind} set-description ${samples[kind]} "With our tools"`,
+        summary: 'What stands in the list',
+      },
+    ],
+    async run(context, { arguments: { name, description } }) {
+      const { disks, ns } = await disksOf(context, kind);
+      await disks.describe(ns, name, description);
+      await context.out.done(kind, name, `Set the description of ${kind} ${name}`);
+    },
+  });
+}
+
+export function deleteCommand(kind: Kind): Command {
+  return command({
+    path: [kind, 'delete'],
+    summary: `Delete ${words[kind]}s that no VM uses`,
+    arguments: { name: { summary: `Names of the ${words[kind]}s`, variadic: true, complete: source[kind] } },
+    examples: [{ line: `svc3 ${kind} delete ${samples[kind]}`, summary: 'Refused while a VM uses it' }],
+    async run(context, { arguments: { name } }) {
+      const { disks, ns } = await disksOf(context, kind);
+      await deleteAll(context.out, kind, name, (each) => disks.delete(ns, each));
+    },
+  });
+}
+
+export function uploadCommand(kind: Kind): Command {
+  return command({
+    path: [kind, 'upload'],
+    summary: `Upload a file as an ${words[kind]}`,
+    description: 'It needs the HTTP API. With - the file comes from standard input.',
+    arguments: {
+      file: { summary: 'File, or - for standard input' },
+      name: { summary: `Name of the ${words[kind]}` },
+    },
+    options: { ...descriptionOption, ...longWorkOptions },
+    examples: [
+      {
+        line: `svc3 ${kind} upload ./disk.${kind === 'iso' ? 'iso' : 'qcow2'} ${samples[kind]} --wait`,
+        summary: 'From a file',
+      },
+      {
+        line: `curl -s https://example.com/disk | svc3 ${kind} upload - ${samples[kind]}`,
+        summary: 'From a pipe',
+      },
+    ],
+    async run(context, { arguments: { file, name }, options: { description, wait } }) {
+      const { disks, ns } = await disksOf(context, kind);
+      const { body, size } = await contentOf(context, file);
+      let sent = 0;
+      body.on('data', (chunk: Uint8Array) => {
+        sent += chunk.length;
+        context.out.progress(
+          `${name}: ${size === undefined ? `${mebibytes(sent)} MiB` : `${Math.floor((sent * 100) / Math.max(1, size))}%`} sent`,
+        );
+      });
+      const filename = file === '-' ? name : path.basename(file);
+      const begun = await disks.upload(ns, {
+        name,
+        ...described(description),
+        ...(size === undefined ? {} : { size }),
+        body,
+        filename,
+      });
+      await showWork(context, kind, { begun, disks, wait });
+    },
+  });
+}
+
+async function contentOf({ environment }: Context, file: string): Promise<{ body: Readable; size?: number }> {
+  if (file === '-') return { body: Readable.from(environment.stdin, { objectMode: false }) };
+  try {
+    const handle = await open(file, 'r');
+    const { size } = await handle.stat();
+    return { body: handle.createReadStream(), size };
+  } catch (error) {
+    if (isMissing(error)) throw new Svc3Error('NotFound', `FILE: ${file} does not exist`, { cause: error });
+    throw new Svc3Error('BadRequest', `FILE: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+export function downloadCommand(kind: Kind): Command {
+  return command({
+    path: [kind, 'download'],
+    summary: `Download the disk of an ${words[kind]}`,
+    description: 'It needs the HTTP API. A download that breaks off leaves no file.',
+    arguments: {
+      name: { summary: `Name of the ${words[kind]}`, complete: source[kind] },
+      file: { summary: 'File to write, or - for standard output' },
+    },
+    options: { force: { kind: 'flag', summary: 'Overwrite the file' } },
+    examples: [{ line: `svc3 ${kind} download ${samples[kind]} ./disk.qcow2`, summary: 'Into a file' }],
+    async run(context, { arguments: { name, file }, options }) {
+      const { disks, ns } = await disksOf(context, kind);
+      if (file !== '-' && !options.force && (await exists(file)))
+        throw usageError(`FILE: ${file} exists; --force overwrites it`);
+      const { body, size } = await disks.download(ns, name);
+      if (file === '-') {
+        for await (const chunk of body) context.environment.stdout.write(chunk as Uint8Array);
+        return;
+      }
+      await save(context, { body, file, ...(size === undefined ? {} : { size }) });
+      await context.out.done(kind, name, `Downloaded ${kind} ${name} to ${file}`);
+    },
+  });
+}
+
+async function save(
+  { out, signal }: Context,
+  { body, file, size }: { body: Readable; file: string; size?: number },
+): Promise<void> {
+  const draft = `${file}.part`;
+  let received = 0;
+  body.on('data', (chunk: Uint8Array) => {
+    received += chunk.length;
+    out.progress(
+      `${path.basename(file)}: ${size === undefined ? `${mebibytes(received)} MiB` : `${Math.floor((received * 100) / Math.max(1, size))}%`}`,
+    );
+  });
+  try {
+    await pipeline(body, createWriteStream(draft, { mode: 0o644 }), { signal });
+    if (size !== undefined && received !== size)
+      throw new Svc3Error('BadGateway', `the download broke off after ${received} of ${size} bytes`);
+    await rename(draft, file);
+  } catch (error) {
+    await rm(draft, { force: true });
+    throw isSvc3Error(error)
+      ? error
+      : new Svc3Error('BadGateway', `cannot write ${file}: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+async function exists(file: string): Promise<boolean> {
+  try {
+    await (await open(file, 'r')).close();
+    return true;
+  } catch (error) {
+    return !isMissing(error);
+  }
+}
+
+export function remoteListCommand(kind: Kind): Command {
+  const path = `remote-${kind}` as const;
+  return command({
+    path: [path, 'list'],
+    summary: `List what the remote registries of the installation hold`,
+    description: 'It needs the HTTP API.',
+    examples: [{ line: `svc3 ${path} list`, summary: 'What can be pulled' }],
+    async run(context) {
+      const { disks, ns } = await disksOf(context, kind);
+      await context.out.list(remoteView(path), await disks.remote(ns));
+    },
+  });
+}
+
+export function remotePullCommand(kind: Kind): Command {
+  const path = `remote-${kind}` as const;
+  return command({
+    path: [path, 'pull'],
+    summary: `Pull a remote ${words[kind]} into the store`,
+    arguments: {
+      reference: { summary: 'OCI reference', complete: kind === 'image' ? 'remoteImages' : 'remoteIsos' },
+    },
+    options: {
+      name: {
+        kind: 'text',
+        placeholder: 'NAME',
+        summary: "Name in the store; the reference's last part where nothing is said",
+      },
+      ...descriptionOption,
+      ...longWorkOptions,
+    },
+    examples: [
+      {
+        line: `svc3 ${path} pull registry.example.com/team/${samples[kind]} --wait`,
+        summary: 'And wait until it is there',
+      },
+    ],
+    async run(context, { arguments: { reference }, options: { name, description, wait } }) {
+      const { disks, ns } = await disksOf(context, kind);
+      const request = { ...(name === undefined ? {} : { name }), ...described(description) };
+      await showWork(context, kind, { begun: await disks.pull(ns, reference, request), disks, wait });
+    },
+  });
+}
+
+function described(description: string | undefined): { description?: string } {
+  return description === undefined ? {} : { description };
+}
+
+function mebibytes(bytes: number): string {
+  return (bytes / 1024 ** 2).toFixed(1);
+}

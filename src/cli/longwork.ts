@@ -1,0 +1,40 @@
+import { Svc3Error } from '../errors.ts';
+import type { Context } from './context.ts';
+import type { OptionSpecs } from './command.ts';
+import { sleep } from './output.ts';
+import type { DiskItem, Disks } from './service/types.ts';
+import { diskView } from './views.ts';
+
+/** Options of everything that makes an image or ISO in the background. */
+export const longWorkOptions = {
+  wait: { kind: 'flag', summary: 'Wait until it is ready, and show how far it is' },
+} as const satisfies OptionSpecs;
+
+export const descriptionOption = {
+  description: { kind: 'text', short: 'd', placeholder: 'TEXT', summary: 'Free text for people' },
+} as const satisfies OptionSpecs;
+
+const pollMs = 1000;
+
+/** Prints what has begun, or waits for its end. */
+export async function showWork(
+  context: Context,
+  kind: 'image' | 'iso',
+  { begun, disks, wait }: { readonly begun: DiskItem; readonly disks: Disks; readonly wait: boolean },
+): Promise<void> {
+  const { out, signal, namespace } = context;
+  const ns = await namespace();
+  let item = begun;
+  // A commit changes an image that was ready before: the first look may still see that state.
+  const waits = () => wait && !signal.aborted;
+  if (wait) await sleep(pollMs, signal);
+  while (waits()) {
+    item = await disks.get(ns, begun.name);
+    if (item.state === 'Ready') break;
+    if (item.state === 'Failed')
+      throw new Svc3Error('Invalid', `${kind} ${item.name}: ${item.errorMessage ?? 'failed'}`);
+    out.progress(`${kind} ${item.name}: ${item.progress === undefined ? item.state : `${item.progress}%`}`);
+    await sleep(pollMs, signal);
+  }
+  await out.item(diskView(kind), item);
+}

@@ -1,0 +1,34 @@
+import { invalidField } from '../errors.ts';
+import type { Context } from './context.ts';
+
+/** Far above any password or token; a wrong file is not read to its end. */
+const longest = 65_536;
+
+/**
+ * A secret that was given, or all of standard input without the line end that an editor or `echo` puts there.
+ * @throws Svc3Error Invalid naming the field when nothing is left, and never quoting what was read
+ */
+export async function readSecret(
+  { environment }: Context,
+  field: string,
+  given: string | undefined,
+): Promise<string> {
+  const text = given ?? (await readAll(environment.stdin, field)).replace(/\r?\n$/, '');
+  if (text === '') throw invalidField(field, 'must not be empty', 'FieldValueRequired');
+  // oxlint-disable-next-line no-control-regex -- control characters are what this refuses
+  if (/[\u0000-\u001f\u007f]/.test(text))
+    throw invalidField(field, 'must be one line without control characters');
+  return text;
+}
+
+async function readAll(stream: AsyncIterable<Uint8Array | string>, field: string): Promise<string> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of stream) {
+    const bytes = Buffer.from(chunk);
+    size += bytes.length;
+    if (size > longest) throw invalidField(field, `must be at most ${longest} bytes`);
+    chunks.push(bytes);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}

@@ -1,0 +1,185 @@
+import { readFile } from 'node:fs/promises';
+import type { Duplex, Readable } from 'node:stream';
+import { Agent, type Dispatcher } from 'undici';
+import { errorTable, isSvc3Error, messageOf, Svc3Error, type ErrorReason } from '../../../errors.ts';
+import type { BackendOptions, HttpTarget } from '../open.ts';
+
+export interface ApiRequest {
+  readonly method: 'GET' | 'POST' | 'DELETE';
+  /** Below the base address, already encoded. */
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string | undefined>>;
+  readonly body?: unknown;
+  /** A body that is streamed as it is. */
+  readonly stream?: { readonly content: Readable; readonly size?: number };
+  readonly anonymous?: boolean;
+  readonly signal?: AbortSignal;
+  /** Milliseconds until the reply begins; a deploy waits for minutes. */
+  readonly timeoutMs?: number;
+}
+
+export interface ApiReply {
+  readonly status: number;
+  readonly headers: Dispatcher.ResponseData['headers'];
+  readonly body: Readable;
+}
+
+export interface ApiClient {
+  /** The reply's JSON. Refusals are the server's own words as `Svc3Error`. */
+  json(request: ApiRequest): Promise<{ readonly status: number; readonly value: unknown }>;
+  stream(request: ApiRequest): Promise<ApiReply>;
+  /** A WebSocket as a byte stream. */
+  socket(path: string, query?: Readonly<Record<string, string>>): Promise<Duplex>;
+  readonly baseUrl: string;
+  close(): Promise<void>;
+}
+
+const defaultTimeoutMs = 30_000;
+
+export function createApiClient(target: HttpTarget & BackendOptions): ApiClient {
+  const { baseUrl, warning } = target;
+  const ca = target.caFile === undefined ? undefined : readAuthority(target.caFile);
+  let opened: Promise<Agent> | undefined;
+  const agent = () => (opened ??= (async () => new Agent({ connect: await tlsOf(ca) }))());
+
+  async function send(request: ApiRequest): Promise<ApiReply> {
+    const { method, path, query, body, stream, anonymous = false } = request;
+    const token = anonymous ? undefined : await target.token();
+    try {
+      const url = new URL(`${baseUrl}${path}`);
+      for (const [name, value] of Object.entries(query ?? {}))
+        if (value !== undefined) url.searchParams.set(name, value);
+      const reply = await (
+        await agent()
+      ).request({
+        origin: url.origin,
+        path: url.pathname + url.search,
+        method,
+        headers: headersOf({ token, json: body !== undefined, stream }),
+        body: stream?.content ?? (body === undefined ? null : JSON.stringify(body)),
+        signal: request.signal ?? null,
+        headersTimeout: request.timeoutMs ?? defaultTimeoutMs,
+        bodyTimeout: 0,
+      });
+      for (const text of warningsOf(reply.headers['warning'])) warning(text);
+      return { status: reply.statusCode, headers: reply.headers, body: reply.body };
+    } catch (error) {
+      throw unreachable(baseUrl, error);
+    }
+  }
+
+  return {
+    baseUrl,
+    async json(request: ApiRequest) {
+      const { status, body } = await send(request);
+      const text = await textOf(body, baseUrl);
+      if (status >= 400) throw refusalOf(status, text);
+      return { status, value: parsed(text, baseUrl) };
+    },
+    async stream(request) {
+      const reply = await send(request);
+      if (reply.status >= 400) throw refusalOf(reply.status, await textOf(reply.body, baseUrl));
+      return reply;
+    },
+    async socket(path, query = {}) {
+      const { openSocket } = await import('./socket.ts');
+      return openSocket({
+        url: `${baseUrl}${path}?${new URLSearchParams(query).toString()}`,
+        token: await target.token(),
+        ...(await tlsOf(ca)),
+      });
+    },
+    async close() {
+      await (await opened)?.destroy();
+    },
+  };
+}
+
+async function readAuthority(file: string): Promise<string> {
+  try {
+    return await readFile(file, 'utf8');
+  } catch (cause) {
+    throw new Svc3Error('BadRequest', `caFile ${file} cannot be read`, { cause });
+  }
+}
+
+async function tlsOf(ca: Promise<string> | undefined): Promise<{ ca?: string }> {
+  return ca === undefined ? {} : { ca: await ca };
+}
+
+function headersOf(parts: {
+  token: string | undefined;
+  json: boolean;
+  stream: ApiRequest['stream'];
+}): Record<string, string> {
+  const size = parts.stream?.size;
+  return {
+    accept: 'application/json',
+    ...(parts.token === undefined ? {} : { authorization: `Bearer ${parts.token}` }),
+    ...(parts.json ? { 'content-type': 'application/json' } : {}),
+    ...(parts.stream === undefined ? {} : { 'content-type': 'application/octet-stream' }),
+    ...(size === undefined ? {} : { 'content-length': String(size) }),
+  };
+}
+
+async function textOf(body: Readable, baseUrl: string): Promise<string> {
+  const chunks: Buffer[] = [];
+  try {
+    for await (const chunk of body as AsyncIterable<Uint8Array>) chunks.push(Buffer.from(chunk));
+  } catch (error) {
+    throw unreachable(baseUrl, error);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+function parsed(text: string, baseUrl: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new Svc3Error('BadGateway', `${baseUrl} does not answer as an svc3 API does`, { cause });
+  }
+}
+
+/** The text of every `Warning` header (code 299, RFC 9111). */
+function warningsOf(header: string | string[] | undefined): string[] {
+  const text = Array.isArray(header) ? header.join(', ') : (header ?? '');
+  return Array.from(text.matchAll(/\b\d{3} \S+ "((?:[^"\\]|\\.)*)"/g), ([, message]) =>
+    (message ?? '').replaceAll(/\\(.)/g, '$1'),
+  );
+}
+
+const reasonsByStatus = new Map<number, ErrorReason>(
+  (Object.keys(errorTable) as ErrorReason[])
+    .toReversed()
+    .map((reason) => [errorTable[reason].status, reason]),
+);
+
+/** The refusal of a `Status` body, or of the bare code where something else answered. */
+export function refusalOf(code: number, text: string): Svc3Error {
+  let body: unknown;
+  try {
+    body = JSON.parse(text);
+  } catch {
+    // Not a Status: a proxy in between, whose page says less than its code.
+  }
+  const { message, reason } = (typeof body === 'object' && body !== null ? body : {}) as {
+    message?: unknown;
+    reason?: unknown;
+  };
+  const known =
+    typeof reason === 'string' && Object.hasOwn(errorTable, reason) ? (reason as ErrorReason) : undefined;
+  const name = known ?? reasonsByStatus.get(code) ?? (code >= 500 ? 'BadGateway' : 'BadRequest');
+  const words =
+    typeof message === 'string' && message !== '' ? message : `the server answered with HTTP ${code}`;
+  return new Svc3Error(name, name === 'Unauthorized' ? `${words}; svc3 login gets a new token` : words);
+}
+
+export function unreachable(baseUrl: string, error: unknown): Error {
+  if (isSvc3Error(error)) return error;
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  const certificate = typeof code === 'string' && /CERT|SIGNATURE|ISSUER/.test(code);
+  const hint = certificate ? '; name its certificate authority: svc3 config set caFile FILE' : '';
+  return new Svc3Error('ServiceUnavailable', `cannot reach ${baseUrl}: ${messageOf(error)}${hint}`, {
+    cause: error,
+  });
+}

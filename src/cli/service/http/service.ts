@@ -1,0 +1,183 @@
+import type {
+  RemoteItem,
+  Disks,
+  RegistryCredentialItem,
+  Service,
+  ServiceAccountItem,
+  Verdict,
+  VmConfigItem,
+  VmItem,
+  NodeItem,
+  DiskItem,
+  DeployItem,
+  IssuedToken,
+} from '../types.ts';
+import type { BackendOptions, HttpTarget } from '../open.ts';
+import { createApiClient, type ApiClient, type ApiRequest } from './client.ts';
+
+interface List<T> {
+  readonly items: T[];
+}
+
+/** svc3 over `/api/v1`; what has no endpoint there goes straight to kube-apiserver where a kubeconfig is at hand. */
+export function openHttp(
+  target: HttpTarget & BackendOptions & { readonly kubernetes: () => Promise<Service> },
+): Promise<Service> {
+  const api = createApiClient(target);
+  const { kubernetes } = target;
+  const service: Service = {
+    way: 'http',
+    vms: vmsOf(api, kubernetes),
+    vmConfigs: {
+      list: (ns) => list<VmConfigItem>(api, path(ns, 'vmconfigs')),
+      get: (ns, name) => get<VmConfigItem>(api, path(ns, 'vmconfigs', name)),
+      create: (ns, request) => post<VmConfigItem>(api, path(ns, 'vmconfigs'), request),
+      delete: (ns, name) => del(api, path(ns, 'vmconfigs', name)),
+    },
+    nodes: {
+      list: (ns) => list<NodeItem>(api, path(ns, 'nodes')),
+      tag: async (ns, name, tag) => void (await post(api, path(ns, 'nodes', name, 'tag'), { tag })),
+      untag: async (ns, name, tag) => void (await post(api, path(ns, 'nodes', name, 'untag'), { tag })),
+      assign: async (name, namespace) => (await kubernetes()).nodes.assign(name, namespace),
+      setGpuPassthrough: async (name, allowed) => (await kubernetes()).nodes.setGpuPassthrough(name, allowed),
+    },
+    images: disksOf(api, 'images'),
+    isos: disksOf(api, 'isos'),
+    serviceAccounts: {
+      list: (ns) => list<ServiceAccountItem>(api, path(ns, 'serviceaccounts')),
+      create: async (ns, name) => void (await post(api, path(ns, 'serviceaccounts', name), {})),
+      delete: (ns, name) => del(api, path(ns, 'serviceaccounts', name)),
+      token: (ns, name, request) =>
+        post<IssuedToken>(api, path(ns, 'serviceaccounts', name, 'token'), request),
+    },
+    registryCredentials: {
+      list: (ns) => list<RegistryCredentialItem>(api, path(ns, 'secrets', 'registrycredentials')),
+      add: (ns, request, { verify }) => addCredential(api, ns, { ...request, ...(verify ? { verify } : {}) }),
+      remove: (ns, server) =>
+        del(api, path(ns, 'secrets', 'registrycredentials', 'remove'), { body: { server } }),
+    },
+    namespaces: async () => (await kubernetes()).namespaces(),
+    async clusterInfo() {
+      const { value } = await api.json({
+        method: 'GET',
+        path: '/api/v1/cluster-info',
+        anonymous: true,
+      });
+      return value as Readonly<Record<string, unknown>>;
+    },
+    close: () => api.close(),
+  };
+  return Promise.resolve(service);
+}
+
+/** Path of something in a namespace, every part encoded. */
+function path(namespace: string, ...parts: readonly string[]): string {
+  return `/api/v1/namespaces/${[namespace, ...parts].map(encodeURIComponent).join('/')}`;
+}
+
+async function list<T>(api: ApiClient, path: string): Promise<T[]> {
+  return (await get<List<T>>(api, path)).items;
+}
+
+async function get<T>(api: ApiClient, path: string): Promise<T> {
+  return (await api.json({ method: 'GET', path })).value as T;
+}
+
+async function post<T>(
+  api: ApiClient,
+  path: string,
+  body: unknown,
+  more: Partial<ApiRequest> = {},
+): Promise<T> {
+  return (await api.json({ method: 'POST', path, body, ...more })).value as T;
+}
+
+async function del(api: ApiClient, path: string, more: Partial<ApiRequest> = {}): Promise<void> {
+  await api.json({ method: 'DELETE', path, ...more });
+}
+
+function vmsOf(api: ApiClient, kubernetes: () => Promise<Service>): Service['vms'] {
+  const waiting = (wait: boolean) => (wait ? {} : { query: { wait: 'false' } });
+  return {
+    list: (ns) => list<VmItem>(api, path(ns, 'vms')),
+    get: (ns, name) => get<VmItem>(api, path(ns, 'vms', name)),
+    deploy(ns, request, { wait, signal, progress }) {
+      progress(`${request.name ?? 'vm'}: Pending`);
+      const timeoutMs = (request.timeout ?? 10) * 60_000 + 30_000;
+      return post<DeployItem>(api, path(ns, 'vms'), request, { ...waiting(wait), signal, timeoutMs });
+    },
+    delete: (ns, name, { wait, signal }) =>
+      del(api, path(ns, 'vms', name), { ...waiting(wait), signal, timeoutMs: 60_000 }),
+    async exec(ns, name, command, { wait, signal, progress }) {
+      progress(`${name}: ${command}`);
+      const request = { method: 'POST', path: path(ns, 'vms', name, 'exec'), body: { command } } as const;
+      const { status } = await api.json({ ...request, ...waiting(wait), signal, timeoutMs: 180_000 });
+      return status === 200;
+    },
+    save: (ns, name, request) => post<DiskItem>(api, path(ns, 'vms', name, 'save'), request),
+    commit: (ns, name, request) => post<DiskItem>(api, path(ns, 'vms', name, 'commit'), request),
+    // These have no endpoint (spec: "No endpoint; use CLI svc3 vm resize").
+    resize: async (ns, name, gib) => (await kubernetes()).vms.resize(ns, name, gib),
+    eject: async (ns, name) => (await kubernetes()).vms.eject(ns, name),
+    explain: async (ns, name) => (await kubernetes()).vms.explain(ns, name),
+    tunnel: (ns, name, port) => api.socket(path(ns, 'vms', name, 'tunnel'), { port: String(port) }),
+    screen: (ns, name) => api.socket(path(ns, 'vms', name, 'console', 'stream')),
+    async consoleUrl(ns, name) {
+      const { page } = await post<{ page: string }>(api, path(ns, 'vms', name, 'console'), {});
+      return `${api.baseUrl}${page}`;
+    },
+  };
+}
+
+function disksOf(api: ApiClient, kind: 'images' | 'isos'): Disks {
+  const remote = kind === 'images' ? 'remoteimages' : 'remoteisos';
+  const word = kind === 'images' ? 'image' : 'iso';
+  return {
+    list: (ns) => list<DiskItem>(api, path(ns, kind)),
+    get: (ns, name) => get<DiskItem>(api, path(ns, kind, name)),
+    generate: (ns, request) => post<DiskItem>(api, path(ns, kind), request),
+    copy: (ns, from, request) => post<DiskItem>(api, path(ns, kind, from, 'copy'), request),
+    describe: async (ns, name, description) =>
+      void (await post(api, path(ns, kind, name, 'description'), { description })),
+    delete: (ns, name) => del(api, path(ns, kind, name)),
+    async upload(ns, { name, description, size, body, filename }) {
+      const query = { name, description, fileName: filename };
+      const stream = { content: body, ...(size === undefined ? {} : { size }) };
+      // A disk takes as long as it takes.
+      return (
+        await api.json({
+          method: 'POST',
+          path: path(ns, 'upload', word),
+          query,
+          stream,
+          timeoutMs: 0,
+        })
+      ).value as DiskItem;
+    },
+    async download(ns, name) {
+      const { body, headers } = await api.stream({
+        method: 'GET',
+        path: path(ns, kind, name, 'download'),
+        timeoutMs: 300_000,
+      });
+      const size = Number(headers['content-length'] ?? Number.NaN);
+      return { body, ...(Number.isNaN(size) ? {} : { size }) };
+    },
+    remote: (ns) => list<RemoteItem>(api, path(ns, remote)),
+    pull: (ns, reference, request) => post<DiskItem>(api, path(ns, remote, reference, 'pull'), request),
+  };
+}
+
+/** 201 says added, 200 replaced; what the registry said to the login comes as a warning of the server. */
+async function addCredential(
+  api: ApiClient,
+  ns: string,
+  body: unknown,
+): Promise<{ replaced: boolean; verdict?: Verdict }> {
+  const { status } = await api.json({
+    method: 'POST',
+    path: path(ns, 'secrets', 'registrycredentials', 'add'),
+    body,
+  });
+  return { replaced: status === 200 };
+}

@@ -1,0 +1,101 @@
+import type { SelfSubjectReview } from '../../../api/core.ts';
+import { selfSubjectReviews, vmConfigs, vms } from '../../../api/resources.ts';
+import type { Vm } from '../../../api/vm.ts';
+import { invalidField, isSvc3Error, Svc3Error } from '../../../errors.ts';
+import * as schemas from '../../../http/schemas.ts';
+import { vmOf, type DeployRequest } from '../../../items/deploy.ts';
+import { deployItem, vmMessage, vmState, type DeployItem } from '../../../items/vm.ts';
+import type { KubeClient } from '../../../kube/types.ts';
+import type { WaitOptions } from '../types.ts';
+import { checked } from './checked.ts';
+import { waitFor } from './wait.ts';
+
+/** The installation's own range is known to the operator, who says in the status which mapping it cannot give. */
+const anyHostPort = { first: 1, last: 65_535 };
+
+/** The operator enforces the deadline; this side waits a little longer so that its word comes first. */
+const deadlineGraceMs = 5000;
+
+/** Creates a VM with the user's own rights and waits until it runs; one that never will is removed again. */
+export async function deploy(
+  client: KubeClient,
+  namespace: string,
+  given: DeployRequest,
+  options: WaitOptions,
+): Promise<DeployItem> {
+  const request = checked(schemas.deployBody, given);
+  if (request.image === undefined && request.vmConfig === undefined) {
+    throw invalidField('image', 'image or vmConfig is required', 'FieldValueRequired');
+  }
+  const [owner] = await Promise.all([usernameOf(client), requireConfig(client, namespace, request.vmConfig)]);
+  const { vm: wished, portWarnings } = vmOf(request, {
+    namespace,
+    hostPortsAllowed: anyHostPort,
+    withoutDeadline: !options.wait,
+    ...(owner === undefined ? {} : { owner }),
+  });
+  const created = await client.create(vms, wished);
+  const vm = options.wait ? await settled(client, created, options) : created;
+  return deployItem(vm, [...portWarnings, ...(vm.status?.warnings ?? [])]);
+}
+
+async function requireConfig(
+  client: KubeClient,
+  namespace: string,
+  config: string | undefined,
+): Promise<void> {
+  if (config === undefined) return;
+  try {
+    await client.get(vmConfigs, config, namespace);
+  } catch (error) {
+    if (isSvc3Error(error, 'NotFound')) {
+      throw new Svc3Error('NotFound', `${config} config does not exist`, { cause: error });
+    }
+    // Who may create VMs need not read configurations: the operator does.
+    if (!isSvc3Error(error, 'Forbidden')) throw error;
+  }
+}
+
+/** The caller's name as kube-apiserver knows it; a cluster without that API has none. */
+async function usernameOf(client: KubeClient): Promise<string | undefined> {
+  try {
+    const review: SelfSubjectReview = await client.create(selfSubjectReviews, {});
+    return review.status?.userInfo?.username;
+  } catch (error) {
+    if (isSvc3Error(error, 'NotFound', 'Forbidden', 'MethodNotAllowed')) return undefined;
+    throw error;
+  }
+}
+
+async function settled(client: KubeClient, created: Vm, { signal, progress }: WaitOptions): Promise<Vm> {
+  const { name = '' } = created.metadata;
+  let last = created;
+  const found = await waitFor(client, vms, created, {
+    timeoutMs: (created.spec.startDeadlineSeconds ?? 600) * 1000 + deadlineGraceMs,
+    signal,
+    done(vm) {
+      last = vm;
+      progress(`${name}: ${vmMessage(vm) ?? vmState(vm)}`);
+      return vmState(vm) === 'Running' || vmState(vm) === 'Failed';
+    },
+  });
+  if (found?.done === true && vmState(found.object) === 'Running') return found.object;
+  if (found !== undefined) await remove(client, last);
+  if (found?.done === true) throw new Svc3Error('Invalid', vmMessage(last) ?? `VM ${name} cannot run`);
+  const why = last.metadata.deletionTimestamp === undefined ? vmMessage(last) : undefined;
+  throw new Svc3Error(
+    'Timeout',
+    `VM ${name} did not run within its timeout and was removed${why === undefined ? '' : `: ${why}`}`,
+  );
+}
+
+async function remove(
+  client: KubeClient,
+  { metadata: { name = '', namespace = '', uid } }: Vm,
+): Promise<void> {
+  try {
+    await client.delete(vms, { name, namespace }, uid === undefined ? {} : { uid });
+  } catch (error) {
+    if (!isSvc3Error(error, 'NotFound', 'Conflict')) throw error;
+  }
+}

@@ -1,0 +1,51 @@
+import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { writePrivate } from './config.ts';
+import type { Context } from './context.ts';
+
+export interface CachedToken {
+  readonly token: string;
+  readonly expirationTimestamp?: string;
+}
+
+/** A token is renewed this long before it ends: a sixth of the hour that a user's token has. */
+const renewBeforeMs = 10 * 60_000;
+
+/** The token kept for `key` while it is good for a while, else a new one, kept in a file of its owner only. */
+export async function cachedToken(
+  { environment }: Context,
+  key: string,
+  issue: () => Promise<CachedToken>,
+): Promise<CachedToken> {
+  const { variables, home } = environment;
+  const root = variables['XDG_CACHE_HOME'] ?? '';
+  const name = createHash('sha256').update(key).digest('hex').slice(0, 32);
+  const file = path.join(root === '' ? path.join(home, '.cache') : root, 'svc3', 'tokens', `${name}.json`);
+  const kept = await readToken(file);
+  if (
+    kept !== undefined &&
+    Date.parse(kept.expirationTimestamp ?? '') - environment.now().getTime() > renewBeforeMs
+  )
+    return kept;
+  const fresh = await issue();
+  if (fresh.expirationTimestamp !== undefined) await writePrivate(file, JSON.stringify(fresh));
+  return fresh;
+}
+
+async function readToken(file: string): Promise<CachedToken | undefined> {
+  try {
+    const value: unknown = JSON.parse(await readFile(file, 'utf8'));
+    if (typeof value !== 'object' || value === null) return undefined;
+    const [token, expirationTimestamp]: unknown[] = [
+      Reflect.get(value, 'token'),
+      Reflect.get(value, 'expirationTimestamp'),
+    ];
+    return typeof token === 'string' && typeof expirationTimestamp === 'string'
+      ? { token, expirationTimestamp }
+      : undefined;
+  } catch {
+    // No file, or a broken one: a new token takes its place.
+    return undefined;
+  }
+}
