@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { ConnectionOptions } from 'node:tls';
 import { buildConnector, Pool } from 'undici';
 import type { Dispatcher } from 'undici';
+import { dropOrphanedStreams } from './orphans.ts';
 
 type Socket = Parameters<buildConnector.Callback>[1] & object;
 
@@ -53,6 +54,7 @@ function connect(connector: buildConnector.connector, options: buildConnector.Op
 
 /** @param readTls - TLS material, asked for before every new connection so that rotated files count at once. */
 export function createEndpoint(origin: string, readTls: () => Promise<ConnectionOptions>): Endpoint {
+  dropOrphanedStreams();
   const live = new Set<Socket>();
   const listeners = new Set<() => void>();
   let opened = 0;
@@ -93,6 +95,8 @@ export function createEndpoint(origin: string, readTls: () => Promise<Connection
     await slot();
     const socket = await connect(await connectorNow(), options);
     live.add(socket);
+    // undici stops listening before the socket is done: a late error must not end the process.
+    socket.on('error', () => undefined);
     opened += 1;
     socket.once('close', () => live.delete(socket));
     const { alpnProtocol } = socket as { alpnProtocol?: unknown };

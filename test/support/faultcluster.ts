@@ -1,29 +1,35 @@
 import { afterAll } from 'vitest';
 import { createClient } from '../../src/kube/client.ts';
 import type { RootClient } from '../../src/kube/client.ts';
-import type { TestCluster } from './cluster.ts';
-import { testCluster } from './cluster.ts';
 import { startFaultProxy } from './faultproxy.ts';
 import type { FaultProxy } from './faultproxy.ts';
 
-export interface FaultCluster extends TestCluster {
-  readonly proxy: FaultProxy;
-  /** All rights, through the proxy; `client` goes straight to the server. */
-  readonly proxied: RootClient;
+/** The parts of a control plane that are needed to stand before it. */
+interface Upstream {
+  readonly server: string;
+  readonly caPem: string;
+  readonly adminToken: string;
 }
 
-/** The shared control plane with a fault proxy before it, for one test file. */
-export async function faultCluster(): Promise<FaultCluster> {
-  const cluster = await testCluster();
-  const proxy = await startFaultProxy(cluster);
-  const proxied = createClient({
-    server: proxy.server,
-    ca: { pem: proxy.caPem },
-    auth: { kind: 'token', token: cluster.adminToken },
-  });
+export interface FaultCluster {
+  readonly proxy: FaultProxy;
+  /** All rights, straight to the server. */
+  readonly client: RootClient;
+  /** All rights, through the proxy. */
+  readonly proxied: RootClient;
+  readonly adminToken: string;
+}
+
+/** A fault proxy before a control plane, for one test file. */
+export async function faultCluster({ server, caPem, adminToken }: Upstream): Promise<FaultCluster> {
+  const proxy = await startFaultProxy({ server, caPem });
+  const auth = { kind: 'token', token: adminToken } as const;
+  const client = createClient({ server, ca: { pem: caPem }, auth });
+  const proxied = createClient({ server: proxy.server, ca: { pem: proxy.caPem }, auth });
   afterAll(async () => {
     await proxied.close();
+    await client.close();
     await proxy.close();
   });
-  return { ...cluster, proxy, proxied };
+  return { proxy, client, proxied, adminToken };
 }
