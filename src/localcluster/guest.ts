@@ -36,6 +36,7 @@ const modules = [
   'virtio_console',
   'virtio_rng',
   'virtio_balloon',
+  'pvpanic_mmio',
   'button',
   'evdev',
   'ahci',
