@@ -6,6 +6,8 @@ import type { AccessAttributes, Caller } from './route.ts';
 
 /** Decisions of the authorizer live this long (architecture: "cached ≤ 10 s"). */
 const decisionTtlMs = 10_000;
+/** A token's name never changes; whether the token still holds is decided by each call made with it. */
+const nameTtlMs = 240_000;
 /** A refused token is asked about again soon: an account may just have come to exist. */
 const unknownTokenTtlMs = 2_000;
 
@@ -78,6 +80,7 @@ export function createAuthenticator(
       const { body } = await callerClient.request<SelfSubjectAccessReview>({
         method: 'POST',
         path: '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews',
+        idempotent: true,
         body: {
           apiVersion: 'authorization.k8s.io/v1',
           kind: 'SelfSubjectAccessReview',
@@ -94,13 +97,20 @@ export function createAuthenticator(
   }
 
   function name(key: string, callerClient: KubeClient): Promise<string> {
-    return names.getOrMake(key, decisionTtlMs, async () => {
-      const { body } = await callerClient.request<SelfSubjectReview>({
-        method: 'POST',
-        path: '/apis/authentication.k8s.io/v1/selfsubjectreviews',
-        body: { apiVersion: 'authentication.k8s.io/v1', kind: 'SelfSubjectReview' },
-      });
-      return body.status?.userInfo?.username ?? '';
+    return names.getOrMake(key, nameTtlMs, async () => {
+      try {
+        const { body } = await callerClient.request<SelfSubjectReview>({
+          method: 'POST',
+          path: '/apis/authentication.k8s.io/v1/selfsubjectreviews',
+          idempotent: true,
+          body: { apiVersion: 'authentication.k8s.io/v1', kind: 'SelfSubjectReview' },
+        });
+        return body.status?.userInfo?.username ?? '';
+      } catch (error) {
+        if (!isSvc3Error(error, 'Unauthorized')) throw error;
+        unknown.set(key, true, unknownTokenTtlMs);
+        throw unauthorized();
+      }
     });
   }
 

@@ -116,6 +116,7 @@ async function admit(
   const attributes = attributesOf(route.permission, state.params);
   if (attributes !== undefined && route.permission.kind === 'checked')
     await state.caller?.authorize(attributes);
+  if (route.permission.kind === 'native' && route.method !== 'GET') await state.caller?.username();
 }
 
 function warner(state: RequestState): (text: string) => void {

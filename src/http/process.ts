@@ -2,7 +2,6 @@ import type { AddressInfo } from 'node:net';
 import type { Registry } from 'prom-client';
 import { images, isos, nodes, pods, vmConfigs, vms } from '../api/resources.ts';
 import type { Informers as SharedInformers } from '../controller/informers.ts';
-import type { Resource } from '../kube/types.ts';
 import type { Pod } from '../api/core.ts';
 import { createAuthenticator } from './auth.ts';
 import { createCaches, vmIndexes, type Caches } from './caches.ts';
@@ -26,7 +25,7 @@ export function cachesOf(informers: SharedInformers): Caches {
     images: informers.get(images, { transform: withoutManagedFields }),
     isos: informers.get(isos, { transform: withoutManagedFields }),
     nodes: informers.get(nodes, { transform: withoutManagedFields }),
-    pods: informers.get(pods as Resource<PodRequests>, { transform: (pod) => keepRequests(pod as Pod) }),
+    pods: informers.get<PodRequests>(pods, { transform: (pod) => keepRequests(pod as Pod) }),
   });
 }
 

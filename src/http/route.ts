@@ -38,6 +38,7 @@ export interface Caller {
   readonly client: KubeClient;
   /** Throws Unauthorized or Forbidden. */
   authorize(attributes: AccessAttributes): Promise<void>;
+  /** Name of the identity; also proves that it is one, so that a write is never the first call made with a token. */
   username(): Promise<string>;
 }
 

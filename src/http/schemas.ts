@@ -162,8 +162,16 @@ export const tagBody = z.object({ tag });
 
 export const registryAddBody = z.object({
   server: z.string().min(1).max(280),
-  username: z.string().min(1).max(1024),
-  password: z.string().min(1).max(65_536),
+  username: z
+    .string()
+    .min(1)
+    .max(1024)
+    .regex(/^[^:\p{Cc}]+$/u, 'must not contain a colon, a line break or another control character'),
+  password: z
+    .string()
+    .min(1)
+    .max(65_536)
+    .regex(/^\P{Cc}+$/u, 'must not contain a line break or another control character'),
   allowInsecure: z.boolean().optional(),
   replace: z.boolean().optional(),
   verify: z.boolean().optional().describe('true: log in once and say in a Warning whether it was refused.'),

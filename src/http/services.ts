@@ -6,13 +6,6 @@ import type { KubeClient } from '../kube/types.ts';
 import type { Caches } from './caches.ts';
 import type { Caller } from './route.ts';
 
-/** What identifies a registry, and what svc3 calls its objects (architecture: "Identity is host:effective-port"). */
-export interface RegistryIdentity {
-  /** Name of the RegistryCredential: `<host>.<port>`. */
-  readonly name: string;
-  readonly scheme: 'http' | 'https';
-}
-
 /** Logs in to a registry once; `unreachable` is no refusal. */
 export interface RegistryLogin {
   verify(login: {
@@ -96,7 +89,6 @@ export interface Services {
   readonly caches: Caches;
   readonly settings: HttpSettings;
   readonly log: AccessLog;
-  readonly registryIdentity: (server: string) => RegistryIdentity;
   readonly registryLogin: RegistryLogin;
   readonly transfer: ImageTransfer;
   readonly remotes: RemoteCatalog;

@@ -26,16 +26,6 @@ export function keptLog(): Services['log'] & { readonly lines: string[] } {
   return { lines, info: keep('info'), warn: keep('warn'), error: keep('error') };
 }
 
-function identityOf(server: string): { name: string; scheme: 'http' | 'https' } {
-  const match = /^(https?):\/\/([a-z0-9.-]+)(?::(\d+))?$/.exec(server);
-  if (match === null)
-    throw new Svc3Error('Invalid', 'server: must be <scheme>://<host>[:<port>]', {
-      details: { causes: [{ field: 'server', message: 'must be <scheme>://<host>[:<port>]' }] },
-    });
-  const scheme = match[1] === 'http' ? 'http' : 'https';
-  return { scheme, name: `${match[2]}.${match[3] ?? (scheme === 'http' ? '80' : '443')}` };
-}
-
 export interface TestApi {
   readonly api: Api;
   readonly services: Services;
@@ -88,7 +78,6 @@ export async function startTestApi(
       hostPortsAllowed: { first: 20_000, last: 29_999 },
       defaultNamespace: 'svc3-default',
     },
-    registryIdentity: identityOf,
     registryLogin: { verify: () => Promise.resolve({ result: 'accepted', message: '' }) },
     transfer: {
       upload: () => Promise.reject(new Svc3Error('Conflict', 'no store in this test')),

@@ -2,6 +2,7 @@ import type { Secret } from '../../api/core.ts';
 import { finalizer, group, labels, namespaces } from '../../api/meta.ts';
 import { allowInsecureRequired, type RegistryCredential } from '../../api/registrycredential.ts';
 import { registryCredentials, secrets } from '../../api/resources.ts';
+import { parseServer } from '../../credential/registry.ts';
 import { Svc3Error, invalidField, isSvc3Error } from '../../errors.ts';
 import { registryCredentialItem } from '../../items/registrycredential.ts';
 import type { KubeClient } from '../../kube/types.ts';
@@ -132,8 +133,8 @@ async function writeCredential(
 }
 
 async function add(call: Call<{ namespace: string }, unknown, AddBody>): Promise<boolean> {
-  const { params, body, caller, services } = call;
-  const { name, scheme } = services.registryIdentity(body.server);
+  const { params, body, caller } = call;
+  const { name, scheme, server } = parseServer(body.server);
   if (scheme === 'http' && body.allowInsecure !== true)
     throw invalidField('allowInsecure', allowInsecureRequired);
   const existing = await findCredential(caller.client, name, params.namespace);
@@ -156,7 +157,7 @@ async function add(call: Call<{ namespace: string }, unknown, AddBody>): Promise
       {
         metadata: { name, namespace: params.namespace, finalizers: [finalizer] },
         spec: {
-          server: body.server,
+          server,
           allowInsecure: body.allowInsecure ?? false,
           secretRef: { name: secretName },
         },
@@ -225,8 +226,8 @@ export const removeRegistryCredential = defineRoute({
   replies: { 200: { description: 'The credential was removed.', schema: schemas.status } },
   permission: { ...permission, verb: 'delete' },
   example: { server: 'https://registry.example.com' },
-  async handler({ params, body, caller, services }) {
-    const { name } = services.registryIdentity(body.server);
+  async handler({ params, body, caller }) {
+    const { name } = parseServer(body.server);
     try {
       await caller.client.delete(registryCredentials, { name, namespace: params.namespace });
     } catch (error) {

@@ -188,7 +188,7 @@ describe('VMs', () => {
       headers: { 'content-type': 'application/json; charset=utf-8' },
     });
     expect(status).toBe(202);
-    expect(headers['warning']).toContain('unknown field "colour"');
+    expect(headers['warning']).toContain("unknown field 'colour'");
     expect((await cluster.client.get(vms, json.name, namespace)).spec.display).toEqual({ dpi: 96 });
     await call('DELETE', ns('/vms/cased'));
   });

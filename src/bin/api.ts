@@ -1,0 +1,116 @@
+import { X509Certificate } from 'node:crypto';
+import { namespaces, objectNames } from '../api/meta.ts';
+import { secrets } from '../api/resources.ts';
+import { kubeConnection, readSettings } from '../config.ts';
+import { createInformers } from '../controller/informers.ts';
+import { Svc3Error, messageOf } from '../errors.ts';
+import { createCertificateStore, ensureCertificate, watchCertificate } from '../http/certificate.ts';
+import { cachesOf, createApi } from '../http/process.ts';
+import { registryLogin } from '../http/registrylogin.ts';
+import { controlKeyOf, createRunnerDoor, createSharedTicketSigner } from '../http/runnerdoor.ts';
+import type { Services } from '../http/services.ts';
+import { ApiSettings, certificateNames, httpSettingsOf } from '../http/settings.ts';
+import { createClient } from '../kube/client.ts';
+import { readPem } from '../kube/connection.ts';
+import { createLogger, createMetrics, serveHealth } from '../telemetry.ts';
+
+const settings = readSettings(ApiSettings);
+const log = createLogger({ name: 'api', level: settings.SVC3_LOG_LEVEL });
+const metrics = createMetrics();
+const stopping = new AbortController();
+
+async function main(): Promise<void> {
+  const connection = await kubeConnection(settings);
+  const client = createClient(connection, {
+    userAgent: `svc3-api/${settings.POD_NAME}`,
+    onCall: metrics.kubeCall,
+  });
+  const informers = createInformers(client, log);
+  const tlsKey = { namespace: namespaces.system, name: objectNames.apiTlsSecret };
+  const ownSecret = (name: string) =>
+    informers.get(secrets, { namespace: namespaces.system, fieldSelector: `metadata.name=${name}` });
+  const tlsSecret = ownSecret(objectNames.apiTlsSecret);
+  const controlSecret = ownSecret(objectNames.controlKeySecret);
+  const controlKey = () => controlKeyOf(controlSecret.get(objectNames.controlKeySecret, namespaces.system));
+
+  let ready = false;
+  const health = await serveHealth({
+    port: settings.SVC3_HEALTH_PORT,
+    ...(settings.SVC3_HEALTH_HOST === undefined ? {} : { host: settings.SVC3_HEALTH_HOST }),
+    ready: () => ready,
+    live: () => true,
+    metrics: metrics.registry,
+  });
+
+  const notThere = () =>
+    Promise.reject(new Svc3Error('NotImplemented', 'this installation has no image store'));
+  const services: Services = {
+    client,
+    caches: cachesOf(informers),
+    settings: httpSettingsOf(settings, {
+      server: connection.server,
+      caPem: connection.ca === undefined ? '' : await readPem(connection.ca),
+    }),
+    log,
+    registryLogin,
+    transfer: { upload: notThere, download: notThere },
+    remotes: { list: () => Promise.resolve([]) },
+    runners: createRunnerDoor(controlKey),
+    certificates: createCertificateStore(client, tlsKey),
+    tickets: createSharedTicketSigner(controlKey),
+  };
+  const tls = await ensureCertificate(client, tlsKey, certificateNames(settings));
+  const api = createApi({
+    services,
+    registry: metrics.registry,
+    tls,
+    concurrentPerIdentity: settings.SVC3_CONCURRENT_REQUESTS,
+    longRunningPerIdentity: settings.SVC3_WAITING_REQUESTS,
+  });
+  watchCertificate(
+    tlsSecret,
+    tlsKey,
+    (pair) => {
+      api.http.setCertificate(pair);
+      log.info({ name: new X509Certificate(pair.cert).subject }, 'took a certificate');
+    },
+    () => log.warn({ name: tlsKey.name }, 'the Secret holds no certificate with its key; the old one stays'),
+  );
+  const watching = informers.run(stopping.signal);
+  await informers.synced();
+  const { port } = await api.listen({ host: settings.SVC3_HTTP_HOST, port: settings.SVC3_HTTP_PORT });
+  ready = true;
+  log.info({ port }, 'serving');
+
+  await ended();
+  ready = false;
+  log.info({}, 'draining');
+  await new Promise((resolve) => setTimeout(resolve, settings.SVC3_DRAIN_DELAY_MS));
+  await api.close(settings.SVC3_SHUTDOWN_GRACE_MS);
+  stopping.abort();
+  await watching.catch(() => undefined);
+  await health.close();
+  await client.close();
+}
+
+/** Resolves at the first signal to end; a second one ends the process at once. */
+function ended(): Promise<void> {
+  return new Promise((resolve) => {
+    let asked = false;
+    const end = (): void => {
+      if (asked) process.exit(1);
+      asked = true;
+      resolve();
+    };
+    process.on('SIGTERM', end);
+    process.on('SIGINT', end);
+  });
+}
+
+main().then(
+  () => process.exit(0),
+  (error: unknown) => {
+    log.error({ err: error }, messageOf(error));
+    process.exit(1);
+  },
+);
