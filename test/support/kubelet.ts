@@ -1,0 +1,286 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Lease, Node, Pod, PodStatus } from '../../src/api/core.ts';
+import { leases, nodes, pods } from '../../src/api/resources.ts';
+import { isSvc3Error } from '../../src/errors.ts';
+import { createInformer } from '../../src/kube/informer.ts';
+import type { KubeClient } from '../../src/kube/types.ts';
+
+/** What the kubelet of a simulated node makes of a pod that is bound to it. */
+export type PodBehaviour =
+  /** Runs and becomes ready. */
+  | { kind: 'run' }
+  /** Stays as it is, e.g. while an image is pulled. */
+  | { kind: 'pending' }
+  /** The container waits: an image that cannot be pulled, a Secret that is missing. */
+  | { kind: 'waiting'; reason: string; message: string }
+  /** The kubelet rejects the pod at admission. */
+  | { kind: 'reject'; reason: string; message: string }
+  /** The container runs and the pod is not ready. */
+  | { kind: 'unready' };
+
+export interface SimulatedNodeSpec {
+  name: string;
+  labels?: Record<string, string>;
+  annotations?: Record<string, string>;
+  taints?: NonNullable<Node['spec']>['taints'];
+  allocatable?: Record<string, string>;
+  architecture?: string;
+}
+
+export interface SimulatedKubelet {
+  /** Creates a Node that is Ready and takes pods. */
+  addNode(spec: SimulatedNodeSpec): Promise<void>;
+  removeNode(name: string): Promise<void>;
+  /** Changes what becomes of pods from now on, and of those that are there already. */
+  behave(behaviour: (pod: Pod) => PodBehaviour): void;
+  /** Looks at every pod again. */
+  again(): void;
+  stop(): Promise<void>;
+}
+
+/**
+ * Plays the nodes of a cluster: Node objects with leases, and what kubelets write about pods. Admission, binding and
+ * garbage collection are the real control plane's.
+ */
+export function simulateKubelet(client: KubeClient): SimulatedKubelet {
+  const stopping = new AbortController();
+  const names = new Set<string>();
+  let behaviour: (pod: Pod) => PodBehaviour = () => ({ kind: 'run' });
+  const informer = createInformer({ client, resource: pods });
+  const busy = new Map<string, Promise<void>>();
+  const again = new Set<string>();
+
+  function look(pod: Pod): void {
+    const key = `${pod.metadata.namespace}/${pod.metadata.name}`;
+    if (!names.has(pod.spec.nodeName ?? '')) return;
+    if (busy.has(key)) {
+      again.add(key);
+      return;
+    }
+    const work = drive(pod)
+      .catch((error: unknown) => {
+        if (!isSvc3Error(error, 'NotFound', 'Conflict') && !stopping.signal.aborted) throw error;
+      })
+      .finally(() => {
+        busy.delete(key);
+        if (!again.delete(key)) return;
+        const now = informer.get(pod.metadata.name ?? '', pod.metadata.namespace);
+        if (now !== undefined) look(now);
+      });
+    busy.set(key, work);
+  }
+
+  async function drive(pod: Pod): Promise<void> {
+    const { name = '', namespace = '', uid, deletionTimestamp } = pod.metadata;
+    if (deletionTimestamp !== undefined) {
+      await client.delete(
+        pods,
+        { name, namespace },
+        { gracePeriodSeconds: 0, ...(uid === undefined ? {} : { uid }) },
+      );
+      return;
+    }
+    const wanted = statusFor(pod, behaviour(pod));
+    if (wanted === undefined || isSame(pod.status, wanted)) return;
+    await client.patch(
+      pods,
+      { name, namespace },
+      { type: 'merge', body: { metadata: { uid }, status: wanted } },
+      { subresource: 'status' },
+    );
+  }
+
+  informer.onChange(({ kind, object }) => {
+    if (kind !== 'deleted') look(object);
+  });
+  const running = informer.run(stopping.signal);
+  const beating = heartbeats(client, names, stopping.signal);
+  const lookAtAll = () => {
+    for (const pod of informer.list()) look(pod);
+  };
+
+  return {
+    async addNode(spec) {
+      names.add(spec.name);
+      await createNode(client, spec);
+      lookAtAll();
+    },
+    async removeNode(name) {
+      names.delete(name);
+      await client.delete(nodes, { name });
+    },
+    behave(next) {
+      behaviour = next;
+      lookAtAll();
+    },
+    again: lookAtAll,
+    async stop() {
+      stopping.abort();
+      await Promise.allSettled([running, beating, ...busy.values()]);
+    },
+  };
+}
+
+const readyNode = (at: string) => ({
+  type: 'Ready',
+  status: 'True' as const,
+  reason: 'KubeletReady',
+  message: 'simulated',
+  lastHeartbeatTime: at,
+  lastTransitionTime: at,
+});
+
+async function createNode(client: KubeClient, spec: SimulatedNodeSpec): Promise<void> {
+  const architecture = spec.architecture ?? 'amd64';
+  const allocatable = {
+    cpu: '8',
+    memory: '32Gi',
+    'ephemeral-storage': '100Gi',
+    pods: '110',
+    ...spec.allocatable,
+  };
+  await client.create(nodes, {
+    apiVersion: 'v1',
+    kind: 'Node',
+    metadata: {
+      name: spec.name,
+      labels: {
+        'kubernetes.io/arch': architecture,
+        'kubernetes.io/os': 'linux',
+        'kubernetes.io/hostname': spec.name,
+        ...spec.labels,
+      },
+      ...(spec.annotations === undefined ? {} : { annotations: spec.annotations }),
+    },
+    spec: spec.taints === undefined ? {} : { taints: spec.taints },
+  });
+  await client.patch(
+    nodes,
+    { name: spec.name },
+    {
+      type: 'merge',
+      body: {
+        status: {
+          conditions: [readyNode(timestamp())],
+          addresses: [{ type: 'InternalIP', address: addressOf(spec.name) }],
+          capacity: allocatable,
+          allocatable,
+          nodeInfo: nodeInfo(architecture),
+        },
+      },
+    },
+    { subresource: 'status' },
+  );
+  await untilSchedulable(client, spec.name);
+}
+
+/** The node lifecycle controller takes away the taint that every new node has. */
+async function untilSchedulable(client: KubeClient, name: string): Promise<void> {
+  for (let i = 0; i < 600; i++) {
+    const node = await client.get(nodes, name);
+    if (node.spec?.taints?.some(({ key }) => key.startsWith('node.kubernetes.io/not-ready')) !== true) return;
+    await delay(50);
+  }
+  throw new Error(`node ${name} keeps its taint not-ready`);
+}
+
+/** Without a lease that is renewed the node lifecycle controller would call the nodes lost after 40 seconds. */
+async function heartbeats(
+  client: KubeClient,
+  names: ReadonlySet<string>,
+  signal: AbortSignal,
+): Promise<void> {
+  const beat = async (name: string) => {
+    const renewTime = `${new Date().toISOString().slice(0, -1)}000Z`;
+    const lease: Lease = {
+      apiVersion: 'coordination.k8s.io/v1',
+      kind: 'Lease',
+      metadata: { name, namespace: 'kube-node-lease' },
+      spec: { holderIdentity: name, leaseDurationSeconds: 40, renewTime },
+    };
+    await client.apply(leases, lease, { fieldManager: 'simulated-kubelet' });
+  };
+  while (!signal.aborted) {
+    await Promise.allSettled([...names].map(beat));
+    await delay(8_000, undefined, { signal }).catch(() => undefined);
+  }
+}
+
+function statusFor(pod: Pod, behaviour: PodBehaviour): PodStatus | undefined {
+  const at = timestamp();
+  const node = pod.spec.nodeName ?? '';
+  const base = { hostIP: addressOf(node), startTime: pod.status?.startTime ?? at };
+  const up = { ...base, podIP: '127.0.0.1', podIPs: [{ ip: '127.0.0.1' }] };
+  switch (behaviour.kind) {
+    case 'pending':
+      return undefined;
+    case 'reject':
+      return { ...base, phase: 'Failed', reason: behaviour.reason, message: behaviour.message };
+    case 'waiting': {
+      const { reason, message } = behaviour;
+      return { ...base, phase: 'Pending', ...containers({ waiting: { reason, message } }, false) };
+    }
+    case 'unready':
+      return { ...up, phase: 'Running', ...containers({ running: { startedAt: at } }, false) };
+    default:
+      return { ...up, phase: 'Running', ...containers({ running: { startedAt: at } }, true) };
+  }
+
+  function containers(state: object, ready: boolean): Pick<PodStatus, 'conditions' | 'containerStatuses'> {
+    const scheduled = pod.status?.conditions?.filter(({ type }) => type === 'PodScheduled') ?? [];
+    const status = ready ? ('True' as const) : ('False' as const);
+    return {
+      conditions: [
+        ...scheduled,
+        { type: 'Ready', status, lastTransitionTime: at },
+        { type: 'ContainersReady', status, lastTransitionTime: at },
+      ],
+      containerStatuses: pod.spec.containers.map(({ name, image = '' }) => ({
+        name,
+        image,
+        imageID: '',
+        ready,
+        started: ready,
+        restartCount: 0,
+        state,
+      })),
+    };
+  }
+}
+
+/** Times aside. */
+function isSame(before: PodStatus | undefined, after: PodStatus): boolean {
+  const essence = (status: PodStatus | undefined) =>
+    JSON.stringify([
+      status?.phase,
+      status?.reason,
+      status?.message,
+      status?.conditions?.filter(({ type }) => type === 'Ready').map(({ status: value }) => value),
+      status?.containerStatuses?.map(({ state }) => [Object.keys(state ?? {}), state?.waiting]),
+    ]);
+  return essence(before) === essence(after);
+}
+
+function timestamp(): string {
+  return `${new Date().toISOString().slice(0, 19)}Z`;
+}
+
+function addressOf(node: string): string {
+  let sum = 0;
+  for (const character of node) sum = (sum * 31 + character.charCodeAt(0)) % 65_000;
+  return `192.0.${Math.floor(sum / 254) % 254}.${1 + (sum % 254)}`;
+}
+
+function nodeInfo(architecture: string) {
+  return {
+    architecture,
+    bootID: '',
+    containerRuntimeVersion: 'simulated://1',
+    kernelVersion: '6.1',
+    kubeletVersion: 'v1.36.3',
+    machineID: '',
+    operatingSystem: 'linux',
+    osImage: 'simulated',
+    systemUUID: '',
+  };
+}

@@ -1,0 +1,61 @@
+import { createInformers } from '../../src/controller/informers.ts';
+import { runControllers } from '../../src/controller/runtime.ts';
+import { createRecorder } from '../../src/kube/recorder.ts';
+import type { KubeClient } from '../../src/kube/types.ts';
+import { createLogger, createMetrics } from '../../src/telemetry.ts';
+import { createVmController, type VmControllerParts } from '../../src/vm/controller.ts';
+import type { VmSettings } from '../../src/vm/settings.ts';
+
+/** Settings of an installation with GPU passthrough off, as the chart's defaults. */
+export function vmSettings(given: Partial<VmSettings> = {}): VmSettings {
+  return {
+    gpuPassthroughEnabled: false,
+    hostPortsAllowed: [{ first: 20000, last: 29999 }],
+    portRanges: { ssh: { first: 8822, last: 8871 }, screenshare: { first: 5900, last: 5949 } },
+    cpuOvercommit: 1,
+    accelerator: 'auto',
+    whenFull: 'Hold',
+    store: { url: 'https://registry.example.com', prefix: 'vms' },
+    runnerImage: 'registry.example.com/svc3-runner:test',
+    runnerImagePullPolicy: 'IfNotPresent',
+    runnerPullSecret: undefined,
+    storageClassName: undefined,
+    priorityClassName: undefined,
+    graceSeconds: 60,
+    ...given,
+  };
+}
+
+export interface TestOperator {
+  /** Like SIGKILL: nothing is finished. */
+  stop(): Promise<void>;
+}
+
+/** The VM controller on a client, as the operator process runs it but without election. */
+export async function startVmOperator(
+  client: KubeClient,
+  settings: Partial<VmSettings> = {},
+  parts: Partial<VmControllerParts> = {},
+): Promise<TestOperator> {
+  const stopping = new AbortController();
+  const log = createLogger({
+    name: 'test',
+    level: process.env['SVC3_TEST_LOG'] === undefined ? 'error' : 'debug',
+  });
+  const informers = createInformers(client, log);
+  const recorder = createRecorder(client, { component: 'svc3-operator', log });
+  const gate = { isHeld: () => !stopping.signal.aborted, assertHeld: () => undefined };
+  const controller = createVmController(
+    { client, informers, recorder, log, metrics: createMetrics(), settings: vmSettings(settings), gate },
+    { controlKeys: () => 'key', ...parts },
+  );
+  const watching = informers.run(stopping.signal);
+  await informers.synced();
+  const working = runControllers([controller], stopping.signal);
+  return {
+    async stop() {
+      stopping.abort();
+      await Promise.allSettled([watching, working]);
+    },
+  };
+}
