@@ -153,7 +153,7 @@ const stages: Array<{ name: string; byDefault: boolean; run: () => Promise<Total
   {
     name: 'packages',
     byDefault: true,
-    run: async () => runCommand(['node', 'src/bin/debianpackages.ts', 'test']),
+    run: async () => runCommand(['node', 'test/packages.ts']),
   },
   { name: 'tools', byDefault: true, run: async () => runCommand(['node', 'src/bin/buildtools.ts']) },
   {

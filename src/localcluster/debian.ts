@@ -7,7 +7,9 @@ import { run } from './command.ts';
 import type { Progress } from './progress.ts';
 
 /** A command, or a file where the path is absolute → the package that has it. */
-const requirements: Readonly<Record<string, string>> = {
+export type Requirements = Readonly<Record<string, string>>;
+
+const requirements: Requirements = {
   bash: 'bash',
   buildah: 'buildah',
   cpio: 'cpio',
@@ -38,11 +40,13 @@ const requirements: Readonly<Record<string, string>> = {
 /** Folders of programs for root, which are not on every user's PATH. */
 const systemFolders = ['/usr/local/sbin', '/usr/sbin', '/sbin', '/usr/local/bin', '/usr/bin', '/bin'];
 
-/** Packages that are missing, in the order of the alphabet. */
-export async function missingPackages(path: string): Promise<string[]> {
+/** Packages that are missing, in the order of the alphabet; `also` adds to what a local cluster needs. */
+export async function missingPackages(path: string, also: Requirements = {}): Promise<string[]> {
   const folders = [...path.split(delimiter).filter(Boolean), ...systemFolders];
   const found = await Promise.all(
-    Object.entries(requirements).map(async ([name, pack]) => ((await isThere(name, folders)) ? '' : pack)),
+    Object.entries({ ...requirements, ...also }).map(async ([name, pack]) =>
+      (await isThere(name, folders)) ? '' : pack,
+    ),
   );
   return [...new Set(found.filter(Boolean))].toSorted();
 }
@@ -57,8 +61,13 @@ async function isThere(name: string, folders: readonly string[]): Promise<boolea
 }
 
 /** Installs what is missing with apt-get, as root or through sudo; says in one sentence what it cannot. */
-export async function ensurePackages(path: string, progress: Progress, signal?: AbortSignal): Promise<void> {
-  const missing = await missingPackages(path);
+export async function ensurePackages(
+  path: string,
+  progress: Progress,
+  options: { signal?: AbortSignal; also?: Requirements } = {},
+): Promise<void> {
+  const { signal } = options;
+  const missing = await missingPackages(path, options.also);
   if (missing.length === 0) return;
   const advice = `apt-get install --no-install-recommends ${missing.join(' ')}`;
   if (!(await isThere('apt-get', systemFolders)))
