@@ -140,7 +140,7 @@ export class VmReconciler {
   async #expire(vm: Vm, message: string): Promise<void> {
     const { client, recorder } = this.#parts;
     const { name = '', namespace = '', uid = '' } = vm.metadata;
-    recorder.event(vm, { type: 'Warning', reason: 'StartDeadlineExceeded', message });
+    recorder.event(typed(vm), { type: 'Warning', reason: 'StartDeadlineExceeded', message });
     await ignoring(['NotFound', 'Conflict'], client.delete(vms, { name, namespace }, { uid }));
   }
 
@@ -369,8 +369,13 @@ export class VmReconciler {
   }
 
   #record(vm: Vm, status: VmStatus, recorder: EventRecorder): void {
-    for (const event of eventsBetween(vm.status, status)) recorder.event(vm, event);
+    for (const event of eventsBetween(vm.status, status)) recorder.event(typed(vm), event);
   }
+}
+
+/** Objects of a list come without their type, and an event must say what it regards. */
+function typed(vm: Vm): Vm {
+  return { ...vm, ...typeMeta(vms) };
 }
 
 const unpinned: PodPlacement = {

@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Lease, Node, Pod, PodStatus } from '../../src/api/core.ts';
-import { leases, nodes, pods } from '../../src/api/resources.ts';
+import { leases, nodes, pods, vms } from '../../src/api/resources.ts';
 import { isSvc3Error } from '../../src/errors.ts';
 import { createInformer } from '../../src/kube/informer.ts';
-import type { KubeClient } from '../../src/kube/types.ts';
+import type { Informer, KubeClient } from '../../src/kube/types.ts';
 
 /** What the kubelet of a simulated node makes of a pod that is bound to it. */
 export type PodBehaviour =
@@ -283,4 +283,34 @@ function nodeInfo(architecture: string) {
     osImage: 'simulated',
     systemUUID: '',
   };
+}
+
+/**
+ * Deletes the pods of VMs that are gone. The garbage collector does the same, but learns of new CRDs only every 30
+ * seconds, which is longer than most test files take.
+ */
+export function collectVmPods(client: KubeClient): { stop(): Promise<void> } {
+  const stopping = new AbortController();
+  const podInformer = createInformer({ client, resource: pods });
+  vmInformerOf(client, podInformer, stopping.signal);
+  const running = podInformer.run(stopping.signal);
+  return {
+    async stop() {
+      stopping.abort();
+      await running;
+    },
+  };
+}
+
+function vmInformerOf(client: KubeClient, podInformer: Informer<Pod>, signal: AbortSignal): void {
+  const informer = createInformer({ client, resource: vms });
+  informer.onChange(({ kind, object }) => {
+    if (kind !== 'deleted') return;
+    for (const pod of podInformer.list(object.metadata.namespace)) {
+      if (!pod.metadata.ownerReferences?.some(({ uid }) => uid === object.metadata.uid)) continue;
+      const { name = '', namespace = '', uid = '' } = pod.metadata;
+      client.delete(pods, { name, namespace }, { uid }).catch(() => undefined);
+    }
+  });
+  void informer.run(signal);
 }

@@ -43,7 +43,7 @@ export async function startVmOperator(
     level: process.env['SVC3_TEST_LOG'] === undefined ? 'error' : 'debug',
   });
   const informers = createInformers(client, log);
-  const recorder = createRecorder(client, { component: 'svc3-operator', log });
+  const recorder = createRecorder(client, { component: 'operator', log });
   const gate = { isHeld: () => !stopping.signal.aborted, assertHeld: () => undefined };
   const controller = createVmController(
     { client, informers, recorder, log, metrics: createMetrics(), settings: vmSettings(settings), gate },

@@ -7,7 +7,7 @@ import { loadKubeconfig } from '../../../src/kube/connection.ts';
 import { isSvc3Error } from '../../../src/errors.ts';
 import { type OwnControlPlane, ownControlPlane } from '../../support/controlplane.ts';
 import { installDefinitions } from '../../support/definitions.ts';
-import { simulateKubelet, type SimulatedKubelet } from '../../support/kubelet.ts';
+import { collectVmPods, simulateKubelet, type SimulatedKubelet } from '../../support/kubelet.ts';
 import { startVmOperator, type TestOperator } from '../../support/operator.ts';
 import { type Write, withFaults } from '../../support/faultclient.ts';
 
@@ -15,6 +15,7 @@ let controlPlane: OwnControlPlane;
 let client: RootClient;
 let kubelet: SimulatedKubelet;
 let operator: TestOperator;
+let collector: ReturnType<typeof collectVmPods>;
 let writes: Write[];
 const namespace = 'life';
 
@@ -24,6 +25,7 @@ beforeAll(async () => {
   await installDefinitions(client);
   await client.create(namespaces, { metadata: { name: namespace } });
   kubelet = simulateKubelet(client);
+  collector = collectVmPods(client);
   await kubelet.addNode({ name: 'n1' });
   const counted = withFaults(client, () => 'none');
   writes = counted.writes;
@@ -33,6 +35,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await operator?.stop();
   await kubelet?.stop();
+  await collector?.stop();
   await client?.close();
   await controlPlane?.remove();
 });
@@ -96,7 +99,7 @@ describe('the life of a VM', () => {
         return list.items
           .filter(
             ({ regarding, reportingController }) =>
-              regarding?.name === 'plain' && reportingController === 'svc3-operator',
+              regarding?.name === 'plain' && reportingController === 'svc3.dev/operator',
           )
           .map(({ reason }) => reason)
           .sort();
