@@ -1,0 +1,202 @@
+import { createPrivateKey, sign } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { clusterRoles } from '../../../src/api/resources.ts';
+import type { Route } from '../../../src/http/route.ts';
+import { routes } from '../../../src/http/routes/table.ts';
+import { identity, startTestApi, type TestApi } from '../../support/api.ts';
+import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
+
+/** The least role that may call each route. A route without a row fails the first test. */
+const leastRole: Readonly<Record<string, 'open' | 'viewer' | 'editor' | 'cluster'>> = {
+  listVms: 'viewer',
+  getVm: 'viewer',
+  deployVm: 'editor',
+  deleteVm: 'editor',
+  execVm: 'editor',
+  saveVm: 'editor',
+  commitVm: 'editor',
+  openConsole: 'editor',
+  streamConsole: 'editor',
+  streamTunnel: 'editor',
+  listVmConfigs: 'viewer',
+  getVmConfig: 'viewer',
+  createVmConfig: 'editor',
+  deleteVmConfig: 'editor',
+  listNodes: 'viewer',
+  getNode: 'viewer',
+  tagNode: 'cluster',
+  untagNode: 'cluster',
+  listImages: 'viewer',
+  getImage: 'viewer',
+  generateImage: 'editor',
+  deleteImage: 'editor',
+  copyImage: 'editor',
+  describeImage: 'editor',
+  downloadImage: 'editor',
+  uploadImage: 'editor',
+  listIsos: 'viewer',
+  getIso: 'viewer',
+  deleteIso: 'editor',
+  copyIso: 'editor',
+  describeIso: 'editor',
+  uploadIso: 'editor',
+  listRemoteImages: 'viewer',
+  pullImage: 'editor',
+  listRemoteIsos: 'viewer',
+  pullIso: 'editor',
+  listRegistryCredentials: 'cluster',
+  addRegistryCredential: 'cluster',
+  removeRegistryCredential: 'cluster',
+  listServiceAccounts: 'viewer',
+  createServiceAccount: 'editor',
+  deleteServiceAccount: 'editor',
+  createServiceAccountToken: 'editor',
+  getClusterInfo: 'open',
+  uploadCertificate: 'cluster',
+};
+
+const identities = {
+  'no token': [],
+  'an expired token': [],
+  'a token for another audience': [],
+  viewer: ['viewer'],
+  editor: ['viewer', 'editor'],
+  'namespace admin': ['viewer', 'editor'],
+  "another namespace's admin": [],
+  'cluster admin': ['viewer', 'editor', 'cluster'],
+} as const;
+type Identity = keyof typeof identities;
+const strangers = new Set<Identity>(['no token', 'an expired token', 'a token for another audience']);
+
+let cluster: TestCluster;
+let api: TestApi;
+let namespace: string;
+const tokens = new Map<Identity, string | undefined>();
+
+/** The chart's rules for users, joined to a role as kube-controller-manager joins them to view and edit. */
+const viewRules = [
+  {
+    apiGroups: ['svc3.dev'],
+    resources: ['vms', 'vmconfigs', 'images', 'isos'],
+    verbs: ['get', 'list', 'watch'],
+  },
+  { apiGroups: ['api.svc3.dev'], resources: ['nodes'], verbs: ['get', 'list'] },
+  { apiGroups: [''], resources: ['serviceaccounts'], verbs: ['get', 'list', 'watch'] },
+];
+const editRules = [
+  ...viewRules,
+  {
+    apiGroups: ['svc3.dev'],
+    resources: ['vms', 'vmconfigs', 'images', 'isos'],
+    verbs: ['create', 'update', 'patch', 'delete'],
+  },
+  {
+    apiGroups: ['api.svc3.dev'],
+    resources: ['vms/exec', 'vms/save', 'vms/commit', 'vms/console', 'vms/tunnel', 'images/upload'],
+    verbs: ['create'],
+  },
+  { apiGroups: ['api.svc3.dev'], resources: ['images/download'], verbs: ['get'] },
+  {
+    apiGroups: [''],
+    resources: ['serviceaccounts', 'serviceaccounts/token'],
+    verbs: ['create', 'update', 'patch', 'delete'],
+  },
+];
+const adminRules = [...editRules, { apiGroups: ['svc3.dev'], resources: ['*'], verbs: ['*'] }];
+
+/** A token that was good once: signed with the cluster's own key, its time over. */
+function expiredToken(valid: string): string {
+  const key = ['sa.key', 'service-account.key', 'serviceaccount.key']
+    .map((file) => join(dirname(cluster.kubeconfigPath), 'pki', file))
+    .find((file) => existsSync(file));
+  const [header = '', payload = ''] = valid.split('.');
+  const claims = JSON.parse(Buffer.from(payload, 'base64url').toString()) as Record<string, unknown>;
+  const past = Math.floor(Date.now() / 1000) - 3_600;
+  const old = { ...claims, iat: past - 600, nbf: past - 600, exp: past };
+  const signed = `${header}.${Buffer.from(JSON.stringify(old)).toString('base64url')}`;
+  if (key === undefined)
+    throw new Error('the control plane of the test has no key for service accounts where this test looks');
+  const algorithm = (JSON.parse(Buffer.from(header, 'base64url').toString()) as { alg: string }).alg;
+  const privateKey = createPrivateKey(readFileSync(key));
+  const signature =
+    algorithm === 'ES256'
+      ? sign('sha256', Buffer.from(signed), { key: privateKey, dsaEncoding: 'ieee-p1363' })
+      : sign('sha256', Buffer.from(signed), privateKey);
+  return `${signed}.${signature.toString('base64url')}`;
+}
+
+beforeAll(async () => {
+  cluster = await testCluster();
+  const { client } = cluster;
+  namespace = await uniqueNamespace(client, 'matrix');
+  const elsewhere = await uniqueNamespace(client, 'matrix-other');
+  for (const [name, rules] of [
+    ['view', viewRules],
+    ['edit', editRules],
+    ['admin', adminRules],
+  ] as const) {
+    await client.create(clusterRoles, {
+      metadata: { name: `${namespace}-${name}` },
+      rules: rules.map((rule) => ({ ...rule })),
+    });
+  }
+  tokens.set('viewer', await identity(client, 'viewer', { namespace, role: `${namespace}-view` }));
+  tokens.set('editor', await identity(client, 'editor', { namespace, role: `${namespace}-edit` }));
+  tokens.set('namespace admin', await identity(client, 'admin', { namespace, role: `${namespace}-admin` }));
+  tokens.set(
+    "another namespace's admin",
+    await identity(client, 'stranger', { namespace: elsewhere, role: `${namespace}-admin` }),
+  );
+  tokens.set('cluster admin', await identity(client, 'root', { namespace, clusterRole: 'cluster-admin' }));
+  tokens.set(
+    'a token for another audience',
+    await identity(client, 'audience', { namespace, clusterRole: 'cluster-admin', audiences: ['elsewhere'] }),
+  );
+  tokens.set('an expired token', expiredToken(tokens.get('cluster admin') ?? ''));
+  tokens.set('no token', undefined);
+  api = await startTestApi(client);
+});
+
+afterAll(async () => {
+  await api?.close();
+  for (const name of ['view', 'edit', 'admin'])
+    await cluster.client.delete(clusterRoles, { name: `${namespace}-${name}` });
+});
+
+function pathOf(route: Route): string {
+  return route.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
+    if (name === 'namespace') return namespace;
+    return name.startsWith('remote') ? 'registry.example.com%2Fteam%2Fnothing' : 'nothing';
+  });
+}
+
+const withoutWaiting = new Set(['deployVm', 'deleteVm', 'execVm']);
+
+describe('every route for every identity', () => {
+  test('no route is forgotten', () => {
+    expect(Object.keys(leastRole).sort()).toEqual(routes.map((route) => route.id).sort());
+  });
+
+  for (const who of Object.keys(identities) as Identity[]) {
+    test.each(routes.map((route) => [route.id, route] as const))(`${who}: %s`, async (id, route) => {
+      const least = leastRole[id]!;
+      const token = tokens.get(who);
+      const path = `${pathOf(route)}${withoutWaiting.has(id) ? '?wait=false' : ''}`;
+      const bodies = route.bodyKind === 'json' ? [route.example, { nonsense: true }, undefined] : [undefined];
+      for (const body of bodies) {
+        const { status, json } = await api.call(route.method, path, { token, body });
+        const allowed = least === 'open' || (identities[who] as readonly string[]).includes(least);
+        if (allowed) {
+          expect([401, 403]).not.toContain(status);
+          expect(status).toBeLessThan(500);
+        } else {
+          expect([status, json.kind, json.code]).toEqual(
+            strangers.has(who) ? [401, 'Status', 401] : [403, 'Status', 403],
+          );
+        }
+      }
+    });
+  }
+});
