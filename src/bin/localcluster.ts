@@ -1,12 +1,13 @@
 /**
- * The processes behind `svc3 dev up`: `supervise` owns a cluster, `forward` serves the ways into its sandbox. Both are
- * started by svc3 itself and speak with their parent over Node's IPC channel.
+ * The processes behind `svc3 dev up`: `supervise` owns a cluster and `forward` serves the ways into its sandbox, both
+ * speaking with their parent over Node's IPC channel; `asroot` is what sudo runs for a user who is not root.
  */
 import { messageOf } from '../errors.ts';
 import { serveForwards } from '../localcluster/forward.ts';
 import type { Places, Settings } from '../localcluster/state.ts';
 import { type Cluster, createCluster } from '../localcluster/supervisor.ts';
-import { fullClusterTools } from '../localcluster/cluster.ts';
+import { answerAsRoot, fullClusterTools } from '../localcluster/cluster.ts';
+import { answerRootCall } from '../localcluster/privilege.ts';
 import { buildTools } from '../localcluster/tools.ts';
 
 type Message =
@@ -17,8 +18,12 @@ type Message =
 const [role] = process.argv.slice(2);
 if (role === 'forward') serveForwards(process);
 else if (role === 'supervise') supervise();
-else {
-  console.error('usage: localcluster supervise|forward, with an IPC channel');
+else if (role === 'asroot') {
+  const { SUDO_UID = '0', SUDO_GID = '0' } = process.env;
+  const owner = { uid: Number(SUDO_UID), gid: Number(SUDO_GID) };
+  await answerRootCall((request, answer) => answerAsRoot(request, answer, owner));
+} else {
+  console.error('usage: localcluster supervise|forward|asroot, started by svc3');
   process.exitCode = 2;
 }
 

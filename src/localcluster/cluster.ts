@@ -1,11 +1,9 @@
 /** The full local cluster as a whole: up, down, status. */
-import { type ChildProcess, spawn } from 'node:child_process';
-import { existsSync, openSync } from 'node:fs';
-import { mkdir, readFile, rm } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { chown, mkdir, readFile, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { setTimeout as delay } from 'node:timers/promises';
-import { Svc3Error, invalidField } from '../errors.ts';
+import { invalidField } from '../errors.ts';
 import { allNodes, maxNodes } from './addresses.ts';
 import { ensurePackages } from './debian.ts';
 import { hashOf } from './hash.ts';
@@ -18,18 +16,13 @@ import {
   publishApi,
   startDemo,
 } from './install.ts';
-import { type Kubectl, createKubectl } from './kubectl.ts';
+import { createKubectl } from './kubectl.ts';
+import { untilNodesReady } from './nodesready.ts';
+import { type RootAnswer, callAsRoot, isRoot } from './privilege.ts';
 import { createSteps } from './progress.ts';
 import { withLock } from './lock.ts';
-import {
-  type Report,
-  type Places,
-  type Settings,
-  ensureSettings,
-  readReport,
-  startTimeOf,
-  writeSecret,
-} from './state.ts';
+import { type Report, type Places, ensureSettings, readReport, writeSecret } from './state.ts';
+import { type Supervised, startSupervised, terminate } from './supervised.ts';
 import { sweep } from './supervisor.ts';
 import type { ToolGroupName } from './toolgroups.ts';
 import { type Tools, buildTools } from './tools.ts';
@@ -58,90 +51,64 @@ export interface UpOptions {
   progress(text: string): void;
 }
 
-/** Kubelets report within seconds; a loaded machine is no fault. */
-const nodesReadyMs = 180_000;
+/** The user on whose behalf sudo was called. */
+export interface Owner {
+  readonly uid: number;
+  readonly gid: number;
+}
 
 const program = fileURLToPath(new URL('../bin/localcluster.ts', import.meta.url));
 
 /**
  * Brings the cluster to what is asked: starts it unless it runs, installs svc3 unless this build of it is there. False
- * when nothing was to be done. Ends the cluster when it could not be started or was aborted; one that started and in
- * which only svc3 failed stays to be looked at.
+ * when nothing was to be done. Ends a cluster that it started when that failed or `signal` aborted it; one that runs and
+ * in which only svc3 failed stays to be looked at.
  */
 export async function up(options: UpOptions): Promise<boolean> {
-  const { places, nodes } = options;
+  const { places, nodes, progress, signal } = options;
   if (!Number.isInteger(nodes) || nodes < 1 || nodes > maxNodes)
     throw invalidField('nodes', `a local cluster has 1 to ${maxNodes} nodes`);
+  await mkdir(places.state, { recursive: true });
+  await ensurePackages(options.path ?? process.env['PATH'] ?? '', progress, { signal });
+  const tools = await buildTools(fullClusterTools, { cacheDir: places.cache, progress });
+  if (!isRoot()) return crossToRoot({ verb: 'up', options: { ...options, signal: undefined } }, options);
   return withLock(lockOf(places), async () => {
-    await ensurePackages(
-      options.path ?? process.env['PATH'] ?? '',
-      options.progress,
-      options.signal === undefined ? {} : { signal: options.signal },
-    );
-    const cacheDir = places.cache;
-    const tools = await buildTools(fullClusterTools, { cacheDir, progress: options.progress });
     const started = await ensureRunning(options, tools);
-    const installed = options.bare === true ? false : await ensureInstalled(options, tools);
-    return started || installed;
+    try {
+      const installed = options.bare === true ? false : await ensureInstalled(options, tools);
+      await started?.keep();
+      return started !== undefined || installed;
+    } catch (error) {
+      if (signal.aborted) await started?.end();
+      else await started?.keep();
+      throw error;
+    }
   });
 }
 
-async function ensureRunning(options: UpOptions, tools: Tools): Promise<boolean> {
-  const { places, nodes, signal } = options;
+/** The cluster if it had to be started. */
+async function ensureRunning(options: UpOptions, tools: Tools): Promise<Supervised | undefined> {
+  const { places, nodes, signal, progress } = options;
   const report = await readReport(places);
   if (report !== undefined) {
-    if (report.nodes !== nodes)
-      options.progress(`the cluster has ${report.nodes} nodes; that changes after a down`);
-    return false;
+    if (report.nodes !== nodes) progress(`the cluster has ${report.nodes} nodes; that changes after a down`);
+    return undefined;
   }
   const settings = await ensureSettings(places, nodes);
   // Heartbeats have whole seconds.
   const startedAt = Math.floor(Date.now() / 1000) * 1000;
-  const supervisor = await startSupervisor(options, settings);
+  const supervised = await startSupervised({ places, settings, program, signal, progress });
   try {
-    signal.throwIfAborted();
     const kubectl = createKubectl(tools, places.kubeconfig, signal);
     const names = allNodes(nodes).map((node) => node.name);
-    await createSteps(places.cache, options.progress).run('waiting for the nodes', () =>
-      untilReady(kubectl, names, startedAt, signal),
+    await createSteps(places.cache, progress).run('waiting for the nodes', () =>
+      untilNodesReady(kubectl, names, startedAt, signal),
     );
-    await keep(supervisor);
   } catch (error) {
-    await endSupervisor(places, supervisor);
+    await supervised.end();
     throw error;
   }
-  return true;
-}
-
-interface NodeList {
-  items: {
-    metadata: { name: string };
-    status: { conditions: { type: string; status: string; lastHeartbeatTime: string }[] };
-  }[];
-}
-
-/** A node of an earlier run still says that it is ready: only what its kubelet reported after the start counts. */
-async function untilReady(
-  kubectl: Kubectl,
-  names: readonly string[],
-  startedAt: number,
-  signal: AbortSignal,
-): Promise<void> {
-  const deadline = performance.now() + nodesReadyMs;
-  for (;;) {
-    signal.throwIfAborted();
-    const { items } = JSON.parse(await kubectl('get', 'nodes', '-o', 'json')) as NodeList;
-    const ready = items.filter(({ status }) =>
-      status.conditions.some(
-        ({ type, status, lastHeartbeatTime }) =>
-          type === 'Ready' && status === 'True' && Date.parse(lastHeartbeatTime) >= startedAt,
-      ),
-    );
-    const missing = names.filter((name) => !ready.some(({ metadata }) => metadata.name === name));
-    if (missing.length === 0) return;
-    if (performance.now() > deadline) throw new Svc3Error('Timeout', `not ready: ${missing.join(', ')}`);
-    await delay(200);
-  }
+  return supervised;
 }
 
 async function ensureInstalled(options: UpOptions, tools: Tools): Promise<boolean> {
@@ -175,6 +142,8 @@ async function installationMark(software: Software, options: UpOptions): Promise
 
 /** Ends the cluster; false when it did not run. Its state stays unless `purge`. */
 export async function down(places: Places, options: { purge: boolean }): Promise<boolean> {
+  if (!isRoot() && (await readReport(places)) !== undefined)
+    return crossToRoot({ verb: 'down', options: { places, ...options } }, {});
   return withLock(lockOf(places), async () => {
     const report = await readReport(places);
     if (report !== undefined) await terminate(report.pid, report.startTime);
@@ -188,69 +157,34 @@ function lockOf(places: Places): string {
   return join(dirname(places.state), `${places.name}.lock`);
 }
 
-type Answer =
-  | { kind: 'progress'; text: string }
-  | { kind: 'ready' }
-  | { kind: 'kept' }
-  | { kind: 'failed'; message: string };
+/** What a user without root asks of the part that has it. */
+type RootRequest =
+  | { verb: 'up'; options: Omit<UpOptions, 'signal' | 'progress'> }
+  | { verb: 'down'; options: { places: Places; purge: boolean } };
 
-async function startSupervisor(options: UpOptions, settings: Settings): Promise<ChildProcess> {
-  const { places } = options;
-  await mkdir(places.logs, { recursive: true });
-  const log = openSync(join(places.logs, 'supervisor.log'), 'a', 0o600);
-  const child = spawn(process.execPath, [program, 'supervise'], {
-    detached: true,
-    stdio: ['ignore', log, log, 'ipc'],
+function crossToRoot(
+  request: object,
+  options: { progress?: (text: string) => void; signal?: AbortSignal },
+): Promise<boolean> {
+  const { PATH, HOME } = process.env;
+  return callAsRoot({
+    command: [process.execPath, program, 'asroot'],
+    request,
+    env: { PATH, HOME },
+    progress: options.progress ?? (() => undefined),
+    ...(options.signal === undefined ? {} : { signal: options.signal }),
   });
-  child.send({ kind: 'start', places, settings });
-  const abort = (): void => void child.kill('SIGTERM');
-  options.signal.addEventListener('abort', abort, { once: true });
-  try {
-    await new Promise<void>((resolve, reject) => {
-      child.on('message', (answer: Answer) => {
-        if (answer.kind === 'progress') options.progress(answer.text);
-        if (answer.kind === 'ready') resolve();
-        if (answer.kind === 'failed') reject(new Svc3Error('InternalError', answer.message));
-      });
-      child.once('exit', () => {
-        const ended = new Svc3Error(
-          'InternalError',
-          `the supervisor ended, see ${places.logs}/supervisor.log`,
-        );
-        reject(options.signal.aborted ? options.signal.reason : ended);
-      });
-    });
-  } finally {
-    options.signal.removeEventListener('abort', abort);
-  }
-  return child;
 }
 
-async function keep(supervisor: ChildProcess): Promise<void> {
-  const kept = new Promise<void>((resolve) => {
-    supervisor.on('message', (answer: Answer) => answer.kind === 'kept' && resolve());
-  });
-  supervisor.send({ kind: 'keep' });
-  await kept;
-  supervisor.disconnect();
-  supervisor.unref();
-}
-
-async function endSupervisor(places: Places, supervisor: ChildProcess): Promise<void> {
-  const report = await readReport(places);
-  if (report !== undefined) await terminate(report.pid, report.startTime);
-  else supervisor.kill('SIGKILL');
-}
-
-/** SIGTERM, then SIGKILL after 20 s; resolves when the process is gone. */
-async function terminate(pid: number, startTime: string): Promise<void> {
-  const isThere = async (): Promise<boolean> => (await startTimeOf(pid)) === startTime;
-  const deadline = performance.now() + 20_000;
-  if (await isThere()) process.kill(pid, 'SIGTERM');
-  while (await isThere()) {
-    if (performance.now() > deadline) process.kill(pid, 'SIGKILL');
-    await delay(30);
-  }
+/** The other half of `crossToRoot`. What the user reads afterwards becomes the user's. */
+export async function answerAsRoot(request: unknown, answer: RootAnswer, owner: Owner): Promise<boolean> {
+  const wanted = request as RootRequest;
+  if (wanted.verb === 'down') return down(wanted.options.places, wanted.options);
+  const changed = await up({ ...wanted.options, ...answer });
+  const { places } = wanted.options;
+  for (const file of [places.kubeconfig, join(places.state, 'settings.json')])
+    await chown(file, owner.uid, owner.gid);
+  return changed;
 }
 
 export interface ClusterStatus {

@@ -116,6 +116,8 @@ function kubeletConfig(options: NodeOptions, folder: string): object {
     failSwapOn: false,
     failCgroupV1: false,
     containerRuntimeEndpoint: `unix://${containerdSocket}`,
+    // There is no DNS. Without an address here every pod gets a warning; this one refuses at once.
+    clusterDNS: [options.node.ip],
     podLogsDir: '/var/log/pods',
     volumePluginDir: join(folder, 'volumeplugins'),
     makeIPTablesUtilChains: false,

@@ -96,7 +96,8 @@ export async function readReport(places: Places): Promise<Report | undefined> {
 }
 
 export async function writeReport(places: Places, report: Report): Promise<void> {
-  await writeSecret(join(places.state, 'supervisor.json'), JSON.stringify(report));
+  // Nothing in it is secret, and a user whose cluster sudo started reads it too.
+  await writeSecret(join(places.state, 'supervisor.json'), JSON.stringify(report), 0o644);
 }
 
 /** Field 22 of /proc/<pid>/stat; undefined when there is no such process, or it is a zombie. */
@@ -115,10 +116,10 @@ async function readJson<T>(path: string): Promise<T | undefined> {
   }
 }
 
-/** Writes a file that only its owner reads, at once or not at all. */
-export async function writeSecret(path: string, text: string): Promise<void> {
+/** Writes a file that only its owner reads (unless `mode` says more), at once or not at all. */
+export async function writeSecret(path: string, text: string, mode = 0o600): Promise<void> {
   await mkdir(dirname(path), { recursive: true });
   const temporary = `${path}.${process.pid}.tmp`;
-  await writeFile(temporary, text, { mode: 0o600 });
+  await writeFile(temporary, text, { mode });
   await rename(temporary, path);
 }
