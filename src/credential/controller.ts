@@ -1,0 +1,144 @@
+import type { ConfigMap } from '../api/core.ts';
+import { namespaces, objectNames } from '../api/meta.ts';
+import type { RegistryCredential } from '../api/registrycredential.ts';
+import { configMaps } from '../api/resources.ts';
+import { createController, keyOf, type Controller } from '../controller/controller.ts';
+import { runControllers, type Runtime } from '../controller/runtime.ts';
+import { createAssumptions } from './assumed.ts';
+import { createInsecureRegistriesReconciler } from './insecureregistries.ts';
+import { createCredentialCaches } from './observe.ts';
+import { createPullSecretReconciler } from './pullsecret.ts';
+import { createCredentialReconciler } from './reconciler.ts';
+import type { CredentialSettings } from './settings.ts';
+
+/** So that a Secret that was refused is there soon after quota or policy allow it. */
+const backoff = { baseMs: 50, maxMs: 30_000 };
+
+/** How long reports wait for pull Secrets, and how often they look. */
+const yieldMs = { step: 20, most: 2_000 };
+
+export interface CredentialController {
+  readonly name: string;
+  /** Waits for the caches, then works until the signal. */
+  run(signal: AbortSignal): Promise<void>;
+  /** Keys waiting or being worked on. */
+  pending(): number;
+}
+
+/**
+ * Registry credentials: the pull Secret of each namespace, status and finalizer of each credential, and the list of
+ * registries that nodes may trust. To be made before the runtime's informers run.
+ */
+export function createCredentialController(
+  runtime: Pick<
+    Runtime<CredentialSettings>,
+    'client' | 'informers' | 'recorder' | 'log' | 'metrics' | 'gate' | 'settings'
+  >,
+): CredentialController {
+  const { client, informers, recorder, log, gate, settings } = runtime;
+  const policy = settings.insecureRegistries;
+  const common = { log, gate, metrics: runtime.metrics.controllers, backoff };
+  const caches = createCredentialCaches(informers);
+  const configMap = informers.get(configMaps, {
+    namespace: namespaces.node,
+    fieldSelector: `metadata.name=${objectNames.insecureRegistries}`,
+  });
+
+  const pullSecret = createPullSecretReconciler({
+    client,
+    caches,
+    onRefusal: (namespace) => reportOn(namespace),
+  });
+  const publisher = createController({
+    ...common,
+    name: 'pull-secret',
+    workers: 16,
+    reconcile: pullSecret.reconcile,
+  });
+
+  const assumed = createAssumptions<RegistryCredential>();
+  const reporter = createReporter();
+  const assumedConfigMap = createAssumptions<ConfigMap>();
+  const nodes = createController({
+    ...common,
+    name: 'insecure-registries',
+    reconcile: createInsecureRegistriesReconciler({
+      client,
+      credentials: caches.credentials,
+      configMap,
+      assumed: assumedConfigMap,
+      policy,
+    }),
+  });
+
+  /** Pods wait for pull Secrets, nobody waits for a status: while many namespaces are filled, reports come after. */
+  function createReporter(): Controller {
+    const reconcile = createCredentialReconciler({
+      client,
+      caches,
+      recorder,
+      policy,
+      assumed,
+      refusal: pullSecret.refusal,
+    });
+    let waitingSince: number | undefined;
+    return createController({
+      ...common,
+      name: 'registrycredential',
+      workers: 8,
+      reconcile(key) {
+        const now = performance.now();
+        if (publisher.pending() === 0) waitingSince = undefined;
+        else waitingSince ??= now;
+        if (waitingSince !== undefined && now - waitingSince < yieldMs.most) {
+          return Promise.resolve({ requeueAfterMs: yieldMs.step });
+        }
+        return reconcile(key);
+      },
+    });
+  }
+
+  function reportOn(namespace: string): void {
+    for (const credential of caches.credentials.list(namespace)) reporter.enqueue(keyOf(credential));
+  }
+
+  caches.credentials.onChange(({ object }) => {
+    const { namespace = '' } = object.metadata;
+    assumed.observe(keyOf(object), object);
+    publisher.enqueue(namespace);
+    reporter.enqueue(keyOf(object));
+    nodes.enqueue(objectNames.insecureRegistries);
+  });
+  caches.basicAuth.onChange(({ object }) => {
+    for (const credential of caches.naming(object.metadata.name ?? '')) {
+      publisher.enqueue(credential.metadata.namespace ?? '');
+      reporter.enqueue(keyOf(credential));
+    }
+  });
+  caches.pullSecrets.onChange(({ object }) => {
+    const { namespace = '' } = object.metadata;
+    caches.assumedPullSecrets.observe(namespace, object);
+    publisher.enqueue(namespace);
+    reportOn(namespace);
+  });
+  configMap.onChange(({ object }) => {
+    assumedConfigMap.observe(object.metadata.name ?? '', object);
+    nodes.enqueue(objectNames.insecureRegistries);
+  });
+
+  return {
+    name: 'credential',
+    pending: () => publisher.pending() + reporter.pending() + nodes.pending(),
+    async run(signal) {
+      const stopped = new Promise<void>((resolve) => {
+        signal.addEventListener('abort', () => resolve(), { once: true });
+        if (signal.aborted) resolve();
+      });
+      // A credential without its Secret would be taken out of the pull Secret.
+      await Promise.race([Promise.all([caches.synced(), configMap.synced()]), stopped]);
+      // Also where no credential is left.
+      nodes.enqueue(objectNames.insecureRegistries);
+      await runControllers([publisher, reporter, nodes], signal);
+    },
+  };
+}

@@ -1,0 +1,149 @@
+import { objectNames } from '../api/meta.ts';
+import type { Secret } from '../api/core.ts';
+import { secrets } from '../api/resources.ts';
+import { waiting } from '../controller/outcome.ts';
+import { isSvc3Error, messageOf, Svc3Error } from '../errors.ts';
+import type { KubeClient, ReconcileResult } from '../kube/types.ts';
+import { assumedMs } from './assumed.ts';
+import {
+  decide,
+  dockerConfigKey,
+  pullSecretLabels,
+  pullSecretType,
+  type Plan,
+  type PullSecretPlan,
+} from './decide.ts';
+import { observe, type CredentialCaches } from './observe.ts';
+import { scrub } from './scrub.ts';
+
+/**
+ * Two writes to the pull Secret of one namespace are at least so far apart: a credential that changes a hundred times in
+ * a second is written five times, and a single change at once.
+ */
+export const spacingMs = 200;
+
+/** No object has it, so a write with it only succeeds where there is no object. */
+const absentVersion = '1';
+
+export interface PullSecretReconciler {
+  reconcile(namespace: string): Promise<ReconcileResult | void>;
+  /** What kube-apiserver said when it last refused the pull Secret of the namespace. */
+  refusal(namespace: string): string | undefined;
+}
+
+export interface PullSecretOptions {
+  client: KubeClient;
+  caches: CredentialCaches;
+  /** Called when a refusal begins or ends. */
+  onRefusal(namespace: string): void;
+}
+
+/** Keeps the pull Secret of each namespace true; keys are namespaces. */
+export function createPullSecretReconciler({
+  client,
+  caches,
+  onRefusal,
+}: PullSecretOptions): PullSecretReconciler {
+  const refusals = new Map<string, string>();
+  const writtenAt = new Map<string, number>();
+
+  function refuse(namespace: string, message: string | undefined): void {
+    if (refusals.get(namespace) === message) return;
+    if (message === undefined) refusals.delete(namespace);
+    else refusals.set(namespace, message);
+    onRefusal(namespace);
+  }
+
+  async function write(namespace: string, plan: Plan): Promise<void> {
+    try {
+      await act(client, caches, namespace, plan.pullSecret);
+      refuse(namespace, undefined);
+    } catch (error) {
+      const said = plan.logins.reduce(scrub, messageOf(error));
+      if (isGoing(error)) throw waiting(`namespace ${namespace} is being removed`, 1_000);
+      if (isSvc3Error(error, 'Forbidden', 'Invalid', 'BadRequest', 'RequestEntityTooLarge')) {
+        refuse(namespace, said);
+      }
+      throw said === messageOf(error) ? error : new Svc3Error('InternalError', said);
+    }
+  }
+
+  return {
+    refusal: (namespace) => refusals.get(namespace),
+    async reconcile(namespace) {
+      const observed = await observe(caches, client, namespace);
+      const plan = decide(observed);
+      if (plan.pullSecret.kind === 'keep') {
+        refuse(namespace, undefined);
+        if (observed.credentials.length === 0) writtenAt.delete(namespace);
+        return undefined;
+      }
+      const sinceMs = performance.now() - (writtenAt.get(namespace) ?? Number.NEGATIVE_INFINITY);
+      if (sinceMs < spacingMs) return { requeueAfterMs: spacingMs - sinceMs };
+      writtenAt.set(namespace, performance.now());
+      await write(namespace, plan);
+      // By then the cache shows the write, or was cut off from it.
+      return { requeueAfterMs: assumedMs + 100 };
+    },
+  };
+}
+
+/** The namespace is gone or going: whatever is in it goes as well. */
+function isGoing(error: unknown): boolean {
+  return (
+    isSvc3Error(error, 'NotFound') ||
+    (isSvc3Error(error, 'Forbidden') && error.message.includes('because it is being terminated'))
+  );
+}
+
+async function act(
+  client: KubeClient,
+  caches: CredentialCaches,
+  namespace: string,
+  plan: PullSecretPlan,
+): Promise<void> {
+  switch (plan.kind) {
+    case 'keep':
+      return;
+    case 'delete': {
+      const { uid, resourceVersion } = plan.secret.metadata;
+      const preconditions = {
+        ...(uid === undefined ? {} : { uid }),
+        ...(resourceVersion === undefined ? {} : { resourceVersion }),
+      };
+      await client.delete(secrets, { name: objectNames.pullSecret, namespace }, preconditions).catch(gone);
+      caches.assumedPullSecrets.deleted(namespace, plan.secret);
+      return;
+    }
+    case 'create':
+    case 'update': {
+      const old = plan.kind === 'update' ? plan.secret.metadata : { resourceVersion: absentVersion };
+      const written = await client.apply(secrets, pullSecret(namespace, plan.config, old));
+      caches.assumedPullSecrets.wrote(namespace, written);
+      return;
+    }
+  }
+}
+
+function gone(error: unknown): void {
+  if (!isSvc3Error(error, 'NotFound')) throw error;
+}
+
+/** Written only over exactly the object that was seen, or only where there was none. */
+function pullSecret(
+  namespace: string,
+  config: string,
+  { uid, resourceVersion }: { uid?: string; resourceVersion?: string },
+): Secret {
+  return {
+    metadata: {
+      name: objectNames.pullSecret,
+      namespace,
+      labels: { ...pullSecretLabels },
+      ...(uid === undefined ? {} : { uid }),
+      ...(resourceVersion === undefined ? {} : { resourceVersion }),
+    },
+    type: pullSecretType,
+    data: { [dockerConfigKey]: config },
+  };
+}
