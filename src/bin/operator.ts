@@ -1,0 +1,121 @@
+import { randomBytes } from 'node:crypto';
+import { namespaces, objectNames } from '../api/meta.ts';
+import { registryCredentials, secrets } from '../api/resources.ts';
+import { CommonSettings, kubeConnection, readSettings } from '../config.ts';
+import { createRunnerClient } from '../control/client.ts';
+import { signControlToken } from '../control/token.ts';
+import { createInformers } from '../controller/informers.ts';
+import { createLeaderElector } from '../controller/leader.ts';
+import { runProcess } from '../controller/run.ts';
+import { runControllers, type Runtime } from '../controller/runtime.ts';
+import { createCredentialController } from '../credential/controller.ts';
+import { credentialSettings, credentialSettingsOf } from '../credential/settings.ts';
+import { Svc3Error } from '../errors.ts';
+import { createClient } from '../kube/client.ts';
+import { createRecorder } from '../kube/recorder.ts';
+import { createLogger, createMetrics, serveHealth } from '../telemetry.ts';
+import { createControlKeys, type ControlKeys } from '../vm/controlkeys.ts';
+import { createVmController } from '../vm/controller.ts';
+import { vmEnvironment, vmSettingsOf } from '../vm/environment.ts';
+import { createImageResolver } from '../vm/imageresolver.ts';
+import type { OpenRunner } from '../vm/runnerlinks.ts';
+
+const OperatorSettings = CommonSettings.extend({ ...vmEnvironment, ...credentialSettings });
+
+const environment = readSettings(OperatorSettings);
+const log = createLogger({ name: 'operator', level: environment.SVC3_LOG_LEVEL });
+
+/** Runners are called with the installation's key; before it is there, nobody can be. */
+function runnerOpener(keys: ControlKeys): OpenRunner {
+  return ({ address, vmUid, pin }) =>
+    createRunnerClient({
+      address,
+      vmUid,
+      ...(pin === undefined ? {} : { pin }),
+      sign(claims) {
+        const key = keys.signingKey();
+        if (key === undefined) throw new Svc3Error('ServiceUnavailable', 'there is no control key');
+        return signControlToken(claims, key);
+      },
+    });
+}
+
+async function start(signal: AbortSignal): Promise<void> {
+  const metrics = createMetrics();
+  const client = createClient(await kubeConnection(environment), {
+    userAgent: `svc3-operator/${environment.POD_NAME}`,
+    onCall: metrics.kubeCall,
+  });
+  const informers = createInformers(client, log);
+  const elector = createLeaderElector({
+    client,
+    namespace: environment.POD_NAMESPACE,
+    name: objectNames.operatorLease,
+    identity: `${environment.POD_NAME}-${randomBytes(4).toString('hex')}`,
+    log,
+    onStarted: (leading) => lead(leading),
+  });
+  const guarded = client.withGuard(() => elector.gate.assertHeld());
+  const recorder = createRecorder(guarded, { component: 'operator', instance: environment.POD_NAME, log });
+  const common: Omit<Runtime, 'settings'> = {
+    client: guarded,
+    informers,
+    recorder,
+    log,
+    metrics,
+    gate: elector.gate,
+  };
+  const controlKeys = createControlKeys(
+    guarded,
+    informers.get(secrets, {
+      namespace: namespaces.system,
+      fieldSelector: `metadata.name=${objectNames.controlKeySecret}`,
+    }),
+  );
+
+  // Made first: it keeps more of the pull Secrets in the shared cache than the others need.
+  const credentials = createCredentialController({
+    ...common,
+    settings: credentialSettingsOf(environment),
+  });
+  const vms = createVmController(
+    { ...common, settings: vmSettingsOf(environment) },
+    {
+      controlKeys: () => controlKeys.publicKeys(),
+      openRunner: runnerOpener(controlKeys),
+      resolver: createImageResolver({
+        credentials: informers.get(registryCredentials),
+        basicAuth: informers.get(secrets, { namespace: namespaces.credentials }),
+      }),
+    },
+  );
+
+  async function lead(leading: AbortSignal): Promise<void> {
+    await informers.synced();
+    await controlKeys.ensure();
+    log.info({}, 'leading');
+    await runControllers([credentials, vms], leading);
+    await recorder.drain();
+  }
+
+  const health = await serveHealth({
+    port: environment.SVC3_HEALTH_PORT,
+    ...(environment.SVC3_HEALTH_HOST === undefined ? {} : { host: environment.SVC3_HEALTH_HOST }),
+    ready: () => informers.hasSynced(),
+    live: () => true,
+    metrics: metrics.registry,
+  });
+  const watching = new AbortController();
+  const caches = informers.run(watching.signal);
+  try {
+    // The caches outlive leading: what is under way at the end still reads them.
+    await elector.run(signal);
+  } finally {
+    watching.abort();
+    await caches.catch(() => undefined);
+    await health.close();
+    await client.close();
+  }
+}
+
+await runProcess({ name: 'operator', log, start, graceMs: environment.SVC3_SHUTDOWN_GRACE_MS });

@@ -1,0 +1,62 @@
+import type { KeyObject } from 'node:crypto';
+import type { Secret } from '../api/core.ts';
+import { namespaces, objectNames } from '../api/meta.ts';
+import { secrets, typeMeta } from '../api/resources.ts';
+import { createControlKey, encodePublicKey, readPrivateKey } from '../control/token.ts';
+import { isSvc3Error } from '../errors.ts';
+import type { Informer, KubeClient } from '../kube/types.ts';
+
+/** The installation's Ed25519 keys: entry `current` signs, `previous` is still believed during a rotation. */
+export interface ControlKeys {
+  /** Makes the Secret where there is none. Only the leader does. */
+  ensure(): Promise<void>;
+  signingKey(): KeyObject | undefined;
+  /** Public halves, the signing one first: text of the annotation `svc3.dev/control-keys`. */
+  publicKeys(): string;
+}
+
+const entries = ['current', 'previous'] as const;
+
+export function createControlKeys(client: KubeClient, informer: Informer<Secret>): ControlKeys {
+  const key = { name: objectNames.controlKeySecret, namespace: namespaces.system };
+  let made: Secret | undefined;
+  let read: { version: string | undefined; keys: KeyObject[] } | undefined;
+
+  function keys(): KeyObject[] {
+    const secret = informer.get(key.name, key.namespace) ?? made;
+    const version = secret?.metadata.resourceVersion;
+    if (read === undefined || read.version !== version) read = { version, keys: keysOf(secret) };
+    return read.keys;
+  }
+
+  return {
+    async ensure() {
+      if (informer.get(key.name, key.namespace) !== undefined) return;
+      try {
+        made = await client.get(secrets, key.name, key.namespace);
+      } catch (error) {
+        if (!isSvc3Error(error, 'NotFound')) throw error;
+        made = await client.apply(secrets, newSecret(key));
+      }
+    },
+    signingKey: () => keys()[0],
+    publicKeys: () => keys().map(encodePublicKey).join(','),
+  };
+}
+
+function keysOf(secret: Secret | undefined): KeyObject[] {
+  return entries.flatMap((entry) => {
+    const text = secret?.data?.[entry];
+    return text === undefined ? [] : [readPrivateKey(Buffer.from(text, 'base64').toString('utf8'))];
+  });
+}
+
+function newSecret(key: { name: string; namespace: string }): Secret {
+  const pem = createControlKey().privateKey.export({ type: 'pkcs8', format: 'pem' });
+  return {
+    ...typeMeta(secrets),
+    metadata: { ...key, labels: { 'app.kubernetes.io/part-of': 'svc3' } },
+    type: 'Opaque',
+    data: { current: Buffer.from(pem).toString('base64') },
+  };
+}
