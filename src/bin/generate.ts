@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path';
 import { stringify } from 'yaml';
 import { customResourceDefinitions } from '../api/crd.ts';
 import { conditionsPage } from '../api/reasons.ts';
+import { cliPage } from '../cli/docs.ts';
 
 interface GeneratedFile {
   /** Relative to the repository. */
@@ -25,6 +26,7 @@ function crdFiles(): GeneratedFile[] {
 
 const files: readonly GeneratedFile[] = [
   ...crdFiles(),
+  { path: 'docs/cli.md', text: await cliPage() },
   { path: 'docs/conditions.md', text: conditionsPage() },
 ];
 

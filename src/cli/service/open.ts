@@ -1,3 +1,4 @@
+import { access } from 'node:fs/promises';
 import { Svc3Error } from '../../errors.ts';
 import type { ConfigStore } from '../config.ts';
 import type { Environment } from '../context.ts';
@@ -93,6 +94,7 @@ export function createOpener(options: OpenOptions): Opener {
 
   const backend = once(async (): Promise<KubernetesBackend> => {
     const target = await api();
+    await requireKubeconfig(options);
     const kubernetes = await backends.openKubernetes({
       ...common,
       kubeconfig: kubeconfigSource(options),
@@ -178,6 +180,19 @@ function hasKubeconfig(options: OpenOptions): boolean {
     options.context !== undefined ||
     nonEmpty(options.environment.variables['KUBECONFIG']) !== undefined
   );
+}
+
+/** A file that nobody named and that is not there: the user has no cluster yet. */
+async function requireKubeconfig(options: OpenOptions): Promise<void> {
+  if (options.kubeconfig !== undefined || nonEmpty(options.environment.variables['KUBECONFIG']) !== undefined)
+    return;
+  try {
+    await access(kubeconfigSource(options));
+  } catch (cause) {
+    const ways =
+      'set KUBECONFIG, start a local cluster with svc3 dev up, or use the HTTP API with svc3 login URL';
+    throw new Svc3Error('BadRequest', `no cluster: ${ways}`, { cause });
+  }
 }
 
 function kubeconfigSource(options: OpenOptions): string {
