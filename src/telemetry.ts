@@ -80,14 +80,12 @@ export interface LoggerOptions {
 /** JSON lines on stdout. Only allow-listed keys with plain values come out: no object from the API, so no secret. */
 export function createLogger({ name, level, destination }: LoggerOptions): Logger {
   const options = {
-    name,
     level,
-    base: null,
+    base: { component: name },
     timestamp: () => `,"time":"${new Date().toISOString()}"`,
     serializers: { err: (value: unknown) => value },
     formatters: {
       level: (label: string) => ({ level: label }),
-      bindings: (bindings: Record<string, unknown>) => fieldsOf(bindings),
       log: fieldsOf,
     },
     hooks: {
@@ -105,7 +103,13 @@ export function createLogger({ name, level, destination }: LoggerOptions): Logge
       },
     },
   };
-  return destination === undefined ? pino(options) : pino(options, destination);
+  const logger: Logger = destination === undefined ? pino(options) : pino(options, destination);
+  // pino has no formatter for what children are bound to; children inherit this method.
+  const makeChild = logger.child;
+  logger.child = function child(this: Logger, bindings: Record<string, unknown>, childOptions?: object) {
+    return Reflect.apply(makeChild, this, [fieldsOf(bindings), childOptions]) as ReturnType<Logger['child']>;
+  } as unknown as Logger['child'];
+  return logger;
 }
 
 export interface Metrics {

@@ -1,0 +1,134 @@
+import { describe, expect, test, vi } from 'vitest';
+import { Svc3Error } from '../../../src/errors.ts';
+import { createController, keyOf, splitKey } from '../../../src/controller/controller.ts';
+import type { ControllerOptions, ReconcileOutcome } from '../../../src/controller/controller.ts';
+import { stalling, waiting } from '../../../src/controller/outcome.ts';
+
+function start(options: Partial<ControllerOptions>) {
+  const outcomes: ReconcileOutcome[] = [];
+  const log = { debug: vi.fn(), info: vi.fn(), warn: vi.fn(), error: vi.fn() };
+  const controller = createController({
+    name: 'test',
+    log,
+    reconcile: () => Promise.resolve(),
+    backoff: { baseMs: 1, maxMs: 2 },
+    metrics: { depth: () => undefined, reconciled: (_name, outcome) => outcomes.push(outcome) },
+    ...options,
+  });
+  const stop = new AbortController();
+  const run = controller.run(stop.signal);
+  return { controller, outcomes, log, stop: async () => (stop.abort(), run) };
+}
+
+describe('a controller', () => {
+  test('reconciles keys at the same time, up to its workers, but never one key twice at once', async () => {
+    const active: string[] = [];
+    let most = 0;
+    const passes: string[] = [];
+    const { controller, stop } = start({
+      workers: 3,
+      async reconcile(key) {
+        expect(active).not.toContain(key);
+        active.push(key);
+        most = Math.max(most, active.length);
+        await new Promise((resolve) => setImmediate(resolve));
+        active.splice(active.indexOf(key), 1);
+        passes.push(key);
+      },
+    });
+    for (let round = 0; round < 20; round += 1) {
+      ['a', 'b', 'c', 'd', 'e'].forEach((key) => controller.enqueue(key));
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    await vi.waitFor(() => expect(controller.pending()).toBe(0));
+    expect(most).toBe(3);
+    expect(new Set(passes)).toEqual(new Set(['a', 'b', 'c', 'd', 'e']));
+    await stop();
+  });
+
+  test.each<[string, unknown, ReconcileOutcome, 'debug' | 'info' | 'warn']>([
+    ['a conflict is retried quietly', new Svc3Error('Conflict', 'x'), 'conflict', 'debug'],
+    [
+      'an object that exists already is retried quietly',
+      new Svc3Error('AlreadyExists', 'x'),
+      'conflict',
+      'debug',
+    ],
+    ['any other error is retried with a warning', new Error('x'), 'error', 'warn'],
+    ['waiting is retried quietly', waiting('x', 1), 'waiting', 'debug'],
+  ])('%s', async (_sentence, error, outcome, level) => {
+    let left = 2;
+    const { controller, outcomes, log, stop } = start({
+      reconcile: () => (left-- > 0 ? Promise.reject(error) : Promise.resolve()),
+    });
+    controller.enqueue('ns/a');
+    await vi.waitFor(() => expect(outcomes).toEqual([outcome, outcome, 'done']));
+    expect(log[level]).toHaveBeenCalledTimes(2);
+    expect(log[level]).toHaveBeenCalledWith(
+      expect.objectContaining({
+        controller: 'test',
+        namespace: 'ns',
+        name: 'a',
+        reconcileId: expect.any(String),
+      }),
+      expect.any(String),
+    );
+    await stop();
+  });
+
+  test('an error that the user must mend is not retried', async () => {
+    const { controller, outcomes, stop } = start({ reconcile: () => Promise.reject(stalling('mend it')) });
+    controller.enqueue('a');
+    await vi.waitFor(() => expect(outcomes).toEqual(['stalled']));
+    expect(controller.pending()).toBe(0);
+    await stop();
+  });
+
+  test('what asks to be looked at again is', async () => {
+    let passes = 0;
+    const { controller, stop } = start({
+      reconcile: () => Promise.resolve(++passes < 3 ? { requeueAfterMs: 1 } : {}),
+    });
+    controller.enqueue('a');
+    await vi.waitFor(() => expect(passes).toBe(3));
+    await stop();
+  });
+
+  test('nothing runs while the gate is closed, and the keys wait', async () => {
+    let open = false;
+    const gate = { isHeld: () => open, assertHeld: () => undefined };
+    const passes: string[] = [];
+    const { controller, stop } = start({ gate, reconcile: (key) => Promise.resolve(void passes.push(key)) });
+    controller.enqueue('a');
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    expect(passes).toEqual([]);
+    open = true;
+    await vi.waitFor(() => expect(passes).toEqual(['a']), { timeout: 5_000 });
+    await stop();
+  });
+
+  test('that is stopped finishes the pass under way and begins no other', async () => {
+    const finish = Promise.withResolvers<void>();
+    const passes: string[] = [];
+    const { controller, stop } = start({
+      async reconcile(key, { signal }) {
+        await finish.promise;
+        passes.push(`${key} ${signal.aborted}`);
+      },
+    });
+    controller.enqueue('a');
+    controller.enqueue('b');
+    await vi.waitFor(() => expect(controller.pending()).toBe(2));
+    const stopped = stop();
+    finish.resolve();
+    await stopped;
+    expect(passes).toEqual(['a true']);
+  });
+});
+
+test('keys are made and read', () => {
+  expect(keyOf({ metadata: { namespace: 'ns', name: 'a' } })).toBe('ns/a');
+  expect(keyOf({ metadata: { name: 'a' } })).toBe('a');
+  expect(splitKey('ns/a')).toEqual({ namespace: 'ns', name: 'a' });
+  expect(splitKey('a')).toEqual({ namespace: undefined, name: 'a' });
+});
