@@ -1,9 +1,10 @@
 /**
  * The processes behind `svc3 dev up`: `supervise` owns a cluster and `forward` serves the ways into its sandbox, both
- * speaking with their parent over Node's IPC channel; `asroot` is what sudo runs for a user who is not root.
+ * speaking with their parent over Node's IPC channel; `asroot` is what sudo runs for a user who is not root;
+ * `dial` joins its input and output to an address in a sandbox, e.g. as ProxyCommand of ssh.
  */
 import { messageOf } from '../errors.ts';
-import { serveForwards } from '../localcluster/forward.ts';
+import { dialThrough, serveForwards } from '../localcluster/forward.ts';
 import type { Places, Settings } from '../localcluster/state.ts';
 import { type Cluster, createCluster } from '../localcluster/supervisor.ts';
 import { answerAsRoot, fullClusterTools } from '../localcluster/cluster.ts';
@@ -15,15 +16,16 @@ type Message =
   /** The asker is content: from now on the cluster outlives it. */
   | { kind: 'keep' };
 
-const [role] = process.argv.slice(2);
+const [role, ...parameters] = process.argv.slice(2);
 if (role === 'forward') serveForwards(process);
 else if (role === 'supervise') supervise();
 else if (role === 'asroot') {
   const { SUDO_UID = '0', SUDO_GID = '0' } = process.env;
   const owner = { uid: Number(SUDO_UID), gid: Number(SUDO_GID) };
   await answerRootCall((request, answer) => answerAsRoot(request, answer, owner));
-} else {
-  console.error('usage: localcluster supervise|forward|asroot, started by svc3');
+} else if (role === 'dial') await dial(parameters);
+else {
+  console.error('usage: localcluster dial SOCKET HOST:PORT');
   process.exitCode = 2;
 }
 
@@ -80,4 +82,14 @@ async function tell(message: object): Promise<void> {
     if (process.connected) process.send?.(message, undefined, undefined, () => resolve());
     else resolve();
   });
+}
+
+async function dial([socket = '', address = '']: readonly string[]): Promise<void> {
+  try {
+    await dialThrough(socket, address, process.stdin, process.stdout);
+    process.exit(0);
+  } catch (error) {
+    console.error(messageOf(error));
+    process.exit(1);
+  }
 }

@@ -61,7 +61,7 @@ export function serveForwards(parent: NodeJS.Process): void {
     const server = typeof forward.listen === 'string' ? createServer() : (handle as Server);
     const { target } = forward;
     server.on('connection', (socket) => {
-      if (target === undefined) serveConnect(socket);
+      if (target === undefined) serveConnect(socket).catch(() => socket.destroy());
       else void forwardTo(socket, target);
     });
     if (typeof forward.listen === 'string') void listenOn(server, forward.listen);
@@ -72,6 +72,41 @@ export function serveForwards(parent: NodeJS.Process): void {
 async function listenOn(server: Server, path: string): Promise<void> {
   await rm(path, { force: true });
   server.listen(path);
+}
+
+/** Joins two streams to an address in the sandbox: what ssh runs as ProxyCommand. Fails when nobody answers there. */
+export async function dialThrough(
+  socketPath: string,
+  address: string,
+  input: NodeJS.ReadableStream,
+  output: NodeJS.WritableStream,
+): Promise<void> {
+  const socket = connect(socketPath);
+  socket.write(`CONNECT ${address} HTTP/1.1\r\n\r\n`);
+  const reply = await readHead(socket);
+  if (!reply.startsWith('HTTP/1.1 200')) throw new Svc3Error('BadGateway', `${address} does not answer`);
+  input.pipe(socket);
+  socket.pipe(output);
+  await new Promise<void>((resolve) => socket.once('close', () => resolve()));
+}
+
+/** Reads to the empty line and leaves what follows in the socket. */
+async function readHead(socket: Socket): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let head = '';
+    const take = (chunk: Buffer): void => {
+      head += chunk.toString('latin1');
+      const end = head.indexOf('\r\n\r\n');
+      if (end < 0 && head.length < longestRequest) return;
+      socket.off('data', take);
+      socket.pause();
+      if (end >= 0 && head.length > end + 4) socket.unshift(Buffer.from(head.slice(end + 4), 'latin1'));
+      resolve(head);
+    };
+    socket.on('data', take);
+    socket.once('error', reject);
+    socket.once('close', () => resolve(head));
+  });
 }
 
 async function forwardTo(socket: Socket, target: Target): Promise<void> {
@@ -85,30 +120,20 @@ async function forwardTo(socket: Socket, target: Target): Promise<void> {
 
 const longestRequest = 4096;
 
-/** HTTP CONNECT, enough for `ssh -o ProxyCommand` and for tests. */
-function serveConnect(socket: Socket): void {
-  let head = '';
+/** HTTP CONNECT, enough for `dialThrough`. */
+async function serveConnect(socket: Socket): Promise<void> {
   socket.on('error', () => socket.destroy());
-  const onData = (chunk: Buffer): void => {
-    head += chunk.toString('latin1');
-    const end = head.indexOf('\r\n\r\n');
-    if (end < 0 && head.length < longestRequest) return;
-    socket.off('data', onData);
-    socket.pause();
-    const address = /^CONNECT ([\d.]+:\d+) HTTP\/1\.1\r\n/.exec(head)?.[1];
-    if (address === undefined) {
-      socket.end('HTTP/1.1 400 Bad Request\r\n\r\n');
-      return;
-    }
-    const remote = dial(address);
-    remote.once('connect', () => {
-      socket.write('HTTP/1.1 200 OK\r\n\r\n');
-      remote.write(Buffer.from(head.slice(end + 4), 'latin1'));
-      join(socket, remote);
-    });
-    remote.once('error', () => socket.end('HTTP/1.1 502 Bad Gateway\r\n\r\n'));
-  };
-  socket.on('data', onData);
+  const address = /^CONNECT ([\d.]+:\d+) HTTP\/1\.1\r\n/.exec(await readHead(socket))?.[1];
+  if (address === undefined) {
+    socket.end('HTTP/1.1 400 Bad Request\r\n\r\n');
+    return;
+  }
+  const remote = dial(address);
+  remote.once('connect', () => {
+    socket.write('HTTP/1.1 200 OK\r\n\r\n');
+    join(socket, remote);
+  });
+  remote.once('error', () => socket.end('HTTP/1.1 502 Bad Gateway\r\n\r\n'));
 }
 
 function dial(address: string): Socket {

@@ -17,6 +17,8 @@ import type { Tools } from './tools.ts';
 /** The chart that users install. */
 export const chartFolder = fileURLToPath(new URL('../../charts/svc3', import.meta.url));
 
+const hasNodeAgent = existsSync(fileURLToPath(new URL('../bin/node-agent.ts', import.meta.url)));
+
 /** What goes into a cluster, built on the host. */
 export interface Software {
   readonly svc3: BuiltImage;
@@ -97,7 +99,7 @@ export async function installChart(installation: Installation, software: Softwar
   await Promise.all([
     rollout(namespaces.system, 'deployment/svc3-operator'),
     rollout(namespaces.system, 'deployment/svc3-api'),
-    rollout(namespaces.node, 'daemonset/svc3-node-agent'),
+    hasNodeAgent ? rollout(namespaces.node, 'daemonset/svc3-node-agent') : '',
   ]);
 }
 
@@ -114,6 +116,7 @@ function chartValues(installation: Installation, software: Software): object {
     accelerator: hasHardwareVirtualization() ? 'auto' : 'tcg',
     api: { baseUrl: `https://127.0.0.1:${settings.ports.api}` },
     aggregatedApi: { enabled: true },
+    nodeAgent: { enabled: hasNodeAgent },
   };
 }
 
