@@ -22,9 +22,6 @@ const towerCardCount = 2;
 const vfioDriver = 'vfio-pci';
 /** Bridges lie in the group of what is behind them and stay with the host. */
 const bridgeClass = '06';
-/** What belongs to a card: display functions, its HDMI audio, and the USB and serial functions of newer cards. */
-const companionClasses = ['03', '04', '0c'];
-
 function isBridge(device: GroupDevice): boolean {
   return device.class.startsWith(bridgeClass);
 }
@@ -33,11 +30,9 @@ function slotOf(address: string): string {
   return address.slice(0, address.lastIndexOf('.'));
 }
 
+/** The functions of one slot are one card: the GPU, its HDMI audio, the USB and serial functions of newer ones. */
 function isSameCard(card: DisplayDevice, member: GroupDevice): boolean {
-  return (
-    slotOf(member.address) === slotOf(card.address) &&
-    companionClasses.some((base) => member.class.startsWith(base))
-  );
+  return slotOf(member.address) === slotOf(card.address);
 }
 
 /** Cards that could be a VM's: not the host's own screen, unless it has already been given up to vfio-pci. */
