@@ -1,0 +1,393 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { finalizer, labels, namespaces, objectNames } from '../../../src/api/meta.ts';
+import { registryCredentials, secrets } from '../../../src/api/resources.ts';
+import { spacingMs } from '../../../src/credential/pullsecret.ts';
+import { parseServer } from '../../../src/credential/registry.ts';
+import { createClient } from '../../../src/kube/client.ts';
+import type { KubeClient } from '../../../src/kube/types.ts';
+import { withFaults, type Fault } from '../../support/faultclient.ts';
+import { isWatch, startFaultProxy, type FaultProxy } from '../../support/faultproxy.ts';
+import {
+  addCredential,
+  basicAuth,
+  credential,
+  credentialCluster,
+  findCredential,
+  newNamespace,
+  published,
+  readyReason,
+  startOperator,
+  type CredentialCluster,
+  type TestOperator,
+} from './harness.ts';
+
+const [one, two] = ['https://one.example.com:1', 'https://two.example.com:2'];
+const soon = { timeout: 20_000, interval: 20 };
+
+let cluster: CredentialCluster;
+const operators: TestOperator[] = [];
+
+beforeAll(async () => {
+  cluster = await credentialCluster();
+});
+
+afterAll(() => cluster?.remove());
+
+afterEach(async () => {
+  await Promise.all(operators.splice(0).map((operator) => operator.stop()));
+});
+
+async function start(client: KubeClient = cluster.client): Promise<TestOperator> {
+  const operator = await startOperator(client);
+  operators.push(operator);
+  return operator;
+}
+
+async function stop(operator: TestOperator): Promise<void> {
+  operators.splice(operators.indexOf(operator), 1);
+  await operator.stop();
+}
+
+const at = (namespace: string) => published(cluster.client, namespace);
+const remove = (namespace: string, server: string) =>
+  cluster.client.delete(registryCredentials, { name: parseServer(server).name, namespace });
+
+async function addManaged(namespace: string, server: string, finalizers: string[] = []): Promise<void> {
+  const wanted = credential(namespace, server);
+  await cluster.client.create(secrets, basicAuth(wanted.spec.secretRef.name, 'alice', 's3cret', true));
+  await cluster.client.create(registryCredentials, {
+    ...wanted,
+    metadata: { ...wanted.metadata, finalizers },
+  });
+}
+
+async function managedSecrets(namespace: string): Promise<string[]> {
+  const { items } = await cluster.client.list(secrets, {
+    namespace: namespaces.credentials,
+    labelSelector: `${labels.managed}=true`,
+  });
+  return items.map(({ metadata }) => metadata.name ?? '').filter((name) => name.startsWith(`${namespace}.`));
+}
+
+interface Scenario {
+  readonly title: string;
+  /** Makes work for an operator that is not running. */
+  prepare(namespace: string): Promise<void>;
+  /** True when the world is as it is to be. */
+  isDone(namespace: string): Promise<boolean>;
+}
+
+const scenarios: Scenario[] = [
+  {
+    title: 'while it publishes the first credentials',
+    async prepare(namespace) {
+      await addManaged(namespace, one);
+      await addCredential(cluster.client, namespace, two);
+    },
+    async isDone(namespace) {
+      const first = await findCredential(cluster.client, namespace, one);
+      return (
+        JSON.stringify(await at(namespace)) ===
+          '{"one.example.com:1":"s3cret","two.example.com:2":"s3cret"}' &&
+        first?.metadata.finalizers?.includes(finalizer) === true &&
+        (await readyReason(cluster.client, namespace, one)) === 'Published' &&
+        (await readyReason(cluster.client, namespace, two)) === 'Published'
+      );
+    },
+  },
+  {
+    title: 'while it takes one of two credentials back',
+    async prepare(namespace) {
+      await addManaged(namespace, one, [finalizer]);
+      await addCredential(cluster.client, namespace, two);
+      const operator = await start();
+      await expect.poll(() => readyReason(cluster.client, namespace, one), soon).toBe('Published');
+      await expect.poll(() => readyReason(cluster.client, namespace, two), soon).toBe('Published');
+      await stop(operator);
+      await remove(namespace, one);
+    },
+    isDone: async (namespace) =>
+      JSON.stringify(await at(namespace)) === '{"two.example.com:2":"s3cret"}' &&
+      (await findCredential(cluster.client, namespace, one)) === undefined &&
+      (await managedSecrets(namespace)).length === 0,
+  },
+  {
+    title: 'while it takes the last credential back',
+    async prepare(namespace) {
+      await addManaged(namespace, one, [finalizer]);
+      const operator = await start();
+      await expect.poll(() => readyReason(cluster.client, namespace, one), soon).toBe('Published');
+      await stop(operator);
+      await remove(namespace, one);
+    },
+    isDone: async (namespace) =>
+      (await at(namespace)) === undefined &&
+      (await findCredential(cluster.client, namespace, one)) === undefined &&
+      (await managedSecrets(namespace)).length === 0,
+  },
+];
+
+/** Runs an operator that dies at its write number `at`; tells how many writes it had done. */
+async function runUntilWrite(
+  at: number,
+  fault: Fault,
+  isDone: () => Promise<boolean>,
+): Promise<'crashed' | 'done'> {
+  let seen = 0;
+  let hasCrashed = false;
+  const faulty = withFaults(cluster.client, ({ plural }) => {
+    if (plural === 'events') return 'none';
+    seen += 1;
+    if (seen !== at) return 'none';
+    hasCrashed = true;
+    queueMicrotask(() => faulty.crash());
+    return fault;
+  });
+  const operator = await start(faulty.client);
+  await expect.poll(async () => hasCrashed || (await isDone()), soon).toBe(true);
+  await stop(operator);
+  return hasCrashed ? 'crashed' : 'done';
+}
+
+describe('an operator that is killed', () => {
+  test.each(scenarios)(
+    'at any write $title leaves nothing that the next one does not finish',
+    async (scenario) => {
+      const crashes = { lostRequest: 0, lostAnswer: 0 };
+      for (const fault of ['lostRequest', 'lostAnswer'] as const) {
+        for (let write = 1; ; write += 1) {
+          const namespace = await newNamespace(cluster.client);
+          await scenario.prepare(namespace);
+          const isDone = () => scenario.isDone(namespace);
+          if ((await runUntilWrite(write, fault, isDone)) === 'done') break;
+          crashes[fault] += 1;
+          const next = await start();
+          await expect.poll(isDone, soon).toBe(true);
+          await stop(next);
+        }
+      }
+      expect(crashes.lostRequest).toBeGreaterThanOrEqual(3);
+      expect(crashes.lostAnswer).toBeGreaterThanOrEqual(3);
+    },
+  );
+
+  test('and comes back to a converged cluster writes nothing', async () => {
+    const namespace = await newNamespace(cluster.client);
+    await addManaged(namespace, one);
+    await addCredential(cluster.client, namespace, two);
+    const first = await start();
+    await expect.poll(() => scenarios[0]!.isDone(namespace), soon).toBe(true);
+    await expect.poll(() => first.pending(), soon).toBe(0);
+    await stop(first);
+    const counted = withFaults(cluster.client, () => 'none');
+    const second = await start(counted.client);
+    // The caches are full and every key was looked at once its last change has been told.
+    await addCredential(cluster.client, await newNamespace(cluster.client), one);
+    await expect.poll(() => counted.writes.length, soon).toBe(2);
+    await expect.poll(() => second.pending(), soon).toBe(0);
+    expect(
+      counted.writes.map(({ verb, plural, subresource }) => `${verb} ${plural} ${subresource}`).sort(),
+    ).toEqual(['apply registrycredentials status', 'apply secrets undefined']);
+  });
+});
+
+describe('watches that break', () => {
+  let proxy: FaultProxy;
+  let proxied: ReturnType<typeof createClient>;
+
+  beforeAll(async () => {
+    const { server, caPem, adminToken } = cluster.controlPlane;
+    proxy = await startFaultProxy({ server, caPem });
+    proxied = createClient({
+      server: proxy.server,
+      ca: { pem: proxy.caPem },
+      auth: { kind: 'token', token: adminToken },
+    });
+  });
+
+  afterAll(async () => {
+    await proxied?.close();
+    await proxy?.close();
+  });
+
+  const basicAuthPath = `/api/v1/namespaces/${namespaces.credentials}/secrets`;
+
+  test('between a credential and its Secret: the Secret is found all the same, and a rotation when it is back', async () => {
+    const namespace = await newNamespace(cluster.client);
+    await addCredential(cluster.client, namespace, one, 'first');
+    await start(proxied);
+    await expect.poll(() => at(namespace), soon).toEqual({ 'one.example.com:1': 'first' });
+    const mend = proxy.inject((request) => isWatch(request) && request.path === basicAuthPath, {
+      kind: 'hang',
+    });
+    proxy.cutAll();
+    await addCredential(cluster.client, namespace, two, 'unseen');
+    await expect
+      .poll(() => at(namespace), soon)
+      .toEqual({ 'one.example.com:1': 'first', 'two.example.com:2': 'unseen' });
+    await expect.poll(() => readyReason(cluster.client, namespace, two), soon).toBe('Published');
+    await addCredential(cluster.client, namespace, one, 'second');
+    mend();
+    proxy.cutAll();
+    await expect
+      .poll(() => at(namespace), soon)
+      .toEqual({ 'one.example.com:1': 'second', 'two.example.com:2': 'unseen' });
+  });
+
+  test('on the pull Secrets: what was done by hand meanwhile is put right when it is back', async () => {
+    const namespace = await newNamespace(cluster.client);
+    await addCredential(cluster.client, namespace, one);
+    await start(proxied);
+    await expect.poll(() => at(namespace), soon).toBeDefined();
+    const mend = proxy.inject(
+      (request) =>
+        isWatch(request) && request.query.get('fieldSelector')?.includes(objectNames.pullSecret) === true,
+      { kind: 'hang' },
+    );
+    proxy.cutAll();
+    await cluster.client.delete(secrets, { name: objectNames.pullSecret, namespace });
+    mend();
+    proxy.cutAll();
+    await expect.poll(() => at(namespace), soon).toEqual({ 'one.example.com:1': 's3cret' });
+  });
+});
+
+describe('many at once', () => {
+  test('two operators agree, and neither writes what the other has written', async () => {
+    const counted = [0, 1].map(() => withFaults(cluster.client, () => 'none'));
+    const both = await Promise.all(counted.map(({ client }) => start(client)));
+    const own = await Promise.all(Array.from({ length: 20 }, () => newNamespace(cluster.client)));
+    for (const password of ['first', 'second']) {
+      await Promise.all(
+        own.flatMap((namespace) =>
+          [one, two].map((server) => addCredential(cluster.client, namespace, server, password)),
+        ),
+      );
+    }
+    for (const namespace of own) {
+      await expect
+        .poll(() => at(namespace), soon)
+        .toEqual({ 'one.example.com:1': 'second', 'two.example.com:2': 'second' });
+    }
+    await expect.poll(() => both.reduce((sum, operator) => sum + operator.pending(), 0), soon).toBe(0);
+    await expect.poll(() => readyReason(cluster.client, own[0] ?? '', one), soon).toBe('Published');
+    // Four changes in each namespace, and each can be written once.
+    const writes = counted.flatMap(({ writes }) => writes).filter(({ plural }) => plural === 'secrets');
+    expect(writes.length).toBeLessThanOrEqual(own.length * 4 * 2);
+  });
+
+  test('100 namespaces with three credentials each are filled with one write for each Secret', async () => {
+    const count = 100;
+    const own: string[] = [];
+    for (let begun = 0; begun < count; begun += 25) {
+      own.push(
+        ...(await Promise.all(
+          Array.from({ length: 25 }, async () => {
+            const namespace = await newNamespace(cluster.client);
+            const servers = [one, two, 'https://three.example.com:3'];
+            await Promise.all(servers.map((server) => addCredential(cluster.client, namespace, server)));
+            return namespace;
+          }),
+        )),
+      );
+    }
+    const counted = withFaults(cluster.client, () => 'none');
+    await start(counted.client);
+    const inOwn = async () => {
+      const { items } = await cluster.client.list(secrets, {
+        fieldSelector: `metadata.name=${objectNames.pullSecret}`,
+      });
+      return items.filter(({ metadata }) => own.includes(metadata.namespace ?? '')).length;
+    };
+    await expect.poll(inOwn, { timeout: 60_000, interval: 200 }).toBe(count);
+    await expect
+      .poll(() => counted.writes.filter(({ subresource }) => subresource === 'status').length, {
+        timeout: 60_000,
+        interval: 100,
+      })
+      .toBe(count * 3);
+    expect(counted.writes.filter(({ plural }) => plural === 'secrets')).toHaveLength(count);
+    expect(Object.keys((await at(own.at(-1) ?? '')) ?? {})).toHaveLength(3);
+  });
+
+  test('a password that changes a hundred times: the last one wins and few are written', async () => {
+    const namespace = await newNamespace(cluster.client);
+    const counted = withFaults(cluster.client, () => 'none');
+    await start(counted.client);
+    await addCredential(cluster.client, namespace, one, 'password-0');
+    await expect.poll(() => at(namespace), soon).toEqual({ 'one.example.com:1': 'password-0' });
+    const before = counted.writes.length;
+    const began = performance.now();
+    for (let turn = 1; turn <= 100; turn += 1) {
+      await addCredential(cluster.client, namespace, one, `password-${turn}`);
+    }
+    const tookMs = performance.now() - began;
+    await expect.poll(() => at(namespace), soon).toEqual({ 'one.example.com:1': 'password-100' });
+    const writes = counted.writes.slice(before).filter(({ plural }) => plural === 'secrets');
+    expect(writes.length).toBeLessThanOrEqual(tookMs / spacingMs + 3);
+  });
+});
+
+describe('a pull Secret that kube-apiserver refuses', () => {
+  const quotaPath = (namespace: string) => `/api/v1/namespaces/${namespace}/resourcequotas`;
+
+  test('for a quota is SecretRefused in the words of the server, and written when there is room', async () => {
+    const namespace = await newNamespace(cluster.client);
+    await cluster.client.request({
+      method: 'POST',
+      path: quotaPath(namespace),
+      body: {
+        apiVersion: 'v1',
+        kind: 'ResourceQuota',
+        metadata: { name: 'none' },
+        spec: { hard: { 'count/secrets': '0' } },
+      },
+    });
+    await expect
+      .poll(async () => {
+        const { body } = await cluster.client.request<{ status: { hard?: object } }>({
+          method: 'GET',
+          path: `${quotaPath(namespace)}/none`,
+        });
+        return body.status.hard;
+      }, soon)
+      .toBeDefined();
+    await start();
+    await addCredential(cluster.client, namespace, one);
+    await expect.poll(() => readyReason(cluster.client, namespace, one), soon).toBe('SecretRefused');
+    const refused = await findCredential(cluster.client, namespace, one);
+    expect(refused?.status?.conditions).toEqual([
+      expect.objectContaining({
+        type: 'Ready',
+        status: 'False',
+        message: expect.stringContaining('exceeded quota: none'),
+      }),
+      expect.objectContaining({ type: 'Reconciling', status: 'True', reason: 'Progressing' }),
+    ]);
+    await cluster.client.request({ method: 'DELETE', path: `${quotaPath(namespace)}/none` });
+    await expect
+      .poll(() => readyReason(cluster.client, namespace, one), { ...soon, timeout: 50_000 })
+      .toBe('Published');
+    expect(await at(namespace)).toEqual({ 'one.example.com:1': 's3cret' });
+  });
+});
+
+describe('kube-apiserver', () => {
+  test('that is started anew finds the operator going on, and not writing what is there already', async () => {
+    const namespace = await newNamespace(cluster.client);
+    await addCredential(cluster.client, namespace, one, 'before');
+    const counted = withFaults(cluster.client, () => 'none');
+    const operator = await start(counted.client);
+    await expect.poll(() => readyReason(cluster.client, namespace, one), soon).toBe('Published');
+    await expect.poll(() => operator.pending(), soon).toBe(0);
+    const before = counted.writes.length;
+    await cluster.controlPlane.stopApiServer();
+    await cluster.controlPlane.startApiServer();
+    await addCredential(cluster.client, namespace, one, 'after');
+    await expect
+      .poll(() => at(namespace), { ...soon, timeout: 50_000 })
+      .toEqual({ 'one.example.com:1': 'after' });
+    await expect.poll(() => operator.pending(), soon).toBe(0);
+    expect(counted.writes.slice(before).map(({ plural }) => plural)).toEqual(['secrets']);
+  });
+});
