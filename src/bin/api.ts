@@ -2,6 +2,8 @@ import { X509Certificate } from 'node:crypto';
 import { namespaces, objectNames } from '../api/meta.ts';
 import { secrets } from '../api/resources.ts';
 import { kubeConnection, readSettings } from '../config.ts';
+import { createGateway } from '../gateway/face.ts';
+import { rows } from '../gateway/table.ts';
 import { createInformers } from '../controller/informers.ts';
 import { Svc3Error, messageOf } from '../errors.ts';
 import { createCertificateStore, ensureCertificate, watchCertificate } from '../http/certificate.ts';
@@ -64,6 +66,7 @@ async function main(): Promise<void> {
     services,
     registry: metrics.registry,
     tls,
+    faces: (authenticator) => [createGateway(authenticator, rows, settings.SVC3_DEFAULT_NAMESPACE)],
     concurrentPerIdentity: settings.SVC3_CONCURRENT_REQUESTS,
     longRunningPerIdentity: settings.SVC3_WAITING_REQUESTS,
   });

@@ -36,6 +36,10 @@ function foldObject(
   for (const [given, member] of Object.entries(value)) {
     const field = path === '' ? given : `${path}.${given}`;
     const name = names.get(given.toLowerCase());
+    if (name === undefined && schema.def.catchall !== undefined) {
+      folded[given] = member;
+      continue;
+    }
     if (name === undefined) {
       fold.warn(`unknown field "${printable(field)}"`);
       continue;

@@ -21,8 +21,12 @@ export interface Face {
   caller(request: FastifyRequest): Caller;
   /** The body of a refusal. */
   refusal(error: Svc3Error, request: FastifyRequest): unknown;
+  /** Parameters that are not in the path but in headers, say. */
+  parameters?(request: FastifyRequest): Readonly<Record<string, string>>;
+  /** Whether an unknown path is answered in this face's words. */
+  owns?(path: string): boolean;
   /** Headers of every reply of a route. */
-  headers?(route: Route): Readonly<Record<string, string>>;
+  headers?(route: Route, params: Readonly<Record<string, string>>): Readonly<Record<string, string>>;
 }
 
 export interface PipelineContext {
@@ -87,7 +91,7 @@ export function endRequest(request: FastifyRequest, reply: FastifyReply, context
 
 /** What a route's permission asks for one request. */
 export function attributesOf(permission: Permission, params: unknown): AccessAttributes | undefined {
-  if (permission.kind === 'open') return undefined;
+  if (permission.kind === 'open' || permission.kind === 'delegated') return undefined;
   const { group, resource, subresource, verb, scope, name } = permission;
   const values = params as Readonly<Record<string, string | undefined>>;
   const namespace = scope === 'namespace' ? values['namespace'] : undefined;
@@ -112,7 +116,12 @@ async function admit(
   if (route.permission.kind !== 'open') state.caller = face.caller(request);
   const limit = route.longRunning === true ? context.limits.long : context.limits.short;
   state.release = limit.take(state.caller?.key ?? request.ip);
-  state.params = validate(route.params, request.params as JsonValue, 'path', () => undefined);
+  state.params = validate(
+    route.params,
+    { ...(request.params as Record<string, string>), ...face.parameters?.(request) },
+    'path',
+    () => undefined,
+  );
   const attributes = attributesOf(route.permission, state.params);
   if (attributes !== undefined && route.permission.kind === 'checked')
     await state.caller?.authorize(attributes);
@@ -180,13 +189,17 @@ function queryOf(request: FastifyRequest): JsonValue {
 }
 
 /** A native route's own refusals are shown only to who may do the thing. */
-async function refusedFor(route: Route, request: FastifyRequest, error: unknown): Promise<unknown> {
-  const state = stateOf(request);
-  const attributes = attributesOf(route.permission, state.params);
+export async function refusedFor(
+  route: Route,
+  params: unknown,
+  caller: Caller | undefined,
+  error: unknown,
+): Promise<unknown> {
+  const attributes = attributesOf(route.permission, params);
   if (route.permission.kind !== 'native' || attributes === undefined) return error;
   if (isSvc3Error(error, 'Unauthorized', 'Forbidden')) return error;
   try {
-    await state.caller?.authorize(attributes);
+    await caller?.authorize(attributes);
     return error;
   } catch (refusal) {
     return refusal;
@@ -212,6 +225,11 @@ export function send(reply: FastifyReply, answer: Reply): FastifyReply {
 function addWarnings(request: FastifyRequest, reply: FastifyReply): void {
   const { warnings } = stateOf(request);
   if (warnings.length > 0) void reply.header('warning', warnings.map(warningHeader));
+}
+
+function addFaceHeaders(face: Face, route: Route, request: FastifyRequest, reply: FastifyReply): void {
+  const params = (states.get(request)?.params ?? request.params) as Readonly<Record<string, string>>;
+  void reply.headers({ ...face.headers?.(route, params) });
 }
 
 /** Writes a refusal in the face's words; what we did not expect is logged and told as InternalError. */
@@ -260,27 +278,32 @@ export function serveRoute(app: FastifyInstance, route: Route, face: Face, conte
       try {
         const answer = await route.handler(callOf(route, request, context));
         addWarnings(request, reply);
-        for (const [name, value] of Object.entries(face.headers?.(route) ?? {}))
-          void reply.header(name, value);
+        addFaceHeaders(face, route, request, reply);
         return await send(reply, answer);
       } catch (error) {
-        for (const [name, value] of Object.entries(face.headers?.(route) ?? {}))
-          void reply.header(name, value);
-        return refuse(face, request, reply, await refusedFor(route, request, error), context);
+        addFaceHeaders(face, route, request, reply);
+        return refuse(
+          face,
+          request,
+          reply,
+          await refusedFor(route, stateOf(request).params, stateOf(request).caller, error),
+          context,
+        );
       }
     },
     errorHandler(error, request, reply) {
+      addFaceHeaders(face, route, request, reply);
       void refuse(face, request, reply, error, context);
     },
   });
 }
 
-/** Bodies are read by us, whatever their type: JSON strictly, uploads not at all. */
-export function installBodyReader(app: FastifyInstance, uploads: ReadonlySet<string>): void {
+/** Bodies are read by us, whatever their type: strictly where a route takes JSON, else not at all. */
+export function installBodyReader(app: FastifyInstance, jsonRoutes: ReadonlySet<string>): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', async (request: FastifyRequest, payload: FastifyRequest['raw']) => {
     const { route } = request.routeOptions.config as { route?: string };
-    if (route !== undefined && uploads.has(route)) return undefined;
+    if (route === undefined || !jsonRoutes.has(route)) return undefined;
     try {
       return parseJson(await readBody(payload, request.headers));
     } catch (error) {

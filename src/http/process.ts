@@ -3,7 +3,7 @@ import type { Registry } from 'prom-client';
 import { images, isos, nodes, pods, vmConfigs, vms } from '../api/resources.ts';
 import type { Informers as SharedInformers } from '../controller/informers.ts';
 import type { Pod } from '../api/core.ts';
-import { createAuthenticator } from './auth.ts';
+import { createAuthenticator, type Authenticator } from './auth.ts';
 import { createCaches, vmIndexes, type Caches } from './caches.ts';
 import { createFaceV1 } from './facev1.ts';
 import { ConcurrencyLimit } from './limits.ts';
@@ -44,7 +44,7 @@ export interface ApiOptions {
   readonly services: Services;
   readonly registry: Registry;
   readonly tls: KeyPair;
-  readonly faces?: readonly FaceOptions[];
+  readonly faces?: (authenticator: Authenticator) => readonly FaceOptions[];
   readonly clientCa?: string;
   readonly concurrentPerIdentity?: number;
   readonly longRunningPerIdentity?: number;
@@ -69,7 +69,10 @@ export function createApi(options: ApiOptions): Api {
     services,
     metrics: createHttpMetrics(options.registry),
     tls: options.tls,
-    faces: [{ face: createFaceV1(authenticator), routes: [...routes, ...pages] }, ...(options.faces ?? [])],
+    faces: [
+      { face: createFaceV1(authenticator), routes: [...routes, ...pages] },
+      ...(options.faces?.(authenticator) ?? []),
+    ],
     ...(options.clientCa === undefined ? {} : { clientCa: options.clientCa }),
     ...(options.concurrentPerIdentity === undefined
       ? {}

@@ -20,6 +20,8 @@ export interface AccessAttributes {
  */
 export type Permission =
   | { readonly kind: 'open' }
+  /** Needs a caller; the handler runs other routes, which ask for their own rights. */
+  | { readonly kind: 'delegated' }
   | {
       readonly kind: 'checked' | 'native';
       readonly group: string;
@@ -91,7 +93,7 @@ export interface Route<
   /** Name of the operation in the OpenAPI document, metrics and logs. */
   readonly id: string;
   readonly tag: string;
-  readonly method: 'GET' | 'POST' | 'DELETE';
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   /** With parameters in braces, as OpenAPI writes them. */
   readonly path: string;
   readonly summary: string;

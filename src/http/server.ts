@@ -197,20 +197,21 @@ export function createServer(options: ServerOptions): HttpServer {
   const routes = options.faces.flatMap((entry) => entry.routes);
   installBodyReader(
     app,
-    new Set(routes.filter((route) => route.bodyKind === 'upload').map((route) => route.id)),
+    new Set(routes.filter((route) => route.bodyKind === 'json').map((route) => route.id)),
   );
   app.setErrorHandler((error, request, reply) => {
     void refuse(unknownPath, request, reply, error, context);
   });
-  app.setNotFoundHandler((request, reply) =>
-    refuse(
-      unknownPath,
+  app.setNotFoundHandler((request, reply) => {
+    const owner = options.faces.find(({ face }) => face.owns?.(request.url) === true)?.face ?? unknownPath;
+    return refuse(
+      owner,
       request,
       reply,
       new Svc3Error('NotFound', 'the server could not find the requested resource'),
       context,
-    ),
-  );
+    );
+  });
   for (const { face, routes: own } of options.faces) {
     for (const route of own) serveRoute(app, route, face, context);
     refuseOtherMethods(app, face, own, context);

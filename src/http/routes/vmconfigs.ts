@@ -1,4 +1,4 @@
-import { group } from '../../api/meta.ts';
+import { annotations, group } from '../../api/meta.ts';
 import { vmConfigs } from '../../api/resources.ts';
 import type { VmConfig } from '../../api/vmconfig.ts';
 import { settingsOf } from '../../items/deploy.ts';
@@ -67,8 +67,13 @@ export const createVmConfig = defineRoute({
   permission: { kind: 'native', ...permission, verb: 'create' },
   example: { name: 'small', image: 'registry.example.com/team/debian:12', cpu: 2, memory: 2 },
   async handler({ params, body, caller, services, signal }) {
+    const owner = await caller.username();
     const config: VmConfig = {
-      metadata: { name: body.name, namespace: params.namespace },
+      metadata: {
+        name: body.name,
+        namespace: params.namespace,
+        ...(owner === '' ? {} : { annotations: { [annotations.owner]: owner } }),
+      },
       spec: {
         ...settingsOf(body),
         ...(body.nodeName === undefined || body.nodeName === '' ? {} : { nodeName: body.nodeName }),

@@ -1,0 +1,57 @@
+/** The `help` texts of the 2.4.x API; `domain` is the address the client used. */
+
+export function deployHelp(domain: string, name = '<SVC_VM_NAME>', node?: string): Record<string, unknown> {
+  return {
+    deploy_virtual_machine: `To deploy a VM, make sure you have a configuration created and use the endpoint ${domain}/resources/vm/deploy`,
+    required_request_data_for_deploy: {
+      svc_vm_name: name,
+      ...(node === undefined ? {} : { svc_node_name: node }),
+    },
+  };
+}
+
+export function createHelp(domain: string): Record<string, unknown> {
+  return {
+    create_virtual_machine_configuration: `To create a VM configuration, please use the endpoint ${domain}/resources/vm/create`,
+    required_request_data_for_create: {
+      svc_vm_name: '<SVC_VM_NAME>',
+      svc_base_img: '<SVC_BASE_IMG>',
+      svc_image: '<SVC_IMAGE>',
+    },
+  };
+}
+
+export function listNodesHelp(domain: string): Record<string, unknown> {
+  return { list_svc_nodes: `To list svc nodes send a rest a request to ${domain}/resources/node/list` };
+}
+
+const verbs = {
+  start_virtual_machine: 'start',
+  stop_virtual_machine: 'stop',
+  resume_virtual_machine: 'resume',
+  suspend_virtual_machine: 'suspend',
+};
+
+export function execHelp(domain: string): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(verbs).map(([key, verb]) => [
+      key,
+      `To ${verb} a VM send rest request to ${domain}/resources/vm/exec/${verb}`,
+    ]),
+  );
+}
+
+export function revertHelp(domain: string): Record<string, unknown> {
+  return {
+    revert_virtual_machine: `To revert a VM send rest request to ${domain}/resources/vm/exec/revert`,
+    save_virtual_machine_state: `To save a VM config state using an already deployed VM send rest request to ${domain}/resources/vm/configs/save-state`,
+  };
+}
+
+export function nodesHelp(domain: string): Record<string, unknown> {
+  return {
+    check_svc_node_status: `To check svc node status for a single node use endpoint ${domain}/resources/node/status/<NODE_NAME>`,
+    ...createHelp(domain),
+    ...deployHelp(domain, '<SVC_VM_NAME>', '<SVC_NODE_NAME>'),
+  };
+}

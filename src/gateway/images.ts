@@ -1,0 +1,370 @@
+import * as z from 'zod';
+import type { Image, Iso } from '../api/image.ts';
+import { Svc3Error, isSvc3Error } from '../errors.ts';
+import { callFor, invoke } from '../http/invoke.ts';
+import {
+  copyImage,
+  copyIso,
+  deleteImage,
+  deleteIso,
+  downloadImage,
+  generateImage,
+  listImages,
+  listIsos,
+} from '../http/routes/images.ts';
+import { listRemoteImages, listRemoteIsos, pullImage, pullIso } from '../http/routes/remotes.ts';
+import { uploadImage, uploadIso } from '../http/routes/uploads.ts';
+import { commitVm, saveVm } from '../http/routes/vmactions.ts';
+import { imageName, texts, theVm } from './names.ts';
+import { mapped, type GatewayCall, type Row } from './row.ts';
+
+const nothing = z.object({});
+const text = z.string().min(1).max(512);
+
+function byName<T extends Image | Iso>(objects: readonly T[]): T[] {
+  return [...objects].sort((a, b) => ((a.metadata.name ?? '') < (b.metadata.name ?? '') ? -1 : 1));
+}
+
+function modifiedOf({ metadata, status }: Image | Iso): string {
+  return (
+    status?.conditions?.find(({ type }) => type === 'Ready')?.lastTransitionTime ??
+    metadata.creationTimestamp ??
+    ''
+  );
+}
+
+/** Sizes without the binary `i`, as 2.4.x shows them: `90G`. */
+function sizeText(disk: Image | Iso): string {
+  return (disk.status?.size ?? '0').replace('i', '');
+}
+
+const list = mapped({
+  kind: 'mapped',
+  method: 'GET',
+  path: '/resources/image/list',
+  successor: 'GET NS/images',
+  link: '/images',
+  body: nothing,
+  bodyKind: 'none',
+  async handler(call) {
+    await callFor(call, listImages, { params: { namespace: call.namespace } });
+    const images = byName(call.services.caches.images.objects.list(call.namespace));
+    return {
+      fields: {
+        image_attributes: images.map((image) => ({
+          image: image.metadata.name ?? '',
+          image_size: sizeText(image),
+          modified: modifiedOf(image),
+          date_added: image.metadata.creationTimestamp ?? '',
+          owner: 'all',
+        })),
+        images: images.map(({ metadata }) => metadata.name ?? ''),
+      },
+    };
+  },
+});
+
+const copy = mapped({
+  kind: 'mapped',
+  method: 'POST',
+  path: '/resources/image/copy',
+  successor: 'POST NS/images/{image}/copy',
+  link: '/images',
+  body: z.object({ image: text, new_name: text }),
+  bodyKind: 'json',
+  fields: { name: 'new_name' },
+  async handler(call) {
+    const params = { namespace: call.namespace, image: imageName(call.body.image, 'image') };
+    await invoke(call, copyImage, { params, body: { name: imageName(call.body.new_name, 'new_name') } });
+    return { message: 'Successfully copied' };
+  },
+});
+
+async function remoteNames(call: GatewayCall<unknown>, route: typeof listRemoteImages): Promise<string[]> {
+  const inner = await callFor(call, route, { params: { namespace: call.namespace } });
+  return (await inner.services.remotes.list(call.namespace, call.signal)).map(({ name }) => name);
+}
+
+/** The reference a 2.4.x name of a remote image means: itself, or the one whose last part it is. */
+async function remoteReference(
+  call: GatewayCall<unknown>,
+  route: typeof listRemoteImages,
+  name: string,
+): Promise<string> {
+  if (name.includes('/')) return name;
+  const reference = (await remoteNames(call, route)).find((candidate) => {
+    const last = candidate.split('/').at(-1) ?? '';
+    return last === name || last.split(':', 1)[0] === name;
+  });
+  if (reference === undefined) throw new Svc3Error('NotFound', `remote image not found: ${name}`);
+  return reference;
+}
+
+const listRemote = mapped({
+  kind: 'mapped',
+  method: 'GET',
+  path: '/resources/image/list-remote',
+  successor: 'GET NS/remoteimages',
+  link: '/remoteimages',
+  body: nothing,
+  bodyKind: 'none',
+  handler: async (call) => ({ fields: { images: await remoteNames(call, listRemoteImages) } }),
+});
+
+const pull = mapped({
+  kind: 'mapped',
+  method: 'POST',
+  path: '/resources/image/pull',
+  successor: 'POST NS/remoteimages/{remoteimage}/pull',
+  link: '/remoteimages',
+  body: z.object({ image: text, new_name: text.optional() }),
+  bodyKind: 'json',
+  fields: { name: 'new_name', remoteimage: 'image' },
+  async handler(call) {
+    const { image, new_name: newName } = call.body;
+    const remoteimage = await remoteReference(call, listRemoteImages, image);
+    const name = newName ?? (image.includes('/') ? undefined : image);
+    await invoke(call, pullImage, {
+      params: { namespace: call.namespace, remoteimage },
+      body: { name: name === undefined ? undefined : imageName(name, 'new_name') },
+    });
+    return { message: 'Successfully copied image.' };
+  },
+});
+
+const remove = mapped({
+  kind: 'mapped',
+  method: 'POST',
+  path: '/resources/image/delete',
+  successor: 'DELETE NS/images/{image}',
+  link: '/images',
+  body: z.object({ image: text }),
+  bodyKind: 'json',
+  async handler(call) {
+    const { image } = call.body;
+    await invoke(call, deleteImage, {
+      params: { namespace: call.namespace, image: imageName(image, 'image') },
+    });
+    return { message: `Successfully deleted: ${image}` };
+  },
+});
+
+const commit = mapped({
+  kind: 'mapped',
+  method: 'POST',
+  path: '/resources/image/commit',
+  successor: 'POST NS/vms/{vm}/commit',
+  link: '/vms',
+  body: z.object({ svc_vm_name: text, svc_node_name: z.string().max(253).optional() }),
+  bodyKind: 'json',
+  async handler(call) {
+    const vm = await theVm(call, call.body.svc_vm_name, call.body.svc_node_name, texts.notDeployed);
+    await invoke(call, commitVm, {
+      params: { namespace: call.namespace, vm: vm.metadata.name ?? '' },
+      body: {},
+    });
+    return { message: 'committed' };
+  },
+});
+
+const save = mapped({
+  kind: 'mapped',
+  method: 'POST',
+  path: '/resources/image/save',
+  successor: 'POST NS/vms/{vm}/save',
+  link: '/vms',
+  body: z.object({ svc_vm_name: text, svc_node_name: z.string().max(253).optional(), new_name: text }),
+  bodyKind: 'json',
+  fields: { imageName: 'new_name' },
+  async handler(call) {
+    const vm = await theVm(call, call.body.svc_vm_name, call.body.svc_node_name, texts.notDeployed);
+    const params = { namespace: call.namespace, vm: vm.metadata.name ?? '' };
+    await invoke(call, saveVm, { params, body: { imageName: imageName(call.body.new_name, 'new_name') } });
+    return { message: 'saved' };
+  },
+});
+
+const generate = mapped({
+  kind: 'mapped',
+  method: 'POST',
+  path: '/resources/image/generate',
+  successor: 'POST NS/images',
+  link: '/images',
+  body: z.object({ file_name: text, file_size: z.string().min(1).max(24) }),
+  bodyKind: 'json',
+  fields: { name: 'file_name', size: 'file_size' },
+  async handler(call) {
+    const { file_name: name, file_size: size } = call.body;
+    await invoke(call, generateImage, {
+      params: { namespace: call.namespace },
+      body: {
+        name: imageName(name, 'file_name'),
+        size: size.replace(/([kmgtp])b?$/i, (_, unit: string) =>
+          unit.toLowerCase() === 'k' ? 'k' : unit.toUpperCase(),
+        ),
+      },
+    });
+    return { message: 'Successfully generated image' };
+  },
+});
+
+const upload = mapped({
+  kind: 'mapped',
+  method: 'POST',
+  path: '/resources/image/upload',
+  successor: 'POST NS/upload/image',
+  link: '/upload/image',
+  body: nothing,
+  bodyKind: 'upload',
+  longRunning: true,
+  async handler(call) {
+    const { body } = await invoke(call, uploadImage, { params: { namespace: call.namespace } });
+    return { message: `Successfully uploaded ${(body as { name?: string } | undefined)?.name ?? ''}` };
+  },
+});
+
+const download = mapped({
+  kind: 'mapped',
+  method: 'GET',
+  path: '/resources/image/download/{image}',
+  successor: 'GET NS/images/{image}/download',
+  link: '/images/{image}/download',
+  body: nothing,
+  bodyKind: 'none',
+  longRunning: true,
+  async handler(call) {
+    const { image = '' } = call.params;
+    try {
+      return {
+        reply: await invoke(call, downloadImage, {
+          params: { namespace: call.namespace, image: imageName(image, 'image') },
+        }),
+      };
+    } catch (error) {
+      if (!isSvc3Error(error, 'NotFound')) throw error;
+      throw new Svc3Error('NotFound', `image file not found: ${image}`, { cause: error });
+    }
+  },
+});
+
+const listIso = mapped({
+  kind: 'mapped',
+  method: 'GET',
+  path: '/resources/iso/list',
+  successor: 'GET NS/isos',
+  link: '/isos',
+  body: nothing,
+  bodyKind: 'none',
+  async handler(call) {
+    await callFor(call, listIsos, { params: { namespace: call.namespace } });
+    const isos = byName(call.services.caches.isos.objects.list(call.namespace));
+    return {
+      fields: {
+        iso_attributes: isos.map((iso) => ({
+          iso: iso.metadata.name ?? '',
+          iso_size: sizeText(iso),
+          modified: modifiedOf(iso),
+        })),
+        isos: isos.map(({ metadata }) => metadata.name ?? ''),
+      },
+    };
+  },
+});
+
+const listRemoteIso = mapped({
+  kind: 'mapped',
+  method: 'GET',
+  path: '/resources/iso/list-remote',
+  successor: 'GET NS/remoteimages',
+  link: '/remoteimages',
+  body: nothing,
+  bodyKind: 'none',
+  handler: async (call) => ({ fields: { isos: await remoteNames(call, listRemoteIsos) } }),
+});
+
+const pullIsoRow = mapped({
+  kind: 'mapped',
+  method: 'POST',
+  path: '/resources/iso/pull',
+  successor: 'POST NS/remoteisos/{remoteiso}/pull',
+  link: '/remoteisos',
+  body: z.object({ iso: text, new_name: text.optional() }),
+  bodyKind: 'json',
+  fields: { name: 'new_name', remoteiso: 'iso' },
+  async handler(call) {
+    const { iso, new_name: newName } = call.body;
+    const remoteiso = await remoteReference(call, listRemoteIsos, iso);
+    const name = newName ?? (iso.includes('/') ? undefined : iso);
+    await invoke(call, pullIso, {
+      params: { namespace: call.namespace, remoteiso },
+      body: { name: name === undefined ? undefined : imageName(name, 'new_name') },
+    });
+    return { message: 'Successfully copied iso.' };
+  },
+});
+
+const copyIsoRow = mapped({
+  kind: 'mapped',
+  method: 'POST',
+  path: '/resources/iso/copy',
+  successor: 'POST NS/isos/{iso}/copy',
+  link: '/isos',
+  body: z.object({ iso: text, new_name: text }),
+  bodyKind: 'json',
+  fields: { name: 'new_name' },
+  async handler(call) {
+    const params = { namespace: call.namespace, iso: imageName(call.body.iso, 'iso') };
+    await invoke(call, copyIso, { params, body: { name: imageName(call.body.new_name, 'new_name') } });
+    return { message: 'Successfully copied.' };
+  },
+});
+
+const removeIso = mapped({
+  kind: 'mapped',
+  method: 'POST',
+  path: '/resources/iso/delete',
+  successor: 'DELETE NS/isos/{iso}',
+  link: '/isos',
+  body: z.object({ iso: text }),
+  bodyKind: 'json',
+  async handler(call) {
+    await invoke(call, deleteIso, {
+      params: { namespace: call.namespace, iso: imageName(call.body.iso, 'iso') },
+    });
+    return { message: 'Successfully deleted ISO' };
+  },
+});
+
+const uploadIsoRow = mapped({
+  kind: 'mapped',
+  method: 'POST',
+  path: '/resources/iso/upload',
+  successor: 'POST NS/upload/iso',
+  link: '/upload/iso',
+  body: nothing,
+  bodyKind: 'upload',
+  longRunning: true,
+  async handler(call) {
+    const { body } = await invoke(call, uploadIso, { params: { namespace: call.namespace } });
+    return { message: `Successfully uploaded ${(body as { name?: string } | undefined)?.name ?? ''}` };
+  },
+});
+
+export const imageRows: readonly Row[] = [
+  list,
+  copy,
+  listRemote,
+  pull,
+  remove,
+  commit,
+  save,
+  generate,
+  upload,
+  download,
+  listIso,
+  listRemoteIso,
+  pullIsoRow,
+  copyIsoRow,
+  removeIso,
+  uploadIsoRow,
+];

@@ -1,0 +1,82 @@
+import * as z from 'zod';
+import { callFor, invoke } from '../http/invoke.ts';
+import { listNodes, nodeItems, tagNode, untagNode } from '../http/routes/nodes.ts';
+import type { NodeItem } from '../items/node.ts';
+import { nodesHelp } from './help.ts';
+import { mapped, type Row } from './row.ts';
+
+/** A node in `nodes` of the 2.4.x API; GPUs are texts there, `N/A` where passthrough is off. */
+export function nodeView(item: NodeItem): Record<string, unknown> {
+  const gpu = (count: number): string => (item.gpuPassthrough ? String(count) : 'N/A');
+  return {
+    name: item.name,
+    host_name: item.name,
+    address: item.nodeIP,
+    hostIP: item.nodeIP,
+    available_cpu: item.availableCpu,
+    allocatable_cpu: item.allocatableCpu,
+    available_gpu: gpu(item.availableGpu),
+    allocatable_gpu: gpu(item.allocatableGpu),
+    available_memory: item.availableMemory,
+    total_cpu: item.allocatableCpu,
+    total_memory: item.allocatableMemory,
+    node_type: item.nodeType,
+    state: item.phase,
+    svc_tags: item.tags,
+  };
+}
+
+const node = z.object({ svc_node_name: z.string().min(1).max(253) });
+
+const list = mapped({
+  kind: 'mapped',
+  method: 'GET',
+  path: '/resources/node/list',
+  successor: 'GET NS/nodes',
+  link: '/nodes',
+  body: z.object({}),
+  bodyKind: 'none',
+  async handler(call) {
+    await callFor(call, listNodes, { params: { namespace: call.namespace } });
+    return {
+      help: nodesHelp(call.baseUrl),
+      fields: { nodes: nodeItems(call.services, call.namespace).map(nodeView) },
+    };
+  },
+});
+
+const tag = mapped({
+  kind: 'mapped',
+  method: 'POST',
+  path: '/resources/node/tag/{tag}',
+  successor: 'POST NS/nodes/{name}/tag',
+  link: '/nodes',
+  body: node,
+  bodyKind: 'json',
+  fields: { name: 'svc_node_name' },
+  async handler(call) {
+    const { tag: word = '' } = call.params;
+    const { svc_node_name: name } = call.body;
+    await invoke(call, tagNode, { params: { namespace: call.namespace, name }, body: { tag: word } });
+    return { message: `Successfully tagged node '${name}' with a tag '${word}'` };
+  },
+});
+
+const untag = mapped({
+  kind: 'mapped',
+  method: 'DELETE',
+  path: '/resources/node/tag/{tag}',
+  successor: 'POST NS/nodes/{name}/untag',
+  link: '/nodes',
+  body: node,
+  bodyKind: 'json',
+  fields: { name: 'svc_node_name' },
+  async handler(call) {
+    const { tag: word = '' } = call.params;
+    const { svc_node_name: name } = call.body;
+    await invoke(call, untagNode, { params: { namespace: call.namespace, name }, body: { tag: word } });
+    return { message: `Successfully untagged node '${name}'` };
+  },
+});
+
+export const nodeRows: readonly Row[] = [list, tag, untag];
