@@ -178,20 +178,21 @@ function file(
 
 /** The chain is named node by node: what the overlay's header says about its backing file is never followed. */
 function storage({ spec, base, overlay, seed }: MachineInput): Option[] {
-  const disk = diskDevice(spec);
   return [
     ...(spec.architecture === 'arm64' && spec.legacyIO ? [['-device', 'ahci,id=ide']] : []),
     ...file(nodes.base, base.path, base.format, true),
     ...file(nodes.disk, overlay, 'qcow2', false, { backing: nodes.base }),
-    ['-device', `${disk(0)},drive=${nodes.disk},id=${devices.disk},bootindex=1`],
-    ...(seed === undefined
-      ? []
-      : [...file('seed', seed, 'raw', true), ['-device', `${disk(2)},drive=seed,id=seed`]]),
+    [
+      '-device',
+      `${spec.legacyIO ? 'ide-hd,bus=ide.0' : 'virtio-blk-pci'},drive=${nodes.disk},id=${devices.disk},bootindex=1`,
+    ],
+    ...(seed === undefined ? [] : [...file('seed', seed, 'raw', true), ['-device', seedDevice(spec)]]),
   ];
 }
 
-function diskDevice(spec: RunnerSpec): (port: number) => string {
-  return spec.legacyIO ? (port) => `ide-hd,bus=ide.${port}` : () => 'virtio-blk-pci';
+/** A SATA disk cannot be read-only; a CD is. */
+function seedDevice(spec: RunnerSpec): string {
+  return `${spec.legacyIO ? 'ide-cd,bus=ide.2' : 'virtio-blk-pci'},drive=seed,id=seed`;
 }
 
 /** After the disk in boot order: an empty disk falls through to the installer, an installed one boots. */

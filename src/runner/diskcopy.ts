@@ -108,8 +108,19 @@ async function freeze(agent: GuestAgent): Promise<boolean> {
   } catch {
     // A freeze that timed out may still come: the thaw below ends it.
   }
-  await agent.execute('guest-fsfreeze-thaw', undefined, { timeoutMs: 15_000 }).catch(() => undefined);
+  await thaw(agent);
   return false;
+}
+
+/** A guest left frozen hangs for good: tried until the agent says yes, or is gone. */
+async function thaw(agent: GuestAgent): Promise<void> {
+  for (let tries = 0; tries < 5; tries += 1) {
+    const isDone = await agent.execute('guest-fsfreeze-thaw', undefined, { timeoutMs: 15_000 }).then(
+      () => true,
+      () => false,
+    );
+    if (isDone) return;
+  }
 }
 
 async function followJob(qmp: Qmp, id: string, context: CopyContext): Promise<void> {

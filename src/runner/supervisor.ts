@@ -128,12 +128,7 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
       );
       if (isEnding) await takeDown(1000);
     } catch (error) {
-      fail(
-        error instanceof RunnerFailure
-          ? error
-          : new RunnerFailure('StartFailed', messageOf(error), { cause: error }),
-        false,
-      );
+      fail(asFailure(error), false);
     }
   }
 
@@ -150,7 +145,6 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
     void running.machine.exited.then(async (exit) => {
       if (current !== running) return;
       current = undefined;
-      status.update({ guestReachable: false });
       if (running.expected) return;
       if (running.end === 'guestShutdown')
         await settle('Stopped', 'GuestShutdown', 'the guest has shut itself down');
@@ -189,7 +183,7 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
       retrying,
       restarts: crashes,
     });
-    log.error({ reason: failure.reason, retrying }, failure.message);
+    log.error({ reason: failure.reason, retrying }, message);
     if (retrying) retryTimer = setTimeout(() => void inTurn(boot), pauseMs);
   }
 
@@ -294,9 +288,11 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
       saved = { ...before, powerState: isSamePod ? before.powerState : spec.powerState };
     status.update({ ejected: saved.ejected });
     if (saved.powerState === 'Running') return boot();
-    await prepareDisk(await findDisk(folders.image)).catch((error: unknown) =>
-      log.warn({ err: error }, 'the disk is not ready'),
-    );
+    try {
+      await prepareDisk(await findDisk(folders.image));
+    } catch (error) {
+      return fail(asFailure(error), false);
+    }
     if (saved.powerState === 'Suspended') {
       return settle(
         'Stopped',
@@ -327,6 +323,12 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
       await takeDown(graceMs);
     },
   };
+}
+
+function asFailure(error: unknown): RunnerFailure {
+  return error instanceof RunnerFailure
+    ? error
+    : new RunnerFailure('StartFailed', messageOf(error), { cause: error });
 }
 
 function checkImage(made: string | undefined, given: string | undefined): void {

@@ -99,11 +99,10 @@ export async function startRunner(
   child.stderr.on('data', (chunk: Buffer) => (log += chunk.toString('utf8')));
   const exit = new Promise<number | null>((resolve) => child.once('exit', (code) => resolve(code)));
   onTestFinished(() => endProcesses(child));
-  const port = await expect
-    .poll(() => /"port":(\d+)/.exec(log)?.[1], { timeout: patienceMs, interval: 50 })
-    .toBeDefined()
-    .then(() => Number(/"port":(\d+)/.exec(log)?.[1]))
-    .catch(() => Promise.reject(new Error(`the runner did not start: ${log}`)));
+  const port = await Promise.race([
+    listening(() => log),
+    exit.then((code) => Promise.reject(new Error(`the runner ended with ${code}: ${log}`))),
+  ]);
   const client = clientFor(port, pod.spec.vm.uid);
   return {
     pod,
@@ -127,6 +126,12 @@ export async function startRunner(
       return state!;
     },
   };
+}
+
+async function listening(log: () => string): Promise<number> {
+  const found = () => /"port":(\d+)/.exec(log())?.[1];
+  await expect.poll(found, { timeout: patienceMs, interval: 50 }).toBeDefined();
+  return Number(found());
 }
 
 export function clientFor(port: number, vmUid: string): RunnerClient {

@@ -1,0 +1,155 @@
+import { createHash } from 'node:crypto';
+import { execFileSync } from 'node:child_process';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { get } from 'node:https';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import type { RunnerExport, RunnerSpecInput } from '../../../src/api/runner.ts';
+import { createGuestAgent } from '../../../src/runner/agent.ts';
+import { aPod, startRunner, type RunningRunner } from './harness.ts';
+
+const up = { powerState: 'Running', guestReachable: true } as const;
+
+/** Writes half a megabyte of noise in the guest and returns its checksum. */
+async function writeNoise(runner: RunningRunner): Promise<string> {
+  const line = await runner.guest('head -c 524288 /dev/urandom > /root/noise; sync; sha256sum /root/noise');
+  return line.split(' ')[0] ?? '';
+}
+
+async function exported(runner: RunningRunner, id: string): Promise<RunnerExport> {
+  await runner.client.startExport(id);
+  let view: RunnerExport | undefined;
+  await expect
+    .poll(async () => (view = await runner.client.getExport(id)), { timeout: 50_000, interval: 100 })
+    .not.toMatchObject({ state: 'Copying' });
+  expect(view).toMatchObject({ state: 'Ready', progress: 100 });
+  return view!;
+}
+
+interface Download {
+  status: number;
+  body: Buffer;
+}
+
+function download(runner: RunningRunner, path: string, ticket: string, range?: string): Promise<Download> {
+  return new Promise((resolve, reject) => {
+    const headers = { authorization: `Ticket ${ticket}`, ...(range === undefined ? {} : { range }) };
+    get(
+      { host: '127.0.0.1', port: runner.port, path, headers, rejectUnauthorized: false, agent: false },
+      (response) => {
+        const chunks: Buffer[] = [];
+        response.on('data', (chunk: Buffer) => chunks.push(chunk));
+        response.on('end', () => resolve({ status: response.statusCode ?? 0, body: Buffer.concat(chunks) }));
+        response.on('error', reject);
+      },
+    ).on('error', reject);
+  });
+}
+
+async function asFile(bytes: Buffer): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'svc3-export-'));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  await writeFile(join(folder, 'disk.qcow2'), bytes);
+  return join(folder, 'disk.qcow2');
+}
+
+describe('a flat copy of the disk', () => {
+  test('of a running VM is taken with frozen file systems, arrives whole by a ticket, and boots with what was written', async () => {
+    const runner = await startRunner(await aPod());
+    await runner.reaches(up);
+    const written = await writeNoise(runner);
+    const view = await exported(runner, 'image-1');
+    expect(view).toMatchObject({
+      consistency: 'Frozen',
+      message: "the guest's file systems were frozen at the moment of the copy",
+    });
+    const { ticket, path } = await runner.client.exportTicket('image-1');
+    expect((await download(runner, path, 'wrong')).status).toBe(401);
+    const half = Math.floor((view.size ?? 0) / 2);
+    const first = await download(runner, path, ticket, `bytes=0-${half - 1}`);
+    const rest = await download(runner, path, ticket, `bytes=${half}-`);
+    expect([first.status, rest.status]).toEqual([206, 206]);
+    const bytes = Buffer.concat([first.body, rest.body]);
+    expect(createHash('sha256').update(bytes).digest('hex')).toBe(view.sha256);
+    expect((await download(runner, path, ticket)).status).toBe(401);
+    const file = await asFile(bytes);
+    expect(execFileSync('qemu-img', ['check', file], { encoding: 'utf8' })).toContain('No errors were found');
+    const info = JSON.parse(
+      execFileSync('qemu-img', ['info', '--output=json', file], { encoding: 'utf8' }),
+    ) as object;
+    expect(info).toMatchObject({
+      format: 'qcow2',
+      'virtual-size': view.virtualSize,
+      'format-specific': { data: { 'compression-type': 'zstd' } },
+    });
+    expect(info).not.toHaveProperty('backing-filename');
+    await runner.client.deleteExport('image-1');
+    await expect(runner.client.getExport('image-1')).rejects.toMatchObject({ reason: 'NotFound' });
+    expect((await runner.client.state()).powerState).toBe('Running');
+    const copy = await startRunner(await aPod({}, file));
+    await copy.reaches(up);
+    expect(await copy.guest('sha256sum /root/noise')).toContain(written);
+  });
+
+  test('of a stopped and of a suspended VM holds the same', async () => {
+    const runner = await startRunner(await aPod());
+    await runner.reaches(up);
+    const written = await writeNoise(runner);
+    await runner.client.power({ action: 'suspend' });
+    const suspended = await exported(runner, 'suspended');
+    expect(suspended).toMatchObject({ consistency: 'Paused', message: 'the VM was suspended' });
+    expect((await runner.client.state()).powerState).toBe('Suspended');
+    await runner.client.power({ action: 'stop' });
+    const stopped = await exported(runner, 'stopped');
+    expect(stopped).toMatchObject({ consistency: 'Stopped', virtualSize: suspended.virtualSize });
+    const { ticket, path } = await runner.client.exportTicket('stopped');
+    const file = await asFile((await download(runner, path, ticket)).body);
+    const copy = await startRunner(await aPod({}, file));
+    await copy.reaches(up);
+    expect(await copy.guest('sha256sum /root/noise')).toContain(written);
+  });
+
+  test('of a guest without an agent is taken in a pause that the reply tells of', async () => {
+    const runner = await startRunner(await aPod());
+    await runner.reaches(up);
+    const agent = createGuestAgent(`${runner.pod.root}/run/vm/agent.sock`);
+    await agent.send('guest-exec', { path: '/bin/killall', arg: ['qemu-ga'] });
+    await expect.poll(() => agent.isAnswering(), { timeout: 40_000 }).toBe(false);
+    const view = await exported(runner, 'paused');
+    expect(view).toMatchObject({
+      consistency: 'Paused',
+      message: expect.stringContaining('no guest agent froze the file systems'),
+    });
+    expect((await runner.client.state()).powerState).toBe('Running');
+  });
+});
+
+/** A VM whose disk is empty: QEMU runs, and there is no guest to wait for. */
+async function withoutGuest(spec: Partial<RunnerSpecInput>): Promise<RunningRunner> {
+  const folder = await mkdtemp(join(tmpdir(), 'svc3-blank-'));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const disk = join(folder, 'disk.raw');
+  execFileSync('qemu-img', ['create', '-q', '-f', 'raw', disk, '64M']);
+  const runner = await startRunner(await aPod({ graceSeconds: 2, ...spec }, disk));
+  await runner.reaches({ powerState: 'Running' });
+  return runner;
+}
+
+test('sparse parts of a big disk cost nothing', async () => {
+  const runner = await withoutGuest({ diskBytes: 20 * 1024 ** 3 });
+  const view = await exported(runner, 'sparse');
+  expect(view.virtualSize).toBe(20 * 1024 ** 3);
+  expect(view.size).toBeLessThan(16 * 1024 ** 2);
+});
+
+test('a stop waits for the copy that was begun before it, and a second copy is refused', async () => {
+  const runner = await withoutGuest({ diskBytes: 20 * 1024 ** 3 });
+  await runner.client.startExport('first');
+  await expect(runner.client.startExport('second')).rejects.toMatchObject({ reason: 'Conflict' });
+  expect(await runner.client.startExport('first')).toMatchObject({ id: 'first' });
+  await runner.client.power({ action: 'stop' });
+  expect(await runner.client.getExport('first')).toMatchObject({ state: 'Ready' });
+  expect(runner.log()).not.toContain('"level":50');
+  expect(await readFile(`${runner.pod.root}/var/lib/svc3/state.json`, 'utf8')).toContain('Stopped');
+});

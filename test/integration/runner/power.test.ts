@@ -1,0 +1,64 @@
+import { describe, expect, test } from 'vitest';
+import { aPod, startRunner } from './harness.ts';
+
+const up = { powerState: 'Running', guestReachable: true } as const;
+
+describe('power verbs', () => {
+  test('suspend and resume keep what runs in the guest, and a verb that does not fit names the state', async () => {
+    const runner = await startRunner(await aPod());
+    await runner.reaches(up);
+    await runner.guest('echo kept > /tmp/memory');
+    await expect(runner.client.power({ action: 'resume' })).rejects.toThrow(
+      'cannot resume the VM: it is Running',
+    );
+    expect(await runner.client.power({ action: 'suspend' })).toMatchObject({ powerState: 'Suspended' });
+    await expect(runner.client.power({ action: 'start' })).rejects.toMatchObject({
+      reason: 'Conflict',
+      message: 'cannot start the VM: it is Suspended',
+    });
+    expect(await runner.client.power({ action: 'resume' })).toMatchObject({ powerState: 'Running' });
+    expect(await runner.guest('cat /tmp/memory')).toBe('kept\n');
+  });
+
+  test('stop asks the guest, two verbs at once are done one after the other, start boots the same disk', async () => {
+    const runner = await startRunner(await aPod());
+    await runner.reaches(up);
+    await runner.guest('echo kept > /root/file; sync');
+    const [first, second] = await Promise.allSettled([
+      runner.client.power({ action: 'stop' }),
+      runner.client.power({ action: 'stop' }),
+    ]);
+    expect(first).toMatchObject({
+      status: 'fulfilled',
+      value: { powerState: 'Stopped', reason: 'Requested' },
+    });
+    expect(second).toMatchObject({
+      status: 'rejected',
+      reason: { message: 'cannot stop the VM: it is Stopped' },
+    });
+    expect(await runner.qemuPid()).toBe(0);
+    await runner.client.power({ action: 'start' });
+    await runner.reaches(up);
+    expect(await runner.guest('cat /root/file')).toBe('kept\n');
+  });
+
+  test('revert boots the image afresh, once per request', async () => {
+    const runner = await startRunner(await aPod());
+    await runner.reaches(up);
+    await runner.guest('echo gone > /root/file; sync');
+    await runner.client.power({ action: 'revert', revertRequest: 'first' });
+    await runner.reaches({ ...up, revertRequest: 'first' });
+    expect(await runner.guest('ls /root/file 2>&1 || true')).toContain('No such file');
+    const pid = await runner.qemuPid();
+    await runner.client.power({ action: 'revert', revertRequest: 'first' });
+    expect(await runner.qemuPid()).toBe(pid);
+  });
+
+  test('a stopped VM can be reverted and stay stopped', async () => {
+    const runner = await startRunner(await aPod({ powerState: 'Stopped' }));
+    await runner.reaches({ powerState: 'Stopped', reason: 'Requested' });
+    const state = await runner.client.power({ action: 'revert', revertRequest: 'r', stopped: true });
+    expect(state).toMatchObject({ powerState: 'Stopped', revertRequest: 'r' });
+    expect(await runner.qemuPid()).toBe(0);
+  });
+});

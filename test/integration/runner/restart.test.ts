@@ -1,0 +1,59 @@
+import { describe, expect, test } from 'vitest';
+import { aPod, inNewPod, kill, startRunner } from './harness.ts';
+
+const up = { powerState: 'Running', guestReachable: true } as const;
+
+describe('a runner that ends', () => {
+  test('is started again in place with the disk and the power state it left', async () => {
+    const pod = await aPod();
+    const first = await startRunner(pod);
+    await first.reaches(up);
+    await first.guest('echo kept > /root/file; sync');
+    const qemu = await first.qemuPid();
+    first.process.kill('SIGKILL');
+    kill(qemu);
+    await first.exitCode();
+    const second = await startRunner(pod);
+    await second.reaches(up);
+    expect(await second.guest('cat /root/file')).toBe('kept\n');
+    await second.client.power({ action: 'stop' });
+    second.process.kill('SIGKILL');
+    await second.exitCode();
+    const third = await startRunner(pod);
+    await third.reaches({ powerState: 'Stopped', reason: 'Requested' });
+  });
+
+  test('says that a suspended guest was lost with it, and a new pod follows the wish it was made with', async () => {
+    const pod = await aPod();
+    const first = await startRunner(pod);
+    await first.reaches({ powerState: 'Running' });
+    await first.client.power({ action: 'suspend' });
+    const qemu = await first.qemuPid();
+    first.process.kill('SIGKILL');
+    kill(qemu);
+    await first.exitCode();
+    const second = await startRunner(pod);
+    await second.reaches({ powerState: 'Stopped', reason: 'SuspendedStateLost' });
+    second.process.kill('SIGTERM');
+    expect(await second.exitCode()).toBe(0);
+    const third = await startRunner(inNewPod(pod));
+    await third.reaches({ powerState: 'Running' });
+  });
+
+  test('SIGTERM takes a suspended guest down cleanly', async () => {
+    const runner = await startRunner(await aPod());
+    await runner.reaches(up);
+    await runner.client.power({ action: 'suspend' });
+    runner.process.kill('SIGTERM');
+    expect(await runner.exitCode()).toBe(0);
+    expect(runner.log()).not.toContain('"level":50');
+  });
+
+  test('SIGTERM ends a guest that does not listen within the grace period', async () => {
+    const runner = await startRunner(await aPod({ graceSeconds: 4 }));
+    // In the boot loader nobody hears the power button.
+    await runner.reaches({ powerState: 'Running' });
+    runner.process.kill('SIGTERM');
+    expect(await runner.exitCode()).toBe(0);
+  });
+});
