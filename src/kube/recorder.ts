@@ -7,8 +7,7 @@ import type { EventRecorder, KubeClient, KubeObject, Log } from './types.ts';
 /** An event that repeats within this time is counted up instead of written anew (events.k8s.io: "series"). */
 const seriesMs = 6 * 60_000;
 
-/** A series is written at most this often. */
-const flushMs = 60_000;
+const defaultFlushMs = 60_000;
 
 /** Events about one object: a burst, then one per refill. As kube's own recorder, but sooner refilled. */
 const burst = 25;
@@ -28,6 +27,8 @@ export interface RecorderOptions {
   instance?: string;
   log: Log;
   now?: () => Date;
+  /** Milliseconds between two writes of one series. Default 60,000. */
+  flushMs?: number;
 }
 
 export interface Recorder extends EventRecorder {
@@ -88,7 +89,7 @@ function createBuckets(): (key: string) => boolean {
  * series, floods about one object are dropped, failures are a debug line.
  */
 export function createRecorder(client: KubeClient, options: RecorderOptions): Recorder {
-  const { component, log } = options;
+  const { component, log, flushMs = defaultFlushMs } = options;
   const now = options.now ?? (() => new Date());
   const known = new Map<string, Series>();
   const allow = createBuckets();
