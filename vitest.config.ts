@@ -23,6 +23,7 @@ export default defineConfig({
         test: {
           name: 'e2e',
           include: ['test/e2e/**/*.test.ts'],
+          globalSetup: ['test/support/globale2e.ts'],
           testTimeout: 240_000,
           hookTimeout: 600_000,
           fileParallelism: false,

@@ -1,0 +1,166 @@
+import { existsSync } from 'node:fs';
+import { readFile, readdir } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { cgroupOf, hierarchies } from '../../src/localcluster/cgroup.ts';
+import { down, fullClusterTools, status, up } from '../../src/localcluster/cluster.ts';
+import { createKubectl } from '../../src/localcluster/kubectl.ts';
+import { type Places, placesOf, readReport, readSettings } from '../../src/localcluster/state.ts';
+import { buildTools } from '../../src/localcluster/tools.ts';
+import { type E2eCluster, e2eCluster, patiently, sandboxProcesses, svc3 } from '../support/e2e.ts';
+
+/** Processes, mounts and cgroups of the machine that belong to a cluster. */
+async function remains(
+  places: Places,
+): Promise<{ processes: string[]; mounts: string[]; cgroups: string[] }> {
+  const processes: string[] = [];
+  for (const pid of await readdir('/proc')) {
+    if (!/^\d+$/.test(pid) || Number(pid) === process.pid) continue;
+    const line = (await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')).replaceAll('\0', ' ');
+    if (line.includes(`${places.state}/`) || line.includes(`/${cgroupOf(places.name)}`)) processes.push(line);
+  }
+  const mounts = (await readFile('/proc/self/mounts', 'utf8'))
+    .split('\n')
+    .filter((line) => line.includes(places.state));
+  const cgroups = (await hierarchies())
+    .map((folder) => `${folder}/${cgroupOf(places.name)}`)
+    .filter(existsSync);
+  return { processes, mounts, cgroups };
+}
+
+const nothing = { processes: [], mounts: [], cgroups: [] };
+
+describe('the cluster that svc3 runs in', () => {
+  let cluster: E2eCluster;
+  beforeAll(async () => {
+    cluster = await e2eCluster();
+  });
+
+  test('a second up changes nothing and says so', async () => {
+    const { name } = cluster.places;
+    const { stdout, code } = await svc3(['dev', 'up', '--name', name, '--nodes', '2'], {});
+    expect(code).toBe(0);
+    expect(stdout).toContain(`The local cluster ${name} is up already`);
+  });
+
+  test('status names every component and none has ended', async () => {
+    const { state, report } = await status(cluster.places);
+    expect(state).toBe('Running');
+    expect(report?.components.map(({ name }) => name).toSorted()).toEqual([
+      'etcd',
+      'kube-apiserver',
+      'kube-controller-manager',
+      'kube-scheduler',
+      'node1 containerd',
+      'node1 kube-proxy',
+      'node1 kubelet',
+      'node2 containerd',
+      'node2 kube-proxy',
+      'node2 kubelet',
+      'registry',
+    ]);
+  });
+
+  test('status -o env gives a shell what kubectl needs', async () => {
+    const { stdout } = await svc3(['dev', 'status', '--name', cluster.places.name, '-o', 'env'], {});
+    expect(stdout).toContain(`export KUBECONFIG=${cluster.places.kubeconfig}`);
+    expect(stdout).toContain('export PATH=');
+  });
+
+  test('a volume claim is bound, and a pod that is not root can write to it', async () => {
+    const { kubectl } = cluster;
+    const runner = await kubectl(
+      'get',
+      'configmap',
+      '-n',
+      'svc3-system',
+      'svc3-settings',
+      '-o',
+      'jsonpath={.data.SVC3_RUNNER_IMAGE}',
+    );
+    const namespace = 'svc3-default';
+    await kubectl.apply(
+      {
+        apiVersion: 'v1',
+        kind: 'PersistentVolumeClaim',
+        metadata: { name: 'claim', namespace },
+        spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Mi' } } },
+      },
+      {
+        apiVersion: 'v1',
+        kind: 'Pod',
+        metadata: { name: 'writer', namespace },
+        spec: {
+          restartPolicy: 'Never',
+          securityContext: { runAsUser: 107, runAsGroup: 107 },
+          containers: [
+            {
+              name: 'writer',
+              image: runner,
+              command: ['sh', '-c', 'echo written > /data/file && cat /data/file'],
+              volumeMounts: [{ name: 'data', mountPath: '/data' }],
+            },
+          ],
+          volumes: [{ name: 'data', persistentVolumeClaim: { claimName: 'claim' } }],
+        },
+      },
+    );
+    const phase = (): Promise<string> =>
+      kubectl('get', 'pod', '-n', namespace, 'writer', '-o', 'jsonpath={.status.phase}');
+    await expect.poll(phase, patiently).toBe('Succeeded');
+    expect(await kubectl('logs', '-n', namespace, 'writer')).toBe('written\n');
+    await kubectl('delete', '-n', namespace, 'pod/writer', 'pvc/claim', '--now');
+  });
+});
+
+describe('a second cluster beside it, without svc3 in it', () => {
+  const places = placesOf(`beside-${process.pid}`, process.env, homedir());
+  const bare = { places, nodes: 1, bare: true };
+  const quiet = (): void => undefined;
+  const start = (signal = new AbortController().signal): Promise<boolean> =>
+    up({ ...bare, signal, progress: quiet });
+  afterAll(() => down(places, { purge: true }));
+
+  test('its state survives down and up', async () => {
+    await start();
+    const tools = await buildTools(fullClusterTools, { cacheDir: places.cache });
+    const kubectl = createKubectl(tools, places.kubeconfig, new AbortController().signal);
+    await kubectl('create', 'configmap', 'kept', '--from-literal=text=kept');
+    const ports = (await readSettings(places))?.ports;
+    expect(await down(places, { purge: false })).toBe(true);
+    expect(await remains(places)).toEqual(nothing);
+    expect(await start()).toBe(true);
+    expect(await kubectl('get', 'configmap', 'kept', '-o', 'jsonpath={.data.text}')).toBe('kept');
+    expect((await readSettings(places))?.ports).toEqual(ports);
+  });
+
+  test('a component that dies is reported with the last lines of its log', async () => {
+    await start();
+    const report = await readReport(places);
+    for (const pid of await sandboxProcesses(report?.sandboxPid ?? 0, '/kube-scheduler '))
+      process.kill(pid, 'SIGKILL');
+    const scheduler = async (): Promise<string | undefined> =>
+      (await status(places)).report?.components.find(({ name }) => name === 'kube-scheduler')?.problem;
+    await expect.poll(scheduler, patiently).toContain('the last lines of');
+    expect((await status(places)).state).toBe('Degraded');
+  });
+
+  test('nothing is left after a SIGKILL of its supervisor, and it starts again', async () => {
+    await start();
+    const report = await readReport(places);
+    process.kill(report?.pid ?? 0, 'SIGKILL');
+    await expect.poll(() => remains(places), patiently).toEqual(nothing);
+    expect((await status(places)).state).toBe('Stopped');
+    expect(await start()).toBe(true);
+    await down(places, { purge: false });
+  });
+
+  test('nothing is left when its start is aborted', async () => {
+    const abort = new AbortController();
+    const onProgress = (line: string): void => {
+      if (line.startsWith('starting etcd')) setTimeout(() => abort.abort(), 300);
+    };
+    await expect(up({ ...bare, signal: abort.signal, progress: onProgress })).rejects.toThrow();
+    expect(await remains(places)).toEqual(nothing);
+  });
+});

@@ -1,0 +1,185 @@
+/** The full cluster as e2e tests see it. */
+import { execFile } from 'node:child_process';
+import { mkdtemp, readFile, readdir, rm, stat } from 'node:fs/promises';
+import { homedir, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { expect, inject, vi } from 'vitest';
+import { registryHost } from '../../src/localcluster/addresses.ts';
+import { type Kubectl, createKubectl } from '../../src/localcluster/kubectl.ts';
+import { type Places, placesOf, readReport } from '../../src/localcluster/state.ts';
+import { fullClusterTools } from '../../src/localcluster/cluster.ts';
+import { type Tools, buildTools } from '../../src/localcluster/tools.ts';
+
+const execute = promisify(execFile);
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const program = join(root, 'src/bin/localcluster.ts');
+
+/** A wait that a loaded machine does not break. */
+export const patiently = { timeout: 120_000, interval: 250 };
+
+export interface E2eCluster {
+  readonly places: Places;
+  readonly kubectl: Kubectl;
+  readonly tools: Tools;
+  /** Reference of the guest in the store. */
+  readonly guest: string;
+  /** Runs a command in the guest whose SSH server is behind `ip:port` of a node. */
+  ssh(address: { ip: string; port: number }, command: string): Promise<string>;
+  /** Runs `svc3` from this checkout against the cluster. */
+  svc3(...parameters: string[]): Promise<{ stdout: string; stderr: string; code: number }>;
+  /** Processes of the sandbox whose command line holds the text. */
+  processes(text: string): Promise<number[]>;
+}
+
+export async function e2eCluster(): Promise<E2eCluster> {
+  const places = placesOf(inject('e2eCluster'), process.env, homedir());
+  const tools = await buildTools(fullClusterTools, { cacheDir: places.cache });
+  return {
+    places,
+    tools,
+    kubectl: createKubectl(tools, places.kubeconfig, new AbortController().signal),
+    guest: `${registryHost}/svc3/guest:latest`,
+    ssh: (address, command) => ssh(places, address, command),
+    svc3: (...parameters) => svc3(parameters, { KUBECONFIG: places.kubeconfig }),
+    processes: async (text) => sandboxProcesses((await readReport(places))?.sandboxPid ?? 0, text),
+  };
+}
+
+/** `svc3` in a process of its own, in a clean home: it never sees the settings of whoever runs the tests. */
+export async function svc3(
+  parameters: readonly string[],
+  env: Record<string, string>,
+): Promise<{ stdout: string; stderr: string; code: number }> {
+  const config = await mkdtemp(join(tmpdir(), 'svc3-e2e-'));
+  const environment = { ...process.env, XDG_CONFIG_HOME: config, ...env };
+  try {
+    const main = join(root, 'src/bin/svc3.ts');
+    const result = await execute(process.execPath, [main, ...parameters], { env: environment });
+    return { ...result, code: 0 };
+  } catch (error) {
+    const failed = error as { stdout: string; stderr: string; code: number };
+    return { stdout: failed.stdout, stderr: failed.stderr, code: failed.code };
+  } finally {
+    await rm(config, { recursive: true, force: true });
+  }
+}
+
+async function ssh(places: Places, address: { ip: string; port: number }, command: string): Promise<string> {
+  const dial = `${process.execPath} ${program} dial ${places.state}/run/connect.sock %h:%p`;
+  const options = [
+    'StrictHostKeyChecking=no',
+    'UserKnownHostsFile=/dev/null',
+    'LogLevel=ERROR',
+    `ProxyCommand=${dial}`,
+  ];
+  const parameters = [
+    ...options.flatMap((option) => ['-o', option]),
+    '-p',
+    String(address.port),
+    `admin@${address.ip}`,
+  ];
+  const { stdout } = await execute('sshpass', ['-p', 'admin', 'ssh', ...parameters, command], {
+    timeout: 60_000,
+  });
+  return stdout;
+}
+
+/** Processes of a sandbox whose command line holds the text; numbers as the host sees them. */
+export async function sandboxProcesses(sandboxPid: number, text: string): Promise<number[]> {
+  const namespace = await stat(`/proc/${sandboxPid}/ns/pid`);
+  const found: number[] = [];
+  for (const entry of await readdir('/proc')) {
+    if (!/^\d+$/.test(entry)) continue;
+    const commandLine = await readFile(`/proc/${entry}/cmdline`, 'utf8').catch(() => '');
+    if (!commandLine.replaceAll('\0', ' ').includes(text)) continue;
+    if (await descends(Number(entry), namespace.ino)) found.push(Number(entry));
+  }
+  return found;
+}
+
+/** Whether the process is in the sandbox's PID namespace or in one below it. */
+async function descends(pid: number, namespace: number): Promise<boolean> {
+  const own = await stat(`/proc/${pid}/ns/pid`).catch(() => undefined);
+  if (own?.ino === namespace) return true;
+  const parent = /^PPid:\s*(\d+)$/m.exec(await readFile(`/proc/${pid}/status`, 'utf8').catch(() => ''))?.[1];
+  return parent !== undefined && parent !== '0' && descends(Number(parent), namespace);
+}
+
+interface VmObject {
+  metadata: { name: string; uid: string };
+  status?: {
+    node?: string;
+    ip?: string;
+    podName?: string;
+    ports?: { ssh?: number };
+    conditions?: { type: string; status: string; reason: string; message: string }[];
+  };
+}
+
+/** A VM of a test in the default namespace. */
+export interface TestVm {
+  readonly name: string;
+  get(): Promise<VmObject | undefined>;
+  untilReady(): Promise<VmObject>;
+  /** Answers once the guest lets one in. */
+  ssh(command: string): Promise<string>;
+  delete(): Promise<void>;
+}
+
+export async function createVm(cluster: E2eCluster, name: string, spec: object = {}): Promise<TestVm> {
+  const namespace = 'svc3-default';
+  const get = async (): Promise<VmObject | undefined> => {
+    const text = await cluster.kubectl(
+      'get',
+      'vms.svc3.dev',
+      '-n',
+      namespace,
+      name,
+      '--ignore-not-found',
+      '-o',
+      'json',
+    );
+    return text === '' ? undefined : (JSON.parse(text) as VmObject);
+  };
+  await cluster.kubectl.apply({
+    apiVersion: 'svc3.dev/v1',
+    kind: 'VM',
+    metadata: { name, namespace },
+    spec: { image: cluster.guest, cpu: 1, memory: '256Mi', ...spec },
+  });
+  return {
+    name,
+    get,
+    async untilReady() {
+      await vi.waitFor(
+        async () => expect(conditionOf(await get(), 'Ready')).toMatchObject({ status: 'True' }),
+        patiently,
+      );
+      return (await get()) as VmObject;
+    },
+    async ssh(command) {
+      const answer = await vi.waitFor(async () => {
+        const status = (await get())?.status;
+        return cluster.ssh({ ip: status?.ip ?? '', port: status?.ports?.ssh ?? 0 }, command);
+      }, patiently);
+      return answer.trim();
+    },
+    async delete() {
+      await cluster.kubectl(
+        'delete',
+        'vms.svc3.dev',
+        '-n',
+        namespace,
+        name,
+        '--ignore-not-found',
+        '--timeout=120s',
+      );
+    },
+  };
+}
+
+export function conditionOf(vm: VmObject | undefined, type: string): object | undefined {
+  return vm?.status?.conditions?.find((condition) => condition.type === type);
+}
