@@ -1,5 +1,5 @@
 import type { Node, Pod, Secret } from '../api/core.ts';
-import { annotations, labels, objectNames } from '../api/meta.ts';
+import { annotations, objectNames, podNamePrefix } from '../api/meta.ts';
 import { images, isos, nodes, pods, secrets, vmConfigs, vms } from '../api/resources.ts';
 import type { Vm } from '../api/vm.ts';
 import { type Controller, createController, keyOf } from '../controller/controller.ts';
@@ -10,6 +10,7 @@ import { nodeFacts } from '../placement/nodefacts.ts';
 import { podFacts } from '../placement/podfacts.ts';
 import { Attempts } from './attempts.ts';
 import { OwnWrites } from './caches.ts';
+import { podNameOf } from './names.ts';
 import { slimPod } from './slimpod.ts';
 import { isLost } from './podstate.ts';
 import { VmReconciler } from './reconciler.ts';
@@ -83,8 +84,19 @@ export function createVmController(runtime: Runtime<VmSettings>, parts: VmContro
   });
 
   const retryWaiting = debounced(() => waiting.retry(), retryDelayMs);
-  followPods(podInformer, inventory, retryWaiting, controller);
-  followNodes(nodeInformer, podInformer, inventory, retryWaiting, controller);
+  // By its name: also a pod that is not the VM's, and only in the way.
+  vmInformer.addIndexes({
+    podName: ({ metadata }) => [`${metadata.namespace ?? ''}/${podNameOf(metadata.name ?? '')}`],
+  });
+  const enqueueVm = ({ metadata }: Pod) => {
+    const name = metadata.name ?? '';
+    if (!name.startsWith(podNamePrefix)) return;
+    for (const vm of vmInformer.byIndex('podName', `${metadata.namespace ?? ''}/${name}`)) {
+      controller.enqueue(keyOf(vm));
+    }
+  };
+  followPods(podInformer, inventory, retryWaiting, enqueueVm);
+  followNodes(nodeInformer, podInformer, inventory, retryWaiting, enqueueVm);
   vmInformer.onChange(({ object }) => controller.enqueue(keyOf(object)));
   const wakeUnplaced = (namespace: string) => {
     for (const vm of vmInformer.list(namespace)) {
@@ -108,15 +120,14 @@ function followPods(
   informer: Informer<Pod>,
   inventory: Inventory,
   freed: () => void,
-  controller: Controller,
+  enqueueVm: (pod: Pod) => void,
 ): void {
   informer.onChange(({ kind, object }) => {
     const uid = object.metadata.uid ?? '';
     const facts = kind === 'deleted' ? undefined : podFacts(object);
     if (facts !== undefined) inventory.setPod(facts);
     else if (inventory.removePod(uid)) freed();
-    const vmName = vmNameOf(object);
-    if (vmName !== undefined) controller.enqueue(`${object.metadata.namespace ?? ''}/${vmName}`);
+    enqueueVm(object);
   });
 }
 
@@ -125,7 +136,7 @@ function followNodes(
   podInformer: Informer<Pod>,
   inventory: Inventory,
   freed: () => void,
-  controller: Controller,
+  enqueueVm: (pod: Pod) => void,
 ): void {
   podInformer.addIndexes({ node: (pod) => (pod.spec.nodeName === undefined ? [] : [pod.spec.nodeName]) });
   informer.onChange((change) => {
@@ -138,23 +149,12 @@ function followNodes(
     inventory.setNode(nodeFacts(object));
     freed();
     if (!lostFlipped(change)) return;
-    for (const pod of podInformer.byIndex('node', name)) {
-      const vmName = vmNameOf(pod);
-      if (vmName !== undefined) controller.enqueue(`${pod.metadata.namespace ?? ''}/${vmName}`);
-    }
+    for (const pod of podInformer.byIndex('node', name)) enqueueVm(pod);
   });
 }
 
 function lostFlipped(change: Change<Node>): boolean {
   return change.kind === 'updated' && isLost(change.old) !== isLost(change.object);
-}
-
-/** The VM whose pod this is, or whose pod's name it has taken. */
-function vmNameOf(pod: Pod): string | undefined {
-  const owner = pod.metadata.ownerReferences?.find(
-    ({ controller, kind }) => controller === true && kind === 'VM',
-  );
-  return owner?.name ?? pod.metadata.labels?.[labels.vm];
 }
 
 function isBooted(vm: Vm): boolean {

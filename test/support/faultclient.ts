@@ -4,6 +4,7 @@ export interface Write {
   readonly verb: 'create' | 'apply' | 'patch' | 'replace' | 'delete';
   readonly plural: string;
   readonly subresource: string | undefined;
+  readonly name: string | undefined;
 }
 
 /** What happens to one write: done and answered, done but the answer never arrives, or never done. */
@@ -38,23 +39,42 @@ export function withFaults(
     withToken: (token) => client.withToken(token),
     close: async () => undefined,
     create: (resource, object, options) =>
-      guarded({ verb: 'create', plural: resource.plural, subresource: options?.subresource }, () =>
-        client.create(resource, object, options),
+      guarded(
+        {
+          verb: 'create',
+          plural: resource.plural,
+          subresource: options?.subresource,
+          name: object.metadata?.name,
+        },
+        () => client.create(resource, object, options),
       ),
     apply: (resource, object, options) =>
-      guarded({ verb: 'apply', plural: resource.plural, subresource: options?.subresource }, () =>
-        client.apply(resource, object, options),
+      guarded(
+        {
+          verb: 'apply',
+          plural: resource.plural,
+          subresource: options?.subresource,
+          name: object.metadata?.name,
+        },
+        () => client.apply(resource, object, options),
       ),
     patch: (resource, key, patch, options) =>
-      guarded({ verb: 'patch', plural: resource.plural, subresource: options?.subresource }, () =>
-        client.patch(resource, key, patch, options),
+      guarded(
+        { verb: 'patch', plural: resource.plural, subresource: options?.subresource, name: key.name },
+        () => client.patch(resource, key, patch, options),
       ),
     replace: (resource, object, options) =>
-      guarded({ verb: 'replace', plural: resource.plural, subresource: options?.subresource }, () =>
-        client.replace(resource, object, options),
+      guarded(
+        {
+          verb: 'replace',
+          plural: resource.plural,
+          subresource: options?.subresource,
+          name: object.metadata?.name,
+        },
+        () => client.replace(resource, object, options),
       ),
     delete: (resource, key, options) =>
-      guarded({ verb: 'delete', plural: resource.plural, subresource: undefined }, () =>
+      guarded({ verb: 'delete', plural: resource.plural, subresource: undefined, name: key.name }, () =>
         client.delete(resource, key, options),
       ),
   };

@@ -1,4 +1,4 @@
-import { createInformers } from '../../src/controller/informers.ts';
+import { createInformers, type Informers } from '../../src/controller/informers.ts';
 import { runControllers } from '../../src/controller/runtime.ts';
 import { createRecorder } from '../../src/kube/recorder.ts';
 import type { KubeClient } from '../../src/kube/types.ts';
@@ -35,7 +35,7 @@ export interface TestOperator {
 export async function startVmOperator(
   client: KubeClient,
   settings: Partial<VmSettings> = {},
-  parts: Partial<VmControllerParts> = {},
+  parts: (informers: Informers) => Partial<VmControllerParts> = () => ({}),
 ): Promise<TestOperator> {
   const stopping = new AbortController();
   const log = createLogger({
@@ -47,7 +47,7 @@ export async function startVmOperator(
   const gate = { isHeld: () => !stopping.signal.aborted, assertHeld: () => undefined };
   const controller = createVmController(
     { client, informers, recorder, log, metrics: createMetrics(), settings: vmSettings(settings), gate },
-    { controlKeys: () => 'key', ...parts },
+    { controlKeys: () => 'key', ...parts(informers) },
   );
   const watching = informers.run(stopping.signal);
   await informers.synced();
