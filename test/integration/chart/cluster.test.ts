@@ -1,0 +1,461 @@
+import { execFile } from 'node:child_process';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Node, Pod, PodSpec, PolicyRule, TokenRequest } from '../../../src/api/core.ts';
+import {
+  clusterRoleBindings,
+  namespaces,
+  nodes,
+  pods,
+  registryCredentials,
+  roleBindings,
+  roles,
+  secrets,
+  serviceAccounts,
+  vms,
+} from '../../../src/api/resources.ts';
+import { createClient, type RootClient } from '../../../src/kube/client.ts';
+import { loadKubeconfig } from '../../../src/kube/connection.ts';
+import type { KubeClient } from '../../../src/kube/types.ts';
+import { type OwnControlPlane, ensureTools, ownControlPlane } from '../../support/controlplane.ts';
+import { type Rendered, helmTemplate, rendered } from './helm.ts';
+
+const run = promisify(execFile);
+const tenant = 'team-a';
+const values = ['--set=insecureRegistries.enabled=true', '--set=api.service.type=NodePort'];
+
+let controlPlane: OwnControlPlane;
+let admin: RootClient;
+let kubectl: (...args: string[]) => Promise<string>;
+
+beforeAll(async () => {
+  controlPlane = await ownControlPlane({ components: ['kube-controller-manager'] });
+  const tools = await ensureTools('controlplane');
+  const { kubeconfigPath, dir } = controlPlane;
+  admin = createClient(await loadKubeconfig(kubeconfigPath));
+  kubectl = async (...args) =>
+    (await run(tools.path('kubectl'), ['--kubeconfig', kubeconfigPath, ...args])).stdout;
+  await admin.create(namespaces, {
+    metadata: { name: 'svc3-system', labels: { 'pod-security.kubernetes.io/enforce': 'restricted' } },
+  });
+  await admin.create(namespaces, { metadata: { name: tenant } });
+  const manifest = join(dir, 'svc3.yaml');
+  await writeFile(manifest, await helmTemplate('--no-hooks', ...values));
+  await kubectl('apply', '--server-side', '-f', manifest);
+  await kubectl('wait', '--for=condition=Established', '--all', 'crd', '--timeout=60s');
+});
+
+afterAll(async () => {
+  await admin?.close();
+  await controlPlane?.remove();
+});
+
+/** A client with a real token of a ServiceAccount, bound to a pod where one is named. */
+async function identity(namespace: string, name: string, pod?: Pod): Promise<KubeClient> {
+  const { body } = await admin.request<TokenRequest>({
+    method: 'POST',
+    path: `/api/v1/namespaces/${namespace}/serviceaccounts/${name}/token`,
+    body: {
+      apiVersion: 'authentication.k8s.io/v1',
+      kind: 'TokenRequest',
+      spec: {
+        expirationSeconds: 3600,
+        ...(pod === undefined
+          ? {}
+          : {
+              boundObjectRef: {
+                apiVersion: 'v1',
+                kind: 'Pod',
+                name: pod.metadata.name,
+                uid: pod.metadata.uid,
+              },
+            }),
+      },
+    },
+  });
+  return admin.withToken(body.status!.token);
+}
+
+/** A ServiceAccount in the tenant's namespace with these rights there. */
+async function tenantUser(name: string, rules: PolicyRule[], clusterRole?: string): Promise<KubeClient> {
+  await admin.create(serviceAccounts, { metadata: { name, namespace: tenant } });
+  const subjects = [{ kind: 'ServiceAccount' as const, name, namespace: tenant }];
+  const roleRef = (kind: 'Role' | 'ClusterRole', roleName: string) => ({
+    apiGroup: 'rbac.authorization.k8s.io',
+    kind,
+    name: roleName,
+  });
+  if (rules.length > 0) {
+    await admin.create(roles, { metadata: { name, namespace: tenant }, rules });
+    await admin.create(roleBindings, {
+      metadata: { name, namespace: tenant },
+      roleRef: roleRef('Role', name),
+      subjects,
+    });
+  }
+  if (clusterRole !== undefined) {
+    const metadata = { name: `${name}-${clusterRole}`, namespace: tenant };
+    await admin.create(roleBindings, { metadata, roleRef: roleRef('ClusterRole', clusterRole), subjects });
+  }
+  return identity(tenant, name);
+}
+
+async function clusterUser(name: string, clusterRole: string): Promise<KubeClient> {
+  await admin.create(serviceAccounts, { metadata: { name, namespace: tenant } });
+  await admin.create(clusterRoleBindings, {
+    metadata: { name },
+    roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: clusterRole },
+    subjects: [{ kind: 'ServiceAccount', name, namespace: tenant }],
+  });
+  return identity(tenant, name);
+}
+
+/** `ok`, or the reason of the refusal. Rights that were just given take a moment, so callers poll. */
+async function outcome(write: Promise<unknown>): Promise<string> {
+  return write.then(
+    () => 'ok',
+    (error: Error) => error.message,
+  );
+}
+
+const everything: PolicyRule[] = [{ apiGroups: ['*'], resources: ['*'], verbs: ['*'] }];
+
+describe('installation', () => {
+  test('applying the chart again changes nothing', async () => {
+    const manifest = join(controlPlane.dir, 'svc3.yaml');
+    const before = await kubectl(
+      'get',
+      '-f',
+      manifest,
+      '-o',
+      'jsonpath={range .items[*]}{.kind}/{.metadata.name} {.metadata.generation}{"\\n"}{end}',
+    );
+    await kubectl('apply', '--server-side', '-f', manifest);
+    const after = await kubectl(
+      'get',
+      '-f',
+      manifest,
+      '-o',
+      'jsonpath={range .items[*]}{.kind}/{.metadata.name} {.metadata.generation}{"\\n"}{end}',
+    );
+    expect(after).toBe(before);
+    const drift = await run('true').then(() => kubectl('diff', '--server-side', '-f', manifest));
+    expect(drift).toBe('');
+  });
+
+  test('kube-apiserver has nothing to say against the expressions of the policies', async () => {
+    await expect
+      .poll(
+        async () => {
+          const list = JSON.parse(await kubectl('get', 'validatingadmissionpolicies', '-o', 'json')) as {
+            items: {
+              metadata: { name: string };
+              status?: { observedGeneration?: number; typeChecking?: { expressionWarnings?: unknown[] } };
+            }[];
+          };
+          return list.items
+            .filter(({ metadata }) => metadata.name.startsWith('svc3-'))
+            .map(({ metadata, status }) => [
+              metadata.name,
+              status?.observedGeneration,
+              status?.typeChecking?.expressionWarnings ?? [],
+            ]);
+        },
+        { timeout: 30_000 },
+      )
+      .toEqual(
+        [
+          'svc3-api-nodes',
+          'svc3-node-agent-nodes',
+          'svc3-operator-nodes',
+          'svc3-pull-secret-writers',
+          'svc3-registrycredential-writers',
+        ].map((name) => [name, 1, []]),
+      );
+  });
+
+  test.each(['svc3-operator', 'svc3-api', 'svc3-boot-test'])(
+    'a pod of %s passes the restricted level',
+    async (name) => {
+      const objects: Rendered[] = await rendered(...values);
+      const source = objects.find(
+        (object) => object.metadata.name === name && ['Deployment', 'Pod'].includes(object.kind),
+      )!;
+      const holder =
+        source.kind === 'Pod' ? source : (source.spec as unknown as { template: Rendered }).template;
+      const spec = holder.spec as unknown as PodSpec;
+      await expect(
+        admin.create(
+          pods,
+          {
+            metadata: { name: `${name}-x`, namespace: 'svc3-system' },
+            spec: { ...spec, serviceAccountName: 'default' },
+          },
+          { dryRun: true },
+        ),
+      ).resolves.toBeDefined();
+    },
+  );
+});
+
+describe('registry credentials', () => {
+  const credential = (name: string) => ({
+    metadata: { name: `${name}.example.com.443`, namespace: tenant },
+    spec: { server: `https://${name}.example.com`, allowInsecure: false, secretRef: { name: 'a' } },
+  });
+  const refusal = 'only cluster administrators manage registry credentials';
+
+  test('a namespace administrator who was given every right in a Role is refused, a cluster administrator is not', async () => {
+    const boss = await tenantUser('regcred-boss', everything);
+    const chief = await clusterUser('regcred-chief', 'cluster-admin');
+    const keeper = await clusterUser('regcred-keeper', 'svc3-cluster-admin');
+    await expect
+      .poll(() => outcome(boss.create(registryCredentials, credential('boss'), { dryRun: true })), {
+        timeout: 30_000,
+      })
+      .toContain(refusal);
+    await expect
+      .poll(() => outcome(chief.create(registryCredentials, credential('chief'))), { timeout: 30_000 })
+      .toBe('ok');
+    await expect
+      .poll(() => outcome(keeper.create(registryCredentials, credential('keeper'))), { timeout: 30_000 })
+      .toBe('ok');
+    const key = { name: 'chief.example.com.443', namespace: tenant };
+    const change = { type: 'merge' as const, body: { spec: { allowInsecure: true } } };
+    expect(await outcome(boss.patch(registryCredentials, key, change))).toContain(refusal);
+    expect(await outcome(boss.delete(registryCredentials, key))).toContain(refusal);
+    expect(
+      await outcome(
+        boss.request({
+          method: 'DELETE',
+          path: `/apis/svc3.dev/v1/namespaces/${tenant}/registrycredentials`,
+        }),
+      ),
+    ).toContain(refusal);
+    expect(await outcome(chief.patch(registryCredentials, key, change))).toBe('ok');
+    expect(await outcome(chief.delete(registryCredentials, key))).toBe('ok');
+  });
+
+  test.each(['admin', 'edit', 'view'])(
+    "who has Kubernetes' own role %s neither reads nor writes them",
+    async (role) => {
+      const user = await tenantUser(`regcred-${role}`, [], role);
+      await expect.poll(() => outcome(user.list(vms, { namespace: tenant })), { timeout: 30_000 }).toBe('ok');
+      expect(await outcome(user.list(registryCredentials, { namespace: tenant }))).toContain('forbidden');
+      expect(await outcome(user.create(registryCredentials, credential(role)))).toContain('forbidden');
+      const mayWrite = await outcome(
+        user.create(
+          vms,
+          { metadata: { name: `a-${role}`, namespace: tenant }, spec: { image: 'x', powerState: 'Running' } },
+          { dryRun: true },
+        ),
+      );
+      expect(mayWrite === 'ok').toBe(role !== 'view');
+    },
+  );
+
+  test('the operator writes their finalizers and status', async () => {
+    const operator = await identity('svc3-system', 'svc3-operator');
+    await admin.create(registryCredentials, credential('finalized'));
+    const key = { name: 'finalized.example.com.443', namespace: tenant };
+    const patch = { type: 'merge' as const, body: { metadata: { finalizers: ['svc3.dev/cleanup'] } } };
+    expect(await outcome(operator.patch(registryCredentials, key, patch))).toBe('ok');
+    expect(
+      await outcome(
+        operator.patch(registryCredentials, key, { type: 'merge', body: { metadata: { finalizers: null } } }),
+      ),
+    ).toBe('ok');
+    expect(
+      await outcome(
+        operator.patch(
+          registryCredentials,
+          key,
+          { type: 'merge', body: { status: { registry: 'x' } } },
+          { subresource: 'status' },
+        ),
+      ),
+    ).toBe('ok');
+  });
+});
+
+describe('the pull Secret of a namespace', () => {
+  const name = 'svc3-registry-credentials';
+  const pullSecret = (labels?: Record<string, string>) => ({
+    metadata: { name, namespace: tenant, ...(labels === undefined ? {} : { labels }) },
+    type: 'kubernetes.io/dockerconfigjson',
+    data: { '.dockerconfigjson': Buffer.from('{"auths":{}}').toString('base64') },
+  });
+  const ours = { 'app.kubernetes.io/managed-by': 'svc3' };
+  const refusal =
+    'the Secret svc3-registry-credentials is written by svc3 only; manage RegistryCredentials instead';
+
+  test('only the operator and cluster administrators write it; the namespace administrator writes other Secrets', async () => {
+    const operator = await identity('svc3-system', 'svc3-operator');
+    const boss = await tenantUser('secret-boss', everything);
+    const external = await clusterUser('secret-sync', 'admin');
+    await expect
+      .poll(() => outcome(boss.create(secrets, pullSecret())), { timeout: 30_000 })
+      .toContain(refusal);
+    await expect
+      .poll(() => outcome(external.create(secrets, pullSecret())), { timeout: 30_000 })
+      .toContain(refusal);
+    expect(await outcome(operator.apply(secrets, pullSecret(ours)))).toBe('ok');
+    expect(
+      await outcome(boss.apply(secrets, pullSecret({ 'app.kubernetes.io/managed-by': 'me' }))),
+    ).toContain(refusal);
+    expect(await outcome(boss.delete(secrets, { name, namespace: tenant }))).toContain(refusal);
+    expect(
+      await outcome(boss.request({ method: 'DELETE', path: `/api/v1/namespaces/${tenant}/secrets` })),
+    ).toContain(refusal);
+    expect(
+      await outcome(boss.create(secrets, { ...pullSecret(), metadata: { name: 'mine', namespace: tenant } })),
+    ).toBe('ok');
+    expect(
+      await outcome(
+        admin.patch(
+          secrets,
+          { name, namespace: tenant },
+          { type: 'merge', body: { metadata: { labels: { a: 'b' } } } },
+        ),
+      ),
+    ).toBe('ok');
+    expect(await outcome(operator.delete(secrets, { name, namespace: tenant }))).toBe('ok');
+  });
+
+  test('the operator reads and writes this Secret in any namespace and no other one', async () => {
+    const operator = await identity('svc3-system', 'svc3-operator');
+    const named = {
+      method: 'GET' as const,
+      path: '/api/v1/secrets',
+      query: { fieldSelector: `metadata.name=${name}` },
+    };
+    expect(await outcome(operator.request(named))).toBe('ok');
+    expect(await outcome(operator.request({ ...named, query: {} }))).toContain('forbidden');
+    expect(
+      await outcome(
+        operator.apply(secrets, { ...pullSecret(), metadata: { name: 'other', namespace: tenant } }),
+      ),
+    ).toContain('forbidden');
+    expect(await outcome(operator.list(secrets, { namespace: 'svc3-credentials' }))).toBe('ok');
+  });
+
+  test('one that svc3 did not make can be taken out of the way by whoever may delete Secrets', async () => {
+    const boss = await tenantUser('secret-cleaner', everything);
+    await admin.apply(secrets, pullSecret());
+    await expect
+      .poll(() => outcome(boss.delete(secrets, { name, namespace: tenant })), { timeout: 30_000 })
+      .toBe('ok');
+  });
+
+  test('a namespace that holds it can be deleted', async () => {
+    // Namespaces wait in Terminating while an APIService is down, and here its pods never run.
+    await kubectl('delete', 'apiservice', 'v1.api.svc3.dev');
+    const gone = { name: 'team-gone' };
+    await admin.create(namespaces, { metadata: gone });
+    await admin.create(secrets, {
+      ...pullSecret(ours),
+      metadata: { name, namespace: gone.name, labels: ours },
+    });
+    await admin.create(registryCredentials, {
+      metadata: { name: 'r.example.com.443', namespace: gone.name },
+      spec: { server: 'https://r.example.com', allowInsecure: false, secretRef: { name: 'a' } },
+    });
+    await admin.delete(namespaces, gone);
+    await expect
+      .poll(() => outcome(admin.get(namespaces, gone.name)), { timeout: 50_000 })
+      .toContain('not found');
+  });
+});
+
+describe('Nodes', () => {
+  const one = { name: 'node-one' };
+  const other = { name: 'node-other' };
+  const label = (key: string, value: string | null) => ({ metadata: { labels: { [key]: value } } });
+  const annotation = (key: string, value: string | null) => ({ metadata: { annotations: { [key]: value } } });
+  const clients = new Map<string, KubeClient>();
+
+  beforeAll(async () => {
+    const base: Partial<Node['metadata']> = {
+      labels: { keep: 'me', 'svc3.dev/gpu-passthrough': 'enabled', 'tag.svc3.dev/old': 'true' },
+      annotations: { keep: 'me' },
+    };
+    await Promise.all([one, other].map(({ name }) => admin.create(nodes, { metadata: { ...base, name } })));
+    const pod = await admin.create(pods, {
+      metadata: { name: 'agent', namespace: 'svc3-node' },
+      spec: {
+        nodeName: one.name,
+        serviceAccountName: 'svc3-node-agent',
+        containers: [{ name: 'a', image: 'a' }],
+      },
+    });
+    clients.set('operator', await identity('svc3-system', 'svc3-operator'));
+    clients.set('api', await identity('svc3-system', 'svc3-api'));
+    clients.set('agent', await identity('svc3-node', 'svc3-node-agent', pod));
+    clients.set('stolen token without a node', await identity('svc3-node', 'svc3-node-agent'));
+  });
+
+  const onlyGpu =
+    'the operator may change only the label svc3.dev/gpu-passthrough and the annotation svc3.dev/gpu-passthrough-reason of a Node';
+  const onlyTags = 'the api may change only labels tag.svc3.dev/* of a Node';
+  const onlyHardware = 'the node agent may change only the annotation svc3.dev/hardware of a Node';
+  const onlyOwn = 'the node agent may change only the Node it runs on';
+
+  test.each<[who: string, node: { name: string }, change: unknown, what: string, message: string]>([
+    ['operator', one, label('svc3.dev/gpu-passthrough', 'enabled'), 'sets the GPU label', 'ok'],
+    ['operator', other, label('svc3.dev/gpu-passthrough', null), 'removes the GPU label', 'ok'],
+    ['operator', one, annotation('svc3.dev/gpu-passthrough-reason', 'why'), 'says why', 'ok'],
+    ['operator', one, label('svc3.dev/allow-gpu-passthrough', 'true'), 'allows GPUs itself', onlyGpu],
+    ['operator', one, label('tag.svc3.dev/x', 'true'), 'tags', onlyGpu],
+    ['operator', one, label('keep', null), "removes another's label", onlyGpu],
+    ['operator', one, annotation('svc3.dev/hardware', '{}'), 'writes the hardware facts', onlyGpu],
+    ['operator', one, { spec: { unschedulable: true } }, 'cordons', onlyGpu],
+    ['operator', one, { spec: { taints: [{ key: 'a', effect: 'NoExecute' }] } }, 'taints', onlyGpu],
+    ['operator', one, { metadata: { finalizers: ['a/b'] } }, 'adds a finalizer', onlyGpu],
+    ['api', one, label('tag.svc3.dev/x', 'true'), 'tags', 'ok'],
+    ['api', one, label('tag.svc3.dev/old', null), 'untags', 'ok'],
+    ['api', one, label('svc3.dev/gpu-passthrough', 'enabled'), 'sets a label that is set', 'ok'],
+    ['api', other, label('svc3.dev/gpu-passthrough', 'disabled'), 'changes the GPU label', onlyTags],
+    ['api', one, label('svc3.dev/namespace', 'team-a'), 'reserves the node', onlyTags],
+    ['api', one, annotation('a', 'b'), 'annotates', onlyTags],
+    ['api', one, { spec: { unschedulable: true } }, 'cordons', onlyTags],
+    [
+      'agent',
+      one,
+      annotation('svc3.dev/hardware', '{"version":1}'),
+      'writes the facts of its own node',
+      'ok',
+    ],
+    [
+      'agent',
+      other,
+      annotation('svc3.dev/hardware', '{"version":1}'),
+      'writes the facts of another node',
+      onlyOwn,
+    ],
+    ['agent', one, annotation('keep', 'mine'), "changes another's annotation", onlyHardware],
+    ['agent', one, label('svc3.dev/gpu-passthrough', 'disabled'), 'changes the GPU label', onlyHardware],
+    ['agent', one, label('svc3.dev/allow-gpu-passthrough', 'true'), 'allows GPUs itself', onlyHardware],
+    ['agent', one, { spec: { unschedulable: true } }, 'cordons', onlyHardware],
+    ['stolen token without a node', one, annotation('svc3.dev/hardware', '{}'), 'writes the facts', onlyOwn],
+  ])('%s, node %o, change %o: %s → %s', async (who, { name }, body, _, message) => {
+    const write = () =>
+      outcome(clients.get(who)!.patch(nodes, { name }, { type: 'merge', body }, { dryRun: true }));
+    // The policies take effect a moment after they were applied.
+    await expect.poll(write, { timeout: 30_000 }).toContain(message);
+  });
+
+  test.each(['operator', 'api', 'agent'])(
+    '%s neither makes nor deletes a Node, nor writes its status',
+    async (who) => {
+      const client = clients.get(who)!;
+      expect(await outcome(client.create(nodes, { metadata: { name: 'new' } }))).toContain('forbidden');
+      expect(await outcome(client.delete(nodes, one))).toContain('forbidden');
+      const status = { type: 'merge' as const, body: { status: { capacity: { cpu: '1000' } } } };
+      expect(await outcome(client.patch(nodes, one, status, { subresource: 'status' }))).toContain(
+        'forbidden',
+      );
+    },
+  );
+});

@@ -1,0 +1,54 @@
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { parseAllDocuments } from 'yaml';
+import type { PolicyRule } from '../../../src/api/core.ts';
+import type { KubeObject } from '../../../src/kube/types.ts';
+import { ensureTools } from '../../support/controlplane.ts';
+
+const run = promisify(execFile);
+const chart = join(import.meta.dirname, '../../../charts/svc3');
+
+/** One object of the chart; which kind it is, the test knows. */
+export interface Rendered extends KubeObject {
+  kind: string;
+  metadata: NonNullable<KubeObject['metadata']> & { name: string };
+  rules?: PolicyRule[];
+  spec?: Record<string, never>;
+  data?: Record<string, string>;
+}
+
+/** What `helm template` prints. Rejects with its message. */
+export async function helmTemplate(...args: string[]): Promise<string> {
+  const tools = await ensureTools('helm');
+  try {
+    const { stdout } = await run(
+      tools.path('helm'),
+      ['template', 'svc3', chart, '-n', 'svc3-system', ...args],
+      {
+        maxBuffer: 16 * 1024 * 1024,
+      },
+    );
+    return stdout;
+  } catch (error) {
+    throw new Error((error as { stderr: string }).stderr, { cause: error });
+  }
+}
+
+/** The objects of the chart with these arguments. */
+export async function rendered(...args: string[]): Promise<Rendered[]> {
+  const documents = parseAllDocuments(await helmTemplate(...args));
+  return documents.map((document) => document.toJS() as Rendered | null).filter((object) => object !== null);
+}
+
+/** Everything that a value can turn on, turned on. */
+export const allOn = [
+  '--set=insecureRegistries.enabled=true',
+  '--set=serviceMonitor.enabled=true',
+  '--set=api.service.type=NodePort',
+  '--set=api.service.nodePort=30443',
+  '--set=image.pullSecrets[0].name=mine',
+  '--set=operator.nodeSelector.disk=ssd',
+  '--set=operator.priorityClassName=system-cluster-critical',
+  '--set=aggregatedApi.caBundle=QUJD',
+];

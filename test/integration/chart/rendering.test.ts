@@ -1,0 +1,211 @@
+import { describe, expect, test } from 'vitest';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { PodSpec, PolicyRule } from '../../../src/api/core.ts';
+import { namespaces, objectNames, productVersion } from '../../../src/api/meta.ts';
+import { type Rendered, allOn, helmTemplate, rendered } from './helm.ts';
+
+const root = join(import.meta.dirname, '../../..');
+
+function named(objects: readonly Rendered[], kind: string, name: string): Rendered {
+  const found = objects.find((object) => object.kind === kind && object.metadata.name === name);
+  if (found === undefined) throw new Error(`the chart has no ${kind} ${name}`);
+  return found;
+}
+
+function podSpec(object: Rendered): PodSpec {
+  return (object.spec as unknown as { template: { spec: PodSpec } }).template.spec;
+}
+
+test('rendering is the same every time', async () => {
+  expect(await helmTemplate(...allOn)).toBe(await helmTemplate(...allOn));
+});
+
+test('chart, package and API have one version', async () => {
+  const chart = readFileSync(join(root, 'charts/svc3/Chart.yaml'), 'utf8');
+  const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string };
+  expect(version).toBe(productVersion);
+  expect(chart).toContain(`\nversion: ${productVersion}\n`);
+  expect(chart).toContain(`\nappVersion: ${productVersion}\n`);
+});
+
+test.each([
+  ['a text for a number', ['operator.replicas=many'], "at '/operator/replicas': got string, want integer"],
+  [
+    'a value that does not exist',
+    ['operator.replica=2'],
+    "at '/operator': additional properties 'replica' not allowed",
+  ],
+  [
+    'an unknown accelerator',
+    ['accelerator=xen'],
+    "at '/accelerator': value must be one of 'auto', 'kvm', 'tcg'",
+  ],
+  ['a store with a path', ['store.url=https://r.example.com/x'], "at '/store/url'"],
+  ['a single port for a range', ['portRanges.ssh=8822'], "at '/portRanges/ssh'"],
+  ['an overcommit below one', ['cpuOvercommit=0'], "at '/cpuOvercommit': minimum: got 0, want 1"],
+  ['a card id in capitals', ['gpuPassthrough.towerCards[0]=1002:679E'], "at '/gpuPassthrough/towerCards/0'"],
+  [
+    'a switch that is neither',
+    ['gpuPassthrough.enabled=maybe'],
+    "at '/gpuPassthrough/enabled': got string, want boolean",
+  ],
+])('%s is refused with the value named', async (_, sets, message) => {
+  await expect(helmTemplate(...sets.map((set) => `--set=${set}`))).rejects.toThrow(message);
+});
+
+describe('namespaces', () => {
+  const enforced = (objects: readonly Rendered[]) =>
+    Object.fromEntries(
+      objects
+        .filter(({ kind }) => kind === 'Namespace')
+        .map(({ metadata }) => [metadata.name, metadata.labels?.['pod-security.kubernetes.io/enforce']]),
+    );
+
+  test('all but the one of the release are made, each with its Pod Security level', async () => {
+    const others = {
+      'svc3-node': 'privileged',
+      'svc3-credentials': 'restricted',
+      'svc3-users': 'restricted',
+      'svc3-default': 'privileged',
+    };
+    expect(enforced(await rendered())).toEqual(others);
+    expect(enforced(await rendered('--namespace=other'))).toEqual({ ...others, 'svc3-system': 'restricted' });
+  });
+
+  test('what users own survives an uninstall: kinds, VM namespace, credentials, users', async () => {
+    const kept = (await rendered()).filter(
+      ({ metadata }) => metadata.annotations?.['helm.sh/resource-policy'] === 'keep',
+    );
+    expect(kept.map(({ metadata }) => metadata.name).sort()).toEqual([
+      'images.svc3.dev',
+      'isos.svc3.dev',
+      'registrycredentials.svc3.dev',
+      'svc3-credentials',
+      'svc3-default',
+      'svc3-users',
+      'vmconfigs.svc3.dev',
+      'vms.svc3.dev',
+    ]);
+  });
+});
+
+test('names of the chart are those that the code uses', async () => {
+  const objects = await rendered();
+  expect(named(objects, 'Service', objectNames.apiService).metadata.namespace).toBe(namespaces.system);
+  expect(named(objects, 'ServiceAccount', objectNames.operatorServiceAccount).metadata.namespace).toBe(
+    namespaces.system,
+  );
+  expect(named(objects, 'ServiceAccount', objectNames.apiServiceAccount).metadata.namespace).toBe(
+    namespaces.system,
+  );
+  expect(named(objects, 'ServiceAccount', objectNames.nodeAgentServiceAccount).metadata.namespace).toBe(
+    namespaces.node,
+  );
+});
+
+test('the aggregated API can be left out, with every right that only it needs', async () => {
+  const text = await helmTemplate('--set=aggregatedApi.enabled=false');
+  expect(text).not.toMatch(/kind: APIService|apiservices|subjectaccessreviews|extension-apiserver/);
+});
+
+test('changed settings restart the pods that read them', async () => {
+  const checksum = (objects: Rendered[]) =>
+    (
+      named(objects, 'Deployment', 'svc3-operator').spec as unknown as {
+        template: { metadata: { annotations: Record<string, string> } };
+      }
+    ).template.metadata.annotations['svc3.dev/settings-checksum'];
+  expect(checksum(await rendered())).not.toBe(checksum(await rendered('--set=accelerator=tcg')));
+  expect(checksum(await rendered())).toBe(checksum(await rendered('--set=operator.replicas=3')));
+});
+
+test('the node agent sees certs.d only where insecure registries are allowed', async () => {
+  const paths = (objects: Rendered[]) =>
+    podSpec(named(objects, 'DaemonSet', 'svc3-node-agent')).volumes?.map(({ hostPath }) => hostPath?.path);
+  expect(paths(await rendered())).toEqual(['/sys', '/dev', '/var/lib/kubelet/device-plugins']);
+  expect(paths(await rendered('--set=insecureRegistries.enabled=true'))).toContain('/etc/containerd/certs.d');
+});
+
+test('every container drops all capabilities and cannot write its root', async () => {
+  const objects = await rendered(...allOn);
+  const pods = objects.flatMap((object) =>
+    object.kind === 'Pod'
+      ? [object.spec as unknown as PodSpec]
+      : ['Deployment', 'DaemonSet'].includes(object.kind)
+        ? [podSpec(object)]
+        : [],
+  );
+  expect(pods).toHaveLength(4);
+  for (const container of pods.flatMap(({ containers }) => containers)) {
+    expect(container.securityContext).toEqual({
+      allowPrivilegeEscalation: false,
+      readOnlyRootFilesystem: true,
+      capabilities: { drop: ['ALL'] },
+    });
+  }
+});
+
+describe('rights', () => {
+  const allRules = (objects: readonly Rendered[]) =>
+    objects
+      .filter(({ kind }) => kind === 'ClusterRole' || kind === 'Role')
+      .flatMap(({ metadata, rules = [] }) =>
+        rules.map((rule) => ({ role: `${metadata.namespace ?? ''}/${metadata.name}`, rule })),
+      );
+
+  test('no rule has a wildcard', async () => {
+    for (const { rule } of allRules(await rendered(...allOn))) {
+      expect([...rule.verbs, ...(rule.apiGroups ?? []), ...(rule.resources ?? [])]).not.toContain('*');
+    }
+  });
+
+  test('Secrets are only reached by name, except those that hold the credentials of registries', async () => {
+    const unnamed = allRules(await rendered(...allOn))
+      .filter(({ rule }) => rule.resources?.includes('secrets') === true && rule.resourceNames === undefined)
+      .map(({ role, rule }) => [role, rule.verbs]);
+    expect(unnamed).toEqual([
+      ['svc3-credentials/svc3-operator', ['get', 'list', 'watch', 'delete']],
+      ['svc3-credentials/svc3-credentials-admin', ['get', 'create', 'update', 'patch', 'delete']],
+    ]);
+  });
+
+  test('nobody may escalate: no impersonation, no RBAC writes, no token requests, no exec, no bind', async () => {
+    const dangerous = new Set(['impersonate', 'bind', 'escalate']);
+    const forbidden = new Set([
+      'serviceaccounts/token',
+      'pods/exec',
+      'pods/binding',
+      'roles',
+      'clusterroles',
+      'rolebindings',
+      'clusterrolebindings',
+      'validatingadmissionpolicies',
+    ]);
+    for (const { rule } of allRules(await rendered(...allOn))) {
+      expect(rule.verbs.filter((verb) => dangerous.has(verb))).toEqual([]);
+      expect(rule.resources?.filter((resource) => forbidden.has(resource)) ?? []).toEqual([]);
+    }
+  });
+
+  test("registry credentials are never part of Kubernetes' own roles", async () => {
+    const aggregated = (await rendered(...allOn)).filter(({ metadata }) =>
+      Object.keys(metadata.labels ?? {}).some((label) =>
+        label.startsWith('rbac.authorization.k8s.io/aggregate-to-'),
+      ),
+    );
+    expect(aggregated.map(({ metadata }) => metadata.name).sort()).toEqual([
+      'svc3-admin',
+      'svc3-edit',
+      'svc3-view',
+    ]);
+    const resources = (rules: readonly PolicyRule[] = []) => rules.flatMap((rule) => rule.resources ?? []);
+    for (const { rules } of aggregated) {
+      expect(
+        resources(rules).filter((resource) =>
+          /registrycredentials|secrets|nodes\/tag|certificates/.test(resource),
+        ),
+      ).toEqual([]);
+    }
+  });
+});
