@@ -2,43 +2,64 @@ import { rm } from 'node:fs/promises';
 import { messageOf, Svc3Error } from '../errors.ts';
 import { down, status, up } from '../localcluster/cluster.ts';
 import { startControlPlane } from '../localcluster/controlplane.ts';
-import { placesOf, type Places } from '../localcluster/state.ts';
+import { placesOf, readSettings, type Places } from '../localcluster/state.ts';
 import { buildTools } from '../localcluster/tools.ts';
 import type { Environment } from './context.ts';
+import { admit, forget } from './devaccess.ts';
 import type { ClusterStatus, LocalCluster, UpOptions } from './localcluster.ts';
 
 /** The local cluster as `svc3 dev` sees it. */
 export function createLocalCluster(environment: Environment): LocalCluster {
   const places = (name: string) => placesOf(name, environment.variables, environment.home);
-  const describe = async (name: string): Promise<ClusterStatus> => {
-    const { state, report } = await status(places(name));
-    const runs = state === 'Running' || state === 'Degraded';
-    return {
-      name,
-      state,
-      ...(runs ? { kubeconfig: places(name).kubeconfig, bin: await toolFolders(places(name)) } : {}),
-      ...(report === undefined
-        ? {}
-        : {
-            nodes: report.machines.map(({ name: machine }) => machine),
-            components: report.components.map(component),
-          }),
-    };
-  };
   return {
     async up(options) {
       if (options.controlPlane) return controlPlane(places(`${options.name}-control-plane`), options);
-      const changed = await up({
-        places: places(options.name),
-        nodes: options.nodes,
-        signal: options.signal,
-        progress: options.progress,
-      });
-      return { status: await describe(options.name), changed };
+      const { name, bare } = options;
+      const path = environment.variables['PATH'];
+      const changed = await up({ ...options, places: places(name), ...(path === undefined ? {} : { path }) });
+      const baseUrl = await addressOf(places(name));
+      if (!bare && baseUrl !== undefined) {
+        try {
+          await admit(environment, { name, baseUrl, kubeconfig: places(name).kubeconfig }, options);
+        } catch (error) {
+          // The cluster runs and kubectl works: that is not taken back for the sake of this convenience.
+          options.progress(`no access to the HTTP API was set up: ${messageOf(error)}`);
+        }
+      }
+      return { status: await describe(places(name)), changed };
     },
-    down: async ({ name, purge }) => ({ changed: await down(places(name), { purge }) }),
-    status: ({ name }) => describe(name),
+    async down({ name, purge }) {
+      const baseUrl = await addressOf(places(name));
+      const changed = await down(places(name), { purge });
+      if (purge && baseUrl !== undefined) await forget(environment, baseUrl);
+      return { changed };
+    },
+    status: ({ name }) => describe(places(name)),
   };
+}
+
+async function describe(places: Places): Promise<ClusterStatus> {
+  const { state, report } = await status(places);
+  const runs = state === 'Running' || state === 'Degraded';
+  const baseUrl = runs ? await addressOf(places) : undefined;
+  return {
+    name: places.name,
+    state,
+    ...(runs ? { kubeconfig: places.kubeconfig, bin: await toolFolders(places) } : {}),
+    ...(baseUrl === undefined ? {} : { baseUrl }),
+    ...(report === undefined
+      ? {}
+      : {
+          nodes: report.machines.map(({ name: machine }) => machine),
+          components: report.components.map(component),
+        }),
+  };
+}
+
+/** Where the HTTP API of the cluster is reached on this machine. */
+async function addressOf(places: Places): Promise<string | undefined> {
+  const settings = await readSettings(places);
+  return settings === undefined ? undefined : `https://127.0.0.1:${settings.ports.api}`;
 }
 
 function component({ name, running, problem }: { name: string; running: boolean; problem?: string }) {

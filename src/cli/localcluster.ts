@@ -5,6 +5,11 @@ export interface UpOptions {
   readonly nodes: number;
   /** Only etcd and the control plane, on loopback, without root. */
   readonly controlPlane: boolean;
+  /** Only Kubernetes and the registry, without svc3. */
+  readonly bare: boolean;
+  /** Start a VM to look at. */
+  readonly demo: boolean;
+  readonly gpuPassthrough: boolean;
   readonly signal: AbortSignal;
   progress(text: string): void;
 }

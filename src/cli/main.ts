@@ -26,9 +26,14 @@ export async function main(argv: readonly string[], environment: Environment, do
     return await dispatch(argv, environment, doors);
   } catch (error) {
     if (environment.signal.aborted) return interrupted;
-    environment.stderr.write(`svc3: ${printable(messageOf(error))}\n`);
+    environment.stderr.write(`svc3: ${printable(withoutGroup(messageOf(error)))}\n`);
     return isSvc3Error(error) ? errorTable[error.reason].exitCode : 1;
   }
+}
+
+/** `vms.svc3.dev "x" not found` is what kube-apiserver says; the api says it without the group, as people do. */
+function withoutGroup(message: string): string {
+  return message.replaceAll(/\b(vms|vmconfigs|images|isos|registrycredentials)\.svc3\.dev "/g, '$1 "');
 }
 
 async function dispatch(argv: readonly string[], environment: Environment, doors: Doors): Promise<number> {

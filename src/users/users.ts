@@ -55,6 +55,7 @@ export function createUsers(options: UsersOptions) {
     },
     add: (name: string, rights: Rights) => addUser(client, name, rights),
     remove: (name: string) => removeUser(client, name),
+    ownName: () => ownName(client),
     token: ({ name }: { readonly name?: string }) => userToken(options, name),
     async ownToken() {
       const bearer = await options.ownBearer();

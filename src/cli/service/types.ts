@@ -147,9 +147,9 @@ export interface ServiceAccounts {
   token(namespace: string, name: string, request: { readonly duration?: string }): Promise<IssuedToken>;
 }
 
-/** What a registry said to a login; `unreachable` is no fault of the credential. */
+/** What a registry said to a login: one sentence, never a secret. */
 export interface Verdict {
-  readonly kind: 'accepted' | 'refused' | 'unreachable';
+  readonly accepted: boolean;
   readonly message: string;
 }
 

@@ -115,18 +115,24 @@ describe('svc3 regcred, straight on kube-apiserver', () => {
     const words = ['--allow-insecure', '--verify'];
     expect(
       await run(['add', address, '--username', 'robot', '--password-stdin', ...words], canary),
-    ).toMatchObject({ code: 0, stdout: expect.stringContaining('accepted it'), stderr: '' });
+    ).toMatchObject({ code: 0, stdout: expect.stringContaining('accepted the credential'), stderr: '' });
     const refused = await run(
       ['add', address, '--username', 'robot', '--password-stdin', '--replace', ...words],
       'wrong-canary',
     );
-    expect(refused).toMatchObject({ code: 0, stderr: expect.stringContaining('refused the credential') });
+    expect(refused).toMatchObject({
+      code: 0,
+      stderr: expect.stringMatching(/^Warning: http:\/\/127\.0\.0\.1:\d+: /),
+    });
     expect(refused.stdout + refused.stderr).not.toContain('canary');
     const dead = await run(
       ['add', 'http://127.0.0.1:9', '--username', 'robot', '--password-stdin', ...words],
       canary,
     );
-    expect(dead).toMatchObject({ code: 0, stderr: expect.stringContaining('could not be asked') });
+    expect(dead).toMatchObject({
+      code: 0,
+      stderr: expect.stringMatching(/^Warning: http:\/\/127\.0\.0\.1:9: /),
+    });
   });
 
   it('says what is not there', async () => {

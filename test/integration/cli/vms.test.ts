@@ -119,7 +119,7 @@ describe('svc3 vm, straight on kube-apiserver', () => {
   });
 
   it('lists VMs as a table, as bare JSON, as YAML and as names', async () => {
-    await ok(run(['vm', 'deploy', 'listed', '-i', 'debian', '--no-wait']));
+    await ok(run(['vm', 'deploy', 'listed', '-i', 'example.com/debian:12', '--no-wait']));
     expect(await ok(run(['vm', 'list']))).toMatch(/^NAME +STATUS +NODE/);
     const items = await json<VmItem[]>(run(['vm', 'list', '-o', 'json']));
     expect(items.map(({ name }) => name)).toContain('listed');
@@ -128,20 +128,43 @@ describe('svc3 vm, straight on kube-apiserver', () => {
   });
 
   it('makes up a name, or adds a suffix to one', async () => {
-    expect(await ok(run(['vm', 'deploy', '-i', 'debian', '--no-wait', '-o', 'name']))).toMatch(
+    expect(await ok(run(['vm', 'deploy', '-i', 'example.com/debian:12', '--no-wait', '-o', 'name']))).toMatch(
       /^vm\/vm-[a-z0-9]{5}\n$/,
     );
     expect(
-      await ok(run(['vm', 'deploy', 'job', '--generate-name', '-i', 'debian', '--no-wait', '-o', 'name'])),
+      await ok(
+        run([
+          'vm',
+          'deploy',
+          'job',
+          '--generate-name',
+          '-i',
+          'example.com/debian:12',
+          '--no-wait',
+          '-o',
+          'name',
+        ]),
+      ),
     ).toMatch(/^vm\/job-[a-z0-9]{5}\n$/);
   });
 
   it.for([
     ['an unknown configuration', ['x', '--config', 'nope'], 6, 'nope config does not exist'],
     ['neither image nor configuration', ['x'], 2, 'one of --config, --image is needed'],
-    ['a name that is no DNS label', ['X', '-i', 'debian'], 2, 'name: '],
-    ['a memory below the least', ['x', '-i', 'debian', '-m', '0.01'], 2, 'memory: must be between'],
-    ['a switch with its value detached', ['x', '-i', 'debian', '--gpu', 'no'], 2, 'write --gpu=no'],
+    ['an unknown image', ['x', '-i', 'nope'], 6, 'images "nope" not found'],
+    ['a name that is no DNS label', ['X', '-i', 'example.com/debian:12'], 2, 'name: '],
+    [
+      'a memory below the least',
+      ['x', '-i', 'example.com/debian:12', '-m', '0.01'],
+      2,
+      'memory: must be between',
+    ],
+    [
+      'a switch with its value detached',
+      ['x', '-i', 'example.com/debian:12', '--gpu', 'no'],
+      2,
+      'write --gpu=no',
+    ],
   ] as const)('refuses %s', async ([, words, code, message]) => {
     const result = await run(['vm', 'deploy', ...words]);
     expect(result).toMatchObject({ code, stdout: '', stderr: expect.stringContaining(message) });
@@ -149,7 +172,7 @@ describe('svc3 vm, straight on kube-apiserver', () => {
   });
 
   it('stops a VM and waits until it has stopped; then it cannot be suspended', async () => {
-    await ok(run(['vm', 'deploy', 'power', '-i', 'debian', '--no-wait']));
+    await ok(run(['vm', 'deploy', 'power', '-i', 'example.com/debian:12', '--no-wait']));
     await report('power', 'Running');
     const stopping = run(['vm', 'stop', 'power']);
     await expect
@@ -169,7 +192,7 @@ describe('svc3 vm, straight on kube-apiserver', () => {
   });
 
   it('grows a disk, and kube-apiserver refuses to shrink it', async () => {
-    await ok(run(['vm', 'deploy', 'disk', '-i', 'debian', '--no-wait']));
+    await ok(run(['vm', 'deploy', 'disk', '-i', 'example.com/debian:12', '--no-wait']));
     await ok(run(['vm', 'resize', 'disk', '40']));
     expect((await cluster.client.get(vms, 'disk', ns)).spec.disk).toEqual({ size: '40Gi' });
     expect(await run(['vm', 'resize', 'disk', '20'])).toMatchObject({
@@ -179,7 +202,7 @@ describe('svc3 vm, straight on kube-apiserver', () => {
   });
 
   it('explains a VM by its conditions', async () => {
-    await ok(run(['vm', 'deploy', 'told', '-i', 'debian', '--no-wait']));
+    await ok(run(['vm', 'deploy', 'told', '-i', 'example.com/debian:12', '--no-wait']));
     await report('told', 'Running');
     expect(await ok(run(['vm', 'explain', 'told']))).toMatch(
       /^vm told is Running on node worker-1\n\nCONDITION +STATUS/,
@@ -187,7 +210,7 @@ describe('svc3 vm, straight on kube-apiserver', () => {
   });
 
   it('deletes VMs, tries every name and fails for the one that is not there', async () => {
-    await ok(run(['vm', 'deploy', 'gone', '-i', 'debian', '--no-wait']));
+    await ok(run(['vm', 'deploy', 'gone', '-i', 'example.com/debian:12', '--no-wait']));
     expect(await run(['vm', 'delete', 'never', 'gone'])).toMatchObject({
       code: 6,
       stdout: 'Successfully deleted vm gone\n',

@@ -13,9 +13,12 @@ export const devUp = command({
       summary: 'Name of the cluster; two names live side by side',
       fallback: 'default',
     },
+    demo: { kind: 'flag', summary: 'Start a VM to look at' },
+    'gpu-passthrough': { kind: 'flag', summary: 'Allow GPU passthrough in the cluster' },
+    bare: { kind: 'flag', summary: 'Only Kubernetes and the registry, without svc3' },
     'control-plane': {
       kind: 'flag',
-      summary: 'Only etcd, kube-apiserver, kube-controller-manager and kube-scheduler',
+      summary: 'Only etcd, kube-apiserver, kube-controller-manager and kube-scheduler, until Ctrl-C',
     },
   },
   examples: [
@@ -29,9 +32,13 @@ export const devUp = command({
       name: options.name,
       nodes: options.nodes,
       controlPlane: options['control-plane'],
+      demo: options.demo,
+      gpuPassthrough: options['gpu-passthrough'],
+      bare: options.bare,
       signal,
-      progress: (text) => out.line(text),
+      progress: (text) => (out.format === 'table' ? out.line(text) : out.progress(text)),
     });
+    if (options['control-plane']) return;
     await out.value(
       status,
       `The local cluster ${status.name} ${changed ? 'is up' : 'is up already'}. For this shell: eval "$(svc3 dev status -o env)"`,

@@ -70,7 +70,7 @@ export const regcredAdd = command({
       server,
       `the credential for ${server} was ${replaced ? 'replaced' : 'added'}`,
     );
-    if (verdict?.kind === 'accepted') out.line(`${server} accepted it`);
-    else if (verdict !== undefined) out.warning(`${server}: ${verdict.message}`);
+    if (verdict?.accepted === false) out.warning(`${server}: ${verdict.message}`);
+    else if (verdict !== undefined) out.line(`${server}: ${verdict.message}`);
   },
 });

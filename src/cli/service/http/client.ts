@@ -13,6 +13,8 @@ export interface ApiRequest {
   /** A body that is streamed as it is. */
   readonly stream?: { readonly content: Readable; readonly size?: number };
   readonly anonymous?: boolean;
+  /** Takes the warnings of the reply, which are printed otherwise. */
+  onWarning?(text: string): void;
   readonly signal?: AbortSignal;
   /** Milliseconds until the reply begins; a deploy waits for minutes. */
   readonly timeoutMs?: number;
@@ -61,7 +63,7 @@ export function createApiClient(target: HttpTarget & BackendOptions): ApiClient 
         headersTimeout: request.timeoutMs ?? defaultTimeoutMs,
         bodyTimeout: 0,
       });
-      for (const text of warningsOf(reply.headers['warning'])) warning(text);
+      for (const text of warningsOf(reply.headers['warning'])) (request.onWarning ?? warning)(text);
       return { status: reply.statusCode, headers: reply.headers, body: reply.body };
     } catch (error) {
       throw unreachable(baseUrl, error);

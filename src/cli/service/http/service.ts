@@ -2,6 +2,7 @@ import type {
   RemoteItem,
   Disks,
   RegistryCredentialItem,
+  RegistryCredentialRequest,
   Service,
   ServiceAccountItem,
   Verdict,
@@ -52,7 +53,7 @@ export function openHttp(
     },
     registryCredentials: {
       list: (ns) => list<RegistryCredentialItem>(api, path(ns, 'secrets', 'registrycredentials')),
-      add: (ns, request, { verify }) => addCredential(api, ns, { ...request, ...(verify ? { verify } : {}) }),
+      add: (ns, request, { verify }) => addCredential(api, ns, { ...request, verify }),
       remove: (ns, server) =>
         del(api, path(ns, 'secrets', 'registrycredentials', 'remove'), { body: { server } }),
     },
@@ -172,12 +173,23 @@ function disksOf(api: ApiClient, kind: 'images' | 'isos'): Disks {
 async function addCredential(
   api: ApiClient,
   ns: string,
-  body: unknown,
+  request: RegistryCredentialRequest & { readonly verify: boolean },
 ): Promise<{ replaced: boolean; verdict?: Verdict }> {
+  const refusals: string[] = [];
   const { status } = await api.json({
     method: 'POST',
     path: path(ns, 'secrets', 'registrycredentials', 'add'),
-    body,
+    body: request,
+    onWarning: (text) => refusals.push(text.replace(`${request.server}: `, '')),
   });
-  return { replaced: status === 200 };
+  const replaced = status === 200;
+  if (!request.verify) return { replaced };
+  const message = refusals.join('; ');
+  return {
+    replaced,
+    verdict:
+      message === ''
+        ? { accepted: true, message: 'the registry accepted the credential' }
+        : { accepted: false, message },
+  };
 }

@@ -1,5 +1,5 @@
 import type { SelfSubjectReview } from '../../../api/core.ts';
-import { selfSubjectReviews, vmConfigs, vms } from '../../../api/resources.ts';
+import { images, selfSubjectReviews, vmConfigs, vms } from '../../../api/resources.ts';
 import type { Vm } from '../../../api/vm.ts';
 import { invalidField, isSvc3Error, Svc3Error } from '../../../errors.ts';
 import * as schemas from '../../../http/schemas.ts';
@@ -27,7 +27,7 @@ export async function deploy(
   if (request.image === undefined && request.vmConfig === undefined) {
     throw invalidField('image', 'image or vmConfig is required', 'FieldValueRequired');
   }
-  const [owner] = await Promise.all([usernameOf(client), requireConfig(client, namespace, request.vmConfig)]);
+  const [owner] = await Promise.all([usernameOf(client), requireSources(client, namespace, request)]);
   const { vm: wished, portWarnings } = vmOf(request, {
     namespace,
     hostPortsAllowed: anyHostPort,
@@ -39,20 +39,26 @@ export async function deploy(
   return deployItem(vm, [...portWarnings, ...(vm.status?.warnings ?? [])]);
 }
 
-async function requireConfig(
-  client: KubeClient,
-  namespace: string,
-  config: string | undefined,
-): Promise<void> {
-  if (config === undefined) return;
+/** What can be known to be missing before the VM exists. */
+async function requireSources(client: KubeClient, namespace: string, request: DeployRequest): Promise<void> {
+  const config = await found(
+    () => (request.vmConfig === undefined ? undefined : client.get(vmConfigs, request.vmConfig, namespace)),
+    () => new Svc3Error('NotFound', `${request.vmConfig} config does not exist`),
+  );
+  const image = request.image ?? config?.spec.image;
+  if (image !== undefined && !image.includes('/')) await found(() => client.get(images, image, namespace));
+}
+
+/** Who may create VMs need not read configurations and images: the operator does. */
+async function found<T>(
+  get: () => Promise<T> | undefined,
+  missing?: () => Svc3Error,
+): Promise<T | undefined> {
   try {
-    await client.get(vmConfigs, config, namespace);
+    return await get();
   } catch (error) {
-    if (isSvc3Error(error, 'NotFound')) {
-      throw new Svc3Error('NotFound', `${config} config does not exist`, { cause: error });
-    }
-    // Who may create VMs need not read configurations: the operator does.
-    if (!isSvc3Error(error, 'Forbidden')) throw error;
+    if (isSvc3Error(error, 'Forbidden')) return undefined;
+    throw isSvc3Error(error, 'NotFound') && missing !== undefined ? missing() : error;
   }
 }
 

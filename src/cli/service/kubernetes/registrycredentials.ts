@@ -2,22 +2,14 @@ import { finalizer, group, labels, namespaces } from '../../../api/meta.ts';
 import { allowInsecureRequired, type RegistryCredential } from '../../../api/registrycredential.ts';
 import { registryCredentials, secrets, selfSubjectAccessReviews } from '../../../api/resources.ts';
 import type { Secret, SelfSubjectAccessReview } from '../../../api/core.ts';
+import { verifyLogin } from '../../../credential/login.ts';
+import { parseServer } from '../../../credential/registry.ts';
 import { invalidField, isSvc3Error, Svc3Error } from '../../../errors.ts';
 import { registryCredentialItem } from '../../../items/registrycredential.ts';
 import type { KubeClient } from '../../../kube/types.ts';
 import type { RegistryCredentialRequest, RegistryCredentials, Verdict } from '../types.ts';
 
-/** Name of the RegistryCredential of a server, `<host>.<port>`; Invalid naming `server` where it is none. */
-/** One login at the registry. */
-export type Verify = (request: RegistryCredentialRequest) => Promise<Verdict>;
-
-export type IdentityOf = (server: string) => Promise<{ readonly name: string; readonly scheme: string }>;
-
-export function createRegistryCredentials(
-  client: KubeClient,
-  identityOf: IdentityOf,
-  verify: Verify,
-): RegistryCredentials {
+export function createRegistryCredentials(client: KubeClient): RegistryCredentials {
   return {
     async list(namespace) {
       await requireAdministrator(client, 'list');
@@ -28,15 +20,15 @@ export function createRegistryCredentials(
       return shown.sort((a, b) => (a.server < b.server ? -1 : 1));
     },
     async add(namespace, request, options) {
-      const { name, scheme } = await identityOf(request.server);
+      const { name, scheme, server } = parseServer(request.server);
       if (scheme === 'http' && request.allowInsecure !== true)
         throw invalidField('allowInsecure', allowInsecureRequired);
       await requireAdministrator(client, 'create');
-      const added = await add(client, namespace, name, request);
+      const added = await add(client, { namespace, name, server }, request);
       return options.verify ? { ...added, verdict: await verify(request) } : added;
     },
     async remove(namespace, server) {
-      const { name } = await identityOf(server);
+      const { name } = parseServer(server);
       await requireAdministrator(client, 'delete');
       try {
         await client.delete(registryCredentials, { name, namespace });
@@ -48,6 +40,12 @@ export function createRegistryCredentials(
       }
     },
   };
+}
+
+/** One login from here; a registry that only the cluster can reach is not refused for that. */
+async function verify({ allowInsecure = false, ...request }: RegistryCredentialRequest): Promise<Verdict> {
+  const { outcome, message } = await verifyLogin({ ...request, allowInsecure });
+  return { accepted: outcome === 'Accepted', message };
 }
 
 /** Only cluster administrators manage registry credentials, which also holds for reading (spec: rule 3). */
@@ -72,10 +70,17 @@ async function usernameOf(client: KubeClient, credential: RegistryCredential): P
  * The Secret goes first, then the object that names it. A dry run of the object comes before both, so that nothing is
  * written where kube-apiserver would refuse it.
  */
-async function add(client: KubeClient, namespace: string, name: string, request: RegistryCredentialRequest) {
+interface Identity {
+  readonly namespace: string;
+  readonly name: string;
+  readonly server: string;
+}
+
+async function add(client: KubeClient, identity: Identity, request: RegistryCredentialRequest) {
+  const { namespace, name, server } = identity;
   const secretName = `${namespace}.${name}`;
   const spec = {
-    server: request.server,
+    server,
     allowInsecure: request.allowInsecure ?? false,
     secretRef: { name: secretName },
   };

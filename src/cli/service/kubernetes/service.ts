@@ -3,7 +3,7 @@ import type { KubeClient } from '../../../kube/types.ts';
 import type { Service } from '../types.ts';
 import { createDisks } from './disks.ts';
 import { createNodes } from './nodes.ts';
-import { createRegistryCredentials, type IdentityOf, type Verify } from './registrycredentials.ts';
+import { createRegistryCredentials } from './registrycredentials.ts';
 import { createServiceAccounts } from './serviceaccounts.ts';
 import { createVmConfigs } from './vmconfigs.ts';
 import { createVms } from './vms.ts';
@@ -14,14 +14,12 @@ export interface KubernetesServiceOptions {
   http(): Promise<Service>;
   /** Whether `http` can be asked at all. */
   readonly hasHttp: boolean;
-  readonly identityOf: IdentityOf;
-  readonly verify: Verify;
   warning(text: string): void;
 }
 
 /** svc3 straight on kube-apiserver, with the rights of the kubeconfig's user. */
 export function createKubernetesService(options: KubernetesServiceOptions): Service {
-  const { client, http, hasHttp, identityOf, verify, warning } = options;
+  const { client, http, hasHttp, warning } = options;
   return {
     way: 'kubernetes',
     vms: createVms(client, http),
@@ -30,7 +28,7 @@ export function createKubernetesService(options: KubernetesServiceOptions): Serv
     images: createDisks(client, 'images', http),
     isos: createDisks(client, 'isos', http),
     serviceAccounts: createServiceAccounts(client, warning),
-    registryCredentials: createRegistryCredentials(client, identityOf, verify),
+    registryCredentials: createRegistryCredentials(client),
     async namespaces() {
       const { items } = await client.list(namespaces);
       return items.map(({ metadata: { name = '' } }) => name);

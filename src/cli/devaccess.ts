@@ -1,0 +1,89 @@
+import { rm } from 'node:fs/promises';
+import path from 'node:path';
+import { namespaces, objectNames } from '../api/meta.ts';
+import { secrets } from '../api/resources.ts';
+import { isSvc3Error } from '../errors.ts';
+import { createConfigStore, writePrivate } from './config.ts';
+import type { Environment } from './context.ts';
+import { openClient } from './kubernetes.ts';
+import { sleep } from './output.ts';
+
+interface LocalApi {
+  readonly name: string;
+  readonly baseUrl: string;
+  readonly kubeconfig: string;
+}
+
+interface AdmitOptions {
+  readonly signal: AbortSignal;
+  progress(text: string): void;
+}
+
+/** The api writes its certificate when it starts for the first time. */
+const certificateWaitMs = 60_000;
+
+/**
+ * Gives the cluster's administrator an account in svc3-users and tells this program where the HTTP API is. The
+ * configuration of another installation is left as it is.
+ */
+export async function admit(
+  environment: Environment,
+  api: LocalApi,
+  { signal, progress }: AdmitOptions,
+): Promise<void> {
+  const { client, users, close } = await openClient({
+    environment,
+    kubeconfig: api.kubeconfig,
+    warning: progress,
+  });
+  try {
+    const name = await users.ownName();
+    try {
+      await users.add(name, { clusterAdmin: true, role: 'edit', namespaces: [] });
+    } catch (error) {
+      if (!isSvc3Error(error, 'AlreadyExists')) throw error;
+    }
+    const config = createConfigStore(environment);
+    const saved = await config.read();
+    if (saved.baseUrl !== undefined && !saved.baseUrl.startsWith('https://127.0.0.1:')) {
+      progress(`baseUrl stays ${saved.baseUrl}; for this cluster: --api-url ${api.baseUrl}`);
+      return;
+    }
+    const certificate = await certificateOf();
+    if (certificate === undefined) {
+      progress('the HTTP API has no certificate yet; svc3 dev up again when it has');
+      return;
+    }
+    const caFile = path.join(path.dirname(config.file), `${api.name}-ca.pem`);
+    await writePrivate(caFile, certificate);
+    const sameApi = saved.baseUrl === api.baseUrl;
+    await config.write({ baseUrl: api.baseUrl, caFile, ...(sameApi ? {} : { token: undefined }) });
+  } finally {
+    await close();
+  }
+
+  async function certificateOf(): Promise<string | undefined> {
+    const end = performance.now() + certificateWaitMs;
+    while (performance.now() < end && !signal.aborted) {
+      try {
+        const { data } = await client.get(secrets, objectNames.apiTlsSecret, namespaces.system);
+        const pem = data?.['ca.crt'] ?? data?.['tls.crt'];
+        if (pem !== undefined) return Buffer.from(pem, 'base64').toString('utf8');
+      } catch (error) {
+        if (!isSvc3Error(error, 'NotFound')) throw error;
+      }
+      await sleep(500, signal);
+    }
+    return undefined;
+  }
+}
+
+/** Removes what `admit` wrote for a cluster that is gone for good. */
+export async function forget(environment: Environment, baseUrl: string): Promise<void> {
+  const config = createConfigStore(environment);
+  const saved = await config.read();
+  if (saved.baseUrl !== baseUrl) return;
+  if (saved.caFile !== undefined && path.dirname(saved.caFile) === path.dirname(config.file))
+    await rm(saved.caFile, { force: true });
+  await config.write({ baseUrl: undefined, caFile: undefined, token: undefined });
+}

@@ -1,0 +1,244 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { namespaces, vms } from '../../../src/api/resources.ts';
+import { isSvc3Error } from '../../../src/errors.ts';
+import { reportVm, runningStatus, startTestApi, type TestApi } from '../../support/api.ts';
+import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
+import { inProcess } from './inprocess.ts';
+import type { Run } from './process.ts';
+
+type Way = 'kubernetes' | 'http';
+const ways: readonly Way[] = ['kubernetes', 'http'];
+
+let cluster: TestCluster;
+let api: TestApi;
+const spaces: Record<Way, string> = { kubernetes: '', http: '' };
+const environments: Record<Way, Record<string, string>> = { kubernetes: {}, http: {} };
+const { svc3, home } = inProcess();
+
+beforeAll(async () => {
+  cluster = await testCluster();
+  api = await startTestApi(cluster.client);
+  await writeFile(join(home, 'api.pem'), api.tls.cert);
+  for (const way of ways) spaces[way] = await uniqueNamespace(cluster.client, 'cli-ways');
+  for (const name of ['svc3-credentials', 'svc3-users']) {
+    try {
+      await cluster.client.create(namespaces, { metadata: { name } });
+    } catch (error) {
+      if (!isSvc3Error(error, 'AlreadyExists')) throw error;
+    }
+  }
+  environments.kubernetes = { KUBECONFIG: cluster.kubeconfigPath };
+  environments.http = {
+    SVC3_API_URL: api.baseUrl,
+    SVC3_TOKEN: cluster.adminToken,
+    SVC3_CA_FILE: join(home, 'api.pem'),
+  };
+});
+
+afterAll(() => api?.close());
+
+/** What a run said, without what differs by nature: the namespace, times and random parts. */
+function said({ code, stdout, stderr }: Run, way: Way): Run {
+  const plain = (text: string) =>
+    text
+      .replaceAll(spaces[way], 'NS')
+      .replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, 'TIME')
+      .replaceAll(/\b\d+s\b/g, 'AGE')
+      .replaceAll(/ +/g, ' ');
+  return { code, stdout: plain(stdout), stderr: plain(stderr) };
+}
+
+/** Runs one command line both ways and returns what both said, which must be the same. */
+async function both(line: string, stdin = ''): Promise<Run> {
+  const words = line.split(' ');
+  const [first, second] = await Promise.all(
+    ways.map(async (way) =>
+      said(await svc3([...words, '-n', spaces[way]], { stdin, env: environments[way] }), way),
+    ),
+  );
+  expect(second, line).toEqual(first);
+  return first ?? { code: null, stdout: '', stderr: '' };
+}
+
+describe('over HTTP and straight on kube-apiserver the same is said of', () => {
+  it('VM configurations', async () => {
+    expect(
+      await both('vmc create builder -i debian -c 4 -m 2.5 --gpu --scheduler most-allocated --tag ssd'),
+    ).toMatchObject({ code: 0, stderr: '' });
+    expect((await both('vmc list -o json')).stdout).toContain('"most-allocated"');
+    expect(await both('vmc list')).toMatchObject({ code: 0 });
+    expect(await both('vmc get builder -o yaml')).toMatchObject({ code: 0 });
+    expect(await both('vmc create builder -i debian')).toMatchObject({ code: 7 });
+    expect(await both('vmc create Wrong -i debian')).toMatchObject({ code: 2 });
+    expect(await both('vmc create none -i debian -c 0')).toMatchObject({ code: 2 });
+    expect(await both('vmc get never')).toMatchObject({ code: 6 });
+    expect(await both('vmc delete never')).toMatchObject({ code: 6 });
+    expect(await both('vmc delete builder')).toMatchObject({ code: 0 });
+  });
+
+  it('VMs', async () => {
+    expect(await both('vm list')).toMatchObject({ stdout: 'No vms found.\n' });
+    expect(await both('vm list -o json')).toMatchObject({ stdout: '[]\n' });
+    expect(
+      await both('vm deploy web -i registry.example.com/team/debian:12 -c 2 -m 2 --no-wait -o json'),
+    ).toMatchObject({ code: 0 });
+    expect((await both('vm get web -o json')).stdout).toContain('"status": "Pending"');
+    for (const way of ways)
+      await reportVm(cluster.client, await cluster.client.get(vms, 'web', spaces[way]), runningStatus);
+    await expect
+      .poll(
+        async () =>
+          (await api.call('GET', `/api/v1/namespaces/${spaces.http}/vms/web`, { token: cluster.adminToken }))
+            .json.status,
+      )
+      .toBe('Running');
+    expect((await both('vm get web -o json')).stdout).toContain('"status": "Running"');
+    expect((await both('vm list')).stdout).toMatch(/^NAME STATUS NODE/);
+    expect(await both('vm list -o wide')).toMatchObject({ code: 0 });
+    expect(await both('vm list -o yaml')).toMatchObject({ code: 0 });
+    expect(await both('vm start web')).toMatchObject({ code: 7 });
+    expect(await both('vm stop web --no-wait')).toMatchObject({
+      code: 0,
+      stdout: 'stop of VM web was accepted\n',
+    });
+    expect(await both('vm deploy web -i example.com/debian --no-wait')).toMatchObject({ code: 7 });
+    expect(await both('vm deploy x -i never --no-wait')).toMatchObject({
+      code: 6,
+      stderr: 'svc3: images "never" not found\n',
+    });
+    expect(await both('vm deploy other --config never --no-wait')).toMatchObject({
+      code: 6,
+      stderr: 'svc3: never config does not exist\n',
+    });
+    expect(await both('vm deploy Wrong -i registry.example.com/a/b --no-wait')).toMatchObject({ code: 2 });
+    expect(await both('vm get never')).toMatchObject({ code: 6 });
+    expect(await both('vm stop never')).toMatchObject({ code: 6 });
+    expect(await both('vm delete never')).toMatchObject({ code: 6 });
+    expect(await both('vm delete web')).toMatchObject({ code: 0, stdout: 'Successfully deleted vm web\n' });
+  });
+
+  it.for(['image', 'iso'] as const)('%ss', async (kind) => {
+    if (kind === 'image') {
+      expect(await both('image generate blank --size 10G -d empty')).toMatchObject({ code: 0 });
+      expect(await both('image generate wrong --size ten')).toMatchObject({ code: 2 });
+    } else {
+      expect(
+        await both('remote-iso pull registry.example.com/team/installer:1 --name blank -d empty'),
+      ).toMatchObject({ code: 0 });
+    }
+    expect(await both(`${kind} copy blank more`)).toMatchObject({ code: 0 });
+    expect(await both(`${kind} copy never more`)).toMatchObject({ code: 6 });
+    expect(await both(`${kind} set-description blank other`)).toMatchObject({ code: 0 });
+    expect((await both(`${kind} list`)).stdout).toContain('other');
+    expect(await both(`remote-${kind} pull registry.example.com/team/pulled:12 -o json`)).toMatchObject({
+      code: 0,
+    });
+    expect(await both(`remote-${kind} pull nonsense`)).toMatchObject({ code: 2 });
+    expect(await both(`${kind} delete more never`)).toMatchObject({
+      code: 6,
+      stdout: `Successfully deleted ${kind} more\n`,
+    });
+    expect(await both(`${kind} list -o json`)).toMatchObject({ code: 0 });
+  });
+
+  it('service accounts', async () => {
+    expect(await both('sa create ci')).toMatchObject({ code: 0 });
+    expect(await both('sa create ci')).toMatchObject({ code: 7 });
+    expect((await both('sa list -o name')).stdout).toContain('serviceaccount/ci\n');
+    expect(await both('sa token ci --duration 5m')).toMatchObject({ code: 2 });
+    expect(await both('sa token ci --duration soon')).toMatchObject({ code: 2 });
+    expect(await both('sa token never')).toMatchObject({ code: 6 });
+    expect(await both('sa delete ci')).toMatchObject({ code: 0 });
+    expect(await both('sa delete ci')).toMatchObject({ code: 6 });
+  });
+
+  it('registry credentials', async () => {
+    const add = 'regcred add https://both.example.com --username robot --password-stdin --verify=no';
+    expect(await both(add, 'canary')).toMatchObject({ code: 0, stderr: '' });
+    expect(await both(add, 'canary')).toMatchObject({ code: 7 });
+    expect(await both(`${add} --replace`, 'canary')).toMatchObject({ code: 0 });
+    expect(
+      await both('regcred add http://both.example.com --username robot --password-stdin', 'canary'),
+    ).toMatchObject({ code: 2 });
+    expect(
+      await both('regcred add both.example.com --username robot --password-stdin', 'canary'),
+    ).toMatchObject({ code: 2 });
+    expect(await both('regcred list')).toMatchObject({ code: 0 });
+    expect(await both('regcred list -o json')).toMatchObject({ code: 0 });
+    expect(await both('regcred remove https://never.example.com')).toMatchObject({ code: 6 });
+    expect(await both('regcred remove https://both.example.com')).toMatchObject({ code: 0 });
+  });
+
+  it('nodes', async () => {
+    expect(await both('node list -o json')).toMatchObject({ code: 0 });
+    expect(await both('node tag never ssd')).toMatchObject({ code: 6 });
+    expect(await both('node tag never -- -bad-')).toMatchObject({ code: 2 });
+  });
+});
+
+describe('over HTTP', () => {
+  it('a token that is none says what to do, and so does an address where nothing answers', async () => {
+    const refused = await svc3(['vm', 'list'], { env: { ...environments.http, SVC3_TOKEN: 'nonsense' } });
+    expect(refused).toMatchObject({
+      code: 4,
+      stderr: expect.stringMatching(/^svc3: .*Unauthorized.*svc3 login/),
+    });
+    const dead = await svc3(['vm', 'list'], {
+      env: { ...environments.http, SVC3_API_URL: 'https://127.0.0.1:9' },
+    });
+    expect(dead).toMatchObject({
+      code: 8,
+      stderr: expect.stringMatching(/^svc3: cannot reach https:\/\/127\.0\.0\.1:9: [^\n]*\n$/),
+    });
+    const strange = await svc3(['vm', 'list'], { env: { ...environments.http, SVC3_CA_FILE: '' } });
+    expect(strange).toMatchObject({ code: 8, stderr: expect.stringContaining('svc3 config set caFile') });
+  });
+
+  it('login checks the address, keeps a token of its own account, and logout forgets it', async () => {
+    const env = { KUBECONFIG: cluster.kubeconfigPath };
+    const whoami = await svc3(['user', 'add', 'nobody-yet', '--cluster-admin'], { env });
+    expect(whoami.code).toBe(0);
+    const given = await svc3(['login', api.baseUrl, '--ca-file', join(home, 'api.pem'), '--token-stdin'], {
+      env,
+      stdin: `${cluster.adminToken}\n`,
+    });
+    expect(given).toEqual({ code: 0, stdout: `Logged in to ${api.baseUrl} (svc3 3.0.0)\n`, stderr: '' });
+    expect(await svc3(['vm', 'list', '-n', spaces.http])).toMatchObject({ code: 0, stderr: '' });
+    expect(await svc3(['version', '--server', '-o', 'json'])).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining('"server": "3.0.0"'),
+    });
+    expect(await svc3(['user', 'logout'])).toMatchObject({ code: 0 });
+    expect(await svc3(['vm', 'list', '-n', spaces.http])).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('no cluster'),
+    });
+    expect(await svc3(['user', 'remove', 'nobody-yet'], { env })).toMatchObject({ code: 0 });
+  });
+
+  it('a console has an address for a browser, and what has no endpoint takes the kubeconfig', async () => {
+    await svc3(['vm', 'deploy', 'screen', '-i', 'example.com/debian', '--no-wait', '-n', spaces.kubernetes], {
+      env: environments.kubernetes,
+    });
+    await reportVm(cluster.client, await cluster.client.get(vms, 'screen', spaces.kubernetes), runningStatus);
+    const shown = await svc3(['vm', 'console', 'screen', '-n', spaces.kubernetes], {
+      env: environments.http,
+    });
+    expect(shown).toMatchObject({
+      code: 0,
+      stderr: '',
+      stdout: expect.stringContaining(`${api.baseUrl}/api/v1/console#`),
+    });
+    const resize = ['vm', 'resize', 'screen', '40', '-n', spaces.kubernetes];
+    expect(await svc3(resize, { env: { ...environments.http, ...environments.kubernetes } })).toMatchObject({
+      code: 0,
+      stderr: '',
+    });
+    expect(await svc3(resize, { env: environments.http })).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('no cluster'),
+    });
+  });
+});
