@@ -1,19 +1,30 @@
 import { X509Certificate } from 'node:crypto';
 import { namespaces, objectNames } from '../api/meta.ts';
-import { secrets } from '../api/resources.ts';
+import { createDelegatedAuthorizer } from '../aggregated/auth.ts';
+import { writeCaBundle } from '../aggregated/cabundle.ts';
+import { createAggregatedFace } from '../aggregated/face.ts';
+import { requestHeadersOf } from '../aggregated/requestheader.ts';
+import { configMaps, secrets } from '../api/resources.ts';
 import { kubeConnection, readSettings } from '../config.ts';
 import { createGateway } from '../gateway/face.ts';
 import { rows } from '../gateway/table.ts';
-import { createInformers } from '../controller/informers.ts';
+import { createInformers, type Informers } from '../controller/informers.ts';
 import { Svc3Error, messageOf } from '../errors.ts';
-import { createCertificateStore, ensureCertificate, watchCertificate } from '../http/certificate.ts';
+import {
+  createCertificateStore,
+  ensureCertificate,
+  ensureInternalCertificate,
+  watchCertificate,
+} from '../http/certificate.ts';
 import { cachesOf, createApi } from '../http/process.ts';
 import { registryLogin } from '../http/registrylogin.ts';
 import { controlKeyOf, createRunnerDoor, createSharedTicketSigner } from '../http/runnerdoor.ts';
 import type { Services } from '../http/services.ts';
-import { ApiSettings, certificateNames, httpSettingsOf } from '../http/settings.ts';
+import { ApiSettings, certificateNames, httpSettingsOf, internalNames } from '../http/settings.ts';
+import { createServingTls } from '../http/tls.ts';
 import { createClient } from '../kube/client.ts';
 import { readPem } from '../kube/connection.ts';
+import type { KubeClient } from '../kube/types.ts';
 import { createLogger, createMetrics, serveHealth } from '../telemetry.ts';
 
 const settings = readSettings(ApiSettings);
@@ -61,20 +72,26 @@ async function main(): Promise<void> {
     certificates: createCertificateStore(client, tlsKey),
     tickets: createSharedTicketSigner(controlKey),
   };
-  const tls = await ensureCertificate(client, tlsKey, certificateNames(settings));
+  const pair = await ensureCertificate(client, tlsKey, certificateNames(settings));
+  const aggregation = await startAggregation(client, informers, tlsKey);
+  const tls = createServingTls({ pair, ...aggregation?.tls });
   const api = createApi({
     services,
     registry: metrics.registry,
     tls,
-    faces: (authenticator) => [createGateway(authenticator, rows, settings.SVC3_DEFAULT_NAMESPACE)],
+    faces: (authenticator) => [
+      createGateway(authenticator, rows, settings.SVC3_DEFAULT_NAMESPACE),
+      ...(aggregation === undefined ? [] : [aggregation.face]),
+    ],
     concurrentPerIdentity: settings.SVC3_CONCURRENT_REQUESTS,
     longRunningPerIdentity: settings.SVC3_WAITING_REQUESTS,
   });
+  aggregation?.onClientCa((pem) => tls.setClientCa(pem));
   watchCertificate(
     tlsSecret,
     tlsKey,
     (pair) => {
-      api.http.setCertificate(pair);
+      tls.setCertificate(pair);
       log.info({ name: new X509Certificate(pair.cert).subject }, 'took a certificate');
     },
     () => log.warn({ name: tlsKey.name }, 'the Secret holds no certificate with its key; the old one stays'),
@@ -94,6 +111,42 @@ async function main(): Promise<void> {
   await watching.catch(() => undefined);
   await health.close();
   await client.close();
+}
+
+/** What the aggregated face needs; undefined where it is off or the cluster has no aggregation layer. */
+async function startAggregation(
+  client: KubeClient,
+  informers: Informers,
+  tlsKey: { namespace: string; name: string },
+) {
+  if (!settings.SVC3_AGGREGATED_API_ENABLED) return undefined;
+  const source = { namespace: 'kube-system', name: 'extension-apiserver-authentication' };
+  let headers = requestHeadersOf(await client.get(configMaps, source.name, source.namespace));
+  if (headers === undefined) return undefined;
+  const informer = informers.get(configMaps, {
+    namespace: source.namespace,
+    fieldSelector: `metadata.name=${source.name}`,
+  });
+  let changed: (pem: string) => void = () => undefined;
+  informer.onChange((change) => {
+    if (change.kind === 'deleted') return;
+    headers = requestHeadersOf(change.object) ?? headers;
+    if (headers !== undefined) changed(headers.clientCa);
+  });
+  const internal = {
+    ...(await ensureInternalCertificate(client, tlsKey, internalNames)),
+    names: internalNames,
+  };
+  await writeCaBundle(client, internal.cert).catch((error: unknown) =>
+    log.warn({ err: error }, 'could not tell kube-apiserver which certificate to trust'),
+  );
+  return {
+    tls: { internal, clientCa: headers.clientCa },
+    face: createAggregatedFace(() => headers, createDelegatedAuthorizer(client)),
+    onClientCa: (listener: (pem: string) => void) => {
+      changed = listener;
+    },
+  };
 }
 
 /** Resolves at the first signal to end; a second one ends the process at once. */

@@ -14,8 +14,8 @@ import { labels } from '../api/meta.ts';
 import { secrets } from '../api/resources.ts';
 import { Svc3Error, isSvc3Error } from '../errors.ts';
 import type { Informer, KubeClient } from '../kube/types.ts';
-import type { KeyPair } from './server.ts';
 import type { CertificateStore } from './services.ts';
+import type { KeyPair } from './tls.ts';
 
 const tenYearsMs = 10 * 365 * 24 * 3600 * 1000;
 const dayMs = 24 * 3600 * 1000;
@@ -48,10 +48,14 @@ export async function selfSigned(names: readonly string[], now = new Date()): Pr
   };
 }
 
+/** In which keys of the Secret a pair lies: the one that clients see, and the one for names inside the cluster. */
+const places = { tls: ['tls.crt', 'tls.key'], internal: ['internal.crt', 'internal.key'] } as const;
+
 /** The pair of a `kubernetes.io/tls` Secret, if it is one that can serve. */
-export function pairOf(secret: Secret | undefined): KeyPair | undefined {
-  const cert = Buffer.from(secret?.data?.['tls.crt'] ?? '', 'base64').toString('utf8');
-  const key = Buffer.from(secret?.data?.['tls.key'] ?? '', 'base64').toString('utf8');
+export function pairOf(secret: Secret | undefined, place: keyof typeof places = 'tls'): KeyPair | undefined {
+  const [certName, keyName] = places[place];
+  const cert = Buffer.from(secret?.data?.[certName] ?? '', 'base64').toString('utf8');
+  const key = Buffer.from(secret?.data?.[keyName] ?? '', 'base64').toString('utf8');
   try {
     return new X509Certificate(cert).checkPrivateKey(createPrivateKey(key)) ? { cert, key } : undefined;
   } catch {
@@ -91,6 +95,26 @@ export async function ensureCertificate(
     if (made === undefined) throw error;
     return made;
   }
+}
+
+/**
+ * The certificate for names inside the cluster, made and kept in the same Secret beside the one that clients see: a
+ * certificate that somebody uploads is not for these names, and kube-apiserver trusts exactly this one (`caBundle`).
+ */
+export async function ensureInternalCertificate(
+  client: KubeClient,
+  key: SecretKey,
+  names: readonly string[],
+): Promise<KeyPair> {
+  const found = pairOf(await client.get(secrets, key.name, key.namespace), 'internal');
+  if (found !== undefined) return found;
+  const pair = await selfSigned(names);
+  const [certName, keyName] = places.internal;
+  const written = await client.patch(secrets, key, {
+    type: 'merge',
+    body: { stringData: { [certName]: pair.cert, [keyName]: pair.key } },
+  });
+  return pairOf(written, 'internal') ?? pair;
 }
 
 function tlsSecret({ namespace, name }: SecretKey, { cert, key }: KeyPair): Secret {

@@ -169,6 +169,7 @@ function callOf(
     signal: state.hungUp.signal,
     drain: context.drain,
     baseUrl: baseUrlOf(request),
+    ...(request.headers.accept === undefined ? {} : { accept: request.headers.accept }),
     ...(route.bodyKind === 'upload' ? { upload: uploadOf(request) } : {}),
     warn,
   };

@@ -13,9 +13,10 @@ import type { Face } from './pipeline.ts';
 import type { Route } from './route.ts';
 import { createPages } from './routes/pages.ts';
 import { routes } from './routes/table.ts';
-import { createServer, type HttpServer, type KeyPair } from './server.ts';
+import { createServer, type HttpServer } from './server.ts';
 import type { Services } from './services.ts';
 import { createStreams } from './streams.ts';
+import type { ServingTls } from './tls.ts';
 
 /** Asks the process's informers for everything the routes read; before they run. */
 export function cachesOf(informers: SharedInformers): Caches {
@@ -43,9 +44,8 @@ export interface FaceOptions {
 export interface ApiOptions {
   readonly services: Services;
   readonly registry: Registry;
-  readonly tls: KeyPair;
+  readonly tls: ServingTls;
   readonly faces?: (authenticator: Authenticator) => readonly FaceOptions[];
-  readonly clientCa?: string;
   readonly concurrentPerIdentity?: number;
   readonly longRunningPerIdentity?: number;
   readonly headersTimeoutMs?: number;
@@ -73,7 +73,6 @@ export function createApi(options: ApiOptions): Api {
       { face: createFaceV1(authenticator), routes: [...routes, ...pages] },
       ...(options.faces?.(authenticator) ?? []),
     ],
-    ...(options.clientCa === undefined ? {} : { clientCa: options.clientCa }),
     ...(options.concurrentPerIdentity === undefined
       ? {}
       : { concurrentPerIdentity: options.concurrentPerIdentity }),

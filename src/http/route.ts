@@ -56,6 +56,7 @@ export interface Call<P, Q, B> {
   readonly drain: AbortSignal;
   /** The address the client used: `https://host[:port]`. */
   readonly baseUrl: string;
+  readonly accept?: string;
   /** The request's body of an upload. */
   readonly upload?: Upload;
   /** Adds a `Warning` header to the reply. */

@@ -20,19 +20,13 @@ import {
 } from './pipeline.ts';
 import type { Route } from './route.ts';
 import type { Services } from './services.ts';
+import type { ServingTls } from './tls.ts';
 import { failure } from './status.ts';
-
-export interface KeyPair {
-  readonly cert: string;
-  readonly key: string;
-}
 
 export interface ServerOptions {
   readonly services: Services;
   readonly metrics: HttpMetrics;
-  readonly tls: KeyPair;
-  /** CA in PEM whose client certificates are asked for; for the aggregated face only. */
-  readonly clientCa?: string;
+  readonly tls: ServingTls;
   readonly faces: readonly { readonly face: Face; readonly routes: readonly Route[] }[];
   readonly concurrentPerIdentity?: number;
   readonly longRunningPerIdentity?: number;
@@ -46,8 +40,6 @@ export interface HttpServer {
   /** Aborted when draining begins. */
   readonly drain: AbortSignal;
   listen(address: { host: string; port: number }): Promise<AddressInfo>;
-  /** New connections get the new certificate, open ones go on. */
-  setCertificate(pair: KeyPair): void;
   /** Stops taking connections, lets running requests end (waiting deploys answer 202), closes. */
   close(graceMs: number): Promise<void>;
 }
@@ -63,17 +55,13 @@ function fastifyOptions(options: ServerOptions): FastifyServerOptions {
   return {
     http2: true,
     https: {
-      ...options.tls,
+      ...options.tls.options,
       allowHTTP1: true,
-      minVersion: 'TLSv1.2',
       maxHeaderSize: maxHeaderBytes,
       headersTimeout: options.headersTimeoutMs ?? 20_000,
       requestTimeout: 0,
       keepAliveTimeout: 75_000,
       settings: { maxConcurrentStreams: 250, maxHeaderListSize: maxHeaderBytes },
-      ...(options.clientCa === undefined
-        ? {}
-        : { ca: options.clientCa, requestCert: true, rejectUnauthorized: false }),
     },
     logger: false,
     http2SessionTimeout: 300_000,
@@ -166,6 +154,7 @@ export function createServer(options: ServerOptions): HttpServer {
   };
   const app: FastifyInstance = Fastify(fastifyOptions(options));
   const server = app.server as unknown as Http2SecureServer;
+  options.tls.attach(server);
   const sessions = new Set<ServerHttp2Session>();
   const sockets = new Set<Socket>();
   server.on('secureConnection', (socket: Socket) => {
@@ -225,7 +214,6 @@ export function createServer(options: ServerOptions): HttpServer {
       await app.listen({ host, port });
       return server.address() as AddressInfo;
     },
-    setCertificate: (pair) => server.setSecureContext({ ...pair, minVersion: 'TLSv1.2' }),
     close: (graceMs) => closeServer({ app, server, sessions, sockets, draining }, graceMs),
   };
 }

@@ -59,22 +59,19 @@ export function httpSettingsOf(
   };
 }
 
+const service = 'svc3-api.svc3-system';
+
+/** Names inside the cluster; kube-apiserver dials the first one. */
+export const internalNames: readonly string[] = [
+  `${service}.svc`,
+  service,
+  'svc3-api',
+  `${service}.svc.cluster.local`,
+];
+
 /** Names of the certificate that the api makes for itself. */
 export function certificateNames(settings: ApiSettings): string[] {
-  const service = 'svc3-api.svc3-system';
-  const outside =
-    settings.SVC3_API_BASE_URL === undefined
-      ? []
-      : [new URL(settings.SVC3_API_BASE_URL).hostname.replaceAll(/[[\]]/g, '')];
-  return [
-    ...new Set([
-      `${service}.svc`,
-      service,
-      'svc3-api',
-      `${service}.svc.cluster.local`,
-      'localhost',
-      '127.0.0.1',
-      ...outside,
-    ]),
-  ];
+  const { SVC3_API_BASE_URL: baseUrl } = settings;
+  const outside = baseUrl === undefined ? [] : [new URL(baseUrl).hostname.replaceAll(/[[\]]/g, '')];
+  return [...new Set([...internalNames, 'localhost', '127.0.0.1', ...outside])];
 }

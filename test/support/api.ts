@@ -11,7 +11,7 @@ import { selfSigned } from '../../src/http/certificate.ts';
 import { cachesOf, createApi, type Api, type ApiOptions } from '../../src/http/process.ts';
 import type { Services } from '../../src/http/services.ts';
 import { createTicketSigner } from '../../src/http/tickets.ts';
-import type { KeyPair } from '../../src/http/server.ts';
+import { createServingTls, type KeyPair } from '../../src/http/tls.ts';
 import type { KubeClient } from '../../src/kube/types.ts';
 
 /** A log that keeps every line, for tests that search it. */
@@ -92,12 +92,12 @@ export async function startTestApi(
     tickets: createTicketSigner(randomBytes(32)),
     ...overrides,
   };
-  const tls = await selfSigned(['localhost', '127.0.0.1', 'svc3-api.svc3-system.svc']);
+  const tls = await selfSigned(['localhost', '127.0.0.1']);
   const registry = new Registry();
   const running = informers.run(stopping.signal);
   await informers.synced();
   const more = typeof options === 'function' ? options(services) : options;
-  const api = createApi({ services, registry, tls, ...more });
+  const api = createApi({ services, registry, tls: createServingTls({ pair: tls }), ...more });
   const { port } = await api.listen({ host: '127.0.0.1', port: 0 });
   const agent = new Agent({ connect: { ca: tls.cert }, allowH2: false, connections: 64 });
   const baseUrl = `https://localhost:${port}`;

@@ -12,7 +12,7 @@ export function startStandInOperator(
   namespace: string,
   options: { node?: string; ignore?: (vm: Vm) => boolean } = {},
 ) {
-  let stopped = false;
+  const stopping = new AbortController();
   async function pass(): Promise<void> {
     const { items } = await client.list(vms, { namespace });
     for (const vm of items) {
@@ -29,14 +29,14 @@ export function startStandInOperator(
     }
   }
   const running = (async () => {
-    while (!stopped) {
+    while (!stopping.signal.aborted) {
       await pass();
       await new Promise((resolve) => setTimeout(resolve, 25));
     }
   })();
   return {
     async stop() {
-      stopped = true;
+      stopping.abort();
       await running.catch(() => undefined);
     },
   };

@@ -139,7 +139,7 @@ beforeAll(async () => {
   ] as const) {
     await client.create(clusterRoles, {
       metadata: { name: `${namespace}-${name}` },
-      rules: rules.map((rule) => ({ ...rule })),
+      rules,
     });
   }
   tokens.set('viewer', await identity(client, 'viewer', { namespace, role: `${namespace}-view` }));

@@ -1,0 +1,51 @@
+import type { SubjectAccessReview, UserInfo } from '../api/core.ts';
+import { forbidden } from '../http/auth.ts';
+import { ExpiringMap } from '../http/expiringmap.ts';
+import type { AccessAttributes, Caller } from '../http/route.ts';
+import type { KubeClient } from '../kube/types.ts';
+import { userKey } from './requestheader.ts';
+
+const decisionTtlMs = 10_000;
+
+/** Callers of the aggregated face: their rights are asked for by name, their actions done as the api. */
+export function createDelegatedAuthorizer(client: KubeClient): (user: UserInfo) => Caller {
+  const decisions = new ExpiringMap<Promise<boolean>>(50_000);
+
+  async function review(user: UserInfo, attributes: AccessAttributes): Promise<boolean> {
+    const { username = '', uid, groups = [], extra = {} } = user;
+    const { body } = await client.request<SubjectAccessReview>({
+      method: 'POST',
+      path: '/apis/authorization.k8s.io/v1/subjectaccessreviews',
+      idempotent: true,
+      body: {
+        apiVersion: 'authorization.k8s.io/v1',
+        kind: 'SubjectAccessReview',
+        spec: {
+          user: username,
+          groups,
+          extra,
+          ...(uid === undefined ? {} : { uid }),
+          resourceAttributes: { version: '*', ...attributes },
+        },
+      },
+    });
+    return body.status?.allowed === true;
+  }
+
+  return (user) => {
+    const key = userKey(user);
+    return {
+      key,
+      client,
+      async authorize(attributes) {
+        const allowed = await decisions.getOrMake(
+          `${key}\n${JSON.stringify(attributes)}`,
+          decisionTtlMs,
+          () => review(user, attributes),
+        );
+        if (!allowed) throw forbidden(attributes, user.username);
+      },
+      username: () => Promise.resolve(user.username ?? ''),
+    };
+  };
+}

@@ -1,0 +1,70 @@
+import { createSecureContext, type SecureContext, type TLSSocket } from 'node:tls';
+
+export interface KeyPair {
+  readonly cert: string;
+  readonly key: string;
+}
+
+export interface ServingTlsOptions {
+  readonly pair: KeyPair;
+  /** Certificate for names inside the cluster, by which kube-apiserver reaches the aggregated face. */
+  readonly internal?: KeyPair & { readonly names: readonly string[] };
+  /** PEM of the CA whose client certificates are asked for. A client without one is served all the same. */
+  readonly clientCa?: string;
+}
+
+/** What a listener shows and asks for; changes hold for new connections, open ones go on. */
+export interface ServingTls {
+  readonly options: Readonly<Record<string, unknown>>;
+  setCertificate(pair: KeyPair): void;
+  setClientCa(pem: string): void;
+  /** The listener that changes are for. */
+  attach(server: { setSecureContext(options: object): void }): void;
+}
+
+const minVersion = 'TLSv1.2';
+
+export function createServingTls({ pair, internal, clientCa }: ServingTlsOptions): ServingTls {
+  let current = pair;
+  let ca = clientCa;
+  let server: { setSecureContext(options: object): void } | undefined;
+  const contextOf = ({ cert, key }: KeyPair) =>
+    ({ cert, key, minVersion, ...(ca === undefined ? {} : { ca }) }) as const;
+  let inside = internal === undefined ? undefined : createSecureContext(contextOf(internal));
+
+  function renew(): void {
+    server?.setSecureContext(contextOf(current));
+    inside = internal === undefined ? undefined : createSecureContext(contextOf(internal));
+  }
+
+  const names = new Set(internal?.names.map((name) => name.toLowerCase()));
+  return {
+    options: {
+      ...contextOf(pair),
+      ...(ca === undefined ? {} : { requestCert: true, rejectUnauthorized: false }),
+      ...(internal === undefined
+        ? {}
+        : {
+            SNICallback(
+              this: TLSSocket,
+              name: string,
+              callback: (error: Error | null, context?: SecureContext) => void,
+            ) {
+              callback(null, names.has(name.toLowerCase()) ? inside : undefined);
+            },
+          }),
+    },
+    setCertificate(next) {
+      current = next;
+      renew();
+    },
+    setClientCa(pem) {
+      if (pem === ca) return;
+      ca = pem;
+      renew();
+    },
+    attach(listener) {
+      server = listener;
+    },
+  };
+}
