@@ -116,8 +116,10 @@ SVC3_RUNNER_IMAGE: {{ include "svc3.runnerImage" . | quote }}
 SVC3_RUNNER_IMAGE_PULL_POLICY: {{ .Values.runner.image.pullPolicy | quote }}
 SVC3_RUNNER_PULL_SECRET: {{ .Values.runner.pullSecret | quote }}
 SVC3_RUNNER_GRACE_PERIOD_SECONDS: {{ .Values.runner.gracePeriodSeconds | quote }}
+SVC3_VM_PRIORITY_CLASS: {{ .Values.runner.priorityClassName | quote }}
 SVC3_WORKER_IMAGE: {{ include "svc3.image" . | quote }}
 SVC3_WORKER_IMAGE_PULL_POLICY: {{ .Values.image.pullPolicy | quote }}
 SVC3_API_BASE_URL: {{ .Values.api.baseUrl | quote }}
+SVC3_CLUSTER_ENDPOINT: {{ .Values.api.clusterEndpoint | quote }}
 SVC3_AGGREGATED_API_ENABLED: {{ .Values.aggregatedApi.enabled | quote }}
 {{- end }}
