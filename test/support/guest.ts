@@ -14,7 +14,7 @@ export async function testGuestDisk(): Promise<string> {
 /** Runs a shell script in the guest through its agent and returns what it printed; throws when it fails. */
 export async function inGuest(agentSocket: string, script: string): Promise<string> {
   const agent = createGuestAgent(agentSocket);
-  const options = { timeoutMs: 30_000 };
+  const options = { timeoutMs: 120_000 };
   const { pid } = await agent.execute<{ pid: number }>(
     'guest-exec',
     { path: '/bin/sh', arg: ['-c', script], 'capture-output': true },

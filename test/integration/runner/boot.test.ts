@@ -11,7 +11,7 @@ test('a VM boots from its image until the guest answers, and is taken down clean
     restarts: 0,
     vncConsole: true,
   });
-  await expect.poll(() => runner.serial(), { timeout: 30_000 }).toContain('READY');
+  await expect.poll(() => runner.serial(), { timeout: 150_000 }).toContain('READY');
   runner.process.kill('SIGTERM');
   expect(await runner.exitCode()).toBe(0);
   expect(runner.log()).not.toContain('"level":50');

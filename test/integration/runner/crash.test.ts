@@ -36,7 +36,7 @@ describe('what happens by itself', () => {
     const runner = await startRunner(await aPod());
     await runner.reaches(up);
     await runner.guest('echo c > /proc/sysrq-trigger').catch(() => undefined);
-    await expect.poll(() => runner.log(), { timeout: 30_000 }).toContain('"reason":"GuestPanicked"');
+    await expect.poll(() => runner.log(), { timeout: 150_000 }).toContain('"reason":"GuestPanicked"');
     await runner.reaches({ powerState: 'Running', restarts: 1 });
   });
 });

@@ -21,7 +21,7 @@ async function exported(runner: RunningRunner, id: string): Promise<RunnerExport
   await runner.client.startExport(id);
   let view: RunnerExport | undefined;
   await expect
-    .poll(async () => (view = await runner.client.getExport(id)), { timeout: 50_000, interval: 100 })
+    .poll(async () => (view = await runner.client.getExport(id)), { timeout: 150_000, interval: 100 })
     .not.toMatchObject({ state: 'Copying' });
   expect(view).toMatchObject({ state: 'Ready', progress: 100 });
   return view!;
@@ -115,7 +115,7 @@ describe('a flat copy of the disk', () => {
     await runner.reaches(up);
     const agent = createGuestAgent(`${runner.pod.root}/run/vm/agent.sock`);
     await agent.send('guest-exec', { path: '/bin/killall', arg: ['qemu-ga'] });
-    await expect.poll(() => agent.isAnswering(), { timeout: 40_000 }).toBe(false);
+    await expect.poll(() => agent.isAnswering(), { timeout: 150_000 }).toBe(false);
     const view = await exported(runner, 'paused');
     expect(view).toMatchObject({
       consistency: 'Paused',

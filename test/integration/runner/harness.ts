@@ -4,7 +4,7 @@ import { copyFile, cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from '
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { expect, onTestFinished } from 'vitest';
+import { expect, onTestFinished, vi } from 'vitest';
 import { runnerPaths, type RunnerSpecInput, type RunnerState } from '../../../src/api/runner.ts';
 import { createRunnerClient, type RunnerClient } from '../../../src/control/client.ts';
 import { createControlKey, signControlToken } from '../../../src/control/token.ts';
@@ -38,7 +38,8 @@ export interface RunningRunner {
 }
 
 /** Boots under emulation on a loaded machine take a while. */
-const patienceMs = 50_000;
+const patienceMs = 150_000;
+vi.setConfig({ testTimeout: 240_000 });
 
 export async function aPod(spec: Partial<RunnerSpecInput> = {}, disk?: string): Promise<Pod> {
   const root = await mkdtemp(join(tmpdir(), 'svc3-runner-'));

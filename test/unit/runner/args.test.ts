@@ -1,0 +1,206 @@
+import { describe, expect, test } from 'vitest';
+import { RunnerSpec, type RunnerSpecInput } from '../../../src/api/runner.ts';
+import { macAddress, qemuArguments, servesConsole, type MachineInput } from '../../../src/runner/args.ts';
+
+const uid = 'a2f5c1de-0000-4000-8000-123456789abc';
+
+function argumentsOf(spec: Partial<RunnerSpecInput> = {}, input: Partial<MachineInput> = {}): string {
+  const command = qemuArguments({
+    spec: RunnerSpec.parse({ vm: { namespace: 'team', name: 'web', uid }, cpu: 2, memoryMiB: 512, ...spec }),
+    accelerator: 'tcg',
+    firmware: { kind: 'bios' },
+    base: { path: '/image/disk/disk.qcow2', format: 'qcow2' },
+    overlay: '/var/lib/svc3/disk.qcow2',
+    run: '/run/vm',
+    gpuAddresses: [],
+    bind: '0.0.0.0',
+    ...input,
+  });
+  return [command.binary, ...command.argv].join(' ');
+}
+
+const gpu = { gpuAddresses: ['0000:02:00.0', '0000:02:00.1', '0000:03:00.0'] };
+
+describe('QEMU is told', () => {
+  test.each<
+    [sentence: string, spec: Partial<RunnerSpecInput>, input: Partial<MachineInput>, parts: string[]]
+  >([
+    ['cpu and memory', { cpu: 3, memoryMiB: 7680 }, {}, ['-smp 3', '-m size=7680M']],
+    ['emulation with a bounded cache', {}, {}, ['-accel tcg,thread=multi,tb-size=128', '-cpu max ']],
+    ['hardware virtualisation', {}, { accelerator: 'kvm' }, ['-accel kvm ', '-cpu host ']],
+    ['an x86 machine', {}, {}, ['qemu-system-x86_64 ', '-machine q35,']],
+    [
+      'an ARM machine with its firmware',
+      { architecture: 'arm64' },
+      { firmware: { kind: 'uefi', code: '/f/CODE.fd', vars: '/s/vars.qcow2' } },
+      [
+        'qemu-system-aarch64 ',
+        '-machine virt,',
+        'pflash0=flash0,pflash1=vars',
+        '-cpu max,pauth-impdef=on',
+        '"filename":"/f/CODE.fd"',
+      ],
+    ],
+    [
+      'its sandbox',
+      {},
+      {},
+      ['-sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny'],
+    ],
+    ['nothing from configuration files', {}, {}, ['-nodefaults -no-user-config']],
+    [
+      'two monitors on unix sockets',
+      {},
+      {},
+      ['id=qmp,path=/run/vm/qmp.sock', 'id=qmp-shutdown,path=/run/vm/qmp-shutdown.sock'],
+    ],
+    ['the guest agent’s channel', {}, {}, ['path=/run/vm/agent.sock', 'name=org.qemu.guest_agent.0']],
+    [
+      'the console on standard output',
+      {},
+      {},
+      ['-chardev stdio,id=serial0,signal=off', 'isa-serial,chardev=serial0'],
+    ],
+    ['the VM’s UID', {}, {}, [`-uuid ${uid}`, `uuid=${uid}`]],
+    ['a serial number with a comma in it', { systemSerial: 'C02,XY' }, {}, ['serial=C02,,XY']],
+    [
+      'a virtio disk on the overlay',
+      {},
+      {},
+      [
+        'virtio-blk-pci,drive=disk0,id=disk,bootindex=1',
+        '"backing":"base"',
+        '"filename":"/image/disk/disk.qcow2","read-only":true',
+      ],
+    ],
+    [
+      'a SATA disk for legacyIO',
+      { legacyIO: true },
+      { seed: '/run/vm/seed.iso' },
+      ['ide-hd,bus=ide.0,drive=disk0', 'ide-cd,bus=ide.2,drive=seed'],
+    ],
+    [
+      'a SATA controller first on ARM',
+      { architecture: 'arm64', legacyIO: true },
+      {},
+      ['-device ahci,id=ide '],
+    ],
+    [
+      'a raw base as such',
+      {},
+      { base: { path: '/image/disk/a.img', format: 'raw' } },
+      ['"driver":"raw","node-name":"base"'],
+    ],
+    [
+      'the seed as a read-only disk',
+      {},
+      { seed: '/run/vm/seed.iso' },
+      ['virtio-blk-pci,drive=seed,id=seed', '"filename":"/run/vm/seed.iso","read-only":true'],
+    ],
+    [
+      'the CD after the disk',
+      { iso: true },
+      { iso: '/iso/disk/x.iso' },
+      ['ide-cd,bus=ide.1,drive=cd0,id=cd,bootindex=2'],
+    ],
+    [
+      'a SCSI CD on ARM',
+      { architecture: 'arm64' },
+      { iso: '/iso/disk/x.iso' },
+      ['virtio-scsi-pci,id=scsi0', 'scsi-cd,bus=scsi0.0,drive=cd0'],
+    ],
+    ['a virtio network card', { netBoost: true }, {}, ['virtio-net-pci,netdev=net0']],
+    ['an Intel network card without netBoost', { netBoost: false }, {}, ['e1000,netdev=net0']],
+    [
+      'the mapped ports, and SSH on loopback',
+      {
+        ports: [
+          { podPort: 8822, guestPort: 22 },
+          { podPort: 5353, guestPort: 53, protocol: 'UDP' },
+        ],
+      },
+      {},
+      ['hostfwd=tcp:127.0.0.1:0-:22', 'hostfwd=tcp:0.0.0.0:8822-:22', 'hostfwd=udp:0.0.0.0:5353-:53'],
+    ],
+    [
+      'a screen on a unix socket',
+      {},
+      {},
+      ['-vga none -device VGA,id=video0 -vnc unix:/run/vm/vnc.sock', 'usb-tablet'],
+    ],
+    [
+      'the size of the screen',
+      { display: { width: 1920, height: 1080 } },
+      {},
+      ['VGA,id=video0,xres=1920,yres=1080'],
+    ],
+    ['a virtio screen on ARM', { architecture: 'arm64' }, {}, ['virtio-gpu-pci,id=video0', 'usb-kbd']],
+    [
+      'every card of the bundle',
+      { gpuPassthrough: true },
+      gpu,
+      [
+        'vfio-pci,id=gpu0,host=0000:02:00.0,rombar=0',
+        'vfio-pci,id=gpu1,host=0000:02:00.1,rombar=0',
+        'vfio-pci,id=gpu2,host=0000:03:00.0,rombar=0',
+        '-vga none',
+      ],
+    ],
+    ['to stop when the guest panics', {}, {}, ['-action panic=pause', '-device pvpanic,']],
+    ['never to leave by itself', {}, {}, ['-no-shutdown']],
+  ])('%s', (_sentence, spec, input, parts) => {
+    const text = `${argumentsOf(spec, input)} `;
+    for (const part of parts) expect(text).toContain(part);
+  });
+
+  test.each<
+    [sentence: string, spec: Partial<RunnerSpecInput>, input: Partial<MachineInput>, parts: string[]]
+  >([
+    ['no screen socket when the console is off', { vncConsole: false }, {}, ['-vnc', 'usb-tablet']],
+    [
+      'no screen at all beside a passed-through card',
+      { gpuPassthrough: true, vncConsole: true },
+      gpu,
+      ['-vnc', '-device VGA', 'usb-tablet'],
+    ],
+    ['no CD where there is none', {}, {}, ['ide-cd', 'cd0']],
+    [
+      'nothing of a TCP port for VNC or monitors',
+      {},
+      {},
+      ['websocket', 'tcp:0.0.0.0:5900', 'server=on,host'],
+    ],
+  ])('%s', (_sentence, spec, input, parts) => {
+    const text = argumentsOf(spec, input);
+    for (const part of parts) expect(text).not.toContain(part);
+  });
+
+  test('the same in the same order every time', () => {
+    expect(argumentsOf()).toBe(argumentsOf());
+  });
+});
+
+describe('the console', () => {
+  test.each([
+    ['x86 without GPU', 'amd64', false, true, true],
+    ['x86 with GPU (spec: GPU passthrough rule 4)', 'amd64', true, true, false],
+    ['x86 with the console off', 'amd64', false, false, false],
+    ['ARM, where passthrough is always on', 'arm64', true, true, true],
+    ['ARM with the console off', 'arm64', true, false, false],
+  ] as const)('%s', (_sentence, architecture, gpuPassthrough, vncConsole, served) => {
+    const spec = RunnerSpec.parse({
+      vm: { namespace: 'n', name: 'v', uid },
+      cpu: 1,
+      memoryMiB: 64,
+      architecture,
+      gpuPassthrough,
+      vncConsole,
+    });
+    expect(servesConsole(spec)).toBe(served);
+  });
+});
+
+test('the network card’s address is the VM’s own and locally administered', () => {
+  expect(macAddress(uid)).toBe('52:54:00:78:9a:bc');
+  expect(macAddress('x')).toBe('52:54:00:00:00:00');
+});

@@ -1,0 +1,105 @@
+import { describe, expect, test } from 'vitest';
+import { bootKind } from '../../../src/runner/bootsector.ts';
+import { checkGrows, resizeReply, roundDiskSize } from '../../../src/runner/disksize.ts';
+import { readDiskHeader } from '../../../src/runner/qcow2.ts';
+import { parseRange } from '../../../src/runner/range.ts';
+
+function qcow2(change: (bytes: Buffer) => void = () => undefined): Buffer {
+  const bytes = Buffer.alloc(112);
+  bytes.write('QFI\u00fb', 0, 'latin1');
+  bytes.writeUInt32BE(3, 4);
+  bytes.writeBigUInt64BE(10n * 1024n ** 3n, 24);
+  change(bytes);
+  return bytes;
+}
+
+describe('the header of a disk', () => {
+  test.each<[string, Buffer, object]>([
+    [
+      'a plain qcow2',
+      qcow2(),
+      {
+        kind: 'qcow2',
+        version: 3,
+        virtualSize: 10 * 1024 ** 3,
+        backingFile: false,
+        dataFile: false,
+        encrypted: false,
+      },
+    ],
+    ['a backing file', qcow2((bytes) => bytes.writeBigUInt64BE(512n, 8)), { backingFile: true }],
+    ['an external data file', qcow2((bytes) => bytes.writeBigUInt64BE(4n, 72)), { dataFile: true }],
+    ['encryption', qcow2((bytes) => bytes.writeUInt32BE(2, 32)), { encrypted: true }],
+    [
+      'version 2, whose features lie elsewhere',
+      qcow2((bytes) => {
+        bytes.writeUInt32BE(2, 4);
+        bytes.writeBigUInt64BE(4n, 72);
+      }),
+      { version: 2, dataFile: false },
+    ],
+    ['something else', Buffer.from('no qcow2 at all'.repeat(10)), { kind: 'raw' }],
+    ['nothing', Buffer.alloc(0), { kind: 'raw' }],
+    ['a cut-off header', qcow2().subarray(0, 60), { kind: 'raw' }],
+  ])('tells %s', (_sentence, bytes, expected) => {
+    expect(readDiskHeader(bytes)).toMatchObject(expected);
+  });
+});
+
+describe('the firmware by the first sector', () => {
+  function sector(options: { code?: boolean; table?: number; signature?: boolean }): Buffer {
+    const bytes = Buffer.alloc(512);
+    if (options.code === true) bytes[0] = 0xeb;
+    if (options.table !== undefined) bytes[450] = options.table;
+    if (options.signature !== false) bytes.writeUInt16LE(0xaa55, 510);
+    return bytes;
+  }
+  test.each([
+    ['a GPT disk without boot code', sector({ table: 0xee }), 'uefi'],
+    ['a GPT disk that a BIOS can boot too', sector({ table: 0xee, code: true }), 'bios'],
+    ['an MBR disk', sector({ table: 0x83, code: true }), 'bios'],
+    ['an empty disk', Buffer.alloc(512), 'bios'],
+    ['a disk without a signature', sector({ table: 0xee, signature: false }), 'bios'],
+    ['a disk of less than a sector', Buffer.alloc(10), 'bios'],
+  ])('%s', (_sentence, bytes, kind) => {
+    expect(bootKind(bytes)).toBe(kind);
+  });
+});
+
+describe('a new size', () => {
+  test('is rounded up to whole MiB', () => {
+    expect([1, 1024 ** 2, 1024 ** 2 + 1].map(roundDiskSize)).toEqual([1024 ** 2, 1024 ** 2, 2 * 1024 ** 2]);
+  });
+
+  test('smaller than the disk is refused with both sizes, the same is not', () => {
+    expect(() => checkGrows(10, 20)).toThrow('a disk can only grow: it has 20 bytes, 10 were asked for');
+    expect(() => checkGrows(20, 20)).not.toThrow();
+  });
+
+  test('says what to do where the guest could not grow its file system', () => {
+    expect(resizeReply(5, { grown: true, why: '' })).toMatchObject({ fileSystemGrown: true });
+    expect(resizeReply(5, { grown: false, why: 'no guest agent answers' }).message).toContain(
+      '(no guest agent answers); grow the partition',
+    );
+  });
+});
+
+describe('a range of an export', () => {
+  test.each([
+    ['no header', undefined, undefined],
+    ['another unit', 'lines=1-2', undefined],
+    ['several ranges', 'bytes=0-1,4-5', undefined],
+    ['nothing at all', 'bytes=-', undefined],
+    ['the first bytes', 'bytes=0-9', { start: 0, end: 9 }],
+    ['everything from a place on', 'bytes=90-', { start: 90, end: 99 }],
+    ['the last bytes', 'bytes=-10', { start: 90, end: 99 }],
+    ['more than there is at the end', 'bytes=-1000', { start: 0, end: 99 }],
+    ['beyond the end', 'bytes=50-500', { start: 50, end: 99 }],
+  ])('%s', (_sentence, header, range) => {
+    expect(parseRange(header, 100)).toEqual(range);
+  });
+
+  test.each(['bytes=100-', 'bytes=5-4'])('%s is refused', (header) => {
+    expect(() => parseRange(header, 100)).toThrow('the export has 100 bytes');
+  });
+});

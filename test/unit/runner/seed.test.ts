@@ -1,0 +1,94 @@
+import { describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import * as fc from 'fast-check';
+import { RunnerSpec, type RunnerSpecInput } from '../../../src/api/runner.ts';
+import { writeIso } from '../../../src/runner/iso9660.ts';
+import { seedFiles, writeSeed } from '../../../src/runner/seed.ts';
+
+const uid = 'a2f5c1de-0000-4000-8000-123456789abc';
+
+function aSpec(spec: Partial<RunnerSpecInput> = {}): RunnerSpec {
+  return RunnerSpec.parse({ vm: { namespace: 'team', name: 'web', uid }, cpu: 1, memoryMiB: 64, ...spec });
+}
+
+function read(spec: RunnerSpec): Record<string, unknown>[] {
+  return seedFiles(spec).map((file) => parse(file.content.toString('utf8')) as Record<string, unknown>);
+}
+
+describe('the seed', () => {
+  test('names the instance and the host, and cannot be made to name another', () => {
+    const [meta] = read(
+      aSpec({
+        metadata: [
+          { name: 'instance-id', value: 'other' },
+          { name: 'role', value: 'db' },
+        ],
+      }),
+    );
+    expect(meta).toEqual({
+      'instance-id': uid,
+      'local-hostname': 'web',
+      role: 'db',
+      svc3: { 'instance-id': 'other', role: 'db' },
+    });
+  });
+
+  test('carries the keys as cloud-config', () => {
+    const spec = aSpec({ sshAuthorizedKeys: ['ssh-ed25519 AAAA me@here'] });
+    expect(seedFiles(spec)[1]?.content.toString('utf8')).toMatch(/^#cloud-config\n/);
+    expect(read(spec)[1]).toEqual({ ssh_authorized_keys: ['ssh-ed25519 AAAA me@here'] });
+  });
+
+  test('keeps every value what it is, whatever is in it', () => {
+    const word = fc.string({ unit: 'grapheme', maxLength: 40 });
+    fc.assert(
+      fc.property(
+        word,
+        word.filter(
+          (name) =>
+            name !== '__proto__' && name !== 'svc3' && name !== 'instance-id' && name !== 'local-hostname',
+        ),
+        (value, name) => {
+          const [meta, user] = read(aSpec({ metadata: [{ name, value }], sshAuthorizedKeys: [value] }));
+          expect(meta?.['svc3']).toEqual({ [name]: value });
+          expect(user?.['ssh_authorized_keys']).toEqual([value]);
+        },
+      ),
+    );
+  });
+
+  test('is the same bytes for the same VM', () => {
+    expect(writeSeed(aSpec()).equals(writeSeed(aSpec()))).toBe(true);
+  });
+});
+
+describe('an ISO image', () => {
+  const image = writeIso('cidata', [
+    { name: 'meta-data', content: Buffer.from('a: b\n') },
+    { name: 'big', content: Buffer.alloc(5000, 'x') },
+  ]);
+
+  test('has whole sectors, its volume name and a Joliet tree', () => {
+    expect(image.length % 2048).toBe(0);
+    expect(image.toString('latin1', 16 * 2048, 16 * 2048 + 7)).toBe('\u0001CD001\u0001');
+    expect(image.toString('latin1', 16 * 2048 + 40, 16 * 2048 + 72)).toBe('cidata'.padEnd(32));
+    expect(image.toString('latin1', 17 * 2048 + 88, 17 * 2048 + 91)).toBe('%/E');
+    expect(image.readUInt32LE(16 * 2048 + 80) * 2048).toBe(image.length);
+  });
+
+  test('has each file where its directory entry says', () => {
+    const root = image.readUInt32LE(17 * 2048 + 156 + 2) * 2048;
+    const found: Record<string, string> = {};
+    for (let at = root; image[at] !== 0; at += image[at] ?? 1) {
+      const name = Buffer.from(image.subarray(at + 33, at + 33 + (image[at + 32] ?? 0)));
+      if (name.length < 2) continue;
+      const extent = image.readUInt32LE(at + 2) * 2048;
+      found[name.swap16().toString('utf16le')] = image.toString(
+        'latin1',
+        extent,
+        extent + image.readUInt32LE(at + 10),
+      );
+    }
+    expect(found).toEqual({ 'meta-data': 'a: b\n', big: 'x'.repeat(5000) });
+  });
+});
