@@ -14,7 +14,7 @@ import {
   resizeReply,
   roundDiskSize,
 } from './disksize.ts';
-import { diagnoseExit, isLasting, RunnerFailure } from './failure.ts';
+import { diagnoseExit, RunnerFailure } from './failure.ts';
 import { launchMachine } from './machine.ts';
 import {
   createOverlay,
@@ -24,8 +24,9 @@ import {
   overlaySize,
   type BaseDisk,
 } from './overlay.ts';
-import { backoffMs, checkVerb, createQueue } from './powerstate.ts';
+import { checkVerb, createQueue } from './powerstate.ts';
 import { clearSockets, overlayPath, prepareMachine, varsPath, type Host } from './preparation.ts';
+import { createRetries } from './retries.ts';
 import { readSavedState, writeSavedState, type SavedState } from './statefile.ts';
 import { createStatusBoard, type StatusBoard } from './status.ts';
 import { watchMachine, type Running } from './watch.ts';
@@ -54,9 +55,6 @@ export interface SupervisorOptions {
   readonly onSerial: (chunk: Buffer) => void;
 }
 
-/** So long without a crash, and the next one counts as the first. */
-const quietMs = 600_000;
-
 export function createSupervisor(options: SupervisorOptions): Supervisor {
   const { host, log } = options;
   const { spec, folders } = host;
@@ -74,9 +72,7 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
   let saved: SavedState = { version: 1, powerState: spec.powerState, ejected: false };
   let current: Running | undefined;
   let retryTimer: NodeJS.Timeout | undefined;
-  let attempts = 0;
-  let crashes = 0;
-  let lastCrash = 0;
+  const retries = createRetries(spec.restart, () => performance.now());
   let isEnding = false;
   let diskHeld: Promise<unknown> = Promise.resolve();
   let booting: Promise<void> = Promise.resolve();
@@ -116,7 +112,7 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
       await clearSockets(folders.run);
       const command = qemuArguments(input);
       const machine = await launchMachine({ command, run: folders.run, onSerial: options.onSerial });
-      attempts = 0;
+      retries.started();
       log.info({ pid: machine.pid, accelerator: input.accelerator }, 'QEMU started');
       adopt(
         watchMachine(machine, {
@@ -140,7 +136,7 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
       reason: undefined,
       message: undefined,
       retrying: false,
-      restarts: crashes,
+      restarts: retries.crashes,
     });
     void running.machine.exited.then(async (exit) => {
       if (current !== running) return;
@@ -162,35 +158,29 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
     log.info({ reason }, 'VM stopped');
   }
 
-  /** Crashes are limited by the policy; what keeps QEMU from starting is tried for as long as it may go away. */
   function fail(failure: RunnerFailure, hasRun: boolean): void {
-    attempts += 1;
-    if (hasRun) {
-      crashes = performance.now() - lastCrash > quietMs ? 1 : crashes + 1;
-      lastCrash = performance.now();
-    }
-    const permitted = hasRun
-      ? spec.restart.policy === 'OnFailure' && crashes <= spec.restart.limit
-      : !isLasting(failure.reason);
-    const retrying = permitted && !isEnding && saved.powerState === 'Running';
-    const pauseMs = backoffMs(hasRun ? crashes : attempts);
+    const pauseMs = retries.after(failure, hasRun);
+    const retrying = pauseMs !== undefined && !isEnding && saved.powerState === 'Running';
     const message = retrying ? `${failure.message}; starting again in ${pauseMs / 1000} s` : failure.message;
+    const { reason } = failure;
     status.update({
       powerState: 'Failed',
       guestReachable: false,
-      reason: failure.reason,
+      reason,
       message,
       retrying,
-      restarts: crashes,
+      restarts: retries.crashes,
     });
-    log.error({ reason: failure.reason, retrying }, message);
+    log.error({ reason, retrying }, message);
     if (retrying) retryTimer = setTimeout(() => void inTurn(boot), pauseMs);
   }
 
   async function takeDown(graceMs: number): Promise<void> {
-    if (current === undefined) return;
-    current.expected = true;
-    await bringDown(current.machine, isEnding ? current.machine.shutdownQmp : current.machine.qmp, graceMs);
+    const running = current;
+    if (running === undefined) return;
+    running.expected = true;
+    await bringDown(running.machine, isEnding ? running.machine.shutdownQmp : running.machine.qmp, graceMs);
+    log.info({ by: running.end ?? 'runner' }, 'QEMU ended');
   }
 
   async function stop(): Promise<void> {
