@@ -188,7 +188,18 @@ export async function startDemo(installation: Installation, guest: GuestImage): 
     metadata: { name: 'demo', namespace: namespaces.default },
     spec: { image: guestReference(guest), cpu: 1, memory: '256Mi' },
   };
-  await kubectl.apply(vm);
+  // One that is there keeps running the image that it was started with: an image cannot change.
+  const there = await kubectl(
+    'get',
+    'vms.svc3.dev',
+    '-n',
+    namespaces.default,
+    'demo',
+    '--ignore-not-found',
+    '-o',
+    'name',
+  );
+  if (there === '') await kubectl.apply(vm);
   build.progress('waiting for the VM demo');
   await kubectl(
     'wait',

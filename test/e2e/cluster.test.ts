@@ -62,7 +62,9 @@ describe('the cluster that svc3 runs in', () => {
   });
 
   test('status -o env gives a shell what kubectl needs', async () => {
-    const { stdout } = await svc3(['dev', 'status', '--name', cluster.places.name, '-o', 'env'], {});
+    const { stdout } = await svc3(['dev', 'status', '--name', cluster.places.name, '-o', 'env'], {
+      PATH: '/usr/bin:/bin',
+    });
     expect(stdout).toContain(`export KUBECONFIG=${cluster.places.kubeconfig}`);
     expect(stdout).toContain('export PATH=');
   });
