@@ -113,9 +113,10 @@ function readObject(cursor: Cursor, path: string, depth: number): { [key: string
 }
 
 function readValue(cursor: Cursor, path: string, depth: number): JsonValue {
-  if (depth > maxDepth) throw malformed(cursor, `nested more than ${maxDepth} deep`);
   skipWhitespace(cursor);
   const next = cursor.text[cursor.at];
+  if (depth >= maxDepth && (next === '{' || next === '['))
+    throw malformed(cursor, `nested more than ${maxDepth} deep`);
   if (next === '{') return readObject(cursor, path, depth);
   if (next === '[') return readArray(cursor, path, depth);
   if (next === '"') return readString(cursor, path === '' ? 'body' : path);
