@@ -1,0 +1,77 @@
+import { z } from 'zod';
+import { CommonSettings } from '../config.ts';
+import { createInformers } from '../controller/informers.ts';
+import { runControllers } from '../controller/runtime.ts';
+import type { EventRecorder, KubeClient } from '../kube/types.ts';
+import type { createMetrics } from '../telemetry.ts';
+import type { Logger } from 'pino';
+import { createInsecureRegistriesDuty, type Duty } from './insecureregistries.ts';
+
+/** Settings of the node agent. */
+export const AgentSettings = CommonSettings.extend({
+  NODE_NAME: z.string().min(1),
+  /** containerd's `certs.d`, as mounted. Unset: insecure registries are not the agent's business. */
+  SVC3_CERTS_DIRECTORY: z.string().optional(),
+  /** The same folder on the host. */
+  SVC3_CERTS_HOST_DIRECTORY: z.string().default('/etc/containerd/certs.d'),
+  /** containerd's configuration file, as mounted. */
+  SVC3_CONTAINERD_CONFIG: z.string().optional(),
+});
+export type AgentSettings = z.infer<typeof AgentSettings>;
+
+export interface AgentOptions {
+  client: KubeClient;
+  recorder: EventRecorder;
+  log: Logger;
+  metrics: ReturnType<typeof createMetrics>;
+  settings: AgentSettings;
+}
+
+export interface NodeAgent {
+  isReady(): boolean;
+  /** Does all duties until the signal; when one fails all end, and its error comes out. */
+  run(signal: AbortSignal): Promise<void>;
+}
+
+/** An agent without duties stays up all the same. */
+const untilStopped: Duty = {
+  name: 'until-stopped',
+  run: (signal) =>
+    new Promise((resolve) => {
+      // A signal alone keeps no process alive.
+      const timer = setInterval(() => undefined, 2 ** 30);
+      const stop = (): void => {
+        clearInterval(timer);
+        resolve();
+      };
+      signal.addEventListener('abort', stop, { once: true });
+      if (signal.aborted) stop();
+    }),
+};
+
+/** What svc3 does on a node by itself. */
+export function createNodeAgent({ client, recorder, log, metrics, settings }: AgentOptions): NodeAgent {
+  const informers = createInformers(client, log);
+  const node = { apiVersion: 'v1', kind: 'Node', metadata: { name: settings.NODE_NAME } };
+  const duties: Duty[] = [];
+  if (settings.SVC3_CERTS_DIRECTORY !== undefined) {
+    duties.push(
+      createInsecureRegistriesDuty({
+        informers,
+        recorder,
+        log,
+        metrics: metrics.controllers,
+        node,
+        directory: settings.SVC3_CERTS_DIRECTORY,
+        hostDirectory: settings.SVC3_CERTS_HOST_DIRECTORY,
+        ...(settings.SVC3_CONTAINERD_CONFIG === undefined
+          ? {}
+          : { containerdConfig: settings.SVC3_CONTAINERD_CONFIG }),
+      }),
+    );
+  }
+  return {
+    isReady: () => informers.hasSynced(),
+    run: (signal) => runControllers([informers, ...duties, untilStopped], signal),
+  };
+}
