@@ -120,11 +120,18 @@ test('changed settings restart the pods that read them', async () => {
   expect(checksum(await rendered())).toBe(checksum(await rendered('--set=operator.replicas=3')));
 });
 
-test('the node agent sees certs.d only where insecure registries are allowed', async () => {
+test('the node agent sees certs.d also where insecure registries are not allowed, to take its files back', async () => {
   const paths = (objects: Rendered[]) =>
     podSpec(named(objects, 'DaemonSet', 'svc3-node-agent')).volumes?.map(({ hostPath }) => hostPath?.path);
-  expect(paths(await rendered())).toEqual(['/sys', '/dev', '/var/lib/kubelet/device-plugins']);
-  expect(paths(await rendered('--set=insecureRegistries.enabled=true'))).toContain('/etc/containerd/certs.d');
+  const all = [
+    '/sys',
+    '/dev',
+    '/var/lib/kubelet/device-plugins',
+    '/etc/containerd/certs.d',
+    '/etc/containerd',
+  ];
+  expect(paths(await rendered())).toEqual(all);
+  expect(paths(await rendered('--set=insecureRegistries.enabled=true'))).toEqual(all);
 });
 
 test('every container drops all capabilities and cannot write its root', async () => {
