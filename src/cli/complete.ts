@@ -26,15 +26,23 @@ export async function candidates(words: readonly string[], context: Context): Pr
 
 async function position(
   words: readonly string[],
-): Promise<{ path: readonly string[]; command?: Command; rest: string[] }> {
+): Promise<{ path: readonly string[]; command?: Command; rest: readonly string[] }> {
   const path: string[] = [];
-  const rest: string[] = [];
-  for (const word of words) {
-    if (rest.length === 0 && !word.startsWith('-') && leafAt(path) === undefined) path.push(word);
-    else rest.push(word);
+  let index = 0;
+  while (index < words.length && leafAt(path) === undefined) {
+    const word = words[index] ?? '';
+    const option = optionNamed(globalOptions, word);
+    if (!word.startsWith('-')) path.push(word);
+    // Before the last word of the path stand global options only.
+    index += option !== undefined && takesValue(option[1]) ? 2 : 1;
   }
   const command = await leafAt(path)?.load();
+  const rest = words.slice(index);
   return { path: canonicalPath(path), rest, ...(command === undefined ? {} : { command }) };
+}
+
+function takesValue({ kind }: OptionSpec): boolean {
+  return kind !== 'flag' && kind !== 'toggle';
 }
 
 async function groupCandidates(path: readonly string[], current: string): Promise<Candidate[]> {
@@ -57,8 +65,14 @@ async function commandCandidates(
 ): Promise<Candidate[]> {
   const options: Record<string, OptionSpec> = { ...globalOptions, ...command.options };
   const before = optionNamed(options, rest.at(-1) ?? '');
-  if (before !== undefined && before[1].kind !== 'flag' && before[1].kind !== 'toggle') {
+  if (before !== undefined && takesValue(before[1])) {
     return valueCandidates(before, command, context);
+  }
+  const [flag = '', value] = current.split('=', 2);
+  const attached = value === undefined ? undefined : optionNamed(options, flag);
+  if (attached !== undefined) {
+    const values = await valueCandidates(attached, command, context);
+    return values.map((each) => ({ value: `${flag}=${each.value}` }));
   }
   if (current.startsWith('-')) return optionCandidates(options);
   const specs = Object.values(command.arguments ?? {});
@@ -76,6 +90,7 @@ function valueCandidates(
 ): Promise<Candidate[]> | Candidate[] {
   if (name === 'output') return [...commonFormats, ...(command.outputs ?? [])].map((value) => ({ value }));
   if (spec.kind === 'choice') return spec.choices.map((value) => ({ value }));
+  if (spec.kind === 'toggle') return ['yes', 'no'].map((value) => ({ value }));
   return spec.complete === undefined ? [] : names(spec.complete, context);
 }
 
@@ -94,7 +109,7 @@ function wordsIn(rest: readonly string[], options: Readonly<Record<string, Optio
   for (const [index, word] of rest.entries()) {
     if (word.startsWith('-')) continue;
     const before = optionNamed(options, rest[index - 1] ?? '');
-    if (before === undefined || before[1].kind === 'flag' || before[1].kind === 'toggle') count += 1;
+    if (before === undefined || !takesValue(before[1])) count += 1;
   }
   return count;
 }

@@ -1,41 +1,47 @@
-import { createServer } from 'node:net';
+import { createServer, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { messageOf, Svc3Error } from '../errors.ts';
 import type { Context } from './context.ts';
 import { usageError } from './parse.ts';
 
-/** Joins a stream to standard input and output until either side ends. */
+/** A WebSocket has no half-close: after the end of the input the answer is waited for as long as something comes. */
+const answerIdleMs = 5000;
+
+/** Joins a stream to standard input and output until the other side ends, or has nothing more to say after our end. */
 export async function pipeTerminal({ environment, signal }: Context, stream: Duplex): Promise<void> {
   const { stdin, stdout } = environment;
-  const failure = new Promise<never>((_resolve, reject) => {
-    stream.once('error', (cause) => {
+  let idle: NodeJS.Timeout | undefined;
+  const stop = () => void stream.destroy();
+  signal.addEventListener('abort', stop, { once: true });
+  const ended = new Promise<void>((resolve, reject) => {
+    stream.on('error', (cause) => {
       reject(new Svc3Error('BadGateway', `the tunnel broke: ${messageOf(cause)}`, { cause }));
     });
-  });
-  const ended = new Promise<void>((resolve) => {
-    stream.once('close', resolve);
     stream.once('end', resolve);
-    signal.addEventListener('abort', () => resolve(), { once: true });
+    stream.once('close', resolve);
   });
   stream.on('data', (chunk: Uint8Array) => {
+    idle?.refresh();
     // A reader that is slower than the guest must not fill the memory.
-    if (!stdout.write(chunk)) {
-      stream.pause();
-      stdout.once?.('drain', () => stream.resume());
-    }
+    if (stdout.write(chunk)) return;
+    stream.pause();
+    stdout.once?.('drain', () => stream.resume());
   });
-  void (async () => {
-    for await (const chunk of stdin)
+  const sending = (async () => {
+    for await (const chunk of stdin) {
       if (!stream.write(chunk)) await new Promise((resolve) => stream.once('drain', resolve));
-    stream.end();
-  })().catch((error: unknown) =>
-    stream.destroy(error instanceof Error ? error : new Error(messageOf(error))),
-  );
+    }
+    idle = setTimeout(stop, answerIdleMs);
+  })();
+  // The end of the stream destroys the input under its reader, which is no failure.
+  sending.catch(stop);
   try {
-    await Promise.race([ended, failure]);
+    await ended;
   } finally {
-    stream.destroy();
+    clearTimeout(idle);
+    signal.removeEventListener('abort', stop);
+    stop();
     stdin.destroy?.();
   }
 }
@@ -44,16 +50,18 @@ export async function pipeTerminal({ environment, signal }: Context, stream: Dup
 export async function listen(context: Context, where: string, open: () => Promise<Duplex>): Promise<void> {
   const { host, port } = endpointOf(where);
   const { out, signal } = context;
+  const sockets = new Set<Socket>();
   const server = createServer({ allowHalfOpen: true }, (socket) => {
-    open().then(
-      (stream) => pipeline(socket, stream, socket).catch(() => socket.destroy()),
-      (error: unknown) => {
-        out.warning(messageOf(error));
-        socket.destroy();
-      },
-    );
+    sockets.add(socket);
+    socket.once('close', () => sockets.delete(socket));
+    socket.on('error', () => socket.destroy());
+    connect(socket, open).catch((error: unknown) => {
+      socket.destroy();
+      if (!signal.aborted) out.warning(messageOf(error));
+    });
   });
   await new Promise<void>((resolve, reject) => {
+    signal.addEventListener('abort', () => resolve(), { once: true });
     server.once('error', (cause) => {
       reject(new Svc3Error('BadRequest', `cannot listen on ${where}: ${messageOf(cause)}`, { cause }));
     });
@@ -62,9 +70,25 @@ export async function listen(context: Context, where: string, open: () => Promis
       const bound = typeof address === 'object' && address !== null ? address.port : port;
       out.line(`Listening on ${host.includes(':') ? `[${host}]` : host}:${bound}; Ctrl-C ends it`);
     });
-    signal.addEventListener('abort', () => resolve(), { once: true });
   });
   server.close();
+  for (const socket of sockets) socket.destroy();
+}
+
+async function connect(socket: Socket, open: () => Promise<Duplex>): Promise<void> {
+  const stream = await open();
+  if (socket.destroyed) {
+    stream.destroy();
+    return;
+  }
+  try {
+    await Promise.all([pipeline(socket, stream, { end: false }), pipeline(stream, socket)]);
+  } catch {
+    // Either side hung up: so does the other.
+  } finally {
+    stream.destroy();
+    socket.destroy();
+  }
 }
 
 function endpointOf(text: string): { host: string; port: number } {

@@ -21,13 +21,18 @@ const scripts = {
   bash: String.raw`
 # bash completion of svc3
 _svc3() {
-  local word line
-  word="${'$'}{COMP_WORDS[COMP_CWORD]}"
+  local line="${'$'}{COMP_LINE:0:COMP_POINT}" candidate current split
+  local -a words
+  read -ra words <<< "$line"
+  [[ $line == *[[:space:]] ]] && words+=("")
+  current="${'$'}{words[${'$'}{#words[@]}-1]}"
+  # bash takes what stands before a colon or an equals sign for a word of its own
+  split="${'$'}{current%"${'$'}{current##*[:=]}"}"
   COMPREPLY=()
-  while IFS= read -r line; do
-    line="${'$'}{line%%$'\t'*}"
-    [[ -n $line && $line == "$word"* ]] && COMPREPLY+=("$line")
-  done < <(svc3 __complete "${'$'}{COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+  while IFS= read -r candidate; do
+    candidate="${'$'}{candidate%%$'\t'*}"
+    [[ -n $candidate && $candidate == "$current"* ]] && COMPREPLY+=("${'$'}{candidate#"$split"}")
+  done < <(svc3 __complete "${'$'}{words[@]:1}" 2>/dev/null)
 }
 complete -o default -F _svc3 svc3
 `,

@@ -1,4 +1,5 @@
 import { writeFile } from 'node:fs/promises';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { namespaces, vms } from '../../../src/api/resources.ts';
@@ -6,7 +7,7 @@ import { isSvc3Error } from '../../../src/errors.ts';
 import { reportVm, runningStatus, startTestApi, type TestApi } from '../../support/api.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
 import { inProcess } from './inprocess.ts';
-import type { Run } from './process.ts';
+import { svc3Program, type Run } from './process.ts';
 
 type Way = 'kubernetes' | 'http';
 const ways: readonly Way[] = ['kubernetes', 'http'];
@@ -16,6 +17,7 @@ let api: TestApi;
 const spaces: Record<Way, string> = { kubernetes: '', http: '' };
 const environments: Record<Way, Record<string, string>> = { kubernetes: {}, http: {} };
 const { svc3, home } = inProcess();
+const program = svc3Program({});
 
 beforeAll(async () => {
   cluster = await testCluster();
@@ -241,4 +243,44 @@ describe('over HTTP', () => {
       stderr: expect.stringContaining('no cluster'),
     });
   });
+
+  it('a tunnel is standard input and output, or a port of this machine', async () => {
+    const name = 'tunnelled';
+    await svc3(['vm', 'deploy', name, '-i', 'example.com/debian', '--no-wait', '-n', spaces.http], {
+      env: environments.http,
+    });
+    const words = ['vm', 'tunnel', name, '7', '-n', spaces.http];
+    expect(await svc3(words, { env: environments.http, stdin: 'echo' })).toEqual({
+      code: 0,
+      stdout: 'echo',
+      stderr: '',
+    });
+    const abort = new AbortController();
+    let answer: Promise<string> | undefined;
+    const onStdout = (text: string) => {
+      const port = Number(/127\.0\.0\.1:(\d+)/.exec(text)?.[1]);
+      answer ??= echoOf(port).finally(() => abort.abort());
+    };
+    const listening = await program.svc3([...words, '--listen', '0'], {
+      env: environments.http,
+      signal: abort.signal,
+      onStdout,
+    });
+    expect({ answer: await answer, stderr: listening.stderr }).toEqual({ answer: 'through', stderr: '' });
+    expect(
+      await svc3(['vm', 'tunnel', 'never', '7', '-n', spaces.http], { env: environments.http }),
+    ).toMatchObject({ code: 6 });
+  });
 });
+
+/** What comes back over a connection that is then hung up. */
+function echoOf(port: number): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(port, '127.0.0.1', () => socket.write('through'));
+    socket.once('error', reject);
+    socket.once('data', (chunk) => {
+      resolve(chunk.toString('utf8'));
+      socket.end();
+    });
+  });
+}
