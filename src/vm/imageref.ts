@@ -30,6 +30,10 @@ export function hasDigest(reference: string): boolean {
   return reference.includes('@');
 }
 
+export function digestOf(reference: string): string | undefined {
+  return reference.split('@', 2)[1];
+}
+
 /** The reference without tag and digest; the colon of a port is no tag. */
 export function repositoryOf(reference: string): string {
   const bare = reference.split('@', 1)[0] ?? reference;

@@ -22,6 +22,7 @@ import { runnerEnvironment, runnerPaths, type RunnerSpecInput } from '../api/run
 import type { EffectiveSettings, Vm } from '../api/vm.ts';
 import type { Accelerator } from '../placement/facts.ts';
 import type { AssignedPorts } from '../placement/ports.ts';
+import { digestOf } from './imageref.ts';
 import { effectiveAnnotation, podNameOf, pullSecretAnnotation } from './names.ts';
 import {
   emulationBytes,
@@ -264,7 +265,8 @@ function mounts(effective: EffectiveSettings): VolumeMount[] {
 
 /** `SVC3_VM`. */
 function runnerSpec({ vm, effective, placement, settings }: PodInput): RunnerSpecInput {
-  const { display, systemSerial, metadata, sshAuthorizedKeys, disk } = effective;
+  const { display, systemSerial, metadata, sshAuthorizedKeys, disk, image } = effective;
+  const digest = digestOf(image);
   return {
     vm: {
       namespace: vm.metadata.namespace ?? '',
@@ -287,6 +289,7 @@ function runnerSpec({ vm, effective, placement, settings }: PodInput): RunnerSpe
     ...(systemSerial === undefined ? {} : { systemSerial }),
     ...(metadata === undefined ? {} : { metadata }),
     ...(sshAuthorizedKeys === undefined ? {} : { sshAuthorizedKeys }),
+    ...(digest === undefined ? {} : { imageDigest: digest }),
     ...(disk?.size === undefined ? {} : { diskBytes: parseQuantity(disk.size, 'disk.size') }),
     graceSeconds: settings.graceSeconds,
   };

@@ -15,7 +15,7 @@ const none: PowerStep = { kind: 'none' };
 
 /** Pure: wish, last report and what the runner says → at most one verb. */
 export function powerStep(vm: Vm, state: RunnerState): PowerStep {
-  if (state.busy !== undefined) return none;
+  if (state.busy !== undefined || isOnItsWay(state)) return none;
   const revert = vm.spec.revertRequest;
   if (revert !== undefined && revert !== state.revertRequest) {
     const stopped = vm.spec.powerState === 'Stopped';
@@ -32,6 +32,11 @@ export function powerStep(vm: Vm, state: RunnerState): PowerStep {
     default:
       return suspend(state);
   }
+}
+
+/** The runner boots by itself when its pod starts, and ends by itself when its pod ends. */
+function isOnItsWay({ reason }: RunnerState): boolean {
+  return reason === 'Starting' || reason === 'ShuttingDown';
 }
 
 function run(vm: Vm, state: RunnerState): PowerStep {

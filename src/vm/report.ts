@@ -86,8 +86,11 @@ export function reportPod(input: PodReport): StatusDraft {
  */
 function powerOf({ vm, pod, runner }: PodReport): ObservedPowerState | undefined {
   const ready = isPodReady(pod);
-  if (runner?.state !== undefined && runner.podReady === ready) return runner.state.powerState;
+  const isFresh = runner?.state !== undefined && runner.podReady === ready;
+  // A runner that has just begun calls the guest stopped: nothing has been seen of it yet.
+  if (isFresh && runner.state?.reason !== 'Starting') return runner.state?.powerState;
   if (ready) return 'Running';
+  if (isFresh) return undefined;
   const samePod = vm.status?.runner?.podUid === pod.metadata.uid;
   return samePod ? vm.status?.powerState : undefined;
 }

@@ -8,7 +8,7 @@ export function startDeadline(vm: Vm): number | undefined {
   return Date.parse(created) + seconds * 1000;
 }
 
-/** A power state is only ever written once QEMU has been seen, and it stays. */
+/** A power state is only ever written once the runner has been at work, and it stays: nothing that has run is deleted. */
 function hasBooted(vm: Vm): boolean {
   return vm.status?.powerState !== undefined;
 }

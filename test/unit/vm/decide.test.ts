@@ -1,0 +1,157 @@
+import { describe, expect, test } from 'vitest';
+import type { Pod } from '../../../src/api/core.ts';
+import type { Vm } from '../../../src/api/vm.ts';
+import { decide } from '../../../src/vm/decide.ts';
+import { aPod, aVm, runningStatus } from './builders.ts';
+
+const now = Date.parse('2026-11-01T10:01:00Z');
+const deleted = '2026-11-01T10:00:30Z';
+const foreign = [{ apiVersion: 'svc3.dev/v1', kind: 'VM', name: 'web', uid: 'before', controller: true }];
+
+interface Row {
+  sentence: string;
+  vm?: Vm;
+  pod?: Pod;
+  pullSecretVersion?: string;
+  plan: object;
+}
+
+const rows: Row[] = [
+  { sentence: 'a VM without a pod is deployed', plan: { kind: 'deploy' } },
+  { sentence: 'a VM with its pod is reported', pod: aPod(), plan: { kind: 'report' } },
+  {
+    sentence: 'a VM that is being deleted is let go, before anything else',
+    vm: aVm({ metadata: { deletionTimestamp: deleted, finalizers: ['svc3.dev/cleanup', 'other/one'] } }),
+    pod: aPod(),
+    plan: { kind: 'finalize', finalizers: ['other/one'] },
+  },
+  {
+    sentence: 'without our finalizer there is nothing to write',
+    vm: aVm({ metadata: { deletionTimestamp: deleted, finalizers: ['other/one'] } }),
+    plan: { kind: 'finalize', finalizers: undefined },
+  },
+  {
+    sentence: 'a VM that did not boot in time is given up',
+    vm: aVm({ spec: { startDeadlineSeconds: 60 } }),
+    pod: aPod(),
+    plan: { kind: 'expire', message: 'the VM did not boot within 60 seconds and is deleted' },
+  },
+  {
+    sentence: 'a VM that has booted once is never given up',
+    vm: aVm({ spec: { startDeadlineSeconds: 60 }, status: { powerState: 'Stopped' } }),
+    plan: { kind: 'deploy' },
+  },
+  {
+    sentence: 'a VM is not given up early',
+    vm: aVm({ spec: { startDeadlineSeconds: 61 } }),
+    plan: { kind: 'deploy' },
+  },
+  {
+    sentence: 'the pod of a VM of the same name that was before is a conflict',
+    pod: aPod({ metadata: { ownerReferences: foreign } }),
+    plan: { kind: 'conflict', message: 'pod svc3-vm-web exists and does not belong to this VM' },
+  },
+  {
+    sentence: 'such a pod on its way out is waited for',
+    pod: aPod({ metadata: { ownerReferences: foreign, deletionTimestamp: deleted } }),
+    plan: { kind: 'wait' },
+  },
+  {
+    sentence: 'a pod that owns itself to nobody is a conflict',
+    pod: aPod({ metadata: { ownerReferences: [] } }),
+    plan: { kind: 'conflict' },
+  },
+  {
+    sentence: 'an owner that is not the controller is no owner',
+    pod: aPod({ metadata: { ownerReferences: [{ ...foreign[0]!, uid: 'vm-uid', controller: false }] } }),
+    plan: { kind: 'conflict' },
+  },
+  {
+    sentence: 'the own pod on its way out is waited for',
+    pod: aPod({ metadata: { deletionTimestamp: deleted } }),
+    plan: { kind: 'wait' },
+  },
+  {
+    sentence: 'a pod that the kubelet rejected is replaced, with its words',
+    pod: aPod({
+      nodeName: 'n1',
+      status: { phase: 'Failed', reason: 'OutOfcpu', message: 'Node did not have enough' },
+    }),
+    plan: {
+      kind: 'replace',
+      reason: 'RejectedByNode',
+      node: 'n1',
+      message: 'OutOfcpu: Node did not have enough',
+    },
+  },
+  {
+    sentence: 'a pinned pod that kube-scheduler refuses is replaced',
+    pod: aPod({
+      status: {
+        conditions: [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: '0/1 …' }],
+      },
+    }),
+    plan: { kind: 'replace', reason: 'Unschedulable', node: 'n1', message: '0/1 …' },
+  },
+  {
+    sentence: 'a pod that kube-scheduler has not looked at yet is left alone',
+    pod: aPod({ status: { phase: 'Pending' } }),
+    plan: { kind: 'report' },
+  },
+  {
+    sentence: 'a pod that cannot pull is made anew when there is a new pull Secret',
+    pod: aPod({
+      nodeName: 'n1',
+      status: {
+        containerStatuses: [
+          {
+            name: 'runner',
+            ready: false,
+            restartCount: 0,
+            state: { waiting: { reason: 'ImagePullBackOff', message: 'denied' } },
+          },
+        ],
+      },
+    }),
+    pullSecretVersion: '7',
+    plan: { kind: 'replace', reason: 'PullRetry', message: 'denied' },
+  },
+  {
+    sentence: 'a pod that cannot pull is left alone where the pull Secret is the one it was made with',
+    pod: aPod({
+      nodeName: 'n1',
+      metadata: { annotations: { 'svc3.dev/pull-secret-version': '7' } },
+      status: {
+        containerStatuses: [
+          { name: 'runner', ready: false, restartCount: 0, state: { waiting: { reason: 'ErrImagePull' } } },
+        ],
+      },
+    }),
+    pullSecretVersion: '7',
+    plan: { kind: 'report' },
+  },
+  {
+    sentence: 'a running pod is left alone when the pull Secret changes',
+    pod: aPod({ nodeName: 'n1', status: runningStatus(true) }),
+    pullSecretVersion: '8',
+    plan: { kind: 'report' },
+  },
+];
+
+describe('decide', () => {
+  test.each(rows)('$sentence', ({ vm = aVm(), pod, pullSecretVersion, plan }) => {
+    expect(decide({ vm, pod, pullSecretVersion, now })).toMatchObject(plan);
+  });
+
+  test('an unpinned pod is left to kube-scheduler', () => {
+    const pod = aPod({
+      status: {
+        conditions: [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: 'x' }],
+      },
+    });
+    const { affinity: _affinity, ...spec } = pod.spec;
+    expect(decide({ vm: aVm(), pod: { ...pod, spec }, pullSecretVersion: undefined, now }).kind).toBe(
+      'report',
+    );
+  });
+});

@@ -1,0 +1,184 @@
+import { describe, expect, test } from 'vitest';
+import { RunnerSpec } from '../../../src/api/runner.ts';
+import { podFacts } from '../../../src/placement/podfacts.ts';
+import { Inventory } from '../../../src/placement/inventory.ts';
+import { place } from '../../../src/placement/place.ts';
+import { podNameOf } from '../../../src/vm/names.ts';
+import { buildPod, type PodInput } from '../../../src/vm/pod.ts';
+import { placementRequest } from '../../../src/vm/request.ts';
+import { vmSettings } from '../../support/operator.ts';
+import { aNode } from '../placement/builders.ts';
+import { aVm, effective, podInput } from './builders.ts';
+
+function specOf(given: Partial<PodInput> = {}) {
+  return buildPod(podInput(given)).spec;
+}
+
+function runnerSpecOf(given: Partial<PodInput> = {}) {
+  const env = specOf(given).containers[0]?.env ?? [];
+  return RunnerSpec.parse(JSON.parse(env.find(({ name }) => name === 'SVC3_VM')?.value ?? ''));
+}
+
+const gpu = { ...effective, gpuPassthrough: 'Enabled' as const, vncConsole: 'Disabled' as const };
+
+describe('the pod of a VM', () => {
+  test('is pinned by the field, not by a label', () => {
+    expect(specOf().affinity?.nodeAffinity).toEqual({
+      requiredDuringSchedulingIgnoredDuringExecution: {
+        nodeSelectorTerms: [{ matchFields: [{ key: 'metadata.name', operator: 'In', values: ['n1'] }] }],
+      },
+    });
+    expect(specOf().nodeName).toBeUndefined();
+  });
+
+  test('has no credential of the cluster in it', () => {
+    expect(specOf()).toMatchObject({ automountServiceAccountToken: false, enableServiceLinks: false });
+    expect(specOf().volumes?.map((volume) => Object.keys(volume).filter((key) => key !== 'name'))).toEqual([
+      ['image'],
+      ['emptyDir'],
+      ['emptyDir'],
+      ['downwardAPI'],
+    ]);
+  });
+
+  test('is what Pod Security calls restricted', () => {
+    expect(specOf().securityContext).toMatchObject({
+      runAsNonRoot: true,
+      runAsUser: 107,
+      runAsGroup: 107,
+      seccompProfile: { type: 'RuntimeDefault' },
+    });
+    expect(specOf().containers[0]?.securityContext).toEqual({
+      allowPrivilegeEscalation: false,
+      capabilities: { drop: ['ALL'] },
+      readOnlyRootFilesystem: true,
+    });
+  });
+
+  test('with a GPU is root of group 107 with the one capability IPC_LOCK and the bundle', () => {
+    const spec = specOf({ effective: gpu });
+    expect(spec.securityContext).toMatchObject({ runAsUser: 0, runAsGroup: 107 });
+    expect(spec.containers[0]?.securityContext?.capabilities).toEqual({ add: ['IPC_LOCK'], drop: ['ALL'] });
+    expect(spec.containers[0]?.resources?.limits).toMatchObject({ 'svc3.dev/gpu-passthrough': '1' });
+  });
+
+  test('of an ARM VM asks for no bundle though its GPU passthrough is on', () => {
+    const spec = specOf({ effective: { ...gpu, architecture: 'arm64' } });
+    expect(spec.containers[0]?.resources?.limits).not.toHaveProperty('svc3.dev/gpu-passthrough');
+    expect(spec.securityContext?.runAsUser).toBe(107);
+  });
+
+  test('under kvm asks for the device and joins its group', () => {
+    const placement = { ...podInput().placement, accelerator: 'kvm' as const };
+    const spec = specOf({ placement, kvmGroup: 36 });
+    expect(spec.containers[0]?.resources?.requests).toMatchObject({ 'svc3.dev/kvm': '1' });
+    expect(spec.securityContext?.supplementalGroups).toEqual([36]);
+  });
+
+  test('names the pull Secret where there is one, and that of the runner image', () => {
+    expect(specOf().imagePullSecrets).toBeUndefined();
+    const settings = vmSettings({ runnerPullSecret: 'runner' });
+    expect(specOf({ pullSecretVersion: '7', settings }).imagePullSecrets).toEqual([
+      { name: 'svc3-registry-credentials' },
+      { name: 'runner' },
+    ]);
+  });
+
+  test('keeps a Persistent disk on its claim', () => {
+    expect(specOf({ claimName: 'svc3-vm-web' }).volumes?.[1]).toEqual({
+      name: 'state',
+      persistentVolumeClaim: { claimName: 'svc3-vm-web' },
+    });
+  });
+
+  test("leads host ports to the guest's ports", () => {
+    const ports = [{ nodePort: 20000, guestPort: 80, protocol: 'UDP' as const }];
+    const given = { effective: { ...effective, ports } };
+    expect(specOf(given).containers[0]?.ports).toEqual([
+      { name: 'ssh', containerPort: 2222, hostPort: 8822, protocol: 'TCP' },
+      { name: 'screenshare', containerPort: 5950, hostPort: 5900, protocol: 'TCP' },
+      { name: 'port-0', containerPort: 20000, hostPort: 20000, protocol: 'UDP' },
+      { name: 'control', containerPort: 8443, protocol: 'TCP' },
+    ]);
+    expect(runnerSpecOf(given).ports).toEqual([
+      { podPort: 2222, guestPort: 22, protocol: 'TCP' },
+      { podPort: 5950, guestPort: 5900, protocol: 'TCP' },
+      { podPort: 20000, guestPort: 80, protocol: 'UDP' },
+    ]);
+  });
+
+  test('tells the runner what to run', () => {
+    const vm = aVm({ spec: { powerState: 'Stopped', revertRequest: 'r1' } });
+    expect(
+      runnerSpecOf({ vm, effective: { ...effective, disk: { size: '1Gi' }, systemSerial: 'X' } }),
+    ).toMatchObject({
+      vm: { namespace: 'team', name: 'web', uid: 'vm-uid' },
+      cpu: 1,
+      memoryMiB: 256,
+      accelerator: 'tcg',
+      powerState: 'Stopped',
+      revertRequest: 'r1',
+      diskBytes: 2 ** 30,
+      systemSerial: 'X',
+      imageDigest: `sha256:${'a'.repeat(64)}`,
+      graceSeconds: 60,
+    });
+  });
+
+  test('gives the guest its time and the runner ten seconds more', () => {
+    expect(specOf({ settings: vmSettings({ graceSeconds: 30 }) }).terminationGracePeriodSeconds).toBe(40);
+  });
+
+  test('left to kube-scheduler asks for what placement would', () => {
+    const placement = {
+      node: undefined,
+      accelerator: 'auto' as const,
+      ports: {},
+      requestsEphemeralStorage: true,
+    };
+    const given = { ...gpu, tag: 'ci', tagRequired: true, nodeName: 'n7' };
+    const terms = specOf({ placement, effective: given }).affinity?.nodeAffinity
+      ?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms;
+    expect(terms).toEqual([
+      {
+        matchExpressions: [
+          { key: 'kubernetes.io/arch', operator: 'In', values: ['amd64'] },
+          { key: 'svc3.dev/gpu-passthrough', operator: 'In', values: ['enabled'] },
+          { key: 'tag.svc3.dev/ci', operator: 'In', values: ['true'] },
+        ],
+        matchFields: [{ key: 'metadata.name', operator: 'In', values: ['n7'] }],
+      },
+    ]);
+  });
+
+  test.each([
+    ['tcg', 0],
+    ['kvm', 1000],
+  ] as const)('under %s counts for exactly what placement assumed', (accelerator, kvm) => {
+    const settings = vmSettings({ cpuOvercommit: 8 });
+    const inventory = new Inventory(settings.portRanges);
+    inventory.setNode(aNode('n1', { kvm }));
+    const ports = [{ nodePort: 20000, guestPort: 80, protocol: 'TCP' as const }];
+    const given = { ...effective, ports };
+    const placed = place(inventory, placementRequest('team', given, settings));
+    if (placed.kind !== 'placed') throw new Error(placed.message);
+    expect(placed.accelerator).toBe(accelerator);
+    const facts = podFacts(buildPod(podInput({ placement: placed, effective: given, settings })));
+    expect(facts?.node).toBe('n1');
+    expect(facts?.requests.slice(0, 6)).toEqual(placed.usage.requests.slice(0, 6));
+    expect(facts?.ports).toEqual(placed.usage.ports);
+  });
+});
+
+describe('podNameOf', () => {
+  test('is the name with a prefix', () => {
+    expect(podNameOf('web')).toBe('svc3-vm-web');
+  });
+
+  test('ends at 63 characters and still tells names apart', () => {
+    const long = 'a'.repeat(62);
+    expect(podNameOf(`${long}b`)).toHaveLength(63);
+    expect(podNameOf(`${long}b`)).not.toBe(podNameOf(`${long}c`));
+    expect(podNameOf('a'.repeat(55))).toBe(`svc3-vm-${'a'.repeat(55)}`);
+  });
+});
