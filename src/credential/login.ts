@@ -1,7 +1,7 @@
 import { isSvc3Error, messageOf } from '../errors.ts';
 import { createRegistryClient } from '../registry/client.ts';
+import { scrub } from '../registry/scrub.ts';
 import { parseServer } from './registry.ts';
-import { scrub } from './scrub.ts';
 
 export interface LoginRequest {
   readonly server: string;

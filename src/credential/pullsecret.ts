@@ -4,6 +4,7 @@ import { secrets } from '../api/resources.ts';
 import { waiting } from '../controller/outcome.ts';
 import { isSvc3Error, messageOf, Svc3Error } from '../errors.ts';
 import type { KubeClient, ReconcileResult } from '../kube/types.ts';
+import { scrub, scrubBase64 } from '../registry/scrub.ts';
 import { assumedMs } from './assumed.ts';
 import {
   decide,
@@ -14,7 +15,6 @@ import {
   type PullSecretPlan,
 } from './decide.ts';
 import { observe, type CredentialCaches } from './observe.ts';
-import { scrub } from './scrub.ts';
 
 /**
  * Two writes to the pull Secret of one namespace are at least so far apart: a credential that changes a hundred times in
@@ -59,7 +59,7 @@ export function createPullSecretReconciler({
       await act(client, caches, namespace, plan.pullSecret);
       refuse(namespace, undefined);
     } catch (error) {
-      const said = plan.logins.reduce(scrub, messageOf(error));
+      const said = withoutSecrets(messageOf(error), plan);
       if (isGoing(error)) throw waiting(`namespace ${namespace} is being removed`, 1_000);
       if (isSvc3Error(error, 'Forbidden', 'Invalid', 'BadRequest', 'RequestEntityTooLarge')) {
         refuse(namespace, said);
@@ -86,6 +86,12 @@ export function createPullSecretReconciler({
       return { requeueAfterMs: assumedMs + 100 };
     },
   };
+}
+
+/** Admission may quote the Secret that it refuses. */
+function withoutSecrets(text: string, { pullSecret, logins }: Plan): string {
+  const config = 'config' in pullSecret ? pullSecret.config : '';
+  return scrubBase64(logins.reduce(scrub, text), config);
 }
 
 /** The namespace is gone or going: whatever is in it goes as well. */

@@ -2,6 +2,7 @@ import { Agent, request, type Dispatcher } from 'undici';
 import type { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Svc3Error, messageOf, type ErrorReason } from '../errors.ts';
+import { scrub } from './scrub.ts';
 import { createAuthorizer, type Authorizer, type RegistryCredentials } from './auth.ts';
 
 /** One registry as somebody may reach it. */
@@ -67,7 +68,7 @@ function flatHeaders(
   );
 }
 
-/** The registry's own words (code and message of its first error), cut short; never the request. */
+/** The registry's own words: code and message of its first error. */
 async function wordsOf(body: RegistryReply['body']): Promise<string> {
   let text = '';
   for await (const chunk of body) {
@@ -77,10 +78,7 @@ async function wordsOf(body: RegistryReply['body']): Promise<string> {
   try {
     const parsed = JSON.parse(text) as { errors?: Array<{ code?: string; message?: string }> };
     const first = parsed.errors?.[0];
-    return [first?.code, first?.message]
-      .filter((part) => part !== undefined && part !== '')
-      .join(': ')
-      .slice(0, 300);
+    return [first?.code, first?.message].filter((part) => part !== undefined && part !== '').join(': ');
   } catch {
     return '';
   }
@@ -144,7 +142,7 @@ export function createTransport(endpoint: RegistryEndpoint): RegistryTransport {
           reply !== undefined &&
           (last || !retriable.has(reply.status) || wanted.accept.includes(reply.status))
         ) {
-          return refuseUnlessAccepted(reply, wanted, endpoint.registry);
+          return refuseUnlessAccepted(reply, wanted, endpoint);
         }
         await reply?.body.dump();
         await delay(
@@ -250,10 +248,12 @@ export class RegistryUnreachable extends Error {
 async function refuseUnlessAccepted(
   reply: RegistryReply,
   wanted: RegistryRequest,
-  registry: string,
+  { registry, credentials }: RegistryEndpoint,
 ): Promise<RegistryReply> {
   if (wanted.accept.includes(reply.status)) return reply;
-  const words = await wordsOf(reply.body);
+  const quoted = (await wordsOf(reply.body)).replaceAll(/\b(Basic|Bearer)\s+\S+/gi, '$1 ***');
+  // Cut short at last: a half of a secret would not be found.
+  const words = (credentials === undefined ? quoted : scrub(quoted, credentials)).slice(0, 300);
   const reason = reasonByStatus[reply.status] ?? (reply.status >= 500 ? 'BadGateway' : 'BadRequest');
   const said = words === '' ? '' : ` (${words})`;
   const what =

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { scrub } from '../../../src/credential/scrub.ts';
+import { scrub, scrubBase64 } from '../../../src/registry/scrub.ts';
 
 const login = { username: 'alice', password: 'p4ss/wörd' };
 
@@ -22,4 +22,11 @@ test('leaves other texts alone', () => {
 
 test('an empty password is in no text', () => {
   expect(scrub('abc', { username: '', password: '' })).toBe('abc');
+});
+
+test('takes a secret in base64 out of a text, also where it was cut off', () => {
+  const secret = Buffer.from('{"auths":{"registry.example.com":{"password":"p4ss"}}}').toString('base64');
+  expect(scrubBase64(`refused: ${secret}`, secret)).toBe('refused: ***');
+  expect(scrubBase64(`refused: ${secret.slice(8, 60)}…`, secret)).toBe('refused: ***…');
+  expect(scrubBase64('refused: exceededquota', secret)).toBe('refused: exceededquota');
 });
