@@ -3,7 +3,7 @@ import { chmod, mkdir } from 'node:fs/promises';
 import { pino } from 'pino';
 import { runnerEnvironment, runnerPaths, runnerPort, RunnerSpec } from '../api/runner.ts';
 import { messageOf } from '../errors.ts';
-import { createCertificate } from '../runner/certificate.ts';
+import { ensureCertificate } from '../runner/certificate.ts';
 import { createControlServer } from '../runner/control.ts';
 import { createKeyReader } from '../runner/controlkeys.ts';
 import { createExports } from '../runner/exports.ts';
@@ -71,7 +71,7 @@ async function main(): Promise<void> {
   const parts = { spec, supervisor, exports, run: folders.run };
   const server = createControlServer({
     vmUid: spec.vm.uid,
-    certificate: createCertificate(spec.vm.uid),
+    certificate: await ensureCertificate(`${folders.run}/certificate.json`, spec.vm.uid),
     keys: createKeyReader(root + runnerPaths.controlKeys),
     routes: createRoutes(parts),
     streams: createStreamRoutes(parts),

@@ -1,5 +1,5 @@
 import { request, type IncomingMessage } from 'node:http';
-import { connect, type TLSSocket } from 'node:tls';
+import type { TLSSocket } from 'node:tls';
 import { createWebSocketStream, WebSocket } from 'ws';
 import type { Duplex } from 'node:stream';
 import {
@@ -11,7 +11,7 @@ import {
   type PowerRequest,
 } from '../api/runner.ts';
 import { Svc3Error, type ErrorReason } from '../errors.ts';
-import { fingerprintOf } from './fingerprint.ts';
+import { connectPinned } from './connection.ts';
 import { tokenLifetimeSeconds, type ControlAction, type ControlClaims } from './token.ts';
 
 export interface RunnerClientOptions {
@@ -72,20 +72,13 @@ export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
   let pin = options.pin;
 
   async function dial(): Promise<{ socket: TLSSocket; fingerprint: string }> {
-    const socket = await connectTls(options);
-    const fingerprint = fingerprintOf(socket.getPeerCertificate().raw);
-    if (pin !== undefined && fingerprint !== pin) {
-      socket.destroy();
-      throw new Svc3Error(
-        'Forbidden',
-        `the runner at ${options.address} shows another certificate than before`,
-      );
-    }
+    const { address, port = runnerPort, connectTimeoutMs } = options;
+    const connection = await connectPinned({ address, port, pin, timeoutMs: connectTimeoutMs });
     if (pin === undefined) {
-      pin = fingerprint;
-      options.onPin?.(fingerprint);
+      pin = connection.fingerprint;
+      options.onPin?.(pin);
     }
-    return { socket, fingerprint };
+    return connection;
   }
 
   function authorize(action: ControlAction, fingerprint: string): string {
@@ -144,31 +137,6 @@ export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
     openTunnel: (port) => open(`/v1/tunnel?port=${port}`, 'tunnel'),
     fingerprint: () => pin,
   };
-}
-
-function connectTls(options: RunnerClientOptions): Promise<TLSSocket> {
-  const timeoutMs = options.connectTimeoutMs ?? 5000;
-  return new Promise((resolve, reject) => {
-    const socket = connect({
-      host: options.address,
-      port: options.port ?? runnerPort,
-      rejectUnauthorized: false,
-      ALPNProtocols: ['http/1.1'],
-    });
-    const fail = (cause: unknown) => {
-      socket.destroy();
-      reject(
-        new Svc3Error('ServiceUnavailable', `the runner at ${options.address} does not answer`, { cause }),
-      );
-    };
-    socket.setTimeout(timeoutMs, () => fail(new Error(`no connection within ${timeoutMs} ms`)));
-    socket.once('error', fail);
-    socket.once('secureConnect', () => {
-      socket.setTimeout(0);
-      socket.off('error', fail);
-      resolve(socket);
-    });
-  });
 }
 
 function exchange(socket: TLSSocket, call: Call, authorization: string): Promise<unknown> {

@@ -1,4 +1,5 @@
 import { generateKeyPairSync, randomBytes, sign, X509Certificate } from 'node:crypto';
+import { readFile, writeFile } from 'node:fs/promises';
 import { fingerprintOf } from '../control/fingerprint.ts';
 
 export interface RunnerCertificate {
@@ -8,8 +9,20 @@ export interface RunnerCertificate {
 }
 
 /**
- * A self-signed ECDSA certificate, made anew at every start and kept in memory only: callers pin it, nobody verifies it
- * against a CA. Written out in DER here because a library for it costs every VM's pod 25 MB and 0.13 s.
+ * The certificate of this pod: callers pin it per pod UID, so a runner that was restarted in place shows the same one.
+ * `path` lies on the pod's memory volume and is gone with the pod.
+ */
+export async function ensureCertificate(path: string, vmUid: string): Promise<RunnerCertificate> {
+  const kept = await readFile(path, 'utf8').catch(() => undefined);
+  if (kept !== undefined) return JSON.parse(kept) as RunnerCertificate;
+  const made = createCertificate(vmUid);
+  await writeFile(path, JSON.stringify(made), { mode: 0o600 });
+  return made;
+}
+
+/**
+ * A self-signed ECDSA certificate: pinned, not verified against a CA. Written out in DER here because a library for it
+ * costs every VM's pod 25 MB and 0.13 s.
  */
 export function createCertificate(vmUid: string): RunnerCertificate {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });

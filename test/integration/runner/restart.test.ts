@@ -15,6 +15,7 @@ describe('a runner that ends', () => {
     await first.exitCode();
     const second = await startRunner(pod);
     await second.reaches(up);
+    expect(second.client.fingerprint()).toBe(first.client.fingerprint());
     expect(await second.guest('cat /root/file')).toBe('kept\n');
     await second.client.power({ action: 'stop' });
     second.process.kill('SIGKILL');
@@ -56,4 +57,16 @@ describe('a runner that ends', () => {
     runner.process.kill('SIGTERM');
     expect(await runner.exitCode()).toBe(0);
   });
+});
+
+test('half-way through the grace period the guest agent is asked where nobody listens to the power button', async () => {
+  const runner = await startRunner(await aPod({ graceSeconds: 24 }));
+  await runner.reaches(up);
+  // The agent runs /sbin/shutdown, which BusyBox does not bring.
+  await runner.guest(
+    "until killall dd; do sleep 0.1; done; printf '#!/bin/sh\\npoweroff\\n' > /sbin/shutdown; chmod +x /sbin/shutdown",
+  );
+  runner.process.kill('SIGTERM');
+  expect(await runner.exitCode()).toBe(0);
+  expect(runner.log()).toContain('"by":"guestShutdown"');
 });

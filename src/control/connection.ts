@@ -1,0 +1,44 @@
+import { connect, type TLSSocket } from 'node:tls';
+import { Svc3Error } from '../errors.ts';
+import { fingerprintOf } from './fingerprint.ts';
+
+export interface PinnedTarget {
+  readonly address: string;
+  readonly port: number;
+  /** Undefined at first contact: the certificate that is seen is the one to pin. */
+  readonly pin: string | undefined;
+  readonly timeoutMs?: number | undefined;
+}
+
+const defaultTimeoutMs = 5000;
+
+/**
+ * A TLS connection to a runner. ServiceUnavailable: nobody answers. Forbidden: another certificate than the pinned one;
+ * nothing has been sent then.
+ */
+export async function connectPinned(
+  target: PinnedTarget,
+): Promise<{ socket: TLSSocket; fingerprint: string }> {
+  const socket = await connectTls(target);
+  const fingerprint = fingerprintOf(socket.getPeerCertificate().raw);
+  if (target.pin === undefined || fingerprint === target.pin) return { socket, fingerprint };
+  socket.destroy();
+  throw new Svc3Error('Forbidden', `the runner at ${target.address} shows another certificate than before`);
+}
+
+function connectTls({ address, port, timeoutMs = defaultTimeoutMs }: PinnedTarget): Promise<TLSSocket> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ host: address, port, rejectUnauthorized: false, ALPNProtocols: ['http/1.1'] });
+    const fail = (cause: unknown) => {
+      socket.destroy();
+      reject(new Svc3Error('ServiceUnavailable', `the runner at ${address} does not answer`, { cause }));
+    };
+    socket.setTimeout(timeoutMs, () => fail(new Error(`no connection within ${timeoutMs} ms`)));
+    socket.once('error', fail);
+    socket.once('secureConnect', () => {
+      socket.setTimeout(0);
+      socket.off('error', fail);
+      resolve(socket);
+    });
+  });
+}

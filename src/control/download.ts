@@ -1,0 +1,54 @@
+import { request, type IncomingMessage } from 'node:http';
+import { runnerPort, type ExportTicket } from '../api/runner.ts';
+import { Svc3Error } from '../errors.ts';
+import { connectPinned } from './connection.ts';
+
+export interface ExportSource {
+  readonly address: string;
+  readonly port?: number;
+  /** The runner's certificate, as the operator knows it: the ticket goes to nobody else. */
+  readonly fingerprint: string;
+  readonly ticket: Pick<ExportTicket, 'ticket' | 'path'>;
+  /** First byte wanted, to go on after a cut. Default 0. */
+  readonly start?: number;
+  readonly signal?: AbortSignal;
+}
+
+/** A runner that sends nothing for so long has gone. */
+const silenceMs = 60_000;
+
+/**
+ * Reads an export (a flat qcow2 file) from its runner. The ticket is good until the last byte has been delivered once.
+ * Unauthorized: it is used up or void.
+ */
+export async function downloadExport(
+  source: ExportSource,
+): Promise<{ stream: IncomingMessage; size: number }> {
+  const { address, port = runnerPort, fingerprint, ticket, start = 0 } = source;
+  const { socket } = await connectPinned({ address, port, pin: fingerprint });
+  const response = await new Promise<IncomingMessage>((resolve, reject) => {
+    const sent = request({
+      path: ticket.path,
+      createConnection: () => socket,
+      headers: {
+        host: 'runner',
+        authorization: `Ticket ${ticket.ticket}`,
+        connection: 'close',
+        range: `bytes=${start}-`,
+      },
+      ...(source.signal === undefined ? {} : { signal: source.signal }),
+    });
+    sent.once('response', resolve);
+    sent.once('error', (cause) =>
+      reject(new Svc3Error('ServiceUnavailable', 'the connection to the runner was lost', { cause })),
+    );
+    sent.end();
+  });
+  socket.setTimeout(silenceMs, () => socket.destroy(new Error('the runner has gone silent')));
+  const size = /^bytes \d+-\d+\/(\d+)$/.exec(response.headers['content-range'] ?? '')?.[1];
+  if (response.statusCode === 206 && size !== undefined) return { stream: response, size: Number(size) };
+  response.destroy();
+  if (response.statusCode === 401)
+    throw new Svc3Error('Unauthorized', 'the ticket of the export is not valid');
+  throw new Svc3Error('BadGateway', `the runner answered ${response.statusCode} for the export`);
+}
