@@ -3,6 +3,7 @@
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { main } from '../cli/main.ts';
+import { messageOf } from '../errors.ts';
 import type { Environment } from '../cli/context.ts';
 
 const abort = new AbortController();
@@ -14,6 +15,12 @@ for (const stream of [process.stdout, process.stderr]) {
     process.exit(error.code === 'EPIPE' ? 0 : 1);
   });
 }
+
+// Whatever nobody caught (an error event of a socket) is one line too, never a stack trace.
+process.on('uncaughtException', (error) => {
+  process.stderr.write(`svc3: ${messageOf(error)}\n`);
+  process.exit(1);
+});
 
 const environment: Environment = {
   variables: process.env,

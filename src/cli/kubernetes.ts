@@ -5,6 +5,7 @@ import { createClient } from '../kube/client.ts';
 import { loadKubeconfig } from '../kube/connection.ts';
 import { productVersion } from '../api/meta.ts';
 import { createUsers } from '../users/users.ts';
+import { insidePlugin } from './tokencache.ts';
 
 /** kube-apiserver as the kubeconfig's user, and the users of svc3. */
 export async function openClient({
@@ -14,7 +15,7 @@ export async function openClient({
   context,
 }: KubernetesTarget & BackendOptions) {
   const connection = await loadKubeconfig(kubeconfig, {
-    environment: { ...environment.variables },
+    environment: { ...environment.variables, [insidePlugin]: '1' },
     ...(context === undefined ? {} : { context }),
   });
   const client = createClient(connection, { userAgent: `svc3/${productVersion}` });

@@ -2,19 +2,22 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { writePrivate } from './config.ts';
-import type { Context } from './context.ts';
+import type { Environment } from './context.ts';
 
 export interface CachedToken {
   readonly token: string;
   readonly expirationTimestamp?: string;
 }
 
+/** Set for credential plugins that this program starts: one that is this program again would never end. */
+export const insidePlugin = 'SVC3_INSIDE_PLUGIN';
+
 /** A token is renewed this long before it ends: a sixth of the hour that a user's token has. */
 const renewBeforeMs = 10 * 60_000;
 
 /** The token kept for `key` while it is good for a while, else a new one, kept in a file of its owner only. */
 export async function cachedToken(
-  { environment }: Context,
+  environment: Environment,
   key: string,
   issue: () => Promise<CachedToken>,
 ): Promise<CachedToken> {

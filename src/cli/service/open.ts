@@ -2,6 +2,7 @@ import { access } from 'node:fs/promises';
 import { Svc3Error } from '../../errors.ts';
 import type { ConfigStore } from '../config.ts';
 import type { Environment } from '../context.ts';
+import { cachedToken } from '../tokencache.ts';
 import type { Users } from '../users.ts';
 import type { Service } from './types.ts';
 
@@ -105,6 +106,12 @@ export function createOpener(options: OpenOptions): Opener {
     return kubernetes;
   });
 
+  /** Of the account that belongs to the kubeconfig's user, kept for its hour. */
+  const accountToken = async () => {
+    const { users } = await backend();
+    return (await cachedToken(environment, users.cacheKey(), () => users.token({}))).token;
+  };
+
   const http = once(async (): Promise<Service> => {
     const target = await api();
     if (target === undefined) throw needsApi();
@@ -112,7 +119,7 @@ export function createOpener(options: OpenOptions): Opener {
     const service = await backends.openHttp({
       ...common,
       ...address,
-      token: async () => token ?? (await (await backend()).users.token({})).token,
+      token: async () => token ?? (await accountToken()),
       kubernetes: async () => (await backend()).service,
     });
     opened.push(service);

@@ -1,6 +1,6 @@
 import { command } from '../../command.ts';
 import { usageError } from '../../parse.ts';
-import { cachedToken } from '../../tokencache.ts';
+import { cachedToken, insidePlugin } from '../../tokencache.ts';
 
 export const userGetToken = command({
   path: ['user', 'get-token'],
@@ -31,11 +31,18 @@ export const userGetToken = command({
     if (options['from-kubeconfig'] && options.user !== undefined)
       throw usageError('--from-kubeconfig and --user exclude each other');
     const { out } = context;
+    if (context.environment.variables[insidePlugin] !== undefined) {
+      throw usageError(
+        'this context of the kubeconfig gets its credential from svc3 itself; name another with --context',
+      );
+    }
     const users = await context.users();
     const person = options.user === undefined ? {} : { name: options.user };
     if (out.format === 'exec-credential') {
-      const key = users.cacheKey(options.user) + String(options['from-kubeconfig']);
-      const token = await cachedToken(context, key, () =>
+      const key =
+        users.cacheKey(options['from-kubeconfig'] ? undefined : options.user) +
+        (options['from-kubeconfig'] ? 'own' : '');
+      const token = await cachedToken(context.environment, key, () =>
         options['from-kubeconfig'] ? users.ownToken() : users.token(person),
       );
       out.line(
