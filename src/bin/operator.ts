@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import type { z } from 'zod';
 import { namespaces, objectNames } from '../api/meta.ts';
 import { registryCredentials, secrets } from '../api/resources.ts';
 import { CommonSettings, kubeConnection, readSettings } from '../config.ts';
@@ -10,7 +11,7 @@ import { runProcess } from '../controller/run.ts';
 import { runControllers, type Runtime } from '../controller/runtime.ts';
 import { createCredentialController } from '../credential/controller.ts';
 import { credentialSettings, credentialSettingsOf } from '../credential/settings.ts';
-import { Svc3Error } from '../errors.ts';
+import { messageOf, Svc3Error } from '../errors.ts';
 import { createClient } from '../kube/client.ts';
 import { createRecorder } from '../kube/recorder.ts';
 import { createLogger, createMetrics, serveHealth } from '../telemetry.ts';
@@ -22,8 +23,18 @@ import type { OpenRunner } from '../vm/runnerlinks.ts';
 
 const OperatorSettings = CommonSettings.extend({ ...vmEnvironment, ...credentialSettings });
 
-const environment = readSettings(OperatorSettings);
+const environment = settingsOrEnd();
 const log = createLogger({ name: 'operator', level: environment.SVC3_LOG_LEVEL });
+
+/** A wrong setting ends the process with one sentence that names it. */
+function settingsOrEnd(): z.infer<typeof OperatorSettings> {
+  try {
+    return readSettings(OperatorSettings);
+  } catch (error) {
+    console.error(`svc3 operator: ${messageOf(error)}`);
+    process.exit(1);
+  }
+}
 
 /** Runners are called with the installation's key; before it is there, nobody can be. */
 function runnerOpener(keys: ControlKeys): OpenRunner {

@@ -1,67 +1,35 @@
-import type { Node, Pod } from '../api/core.ts';
+import type { Pod } from '../api/core.ts';
 import { annotations } from '../api/meta.ts';
-import { persistentVolumeClaims, pods, typeMeta, vms } from '../api/resources.ts';
-import { EffectiveSettings, type Vm, type VmStatus } from '../api/vm.ts';
-import { isSvc3Error, messageOf } from '../errors.ts';
-import type { EventRecorder, Informer, KubeClient, ReconcileResult } from '../kube/types.ts';
-import type { Inventory } from '../placement/inventory.ts';
-import { place, type Placed, type PlacementRequest, type Refused } from '../placement/place.ts';
-import type { Attempts } from './attempts.ts';
-import type { OwnWrites } from './caches.ts';
-import { buildClaim, isPersistent } from './claim.ts';
+import { pods, vms } from '../api/resources.ts';
+import { EffectiveSettings, type Vm } from '../api/vm.ts';
+import type { ReconcileResult } from '../kube/types.ts';
+import { nodeOf } from '../placement/podfacts.ts';
 import { decide, type Observed, type Plan } from './decide.ts';
+import { Deployment } from './deployment.ts';
+import { ignoring } from './ignoring.ts';
 import { effectiveAnnotation, podNameOf } from './names.ts';
-import { buildPod, type PodPlacement } from './pod.ts';
-import { reportPod, type RunnerObservation } from './report.ts';
-import { placementRequest } from './request.ts';
-import { type ResolveSources, resolveVm, type Resolved, type Unresolved } from './resolve.ts';
+import type { VmReconcilerParts } from './parts.ts';
+import { reportPod } from './report.ts';
+import type { Resolved } from './resolve.ts';
 import { pollMs } from './runnerlinks.ts';
-import type { VmSettings } from './settings.ts';
-import { differsOnlyInProgress, row, type Rows, type StatusDraft, statusOf } from './statusdraft.ts';
-import { eventsBetween } from './statusevents.ts';
 import { startDeadline } from './startdeadline.ts';
-import type { WaitingVms } from './waiting.ts';
-
-/** The talk with the runners, as a pass uses it. */
-export interface Runners {
-  observe(key: string, vm: Vm, pod: Pod): RunnerObservation | undefined;
-  forget(vmUid: string): void;
-}
-
-export interface VmReconcilerParts {
-  readonly client: KubeClient;
-  readonly recorder: EventRecorder;
-  readonly vms: Informer<Vm>;
-  readonly nodes: Informer<Node>;
-  readonly sources: ResolveSources;
-  readonly settings: VmSettings;
-  readonly inventory: Inventory;
-  readonly waiting: WaitingVms;
-  readonly attempts: Attempts;
-  readonly own: OwnWrites;
-  readonly runners: Runners | undefined;
-  /** Public halves of the control keys, for the pods' annotation. */
-  controlKeys(): string;
-  /** Group of /dev/kvm on a node. */
-  kvmGroup(node: string): number | undefined;
-  /** resourceVersion of the pull Secret of a namespace. */
-  pullSecretVersion(namespace: string): string | undefined;
-  /** Wall clock, for times that people read and for deadlines. */
-  now(): Date;
-}
+import { row } from './statusdraft.ts';
+import { pendingDraft, StatusWriter, typed } from './statuswriter.ts';
 
 /** A start that takes longer than this shows how far it is. */
 const slowStartMs = 10_000;
-/** A VM that nobody takes is looked at again, should an event have been missed or its sentence have changed. */
-const waitingMs = 60_000;
 
 /** One pass over one VM: observe, decide, act, report. */
 export class VmReconciler {
   readonly #parts: VmReconcilerParts;
+  readonly #status: StatusWriter;
+  readonly #deployment: Deployment;
   readonly #uids = new Map<string, string>();
 
   constructor(parts: VmReconcilerParts) {
     this.#parts = parts;
+    this.#status = new StatusWriter(parts);
+    this.#deployment = new Deployment(parts, this.#status);
   }
 
   async reconcile(key: string): Promise<ReconcileResult | void> {
@@ -112,14 +80,17 @@ export class VmReconciler {
       case 'expire':
         return this.#expire(vm, plan.message);
       case 'conflict':
-        await this.#report(vm, this.#pending(vm, { scheduled: row('False', 'PodConflict', plan.message) }));
+        await this.#status.report(
+          vm,
+          pendingDraft(vm, { scheduled: row('False', 'PodConflict', plan.message) }),
+        );
         return { requeueAfterMs: 30_000 };
       case 'wait':
         return this.#wait(vm, plan.pod);
       case 'replace':
         return this.#replace(vm, plan);
       case 'deploy':
-        return this.#deploy(key, vm);
+        return this.#deployment.deploy(key, vm);
       default:
         return this.#reportPod(key, vm, pod ?? plan.pod);
     }
@@ -150,7 +121,7 @@ export class VmReconciler {
     const reason = vm.status?.conditions?.find(({ type }) => type === 'Scheduled');
     // A refusal that led here stays readable until there is news.
     if (reason?.status === 'False') return;
-    await this.#report(vm, this.#pending(vm, { ready: row('False', 'Starting', message) }));
+    await this.#status.report(vm, pendingDraft(vm, { ready: row('False', 'Starting', message) }));
   }
 
   async #replace(vm: Vm, plan: Extract<Plan, { kind: 'replace' }>): Promise<ReconcileResult | void> {
@@ -162,126 +133,7 @@ export class VmReconciler {
     own.deletedPod(plan.pod);
     if (plan.reason === 'PullRetry') return;
     attempts.failed(vm.metadata.uid ?? '', plan.node);
-    await this.#report(vm, this.#pending(vm, { scheduled: row('False', plan.reason, plan.message) }));
-  }
-
-  async #deploy(key: string, vm: Vm): Promise<ReconcileResult | void> {
-    const { attempts, inventory, waiting } = this.#parts;
-    const uid = vm.metadata.uid ?? '';
-    const waitMs = attempts.waitMs(uid);
-    if (waitMs > 0) {
-      inventory.forget(uid);
-      return { requeueAfterMs: waitMs };
-    }
-    const resolved = await this.#settings(vm);
-    if (resolved.kind === 'unresolved') return this.#unresolved(vm, resolved);
-    const request = placementRequest(vm.metadata.namespace ?? '', resolved.effective, this.#parts.settings);
-    const placement = this.#place(vm, resolved.effective, request);
-    if (placement.kind === 'placed') return this.#create(vm, resolved, pinned(placement), placement);
-    if (this.#parts.settings.whenFull === 'Pod') return this.#create(vm, resolved, unpinned, undefined);
-    waiting.add(uid, { key, created: vm.metadata.creationTimestamp ?? '', request });
-    const scheduled = row('False', 'Unschedulable', placement.message);
-    await this.#report(vm, this.#pending(vm, { scheduled }));
-    return { requeueAfterMs: waitingMs };
-  }
-
-  async #unresolved(vm: Vm, unresolved: Unresolved): Promise<ReconcileResult> {
-    const { attempts, inventory } = this.#parts;
-    const uid = vm.metadata.uid ?? '';
-    inventory.forget(uid);
-    const { row: name, reason, message } = unresolved;
-    const status = name === 'stalled' ? 'True' : 'False';
-    await this.#report(vm, this.#pending(vm, { [name]: row(status, reason, message) }));
-    return { requeueAfterMs: unresolved.poll ? attempts.failed(uid) : waitingMs };
-  }
-
-  /** Frozen once the VM has been placed; before that as VMConfig and image are now. */
-  async #settings(vm: Vm): Promise<Awaited<ReturnType<typeof resolveVm>>> {
-    const frozen = vm.status?.effective;
-    if (frozen === undefined) return resolveVm(vm, this.#parts.sources);
-    return { kind: 'resolved', effective: frozen, warnings: vm.status?.warnings ?? [] };
-  }
-
-  /**
-   * Synchronous from here to `assume`: nobody decides in between. A Persistent disk goes back to its node, since its
-   * volume may be there only; a node that turned the pod away is the last choice.
-   */
-  #place(vm: Vm, effective: EffectiveSettings, request: PlacementRequest): Placed | Refused {
-    const { inventory, attempts } = this.#parts;
-    const uid = vm.metadata.uid ?? '';
-    inventory.forget(uid);
-    const avoid = attempts.avoided(uid);
-    const before = vm.status?.node;
-    const tries: PlacementRequest[] = [
-      ...(isPersistent(effective) &&
-      before !== undefined &&
-      !avoid.has(before) &&
-      request.nodeName === undefined
-        ? [{ ...request, nodeName: before }]
-        : []),
-      ...(avoid.size > 0 ? [{ ...request, avoid }] : []),
-    ];
-    for (const one of tries) {
-      const result = place(inventory, one);
-      if (result.kind === 'placed') return this.#assume(uid, result);
-    }
-    const result = place(inventory, request);
-    return result.kind === 'placed' ? this.#assume(uid, result) : result;
-  }
-
-  #assume(uid: string, placed: Placed): Placed {
-    this.#parts.inventory.assume(uid, placed.usage);
-    return placed;
-  }
-
-  async #create(
-    vm: Vm,
-    resolved: Resolved,
-    placement: PodPlacement,
-    placed: Placed | undefined,
-  ): Promise<ReconcileResult | void> {
-    const { client, own, inventory, attempts } = this.#parts;
-    const uid = vm.metadata.uid ?? '';
-    try {
-      if (isPersistent(resolved.effective)) await this.#ensureClaim(vm, resolved.effective);
-      const pod = await client.create(pods, this.#pod(vm, resolved, placement));
-      own.madePod(pod);
-      // The assumption ends when the cache shows the pod, which is pinned and counts from then on.
-      await this.#report(vm, this.#draft(vm, pod, undefined, resolved));
-      return;
-    } catch (error) {
-      if (isSvc3Error(error, 'AlreadyExists')) {
-        // The cache is behind: its event brings us back; nothing that is there is touched.
-        return { requeueAfterMs: 1_000 };
-      }
-      if (placed !== undefined) inventory.forget(uid);
-      if (!isRefusal(error)) throw error;
-      const refused = row('False', 'PodRefused', messageOf(error));
-      const pauseMs = attempts.failed(uid);
-      await this.#report(vm, this.#pending(vm, { scheduled: refused }));
-      return { requeueAfterMs: pauseMs };
-    }
-  }
-
-  #pod(vm: Vm, resolved: Resolved, placement: PodPlacement): Pod {
-    const { settings, controlKeys, kvmGroup, pullSecretVersion } = this.#parts;
-    const { node, accelerator } = placement;
-    return buildPod({
-      vm,
-      effective: resolved.effective,
-      placement,
-      settings,
-      controlKeys: controlKeys(),
-      kvmGroup: node !== undefined && accelerator === 'kvm' ? kvmGroup(node) : undefined,
-      pullSecretVersion: pullSecretVersion(vm.metadata.namespace ?? ''),
-      claimName: isPersistent(resolved.effective) ? podNameOf(vm.metadata.name ?? '') : undefined,
-    });
-  }
-
-  async #ensureClaim(vm: Vm, effective: EffectiveSettings): Promise<void> {
-    const { client, settings } = this.#parts;
-    const claim = buildClaim(vm, effective, settings);
-    await ignoring(['AlreadyExists'], client.create(persistentVolumeClaims, claim));
+    await this.#status.report(vm, pendingDraft(vm, { scheduled: row('False', plan.reason, plan.message) }));
   }
 
   async #reportPod(key: string, vm: Vm, pod: Pod): Promise<ReconcileResult | void> {
@@ -290,8 +142,11 @@ export class VmReconciler {
     if (this.#parts.own.isDeleted(pod)) return;
     await this.#renewControlKeys(pod);
     const runner = runners?.observe(key, vm, pod);
-    const draft = this.#draft(vm, pod, runner, resolvedOf(vm, pod));
-    const wrote = await this.#report(vm, draft, slowStartOf(pod, this.#parts.now()));
+    const nodeName = nodeOf(pod);
+    const node = nodeName === undefined ? undefined : this.#parts.nodes.get(nodeName);
+    const { effective, warnings } = resolvedOf(vm, pod);
+    const draft = reportPod({ vm, pod, node, runner, effective, warnings });
+    const wrote = await this.#status.report(vm, draft, slowStartOf(pod, this.#parts.now()));
     if (draft.rows.ready.status === 'True') {
       attempts.clear(uid);
       return;
@@ -305,7 +160,7 @@ export class VmReconciler {
   async #renewControlKeys(pod: Pod): Promise<void> {
     const { client, controlKeys } = this.#parts;
     const keys = controlKeys();
-    if (pod.metadata.annotations?.[annotations.controlKeys] === keys) return;
+    if (keys === '' || pod.metadata.annotations?.[annotations.controlKeys] === keys) return;
     const { name = '', namespace = '', uid } = pod.metadata;
     const body = { metadata: { uid, annotations: { [annotations.controlKeys]: keys } } };
     await ignoring(
@@ -313,81 +168,6 @@ export class VmReconciler {
       client.patch(pods, { name, namespace }, { type: 'merge', body }),
     );
   }
-
-  #draft(vm: Vm, pod: Pod, runner: RunnerObservation | undefined, resolved: Resolved): StatusDraft {
-    const nodeName = pod.spec.nodeName ?? pinnedNode(pod);
-    return reportPod({
-      vm,
-      pod,
-      node: nodeName === undefined ? undefined : this.#parts.nodes.get(nodeName),
-      runner,
-      effective: resolved.effective,
-      warnings: resolved.warnings,
-    });
-  }
-
-  /** A VM without a pod: what froze stays, what belonged to the pod goes. */
-  #pending(vm: Vm, rows: Partial<Rows>): StatusDraft {
-    const { effective, node, diskSize, revertRequest, warnings, powerState } = vm.status ?? {};
-    const cause = rows.stalled ?? rows.scheduled ?? rows.prepared;
-    const sticky = effective !== undefined && isPersistent(effective);
-    return {
-      fields: {
-        ...(effective === undefined ? {} : { effective }),
-        // Where the disk is; other VMs may go anywhere.
-        ...(sticky && node !== undefined ? { node } : {}),
-        ...(diskSize === undefined ? {} : { diskSize }),
-        ...(revertRequest === undefined ? {} : { revertRequest }),
-        ...(warnings === undefined ? {} : { warnings }),
-        // That it has ever booted is what the start deadline goes by.
-        ...(powerState === undefined ? {} : { powerState: 'Stopped' as const }),
-      },
-      rows: { ready: row('False', 'Pending', cause?.message ?? ''), ...rows },
-      reconciling: rows.stalled === undefined,
-    };
-  }
-
-  /** At most one write of status in a pass, none when nothing has changed. Events follow what was written. */
-  async #report(vm: Vm, draft: StatusDraft, isSlow = true): Promise<'written' | 'same' | 'later'> {
-    const { client, own, recorder, now } = this.#parts;
-    const status = statusOf(vm, draft, now());
-    if (status === vm.status) return 'same';
-    if (differsOnlyInProgress(vm.status, status) && (draft.rows.ready.status === 'True' || !isSlow))
-      return 'later';
-    const { name = '', namespace = '', uid = '' } = vm.metadata;
-    const written = await ignoring(
-      ['NotFound'],
-      client.apply(vms, { ...typeMeta(vms), metadata: { name, namespace, uid }, status } as Vm, {
-        subresource: 'status',
-      }),
-    );
-    if (written !== undefined) {
-      own.wroteVm(written);
-      this.#record(vm, status, recorder);
-    }
-    return 'written';
-  }
-
-  #record(vm: Vm, status: VmStatus, recorder: EventRecorder): void {
-    for (const event of eventsBetween(vm.status, status)) recorder.event(typed(vm), event);
-  }
-}
-
-/** Objects of a list come without their type, and an event must say what it regards. */
-function typed(vm: Vm): Vm {
-  return { ...vm, ...typeMeta(vms) };
-}
-
-const unpinned: PodPlacement = {
-  node: undefined,
-  accelerator: 'auto',
-  ports: {},
-  requestsEphemeralStorage: true,
-};
-
-function pinned(placed: Placed): PodPlacement {
-  const { node, accelerator, ports, requestsEphemeralStorage } = placed;
-  return { node, accelerator, ports, requestsEphemeralStorage };
 }
 
 /** Where the status does not know the settings yet, the pod does: the process died between the two writes. */
@@ -399,44 +179,9 @@ function resolvedOf(vm: Vm, pod: Pod): Resolved {
   return { kind: 'resolved', effective: EffectiveSettings.parse(JSON.parse(text)), warnings };
 }
 
-function pinnedNode(pod: Pod): string | undefined {
-  const terms =
-    pod.spec.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms;
-  return terms?.[0]?.matchFields?.[0]?.values?.[0];
-}
-
 function slowStartOf(pod: Pod, now: Date): boolean {
   const created = pod.metadata.creationTimestamp;
   return created !== undefined && now.getTime() - Date.parse(created) >= slowStartMs;
-}
-
-/** What somebody decided, in contrast to what failed: Pod Security, quota, LimitRange, webhooks, validation. */
-function isRefusal(error: unknown): boolean {
-  return (
-    isSvc3Error(
-      error,
-      'Forbidden',
-      'Invalid',
-      'BadRequest',
-      'NotFound',
-      'NotAcceptable',
-      'MethodNotAllowed',
-      'Gone',
-    ) ||
-    (isSvc3Error(error, 'InternalError') && /webhook/.test(messageOf(error)))
-  );
-}
-
-async function ignoring<T>(
-  reasons: Parameters<typeof isSvc3Error>[1][],
-  call: Promise<T>,
-): Promise<T | undefined> {
-  try {
-    return await call;
-  } catch (error) {
-    if (isSvc3Error(error, ...reasons)) return undefined;
-    throw error;
-  }
 }
 
 function withDeadline(result: ReconcileResult | void, { vm, now }: Observed): ReconcileResult | void {

@@ -1,0 +1,184 @@
+import type { Pod } from '../api/core.ts';
+import { persistentVolumeClaims, pods } from '../api/resources.ts';
+import type { EffectiveSettings, Vm } from '../api/vm.ts';
+import { isSvc3Error, messageOf } from '../errors.ts';
+import type { ReconcileResult } from '../kube/types.ts';
+import { place, type Placed, type PlacementRequest, type Refused } from '../placement/place.ts';
+import { buildClaim, isPersistent } from './claim.ts';
+import { ignoring } from './ignoring.ts';
+import { podNameOf } from './names.ts';
+import type { VmReconcilerParts } from './parts.ts';
+import { buildPod, type PodPlacement } from './pod.ts';
+import { reportPod } from './report.ts';
+import { placementRequest } from './request.ts';
+import { type Resolved, resolveVm, type Unresolved } from './resolve.ts';
+import { row } from './statusdraft.ts';
+import { pendingDraft, type StatusWriter } from './statuswriter.ts';
+
+/** A VM that nobody takes is looked at again, should an event have been missed or its sentence have changed. */
+const waitingMs = 60_000;
+
+/** Gives a VM its pod: resolve, place, assume, create. */
+export class Deployment {
+  readonly #parts: VmReconcilerParts;
+  readonly #status: StatusWriter;
+
+  constructor(parts: VmReconcilerParts, status: StatusWriter) {
+    this.#parts = parts;
+    this.#status = status;
+  }
+
+  async deploy(key: string, vm: Vm): Promise<ReconcileResult | void> {
+    const { attempts, inventory, waiting } = this.#parts;
+    const uid = vm.metadata.uid ?? '';
+    const waitMs = attempts.waitMs(uid);
+    if (waitMs > 0) {
+      inventory.forget(uid);
+      return { requeueAfterMs: waitMs };
+    }
+    const resolved = await this.#settings(vm);
+    if (resolved.kind === 'unresolved') return this.#unresolved(vm, resolved);
+    const request = placementRequest(vm.metadata.namespace ?? '', resolved.effective, this.#parts.settings);
+    const placement = this.#place(vm, resolved.effective, request);
+    if (placement.kind === 'placed') return this.#create(vm, resolved, pinned(placement), placement);
+    if (this.#parts.settings.whenFull === 'Pod') return this.#create(vm, resolved, unpinned, undefined);
+    waiting.add(uid, { key, created: vm.metadata.creationTimestamp ?? '', request });
+    const scheduled = row('False', 'Unschedulable', placement.message);
+    await this.#status.report(vm, pendingDraft(vm, { scheduled }));
+    return { requeueAfterMs: waitingMs };
+  }
+
+  async #unresolved(vm: Vm, unresolved: Unresolved): Promise<ReconcileResult> {
+    const { attempts, inventory } = this.#parts;
+    const uid = vm.metadata.uid ?? '';
+    inventory.forget(uid);
+    const { row: name, reason, message } = unresolved;
+    const status = name === 'stalled' ? 'True' : 'False';
+    await this.#status.report(vm, pendingDraft(vm, { [name]: row(status, reason, message) }));
+    return { requeueAfterMs: unresolved.poll ? attempts.failed(uid) : waitingMs };
+  }
+
+  /** Frozen once the VM has been placed; before that as VMConfig and image are now. */
+  async #settings(vm: Vm): Promise<Awaited<ReturnType<typeof resolveVm>>> {
+    const frozen = vm.status?.effective;
+    if (frozen === undefined) return resolveVm(vm, this.#parts.sources);
+    return { kind: 'resolved', effective: frozen, warnings: vm.status?.warnings ?? [] };
+  }
+
+  /**
+   * Synchronous from here to `assume`: nobody decides in between. A Persistent disk goes back to its node, since its
+   * volume may be there only; a node that turned the pod away is the last choice.
+   */
+  #place(vm: Vm, effective: EffectiveSettings, request: PlacementRequest): Placed | Refused {
+    const { inventory, attempts } = this.#parts;
+    const uid = vm.metadata.uid ?? '';
+    inventory.forget(uid);
+    const avoid = attempts.avoided(uid);
+    const before = vm.status?.node;
+    const tries: PlacementRequest[] = [
+      ...(isPersistent(effective) &&
+      before !== undefined &&
+      !avoid.has(before) &&
+      request.nodeName === undefined
+        ? [{ ...request, nodeName: before }]
+        : []),
+      ...(avoid.size > 0 ? [{ ...request, avoid }] : []),
+    ];
+    for (const one of tries) {
+      const result = place(inventory, one);
+      if (result.kind === 'placed') return this.#assume(uid, result);
+    }
+    const result = place(inventory, request);
+    return result.kind === 'placed' ? this.#assume(uid, result) : result;
+  }
+
+  #assume(uid: string, placed: Placed): Placed {
+    this.#parts.inventory.assume(uid, placed.usage);
+    return placed;
+  }
+
+  async #create(
+    vm: Vm,
+    resolved: Resolved,
+    placement: PodPlacement,
+    placed: Placed | undefined,
+  ): Promise<ReconcileResult | void> {
+    const { own, inventory, nodes } = this.#parts;
+    const uid = vm.metadata.uid ?? '';
+    let pod: Pod;
+    try {
+      pod = await this.#makePod(vm, resolved, placement);
+    } catch (error) {
+      // The cache is behind: its event brings us back; nothing that is there is touched.
+      if (isSvc3Error(error, 'AlreadyExists')) return { requeueAfterMs: 1_000 };
+      if (placed !== undefined) inventory.forget(uid);
+      if (!isRefusal(error)) throw error;
+      return this.#refused(vm, messageOf(error));
+    }
+    // The assumption ends when the cache shows the pod, which is pinned and counts from then on.
+    own.madePod(pod);
+    const node = placement.node === undefined ? undefined : nodes.get(placement.node);
+    const { effective, warnings } = resolved;
+    await this.#status.report(vm, reportPod({ vm, pod, node, runner: undefined, effective, warnings }));
+    return undefined;
+  }
+
+  async #makePod(vm: Vm, resolved: Resolved, placement: PodPlacement): Promise<Pod> {
+    const { client, settings } = this.#parts;
+    if (isPersistent(resolved.effective)) {
+      const claim = buildClaim(vm, resolved.effective, settings);
+      await ignoring(['AlreadyExists'], client.create(persistentVolumeClaims, claim));
+    }
+    return client.create(pods, this.#pod(vm, resolved, placement));
+  }
+
+  async #refused(vm: Vm, message: string): Promise<ReconcileResult> {
+    const pauseMs = this.#parts.attempts.failed(vm.metadata.uid ?? '');
+    await this.#status.report(vm, pendingDraft(vm, { scheduled: row('False', 'PodRefused', message) }));
+    return { requeueAfterMs: pauseMs };
+  }
+
+  #pod(vm: Vm, resolved: Resolved, placement: PodPlacement): Pod {
+    const { settings, controlKeys, kvmGroup, pullSecretVersion } = this.#parts;
+    const { node, accelerator } = placement;
+    return buildPod({
+      vm,
+      effective: resolved.effective,
+      placement,
+      settings,
+      controlKeys: controlKeys(),
+      kvmGroup: node !== undefined && accelerator === 'kvm' ? kvmGroup(node) : undefined,
+      pullSecretVersion: pullSecretVersion(vm.metadata.namespace ?? ''),
+      claimName: isPersistent(resolved.effective) ? podNameOf(vm.metadata.name ?? '') : undefined,
+    });
+  }
+}
+
+const unpinned: PodPlacement = {
+  node: undefined,
+  accelerator: 'auto',
+  ports: {},
+  requestsEphemeralStorage: true,
+};
+
+function pinned(placed: Placed): PodPlacement {
+  const { node, accelerator, ports, requestsEphemeralStorage } = placed;
+  return { node, accelerator, ports, requestsEphemeralStorage };
+}
+
+/** What somebody decided, in contrast to what failed: Pod Security, quota, LimitRange, webhooks, validation. */
+function isRefusal(error: unknown): boolean {
+  return (
+    isSvc3Error(
+      error,
+      'Forbidden',
+      'Invalid',
+      'BadRequest',
+      'NotFound',
+      'NotAcceptable',
+      'MethodNotAllowed',
+      'Gone',
+    ) ||
+    (isSvc3Error(error, 'InternalError') && /webhook/.test(messageOf(error)))
+  );
+}

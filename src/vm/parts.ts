@@ -1,0 +1,38 @@
+import type { Node, Pod } from '../api/core.ts';
+import type { Vm } from '../api/vm.ts';
+import type { EventRecorder, Informer, KubeClient } from '../kube/types.ts';
+import type { Inventory } from '../placement/inventory.ts';
+import type { Attempts } from './attempts.ts';
+import type { OwnWrites } from './caches.ts';
+import type { RunnerObservation } from './report.ts';
+import type { ResolveSources } from './resolve.ts';
+import type { VmSettings } from './settings.ts';
+import type { WaitingVms } from './waiting.ts';
+
+/** The talk with the runners, as a pass uses it. */
+export interface Runners {
+  observe(key: string, vm: Vm, pod: Pod): RunnerObservation | undefined;
+  forget(vmUid: string): void;
+}
+
+export interface VmReconcilerParts {
+  readonly client: KubeClient;
+  readonly recorder: EventRecorder;
+  readonly vms: Informer<Vm>;
+  readonly nodes: Informer<Node>;
+  readonly sources: ResolveSources;
+  readonly settings: VmSettings;
+  readonly inventory: Inventory;
+  readonly waiting: WaitingVms;
+  readonly attempts: Attempts;
+  readonly own: OwnWrites;
+  readonly runners: Runners | undefined;
+  /** Public halves of the control keys, for the pods' annotation. */
+  controlKeys(): string;
+  /** Group of /dev/kvm on a node. */
+  kvmGroup(node: string): number | undefined;
+  /** resourceVersion of the pull Secret of a namespace. */
+  pullSecretVersion(namespace: string): string | undefined;
+  /** Wall clock, for times that people read and for deadlines. */
+  now(): Date;
+}
