@@ -1,0 +1,68 @@
+import { apiServices, namespaces, nodes, services } from '../../src/api/resources.ts';
+import { createClient, type RootClient } from '../../src/kube/client.ts';
+import { loadKubeconfig } from '../../src/kube/connection.ts';
+import { freePorts } from '../../src/localcluster/ports.ts';
+import { type ApiProcess, startApiProcess } from './apiprocess.ts';
+import { type OwnControlPlane, ownControlPlane } from './controlplane.ts';
+import { installDefinitions } from './definitions.ts';
+
+export interface AggregatedCluster {
+  readonly plane: OwnControlPlane;
+  readonly client: RootClient;
+  /** Where the api listens, also after a restart. */
+  readonly port: number;
+  /** Whether kube-apiserver reaches the aggregated API. */
+  available(): Promise<boolean>;
+  start(): Promise<ApiProcess>;
+  remove(): Promise<void>;
+}
+
+/** A control plane of its own with an APIService that leads to an api on this machine, and one node. */
+export async function aggregatedCluster(): Promise<AggregatedCluster> {
+  const plane = await ownControlPlane();
+  const client = createClient(await loadKubeconfig(plane.kubeconfigPath));
+  await installDefinitions(client);
+  await client.create(namespaces, { metadata: { name: 'svc3-system' } });
+  const [port = 0] = await freePorts(1);
+  // There are no pods: the Service leads to this machine by name.
+  const service = { type: 'ExternalName' as const, externalName: 'localhost', ports: [{ port }] };
+  await client.create(services, { metadata: { name: 'svc3-api', namespace: 'svc3-system' }, spec: service });
+  await client.create(apiServices, {
+    metadata: { name: 'v1.api.svc3.dev' },
+    spec: {
+      group: 'api.svc3.dev',
+      version: 'v1',
+      groupPriorityMinimum: 1000,
+      versionPriority: 15,
+      service: { name: 'svc3-api', namespace: 'svc3-system', port },
+    },
+  } as never);
+  await client.create(nodes, { metadata: { name: 'n1', labels: { 'kubernetes.io/arch': 'amd64' } } });
+  const status = { allocatable: { cpu: '12', memory: '32Gi' } };
+  await client.patch(nodes, { name: 'n1' }, { type: 'merge', body: { status } }, { subresource: 'status' });
+  const running: ApiProcess[] = [];
+  return {
+    plane,
+    client,
+    port,
+    async available() {
+      const found = (await client.get(apiServices, 'v1.api.svc3.dev')) as {
+        status?: { conditions?: { type: string; status: string }[] };
+      };
+      return (
+        found.status?.conditions?.some(({ type, status: is }) => type === 'Available' && is === 'True') ===
+        true
+      );
+    },
+    async start() {
+      const api = await startApiProcess(plane.kubeconfigPath, { SVC3_HTTP_PORT: String(port) });
+      running.push(api);
+      return api;
+    },
+    async remove() {
+      await Promise.all(running.map((api) => api.stop()));
+      await client.close();
+      await plane.remove();
+    },
+  };
+}
