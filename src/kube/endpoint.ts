@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ConnectionOptions } from 'node:tls';
-import { buildConnector, Pool } from 'undici';
-import type { Dispatcher } from 'undici';
+import type { buildConnector, Dispatcher } from 'undici';
+import requestOf from 'undici/lib/api/api-request.js';
+import connectorOf from 'undici/lib/core/connect.js';
+import Pool from 'undici/lib/dispatcher/pool.js';
 import { dropOrphanedStreams } from './orphans.ts';
 
 type Socket = Parameters<buildConnector.Callback>[1] & object;
@@ -23,7 +25,7 @@ const connectionWindowBytes = 8 * 1024 * 1024;
 
 /** One origin with one TLS identity: at most one HTTP/2 connection at any time (several only where the server speaks HTTP/1.1). */
 export interface Endpoint {
-  dispatcher(): Dispatcher;
+  request(options: Dispatcher.RequestOptions): Promise<Dispatcher.ResponseData>;
   /** Replaces the connection, reading certificates again; calls under way get a moment to finish. */
   renew(): void;
   /** Told when the server wants the connection to end (GOAWAY), so that long streams can move to the next one. */
@@ -80,7 +82,7 @@ export function createEndpoint(origin: string, readTls: () => Promise<Connection
       // undici offers http/1.1 first unless told otherwise, and load balancers that follow the client's order then take it.
       cached = {
         fingerprint: key,
-        connector: buildConnector({
+        connector: connectorOf({
           ...(tls as buildConnector.BuildOptions),
           allowH2: true,
           preferH2: true,
@@ -107,7 +109,7 @@ export function createEndpoint(origin: string, readTls: () => Promise<Connection
     return socket;
   }
 
-  function createPool(): Pool {
+  function createPool() {
     const created = new Pool(origin, {
       connections: multiplexed ? 1 : http1Connections,
       connect: (options, callback) => {
@@ -137,7 +139,7 @@ export function createEndpoint(origin: string, readTls: () => Promise<Connection
   }
 
   return {
-    dispatcher: () => pool,
+    request: (options) => requestOf.call(pool, options),
     renew() {
       replacePool();
       listeners.forEach((listener) => listener());

@@ -165,23 +165,20 @@ export function createTransport(config: ConnectionConfig, options: TransportOpti
     const authorization = await identity.credential.authorization();
     signal.throwIfAborted();
     const body = request.body === undefined ? undefined : JSON.stringify(request.body);
-    return identity
-      .endpoint()
-      .dispatcher()
-      .request({
-        method: request.method,
-        path: prefix + withQuery(request.path, request.query),
-        headers: {
-          accept: 'application/json',
-          'user-agent': options.userAgent ?? 'svc3',
-          ...(body === undefined ? {} : { 'content-type': request.contentType ?? 'application/json' }),
-          ...(authorization === undefined ? {} : { authorization }),
-          ...request.headers,
-        },
-        ...(body === undefined ? {} : { body }),
-        signal,
-        ...limits,
-      });
+    return identity.endpoint().request({
+      method: request.method,
+      path: prefix + withQuery(request.path, request.query),
+      headers: {
+        accept: 'application/json',
+        'user-agent': options.userAgent ?? 'svc3',
+        ...(body === undefined ? {} : { 'content-type': request.contentType ?? 'application/json' }),
+        ...(authorization === undefined ? {} : { authorization }),
+        ...request.headers,
+      },
+      ...(body === undefined ? {} : { body }),
+      signal,
+      ...limits,
+    });
   }
 
   /** The error of a failed attempt; the caller's own abort comes out as it was given. */
