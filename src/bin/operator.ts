@@ -32,7 +32,7 @@ function settingsOrEnd(): z.infer<typeof OperatorSettings> {
     return readSettings(OperatorSettings);
   } catch (error) {
     console.error(`svc3 operator: ${messageOf(error)}`);
-    process.exit(1);
+    return process.exit(1);
   }
 }
 

@@ -40,7 +40,8 @@ export interface PodReport {
 }
 
 /** What the pod of a VM and its runner say about it. Pure. */
-export function reportPod(input: PodReport): StatusDraft {
+export function reportPod(given: PodReport): StatusDraft {
+  const input = { ...given, runner: fresh(given) };
   const { vm, pod, node, effective, warnings } = input;
   const power = powerOf(input);
   // Once there has been one there always is: the start deadline goes by it.
@@ -80,17 +81,24 @@ export function reportPod(input: PodReport): StatusDraft {
   };
 }
 
+/** An answer from before the pod's readiness flipped says nothing about now. */
+function fresh({ pod, runner }: PodReport): RunnerObservation | undefined {
+  return runner === undefined || runner.podReady === isPodReady(pod)
+    ? runner
+    : { ...runner, state: undefined };
+}
+
 /**
  * The observed power state. A ready pod is a running guest (the runner's `/readyz`), so in the ordinary life of a VM
  * nobody has to be asked.
  */
 function powerOf({ vm, pod, runner }: PodReport): ObservedPowerState | undefined {
   const ready = isPodReady(pod);
-  const isFresh = runner?.state !== undefined && runner.podReady === ready;
+  const state = runner?.state;
   // A runner that has just begun calls the guest stopped: nothing has been seen of it yet.
-  if (isFresh && runner.state?.reason !== 'Starting') return runner.state?.powerState;
+  if (state !== undefined && state.reason !== 'Starting') return state.powerState;
   if (ready) return 'Running';
-  if (isFresh) return undefined;
+  if (state !== undefined) return undefined;
   const samePod = vm.status?.runner?.podUid === pod.metadata.uid;
   return samePod ? vm.status?.powerState : undefined;
 }

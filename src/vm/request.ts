@@ -10,7 +10,7 @@ import type { VmSettings } from './settings.ts';
 export function placementRequest(
   namespace: string,
   effective: EffectiveSettings,
-  settings: VmSettings,
+  settings: Pick<VmSettings, 'cpuOvercommit' | 'accelerator'>,
 ): PlacementRequest {
   return {
     namespace,

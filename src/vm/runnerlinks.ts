@@ -96,9 +96,11 @@ export class RunnerLinks {
     const podReady = isPodReady(pod);
     const flipped = link.podReady !== podReady;
     const due = this.#now() - link.askedAt >= pollMs;
+    const settled = isSettled(vm, podReady);
     if (link.state === undefined || flipped) {
-      const met = vm.status?.runner?.podUid === link.podUid && vm.status.runner.fingerprint !== undefined;
-      if ((due || flipped) && !(met && isSettled(vm, podReady))) this.#ask(key, link, podReady);
+      // A runner that was met before need not be asked while all is as wished; one that cannot be reached, once.
+      const first = link.askedAt === Number.NEGATIVE_INFINITY && !wasMet(vm, link.podUid);
+      if (settled ? first : due || flipped) this.#ask(key, link, podReady);
       return;
     }
     const step = powerStep(vm, link.state);
@@ -111,7 +113,7 @@ export class RunnerLinks {
       this.#resize(key, link, podReady, bytes);
       return;
     }
-    if (due && !isSettled(vm, podReady)) this.#ask(key, link, podReady);
+    if (due && !settled) this.#ask(key, link, podReady);
   }
 
   #ask(key: string, link: Link, podReady: boolean): void {
@@ -156,6 +158,10 @@ export class RunnerLinks {
       },
     );
   }
+}
+
+function wasMet(vm: Vm, podUid: string): boolean {
+  return vm.status?.runner?.podUid === podUid && vm.status.runner.fingerprint !== undefined;
 }
 
 /** Nothing to find out: reported as wished, and the pod is ready just when the guest is to run. */
