@@ -11,6 +11,7 @@ export default defineConfig({
       {
         test: {
           name: 'integration',
+          expect: { poll: { timeout: 20_000 } },
           include: ['test/integration/**/*.test.ts'],
           globalSetup: ['test/support/globalcluster.ts'],
           testTimeout: 60_000,
