@@ -12,9 +12,24 @@ export function isPersistent(effective: EffectiveSettings): boolean {
   return effective.disk?.storage === 'Persistent';
 }
 
+/** Size of the claim for a disk of this size: a tenth more, in whole Mi. */
+function claimBytes(size: string | undefined): number {
+  const bytes = size === undefined ? defaultBytes : parseQuantity(size, 'disk.size');
+  return Math.ceil((bytes * 1.1) / 2 ** 20) * 2 ** 20;
+}
+
+/** The storage to ask for where the wished disk no longer fits its claim; undefined where it does. */
+export function grownStorage(vm: Vm, claim: PersistentVolumeClaim | undefined): string | undefined {
+  const size = vm.spec.disk?.size;
+  const has = claim?.spec?.resources?.requests?.['storage'];
+  if (size === undefined || has === undefined) return undefined;
+  const wanted = claimBytes(size);
+  return wanted > parseQuantity(has, 'storage') ? formatQuantity(wanted) : undefined;
+}
+
 /**
- * The claim that holds the overlay. It is owned by the VM, so it goes with it. A tenth more than the disk: qcow2 has
- * its own tables, and a file system its own share.
+ * The claim that holds the overlay. It is owned by the VM, so it goes with it. It is larger than the disk: qcow2 has its
+ * own tables, and a file system its own share.
  */
 export function buildClaim(
   vm: Vm,
@@ -22,8 +37,6 @@ export function buildClaim(
   settings: VmSettings,
 ): PersistentVolumeClaim {
   const name = vm.metadata.name ?? '';
-  const size = effective.disk?.size;
-  const bytes = size === undefined ? defaultBytes : parseQuantity(size, 'disk.size');
   const storageClassName = effective.disk?.storageClassName ?? settings.storageClassName;
   return {
     apiVersion: 'v1',
@@ -36,7 +49,7 @@ export function buildClaim(
     },
     spec: {
       accessModes: ['ReadWriteOnce'],
-      resources: { requests: { storage: formatQuantity(Math.ceil((bytes * 1.1) / 2 ** 20) * 2 ** 20) } },
+      resources: { requests: { storage: formatQuantity(claimBytes(effective.disk?.size)) } },
       ...(storageClassName === undefined ? {} : { storageClassName }),
     },
   };

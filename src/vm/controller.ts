@@ -1,6 +1,15 @@
 import type { Node, Pod, Secret } from '../api/core.ts';
-import { annotations, objectNames, podNamePrefix } from '../api/meta.ts';
-import { images, isos, nodes, pods, secrets, vmConfigs, vms } from '../api/resources.ts';
+import { annotations, labels, objectNames, podNamePrefix } from '../api/meta.ts';
+import {
+  images,
+  isos,
+  nodes,
+  persistentVolumeClaims,
+  pods,
+  secrets,
+  vmConfigs,
+  vms,
+} from '../api/resources.ts';
 import type { Vm } from '../api/vm.ts';
 import { type Controller, createController, keyOf } from '../controller/controller.ts';
 import type { Runtime } from '../controller/runtime.ts';
@@ -56,6 +65,7 @@ export function createVmController(runtime: Runtime<VmSettings>, parts: VmContro
     recorder: runtime.recorder,
     vms: vmInformer,
     nodes: nodeInformer,
+    claims: informers.get(persistentVolumeClaims, { labelSelector: `${labels.managedBy}=svc3` }),
     sources: {
       vmConfig: (name, namespace) => configInformer.get(name, namespace),
       image: (name, namespace) => imageInformer.get(name, namespace),

@@ -1,4 +1,4 @@
-import type { Node, Pod } from '../api/core.ts';
+import type { Node, PersistentVolumeClaim, Pod } from '../api/core.ts';
 import type { Vm } from '../api/vm.ts';
 import type { EventRecorder, Informer, KubeClient } from '../kube/types.ts';
 import type { Inventory } from '../placement/inventory.ts';
@@ -20,6 +20,8 @@ export interface VmReconcilerParts {
   readonly recorder: EventRecorder;
   readonly vms: Informer<Vm>;
   readonly nodes: Informer<Node>;
+  /** Claims of Persistent disks. */
+  readonly claims: Informer<PersistentVolumeClaim>;
   readonly sources: ResolveSources;
   readonly settings: VmSettings;
   readonly inventory: Inventory;

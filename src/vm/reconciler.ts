@@ -1,9 +1,11 @@
 import type { Pod } from '../api/core.ts';
 import { annotations } from '../api/meta.ts';
-import { pods, vms } from '../api/resources.ts';
+import { persistentVolumeClaims, pods, vms } from '../api/resources.ts';
 import { EffectiveSettings, type Vm } from '../api/vm.ts';
+import { isSvc3Error, messageOf } from '../errors.ts';
 import type { ReconcileResult } from '../kube/types.ts';
 import { nodeOf } from '../placement/podfacts.ts';
+import { grownStorage } from './claim.ts';
 import { decide, type Observed, type Plan } from './decide.ts';
 import { Deployment } from './deployment.ts';
 import { ignoring } from './ignoring.ts';
@@ -25,6 +27,8 @@ export class VmReconciler {
   readonly #status: StatusWriter;
   readonly #deployment: Deployment;
   readonly #uids = new Map<string, string>();
+  /** Sizes of claims that were asked for, by VM: until the cache shows them, and once where they are refused. */
+  readonly #grown = new Map<string, string>();
 
   constructor(parts: VmReconcilerParts) {
     this.#parts = parts;
@@ -68,6 +72,7 @@ export class VmReconciler {
     inventory.forget(uid);
     waiting.remove(uid);
     attempts.clear(uid);
+    this.#grown.delete(uid);
     own.forget(uid);
     runners?.forget(uid);
   }
@@ -141,6 +146,7 @@ export class VmReconciler {
     const uid = vm.metadata.uid ?? '';
     if (this.#parts.own.isDeleted(pod)) return;
     await this.#renewControlKeys(pod);
+    await this.#growClaim(vm);
     const runner = runners?.observe(key, vm, pod);
     const nodeName = nodeOf(pod);
     const node = nodeName === undefined ? undefined : this.#parts.nodes.get(nodeName);
@@ -154,6 +160,23 @@ export class VmReconciler {
     if (pod.spec.nodeName !== undefined) inventory.forget(uid);
     if (runner !== undefined && draft.reconciling) return { requeueAfterMs: pollMs };
     return wrote === 'later' ? { requeueAfterMs: slowStartMs } : undefined;
+  }
+
+  /** The volume first, then the disk on it; a StorageClass that cannot expand says so in an event, once per size. */
+  async #growClaim(vm: Vm): Promise<void> {
+    const { client, claims, recorder } = this.#parts;
+    const { namespace = '', uid = '' } = vm.metadata;
+    const name = podNameOf(vm.metadata.name ?? '');
+    const storage = grownStorage(vm, claims.get(name, namespace));
+    if (storage === undefined || this.#grown.get(uid) === storage) return;
+    this.#grown.set(uid, storage);
+    const body = { spec: { resources: { requests: { storage } } } };
+    try {
+      await client.patch(persistentVolumeClaims, { name, namespace }, { type: 'merge', body });
+    } catch (error) {
+      if (!isSvc3Error(error, 'Forbidden', 'Invalid')) throw error;
+      recorder.event(typed(vm), { type: 'Warning', reason: 'VolumeNotGrown', message: messageOf(error) });
+    }
   }
 
   /** A rotation of the installation's keys reaches the runners through their pods' annotation. */

@@ -1,0 +1,164 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { vms } from '../../../src/api/resources.ts';
+import type { PowerRequest, RunnerState } from '../../../src/api/runner.ts';
+import { startVmOperator, type TestOperator } from '../../support/operator.ts';
+import { slow, type VmNamespace, type VmWorld, vmWorld } from './harness.ts';
+
+/** The runner of the one VM: its state, and what it was asked to do. */
+const runner = { state: {} as Partial<RunnerState>, verbs: [] as string[] };
+
+let world: VmWorld;
+let space: VmNamespace;
+let operator: TestOperator;
+
+function become(state: Partial<RunnerState>): RunnerState {
+  runner.state = { ...runner.state, ...state };
+  world.kubelet.behave(() => ({ kind: runner.state.powerState === 'Running' ? 'run' : 'unready' }));
+  return {
+    version: 1,
+    vmUid: '',
+    powerState: 'Running',
+    guestReachable: true,
+    retrying: false,
+    restarts: 0,
+    vncConsole: false,
+    iso: false,
+    revision: 0,
+    ...runner.state,
+  };
+}
+
+function carryOut({ action, revertRequest, stopped }: PowerRequest): RunnerState {
+  runner.verbs.push(action);
+  const requested = { reason: 'Requested', message: undefined };
+  switch (action) {
+    case 'stop':
+      return become({ powerState: 'Stopped', ...requested });
+    case 'suspend':
+      return become({ powerState: 'Suspended', ...requested });
+    case 'revert':
+      return become({
+        powerState: stopped === true ? 'Stopped' : 'Running',
+        revertRequest,
+        reason: undefined,
+      });
+    default:
+      return become({ powerState: 'Running', reason: undefined });
+  }
+}
+
+const start = (): Promise<TestOperator> =>
+  startVmOperator(world.client, {}, () => ({
+    openRunner: () => ({
+      state: async () => become({}),
+      power: async (request) => carryOut(request),
+      resize: async (bytes) => {
+        runner.verbs.push(`resize ${bytes}`);
+        become({ diskSize: bytes });
+      },
+      fingerprint: () => 'print',
+    }),
+  }));
+
+beforeAll(async () => {
+  world = await vmWorld();
+  space = await world.namespace('power');
+  await world.kubelet.addNode({ name: 'n1' });
+  become({ powerState: 'Running', diskSize: 2 ** 30 });
+  operator = await start();
+  await space.deploy('vm');
+});
+
+afterAll(async () => {
+  await operator?.stop();
+  await world?.stop();
+});
+
+async function wish(spec: object): Promise<void> {
+  runner.verbs = [];
+  await world.client.patch(vms, { name: 'vm', namespace: space.name }, { type: 'merge', body: { spec } });
+}
+
+async function untilIt(is: string, expectedVerbs: string[]): Promise<void> {
+  await expect
+    .poll(async () => {
+      const { metadata, status } = await space.vm('vm');
+      const ready = status?.conditions?.find(({ type }) => type === 'Ready');
+      const isCurrent = ready?.observedGeneration === metadata.generation;
+      return isCurrent ? `${status?.powerState} ${ready?.reason}` : 'not seen yet';
+    }, slow)
+    .toBe(is);
+  expect(runner.verbs).toEqual(expectedVerbs);
+}
+
+describe('the wished power state is carried out by the runner', () => {
+  test('runs after the start, without a verb', async () => {
+    await untilIt('Running AsWished', []);
+    expect((await space.vm('vm')).status?.runner).toMatchObject({
+      address: '127.0.0.1',
+      fingerprint: 'print',
+    });
+  });
+
+  test('stop', async () => {
+    await wish({ powerState: 'Stopped' });
+    await untilIt('Stopped AsWished', ['stop']);
+    await expect.poll(() => space.events('vm'), slow).toContain('Stopped');
+    expect((await space.vm('vm')).status?.diskSize).toBe('1Gi');
+  });
+
+  test('suspending what does not run is refused, and says so', async () => {
+    await wish({ powerState: 'Suspended' });
+    await untilIt('Stopped PowerStateUnsupported', []);
+    expect(await space.condition('vm', 'Stalled')).toMatchObject({
+      status: 'True',
+      message: 'spec.powerState: a VM that does not run cannot be suspended',
+    });
+  });
+
+  test('start', async () => {
+    await wish({ powerState: 'Running' });
+    await untilIt('Running AsWished', ['start']);
+  });
+
+  test('suspend and resume', async () => {
+    await wish({ powerState: 'Suspended' });
+    await untilIt('Suspended AsWished', ['suspend']);
+    await wish({ powerState: 'Running' });
+    await untilIt('Running AsWished', ['resume']);
+  });
+
+  test('revert, once for each request', async () => {
+    await wish({ revertRequest: 'first' });
+    await untilIt('Running AsWished', ['revert']);
+    expect((await space.vm('vm')).status?.revertRequest).toBe('first');
+  });
+
+  test('a guest that shuts itself down stays off until it is wished for again', async () => {
+    runner.verbs = [];
+    become({ powerState: 'Stopped', reason: 'GuestShutdown', message: 'the guest has shut itself down' });
+    await untilIt('Stopped GuestStopped', []);
+    await expect.poll(() => space.events('vm'), slow).toContain('GuestStopped');
+    await wish({ powerState: 'Stopped' });
+    await untilIt('Stopped AsWished', []);
+    await wish({ powerState: 'Running' });
+    await untilIt('Running AsWished', ['start']);
+  });
+
+  test('a verb survives the death of the operator', async () => {
+    await operator.stop();
+    await wish({ powerState: 'Stopped' });
+    operator = await start();
+    await untilIt('Stopped AsWished', ['stop']);
+    await operator.stop();
+    operator = await start();
+    await wish({ powerState: 'Running' });
+    await untilIt('Running AsWished', ['start']);
+  });
+
+  test('a disk grows', async () => {
+    await wish({ disk: { size: '2Gi' } });
+    await expect.poll(() => runner.verbs, slow).toEqual([`resize ${2 ** 31}`]);
+    await untilIt('Running AsWished', [`resize ${2 ** 31}`]);
+  });
+});

@@ -1,0 +1,121 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { persistentVolumeClaims, pods, secrets, storageClasses, vms } from '../../../src/api/resources.ts';
+import { startVmOperator, type TestOperator } from '../../support/operator.ts';
+import { slow, type VmWorld, vmWorld } from './harness.ts';
+
+let world: VmWorld;
+
+beforeAll(async () => {
+  world = await vmWorld();
+  for (const name of ['n1', 'n2']) await world.kubelet.addNode({ name });
+  await world.client.create(storageClasses, {
+    metadata: { name: 'fast' },
+    provisioner: 'example.com/none',
+    volumeBindingMode: 'WaitForFirstConsumer',
+    allowVolumeExpansion: true,
+  });
+});
+
+afterAll(async () => {
+  await world?.stop();
+});
+
+async function withOperator(
+  settings: Parameters<typeof startVmOperator>[1],
+  run: () => Promise<void>,
+): Promise<void> {
+  const operator: TestOperator = await startVmOperator(world.client, settings);
+  try {
+    await run();
+  } finally {
+    await operator.stop();
+  }
+}
+
+describe('a Persistent disk', () => {
+  test('is a claim of the VM, waits for its volume with a reason, and grows', async () => {
+    const space = await world.namespace('persistent');
+    await withOperator({ storageClassName: 'fast' }, async () => {
+      await space.deploy('vm', { disk: { storage: 'Persistent', size: '1Gi' } });
+      const claim = () => world.client.get(persistentVolumeClaims, 'svc3-vm-vm', space.name);
+      await expect
+        .poll(
+          () =>
+            claim().then(
+              ({ spec }) => spec,
+              () => undefined,
+            ),
+          slow,
+        )
+        .toMatchObject({
+          storageClassName: 'fast',
+          resources: { requests: { storage: '1127Mi' } },
+        });
+      expect((await claim()).metadata.ownerReferences).toMatchObject([
+        { kind: 'VM', name: 'vm', controller: true },
+      ]);
+      expect((await space.pod('vm'))?.spec.volumes?.find(({ name }) => name === 'state')).toEqual({
+        name: 'state',
+        persistentVolumeClaim: { claimName: 'svc3-vm-vm' },
+      });
+      await space.remove('vm');
+    });
+  });
+});
+
+describe('whenFull: Pod', () => {
+  test('leaves an unpinned pod to kube-scheduler, so that an autoscaler sees it', async () => {
+    const space = await world.namespace('overflow');
+    await withOperator({ whenFull: 'Pod' }, async () => {
+      await space.deploy('vm', { tag: 'big', tagRequired: true });
+      await space.until('vm', 'Scheduled', { status: 'False', reason: 'Unschedulable' });
+      await expect
+        .poll(async () => (await space.condition('vm', 'Scheduled')).message, slow)
+        .toMatch(/^0\/2 nodes are available: 2 node\(s\) didn't match Pod's node affinity/);
+      const uid = (await space.pod('vm'))?.metadata.uid;
+      await world.kubelet.addNode({ name: 'n3', labels: { 'tag.svc3.dev/big': 'true' } });
+      await space.untilReady('vm');
+      expect((await space.pod('vm'))?.metadata.uid).toBe(uid);
+      expect((await space.vm('vm')).status).toMatchObject({ node: 'n3', ports: { ssh: 0 } });
+      await space.remove('vm');
+    });
+  });
+});
+
+describe('the pull Secret', () => {
+  test('a pod that cannot pull is made anew when the Secret comes, and names it', async () => {
+    const space = await world.namespace('pulling');
+    const withSecret = { kind: 'run' as const };
+    const without = {
+      kind: 'waiting' as const,
+      reason: 'ErrImagePull',
+      message: 'no basic auth credentials',
+    };
+    world.kubelet.behave((pod) => (pod.spec.imagePullSecrets === undefined ? without : withSecret));
+    await withOperator({}, async () => {
+      await space.deploy('vm');
+      await space.until('vm', 'Prepared', {
+        reason: 'ImagePullFailed',
+        message: 'no basic auth credentials',
+      });
+      await world.client.create(secrets, {
+        metadata: { name: 'svc3-registry-credentials', namespace: space.name },
+        type: 'kubernetes.io/dockerconfigjson',
+        stringData: { '.dockerconfigjson': '{"auths":{}}' },
+      });
+      await space.untilReady('vm');
+      expect((await space.pod('vm'))?.spec.imagePullSecrets).toEqual([{ name: 'svc3-registry-credentials' }]);
+      const uid = (await space.pod('vm'))?.metadata.uid;
+      const body = { metadata: { labels: { touched: 'true' } } };
+      const key = { name: 'svc3-registry-credentials', namespace: space.name };
+      await world.client.patch(secrets, key, { type: 'merge', body });
+      await world.client.patch(vms, { name: 'vm', namespace: space.name }, { type: 'merge', body });
+      await space.deploy('after');
+      await space.untilReady('after');
+      expect((await space.pod('vm'))?.metadata.uid).toBe(uid);
+      for (const name of ['vm', 'after']) await space.remove(name);
+    });
+    world.kubelet.behave(() => ({ kind: 'run' }));
+    expect((await world.client.list(pods, { namespace: space.name })).items).toEqual([]);
+  });
+});
