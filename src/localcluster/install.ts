@@ -11,13 +11,12 @@ import { type BuiltImage, type ImageBuild, buildImage, bundle, pushBuilt } from 
 import type { Kubectl } from './kubectl.ts';
 import { type RegistryAddress, createImage, hasManifest, pushImage } from './oci.ts';
 import { preload } from './preload.ts';
+import { type Workload, untilRolledOut } from './rollout.ts';
 import { type Places, type Settings, readReport, registryUser, writeSecret } from './state.ts';
 import type { Tools } from './tools.ts';
 
 /** The chart that users install. */
 export const chartFolder = fileURLToPath(new URL('../../charts/svc3', import.meta.url));
-
-const hasNodeAgent = existsSync(fileURLToPath(new URL('../bin/node-agent.ts', import.meta.url)));
 
 /** What goes into a cluster, built on the host. */
 export interface Software {
@@ -94,13 +93,12 @@ export async function installChart(installation: Installation, software: Softwar
   );
   await kubectl.apply(...storeCredential(installation.settings));
   build.progress('waiting for operator, api and node agent');
-  const rollout = (namespace: string, name: string): Promise<string> =>
-    kubectl('rollout', 'status', '-n', namespace, name, '--timeout=300s');
-  await Promise.all([
-    rollout(namespaces.system, 'deployment/svc3-operator'),
-    rollout(namespaces.system, 'deployment/svc3-api'),
-    hasNodeAgent ? rollout(namespaces.node, 'daemonset/svc3-node-agent') : '',
-  ]);
+  const workloads: Workload[] = [
+    { kind: 'deployment', namespace: namespaces.system, name: 'svc3-operator' },
+    { kind: 'deployment', namespace: namespaces.system, name: 'svc3-api' },
+    { kind: 'daemonset', namespace: namespaces.node, name: 'svc3-node-agent' },
+  ];
+  await untilRolledOut(kubectl, workloads, build.signal);
 }
 
 function chartValues(installation: Installation, software: Software): object {
@@ -116,7 +114,6 @@ function chartValues(installation: Installation, software: Software): object {
     accelerator: hasHardwareVirtualization() ? 'auto' : 'tcg',
     api: { baseUrl: `https://127.0.0.1:${settings.ports.api}` },
     aggregatedApi: { enabled: true },
-    nodeAgent: { enabled: hasNodeAgent },
   };
 }
 

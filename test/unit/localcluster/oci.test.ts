@@ -25,7 +25,7 @@ describe('images made in memory', () => {
         .toString('latin1', block * 512 + from, block * 512 + from + length)
         .replaceAll('\0', '')
         .trim();
-    expect(header(0, 0, 100)).toBe('disk/');
+    expect(header(0, 0, 100)).toMatch(/^disk\/?$/);
     expect(header(1, 0, 100)).toBe('disk/disk.qcow2');
     expect(Number.parseInt(header(1, 108, 8), 8)).toBe(107);
   });
