@@ -1,0 +1,194 @@
+import { namespaces, objectNames } from '../../src/api/meta.ts';
+import { namespaces as namespaceResource, registryCredentials, secrets } from '../../src/api/resources.ts';
+import { pullSecretLabels, pullSecretType } from '../../src/credential/decide.ts';
+import { base64, dockerConfigJson } from '../../src/credential/dockerconfig.ts';
+import { parseServer } from '../../src/credential/registry.ts';
+import { createInformer } from '../../src/kube/informer.ts';
+import type { KubeClient } from '../../src/kube/types.ts';
+import {
+  basicAuth,
+  credential,
+  credentialCluster,
+  published,
+  startOperator,
+} from '../integration/credential/harness.ts';
+import { withFaults, type Write } from '../support/faultclient.ts';
+import { inParallel, quantile, type Benchmark, type Figure } from './frame.ts';
+
+const servers = ['https://one.example.com', 'https://two.example.com:5000', 'https://three.example.com'];
+const count = 1_000;
+const changes = 300;
+/** Writes at the same time: as many as the operator has workers. */
+const workers = 16;
+
+function namesOf(prefix: string): string[] {
+  return Array.from({ length: count }, (_, index) => `${prefix}-${index}`);
+}
+
+async function prepare(client: KubeClient, names: readonly string[]): Promise<void> {
+  await inParallel(names, workers, async (name) => {
+    await client.create(namespaceResource, { metadata: { name } });
+    for (const server of servers) {
+      const wanted = credential(name, server);
+      await client.create(secrets, basicAuth(wanted.spec.secretRef.name, 'robot', 'password-0'));
+      await client.create(registryCredentials, wanted);
+    }
+  });
+}
+
+/** The limit: the same Secrets under another name, by nothing but a loop. Milliseconds. */
+async function bareLoop(client: KubeClient, names: readonly string[], name: string): Promise<number> {
+  const logins = servers.map((server) => ({
+    registry: parseServer(server),
+    username: 'robot',
+    password: 'password-0',
+  }));
+  const data = { '.dockerconfigjson': base64(dockerConfigJson(logins)) };
+  const began = performance.now();
+  await inParallel(names, workers, (namespace) =>
+    client.apply(secrets, {
+      metadata: { name, namespace, labels: { ...pullSecretLabels } },
+      type: pullSecretType,
+      data,
+    }),
+  );
+  return performance.now() - began;
+}
+
+interface Filling {
+  /** From the start of the operator, its caches empty, to the last pull Secret. */
+  readonly fromStartMs: number;
+  /** From the first write to the last. */
+  readonly writingMs: number;
+  readonly writes: readonly Write[];
+}
+
+async function until(isTrue: () => boolean | Promise<boolean>, stepMs = 5): Promise<void> {
+  while (!(await isTrue())) {
+    await new Promise((resolve) => {
+      setTimeout(resolve, stepMs);
+    });
+  }
+}
+
+/** Times of the writes to Secrets are those when they were answered. */
+async function fill(client: KubeClient): Promise<Filling> {
+  let first = Number.NaN;
+  let last = Number.NaN;
+  let done = 0;
+  const timed: KubeClient = {
+    ...client,
+    async apply(resource, object, options) {
+      if (resource.plural === 'secrets' && Number.isNaN(first)) first = performance.now();
+      const written = await client.apply(resource, object, options);
+      if (resource.plural === 'secrets') {
+        done += 1;
+        last = performance.now();
+      }
+      return written;
+    },
+  };
+  const counted = withFaults(timed, () => 'none');
+  const began = performance.now();
+  const operator = await startOperator(counted.client);
+  await until(() => done >= count);
+  const filling = { fromStartMs: last - began, writingMs: last - first };
+  // Statuses come after the Secrets; then everything has been looked at.
+  await until(
+    () =>
+      counted.writes.filter(({ subresource }) => subresource === 'status').length >= count * servers.length,
+  );
+  await operator.stop();
+  return { ...filling, writes: counted.writes };
+}
+
+/** Milliseconds from sending a new password to a watch that shows it in the pull Secret. */
+async function fanOut(client: KubeClient, names: readonly string[]): Promise<number[]> {
+  const stopping = new AbortController();
+  const seen = new Map<string, (text: string) => void>();
+  const informer = createInformer({
+    client,
+    resource: secrets,
+    fieldSelector: `metadata.name=${objectNames.pullSecret}`,
+  });
+  informer.onChange(({ object }) => {
+    const text = Buffer.from(object.data?.['.dockerconfigjson'] ?? '', 'base64').toString('utf8');
+    seen.get(object.metadata.namespace ?? '')?.(text);
+  });
+  const watching = informer.run(stopping.signal);
+  const operator = await startOperator(client);
+  await informer.synced();
+  await until(() => operator.pending() === 0, 100);
+  const times: number[] = [];
+  for (let turn = 0; turn < changes; turn += 1) {
+    const namespace = names[(turn * 7) % names.length] ?? '';
+    const password = `password-of-turn-${turn}`;
+    const { name } = credential(namespace, servers[0] ?? '').spec.secretRef;
+    const shown = new Promise<number>((resolve) => {
+      seen.set(namespace, (text) => {
+        if (text.includes(`"${password}"`)) resolve(performance.now());
+      });
+    });
+    const began = performance.now();
+    await client.patch(
+      secrets,
+      { name, namespace: namespaces.credentials },
+      { type: 'merge', body: { data: { password: base64(password) } } },
+    );
+    times.push((await shown) - began);
+    seen.delete(namespace);
+  }
+  await operator.stop();
+  stopping.abort();
+  await watching;
+  return times;
+}
+
+async function run(progress: (line: string) => void): Promise<readonly Figure[]> {
+  const cluster = await credentialCluster({ components: [] });
+  try {
+    const { client } = cluster;
+    const names = namesOf('bench');
+    progress(`making ${count} namespaces with ${servers.length} credentials each`);
+    await prepare(client, names);
+    progress('writing the same Secrets in a bare loop');
+    const loops = [await bareLoop(client, names, 'limit-1')];
+    progress('starting the operator');
+    const filling = await fill(client);
+    loops.push(await bareLoop(client, names, 'limit-2'));
+    const limitMs = Math.min(...loops);
+    const sample = await published(client, names.at(-1) ?? '');
+    if (Object.keys(sample ?? {}).length !== 5) throw new Error('the pull Secret is not complete');
+    progress('starting it again on the converged cluster');
+    const again = withFaults(client, () => 'none');
+    const second = await startOperator(again.client);
+    await until(() => second.pending() > 0, 1);
+    await until(() => second.pending() === 0, 100);
+    await second.stop();
+    progress(`changing ${changes} passwords, one after the other`);
+    const times = await fanOut(client, names);
+    const secretWrites = filling.writes.filter(({ plural }) => plural === 'secrets').length;
+    return [
+      { what: 'fan-out P50', value: quantile(times, 0.5), unit: 'ms', target: { atMost: 50 } },
+      { what: 'fan-out P99', value: quantile(times, 0.99), unit: 'ms', target: { atMost: 250 } },
+      { what: `bare loop, ${count} Secrets`, value: count / (limitMs / 1000), unit: 'per s' },
+      { what: `operator, ${count} namespaces`, value: count / (filling.writingMs / 1000), unit: 'per s' },
+      {
+        what: 'share of the bare loop',
+        value: limitMs / filling.writingMs,
+        unit: '',
+        target: { atLeast: 0.8 },
+      },
+      { what: 'start with empty caches to the last Secret', value: filling.fromStartMs, unit: 'ms' },
+      { what: 'writes for each Secret', value: secretWrites / count, unit: '', target: { atMost: 1 } },
+      { what: 'writes of a converged operator', value: again.writes.length, unit: '', target: { atMost: 0 } },
+    ];
+  } finally {
+    await cluster.remove();
+  }
+}
+
+export const benchmark: Benchmark = {
+  summary: 'registry credentials become pull Secrets, on a real kube-apiserver',
+  run,
+};
