@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { ConfigMap } from '../api/core.ts';
 import { namespaces, objectNames } from '../api/meta.ts';
 import type { RegistryCredential } from '../api/registrycredential.ts';
@@ -14,8 +15,11 @@ import type { CredentialSettings } from './settings.ts';
 /** So that a Secret that was refused is there soon after quota or policy allow it. */
 const backoff = { baseMs: 50, maxMs: 30_000 };
 
-/** How long reports wait for pull Secrets, and how often they look. */
-const yieldMs = { step: 20, most: 2_000 };
+/** Namespaces whose pull Secrets are written at the same time. */
+const publishers = 16;
+
+/** How long a report waits while there are more namespaces than that, and how often it looks. */
+const yieldMs = { step: 20, most: 10_000 };
 
 export interface CredentialController {
   readonly name: string;
@@ -52,7 +56,7 @@ export function createCredentialController(
   const publisher = createController({
     ...common,
     name: 'pull-secret',
-    workers: 16,
+    workers: publishers,
     reconcile: pullSecret.reconcile,
   });
 
@@ -81,17 +85,14 @@ export function createCredentialController(
       assumed,
       refusal: pullSecret.refusal,
     });
-    let waitingSince: number | undefined;
     return createController({
       ...common,
       name: 'registrycredential',
       workers: 8,
-      reconcile(key) {
-        const now = performance.now();
-        if (publisher.pending() === 0) waitingSince = undefined;
-        else waitingSince ??= now;
-        if (waitingSince !== undefined && now - waitingSince < yieldMs.most) {
-          return Promise.resolve({ requeueAfterMs: yieldMs.step });
+      async reconcile(key) {
+        const began = performance.now();
+        while (publisher.pending() > publishers && performance.now() - began < yieldMs.most) {
+          await sleep(yieldMs.step);
         }
         return reconcile(key);
       },
@@ -102,12 +103,14 @@ export function createCredentialController(
     for (const credential of caches.credentials.list(namespace)) reporter.enqueue(keyOf(credential));
   }
 
-  caches.credentials.onChange(({ object }) => {
+  caches.credentials.onChange((change) => {
+    const { object } = change;
     const { namespace = '' } = object.metadata;
     assumed.observe(keyOf(object), object);
     publisher.enqueue(namespace);
     reporter.enqueue(keyOf(object));
-    nodes.enqueue(objectNames.insecureRegistries);
+    const old = change.kind === 'updated' ? change.old : object;
+    if (object.spec.allowInsecure || old.spec.allowInsecure) nodes.enqueue(objectNames.insecureRegistries);
   });
   caches.basicAuth.onChange(({ object }) => {
     for (const credential of caches.naming(object.metadata.name ?? '')) {
