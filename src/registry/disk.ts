@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { Readable, type Transform } from 'node:stream';
+import { Readable, Transform } from 'node:stream';
 import { createGunzip, createZstdDecompress } from 'node:zlib';
 import { extract, pack } from 'tar-stream';
 import { Svc3Error } from '../errors.ts';
@@ -11,14 +11,21 @@ import { manifestOf, type ResolvedImage } from './image.ts';
 const qemuId = 107;
 const diskPath = /^(?:\.?\/)?disk\/([^/]+\.(?:qcow2|raw|img|iso))$/;
 /** Uploads are sent in pieces of this size, so that one that breaks off goes on from the last piece. */
-const pieceBytes = 32 * 1024 * 1024;
+const pieceBytes = 8 * 1024 * 1024;
 
 export interface DiskFile {
   /** Name in the layer, e.g. `disk.qcow2`. */
   readonly name: string;
   readonly size: number;
-  /** The file's bytes; ends with an error when the layer does not match its digest. */
   readonly stream: Readable;
+  /** Once the stream has been read: resolves when the layer matches its digest, rejects when it does not. */
+  readonly verified: Promise<void>;
+}
+
+export interface OpenDiskOptions {
+  readonly signal?: AbortSignal;
+  /** Most bytes that a layer may unpack to. Default: any number. */
+  readonly maxUnpackedBytes?: number;
 }
 
 /**
@@ -31,10 +38,10 @@ export async function openDisk(
   client: RegistryClient,
   repository: string,
   image: ResolvedImage,
-  signal?: AbortSignal,
+  options: OpenDiskOptions = {},
 ): Promise<DiskFile> {
   for (const layer of image.manifest.layers.toReversed()) {
-    const found = await diskOfLayer(client, repository, layer, signal);
+    const found = await diskOfLayer(client, repository, layer, options);
     if (found !== undefined) return found;
   }
   throw new Svc3Error(
@@ -54,7 +61,7 @@ async function diskOfLayer(
   client: RegistryClient,
   repository: string,
   layer: Descriptor,
-  signal?: AbortSignal,
+  { signal, maxUnpackedBytes = Number.POSITIVE_INFINITY }: OpenDiskOptions,
 ): Promise<DiskFile | undefined> {
   const blob = await client.blob(repository, layer.digest, signal === undefined ? {} : { signal });
   const verified = verifyDigest(layer.digest, `a layer of ${client.registry}/${repository}`, layer.size);
@@ -66,26 +73,55 @@ async function diskOfLayer(
   blob.on('error', fail);
   verified.on('error', fail);
   unpacked?.on('error', fail);
+  const bounded = atMost(maxUnpackedBytes, `a layer of ${client.registry}/${repository}`);
+  bounded.on('error', fail);
   const plain = unpacked === undefined ? blob.pipe(verified) : blob.pipe(verified).pipe(unpacked);
-  plain.pipe(entries);
+  plain.pipe(bounded).pipe(entries);
 
-  const disk = await new Promise<DiskFile | undefined>((resolve, reject) => {
+  const whole = new Promise<void>((resolve, reject) => {
+    entries.on('finish', () => resolve());
+    entries.on('error', reject);
+  });
+  const found = await Promise.race([firstDisk(entries), whole.then(() => undefined)]);
+  if (found === undefined) {
+    blob.destroy();
+    return undefined;
+  }
+  // Whoever gives the stream up does not ask.
+  whole.catch(() => undefined);
+  found.stream.on('close', () => {
+    if (!found.stream.readableEnded) blob.destroy();
+  });
+  return { ...found, verified: whole };
+}
+
+function firstDisk(entries: ReturnType<typeof extract>): Promise<Omit<DiskFile, 'verified'>> {
+  let isFound = false;
+  return new Promise((resolve) => {
     entries.on('entry', (header, stream, next) => {
+      stream.on('end', next);
       const name = diskPath.exec(header.name)?.[1];
-      if (name === undefined || header.type !== 'file') {
-        stream.on('end', next);
+      if (isFound || name === undefined || header.type !== 'file') {
         stream.resume();
         return;
       }
-      stream.on('end', next);
+      isFound = true;
       resolve({ name, size: header.size ?? 0, stream: Readable.from(stream, { objectMode: false }) });
     });
-    entries.on('finish', () => resolve(undefined));
-    entries.on('error', reject);
   });
-  if (disk === undefined) blob.destroy();
-  else disk.stream.on('close', () => blob.destroy());
-  return disk;
+}
+
+/** A few kilobytes of zstd can be terabytes of zeros. */
+function atMost(limitBytes: number, what: string): Transform {
+  let bytes = 0;
+  return new Transform({
+    transform(chunk: Buffer, _encoding, callback) {
+      bytes += chunk.length;
+      if (bytes > limitBytes)
+        callback(new Svc3Error('Invalid', `${what} unpacks to more than ${limitBytes} bytes`));
+      else callback(null, chunk);
+    },
+  });
 }
 
 export interface DiskToPush {
@@ -106,7 +142,7 @@ export interface DiskToPush {
 /**
  * Streams a disk into a registry as an image in the containerDisk layout: one plain tar layer (a disk is compressed
  * already), then the configuration, then the manifest under its tag, so that there is no half image under a name. Memory: one
- * piece of 32 MiB at most.
+ * piece of 8 MiB at most.
  *
  * @returns the manifest's digest and the bytes of the layer.
  */

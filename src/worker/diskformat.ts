@@ -1,0 +1,55 @@
+import { Svc3Error } from '../errors.ts';
+import { isQcow2 } from './qcow2header.ts';
+
+/** Files that people mistake for a disk, by their first bytes. */
+interface Foreign {
+  readonly at: number;
+  /** Hexadecimal. */
+  readonly bytes: string;
+  readonly name: string;
+  readonly hint: string;
+}
+
+const convert = 'convert it with qemu-img convert -O qcow2';
+const unpack = 'unpack it first';
+const hex = (text: string): string => Buffer.from(text).toString('hex');
+const foreign: readonly Foreign[] = [
+  { at: 0, bytes: hex('KDMV'), name: 'a VMDK disk', hint: convert },
+  { at: 0, bytes: hex('# Disk Descriptor'), name: 'the descriptor of a VMDK disk', hint: convert },
+  { at: 0, bytes: hex('vhdxfile'), name: 'a VHDX disk', hint: convert },
+  { at: 0, bytes: hex('conectix'), name: 'a VHD disk', hint: convert },
+  { at: 64, bytes: '7f10dabe', name: 'a VDI disk', hint: convert },
+  { at: 0, bytes: hex('QED\0'), name: 'a QED disk', hint: convert },
+  { at: 0, bytes: hex('WithoutFreeSpace'), name: 'a Parallels disk', hint: convert },
+  { at: 0, bytes: '4c554b53babe', name: 'an encrypted disk (LUKS)', hint: 'decrypt it first' },
+  { at: 0, bytes: '1f8b', name: 'a gzip file', hint: unpack },
+  { at: 0, bytes: 'fd377a585a00', name: 'an xz file', hint: unpack },
+  { at: 0, bytes: '28b52ffd', name: 'a zstd file', hint: unpack },
+  { at: 0, bytes: '425a68', name: 'a bzip2 file', hint: unpack },
+  { at: 0, bytes: '504b0304', name: 'a zip file', hint: unpack },
+];
+
+/** Where the first volume descriptor of ISO 9660 has its name. */
+const isoMagicAt = 32_769;
+
+function holds(head: Buffer, at: number, bytes: Buffer): boolean {
+  return head.length >= at + bytes.length && head.subarray(at, at + bytes.length).equals(bytes);
+}
+
+/**
+ * What a file is by its first bytes; its name is no argument. From here on the format is forced: nobody probes again.
+ *
+ * @throws Invalid with a sentence that says what the file is instead.
+ */
+export function detectFormat(head: Buffer, kind: 'Image' | 'ISO'): 'qcow2' | 'raw' | 'iso' {
+  if (head.length === 0) throw new Svc3Error('Invalid', 'the file is empty');
+  if (kind === 'ISO') {
+    if (holds(head, isoMagicAt, Buffer.from('CD001'))) return 'iso';
+    throw new Svc3Error('Invalid', 'the file is not an ISO 9660 medium');
+  }
+  if (isQcow2(head)) return 'qcow2';
+  const known = foreign.find(({ at, bytes }) => holds(head, at, Buffer.from(bytes, 'hex')));
+  if (known !== undefined)
+    throw new Svc3Error('Invalid', `the file is ${known.name}, not qcow2 or raw; ${known.hint}`);
+  return 'raw';
+}

@@ -1,0 +1,71 @@
+import { open, stat } from 'node:fs/promises';
+import { Svc3Error } from '../errors.ts';
+import { detectFormat } from './diskformat.ts';
+import { headerBytes, readQcow2Header } from './qcow2header.ts';
+import { qemuImg, type ToolLimits } from './qemuimg.ts';
+
+export interface Inspected {
+  readonly format: 'qcow2' | 'raw' | 'iso';
+  /** Bytes that a guest sees. */
+  readonly virtualSize: number;
+}
+
+export interface InspectionOptions {
+  readonly kind: 'Image' | 'ISO';
+  readonly maxVirtualSize: number;
+  readonly signal: AbortSignal;
+  readonly toolLimits?: ToolLimits;
+}
+
+interface CheckReport {
+  corruptions?: number;
+  'image-end-offset'?: number;
+}
+
+/**
+ * Looks at a file that nobody vouches for: what it is by its own bytes, whether it would make QEMU open other files,
+ * whether it is whole.
+ *
+ * @throws Invalid with a sentence.
+ */
+export async function inspect(path: string, options: InspectionOptions): Promise<Inspected> {
+  const { kind, maxVirtualSize } = options;
+  const { size } = await stat(path);
+  const head = await readHead(path);
+  const format = detectFormat(head, kind);
+  if (format === 'iso') return { format, virtualSize: size };
+  if (format === 'raw') {
+    if (size > maxVirtualSize)
+      throw new Svc3Error(
+        'Invalid',
+        `the disk has ${size} bytes, the largest that is taken has ${maxVirtualSize}`,
+      );
+    return { format, virtualSize: Math.ceil(size / 512) * 512 };
+  }
+  const { virtualSize } = readQcow2Header(head, { fileSize: size, maxVirtualSize });
+  await check(path, size, options);
+  return { format, virtualSize };
+}
+
+async function readHead(path: string): Promise<Buffer> {
+  const file = await open(path);
+  try {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(headerBytes), 0, headerBytes, 0);
+    return buffer.subarray(0, bytesRead);
+  } finally {
+    await file.close();
+  }
+}
+
+/** The header has been found harmless, so qemu-img opens this file and no other. Leaks (exit code 3) waste room only. */
+async function check(path: string, size: number, { signal, toolLimits }: InspectionOptions): Promise<void> {
+  const { code, output } = await qemuImg(['check', '-f', 'qcow2', '--output=json', path], {
+    signal,
+    accept: [0, 2, 3],
+    ...(toolLimits === undefined ? {} : { limits: toolLimits }),
+  });
+  const report = JSON.parse(output === '' ? '{}' : output) as CheckReport;
+  if (code === 2) throw new Svc3Error('Invalid', `the qcow2 file is damaged in ${report.corruptions} places`);
+  if ((report['image-end-offset'] ?? 0) > size)
+    throw new Svc3Error('Invalid', 'the qcow2 file ends before its data does; it is cut off');
+}

@@ -1,0 +1,63 @@
+import { open } from 'node:fs/promises';
+import type { Readable } from 'node:stream';
+import { Svc3Error } from '../errors.ts';
+
+const blockBytes = 64 * 1024;
+const zeros = Buffer.alloc(blockBytes);
+
+export interface LandingOptions {
+  /** More than this is refused. */
+  readonly maxBytes: number;
+  /** Bytes that have to come; undefined where nobody knows. */
+  readonly expected?: number | undefined;
+  readonly signal: AbortSignal;
+  readonly onProgress?: (bytes: number) => void;
+}
+
+/**
+ * Writes a stream into a file, leaving holes where there are only zeros.
+ *
+ * @returns bytes that came.
+ * @throws Invalid when there are more than allowed, BadGateway when fewer than expected; `RequestEntityTooLarge` when the
+ * volume is full.
+ */
+export async function land(source: Readable, path: string, options: LandingOptions): Promise<number> {
+  const { maxBytes, expected, signal, onProgress } = options;
+  const file = await open(path, 'w');
+  let at = 0;
+  try {
+    for await (const block of blocks(source)) {
+      signal.throwIfAborted();
+      if (at + block.length > maxBytes)
+        throw new Svc3Error('Invalid', `the disk file has more than ${maxBytes} bytes`);
+      if (!block.equals(block.length === blockBytes ? zeros : zeros.subarray(0, block.length)))
+        await file.write(block, 0, block.length, at);
+      at += block.length;
+      onProgress?.(at);
+    }
+    await file.truncate(at);
+  } catch (error) {
+    source.destroy();
+    if ((error as NodeJS.ErrnoException).code === 'ENOSPC')
+      throw new Svc3Error('RequestEntityTooLarge', "the worker's volume has no room for the disk file", {
+        cause: error,
+      });
+    throw error;
+  } finally {
+    await file.close();
+  }
+  if (expected !== undefined && at !== expected)
+    throw new Svc3Error('BadGateway', `the disk file ended after ${at} of ${expected} bytes`);
+  return at;
+}
+
+/** The stream in aligned blocks, so that a run of zeros is seen whatever the pieces were. */
+async function* blocks(source: Readable): AsyncGenerator<Buffer> {
+  let held: Buffer = Buffer.alloc(0);
+  for await (const chunk of source as AsyncIterable<Buffer>) {
+    let rest = held.length === 0 ? chunk : Buffer.concat([held, chunk]);
+    for (; rest.length >= blockBytes; rest = rest.subarray(blockBytes)) yield rest.subarray(0, blockBytes);
+    held = rest;
+  }
+  if (held.length > 0) yield held;
+}

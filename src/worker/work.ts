@@ -1,0 +1,156 @@
+import { createReadStream } from 'node:fs';
+import { mkdtemp, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { WorkDone, WorkFailed, WorkSpec } from '../api/worker.ts';
+import { isSvc3Error, messageOf, type ErrorReason } from '../errors.ts';
+import { createRegistryClient, type RegistryClient } from '../registry/client.ts';
+import { pushDisk } from '../registry/disk.ts';
+import { loginFor } from '../registry/login.ts';
+import { publish } from '../registry/publish.ts';
+import { parseReference } from '../registry/reference.ts';
+import { RegistryUnreachable } from '../registry/transport.ts';
+import { inspect, type Inspected } from './inspection.ts';
+import { land } from './landing.ts';
+import type { Progress } from './progress.ts';
+import { qemuImg } from './qemuimg.ts';
+import { openSource } from './source.ts';
+
+export interface WorkParts {
+  /** Folder for the disk while it is looked at. */
+  readonly scratch: string;
+  /** Text of the namespace's docker configuration; empty: everything anonymously. */
+  readonly dockerConfig: string;
+  readonly ticket: string;
+  readonly progress: Progress;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Fetches one disk, inspects it and puts it into the store. The manifest comes last, so that there is never a part of an
+ * image under a name; whatever fails leaves nothing but blobs that the store collects.
+ */
+export async function work(spec: WorkSpec, parts: WorkParts): Promise<WorkDone> {
+  const clients = new Map<string, RegistryClient>();
+  const open = (registry: string): RegistryClient => {
+    const known = clients.get(registry) ?? clientFor(registry, spec, parts);
+    clients.set(registry, known);
+    return known;
+  };
+  const folder = await mkdtemp(join(parts.scratch, 'work-'));
+  try {
+    return await fetchAndPush(spec, parts, folder, open);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+    await Promise.all([...clients.values()].map((client) => client.close()));
+  }
+}
+
+async function fetchAndPush(
+  spec: WorkSpec,
+  parts: WorkParts,
+  folder: string,
+  open: (registry: string) => RegistryClient,
+): Promise<WorkDone> {
+  const { limits, target } = spec;
+  const { signal, progress, ticket } = parts;
+  const fetched = join(folder, 'fetched');
+  const source = await openSource(spec.source, { open, ticket, maxBytes: limits.fileBytes, signal });
+  const fetching = progress.step(0, 45);
+  await land(source.stream, fetched, {
+    maxBytes: limits.fileBytes,
+    expected: source.size,
+    signal,
+    onProgress: (bytes) => fetching(bytes, source.size ?? bytes * 2),
+  });
+  await source.verified;
+  const found = await inspect(fetched, { kind: spec.kind, maxVirtualSize: limits.virtualBytes, signal });
+  const disk = await packed(fetched, found, folder, parts);
+  const { size } = await stat(disk.path);
+  const pushing = progress.step(55, 99);
+  const architecture = source.architecture ?? spec.architecture;
+  const client = open(target.registry);
+  const pushed = await pushDisk(client, {
+    repository: target.repository,
+    tag: target.tag,
+    architecture,
+    fileName: disk.fileName,
+    size,
+    content: createReadStream(disk.path, { highWaterMark: 1024 * 1024 }),
+    signal,
+    onProgress: (bytes) => pushing(bytes, size),
+  });
+  await publish(client, target.repository, pushed.digest, signal);
+  await forgetUpload(spec, open, signal);
+  return {
+    result: 'Done',
+    digest: pushed.digest,
+    size: found.virtualSize,
+    storedSize: pushed.size,
+    format: disk.format,
+    architecture,
+  };
+}
+
+/** A raw disk is stored as qcow2, without the blocks that hold nothing and compressed; everything else as it came. */
+async function packed(
+  path: string,
+  { format }: Inspected,
+  folder: string,
+  { signal, progress }: WorkParts,
+): Promise<{ path: string; fileName: string; format: 'qcow2' | 'iso' }> {
+  if (format === 'iso') return { path, fileName: 'medium.iso', format };
+  if (format === 'qcow2') return { path, fileName: 'disk.qcow2', format };
+  const target = join(folder, 'packed');
+  const packing = progress.step(45, 55);
+  await qemuImg(
+    ['convert', '-p', '-f', 'raw', '-O', 'qcow2', '-c', '-o', 'compression_type=zstd', path, target],
+    { signal, onProgress: (percent) => packing(percent, 100) },
+  );
+  await rm(path);
+  return { path: target, fileName: 'disk.qcow2', format: 'qcow2' };
+}
+
+/** What was uploaded has been taken over; a registry that does not delete keeps it, no harm. */
+async function forgetUpload(
+  { source }: WorkSpec,
+  open: (registry: string) => RegistryClient,
+  signal: AbortSignal,
+): Promise<void> {
+  if (source.type !== 'upload') return;
+  const { registry, repository, digest } = parseReference(source.reference);
+  if (digest === undefined) return;
+  await open(registry)
+    .deleteManifest(repository, digest, { signal })
+    .catch(() => undefined);
+}
+
+function clientFor(registry: string, spec: WorkSpec, { dockerConfig }: WorkParts): RegistryClient {
+  const { scheme, skipVerify } = spec.registries[registry] ?? { scheme: 'https', skipVerify: false };
+  const credentials = loginFor(dockerConfig, registry);
+  return createRegistryClient({
+    registry,
+    scheme,
+    skipVerify,
+    ...(credentials === undefined ? {} : { credentials }),
+  });
+}
+
+const failureOf: Partial<Record<ErrorReason, WorkFailed['reason']>> = {
+  Invalid: 'DiskRefused',
+  NotFound: 'SourceNotFound',
+  Unauthorized: 'RegistryDenied',
+  Forbidden: 'RegistryDenied',
+  BadGateway: 'RegistryUnreachable',
+  ServiceUnavailable: 'RegistryUnreachable',
+  TooManyRequests: 'RegistryUnreachable',
+  Timeout: 'RegistryUnreachable',
+};
+
+/** What went wrong, in the words of conditions. */
+export function failureFrom(error: unknown): WorkFailed {
+  const reason =
+    error instanceof RegistryUnreachable
+      ? 'RegistryUnreachable'
+      : ((isSvc3Error(error) ? failureOf[error.reason] : undefined) ?? 'WorkerFailed');
+  return { result: 'Failed', reason, message: messageOf(error).slice(0, 1024) };
+}
