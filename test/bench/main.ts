@@ -22,6 +22,21 @@ const benchmarks: Record<string, () => Promise<boolean>> = {
       },
     ]);
   },
+  async credential() {
+    const { measureCredentials } = await import('./credential.ts');
+    const figures = await measureCredentials();
+    return report(
+      'credential',
+      [figures],
+      [
+        { what: 'changed password → pull Secret, ms P50', value: figures.fanOutP50, atMost: 50 },
+        { what: 'changed password → pull Secret, ms P99', value: figures.fanOutP99, atMost: 250 },
+        { what: '1,000 namespaces beside a bare loop', value: figures.besideBareLoop, atMost: 1.25 },
+        { what: 'writes per Secret', value: figures.writesPerSecret, atMost: 1 },
+        { what: 'writes when converged', value: figures.writesWhenConverged, atMost: 0 },
+      ],
+    );
+  },
   async churn() {
     const vms = Number(process.env['SVC3_BENCH_VMS'] ?? 500);
     const figures = await measureChurn({ vms });
