@@ -14,6 +14,12 @@ const drainMs = 1_000;
 
 const connectTimeoutMs = 5_000;
 
+/** How soon after another a renewal is asked for in vain: a burst of refusals is one reason, not many. */
+const renewPauseMs = 1_000;
+
+/** How long a server has to answer whether it is there; undici gives a PING the same time after that. */
+const probeMs = 2_000;
+
 /** How long an idle connection stays open. */
 const idleMs = 60_000;
 
@@ -26,6 +32,8 @@ const connectionWindowBytes = 8 * 1024 * 1024;
 /** One origin with one TLS identity: at most one HTTP/2 connection at any time (several only where the server speaks HTTP/1.1). */
 export interface Endpoint {
   request(options: Dispatcher.RequestOptions): Promise<Dispatcher.ResponseData>;
+  /** Finds out whether the connection is dead, and if so drops it: a call waits for its answer suspiciously long. */
+  suspect(): void;
   /** Replaces the connection, reading certificates again; calls under way get a moment to finish. */
   renew(): void;
   /** Told when the server wants the connection to end (GOAWAY), so that long streams can move to the next one. */
@@ -132,6 +140,24 @@ export function createEndpoint(origin: string, readTls: () => Promise<Connection
 
   let pool = createPool();
 
+  let renewedAt = Number.NEGATIVE_INFINITY;
+  let probing = false;
+
+  /** undici sends a PING when a call has timed out and drops the connection when no answer comes, so one is made that may. */
+  async function probe(): Promise<void> {
+    try {
+      const options = {
+        method: 'GET',
+        path: '/livez',
+        headersTimeout: probeMs,
+        bodyTimeout: probeMs,
+      } as const;
+      await (await requestOf.call(pool, options)).body.dump();
+    } catch {
+      // The calls that wait hear of it themselves.
+    }
+  }
+
   function replacePool(): void {
     const old = pool;
     pool = createPool();
@@ -140,7 +166,19 @@ export function createEndpoint(origin: string, readTls: () => Promise<Connection
 
   return {
     request: (options) => requestOf.call(pool, options),
+    suspect() {
+      if (!probing) {
+        probing = true;
+        void probe().finally(() => {
+          probing = false;
+        });
+      }
+    },
     renew() {
+      if (performance.now() - renewedAt < renewPauseMs) {
+        return;
+      }
+      renewedAt = performance.now();
       replacePool();
       listeners.forEach((listener) => listener());
     },

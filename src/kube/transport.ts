@@ -1,16 +1,14 @@
-import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { ConnectionOptions } from 'node:tls';
-import type { Dispatcher } from 'undici';
 import { isSvc3Error, Svc3Error } from '../errors.ts';
 import type { ConnectionConfig } from './connection.ts';
-import { readPem } from './connection.ts';
 import { callerCredential, createCredential } from './credential.ts';
 import type { Credential } from './credential.ts';
-import { createEndpoint } from './endpoint.ts';
 import type { Endpoint } from './endpoint.ts';
 import { errorOfConnection, errorOfReply, retryAfterOf, wasNeverSent } from './errors.ts';
+import { createEndpoints, createProvenTokens, hashOf } from './identities.ts';
 import { withQuery } from './path.ts';
+import { decode, warningsOf } from './reply.ts';
+import type { Headers } from './reply.ts';
 import { retryDelay } from './retry.ts';
 import type { Failure } from './retry.ts';
 import type { RawRequest, RawResponse, StreamRequest, StreamResponse } from './types.ts';
@@ -20,10 +18,6 @@ export const defaultTimeoutMs = 30_000;
 /** Bookmarks come about once a minute: two and a half times that without a byte is a dead connection. */
 export const defaultSilenceMs = 150_000;
 
-/** How long a caller's token that was accepted once counts as proven. */
-const provenMs = 5 * 60_000;
-const provenLimit = 10_000;
-
 /** One finished call, for metrics. `code` 0: no answer came. */
 export interface Call {
   readonly method: string;
@@ -31,8 +25,13 @@ export interface Call {
   readonly durationMs: number;
 }
 
+/** A call that waits so long for its answer makes the connection suspect. */
+const defaultSuspectMs = 5_000;
+
 export interface TransportOptions {
   userAgent?: string;
+  /** Milliseconds that a call waits before the connection is probed. Default 5,000. */
+  suspectMs?: number;
   onCall?: (call: Call) => void;
 }
 
@@ -45,80 +44,6 @@ export interface Transport {
   /** Open sockets of the whole family of transports now, and opened since the start. */
   connections(): { open: number; opened: number };
   close(): Promise<void>;
-}
-
-/** Reply headers as undici gives them. */
-type Headers = Dispatcher.ResponseData['headers'];
-
-function hashOf(text: string): string {
-  return createHash('sha256').update(text).digest('base64');
-}
-
-/** Tokens that kube-apiserver has accepted, by hash, forgotten after a while. */
-function createProvenTokens() {
-  const until = new Map<string, number>();
-  return {
-    has: (hash: string): boolean => (until.get(hash) ?? 0) > performance.now(),
-    settle(hash: string, accepted: boolean): void {
-      until.delete(hash);
-      if (!accepted) {
-        return;
-      }
-      until.set(hash, performance.now() + provenMs);
-      const [oldest] = until.keys();
-      if (until.size > provenLimit && oldest !== undefined) {
-        until.delete(oldest);
-      }
-    },
-  };
-}
-
-/**
- * The three connections that one process has to one kube-apiserver: its own, one for callers whose token was accepted
- * lately, one for all others. kube-apiserver answers a refused token with GOAWAY on that connection, so strangers must
- * not share one with watches, nor with callers that behave.
- */
-function createEndpoints(config: ConnectionConfig, credential: Credential) {
-  const origin = new URL(config.server).origin;
-  const readTls = async (own: boolean): Promise<ConnectionOptions> => {
-    const certificate = own ? await credential.clientCertificate() : undefined;
-    return {
-      ...(config.ca === undefined ? {} : { ca: await readPem(config.ca) }),
-      ...(config.insecureSkipTlsVerify === true ? { rejectUnauthorized: false } : {}),
-      ...(config.tlsServerName === undefined ? {} : { servername: config.tlsServerName }),
-      ...certificate,
-    };
-  };
-  const made = new Map<string, Endpoint>();
-  return {
-    get(role: 'own' | 'proven' | 'unproven'): Endpoint {
-      const endpoint = made.get(role) ?? createEndpoint(origin, () => readTls(role === 'own'));
-      made.set(role, endpoint);
-      return endpoint;
-    },
-    all: (): Endpoint[] => [...made.values()],
-  };
-}
-
-/** Text of every `Warning` header (code 299, RFC 9111); HTTP/2 joins several with commas. */
-export function warningsOf(headers: Headers): string[] {
-  const value = headers['warning'];
-  const text = Array.isArray(value) ? value.join(', ') : (value ?? '');
-  return [...text.matchAll(/\b\d{3} \S+ "((?:[^"\\]|\\.)*)"/g)].map(([, message]) =>
-    (message ?? '').replaceAll(/\\(.)/g, '$1'),
-  );
-}
-
-function decode(text: string, headers: Headers): unknown {
-  const type = String(headers['content-type'] ?? '');
-  if (!type.includes('json')) {
-    return text;
-  }
-  try {
-    return JSON.parse(text);
-  } catch (cause) {
-    throw new Svc3Error('BadGateway', 'kube-apiserver answered with broken JSON', { cause });
-  }
 }
 
 /** An abort signal that fires with the caller's or after a time, and lets go of the caller's when done. */
@@ -208,6 +133,7 @@ export function createTransport(config: ConnectionConfig, options: TransportOpti
     const limit = deadline(request.signal, leftMs, `${request.method} ${request.path}`);
     const { signal } = limit.controller;
     let code = 0;
+    const doubt = setTimeout(() => identity.endpoint().suspect(), options.suspectMs ?? defaultSuspectMs);
     try {
       // undici asks the server for a PING when its own time-out fires, and drops a connection that is dead: let it fire first.
       const headersTimeout = Math.max(1, Math.floor(leftMs * 0.95));
@@ -216,6 +142,7 @@ export function createTransport(config: ConnectionConfig, options: TransportOpti
         bodyTimeout: Math.max(1, Math.ceil(leftMs)),
       });
       code = reply.statusCode;
+      clearTimeout(doubt);
       const text = await reply.body.text();
       if (code >= 400) {
         refuse(identity, code, text, reply.headers);
@@ -227,6 +154,7 @@ export function createTransport(config: ConnectionConfig, options: TransportOpti
       const failure = failureOf(error, signal);
       throw Object.assign(new Error('attempt failed', { cause: failure.error }), { failure });
     } finally {
+      clearTimeout(doubt);
       limit.release();
       options.onCall?.({ method: request.method, code, durationMs: performance.now() - started });
     }

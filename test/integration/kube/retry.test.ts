@@ -7,6 +7,7 @@ import { testCluster, uniqueNamespace } from '../../support/cluster.ts';
 import { faultCluster } from '../../support/faultcluster.ts';
 import type { FaultCluster } from '../../support/faultcluster.ts';
 import type { Matcher } from '../../support/faultproxy.ts';
+import { startTcpProxy } from '../../support/tcpproxy.ts';
 
 let cluster: FaultCluster;
 let namespace: string;
@@ -179,4 +180,20 @@ test('a reply to a call that was given up does no harm when the connection break
   proxy.cutAll();
   await expect(own.request({ method: 'GET', path: '/version' })).resolves.toMatchObject({ status: 200 });
   await own.close();
+});
+
+test('a connection that swallows everything is found out by a call that waits, and replaced', async () => {
+  const { adminToken } = cluster;
+  const { server, caPem } = await testCluster();
+  const proxy = await startTcpProxy(server);
+  const own = createClient(
+    { server: proxy.server, ca: { pem: caPem }, auth: { kind: 'token', token: adminToken } },
+    { suspectMs: 200 },
+  );
+  await own.request({ method: 'GET', path: '/version' });
+  proxy.freeze();
+  await expect(own.request({ method: 'GET', path: '/version' })).resolves.toMatchObject({ status: 200 });
+  expect(own.connections()).toEqual({ open: 1, opened: 2 });
+  await own.close();
+  await proxy.close();
 });

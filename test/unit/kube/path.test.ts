@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { configMaps, nodes, vms } from '../../../src/api/resources.ts';
 import { resourcePath, withQuery } from '../../../src/kube/path.ts';
-import { warningsOf } from '../../../src/kube/transport.ts';
+import { warningsOf } from '../../../src/kube/reply.ts';
 
 test.each([
   [
