@@ -1,5 +1,6 @@
 import { Inventory } from '../../src/placement/inventory.ts';
 import { place } from '../../src/placement/place.ts';
+import { percentile } from './figures.ts';
 import { aNode, aPod, aRequest, ranges } from '../unit/placement/builders.ts';
 
 /** Microseconds of one decision (with its assumption) in a cluster of `nodes` nodes with ten VMs each. */
@@ -41,9 +42,9 @@ export function measurePlacement(nodes: number, decisions = 5000): PlacementFigu
   return {
     nodes,
     vms: nodes * 10,
-    placeP50: percentile(placed, 0.5),
-    placeP99: percentile(placed, 0.99),
-    refuseP50: percentile(refused, 0.5),
+    placeP50: rounded(placed, 0.5),
+    placeP99: rounded(placed, 0.99),
+    refuseP50: rounded(refused, 0.5),
     eventsPerSecond: Math.round(events / seconds),
     fillMs: Math.round(fillMs),
   };
@@ -92,12 +93,6 @@ function timed(action: () => unknown): number {
   return (performance.now() - start) * 1000;
 }
 
-function percentile(values: number[], of: number): number {
-  values.sort((a, b) => a - b);
-  return Math.round((values[Math.floor(values.length * of)] ?? 0) * 10) / 10;
-}
-
-if (import.meta.main) {
-  measurePlacement(500, 3000);
-  console.table([measurePlacement(500), measurePlacement(5000), measurePlacement(50_000)]);
+function rounded(values: readonly number[], of: number): number {
+  return Math.round(percentile(values, of) * 10) / 10;
 }
