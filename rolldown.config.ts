@@ -9,12 +9,21 @@ const dir = process.env['SVC3_BUNDLE_DIR'] ?? 'dist';
 export default defineConfig(
   entries
     .filter((name) => existsSync(`src/bin/${name}.ts`))
-    .map(
-      (name): RolldownOptions => ({
-        input: { [name]: `src/bin/${name}.ts` },
-        platform: 'node',
-        tsconfig: false,
-        output: { dir, format: 'esm', entryFileNames: '[name].js', codeSplitting: false },
-      }),
-    ),
+    .map((name): RolldownOptions => ({
+      input: { [name]: `src/bin/${name}.ts` },
+      platform: 'node',
+      tsconfig: false,
+      output: {
+        dir,
+        format: 'esm',
+        entryFileNames: '[name].js',
+        codeSplitting: false,
+        // Names of functions and classes stay for stack traces.
+        minify: {
+          mangle: { keepNames: true },
+          compress: { keepNames: { function: true, class: true } },
+          codegen: true,
+        },
+      },
+    })),
 );
