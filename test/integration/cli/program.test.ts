@@ -115,11 +115,12 @@ describe('the program', () => {
       env: { PATH: process.env['PATH'] ?? '', HOME: home, ...env() },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
-    const [stdout, stderr, [code]] = await Promise.all([
-      text(child.stdout),
-      text(child.stderr),
-      once(child, 'close'),
-    ]);
+    // The program learns that nobody reads when it writes again, so there is always something new to write.
+    let count = 0;
+    const news = setInterval(() => void create(`late-${(count += 1)}`), 500);
+    const outcome = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
+    clearInterval(news);
+    const [stdout, stderr, [code]] = outcome;
     expect({ code, stdout, stderr }).toEqual({
       code: 0,
       stdout: expect.stringMatching(/^NAME .*\n$/),
