@@ -105,8 +105,7 @@ async function main(): Promise<void> {
   await ended();
   ready = false;
   log.info({}, 'draining');
-  await new Promise((resolve) => setTimeout(resolve, settings.SVC3_DRAIN_DELAY_MS));
-  await api.close(settings.SVC3_SHUTDOWN_GRACE_MS);
+  await api.close(settings.SVC3_SHUTDOWN_GRACE_MS, settings.SVC3_DRAIN_DELAY_MS);
   stopping.abort();
   await watching.catch(() => undefined);
   await health.close();

@@ -43,20 +43,27 @@ interface RequestState {
   release?: () => void;
   readonly warnings: string[];
   readonly hungUp: AbortController;
+  ended: boolean;
 }
 
 const states = new WeakMap<FastifyRequest, RequestState>();
 const maxWarnings = 16;
 
 /** Beginning of every request of every face, also of those that no route takes. */
-export function beginRequest(request: FastifyRequest, reply: FastifyReply, metrics: HttpMetrics): void {
-  const state: RequestState = { startedAt: performance.now(), warnings: [], hungUp: new AbortController() };
+export function beginRequest(request: FastifyRequest, reply: FastifyReply, context: PipelineContext): void {
+  const state: RequestState = {
+    startedAt: performance.now(),
+    warnings: [],
+    hungUp: new AbortController(),
+    ended: false,
+  };
   states.set(request, state);
-  metrics.started();
+  context.metrics.started();
   void reply.header('x-request-id', request.id);
   reply.raw.once('close', () => {
     state.release?.();
     if (!reply.raw.writableFinished) state.hungUp.abort(new Error('the client hung up'));
+    endRequest(request, reply, context);
   });
 }
 
@@ -69,7 +76,8 @@ function stateOf(request: FastifyRequest): RequestState {
 /** End of every request: one line of access log, without address, query, header or body, and the metrics. */
 export function endRequest(request: FastifyRequest, reply: FastifyReply, context: PipelineContext): void {
   const state = states.get(request);
-  if (state === undefined) return;
+  if (state === undefined || state.ended) return;
+  state.ended = true;
   state.release?.();
   const { route = 'none', face = 'none' } = request.routeOptions.config as { route?: string; face?: string };
   const seconds = (performance.now() - state.startedAt) / 1000;

@@ -54,7 +54,7 @@ export interface ApiOptions {
 export interface Api {
   readonly http: HttpServer;
   listen(address: { host: string; port: number }): Promise<AddressInfo>;
-  close(graceMs: number): Promise<void>;
+  close(graceMs: number, leaveMs?: number): Promise<void>;
 }
 
 /** The HTTP API of one process: `/api/v1`, its pages and streams, and the other faces that are given. */

@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import type { Http2SecureServer, ServerHttp2Session } from 'node:http2';
+import type { Http2SecureServer } from 'node:http2';
 import type { AddressInfo, Socket } from 'node:net';
 import multipart from '@fastify/multipart';
 import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify';
 import { Svc3Error } from '../errors.ts';
+import { trackConnections } from './connections.ts';
 import { ConcurrencyLimit } from './limits.ts';
 import type { HttpMetrics } from './metrics.ts';
 import { maxFieldBytes } from './multipart.ts';
@@ -40,11 +41,16 @@ export interface HttpServer {
   /** Aborted when draining begins. */
   readonly drain: AbortSignal;
   listen(address: { host: string; port: number }): Promise<AddressInfo>;
-  /** Stops taking connections, lets running requests end (waiting deploys answer 202), closes. */
-  close(graceMs: number): Promise<void>;
+  /**
+   * Tells clients for `leaveMs` to use other connections while everything is still served, then stops taking
+   * connections, lets running requests end (waiting deploys answer 202), and closes after `graceMs` at the latest.
+   */
+  close(graceMs: number, leaveMs?: number): Promise<void>;
 }
 
 const maxHeaderBytes = 32 * 1024;
+/** How long HTTP/2 clients get at least to learn that they shall send no more. */
+const goodbyeMs = 250;
 const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const;
 
 function requestId(given: string | string[] | undefined): string {
@@ -59,6 +65,8 @@ function fastifyOptions(options: ServerOptions): FastifyServerOptions {
       allowHTTP1: true,
       maxHeaderSize: maxHeaderBytes,
       headersTimeout: options.headersTimeoutMs ?? 20_000,
+      // Node looks only this often for connections whose headers are late.
+      connectionsCheckingInterval: Math.min(options.headersTimeoutMs ?? 5_000, 5_000),
       requestTimeout: 0,
       keepAliveTimeout: 75_000,
       settings: { maxConcurrentStreams: 250, maxHeaderListSize: maxHeaderBytes },
@@ -155,29 +163,16 @@ export function createServer(options: ServerOptions): HttpServer {
   const app: FastifyInstance = Fastify(fastifyOptions(options));
   const server = app.server as unknown as Http2SecureServer;
   options.tls.attach(server);
-  const sessions = new Set<ServerHttp2Session>();
-  const sockets = new Set<Socket>();
-  server.on('secureConnection', (socket: Socket) => {
-    sockets.add(socket);
-    socket.once('close', () => sockets.delete(socket));
-  });
-  server.on('session', (session: ServerHttp2Session) => {
-    sessions.add(session);
-    session.once('close', () => sessions.delete(session));
-    session.on('error', () => session.destroy());
-  });
+  const connections = trackConnections(server);
 
   void app.register(multipart, {
     limits: { fileSize: Infinity, fieldSize: maxFieldBytes, fields: 16, files: 4, parts: 20 },
   });
   app.addHook('onRequest', async (request, reply) => {
-    beginRequest(request, reply, options.metrics);
-    if (draining.signal.aborted && request.raw.httpVersionMajor === 1)
-      void reply.header('connection', 'close');
+    beginRequest(request, reply, context);
   });
   app.addHook('onSend', async (request, reply) => {
-    if (draining.signal.aborted && request.raw.httpVersionMajor === 1)
-      void reply.header('connection', 'close');
+    if (connections.leaving && request.raw.httpVersionMajor === 1) void reply.header('connection', 'close');
     if (request.raw.httpVersionMajor === 2) void reply.removeHeader('connection');
     void reply.header('x-content-type-options', 'nosniff');
     if (!reply.hasHeader('cache-control')) void reply.header('cache-control', 'no-store');
@@ -214,35 +209,12 @@ export function createServer(options: ServerOptions): HttpServer {
       await app.listen({ host, port });
       return server.address() as AddressInfo;
     },
-    close: (graceMs) => closeServer({ app, server, sessions, sockets, draining }, graceMs),
+    async close(graceMs, leaveMs = 0) {
+      connections.leave();
+      await new Promise((resolve) => setTimeout(resolve, Math.max(leaveMs, goodbyeMs)));
+      draining.abort(new Error('the server is draining'));
+      await connections.close(graceMs);
+      await app.close().catch(() => undefined);
+    },
   };
-}
-
-interface Open {
-  readonly app: FastifyInstance;
-  readonly server: Http2SecureServer;
-  readonly sessions: ReadonlySet<ServerHttp2Session>;
-  readonly sockets: ReadonlySet<Socket>;
-  readonly draining: AbortController;
-}
-
-async function closeServer(
-  { app, server, sessions, sockets, draining }: Open,
-  graceMs: number,
-): Promise<void> {
-  draining.abort(new Error('the server is draining'));
-  const idle = server as unknown as { closeIdleConnections(): void };
-  for (const session of sessions) session.close();
-  const closed = new Promise<void>((resolve) => {
-    server.close(() => resolve());
-  });
-  const sweep = setInterval(() => idle.closeIdleConnections(), 50);
-  const timer = setTimeout(() => {
-    for (const session of sessions) session.destroy();
-    for (const socket of sockets) socket.destroy();
-  }, graceMs);
-  await Promise.race([closed, new Promise((resolve) => setTimeout(resolve, graceMs + 500).unref())]);
-  clearInterval(sweep);
-  clearTimeout(timer);
-  await app.close().catch(() => undefined);
 }

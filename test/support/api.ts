@@ -15,7 +15,7 @@ import { createServingTls, type KeyPair } from '../../src/http/tls.ts';
 import type { KubeClient } from '../../src/kube/types.ts';
 
 /** A log that keeps every line, for tests that search it. */
-export function keptLog(): Services['log'] & { readonly lines: string[] } {
+export function keptLog(): Services['log'] & { readonly lines: string[]; debug(): void } {
   const lines: string[] = [];
   const keep = (level: string) => (fields: Record<string, unknown>, message: string) => {
     const err = fields['err'];
@@ -23,7 +23,7 @@ export function keptLog(): Services['log'] & { readonly lines: string[] } {
       JSON.stringify({ level, ...fields, message, ...(err instanceof Error ? { err: err.stack } : {}) }),
     );
   };
-  return { lines, info: keep('info'), warn: keep('warn'), error: keep('error') };
+  return { lines, debug: () => undefined, info: keep('info'), warn: keep('warn'), error: keep('error') };
 }
 
 export interface TestApi {
@@ -125,8 +125,8 @@ export async function startTestApi(
       ),
     http2: () => connect(baseUrl, { ca: tls.cert }),
     async close(graceMs = 2_000) {
-      await agent.destroy();
       await api.close(graceMs);
+      await agent.destroy();
       stopping.abort();
       await running.catch(() => undefined);
     },

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import * as z from 'zod';
-import { Svc3Error } from '../../../src/errors.ts';
+import type { Svc3Error } from '../../../src/errors.ts';
 import { validate } from '../../../src/http/fields.ts';
 import type { JsonValue } from '../../../src/http/json.ts';
 

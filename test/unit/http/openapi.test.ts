@@ -13,7 +13,7 @@ test('every route is in the document once, with all its path parameters', () => 
   for (const route of routes) {
     const operation = document.paths[route.path]?.[route.method.toLowerCase()];
     expect(operation?.operationId).toBe(route.id);
-    const named = [...route.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
+    const named = [...route.path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name);
     expect(
       operation?.parameters
         .filter((parameter) => parameter.in === 'path')
