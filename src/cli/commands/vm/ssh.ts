@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { Svc3Error } from '../../../errors.ts';
 import { command } from '../../command.ts';
 import { usageError } from '../../parse.ts';
+import { sshWords } from '../../ssh.ts';
 
 export const vmSsh = command({
   path: ['vm', 'ssh'],
@@ -30,41 +31,19 @@ export const vmSsh = command({
     const { status } = await service.vms.get(ns, name);
     if (status !== 'Running')
       throw new Svc3Error('Conflict', `VM ${name} is ${status}, ssh needs it to be Running`);
-    const tunnel = [
-      ...context.environment.program,
-      ...context.globalArguments,
-      '-n',
-      ns,
-      'vm',
-      'tunnel',
+    const { environment, globalArguments } = context;
+    const tunnel = [...environment.program, ...globalArguments, '-n', ns, 'vm', 'tunnel', name, '22'];
+    const words = sshWords({
       name,
-      '22',
-    ];
-    const code = await runSsh([
-      '-o',
-      `ProxyCommand=${tunnel.map(shellQuoted).join(' ')}`,
-      // Names of VMs come again with other keys: each VM of each namespace has its own line in known_hosts.
-      '-o',
-      `HostKeyAlias=${name}.${ns}.svc3`,
-      ...(user === undefined ? [] : ['-l', user]),
-      ...(options.identity === undefined ? [] : ['-i', options.identity]),
-      ...sshArguments(name, rest ?? []),
-    ]);
-    context.exitWith(code);
+      namespace: ns,
+      user,
+      identity: options.identity,
+      tunnel,
+      rest: rest ?? [],
+    });
+    context.exitWith(await runSsh(words));
   },
 });
-
-/** Options of ssh stand before the host, its command after it. */
-function sshArguments(name: string, rest: readonly string[]): string[] {
-  const first = rest.findIndex((word) => !word.startsWith('-'));
-  const split = first < 0 ? rest.length : first;
-  return [...rest.slice(0, split), name, ...rest.slice(split)];
-}
-
-/** ssh hands ProxyCommand to a shell and expands % in it. */
-function shellQuoted(word: string): string {
-  return `'${word.replaceAll("'", String.raw`'\''`).replaceAll('%', '%%')}'`;
-}
 
 function runSsh(words: readonly string[]): Promise<number> {
   return new Promise((resolve, reject) => {

@@ -1,0 +1,54 @@
+import { execFileSync } from 'node:child_process';
+import { describe, expect, it } from 'vitest';
+import { sshWords } from '../../../src/cli/ssh.ts';
+
+const target = {
+  name: 'web',
+  namespace: 'team-a',
+  user: undefined,
+  identity: undefined,
+  tunnel: ['svc3', 'vm', 'tunnel', 'web', '22'],
+  rest: [],
+};
+
+describe('ssh to a VM', () => {
+  it('goes through the tunnel and knows its host by name and namespace', () => {
+    expect(sshWords(target)).toEqual([
+      '-o',
+      "ProxyCommand='svc3' 'vm' 'tunnel' 'web' '22'",
+      '-o',
+      'HostKeyAlias=web.team-a.svc3',
+      'web',
+    ]);
+  });
+
+  it('takes user, key, options and a command', () => {
+    const words = sshWords({
+      ...target,
+      user: 'debian',
+      identity: '/key',
+      rest: ['-L', '80:localhost:80', 'uname', '-a'],
+    });
+    expect(words.slice(4)).toEqual([
+      '-l',
+      'debian',
+      '-i',
+      '/key',
+      'web',
+      '-L',
+      '80:localhost:80',
+      'uname',
+      '-a',
+    ]);
+  });
+
+  it('hands words to the shell as they are, whatever is in them', () => {
+    const tunnel = ['/a b/svc3', "it's", '$HOME', '100%'];
+    const [, option = ''] = sshWords({ ...target, tunnel });
+    // What ssh makes of it before the shell sees it.
+    const command = option.replace('ProxyCommand=', '').replaceAll('%%', '%');
+    expect(execFileSync('sh', ['-c', `printf '%s\\n' ${command}`], { encoding: 'utf8' })).toBe(
+      `${tunnel.join('\n')}\n`,
+    );
+  });
+});
