@@ -73,7 +73,10 @@ export function createImageResolver({ credentials, basicAuth }: ResolverSources)
       kept.set(key, { at: performance.now(), image });
       const [oldest] = kept.keys();
       if (kept.size > mostKept && oldest !== undefined) kept.delete(oldest);
-      image.catch(() => kept.delete(key));
+      image.catch((error: unknown) => {
+        // What the registry said may be set right at any moment; one that cannot be reached costs seconds each time.
+        if (isSvc3Error(error, 'NotFound', 'Unauthorized', 'Forbidden')) kept.delete(key);
+      });
       return image;
     },
   };

@@ -77,7 +77,8 @@ export async function resolveVm(vm: Vm, sources: ResolveSources): Promise<Resolv
       `spec.image: neither the VM nor VMConfig ${spec.config} names an image`,
     );
   }
-  const image = await pin(imageText, namespace, 'Image', sources);
+  const architecture = spec.architecture ?? config?.spec.architecture;
+  const image = await pin(imageText, namespace, 'Image', sources, architecture);
   if (image.kind === 'unresolved') return image;
   const isoText = spec.iso ?? config?.spec.iso;
   const iso = isoText === undefined ? undefined : await pin(isoText, namespace, 'ISO', sources);
@@ -115,9 +116,15 @@ async function pin(
   namespace: string,
   kind: 'Image' | 'ISO',
   sources: ResolveSources,
+  architecture?: Architecture,
 ): Promise<Pinned | Unresolved> {
   const name = parseImage(text);
-  if (name.kind === 'reference') return pinReference(name.reference, namespace, sources.resolver);
+  if (name.kind === 'reference') {
+    // Nothing is left to ask.
+    if (architecture !== undefined && hasDigest(text))
+      return { kind: 'pinned', reference: text, architecture };
+    return pinReference(name.reference, namespace, sources.resolver);
+  }
   const object = kind === 'Image' ? sources.image(name.name, namespace) : sources.iso(name.name, namespace);
   return pinObject(object, name.name, namespace, kind);
 }
