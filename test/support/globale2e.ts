@@ -11,7 +11,7 @@ declare module 'vitest' {
 
 /** One full cluster with svc3 in it for all e2e tests of a run. `SVC3_E2E_CLUSTER` names one that runs already. */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const running = process.env['SVC3_E2E_CLUSTER'];
+  const running = process.env['SVC3_E2E_CLUSTER'] || undefined;
   const name = running ?? `e2e-${process.pid}`;
   const places = placesOf(name, process.env, homedir());
   project.provide('e2eCluster', name);
