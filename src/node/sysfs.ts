@@ -2,11 +2,14 @@ import { readdir, readFile, readlink, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import type { DisplayDevice, GroupDevice, Hardware } from '../api/hardware.ts';
 
-/** Where to look: `/` on a node, a folder with the same tree in tests. */
+/** Where to look: the kernel's trees as mounted, folders with the same files in tests. */
 export interface HardwareRoot {
-  /** Holds `sys`, `dev` and `proc`. */
-  readonly path: string;
-  /** `process.arch` of the node. */
+  /** `/sys` of the host. */
+  readonly sys: string;
+  /** `/dev` of the host. */
+  readonly dev: string;
+  /** `/proc`; the processor is the same in every namespace. */
+  readonly proc: string;
   readonly architecture: 'amd64' | 'arm64';
 }
 
@@ -66,25 +69,25 @@ async function displayDevice(devices: string, address: string): Promise<DisplayD
  * `/dev/kvm` opens and no guest runs (reference: Accelerator).
  */
 async function kvmOf(root: HardwareRoot): Promise<Hardware['kvm']> {
-  const device = await stat(join(root.path, 'dev/kvm')).catch(() => undefined);
+  const device = await stat(join(root.dev, 'kvm')).catch(() => undefined);
   if (device === undefined) return undefined;
-  const processor = await text(join(root.path, 'proc/cpuinfo'));
+  const processor = await text(join(root.proc, 'cpuinfo'));
   const isAble = root.architecture === 'arm64' || /^flags\s*:.*\b(?:vmx|svm)\b/m.test(processor);
   return isAble ? { gid: device.gid } : undefined;
 }
 
 /** Reads what the node agent reports. A file that is not there is a fact that is not there, never an error. */
 export async function readSysfs(root: HardwareRoot): Promise<Hardware> {
-  const devices = join(root.path, 'sys/bus/pci/devices');
+  const devices = join(root.sys, 'bus/pci/devices');
   const addresses = (await readdir(devices).catch(() => []))
     .filter((name) => addressPattern.test(name))
     .toSorted();
   const found = await Promise.all(addresses.map((address) => displayDevice(devices, address)));
-  const groups = await readdir(join(root.path, 'sys/kernel/iommu_groups')).catch(() => []);
+  const groups = await readdir(join(root.sys, 'kernel/iommu_groups')).catch(() => []);
   const kvm = await kvmOf(root);
   return {
     version: 1,
-    model: (await text(join(root.path, 'sys/class/dmi/id/product_name'))).slice(0, 128),
+    model: (await text(join(root.sys, 'class/dmi/id/product_name'))).slice(0, 128),
     architecture: root.architecture,
     iommu: groups.length > 0,
     ...(kvm === undefined ? {} : { kvm }),

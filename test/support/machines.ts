@@ -1,5 +1,6 @@
 import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { HardwareRoot } from '../../src/node/sysfs.ts';
 
 export interface MachineDevice {
   address: string;
@@ -92,6 +93,11 @@ export const machines = {
     devices: [{ address: '0000:00:1f.0', class: '060100', ids: '8086:a14a', group: 3 }],
   },
 } satisfies Record<string, Machine>;
+
+/** The trees of the machine below `root`. */
+export function machineRoot(root: string, architecture: 'amd64' | 'arm64' = 'amd64'): HardwareRoot {
+  return { sys: join(root, 'sys'), dev: join(root, 'dev'), proc: join(root, 'proc'), architecture };
+}
 
 /** Writes a machine as the tree of files that the kernel would show below `root`. */
 export async function writeMachine(root: string, machine: Machine): Promise<void> {

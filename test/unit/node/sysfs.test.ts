@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { readHardware, type Hardware } from '../../../src/api/hardware.ts';
 import { bundleOf, whyNotQualified } from '../../../src/node/hardware.ts';
 import { readSysfs } from '../../../src/node/sysfs.ts';
-import { machines, writeMachine, type Machine } from '../../support/machines.ts';
+import { machineRoot, machines, writeMachine, type Machine } from '../../support/machines.ts';
 
 const rules = { towerCards: ['1002:679e'] };
 let root: string;
@@ -17,7 +17,7 @@ afterEach(async () => rm(root, { recursive: true, force: true }));
 
 const read = async (machine: Machine): Promise<Hardware> => {
   await writeMachine(root, machine);
-  return readSysfs({ path: root, architecture: 'amd64' });
+  return readSysfs(machineRoot(root));
 };
 
 describe('the hardware of real machines', () => {
@@ -92,9 +92,9 @@ describe('the hardware of real machines', () => {
     await mkdir(join(root, 'proc'), { recursive: true });
     await writeFile(join(root, 'dev/kvm'), '');
     await writeFile(join(root, 'proc/cpuinfo'), 'flags\t: fpu sse2\n');
-    expect((await readSysfs({ path: root, architecture: 'amd64' })).kvm).toBeUndefined();
+    expect((await readSysfs(machineRoot(root))).kvm).toBeUndefined();
     await writeFile(join(root, 'proc/cpuinfo'), 'flags\t: fpu vmx sse2\n');
-    expect((await readSysfs({ path: root, architecture: 'amd64' })).kvm).toEqual({
+    expect((await readSysfs(machineRoot(root))).kvm).toEqual({
       gid: expect.any(Number) as number,
     });
   });
@@ -107,7 +107,7 @@ describe('the hardware of real machines', () => {
 
   it('finds nothing on a machine without sysfs', async () => {
     await symlink('/nowhere', join(root, 'sys'));
-    expect(await readSysfs({ path: root, architecture: 'arm64' })).toEqual({
+    expect(await readSysfs(machineRoot(root, 'arm64'))).toEqual({
       version: 1,
       model: '',
       architecture: 'arm64',

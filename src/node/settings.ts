@@ -1,0 +1,33 @@
+import { z } from 'zod';
+
+/** Chart value `gpuPassthrough.towerCards`: PCI ids of the D500-class cards, comma-separated. */
+export const towerCards = z
+  .string()
+  .default('1002:679e')
+  .transform((text) =>
+    text
+      .toLowerCase()
+      .split(',')
+      .map((id) => id.trim())
+      .filter((id) => id !== ''),
+  )
+  .pipe(z.array(z.string().regex(/^[0-9a-f]{4}:[0-9a-f]{4}$/, 'must be vendor:device, e.g. 1002:679e')));
+
+/** Settings of the node controller, as the chart writes them; `SVC3_GPU_PASSTHROUGH_ENABLED` is shared with VMs. */
+export const nodeSettings = { SVC3_GPU_TOWER_CARDS: towerCards };
+
+export interface NodeSettings {
+  /** Chart value `gpuPassthrough.enabled` (spec: GPU passthrough rule 3). */
+  readonly gpuPassthroughEnabled: boolean;
+  readonly towerCards: readonly string[];
+}
+
+export function nodeSettingsOf(environment: {
+  SVC3_GPU_PASSTHROUGH_ENABLED: boolean;
+  SVC3_GPU_TOWER_CARDS: readonly string[];
+}): NodeSettings {
+  return {
+    gpuPassthroughEnabled: environment.SVC3_GPU_PASSTHROUGH_ENABLED,
+    towerCards: environment.SVC3_GPU_TOWER_CARDS,
+  };
+}
