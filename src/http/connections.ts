@@ -62,7 +62,7 @@ export function trackConnections(server: Http2SecureServer): Connections {
       leaving = true;
       closing = true;
       const ended = new Promise<void>((resolve) => {
-        TcpServer.prototype.close.call(server as unknown as TcpServer, () => resolve());
+        TcpServer.prototype.close.call(server, () => resolve());
       });
       for (const session of sessions) session.close();
       for (const [socket, running] of sockets) if (running <= 0 && !isOfSession(socket)) socket.destroySoon();

@@ -4,7 +4,7 @@ import { Svc3Error, invalidField } from '../../errors.ts';
 import { imageItem } from '../../items/image.ts';
 import { validate } from '../fields.ts';
 import type { JsonValue } from '../json.ts';
-import { maxFieldBytes } from '../multipart.ts';
+import { brokenMultipart, maxFieldBytes } from '../multipart.ts';
 import { defineRoute, type Call, type Reply, type Upload } from '../route.ts';
 import * as schemas from '../schemas.ts';
 import { success } from '../status.ts';
@@ -45,16 +45,24 @@ async function upload(
       'query',
       () => undefined,
     );
-    const image = await call.services.transfer.upload({
-      kind,
-      namespace: call.params.namespace,
-      name: query.name ?? nameOfFile(fileName),
-      fileName,
-      ...(query.description === undefined ? {} : { description: query.description }),
-      content: stream,
-      caller: call.caller,
-      signal: call.signal,
+    let broken = false;
+    stream.once('error', () => {
+      broken = true;
     });
+    const image = await call.services.transfer
+      .upload({
+        kind,
+        namespace: call.params.namespace,
+        name: query.name ?? nameOfFile(fileName),
+        fileName,
+        ...(query.description === undefined ? {} : { description: query.description }),
+        content: stream,
+        caller: call.caller,
+        signal: call.signal,
+      })
+      .catch((error: unknown) => {
+        throw broken ? brokenMultipart(error) : error;
+      });
     return { status: 202, body: imageItem(image) };
   };
   if (content.parts === undefined) {
@@ -111,14 +119,19 @@ export const uploadIso = defineRoute({
 async function textOf(content: AsyncIterable<Uint8Array>, field: string): Promise<string> {
   const chunks: Uint8Array[] = [];
   let bytes = 0;
-  for await (const chunk of content) {
-    bytes += chunk.length;
-    if (bytes > maxFieldBytes)
-      throw new Svc3Error(
-        'RequestEntityTooLarge',
-        `${field}: must not be larger than ${maxFieldBytes} bytes`,
-      );
-    chunks.push(chunk);
+  try {
+    for await (const chunk of content) {
+      bytes += chunk.length;
+      if (bytes > maxFieldBytes) {
+        const message = `must not be larger than ${maxFieldBytes} bytes`;
+        throw new Svc3Error('RequestEntityTooLarge', `${field}: ${message}`, {
+          details: { causes: [{ field, message }] },
+        });
+      }
+      chunks.push(chunk);
+    }
+  } catch (error) {
+    throw brokenMultipart(error);
   }
   return Buffer.concat(chunks).toString('utf8');
 }

@@ -213,7 +213,7 @@ describe('one api', () => {
       headers: { authorization: `Bearer ${token}` },
     });
     const received: string[] = [];
-    socket.on('message', (data) => received.push(String(data)));
+    socket.on('message', (data: Buffer) => received.push(data.toString()));
     await once(socket, 'open');
     socket.send('hello');
     await expect.poll(() => received.join('')).toBe('port 2222\nhello');
@@ -347,11 +347,11 @@ describe('the end of a process', () => {
   test('a rolling restart under load loses no request', async () => {
     let current = await startTestApi(cluster.client);
     const results: string[] = [];
-    let stop = false;
+    const stop = new AbortController();
     // Each client does what clients behind a Service do: a new connection when the old one was closed, to whoever is ready.
     const load = Promise.all(
       Array.from({ length: 8 }, async () => {
-        while (!stop) {
+        while (!stop.signal.aborted) {
           const api = current;
           const session = api.http2();
           session.on('error', () => undefined);
@@ -370,7 +370,7 @@ describe('the end of a process', () => {
       await new Promise((resolve) => setTimeout(resolve, 200));
       await old.close(10_000);
     }
-    stop = true;
+    stop.abort();
     await load;
     await current.close();
     expect(results.length).toBeGreaterThan(100);

@@ -1,0 +1,323 @@
+import fc from 'fast-check';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { ownResources } from '../../../src/api/resources.ts';
+import { createGateway } from '../../../src/gateway/face.ts';
+import { rows } from '../../../src/gateway/table.ts';
+import { openApiOf } from '../../../src/http/openapi.ts';
+import { routes } from '../../../src/http/routes/table.ts';
+import { startTestApi, type TestApi } from '../../support/api.ts';
+import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
+
+/** Requests in all, spread over the routes of both faces. */
+const wished = 10_000;
+/** The same requests in every run; another number gives others. */
+const seed = Number(process.env['SVC3_FUZZ_SEED'] ?? 1);
+
+interface Schema {
+  readonly type?: string;
+  readonly enum?: readonly unknown[];
+  readonly const?: unknown;
+  readonly anyOf?: readonly Schema[];
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly items?: Schema;
+  readonly minimum?: number;
+  readonly maximum?: number;
+}
+interface Operation {
+  readonly operationId: string;
+  readonly parameters: readonly { name: string; in: string; schema: Schema }[];
+  readonly requestBody?: { content: Record<string, { schema: Schema }> };
+}
+interface Target {
+  readonly id: string;
+  readonly method: string;
+  readonly path: string;
+  readonly operation: Operation;
+  readonly isLegacy: boolean;
+}
+
+let cluster: TestCluster;
+let api: TestApi;
+let namespace: string;
+
+beforeAll(async () => {
+  cluster = await testCluster();
+  namespace = await uniqueNamespace(cluster.client, 'fuzz');
+  api = await startTestApi(cluster.client, {}, (services) => ({
+    faces: (authenticator) => [createGateway(authenticator, rows, services.settings.defaultNamespace)],
+  }));
+});
+
+afterAll(async () => {
+  await api?.close();
+});
+
+const nasty = fc.constantFrom<unknown>(
+  '',
+  '../../../etc/passwd',
+  'a/b',
+  'A'.repeat(300),
+  '\u0000',
+  'ünï',
+  '${jndi:ldap://x}',
+  "'; DROP TABLE vms; --",
+  '%2e%2e%2f',
+  -1,
+  0,
+  1.5,
+  2 ** 53,
+  1e300,
+  true,
+  null,
+  [],
+  {},
+  { $ref: '#' },
+  ['x', 1, null],
+);
+
+/** Values that fit the schema, and now and then ones that do not. */
+function valueOf(schema: Schema, depth = 0): fc.Arbitrary<unknown> {
+  return fc.oneof(
+    { arbitrary: fitting(schema, depth), weight: 6 },
+    { arbitrary: nasty, weight: 2 },
+    { arbitrary: fc.jsonValue({ maxDepth: 2 }), weight: 1 },
+  );
+}
+
+function fitting(schema: Schema, depth: number): fc.Arbitrary<unknown> {
+  if (schema.const !== undefined) return fc.constant(schema.const);
+  if (schema.enum !== undefined) return fc.constantFrom(...schema.enum);
+  if (schema.anyOf !== undefined) return fc.oneof(...schema.anyOf.map((member) => fitting(member, depth)));
+  switch (schema.type) {
+    case 'boolean':
+      return fc.boolean();
+    case 'integer':
+      return fc.integer({
+        min: Math.max(schema.minimum ?? -5, -1000),
+        max: Math.min(schema.maximum ?? 1000, 100_000),
+      });
+    case 'number':
+      return fc.double({ min: 0, max: 64, noNaN: true });
+    case 'array':
+      return depth > 3 ? fc.constant([]) : fc.array(valueOf(schema.items ?? {}, depth + 1), { maxLength: 3 });
+    case 'object':
+      return objectOf(schema, depth);
+    default:
+      return fc.oneof(
+        fc.constantFrom(
+          'a',
+          'fuzz',
+          'registry.example.com/a/b:1',
+          '10G',
+          '20080:80',
+          'https://r.example.com',
+          '720h',
+        ),
+        fc.string({ maxLength: 20 }),
+      );
+  }
+}
+
+function objectOf(schema: Schema, depth: number): fc.Arbitrary<unknown> {
+  const members = Object.fromEntries(
+    Object.entries(schema.properties ?? {}).map(([name, member]) => [name, valueOf(member, depth + 1)]),
+  );
+  return fc.record(members, { requiredKeys: [] });
+}
+
+const texts: fc.Arbitrary<string> = fc.constantFrom(
+  '{"a":1,"a":2}',
+  '{"__proto__":{"admin":true}}',
+  '{"constructor":{"prototype":{"x":1}}}',
+  '{"name":"\\ud800"}',
+  '{"name":"\\u0000"}',
+  '{"cpu":1e999}',
+  `${'['.repeat(5000)}${']'.repeat(5000)}`,
+  '{"name":',
+  'null',
+  '[]',
+  '"text"',
+  '\ufeff{}',
+  '{}{}',
+);
+
+const contentTypes = fc.constantFrom(
+  'application/json',
+  'application/json; charset=utf-8',
+  '',
+  'text/plain',
+  'application/xml',
+  'multipart/form-data',
+  'multipart/form-data; boundary=x',
+  'nonsense',
+  'application/x-www-form-urlencoded',
+);
+
+function requestOf(target: Target) {
+  const { operation } = target;
+  const parameter = (name: string): fc.Arbitrary<string> => {
+    if (name === 'namespace')
+      return fc.oneof(
+        { arbitrary: fc.constant(namespace), weight: 8 },
+        { arbitrary: fc.string({ maxLength: 12 }), weight: 1 },
+        { arbitrary: fc.constantFrom('..', 'a/b', 'A', 'a'.repeat(80)), weight: 1 },
+      );
+    return fc.oneof(
+      fc.constantFrom(
+        'fuzz',
+        'a',
+        'registry.example.com/a/b',
+        '..',
+        '.',
+        '%',
+        'a/../b',
+        '\u0000',
+        'x'.repeat(200),
+      ),
+      fc.string({ minLength: 1, maxLength: 12 }),
+    );
+  };
+  const names = operation.parameters.filter((each) => each.in === 'path').map((each) => each.name);
+  const query = operation.parameters.filter((each) => each.in === 'query').map((each) => each.name);
+  const schema = operation.requestBody?.content['application/json']?.schema;
+  const json = (schema === undefined ? fc.constant(undefined) : valueOf(schema)).map((value) =>
+    value === undefined ? '' : JSON.stringify(value),
+  );
+  return fc.record({
+    params: fc.tuple(...names.map(parameter)),
+    query: fc.array(
+      fc.tuple(
+        fc.constantFrom(...query, 'expand', 'wait', '__proto__'),
+        fc.oneof(fc.constant('false'), fc.string({ maxLength: 8 })),
+      ),
+      { maxLength: 2 },
+    ),
+    body: fc.oneof(
+      { arbitrary: json, weight: 8 },
+      { arbitrary: texts, weight: 2 },
+      { arbitrary: json.map((text) => text.slice(0, Math.floor(text.length / 2))), weight: 1 },
+    ),
+    contentType: fc.oneof(
+      { arbitrary: fc.constant('application/json'), weight: 8 },
+      { arbitrary: contentTypes, weight: 2 },
+    ),
+    token: fc.oneof(
+      { arbitrary: fc.constant('good'), weight: 12 },
+      {
+        arbitrary: fc.constantFrom('', 'Basic eDp5', 'Bearer', 'Bearer \u00e4', `Bearer ${'x'.repeat(9000)}`),
+        weight: 1,
+      },
+    ),
+  });
+}
+
+function targets(): Target[] {
+  const own = openApiOf(routes) as { paths: Record<string, Record<string, Operation>> };
+  const face = createGateway(
+    {
+      caller: () => {
+        throw new Error('not called');
+      },
+    },
+    rows,
+    'x',
+  );
+  const legacy = openApiOf(face.routes) as typeof own;
+  const all = (document: typeof own, isLegacy: boolean) =>
+    Object.entries(document.paths).flatMap(([path, methods]) =>
+      Object.entries(methods).map(([method, operation]) => ({
+        id: operation.operationId,
+        method: method.toUpperCase(),
+        path,
+        operation,
+        isLegacy,
+      })),
+    );
+  // What waits for an operator that is not there would only wait.
+  const waits = new Set(['legacy POST /resources/vm/deploy']);
+  return [...all(own, false), ...all(legacy, true)].filter(({ id }) => !waits.has(id));
+}
+
+type Sent = ReturnType<typeof requestOf> extends fc.Arbitrary<infer T> ? T : never;
+
+async function send(target: Target, { params, query, body, contentType, token }: Sent) {
+  const names = target.operation.parameters.filter((each) => each.in === 'path').map((each) => each.name);
+  let path = target.path.replaceAll(/\{(\w+)\}/g, (_, name: string) =>
+    encodeURIComponent(params[names.indexOf(name)] ?? 'x'),
+  );
+  const search = new URLSearchParams(query);
+  if (['deployVm', 'deleteVm', 'execVm'].includes(target.id)) search.set('wait', 'false');
+  path += search.size === 0 ? '' : `?${search}`;
+  const withBody = target.method !== 'GET';
+  return await api.api.http.app.inject({
+    method: target.method as 'GET',
+    url: path,
+    headers: {
+      authorization:
+        token === 'good' ? `Bearer ${cluster.adminToken}` : Buffer.from(token, 'latin1').toString('latin1'),
+      'x-svc3-namespace': namespace,
+      ...(withBody && contentType !== '' ? { 'content-type': contentType } : {}),
+    },
+    ...(withBody ? { payload: body } : {}),
+  });
+}
+
+test(
+  `${wished} requests made from the schemas: no answer of 5xx, every refusal names what is wrong, nothing half written`,
+  { timeout: 170_000 },
+  async () => {
+    const all = targets();
+    const perTarget = Math.ceil(wished / all.length);
+    const counts = new Map<number, number>();
+    let next = 0;
+    let sent = 0;
+    const work = async (): Promise<void> => {
+      for (let index = next++; index < all.length; index = next++) {
+        const target = all[index]!;
+        await fc.assert(
+          fc.asyncProperty(requestOf(target), async (wish) => {
+            const answer = await send(target, wish);
+            sent += 1;
+            counts.set(answer.statusCode, (counts.get(answer.statusCode) ?? 0) + 1);
+            if (answer.statusCode >= 500)
+              throw new Error(
+                `${target.id}: ${answer.statusCode} ${answer.body.slice(0, 500)}\n${api.log.lines.slice(-2).join('\n')}`,
+              );
+            if (answer.statusCode < 400) return;
+            const body = JSON.parse(answer.body) as {
+              details?: { causes?: { field: string }[] };
+              errors?: { message: string }[];
+            };
+            if (target.isLegacy && answer.statusCode !== 400)
+              expect(body.errors?.[0]?.message, answer.body).toEqual(expect.any(String));
+            if (!target.isLegacy && [413, 415, 422].includes(answer.statusCode))
+              expect(body.details?.causes?.[0]?.field, `${target.id} ${answer.body}`).toEqual(
+                expect.any(String),
+              );
+          }),
+          { numRuns: perTarget, endOnFailure: true, seed: seed + index },
+        );
+      }
+    };
+    await Promise.all(Array.from({ length: 6 }, work));
+    expect(sent).toBeGreaterThanOrEqual(wished);
+    expect([...counts.keys()].sort((a, b) => a - b)).toEqual(expect.arrayContaining([200, 401, 404, 422]));
+    await everythingIsWhole();
+  },
+);
+
+/** Whatever was written is an object that the kinds' own schemas take, and belongs to the namespace of the test. */
+async function everythingIsWhole(): Promise<void> {
+  for (const resource of ownResources) {
+    const { items } = await cluster.client.list(resource, { namespace });
+    for (const object of items) {
+      if (object.metadata?.deletionTimestamp !== undefined) continue;
+      await cluster.client.request({
+        method: 'PUT',
+        path: `/apis/svc3.dev/v1/namespaces/${namespace}/${resource.plural}/${object.metadata?.name}`,
+        query: { dryRun: 'All', fieldValidation: 'Strict' },
+        body: object,
+      });
+    }
+  }
+}
