@@ -201,10 +201,20 @@ export const reasonTable: readonly ReasonRow[] = [
       'The worker pod failed; the message quotes it.',
       'Nothing; it is tried again with growing pauses.',
     ],
+    WorkerRefused: [
+      'Quota, Pod Security or a webhook refused the worker pod; the message quotes it.',
+      'Let the namespace have one more pod; it is tried again with growing pauses.',
+    ],
+    RunnerUnreachable: [
+      'The runner of the VM to be saved does not answer or refuses; the message quotes it.',
+      'Look at the VM; it is tried again with growing pauses.',
+    ],
+    StoreMissing: ['The installation has no image store.', 'Set the chart value store.url.'],
     InUse: ['The object is being deleted and a VM still uses it; the message names it.', 'Delete the VM.'],
   }),
   ...rows('Image, ISO', 'Stalled', 'True', {
     SourceNotFound: ['As with Ready.', 'As with Ready.'],
+    StoreMissing: ['As with Ready.', 'As with Ready.'],
     DiskRefused: ['As with Ready.', 'As with Ready.'],
   }),
 ];

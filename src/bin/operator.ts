@@ -3,7 +3,7 @@ import type { z } from 'zod';
 import { namespaces, objectNames } from '../api/meta.ts';
 import { registryCredentials, secrets } from '../api/resources.ts';
 import { CommonSettings, kubeConnection, readSettings } from '../config.ts';
-import { createRunnerClient } from '../control/client.ts';
+import { createRunnerClient, type RunnerClient } from '../control/client.ts';
 import { signControlToken } from '../control/token.ts';
 import { createInformers } from '../controller/informers.ts';
 import { createLeaderElector } from '../controller/leader.ts';
@@ -12,16 +12,24 @@ import { runControllers, type Runtime } from '../controller/runtime.ts';
 import { createCredentialController } from '../credential/controller.ts';
 import { credentialSettings, credentialSettingsOf } from '../credential/settings.ts';
 import { messageOf, Svc3Error } from '../errors.ts';
+import { createImageControllers } from '../image/controller.ts';
+import { imageEnvironment, imageSettingsOf } from '../image/settings.ts';
 import { createClient } from '../kube/client.ts';
 import { createRecorder } from '../kube/recorder.ts';
+import { createNodeController } from '../node/controller.ts';
+import { nodeSettings, nodeSettingsOf } from '../node/settings.ts';
 import { createLogger, createMetrics, serveHealth } from '../telemetry.ts';
 import { createControlKeys, type ControlKeys } from '../vm/controlkeys.ts';
 import { createVmController } from '../vm/controller.ts';
 import { vmEnvironment, vmSettingsOf } from '../vm/environment.ts';
 import { createImageResolver } from '../vm/imageresolver.ts';
-import type { OpenRunner } from '../vm/runnerlinks.ts';
 
-const OperatorSettings = CommonSettings.extend({ ...vmEnvironment, ...credentialSettings });
+const OperatorSettings = CommonSettings.extend({
+  ...vmEnvironment,
+  ...credentialSettings,
+  ...imageEnvironment,
+  ...nodeSettings,
+});
 
 const environment = settingsOrEnd();
 const log = createLogger({ name: 'operator', level: environment.SVC3_LOG_LEVEL });
@@ -36,8 +44,14 @@ function settingsOrEnd(): z.infer<typeof OperatorSettings> {
   }
 }
 
+interface RunnerTarget {
+  address: string;
+  vmUid: string;
+  pin: string | undefined;
+}
+
 /** Runners are called with the installation's key; before it is there, nobody can be. */
-function runnerOpener(keys: ControlKeys): OpenRunner {
+function runnerOpener(keys: ControlKeys): (target: RunnerTarget) => RunnerClient {
   return ({ address, vmUid, pin }) =>
     createRunnerClient({
       address,
@@ -84,6 +98,7 @@ async function start(signal: AbortSignal): Promise<void> {
     }),
   );
 
+  const openRunner = runnerOpener(controlKeys);
   // Made first: it keeps more of the pull Secrets in the shared cache than the others need.
   const credentials = createCredentialController({
     ...common,
@@ -93,19 +108,22 @@ async function start(signal: AbortSignal): Promise<void> {
     { ...common, settings: vmSettingsOf(environment) },
     {
       controlKeys: () => controlKeys.publicKeys(),
-      openRunner: runnerOpener(controlKeys),
+      openRunner,
       resolver: createImageResolver({
         credentials: informers.get(registryCredentials),
         basicAuth: informers.get(secrets, { namespace: namespaces.credentials }),
       }),
     },
   );
+  const disks = createImageControllers({ ...common, settings: imageSettingsOf(environment) }, { openRunner });
+
+  const nodes = createNodeController({ ...common, settings: nodeSettingsOf(environment) });
 
   async function lead(leading: AbortSignal): Promise<void> {
     await informers.synced();
     await controlKeys.ensure();
     log.info({}, 'leading');
-    await runControllers([credentials, vms], leading);
+    await runControllers([credentials, vms, nodes, ...disks], leading);
     await recorder.drain();
   }
 

@@ -4,7 +4,8 @@ import { WorkSpec, workerEnvironment, workerPaths, type WorkResult } from '../ap
 import { messageOf } from '../errors.ts';
 import { createLogger } from '../telemetry.ts';
 import { createProgress, serveProgress } from '../worker/progress.ts';
-import { failureFrom, work } from '../worker/work.ts';
+import { failureFrom } from '../worker/failure.ts';
+import { work } from '../worker/work.ts';
 
 /** Exit codes of the worker: 0 the disk is in the store, 1 it is not; the termination message says why. */
 const exitCodes = { done: 0, failed: 1 } as const;

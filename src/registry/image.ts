@@ -106,7 +106,9 @@ async function readConfig(
 
 /**
  * Makes an image of one repository the image of another in the same registry, under `tag`. Blobs are mounted, so that no
- * byte moves; a registry that refuses to mount is refused here, since a copy through us would be slow without a word.
+ * byte moves.
+ *
+ * @throws NotImplemented when the registry does not mount: the caller says whether bytes are to move.
  */
 export async function copyImage(
   client: RegistryClient,
@@ -119,7 +121,7 @@ export async function copyImage(
     const there = (await client.blobSize(to.repository, blob.digest, abortable)) !== undefined;
     if (there || (await client.mountBlob(to.repository, blob.digest, from, abortable))) continue;
     throw new Svc3Error(
-      'BadGateway',
+      'NotImplemented',
       `registry ${client.registry} does not mount blobs of ${from} into ${to.repository}`,
     );
   }

@@ -1,14 +1,12 @@
 import { createReadStream } from 'node:fs';
 import { mkdtemp, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { WorkDone, WorkFailed, WorkSpec } from '../api/worker.ts';
-import { isSvc3Error, messageOf, type ErrorReason } from '../errors.ts';
+import type { WorkDone, WorkSpec } from '../api/worker.ts';
 import { createRegistryClient, type RegistryClient } from '../registry/client.ts';
 import { pushDisk } from '../registry/disk.ts';
 import { loginFor } from '../registry/login.ts';
 import { publish } from '../registry/publish.ts';
 import { parseReference } from '../registry/reference.ts';
-import { RegistryUnreachable } from '../registry/transport.ts';
 import { inspect, type Inspected } from './inspection.ts';
 import { land } from './landing.ts';
 import type { Progress } from './progress.ts';
@@ -133,24 +131,4 @@ function clientFor(registry: string, spec: WorkSpec, { dockerConfig }: WorkParts
     skipVerify,
     ...(credentials === undefined ? {} : { credentials }),
   });
-}
-
-const failureOf: Partial<Record<ErrorReason, WorkFailed['reason']>> = {
-  Invalid: 'DiskRefused',
-  NotFound: 'SourceNotFound',
-  Unauthorized: 'RegistryDenied',
-  Forbidden: 'RegistryDenied',
-  BadGateway: 'RegistryUnreachable',
-  ServiceUnavailable: 'RegistryUnreachable',
-  TooManyRequests: 'RegistryUnreachable',
-  Timeout: 'RegistryUnreachable',
-};
-
-/** What went wrong, in the words of conditions. */
-export function failureFrom(error: unknown): WorkFailed {
-  const reason =
-    error instanceof RegistryUnreachable
-      ? 'RegistryUnreachable'
-      : ((isSvc3Error(error) ? failureOf[error.reason] : undefined) ?? 'WorkerFailed');
-  return { result: 'Failed', reason, message: messageOf(error).slice(0, 1024) };
 }

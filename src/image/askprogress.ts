@@ -1,0 +1,30 @@
+import { get } from 'node:http';
+
+const timeoutMs = 1_000;
+
+/** How far a worker is, 0–100; undefined where it does not say. */
+export function askProgress(address: string, port: number): Promise<number | undefined> {
+  return new Promise((resolve) => {
+    const asked = get({ host: address, port, path: '/progress', timeout: timeoutMs, agent: false });
+    asked.on('timeout', () => asked.destroy());
+    asked.on('error', () => resolve(undefined));
+    asked.on('response', (response) => {
+      let text = '';
+      response.on('data', (chunk: Buffer) => {
+        text = `${text}${chunk.toString('utf8')}`.slice(0, 200);
+      });
+      response.on('end', () => resolve(percentIn(text)));
+      response.on('error', () => resolve(undefined));
+    });
+  });
+}
+
+function percentIn(text: string): number | undefined {
+  try {
+    const { progress } = JSON.parse(text) as { progress?: unknown };
+    const isPercent = typeof progress === 'number' && progress >= 0 && progress <= 100;
+    return isPercent ? Math.floor(progress) : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,38 @@
+import type { StoreSettings } from './settings.ts';
+
+export type DiskKind = 'Image' | 'ISO';
+
+/** Where a disk lies in the store. */
+export interface Place {
+  readonly registry: string;
+  readonly repository: string;
+}
+
+/** Registry of the store, `host[:port]`. */
+export function storeRegistry(store: StoreSettings): string {
+  return hostAndPath(store).split('/', 1)[0] ?? '';
+}
+
+/** The scheme that the store's address names, for namespaces without a credential for it. */
+export function storeScheme(store: StoreSettings): 'http' | 'https' {
+  return store.url.startsWith('http://') ? 'http' : 'https';
+}
+
+/**
+ * `<store>/<prefix>/<namespace>/<name>`; ISOs lie one folder deeper, since an Image and an ISO may have the same name (no
+ * name of an Image has a slash).
+ */
+export function placeOf(store: StoreSettings, kind: DiskKind, namespace: string, name: string): Place {
+  const [registry = '', ...path] = hostAndPath(store).split('/');
+  const parts = [...path, store.prefix, namespace, ...(kind === 'ISO' ? ['iso'] : []), name];
+  return { registry, repository: parts.filter((part) => part !== '').join('/') };
+}
+
+/** What a VM pod mounts. */
+export function referenceOf({ registry, repository }: Place, digest: string): string {
+  return `${registry}/${repository}@${digest}`;
+}
+
+function hostAndPath({ url }: StoreSettings): string {
+  return url.replace(/^[a-z]+:\/\//, '').replace(/\/+$/, '');
+}

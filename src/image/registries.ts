@@ -1,0 +1,81 @@
+import type { Secret } from '../api/core.ts';
+import { objectNames } from '../api/meta.ts';
+import type { RegistryCredential } from '../api/registrycredential.ts';
+import { registryCredentials, secrets } from '../api/resources.ts';
+import { parseServer } from '../credential/registry.ts';
+import { isSvc3Error } from '../errors.ts';
+import type { KubeClient } from '../kube/types.ts';
+import { createRegistryClient, type RegistryClient } from '../registry/client.ts';
+import { loginFor } from '../registry/login.ts';
+import { storeRegistry, storeScheme } from './place.ts';
+import type { StoreSettings } from './settings.ts';
+
+export interface RegistryAccess {
+  readonly scheme: 'http' | 'https';
+  readonly skipVerify: boolean;
+}
+
+/** Registries as a namespace reaches them: with its RegistryCredential and the login in its pull Secret. */
+export interface NamespaceRegistries {
+  /** How the namespace reaches a registry, `host[:port]`. */
+  access(namespace: string, registry: string): Promise<RegistryAccess>;
+  /** A client with the namespace's credential, else an anonymous one; to be closed. */
+  open(namespace: string, registry: string): Promise<RegistryClient>;
+}
+
+/** Read afresh for each piece of work: a credential that was rotated counts at once. */
+export function createNamespaceRegistries(
+  client: Pick<KubeClient, 'get'>,
+  store: StoreSettings,
+): NamespaceRegistries {
+  async function access(namespace: string, registry: string): Promise<RegistryAccess> {
+    const credential = await credentialFor(client, namespace, registry);
+    if (credential === undefined) {
+      const scheme = registry === storeRegistry(store) ? storeScheme(store) : 'https';
+      return { scheme, skipVerify: false };
+    }
+    const { server, allowInsecure } = credential.spec;
+    return { scheme: parseServer(server).scheme, skipVerify: allowInsecure };
+  }
+
+  return {
+    access,
+    async open(namespace, registry) {
+      const [how, secret] = await Promise.all([
+        access(namespace, registry),
+        found<Secret>(client.get(secrets, objectNames.pullSecret, namespace)),
+      ]);
+      const text = Buffer.from(secret?.data?.['.dockerconfigjson'] ?? '', 'base64').toString('utf8');
+      const credentials = loginFor(text, registry);
+      return createRegistryClient({
+        registry,
+        ...how,
+        ...(credentials === undefined ? {} : { credentials }),
+      });
+    },
+  };
+}
+
+async function credentialFor(
+  client: Pick<KubeClient, 'get'>,
+  namespace: string,
+  registry: string,
+): Promise<RegistryCredential | undefined> {
+  const hasPort = /:\d+$/.test(registry);
+  const servers = hasPort ? [`https://${registry}`] : [`https://${registry}`, `http://${registry}`];
+  for (const server of servers) {
+    const { name } = parseServer(server);
+    const credential = await found<RegistryCredential>(client.get(registryCredentials, name, namespace));
+    if (credential !== undefined) return credential;
+  }
+  return undefined;
+}
+
+async function found<T>(call: Promise<T>): Promise<T | undefined> {
+  try {
+    return await call;
+  } catch (error) {
+    if (isSvc3Error(error, 'NotFound')) return undefined;
+    throw error;
+  }
+}

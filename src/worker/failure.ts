@@ -1,0 +1,23 @@
+import type { WorkFailed } from '../api/worker.ts';
+import { isSvc3Error, messageOf, type ErrorReason } from '../errors.ts';
+import { RegistryUnreachable } from '../registry/transport.ts';
+
+const failureOf: Partial<Record<ErrorReason, WorkFailed['reason']>> = {
+  Invalid: 'DiskRefused',
+  NotFound: 'SourceNotFound',
+  Unauthorized: 'RegistryDenied',
+  Forbidden: 'RegistryDenied',
+  BadGateway: 'RegistryUnreachable',
+  ServiceUnavailable: 'RegistryUnreachable',
+  TooManyRequests: 'RegistryUnreachable',
+  Timeout: 'RegistryUnreachable',
+};
+
+/** What went wrong with registry or disk, in the words of conditions. */
+export function failureFrom(error: unknown): WorkFailed {
+  const reason =
+    error instanceof RegistryUnreachable
+      ? 'RegistryUnreachable'
+      : ((isSvc3Error(error) ? failureOf[error.reason] : undefined) ?? 'WorkerFailed');
+  return { result: 'Failed', reason, message: messageOf(error).slice(0, 1024) };
+}

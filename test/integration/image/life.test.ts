@@ -1,0 +1,167 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { Readable } from 'node:stream';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { finalizer } from '../../../src/api/meta.ts';
+import { images, isos, pods, vms } from '../../../src/api/resources.ts';
+import type { RegistryClient } from '../../../src/registry/client.ts';
+import { pushDisk } from '../../../src/registry/disk.ts';
+import type { Vm } from '../../../src/api/vm.ts';
+import {
+  anImage,
+  anIso,
+  aQcow2,
+  becomesReady,
+  diskOf,
+  imageCluster,
+  readyOf,
+  soon,
+  startImageOperator,
+  type ImageCluster,
+  type ImageOperator,
+} from './harness.ts';
+
+let cluster: ImageCluster;
+let operator: ImageOperator;
+let store: RegistryClient;
+
+beforeAll(async () => {
+  cluster = await imageCluster();
+  store = cluster.openStore();
+  operator = startImageOperator(cluster.client, cluster.settings);
+});
+
+afterAll(async () => {
+  await operator?.stop();
+  await store?.close();
+  await cluster?.remove();
+});
+
+async function push(repository: string, content: Buffer, fileName = 'disk.qcow2'): Promise<string> {
+  await pushDisk(store, {
+    repository,
+    tag: '1',
+    architecture: 'arm64',
+    fileName,
+    size: content.length,
+    content: Readable.from([content]),
+  });
+  return `${cluster.registry.address}/${repository}:1`;
+}
+
+/** A medium that begins as ISO 9660 says. */
+function aMedium(): Buffer {
+  const medium = Buffer.alloc(80 * 1024);
+  medium.write('CD001', 32_769);
+  return medium;
+}
+
+describe('an Image', () => {
+  test('that is blank lies in the store as an empty disk of the wished size', async () => {
+    const { client } = cluster;
+    const namespace = await cluster.namespace();
+    await client.create(images, anImage(namespace, 'blank', { blank: { size: '120G' } }));
+    const status = await becomesReady(client, namespace, 'blank');
+    expect(status).toMatchObject({ size: '120G', format: 'qcow2', architecture: 'amd64' });
+    expect(status.reference).toBe(`${cluster.registry.address}/svc3/${namespace}/blank@${status.digest}`);
+    expect(await diskOf(store, status.reference ?? '')).toHaveLength(4 * 65_536);
+  });
+
+  test('that is pulled has the bytes of the remote disk, and no pod is left', async () => {
+    const { client } = cluster;
+    const namespace = await cluster.namespace();
+    const disk = await aQcow2({ fill: randomBytes(3 * 2 ** 20) });
+    const reference = await push(`remote/${namespace}`, disk);
+    await client.create(images, anImage(namespace, 'pulled', { remote: { reference } }));
+    const status = await becomesReady(client, namespace, 'pulled');
+    expect(status).toMatchObject({ format: 'qcow2', architecture: 'arm64', size: '3Mi' });
+    const sha = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex');
+    expect(sha(await diskOf(store, status.reference ?? ''))).toBe(sha(disk));
+    await expect.poll(async () => (await client.list(pods, { namespace })).items, soon).toEqual([]);
+  });
+
+  test('that is copied shares its blobs with the source and lives on without it', async () => {
+    const { client } = cluster;
+    const namespace = await cluster.namespace();
+    await client.create(images, anImage(namespace, 'copy', { image: { name: 'source' } }));
+    await expect.poll(() => readyOf(client, namespace, 'copy'), soon).toContain('Stalled SourceNotFound');
+    await client.create(images, anImage(namespace, 'source', { blank: { size: '1Gi' } }));
+    const source = await becomesReady(client, namespace, 'source');
+    const copy = await becomesReady(client, namespace, 'copy');
+    expect(copy.digest).toBe(source.digest);
+    await client.delete(images, { name: 'source', namespace });
+    await expect.poll(() => readyOf(client, namespace, 'source'), soon).toBe('gone');
+    expect(await diskOf(store, copy.reference ?? '')).toHaveLength(4 * 65_536);
+  });
+
+  test('keeps its disk when only its description changes', async () => {
+    const { client } = cluster;
+    const namespace = await cluster.namespace();
+    await client.create(images, anImage(namespace, 'told', { blank: { size: '1Gi' } }));
+    const before = await becomesReady(client, namespace, 'told');
+    const body = { spec: { description: 'for tests' } };
+    const { metadata } = await client.patch(images, { name: 'told', namespace }, { type: 'merge', body });
+    await expect
+      .poll(async () => (await client.get(images, 'told', namespace)).status?.observedGeneration, soon)
+      .toBe(metadata.generation);
+    expect((await becomesReady(client, namespace, 'told')).digest).toBe(before.digest);
+  });
+
+  test('whose source is not there says so and is made when it comes', async () => {
+    const { client } = cluster;
+    const namespace = await cluster.namespace();
+    const reference = `${cluster.registry.address}/nobody/${namespace}:1`;
+    await client.create(images, anImage(namespace, 'missing', { remote: { reference } }));
+    await expect.poll(() => readyOf(client, namespace, 'missing'), soon).toContain('SourceNotFound');
+    await push(`nobody/${namespace}`, await aQcow2());
+    await becomesReady(client, namespace, 'missing');
+  });
+
+  test('that is not acceptable is refused with a sentence and not tried again', async () => {
+    const { client } = cluster;
+    const namespace = await cluster.namespace();
+    const disk = await aQcow2();
+    disk.writeBigUInt64BE(200n, 8);
+    disk.writeUInt32BE(11, 16);
+    const reference = await push(`backed/${namespace}`, disk);
+    await client.create(images, anImage(namespace, 'backed', { remote: { reference } }));
+    await expect
+      .poll(() => readyOf(client, namespace, 'backed'), soon)
+      .toBe('Stalled DiskRefused: the qcow2 file has a backing file; flatten it with qemu-img convert');
+    await expect.poll(async () => (await client.list(pods, { namespace })).items, soon).toEqual([]);
+    expect(await store.tags(`svc3/${namespace}/backed`)).toEqual([]);
+  });
+
+  test('is not deleted while a VM uses it, and takes its disk from the store when it goes', async () => {
+    const { client } = cluster;
+    const namespace = await cluster.namespace();
+    await client.create(images, anImage(namespace, 'used', { blank: { size: '1Gi' } }));
+    const status = await becomesReady(client, namespace, 'used');
+    await client.create(vms, { metadata: { name: 'user', namespace }, spec: { image: 'used' } } as Vm);
+    const held = await client.get(images, 'used', namespace);
+    expect(held.metadata.finalizers).toContain(finalizer);
+    await client.delete(images, { name: 'used', namespace });
+    await expect.poll(() => readyOf(client, namespace, 'used'), soon).toBe('InUse: in use by VM user');
+    await client.delete(vms, { name: 'user', namespace });
+    await expect.poll(() => readyOf(client, namespace, 'used'), soon).toBe('gone');
+    expect(await store.digestOf(`svc3/${namespace}/used`, status.digest ?? '')).toBeUndefined();
+    await client.create(images, anImage(namespace, 'used', { blank: { size: '2Gi' } }));
+    expect((await becomesReady(client, namespace, 'used')).size).toBe('2Gi');
+  });
+});
+
+describe('an ISO', () => {
+  test('is pulled, told apart from an Image of its name, and deleted', async () => {
+    const { client } = cluster;
+    const namespace = await cluster.namespace();
+    const reference = await push(`medium/${namespace}`, aMedium(), 'install.iso');
+    await client.create(isos, anIso(namespace, 'both', { remote: { reference } }));
+    await client.create(images, anImage(namespace, 'both', { blank: { size: '1Gi' } }));
+    const iso = await becomesReady(client, namespace, 'both', 'ISO');
+    const image = await becomesReady(client, namespace, 'both');
+    expect(iso).toMatchObject({ format: 'iso', size: '80Ki' });
+    expect(iso.digest).not.toBe(image.digest);
+    await client.delete(isos, { name: 'both', namespace });
+    await expect.poll(() => readyOf(client, namespace, 'both', 'ISO'), soon).toBe('gone');
+    expect(await diskOf(store, image.reference ?? '')).toHaveLength(4 * 65_536);
+  });
+});
