@@ -39,9 +39,10 @@ export const devUp = command({
       progress: (text) => (out.format === 'table' ? out.line(text) : out.progress(text)),
     });
     if (options['control-plane']) return;
+    const named = options.name === 'default' ? '' : ` --name ${options.name}`;
     await out.value(
       status,
-      `The local cluster ${status.name} ${changed ? 'is up' : 'is up already'}. For this shell: eval "$(svc3 dev status -o env)"`,
+      `The local cluster ${status.name} ${changed ? 'is up' : 'is up already'}. For this shell: eval "$(svc3 dev status${named} -o env)"`,
     );
   },
 });

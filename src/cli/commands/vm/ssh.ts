@@ -3,6 +3,7 @@ import { Svc3Error } from '../../../errors.ts';
 import { command } from '../../command.ts';
 import { usageError } from '../../parse.ts';
 import { sshWords } from '../../ssh.ts';
+import { untilServed } from '../../sshbanner.ts';
 
 export const vmSsh = command({
   path: ['vm', 'ssh'],
@@ -31,6 +32,7 @@ export const vmSsh = command({
     const { status } = await service.vms.get(ns, name);
     if (status !== 'Running')
       throw new Svc3Error('Conflict', `VM ${name} is ${status}, ssh needs it to be Running`);
+    await untilServed(context, () => service.vms.tunnel(ns, name, 22), `VM ${name}`);
     const { environment, globalArguments } = context;
     const tunnel = [...environment.program, ...globalArguments, '-n', ns, 'vm', 'tunnel', name, '22'];
     const words = sshWords({
