@@ -36,6 +36,14 @@ export function createImageResolver({ credentials, basicAuth }: ResolverSources)
       .find((one) => one !== undefined);
   }
 
+  /** Changes with the credential: an answer that was given without it, or to an older one, does not hold for it. */
+  function credentialVersion(namespace: string, reference: string): string {
+    const credential = credentialOf(namespace, parseReference(reference).registry);
+    if (credential === undefined) return '';
+    const secret = basicAuth.get(credential.spec.secretRef.name, namespaces.credentials);
+    return `${credential.metadata.resourceVersion ?? ''}/${secret?.metadata.resourceVersion ?? ''}`;
+  }
+
   function endpointOf(namespace: string, registry: string): RegistryEndpoint {
     const credential = credentialOf(namespace, registry);
     if (credential === undefined) return { registry, scheme: 'https' };
@@ -65,8 +73,8 @@ export function createImageResolver({ credentials, basicAuth }: ResolverSources)
   }
 
   return {
-    resolve(namespace, reference) {
-      const key = `${namespace} ${reference}`;
+    async resolve(namespace, reference) {
+      const key = `${namespace} ${reference} ${credentialVersion(namespace, reference)}`;
       const known = kept.get(key);
       if (known !== undefined && performance.now() - known.at < keepMs) return known.image;
       const image = ask(namespace, reference);

@@ -180,6 +180,7 @@ async function pinReference(
         true,
       );
     }
+    if (isSvc3Error(error, 'Invalid')) return unresolved('stalled', 'InvalidSpec', message);
     // Nodes may reach a registry that the operator does not: the kubelet has the last word.
     const warning = `image ${reference} could not be pinned to a digest: ${message}`;
     return { kind: 'pinned', reference, architecture: undefined, warning };

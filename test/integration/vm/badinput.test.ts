@@ -231,6 +231,18 @@ describe('a VM that cannot run', () => {
     await space.remove('unknown');
   });
 
+  test('names an image that no registry can have', async () => {
+    const image = `${registry.address}/UPPER:1`;
+    await space.deploy('malformed', { image });
+    await saysWhy(
+      'malformed',
+      'Stalled',
+      'InvalidSpec',
+      `image: "${image}" is not an image reference: the repository has to be lower case, parts divided by "/"`,
+    );
+    await space.remove('malformed');
+  });
+
   test('has an image of another architecture', async () => {
     await space.deploy('foreign', { image: `${registry.address}/vms/arm:1`, architecture: 'amd64' });
     await space.until('foreign', 'Prepared', { status: 'False', reason: 'ArchitectureMismatch' });
