@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { ConfigMap } from '../api/core.ts';
+import type { ConfigMap, Secret } from '../api/core.ts';
 import { namespaces, objectNames } from '../api/meta.ts';
 import type { RegistryCredential } from '../api/registrycredential.ts';
 import { configMaps } from '../api/resources.ts';
-import { createController, keyOf, type Controller } from '../controller/controller.ts';
+import { createController, keyOf, splitKey } from '../controller/controller.ts';
 import { runControllers, type Runtime } from '../controller/runtime.ts';
 import { createAssumptions } from './assumed.ts';
 import { createInsecureRegistriesReconciler } from './insecureregistries.ts';
@@ -48,10 +48,15 @@ export function createCredentialController(
     fieldSelector: `metadata.name=${objectNames.insecureRegistries}`,
   });
 
+  const assumedPullSecrets = createAssumptions<Secret>((namespace) => publisher.enqueue(namespace));
+  const assumed = createAssumptions<RegistryCredential>((key) =>
+    reporter.enqueue(splitKey(key).namespace ?? ''),
+  );
+  const assumedConfigMap = createAssumptions<ConfigMap>((name) => nodes.enqueue(name));
+  const sources = { client, caches, assumedPullSecrets };
   const pullSecret = createPullSecretReconciler({
-    client,
-    caches,
-    onRefusal: (namespace) => reportOn(namespace),
+    ...sources,
+    onRefusal: (namespace) => reporter.enqueue(namespace),
   });
   const publisher = createController({
     ...common,
@@ -59,10 +64,26 @@ export function createCredentialController(
     workers: publishers,
     reconcile: pullSecret.reconcile,
   });
-
-  const assumed = createAssumptions<RegistryCredential>();
-  const reporter = createReporter();
-  const assumedConfigMap = createAssumptions<ConfigMap>();
+  const report = createCredentialReconciler({
+    ...sources,
+    recorder,
+    policy,
+    assumed,
+    refusal: pullSecret.refusal,
+  });
+  const reporter = createController({
+    ...common,
+    name: 'registrycredential',
+    workers: 8,
+    /** Pods wait for pull Secrets, nobody waits for a status: while many namespaces are filled, reports come after. */
+    async reconcile(namespace) {
+      const began = performance.now();
+      while (publisher.pending() > publishers && performance.now() - began < yieldMs.most) {
+        await sleep(yieldMs.step);
+      }
+      await report(namespace);
+    },
+  });
   const nodes = createController({
     ...common,
     name: 'insecure-registries',
@@ -75,54 +96,33 @@ export function createCredentialController(
     }),
   });
 
-  /** Pods wait for pull Secrets, nobody waits for a status: while many namespaces are filled, reports come after. */
-  function createReporter(): Controller {
-    const reconcile = createCredentialReconciler({
-      client,
-      caches,
-      recorder,
-      policy,
-      assumed,
-      refusal: pullSecret.refusal,
-    });
-    return createController({
-      ...common,
-      name: 'registrycredential',
-      workers: 8,
-      async reconcile(key) {
-        const began = performance.now();
-        while (publisher.pending() > publishers && performance.now() - began < yieldMs.most) {
-          await sleep(yieldMs.step);
-        }
-        return reconcile(key);
-      },
-    });
-  }
-
-  function reportOn(namespace: string): void {
-    for (const credential of caches.credentials.list(namespace)) reporter.enqueue(keyOf(credential));
+  function enqueue(namespace = ''): void {
+    publisher.enqueue(namespace);
+    reporter.enqueue(namespace);
   }
 
   caches.credentials.onChange((change) => {
     const { object } = change;
-    const { namespace = '' } = object.metadata;
-    assumed.observe(keyOf(object), object);
-    publisher.enqueue(namespace);
-    reporter.enqueue(keyOf(object));
+    // A status or finalizer of ours concerns nobody; the generation tells whether a relist hid a change behind it.
+    const isOurs = assumed.observe(keyOf(object), object);
+    if (
+      isOurs &&
+      change.kind === 'updated' &&
+      change.old.metadata.generation === object.metadata.generation
+    ) {
+      return;
+    }
+    enqueue(object.metadata.namespace);
     const old = change.kind === 'updated' ? change.old : object;
     if (object.spec.allowInsecure || old.spec.allowInsecure) nodes.enqueue(objectNames.insecureRegistries);
   });
   caches.basicAuth.onChange(({ object }) => {
-    for (const credential of caches.naming(object.metadata.name ?? '')) {
-      publisher.enqueue(credential.metadata.namespace ?? '');
-      reporter.enqueue(keyOf(credential));
-    }
+    for (const { metadata } of caches.naming(object.metadata.name ?? '')) enqueue(metadata.namespace);
   });
   caches.pullSecrets.onChange(({ object }) => {
     const { namespace = '' } = object.metadata;
-    caches.assumedPullSecrets.observe(namespace, object);
-    publisher.enqueue(namespace);
-    reportOn(namespace);
+    if (assumedPullSecrets.observe(namespace, object)) reporter.enqueue(namespace);
+    else enqueue(namespace);
   });
   configMap.onChange(({ object }) => {
     assumedConfigMap.observe(object.metadata.name ?? '', object);
@@ -141,7 +141,11 @@ export function createCredentialController(
       await Promise.race([Promise.all([caches.synced(), configMap.synced()]), stopped]);
       // Also where no credential is left.
       nodes.enqueue(objectNames.insecureRegistries);
-      await runControllers([publisher, reporter, nodes], signal);
+      try {
+        await runControllers([publisher, reporter, nodes], signal);
+      } finally {
+        for (const assumptions of [assumedPullSecrets, assumed, assumedConfigMap]) assumptions.clear();
+      }
     },
   };
 }

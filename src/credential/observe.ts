@@ -5,7 +5,7 @@ import { registryCredentials, secrets } from '../api/resources.ts';
 import type { Informers } from '../controller/informers.ts';
 import { isSvc3Error } from '../errors.ts';
 import type { Informer, KubeClient } from '../kube/types.ts';
-import { createAssumptions, type Assumptions } from './assumed.ts';
+import type { Assumptions } from './assumed.ts';
 import type { Observed } from './decide.ts';
 
 /** The caches that everything about registry credentials is decided from. */
@@ -15,8 +15,6 @@ export interface CredentialCaches {
   readonly basicAuth: Informer<Secret>;
   /** Of all namespaces, and only Secrets of this one name. */
   readonly pullSecrets: Informer<Secret>;
-  /** By namespace. */
-  readonly assumedPullSecrets: Assumptions<Secret>;
   synced(): Promise<void>;
   /** Credentials, of whatever namespace, that name this basic-auth Secret. */
   naming(secretName: string): readonly RegistryCredential[];
@@ -56,7 +54,6 @@ export function createCredentialCaches(informers: Informers): CredentialCaches {
     credentials,
     basicAuth,
     pullSecrets,
-    assumedPullSecrets: createAssumptions(),
     async synced() {
       await Promise.all([credentials.synced(), basicAuth.synced(), pullSecrets.synced()]);
     },
@@ -83,10 +80,16 @@ export async function findBasicAuth(
   }
 }
 
+/** What a pass looks at; what is assumed of pull Secrets is by namespace. */
+export interface Sources {
+  readonly client: KubeClient;
+  readonly caches: CredentialCaches;
+  readonly assumedPullSecrets: Assumptions<Secret>;
+}
+
 /** One namespace: its credentials in order of their names, their Secrets, and its pull Secret. */
 export async function observe(
-  caches: CredentialCaches,
-  client: KubeClient,
+  { client, caches, assumedPullSecrets }: Sources,
   namespace: string,
 ): Promise<Observed> {
   const credentials = [...caches.credentials.list(namespace)].sort((a, b) =>
@@ -99,5 +102,5 @@ export async function observe(
     if (secret !== undefined) found.set(spec.secretRef.name, secret);
   }
   const cached = caches.pullSecrets.get(objectNames.pullSecret, namespace);
-  return { credentials, secrets: found, pullSecret: caches.assumedPullSecrets.current(namespace, cached) };
+  return { credentials, secrets: found, pullSecret: assumedPullSecrets.current(namespace, cached) };
 }

@@ -3,9 +3,8 @@ import type { Secret } from '../api/core.ts';
 import { secrets } from '../api/resources.ts';
 import { waiting } from '../controller/outcome.ts';
 import { isSvc3Error, messageOf, Svc3Error } from '../errors.ts';
-import type { KubeClient, ReconcileResult } from '../kube/types.ts';
+import type { ReconcileResult } from '../kube/types.ts';
 import { scrub, scrubBase64 } from '../registry/scrub.ts';
-import { assumedMs } from './assumed.ts';
 import {
   decide,
   dockerConfigKey,
@@ -14,7 +13,7 @@ import {
   type Plan,
   type PullSecretPlan,
 } from './decide.ts';
-import { observe, type CredentialCaches } from './observe.ts';
+import { observe, type Sources } from './observe.ts';
 
 /**
  * Two writes to the pull Secret of one namespace are at least so far apart: a credential that changes a hundred times in
@@ -31,19 +30,14 @@ export interface PullSecretReconciler {
   refusal(namespace: string): string | undefined;
 }
 
-export interface PullSecretOptions {
-  client: KubeClient;
-  caches: CredentialCaches;
+export interface PullSecretOptions extends Sources {
   /** Called when a refusal begins or ends. */
   onRefusal(namespace: string): void;
 }
 
 /** Keeps the pull Secret of each namespace true; keys are namespaces. */
-export function createPullSecretReconciler({
-  client,
-  caches,
-  onRefusal,
-}: PullSecretOptions): PullSecretReconciler {
+export function createPullSecretReconciler(options: PullSecretOptions): PullSecretReconciler {
+  const { onRefusal } = options;
   const refusals = new Map<string, string>();
   const writtenAt = new Map<string, number>();
 
@@ -56,7 +50,7 @@ export function createPullSecretReconciler({
 
   async function write(namespace: string, plan: Plan): Promise<void> {
     try {
-      await act(client, caches, namespace, plan.pullSecret);
+      await act(options, namespace, plan.pullSecret);
       refuse(namespace, undefined);
     } catch (error) {
       const said = withoutSecrets(messageOf(error), plan);
@@ -71,7 +65,7 @@ export function createPullSecretReconciler({
   return {
     refusal: (namespace) => refusals.get(namespace),
     async reconcile(namespace) {
-      const observed = await observe(caches, client, namespace);
+      const observed = await observe(options, namespace);
       const plan = decide(observed);
       if (plan.pullSecret.kind === 'keep') {
         refuse(namespace, undefined);
@@ -82,8 +76,7 @@ export function createPullSecretReconciler({
       if (sinceMs < spacingMs) return { requeueAfterMs: spacingMs - sinceMs };
       writtenAt.set(namespace, performance.now());
       await write(namespace, plan);
-      // By then the cache shows the write, or was cut off from it.
-      return { requeueAfterMs: assumedMs + 100 };
+      return undefined;
     },
   };
 }
@@ -103,8 +96,7 @@ function isGoing(error: unknown): boolean {
 }
 
 async function act(
-  client: KubeClient,
-  caches: CredentialCaches,
+  { client, assumedPullSecrets }: Sources,
   namespace: string,
   plan: PullSecretPlan,
 ): Promise<void> {
@@ -118,14 +110,14 @@ async function act(
         ...(resourceVersion === undefined ? {} : { resourceVersion }),
       };
       await client.delete(secrets, { name: objectNames.pullSecret, namespace }, preconditions).catch(gone);
-      caches.assumedPullSecrets.deleted(namespace, plan.secret);
+      assumedPullSecrets.deleted(namespace, plan.secret);
       return;
     }
     case 'create':
     case 'update': {
       const old = plan.kind === 'update' ? plan.secret.metadata : { resourceVersion: absentVersion };
       const written = await client.apply(secrets, pullSecret(namespace, plan.config, old));
-      caches.assumedPullSecrets.wrote(namespace, written);
+      assumedPullSecrets.wrote(namespace, written);
       return;
     }
   }

@@ -3,19 +3,17 @@ import { conditionTypes } from '../api/reasons.ts';
 import type { RegistryCredential } from '../api/registrycredential.ts';
 import { registryCredentials, secrets, typeMeta } from '../api/resources.ts';
 import { findCondition } from '../controller/conditions.ts';
-import { splitKey } from '../controller/controller.ts';
+import { keyOf } from '../controller/controller.ts';
 import { isSvc3Error } from '../errors.ts';
-import type { EventRecorder, KubeClient, ReconcileResult } from '../kube/types.ts';
+import type { EventRecorder, KubeClient } from '../kube/types.ts';
 import type { Assumptions } from './assumed.ts';
 import { basicAuthType } from './basicauth.ts';
 import { decide, type Plan } from './decide.ts';
 import type { InsecurePolicy } from './insecure.ts';
-import { findBasicAuth, observe, type CredentialCaches } from './observe.ts';
+import { findBasicAuth, observe, type Sources } from './observe.ts';
 import { isSameStatus, judge, statusOf, type Verdict } from './status.ts';
 
-export interface CredentialReconcilerOptions {
-  client: KubeClient;
-  caches: CredentialCaches;
+export interface CredentialReconcilerOptions extends Sources {
   recorder: EventRecorder;
   policy: InsecurePolicy;
   /** By `namespace/name`. */
@@ -25,24 +23,35 @@ export interface CredentialReconcilerOptions {
   now?: () => Date;
 }
 
-/** Finalizers, status and events of one RegistryCredential; keys are `namespace/name`. It writes no pull Secret. */
+/**
+ * Finalizers, status and events of the RegistryCredentials of one namespace; keys are namespaces. It writes no pull
+ * Secret. One that cannot be written does not hold up the others; its error comes out at the end.
+ */
 export function createCredentialReconciler(
   options: CredentialReconcilerOptions,
-): (key: string) => Promise<ReconcileResult | void> {
-  const { client, caches, assumed } = options;
-  return async (key) => {
-    const { namespace = '', name } = splitKey(key);
-    const cached = caches.credentials.get(name, namespace);
-    const credential = cached === undefined ? undefined : assumed.current(key, cached);
-    if (credential === undefined) return;
-    const plan = decide(await observe(caches, client, namespace));
-    if (credential.metadata.deletionTimestamp !== undefined) {
-      await release(options, credential, plan);
-      return;
+): (namespace: string) => Promise<void> {
+  return async (namespace) => {
+    const observed = await observe(options, namespace);
+    const plan = decide(observed);
+    const failures: unknown[] = [];
+    for (const credential of observed.credentials) {
+      await reconcile(options, credential, plan).catch((error: unknown) => failures.push(error));
     }
-    const current = await hold(options, key, credential);
-    await report(options, key, current, plan);
+    if (failures.length > 0) throw failures[0];
   };
+}
+
+async function reconcile(
+  options: CredentialReconcilerOptions,
+  cached: RegistryCredential,
+  plan: Plan,
+): Promise<void> {
+  const credential = options.assumed.current(keyOf(cached), cached) ?? cached;
+  if (credential.metadata.deletionTimestamp === undefined) {
+    await report(options, await hold(options, credential), plan);
+  } else {
+    await release(options, credential, plan);
+  }
 }
 
 function hasFinalizer(credential: RegistryCredential): boolean {
@@ -66,7 +75,6 @@ function patchFinalizers(
 /** Only a credential whose Secret svc3 is to clean up needs the finalizer; others go when they are deleted. */
 async function hold(
   { client, caches, assumed }: CredentialReconcilerOptions,
-  key: string,
   credential: RegistryCredential,
 ): Promise<RegistryCredential> {
   if (hasFinalizer(credential)) return credential;
@@ -76,28 +84,27 @@ async function hold(
     ...(credential.metadata.finalizers ?? []),
     finalizer,
   ]);
-  assumed.wrote(key, held);
+  assumed.wrote(keyOf(credential), held);
   return held;
 }
 
 /** Lets a deleted credential go once the pull Secret does not hold it any more. */
 async function release(
-  { client, caches }: CredentialReconcilerOptions,
+  options: CredentialReconcilerOptions,
   credential: RegistryCredential,
   plan: Plan,
 ): Promise<void> {
   const { kind } = plan.pullSecret;
   // The change of the pull Secret brings the key back.
   if (!hasFinalizer(credential) || kind === 'update' || kind === 'delete') return;
-  await deleteManagedSecret(client, caches, credential);
+  await deleteManagedSecret(options, credential);
   const rest = credential.metadata.finalizers?.filter((each) => each !== finalizer) ?? [];
-  await patchFinalizers(client, credential, rest).catch(gone);
+  await patchFinalizers(options.client, credential, rest).catch(gone);
 }
 
 /** The basic-auth Secret that CLI or HTTP made for this credential, unless another credential names it too. */
 async function deleteManagedSecret(
-  client: KubeClient,
-  caches: CredentialCaches,
+  { client, caches }: Sources,
   credential: RegistryCredential,
 ): Promise<void> {
   const { name } = credential.spec.secretRef;
@@ -128,7 +135,6 @@ function gone(error: unknown): void {
 
 async function report(
   options: CredentialReconcilerOptions,
-  key: string,
   credential: RegistryCredential,
   plan: Plan,
 ): Promise<void> {
@@ -144,7 +150,7 @@ async function report(
       { metadata: { name, namespace, uid: credential.metadata.uid }, status } as RegistryCredential,
       { subresource: 'status' },
     );
-    assumed.wrote(key, written);
+    assumed.wrote(keyOf(credential), written);
   } catch (error) {
     gone(error);
     return;
