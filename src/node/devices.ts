@@ -79,10 +79,14 @@ export function createDevicesDuty(options: DevicesOptions): Duty {
           // The kubelet asks only for what it takes for free: whoever had the bundle is gone.
           isAllocated = false;
           staleRecord = record;
-          const allocation = allocateGpu(input(), options.hostDevices);
-          isAllocated = true;
-          allocatedAt = performance.now();
-          return allocation;
+          try {
+            const allocation = allocateGpu(input(), options.hostDevices);
+            isAllocated = true;
+            allocatedAt = performance.now();
+            return allocation;
+          } finally {
+            gpu()?.changed();
+          }
         },
       }),
     ];

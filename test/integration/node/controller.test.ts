@@ -1,0 +1,179 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { events, nodes } from '../../../src/api/resources.ts';
+import { createInformers } from '../../../src/controller/informers.ts';
+import { createClient, type RootClient } from '../../../src/kube/client.ts';
+import { loadKubeconfig } from '../../../src/kube/connection.ts';
+import { createRecorder } from '../../../src/kube/recorder.ts';
+import { createNodeController } from '../../../src/node/controller.ts';
+import { readSysfs } from '../../../src/node/sysfs.ts';
+import { createLogger, createMetrics } from '../../../src/telemetry.ts';
+import { type OwnControlPlane, ownControlPlane } from '../../support/controlplane.ts';
+import { withFaults, type Write } from '../../support/faultclient.ts';
+import { machineRoot, machines, type Machine, writeMachine } from '../../support/machines.ts';
+
+const soon = { timeout: 30_000, interval: 50 };
+const label = 'svc3.dev/gpu-passthrough';
+const allowed = 'svc3.dev/allow-gpu-passthrough';
+const notEnabled = (name: string) =>
+  `the node is not enabled for GPU passthrough (svc3 node gpu enable ${name})`;
+
+let controlPlane: OwnControlPlane;
+let client: RootClient;
+let hardware: string;
+let writes: Write[];
+const operators: (() => Promise<void>)[] = [];
+
+beforeAll(async () => {
+  controlPlane = await ownControlPlane({ components: [] });
+  client = createClient(await loadKubeconfig(controlPlane.kubeconfigPath));
+  hardware = await report(machines.towerTwoD500);
+  writes = await startOperator(true);
+});
+
+afterAll(async () => {
+  for (const stop of operators) await stop();
+  await client?.close();
+  await controlPlane?.remove();
+});
+
+async function report(machine: Machine): Promise<string> {
+  const root = await mkdtemp(join(tmpdir(), 'svc3-controller-'));
+  await writeMachine(root, machine);
+  const found = await readSysfs(machineRoot(root));
+  await rm(root, { recursive: true });
+  return JSON.stringify(found);
+}
+
+/** The node controller as the operator runs it; returns its writes. */
+async function startOperator(gpuPassthroughEnabled: boolean): Promise<Write[]> {
+  const stopping = new AbortController();
+  const watched = withFaults(client, () => 'none');
+  const log = createLogger({ name: 'test', level: 'error' });
+  const informers = createInformers(client, log);
+  const controller = createNodeController({
+    client: watched.client,
+    informers,
+    recorder: createRecorder(client, { component: 'operator', log }),
+    log,
+    metrics: createMetrics(),
+    gate: { isHeld: () => true, assertHeld: () => undefined },
+    settings: { gpuPassthroughEnabled, towerCards: ['1002:679e'] },
+  });
+  const running = [informers.run(stopping.signal), controller.run(stopping.signal)];
+  await informers.synced();
+  operators.push(async () => {
+    stopping.abort();
+    await Promise.all(running);
+  });
+  return watched.writes;
+}
+
+async function addNode(labels: Record<string, string> = {}, annotation = hardware): Promise<string> {
+  const node = await client.create(nodes, {
+    metadata: {
+      generateName: 'gpu-',
+      labels: { 'kubernetes.io/arch': 'amd64', ...labels },
+      annotations: { 'svc3.dev/hardware': annotation },
+    },
+  });
+  return node.metadata.name ?? '';
+}
+
+const edit = (name: string, metadata: object) =>
+  client.patch(nodes, { name }, { type: 'merge', body: { metadata } });
+
+async function state(name: string): Promise<[string | undefined, string | undefined]> {
+  const { metadata } = await client.get(nodes, name);
+  return [metadata.labels?.[label], metadata.annotations?.[`${label}-reason`]];
+}
+const until = (name: string, expected: [string | undefined, string | undefined]) =>
+  expect.poll(() => state(name), soon).toEqual(expected);
+
+describe('the node controller (spec: GPU passthrough rule 3)', () => {
+  test('labels a node when the administrator enables it and takes the label back when he disables it', async () => {
+    const name = await addNode();
+    await until(name, [undefined, notEnabled(name)]);
+    await edit(name, { labels: { [allowed]: 'true' } });
+    await until(name, ['enabled', undefined]);
+    await edit(name, { labels: { [allowed]: null } });
+    await until(name, [undefined, notEnabled(name)]);
+    const told = async () =>
+      (await client.list(events)).items
+        .filter(({ regarding }) => regarding?.name === name)
+        .map(({ reason, note }) => `${reason}: ${note}`)
+        .toSorted();
+    await expect
+      .poll(told, soon)
+      .toEqual([
+        `GPUPassthroughDisabled: no new VM gets the GPUs of this node, a VM that has them goes on: ${notEnabled(name)}`,
+        'GPUPassthroughEnabled: VMs may use the GPUs of this node, one at a time',
+      ]);
+  });
+
+  test('puts right what hands change, both ways', async () => {
+    const on = await addNode({ [allowed]: 'true' });
+    const off = await addNode();
+    await until(on, ['enabled', undefined]);
+    await until(off, [undefined, notEnabled(off)]);
+    await edit(on, { labels: { [label]: null } });
+    await edit(off, { labels: { [label]: 'enabled' } });
+    await until(on, ['enabled', undefined]);
+    await until(off, [undefined, notEnabled(off)]);
+    await edit(on, { labels: { [label]: 'true' }, annotations: { [`${label}-reason`]: 'because' } });
+    await edit(off, { annotations: { [`${label}-reason`]: null } });
+    await until(on, ['enabled', undefined]);
+    await until(off, [undefined, notEnabled(off)]);
+  });
+
+  test('takes the label back when the hardware no longer qualifies', async () => {
+    const name = await addNode({ [allowed]: 'true' });
+    await until(name, ['enabled', undefined]);
+    const one = await report(machines.towerOneD500);
+    await edit(name, { annotations: { 'svc3.dev/hardware': one } });
+    await until(name, [
+      undefined,
+      'the hardware does not qualify: this tower model needs exactly 2 D500-class cards and has 1',
+    ]);
+    await edit(name, { annotations: { 'svc3.dev/hardware': hardware } });
+    await until(name, ['enabled', undefined]);
+  });
+
+  test('does not carry the label over to a node made anew under the same name', async () => {
+    const name = await addNode({ [allowed]: 'true' });
+    await until(name, ['enabled', undefined]);
+    await client.delete(nodes, { name });
+    await client.create(nodes, {
+      metadata: { name, labels: { [allowed]: 'true', [label]: 'enabled' } },
+    });
+    await until(name, [undefined, 'the node agent has not reported its hardware yet']);
+  });
+
+  test('writes nothing once all is true, whatever else changes on the node', async () => {
+    const name = await addNode({ [allowed]: 'true' });
+    await until(name, ['enabled', undefined]);
+    const before = writes.filter((write) => write.name === name).length;
+    for (let i = 0; i < 5; i++) await edit(name, { annotations: { other: String(i) } });
+    const marker = await addNode();
+    await until(marker, [undefined, notEnabled(marker)]);
+    expect(writes.filter((write) => write.name === name)).toHaveLength(before);
+    expect(before).toBe(1);
+  });
+});
+
+describe('the node controller of a cluster without GPU passthrough', () => {
+  test('takes every label away and says where it is turned on', async () => {
+    for (const stop of operators.splice(0)) await stop();
+    const name = await addNode({ [allowed]: 'true', [label]: 'enabled' });
+    const own = await startOperator(false);
+    await until(name, [
+      undefined,
+      'GPU passthrough is off in this cluster (chart value gpuPassthrough.enabled)',
+    ]);
+    const marker = await addNode();
+    await expect.poll(async () => (await state(marker))[1], soon).toContain('is off in this cluster');
+    expect(own.filter((write) => write.name === name)).toHaveLength(1);
+  });
+});
