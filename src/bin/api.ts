@@ -9,19 +9,22 @@ import { kubeConnection, readSettings } from '../config.ts';
 import { createGateway } from '../gateway/face.ts';
 import { rows } from '../gateway/table.ts';
 import { createInformers, type Informers } from '../controller/informers.ts';
-import { Svc3Error, messageOf } from '../errors.ts';
+import { messageOf } from '../errors.ts';
 import {
   createCertificateStore,
   ensureCertificate,
   ensureInternalCertificate,
   watchCertificate,
 } from '../http/certificate.ts';
+import { createImageTransfer } from '../http/imagetransfer.ts';
 import { cachesOf, createApi } from '../http/process.ts';
+import { createRemoteCatalog } from '../http/remotes.ts';
 import { registryLogin } from '../http/registrylogin.ts';
 import { controlKeyOf, createRunnerDoor, createSharedTicketSigner } from '../http/runnerdoor.ts';
 import type { Services } from '../http/services.ts';
 import { ApiSettings, certificateNames, httpSettingsOf, internalNames } from '../http/settings.ts';
 import { createServingTls } from '../http/tls.ts';
+import { createNamespaceRegistries } from '../image/registries.ts';
 import { createClient } from '../kube/client.ts';
 import { readPem } from '../kube/connection.ts';
 import type { KubeClient } from '../kube/types.ts';
@@ -55,8 +58,8 @@ async function main(): Promise<void> {
     metrics: metrics.registry,
   });
 
-  const notThere = () =>
-    Promise.reject(new Svc3Error('NotImplemented', 'this installation has no image store'));
+  const store = { url: settings.SVC3_STORE_URL, prefix: settings.SVC3_STORE_PREFIX };
+  const registries = createNamespaceRegistries(client, store);
   const services: Services = {
     client,
     caches: cachesOf(informers),
@@ -66,8 +69,10 @@ async function main(): Promise<void> {
     }),
     log,
     registryLogin,
-    transfer: { upload: notThere, download: notThere },
-    remotes: { list: () => Promise.resolve([]) },
+    transfer: createImageTransfer(client, registries, store),
+    remotes: createRemoteCatalog(settings.SVC3_REMOTE_REGISTRIES, (registry, namespace) =>
+      registries.open(namespace, registry),
+    ),
     runners: createRunnerDoor(controlKey),
     certificates: createCertificateStore(client, tlsKey),
     tickets: createSharedTicketSigner(controlKey),

@@ -257,7 +257,8 @@ export function refuse(
   if (refusal.status === 429 || refusal.status === 503)
     void reply.header('retry-after', String(retryAfterSeconds ?? 1));
   if (refusal.status === 401) void reply.header('www-authenticate', 'Bearer realm="svc3"');
-  if (refusal.status === 413) void reply.header('connection', 'close');
+  // A body that was not read to its end cannot be followed by another request.
+  if (refusal.status === 413 || !request.raw.complete) void reply.header('connection', 'close');
   if (states.has(request)) addWarnings(request, reply);
   const body = JSON.stringify(face.refusal(refusal, request));
   return reply.code(refusal.status).type('application/json; charset=utf-8').send(body);

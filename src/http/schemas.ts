@@ -298,6 +298,7 @@ export const nodeItem = z.object({
   architecture: z.string(),
   tags: z.array(z.string()),
   gpuPassthrough: z.boolean(),
+  gpuPassthroughReason: z.string().optional(),
 });
 export const imageItem = z.object({
   name: z.string(),

@@ -25,6 +25,8 @@ export interface ImageTransfer {
     name: string;
     fileName: string;
     description?: string;
+    /** Bytes that `content` will give, exactly. */
+    size: number;
     content: Readable;
     caller: Caller;
     signal: AbortSignal;

@@ -36,7 +36,7 @@ export const ApiSettings = CommonSettings.extend({
   SVC3_AGGREGATED_API_ENABLED: flag(true),
   SVC3_REMOTE_REGISTRIES: list,
   SVC3_STORE_URL: z.string().default(''),
-  SVC3_STORE_PREFIX: z.string().default(''),
+  SVC3_STORE_PREFIX: z.string().default('svc3'),
   SVC3_CONCURRENT_REQUESTS: z.coerce.number().int().min(1).default(1000),
   SVC3_WAITING_REQUESTS: z.coerce.number().int().min(1).default(500),
   /** How long a pod that is ending still serves before it stops taking connections: Endpoints need that to know. */

@@ -5,7 +5,8 @@ import { imageItem } from '../../items/image.ts';
 import { validate } from '../fields.ts';
 import type { JsonValue } from '../json.ts';
 import { brokenMultipart, maxFieldBytes } from '../multipart.ts';
-import { defineRoute, type Call, type Reply, type Upload } from '../route.ts';
+import { readDiskBody, type DiskBody } from '../diskbody.ts';
+import { defineRoute, type Call, type Reply } from '../route.ts';
 import * as schemas from '../schemas.ts';
 import { success } from '../status.ts';
 import { nameOfReference } from './remotes.ts';
@@ -31,55 +32,42 @@ function nameOfFile(fileName: string): string {
   return nameOfReference(fileName.replace(/\.(qcow2|raw|img|iso)$/i, '').replaceAll('/', '-'), 'name');
 }
 
-/** Streams the first file of the body into the store; form fields in front of it are as good as the query's. */
+/** Streams the file of the body into the store; form fields in front of it are as good as the query's. */
 async function upload(
   call: Call<{ namespace: string }, UploadQuery, unknown>,
   kind: 'Image' | 'ISO',
 ): Promise<Reply> {
-  const content = call.upload;
-  if (content === undefined) throw invalidField('body', 'is required', 'FieldValueRequired');
-  const start = async (given: UploadQuery, fileName: string, stream: Upload['stream']): Promise<Reply> => {
-    const query = validate(
-      schemas.uploadQuery,
-      JSON.parse(JSON.stringify(given)) as JsonValue,
-      'query',
-      () => undefined,
-    );
-    let broken = false;
-    stream.once('error', () => {
-      broken = true;
-    });
-    const image = await call.services.transfer
-      .upload({
-        kind,
-        namespace: call.params.namespace,
-        name: query.name ?? nameOfFile(fileName),
-        fileName,
-        ...(query.description === undefined ? {} : { description: query.description }),
-        content: stream,
-        caller: call.caller,
-        signal: call.signal,
-      })
-      .catch((error: unknown) => {
-        throw broken ? brokenMultipart(error) : error;
-      });
-    return { status: 202, body: imageItem(image) };
-  };
-  if (content.parts === undefined) {
-    if (call.query.name === undefined)
-      throw invalidField('name', 'is required in the query of a raw upload', 'FieldValueRequired');
-    return await start(
-      call.query,
-      call.query.fileName ?? `${call.query.name}.${kind === 'ISO' ? 'iso' : 'img'}`,
-      content.stream,
-    );
+  if (call.upload === undefined) throw invalidField('body', 'is required', 'FieldValueRequired');
+  const body = await readDiskBody(call.upload);
+  try {
+    return { status: 202, body: imageItem(await taken(call, kind, body)) };
+  } catch (error) {
+    body.discard();
+    throw error;
   }
-  const fields: Record<string, string> = {};
-  for await (const part of content.parts()) {
-    if (part.kind === 'file') return await start({ ...fields, ...call.query }, part.fileName, part.content);
-    fields[part.name] = part.value;
-  }
-  throw invalidField('file', 'a file is required', 'FieldValueRequired');
+}
+
+function taken(
+  call: Call<{ namespace: string }, UploadQuery, unknown>,
+  kind: 'Image' | 'ISO',
+  body: DiskBody,
+) {
+  const { fields, fileName, size, content } = body;
+  const given = JSON.parse(JSON.stringify({ ...fields, ...call.query })) as JsonValue;
+  const query = validate(schemas.uploadQuery, given, 'query', () => undefined);
+  if (query.name === undefined && fileName === '')
+    throw invalidField('name', 'is required in the query of a raw upload', 'FieldValueRequired');
+  return call.services.transfer.upload({
+    kind,
+    namespace: call.params.namespace,
+    name: query.name ?? nameOfFile(fileName),
+    fileName: query.fileName ?? fileName,
+    ...(query.description === undefined ? {} : { description: query.description }),
+    size,
+    content,
+    caller: call.caller,
+    signal: call.signal,
+  });
 }
 
 const uploadReplies = { 202: { description: 'It is being taken in; poll it.', schema: schemas.imageItem } };

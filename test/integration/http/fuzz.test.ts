@@ -247,7 +247,7 @@ async function send(target: Target, { params, query, body, contentType, token }:
   );
   const search = new URLSearchParams(query);
   if (['deployVm', 'deleteVm', 'execVm'].includes(target.id)) search.set('wait', 'false');
-  path += search.size === 0 ? '' : `?${search}`;
+  path += search.size === 0 ? '' : `?${search.toString()}`;
   const withBody = target.method !== 'GET';
   return await api.api.http.app.inject({
     method: target.method as 'GET',
