@@ -87,6 +87,7 @@ export const nodeView: View<NodeItem> = {
     { header: 'NAMESPACE', value: (node) => node.namespace },
     { header: 'TAGS', value: (node) => node.tags?.join(','), shrinks: true },
     { header: 'TYPE', value: (node) => node.nodeType, wide: true },
+    { header: 'GPU REASON', value: (node) => node.gpuPassthroughReason, wide: true, shrinks: true },
   ],
 };
 

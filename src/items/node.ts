@@ -1,4 +1,4 @@
-import { extendedResources, labels, tagLabelPrefix } from '../api/meta.ts';
+import { annotations, extendedResources, labels, tagLabelPrefix } from '../api/meta.ts';
 import { parseMilli, parseQuantity } from '../api/quantity.ts';
 import type { Node } from '../api/core.ts';
 
@@ -18,6 +18,8 @@ export interface NodeItem {
   architecture: string;
   tags: string[];
   gpuPassthrough: boolean;
+  /** Why VMs cannot use the node's GPUs; absent where they can. */
+  gpuPassthroughReason?: string;
 }
 
 /** What the pods of a node have requested. */
@@ -60,6 +62,7 @@ export function nodeItem(node: Node, namespace: string, usage: NodeUsage): NodeI
   const isReady =
     node.status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') === true;
   const addresses = node.status?.addresses ?? [];
+  const gpuReason = node.metadata.annotations?.[annotations.gpuPassthroughReason];
   return {
     name: node.metadata.name ?? '',
     namespace: node.metadata.labels?.[labels.namespace] ?? namespace,
@@ -75,5 +78,6 @@ export function nodeItem(node: Node, namespace: string, usage: NodeUsage): NodeI
     architecture,
     tags: tagsOf(node),
     gpuPassthrough: architecture === 'arm64' || node.metadata.labels?.[labels.gpuPassthrough] === 'enabled',
+    ...(gpuReason === undefined ? {} : { gpuPassthroughReason: gpuReason }),
   };
 }

@@ -9,7 +9,7 @@ export const nodeList = command({
   },
   examples: [
     { line: 'svc3 node list', summary: 'Nodes with what is free on them' },
-    { line: 'svc3 node list -o wide', summary: 'With free GPUs' },
+    { line: 'svc3 node list -o wide', summary: 'With free GPUs, and why a GPU cannot be used' },
   ],
   async run({ out, namespace, service }, { options }) {
     const [{ nodes }, ns] = await Promise.all([service(), namespace()]);

@@ -8,6 +8,10 @@ export const nodeGpuDisable = command({
   async run({ out, service }, { arguments: { name } }) {
     const { nodes } = await service();
     await nodes.setGpuPassthrough(name, false);
-    await out.done('node', name, `Node ${name} takes no more VMs with GPU passthrough`);
+    await out.done(
+      'node',
+      name,
+      `Node ${name} takes no more VMs with GPU passthrough; one that runs goes on`,
+    );
   },
 });
