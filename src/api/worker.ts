@@ -11,7 +11,7 @@ const RegistryAccess = z.object({
 export const WorkSource = z.discriminatedUnion('type', [
   /** An image of any registry. */
   z.object({ type: z.literal('remote'), reference: z.string() }),
-  /** What an upload left in the store: one layer, the bare file. */
+  /** What an upload left in the store: an image under no name yet. */
   z.object({ type: z.literal('upload'), reference: z.string() }),
   /** The flat copy that a runner made; the ticket is in the environment, from a Secret. */
   z.object({

@@ -1,17 +1,19 @@
 import { createHash } from 'node:crypto';
 import { Readable, Transform } from 'node:stream';
+import { buffer } from 'node:stream/consumers';
 import { createGunzip, createZstdDecompress } from 'node:zlib';
 import { extract, pack } from 'tar-stream';
 import { Svc3Error } from '../errors.ts';
 import { mediaTypes, type Descriptor, type RegistryClient } from './client.ts';
+import { appendPiece, pieces } from './pieces.ts';
+import { resumable } from './resume.ts';
+import { findInTar } from './tarheader.ts';
 import { verifyDigest } from './digest.ts';
 import { manifestOf, type ResolvedImage } from './image.ts';
 
 /** uid and gid of the disk in an image (the containerDisk convention), and the only identity that may need to read it. */
 const qemuId = 107;
 const diskPath = /^(?:\.?\/)?disk\/([^/]+\.(?:qcow2|raw|img|iso))$/;
-/** Uploads are sent in pieces of this size, so that one that breaks off goes on from the last piece. */
-const pieceBytes = 8 * 1024 * 1024;
 
 export interface DiskFile {
   /** Name in the layer, e.g. `disk.qcow2`. */
@@ -63,7 +65,7 @@ async function diskOfLayer(
   layer: Descriptor,
   { signal, maxUnpackedBytes = Number.POSITIVE_INFINITY }: OpenDiskOptions,
 ): Promise<DiskFile | undefined> {
-  const blob = await client.blob(repository, layer.digest, signal === undefined ? {} : { signal });
+  const blob = blobOf(client, repository, layer, { signal });
   const verified = verifyDigest(layer.digest, `a layer of ${client.registry}/${repository}`, layer.size);
   const unpacked = decompressor(layer.mediaType);
   const entries = extract();
@@ -93,6 +95,62 @@ async function diskOfLayer(
     if (!found.stream.readableEnded) blob.destroy();
   });
   return { ...found, verified: whole };
+}
+
+/** Bytes of a layer, taken up again where the connection breaks off. */
+function blobOf(
+  client: RegistryClient,
+  repository: string,
+  { digest, size }: Descriptor,
+  { signal, start = 0, end = size }: { signal?: AbortSignal | undefined; start?: number; end?: number },
+): Readable {
+  const open = (offset: number) =>
+    client.blob(repository, digest, {
+      offset,
+      ...(end === size ? {} : { end: end - 1 }),
+      ...(signal === undefined ? {} : { signal }),
+    });
+  return resumable(open, { size: end, signal, start });
+}
+
+/** Bytes at the beginning of a layer in which the header of its disk is looked for. */
+const headBytes = 8192;
+
+export interface LocatedDisk {
+  /** Name in the layer, e.g. `disk.qcow2`. */
+  readonly name: string;
+  readonly size: number;
+  /** The file's bytes from `start` on (default 0). Their digest is not checked: whoever has them all can. */
+  read(start?: number): Readable;
+}
+
+/**
+ * The disk of an image whose layer is a plain tar archive, as `pushDisk` writes them: read from any place, without what is
+ * before it. `undefined` for other images.
+ */
+export async function locateDisk(
+  client: RegistryClient,
+  repository: string,
+  image: ResolvedImage,
+  signal?: AbortSignal,
+): Promise<LocatedDisk | undefined> {
+  const layer = image.manifest.layers.at(-1);
+  if (layer === undefined || decompressor(layer.mediaType) !== undefined) return undefined;
+  const head = await buffer(
+    await client.blob(repository, layer.digest, {
+      offset: 0,
+      end: Math.min(headBytes, layer.size) - 1,
+      ...(signal === undefined ? {} : { signal }),
+    }),
+  );
+  const file = findInTar(head, (name) => diskPath.test(name));
+  if (file === undefined) return undefined;
+  const end = file.offset + file.size;
+  return {
+    name: diskPath.exec(file.name)?.[1] ?? '',
+    size: file.size,
+    read: (start = 0) => blobOf(client, repository, layer, { signal, start: file.offset + start, end }),
+  };
 }
 
 function firstDisk(entries: ReturnType<typeof extract>): Promise<Omit<DiskFile, 'verified'>> {
@@ -181,7 +239,7 @@ async function pushLayer(client: RegistryClient, disk: DiskToPush): Promise<Desc
   const hash = createHash('sha256');
   const upload = await client.upload(disk.repository, abortable);
   try {
-    for await (const piece of pieces(tarOf(disk), pieceBytes)) {
+    for await (const piece of pieces(tarOf(disk))) {
       hash.update(piece);
       await appendPiece(upload, piece, abortable);
       disk.onProgress?.(upload.offset);
@@ -192,24 +250,6 @@ async function pushLayer(client: RegistryClient, disk: DiskToPush): Promise<Desc
   } catch (error) {
     await upload.cancel();
     throw error;
-  }
-}
-
-/** Sends one piece; after a fault, asks how much of it arrived and sends the rest. */
-async function appendPiece(
-  upload: Awaited<ReturnType<RegistryClient['upload']>>,
-  piece: Buffer,
-  abortable: { signal?: AbortSignal },
-): Promise<void> {
-  const end = upload.offset + piece.length;
-  for (let attempt = 1; upload.offset < end; attempt += 1) {
-    try {
-      await upload.append(piece.subarray(piece.length - (end - upload.offset)), abortable);
-    } catch (error) {
-      if (attempt >= 5 || abortable.signal?.aborted === true) throw error;
-      await new Promise((resolve) => setTimeout(resolve, Math.random() * 400 * 2 ** attempt));
-      await upload.resync(abortable);
-    }
   }
 }
 
@@ -234,22 +274,4 @@ function tarOf(disk: DiskToPush): Readable {
   entry.on('error', (error: Error) => archive.destroy(error));
   disk.content.pipe(entry);
   return Readable.from(archive, { objectMode: false });
-}
-
-async function* pieces(source: Readable, size: number): AsyncGenerator<Buffer> {
-  let parts: Buffer[] = [];
-  let held = 0;
-  for await (const chunk of source) {
-    let rest = chunk as Buffer;
-    while (held + rest.length >= size) {
-      const taken = rest.subarray(0, size - held);
-      yield Buffer.concat([...parts, taken]);
-      rest = rest.subarray(taken.length);
-      parts = [];
-      held = 0;
-    }
-    if (rest.length > 0) parts.push(rest);
-    held += rest.length;
-  }
-  if (held > 0) yield Buffer.concat(parts);
 }

@@ -1,12 +1,12 @@
-import { Readable } from 'node:stream';
+import type { Readable } from 'node:stream';
 import type { WorkSource } from '../api/worker.ts';
 import { downloadExport } from '../control/download.ts';
-import { isSvc3Error, Svc3Error } from '../errors.ts';
+import { Svc3Error } from '../errors.ts';
 import type { RegistryClient } from '../registry/client.ts';
-import { verifyDigest } from '../registry/digest.ts';
 import { openDisk } from '../registry/disk.ts';
 import { resolveImage } from '../registry/image.ts';
-import { manifestName, parseReference, type ImageReference } from '../registry/reference.ts';
+import { resumable } from '../registry/resume.ts';
+import { parseReference, type ImageReference } from '../registry/reference.ts';
 
 export interface OpenedSource {
   readonly stream: Readable;
@@ -25,17 +25,14 @@ export interface SourceOptions {
   readonly signal: AbortSignal;
 }
 
-/** A connection that breaks off is taken up again so often before the work fails. */
-const mostResumes = 5;
-
 /** Opens the bytes of the disk. Errors are those of registry and runner. */
 export async function openSource(source: WorkSource, options: SourceOptions): Promise<OpenedSource> {
   if (source.type === 'export') return openExport(source, options);
   const reference = parseReference(source.reference, 'source');
   const client = options.open(reference.registry);
-  return source.type === 'upload'
-    ? openUpload(client, reference, options)
-    : openRemote(client, reference, options);
+  const opened = await openRemote(client, reference, options);
+  // Nobody knows what was uploaded: the layer says what the api wrote.
+  return source.type === 'upload' ? { ...opened, architecture: undefined } : opened;
 }
 
 async function openRemote(
@@ -56,22 +53,6 @@ async function openRemote(
   return { stream, size, architecture, verified };
 }
 
-async function openUpload(
-  client: RegistryClient,
-  reference: ImageReference,
-  { signal }: SourceOptions,
-): Promise<OpenedSource> {
-  const { repository } = reference;
-  const { manifest } = await client.manifest(repository, manifestName(reference), { signal });
-  const [layer] = manifest.layers ?? [];
-  if (layer === undefined) throw new Svc3Error('Invalid', 'the upload holds no file');
-  const open = (offset: number) => client.blob(repository, layer.digest, { signal, offset });
-  const stream = Readable.from(resuming(open, layer.size, signal), { objectMode: false });
-  const checked = stream.pipe(verifyDigest(layer.digest, 'the upload', layer.size));
-  stream.on('error', (error) => checked.destroy(error));
-  return { stream: checked, size: layer.size, architecture: undefined };
-}
-
 async function openExport(
   source: Extract<WorkSource, { type: 'export' }>,
   { ticket, signal }: SourceOptions,
@@ -87,34 +68,8 @@ async function openExport(
     return stream;
   };
   return {
-    stream: Readable.from(resuming(again, size, signal), { objectMode: false }),
+    stream: resumable(again, { size, signal }),
     size,
     architecture: undefined,
   };
-}
-
-/** Reads `size` bytes, taking a stream up again where it broke off. */
-async function* resuming(
-  open: (offset: number) => Promise<Readable>,
-  size: number,
-  signal: AbortSignal,
-): AsyncGenerator<Buffer> {
-  let at = 0;
-  for (let resumes = 0; at < size; resumes += 1) {
-    try {
-      for await (const chunk of await open(at)) {
-        const bytes = chunk as Buffer;
-        at += bytes.length;
-        yield bytes;
-      }
-      if (at < size) throw new Svc3Error('BadGateway', `the source ended after ${at} of ${size} bytes`);
-    } catch (error) {
-      const isFinal =
-        signal.aborted ||
-        resumes >= mostResumes ||
-        isSvc3Error(error, 'Unauthorized', 'Forbidden', 'NotFound');
-      if (isFinal) throw error;
-      await new Promise((resolve) => setTimeout(resolve, 200 * 2 ** resumes));
-    }
-  }
 }

@@ -2,6 +2,7 @@ import { createReadStream } from 'node:fs';
 import { mkdtemp, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { WorkDone, WorkSpec } from '../api/worker.ts';
+import { isSvc3Error } from '../errors.ts';
 import { createRegistryClient, type RegistryClient } from '../registry/client.ts';
 import { pushDisk } from '../registry/disk.ts';
 import { loginFor } from '../registry/login.ts';
@@ -36,7 +37,12 @@ export async function work(spec: WorkSpec, parts: WorkParts): Promise<WorkDone> 
   };
   const folder = await mkdtemp(join(parts.scratch, 'work-'));
   try {
-    return await fetchAndPush(spec, parts, folder, open);
+    const done = await fetchAndPush(spec, parts, folder, open);
+    await forgetUpload(spec, open, parts.signal);
+    return done;
+  } catch (error) {
+    if (isSvc3Error(error, 'Invalid')) await forgetUpload(spec, open, parts.signal);
+    throw error;
   } finally {
     await rm(folder, { recursive: true, force: true });
     await Promise.all([...clients.values()].map((client) => client.close()));
@@ -78,7 +84,6 @@ async function fetchAndPush(
     onProgress: (bytes) => pushing(bytes, size),
   });
   await publish(client, target.repository, pushed.digest, signal);
-  await forgetUpload(spec, open, signal);
   return {
     result: 'Done',
     digest: pushed.digest,
@@ -108,7 +113,7 @@ async function packed(
   return { path: target, fileName: 'disk.qcow2', format: 'qcow2' };
 }
 
-/** What was uploaded has been taken over; a registry that does not delete keeps it, no harm. */
+/** What was uploaded has been taken over or refused; a registry that does not delete keeps it, no harm. */
 async function forgetUpload(
   { source }: WorkSpec,
   open: (registry: string) => RegistryClient,

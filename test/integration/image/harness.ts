@@ -100,7 +100,7 @@ export function startImageOperator(
   const stopping = new AbortController();
   let logged = '';
   const destination = { write: (line: string) => void (logged += line) };
-  const log = createLogger({ name: 'operator', level: 'debug', destination: destination as never });
+  const log = createLogger({ name: 'operator', level: 'debug', destination });
   const informers = createInformers(client, log);
   const recorder = createRecorder(client, { component: 'operator', log });
   const common = {

@@ -1,0 +1,44 @@
+import { Readable } from 'node:stream';
+import { setTimeout as delay } from 'node:timers/promises';
+import { isSvc3Error, Svc3Error } from '../errors.ts';
+
+/** A stream that breaks off without a byte is taken up again so often before it fails. */
+const mostResumes = 6;
+
+export interface ResumeOptions {
+  /** Bytes in all. */
+  readonly size: number;
+  /** First byte wanted. Default 0. */
+  readonly start?: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** A stream of the bytes from `start` to `size` that is taken up again where it breaks off. */
+export function resumable(open: (offset: number) => Promise<Readable>, options: ResumeOptions): Readable {
+  return Readable.from(resuming(open, options), { objectMode: false });
+}
+
+async function* resuming(
+  open: (offset: number) => Promise<Readable>,
+  { size, start = 0, signal }: ResumeOptions,
+): AsyncGenerator<Buffer> {
+  let at = start;
+  for (let resumes = 0; at < size; resumes += 1) {
+    try {
+      for await (const chunk of await open(at)) {
+        const bytes = chunk as Buffer;
+        at += bytes.length;
+        resumes = 0;
+        yield bytes;
+      }
+      if (at < size) throw new Svc3Error('BadGateway', `the source ended after ${at} of ${size} bytes`);
+    } catch (error) {
+      const isFinal =
+        signal?.aborted === true ||
+        resumes >= mostResumes ||
+        isSvc3Error(error, 'Unauthorized', 'Forbidden', 'NotFound', 'RangeNotSatisfiable');
+      if (isFinal) throw error;
+      await delay(100 * 2 ** resumes, undefined, signal === undefined ? {} : { signal });
+    }
+  }
+}
