@@ -5,7 +5,7 @@ import { nodeItem, noUsage } from '../../../src/items/node.ts';
 const cell = (annotations: Record<string, string>) =>
   nodeView.columns
     .find(({ header }) => header === 'GPU REASON')
-    ?.value(nodeItem({ metadata: { name: 'n1', annotations } }, 'ns', noUsage), 0);
+    ?.value(nodeItem({ metadata: { name: 'n1', annotations } }, 'ns', noUsage), new Date(0));
 
 test('the wide list of nodes says why a GPU cannot be used', () => {
   const reason = 'the hardware does not qualify: it has no GPU';
