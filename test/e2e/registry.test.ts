@@ -1,0 +1,361 @@
+import { execFile } from 'node:child_process';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { objectNames } from '../../src/api/meta.ts';
+import { controlPlaneAddress, registryHost } from '../../src/localcluster/addresses.ts';
+import { pushImage } from '../../src/localcluster/oci.ts';
+import { createPauseImage } from '../../src/localcluster/pause.ts';
+import { startChild, untilReady, type Child } from '../../src/localcluster/process.ts';
+import { readReport, readSettings, registryUser } from '../../src/localcluster/state.ts';
+import { buildTools } from '../../src/localcluster/tools.ts';
+import { e2eCluster, patiently, svc3, type E2eCluster } from '../support/e2e.ts';
+import { startRegistry } from '../support/registry.ts';
+
+const run = promisify(execFile);
+const [username, password] = ['alice', 'correct-horse-battery'];
+const repository = 'test/pause';
+
+let cluster: E2eCluster;
+let dir: string;
+let children: Child[] = [];
+
+/** Registries that want a password, in the cluster's network; nodes know the names from /etc/hosts. */
+const registries = [
+  { port: 80, tls: false },
+  { port: 443, tls: true },
+  { port: 5601, tls: false },
+  { port: 5602, tls: true },
+] as const;
+const names = ['plain.registry.test', 'tls.registry.test', 'registry-1.docker.io'];
+
+beforeAll(async () => {
+  cluster = await e2eCluster();
+  dir = await mkdtemp(join(tmpdir(), 'svc3-e2e-registry-'));
+  const data = await filledRegistry();
+  await certificate();
+  const { sandboxPid = 0 } = (await readReport(cluster.places)) ?? {};
+  children = await Promise.all(registries.map((each) => startInside(sandboxPid, data, each)));
+  for (const pid of await cluster.processes('/containerd.toml')) {
+    const lines = names.map((name) => `${controlPlaneAddress} ${name}`).join('\n');
+    await run('nsenter', ['-t', String(pid), '-m', 'sh', '-c', `echo "${lines}" >> /etc/hosts`]);
+  }
+});
+
+afterAll(async () => {
+  if (made.length > 0) await cluster.kubectl('delete', 'namespace', '--wait=false', ...made);
+  await Promise.all(children.map((child) => child.stop()));
+  if (dir !== undefined) await rm(dir, { recursive: true, force: true });
+});
+
+/** The data of a registry with one small image, pushed from outside. */
+async function filledRegistry(): Promise<string> {
+  const registry = await startRegistry({ auth: 'basic' });
+  try {
+    const url = `http://${registry.address}`;
+    await pushImage(
+      { url, user: registry.username, password: registry.password },
+      repository,
+      '1',
+      await createPauseImage(),
+    );
+    await run('cp', ['-r', join(registry.dir, 'data'), join(registry.dir, 'htpasswd'), dir]);
+  } finally {
+    await registry.stop();
+  }
+  return join(dir, 'data');
+}
+
+async function certificate(): Promise<void> {
+  const alternatives = [`IP:${controlPlaneAddress}`, ...names.map((name) => `DNS:${name}`)].join(',');
+  const subject = ['-subj', '/CN=registry', '-addext', `subjectAltName=${alternatives}`];
+  const files = ['-keyout', join(dir, 'tls.key'), '-out', join(dir, 'tls.crt')];
+  await run('openssl', ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '2', ...files, ...subject]);
+}
+
+async function startInside(
+  sandboxPid: number,
+  data: string,
+  { port, tls }: { port: number; tls: boolean },
+): Promise<Child> {
+  const tools = await buildTools(['registry'], { cacheDir: cluster.places.cache });
+  const address = `${controlPlaneAddress}:${port}`;
+  const folder = join(dir, String(port));
+  await mkdir(folder);
+  const config = {
+    version: '0.1',
+    log: { level: 'warn' },
+    storage: { filesystem: { rootdirectory: data } },
+    http: {
+      addr: address,
+      ...(tls ? { tls: { certificate: join(dir, 'tls.crt'), key: join(dir, 'tls.key') } } : {}),
+    },
+    auth: { htpasswd: { realm: 'test', path: join(dir, 'htpasswd') } },
+  };
+  await writeFile(join(folder, 'config.yml'), JSON.stringify(config));
+  const inside = ['nsenter', '-t', String(sandboxPid), '-n'] as const;
+  const child = startChild({
+    name: `registry ${address}`,
+    command: [...inside, tools.path('registry'), 'serve', join(folder, 'config.yml')],
+    logFile: join(folder, 'log'),
+  });
+  const url = `${tls ? 'https' : 'http'}://${address}/v2/`;
+  const probe = async () => (await run(inside[0], [...inside.slice(1), 'curl', '-sk', url])).stderr === '';
+  await untilReady(child, probe, { timeoutMs: 30_000 });
+  return child;
+}
+
+let count = 0;
+const made: string[] = [];
+
+async function newNamespace(): Promise<string> {
+  const namespace = `registry-${process.pid}-${(count += 1)}`;
+  await cluster.kubectl('create', 'namespace', namespace);
+  made.push(namespace);
+  await vi.waitFor(() => cluster.kubectl('get', 'serviceaccount', '-n', namespace, 'default'), patiently);
+  return namespace;
+}
+
+async function add(namespace: string, server: string, secret = password): Promise<void> {
+  const insecure = ['--allow-insecure', '--verify=no'];
+  const words = [
+    'regcred',
+    'add',
+    server,
+    '-n',
+    namespace,
+    '--username',
+    username,
+    '--password',
+    secret,
+    ...insecure,
+  ];
+  const { code, stderr } = await cluster.svc3(...words);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: expect.stringMatching(/^Warning: --password shows/) });
+}
+
+interface PodObject {
+  status: {
+    phase: string;
+    containerStatuses?: { state: { running?: object; waiting?: { reason: string; message?: string } } }[];
+  };
+}
+
+/** Makes a pod of this image and waits for `Running`, or for what the kubelet says about the image. */
+async function pull(namespace: string, image: string): Promise<string> {
+  const name = `pull-${(count += 1)}`;
+  await cluster.kubectl.apply({
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name, namespace },
+    spec: {
+      terminationGracePeriodSeconds: 0,
+      automountServiceAccountToken: false,
+      imagePullSecrets: [{ name: objectNames.pullSecret }],
+      containers: [{ name: 'pause', image, imagePullPolicy: 'Always' }],
+    },
+  });
+  return vi.waitFor(async () => {
+    const pod = JSON.parse(
+      await cluster.kubectl('get', 'pod', '-n', namespace, name, '-o', 'json'),
+    ) as PodObject;
+    const state = pod.status.containerStatuses?.[0]?.state;
+    if (state?.running !== undefined) return 'Running';
+    const { reason = '', message = '' } = state?.waiting ?? {};
+    expect(reason).toMatch(/^ErrImagePull|ImagePullBackOff/);
+    expect(message).not.toMatch(/^Back-off/);
+    return message;
+  }, patiently);
+}
+
+/** The same until it is as expected: the node agent and the kubelet's caches take a moment. */
+async function pulled(namespace: string, image: string): Promise<void> {
+  await vi.waitFor(async () => expect(await pull(namespace, image)).toBe('Running'), {
+    timeout: 120_000,
+    interval: 2_000,
+  });
+}
+
+describe('a node and a registry that it does not trust', () => {
+  test.each([
+    {
+      title: 'on plain HTTP',
+      server: `http://${controlPlaneAddress}:5601`,
+      before: /HTTP response to HTTPS client/,
+    },
+    {
+      title: 'with a self-signed certificate',
+      server: `https://${controlPlaneAddress}:5602`,
+      before: /certificate signed by unknown authority|certificate is not trusted|x509/,
+    },
+  ])(
+    '$title: nothing is pulled, then it is added and pulled, then it is removed and nothing is pulled',
+    async ({ server, before }) => {
+      const namespace = await newNamespace();
+      const image = `${new URL(server).host}/${repository}:1`;
+      expect(await pull(namespace, image)).toMatch(before);
+      await add(namespace, server);
+      await pulled(namespace, image);
+      const { code } = await cluster.svc3('regcred', 'remove', server, '-n', namespace);
+      expect(code).toBe(0);
+      await vi.waitFor(async () => expect(await pull(namespace, image)).toMatch(before), {
+        timeout: 120_000,
+        interval: 2_000,
+      });
+    },
+  );
+
+  test('a wrong password is refused by the registry, and the right one in its place is not', async () => {
+    const namespace = await newNamespace();
+    const server = `http://${controlPlaneAddress}:5601`;
+    const image = `${controlPlaneAddress}:5601/${repository}:1`;
+    await add(namespace, server, 'wrong');
+    await vi.waitFor(
+      async () => expect(await pull(namespace, image)).toMatch(/401|authoriz|authentication/i),
+      { timeout: 120_000, interval: 2_000 },
+    );
+    const { code } = await cluster.svc3(
+      'regcred',
+      'add',
+      server,
+      '-n',
+      namespace,
+      '--username',
+      username,
+      '--password',
+      password,
+      '--allow-insecure',
+      '--verify=no',
+      '--replace',
+    );
+    expect(code).toBe(0);
+    await pulled(namespace, image);
+  });
+});
+
+describe.concurrent('which registry a credential is for, by the node', () => {
+  test.each([
+    {
+      title: 'https without a port, in the reference without a port',
+      server: 'https://tls.registry.test',
+      image: 'tls.registry.test',
+    },
+    {
+      title: 'https without a port, in the reference with 443',
+      server: 'https://tls.registry.test',
+      image: 'tls.registry.test:443',
+    },
+    {
+      title: 'https with 443, in the reference without a port',
+      server: 'https://tls.registry.test:443',
+      image: 'tls.registry.test',
+    },
+    {
+      title: 'http without a port, in the reference with 80',
+      server: 'http://plain.registry.test',
+      image: 'plain.registry.test:80',
+    },
+    { title: 'another port', server: 'http://plain.registry.test:5601', image: 'plain.registry.test:5601' },
+    {
+      title: 'upper case in the address',
+      server: 'https://TLS.Registry.TEST:5602',
+      image: 'tls.registry.test:5602',
+    },
+    { title: 'an address of digits', server: `https://${controlPlaneAddress}`, image: controlPlaneAddress },
+    { title: 'Docker Hub by its short name', server: 'https://docker.io', image: 'docker.io' },
+    {
+      title: 'Docker Hub by the name of its index, in a reference without a registry',
+      server: 'https://index.docker.io',
+      image: '',
+    },
+  ])('$title: pulled', async ({ server, image }) => {
+    const namespace = await newNamespace();
+    await add(namespace, server);
+    await pulled(namespace, `${image === '' ? '' : `${image}/`}${repository}:1`);
+    await cluster.svc3('regcred', 'remove', server, '-n', namespace);
+  });
+
+  test.each([
+    {
+      title: 'http without a port is not the reference without a port',
+      server: 'http://plain.registry.test',
+      image: 'plain.registry.test',
+    },
+    {
+      title: 'one port is not another',
+      server: 'http://plain.registry.test:5601',
+      image: 'plain.registry.test:80',
+    },
+    {
+      title: 'one name is not another of the same address',
+      server: 'https://tls.registry.test:5602',
+      image: `${controlPlaneAddress}:5602`,
+    },
+  ])('$title: not pulled', async ({ server, image }) => {
+    const namespace = await newNamespace();
+    await add(namespace, server);
+    await vi.waitFor(
+      () => cluster.kubectl('get', 'secret', '-n', namespace, objectNames.pullSecret),
+      patiently,
+    );
+    expect(await pull(namespace, `${image}/${repository}:1`)).not.toBe('Running');
+    await cluster.svc3('regcred', 'remove', server, '-n', namespace);
+  });
+});
+
+describe('as a new user would', () => {
+  interface VmStatus {
+    readonly status?: {
+      readonly conditions?: { type: string; status: string; reason: string; message: string }[];
+    };
+  }
+
+  test('a VM whose image is private waits, runs without another word when the credential is there, and the next one waits again', async () => {
+    const namespace = await newNamespace();
+    const vm = async (name: string) => {
+      const text = await cluster.kubectl('get', 'vms.svc3.dev', '-n', namespace, name, '-o', 'json');
+      const { conditions = [] } = (JSON.parse(text) as VmStatus).status ?? {};
+      return conditions
+        .map(({ type, status, reason, message }) => `${type}=${status} ${reason} ${message}`)
+        .join('\n');
+    };
+    const deploy = (name: string) =>
+      cluster.kubectl.apply({
+        apiVersion: 'svc3.dev/v1',
+        kind: 'VM',
+        metadata: { name, namespace },
+        spec: { image: cluster.guest, cpu: 1, memory: '256Mi' },
+      });
+    const { registryPassword = '' } = (await readSettings(cluster.places)) ?? {};
+    const file = join(dir, 'password');
+    await writeFile(file, `${registryPassword}\n`, { mode: 0o600 });
+    const refused = /refused|denied|401|unauthori|authentication/i;
+
+    await deploy('first');
+    await vi.waitFor(async () => expect(await vm('first')).toMatch(refused), patiently);
+    expect(await vm('first')).not.toMatch(/Ready=True/);
+
+    const command = `"${process.execPath}" src/bin/svc3.ts regcred add http://${registryHost} -n ${namespace} --username ${registryUser} --allow-insecure --verify=no --password-stdin < ${file}`;
+    const env = { ...process.env, KUBECONFIG: cluster.places.kubeconfig };
+    const { stdout, stderr } = await run('sh', ['-c', command], { env });
+    expect({ stdout, stderr }).toEqual({
+      stdout: `the credential for http://${registryHost} was added\n`,
+      stderr: '',
+    });
+    await vi.waitFor(async () => expect(await vm('first')).toMatch(/Ready=True/), {
+      timeout: 200_000,
+      interval: 500,
+    });
+
+    const removed = await svc3(['regcred', 'remove', `http://${registryHost}`, '-n', namespace], {
+      KUBECONFIG: cluster.places.kubeconfig,
+    });
+    expect(removed.code).toBe(0);
+    await deploy('second');
+    await vi.waitFor(async () => expect(await vm('second')).toMatch(refused), patiently);
+    expect(await vm('first')).toMatch(/Ready=True/);
+    await cluster.kubectl('delete', 'vms.svc3.dev', '-n', namespace, '--all', '--timeout=120s');
+  });
+});
