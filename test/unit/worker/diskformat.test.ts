@@ -1,0 +1,36 @@
+import { describe, expect, test } from 'vitest';
+import { detectFormat } from '../../../src/worker/diskformat.ts';
+
+function bytesAt(at: number, text: string): Buffer {
+  const head = Buffer.alloc(40_000);
+  head.write(text, at, 'latin1');
+  return head;
+}
+
+describe('the format of a file', () => {
+  test.each<[string, Buffer, 'Image' | 'ISO', string]>([
+    ['begins as qcow2', bytesAt(0, 'QFI\xfb'), 'Image', 'qcow2'],
+    ['begins as nothing that is known', bytesAt(0, '\xeb\x63\x90'), 'Image', 'raw'],
+    ['holds only zeros', Buffer.alloc(10), 'Image', 'raw'],
+    ['has a volume descriptor', bytesAt(32_769, 'CD001'), 'ISO', 'iso'],
+    ['is a hybrid medium taken as a disk', bytesAt(32_769, 'CD001'), 'Image', 'raw'],
+  ])('that %s is told by its bytes', (_what, head, kind, format) => {
+    expect(detectFormat(head, kind)).toBe(format);
+  });
+
+  test.each<[string, Buffer, 'Image' | 'ISO', string]>([
+    ['VMDK', bytesAt(0, 'KDMV'), 'Image', 'a VMDK disk, not qcow2 or raw; convert it'],
+    ['VMDK descriptors', bytesAt(0, '# Disk DescriptorFile'), 'Image', 'descriptor of a VMDK disk'],
+    ['VHDX', bytesAt(0, 'vhdxfile'), 'Image', 'a VHDX disk'],
+    ['VHD', bytesAt(0, 'conectix'), 'Image', 'a VHD disk'],
+    ['VDI', bytesAt(64, '\x7f\x10\xda\xbe'), 'Image', 'a VDI disk'],
+    ['LUKS', bytesAt(0, 'LUKS\xba\xbe'), 'Image', 'an encrypted disk (LUKS)'],
+    ['gzip', bytesAt(0, '\x1f\x8b'), 'Image', 'a gzip file, not qcow2 or raw; unpack it first'],
+    ['xz', bytesAt(0, '\xfd7zXZ\0'), 'Image', 'an xz file'],
+    ['zstd', bytesAt(0, '\x28\xb5\x2f\xfd'), 'Image', 'a zstd file'],
+    ['nothing', Buffer.alloc(0), 'Image', 'the file is empty'],
+    ['a disk as an ISO', bytesAt(0, 'QFI\xfb'), 'ISO', 'not an ISO 9660 medium'],
+  ])('%s is refused by its name', (_what, head, kind, sentence) => {
+    expect(() => detectFormat(head, kind)).toThrow(sentence);
+  });
+});
