@@ -1,7 +1,8 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { actionsGroup, version } from '../api/meta.ts';
 import { apiServices } from '../api/resources.ts';
 import { isSvc3Error } from '../errors.ts';
-import type { KubeClient } from '../kube/types.ts';
+import type { KubeClient, Log } from '../kube/types.ts';
 
 const name = `${version}.${actionsGroup}`;
 
@@ -21,5 +22,29 @@ export async function writeCaBundle(client: KubeClient, certificatePem: string):
   } catch (error) {
     if (isSvc3Error(error, 'NotFound')) return false;
     throw error;
+  }
+}
+
+const pauses = { firstMs: 1_000, longestMs: 60_000 } as const;
+
+/**
+ * The same until `signal`: an installation makes the APIService after the api's pods, and one that somebody makes anew
+ * knows nothing. Reads once a minute.
+ */
+export async function keepCaBundle(
+  client: KubeClient,
+  certificatePem: string,
+  { log, signal }: { log: Log; signal: AbortSignal },
+): Promise<void> {
+  let pauseMs: number = pauses.firstMs;
+  while (!signal.aborted) {
+    try {
+      const written = await writeCaBundle(client, certificatePem);
+      pauseMs = written ? pauses.longestMs : Math.min(pauseMs * 2, pauses.longestMs);
+    } catch (error) {
+      log.warn({ err: error }, 'could not tell kube-apiserver which certificate to trust');
+      pauseMs = Math.min(pauseMs * 2, pauses.longestMs);
+    }
+    await delay(pauseMs, undefined, { signal, ref: false }).catch(() => undefined);
   }
 }

@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto';
 import { namespaces, objectNames } from '../api/meta.ts';
 import { createDelegatedAuthorizer } from '../aggregated/auth.ts';
-import { writeCaBundle } from '../aggregated/cabundle.ts';
+import { keepCaBundle } from '../aggregated/cabundle.ts';
 import { createAggregatedFace } from '../aggregated/face.ts';
 import { requestHeadersOf } from '../aggregated/requestheader.ts';
 import { configMaps, secrets } from '../api/resources.ts';
@@ -141,9 +141,7 @@ async function startAggregation(
     ...(await ensureInternalCertificate(client, tlsKey, internalNames)),
     names: internalNames,
   };
-  await writeCaBundle(client, internal.cert).catch((error: unknown) =>
-    log.warn({ err: error }, 'could not tell kube-apiserver which certificate to trust'),
-  );
+  void keepCaBundle(client, internal.cert, { log, signal: stopping.signal });
   return {
     tls: { internal, clientCa: headers.clientCa },
     face: createAggregatedFace(() => headers, createDelegatedAuthorizer(client)),

@@ -26,12 +26,17 @@ interface Link {
   verb: PowerAction | undefined;
   busy: boolean;
   askedAt: number;
+  /** Since when it has not answered how it is; undefined while it does. */
+  silentSince: number | undefined;
   /** A size that the runner refused: not asked for again. */
   refusedBytes: number | undefined;
 }
 
 /** How often a runner is asked while its VM is not as wished, in milliseconds. */
 export const pollMs = 2_000;
+
+/** So long a runner may be silent before that is told, in milliseconds: each begins by not listening yet. */
+export const silenceMs = 20_000;
 
 /**
  * The talk with runners, in the background: a pass never waits for a guest that shuts down. One call at a time for
@@ -61,8 +66,13 @@ export class RunnerLinks {
       podReady: link.podReady,
       fingerprint: link.door.fingerprint(),
       verb: link.verb,
-      error: link.error,
+      error: this.#told(link),
     };
+  }
+
+  #told({ error, silentSince }: Link): string | undefined {
+    const silentFor = silentSince === undefined ? Infinity : this.#now() - silentSince;
+    return silentFor < silenceMs ? undefined : error;
   }
 
   forget(vmUid: string): void {
@@ -86,6 +96,7 @@ export class RunnerLinks {
       verb: undefined,
       busy: false,
       askedAt: Number.NEGATIVE_INFINITY,
+      silentSince: undefined,
       refusedBytes: undefined,
     };
     this.#links.set(vmUid, link);
@@ -117,7 +128,14 @@ export class RunnerLinks {
   }
 
   #ask(key: string, link: Link, podReady: boolean): void {
-    this.#call(key, link, podReady, () => link.door.state());
+    this.#call(key, link, podReady, async () => {
+      try {
+        return await link.door.state();
+      } catch (error) {
+        link.silentSince ??= this.#now();
+        throw error;
+      }
+    });
   }
 
   #act(key: string, link: Link, podReady: boolean, request: PowerRequest): void {
@@ -150,6 +168,7 @@ export class RunnerLinks {
       (state) => {
         link.state = state;
         link.error = undefined;
+        link.silentSince = undefined;
         finish();
       },
       (error: unknown) => {

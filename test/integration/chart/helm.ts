@@ -50,5 +50,4 @@ export const allOn = [
   '--set=image.pullSecrets[0].name=mine',
   '--set=operator.nodeSelector.disk=ssd',
   '--set=operator.priorityClassName=system-cluster-critical',
-  '--set=aggregatedApi.caBundle=QUJD',
 ];

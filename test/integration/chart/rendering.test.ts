@@ -173,7 +173,7 @@ describe('rights', () => {
       .map(({ role, rule }) => [role, rule.verbs]);
     expect(unnamed).toEqual([
       ['svc3-credentials/svc3-operator', ['get', 'list', 'watch', 'delete']],
-      ['svc3-credentials/svc3-credentials-admin', ['get', 'create', 'update', 'patch', 'delete']],
+      ['svc3-credentials/svc3-credentials-admin', ['get', 'list', 'create', 'update', 'patch', 'delete']],
     ]);
   });
 

@@ -1,7 +1,7 @@
 import { describe, expect, test, vi } from 'vitest';
 import type { PowerRequest, RunnerState } from '../../../src/api/runner.ts';
 import { Svc3Error } from '../../../src/errors.ts';
-import { pollMs, RunnerLinks } from '../../../src/vm/runnerlinks.ts';
+import { pollMs, RunnerLinks, silenceMs } from '../../../src/vm/runnerlinks.ts';
 import { aCondition, aPod, aVm, runnerState, runningStatus } from './builders.ts';
 
 /** A runner whose state the test sets; calls are answered when the test says so. */
@@ -121,6 +121,23 @@ describe('the talk with a runner', () => {
       state: { powerState: 'Stopped' },
     });
     expect(runner.calls).toEqual(['state', 'stop']);
+  });
+
+  test('a runner that does not listen yet is asked again, and its silence is told when it lasts', async () => {
+    const { links, runner } = aRunner();
+    const vm = aVm({ status: {} });
+    runner.fault = new Svc3Error('ServiceUnavailable', 'the runner does not answer');
+    links.observe('k', vm, pod(false));
+    await answered(runner, 1);
+    expect(links.observe('k', vm, pod(false))?.error).toBeUndefined();
+    runner.pass(silenceMs);
+    expect(links.observe('k', vm, pod(false))?.error).toBe('the runner does not answer');
+    await answered(runner, 2);
+    runner.fault = undefined;
+    runner.pass(pollMs);
+    links.observe('k', vm, pod(false));
+    await answered(runner, 3);
+    expect(links.observe('k', vm, pod(false))).toMatchObject({ error: undefined, state: runner.state });
   });
 
   test('a verb that failed is told and tried again after a pause', async () => {
