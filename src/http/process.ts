@@ -61,10 +61,7 @@ export interface Api {
 export function createApi(options: ApiOptions): Api {
   const { services } = options;
   const authenticator = createAuthenticator(services.client);
-  const pages = createPages(routes, {
-    pages: new URL('./pages/', import.meta.url),
-    noVnc: new URL('../', import.meta.resolve('@novnc/novnc')),
-  });
+  const pages = createPages(routes, new URL('../', import.meta.resolve('@novnc/novnc')));
   const http = createServer({
     services,
     metrics: createHttpMetrics(options.registry),

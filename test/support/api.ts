@@ -63,7 +63,7 @@ export async function startTestApi(
 ): Promise<TestApi> {
   const log = keptLog();
   const stopping = new AbortController();
-  const informers = createInformers(client, log as never);
+  const informers = createInformers(client, log);
   const caches = cachesOf(informers);
   const services: Services = {
     client,

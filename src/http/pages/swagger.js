@@ -47,7 +47,7 @@ async function call(method, address, body, output) {
   if (body !== undefined) headers['content-type'] = 'application/json';
   const started = performance.now();
   try {
-    const reply = await fetch(address, { method, headers, body });
+    const reply = await fetch(address, { method, headers, ...(body === undefined ? {} : { body }) });
     const text = await reply.text();
     let shown = text;
     try {

@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import * as z from 'zod';
 import { Svc3Error } from '../../errors.ts';
 import { openApiOf } from '../openapi.ts';
+import embedded from '../pages/embedded.json' with { type: 'json' };
 import { defineRoute, type Reply, type Route } from '../route.ts';
 import * as schemas from '../schemas.ts';
 
@@ -27,28 +28,35 @@ const types: Readonly<Record<string, string>> = {
   html: 'text/html; charset=utf-8',
 };
 
-async function asset(folder: URL, name: string): Promise<Reply> {
-  if (!/^[a-z0-9]+(?:[./-][a-z0-9]+)*\.(?:js|css|html)$/i.test(name))
-    throw new Svc3Error('NotFound', `"${name}" not found`);
-  let content: Buffer;
-  try {
-    content = await readFile(new URL(name, folder));
-  } catch (error) {
-    throw new Svc3Error('NotFound', `"${name}" not found`, { cause: error });
-  }
+function notFound(name: string, cause?: unknown): Svc3Error {
+  return new Svc3Error('NotFound', `"${name}" not found`, { cause });
+}
+
+function answer(name: string, content: Buffer): Reply {
   const type = types[name.split('.').at(-1) ?? ''] ?? 'application/octet-stream';
   return { raw: content, headers: { ...pageHeaders, 'content-type': type, 'cache-control': 'no-cache' } };
 }
 
-export interface PageFolders {
-  /** Files of the browsable page and of the console page. */
-  readonly pages: URL;
-  /** The noVNC package's folder, served unmodified. */
-  readonly noVnc: URL;
+/** Files of the pages lie in the bundle: `embedded.json` is made of the files beside it by a unit test. */
+function pageFile(name: string): Reply {
+  const text = Object.hasOwn(embedded, name)
+    ? (embedded as Readonly<Record<string, string>>)[name]
+    : undefined;
+  if (text === undefined) throw notFound(name);
+  return answer(name, Buffer.from(text));
+}
+
+async function noVncFile(folder: URL, name: string): Promise<Reply> {
+  if (!/^[a-z0-9]+(?:[./-][a-z0-9]+)*\.js$/i.test(name)) throw notFound(name);
+  try {
+    return answer(name, await readFile(new URL(name, folder)));
+  } catch (error) {
+    throw notFound(name, error);
+  }
 }
 
 /** The OpenAPI document, the page that browses it, and the console page; all without a token. */
-export function createPages(routes: readonly Route[], folders: PageFolders): Route[] {
+export function createPages(routes: readonly Route[], noVnc: URL): Route[] {
   let document: string | undefined;
   const documented: Route[] = [...routes];
   const openApi = defineRoute({
@@ -69,9 +77,9 @@ export function createPages(routes: readonly Route[], folders: PageFolders): Rou
       path,
       summary: 'A page.',
       replies: { 200: { description: 'HTML.' } },
-      handler: () => asset(folders.pages, file),
+      handler: () => pageFile(file),
     });
-  const assets = (id: string, path: string, folder: URL) =>
+  const files = (id: string, path: string, read: (name: string) => Reply | Promise<Reply>) =>
     defineRoute({
       ...common,
       id,
@@ -80,13 +88,13 @@ export function createPages(routes: readonly Route[], folders: PageFolders): Rou
       summary: 'Files of the pages.',
       params: z.object({ '*': z.string().max(200) }),
       replies: { 200: { description: 'A file.' } },
-      handler: ({ params }) => asset(folder, params['*']),
+      handler: ({ params }) => read(params['*']),
     });
   return [
     openApi,
     page('getSwagger', '/api/v1/swagger', 'swagger.html'),
     page('getConsolePage', '/api/v1/console', 'console.html'),
-    assets('getPageFile', '/api/v1/pages', folders.pages),
-    assets('getNoVncFile', '/api/v1/novnc', folders.noVnc),
+    files('getPageFile', '/api/v1/pages', pageFile),
+    files('getNoVncFile', '/api/v1/novnc', (name) => noVncFile(noVnc, name)),
   ];
 }
