@@ -235,7 +235,7 @@ describe('a node and a registry that it does not trust', () => {
   });
 });
 
-describe.concurrent('which registry a credential is for, by the node', () => {
+describe('which registry a credential is for, by the node', () => {
   test.each([
     {
       title: 'https without a port, in the reference without a port',
