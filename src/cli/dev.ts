@@ -1,4 +1,5 @@
 import { rm } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
 import { messageOf, Svc3Error } from '../errors.ts';
 import { down, status, up } from '../localcluster/cluster.ts';
 import { startControlPlane } from '../localcluster/controlplane.ts';
@@ -70,9 +71,13 @@ function component({ name, running, problem }: { name: string; running: boolean;
   };
 }
 
-/** Folders of kubectl, helm and the others; they are built before anything runs. */
+/** The folder of `svc3` in this checkout. */
+const ownFolder = fileURLToPath(new URL('../../scripts/bin', import.meta.url));
+
+/** Folders of svc3, kubectl, helm and the others; they are built before anything runs. */
 async function toolFolders(places: Places): Promise<readonly string[]> {
-  return (await buildTools(['controlplane', 'helm'], { cacheDir: places.cache })).folders;
+  const { folders } = await buildTools(['controlplane', 'helm'], { cacheDir: places.cache });
+  return [ownFolder, ...folders];
 }
 
 /** Runs in the foreground: its processes are children of this one and end with it. */

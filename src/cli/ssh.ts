@@ -1,6 +1,8 @@
 export interface SshTarget {
   readonly name: string;
   readonly namespace: string;
+  /** When the VM was made: a later one of the same name has other host keys. RFC 3339. */
+  readonly deployDate: string | undefined;
   readonly user: string | undefined;
   readonly identity: string | undefined;
   /** Command whose standard input and output are port 22 of the VM. */
@@ -10,13 +12,19 @@ export interface SshTarget {
 }
 
 /** The arguments of ssh for a VM behind a tunnel. */
-export function sshWords({ name, namespace, user, identity, tunnel, rest }: SshTarget): string[] {
+export function sshWords(target: SshTarget): string[] {
+  const { name, namespace, deployDate, user, identity, tunnel, rest } = target;
+  const made = Date.parse(deployDate ?? '') || 0;
   return [
     '-o',
     `ProxyCommand=${tunnel.map(shellQuoted).join(' ')}`,
-    // Names of VMs come again with other keys: each VM of each namespace has its own line in known_hosts.
+    // Names of VMs come again with other keys: each VM has its own line in known_hosts.
     '-o',
-    `HostKeyAlias=${name}.${namespace}.svc3`,
+    `HostKeyAlias=${name}.${namespace}.${made / 1000}.svc3`,
+    // The way there is authenticated to the very VM, so the key that is seen first is its own.
+    ...(rest.some((word) => /StrictHostKeyChecking/i.test(word))
+      ? []
+      : ['-o', 'StrictHostKeyChecking=accept-new']),
     ...(user === undefined ? [] : ['-l', user]),
     ...(identity === undefined ? [] : ['-i', identity]),
     name,

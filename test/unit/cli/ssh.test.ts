@@ -5,6 +5,7 @@ import { sshWords } from '../../../src/cli/ssh.ts';
 const target = {
   name: 'web',
   namespace: 'team-a',
+  deployDate: '2026-11-21T20:00:05Z',
   user: undefined,
   identity: undefined,
   tunnel: ['svc3', 'vm', 'tunnel', 'web', '22'],
@@ -12,12 +13,14 @@ const target = {
 };
 
 describe('ssh to a VM', () => {
-  it('goes through the tunnel and knows its host by name and namespace', () => {
+  it('goes through the tunnel and knows its host by name, namespace and age', () => {
     expect(sshWords(target)).toEqual([
       '-o',
       "ProxyCommand='svc3' 'vm' 'tunnel' 'web' '22'",
       '-o',
-      'HostKeyAlias=web.team-a.svc3',
+      'HostKeyAlias=web.team-a.1795291205.svc3',
+      '-o',
+      'StrictHostKeyChecking=accept-new',
       'web',
     ]);
   });
@@ -29,7 +32,7 @@ describe('ssh to a VM', () => {
       identity: '/key',
       rest: ['-L', '80:localhost:80', 'uname', '-a'],
     });
-    expect(words.slice(4)).toEqual([
+    expect(words.slice(6)).toEqual([
       '-l',
       'debian',
       '-i',
@@ -40,6 +43,11 @@ describe('ssh to a VM', () => {
       'uname',
       '-a',
     ]);
+  });
+
+  it('leaves the checking of host keys to who asks for another', () => {
+    const rest = ['-o', 'StrictHostKeyChecking=yes'];
+    expect(sshWords({ ...target, rest }).slice(4)).toEqual(['web', ...rest]);
   });
 
   it('hands words to the shell as they are, whatever is in them', () => {

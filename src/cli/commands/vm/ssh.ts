@@ -29,7 +29,7 @@ export const vmSsh = command({
     const user = options.login ?? (at > 0 ? target.slice(0, at) : undefined);
     if (!/^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$/.test(name))
       throw usageError(`NAME: "${name}" is not the name of a VM`);
-    const { status } = await service.vms.get(ns, name);
+    const { status, deployDate } = await service.vms.get(ns, name);
     if (status !== 'Running')
       throw new Svc3Error('Conflict', `VM ${name} is ${status}, ssh needs it to be Running`);
     await untilServed(context, () => service.vms.tunnel(ns, name, 22), `VM ${name}`);
@@ -38,6 +38,7 @@ export const vmSsh = command({
     const words = sshWords({
       name,
       namespace: ns,
+      deployDate,
       user,
       identity: options.identity,
       tunnel,
