@@ -26,7 +26,7 @@ export const devUp = command({
     { line: 'svc3 dev up --nodes 3', summary: 'With three nodes' },
     { line: 'svc3 dev up --control-plane', summary: 'Only the control plane, in seconds' },
   ],
-  async run({ out, localCluster, signal }, { options }) {
+  async run({ out, localCluster, environment, signal }, { options }) {
     const cluster = await localCluster();
     const { status, changed } = await cluster.up({
       name: options.name,
@@ -40,9 +40,11 @@ export const devUp = command({
     });
     if (options['control-plane']) return;
     const named = options.name === 'default' ? '' : ` --name ${options.name}`;
+    // Before the PATH is set, `svc3` is only known to npm.
+    const svc3 = environment.variables['npm_command'] === undefined ? 'svc3' : 'npm run -s svc3 --';
     await out.value(
       status,
-      `The local cluster ${status.name} ${changed ? 'is up' : 'is up already'}. For this shell: eval "$(svc3 dev status${named} -o env)"`,
+      `The local cluster ${status.name} ${changed ? 'is up' : 'is up already'}. For this shell: eval "$(${svc3} dev status${named} -o env)"`,
     );
   },
 });
