@@ -9,6 +9,7 @@ import { kubeConnection, readSettings } from '../config.ts';
 import { createGateway } from '../gateway/face.ts';
 import { rows } from '../gateway/table.ts';
 import { createInformers, type Informers } from '../controller/informers.ts';
+import { verifyLogin } from '../credential/login.ts';
 import { messageOf } from '../errors.ts';
 import {
   createCertificateStore,
@@ -19,7 +20,6 @@ import {
 import { createImageTransfer } from '../http/imagetransfer.ts';
 import { cachesOf, createApi } from '../http/process.ts';
 import { createRemoteCatalog } from '../http/remotes.ts';
-import { registryLogin } from '../http/registrylogin.ts';
 import { controlKeyOf, createRunnerDoor, createSharedTicketSigner } from '../http/runnerdoor.ts';
 import type { Services } from '../http/services.ts';
 import { ApiSettings, certificateNames, httpSettingsOf, internalNames } from '../http/settings.ts';
@@ -68,7 +68,7 @@ async function main(): Promise<void> {
       caPem: connection.ca === undefined ? '' : await readPem(connection.ca),
     }),
     log,
-    registryLogin,
+    registryLogin: verifyLogin,
     transfer: createImageTransfer(client, registries, store),
     remotes: createRemoteCatalog(settings.SVC3_REMOTE_REGISTRIES, (registry, namespace) =>
       registries.open(namespace, registry),

@@ -3,7 +3,8 @@ import { annotations } from '../api/meta.ts';
 import type { Vm } from '../api/vm.ts';
 import { Svc3Error, isSvc3Error } from '../errors.ts';
 import { callFor, inNameOf, invoke } from '../http/invoke.ts';
-import { execVm, type Command } from '../http/routes/vmactions.ts';
+import { execVm } from '../http/routes/vmactions.ts';
+import type { PowerCommand } from '../items/power.ts';
 import { createVmConfig, deleteVmConfig, getVmConfig, listVmConfigs } from '../http/routes/vmconfigs.ts';
 import { deleteVm, deploy, deployVm, listVms } from '../http/routes/vms.ts';
 import { vmItem } from '../items/vm.ts';
@@ -340,7 +341,7 @@ const purge = mapped({
   },
 });
 
-const execMessages: Readonly<Record<Command, (name: string, node: string) => string>> = {
+const execMessages: Readonly<Record<PowerCommand, (name: string, node: string) => string>> = {
   start: (name, node) => `${name} has started on ${node}`,
   stop: (name, node) => `${name} has stopped on ${node}`,
   resume: (name, node) => `${name} has resumed on ${node}`,
@@ -348,7 +349,7 @@ const execMessages: Readonly<Record<Command, (name: string, node: string) => str
   revert: (name, node) => `Successfully reverted ${name} on ${node}`,
 };
 
-function execRow(command: Command): Row {
+function execRow(command: PowerCommand): Row {
   return mapped({
     kind: 'mapped',
     method: 'POST',

@@ -7,7 +7,7 @@ import { vmItem } from '../items/vm.ts';
 import { vmConfigItem } from '../items/vmconfig.ts';
 import type { Informer, KubeObject } from '../kube/types.ts';
 import { createItemLists, type ItemLists } from './itemlists.ts';
-import { createNodeUsages, type NodeUsages, type PodRequests } from './nodeusage.ts';
+import { createNodeUsages, type NodeUsages, type PodRequests } from '../items/nodeusage.ts';
 import { createWatchers, type Watchers } from './watchers.ts';
 
 export interface Informers {

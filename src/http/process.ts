@@ -8,7 +8,7 @@ import { createCaches, vmIndexes, type Caches } from './caches.ts';
 import { createFaceV1 } from './facev1.ts';
 import { ConcurrencyLimit } from './limits.ts';
 import { createHttpMetrics } from './metrics.ts';
-import { keepRequests, type PodRequests } from './nodeusage.ts';
+import { keepRequests, type PodRequests } from '../items/nodeusage.ts';
 import type { Face } from './pipeline.ts';
 import type { Route } from './route.ts';
 import { createPages } from './routes/pages.ts';

@@ -2,20 +2,13 @@ import type { Duplex, Readable } from 'node:stream';
 import type { Image, Iso } from '../api/image.ts';
 import type { Vm } from '../api/vm.ts';
 import type { PortRange } from '../api/meta.ts';
+import type { LoginRequest, LoginResult } from '../credential/login.ts';
 import type { KubeClient } from '../kube/types.ts';
 import type { Caches } from './caches.ts';
 import type { Caller } from './route.ts';
 
-/** Logs in to a registry once; `unreachable` is no refusal. */
-export interface RegistryLogin {
-  verify(login: {
-    server: string;
-    username: string;
-    password: string;
-    allowInsecure: boolean;
-    signal: AbortSignal;
-  }): Promise<{ readonly result: 'accepted' | 'refused' | 'unreachable'; readonly message: string }>;
-}
+/** Logs in to a registry once; `Unreachable` is no refusal. */
+export type RegistryLogin = (login: LoginRequest) => Promise<LoginResult>;
 
 /** Streams disks between a client and the store; nothing lands on a disk of the api. */
 export interface ImageTransfer {

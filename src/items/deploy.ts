@@ -154,7 +154,7 @@ export function settingsOf(request: SettingsRequest): Partial<VmSpecInput> {
     legacyIO: request.legacyIO,
     display: Object.keys(display).length === 0 ? undefined : display,
     sshAuthorizedKeys: request.sshAuthorizedKeys === undefined ? undefined : [...request.sshAuthorizedKeys],
-  }) as Partial<VmSpecInput>;
+  });
 }
 
 export interface DeployOptions {

@@ -21,11 +21,16 @@ export const powerVerbs: Readonly<Record<PowerCommand, Verb>> = {
   revert: { from: ['Running', 'Stopped', 'Suspended', 'Failed'], to: 'Running', done: 'reverted' },
 };
 
+export interface PowerWish {
+  readonly powerState: PowerState;
+  readonly revertRequest?: string;
+}
+
 /**
  * What of a VM's spec a command changes. A command whose wish stands already and is under way may be repeated.
  * @throws Svc3Error Conflict when the command does not fit the observed state
  */
-export function powerWish(vm: Vm, command: PowerCommand): { powerState: PowerState; revertRequest?: string } {
+export function powerWish(vm: Vm, command: PowerCommand): PowerWish {
   const verb = powerVerbs[command];
   const state = vmState(vm);
   const name = vm.metadata.name ?? '';
@@ -48,11 +53,7 @@ export function powerWish(vm: Vm, command: PowerCommand): { powerState: PowerSta
 }
 
 /** Whether the operator has carried out a wish that was written with this generation. */
-export function powerSettled(
-  vm: Vm,
-  wish: { powerState: PowerState; revertRequest?: string },
-  generation: number,
-): boolean {
+export function powerSettled(vm: Vm, wish: PowerWish, generation: number): boolean {
   if ((vm.status?.observedGeneration ?? 0) < generation) return false;
   const state = vmState(vm);
   if (state === 'Failed') return true;

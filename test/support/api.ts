@@ -78,7 +78,7 @@ export async function startTestApi(
       hostPortsAllowed: { first: 20_000, last: 29_999 },
       defaultNamespace: 'svc3-default',
     },
-    registryLogin: { verify: () => Promise.resolve({ result: 'accepted', message: '' }) },
+    registryLogin: () => Promise.resolve({ outcome: 'Accepted', message: '' }),
     transfer: {
       upload: () => Promise.reject(new Svc3Error('Conflict', 'no store in this test')),
       download: () => Promise.reject(new Svc3Error('Conflict', 'no store in this test')),

@@ -181,15 +181,12 @@ async function add(call: Call<{ namespace: string }, unknown, AddBody>): Promise
   return existing !== undefined;
 }
 
-const verifyMs = 10_000;
-
 async function verify(call: Call<{ namespace: string }, unknown, AddBody>): Promise<void> {
   const { server, username, password, allowInsecure = false } = call.body;
-  const signal = AbortSignal.any([call.signal, AbortSignal.timeout(verifyMs)]);
-  const { result, message } = await call.services.registryLogin
-    .verify({ server, username, password, allowInsecure, signal })
-    .catch(() => ({ result: 'unreachable' as const, message: 'the registry could not be asked' }));
-  if (result !== 'accepted') call.warn(`${server}: ${message}`);
+  const { outcome, message } = await call.services
+    .registryLogin({ server, username, password, allowInsecure, signal: call.signal })
+    .catch(() => ({ outcome: 'Unreachable' as const, message: 'the registry could not be asked' }));
+  if (outcome !== 'Accepted') call.warn(`${server}: ${message}`);
 }
 
 export const addRegistryCredential = defineRoute({

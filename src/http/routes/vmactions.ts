@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import type { Image } from '../../api/image.ts';
 import { images, vms } from '../../api/resources.ts';
-import type { PowerState, Vm } from '../../api/vm.ts';
+import type { Vm } from '../../api/vm.ts';
 import { Svc3Error } from '../../errors.ts';
 import { imageItem } from '../../items/image.ts';
-import { vmMessage, vmState, type VmState } from '../../items/vm.ts';
+import { powerSettled, powerVerbs, powerWish, type PowerCommand, type PowerWish } from '../../items/power.ts';
+import { vmMessage, vmState } from '../../items/vm.ts';
 import { findImage, findVm } from '../lookup.ts';
 import { defineRoute, type Call } from '../route.ts';
 import * as schemas from '../schemas.ts';
@@ -15,23 +16,6 @@ import { actionPermission } from './vms.ts';
 const tag = 'VMs';
 const one = '/api/v1/namespaces/{namespace}/vms/{vm}';
 
-export type Command = 'start' | 'stop' | 'resume' | 'suspend' | 'revert';
-
-interface Verb {
-  readonly from: readonly VmState[];
-  readonly to: PowerState;
-  readonly done: string;
-}
-
-/** From which observed state each command may be given, and what it leads to. */
-const verbs: Readonly<Record<Command, Verb>> = {
-  start: { from: ['Stopped'], to: 'Running', done: 'started' },
-  stop: { from: ['Running', 'Suspended'], to: 'Stopped', done: 'stopped' },
-  resume: { from: ['Suspended'], to: 'Running', done: 'resumed' },
-  suspend: { from: ['Running'], to: 'Suspended', done: 'suspended' },
-  revert: { from: ['Running', 'Stopped', 'Suspended', 'Failed'], to: 'Running', done: 'reverted' },
-};
-
 const verbWaitMs = 120_000;
 
 export interface Executed {
@@ -41,59 +25,31 @@ export interface Executed {
 
 /** Writes the wish into the VM's spec as the api and waits until the operator has carried it out. */
 export async function execute(
-  call: Call<{ namespace: string; vm: string }, unknown, { command: Command }>,
+  call: Call<{ namespace: string; vm: string }, unknown, { command: PowerCommand }>,
   wait: boolean,
 ): Promise<Executed> {
   const { services, params, body } = call;
   const vm = await findVm(services, { namespace: params.namespace, name: params.vm });
-  const verb = verbs[body.command];
-  const state = vmState(vm);
-  const alreadyWished = body.command !== 'revert' && vm.spec.powerState === verb.to && state !== verb.to;
-  if (!verb.from.includes(state) && !(alreadyWished && state !== 'Failed' && state !== 'Pending')) {
-    throw new Svc3Error(
-      'Conflict',
-      `VM ${params.vm} is ${state}, ${body.command} needs it to be ${verb.from.join(' or ')}`,
-      {
-        details: {
-          group: 'svc3.dev',
-          kind: 'vms',
-          name: params.vm,
-          causes: [{ field: 'command', message: `the VM is ${state}` }],
-        },
-      },
-    );
-  }
-  const revertRequest = body.command === 'revert' ? randomUUID() : undefined;
+  const wish = powerWish(vm, body.command);
   const patched = await services.client.patch(
     vms,
     { name: params.vm, namespace: params.namespace },
-    {
-      type: 'merge',
-      body: {
-        metadata: { uid: vm.metadata.uid },
-        spec: { powerState: verb.to, ...(revertRequest === undefined ? {} : { revertRequest }) },
-      },
-    },
+    { type: 'merge', body: { metadata: { uid: vm.metadata.uid }, spec: wish } },
     { fieldManager: 'svc3-api' },
   );
   if (!wait) return { vm: patched, settled: false };
-  return await carriedOut(call, patched, verb.to, revertRequest);
+  return await carriedOut(call, patched, wish);
 }
 
 async function carriedOut(
   call: Call<{ namespace: string; vm: string }, unknown, unknown>,
   patched: Vm,
-  to: PowerState,
-  revertRequest: string | undefined,
+  wish: PowerWish,
 ): Promise<Executed> {
   const { name = '', namespace = '', uid, generation = 0 } = patched.metadata;
   const done = (vm: Vm | undefined): boolean => {
-    if (vm === undefined || vm.metadata.uid !== uid)
-      return (vm?.metadata.generation ?? 0) > 0 || vm === undefined;
-    if ((vm.status?.observedGeneration ?? 0) < generation) return false;
-    if (revertRequest !== undefined && vm.status?.revertRequest !== revertRequest && vmState(vm) !== 'Failed')
-      return false;
-    return vmState(vm) === to || vmState(vm) === 'Failed';
+    if (vm === undefined || vm.metadata.uid !== uid) return true;
+    return powerSettled(vm, wish, generation);
   };
   let vm: Vm | undefined;
   try {
@@ -130,7 +86,7 @@ export const execVm = defineRoute({
     const { settled } = await execute(call, call.query.wait ?? true);
     const { command } = call.body;
     const message = settled
-      ? `VM ${call.params.vm} was ${verbs[command].done}`
+      ? `VM ${call.params.vm} was ${powerVerbs[command].done}`
       : `${command} of VM ${call.params.vm} was accepted`;
     return { status: settled ? 200 : 202, body: success(message, settled ? 200 : 202) };
   },

@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { objectNames } from '../../../src/api/meta.ts';
 import { registryCredentials, typeMeta } from '../../../src/api/resources.ts';
-import { registryLogin } from '../../../src/http/registrylogin.ts';
+import { verifyLogin } from '../../../src/credential/login.ts';
 import { startTestApi, type TestApi } from '../../support/api.ts';
 import { ensureTools } from '../../support/controlplane.ts';
 import { svc3Program, type Run } from '../cli/process.ts';
@@ -53,7 +53,7 @@ beforeAll(async () => {
   cluster = await credentialCluster({ audit: 'Metadata' });
   kubectlPath = (await ensureTools('controlplane')).path('kubectl');
   operator = await startOperator(cluster.client, { enabled: true, allowed: ['*'] });
-  api = await startTestApi(cluster.client, { registryLogin });
+  api = await startTestApi(cluster.client, { registryLogin: verifyLogin });
   echo = createServer((request, response) => {
     const { authorization } = request.headers;
     const decoded = Buffer.from(authorization?.split(' ')[1] ?? '', 'base64').toString('utf8');

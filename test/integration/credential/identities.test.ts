@@ -14,7 +14,7 @@ import {
   secrets,
   typeMeta,
 } from '../../../src/api/resources.ts';
-import { registryLogin } from '../../../src/http/registrylogin.ts';
+import { verifyLogin } from '../../../src/credential/login.ts';
 import { createClient, type RootClient } from '../../../src/kube/client.ts';
 import { loadKubeconfig } from '../../../src/kube/connection.ts';
 import { identity, startTestApi, tokenOf, type TestApi } from '../../support/api.ts';
@@ -120,7 +120,7 @@ beforeAll(async () => {
   const token = await tokenOf(admin, namespaces.system, objectNames.operatorServiceAccount);
   asOperator = createClient({ server, ca: { pem: caPem }, auth: { kind: 'token', token } });
   operator = await startOperator(asOperator);
-  api = await startTestApi(admin, { registryLogin });
+  api = await startTestApi(admin, { registryLogin: verifyLogin });
   const first = credential(team, stored);
   await admin.create(secrets, basicAuth(first.spec.secretRef.name, 'robot', canary));
   await admin.create(registryCredentials, first);

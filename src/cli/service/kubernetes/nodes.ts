@@ -1,7 +1,7 @@
 import { labels, tagLabel } from '../../../api/meta.ts';
 import { nodes, pods } from '../../../api/resources.ts';
 import * as schemas from '../../../http/schemas.ts';
-import { keepRequests } from '../../../http/nodeusage.ts';
+import { keepRequests } from '../../../items/nodeusage.ts';
 import { isNodeOf, nodeItem, noUsage, type NodeUsage } from '../../../items/node.ts';
 import type { Pod } from '../../../api/core.ts';
 import type { KubeClient } from '../../../kube/types.ts';

@@ -1,7 +1,7 @@
 import type { Pod } from '../api/core.ts';
 import { extendedResources } from '../api/meta.ts';
 import { parseMilli, parseQuantity } from '../api/quantity.ts';
-import { noUsage, type NodeUsage } from '../items/node.ts';
+import { noUsage, type NodeUsage } from './node.ts';
 import type { Informer, KubeObject } from '../kube/types.ts';
 
 /** A pod as the cache keeps it: where it runs and what it requested. */
