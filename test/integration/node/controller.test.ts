@@ -89,8 +89,9 @@ async function state(name: string): Promise<[string | undefined, string | undefi
   const { metadata } = await client.get(nodes, name);
   return [metadata.labels?.[label], metadata.annotations?.[`${label}-reason`]];
 }
-const until = (name: string, expected: [string | undefined, string | undefined]) =>
-  expect.poll(() => state(name), soon).toEqual(expected);
+async function until(name: string, expected: [string | undefined, string | undefined]): Promise<void> {
+  await expect.poll(() => state(name), soon).toEqual(expected);
+}
 
 describe('the node controller (spec: GPU passthrough rule 3)', () => {
   test('labels a node when the administrator enables it and takes the label back when he disables it', async () => {

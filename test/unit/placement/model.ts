@@ -1,0 +1,423 @@
+/**
+ * A small world of GPU VMs: operators with stale caches, a scheduler, kubelets, users and crashes. Every step of it is
+ * one write to kube-apiserver or one event that arrives; what an operator decides comes from the product's own functions.
+ */
+import type { Pod } from '../../../src/api/core.ts';
+import type { Vm } from '../../../src/api/vm.ts';
+import { Inventory } from '../../../src/placement/inventory.ts';
+import { place } from '../../../src/placement/place.ts';
+import { podFacts } from '../../../src/placement/podfacts.ts';
+import { decide } from '../../../src/vm/decide.ts';
+import { aNode, aRequest, ranges } from './builders.ts';
+
+/** What holds the limit; a test takes one out to see that the checker finds what follows. */
+export interface Walls {
+  /** Operators look at what is in use. */
+  readonly placement: boolean;
+  /** Operators remember what they have just placed. */
+  readonly assume: boolean;
+  /** kube-scheduler counts svc3.dev/gpu-passthrough. */
+  readonly scheduler: boolean;
+  /** The kubelet's device manager gives the bundle away once. */
+  readonly kubelet: boolean;
+}
+
+export interface World {
+  readonly nodes: number;
+  readonly vms: number;
+  readonly operators: number;
+  readonly walls: Walls;
+  /** Crashes of operators, together. */
+  readonly crashes: number;
+  /** Restarts of the scheduler that begin with a list which shows nothing yet. */
+  readonly staleSchedulers: number;
+  /** VMs that users delete, together. */
+  readonly deletions: number;
+  /** Pods that somebody deletes by force while their containers run. */
+  readonly forcedDeletions: number;
+  /** Pods made for one VM. */
+  readonly podsPerVm: number;
+}
+
+interface ModelPod {
+  readonly uid: number;
+  readonly node: number;
+  readonly bound: boolean;
+  readonly phase: 'Pending' | 'Running' | 'Failed';
+  readonly unschedulable: boolean;
+  readonly terminating: boolean;
+}
+
+interface Seen {
+  /** The VM is there. */
+  readonly vm: boolean;
+  readonly pod: ModelPod | null;
+}
+
+interface Operator {
+  readonly cache: readonly Seen[];
+  /** Node on which a VM was placed whose pod has not been seen, -1: none. */
+  readonly assumed: readonly number[];
+}
+
+interface Container {
+  readonly vm: number;
+  readonly uid: number;
+}
+
+export interface State {
+  readonly truth: readonly Seen[];
+  readonly made: readonly number[];
+  readonly operators: readonly Operator[];
+  /** Pods that the scheduler counts. */
+  readonly counted: readonly (ModelPod | null)[];
+  /** Containers that hold the bundle of a node. */
+  readonly running: readonly (readonly Container[])[];
+  readonly left: { crashes: number; staleSchedulers: number; deletions: number; forced: number };
+}
+
+export interface Step {
+  readonly name: string;
+  readonly next: State;
+  /** Somebody else's doing: nothing waits for it. */
+  readonly isFault: boolean;
+}
+
+export function initialState(world: World): State {
+  const nothing: Seen = { vm: true, pod: null };
+  const truth = Array.from({ length: world.vms }, () => nothing);
+  return {
+    truth,
+    made: truth.map(() => 0),
+    operators: Array.from({ length: world.operators }, () => ({
+      cache: truth,
+      assumed: truth.map(() => -1),
+    })),
+    counted: truth.map(() => null),
+    running: Array.from({ length: world.nodes }, () => []),
+    left: {
+      crashes: world.crashes,
+      staleSchedulers: world.staleSchedulers,
+      deletions: world.deletions,
+      forced: world.forcedDeletions,
+    },
+  };
+}
+
+/** Every step that can come next. */
+export function steps(world: World, state: State): Step[] {
+  const all: Step[] = [];
+  const add = (name: string, next: State | undefined, isFault = false) => {
+    if (next !== undefined) all.push({ name, next, isFault });
+  };
+  for (let o = 0; o < world.operators; o++) {
+    for (let v = 0; v < world.vms; v++) {
+      add(`operator ${o} reconciles vm ${v}`, reconcile(world, state, o, v));
+      add(`operator ${o} sees vm ${v}`, observe(state, o, v));
+    }
+    if (state.left.crashes > 0) add(`operator ${o} crashes`, crash(state, o), true);
+  }
+  for (let v = 0; v < world.vms; v++) {
+    add(`the scheduler takes vm ${v}`, schedule(world, state, v));
+    add(`the scheduler sees vm ${v}`, count(state, v));
+    add(`the kubelet admits vm ${v}`, admit(world, state, v));
+    add(`the kubelet ends vm ${v}`, end(state, v));
+    add(`the garbage collector takes vm ${v}`, collect(state, v));
+    add(`a user deletes vm ${v}`, deleteVm(state, v), true);
+    add(`somebody deletes the pod of vm ${v} by force`, force(state, v), true);
+  }
+  for (let n = 0; n < world.nodes; n++)
+    add(`the kubelet of node ${n} kills what is gone`, killOrphan(state, n));
+  if (state.left.staleSchedulers > 0) {
+    const left = { ...state.left, staleSchedulers: state.left.staleSchedulers - 1 };
+    add(
+      'another scheduler starts with an old list',
+      { ...state, counted: state.counted.map(() => null), left },
+      true,
+    );
+  }
+  return all;
+}
+
+const set = <T>(list: readonly T[], index: number, value: T): T[] => list.with(index, value);
+
+function withPod(state: State, v: number, pod: ModelPod | null): State {
+  return { ...state, truth: set(state.truth, v, { vm: state.truth[v]!.vm, pod }) };
+}
+
+function withOperator(state: State, o: number, change: Partial<Operator>): State {
+  return { ...state, operators: set(state.operators, o, { ...state.operators[o]!, ...change }) };
+}
+
+function reconcile(world: World, state: State, o: number, v: number): State | undefined {
+  const operator = state.operators[o]!;
+  const seen = operator.cache[v]!;
+  if (!seen.vm) return undefined;
+  const plan = decide({ vm: vmOf(v), pod: podOf(v, seen.pod), pullSecretVersion: undefined, now: 0 });
+  if (plan.kind === 'replace') return remove(state, v, seen.pod!.uid);
+  if (plan.kind !== 'deploy') return undefined;
+  const node = choose(world, operator, v);
+  if (node === undefined) return undefined;
+  const assumed = world.walls.assume ? set(operator.assumed, v, node) : operator.assumed;
+  const after = withOperator(state, o, { assumed });
+  // AlreadyExists: the name of the pod is the VM's; the assumption stays until the pod is seen.
+  if (state.truth[v]!.pod !== null) return operator.assumed[v] === node ? undefined : after;
+  if (state.made[v]! >= world.podsPerVm) return undefined;
+  const uid = state.made[v]! + 1;
+  const pod: ModelPod = {
+    uid,
+    node,
+    bound: false,
+    phase: 'Pending',
+    unschedulable: false,
+    terminating: false,
+  };
+  return { ...withPod(after, v, pod), made: set(state.made, v, uid) };
+}
+
+const decisions = new Map<string, number | undefined>();
+
+/** The product's own placement over what this operator knows. */
+function choose(world: World, operator: Operator, v: number): number | undefined {
+  const key = JSON.stringify([world.nodes, world.walls.placement, operator, v]);
+  if (!decisions.has(key)) decisions.set(key, placed(world, operator, v));
+  return decisions.get(key);
+}
+
+function placed(world: World, operator: Operator, v: number): number | undefined {
+  const inventory = new Inventory(ranges);
+  for (let n = 0; n < world.nodes; n++) {
+    inventory.setNode(aNode(`n${n}`, { gpuEnabled: true, gpu: 1 }));
+  }
+  if (world.walls.placement) {
+    operator.cache.forEach(({ pod }, other) => {
+      const facts = pod === null ? undefined : podFacts(podOf(other, pod)!);
+      if (facts !== undefined) inventory.setPod(facts);
+    });
+    operator.assumed.forEach((node, other) => {
+      // What is assumed for this VM is forgotten before it is placed anew.
+      if (node === -1 || other === v) return;
+      const usage = place(inventory, aRequest({ gpu: true, nodeName: `n${node}` }));
+      if (usage.kind === 'placed') inventory.assume(`vm-${other}`, usage.usage);
+    });
+  }
+  const result = place(inventory, aRequest({ gpu: true }));
+  return result.kind === 'placed' ? Number(result.node.slice(1)) : undefined;
+}
+
+function vmOf(v: number): Vm {
+  return {
+    apiVersion: 'svc3.dev/v1',
+    kind: 'VM',
+    metadata: { name: `vm-${v}`, namespace: 'default', uid: `vm-${v}` },
+    spec: { powerState: 'Running' },
+  };
+}
+
+function podOf(v: number, pod: ModelPod | null): Pod | undefined {
+  if (pod === null) return undefined;
+  const values = [`n${pod.node}`];
+  return {
+    metadata: {
+      name: `svc3-vm-vm-${v}`,
+      namespace: 'default',
+      uid: `pod-${v}-${pod.uid}`,
+      ownerReferences: [
+        { apiVersion: 'svc3.dev/v1', kind: 'VM', name: `vm-${v}`, uid: `vm-${v}`, controller: true },
+      ],
+      ...(pod.terminating ? { deletionTimestamp: '2026-01-01T00:00:00Z' } : {}),
+    },
+    spec: {
+      affinity: {
+        nodeAffinity: {
+          requiredDuringSchedulingIgnoredDuringExecution: {
+            nodeSelectorTerms: [{ matchFields: [{ key: 'metadata.name', operator: 'In', values }] }],
+          },
+        },
+      },
+      containers: [{ name: 'runner', resources: { requests: { 'svc3.dev/gpu-passthrough': '1' } } }],
+      ...(pod.bound ? { nodeName: `n${pod.node}` } : {}),
+    },
+    status: {
+      phase: pod.phase,
+      conditions: pod.unschedulable
+        ? [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: 'no room' }]
+        : [],
+    },
+  };
+}
+
+/** A delete with the UID as precondition; the kubelet has to end what runs. */
+function remove(state: State, v: number, uid: number): State | undefined {
+  const pod = state.truth[v]!.pod;
+  if (pod?.uid !== uid || pod.terminating) return undefined;
+  const waits = pod.bound && pod.phase !== 'Failed';
+  return withPod(state, v, waits ? { ...pod, terminating: true } : null);
+}
+
+/** An event arrives; any number of older ones may have been lost in a relist. */
+function observe(state: State, o: number, v: number): State | undefined {
+  const operator = state.operators[o]!;
+  const now = state.truth[v]!;
+  if (JSON.stringify(operator.cache[v]) === JSON.stringify(now)) return undefined;
+  // The pod that is seen counts from now on, and so does a VM that is gone.
+  const ends = now.pod !== null || !now.vm;
+  return withOperator(state, o, {
+    cache: set(operator.cache, v, now),
+    assumed: ends ? set(operator.assumed, v, -1) : operator.assumed,
+  });
+}
+
+/** The one that follows lists everything and remembers nothing. */
+function crash(state: State, o: number): State {
+  const left = { ...state.left, crashes: state.left.crashes - 1 };
+  return withOperator({ ...state, left }, o, { cache: state.truth, assumed: state.truth.map(() => -1) });
+}
+
+function schedule(world: World, state: State, v: number): State | undefined {
+  const pod = state.truth[v]!.pod;
+  if (pod === null || pod.bound || pod.terminating) return undefined;
+  const taken = state.counted.some((other, index) => index !== v && other?.node === pod.node);
+  if (world.walls.scheduler && taken) {
+    return pod.unschedulable ? undefined : withPod(state, v, { ...pod, unschedulable: true });
+  }
+  const bound = { ...pod, bound: true, unschedulable: false };
+  return { ...withPod(state, v, bound), counted: set(state.counted, v, bound) };
+}
+
+function count(state: State, v: number): State | undefined {
+  const pod = state.truth[v]!.pod;
+  const now = pod?.bound === true && pod.phase !== 'Failed' ? pod : null;
+  const before = state.counted[v] ?? null;
+  if (before?.uid === now?.uid && before?.node === now?.node) return undefined;
+  return { ...state, counted: set(state.counted, v, now) };
+}
+
+function admit(world: World, state: State, v: number): State | undefined {
+  const pod = state.truth[v]!.pod;
+  if (pod === null || !pod.bound || pod.terminating || pod.phase !== 'Pending') return undefined;
+  const holders = state.running[pod.node]!;
+  if (world.walls.kubelet && holders.length > 0) return withPod(state, v, { ...pod, phase: 'Failed' });
+  const running = set(state.running, pod.node, [...holders, { vm: v, uid: pod.uid }]);
+  return { ...withPod(state, v, { ...pod, phase: 'Running' }), running };
+}
+
+function end(state: State, v: number): State | undefined {
+  const pod = state.truth[v]!.pod;
+  if (pod === null || !pod.terminating) return undefined;
+  const rest = state.running[pod.node]!.filter(({ vm, uid }) => vm !== v || uid !== pod.uid);
+  return { ...withPod(state, v, null), running: set(state.running, pod.node, rest) };
+}
+
+function collect(state: State, v: number): State | undefined {
+  const { vm, pod } = state.truth[v]!;
+  return vm || pod === null ? undefined : remove(state, v, pod.uid);
+}
+
+function deleteVm(state: State, v: number): State | undefined {
+  const { vm, pod } = state.truth[v]!;
+  if (!vm || state.left.deletions === 0) return undefined;
+  const left = { ...state.left, deletions: state.left.deletions - 1 };
+  return { ...state, truth: set(state.truth, v, { vm: false, pod }), left };
+}
+
+function force(state: State, v: number): State | undefined {
+  const pod = state.truth[v]!.pod;
+  if (pod?.phase !== 'Running' || state.left.forced === 0) return undefined;
+  return withPod({ ...state, left: { ...state.left, forced: state.left.forced - 1 } }, v, null);
+}
+
+/** A container whose pod is gone runs on until the kubelet has noticed. */
+function killOrphan(state: State, n: number): State | undefined {
+  const rest = state.running[n]!.filter(({ vm, uid }) => state.truth[vm]!.pod?.uid === uid);
+  return rest.length === state.running[n]!.length
+    ? undefined
+    : { ...state, running: set(state.running, n, rest) };
+}
+
+/** The promises; each is a sentence and says whether it holds. */
+export const promises = {
+  'no node gives its bundle to two VMs': (state: State) =>
+    state.running.every((holders) => holders.length <= 1),
+  'no VM has two bundles by pods that exist': (state: State) =>
+    state.truth.every(
+      ({ pod }, v) => state.running.flat().filter(({ vm, uid }) => vm === v && uid === pod?.uid).length <= 1,
+    ),
+  'no two pods that live are bound to one node': (state: State) => isOneEach(state, (pod) => pod.bound),
+  'no two pods that live are meant for one node': (state: State) => isOneEach(state, () => true),
+} as const;
+
+export type Promised = keyof typeof promises;
+
+function isOneEach(state: State, counts: (pod: ModelPod) => boolean): boolean {
+  const nodes = state.truth.flatMap(({ pod }) =>
+    pod !== null && pod.phase !== 'Failed' && counts(pod) ? [pod.node] : [],
+  );
+  return new Set(nodes).size === nodes.length;
+}
+
+export interface Finding {
+  readonly states: number;
+  /** Length of the longest way looked at. */
+  readonly depth: number;
+  /** All reachable states were seen: the bound cut nothing off. */
+  readonly isComplete: boolean;
+  /** Shortest ways to a broken promise. */
+  readonly broken: ReadonlyMap<Promised, readonly string[]>;
+  /** States in which nothing is left to do, with fewer VMs running than could. */
+  readonly starved: number;
+}
+
+interface Visit {
+  readonly state: State;
+  readonly from: Visit | undefined;
+  readonly by: string;
+}
+
+/** Every interleaving up to `maxDepth` steps, breadth first. */
+export function check(world: World, maxDepth: number): Finding {
+  const broken = new Map<Promised, readonly string[]>();
+  const seen = new Set<string>();
+  let starved = 0;
+  let depth = 0;
+  let layer: Visit[] = [];
+  const first: Visit = { state: initialState(world), from: undefined, by: 'start' };
+  seen.add(JSON.stringify(first.state));
+  for (layer = [first]; layer.length > 0 && depth < maxDepth; depth++) {
+    const next: Visit[] = [];
+    for (const visit of layer) {
+      const following = steps(world, visit.state);
+      if (following.every(({ isFault }) => isFault) && isStarved(world, visit.state)) starved++;
+      for (const { name, next: state } of following) {
+        const key = JSON.stringify(state);
+        if (seen.has(key)) continue;
+        seen.add(key);
+        const reached = { state, from: visit, by: name };
+        next.push(reached);
+        for (const promised of brokenBy(state)) {
+          if (!broken.has(promised)) broken.set(promised, wayTo(reached));
+        }
+      }
+    }
+    layer = next;
+  }
+  return { states: seen.size, depth, isComplete: layer.length === 0, broken, starved };
+}
+
+function brokenBy(state: State): Promised[] {
+  return (Object.keys(promises) as Promised[]).filter((promised) => !promises[promised](state));
+}
+
+function isStarved(world: World, state: State): boolean {
+  const wanting = state.truth.filter(({ vm }, v) => vm && state.made[v]! < world.podsPerVm).length;
+  const here = state.truth.filter(({ vm }) => vm).length;
+  // A VM that has used up the pods of the bound cannot be counted on.
+  if (wanting < here) return false;
+  return state.running.flat().length < Math.min(world.nodes, here);
+}
+
+function wayTo(visit: Visit): string[] {
+  const way: string[] = [];
+  for (let at: Visit | undefined = visit; at?.from !== undefined; at = at.from) way.unshift(at.by);
+  return way;
+}
