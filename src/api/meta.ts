@@ -96,6 +96,8 @@ export const objectNames = {
   controlKeySecret: 'svc3-control-keys',
   /** ConfigMap in `svc3-node`, written by the operator only: hosts that nodes may trust without TLS verification. */
   insecureRegistries: 'svc3-insecure-registries',
+  /** ConfigMap in `svc3-system` with what the chart's values say to the processes. */
+  settings: 'svc3-settings',
   /** Lease of the operator's leader election in `svc3-system`. */
   operatorLease: 'svc3-operator',
   /** ServiceAccounts of our own processes. */

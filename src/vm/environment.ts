@@ -58,3 +58,8 @@ export function vmSettingsOf(environment: VmEnvironment): VmSettings {
     graceSeconds: environment.SVC3_RUNNER_GRACE_PERIOD_SECONDS,
   };
 }
+
+/** From the ConfigMap that holds them; throws a ZodError where it is not the chart's. */
+export function vmSettingsFrom(data: Record<string, string>): VmSettings {
+  return vmSettingsOf(schema.parse(data));
+}

@@ -7,6 +7,7 @@ import type { PowerCommand } from '../../items/power.ts';
 import type { DeployItem, VmItem } from '../../items/vm.ts';
 import type { VmConfigItem } from '../../items/vmconfig.ts';
 import type { Condition } from '../../kube/types.ts';
+import type { NodeVerdict } from '../../placement/explain.ts';
 
 /** Request and item shapes are those of `/api/v1`, whichever way is taken. */
 export type { DeployItem, RegistryCredentialItem, VmItem, VmConfigItem, NodeItem, DeployRequest };
@@ -55,6 +56,8 @@ export interface Explanation {
   readonly conditions: readonly Condition[];
   /** What was asked for and is not so. */
   readonly warnings: readonly string[];
+  /** What placement says of every node; absent for who may not see nodes. */
+  readonly nodes?: readonly NodeVerdict[] | undefined;
   readonly events: readonly {
     readonly time: string;
     readonly type: string;

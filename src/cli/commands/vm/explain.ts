@@ -4,7 +4,7 @@ import type { Explanation } from '../../service/types.ts';
 
 export const vmExplain = command({
   path: ['vm', 'explain'],
-  summary: 'Say why a VM is as it is: conditions, warnings, events',
+  summary: 'Say why a VM is as it is: conditions, warnings, nodes, events',
   arguments: { name: { summary: 'Name of the VM', complete: 'vms' } },
   examples: [
     { line: 'svc3 vm explain build-1', summary: 'Why it does not run' },
@@ -32,6 +32,19 @@ const conditionView: View<ConditionRow> = {
   ],
 };
 
+type NodeRow = NonNullable<Explanation['nodes']>[number];
+
+const nodeView: View<NodeRow> = {
+  kind: 'node',
+  name: ({ node }) => node,
+  columns: [
+    { header: 'NODE', value: ({ node }) => node },
+    { header: 'FITS', value: ({ fits }) => (fits ? 'yes' : 'no') },
+    { header: 'FREE', value: ({ free }) => `${free}%` },
+    { header: 'REASONS', value: ({ reasons }) => reasons.join(', ') },
+  ],
+};
+
 const eventView: View<EventRow> = {
   kind: 'event',
   name: ({ reason }) => reason,
@@ -43,7 +56,7 @@ const eventView: View<EventRow> = {
   ],
 };
 
-function page({ item, conditions, warnings, events }: Explanation, now: Date): string {
+function page({ item, conditions, warnings, nodes = [], events }: Explanation, now: Date): string {
   const node = item.node === undefined ? '' : ` on node ${item.node}`;
   const why = item.message === undefined ? '' : `: ${printable(item.message)}`;
   return [
@@ -52,6 +65,7 @@ function page({ item, conditions, warnings, events }: Explanation, now: Date): s
     ...(conditions.length === 0
       ? ['Nothing is known about it yet: is the operator running?']
       : table(conditionView, conditions, now)),
+    ...(nodes.length === 0 ? [] : table(nodeView, nodes, now)),
     ...(events.length === 0 ? [] : table(eventView, events, now)),
   ].join('\n');
 }

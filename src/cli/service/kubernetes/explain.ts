@@ -1,10 +1,13 @@
-import { events, vms } from '../../../api/resources.ts';
+import { configMaps, events, nodes, pods, vmConfigs, vms } from '../../../api/resources.ts';
 import type { Event } from '../../../api/core.ts';
+import { namespaces, objectNames } from '../../../api/meta.ts';
+import type { Vm } from '../../../api/vm.ts';
+import { isSvc3Error } from '../../../errors.ts';
 import { vmItem } from '../../../items/vm.ts';
 import type { KubeClient } from '../../../kube/types.ts';
 import type { Explanation } from '../types.ts';
 
-/** Conditions of a VM and the events of it and its pod, oldest first. */
+/** Conditions of a VM, the verdict of every node, and the events of the VM and its pod, oldest first. */
 export async function explain(client: KubeClient, namespace: string, name: string): Promise<Explanation> {
   const vm = await client.get(vms, name, namespace);
   const about = async (kind: string, regarding: string) => {
@@ -12,23 +15,60 @@ export async function explain(client: KubeClient, namespace: string, name: strin
     return (await client.list(events, { namespace, fieldSelector })).items;
   };
   const podName = vm.status?.podName;
-  const found = await Promise.all([
+  const [verdicts, ...found] = await Promise.all([
+    verdictsOf(client, vm),
     about('VM', name),
     ...(podName === undefined ? [] : [about('Pod', podName)]),
   ]);
-  const shown = found.flat().map((event) => ({
-    time: timeOf(event),
-    type: event.type ?? 'Normal',
-    reason: event.reason ?? '',
-    message: event.note ?? '',
-  }));
+  // Another VM had the name before: its events are kept for an hour.
+  const made = Date.parse(vm.metadata.creationTimestamp ?? '') || 0;
+  const shown = found
+    .flat()
+    .map((event) => ({
+      time: timeOf(event),
+      type: event.type ?? 'Normal',
+      reason: event.reason ?? '',
+      message: event.note ?? '',
+    }))
+    .filter(({ time }) => !(Date.parse(time) < made));
   shown.sort((a, b) => (Date.parse(a.time) || 0) - (Date.parse(b.time) || 0));
   return {
     item: vmItem(vm),
     conditions: vm.status?.conditions ?? [],
     warnings: vm.status?.warnings ?? [],
+    ...(verdicts === undefined ? {} : { nodes: verdicts }),
     events: shown,
   };
+}
+
+/** What placement would say of every node now; undefined for who may not see nodes and the pods of all namespaces. */
+async function verdictsOf(client: KubeClient, vm: Vm): Promise<Explanation['nodes']> {
+  const { config: configName } = vm.spec;
+  try {
+    const [settings, inventory, running, config] = await Promise.all([
+      client.get(configMaps, objectNames.settings, namespaces.system),
+      client.list(nodes),
+      client.list(pods),
+      configName === undefined
+        ? undefined
+        : client.get(vmConfigs, configName, vm.metadata.namespace).catch(() => undefined),
+    ]);
+    // Placement is only loaded for who asks.
+    const [{ explainVm }, { vmSettingsFrom }] = await Promise.all([
+      import('../../../vm/explain.ts'),
+      import('../../../vm/environment.ts'),
+    ]);
+    return explainVm({
+      vm,
+      config,
+      nodes: inventory.items,
+      pods: running.items,
+      settings: vmSettingsFrom(settings.data ?? {}),
+    });
+  } catch (error) {
+    if (isSvc3Error(error, 'Forbidden', 'NotFound')) return undefined;
+    throw error;
+  }
 }
 
 function timeOf({ series, eventTime, deprecatedLastTimestamp, metadata }: Event): string {
