@@ -394,8 +394,8 @@ export function check(world: World, maxDepth: number): Finding {
         seen.add(key);
         const reached = { state, from: visit, by: name };
         next.push(reached);
-        for (const promised of brokenBy(state)) {
-          if (!broken.has(promised)) broken.set(promised, wayTo(reached));
+        for (const promised of brokenBy(state).filter((one) => !broken.has(one))) {
+          broken.set(promised, wayTo(reached));
         }
       }
     }
