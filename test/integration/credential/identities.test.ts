@@ -97,6 +97,13 @@ async function makePeople(): Promise<void> {
     await person(role, await identity(admin, role, { ...home, role, in: team }));
   }
   await person('mistaken', await identity(admin, 'mistaken', { ...home, role: 'admin', in: team }));
+  const delegated = await identity(admin, 'delegated', { ...home, clusterRole: 'svc3-cluster-admin' });
+  await person('delegated', delegated);
+  await admin.create(roleBindings, {
+    metadata: { name: 'delegated', namespace: namespaces.credentials },
+    roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: 'svc3-credentials-admin' },
+    subjects: [{ kind: 'ServiceAccount', name: 'delegated', namespace: home.namespace }],
+  });
   await admin.create(roles, { metadata: { name: 'mistake', namespace: team }, rules: mistake });
   await admin.create(roleBindings, {
     metadata: { name: 'mistake', namespace: team },
@@ -145,21 +152,26 @@ afterAll(async () => {
 
 const refusedByRole = /cannot \w+ resource "registrycredentials" in API group "svc3.dev"/;
 
+const administrators = [
+  { who: 'clusteradmin', what: 'a cluster administrator' },
+  { who: 'delegated', what: 'somebody with the roles svc3-cluster-admin and svc3-credentials-admin' },
+];
+
 describe('through kubectl', () => {
   const server = 'https://kubectl.example.com';
   const { name = '' } = credential(team, server).metadata;
   const storedName = credential(team, stored).metadata.name ?? '';
 
-  test('a cluster administrator lists, adds, replaces and removes', async () => {
-    const path = await manifest('by-clusteradmin', {
+  test.each(administrators)('$what lists, adds, replaces and removes', async ({ who }) => {
+    const path = await manifest(`by-${who}`, {
       ...typeMeta(registryCredentials),
       ...credential(team, server),
     });
-    expect(await kubectl('clusteradmin', 'create', '-f', path)).toBe('ok');
-    expect(await kubectl('clusteradmin', 'get', 'registrycredentials')).toBe('ok');
+    expect(await kubectl(who, 'create', '-f', path)).toBe('ok');
+    expect(await kubectl(who, 'get', 'registrycredentials')).toBe('ok');
     const patch = JSON.stringify({ spec: { secretRef: { name: 'another' } } });
-    expect(await kubectl('clusteradmin', 'patch', 'regcred', name, '--type=merge', '-p', patch)).toBe('ok');
-    expect(await kubectl('clusteradmin', 'delete', 'regcred', name)).toBe('ok');
+    expect(await kubectl(who, 'patch', 'regcred', name, '--type=merge', '-p', patch)).toBe('ok');
+    expect(await kubectl(who, 'delete', 'regcred', name)).toBe('ok');
   });
 
   test.each([
@@ -262,8 +274,8 @@ describe('through HTTP', () => {
   const server = 'https://http.example.com';
   const body = { server, username: 'robot', password: canary };
 
-  test('a cluster administrator lists, adds, replaces and removes', async () => {
-    const { token } = people['clusteradmin']!;
+  test.each(administrators)('$what lists, adds, replaces and removes', async ({ who }) => {
+    const { token } = people[who]!;
     const add = (more: object) =>
       api.call('POST', `${collection}/add`, { token, body: { ...body, ...more } });
     expect((await add({})).status).toBe(201);
@@ -306,12 +318,12 @@ describe('through the CLI', () => {
     });
   const login = ['--username', 'robot', '--password-stdin', '--verify=no'];
 
-  test('a cluster administrator lists, adds, replaces and removes', async () => {
+  test.each(administrators)('$what lists, adds, replaces and removes', async ({ who }) => {
     const runs = [
-      await run('clusteradmin', 'add', server, ...login),
-      await run('clusteradmin', 'add', server, ...login, '--replace'),
-      await run('clusteradmin', 'list'),
-      await run('clusteradmin', 'remove', server),
+      await run(who, 'add', server, ...login),
+      await run(who, 'add', server, ...login, '--replace'),
+      await run(who, 'list'),
+      await run(who, 'remove', server),
     ];
     expect(runs.map(({ code, stderr }) => ({ code, stderr }))).toEqual(
       runs.map(() => ({ code: 0, stderr: '' })),
