@@ -112,6 +112,7 @@ async function start(signal: AbortSignal): Promise<void> {
       resolver: createImageResolver({
         credentials: informers.get(registryCredentials),
         basicAuth: informers.get(secrets, { namespace: namespaces.credentials }),
+        storeUrl: environment.SVC3_STORE_URL,
       }),
     },
   );

@@ -114,6 +114,7 @@ function chartValues(installation: Installation, software: Software): object {
     accelerator: hasHardwareVirtualization() ? 'auto' : 'tcg',
     api: { baseUrl: `https://127.0.0.1:${settings.ports.api}` },
     aggregatedApi: { enabled: true },
+    test: { image: guestReference(software.guest) },
   };
 }
 

@@ -22,10 +22,12 @@ export interface ResolverSources {
   readonly credentials: Informer<RegistryCredential>;
   /** Basic-auth Secrets of `svc3-credentials`. */
   readonly basicAuth: Informer<Secret>;
+  /** The image store's URL: it is plain HTTP where that says so, also to who has no credential for it. */
+  readonly storeUrl: string;
 }
 
 /** Asks registries what a reference means, with the namespace's credential for that registry, else anonymously. */
-export function createImageResolver({ credentials, basicAuth }: ResolverSources): ImageResolver {
+export function createImageResolver({ credentials, basicAuth, storeUrl }: ResolverSources): ImageResolver {
   const kept = new Map<string, { at: number; image: Promise<ResolvedImage> }>();
 
   function credentialOf(namespace: string, registry: string): RegistryCredential | undefined {
@@ -46,7 +48,10 @@ export function createImageResolver({ credentials, basicAuth }: ResolverSources)
 
   function endpointOf(namespace: string, registry: string): RegistryEndpoint {
     const credential = credentialOf(namespace, registry);
-    if (credential === undefined) return { registry, scheme: 'https' };
+    if (credential === undefined) {
+      const plain = storeUrl === `http://${registry}` || storeUrl.startsWith(`http://${registry}/`);
+      return { registry, scheme: plain ? 'http' : 'https' };
+    }
     const { server, allowInsecure, secretRef } = credential.spec;
     const login = readBasicAuth(secretRef.name, basicAuth.get(secretRef.name, namespaces.credentials));
     return {

@@ -62,6 +62,7 @@ beforeAll(async () => {
       createImageResolver({
         credentials: informers.get(registryCredentials),
         basicAuth: informers.get(secrets, { namespace: 'svc3-credentials' }),
+        storeUrl: '',
       }),
     ),
     openRunner: () => ({
