@@ -62,13 +62,23 @@ function connect(connector: buildConnector.connector, options: buildConnector.Op
   });
 }
 
+export interface EndpointOptions {
+  /** Speak HTTP/1.1 over up to this many connections, each with one call at a time. Default: HTTP/2 where the server has it. */
+  readonly http1Only?: { readonly connections: number };
+}
+
 /** @param readTls - TLS material, asked for before every new connection so that rotated files count at once. */
-export function createEndpoint(origin: string, readTls: () => Promise<ConnectionOptions>): Endpoint {
+export function createEndpoint(
+  origin: string,
+  readTls: () => Promise<ConnectionOptions>,
+  options: EndpointOptions = {},
+): Endpoint {
   dropOrphanedStreams();
   const live = new Set<Socket>();
   const listeners = new Set<() => void>();
   let opened = 0;
-  let multiplexed = origin.startsWith('https:');
+  const { http1Only } = options;
+  let multiplexed = http1Only === undefined && origin.startsWith('https:');
   let cached: { fingerprint: string; connector: buildConnector.connector } | undefined;
 
   /** GOAWAY leaves the old connection open beside its successor: wait for it, then cut it, so that there is never a second one. */
@@ -92,8 +102,8 @@ export function createEndpoint(origin: string, readTls: () => Promise<Connection
         fingerprint: key,
         connector: connectorOf({
           ...(tls as buildConnector.BuildOptions),
-          allowH2: true,
-          preferH2: true,
+          allowH2: http1Only === undefined,
+          preferH2: http1Only === undefined,
           timeout: connectTimeoutMs,
         }),
       };
@@ -119,14 +129,14 @@ export function createEndpoint(origin: string, readTls: () => Promise<Connection
 
   function createPool() {
     const created = new Pool(origin, {
-      connections: multiplexed ? 1 : http1Connections,
+      connections: multiplexed ? 1 : (http1Only?.connections ?? http1Connections),
       connect: (options, callback) => {
         open(options).then(
           (socket) => callback(null, socket),
           (error: unknown) => callback(error instanceof Error ? error : new Error(String(error)), null),
         );
       },
-      allowH2: true,
+      allowH2: http1Only === undefined,
       keepAliveTimeout: idleMs,
       h2Options: { connectionWindowSize: connectionWindowBytes },
     });

@@ -10,6 +10,9 @@ import type { Endpoint } from './endpoint.ts';
 const provenMs = 5 * 60_000;
 const provenLimit = 10_000;
 
+/** What strangers can have of kube-apiserver at the same time; the others wait in line. */
+const unprovenConnections = 8;
+
 /** A token as it is remembered. */
 export function hashOf(token: string): string {
   return createHash('sha256').update(token).digest('base64');
@@ -35,9 +38,10 @@ export function createProvenTokens() {
 }
 
 /**
- * The three connections that one process has to one kube-apiserver: its own, one for callers whose token was accepted
- * lately, one for all others. kube-apiserver answers a refused token with GOAWAY on that connection, so strangers must
- * not share one with watches, nor with callers that behave.
+ * The connections that one process has to one kube-apiserver: its own, one for callers whose token was accepted lately,
+ * a few for all others. kube-apiserver answers a refused token with the end of that connection, so strangers must not
+ * share one with watches, nor with callers that behave, nor with a caller who comes for the first time: they get
+ * HTTP/1.1, where a connection carries one call and its end hurts no other.
  */
 export function createEndpoints(config: ConnectionConfig, credential: Credential) {
   const origin = new URL(config.server).origin;
@@ -53,7 +57,13 @@ export function createEndpoints(config: ConnectionConfig, credential: Credential
   const made = new Map<string, Endpoint>();
   return {
     get(role: 'own' | 'proven' | 'unproven'): Endpoint {
-      const endpoint = made.get(role) ?? createEndpoint(origin, () => readTls(role === 'own'));
+      const endpoint =
+        made.get(role) ??
+        createEndpoint(
+          origin,
+          () => readTls(role === 'own'),
+          role === 'unproven' ? { http1Only: { connections: unprovenConnections } } : {},
+        );
       made.set(role, endpoint);
       return endpoint;
     },
