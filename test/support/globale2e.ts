@@ -17,7 +17,8 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   project.provide('e2eCluster', name);
   const signal = new AbortController().signal;
   const progress = (line: string): void => console.error(line);
-  await up({ places, nodes: 2, signal, progress });
+  // VMs get no GPU unless they ask for one.
+  await up({ places, nodes: 2, gpuPassthrough: true, signal, progress });
   return async () => {
     if (running === undefined) await down(places, { purge: true });
   };
