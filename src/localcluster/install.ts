@@ -112,7 +112,10 @@ function chartValues(installation: Installation, software: Software): object {
     insecureRegistries: { enabled: true, allowed: ['*'] },
     cpuOvercommit: 8,
     accelerator: hasHardwareVirtualization() ? 'auto' : 'tcg',
-    api: { baseUrl: `https://127.0.0.1:${settings.ports.api}` },
+    api: {
+      baseUrl: `https://127.0.0.1:${settings.ports.api}`,
+      clusterEndpoint: `https://127.0.0.1:${settings.ports.kubernetes}`,
+    },
     aggregatedApi: { enabled: true },
     test: { image: guestReference(software.guest) },
   };
