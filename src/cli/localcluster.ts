@@ -10,6 +10,8 @@ export interface UpOptions {
   /** Start a VM to look at. */
   readonly demo: boolean;
   readonly gpuPassthrough: boolean;
+  /** One more node, emulated, with GPUs. */
+  readonly gpuNode: boolean;
   readonly signal: AbortSignal;
   progress(text: string): void;
 }

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { invalidField } from '../errors.ts';
 import { allNodes, maxNodes } from './addresses.ts';
 import { ensurePackages } from './debian.ts';
+import { gpuNodeRequirements, startGpuNode } from './gpunode.ts';
 import { hashOf } from './hash.ts';
 import {
   type Software,
@@ -43,6 +44,8 @@ export interface UpOptions {
   readonly demo?: boolean;
   /** Allow GPU passthrough in the cluster. */
   readonly gpuPassthrough?: boolean;
+  /** One more node, emulated, with GPUs; allows GPU passthrough. */
+  readonly gpuNode?: boolean;
   /** Only Kubernetes and the registry, without svc3 in it. */
   readonly bare?: boolean;
   /** PATH of the user. */
@@ -66,18 +69,21 @@ const program = fileURLToPath(new URL('../bin/localcluster.ts', import.meta.url)
  */
 export async function up(options: UpOptions): Promise<boolean> {
   const { places, nodes, progress, signal } = options;
-  if (!Number.isInteger(nodes) || nodes < 1 || nodes > maxNodes)
-    throw invalidField('nodes', `a local cluster has 1 to ${maxNodes} nodes`);
+  const most = options.gpuNode === true ? maxNodes - 1 : maxNodes;
+  if (!Number.isInteger(nodes) || nodes < 1 || nodes > most)
+    throw invalidField('nodes', `a local cluster has 1 to ${most} nodes`);
   await mkdir(places.state, { recursive: true });
-  await ensurePackages(options.path ?? process.env['PATH'] ?? '', progress, { signal });
+  const also = options.gpuNode === true ? gpuNodeRequirements : {};
+  await ensurePackages(options.path ?? process.env['PATH'] ?? '', progress, { signal, also });
   const tools = await buildTools(fullClusterTools, { cacheDir: places.cache, progress });
   if (!isRoot()) return crossToRoot({ verb: 'up', options: { ...options, signal: undefined } }, options);
   return withLock(lockOf(places), async () => {
     const started = await ensureRunning(options, tools);
     try {
       const installed = options.bare === true ? false : await ensureInstalled(options, tools);
+      const joined = options.gpuNode === true && (await ensureGpuNode(options, tools));
       await started?.keep();
-      return started !== undefined || installed;
+      return started !== undefined || installed || joined;
     } catch (error) {
       if (signal.aborted) await started?.end();
       else await started?.keep();
@@ -118,7 +124,7 @@ async function ensureInstalled(options: UpOptions, tools: Tools): Promise<boolea
   const software = await steps.run('building images and guest', () => buildSoftware(build));
   const settings = await ensureSettings(places, options.nodes);
   const kubectl = createKubectl(tools, places.kubeconfig, signal);
-  const gpuPassthrough = options.gpuPassthrough ?? false;
+  const gpuPassthrough = allowsGpus(options);
   const installation = { places, settings, tools, kubectl, gpuPassthrough, build };
   const wanted = await installationMark(software, options);
   const markFile = join(places.state, 'run', 'installed');
@@ -136,8 +142,21 @@ async function ensureInstalled(options: UpOptions, tools: Tools): Promise<boolea
 
 /** Names everything that the installation is made of. */
 async function installationMark(software: Software, options: UpOptions): Promise<string> {
-  const choices = [options.demo, options.gpuPassthrough].map((choice) => choice === true);
+  const choices = [options.demo === true, allowsGpus(options)];
   return hashOf([chartFolder], [JSON.stringify([software, choices])]);
+}
+
+function allowsGpus({ gpuPassthrough, gpuNode }: UpOptions): boolean {
+  return gpuPassthrough === true || gpuNode === true;
+}
+
+async function ensureGpuNode(options: UpOptions, tools: Tools): Promise<boolean> {
+  const { places, signal, progress } = options;
+  const settings = await ensureSettings(places, options.nodes);
+  const kubectl = createKubectl(tools, places.kubeconfig, signal);
+  return createSteps(places.cache, progress).run('starting the GPU node', () =>
+    startGpuNode({ places, settings, tools, kubectl, signal, progress }),
+  );
 }
 
 /** Ends the cluster; false when it did not run. Its state stays unless `purge`. */

@@ -17,10 +17,7 @@ export async function preload(
   references: readonly string[],
 ): Promise<void> {
   for (const [index, node] of report.machines.entries()) {
-    const folder = join(nodeFolder(places.state, nodeAddresses(index + 1)), 'preload');
-    const hosts = join(folder, registryHost);
-    await mkdir(hosts, { recursive: true });
-    await writeSecret(join(hosts, 'hosts.toml'), hostsToml(settings.registryPassword));
+    const folder = await preloadHosts(nodeFolder(places.state, nodeAddresses(index + 1)), settings);
     const ctr = async (...parameters: string[]): Promise<string> => {
       const command = [
         tools.path('ctr'),
@@ -38,6 +35,15 @@ export async function preload(
     for (const reference of references)
       if (!present.split('\n').includes(reference)) await ctr('pull', '--hosts-dir', folder, reference);
   }
+}
+
+/** Makes a folder for `ctr --hosts-dir` below `parent`; returns it. */
+export async function preloadHosts(parent: string, settings: Settings): Promise<string> {
+  const folder = join(parent, 'preload');
+  const hosts = join(folder, registryHost);
+  await mkdir(hosts, { recursive: true });
+  await writeSecret(join(hosts, 'hosts.toml'), hostsToml(settings.registryPassword));
+  return folder;
 }
 
 /** The password is in a file that only root reads: arguments can be read by all. */

@@ -15,6 +15,10 @@ export const devUp = command({
     },
     demo: { kind: 'flag', summary: 'Start a VM to look at' },
     'gpu-passthrough': { kind: 'flag', summary: 'Allow GPU passthrough in the cluster' },
+    'gpu-node': {
+      kind: 'flag',
+      summary: 'One more node, an emulated machine with two GPUs; implies --gpu-passthrough',
+    },
     bare: { kind: 'flag', summary: 'Only Kubernetes and the registry, without svc3' },
     'control-plane': {
       kind: 'flag',
@@ -34,6 +38,7 @@ export const devUp = command({
       controlPlane: options['control-plane'],
       demo: options.demo,
       gpuPassthrough: options['gpu-passthrough'],
+      gpuNode: options['gpu-node'],
       bare: options.bare,
       signal,
       progress: (text) => (out.format === 'table' ? out.line(text) : out.progress(text)),
