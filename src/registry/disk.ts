@@ -15,6 +15,9 @@ import { manifestOf, type ResolvedImage } from './image.ts';
 const qemuId = 107;
 const diskPath = /^(?:\.?\/)?disk\/([^/]+\.(?:qcow2|raw|img|iso))$/;
 
+/** Larger than the default, so that gigabytes of zeros are not a million pieces. */
+const unpackedChunkBytes = 128 * 1024;
+
 export interface DiskFile {
   /** Name in the layer, e.g. `disk.qcow2`. */
   readonly name: string;
@@ -53,9 +56,9 @@ export async function openDisk(
 }
 
 function decompressor(mediaType: string): Transform | undefined {
-  if (mediaType.endsWith('+zstd')) return createZstdDecompress();
+  if (mediaType.endsWith('+zstd')) return createZstdDecompress({ chunkSize: unpackedChunkBytes });
   if (mediaType.endsWith('+gzip') || mediaType.endsWith('.gzip') || mediaType.endsWith('tar.gzip'))
-    return createGunzip();
+    return createGunzip({ chunkSize: unpackedChunkBytes });
   return undefined;
 }
 

@@ -42,8 +42,8 @@ export async function inspect(path: string, options: InspectionOptions): Promise
       );
     return { format, virtualSize: Math.ceil(size / 512) * 512 };
   }
-  const { virtualSize } = readQcow2Header(head, { fileSize: size, maxVirtualSize });
-  await check(path, size, options);
+  const { virtualSize, clusterSize } = readQcow2Header(head, { fileSize: size, maxVirtualSize });
+  await check(path, size + clusterSize, options);
   return { format, virtualSize };
 }
 
@@ -57,8 +57,13 @@ async function readHead(path: string): Promise<Buffer> {
   }
 }
 
-/** The header has been found harmless, so qemu-img opens this file and no other. Leaks (exit code 3) waste room only. */
-async function check(path: string, size: number, { signal, toolLimits }: InspectionOptions): Promise<void> {
+/**
+ * The header has been found harmless, so qemu-img opens this file and no other. Leaks (exit code 3) waste room only.
+ *
+ * @param below the end of the last cluster in use has to lie below this: the file's size and a cluster more, since
+ * compressed data may end within its cluster.
+ */
+async function check(path: string, below: number, { signal, toolLimits }: InspectionOptions): Promise<void> {
   const { code, output } = await qemuImg(['check', '-f', 'qcow2', '--output=json', path], {
     signal,
     accept: [0, 2, 3],
@@ -66,6 +71,6 @@ async function check(path: string, size: number, { signal, toolLimits }: Inspect
   });
   const report = JSON.parse(output === '' ? '{}' : output) as CheckReport;
   if (code === 2) throw new Svc3Error('Invalid', `the qcow2 file is damaged in ${report.corruptions} places`);
-  if ((report['image-end-offset'] ?? 0) > size)
+  if ((report['image-end-offset'] ?? 0) >= below)
     throw new Svc3Error('Invalid', 'the qcow2 file ends before its data does; it is cut off');
 }

@@ -51,13 +51,22 @@ export async function land(source: Readable, path: string, options: LandingOptio
   return at;
 }
 
-/** The stream in aligned blocks, so that a run of zeros is seen whatever the pieces were. */
+/**
+ * The stream in aligned blocks, so that a run of zeros is seen whatever the pieces were. A block is good until the next one
+ * is asked for: all of them are the same memory.
+ */
 async function* blocks(source: Readable): AsyncGenerator<Buffer> {
-  let held: Buffer = Buffer.alloc(0);
+  const block = Buffer.allocUnsafeSlow(blockBytes);
+  let held = 0;
   for await (const chunk of source as AsyncIterable<Buffer>) {
-    let rest = held.length === 0 ? chunk : Buffer.concat([held, chunk]);
-    for (; rest.length >= blockBytes; rest = rest.subarray(blockBytes)) yield rest.subarray(0, blockBytes);
-    held = rest;
+    for (let at = 0; at < chunk.length;) {
+      const copied = chunk.copy(block, held, at);
+      at += copied;
+      held += copied;
+      if (held < blockBytes) continue;
+      yield block;
+      held = 0;
+    }
   }
-  if (held.length > 0) yield held;
+  if (held > 0) yield block.subarray(0, held);
 }
