@@ -48,6 +48,8 @@ export interface UpOptions {
   readonly gpuNode?: boolean;
   /** Only Kubernetes and the registry, without svc3 in it. */
   readonly bare?: boolean;
+  /** A cluster that had to be started ends with this process, however that ends. Needs root. */
+  readonly bound?: boolean;
   /** PATH of the user. */
   readonly path?: string;
   readonly signal: AbortSignal;
@@ -76,16 +78,17 @@ export async function up(options: UpOptions): Promise<boolean> {
   const also = options.gpuNode === true ? gpuNodeRequirements : {};
   await ensurePackages(options.path ?? process.env['PATH'] ?? '', progress, { signal, also });
   const tools = await buildTools(fullClusterTools, { cacheDir: places.cache, progress });
-  if (!isRoot()) return crossToRoot({ verb: 'up', options: { ...options, signal: undefined } }, options);
+  if (!isRoot())
+    return crossToRoot({ verb: 'up', options: { ...options, bound: false, signal: undefined } }, options);
   return withLock(lockOf(places), async () => {
     const started = await ensureRunning(options, tools);
     try {
       const installed = options.bare === true ? false : await ensureInstalled(options, tools);
       const joined = options.gpuNode === true && (await ensureGpuNode(options, tools));
-      await started?.keep();
+      if (options.bound !== true) await started?.keep();
       return started !== undefined || installed || joined;
     } catch (error) {
-      if (signal.aborted) await started?.end();
+      if (signal.aborted || options.bound === true) await started?.end();
       else await started?.keep();
       throw error;
     }

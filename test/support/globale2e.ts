@@ -1,15 +1,24 @@
+import { existsSync } from 'node:fs';
+import { readdir } from 'node:fs/promises';
 import { homedir } from 'node:os';
+import { dirname } from 'node:path';
 import type { TestProject } from 'vitest/node';
+import { sourcesHash } from './sources.ts';
 import { down, up } from '../../src/localcluster/cluster.ts';
 import { placesOf } from '../../src/localcluster/state.ts';
 
 declare module 'vitest' {
   export interface ProvidedContext {
     e2eCluster: string;
+    /** Hash of what the cluster's software was made of. */
+    e2eSources: string;
   }
 }
 
-/** One full cluster with svc3 in it for all e2e tests of a run. `SVC3_E2E_CLUSTER` names one that runs already. */
+/**
+ * One full cluster with svc3 in it for all e2e tests of a run. `SVC3_E2E_CLUSTER` names one that runs already. A run that
+ * is interrupted takes its clusters along; the next one takes what is left of their state away.
+ */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   const running = process.env['SVC3_E2E_CLUSTER'] || undefined;
   const name = running ?? `e2e-${process.pid}`;
@@ -17,9 +26,19 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   project.provide('e2eCluster', name);
   const signal = new AbortController().signal;
   const progress = (line: string): void => console.error(line);
-  // VMs get no GPU unless they ask for one.
-  await up({ places, nodes: 2, gpuPassthrough: true, signal, progress });
+  project.provide('e2eSources', await sourcesHash());
+  await forgetInterrupted(dirname(places.state));
+  await up({ places, nodes: 2, gpuPassthrough: true, bound: running === undefined, signal, progress });
   return async () => {
     if (running === undefined) await down(places, { purge: true });
   };
+}
+
+/** Clusters of tests are named after the process that made them. */
+async function forgetInterrupted(states: string): Promise<void> {
+  for (const name of existsSync(states) ? await readdir(states) : []) {
+    const pid = /^(?:e2e|beside)-(\d+)$/.exec(name)?.[1];
+    if (pid === undefined || existsSync(`/proc/${pid}`)) continue;
+    await down(placesOf(name, process.env, homedir()), { purge: true });
+  }
 }

@@ -1,0 +1,232 @@
+import { execFile } from 'node:child_process';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { createClient } from '../../src/kube/client.ts';
+import { loadKubeconfig } from '../../src/kube/connection.ts';
+import { readSettings } from '../../src/localcluster/state.ts';
+import { type E2eCluster, e2eCluster, patiently } from '../support/e2e.ts';
+
+const execute = promisify(execFile);
+const namespace = 'svc3-default';
+const NS = `/api/v1/namespaces/${namespace}`;
+/** Somebody who may work in one namespace and is no administrator. */
+const user = `walker-${process.pid}`;
+const slow = { timeout: 180_000, interval: 1_000 };
+
+let cluster: E2eCluster;
+let dir: string;
+let baseUrl: string;
+let token: string;
+let count = 0;
+const newName = (prefix: string): string => `${prefix}-${process.pid}-${(count += 1)}`;
+
+beforeAll(async () => {
+  cluster = await e2eCluster();
+  dir = await mkdtemp(join(tmpdir(), 'svc3-e2e-api-'));
+  const { ports } = (await readSettings(cluster.places)) ?? {};
+  baseUrl = `https://127.0.0.1:${ports?.api}`;
+  const certificate = await vi.waitFor(
+    () =>
+      cluster.kubectl(
+        'get',
+        'secret',
+        '-n',
+        'svc3-system',
+        'svc3-api-tls',
+        '-o',
+        String.raw`jsonpath={.data.tls\.crt}`,
+      ),
+    patiently,
+  );
+  await writeFile(join(dir, 'ca.pem'), Buffer.from(certificate, 'base64'));
+  const added = await cluster.svc3('user', 'add', user, '--in', namespace);
+  expect(added).toMatchObject({ code: 0 });
+  token = await vi.waitFor(async () => {
+    const { stdout, stderr, code } = await cluster.svc3('user', 'get-token', '--user', user);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    return stdout.trim();
+  }, patiently);
+});
+
+afterAll(async () => {
+  await cluster?.svc3('user', 'remove', user);
+  if (dir !== undefined) await rm(dir, { recursive: true, force: true });
+});
+
+interface Reply {
+  readonly code: number;
+  // oxlint-disable-next-line typescript/no-explicit-any -- replies are looked into as a script would
+  readonly body: any;
+}
+
+/** What a shell with nothing but curl does. */
+async function curl(method: string, path: string, body?: object, bearer = token): Promise<Reply> {
+  const how = `--silent --show-error --max-time 300 --write-out \n%{http_code} --request ${method}`.split(
+    ' ',
+  );
+  const authorization = bearer === '' ? [] : ['--header', `Authorization: Bearer ${bearer}`];
+  const json = ['--header', 'Content-Type: application/json', '--data', JSON.stringify(body)];
+  const { stdout } = await execute('curl', [
+    ...how,
+    ...authorization,
+    ...(body === undefined ? [] : json),
+    '--cacert',
+    join(dir, 'ca.pem'),
+    `${baseUrl}${path}`,
+  ]);
+  const end = stdout.lastIndexOf('\n');
+  const text = stdout.slice(0, end);
+  return { code: Number(stdout.slice(end + 1)), body: text.startsWith('{') ? JSON.parse(text) : text };
+}
+
+/** Until an Image is Ready; one that failed says why. */
+async function untilStored(image: string): Promise<void> {
+  const state = async () => {
+    const { items } = (await curl('GET', `${NS}/images`)).body as {
+      items: { name: string; state: string; errorMessage?: string }[];
+    };
+    const { state: now, errorMessage } = items.find(({ name }) => name === image) ?? {};
+    return { now, errorMessage };
+  };
+  await expect.poll(async () => (await state()).now, slow).not.toBe('Updating');
+  expect(await state()).toEqual({ now: 'Ready', errorMessage: undefined });
+}
+
+describe('with curl and a token of svc3 user get-token', () => {
+  test('without a token there is cluster-info and nothing else', async () => {
+    const info = await curl('GET', '/api/v1/cluster-info', undefined, '');
+    expect(info).toMatchObject({
+      code: 200,
+      body: { version: '3.0.0', gpuPassthroughEnabled: expect.any(Boolean) },
+    });
+    expect(info.body.apiEndpoint).toMatch(/^https:\/\/127\.0\.0\.1:\d+$/);
+    expect(await curl('GET', `${NS}/vms`, undefined, '')).toMatchObject({
+      code: 401,
+      body: { kind: 'Status', reason: 'Unauthorized' },
+    });
+    expect((await curl('GET', '/api/v1/namespaces/kube-system/vms')).code).toBe(403);
+  });
+
+  test('the whole life of a VM: configuration, deploy, list, get, exec, save, delete', async () => {
+    const [config, vm, image] = [newName('config'), newName('vm'), newName('saved')];
+    const settings = { name: config, image: cluster.guest, cpu: 1, memory: 0.25 };
+    expect(await curl('POST', `${NS}/vmconfigs`, settings)).toMatchObject({ code: 201, body: settings });
+
+    const deployed = await curl('POST', `${NS}/vms`, { name: vm, vmConfig: config });
+    expect(deployed).toMatchObject({
+      code: 200,
+      body: { name: vm, memory: '0.25Gi', status: 'Running', ssh: expect.any(Number) },
+    });
+    const { items } = (await curl('GET', `${NS}/vms`)).body as { items: { name: string }[] };
+    expect(items.map(({ name }) => name)).toContain(vm);
+    expect(await curl('GET', `${NS}/vms/${vm}`)).toMatchObject({
+      code: 200,
+      body: { name: vm, cpu: 1, vmConfig: config, gpuPassthrough: false, status: 'Running' },
+    });
+
+    for (const [command, status] of [
+      ['suspend', 'Suspended'],
+      ['resume', 'Running'],
+    ] as const) {
+      expect((await curl('POST', `${NS}/vms/${vm}/exec`, { command })).code).toBeOneOf([200, 202]);
+      await expect.poll(async () => (await curl('GET', `${NS}/vms/${vm}`)).body.status, slow).toBe(status);
+    }
+
+    expect(await curl('POST', `${NS}/vms/${vm}/save`, { imageName: image })).toMatchObject({
+      code: 202,
+      body: { name: image, state: 'Updating' },
+    });
+    await untilStored(image);
+
+    expect(await curl('DELETE', `${NS}/vms/${vm}`)).toMatchObject({ body: { status: 'Success' } });
+    await expect.poll(async () => (await curl('GET', `${NS}/vms/${vm}`)).code, slow).toBe(404);
+    expect((await curl('DELETE', `${NS}/images/${image}`)).code).toBeOneOf([200, 202]);
+    expect((await curl('DELETE', `${NS}/vmconfigs/${config}`)).body.status).toBe('Success');
+  });
+
+  test('the same with the paths of 2.4.x', async () => {
+    const [vm, image] = [newName('legacy'), newName('base')];
+    // 2.4.x knows images of the store only.
+    const reference = encodeURIComponent(cluster.guest);
+    const pulled = await curl('POST', `${NS}/remoteimages/${reference}/pull`, { name: image });
+    expect(pulled).toMatchObject({ code: 202, body: { name: image } });
+    await untilStored(image);
+
+    const created = await curl('POST', '/resources/vm/create', {
+      svc_vm_name: vm,
+      svc_base_image: image,
+      svc_image: vm,
+      svc_cpu_core: 1,
+      ram: '1',
+    });
+    expect(created).toMatchObject({ code: 201, body: { message: 'Successfully Created', errors: [] } });
+    const named = { svc_vm_name: vm };
+    expect(await curl('POST', '/resources/vm/deploy', named)).toMatchObject({
+      code: 200,
+      body: { message: 'Successfully deployed VM' },
+    });
+    const listed = (await curl('GET', '/resources/vm/list')).body.virtual_machine_resources as {
+      virtual_machine_name: string;
+    }[];
+    expect(listed.map(({ virtual_machine_name: name }) => name)).toContain(vm);
+    expect(await curl('GET', `/resources/vm/status/${vm}`)).toMatchObject({
+      code: 200,
+      body: { virtual_machine_resources: [{ virtual_machine_name: vm, vm_deployment_status: 'Deployed' }] },
+    });
+    for (const verb of ['suspend', 'resume'])
+      expect((await curl('POST', `/resources/vm/exec/${verb}`, named)).code).toBe(200);
+    expect(await curl('DELETE', '/resources/vm/delete', named)).toMatchObject({
+      code: 200,
+      body: { message: 'Successfully deleted VM' },
+    });
+    expect((await curl('DELETE', '/resources/vm/purge', named)).code).toBe(200);
+    expect((await curl('GET', '/users')).code).toBe(410);
+    // Until the VM is gone the image is in use.
+    await expect
+      .poll(async () => (await curl('DELETE', `${NS}/images/${image}`)).code, slow)
+      .toBeOneOf([200, 202]);
+  });
+});
+
+describe('through the aggregated API of kube-apiserver', () => {
+  test('kubectl shows nodes', async () => {
+    const available = () =>
+      cluster.kubectl(
+        'get',
+        'apiservice',
+        'v1.api.svc3.dev',
+        '-o',
+        'jsonpath={.status.conditions[?(@.type=="Available")].status}',
+      );
+    await expect.poll(available, patiently).toBe('True');
+    expect(await cluster.kubectl('api-resources', '--api-group=api.svc3.dev')).toMatch(/^nodes\s/m);
+    expect(await cluster.kubectl('get', 'nodes.api.svc3.dev')).toMatch(/^node1\s+READY/m);
+  });
+
+  test('a VM is suspended and resumed', async () => {
+    const vm = newName('aggregated');
+    const words = ['-n', namespace, 'vm', 'deploy', vm, '-i', cluster.guest, '-c', '1', '-m', '0.25'];
+    const deployed = await cluster.svc3(...words);
+    expect(deployed).toMatchObject({ code: 0, stderr: '' });
+    const state = () =>
+      cluster.kubectl('get', 'vms.svc3.dev', '-n', namespace, vm, '-o', 'jsonpath={.status.powerState}');
+    const client = createClient(await loadKubeconfig(cluster.places.kubeconfig));
+    try {
+      for (const [command, wished] of [
+        ['suspend', 'Suspended'],
+        ['resume', 'Running'],
+      ] as const) {
+        const body = { apiVersion: 'api.svc3.dev/v1', kind: 'VMExec', command };
+        const path = `/apis/api.svc3.dev/v1/namespaces/${namespace}/vms/${vm}/exec?wait=false`;
+        await client.request({ method: 'POST', path, body });
+        await expect.poll(state, patiently).toBe(wished);
+      }
+    } finally {
+      await client.close();
+      expect(await cluster.svc3('-n', namespace, 'vm', 'delete', vm)).toMatchObject({ code: 0 });
+    }
+  });
+});
