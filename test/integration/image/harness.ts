@@ -6,7 +6,7 @@ import { buffer } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { expect } from 'vitest';
 import type { Image, ImageStatus, Iso } from '../../../src/api/image.ts';
-import { images, isos } from '../../../src/api/resources.ts';
+import { images, isos, namespaces } from '../../../src/api/resources.ts';
 import { findCondition } from '../../../src/controller/conditions.ts';
 import { createInformers } from '../../../src/controller/informers.ts';
 import { createCredentialController } from '../../../src/credential/controller.ts';
@@ -37,7 +37,7 @@ export interface ImageCluster extends CredentialCluster {
   readonly registry: TestRegistry;
   readonly settings: ImageSettings;
   readonly workers: WorkerKubelet;
-  /** A namespace with a credential for the store. */
+  /** A namespace with a credential for the store, in which pods have to pass Pod Security `restricted`. */
   namespace(): Promise<string>;
   /** The store with the same credential. */
   openStore(): RegistryClient;
@@ -68,6 +68,12 @@ export async function imageCluster(options: TestRegistryOptions = { auth: 'basic
     },
     async namespace() {
       const namespace = await newNamespace(cluster.client, 'image');
+      const labels = { 'pod-security.kubernetes.io/enforce': 'restricted' };
+      await cluster.client.patch(
+        namespaces,
+        { name: namespace },
+        { type: 'merge', body: { metadata: { labels } } },
+      );
       await addCredential(cluster.client, namespace, server, registry.password);
       return namespace;
     },
@@ -116,11 +122,15 @@ export function startImageOperator(
     settings: { insecureRegistries: { enabled: false, allowed: [] } },
   });
   const disks = createImageControllers({ ...common, settings }, parts);
+  const stopped = new Promise<void>((resolve) =>
+    stopping.signal.addEventListener('abort', () => resolve(), { once: true }),
+  );
   const running = Promise.all([
     informers.run(stopping.signal),
-    informers
-      .synced()
-      .then(() => Promise.all([credentials, ...disks].map((each) => each.run(stopping.signal)))),
+    // One that is stopped at once never sees the end of its first lists.
+    Promise.race([informers.synced(), stopped]).then(() =>
+      Promise.all([credentials, ...disks].map((each) => each.run(stopping.signal))),
+    ),
   ]);
   running.catch(() => undefined);
   return {

@@ -2,10 +2,12 @@ import { createHash, randomBytes } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { finalizer } from '../../../src/api/meta.ts';
-import { images, isos, pods, vms } from '../../../src/api/resources.ts';
+import { images, isos, namespaces, pods, registryCredentials, vms } from '../../../src/api/resources.ts';
+import { parseServer } from '../../../src/credential/registry.ts';
 import type { RegistryClient } from '../../../src/registry/client.ts';
 import { pushDisk } from '../../../src/registry/disk.ts';
 import type { Vm } from '../../../src/api/vm.ts';
+import { addCredential, newNamespace, pullSecretOf } from '../credential/harness.ts';
 import {
   anImage,
   anIso,
@@ -129,6 +131,47 @@ describe('an Image', () => {
       .toBe('Stalled DiskRefused: the qcow2 file has a backing file; flatten it with qemu-img convert');
     await expect.poll(async () => (await client.list(pods, { namespace })).items, soon).toEqual([]);
     expect(await store.tags(`svc3/${namespace}/backed`)).toEqual([]);
+  });
+
+  test('whose worker pod is refused quotes the server, and is made when it is allowed', async () => {
+    const { client } = cluster;
+    const namespace = await cluster.namespace();
+    const reference = await push(`quota/${namespace}`, await aQcow2());
+    const quotas = `/api/v1/namespaces/${namespace}/resourcequotas`;
+    const quota = { metadata: { name: 'none' }, spec: { hard: { pods: '0' } } };
+    await client.request({ method: 'POST', path: quotas, body: quota });
+    await expect
+      .poll(
+        async () =>
+          (await client.request<{ status?: object }>({ method: 'GET', path: `${quotas}/none` })).body.status,
+        soon,
+      )
+      .toMatchObject({ hard: { pods: '0' } });
+    await client.create(images, anImage(namespace, 'refused', { remote: { reference } }));
+    await expect.poll(() => readyOf(client, namespace, 'refused'), soon).toMatch(/^WorkerRefused: .*quota/);
+    await client.request({ method: 'DELETE', path: `${quotas}/none` });
+    await becomesReady(client, namespace, 'refused');
+  });
+
+  test('needs a credential where the store asks for one, and is made when it comes', async () => {
+    const { client, registry } = cluster;
+    const namespace = await newNamespace(client, 'image');
+    await client.create(images, anImage(namespace, 'denied', { blank: { size: '1Gi' } }));
+    await expect.poll(() => readyOf(client, namespace, 'denied'), soon).toContain('RegistryDenied');
+    await addCredential(client, namespace, `http://${registry.address}`, registry.password);
+    await becomesReady(client, namespace, 'denied');
+  });
+
+  test('goes with its namespace, also when nobody may delete from the store any more', async () => {
+    const { client, registry } = cluster;
+    const namespace = await cluster.namespace();
+    await client.create(images, anImage(namespace, 'disk', { blank: { size: '1Gi' } }));
+    await becomesReady(client, namespace, 'disk');
+    const { name } = parseServer(`http://${registry.address}`);
+    await client.delete(registryCredentials, { name, namespace });
+    await expect.poll(() => pullSecretOf(client, namespace), soon).toBeUndefined();
+    await client.delete(namespaces, { name: namespace });
+    await expect.poll(() => readyOf(client, namespace, 'disk'), soon).toBe('gone');
   });
 
   test('is not deleted while a VM uses it, and takes its disk from the store when it goes', async () => {
