@@ -1,11 +1,14 @@
 /**
  * The processes behind `svc3 dev up`: `supervise` owns a cluster and `forward` serves the ways into its sandbox, both
  * speaking with their parent over Node's IPC channel; `asroot` is what sudo runs for a user who is not root;
- * `dial` joins its input and output to an address in a sandbox, e.g. as ProxyCommand of ssh.
+ * `dial` joins its input and output to an address in a sandbox, e.g. as ProxyCommand of ssh; `contexts` lays out what
+ * container images are built from.
  */
+import { homedir } from 'node:os';
 import { messageOf } from '../errors.ts';
 import { dialThrough, serveForwards } from '../localcluster/forward.ts';
-import type { Places, Settings } from '../localcluster/state.ts';
+import { layOutContexts } from '../localcluster/images.ts';
+import { type Places, type Settings, placesOf } from '../localcluster/state.ts';
 import { type Cluster, createCluster } from '../localcluster/supervisor.ts';
 import { answerAsRoot, fullClusterTools } from '../localcluster/cluster.ts';
 import { answerRootCall } from '../localcluster/privilege.ts';
@@ -24,8 +27,15 @@ else if (role === 'asroot') {
   const owner = { uid: Number(SUDO_UID), gid: Number(SUDO_GID) };
   await answerRootCall((request, answer) => answerAsRoot(request, answer, owner));
 } else if (role === 'dial') await dial(parameters);
-else {
-  console.error('usage: localcluster dial SOCKET HOST:PORT');
+else if (role === 'contexts' && parameters[0] !== undefined) {
+  const { cache } = placesOf('default', process.env, homedir());
+  await layOutContexts(parameters[0], {
+    cache,
+    signal: new AbortController().signal,
+    progress: console.error,
+  });
+} else {
+  console.error('usage: localcluster dial SOCKET HOST:PORT | localcluster contexts FOLDER');
   process.exitCode = 2;
 }
 

@@ -85,6 +85,21 @@ export async function buildImage(name: ImageName, bundles: string, build: ImageB
   return { repository: `${registryHost}/${recipe.repository}`, tag };
 }
 
+/** Lays the build contexts of all images out, each in a folder of its name below `dir`, for any engine to build. */
+export async function layOutContexts(dir: string, build: ImageBuild): Promise<void> {
+  const bundles = await bundle(build);
+  try {
+    const node = await realpath(join(root, 'node_modules/node/bin/node'));
+    for (const [name, recipe] of Object.entries(recipes)) {
+      const present = recipe.bundles.map((entry) => join(bundles, `${entry}.js`)).filter(existsSync);
+      await layOut(join(dir, name), recipe, present, node);
+      await cp(join(root, 'containers', name, 'Containerfile'), join(dir, name, 'Containerfile'));
+    }
+  } finally {
+    await rm(bundles, { recursive: true, force: true });
+  }
+}
+
 async function layOut(
   context: string,
   recipe: Recipe,
