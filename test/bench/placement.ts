@@ -1,10 +1,29 @@
 import { Inventory } from '../../src/placement/inventory.ts';
 import { place } from '../../src/placement/place.ts';
-import { percentile } from './figures.ts';
+import { type Benchmark, type Outcome, percentile } from './figures.ts';
 import { aNode, aPod, aRequest, ranges } from '../unit/placement/builders.ts';
 
+export const benchmark: Benchmark = {
+  about: 'one placement decision in memory, and pod events that the inventory takes in',
+  measure,
+};
+
+async function measure(): Promise<Outcome> {
+  measurePlacement(500, 3000);
+  const middle = measurePlacement(5000);
+  const large = measurePlacement(50_000);
+  return {
+    rows: [measurePlacement(500), middle, large],
+    figures: [
+      { what: 'decision at 5,000 nodes and 50,000 VMs, µs P50', value: middle.placeP50, atMost: 50 },
+      { what: '10 times the nodes, times the time', value: large.placeP50 / middle.placeP50, atMost: 2 },
+      { what: 'pod events taken in in a second', value: middle.eventsPerSecond, atLeast: 10_000 },
+    ],
+  };
+}
+
 /** Microseconds of one decision (with its assumption) in a cluster of `nodes` nodes with ten VMs each. */
-export interface PlacementFigures {
+interface PlacementFigures {
   readonly nodes: number;
   readonly vms: number;
   readonly placeP50: number;
@@ -15,7 +34,7 @@ export interface PlacementFigures {
 }
 
 /** GPU nodes, tags, architectures and sizes mixed, so that there are some dozen classes. */
-export function measurePlacement(nodes: number, decisions = 5000): PlacementFigures {
+function measurePlacement(nodes: number, decisions = 5000): PlacementFigures {
   const inventory = new Inventory(ranges);
   const start = performance.now();
   fill(inventory, nodes);

@@ -1,0 +1,105 @@
+/** The operator as it ships, a bundle in a process of its own, and what the process costs. */
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { freePorts } from '../../src/localcluster/ports.ts';
+import { temporaryFolder } from '../support/controlplane.ts';
+import { until } from './parallel.ts';
+
+const run = promisify(execFile);
+const root = join(import.meta.dirname, '../..');
+let bundle: Promise<string> | undefined;
+
+/** The file that the container image holds; made once per run. */
+export function bundledOperator(): Promise<string> {
+  bundle ??= makeBundle();
+  return bundle;
+}
+
+async function makeBundle(): Promise<string> {
+  const dir = join(temporaryFolder(), 'bundle');
+  await run(join(root, 'node_modules/.bin/rolldown'), ['-c', 'rolldown.config.ts', '--log-level', 'silent'], {
+    cwd: root,
+    env: { ...process.env, SVC3_BUNDLE_DIR: dir },
+  });
+  return join(dir, 'operator.js');
+}
+
+/** As the chart starts it. */
+const nodeFlags = ['--max-semi-space-size=2', '--optimize-for-size'];
+
+export interface OperatorProcess {
+  readonly child: ChildProcess;
+  /** Milliseconds from the start of the process to `/readyz`. */
+  readonly readyMs: number;
+  usage(): Usage;
+  /** SIGTERM, which gives the election back, so that the next one leads at once. */
+  stop(): Promise<void>;
+}
+
+/** Resolves when its caches are synced. */
+export async function startOperatorProcess(
+  kubeconfig: string,
+  environment: Readonly<Record<string, string>> = {},
+): Promise<OperatorProcess> {
+  const file = await bundledOperator();
+  const [port = 0] = await freePorts(1);
+  const began = performance.now();
+  const child = spawn(process.execPath, [...nodeFlags, file], {
+    stdio: ['ignore', 'ignore', 'inherit'],
+    env: {
+      PATH: process.env['PATH'],
+      // E.g. --cpu-prof --cpu-prof-dir=/tmp/profile.
+      NODE_OPTIONS: process.env['SVC3_BENCH_NODE_OPTIONS'] ?? '',
+      KUBECONFIG: kubeconfig,
+      POD_NAME: `bench-${port}`,
+      SVC3_RUNNER_IMAGE: 'a',
+      SVC3_HEALTH_HOST: '127.0.0.1',
+      SVC3_HEALTH_PORT: `${port}`,
+      SVC3_LOG_LEVEL: 'error',
+      SVC3_PORT_RANGE_SSH: '8822-8871',
+      ...environment,
+    },
+  });
+  process.once('exit', () => child.kill('SIGKILL'));
+  const isReady = async () => {
+    if (child.exitCode !== null) throw new Error(`the operator ended with ${child.exitCode}`);
+    return fetch(`http://127.0.0.1:${port}/readyz`).then(
+      ({ ok }) => ok,
+      () => false,
+    );
+  };
+  await until('the operator to be ready', isReady, { stepMs: 5 });
+  return {
+    child,
+    readyMs: performance.now() - began,
+    usage: () => usageOf(child.pid ?? 0),
+    async stop() {
+      if (child.exitCode !== null || child.signalCode !== null) return;
+      const exited = once(child, 'exit');
+      child.kill('SIGTERM');
+      await exited;
+    },
+  };
+}
+
+export interface Usage {
+  readonly cpuMs: number;
+  readonly rssMB: number;
+  readonly peakRssMB: number;
+}
+
+/** Clock ticks of 10 ms, as Linux has them. */
+export function usageOf(pid: number): Usage {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    .replace(/^.*\) /, '')
+    .split(' ');
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+  return {
+    cpuMs: (Number(fields[11]) + Number(fields[12])) * 10,
+    rssMB: Number(/VmRSS:\s+(\d+)/.exec(status)?.[1]) / 1024,
+    peakRssMB: Number(/VmHWM:\s+(\d+)/.exec(status)?.[1]) / 1024,
+  };
+}

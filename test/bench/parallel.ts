@@ -1,0 +1,28 @@
+import { setTimeout as delay } from 'node:timers/promises';
+
+/** Runs `work` for every item, so many at once. */
+export async function inParallel<T>(
+  items: Iterable<T>,
+  atOnce: number,
+  work: (item: T) => Promise<unknown>,
+): Promise<void> {
+  const queue = Iterator.from(items);
+  await Promise.all(
+    Array.from({ length: atOnce }, async () => {
+      for (const item of queue) await work(item);
+    }),
+  );
+}
+
+/** Looks again and again until it is true; throws with `what` after `forMs`. */
+export async function until(
+  what: string,
+  isTrue: () => boolean | Promise<boolean>,
+  { stepMs = 20, forMs = 300_000 } = {},
+): Promise<void> {
+  const deadline = performance.now() + forMs;
+  while (!(await isTrue())) {
+    if (performance.now() > deadline) throw new Error(`waited ${forMs / 1000} s for ${what}`);
+    await delay(stepMs);
+  }
+}
