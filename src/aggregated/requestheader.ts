@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { TLSSocket } from 'node:tls';
 import type { ConfigMap, UserInfo } from '../api/core.ts';
@@ -86,9 +85,4 @@ export function remoteUser(request: IncomingMessage, headers: RequestHeaders | u
     extra,
     ...(uid === undefined ? {} : { uid }),
   };
-}
-
-/** Stands for the identity in caches and limits. */
-export function userKey(user: UserInfo): string {
-  return createHash('sha256').update(JSON.stringify(user)).digest('base64url');
 }

@@ -1,6 +1,5 @@
 import { X509Certificate } from 'node:crypto';
 import { namespaces, objectNames } from '../api/meta.ts';
-import { createDelegatedAuthorizer } from '../aggregated/auth.ts';
 import { keepCaBundle } from '../aggregated/cabundle.ts';
 import { createAggregatedFace } from '../aggregated/face.ts';
 import { requestHeadersOf } from '../aggregated/requestheader.ts';
@@ -17,6 +16,7 @@ import {
   ensureInternalCertificate,
   watchCertificate,
 } from '../http/certificate.ts';
+import { createDelegatedAuthorizer } from '../http/delegated.ts';
 import { createImageTransfer } from '../http/imagetransfer.ts';
 import { cachesOf, createApi } from '../http/process.ts';
 import { createRemoteCatalog } from '../http/remotes.ts';

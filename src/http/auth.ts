@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import type { SelfSubjectReview, UserInfo } from '../api/core.ts';
 import { Svc3Error, isSvc3Error } from '../errors.ts';
 import type { KubeClient } from '../kube/types.ts';
 import { ExpiringMap } from './expiringmap.ts';
@@ -15,10 +16,6 @@ type Decision = { readonly kind: 'allowed' } | { readonly kind: 'refused'; reado
 
 interface SelfSubjectAccessReview {
   status?: { allowed?: boolean; reason?: string; evaluationError?: string };
-}
-
-interface SelfSubjectReview {
-  status?: { userInfo?: { username?: string } };
 }
 
 export function unauthorized(detail?: string): Svc3Error {
@@ -68,7 +65,7 @@ export function createAuthenticator(
 ): Authenticator {
   const maxEntries = options.maxEntries ?? 50_000;
   const decisions = new ExpiringMap<Promise<Decision>>(maxEntries);
-  const names = new ExpiringMap<Promise<string>>(maxEntries);
+  const users = new ExpiringMap<Promise<UserInfo>>(maxEntries);
   const unknown = new ExpiringMap<true>(maxEntries);
 
   async function review(
@@ -88,7 +85,7 @@ export function createAuthenticator(
         },
       });
       if (body.status?.allowed === true) return { kind: 'allowed' };
-      return { kind: 'refused', error: forbidden(attributes, await name(key, callerClient)) };
+      return { kind: 'refused', error: forbidden(attributes, (await user(key, callerClient)).username) };
     } catch (error) {
       if (!isSvc3Error(error, 'Unauthorized')) throw error;
       unknown.set(key, true, unknownTokenTtlMs);
@@ -96,8 +93,8 @@ export function createAuthenticator(
     }
   }
 
-  function name(key: string, callerClient: KubeClient): Promise<string> {
-    return names.getOrMake(key, nameTtlMs, async () => {
+  function user(key: string, callerClient: KubeClient): Promise<UserInfo> {
+    return users.getOrMake(key, nameTtlMs, async () => {
       try {
         const { body } = await callerClient.request<SelfSubjectReview>({
           method: 'POST',
@@ -105,7 +102,7 @@ export function createAuthenticator(
           idempotent: true,
           body: { apiVersion: 'authentication.k8s.io/v1', kind: 'SelfSubjectReview' },
         });
-        return body.status?.userInfo?.username ?? '';
+        return body.status?.userInfo ?? {};
       } catch (error) {
         if (!isSvc3Error(error, 'Unauthorized')) throw error;
         unknown.set(key, true, unknownTokenTtlMs);
@@ -132,7 +129,7 @@ export function createAuthenticator(
           );
           if (decision.kind === 'refused') throw decision.error;
         },
-        username: () => name(key, callerClient),
+        user: () => user(key, callerClient),
       };
     },
   };

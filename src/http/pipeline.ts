@@ -133,7 +133,7 @@ async function admit(
   const attributes = attributesOf(route.permission, state.params);
   if (attributes !== undefined && route.permission.kind === 'checked')
     await state.caller?.authorize(attributes);
-  if (route.permission.kind === 'native' && route.method !== 'GET') await state.caller?.username();
+  if (route.permission.kind === 'native' && route.method !== 'GET') await state.caller?.user();
 }
 
 function warner(state: RequestState): (text: string) => void {
@@ -148,7 +148,7 @@ const anonymous: Caller = {
     throw new Svc3Error('Unauthorized', 'Unauthorized');
   },
   authorize: () => Promise.reject(new Svc3Error('Unauthorized', 'Unauthorized')),
-  username: () => Promise.resolve(''),
+  user: () => Promise.resolve({}),
 };
 
 function baseUrlOf(request: FastifyRequest): string {

@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream';
 import type * as z from 'zod';
+import type { UserInfo } from '../api/core.ts';
 import type { KubeClient } from '../kube/types.ts';
 import type { Services } from './services.ts';
 
@@ -40,8 +41,8 @@ export interface Caller {
   readonly client: KubeClient;
   /** Throws Unauthorized or Forbidden. */
   authorize(attributes: AccessAttributes): Promise<void>;
-  /** Name of the identity; also proves that it is one, so that a write is never the first call made with a token. */
-  username(): Promise<string>;
+  /** The identity; also proves that it is one, so that a write is never the first call made with a token. */
+  user(): Promise<UserInfo>;
 }
 
 export interface Call<P, Q, B> {

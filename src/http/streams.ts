@@ -5,11 +5,19 @@ import { createWebSocketStream, WebSocketServer } from 'ws';
 import type { Vm } from '../api/vm.ts';
 import { Svc3Error } from '../errors.ts';
 import type { Authenticator } from './auth.ts';
+import { consoleCookie, cookieValue, isSameOrigin } from './cookie.ts';
+import { createDelegatedAuthorizer } from './delegated.ts';
 import { validate } from './fields.ts';
 import type { ConcurrencyLimit } from './limits.ts';
 import { findVm } from './lookup.ts';
 import { attributesOf } from './pipeline.ts';
-import { streamConsole, streamTunnel, type TicketClaims } from './routes/console.ts';
+import {
+  consoleSessionSeconds,
+  requireConsole,
+  streamConsole,
+  streamTunnel,
+  type TicketClaims,
+} from './routes/console.ts';
 import { tunnelQuery, vmParams } from './schemas.ts';
 import type { Services } from './services.ts';
 import { failure, refusalFrom } from './status.ts';
@@ -25,6 +33,14 @@ interface Wish {
   readonly kind: 'vnc' | 'tunnel';
   readonly params: { readonly namespace: string; readonly vm: string };
   readonly query: { readonly port?: number | undefined; readonly ticket?: string | undefined };
+}
+
+interface Admitted {
+  readonly vm: Vm;
+  /** Stands for the identity in limits. */
+  readonly key: string;
+  /** Of the ticket or the session. */
+  readonly claims?: Partial<TicketClaims>;
 }
 
 const paths = [
@@ -65,10 +81,14 @@ function wishOf(url: string): Wish {
   throw new Svc3Error('NotFound', 'the server could not find the requested resource');
 }
 
-function isFor(claims: Readonly<Record<string, unknown>> | undefined, wish: Wish, vm: Vm): boolean {
-  const { stream, namespace, vm: name, uid, exp } = (claims ?? {}) as Partial<TicketClaims>;
+function keyOf({ params }: Wish): { namespace: string; name: string } {
+  return { namespace: params.namespace, name: params.vm };
+}
+
+function isFor(claims: Partial<TicketClaims>, kind: TicketClaims['stream'], wish: Wish, vm: Vm): boolean {
+  const { stream, namespace, vm: name, uid, exp } = claims;
   return (
-    stream === wish.kind &&
+    stream === kind &&
     namespace === wish.params.namespace &&
     name === wish.params.vm &&
     uid === vm.metadata.uid &&
@@ -88,6 +108,12 @@ export function createStreams(
     maxPayload: 16 * 1024 * 1024,
   });
   const usedTickets = new Map<string, number>();
+  const users = createDelegatedAuthorizer(services.client);
+  const cookies = new WeakMap<IncomingMessage, string>();
+  sockets.on('headers', (headers, request) => {
+    const cookie = cookies.get(request);
+    if (cookie !== undefined) headers.push(`Set-Cookie: ${cookie}`);
+  });
 
   function useTicket(ticket: string): void {
     const now = Date.now();
@@ -97,40 +123,76 @@ export function createStreams(
     usedTickets.set(ticket, now + 120_000);
   }
 
-  async function admit(request: IncomingMessage, wish: Wish): Promise<{ vm: Vm; key: string }> {
-    const key = { namespace: wish.params.namespace, name: wish.params.vm };
-    if (wish.query.ticket !== undefined) {
-      const claims = services.tickets.verify(wish.query.ticket);
-      if (claims === undefined) throw new Svc3Error('Unauthorized', 'Unauthorized: the ticket is not valid');
-      const vm = await findVm(services, key);
-      if (!isFor(claims, wish, vm))
-        throw new Svc3Error('Unauthorized', 'Unauthorized: the ticket is not for this stream, or too old');
-      useTicket(wish.query.ticket);
-      return { vm, key: `${key.namespace}/${key.name}` };
-    }
-    const caller = authenticator.caller(request.headers.authorization);
+  /** The cookie with which the page that got the stream may have it again, without a new ticket. */
+  function reconnectCookie(claims: Partial<TicketClaims>, url: string): string | undefined {
+    if (claims.user === undefined) return undefined;
+    const exp = Math.floor(Date.now() / 1000) + consoleSessionSeconds;
+    const ticket = services.tickets.sign({ ...claims, stream: 'reconnect', exp });
+    return consoleCookie(ticket, new URL(url, 'https://localhost').pathname, consoleSessionSeconds);
+  }
+
+  async function withTicket(ticket: string, wish: Wish): Promise<Admitted> {
+    const claims = services.tickets.verify(ticket) as Partial<TicketClaims> | undefined;
+    if (claims === undefined) throw new Svc3Error('Unauthorized', 'Unauthorized: the ticket is not valid');
+    const vm = await findVm(services, keyOf(wish));
+    if (!isFor(claims, wish.kind, wish, vm))
+      throw new Svc3Error('Unauthorized', 'Unauthorized: the ticket is not for this stream, or too old');
+    useTicket(ticket);
+    return { vm, key: `${vm.metadata.namespace}/${vm.metadata.name}`, claims };
+  }
+
+  /** The page connects again: no ticket any more, but its right is asked for anew. */
+  async function withCookie(request: IncomingMessage, cookie: string, wish: Wish): Promise<Admitted> {
+    const over = new Svc3Error('Unauthorized', 'Unauthorized: this session is over; ask for a new ticket');
+    const claims = services.tickets.verify(cookie) as Partial<TicketClaims> | undefined;
+    if (claims?.user === undefined) throw over;
+    const vm = await findVm(services, keyOf(wish));
+    if (!isFor(claims, 'reconnect', wish, vm) || !isSameOrigin(request.headers)) throw over;
+    const attributes = attributesOf(streamConsole.permission, wish.params);
+    if (attributes !== undefined) await users(claims.user).authorize(attributes);
+    return { vm, key: `${vm.metadata.namespace}/${vm.metadata.name}`, claims };
+  }
+
+  async function admit(request: IncomingMessage, wish: Wish): Promise<Admitted> {
+    const { ticket } = wish.query;
+    const { authorization, cookie } = request.headers;
+    const session = wish.kind === 'vnc' && authorization === undefined ? cookieValue(cookie) : undefined;
+    if (ticket !== undefined) return withTicket(ticket, wish);
+    if (session !== undefined) return withCookie(request, session, wish);
+    const caller = authenticator.caller(authorization);
     const attributes = attributesOf(
       (wish.kind === 'vnc' ? streamConsole : streamTunnel).permission,
       wish.params,
     );
     if (attributes !== undefined) await caller.authorize(attributes);
-    return { vm: await findVm(services, key), key: caller.key };
+    return { vm: await findVm(services, keyOf(wish)), key: caller.key };
+  }
+
+  /** Whoever's runner could not be reached keeps the ticket. */
+  async function openRunner(vm: Vm, wish: Wish): Promise<Duplex> {
+    try {
+      if (wish.kind === 'tunnel') return await services.runners.openTunnel(vm, wish.query.port ?? 22);
+      requireConsole(vm);
+      return await services.runners.openVnc(vm);
+    } catch (error) {
+      if (wish.query.ticket !== undefined) usedTickets.delete(wish.query.ticket);
+      throw error;
+    }
   }
 
   async function open(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
     if (drain.aborted) throw new Svc3Error('ServiceUnavailable', 'this server is going away, try again');
     const wish = wishOf(request.url ?? '/');
-    const { vm, key } = await admit(request, wish);
+    const { vm, key, claims } = await admit(request, wish);
     const release = limit.take(key);
     socket.once('close', release);
-    const runner =
-      wish.kind === 'vnc'
-        ? await services.runners.openVnc(vm)
-        : await services.runners.openTunnel(vm, wish.query.port ?? 22);
+    const runner = await openRunner(vm, wish);
     if (socket.destroyed) {
       runner.destroy();
       return;
     }
+    const cookie = claims === undefined ? undefined : reconnectCookie(claims, request.url ?? '/');
+    if (cookie !== undefined) cookies.set(request, cookie);
     sockets.handleUpgrade(request, socket, head, (ws) => {
       const stream = createWebSocketStream(ws, { allowHalfOpen: false });
       pipeline(stream, runner, () => stream.destroy());

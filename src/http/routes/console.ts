@@ -1,3 +1,5 @@
+import type { UserInfo } from '../../api/core.ts';
+import type { Vm } from '../../api/vm.ts';
 import { vmState } from '../../items/vm.ts';
 import { Svc3Error } from '../../errors.ts';
 import { findVm } from '../lookup.ts';
@@ -12,11 +14,31 @@ const one = '/api/v1/namespaces/{namespace}/vms/{vm}';
 export const ticketSeconds = 60;
 
 export interface TicketClaims {
-  readonly stream: 'vnc' | 'tunnel';
+  /** `reconnect`: the console again, from the page that has had it. */
+  readonly stream: 'vnc' | 'tunnel' | 'reconnect';
   readonly namespace: string;
   readonly vm: string;
   readonly uid: string;
   readonly exp: number;
+  /** Whose right to the console is asked for again when the page reconnects. */
+  readonly user?: UserInfo;
+}
+
+/** So long may a page that has been connected connect again. */
+export const consoleSessionSeconds = 12 * 3600;
+
+/** @throws Conflict, with the reason, when the VM shows no console now */
+export function requireConsole(vm: Vm): void {
+  const { name = '' } = vm.metadata;
+  const { vncConsole, gpuPassthrough } = vm.status?.effective ?? {};
+  if (vncConsole === 'Disabled')
+    throw new Svc3Error(
+      'Conflict',
+      `the VNC console of VM ${name} is off${gpuPassthrough === 'Enabled' ? ' because of GPU passthrough' : ''}`,
+    );
+  const state = vmState(vm);
+  if (state !== 'Running' && state !== 'Suspended')
+    throw new Svc3Error('Conflict', `VM ${name} is ${state}, its console needs it to be Running`);
 }
 
 export const openConsole = defineRoute({
@@ -36,16 +58,9 @@ export const openConsole = defineRoute({
     },
   },
   permission: actionPermission('console'),
-  async handler({ params, services }) {
+  async handler({ params, services, caller }) {
     const vm = await findVm(services, { namespace: params.namespace, name: params.vm });
-    if (vm.status?.effective?.vncConsole === 'Disabled')
-      throw new Svc3Error(
-        'Conflict',
-        `the VNC console of VM ${params.vm} is off${vm.status.effective.gpuPassthrough === 'Enabled' ? ' because of GPU passthrough' : ''}`,
-      );
-    const state = vmState(vm);
-    if (state !== 'Running' && state !== 'Suspended')
-      throw new Svc3Error('Conflict', `VM ${params.vm} is ${state}, its console needs it to be Running`);
+    requireConsole(vm);
     const exp = Math.floor(Date.now() / 1000) + ticketSeconds;
     const claims: TicketClaims = {
       stream: 'vnc',
@@ -53,6 +68,7 @@ export const openConsole = defineRoute({
       vm: params.vm,
       uid: vm.metadata.uid ?? '',
       exp,
+      user: await caller.user(),
     };
     const ticket = services.tickets.sign({ ...claims });
     const path = `/api/v1/namespaces/${params.namespace}/vms/${params.vm}/console/stream`;

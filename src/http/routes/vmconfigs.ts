@@ -67,7 +67,7 @@ export const createVmConfig = defineRoute({
   permission: { kind: 'native', ...permission, verb: 'create' },
   example: { name: 'small', image: 'registry.example.com/team/debian:12', cpu: 2, memory: 2 },
   async handler({ params, body, caller, services, signal }) {
-    const owner = await caller.username();
+    const { username: owner = '' } = await caller.user();
     const config: VmConfig = {
       metadata: {
         name: body.name,

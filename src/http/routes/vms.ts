@@ -127,7 +127,7 @@ export async function deploy(
 ): Promise<Deployed> {
   const { services, params, body } = call;
   await check(body, params.namespace, services);
-  const owner = await call.caller.username();
+  const { username: owner = '' } = await call.caller.user();
   const { vm, portWarnings } = vmOf(body, {
     namespace: params.namespace,
     hostPortsAllowed: services.settings.hostPortsAllowed,

@@ -1,13 +1,18 @@
+import { createHash } from 'node:crypto';
 import type { SubjectAccessReview, UserInfo } from '../api/core.ts';
-import { forbidden } from '../http/auth.ts';
-import { ExpiringMap } from '../http/expiringmap.ts';
-import type { AccessAttributes, Caller } from '../http/route.ts';
+import { forbidden } from './auth.ts';
+import { ExpiringMap } from './expiringmap.ts';
+import type { AccessAttributes, Caller } from './route.ts';
 import type { KubeClient } from '../kube/types.ts';
-import { userKey } from './requestheader.ts';
 
 const decisionTtlMs = 10_000;
 
-/** Callers of the aggregated face: their rights are asked for by name, their actions done as the api. */
+/** Stands for the identity in caches and limits. */
+function userKey(user: UserInfo): string {
+  return createHash('sha256').update(JSON.stringify(user)).digest('base64url');
+}
+
+/** Callers without a token here: their rights are asked for by name, their actions done as the api. */
 export function createDelegatedAuthorizer(client: KubeClient): (user: UserInfo) => Caller {
   const decisions = new ExpiringMap<Promise<boolean>>(50_000);
 
@@ -45,7 +50,7 @@ export function createDelegatedAuthorizer(client: KubeClient): (user: UserInfo) 
         );
         if (!allowed) throw forbidden(attributes, user.username);
       },
-      username: () => Promise.resolve(user.username ?? ''),
+      user: () => Promise.resolve(user),
     };
   };
 }

@@ -1,0 +1,284 @@
+import type { Duplex } from 'node:stream';
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { WebSocket } from 'ws';
+import { roleBindings, vms } from '../../../src/api/resources.ts';
+import type { Vm } from '../../../src/api/vm.ts';
+import type { RunnerClient } from '../../../src/control/client.ts';
+import { Svc3Error } from '../../../src/errors.ts';
+import { identity, reportVm, runningStatus, startTestApi, type TestApi } from '../../support/api.ts';
+import { startBrowser } from '../../support/browser.ts';
+import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
+import { aPod, startRunner } from '../runner/harness.ts';
+
+let cluster: TestCluster;
+let api: TestApi;
+let namespace: string;
+const runners = new Map<string, RunnerClient>();
+/** The sockets of streams that the api serves. */
+const sockets = new Set<Duplex>();
+
+beforeAll(async () => {
+  cluster = await testCluster();
+  namespace = await uniqueNamespace(cluster.client, 'console');
+  api = await startTestApi(cluster.client, {
+    runners: {
+      openVnc: async (vm) => runnerOf(vm).openVnc(),
+      openTunnel: async (vm, port) => runnerOf(vm).openTunnel(port),
+    },
+  });
+  api.api.http.server.on('upgrade', (_request, socket: Duplex) => {
+    sockets.add(socket);
+    socket.once('close', () => sockets.delete(socket));
+  });
+});
+
+afterAll(async () => {
+  await api?.close();
+});
+
+function runnerOf(vm: Vm): RunnerClient {
+  const runner = runners.get(vm.metadata.uid ?? '');
+  if (runner === undefined) throw new Svc3Error('ServiceUnavailable', 'the runner does not answer');
+  return runner;
+}
+
+const patience = { timeout: 60_000, interval: 200 };
+const consoleOf = (name: string) => `/api/v1/namespaces/${namespace}/vms/${name}/console`;
+
+/** A VM that the api takes for running. */
+async function aVm(name: string, effective: Partial<typeof runningStatus.effective> = {}): Promise<Vm> {
+  const created = await cluster.client.create(vms, {
+    metadata: { name, namespace },
+    spec: { image: 'registry.example.com/team/debian:12', powerState: 'Running' },
+  });
+  const status = { ...runningStatus, effective: { ...runningStatus.effective!, ...effective } };
+  const vm = await reportVm(cluster.client, created, status);
+  await vi.waitFor(
+    () =>
+      expect(api.services.caches.vms.objects.get(name, namespace)?.metadata.resourceVersion).toBe(
+        vm.metadata.resourceVersion,
+      ),
+    patience,
+  );
+  return vm;
+}
+
+interface Ticket {
+  readonly path: string;
+  readonly ticket: string;
+  readonly page: string;
+}
+
+async function ticketFor(name: string, token = cluster.adminToken): Promise<Ticket> {
+  const { status, json, text } = await api.call('POST', consoleOf(name), { token });
+  expect([status, status === 200 ? '' : text]).toEqual([200, '']);
+  return json as Ticket;
+}
+
+interface Opened {
+  readonly status: number;
+  readonly cookie: string;
+  readonly text: string;
+}
+
+/** What the server says to a WebSocket with these headers. */
+function open(path: string, headers: Record<string, string> = {}): Promise<Opened> {
+  return new Promise((resolve, reject) => {
+    const socket = new WebSocket(`wss://localhost:${api.port}${path}`, { ca: api.tls.cert, headers });
+    const cookieOf = (all: string[] = []) => all.map((cookie) => cookie.split(';', 1)[0]).join('; ');
+    let cookie = '';
+    socket.once('upgrade', (response) => (cookie = cookieOf(response.headers['set-cookie'])));
+    socket.once('open', () => {
+      socket.terminate();
+      resolve({ status: 101, cookie, text: '' });
+    });
+    socket.once('unexpected-response', (_request, response) => {
+      let text = '';
+      response.on('data', (chunk: Buffer) => (text += chunk.toString('utf8')));
+      response.once('end', () => resolve({ status: response.statusCode ?? 0, cookie: '', text }));
+    });
+    socket.once('error', reject);
+  });
+}
+
+/** Points of the screen that are lit. */
+function litPoints(page: Page): Promise<number> {
+  return page.evaluate<number>(`(() => {
+    const canvas = document.querySelector('canvas');
+    const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+    return data.filter((value, index) => index % 4 === 0 && value > 100).length;
+  })()`);
+}
+
+/** Where a US keyboard has the characters that need Shift. */
+const shifted: Readonly<Record<string, string>> = {
+  $: 'Digit4',
+  '(': 'Digit9',
+  ')': 'Digit0',
+  '+': 'Equal',
+  '"': 'Quote',
+  '|': 'Backslash',
+  '>': 'Period',
+  I: 'KeyI',
+};
+
+/** Presses Shift where a person has to. */
+async function typeAsPersonOn(page: Page, text: string): Promise<void> {
+  for (const character of text) {
+    const code = shifted[character];
+    const key = character === '\n' ? 'Enter' : character;
+    await page.keyboard.press(code === undefined ? key : `Shift+${code}`, { delay: 30 });
+  }
+}
+
+test('a person logs in to a guest, pastes, and comes back after the connection was cut', async () => {
+  const vm = await aVm('guest');
+  const uid = vm.metadata.uid ?? '';
+  const runner = await startRunner(await aPod({ vm: { namespace, name: 'guest', uid } }));
+  runners.set(uid, runner.client);
+  const [browser, ticket] = await Promise.all([
+    startBrowser(),
+    runner.reaches({ powerState: 'Running', guestReachable: true }).then(() => ticketFor('guest')),
+  ]);
+  const page = await browser.newPage();
+  await page.goto(`${api.baseUrl}${ticket.page}`);
+  const state = () => page.textContent('#state');
+  await vi.waitFor(async () => expect(await state()).toBe('Connected'), patience);
+  expect(page.url()).not.toContain('ticket');
+
+  /** The text on the guest's screen, as the guest knows it. */
+  const screen = () => runner.guest(`fold -w 80 /dev/vcs1 | sed 's/ *$//' | grep .`);
+  const shows = (text: string | RegExp) =>
+    vi.waitFor(async () => expect(await screen()).toMatch(text), patience);
+  const type = (text: string) => typeAsPersonOn(page, text);
+  /** An emulated keyboard on a busy machine can lose a key: then the line is typed once more. */
+  const typeLine = (line: string, file: string, content: string) =>
+    vi.waitFor(async () => {
+      await type(`${line}\n`);
+      await vi.waitFor(async () => expect(await runner.guest(`cat ${file} || true`)).toBe(content), {
+        timeout: 15_000,
+        interval: 200,
+      });
+    }, patience);
+
+  await shows(/login:/);
+  const before = await litPoints(page);
+  await type('root\n');
+  await shows(/Password:/);
+  await type('admin\n');
+  await shows(/^~ #$/m);
+  await typeLine('echo "It is $((40+2))" | tee /tmp/typed', '/tmp/typed', 'It is 42\n');
+  await shows(/^It is 42$/m);
+  await vi.waitFor(async () => expect(await litPoints(page)).toBeGreaterThan(before), patience);
+  const picture = await page.screenshot();
+  expect(picture.subarray(1, 4).toString('latin1')).toBe('PNG');
+
+  await page.click('summary');
+  await page.fill('#text', `printf '%s\\n' "{Mixed|Case~}" > /tmp/pasted\n`);
+  await page.click('#clipboard button');
+  await vi.waitFor(
+    async () => expect(await runner.guest('cat /tmp/pasted || true')).toBe('{Mixed|Case~}\n'),
+    patience,
+  );
+
+  expect(sockets.size).toBe(1);
+  for (const socket of sockets) socket.destroy();
+  await vi.waitFor(async () => expect([sockets.size, await state()]).toEqual([1, 'Connected']), patience);
+  await page.click('canvas');
+  await typeLine('echo again > /tmp/again', '/tmp/again', 'again\n');
+
+  const second = await browser.newPage();
+  await second.goto(`${api.baseUrl}${ticket.page}`);
+  await vi.waitFor(
+    async () => expect(await second.textContent('#state')).toContain('Ask for a new one: svc3 vm console'),
+    patience,
+  );
+});
+
+describe('a stream of the console', () => {
+  const stand: RunnerClient['openVnc'] = async () => {
+    const { PassThrough } = await import('node:stream');
+    return new PassThrough();
+  };
+
+  async function withRunner(name: string): Promise<void> {
+    const vm = await aVm(name);
+    runners.set(vm.metadata.uid ?? '', { openVnc: stand } as RunnerClient);
+  }
+
+  test('opens once per ticket, for its VM only', async () => {
+    await withRunner('once');
+    await withRunner('other');
+    const { path, ticket } = await ticketFor('once');
+    const elsewhere = await open(`${consoleOf('other')}/stream?ticket=${ticket}`);
+    expect([elsewhere.status, elsewhere.text]).toEqual([401, expect.stringContaining('not for this stream')]);
+    expect((await open(`${path}?ticket=${ticket}`)).status).toBe(101);
+    const again = await open(`${path}?ticket=${ticket}`);
+    expect([again.status, again.text]).toEqual([401, expect.stringContaining('this ticket has been used')]);
+    expect((await open(`${path}?ticket=made.up`)).status).toBe(401);
+  });
+
+  test('leaves the ticket good when the runner could not be reached', async () => {
+    const vm = await aVm('late');
+    const { path, ticket } = await ticketFor('late');
+    expect((await open(`${path}?ticket=${ticket}`)).status).toBe(503);
+    runners.set(vm.metadata.uid ?? '', { openVnc: stand } as RunnerClient);
+    expect((await open(`${path}?ticket=${ticket}`)).status).toBe(101);
+  });
+
+  test('comes back for the page that had it, as long as its user has the right', async () => {
+    await withRunner('back');
+    const role = { namespace, role: 'cluster-admin' };
+    const token = await identity(cluster.client, 'operator-on-duty', role);
+    const first = await vi.waitFor(() => ticketFor('back', token), patience);
+    const { path } = first;
+    const { status, cookie } = await open(`${path}?ticket=${first.ticket}`);
+    expect([status, cookie]).toEqual([101, expect.stringMatching(/^__Secure-svc3-console=/)]);
+    const origin = `https://localhost:${api.port}`;
+    expect((await open(path, { cookie, origin })).status).toBe(101);
+    expect((await open(path, { cookie, origin: 'https://elsewhere.example.com' })).status).toBe(401);
+    expect((await open(path, { cookie })).status).toBe(401);
+    await withRunner('back-2');
+    expect((await open(`${consoleOf('back-2')}/stream`, { cookie, origin })).status).toBe(401);
+    await cluster.client.delete(roleBindings, { name: `${namespace}-operator-on-duty`, namespace });
+    await vi.waitFor(async () => expect((await open(path, { cookie, origin })).status).toBe(403), patience);
+  });
+
+  test.each([
+    ['a setting', 'no-console', {}, 'the VNC console of VM no-console is off'],
+    [
+      'GPU passthrough',
+      'with-gpu',
+      { gpuPassthrough: 'Enabled' as const },
+      'the VNC console of VM with-gpu is off because of GPU passthrough',
+    ],
+  ])('is refused with a sentence where %s turned it off', async (_, name, effective, sentence) => {
+    await aVm(name, { ...effective, vncConsole: 'Disabled' });
+    const token = cluster.adminToken;
+    const { status, json } = await api.call('POST', consoleOf(name), { token });
+    expect([status, json.message]).toEqual([409, sentence]);
+    const stream = await open(`${consoleOf(name)}/stream`, { authorization: `Bearer ${token}` });
+    expect([stream.status, stream.text]).toEqual([409, expect.stringContaining(sentence)]);
+  });
+});
+
+test('the page of the API shows its routes and tries them', async () => {
+  const browser = await startBrowser();
+  const page = await browser.newPage();
+  await page.goto(`${api.baseUrl}/api/v1/swagger`);
+  await page.fill('#token', cluster.adminToken);
+  await page.click('#listVmConfigs summary');
+  await page.fill('#listVmConfigs input', namespace);
+  await page.click('#listVmConfigs button');
+  const answer = (id: string) => page.textContent(`#${id} pre`);
+  await vi.waitFor(async () => expect(await answer('listVmConfigs')).toMatch(/^200 [^]*"items"/), patience);
+  await page.click('#createVmConfig summary');
+  await page.fill('#createVmConfig input', namespace);
+  await page.fill('#createVmConfig textarea', '{"name":"tried","image":"debian","memory":-1}');
+  await page.click('#createVmConfig button');
+  await vi.waitFor(async () => expect(await answer('createVmConfig')).toMatch(/^422 [^]*memory/), patience);
+  await page.fill('#token', 'nonsense');
+  await page.click('#listVmConfigs button');
+  await vi.waitFor(async () => expect(await answer('listVmConfigs')).toMatch(/^401 /), patience);
+});

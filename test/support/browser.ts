@@ -1,0 +1,35 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { chromium, type BrowserContext } from 'playwright-core';
+import { onTestFinished } from 'vitest';
+
+/** Chromium asks nothing of the network beyond the pages that it is told to open. */
+const flags = [
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+];
+
+/** Debian's Chromium, headless, with a profile of its own, until the test is over. */
+export async function startBrowser(): Promise<BrowserContext> {
+  const profile = await mkdtemp(join(tmpdir(), 'svc3-chromium-'));
+  const browser = await chromium.launchPersistentContext(profile, {
+    executablePath: '/usr/bin/chromium',
+    headless: true,
+    args: flags,
+    ignoreHTTPSErrors: true,
+    viewport: { width: 900, height: 700 },
+    timeout: 120_000,
+  });
+  browser.setDefaultTimeout(60_000);
+  onTestFinished(async () => {
+    await browser.close();
+    await rm(profile, { recursive: true, force: true, maxRetries: 5 });
+  });
+  return browser;
+}
