@@ -13,6 +13,8 @@ export class OwnWrites {
   readonly #vms = new Map<string, Vm>();
   readonly #made = new Map<string, { pod: Pod; at: number }>();
   readonly #deleted = new Set<string>();
+  /** When this process made a pod, by the uid of its VM. */
+  readonly #startedAt = new Map<string, number>();
   readonly #pods: Informer<Pod>;
   readonly #now: () => number;
 
@@ -48,9 +50,16 @@ export class OwnWrites {
   }
 
   madePod(pod: Pod): void {
-    const { name = '', namespace = '' } = pod.metadata;
+    const { name = '', namespace = '', ownerReferences = [] } = pod.metadata;
+    for (const { uid } of ownerReferences) this.#startedAt.set(uid, this.#now());
     // The watch can be faster than the reply.
     if (this.#pods.get(name, namespace) === undefined) this.#made.set(keyOf(pod), { pod, at: this.#now() });
+  }
+
+  /** Milliseconds since this process made the VM's last pod; Infinity where another one did. */
+  startAgeMs(vmUid: string): number {
+    const at = this.#startedAt.get(vmUid);
+    return at === undefined ? Infinity : this.#now() - at;
   }
 
   deletedPod(pod: Pod): void {
@@ -65,6 +74,7 @@ export class OwnWrites {
 
   forget(vmUid: string): void {
     this.#vms.delete(vmUid);
+    this.#startedAt.delete(vmUid);
   }
 }
 

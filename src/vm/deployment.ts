@@ -18,6 +18,9 @@ import { pendingDraft, type StatusWriter } from './statuswriter.ts';
 /** A VM that nobody takes is looked at again, should an event have been missed or its sentence have changed. */
 const waitingMs = 60_000;
 
+/** A start that takes no longer than this is told in one write of status, when the VM runs; in milliseconds. */
+export const quickStartMs = 300;
+
 /** Gives a VM its pod: resolve, place, assume, create. */
 export class Deployment {
   readonly #parts: VmReconcilerParts;
@@ -119,6 +122,8 @@ export class Deployment {
     own.madePod(pod);
     const node = placement.node === undefined ? undefined : nodes.get(placement.node);
     const { effective, warnings } = resolved;
+    // All else of the status can be read from the pod later.
+    if (warnings.length === 0) return { requeueAfterMs: quickStartMs };
     await this.#status.report(vm, reportPod({ vm, pod, node, runner: undefined, effective, warnings }));
     return undefined;
   }

@@ -7,10 +7,11 @@ import type { ReconcileResult } from '../kube/types.ts';
 import { nodeOf } from '../placement/podfacts.ts';
 import { grownStorage } from './claim.ts';
 import { decide, type Observed, type Plan } from './decide.ts';
-import { Deployment } from './deployment.ts';
+import { Deployment, quickStartMs } from './deployment.ts';
 import { ignoring } from './ignoring.ts';
 import { effectiveAnnotation, podNameOf } from './names.ts';
 import type { VmReconcilerParts } from './parts.ts';
+import { isPodReady } from './podstate.ts';
 import { reportPod } from './report.ts';
 import type { Resolved } from './resolve.ts';
 import { pollMs } from './runnerlinks.ts';
@@ -145,6 +146,10 @@ export class VmReconciler {
     const { runners, attempts, inventory } = this.#parts;
     const uid = vm.metadata.uid ?? '';
     if (this.#parts.own.isDeleted(pod)) return;
+    const quickMs = quickStartMs - this.#parts.own.startAgeMs(uid);
+    if (quickMs > 0 && vm.status?.podName === undefined && !isPodReady(pod)) {
+      return { requeueAfterMs: quickMs };
+    }
     await this.#renewControlKeys(pod);
     await this.#growClaim(vm);
     const runner = runners?.observe(key, vm, pod);

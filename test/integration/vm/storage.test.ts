@@ -54,10 +54,10 @@ describe('a Persistent disk', () => {
       expect((await claim()).metadata.ownerReferences).toMatchObject([
         { kind: 'VM', name: 'vm', controller: true },
       ]);
-      expect((await space.pod('vm'))?.spec.volumes?.find(({ name }) => name === 'state')).toEqual({
-        name: 'state',
-        persistentVolumeClaim: { claimName: 'svc3-vm-vm' },
-      });
+      const volume = async () => (await space.pod('vm'))?.spec.volumes?.find(({ name }) => name === 'state');
+      await expect
+        .poll(volume, slow)
+        .toEqual({ name: 'state', persistentVolumeClaim: { claimName: 'svc3-vm-vm' } });
       await space.remove('vm');
     });
   });
