@@ -11,7 +11,10 @@ const benchmarks: Record<string, () => Promise<{ benchmark: Benchmark }>> = {
   operator: () => import('./operator.ts'),
   writes: () => import('./writes.ts'),
   vmrate: () => import('./vmrate.ts'),
+  http: () => import('./http.ts'),
   gpu: () => import('./gpu.ts'),
+  absorb: () => import('./absorb.ts'),
+  boot: () => import('./boot.ts'),
 };
 
 async function help(): Promise<string> {

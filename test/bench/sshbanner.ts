@@ -1,0 +1,45 @@
+import type { ChildProcess } from 'node:child_process';
+import { connect, type Socket } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+
+export type Door =
+  | { readonly host: string; readonly port: number }
+  /** A Unix socket of a local cluster that leads to `address` inside. */
+  | { readonly through: string; readonly address: string };
+
+/** How often another try begins, in milliseconds; one that was taken but not answered goes on meanwhile. */
+const everyMs = 25;
+
+/** Resolves when an SSH server behind the door has greeted. Throws when `process` ends before, or after five minutes. */
+export async function untilBanner(door: Door, process?: ChildProcess): Promise<void> {
+  const tries = new Set<Socket>();
+  const greeting = new AbortController();
+  const deadline = performance.now() + 300_000;
+  try {
+    while (!greeting.signal.aborted) {
+      if (process !== undefined && process.exitCode !== null) throw new Error('QEMU ended');
+      if (performance.now() > deadline) throw new Error('no SSH server has answered for five minutes');
+      // A connection that QEMU took while the guest was not listening is lost; old ones are given up.
+      if (tries.size >= 20) tries.values().next().value?.destroy();
+      const socket = knock(door, () => greeting.abort());
+      tries.add(socket);
+      socket.once('close', () => tries.delete(socket));
+      await delay(everyMs, undefined, { signal: greeting.signal }).catch(() => undefined);
+    }
+  } finally {
+    for (const socket of tries) socket.destroy();
+  }
+}
+
+function knock(door: Door, greeted: () => void): Socket {
+  const socket = 'port' in door ? connect(door.port, door.host) : connect(door.through);
+  if ('through' in door) socket.write(`CONNECT ${door.address} HTTP/1.1\r\n\r\n`);
+  let text = '';
+  socket.setEncoding('latin1');
+  socket.on('data', (chunk: string) => {
+    text += chunk;
+    if (/(^|\r\n\r\n)SSH-2\.0/.test(text)) greeted();
+  });
+  socket.on('error', () => undefined);
+  return socket;
+}
