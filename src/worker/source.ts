@@ -4,7 +4,7 @@ import { downloadExport } from '../control/download.ts';
 import { Svc3Error } from '../errors.ts';
 import type { RegistryClient } from '../registry/client.ts';
 import { openDisk } from '../registry/disk.ts';
-import { resolveImage } from '../registry/image.ts';
+import { resolveImage, type ResolvedImage } from '../registry/image.ts';
 import { resumable } from '../registry/resume.ts';
 import { parseReference, type ImageReference } from '../registry/reference.ts';
 
@@ -15,6 +15,15 @@ export interface OpenedSource {
   readonly architecture: 'amd64' | 'arm64' | undefined;
   /** Once the stream has been read: rejects when its bytes are not those that were meant. */
   readonly verified?: Promise<void>;
+  /** The image that the disk is the one file of, where it lies in a registry. */
+  readonly image?: SourceImage;
+}
+
+export interface SourceImage {
+  readonly registry: string;
+  readonly repository: string;
+  readonly resolved: ResolvedImage;
+  readonly fileName: string;
 }
 
 export interface SourceOptions {
@@ -41,7 +50,7 @@ async function openRemote(
   { maxBytes, signal }: SourceOptions,
 ): Promise<OpenedSource> {
   const image = await resolveImage(client, reference, { signal });
-  const { stream, size, verified } = await openDisk(client, reference.repository, image, {
+  const { stream, size, verified, name } = await openDisk(client, reference.repository, image, {
     signal,
     maxUnpackedBytes: maxBytes + 64 * 2 ** 20,
   });
@@ -50,7 +59,14 @@ async function openRemote(
     stream.destroy();
     throw new Svc3Error('Invalid', `the image is for ${architecture}; VMs are amd64 or arm64`);
   }
-  return { stream, size, architecture, verified };
+  const { registry, repository } = reference;
+  return {
+    stream,
+    size,
+    architecture,
+    verified,
+    image: { registry, repository, resolved: image, fileName: name },
+  };
 }
 
 async function openExport(

@@ -3,8 +3,9 @@ import { mkdtemp, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { WorkDone, WorkSpec } from '../api/worker.ts';
 import { isSvc3Error } from '../errors.ts';
-import { createRegistryClient, type RegistryClient } from '../registry/client.ts';
+import { createRegistryClient, mediaTypes, type RegistryClient } from '../registry/client.ts';
 import { pushDisk } from '../registry/disk.ts';
+import { copyImage } from '../registry/image.ts';
 import { loginFor } from '../registry/login.ts';
 import { publish } from '../registry/publish.ts';
 import { parseReference } from '../registry/reference.ts';
@@ -12,7 +13,7 @@ import { inspect, type Inspected } from './inspection.ts';
 import { land } from './landing.ts';
 import type { Progress } from './progress.ts';
 import { qemuImg } from './qemuimg.ts';
-import { openSource } from './source.ts';
+import { openSource, type OpenedSource } from './source.ts';
 
 export interface WorkParts {
   /** Folder for the disk while it is looked at. */
@@ -38,10 +39,10 @@ export async function work(spec: WorkSpec, parts: WorkParts): Promise<WorkDone> 
   const folder = await mkdtemp(join(parts.scratch, 'work-'));
   try {
     const done = await fetchAndPush(spec, parts, folder, open);
-    await forgetUpload(spec, open, parts.signal);
+    await forgetUpload(spec, open, { signal: parts.signal, keep: done.digest });
     return done;
   } catch (error) {
-    if (isSvc3Error(error, 'Invalid')) await forgetUpload(spec, open, parts.signal);
+    if (isSvc3Error(error, 'Invalid')) await forgetUpload(spec, open, { signal: parts.signal });
     throw error;
   } finally {
     await rm(folder, { recursive: true, force: true });
@@ -68,12 +69,40 @@ async function fetchAndPush(
   });
   await source.verified;
   const found = await inspect(fetched, { kind: spec.kind, maxVirtualSize: limits.virtualBytes, signal });
+  const architecture = source.architecture ?? spec.architecture;
+  const client = open(target.registry);
+  const pushed =
+    (await reused(client, spec, { ...source, found, architecture }, signal)) ??
+    (await pushInspected(client, spec, { fetched, found, folder, architecture }, parts));
+  await publish(client, target.repository, pushed.digest, signal);
+  return {
+    result: 'Done',
+    digest: pushed.digest,
+    size: found.virtualSize,
+    storedSize: pushed.size,
+    format: found.format === 'iso' ? 'iso' : 'qcow2',
+    architecture,
+  };
+}
+
+interface Fetched {
+  readonly fetched: string;
+  readonly found: Inspected;
+  readonly folder: string;
+  readonly architecture: string;
+}
+
+async function pushInspected(
+  client: RegistryClient,
+  { target }: WorkSpec,
+  { fetched, found, folder, architecture }: Fetched,
+  parts: WorkParts,
+): Promise<{ digest: string; size: number }> {
+  const { signal, progress } = parts;
   const disk = await packed(fetched, found, folder, parts);
   const { size } = await stat(disk.path);
   const pushing = progress.step(55, 99);
-  const architecture = source.architecture ?? spec.architecture;
-  const client = open(target.registry);
-  const pushed = await pushDisk(client, {
+  return pushDisk(client, {
     repository: target.repository,
     tag: target.tag,
     architecture,
@@ -83,15 +112,28 @@ async function fetchAndPush(
     signal,
     onProgress: (bytes) => pushing(bytes, size),
   });
-  await publish(client, target.repository, pushed.digest, signal);
-  return {
-    result: 'Done',
-    digest: pushed.digest,
-    size: found.virtualSize,
-    storedSize: pushed.size,
-    format: disk.format,
-    architecture,
-  };
+}
+
+/** An upload that lies in its repository as it is to lie there only needs its name. Undefined for all others. */
+async function reused(
+  client: RegistryClient,
+  { source, target }: WorkSpec,
+  { image, found, architecture }: Pick<OpenedSource, 'image'> & { found: Inspected; architecture: string },
+  signal: AbortSignal,
+): Promise<{ digest: string; size: number } | undefined> {
+  if (source.type !== 'upload' || image === undefined) return undefined;
+  const { resolved, registry, repository, fileName } = image;
+  const [layer, ...others] = resolved.manifest.layers;
+  const isSame =
+    registry === target.registry &&
+    repository === target.repository &&
+    resolved.architecture === architecture &&
+    fileName.endsWith(`.${found.format}`) &&
+    layer?.mediaType === mediaTypes.ociLayer &&
+    others.length === 0;
+  if (!isSame || found.format === 'raw') return undefined;
+  const digest = await copyImage(client, resolved, repository, { repository, tag: target.tag, signal });
+  return { digest, size: layer.size };
 }
 
 /** A raw disk is stored as qcow2, without the blocks that hold nothing and compressed; everything else as it came. */
@@ -100,9 +142,9 @@ async function packed(
   { format }: Inspected,
   folder: string,
   { signal, progress }: WorkParts,
-): Promise<{ path: string; fileName: string; format: 'qcow2' | 'iso' }> {
-  if (format === 'iso') return { path, fileName: 'medium.iso', format };
-  if (format === 'qcow2') return { path, fileName: 'disk.qcow2', format };
+): Promise<{ path: string; fileName: string }> {
+  if (format === 'iso') return { path, fileName: 'medium.iso' };
+  if (format === 'qcow2') return { path, fileName: 'disk.qcow2' };
   const target = join(folder, 'packed');
   const packing = progress.step(45, 55);
   await qemuImg(
@@ -110,18 +152,19 @@ async function packed(
     { signal, onProgress: (percent) => packing(percent, 100) },
   );
   await rm(path);
-  return { path: target, fileName: 'disk.qcow2', format: 'qcow2' };
+  return { path: target, fileName: 'disk.qcow2' };
 }
 
 /** What was uploaded has been taken over or refused; a registry that does not delete keeps it, no harm. */
 async function forgetUpload(
   { source }: WorkSpec,
   open: (registry: string) => RegistryClient,
-  signal: AbortSignal,
+  { signal, keep }: { signal: AbortSignal; keep?: string },
 ): Promise<void> {
   if (source.type !== 'upload') return;
   const { registry, repository, digest } = parseReference(source.reference);
-  if (digest === undefined) return;
+  // A file that was laid out as we do it is the image already.
+  if (digest === undefined || digest === keep) return;
   await open(registry)
     .deleteManifest(repository, digest, { signal })
     .catch(() => undefined);

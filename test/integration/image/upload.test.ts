@@ -77,6 +77,23 @@ describe('an upload', () => {
     expect(tags.filter((tag) => tag.startsWith('upload'))).toEqual([]);
   });
 
+  test('that lies in the store as it is to lie there gets its name and moves no bytes', async () => {
+    const { client } = cluster;
+    const namespace = await cluster.namespace();
+    const disk = await aQcow2();
+    const digest = await stage(`svc3/${namespace}/same`, disk, 'disk.qcow2');
+    const image = anImage(namespace, 'same', { upload: {} });
+    image.metadata.annotations = { [imageAnnotations.upload]: digest };
+    await client.create(images, image);
+    const status = await becomesReady(client, namespace, 'same');
+    expect(status.digest).toBe(digest);
+    expect(await store.digestOf(`svc3/${namespace}/same`, 'latest')).toBe(digest);
+    expect(await diskOf(store, status.reference ?? '')).toEqual(disk);
+    await client.delete(images, { name: 'same', namespace });
+    await expect.poll(() => readyOf(client, namespace, 'same'), soon).toBe('gone');
+    expect(await store.tags(`svc3/${namespace}/same`)).toEqual([]);
+  });
+
   test('of a raw disk is stored as qcow2, for the architecture that its annotation says', async () => {
     const { client } = cluster;
     const namespace = await cluster.namespace();
