@@ -1,7 +1,8 @@
 import { execFile } from 'node:child_process';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { createClient } from '../../src/kube/client.ts';
@@ -110,44 +111,48 @@ describe('with curl and a token of svc3 user get-token', () => {
     expect((await curl('GET', '/api/v1/namespaces/kube-system/vms')).code).toBe(403);
   });
 
-  test('the whole life of a VM: configuration, deploy, list, get, exec, save, delete', async () => {
-    const [config, vm, image] = [newName('config'), newName('vm'), newName('saved')];
-    const settings = { name: config, image: cluster.guest, cpu: 1, memory: 0.25 };
-    expect(await curl('POST', `${NS}/vmconfigs`, settings)).toMatchObject({ code: 201, body: settings });
+  test(
+    'the whole life of a VM: configuration, deploy, list, get, exec, save, delete',
+    { timeout: 480_000 },
+    async () => {
+      const [config, vm, image] = [newName('config'), newName('vm'), newName('saved')];
+      const settings = { name: config, image: cluster.guest, cpu: 1, memory: 0.25 };
+      expect(await curl('POST', `${NS}/vmconfigs`, settings)).toMatchObject({ code: 201, body: settings });
 
-    const deployed = await curl('POST', `${NS}/vms`, { name: vm, vmConfig: config });
-    expect(deployed).toMatchObject({
-      code: 200,
-      body: { name: vm, memory: '0.25Gi', status: 'Running', ssh: expect.any(Number) },
-    });
-    const { items } = (await curl('GET', `${NS}/vms`)).body as { items: { name: string }[] };
-    expect(items.map(({ name }) => name)).toContain(vm);
-    expect(await curl('GET', `${NS}/vms/${vm}`)).toMatchObject({
-      code: 200,
-      body: { name: vm, cpu: 1, vmConfig: config, gpuPassthrough: false, status: 'Running' },
-    });
+      const deployed = await curl('POST', `${NS}/vms`, { name: vm, vmConfig: config });
+      expect(deployed).toMatchObject({
+        code: 200,
+        body: { name: vm, memory: '0.25Gi', status: 'Running', ssh: expect.any(Number) },
+      });
+      const { items } = (await curl('GET', `${NS}/vms`)).body as { items: { name: string }[] };
+      expect(items.map(({ name }) => name)).toContain(vm);
+      expect(await curl('GET', `${NS}/vms/${vm}`)).toMatchObject({
+        code: 200,
+        body: { name: vm, cpu: 1, vmConfig: config, gpuPassthrough: false, status: 'Running' },
+      });
 
-    for (const [command, status] of [
-      ['suspend', 'Suspended'],
-      ['resume', 'Running'],
-    ] as const) {
-      expect((await curl('POST', `${NS}/vms/${vm}/exec`, { command })).code).toBeOneOf([200, 202]);
-      await expect.poll(async () => (await curl('GET', `${NS}/vms/${vm}`)).body.status, slow).toBe(status);
-    }
+      for (const [command, status] of [
+        ['suspend', 'Suspended'],
+        ['resume', 'Running'],
+      ] as const) {
+        expect((await curl('POST', `${NS}/vms/${vm}/exec`, { command })).code).toBeOneOf([200, 202]);
+        await expect.poll(async () => (await curl('GET', `${NS}/vms/${vm}`)).body.status, slow).toBe(status);
+      }
 
-    expect(await curl('POST', `${NS}/vms/${vm}/save`, { imageName: image })).toMatchObject({
-      code: 202,
-      body: { name: image, state: 'Updating' },
-    });
-    await untilStored(image);
+      expect(await curl('POST', `${NS}/vms/${vm}/save`, { imageName: image })).toMatchObject({
+        code: 202,
+        body: { name: image, state: 'Updating' },
+      });
+      await untilStored(image);
 
-    expect(await curl('DELETE', `${NS}/vms/${vm}`)).toMatchObject({ body: { status: 'Success' } });
-    await expect.poll(async () => (await curl('GET', `${NS}/vms/${vm}`)).code, slow).toBe(404);
-    expect((await curl('DELETE', `${NS}/images/${image}`)).code).toBeOneOf([200, 202]);
-    expect((await curl('DELETE', `${NS}/vmconfigs/${config}`)).body.status).toBe('Success');
-  });
+      expect(await curl('DELETE', `${NS}/vms/${vm}`)).toMatchObject({ body: { status: 'Success' } });
+      await expect.poll(async () => (await curl('GET', `${NS}/vms/${vm}`)).code, slow).toBe(404);
+      expect((await curl('DELETE', `${NS}/images/${image}`)).code).toBeOneOf([200, 202]);
+      expect((await curl('DELETE', `${NS}/vmconfigs/${config}`)).body.status).toBe('Success');
+    },
+  );
 
-  test('the same with the paths of 2.4.x', async () => {
+  test('the same with the paths of 2.4.x', { timeout: 480_000 }, async () => {
     const [vm, image] = [newName('legacy'), newName('base')];
     // 2.4.x knows images of the store only.
     const reference = encodeURIComponent(cluster.guest);
@@ -191,6 +196,38 @@ describe('with curl and a token of svc3 user get-token', () => {
   });
 });
 
+describe('with the command line through the HTTP API', () => {
+  test(
+    'a VM is deployed, explained, logged in to through the tunnel and deleted',
+    { timeout: 480_000 },
+    async () => {
+      const vm = newName('cli');
+      const folder = join(dir, 'config', 'svc3');
+      await mkdir(folder, { recursive: true });
+      const config = { baseUrl, caFile: join(dir, 'ca.pem'), namespace, token };
+      await writeFile(join(folder, 'config.json'), JSON.stringify(config), { mode: 0o600 });
+      const program = fileURLToPath(new URL('../../src/bin/svc3.mjs', import.meta.url));
+      const env = {
+        ...process.env,
+        KUBECONFIG: cluster.places.kubeconfig,
+        XDG_CONFIG_HOME: join(dir, 'config'),
+        SSHPASS: 'admin',
+      };
+      const svc3 = async (...words: string[]) =>
+        (await execute('sshpass', ['-e', process.execPath, program, ...words], { env, timeout: 280_000 }))
+          .stdout;
+
+      expect(await svc3('vm', 'deploy', vm, '-i', cluster.guest, '-c', '1', '-m', '0.25')).toContain(vm);
+      const ssh = ['vm', 'ssh', `admin@${vm}`, '--', '-o', 'UserKnownHostsFile=/dev/null', 'hostname'];
+      await vi.waitFor(async () => expect((await svc3(...ssh)).trim()).toBe(vm), slow);
+      const explained = await svc3('vm', 'explain', vm);
+      expect(explained).toMatch(new RegExp(`^vm ${vm} is Running on node`));
+      expect(explained).toMatch(/^node1 +yes/m);
+      expect(await svc3('vm', 'delete', vm)).toBe(`Successfully deleted vm ${vm}\n`);
+    },
+  );
+});
+
 describe('through the aggregated API of kube-apiserver', () => {
   test('kubectl shows nodes', async () => {
     const available = () =>
@@ -206,7 +243,7 @@ describe('through the aggregated API of kube-apiserver', () => {
     expect(await cluster.kubectl('get', 'nodes.api.svc3.dev')).toMatch(/^node1\s+READY/m);
   });
 
-  test('a VM is suspended and resumed', async () => {
+  test('a VM is suspended and resumed', { timeout: 480_000 }, async () => {
     const vm = newName('aggregated');
     const words = ['-n', namespace, 'vm', 'deploy', vm, '-i', cluster.guest, '-c', '1', '-m', '0.25'];
     const deployed = await cluster.svc3(...words);

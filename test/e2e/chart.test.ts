@@ -36,28 +36,32 @@ async function untilRolledOut(mark: string): Promise<void> {
   await expect.poll(marks, patiently).toBe(mark);
 }
 
-test('helm test boots a VM', async () => {
+test('helm test boots a VM', { timeout: 480_000 }, async () => {
   expect(await helm('test', 'svc3', '--logs', '--timeout=5m')).toContain('the VM runs');
 });
 
-test('an upgrade of the chart and its rollback leave a running VM as it is', async () => {
-  const vm = await createVm(cluster, `upgraded-${process.pid}`);
-  try {
-    await vm.untilReady();
-    const boot = () => vm.ssh('cat /proc/sys/kernel/random/boot_id');
-    const before = await boot();
-    const first = await revision();
+test(
+  'an upgrade of the chart and its rollback leave a running VM as it is',
+  { timeout: 480_000 },
+  async () => {
+    const vm = await createVm(cluster, `upgraded-${process.pid}`);
+    try {
+      await vm.untilReady();
+      const boot = () => vm.ssh('cat /proc/sys/kernel/random/boot_id');
+      const before = await boot();
+      const first = await revision();
 
-    const marked = ['--reuse-values', '--set=operator.podAnnotations.mark=upgraded'];
-    await helm('upgrade', 'svc3', chartFolder, ...marked, '--wait=hookOnly');
-    await untilRolledOut('upgraded');
-    expect(await boot()).toBe(before);
+      const marked = ['--reuse-values', '--set=operator.podAnnotations.mark=upgraded'];
+      await helm('upgrade', 'svc3', chartFolder, ...marked, '--wait=hookOnly');
+      await untilRolledOut('upgraded');
+      expect(await boot()).toBe(before);
 
-    await helm('rollback', 'svc3', first, '--wait=hookOnly');
-    await untilRolledOut('');
-    expect(await boot()).toBe(before);
-    expect(await vm.get()).toMatchObject({ metadata: { generation: 1 } });
-  } finally {
-    await vm.delete();
-  }
-});
+      await helm('rollback', 'svc3', first, '--wait=hookOnly');
+      await untilRolledOut('');
+      expect(await boot()).toBe(before);
+      expect(await vm.get()).toMatchObject({ metadata: { generation: 1 } });
+    } finally {
+      await vm.delete();
+    }
+  },
+);
