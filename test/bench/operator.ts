@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Benchmark, median, type Outcome, rounded, size } from './figures.ts';
-import { bundledOperator, startOperatorProcess } from './operatorprocess.ts';
+import { bundled, startOperatorProcess } from './operatorprocess.ts';
 import { simulatedCluster } from './simulated.ts';
 
 /** What an operator costs that has nothing to do. */
@@ -15,7 +15,7 @@ export const benchmark: Benchmark = {
 };
 
 async function measure(): Promise<Outcome> {
-  const bundleMB = statSync(await bundledOperator()).size / 1e6;
+  const bundleMB = statSync(await bundled('operator')).size / 1e6;
   const cluster = await simulatedCluster([{ name: 'node-0' }]);
   const starts = Math.max(2, size('SVC3_BENCH_STARTS', 7));
   const readyMs: number[] = [];

@@ -2,6 +2,7 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { freePorts } from '../../src/localcluster/ports.ts';
@@ -13,9 +14,9 @@ const root = join(import.meta.dirname, '../..');
 let bundle: Promise<string> | undefined;
 
 /** The file that the container image holds; made once per run. */
-export function bundledOperator(): Promise<string> {
+export async function bundled(program: 'operator' | 'api'): Promise<string> {
   bundle ??= makeBundle();
-  return bundle;
+  return join(await bundle, `${program}.js`);
 }
 
 async function makeBundle(): Promise<string> {
@@ -24,11 +25,20 @@ async function makeBundle(): Promise<string> {
     cwd: root,
     env: { ...process.env, SVC3_BUNDLE_DIR: dir },
   });
-  return join(dir, 'operator.js');
+  // The api serves files of a package, which the container image holds beside it.
+  await symlink(join(root, 'node_modules'), join(dir, 'node_modules'));
+  return dir;
 }
 
-/** As the chart starts it. */
-const nodeFlags = ['--max-semi-space-size=2', '--optimize-for-size'];
+/** As the chart starts it, unless others are to be tried. */
+function nodeFlags(): string[] {
+  const tried = process.env['SVC3_BENCH_NODE_FLAGS'];
+  if (tried !== undefined) return tried.split(' ').filter((flag) => flag !== '');
+  const chart = readFileSync(join(root, 'charts/svc3/templates/operator/deployment.yaml'), 'utf8');
+  const command = /^ *command: \[node, (.*), \/app\/operator\.js\]$/m.exec(chart)?.[1];
+  if (command === undefined) throw new Error('the chart does not say how the operator is started');
+  return command.split(', ');
+}
 
 export interface OperatorProcess {
   readonly child: ChildProcess;
@@ -44,15 +54,13 @@ export async function startOperatorProcess(
   kubeconfig: string,
   environment: Readonly<Record<string, string>> = {},
 ): Promise<OperatorProcess> {
-  const file = await bundledOperator();
+  const file = await bundled('operator');
   const [port = 0] = await freePorts(1);
   const began = performance.now();
-  const child = spawn(process.execPath, [...nodeFlags, file], {
+  const child = spawn(process.execPath, [...nodeFlags(), file], {
     stdio: ['ignore', 'ignore', 'inherit'],
     env: {
       PATH: process.env['PATH'],
-      // E.g. --cpu-prof --cpu-prof-dir=/tmp/profile.
-      NODE_OPTIONS: process.env['SVC3_BENCH_NODE_OPTIONS'] ?? '',
       KUBECONFIG: kubeconfig,
       POD_NAME: `bench-${port}`,
       SVC3_RUNNER_IMAGE: 'a',

@@ -11,12 +11,13 @@ export interface ApiProcess {
   stop(): Promise<number | null>;
 }
 
-/** `src/bin/api.ts` as a process of its own; resolves when it serves. */
+/** `src/bin/api.ts`, or its bundle, as a process of its own; resolves when it serves. */
 export async function startApiProcess(
   kubeconfigPath: string,
   environment: Record<string, string> = {},
+  file = join(import.meta.dirname, '../../src/bin/api.ts'),
 ): Promise<ApiProcess> {
-  const child = spawn(process.execPath, [join(import.meta.dirname, '../../src/bin/api.ts')], {
+  const child = spawn(process.execPath, [file], {
     env: {
       PATH: process.env['PATH'] ?? '',
       KUBECONFIG: kubeconfigPath,

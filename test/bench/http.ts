@@ -1,0 +1,266 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { namespaces as names, objectNames } from '../../src/api/meta.ts';
+import { namespaces, secrets, vms } from '../../src/api/resources.ts';
+import { createClient, type RootClient } from '../../src/kube/client.ts';
+import { loadKubeconfig } from '../../src/kube/connection.ts';
+import { startApiProcess } from '../support/apiprocess.ts';
+import { type OwnControlPlane, ownControlPlane } from '../support/controlplane.ts';
+import { installDefinitions } from '../support/definitions.ts';
+import { type Benchmark, type Budget, median, type Outcome, rounded, size } from './figures.ts';
+import type { Load, LoadResult } from './load.ts';
+import { bundled, usageOf } from './operatorprocess.ts';
+import { inParallel } from './parallel.ts';
+import { benchVm } from './simulated.ts';
+
+/** `/api/v1` beside kube-apiserver, which answers for the same objects in the same run, in turns. */
+export const benchmark: Benchmark = {
+  about: 'lists, gets and creates of VMs through /api/v1 beside kube-apiserver',
+  settings: {
+    SVC3_BENCH_VMS: '5000 VMs in the large namespace',
+    SVC3_BENCH_REQUESTS: '3000 gets and creates in a turn; lists: a third, large ones: a fiftieth',
+    SVC3_BENCH_CLIENTS: '500 clients at the most; there is also a turn with 1 and one with a tenth',
+    SVC3_BENCH_TURNS: '3 turns of each, of which the median counts',
+  },
+  measure,
+};
+
+const smallCount = 100;
+
+interface Case {
+  readonly name: string;
+  readonly requests: number;
+  readonly ours: Pick<Load, 'method' | 'path' | 'body'>;
+  readonly theirs: Pick<Load, 'method' | 'path' | 'body'>;
+  /** How much of kube-apiserver's throughput is demanded. */
+  readonly atLeast: number;
+}
+
+function casesOf(requests: number, large: number, unique: () => string): Case[] {
+  const native = (namespace: string) => `/apis/svc3.dev/v1/namespaces/${namespace}/vms`;
+  const own = (namespace: string) => `/api/v1/namespaces/${namespace}/vms`;
+  // From its watch cache, as ours: what kube-apiserver does fastest.
+  const list = (name: string, namespace: string, count: number): Case => ({
+    name,
+    requests: Math.max(1, Math.round(count)),
+    ours: { method: 'GET', path: own(namespace) },
+    theirs: { method: 'GET', path: `${native(namespace)}?resourceVersion=0` },
+    atLeast: 5,
+  });
+  const { metadata, ...vm } = benchVm('a');
+  const { image, cpu, memory } = vm.spec;
+  return [
+    list(`list ${smallCount}`, 'small', requests / 3),
+    list(`list ${large}`, 'large', requests / 50),
+    {
+      name: 'get',
+      requests,
+      ours: { method: 'GET', path: `${own('small')}/vm-7` },
+      theirs: { method: 'GET', path: `${native('small')}/vm-7` },
+      atLeast: 2,
+    },
+    {
+      name: 'create',
+      requests,
+      ours: {
+        method: 'POST',
+        path: `${own('created')}?wait=false`,
+        body: JSON.stringify({
+          name: `a-${unique()}-{index}`,
+          image,
+          cpu,
+          memory: parseInt(memory ?? '', 10) / 1024,
+        }),
+      },
+      theirs: {
+        method: 'POST',
+        path: native('created'),
+        body: JSON.stringify({
+          ...vm,
+          metadata: { ...metadata, namespace: 'created', name: `k-${unique()}-{index}` },
+        }),
+      },
+      atLeast: 0.9,
+    },
+  ];
+}
+
+async function generate(load: Load): Promise<LoadResult> {
+  const child = spawn(process.execPath, [join(import.meta.dirname, 'load.ts')], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+    env: { PATH: process.env['PATH'] },
+  });
+  child.stdin.end(JSON.stringify(load));
+  const [output, [code]] = await Promise.all([text(child.stdout), once(child, 'exit')]);
+  if (code !== 0) throw new Error(`the load generator ended with ${String(code)}`);
+  return JSON.parse(output) as LoadResult;
+}
+
+async function fill(client: RootClient, large: number): Promise<void> {
+  const amounts: Record<string, number> = { small: smallCount, large, created: 0, [names.system]: 0 };
+  for (const [namespace, amount] of Object.entries(amounts)) {
+    await client.create(namespaces, { metadata: { name: namespace } });
+    const names = Array.from({ length: amount }, (_, index) => `vm-${index}`);
+    await inParallel(names, 16, (name) => {
+      const vm = benchVm(name);
+      return client.create(vms, { ...vm, metadata: { name, namespace } });
+    });
+  }
+}
+
+function apiServerPid({ server }: OwnControlPlane): number {
+  const flag = `--secure-port=${new URL(server).port}`;
+  const pid = readdirSync('/proc').find((name) => {
+    if (!/^\d+$/.test(name)) return false;
+    try {
+      return readFileSync(`/proc/${name}/cmdline`, 'utf8').split('\0').includes(flag);
+    } catch {
+      return false;
+    }
+  });
+  if (pid === undefined) throw new Error('kube-apiserver has no process');
+  return Number(pid);
+}
+
+interface Turn extends LoadResult {
+  readonly cpuMsPerRequest: number;
+  readonly rssMB: number;
+}
+
+async function turn(load: Load, pid: number): Promise<Turn> {
+  const before = usageOf(pid).cpuMs;
+  const result = await generate(load);
+  const { cpuMs, rssMB } = usageOf(pid);
+  return { ...result, cpuMsPerRequest: (cpuMs - before) / load.requests, rssMB };
+}
+
+function middle(turns: readonly Turn[]): Turn {
+  const of = (key: keyof Turn) => median(turns.map((each) => each[key]));
+  return {
+    perSecond: of('perSecond'),
+    p50Ms: of('p50Ms'),
+    p99Ms: of('p99Ms'),
+    bytesPerReply: of('bytesPerReply'),
+    cpuMsPerRequest: of('cpuMsPerRequest'),
+    rssMB: of('rssMB'),
+  };
+}
+
+function rowOf(name: string, clients: number, who: string, found: Turn): object {
+  return {
+    case: name,
+    clients,
+    who,
+    'requests/s': Math.round(found.perSecond),
+    'P50 ms': rounded(found.p50Ms),
+    'P99 ms': rounded(found.p99Ms),
+    'CPU ms each': rounded(found.cpuMsPerRequest, 3),
+    'RSS MB': Math.round(found.rssMB),
+    'KB each': rounded(found.bytesPerReply / 1024, 1),
+  };
+}
+
+function figuresOf({ name, atLeast }: Case, clients: number, ours: Turn, theirs: Turn): Budget[] {
+  const what = `${name}, ${clients} client${clients === 1 ? '' : 's'}`;
+  const figures: Budget[] = [
+    { what: `${what}: throughput beside kube-apiserver`, value: ours.perSecond / theirs.perSecond, atLeast },
+  ];
+  if (name === 'get')
+    figures.push({ what: `${what}: P99 beside kube-apiserver`, value: ours.p99Ms / theirs.p99Ms, atMost: 1 });
+  if (name === 'create' && clients === 1)
+    figures.push({ what: `${what}: our share of P50, ms`, value: ours.p50Ms - theirs.p50Ms, atMost: 1 });
+  return figures;
+}
+
+interface Sides {
+  readonly ours: Side;
+  readonly theirs: Side;
+}
+
+interface Side {
+  readonly pid: number;
+  readonly origin: string;
+  readonly caPem: string;
+  readonly token: string;
+}
+
+function turnOf({ pid, ...side }: Side, request: Case['ours'], clients: number, requests: number) {
+  return turn({ ...side, ...request, clients, requests }, pid);
+}
+
+/** Both sides in turns; the median of each. */
+async function compare(each: Case, next: () => Case, sides: Sides, clients: number, turns: number) {
+  const found: { ours: Turn[]; theirs: Turn[] } = { ours: [], theirs: [] };
+  // One client does not need as many to show a median.
+  const requests = Math.max(clients, clients === 1 ? Math.ceil(each.requests / 5) : each.requests);
+  for (let index = 0; index < turns; index += 1) {
+    const { ours, theirs } = next();
+    found.theirs.push(await turnOf(sides.theirs, theirs, clients, requests));
+    found.ours.push(await turnOf(sides.ours, ours, clients, requests));
+  }
+  return { ours: middle(found.ours), theirs: middle(found.theirs) };
+}
+
+async function withApi<T>(plane: OwnControlPlane, client: RootClient, use: (sides: Sides) => Promise<T>) {
+  const file = await bundled('api');
+  const api = await startApiProcess(plane.kubeconfigPath, { SVC3_WAITING_REQUESTS: '1000' }, file);
+  try {
+    const { data } = await client.get(secrets, objectNames.apiTlsSecret, names.system);
+    const token = plane.adminToken;
+    return await use({
+      ours: {
+        token,
+        pid: api.child.pid ?? 0,
+        origin: `https://localhost:${api.port}`,
+        caPem: Buffer.from(data?.['tls.crt'] ?? '', 'base64').toString('utf8'),
+      },
+      theirs: { token, pid: apiServerPid(plane), origin: plane.server, caPem: plane.caPem },
+    });
+  } finally {
+    await api.stop();
+  }
+}
+
+async function measure(): Promise<Outcome> {
+  const large = size('SVC3_BENCH_VMS', 5000);
+  const requests = size('SVC3_BENCH_REQUESTS', 3000);
+  const most = size('SVC3_BENCH_CLIENTS', 500);
+  const turns = size('SVC3_BENCH_TURNS', 3);
+  const plane = await ownControlPlane({ components: [] });
+  const client = createClient(await loadKubeconfig(plane.kubeconfigPath), { userAgent: 'bench' });
+  let series = 0;
+  const cases = (count = requests) => casesOf(count, large, () => `${series++}`);
+  try {
+    await installDefinitions(client);
+    await fill(client, large);
+    return await withApi(plane, client, async (sides) => {
+      const rows: object[] = [];
+      const figures: Budget[] = [];
+      const few = Math.max(1, Math.round(most / 10));
+      // Code is compiled and caches are warm before anything counts.
+      for (const index of cases().keys()) await compareNth(index, few, 1);
+      for (const clients of new Set([1, few, most])) {
+        for (const [index, each] of cases().entries()) {
+          const { ours, theirs } = await compareNth(index, clients, turns);
+          rows.push(rowOf(each.name, clients, 'svc3', ours));
+          rows.push(rowOf(each.name, clients, 'kube-apiserver', theirs));
+          figures.push(...figuresOf(each, clients, ours, theirs));
+        }
+      }
+      const { peakRssMB } = usageOf(sides.ours.pid);
+      figures.push({ what: 'RSS of the api at its peak, MB', value: peakRssMB, atMost: 200 });
+      return { rows, figures };
+
+      function compareNth(index: number, clients: number, times: number) {
+        const next = () => cases()[index] as Case;
+        return compare(next(), next, sides, clients, times);
+      }
+    });
+  } finally {
+    await client.close();
+    await plane.remove();
+  }
+}
