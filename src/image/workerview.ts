@@ -8,10 +8,11 @@ export function workerView(pod: Pod, now: number): WorkerView {
   if (pod.metadata.deletionTimestamp !== undefined) return { phase: 'Deleting' };
   const { status = {} } = pod;
   const container = status.containerStatuses?.find(({ name }) => name === workerContainer);
-  if (status.phase === 'Succeeded' || status.phase === 'Failed') {
-    const { terminated } = container?.state ?? {};
+  const { terminated } = container?.state ?? {};
+  // It is not started again: what its container says is final, a little before the pod's phase says it too.
+  if (terminated !== undefined || status.phase === 'Succeeded' || status.phase === 'Failed') {
     const result = resultOf(terminated?.message);
-    if (result?.result === 'Done' && status.phase === 'Succeeded') return { phase: 'Done', result };
+    if (result?.result === 'Done' && terminated?.exitCode === 0) return { phase: 'Done', result };
     return {
       phase: 'Failed',
       failure: result?.result === 'Failed' ? result : unexplained(pod, terminated),

@@ -13,6 +13,7 @@ const benchmarks: Record<string, () => Promise<{ benchmark: Benchmark }>> = {
   vmrate: () => import('./vmrate.ts'),
   http: () => import('./http.ts'),
   gpu: () => import('./gpu.ts'),
+  image: () => import('./image.ts'),
   absorb: () => import('./absorb.ts'),
   boot: () => import('./boot.ts'),
 };
