@@ -33,8 +33,9 @@ export interface E2eCluster {
   processes(text: string): Promise<number[]>;
 }
 
-export async function e2eCluster(): Promise<E2eCluster> {
-  const places = placesOf(inject('e2eCluster'), process.env, homedir());
+/** The cluster of the run, or one of this name. */
+export async function e2eCluster(name: string = inject('e2eCluster')): Promise<E2eCluster> {
+  const places = placesOf(name, process.env, homedir());
   const tools = await buildTools(fullClusterTools, { cacheDir: places.cache });
   return {
     places,
