@@ -1,42 +1,23 @@
 import * as z from 'zod';
-import type { Image, Iso } from '../api/image.ts';
 import { Svc3Error, isSvc3Error } from '../errors.ts';
 import { callFor, invoke } from '../http/invoke.ts';
-import {
-  copyImage,
-  copyIso,
-  deleteImage,
-  deleteIso,
-  downloadImage,
-  generateImage,
-  listImages,
-  listIsos,
-} from '../http/routes/images.ts';
-import { listRemoteImages, listRemoteIsos, pullImage, pullIso } from '../http/routes/remotes.ts';
-import { uploadImage, uploadIso } from '../http/routes/uploads.ts';
+import { copyImage, deleteImage, downloadImage, generateImage, listImages } from '../http/routes/images.ts';
+import { listRemoteImages, pullImage } from '../http/routes/remotes.ts';
+import { uploadImage } from '../http/routes/uploads.ts';
 import { commitVm, saveVm } from '../http/routes/vmactions.ts';
+import {
+  byName,
+  modifiedOf,
+  nothing,
+  pulledName,
+  remoteNames,
+  remoteReference,
+  sizeText,
+  text,
+  uploaded,
+} from './disks.ts';
 import { imageName, texts, theVm } from './names.ts';
-import { mapped, type GatewayCall, type Row } from './row.ts';
-
-const nothing = z.object({});
-const text = z.string().min(1).max(512);
-
-function byName<T extends Image | Iso>(objects: readonly T[]): T[] {
-  return [...objects].sort((a, b) => ((a.metadata.name ?? '') < (b.metadata.name ?? '') ? -1 : 1));
-}
-
-function modifiedOf({ metadata, status }: Image | Iso): string {
-  return (
-    status?.conditions?.find(({ type }) => type === 'Ready')?.lastTransitionTime ??
-    metadata.creationTimestamp ??
-    ''
-  );
-}
-
-/** Sizes without the binary `i`, as 2.4.x shows them: `90G`. */
-function sizeText(disk: Image | Iso): string {
-  return (disk.status?.size ?? '0').replace('i', '');
-}
+import { mapped, type Row } from './row.ts';
 
 const list = mapped({
   kind: 'mapped',
@@ -80,26 +61,6 @@ const copy = mapped({
   },
 });
 
-async function remoteNames(call: GatewayCall<unknown>, route: typeof listRemoteImages): Promise<string[]> {
-  const inner = await callFor(call, route, { params: { namespace: call.namespace } });
-  return (await inner.services.remotes.list(call.namespace, call.signal)).map(({ name }) => name);
-}
-
-/** The reference a 2.4.x name of a remote image means: itself, or the one whose last part it is. */
-async function remoteReference(
-  call: GatewayCall<unknown>,
-  route: typeof listRemoteImages,
-  name: string,
-): Promise<string> {
-  if (name.includes('/')) return name;
-  const reference = (await remoteNames(call, route)).find((candidate) => {
-    const last = candidate.split('/').at(-1) ?? '';
-    return last === name || last.split(':', 1)[0] === name;
-  });
-  if (reference === undefined) throw new Svc3Error('NotFound', `remote image not found: ${name}`);
-  return reference;
-}
-
 const listRemote = mapped({
   kind: 'mapped',
   method: 'GET',
@@ -123,10 +84,9 @@ const pull = mapped({
   async handler(call) {
     const { image, new_name: newName } = call.body;
     const remoteimage = await remoteReference(call, listRemoteImages, image);
-    const name = newName ?? (image.includes('/') ? undefined : image);
     await invoke(call, pullImage, {
       params: { namespace: call.namespace, remoteimage },
-      body: { name: name === undefined ? undefined : imageName(name, 'new_name') },
+      body: { name: pulledName(image, newName) },
     });
     return { message: 'Successfully copied image.' };
   },
@@ -217,10 +177,7 @@ const upload = mapped({
   body: nothing,
   bodyKind: 'upload',
   longRunning: true,
-  async handler(call) {
-    const { body } = await invoke(call, uploadImage, { params: { namespace: call.namespace } });
-    return { message: `Successfully uploaded ${(body as { name?: string } | undefined)?.name ?? ''}` };
-  },
+  handler: (call) => uploaded(call, uploadImage),
 });
 
 const download = mapped({
@@ -247,109 +204,6 @@ const download = mapped({
   },
 });
 
-const listIso = mapped({
-  kind: 'mapped',
-  method: 'GET',
-  path: '/resources/iso/list',
-  successor: 'GET NS/isos',
-  link: '/isos',
-  body: nothing,
-  bodyKind: 'none',
-  async handler(call) {
-    await callFor(call, listIsos, { params: { namespace: call.namespace } });
-    const isos = byName(call.services.caches.isos.objects.list(call.namespace));
-    return {
-      fields: {
-        iso_attributes: isos.map((iso) => ({
-          iso: iso.metadata.name ?? '',
-          iso_size: sizeText(iso),
-          modified: modifiedOf(iso),
-        })),
-        isos: isos.map(({ metadata }) => metadata.name ?? ''),
-      },
-    };
-  },
-});
-
-const listRemoteIso = mapped({
-  kind: 'mapped',
-  method: 'GET',
-  path: '/resources/iso/list-remote',
-  successor: 'GET NS/remoteimages',
-  link: '/remoteimages',
-  body: nothing,
-  bodyKind: 'none',
-  handler: async (call) => ({ fields: { isos: await remoteNames(call, listRemoteIsos) } }),
-});
-
-const pullIsoRow = mapped({
-  kind: 'mapped',
-  method: 'POST',
-  path: '/resources/iso/pull',
-  successor: 'POST NS/remoteisos/{remoteiso}/pull',
-  link: '/remoteisos',
-  body: z.object({ iso: text, new_name: text.optional() }),
-  bodyKind: 'json',
-  fields: { name: 'new_name', remoteiso: 'iso' },
-  async handler(call) {
-    const { iso, new_name: newName } = call.body;
-    const remoteiso = await remoteReference(call, listRemoteIsos, iso);
-    const name = newName ?? (iso.includes('/') ? undefined : iso);
-    await invoke(call, pullIso, {
-      params: { namespace: call.namespace, remoteiso },
-      body: { name: name === undefined ? undefined : imageName(name, 'new_name') },
-    });
-    return { message: 'Successfully copied iso.' };
-  },
-});
-
-const copyIsoRow = mapped({
-  kind: 'mapped',
-  method: 'POST',
-  path: '/resources/iso/copy',
-  successor: 'POST NS/isos/{iso}/copy',
-  link: '/isos',
-  body: z.object({ iso: text, new_name: text }),
-  bodyKind: 'json',
-  fields: { name: 'new_name' },
-  async handler(call) {
-    const params = { namespace: call.namespace, iso: imageName(call.body.iso, 'iso') };
-    await invoke(call, copyIso, { params, body: { name: imageName(call.body.new_name, 'new_name') } });
-    return { message: 'Successfully copied.' };
-  },
-});
-
-const removeIso = mapped({
-  kind: 'mapped',
-  method: 'POST',
-  path: '/resources/iso/delete',
-  successor: 'DELETE NS/isos/{iso}',
-  link: '/isos',
-  body: z.object({ iso: text }),
-  bodyKind: 'json',
-  async handler(call) {
-    await invoke(call, deleteIso, {
-      params: { namespace: call.namespace, iso: imageName(call.body.iso, 'iso') },
-    });
-    return { message: 'Successfully deleted ISO' };
-  },
-});
-
-const uploadIsoRow = mapped({
-  kind: 'mapped',
-  method: 'POST',
-  path: '/resources/iso/upload',
-  successor: 'POST NS/upload/iso',
-  link: '/upload/iso',
-  body: nothing,
-  bodyKind: 'upload',
-  longRunning: true,
-  async handler(call) {
-    const { body } = await invoke(call, uploadIso, { params: { namespace: call.namespace } });
-    return { message: `Successfully uploaded ${(body as { name?: string } | undefined)?.name ?? ''}` };
-  },
-});
-
 export const imageRows: readonly Row[] = [
   list,
   copy,
@@ -361,10 +215,4 @@ export const imageRows: readonly Row[] = [
   generate,
   upload,
   download,
-  listIso,
-  listRemoteIso,
-  pullIsoRow,
-  copyIsoRow,
-  removeIso,
-  uploadIsoRow,
 ];

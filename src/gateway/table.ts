@@ -1,5 +1,6 @@
 import { certificateRows } from './certificate.ts';
 import { imageRows } from './images.ts';
+import { isoRows } from './isos.ts';
 import { nodeRows } from './nodes.ts';
 import { removedRows } from './removed.ts';
 import type { Row } from './row.ts';
@@ -10,6 +11,7 @@ export const rows: readonly Row[] = [
   ...vmRows,
   ...nodeRows,
   ...imageRows,
+  ...isoRows,
   ...certificateRows,
   ...removedRows,
 ];

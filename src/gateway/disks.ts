@@ -1,0 +1,63 @@
+import * as z from 'zod';
+import type { Image, Iso } from '../api/image.ts';
+import { Svc3Error } from '../errors.ts';
+import { callFor, invoke } from '../http/invoke.ts';
+import type { listRemoteImages } from '../http/routes/remotes.ts';
+import type { uploadImage } from '../http/routes/uploads.ts';
+import { imageName } from './names.ts';
+import type { Answer, GatewayCall } from './row.ts';
+
+/** What the rows of images and those of ISOs share. */
+export const nothing = z.object({});
+export const text = z.string().min(1).max(512);
+
+export function byName<T extends Image | Iso>(objects: readonly T[]): T[] {
+  return [...objects].sort((a, b) => ((a.metadata.name ?? '') < (b.metadata.name ?? '') ? -1 : 1));
+}
+
+export function modifiedOf({ metadata, status }: Image | Iso): string {
+  return (
+    status?.conditions?.find(({ type }) => type === 'Ready')?.lastTransitionTime ??
+    metadata.creationTimestamp ??
+    ''
+  );
+}
+
+/** Sizes without the binary `i`, as 2.4.x shows them: `90G`. */
+export function sizeText(disk: Image | Iso): string {
+  return (disk.status?.size ?? '0').replace('i', '');
+}
+
+export async function remoteNames(
+  call: GatewayCall<unknown>,
+  route: typeof listRemoteImages,
+): Promise<string[]> {
+  const inner = await callFor(call, route, { params: { namespace: call.namespace } });
+  return (await inner.services.remotes.list(call.namespace, call.signal)).map(({ name }) => name);
+}
+
+/** The reference a 2.4.x name of a remote image means: itself, or the one whose last part it is. */
+export async function remoteReference(
+  call: GatewayCall<unknown>,
+  route: typeof listRemoteImages,
+  name: string,
+): Promise<string> {
+  if (name.includes('/')) return name;
+  const reference = (await remoteNames(call, route)).find((candidate) => {
+    const last = candidate.split('/').at(-1) ?? '';
+    return last === name || last.split(':', 1)[0] === name;
+  });
+  if (reference === undefined) throw new Svc3Error('NotFound', `remote image not found: ${name}`);
+  return reference;
+}
+
+/** The name that a pulled disk gets: the one asked for, else the remote one where that can be a name; else the store's choice. */
+export function pulledName(remote: string, newName: string | undefined): string | undefined {
+  const name = newName ?? (remote.includes('/') ? undefined : remote);
+  return name === undefined ? undefined : imageName(name, 'new_name');
+}
+
+export async function uploaded(call: GatewayCall<unknown>, route: typeof uploadImage): Promise<Answer> {
+  const { body } = await invoke(call, route, { params: { namespace: call.namespace } });
+  return { message: `Successfully uploaded ${(body as { name?: string } | undefined)?.name ?? ''}` };
+}
