@@ -1,18 +1,21 @@
 /** One VM's life as a real control plane tells it, and texts made after its model. */
 import type { Node, Pod } from '../../src/api/core.ts';
-import { nodes, pods, vms } from '../../src/api/resources.ts';
+import { namespaces, objectNames } from '../../src/api/meta.ts';
+import { nodes, pods, secrets, vms } from '../../src/api/resources.ts';
 import { isSvc3Error } from '../../src/errors.ts';
 import type { RootClient } from '../../src/kube/client.ts';
 import { createLineSplitter } from '../../src/kube/lines.ts';
 import { podNameOf } from '../../src/vm/names.ts';
 import { startOperatorProcess } from './operatorprocess.ts';
 import { until } from './parallel.ts';
-import { barePod, benchVm, deleteAll, isVmReady, namespace, observe, simulatedCluster } from './simulated.ts';
+import { barePod, benchVm, isVmReady, namespace, observe, simulatedCluster } from './simulated.ts';
 
 export interface Recording {
   readonly node: string;
   readonly vm: string;
   readonly pod: string;
+  /** Of the installation: without it the pods' keys would have to be renewed. */
+  readonly controlKey: string;
   readonly podUid: string;
   readonly vmUid: string;
   /** Watch events of a pod that is not svc3's, from ADDED to DELETED. */
@@ -36,20 +39,24 @@ export async function record(): Promise<Recording> {
     await client.create(vms, benchVm(recordedVm));
     await client.create(pods, barePod(recordedPod));
     await until('the VM to run', () => ready.at('ready', recordedVm) !== undefined);
-    const [node, vm, pod, other] = await Promise.all([
+    const [node, vm, pod, other, key] = await Promise.all([
       client.get(nodes, recordedNode),
       client.get(vms, recordedVm, namespace),
       client.get(pods, podNameOf(recordedVm), namespace),
       client.get(pods, recordedPod, namespace),
+      client.get(secrets, objectNames.controlKeySecret, namespaces.system),
     ]);
-    await deleteAll(client, pods, [recordedPod]).catch(() => undefined);
+    await client.delete(pods, { name: recordedPod, namespace });
+    const ofOther = () => watch.lines.filter((line) => line.includes(`"name":"${recordedPod}"`));
+    await until('the pod to be gone', () => ofOther().at(-1)?.startsWith('{"type":"DELETED"') === true);
     return {
       node: JSON.stringify(node satisfies Node),
       vm: JSON.stringify(vm),
       pod: JSON.stringify(pod satisfies Pod),
+      controlKey: JSON.stringify(key),
       podUid: pod.metadata.uid ?? '',
       vmUid: vm.metadata.uid ?? '',
-      otherEvents: watch.lines.filter((line) => line.includes(`"name":"${recordedPod}"`)),
+      otherEvents: ofOther(),
       otherUid: other.metadata.uid ?? '',
     };
   } finally {

@@ -7,8 +7,13 @@ export type Door =
   /** A Unix socket of a local cluster that leads to `address` inside. */
   | { readonly through: string; readonly address: string };
 
-/** How often another try begins, in milliseconds; one that was taken but not answered goes on meanwhile. */
+/**
+ * How often another try begins, in milliseconds; less often while some were taken but not answered, which go on
+ * meanwhile.
+ */
 const everyMs = 25;
+const everyMsWhenTaken = 100;
+const inFlight = 100;
 
 /** Resolves when an SSH server behind the door has greeted. Throws when `process` ends before, or after five minutes. */
 export async function untilBanner(door: Door, process?: ChildProcess): Promise<void> {
@@ -20,11 +25,12 @@ export async function untilBanner(door: Door, process?: ChildProcess): Promise<v
       if (process !== undefined && process.exitCode !== null) throw new Error('QEMU ended');
       if (performance.now() > deadline) throw new Error('no SSH server has answered for five minutes');
       // A connection that QEMU took while the guest was not listening is lost; old ones are given up.
-      if (tries.size >= 20) tries.values().next().value?.destroy();
+      if (tries.size >= inFlight) tries.values().next().value?.destroy();
       const socket = knock(door, () => greeting.abort());
       tries.add(socket);
       socket.once('close', () => tries.delete(socket));
-      await delay(everyMs, undefined, { signal: greeting.signal }).catch(() => undefined);
+      const pauseMs = tries.size < 4 ? everyMs : everyMsWhenTaken;
+      await delay(pauseMs, undefined, { signal: greeting.signal }).catch(() => undefined);
     }
   } finally {
     for (const socket of tries) socket.destroy();
