@@ -71,7 +71,11 @@ async function main(): Promise<void> {
   const parts = { spec, supervisor, exports, run: folders.run };
   const server = createControlServer({
     vmUid: spec.vm.uid,
-    certificate: await ensureCertificate(`${folders.run}/certificate.json`, spec.vm.uid),
+    certificate: await ensureCertificate({
+      path: `${folders.state}/certificate.json`,
+      vmUid: spec.vm.uid,
+      podUid: env[runnerEnvironment.podUid] ?? '',
+    }),
     keys: createKeyReader(root + runnerPaths.controlKeys),
     routes: createRoutes(parts),
     streams: createStreamRoutes(parts),

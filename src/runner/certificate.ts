@@ -1,5 +1,5 @@
 import { generateKeyPairSync, randomBytes, sign, X509Certificate } from 'node:crypto';
-import { readFile, writeFile } from 'node:fs/promises';
+import { open, readFile, rename } from 'node:fs/promises';
 import { fingerprintOf } from '../control/fingerprint.ts';
 
 export interface RunnerCertificate {
@@ -8,16 +8,41 @@ export interface RunnerCertificate {
   readonly fingerprint: string;
 }
 
-/**
- * The certificate of this pod: callers pin it per pod UID, so a runner that was restarted in place shows the same one.
- * `path` lies on the pod's memory volume and is gone with the pod.
- */
-export async function ensureCertificate(path: string, vmUid: string): Promise<RunnerCertificate> {
-  const kept = await readFile(path, 'utf8').catch(() => undefined);
-  if (kept !== undefined) return JSON.parse(kept) as RunnerCertificate;
-  const made = createCertificate(vmUid);
-  await writeFile(path, JSON.stringify(made), { mode: 0o600 });
+export interface CertificatePlace {
+  /** On the volume of the disk: a pod whose node was restarted is the same pod, and its memory volumes are empty. */
+  readonly path: string;
+  readonly vmUid: string;
+  /** A volume that outlives pods may hold the certificate of the pod before. */
+  readonly podUid: string;
+}
+
+/** The certificate of this pod: callers pin it per pod UID, so a runner that was restarted in place shows the same one. */
+export async function ensureCertificate({
+  path,
+  vmUid,
+  podUid,
+}: CertificatePlace): Promise<RunnerCertificate> {
+  const kept = await keptCertificate(path);
+  if (kept?.podUid === podUid) return kept;
+  const made = { ...createCertificate(vmUid), podUid };
+  // Whole or not at all: a node may lose its power at any moment.
+  const file = await open(`${path}.new`, 'w', 0o600);
+  try {
+    await file.writeFile(JSON.stringify(made));
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  await rename(`${path}.new`, path);
   return made;
+}
+
+async function keptCertificate(path: string): Promise<(RunnerCertificate & { podUid: string }) | undefined> {
+  try {
+    return JSON.parse(await readFile(path, 'utf8')) as RunnerCertificate & { podUid: string };
+  } catch {
+    return undefined;
+  }
 }
 
 /**
