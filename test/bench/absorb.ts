@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { apiVersion } from '../../src/api/meta.ts';
+import type { Pod } from '../../src/api/core.ts';
+import { annotations, apiVersion, namespaces } from '../../src/api/meta.ts';
 import type { KubeObject } from '../../src/kube/types.ts';
 import { type Benchmark, type Outcome, rounded, size } from './figures.ts';
 import { startOperatorProcess } from './operatorprocess.ts';
@@ -19,6 +20,13 @@ export const benchmark: Benchmark = {
   },
   measure,
 };
+
+/** Grows from event to event, as a server's does. */
+let lastVersion = 2_000;
+function nextVersion(): number {
+  lastVersion += 1;
+  return lastVersion;
+}
 
 const podsPath = '/api/v1/pods';
 const pageSize = 500;
@@ -93,6 +101,7 @@ async function clusterOf(
     lists: {
       [podsPath]: pages(all.map((i) => () => pod(i, 800))),
       [vmsPath]: pages([...all.map((i) => () => vm(i, 700)), () => waiting]),
+      [`/api/v1/namespaces/${namespaces.system}/secrets`]: [Buffer.from(recording.controlKey)],
       '/api/v1/nodes': pages(nodes.map((i) => () => node(i, 600))),
     },
     stored(path) {
@@ -140,12 +149,12 @@ interface Absorbed {
   readonly lagsMs: readonly number[];
 }
 
-/** The stream ends with a pod that is ready no more: the write of its VM's status shows that all before it is done. */
+/** The stream ends with a pod that has old control keys: that they are renewed shows that all before it is done. */
 async function absorb(recording: Recording, count: number): Promise<Absorbed> {
-  const statuses = new Map<string, number>();
-  const server = await clusterOf(recording, count, (_method, path) => {
-    const name = /\/vms\/(vm-\d+)\/status$/.exec(path)?.[1];
-    if (name !== undefined && !statuses.has(name)) statuses.set(name, performance.now());
+  const renewed = new Map<string, number>();
+  const server = await clusterOf(recording, count, (method, path) => {
+    const name = /\/pods\/([^/]+)$/.exec(path)?.[1];
+    if (method === 'PATCH' && name !== undefined && !renewed.has(name)) renewed.set(name, performance.now());
   });
   const operator = await startOperatorProcess(server.kubeconfigPath);
   try {
@@ -153,8 +162,8 @@ async function absorb(recording: Recording, count: number): Promise<Absorbed> {
     await delay(5_000);
     const { rssMB } = operator.usage();
     const next = eventsOf(recording, count);
-    const sign = signsOf(recording, statuses, server);
-    await server.send(podsPath, next(5_000));
+    const sign = signsOf(recording, renewed, server);
+    for (let sent = 0; sent < 5_000; sent += 100) await server.send(podsPath, next(100));
     await sign(0);
     const total = size('SVC3_BENCH_EVENTS', 100_000);
     const cpuBefore = operator.usage().cpuMs;
@@ -209,7 +218,7 @@ function eventsOf(recording: Recording, count: number): (amount: number) => stri
   return (amount) =>
     Array.from({ length: amount }, () => {
       const number = made++;
-      const version = 2_000 + number;
+      const version = nextVersion();
       if (number % 2 === 0) return ofVm(100 + ((number / 2) % Math.max(1, count - 100)), version);
       const turn = (number - 1) / 2;
       const event = ofOthers[turn % ofOthers.length];
@@ -220,20 +229,16 @@ function eventsOf(recording: Recording, count: number): (amount: number) => stri
 /** Sends the sign on VM number so and so, and says when the operator had come so far. */
 function signsOf(
   recording: Recording,
-  statuses: ReadonlyMap<string, number>,
+  renewed: ReadonlyMap<string, number>,
   server: StandInServer,
 ): (vm: number) => Promise<number> {
   const pod = template(recording.pod, holes(recording));
   return async (index) => {
-    const object = JSON.parse(pod(index, 900_000_000 + index)) as {
-      status: { conditions: { type: string; status: string }[] };
-    };
-    for (const condition of object.status.conditions) {
-      if (condition.type === 'Ready') condition.status = 'False';
-    }
+    const object = JSON.parse(pod(index, nextVersion())) as Pod;
+    const { name = '', annotations: given } = object.metadata;
+    object.metadata.annotations = { ...given, [annotations.controlKeys]: 'old' };
     await server.send(podsPath, [JSON.stringify({ type: 'MODIFIED', object })]);
-    const name = `vm-${index}`;
-    await until(`the status of ${name}`, () => statuses.has(name), { stepMs: 5 });
-    return statuses.get(name) ?? NaN;
+    await until(`the keys of ${name}`, () => renewed.has(name), { stepMs: 5 });
+    return renewed.get(name) ?? NaN;
   };
 }

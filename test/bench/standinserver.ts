@@ -52,17 +52,19 @@ export async function startStandIn(options: StandInOptions): Promise<StandInServ
       await write(request, response, path);
       return;
     }
+    const isSelective = url.searchParams.has('labelSelector');
     if (url.searchParams.has('watch')) {
       response.writeHead(200, { 'content-type': 'application/json' });
       response.stream.setTimeout(0);
-      watches.set(path, response);
+      // Those with a selector hear nothing: what is told here is for all.
+      if (!isSelective) watches.set(path, response);
       return;
     }
     const object = objects.get(path);
     if (object !== undefined) return reply(response, 200, JSON.stringify(object));
     const isNamed = !isCollection(path);
     if (isNamed) return reply(response, 404, JSON.stringify(notFound));
-    const pages = options.lists[path] ?? [];
+    const pages = (isSelective ? undefined : options.lists[path]) ?? [];
     const page = Number(url.searchParams.get('continue') ?? 0);
     const next = page + 1 < pages.length ? `,"continue":"${page + 1}"` : '';
     response.writeHead(200, { 'content-type': 'application/json' });
