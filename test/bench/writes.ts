@@ -26,13 +26,11 @@ async function measure(): Promise<Outcome> {
   const cluster = await simulatedCluster(nodes);
   const { client, controlPlane } = cluster;
   const operator = await startOperatorProcess(controlPlane.kubeconfigPath);
-  const api = await startApiProcess(controlPlane.kubeconfigPath, { SVC3_LOG_LEVEL: 'error' }).catch(
-    async (error: unknown) => {
-      await operator.stop();
-      await cluster.remove();
-      throw error;
-    },
-  );
+  const api = await startApiProcess(controlPlane.kubeconfigPath).catch(async (error: unknown) => {
+    await operator.stop();
+    await cluster.remove();
+    throw error;
+  });
   const ready = await observe(client, vms, { ready: isVmReady });
   const run = async (prefix: string, amount: number): Promise<string[]> => {
     const names = Array.from({ length: amount }, (_, i) => `${prefix}-${i}`);
