@@ -279,6 +279,8 @@ export function serveRoute(app: FastifyInstance, route: Route, face: Face, conte
     config: { route: route.id, face: face.name },
     onRequest: async (request) => {
       await admit(route, face, request, context);
+      // Over HTTP/2 a body may come with neither type nor length (kubectl create --raw): without a type it is not read.
+      if (route.bodyKind === 'json') request.headers['content-type'] ||= 'application/json';
     },
     preParsing: async (request, _reply, payload) => {
       if (route.bodyKind === 'json') requireJson(request.headers['content-type']);

@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { Agent, request } from 'undici';
@@ -114,6 +115,12 @@ test('vms/exec writes the wish, judged by the right to the subresource', async (
     )
     .toBe(202);
   expect((await client.get(vms, 'demo', namespace)).spec.powerState).toBe('Stopped');
+
+  // kubectl sends a body without a Content-Type.
+  const file = join(cluster.plane.dir, 'exec.json');
+  await writeFile(file, JSON.stringify({ command: 'suspend' }));
+  await kubectl('create', '--raw', path, '-f', file);
+  expect((await client.get(vms, 'demo', namespace)).spec.powerState).toBe('Suspended');
 
   await client.create(serviceAccounts, { metadata: { name: 'reader', namespace } });
   const reader = client.withToken(await tokenOf(client, namespace, 'reader'));
