@@ -1,0 +1,110 @@
+/**
+ * GPU passthrough end to end on an emulated machine (`svc3 dev up --gpu-node`): real PCI, IOMMU groups, VFIO, kubelet and
+ * device plugin; a guest that finds its cards and lets one of them compute.
+ */
+import { homedir } from 'node:os';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { down, up } from '../../src/localcluster/cluster.ts';
+import { gpuNode } from '../../src/localcluster/gpunode.ts';
+import { placesOf } from '../../src/localcluster/state.ts';
+import { conditionOf, createVm, type E2eCluster, e2eCluster, type TestVm } from '../support/e2e.ts';
+
+/** Everything on that node is emulated, and what a VM runs there twice. */
+const slowly = { timeout: 420_000, interval: 1_000 };
+const running = process.env['SVC3_E2E_CLUSTER'] || undefined;
+const name = running ?? `gpu-${process.pid}`;
+const places = placesOf(name, process.env, homedir());
+const onGpu = { gpuPassthrough: 'Enabled' };
+
+let cluster: E2eCluster;
+const deployed: TestVm[] = [];
+
+beforeAll(async () => {
+  const progress = (line: string): void => console.error(line);
+  await up({
+    places,
+    nodes: 1,
+    gpuNode: true,
+    bound: running === undefined,
+    signal: new AbortController().signal,
+    progress,
+  });
+  cluster = await e2eCluster(name);
+});
+
+afterAll(async () => {
+  if (running === undefined) {
+    await down(places, { purge: true });
+    return;
+  }
+  await Promise.all(deployed.map((vm) => vm.delete()));
+  await cluster.svc3('node', 'gpu', 'disable', gpuNode.name);
+});
+
+async function deploy(vmName: string): Promise<TestVm> {
+  const vm = await createVm(cluster, vmName, onGpu);
+  deployed.push(vm);
+  return vm;
+}
+
+const isReady = async (vm: TestVm) => conditionOf(await vm.get(), 'Ready');
+const scheduled = async (vm: TestVm) => conditionOf(await vm.get(), 'Scheduled');
+
+/** What the guest wrote on its serial console. */
+async function serialConsole(vm: TestVm): Promise<string> {
+  const pod = (await vm.get())?.status?.podName ?? '';
+  return cluster.kubectl('logs', '-n', 'svc3-default', pod).catch(String);
+}
+
+const column = (text: string): Promise<string> =>
+  cluster.kubectl('get', 'node', gpuNode.name, '-o', `jsonpath=${text}`);
+
+describe('a machine with two GPUs', () => {
+  test('is labelled once the administrator enables it (spec: GPU passthrough rule 3)', async () => {
+    const reason = '{.metadata.annotations.svc3\\.dev/gpu-passthrough-reason}';
+    await expect.poll(() => column(reason), slowly).toContain(`svc3 node gpu enable ${gpuNode.name}`);
+    expect((await cluster.svc3('node', 'gpu', 'enable', gpuNode.name)).code).toBe(0);
+    const label = '{.metadata.labels.svc3\\.dev/gpu-passthrough}';
+    await expect.poll(() => column(label), slowly).toBe('enabled');
+    const capacity = '{.status.allocatable.svc3\\.dev/gpu-passthrough}';
+    await expect.poll(() => column(capacity), slowly).toBe('1');
+  });
+
+  test('gives both cards to one VM, whose guest sees them and computes on a device', async () => {
+    const vm = await deploy('first');
+    await expect.poll(() => isReady(vm), slowly).toMatchObject({ status: 'True' });
+    expect((await vm.get())?.status?.node).toBe(gpuNode.name);
+    await expect.poll(() => serialConsole(vm), slowly).toContain('READY up');
+    const seen = (await serialConsole(vm)).split('\n').map((line) => line.trim());
+    expect(seen.filter((line) => line === 'PCI 0x1002:0x5159')).toHaveLength(2);
+    expect(seen).toContain('PCI 0x1234:0x11e8 5!=0x00000078');
+  });
+
+  test('lets a second VM wait, say why, and start by itself when the first is gone (spec: Limits)', async () => {
+    const second = await deploy('second');
+    await expect
+      .poll(() => scheduled(second), slowly)
+      .toMatchObject({
+        reason: 'Unschedulable',
+        message: '0/2 nodes are available: 1 GPU passthrough in use, 1 not enabled for GPU passthrough.',
+      });
+    await deployed[0]?.delete();
+    await expect.poll(() => isReady(second), slowly).toMatchObject({ status: 'True' });
+  });
+
+  test('takes no more VMs once it is disabled, and leaves the one that runs', async () => {
+    const second = deployed[1] as TestVm;
+    const before = (await second.get())?.metadata.uid;
+    expect((await cluster.svc3('node', 'gpu', 'disable', gpuNode.name)).code).toBe(0);
+    const third = await deploy('third');
+    const refused = {
+      reason: 'Unschedulable',
+      message: '0/2 nodes are available: 2 not enabled for GPU passthrough.',
+    };
+    await expect.poll(() => scheduled(third), slowly).toMatchObject(refused);
+    expect(await isReady(second)).toMatchObject({ status: 'True' });
+    expect((await second.get())?.metadata.uid).toBe(before);
+    await second.delete();
+    expect(await scheduled(third)).toMatchObject(refused);
+  });
+});
