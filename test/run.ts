@@ -164,7 +164,7 @@ const stages: Array<{ name: string; byDefault: boolean; run: () => Promise<Total
   { name: 'unit', byDefault: true, run: async () => runTests('unit') },
   { name: 'integration', byDefault: true, run: async () => runTests('integration') },
   { name: 'e2e', byDefault: true, run: async () => runTests('e2e') },
-  { name: 'gpu', byDefault: false, run: async () => runTests('gpu') },
+  { name: 'gpu', byDefault: true, run: async () => runTests('gpu') },
 ];
 
 function interrupt(): void {

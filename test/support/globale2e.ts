@@ -37,7 +37,7 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
 /** Clusters of tests are named after the process that made them. */
 async function forgetInterrupted(states: string): Promise<void> {
   for (const name of existsSync(states) ? await readdir(states) : []) {
-    const pid = /^(?:e2e|beside)-(\d+)$/.exec(name)?.[1];
+    const pid = /^(?:e2e|beside|gpu)-(\d+)$/.exec(name)?.[1];
     if (pid === undefined || existsSync(`/proc/${pid}`)) continue;
     await down(placesOf(name, process.env, homedir()), { purge: true });
   }
