@@ -149,22 +149,20 @@ async function runCommand(command: string[]): Promise<Totals> {
   };
 }
 
-const stages: Array<{ name: string; byDefault: boolean; run: () => Promise<Totals> }> = [
+const stages: Array<{ name: string; run: () => Promise<Totals> }> = [
   {
     name: 'packages',
-    byDefault: true,
     run: async () => runCommand(['node', 'test/packages.ts']),
   },
-  { name: 'tools', byDefault: true, run: async () => runCommand(['node', 'src/bin/buildtools.ts']) },
+  { name: 'tools', run: async () => runCommand(['node', 'src/bin/buildtools.ts']) },
   {
     name: 'check',
-    byDefault: true,
     run: async () => runCommand(['node', 'scripts/check.ts', 'format', 'lint', 'types', 'generate']),
   },
-  { name: 'unit', byDefault: true, run: async () => runTests('unit') },
-  { name: 'integration', byDefault: true, run: async () => runTests('integration') },
-  { name: 'e2e', byDefault: true, run: async () => runTests('e2e') },
-  { name: 'gpu', byDefault: true, run: async () => runTests('gpu') },
+  { name: 'unit', run: async () => runTests('unit') },
+  { name: 'integration', run: async () => runTests('integration') },
+  { name: 'e2e', run: async () => runTests('e2e') },
+  { name: 'gpu', run: async () => runTests('gpu') },
 ];
 
 function interrupt(): void {
@@ -183,9 +181,7 @@ async function main(): Promise<number> {
     );
     return 2;
   }
-  const chosen = stages.filter((stage) =>
-    asked.length === 0 ? stage.byDefault : asked.includes(stage.name),
-  );
+  const chosen = stages.filter((stage) => asked.length === 0 || asked.includes(stage.name));
   const last = lastDurations();
   const sum: Totals = { passed: 0, failed: 0, skipped: 0, failedFiles: [], failures: [] };
   const summary: string[] = [];
