@@ -26,6 +26,7 @@ import { VmReconciler } from './reconciler.ts';
 import type { ImageResolver } from './resolve.ts';
 import { type OpenRunner, RunnerLinks } from './runnerlinks.ts';
 import type { VmSettings } from './settings.ts';
+import { debounced, paced } from './pacing.ts';
 import { WaitingVms } from './waiting.ts';
 
 export interface VmControllerParts {
@@ -39,6 +40,10 @@ export interface VmControllerParts {
 const workers = 48;
 /** Nodes and pods change in bursts: those who wait are tried once for each. */
 const retryDelayMs = 25;
+/** So soon the sentences of those who wait are made true again, in milliseconds. */
+const outdatedDelayMs = 1_000;
+/** What each rewritten sentence puts off the next look: under constant change no more than 50 are written in a second. */
+const perSentenceMs = 20;
 
 /** Keeps every VM's pod as its spec wishes. */
 export function createVmController(runtime: Runtime<VmSettings>, parts: VmControllerParts): Controller {
@@ -94,6 +99,10 @@ export function createVmController(runtime: Runtime<VmSettings>, parts: VmContro
   });
 
   const retryWaiting = debounced(() => waiting.retry(), retryDelayMs);
+  const wakeOutdated = paced(() => waiting.wakeOutdated(), outdatedDelayMs, perSentenceMs);
+  const changed = () => {
+    if (waiting.size > 0) wakeOutdated();
+  };
   // By its name: also a pod that is not the VM's, and only in the way.
   vmInformer.addIndexes({
     podName: ({ metadata }) => [`${metadata.namespace ?? ''}/${podNameOf(metadata.name ?? '')}`],
@@ -107,6 +116,8 @@ export function createVmController(runtime: Runtime<VmSettings>, parts: VmContro
   };
   followPods(podInformer, inventory, retryWaiting, enqueueVm);
   followNodes(nodeInformer, podInformer, inventory, retryWaiting, enqueueVm);
+  podInformer.onChange(changed);
+  nodeInformer.onChange(changed);
   vmInformer.onChange(({ object }) => controller.enqueue(keyOf(object)));
   const wakeUnplaced = (namespace: string) => {
     for (const vm of vmInformer.list(namespace)) {
@@ -184,14 +195,4 @@ function kvmGroupOf(node: Node | undefined): number | undefined {
   } catch {
     return undefined;
   }
-}
-
-function debounced(action: () => void, delayMs: number): () => void {
-  let timer: NodeJS.Timeout | undefined;
-  return () => {
-    timer ??= setTimeout(() => {
-      timer = undefined;
-      action();
-    }, delayMs);
-  };
 }

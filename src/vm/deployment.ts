@@ -15,7 +15,7 @@ import { type Resolved, resolveVm, type Unresolved } from './resolve.ts';
 import { row } from './statusdraft.ts';
 import { pendingDraft, type StatusWriter } from './statuswriter.ts';
 
-/** A VM that nobody takes is looked at again, should an event have been missed or its sentence have changed. */
+/** A VM that nobody takes is looked at again, should an event have been missed. */
 const waitingMs = 60_000;
 
 /** A start that takes no longer than this is told in one write of status, when the VM runs; in milliseconds. */
@@ -45,8 +45,9 @@ export class Deployment {
     const placement = this.#place(vm, resolved.effective, request);
     if (placement.kind === 'placed') return this.#create(vm, resolved, pinned(placement), placement);
     if (this.#parts.settings.whenFull === 'Pod') return this.#create(vm, resolved, unpinned, undefined);
-    waiting.add(uid, { key, created: vm.metadata.creationTimestamp ?? '', request });
-    const scheduled = row('False', 'Unschedulable', placement.message);
+    const told = placement.message;
+    waiting.add(uid, { key, created: vm.metadata.creationTimestamp ?? '', request, told });
+    const scheduled = row('False', 'Unschedulable', told);
     await this.#status.report(vm, pendingDraft(vm, { scheduled }));
     return { requeueAfterMs: waitingMs };
   }

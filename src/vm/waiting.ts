@@ -5,6 +5,8 @@ interface Waiter {
   readonly key: string;
   readonly created: string;
   readonly request: PlacementRequest;
+  /** The sentence that its condition says. */
+  readonly told: string;
 }
 
 /**
@@ -45,5 +47,29 @@ export class WaitingVms {
       this.#waiters.delete(vmUid);
       this.#wake(key);
     }
+  }
+
+  /**
+   * Call when anything that placement knows may have changed. Wakes those whose sentence is no longer true and returns
+   * how many; VMs that ask for the same are judged once.
+   */
+  wakeOutdated(): number {
+    const sentences = new Map<string, string | undefined>();
+    let woken = 0;
+    for (const { key, request, told } of this.#waiters.values()) {
+      const shape = JSON.stringify(request);
+      if (!sentences.has(shape)) sentences.set(shape, this.#sentence(request));
+      const now = sentences.get(shape);
+      if (now === undefined || now === told) continue;
+      this.#wake(key);
+      woken += 1;
+    }
+    return woken;
+  }
+
+  /** Undefined where a node takes it: that is for `retry`, which gives one place to one VM. */
+  #sentence(request: PlacementRequest): string | undefined {
+    const result = place(this.#inventory, request);
+    return result.kind === 'refused' ? result.message : undefined;
   }
 }

@@ -1,0 +1,101 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { configMaps, namespaces, nodes, vms } from '../../../src/api/resources.ts';
+import { namespaces as ours, objectNames } from '../../../src/api/meta.ts';
+import { withFaults, type Write } from '../../support/faultclient.ts';
+import { startVmOperator, type TestOperator } from '../../support/operator.ts';
+import { inProcess } from '../cli/inprocess.ts';
+import { slow, type VmNamespace, type VmWorld, vmWorld } from './harness.ts';
+
+let world: VmWorld;
+let space: VmNamespace;
+let operator: TestOperator;
+let writes: Write[];
+const { svc3 } = inProcess();
+const label = 'svc3.dev/gpu-passthrough';
+
+beforeAll(async () => {
+  world = await vmWorld();
+  space = await world.namespace('waiting');
+  await world.kubelet.addNode({ name: 'n1' });
+  // What the chart writes, for `svc3 vm explain`.
+  await world.client.create(namespaces, { metadata: { name: ours.system } });
+  await world.client.create(configMaps, {
+    metadata: { name: objectNames.settings, namespace: ours.system },
+    data: {
+      SVC3_RUNNER_IMAGE: 'registry.example.com/svc3-runner:test',
+      SVC3_GPU_PASSTHROUGH_ENABLED: 'true',
+    },
+  });
+  const counted = withFaults(world.client, () => 'none');
+  writes = counted.writes;
+  operator = await startVmOperator(counted.client, { gpuPassthroughEnabled: true, portRanges: {} });
+});
+
+afterAll(async () => {
+  await operator?.stop();
+  await world?.stop();
+});
+
+const says = (name: string, message: string) =>
+  space.until(name, 'Scheduled', { status: 'False', reason: 'Unschedulable', message });
+const setLabel = (node: string, value: string | null) =>
+  world.client.patch(
+    nodes,
+    { name: node },
+    { type: 'merge', body: { metadata: { labels: { [label]: value } } } },
+  );
+/** The command line as a cluster administrator has it. */
+const run = (...words: string[]) =>
+  svc3(words, {
+    env: { KUBECONFIG: world.controlPlane.kubeconfigPath, SVC3_DEFAULT_NAMESPACE: space.name },
+  });
+
+describe('the sentence of a VM that waits', () => {
+  test('is true again when its cause has changed, and is not written again while it is', async () => {
+    await space.deploy('waits', { gpuPassthrough: 'Enabled' });
+    await says('waits', '0/1 nodes are available: 1 not enabled for GPU passthrough.');
+    await setLabel('n1', 'enabled');
+    await says('waits', '0/1 nodes are available: 1 GPU passthrough device not ready.');
+    await world.kubelet.addNode({ name: 'n2' });
+    const both =
+      '0/2 nodes are available: 1 GPU passthrough device not ready, 1 not enabled for GPU passthrough.';
+    await says('waits', both);
+    const written = () => writes.filter(({ name, plural }) => name === 'waits' && plural === 'vms').length;
+    const before = written();
+    for (let i = 0; i < 5; i++)
+      await world.client.patch(
+        nodes,
+        { name: 'n2' },
+        { type: 'merge', body: { metadata: { annotations: { other: String(i) } } } },
+      );
+    await world.kubelet.removeNode('n2');
+    await says('waits', '0/1 nodes are available: 1 GPU passthrough device not ready.');
+    // Each true sentence was written once: what came in between changed none.
+    expect(written() - before).toBe(1);
+    await space.remove('waits');
+    await setLabel('n1', null);
+  });
+
+  test('is the same in the condition, for who deploys, and in the verdicts of svc3 vm explain', async () => {
+    const sentence = '0/1 nodes are available: 1 not enabled for GPU passthrough.';
+    const deployed = run('vm', 'deploy', 'asks', '-i', 'registry.example.com/debian:12', '-c', '1', '--gpu');
+    await expect
+      .poll(() => space.condition('asks', 'Scheduled').catch(() => ({})), slow)
+      .toMatchObject({ message: sentence });
+    const page = await run('vm', 'explain', 'asks');
+    expect(page.code).toBe(0);
+    expect(page.stdout.split('\n')[0]).toBe(`vm asks is Pending: ${sentence}`);
+    expect(page.stdout).toMatch(/^n1 +no +\d+% +not enabled for GPU passthrough$/m);
+    const { startDeadlineSeconds } = (await space.vm('asks')).spec;
+    expect(startDeadlineSeconds).toBe(600);
+    // The deadline comes early: the operator deletes the VM, and whoever waits is told why.
+    await world.client.patch(
+      vms,
+      { name: 'asks', namespace: space.name },
+      { type: 'merge', body: { spec: { startDeadlineSeconds: 1 } } },
+    );
+    const { code, stderr } = await deployed;
+    expect(code).not.toBe(0);
+    expect(stderr).toContain(`VM asks did not run within its timeout and was removed: ${sentence}`);
+  });
+});
