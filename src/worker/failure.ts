@@ -1,5 +1,5 @@
 import type { WorkFailed } from '../api/worker.ts';
-import { isSvc3Error, messageOf, type ErrorReason } from '../errors.ts';
+import { isSvc3Error, messageOf, Svc3Error, type ErrorReason } from '../errors.ts';
 import { RegistryUnreachable } from '../registry/transport.ts';
 
 const failureOf: Partial<Record<ErrorReason, WorkFailed['reason']>> = {
@@ -20,4 +20,13 @@ export function failureFrom(error: unknown): WorkFailed {
       ? 'RegistryUnreachable'
       : ((isSvc3Error(error) ? failureOf[error.reason] : undefined) ?? 'WorkerFailed');
   return { result: 'Failed', reason, message: messageOf(error).slice(0, 1024) };
+}
+
+/** The worker's volume is full: nothing is wrong with the disk, and there may be room next time. */
+export function noRoom(cause?: unknown): Svc3Error {
+  return new Svc3Error(
+    'RequestEntityTooLarge',
+    "the worker's volume has no room for the disk (SVC3_WORKER_SCRATCH_SIZE, or the node's own storage)",
+    cause === undefined ? {} : { cause },
+  );
 }

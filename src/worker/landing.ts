@@ -1,6 +1,7 @@
-import { open } from 'node:fs/promises';
+import { open, type FileHandle } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import { Svc3Error } from '../errors.ts';
+import { noRoom } from './failure.ts';
 
 const blockBytes = 64 * 1024;
 const zeros = Buffer.alloc(blockBytes);
@@ -31,24 +32,31 @@ export async function land(source: Readable, path: string, options: LandingOptio
       if (at + block.length > maxBytes)
         throw new Svc3Error('Invalid', `the disk file has more than ${maxBytes} bytes`);
       if (!block.equals(block.length === blockBytes ? zeros : zeros.subarray(0, block.length)))
-        await file.write(block, 0, block.length, at);
+        await writeAll(file, block, at);
       at += block.length;
       onProgress?.(at);
     }
     await file.truncate(at);
   } catch (error) {
     source.destroy();
-    if ((error as NodeJS.ErrnoException).code === 'ENOSPC')
-      throw new Svc3Error('RequestEntityTooLarge', "the worker's volume has no room for the disk file", {
-        cause: error,
-      });
-    throw error;
+    throw isFull(error) ? noRoom(error) : error;
   } finally {
     await file.close();
   }
   if (expected !== undefined && at !== expected)
     throw new Svc3Error('BadGateway', `the disk file ended after ${at} of ${expected} bytes`);
   return at;
+}
+
+/** A volume that is nearly full takes the part of a write for which it has room, and says so by its length only. */
+async function writeAll(file: FileHandle, block: Buffer, at: number): Promise<void> {
+  for (let done = 0; done < block.length;)
+    done += (await file.write(block, done, block.length - done, at + done)).bytesWritten;
+}
+
+function isFull(error: unknown): boolean {
+  const { code } = error as NodeJS.ErrnoException;
+  return code === 'ENOSPC' || code === 'EDQUOT';
 }
 
 /**

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { Svc3Error } from '../errors.ts';
+import { noRoom } from './failure.ts';
 
 export interface QemuImgOptions {
   readonly signal: AbortSignal;
@@ -26,7 +27,8 @@ const outputLimit = 1024 * 1024;
 /**
  * Runs qemu-img on a file that nobody vouches for: under limits of memory, CPU and time, without a shell.
  *
- * @throws Invalid when qemu-img does not end as it should; the message quotes its last line.
+ * @throws Invalid when qemu-img does not end as it should; the message quotes its last line. `RequestEntityTooLarge` when
+ * the volume is full.
  */
 export async function qemuImg(
   args: readonly string[],
@@ -68,6 +70,7 @@ export async function qemuImg(
   if (accept.includes(code)) return { code, output };
   if (code === 137 || code === 152)
     throw new Svc3Error('Invalid', 'the disk file needs more time or memory to be looked at than is allowed');
+  if (/No space left on device|Disk quota exceeded/.test(errors)) throw noRoom();
   throw new Svc3Error('Invalid', `the disk file is damaged: ${lastLine(errors)}`);
 }
 

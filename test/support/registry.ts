@@ -23,10 +23,21 @@ export interface TestRegistry {
   readonly ca: string | undefined;
   /** Tokens that its token service has given out, for `auth: 'token'`. */
   tokensIssued(): number;
+  /** What the token service does from now on; its tokens live by its own clock. */
+  readonly tokenService: TokenServiceFaults;
+  /** From now on no token that was given out before is good: the registry trusts another key. Restarts it. */
+  revokeTokens(): Promise<void>;
   /** Ends the process without a word and starts it anew on the same port and data. */
   restart(): Promise<void>;
   kill(): Promise<void>;
   stop(): Promise<void>;
+}
+
+export interface TokenServiceFaults {
+  /** How far its clock is ahead, in seconds; negative: behind. */
+  clockAheadSeconds: number;
+  /** What it says as `expires_in`; by default the truth. */
+  claimedSeconds: unknown;
 }
 
 export interface TestRegistryOptions {
@@ -62,6 +73,10 @@ export async function startRegistry(options: TestRegistryOptions = {}): Promise<
     return child;
   };
   let child = await start();
+  const restart = async (): Promise<void> => {
+    await child.stop(0);
+    child = await start();
+  };
   return {
     address,
     scheme,
@@ -70,13 +85,15 @@ export async function startRegistry(options: TestRegistryOptions = {}): Promise<
     dir,
     ca: tls?.pem,
     tokensIssued: () => tokens?.issued() ?? 0,
+    tokenService: tokens?.faults ?? { clockAheadSeconds: 0, claimedSeconds: undefined },
+    async revokeTokens() {
+      await tokens?.changeKey();
+      await restart();
+    },
     async kill() {
       await child.stop(0);
     },
-    async restart() {
-      await child.stop(0);
-      child = await start();
-    },
+    restart,
     async stop() {
       await child.stop();
       tokens?.server.close();
@@ -115,6 +132,8 @@ async function configuration({ dir, address, options, tokens, tls }: Configurati
     storage: { filesystem: { rootdirectory: join(dir, 'data') }, delete: { enabled: true } },
     http: {
       addr: address,
+      // Else uploads do not outlive a restart.
+      ...(tokens === undefined ? {} : { secret: 'of-all-replicas' }),
       ...(tls === undefined ? {} : { tls: { certificate: tls.certificate, key: tls.key } }),
     },
     ...(Object.keys(auth).length === 0 ? {} : { auth }),
@@ -146,15 +165,21 @@ interface TokenService {
   realm: string;
   certificate: string;
   issued: () => number;
+  faults: TokenServiceFaults;
+  changeKey(): Promise<void>;
 }
 
 /** A small token service of the distribution specification: checks basic authentication and signs what is asked for. */
 async function startTokenService(dir: string, seconds: number): Promise<TokenService> {
   await mkdir(join(dir, 'token'), { recursive: true });
   const { certificate, key } = await selfSigned(join(dir, 'token'));
-  const privateKey = readFileSync(key, 'utf8');
-  const x5c = new X509Certificate(readFileSync(certificate)).raw.toString('base64');
+  const readPair = () => ({
+    privateKey: readFileSync(key, 'utf8'),
+    x5c: new X509Certificate(readFileSync(certificate)).raw.toString('base64'),
+  });
+  let pair = readPair();
   let issued = 0;
+  const faults: TokenServiceFaults = { clockAheadSeconds: 0, claimedSeconds: seconds };
   const server = createServer((request, response) => {
     const expected = `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`;
     if (request.headers.authorization !== undefined && request.headers.authorization !== expected) {
@@ -172,7 +197,8 @@ async function startTokenService(dir: string, seconds: number): Promise<TokenSer
         name: parts.slice(1, -1).join(':'),
         actions: (parts.at(-1) ?? '').split(','),
       }));
-    const now = Math.floor(Date.now() / 1000);
+    const { privateKey, x5c } = pair;
+    const now = Math.floor(Date.now() / 1000) + faults.clockAheadSeconds;
     const claims = {
       iss: 'test',
       sub: username,
@@ -188,12 +214,22 @@ async function startTokenService(dir: string, seconds: number): Promise<TokenSer
     const token = `${signed}.${createSign('RSA-SHA256').update(signed).sign(privateKey, 'base64url')}`;
     response
       .writeHead(200, { 'content-type': 'application/json' })
-      .end(JSON.stringify({ token, expires_in: seconds }));
+      .end(JSON.stringify({ token, expires_in: faults.claimedSeconds }));
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const bound = server.address();
   const port = typeof bound === 'object' && bound !== null ? bound.port : 0;
-  return { server, realm: `http://127.0.0.1:${port}/token`, certificate, issued: () => issued };
+  return {
+    server,
+    realm: `http://127.0.0.1:${port}/token`,
+    certificate,
+    issued: () => issued,
+    faults,
+    async changeKey() {
+      await selfSigned(join(dir, 'token'));
+      pair = readPair();
+    },
+  };
 }
 
 /** SHA-256 of bytes as registries write it. */

@@ -1,4 +1,4 @@
-import { execFile, spawn } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { randomBytes } from 'node:crypto';
 import { mkdir, mkdtemp, open, readFile, rm, truncate, writeFile } from 'node:fs/promises';
@@ -7,12 +7,13 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { zstdCompressSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { WorkResult, type WorkSpec } from '../../../src/api/worker.ts';
+import type { WorkSpec } from '../../../src/api/worker.ts';
 import { createRegistryClient, mediaTypes, type RegistryClient } from '../../../src/registry/client.ts';
 import { pushDisk } from '../../../src/registry/disk.ts';
 import { manifestOf, resolveImage } from '../../../src/registry/image.ts';
 import { parseReference } from '../../../src/registry/reference.ts';
 import { startRegistry, type TestRegistry } from '../../support/registry.ts';
+import { aSpec, runWorker } from './harness.ts';
 
 const run = promisify(execFile);
 let folder: string;
@@ -32,58 +33,10 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-function spec(repository: string, limits: Partial<WorkSpec['limits']> = {}): WorkSpec {
-  return {
-    version: 1,
-    kind: 'Image',
-    source: { type: 'remote', reference: `${registry.address}/${repository}:1` },
-    target: { registry: registry.address, repository: `made/${repository}`, tag: 'v1' },
-    registries: { [registry.address]: { scheme: 'http', skipVerify: false } },
-    architecture: 'amd64',
-    limits: { virtualBytes: 2 ** 45, fileBytes: 2 ** 36, ...limits },
-    port: 0,
-  };
-}
-
-interface Ended {
-  readonly result: WorkResult;
-  readonly output: string;
-  /** Peak of the resident memory, in bytes. */
-  readonly peakRss: number;
-}
-
-/** The worker as its pod runs it. */
-async function work(wanted: WorkSpec, password = registry.password): Promise<Ended> {
-  const scratch = await mkdtemp(join(folder, 'scratch-'));
-  const dockerConfig = join(scratch, 'config.json');
-  const auths = { [registry.address]: { username: registry.username, password } };
-  await writeFile(dockerConfig, JSON.stringify({ auths }));
-  const child = spawn('node_modules/.bin/node', ['src/bin/worker.ts'], {
-    env: {
-      PATH: process.env['PATH'],
-      NODE_OPTIONS: '--max-old-space-size=96 --max-semi-space-size=4',
-      SVC3_WORK: JSON.stringify(wanted),
-      SVC3_SCRATCH: scratch,
-      SVC3_DOCKER_CONFIG: dockerConfig,
-      SVC3_TERMINATION_LOG: join(scratch, 'result'),
-    },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  let output = '';
-  for (const stream of [child.stdout, child.stderr])
-    stream.on('data', (chunk: Buffer) => (output += chunk.toString('utf8')));
-  let peakRss = 0;
-  const sampling = setInterval(() => {
-    void readFile(`/proc/${child.pid}/status`, 'utf8').then(
-      (text) => (peakRss = Math.max(peakRss, Number(/VmHWM:\s+(\d+)/.exec(text)?.[1] ?? 0) * 1024)),
-      () => undefined,
-    );
-  }, 20);
-  await new Promise((resolve) => child.once('close', resolve));
-  clearInterval(sampling);
-  const result = WorkResult.parse(JSON.parse(await readFile(join(scratch, 'result'), 'utf8')));
-  return { result, output, peakRss };
-}
+const spec = (repository: string, limits: Partial<WorkSpec['limits']> = {}) =>
+  aSpec(registry, repository, limits);
+const work = (wanted: WorkSpec, password = registry.password) =>
+  runWorker(registry, wanted, { folder, password });
 
 async function push(
   repository: string,
