@@ -120,24 +120,35 @@ export function uploadCommand(kind: Kind): Command {
     async run(context, { arguments: { file, name }, options: { description, wait } }) {
       const { disks, ns } = await disksOf(context, kind);
       const { body, size } = await contentOf(context, file);
-      let sent = 0;
-      body.on('data', (chunk: Uint8Array) => {
-        sent += chunk.length;
+      const counted = counting(body, (sent) =>
         context.out.progress(
           `${name}: ${size === undefined ? `${mebibytes(sent)} MiB` : `${Math.floor((sent * 100) / Math.max(1, size))}%`} sent`,
-        );
-      });
+        ),
+      );
       const filename = file === '-' ? name : path.basename(file);
       const begun = await disks.upload(ns, {
         name,
         ...described(description),
         ...(size === undefined ? {} : { size }),
-        body,
+        body: counted,
         filename,
       });
       await showWork(context, kind, { begun, disks, wait });
     },
   });
+}
+
+/** The same bytes, and how many went by. A listener would set the stream going before somebody reads it. */
+function counting(body: Readable, onBytes: (sent: number) => void): Readable {
+  async function* counted(): AsyncGenerator<Uint8Array> {
+    let sent = 0;
+    for await (const chunk of body as AsyncIterable<Uint8Array>) {
+      sent += chunk.length;
+      onBytes(sent);
+      yield chunk;
+    }
+  }
+  return Readable.from(counted(), { objectMode: false });
 }
 
 async function contentOf({ environment }: Context, file: string): Promise<{ body: Readable; size?: number }> {
