@@ -136,8 +136,8 @@ export const reasonTable: readonly ReasonRow[] = [
       'Label the node svc3.dev/accelerator=tcg, or repair its virtualisation.',
     ],
     GPUUnavailable: [
-      "A card of the node's bundle is busy or does not reset.",
-      "Look at the node's hardware; the cards may need a reboot of the node.",
+      "A card of the node's bundle is busy or does not reset; the Node has condition svc3.dev/GPUUnavailable.",
+      'Free the card, or reboot the node where it does not reset; the VM is started again by itself.',
     ],
     QEMUFailed: ['QEMU ended; the message holds its last words.', 'Read `kubectl logs` of the pod.'],
   }),
@@ -150,6 +150,16 @@ export const reasonTable: readonly ReasonRow[] = [
     PowerStateUnsupported: [
       'The wished power state does not exist for this VM; the message says why.',
       'Choose another power state.',
+    ],
+    DiskFileMissing: ['As with Prepared, and the VM has never run.', 'As with Prepared.'],
+    ArchitectureMismatch: [
+      'The runner image cannot run guests of this architecture.',
+      'Use an image of another architecture.',
+    ],
+    GPUUnavailable: ['The pod was given no GPU although the VM is to have one.', 'Delete the pod of the VM.'],
+    QEMUFailed: [
+      'QEMU cannot be started in this pod; the message says why.',
+      'Change what the message names.',
     ],
   }),
   ...rows('RegistryCredential', 'Ready', 'True', {

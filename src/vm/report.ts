@@ -45,10 +45,16 @@ export function reportPod(given: PodReport): StatusDraft {
   const { vm, pod, node, effective, warnings } = input;
   const power = powerOf(input);
   // Once there has been one there always is: the start deadline goes by it.
-  const shown = power ?? (vm.status?.powerState === undefined ? undefined : ('Stopped' as const));
-  const stalled = stalledRow(input);
+  const before = vm.status?.powerState === undefined ? undefined : ('Stopped' as const);
+  const shown = hasNeverRun(input) ? undefined : (power ?? before);
+  const prepared = preparedRow(input);
+  const booted = bootedRow(input, power);
+  const unsupported = unsupportedRow(input);
+  const stalled = unsupported ?? hopelessRow(input, prepared, booted);
   const ready =
-    stalled === undefined ? readyRow(input, power) : row('False', stalled.reason, stalled.message);
+    unsupported === undefined
+      ? readyRow(input, power)
+      : row('False', unsupported.reason, unsupported.message);
   const ip = internalIp(node);
   const nodeName = nodeOf(pod);
   const state = input.runner?.state;
@@ -73,8 +79,8 @@ export function reportPod(given: PodReport): StatusDraft {
     rows: {
       ready,
       scheduled: scheduledRow(pod, nodeName),
-      prepared: preparedRow(input),
-      booted: bootedRow(input, power),
+      prepared,
+      booted,
       ...(stalled === undefined ? {} : { stalled }),
     },
     reconciling: ready.status !== 'True' && stalled === undefined && ready.reason !== 'GuestStopped',
@@ -184,10 +190,25 @@ function bootedRow({ pod, runner }: PodReport, power: ObservedPowerState | undef
   }
 }
 
-function stalledRow({ vm, runner }: PodReport): Row | undefined {
+function unsupportedRow({ vm, runner }: PodReport): Row | undefined {
   if (runner?.state === undefined || runner.verb !== undefined) return undefined;
   const step = powerStep(vm, runner.state);
   return step.kind === 'unsupported' ? row('True', 'PowerStateUnsupported', step.message) : undefined;
+}
+
+/** QEMU could never be started: the VM has no guest yet that its start deadline would take from somebody. */
+function hasNeverRun({ vm, pod, runner }: PodReport): boolean {
+  const state = runner?.state;
+  if (state?.powerState !== 'Failed' || vm.status?.powerState !== undefined) return false;
+  return state.restarts === 0 && (runnerStatus(pod)?.restartCount ?? 0) === 0;
+}
+
+/** What kept QEMU from starting cannot heal in the life of this pod, as the runner says. */
+function hopelessRow(input: PodReport, prepared: Row, booted: Row): Row | undefined {
+  const isFinal = input.runner?.state?.retrying === false && input.runner.verb === undefined;
+  if (!isFinal || input.vm.spec.powerState === 'Stopped' || !hasNeverRun(input)) return undefined;
+  const { reason, message } = prepared.status === 'False' ? prepared : booted;
+  return row('True', reason, message);
 }
 
 const verbReasons = {

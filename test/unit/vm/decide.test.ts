@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { Pod } from '../../../src/api/core.ts';
 import type { Vm } from '../../../src/api/vm.ts';
 import { decide } from '../../../src/vm/decide.ts';
-import { aPod, aVm, runningStatus } from './builders.ts';
+import { aPod, aVm, effective, runningStatus } from './builders.ts';
 
 const now = Date.parse('2026-11-01T10:01:00Z');
 const deleted = '2026-11-01T10:00:30Z';
@@ -40,6 +40,19 @@ const rows: Row[] = [
     sentence: 'a VM that has booted once is never given up',
     vm: aVm({ spec: { startDeadlineSeconds: 60 }, status: { powerState: 'Stopped' } }),
     plan: { kind: 'deploy' },
+  },
+  {
+    sentence: 'a deadline that is brought forward after the settings froze holds',
+    vm: aVm({
+      spec: { startDeadlineSeconds: 1 },
+      status: { effective: { ...effective, startDeadlineSeconds: 600 } },
+    }),
+    plan: { kind: 'expire', message: 'the VM did not boot within 1 seconds and is deleted' },
+  },
+  {
+    sentence: 'the deadline of a VMConfig holds where the VM has none',
+    vm: aVm({ status: { effective: { ...effective, startDeadlineSeconds: 60 } } }),
+    plan: { kind: 'expire', message: 'the VM did not boot within 60 seconds and is deleted' },
   },
   {
     sentence: 'a VM is not given up early',

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Node, Pod } from '../../../src/api/core.ts';
+import type { RunnerState } from '../../../src/api/runner.ts';
 import type { VmSpec, VmStatus } from '../../../src/api/vm.ts';
 import { reportPod, type RunnerObservation } from '../../../src/vm/report.ts';
 import { differsOnlyInProgress, statusOf } from '../../../src/vm/statusdraft.ts';
@@ -39,8 +40,8 @@ function observed(given: Partial<RunnerObservation> = {}): RunnerObservation {
 }
 
 const stopped = (reason: string) => runnerState({ powerState: 'Stopped', reason, message: 'why it is off' });
-const failed = (reason: string, retrying = false) =>
-  runnerState({ powerState: 'Failed', reason, message: `told: ${reason}`, retrying });
+const failed = (reason: string, given: Partial<RunnerState> = {}) =>
+  runnerState({ powerState: 'Failed', reason, message: `told: ${reason}`, ...given });
 
 const lostNode: Node = {
   metadata: { name: 'n1' },
@@ -153,7 +154,7 @@ const table: Row[] = [
   {
     sentence: 'a crash that the runner repairs',
     pod: unready,
-    runner: observed({ state: failed('QemuCrashed', true) }),
+    runner: observed({ state: failed('QemuCrashed', { retrying: true, restarts: 1 }) }),
     rows: ['ready=False/Crashed', scheduled, prepared, 'booted=False/QEMUFailed'],
     power: 'Failed',
     message: 'told: QemuCrashed',
@@ -171,9 +172,36 @@ const table: Row[] = [
   ).map(([reason, preparedRow, booted]) => ({
     sentence: `the runner's reason ${reason}`,
     pod: unready,
+    status: { powerState: 'Running' as const },
     runner: observed({ state: failed(reason) }),
     rows: ['ready=False/Crashed', scheduled, preparedRow, booted],
     power: 'Failed',
+    message: `told: ${reason}`,
+  })),
+  {
+    sentence: 'a GPU that is busy before the VM has ever run: no power state yet',
+    pod: unready,
+    runner: observed({ state: failed('GpuBusy', { retrying: true }) }),
+    rows: ['ready=False/Crashed', scheduled, prepared, 'booted=False/GPUUnavailable'],
+    message: 'told: GpuBusy',
+  },
+  ...(
+    [
+      ['DiskMissing', 'prepared=False/DiskFileMissing', 'booted=False/QEMUFailed', 'DiskFileMissing'],
+      [
+        'ArchitectureUnsupported',
+        'prepared=False/ArchitectureMismatch',
+        'booted=False/QEMUFailed',
+        'ArchitectureMismatch',
+      ],
+      ['GpuMissing', prepared, 'booted=False/GPUUnavailable', 'GPUUnavailable'],
+      ['FirmwareMissing', prepared, 'booted=False/QEMUFailed', 'QEMUFailed'],
+    ] as const
+  ).map(([reason, preparedRow, booted, stalled]) => ({
+    sentence: `the runner's reason ${reason} before the VM has ever run: nothing goes on by itself`,
+    pod: unready,
+    runner: observed({ state: failed(reason) }),
+    rows: ['ready=False/Crashed', scheduled, preparedRow, booted, `stalled=True/${stalled}`],
     message: `told: ${reason}`,
   })),
   {

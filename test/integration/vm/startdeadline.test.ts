@@ -1,0 +1,87 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { events, vms } from '../../../src/api/resources.ts';
+import { isSvc3Error } from '../../../src/errors.ts';
+import { vmState } from '../../../src/items/vm.ts';
+import { startVmOperator, type TestOperator } from '../../support/operator.ts';
+import { runnerState } from '../../unit/vm/builders.ts';
+import { slow, type VmNamespace, type VmWorld, vmWorld } from './harness.ts';
+
+let world: VmWorld;
+let space: VmNamespace;
+let operator: TestOperator;
+/** What the runner of every VM pod answers. */
+let answer: Parameters<typeof runnerState>[0] = {};
+
+const busy = 'a GPU of the node is in use: failed to open /dev/vfio/2: Device or resource busy';
+
+beforeAll(async () => {
+  world = await vmWorld();
+  space = await world.namespace('deadline');
+  await world.kubelet.addNode({ name: 'n1' });
+  operator = await startVmOperator(world.client, {}, () => ({
+    openRunner: () => ({
+      state: () => Promise.resolve(runnerState(answer)),
+      power: () => Promise.resolve(runnerState(answer)),
+      resize: () => Promise.reject(new Error('not asked for')),
+      fingerprint: () => undefined,
+    }),
+  }));
+});
+
+afterAll(async () => {
+  await operator?.stop();
+  await world?.stop();
+});
+
+const failing = { powerState: 'Failed', reason: 'GpuBusy', message: busy, retrying: true } as const;
+
+const isThere = (name: string) =>
+  space.vm(name).then(
+    () => true,
+    (error: unknown) => {
+      if (isSvc3Error(error, 'NotFound')) return false;
+      throw error;
+    },
+  );
+
+/** As the API does for callers that may not delete. */
+const bringForward = (name: string) =>
+  world.client.patch(
+    vms,
+    { name, namespace: space.name },
+    { type: 'merge', body: { spec: { startDeadlineSeconds: 1 } } },
+  );
+
+test('a VM that fails before it has ever run is deleted at its start deadline, with the reason', async () => {
+  answer = failing;
+  world.kubelet.behave(() => ({ kind: 'unready' }));
+  await space.deploy('never', { startDeadlineSeconds: 600 });
+  await space.until('never', 'Booted', { status: 'False', reason: 'GPUUnavailable', message: busy });
+  const vm = await space.vm('never');
+  expect(vm.status?.powerState).toBeUndefined();
+  expect(vmState(vm)).toBe('Pending');
+  await bringForward('never');
+  await expect.poll(() => isThere('never'), slow).toBe(false);
+  await expect.poll(() => space.pod('never'), slow).toBeUndefined();
+  const notes = async () =>
+    (await world.client.list(events, { namespace: space.name })).items
+      .filter(({ reason }) => reason === 'StartDeadlineExceeded')
+      .map(({ note }) => note);
+  await expect.poll(notes, slow).toEqual([`the VM did not boot within 1 seconds and is deleted: ${busy}`]);
+});
+
+test('a VM that has run once and fails later stays, whatever its start deadline', async () => {
+  answer = {};
+  world.kubelet.behave(() => ({ kind: 'run' }));
+  await space.deploy('once', { startDeadlineSeconds: 600 });
+  await space.untilReady('once');
+  answer = failing;
+  world.kubelet.behave(() => ({ kind: 'unready' }));
+  world.kubelet.again();
+  await space.until('once', 'Booted', { status: 'False', reason: 'GPUUnavailable' });
+  await bringForward('once');
+  const generation = (await space.vm('once')).metadata.generation ?? 0;
+  await expect.poll(async () => (await space.vm('once')).status?.observedGeneration, slow).toBe(generation);
+  expect(vmState(await space.vm('once'))).toBe('Failed');
+  await space.remove('once');
+});
