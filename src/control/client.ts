@@ -41,8 +41,8 @@ export interface RunnerClient {
   getExport(id: string): Promise<RunnerExport>;
   exportTicket(id: string): Promise<ExportTicket>;
   deleteExport(id: string): Promise<void>;
-  /** Raw RFB bytes of the guest's screen. */
-  openVnc(): Promise<Duplex>;
+  /** Raw RFB bytes of the guest's screen. Gone: `once` has been used before. */
+  openVnc(once?: string): Promise<Duplex>;
   /** A TCP connection to a port of the guest. */
   openTunnel(port: number): Promise<Duplex>;
   /** The certificate in use, once there was contact. */
@@ -81,9 +81,10 @@ export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
     return connection;
   }
 
-  function authorize(action: ControlAction, fingerprint: string): string {
+  function authorize(action: ControlAction, fingerprint: string, once?: string): string {
     const exp = Math.floor(Date.now() / 1000) + tokenLifetimeSeconds;
-    return `Bearer ${options.sign({ vmUid: options.vmUid, action, fingerprint, exp })}`;
+    const claims = { vmUid: options.vmUid, action, fingerprint, exp };
+    return `Bearer ${options.sign(once === undefined ? claims : { ...claims, once })}`;
   }
 
   async function call<T>(spec: Call, schema: { parse(value: unknown): T }): Promise<T> {
@@ -96,9 +97,9 @@ export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
     }
   }
 
-  async function open(path: string, action: ControlAction): Promise<Duplex> {
+  async function open(path: string, action: ControlAction, once?: string): Promise<Duplex> {
     const { socket, fingerprint } = await dial();
-    return openWebSocket(socket, path, authorize(action, fingerprint));
+    return openWebSocket(socket, path, authorize(action, fingerprint, once));
   }
 
   const nothing = { parse: () => undefined };
@@ -133,7 +134,7 @@ export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
     exportTicket: (id) =>
       call({ method: 'POST', path: `${exportPath(id)}/ticket`, action: 'export', body: {} }, ExportTicket),
     deleteExport: (id) => call({ method: 'DELETE', path: exportPath(id), action: 'export' }, nothing),
-    openVnc: () => open('/v1/vnc', 'vnc'),
+    openVnc: (once) => open('/v1/vnc', 'vnc', once),
     openTunnel: (port) => open(`/v1/tunnel?port=${port}`, 'tunnel'),
     fingerprint: () => pin,
   };
@@ -206,6 +207,7 @@ function reasonOf(status: number): ErrorReason {
     403: 'Forbidden',
     404: 'NotFound',
     409: 'Conflict',
+    410: 'Gone',
     422: 'Invalid',
     501: 'NotImplemented',
     503: 'ServiceUnavailable',

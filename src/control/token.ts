@@ -19,6 +19,8 @@ export interface ControlClaims {
   readonly fingerprint: string;
   /** End of validity, seconds since 1970. */
   readonly exp: number;
+  /** What may be done one time in all, whoever asks: a stream that names it again is refused. */
+  readonly once?: string;
 }
 
 /** How long a token is good for; the caller makes one per request. */
@@ -109,7 +111,8 @@ function readClaims(body: string): ControlClaims {
     typeof claims.vmUid !== 'string' ||
     typeof claims.fingerprint !== 'string' ||
     typeof claims.exp !== 'number' ||
-    !controlActions.some((action) => action === claims.action)
+    !controlActions.some((action) => action === claims.action) ||
+    (claims.once !== undefined && typeof claims.once !== 'string')
   ) {
     throw new TokenError('claims are incomplete');
   }

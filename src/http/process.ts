@@ -15,6 +15,7 @@ import { createPages } from './routes/pages.ts';
 import { routes } from './routes/table.ts';
 import { createServer, type HttpServer } from './server.ts';
 import type { Services } from './services.ts';
+import { isStreamRequest } from './streamrequest.ts';
 import { createStreams } from './streams.ts';
 import type { ServingTls } from './tls.ts';
 
@@ -49,6 +50,8 @@ export interface ApiOptions {
   readonly concurrentPerIdentity?: number;
   readonly longRunningPerIdentity?: number;
   readonly headersTimeoutMs?: number;
+  /** How often clients of streams are asked whether they are still there. */
+  readonly pingEveryMs?: number;
 }
 
 export interface Api {
@@ -78,6 +81,8 @@ export function createApi(options: ApiOptions): Api {
       : { longRunningPerIdentity: options.longRunningPerIdentity }),
     ...(options.headersTimeoutMs === undefined ? {} : { headersTimeoutMs: options.headersTimeoutMs }),
   });
+  // Node asks this of every listener that speaks HTTP/1.1; its types know it only of those that speak nothing else.
+  Object.assign(http.server, { shouldUpgradeCallback: isStreamRequest });
   http.server.on(
     'upgrade',
     createStreams({
@@ -85,6 +90,7 @@ export function createApi(options: ApiOptions): Api {
       authenticator,
       limit: new ConcurrencyLimit(options.longRunningPerIdentity ?? 500, 'streams of this identity'),
       drain: http.drain,
+      ...(options.pingEveryMs === undefined ? {} : { pingEveryMs: options.pingEveryMs }),
     }),
   );
   return { http, listen: http.listen, close: http.close };

@@ -44,7 +44,7 @@ export function createRunnerDoor(key: () => KeyObject | undefined): RunnerDoor {
     });
   }
   return {
-    openVnc: async (vm) => await clientOf(vm).openVnc(),
+    openVnc: async (vm, once) => await clientOf(vm).openVnc(once),
     openTunnel: async (vm, port) => await clientOf(vm).openTunnel(port),
   };
 }

@@ -89,13 +89,14 @@ function answerMalformed(error: NodeJS.ErrnoException, socket: Socket): void {
     return;
   }
   const tooLarge = error.code === 'HPE_HEADER_OVERFLOW';
-  const [line, message] = tooLarge
-    ? ['431 Request Header Fields Too Large', `headers: must not be larger than ${maxHeaderBytes} bytes`]
+  const [line, field, problem] = tooLarge
+    ? ['431 Request Header Fields Too Large', 'headers', `must not be larger than ${maxHeaderBytes} bytes`]
     : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
-      ? ['408 Request Timeout', 'headers: were not received in time']
-      : ['400 Bad Request', 'request: is not HTTP/1.1'];
+      ? ['408 Request Timeout', 'headers', 'were not received in time']
+      : ['400 Bad Request', 'request', 'is not HTTP/1.1'];
+  const causes = [{ field, message: problem }];
   const body = JSON.stringify({
-    ...failure(new Svc3Error('BadRequest', message)),
+    ...failure(new Svc3Error('BadRequest', `${field}: ${problem}`, { details: { causes } })),
     code: Number(line.slice(0, 3)),
   });
   socket.end(

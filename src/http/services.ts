@@ -6,6 +6,7 @@ import type { LoginRequest, LoginResult } from '../credential/login.ts';
 import type { KubeClient } from '../kube/types.ts';
 import type { Caches } from './caches.ts';
 import type { Caller } from './route.ts';
+import type { UploadTarget } from './uploadtarget.ts';
 
 /** Logs in to a registry once; `Unreachable` is no refusal. */
 export type RegistryLogin = (login: LoginRequest) => Promise<LoginResult>;
@@ -26,8 +27,55 @@ export interface ImageTransfer {
   }): Promise<Image | Iso>;
   download(source: {
     image: Image;
+    /** First and last byte that are wanted, of a file of `size` bytes; default: all. */
+    range?: (size: number) => { readonly start: number; readonly end: number } | undefined;
     signal: AbortSignal;
-  }): Promise<{ stream: Readable; size?: number; fileName: string }>;
+  }): Promise<DiskDownload>;
+}
+
+export interface DiskDownload {
+  readonly stream: Readable;
+  /** Bytes of the whole file. */
+  readonly size: number;
+  readonly fileName: string;
+  /** The part that the stream gives, where `range` asked for one. */
+  readonly part?: { readonly start: number; readonly end: number };
+}
+
+/** How far an upload is. */
+export interface UploadState {
+  readonly id: string;
+  /** Bytes that have come. */
+  readonly offset: number;
+  /** Bytes of the whole file, where the client said. */
+  readonly size?: number;
+  readonly isComplete: boolean;
+}
+
+/** Uploads that go on where they broke off, whichever replica of the api is asked. */
+export interface ResumableUploads {
+  /** @throws AlreadyExists when the name is taken. */
+  begin(
+    target: UploadTarget,
+    file: { readonly size: number | undefined; readonly description: string | undefined },
+  ): Promise<UploadState>;
+  /** @throws NotFound. */
+  state(target: UploadTarget, id: string): Promise<UploadState>;
+  /** What comes is kept, also when it breaks off; after the last byte the object is made (`taken`). */
+  append(
+    target: UploadTarget,
+    id: string,
+    bytes: {
+      /** @throws Conflict when the upload is elsewhere. */
+      readonly offset: number;
+      readonly content: AsyncIterable<Buffer>;
+      readonly length: number | undefined;
+      readonly isLast: boolean;
+      /** Whether so many bytes are all that were to come. */
+      isWhole(received: number): boolean;
+    },
+  ): Promise<UploadState & { readonly taken?: Image | Iso }>;
+  cancel(target: UploadTarget, id: string): Promise<void>;
 }
 
 export interface RemoteImage {
@@ -42,7 +90,11 @@ export interface RemoteCatalog {
 
 /** Opens streams to the runner of a VM. */
 export interface RunnerDoor {
-  openVnc(vm: Vm): Promise<Duplex>;
+  /**
+   * `once`, where given, names a use that the runner allows one time.
+   * @throws Svc3Error Gone when it has been used
+   */
+  openVnc(vm: Vm, once?: string): Promise<Duplex>;
   openTunnel(vm: Vm, port: number): Promise<Duplex>;
 }
 
@@ -86,6 +138,7 @@ export interface Services {
   readonly log: AccessLog;
   readonly registryLogin: RegistryLogin;
   readonly transfer: ImageTransfer;
+  readonly uploads: ResumableUploads;
   readonly remotes: RemoteCatalog;
   readonly runners: RunnerDoor;
   readonly certificates: CertificateStore;

@@ -6,7 +6,8 @@ import type { KeyObject } from 'node:crypto';
 import type { Logger } from 'pino';
 import { WebSocketServer } from 'ws';
 import { isSvc3Error, messageOf, Svc3Error } from '../errors.ts';
-import { TokenError, verifyControlToken, type ControlAction } from '../control/token.ts';
+import { TokenError, verifyControlToken, type ControlAction, type ControlClaims } from '../control/token.ts';
+import { createUses, type Uses } from '../control/uses.ts';
 import { bridge, dialTarget, type StreamTarget } from './bridge.ts';
 import type { RunnerCertificate } from './certificate.ts';
 import { RunnerFailure } from './failure.ts';
@@ -48,6 +49,8 @@ export interface ControlOptions {
 }
 
 const largestBody = 64 * 1024;
+/** Longer than any ticket of the api is good for. */
+const usesRememberedMs = 600_000;
 
 /** The runner's HTTPS endpoint. `listen` resolves with the port; `close` ends every connection. */
 export function createControlServer(options: ControlOptions): {
@@ -69,9 +72,10 @@ export function createControlServer(options: ControlOptions): {
   server.headersTimeout = 10_000;
   server.requestTimeout = 30_000;
   const sockets = new WebSocketServer({ noServer: true, perMessageDeflate: false, clientTracking: true });
+  const uses = createUses(usesRememberedMs);
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     socket.on('error', () => socket.destroy());
-    void upgrade(options, sockets, { request, socket, head });
+    void upgrade(options, { sockets, uses }, { request, socket, head });
   });
   server.on('tlsClientError', (_error, socket) => socket.destroy());
   return {
@@ -130,7 +134,7 @@ async function authorize(
   options: ControlOptions,
   request: IncomingMessage,
   action: ControlAction,
-): Promise<void> {
+): Promise<ControlClaims> {
   const token = /^Bearer (\S+)$/.exec(request.headers.authorization ?? '')?.[1];
   if (token === undefined) throw new Svc3Error('Unauthorized', 'a control token is required');
   const expected = {
@@ -140,7 +144,7 @@ async function authorize(
     nowSeconds: Date.now() / 1000,
   };
   try {
-    verifyControlToken(token, await options.keys(), expected);
+    return verifyControlToken(token, await options.keys(), expected);
   } catch (error) {
     if (!(error instanceof TokenError)) throw error;
     throw new Svc3Error('Unauthorized', `the control token is refused: ${error.message}`);
@@ -172,15 +176,19 @@ interface Upgrade {
 
 async function upgrade(
   options: ControlOptions,
-  sockets: WebSocketServer,
+  { sockets, uses }: { readonly sockets: WebSocketServer; readonly uses: Uses },
   { request, socket, head }: Upgrade,
 ): Promise<void> {
   try {
     const url = new URL(request.url ?? '/', 'https://runner');
     const route = options.streams.find((stream) => stream.path === url.pathname);
     if (route === undefined) throw new Svc3Error('NotFound', `there is no ${url.pathname}`);
-    await authorize(options, request, route.action);
+    const { once } = await authorize(options, request, route.action);
     const target = await dialTarget(await route.target(url.searchParams));
+    if (once !== undefined && !uses.take(once)) {
+      target.destroy();
+      throw new Svc3Error('Gone', 'what may be used once has been used');
+    }
     sockets.handleUpgrade(request, socket, head, (ws) => void bridge(ws, target));
   } catch (error) {
     const { status, body } = describe(error);

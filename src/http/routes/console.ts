@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import type { UserInfo } from '../../api/core.ts';
 import type { Vm } from '../../api/vm.ts';
 import { vmState } from '../../items/vm.ts';
@@ -20,6 +21,8 @@ export interface TicketClaims {
   readonly vm: string;
   readonly uid: string;
   readonly exp: number;
+  /** Makes every ticket another one, also of two that are asked for in the same second. */
+  readonly id?: string;
   /** Whose right to the console is asked for again when the page reconnects. */
   readonly user?: UserInfo;
 }
@@ -68,6 +71,7 @@ export const openConsole = defineRoute({
       vm: params.vm,
       uid: vm.metadata.uid ?? '',
       exp,
+      id: randomUUID(),
       user: await caller.user(),
     };
     const ticket = services.tickets.sign({ ...claims });
