@@ -12,6 +12,7 @@ import { decide, type Plan } from './decide.ts';
 import type { InsecurePolicy } from './insecure.ts';
 import { findBasicAuth, observe, type Sources } from './observe.ts';
 import { isSameStatus, judge, statusOf, type Verdict } from './status.ts';
+import { storedSecretName } from './store.ts';
 
 export interface CredentialReconcilerOptions extends Sources {
   recorder: EventRecorder;
@@ -97,17 +98,20 @@ async function release(
   const { kind } = plan.pullSecret;
   // The change of the pull Secret brings the key back.
   if (!hasFinalizer(credential) || kind === 'update' || kind === 'delete') return;
-  await deleteManagedSecret(options, credential);
+  const { namespace = '', name = '' } = credential.metadata;
+  // A credential that was pointed at another Secret still owns the one that was made for it.
+  const owned = new Set([credential.spec.secretRef.name, storedSecretName(namespace, name)]);
+  for (const secret of owned) await deleteManagedSecret(options, credential, secret);
   const rest = credential.metadata.finalizers?.filter((each) => each !== finalizer) ?? [];
   await patchFinalizers(options.client, credential, rest).catch(gone);
 }
 
-/** The basic-auth Secret that CLI or HTTP made for this credential, unless another credential names it too. */
+/** A basic-auth Secret that CLI or HTTP made for this credential, unless another credential names it too. */
 async function deleteManagedSecret(
   { client, caches }: Sources,
   credential: RegistryCredential,
+  name: string,
 ): Promise<void> {
-  const { name } = credential.spec.secretRef;
   const others = caches
     .naming(name)
     .filter(

@@ -22,6 +22,11 @@ export function checkStoreRequest({ server, allowInsecure }: StoreRequest): void
     throw invalidField('allowInsecure', allowInsecureRequired);
 }
 
+/** Name of the basic-auth Secret that `storeCredential` writes for the credential `name` of a namespace. */
+export function storedSecretName(namespace: string, name: string): string {
+  return `${namespace}.${name}`;
+}
+
 /**
  * The Secret goes first, then the object that names it. A dry run of the object comes before both, so that nothing is
  * written where kube-apiserver would refuse it.
@@ -35,7 +40,7 @@ export async function storeCredential(
 ): Promise<{ readonly replaced: boolean }> {
   checkStoreRequest(request);
   const { name, server } = parseServer(request.server);
-  const secretName = `${namespace}.${name}`;
+  const secretName = storedSecretName(namespace, name);
   const object: RegistryCredential = {
     metadata: { name, namespace, finalizers: [finalizer] },
     spec: { server, allowInsecure: request.allowInsecure ?? false, secretRef: { name: secretName } },

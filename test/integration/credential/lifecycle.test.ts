@@ -8,6 +8,7 @@ import {
   secrets,
 } from '../../../src/api/resources.ts';
 import { parseServer } from '../../../src/credential/registry.ts';
+import { storeCredential } from '../../../src/credential/store.ts';
 import {
   addCredential,
   basicAuth,
@@ -280,6 +281,24 @@ describe('the basic-auth Secret that svc3 made', () => {
     await expect.poll(() => findCredential(cluster.client, namespace, one), soon).toBeUndefined();
     expect(await basicAuthOf(name)).toBe(false);
     expect(await at(namespace)).toBeUndefined();
+  });
+
+  test('goes with its credential also when that was pointed at another Secret', async () => {
+    const namespace = await newNamespace(cluster.client);
+    await storeCredential(cluster.client, namespace, { server: one, username: 'alice', password: 's3cret' });
+    const { metadata, spec } = credential(namespace, one);
+    await expect.poll(() => at(namespace), soon).toBeDefined();
+    const own = `${namespace}-own`;
+    await cluster.client.create(secrets, basicAuth(own, 'alice', 'other'));
+    await cluster.client.patch(
+      registryCredentials,
+      { name: metadata.name ?? '', namespace },
+      { type: 'merge', body: { spec: { secretRef: { name: own } } } },
+    );
+    await expect.poll(() => at(namespace), soon).toMatchObject({ 'one.example.com': 'other' });
+    await cluster.client.delete(registryCredentials, { name: metadata.name ?? '', namespace });
+    await expect.poll(() => findCredential(cluster.client, namespace, one), soon).toBeUndefined();
+    expect([await basicAuthOf(spec.secretRef.name), await basicAuthOf(own)]).toEqual([false, true]);
   });
 
   test('stays while another credential names it', async () => {
