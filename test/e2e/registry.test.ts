@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -22,13 +23,18 @@ let cluster: E2eCluster;
 let dir: string;
 let children: Child[] = [];
 
+/** A kernel without IPv6 has no such registry to offer. */
+const hasIpv6 = existsSync('/proc/net/if_inet6');
+const ipv6 = { registry: 'fd42:231::2', node: 'fd42:231::11', range: 64 };
+
 /** Registries that want a password, in the cluster's network; nodes know the names from /etc/hosts. */
 const registries = [
-  { port: 80, tls: false },
-  { port: 443, tls: true },
-  { port: 5601, tls: false },
-  { port: 5602, tls: true },
-] as const;
+  { host: controlPlaneAddress, port: 80, tls: false },
+  { host: controlPlaneAddress, port: 443, tls: true },
+  { host: controlPlaneAddress, port: 5601, tls: false },
+  { host: controlPlaneAddress, port: 5602, tls: true },
+  ...(hasIpv6 ? [{ host: `[${ipv6.registry}]`, port: 5603, tls: false }] : []),
+];
 const names = ['plain.registry.test', 'tls.registry.test', 'registry-1.docker.io'];
 
 beforeAll(async () => {
@@ -37,8 +43,13 @@ beforeAll(async () => {
   const data = await filledRegistry();
   await certificate();
   const { sandboxPid = 0 } = (await readReport(cluster.places)) ?? {};
+  const nodePids = await cluster.processes('/containerd.toml');
+  if (hasIpv6) {
+    await addAddress(sandboxPid, ipv6.registry, 'br0');
+    await addAddress(nodePids[0] ?? 0, ipv6.node, 'eth0');
+  }
   children = await Promise.all(registries.map((each) => startInside(sandboxPid, data, each)));
-  for (const pid of await cluster.processes('/containerd.toml')) {
+  for (const pid of nodePids) {
     const lines = names.map((name) => `${controlPlaneAddress} ${name}`).join('\n');
     await run('nsenter', ['-t', String(pid), '-m', 'sh', '-c', `echo "${lines}" >> /etc/hosts`]);
   }
@@ -75,13 +86,19 @@ async function certificate(): Promise<void> {
   await run('openssl', ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '2', ...files, ...subject]);
 }
 
+/** The cluster knows IPv4 only; these addresses live as long as its network namespaces. */
+async function addAddress(pid: number, address: string, link: string): Promise<void> {
+  const words = ['ip', '-6', 'addr', 'replace', `${address}/${ipv6.range}`, 'dev', link, 'nodad'];
+  await run('nsenter', ['-t', String(pid), '-n', ...words]);
+}
+
 async function startInside(
   sandboxPid: number,
   data: string,
-  { port, tls }: { port: number; tls: boolean },
+  { host, port, tls }: (typeof registries)[number],
 ): Promise<Child> {
   const tools = await buildTools(['registry'], { cacheDir: cluster.places.cache });
-  const address = `${controlPlaneAddress}:${port}`;
+  const address = `${host}:${port}`;
   const folder = join(dir, String(port));
   await mkdir(folder);
   const config = {
@@ -102,7 +119,7 @@ async function startInside(
     logFile: join(folder, 'log'),
   });
   const url = `${tls ? 'https' : 'http'}://${address}/v2/`;
-  const probe = async () => (await run(inside[0], [...inside.slice(1), 'curl', '-sk', url])).stderr === '';
+  const probe = async () => (await run(inside[0], [...inside.slice(1), 'curl', '-gsk', url])).stderr === '';
   await untilReady(child, probe, { timeoutMs: 30_000 });
   return child;
 }
@@ -264,6 +281,15 @@ describe('which registry a credential is for, by the node', () => {
       image: 'tls.registry.test:5602',
     },
     { title: 'an address of digits', server: `https://${controlPlaneAddress}`, image: controlPlaneAddress },
+    ...(hasIpv6
+      ? [
+          {
+            title: 'an IPv6 address, written in another way',
+            server: 'http://[FD42:0231:0:0::2]:5603',
+            image: `[${ipv6.registry}]:5603`,
+          },
+        ]
+      : []),
     { title: 'Docker Hub by its short name', server: 'https://docker.io', image: 'docker.io' },
     {
       title: 'Docker Hub by the name of its index, in a reference without a registry',
