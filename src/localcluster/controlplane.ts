@@ -29,6 +29,8 @@ export interface ControlPlaneOptions {
   readonly audit?: AuditLevel;
   /** Flags added to those of kube-apiserver; of two equal ones the later wins. */
   readonly apiServerFlags?: readonly string[];
+  /** The same for kube-controller-manager. */
+  readonly controllerManagerFlags?: readonly string[];
   /** Milliseconds for each component to be ready. Default 120,000: a loaded machine is no fault. */
   readonly readyTimeoutMs?: number;
 }
@@ -93,7 +95,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
       const args = controllerManagerArgs({ pkiDir: pki.dir, kubeconfigPath });
       await run.start(
         'kube-controller-manager',
-        args,
+        [...args, ...(options.controllerManagerFlags ?? [])],
         async () => (await get(firstWorkDone, port, pki)) === 200,
       );
     }

@@ -1,4 +1,4 @@
-import type { Pod } from '../api/core.ts';
+import type { Node, Pod } from '../api/core.ts';
 import { annotations } from '../api/meta.ts';
 import { persistentVolumeClaims, pods, vms } from '../api/resources.ts';
 import { EffectiveSettings, type Vm } from '../api/vm.ts';
@@ -11,7 +11,7 @@ import { Deployment, quickStartMs } from './deployment.ts';
 import { ignoring } from './ignoring.ts';
 import { effectiveAnnotation, podNameOf } from './names.ts';
 import type { VmReconcilerParts } from './parts.ts';
-import { isPodReady } from './podstate.ts';
+import { isLost, isOwnedBy, isPodReady } from './podstate.ts';
 import { reportPod } from './report.ts';
 import type { Resolved } from './resolve.ts';
 import { pollMs } from './runnerlinks.ts';
@@ -121,8 +121,14 @@ export class VmReconciler {
     await ignoring(['NotFound', 'Conflict'], client.delete(vms, { name, namespace }, { uid }));
   }
 
-  /** Its node is free when it is gone: the pod's end wakes this VM. */
+  /** Its node is free when it is gone: the pod's end wakes this VM. On a lost node its guest may still run. */
   async #wait(vm: Vm, pod: Pod): Promise<void> {
+    const node = this.#nodeOf(pod);
+    if (isLost(node) && isOwnedBy(pod, vm)) {
+      const { effective, warnings } = resolvedOf(vm, pod);
+      await this.#status.report(vm, reportPod({ vm, pod, node, runner: undefined, effective, warnings }));
+      return;
+    }
     const message = `pod ${pod.metadata.name ?? ''} is being deleted`;
     const reason = vm.status?.conditions?.find(({ type }) => type === 'Scheduled');
     // A refusal that led here stays readable until there is news.
@@ -153,8 +159,7 @@ export class VmReconciler {
     await this.#renewControlKeys(pod);
     await this.#growClaim(vm);
     const runner = runners?.observe(key, vm, pod);
-    const nodeName = nodeOf(pod);
-    const node = nodeName === undefined ? undefined : this.#parts.nodes.get(nodeName);
+    const node = this.#nodeOf(pod);
     const { effective, warnings } = resolvedOf(vm, pod);
     const draft = reportPod({ vm, pod, node, runner, effective, warnings });
     const wrote = await this.#status.report(vm, draft, slowStartOf(pod, this.#parts.now()));
@@ -165,6 +170,11 @@ export class VmReconciler {
     if (pod.spec.nodeName !== undefined) inventory.forget(uid);
     if (runner !== undefined && draft.reconciling) return { requeueAfterMs: pollMs };
     return wrote === 'later' ? { requeueAfterMs: slowStartMs } : undefined;
+  }
+
+  #nodeOf(pod: Pod): Node | undefined {
+    const name = nodeOf(pod);
+    return name === undefined ? undefined : this.#parts.nodes.get(name);
   }
 
   /** The volume first, then the disk on it; a StorageClass that cannot expand says so in an event, once per size. */

@@ -11,6 +11,7 @@ import {
   isLost,
   isPodReady,
   isRunnerUp,
+  isTerminating,
   pullFailure,
   runnerStatus,
   unschedulableMessage,
@@ -111,9 +112,11 @@ function powerOf({ vm, pod, runner }: PodReport): ObservedPowerState | undefined
 
 function identityOf({ vm, pod, runner }: PodReport): RunnerIdentity | undefined {
   const podUid = pod.metadata.uid;
-  const address = pod.status?.podIP;
-  if (podUid === undefined || address === undefined) return undefined;
+  if (podUid === undefined) return undefined;
   const known = vm.status?.runner?.podUid === podUid ? vm.status.runner : undefined;
+  const address = pod.status?.podIP;
+  // A pod whose node restarts has no address for a while.
+  if (address === undefined) return known;
   const fingerprint = runner?.fingerprint ?? known?.fingerprint;
   const version = runner?.state === undefined ? known?.version : `${runner.state.version}`;
   return {
@@ -224,7 +227,7 @@ const wishReasons = { Running: 'Starting', Stopped: 'Stopping', Suspended: 'Susp
 function readyRow(input: PodReport, power: ObservedPowerState | undefined): Row {
   const { vm, pod, node, runner } = input;
   const wished = vm.spec.powerState;
-  if (isLost(node)) return row('Unknown', 'NodeLost', `node ${nodeOf(pod) ?? ''} does not answer`);
+  if (isLost(node)) return row('Unknown', 'NodeLost', lostMessage(pod));
   if (runner?.verb !== undefined) return row('False', verbReasons[runner.verb]);
   const fault = pullFailure(pod) ?? createFailure(pod);
   if (fault !== undefined) return row('False', 'Starting', fault);
@@ -243,6 +246,13 @@ function readyRow(input: PodReport, power: ObservedPowerState | undefined): Row 
   const reverted = vm.spec.revertRequest === undefined || isReverted(input);
   if (power === wished && reverted) return row('True', 'AsWished', asWished[wished]);
   return row('False', reverted ? wishReasons[wished] : 'Reverting', runner?.error ?? '');
+}
+
+/** Whoever deletes the pod of a lost node (its taint does after five minutes) does not know whether the guest still runs. */
+function lostMessage(pod: Pod): string {
+  const lost = `node ${nodeOf(pod) ?? ''} does not answer`;
+  if (!isTerminating(pod)) return lost;
+  return `${lost}; the VM is placed anew once its pod is gone: bring the node back, or say that it is off for good (taint node.kubernetes.io/out-of-service)`;
 }
 
 const asWished = {

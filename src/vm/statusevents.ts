@@ -1,5 +1,6 @@
 import type { VmStatus } from '../api/vm.ts';
 import type { Condition } from '../kube/types.ts';
+import { isPersistent } from './claim.ts';
 
 export interface StatusEvent {
   readonly type: 'Normal' | 'Warning';
@@ -38,7 +39,18 @@ export function eventsBetween(before: VmStatus | undefined, after: VmStatus): St
     const change = powerEvent(before, after);
     if (change !== undefined) events.push(change);
   }
+  const lost = diskEvent(before, after);
+  if (lost !== undefined) events.push(lost);
   return events;
+}
+
+/** The pod that the guest ran in goes, and with it an Ephemeral disk: once per pod. */
+function diskEvent(before: VmStatus | undefined, after: VmStatus): StatusEvent | undefined {
+  const old = before?.runner?.podUid;
+  if (old === undefined || before?.powerState === undefined || after.runner?.podUid === old) return undefined;
+  if (after.effective === undefined || isPersistent(after.effective)) return undefined;
+  const message = `the changes to the disk went with pod ${before.podName ?? ''}${before.node === undefined ? '' : ` on node ${before.node}`} (spec.disk.storage is Ephemeral): the VM boots fresh from its image`;
+  return { type: 'Warning', reason: 'DiskReset', message };
 }
 
 function eventOf(

@@ -31,6 +31,10 @@ export interface SimulatedKubelet {
   /** Creates a Node that is Ready and takes pods. */
   addNode(spec: SimulatedNodeSpec): Promise<void>;
   removeNode(name: string): Promise<void>;
+  /** The node falls silent: no heartbeat, and nobody looks after its pods. */
+  loseNode(name: string): void;
+  /** A node that was lost is back. */
+  returnNode(name: string): Promise<void>;
   /** Changes what becomes of pods from now on, and of those that are there already. */
   behave(behaviour: (pod: Pod) => PodBehaviour): void;
   /** Looks at every pod again. */
@@ -42,7 +46,10 @@ export interface SimulatedKubelet {
  * Plays the nodes of a cluster: Node objects with leases, and what kubelets write about pods. Admission, binding and
  * garbage collection are the real control plane's.
  */
-export function simulateKubelet(client: KubeClient): SimulatedKubelet {
+export function simulateKubelet(
+  client: KubeClient,
+  { heartbeatMs = 10_000 }: { heartbeatMs?: number } = {},
+): SimulatedKubelet {
   const stopping = new AbortController();
   const names = new Set<string>();
   let behaviour: (pod: Pod) => PodBehaviour = () => ({ kind: 'run' });
@@ -94,7 +101,7 @@ export function simulateKubelet(client: KubeClient): SimulatedKubelet {
     if (kind !== 'deleted') look(object);
   });
   const running = informer.run(stopping.signal);
-  const beating = heartbeats(client, names, stopping.signal);
+  const beating = heartbeats(client, names, heartbeatMs, stopping.signal);
   const lookAtAll = () => {
     for (const pod of informer.list()) look(pod);
   };
@@ -108,6 +115,21 @@ export function simulateKubelet(client: KubeClient): SimulatedKubelet {
     async removeNode(name) {
       names.delete(name);
       await client.delete(nodes, { name });
+    },
+    loseNode(name) {
+      names.delete(name);
+    },
+    async returnNode(name) {
+      names.add(name);
+      await beatOnce(client, name);
+      const conditions = [readyNode(timestamp())];
+      await client.patch(
+        nodes,
+        { name },
+        { type: 'merge', body: { status: { conditions } } },
+        { subresource: 'status' },
+      );
+      lookAtAll();
     },
     behave(next) {
       behaviour = next;
@@ -184,32 +206,31 @@ async function untilSchedulable(client: KubeClient, name: string): Promise<void>
   throw new Error(`node ${name} keeps its taint not-ready`);
 }
 
-/** Of each node, in milliseconds. */
-const heartbeatMs = 10_000;
-
 /** Without a lease that is renewed the node lifecycle controller would call the nodes lost after 40 seconds. */
 async function heartbeats(
   client: KubeClient,
   names: ReadonlySet<string>,
+  heartbeatMs: number,
   signal: AbortSignal,
 ): Promise<void> {
-  const beat = async (name: string) => {
-    const renewTime = `${new Date().toISOString().slice(0, -1)}000Z`;
-    const lease: Lease = {
-      apiVersion: 'coordination.k8s.io/v1',
-      kind: 'Lease',
-      metadata: { name, namespace: 'kube-node-lease' },
-      spec: { holderIdentity: name, leaseDurationSeconds: 40, renewTime },
-    };
-    await client.apply(leases, lease, { fieldManager: 'simulated-kubelet' });
-  };
   // Spread over the period, as real ones are: all at once would be felt by whatever is measured.
   const slices = 20;
   for (let turn = 0; !signal.aborted; turn += 1) {
     const due = [...names].filter((_, index) => index % slices === turn % slices);
-    await Promise.allSettled(due.map(beat));
+    await Promise.allSettled(due.map((name) => beatOnce(client, name)));
     await delay(heartbeatMs / slices, undefined, { signal }).catch(() => undefined);
   }
+}
+
+async function beatOnce(client: KubeClient, name: string): Promise<void> {
+  const renewTime = `${new Date().toISOString().slice(0, -1)}000Z`;
+  const lease: Lease = {
+    apiVersion: 'coordination.k8s.io/v1',
+    kind: 'Lease',
+    metadata: { name, namespace: 'kube-node-lease' },
+    spec: { holderIdentity: name, leaseDurationSeconds: 40, renewTime },
+  };
+  await client.apply(leases, lease, { fieldManager: 'simulated-kubelet' });
 }
 
 function statusFor(pod: Pod, behaviour: PodBehaviour): PodStatus | undefined {

@@ -41,12 +41,19 @@ export interface VmNamespace {
   remove(name: string): Promise<void>;
 }
 
+export interface VmWorldOptions {
+  readonly controlPlane?: Parameters<typeof ownControlPlane>[0];
+  /** Of each simulated node. */
+  readonly heartbeatMs?: number;
+}
+
 /** A control plane of its own with simulated nodes and no operator yet. */
-export async function vmWorld(): Promise<VmWorld> {
-  const controlPlane = await ownControlPlane();
+export async function vmWorld(options: VmWorldOptions = {}): Promise<VmWorld> {
+  const controlPlane = await ownControlPlane(options.controlPlane);
   const client = createClient(await loadKubeconfig(controlPlane.kubeconfigPath));
   await installDefinitions(client);
-  const kubelet = simulateKubelet(client);
+  const { heartbeatMs } = options;
+  const kubelet = simulateKubelet(client, heartbeatMs === undefined ? {} : { heartbeatMs });
   const collector = collectVmPods(client);
   return {
     controlPlane,

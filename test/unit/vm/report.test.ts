@@ -226,6 +226,19 @@ const table: Row[] = [
     message: 'node n1 does not answer',
   },
   {
+    sentence: 'a node that does not answer and whose pod is to be deleted',
+    pod: aPod({
+      nodeName: 'n1',
+      status: runningStatus(true),
+      metadata: { deletionTimestamp: '2026-11-01T10:05:00Z' },
+    }),
+    node: lostNode,
+    rows: ['ready=Unknown/NodeLost', scheduled, prepared, 'booted=True/Booted'],
+    power: 'Running',
+    message:
+      'node n1 does not answer; the VM is placed anew once its pod is gone: bring the node back, or say that it is off for good (taint node.kubernetes.io/out-of-service)',
+  },
+  {
     sentence: 'a wish that does not exist for this VM',
     pod: unready,
     spec: { powerState: 'Suspended' },
@@ -332,10 +345,56 @@ describe('the status that is written', () => {
       'Normal Booted',
     ]);
     expect(eventsBetween(second, second)).toEqual([]);
-    const broken = draftOf({ sentence: '', rows: [], pod: bound(waiting('ErrImagePull', 'x')) });
+    const broken = draftOf({
+      sentence: '',
+      rows: [],
+      status: second,
+      pod: bound(waiting('ErrImagePull', 'x')),
+    });
     const third = statusOf(aVm({ status: second }), broken.draft, now);
     expect(eventsBetween(second, third).map(({ type, reason }) => `${type} ${reason}`)).toEqual([
       'Warning ImagePullFailed',
     ]);
+  });
+
+  describe('the disk that goes with its pod is told once', () => {
+    const ran: VmStatus = {
+      ...statusOf(aVm(), draftOf({ sentence: '', rows: [], pod: running }).draft, now),
+      runner: { podUid: 'pod-uid', address: '10.0.0.1' },
+    };
+    const { runner: _runner, podName: _podName, ...gone } = ran;
+    const persistent = { ...effective, disk: { storage: 'Persistent' as const } };
+    const lost =
+      'the changes to the disk went with pod svc3-vm-web on node n1 (spec.disk.storage is Ephemeral): the VM boots fresh from its image';
+    test.each<{ sentence: string; before: VmStatus; after: VmStatus; told: string[] }>([
+      { sentence: 'an Ephemeral disk whose pod goes', before: ran, after: gone, told: [lost] },
+      {
+        sentence: 'an Ephemeral disk whose pod was gone before anybody looked',
+        before: ran,
+        after: { ...ran, runner: { podUid: 'next', address: '10.0.0.2' } },
+        told: [lost],
+      },
+      {
+        sentence: 'what was told already',
+        before: gone,
+        after: { ...ran, runner: { podUid: 'next', address: '10.0.0.2' } },
+        told: [],
+      },
+      {
+        sentence: 'a pod that has another address after its node restarted',
+        before: ran,
+        after: { ...ran, runner: { podUid: 'pod-uid', address: '10.0.0.9' } },
+        told: [],
+      },
+      {
+        sentence: 'a Persistent disk',
+        before: { ...ran, effective: persistent },
+        after: { ...gone, effective: persistent },
+        told: [],
+      },
+    ])('$sentence', ({ before, after, told }) => {
+      const events = eventsBetween(before, after).filter(({ reason }) => reason === 'DiskReset');
+      expect(events.map(({ message }) => message)).toEqual(told);
+    });
   });
 });

@@ -1,0 +1,104 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Pod } from '../../../src/api/core.ts';
+import { nodes } from '../../../src/api/resources.ts';
+import { startVmOperator, type TestOperator } from '../../support/operator.ts';
+import { slow, type VmNamespace, type VmWorld, vmWorld } from './harness.ts';
+
+let world: VmWorld;
+let operator: TestOperator;
+let space: VmNamespace;
+
+const lost = ['n1', 'n2', 'n3'];
+
+/** As in a cluster, but with seconds where that takes minutes. */
+beforeAll(async () => {
+  world = await vmWorld({
+    controlPlane: {
+      controllerManagerFlags: [
+        '--node-monitor-period=500ms',
+        '--node-monitor-grace-period=8s',
+        // Where most nodes of a zone are silent, it thinks that it is itself cut off and evicts nothing.
+        '--unhealthy-zone-threshold=0.9',
+      ],
+      apiServerFlags: ['--default-unreachable-toleration-seconds=3'],
+    },
+    heartbeatMs: 1_000,
+  });
+  for (const name of [...lost, 'n4']) await world.kubelet.addNode({ name });
+  operator = await startVmOperator(world.client);
+  space = await world.namespace('lost');
+});
+
+afterAll(async () => {
+  await operator?.stop();
+  await world?.stop();
+});
+
+/** VMs by name, with the pods that they have when their nodes fall silent. */
+const vms = new Map<string, Pod>();
+
+async function deploy(vm: string, node: string, spec: object = {}): Promise<void> {
+  await space.deploy(vm, { tag: node, ...spec });
+  await space.untilReady(vm);
+  const pod = await space.pod(vm);
+  expect(pod?.spec.nodeName).toBe(node);
+  vms.set(vm, pod as Pod);
+}
+
+const uidOf = async (vm: string) => (await space.pod(vm))?.metadata.uid;
+
+describe('VMs on nodes that fall silent', { timeout: 240_000 }, () => {
+  test('are not known to run, and where they are stays in their status', async () => {
+    for (const name of [...lost, 'n4']) {
+      const labels = { [`tag.svc3.dev/${name}`]: 'true' };
+      await world.client.patch(nodes, { name }, { type: 'merge', body: { metadata: { labels } } });
+    }
+    await deploy('patient', 'n1', {
+      tolerations: [{ key: 'node.kubernetes.io/unreachable', operator: 'Exists' }],
+    });
+    await deploy('back', 'n2');
+    await deploy('off', 'n3');
+    for (const name of lost) world.kubelet.loseNode(name);
+    for (const vm of ['patient', 'back', 'off'])
+      await space.until(vm, 'Ready', { status: 'Unknown', reason: 'NodeLost' });
+    expect(await space.condition('patient', 'Ready')).toMatchObject({ message: 'node n1 does not answer' });
+    expect((await space.vm('patient')).status).toMatchObject({ node: 'n1', podName: 'svc3-vm-patient' });
+    await expect.poll(() => space.events('patient'), slow).toContain('NodeLost');
+  });
+
+  test('get no second pod while their first, which the taint of the node evicts, may still run', async () => {
+    for (const vm of ['back', 'off']) {
+      const node = vms.get(vm)?.spec.nodeName ?? '';
+      await space.until(vm, 'Ready', {
+        status: 'Unknown',
+        reason: 'NodeLost',
+        message: `node ${node} does not answer; the VM is placed anew once its pod is gone: bring the node back, or say that it is off for good (taint node.kubernetes.io/out-of-service)`,
+      });
+      expect((await space.pod(vm))?.metadata).toMatchObject({
+        uid: vms.get(vm)?.metadata.uid,
+        deletionTimestamp: expect.any(String),
+      });
+      expect((await space.vm(vm)).status).toMatchObject({ node, podName: `svc3-vm-${vm}` });
+    }
+  });
+
+  test('are placed anew when their node is said to be off for good', async () => {
+    const { spec } = await world.client.get(nodes, 'n3');
+    const taint = { key: 'node.kubernetes.io/out-of-service', value: 'nodeshutdown', effect: 'NoExecute' };
+    const taints = [...(spec?.taints ?? []), taint];
+    await world.client.patch(nodes, { name: 'n3' }, { type: 'merge', body: { spec: { taints } } });
+    await space.untilReplaced('off', vms.get('off'));
+    await space.untilReady('off');
+    expect((await space.vm('off')).status?.node).toBe('n4');
+    await expect.poll(() => space.events('off'), slow).toContain('DiskReset');
+    expect(await uidOf('back')).toBe(vms.get('back')?.metadata.uid);
+  });
+
+  test('are placed anew when their node is back and has ended the pod; one that tolerates the silence runs on', async () => {
+    for (const name of ['n1', 'n2']) await world.kubelet.returnNode(name);
+    await space.untilReplaced('back', vms.get('back'));
+    for (const vm of ['patient', 'back']) await space.untilReady(vm);
+    expect(await uidOf('patient')).toBe(vms.get('patient')?.metadata.uid);
+    expect(await space.events('patient')).not.toContain('DiskReset');
+  });
+});
