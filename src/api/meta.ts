@@ -75,6 +75,12 @@ export const annotations = {
   displayName: 'svc3.dev/display-name',
 } as const;
 
+/** Conditions of Nodes that are ours; there only while they are true. */
+export const nodeConditions = {
+  /** A VM that has the node's GPUs cannot use them: a group is busy, a card does not reset. */
+  gpuUnavailable: 'svc3.dev/GPUUnavailable',
+} as const;
+
 /** Extended resources that the node agent's device plugin advertises. */
 export const extendedResources = {
   kvm: 'svc3.dev/kvm',

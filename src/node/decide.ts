@@ -1,6 +1,7 @@
 import type { Node } from '../api/core.ts';
 import { readHardware } from '../api/hardware.ts';
 import { annotations, labels } from '../api/meta.ts';
+import type { GpuFault } from './gpufault.ts';
 import { bundleOf, whyNotQualified } from './hardware.ts';
 import type { NodeSettings } from './settings.ts';
 
@@ -25,9 +26,9 @@ const enabled = 'enabled';
 
 /**
  * Whether x86 VMs may use the node's GPUs: the cluster has it on, the administrator enabled the node, and its hardware
- * qualifies (spec: GPU passthrough rules 3 and 5).
+ * qualifies (spec: GPU passthrough rules 3 and 5). A fault only adds to the reason: it goes away, or its VM does.
  */
-export function decideNode(node: Node, settings: NodeSettings): NodeVerdict {
+export function decideNode(node: Node, settings: NodeSettings, fault?: GpuFault): NodeVerdict {
   const architecture =
     node.metadata.labels?.['kubernetes.io/arch'] ?? node.status?.nodeInfo?.architecture ?? 'amd64';
   // Rule 1: always on, nothing to enable.
@@ -46,7 +47,8 @@ export function decideNode(node: Node, settings: NodeSettings): NodeVerdict {
     return no(`the hardware annotation is of an ${reading.hardware.architecture} machine`);
   }
   const bundle = bundleOf(reading.hardware, settings);
-  return { isEnabled: true, reason: bundle.kind === 'none' ? `not usable yet: ${bundle.reason}` : undefined };
+  if (bundle.kind === 'none') return { isEnabled: true, reason: `not usable yet: ${bundle.reason}` };
+  return { isEnabled: true, reason: fault === undefined ? undefined : `not usable now: ${fault.message}` };
 }
 
 function no(reason: string): NodeVerdict {

@@ -36,6 +36,12 @@ export interface MachineExit {
 
 const signs: readonly [RegExp, RunnerReason, string][] = [
   [/vfio.*Device or resource busy|Device or resource busy.*vfio/is, 'GpuBusy', 'a GPU of the node is in use'],
+  // A card left by its last guest in a state from which no reset brings it back reads as all ones, or stays asleep.
+  [
+    /vfio.*(?:Unknown PCI header type '127'|stuck in D3|cannot reset|failed to reset)/is,
+    'GpuFailed',
+    'a GPU of the node does not reset; a reboot of the node may help',
+  ],
   [/VFIO_MAP_DMA.*Cannot allocate memory/is, 'GpuFailed', "the guest's memory cannot be locked for the GPU"],
   [/vfio|iommu/i, 'GpuFailed', 'a GPU cannot be handed to the guest'],
   [/kvm/i, 'AcceleratorFailed', 'KVM does not work on this node; label it svc3.dev/accelerator=tcg'],

@@ -397,7 +397,7 @@ describe('Nodes', () => {
   });
 
   const onlyGpu =
-    'the operator may change only the label svc3.dev/gpu-passthrough and the annotation svc3.dev/gpu-passthrough-reason of a Node';
+    'the operator may change only the label svc3.dev/gpu-passthrough, the annotation svc3.dev/gpu-passthrough-reason and the condition svc3.dev/GPUUnavailable of a Node';
   const onlyTags = 'the api may change only labels tag.svc3.dev/* of a Node';
   const onlyHardware = 'the node agent may change only the annotation svc3.dev/hardware of a Node';
   const onlyOwn = 'the node agent may change only the Node it runs on';
@@ -444,6 +444,50 @@ describe('Nodes', () => {
       outcome(clients.get(who)!.patch(nodes, { name }, { type: 'merge', body }, { dryRun: true }));
     // The policies take effect a moment after they were applied.
     await expect.poll(write, { timeout: 30_000 }).toContain(message);
+  });
+
+  const gpuUnavailable = { type: 'svc3.dev/GPUUnavailable', status: 'True', reason: 'a', message: 'b' };
+  const readyNode = { type: 'Ready', status: 'True', reason: 'a', message: 'b' };
+  test.each<[what: string, status: object, message: string]>([
+    ['sets its condition', { conditions: [gpuUnavailable] }, 'ok'],
+    ['calls a node ready', { conditions: [readyNode] }, onlyGpu],
+    ['sets its condition and another', { conditions: [gpuUnavailable, readyNode] }, onlyGpu],
+    ['gives a node devices', { allocatable: { 'svc3.dev/gpu-passthrough': '2' } }, onlyGpu],
+    ['moves a node', { addresses: [{ type: 'InternalIP', address: '192.0.2.9' }] }, onlyGpu],
+    ['says what a node is', { nodeInfo: { architecture: 'arm64' } }, onlyGpu],
+  ])('the operator %s in the status of a Node: %o → %s', async (_what, status, message) => {
+    const write = () =>
+      outcome(
+        clients
+          .get('operator')!
+          .patch(
+            nodes,
+            one,
+            { type: 'strategic', body: { status } },
+            { subresource: 'status', dryRun: true },
+          ),
+      );
+    await expect.poll(write, { timeout: 30_000 }).toContain(message);
+  });
+
+  test("the operator takes its condition away and leaves everybody else's", async () => {
+    const operator = clients.get('operator')!;
+    const conditions = async () => (await admin.get(nodes, one.name)).status?.conditions ?? [];
+    const write = (client: KubeClient, condition: object) =>
+      client.patch(
+        nodes,
+        one,
+        { type: 'strategic', body: { status: { conditions: [condition] } } },
+        { subresource: 'status' },
+      );
+    await write(admin, readyNode);
+    await write(operator, gpuUnavailable);
+    expect((await conditions()).map(({ type }) => type).toSorted()).toEqual([
+      'Ready',
+      'svc3.dev/GPUUnavailable',
+    ]);
+    await write(operator, { type: gpuUnavailable.type, $patch: 'delete' });
+    expect((await conditions()).map(({ type }) => type)).toEqual(['Ready']);
   });
 
   test.each(['operator', 'api', 'agent'])(

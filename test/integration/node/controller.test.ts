@@ -2,7 +2,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { events, nodes } from '../../../src/api/resources.ts';
+import { events, namespaces, nodes, vms } from '../../../src/api/resources.ts';
+import type { Vm } from '../../../src/api/vm.ts';
 import { createInformers } from '../../../src/controller/informers.ts';
 import { createClient, type RootClient } from '../../../src/kube/client.ts';
 import { loadKubeconfig } from '../../../src/kube/connection.ts';
@@ -11,8 +12,10 @@ import { createNodeController } from '../../../src/node/controller.ts';
 import { readSysfs } from '../../../src/node/sysfs.ts';
 import { createLogger, createMetrics } from '../../../src/telemetry.ts';
 import { type OwnControlPlane, ownControlPlane } from '../../support/controlplane.ts';
+import { installDefinitions } from '../../support/definitions.ts';
 import { withFaults, type Write } from '../../support/faultclient.ts';
 import { machineRoot, machines, type Machine, writeMachine } from '../../support/machines.ts';
+import { inProcess } from '../cli/inprocess.ts';
 
 const soon = { timeout: 30_000, interval: 50 };
 const label = 'svc3.dev/gpu-passthrough';
@@ -20,6 +23,7 @@ const allowed = 'svc3.dev/allow-gpu-passthrough';
 const notEnabled = (name: string) =>
   `the node is not enabled for GPU passthrough (svc3 node gpu enable ${name})`;
 
+const { svc3 } = inProcess();
 let controlPlane: OwnControlPlane;
 let client: RootClient;
 let hardware: string;
@@ -29,6 +33,8 @@ const operators: (() => Promise<void>)[] = [];
 beforeAll(async () => {
   controlPlane = await ownControlPlane({ components: [] });
   client = createClient(await loadKubeconfig(controlPlane.kubeconfigPath));
+  await installDefinitions(client);
+  await client.create(namespaces, { metadata: { name: 'team' } });
   hardware = await report(machines.towerTwoD500);
   writes = await startOperator(true);
 });
@@ -93,6 +99,20 @@ async function until(name: string, expected: [string | undefined, string | undef
   await expect.poll(() => state(name), soon).toEqual(expected);
 }
 
+const told = async (name: string): Promise<string[]> =>
+  (await client.list(events)).items
+    .filter(({ regarding }) => regarding?.name === name)
+    .map(({ reason, note }) => `${reason}: ${note}`)
+    .toSorted();
+
+/** The node's line of `svc3 node list -o wide`. */
+async function listed(name: string): Promise<string> {
+  const env = { KUBECONFIG: controlPlane.kubeconfigPath };
+  const { code, stdout, stderr } = await svc3(['node', 'list', '-o', 'wide'], { env });
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  return stdout.split('\n').find((line) => line.startsWith(`${name} `)) ?? '';
+}
+
 describe('the node controller (spec: GPU passthrough rule 3)', () => {
   test('labels a node when the administrator enables it and takes the label back when he disables it', async () => {
     const name = await addNode();
@@ -101,17 +121,19 @@ describe('the node controller (spec: GPU passthrough rule 3)', () => {
     await until(name, ['enabled', undefined]);
     await edit(name, { labels: { [allowed]: null } });
     await until(name, [undefined, notEnabled(name)]);
-    const told = async () =>
-      (await client.list(events)).items
-        .filter(({ regarding }) => regarding?.name === name)
-        .map(({ reason, note }) => `${reason}: ${note}`)
-        .toSorted();
     await expect
-      .poll(told, soon)
+      .poll(() => told(name), soon)
       .toEqual([
         `GPUPassthroughDisabled: no new VM gets the GPUs of this node, a VM that has them goes on: ${notEnabled(name)}`,
         'GPUPassthroughEnabled: VMs may use the GPUs of this node, one at a time',
       ]);
+  });
+
+  test('is what svc3 node list -o wide shows', async () => {
+    const name = await addNode({ [allowed]: 'yes' });
+    const why = `label ${allowed} is "yes" and only "true" enables the node (svc3 node gpu enable ${name})`;
+    await until(name, [undefined, why]);
+    expect(await listed(name)).toContain(why);
   });
 
   test('puts right what hands change, both ways', async () => {
@@ -161,6 +183,89 @@ describe('the node controller (spec: GPU passthrough rule 3)', () => {
     await until(marker, [undefined, notEnabled(marker)]);
     expect(writes.filter((write) => write.name === name)).toHaveLength(before);
     expect(before).toBe(1);
+  });
+});
+
+describe('a VM that cannot use the GPUs it was given', () => {
+  const type = 'svc3.dev/GPUUnavailable';
+  const busy = 'a GPU of the node is in use: failed to open /dev/vfio/2: Device or resource busy';
+  const fault = `VM team/gamer cannot use the GPUs: ${busy}`;
+
+  /** As the operator reports it. */
+  async function report(node: string, booted: 'True' | 'False', message: string): Promise<void> {
+    const condition = {
+      type: 'Booted',
+      status: booted,
+      reason: booted === 'True' ? 'Booted' : 'GPUUnavailable',
+      message,
+      lastTransitionTime: '2026-01-01T00:00:00Z',
+    };
+    await client.patch(
+      vms,
+      { name: 'gamer', namespace: 'team' },
+      { type: 'merge', body: { status: { node, conditions: [condition] } } },
+      { subresource: 'status' },
+    );
+  }
+
+  const condition = async (name: string) =>
+    (await client.get(nodes, name)).status?.conditions?.find((one) => one.type === type);
+
+  test('is a condition of the Node and its reason, until the VM runs', async () => {
+    const name = await addNode({ [allowed]: 'true' });
+    await until(name, ['enabled', undefined]);
+    await client.patch(
+      nodes,
+      { name },
+      {
+        type: 'merge',
+        body: { status: { conditions: [{ type: 'Ready', status: 'True', reason: 'KubeletReady' }] } },
+      },
+      { subresource: 'status' },
+    );
+    const spec = { image: 'r.example.com/a:1', gpuPassthrough: 'Enabled' };
+    await client.create(vms, {
+      apiVersion: 'svc3.dev/v1',
+      kind: 'VM',
+      metadata: { name: 'gamer', namespace: 'team' },
+      spec,
+    } as Vm);
+    await report(name, 'False', `${busy}; starting again in 1 s`);
+    await until(name, ['enabled', `not usable now: ${fault}`]);
+    expect(await listed(name)).toContain(`not usable now: ${fault}`);
+    await expect
+      .poll(() => condition(name), soon)
+      .toMatchObject({ status: 'True', reason: 'GPUUnavailable', message: fault });
+    // The next attempt of the runner is no news of the node.
+    const { resourceVersion } = (await client.get(nodes, name)).metadata;
+    await report(name, 'False', `${busy}; starting again in 2 s`);
+    const marker = await addNode();
+    await until(marker, [undefined, notEnabled(marker)]);
+    expect((await client.get(nodes, name)).metadata.resourceVersion).toBe(resourceVersion);
+
+    await report(name, 'True', 'QEMU runs the guest');
+    await until(name, ['enabled', undefined]);
+    await expect.poll(() => condition(name), soon).toBeUndefined();
+    expect((await client.get(nodes, name)).status?.conditions).toMatchObject([{ type: 'Ready' }]);
+    await expect
+      .poll(() => told(name), soon)
+      .toEqual([
+        'GPUAvailable: no VM is kept from the GPUs of this node any more',
+        'GPUPassthroughEnabled: VMs may use the GPUs of this node, one at a time',
+        `GPUUnavailable: ${fault}`,
+      ]);
+  });
+
+  test('goes with the VM, and is put back where somebody takes it away', async () => {
+    const name = await addNode({ [allowed]: 'true' });
+    await report(name, 'False', busy);
+    await expect.poll(() => condition(name), soon).toMatchObject({ message: fault });
+    const body = { status: { conditions: [{ type, $patch: 'delete' }] } };
+    await client.patch(nodes, { name }, { type: 'strategic', body }, { subresource: 'status' });
+    await expect.poll(() => condition(name), soon).toMatchObject({ message: fault });
+    await client.delete(vms, { name: 'gamer', namespace: 'team' });
+    await expect.poll(() => condition(name), soon).toBeUndefined();
+    await until(name, ['enabled', undefined]);
   });
 });
 

@@ -161,6 +161,25 @@ describe('the label of a node (spec: GPU passthrough rules 1, 3 and 5)', () => {
   });
 });
 
+describe('a fault that a VM reports', () => {
+  const settings = { gpuPassthroughEnabled: true, towerCards: ['1002:679e'] };
+  const fault = { node: 'n1', message: 'VM a/b cannot use the GPUs: busy' };
+
+  it('is the reason of a node that is enabled, which stays so', () => {
+    expect(decideNode(aNode(allow, 'tower'), settings, fault)).toEqual({
+      isEnabled: true,
+      reason: 'not usable now: VM a/b cannot use the GPUs: busy',
+    });
+  });
+
+  it.each([
+    ['a node that is not enabled', {}, 'tower', 'the node is not enabled for GPU passthrough'],
+    ['a node whose cards a driver of the host has', allow, 'held', 'not usable yet: '],
+  ])('does not hide the reason of %s', (_sentence, labels, hardware, reason) => {
+    expect(decideNode(aNode(labels, hardware), settings, fault).reason).toContain(reason);
+  });
+});
+
 describe('what is written on a node', () => {
   const node = (labels: Record<string, string>, annotations: Record<string, string>): Node => ({
     metadata: { name: 'n1', labels, annotations },

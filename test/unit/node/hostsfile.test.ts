@@ -69,7 +69,7 @@ describe('the files for containerd', () => {
   });
 });
 
-describe('certs.d of a node', () => {
+describe('certs.d of a node', { timeout: 60_000 }, () => {
   let directory: string;
   const wanted = hostsFiles(['http://a.example.com:5000', 'https://b.example.com:5000']);
   const path = (folder: string) => join(directory, folder, 'hosts.toml');

@@ -17,6 +17,33 @@ describe('an exit of QEMU means', () => {
       'a GPU of the node is in use: ',
     ],
     [
+      'a GPU that reads as all ones since it does not reset',
+      {
+        stderr:
+          "qemu-system-x86_64: -device vfio-pci,host=0000:02:00.0: vfio 0000:02:00.0: Unknown PCI header type '127'\n",
+      },
+      false,
+      'GpuFailed',
+      "a GPU of the node does not reset; a reboot of the node may help: -device vfio-pci,host=0000:02:00.0: vfio 0000:02:00.0: Unknown PCI header type '127'",
+    ],
+    [
+      'a GPU that cannot be woken',
+      { stderr: 'vfio: Unable to power on device, stuck in D3\n' },
+      false,
+      'GpuFailed',
+      'a GPU of the node does not reset',
+    ],
+    [
+      'a GPU that is busy, whatever was said of its reset before',
+      {
+        stderr:
+          'vfio: Cannot reset device 0000:02:00.0, no available reset mechanism.\nvfio 0000:02:00.0: failed to open /dev/vfio/2: Device or resource busy\n',
+      },
+      false,
+      'GpuBusy',
+      'a GPU of the node is in use: ',
+    ],
+    [
       'memory that cannot be locked',
       { stderr: 'vfio: VFIO_MAP_DMA failed: Cannot allocate memory' },
       false,
