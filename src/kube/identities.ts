@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { ConnectionOptions } from 'node:tls';
 import type { ConnectionConfig } from './connection.ts';
 import { readPem } from './connection.ts';
@@ -10,12 +10,20 @@ import type { Endpoint } from './endpoint.ts';
 const provenMs = 5 * 60_000;
 const provenLimit = 10_000;
 
+/**
+ * What callers whose token was accepted can have at the same time. A call over HTTP/1.1 costs both ends less than a stream
+ * of HTTP/2, and a refused token ends no connection but its own.
+ */
+const provenConnections = 64;
+
 /** What strangers can have of kube-apiserver at the same time; the others wait in line. */
 const unprovenConnections = 8;
 
+const callerConnections = { proven: provenConnections, unproven: unprovenConnections } as const;
+
 /** A token as it is remembered. */
 export function hashOf(token: string): string {
-  return createHash('sha256').update(token).digest('base64');
+  return hash('sha256', token, 'base64');
 }
 
 /** Tokens that kube-apiserver has accepted, by hash, forgotten after a while. */
@@ -38,9 +46,9 @@ export function createProvenTokens() {
 }
 
 /**
- * The connections that one process has to one kube-apiserver: its own, one for callers whose token was accepted lately,
+ * The connections that one process has to one kube-apiserver: its own, some for callers whose token was accepted lately,
  * a few for all others. kube-apiserver answers a refused token with the end of that connection, so strangers must not
- * share one with watches, nor with callers that behave, nor with a caller who comes for the first time: they get
+ * share one with watches, nor with callers that behave, nor with a caller who comes for the first time: callers get
  * HTTP/1.1, where a connection carries one call and its end hurts no other.
  */
 export function createEndpoints(config: ConnectionConfig, credential: Credential) {
@@ -62,7 +70,7 @@ export function createEndpoints(config: ConnectionConfig, credential: Credential
         createEndpoint(
           origin,
           () => readTls(role === 'own'),
-          role === 'unproven' ? { http1Only: { connections: unprovenConnections } } : {},
+          role === 'own' ? {} : { http1Only: { connections: callerConnections[role] } },
         );
       made.set(role, endpoint);
       return endpoint;

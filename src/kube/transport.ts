@@ -81,16 +81,14 @@ export function createTransport(config: ConnectionConfig, options: TransportOpti
   const endpoints = createEndpoints(config, own);
   const proven = createProvenTokens();
 
-  async function send(
+  async function optionsOf(
     identity: Identity,
     request: RawRequest,
-    signal: AbortSignal,
     limits: { headersTimeout: number; bodyTimeout: number },
   ) {
     const authorization = await identity.credential.authorization();
-    signal.throwIfAborted();
     const body = request.body === undefined ? undefined : JSON.stringify(request.body);
-    return identity.endpoint().request({
+    return {
       method: request.method,
       path: prefix + withQuery(request.path, request.query),
       headers: {
@@ -101,9 +99,8 @@ export function createTransport(config: ConnectionConfig, options: TransportOpti
         ...request.headers,
       },
       ...(body === undefined ? {} : { body }),
-      signal,
       ...limits,
-    });
+    };
   }
 
   /** The error of a failed attempt; the caller's own abort comes out as it was given. */
@@ -137,13 +134,11 @@ export function createTransport(config: ConnectionConfig, options: TransportOpti
     try {
       // undici asks the server for a PING when its own time-out fires, and drops a connection that is dead: let it fire first.
       const headersTimeout = Math.max(1, Math.floor(leftMs * 0.95));
-      const reply = await send(identity, request, signal, {
-        headersTimeout,
-        bodyTimeout: Math.max(1, Math.ceil(leftMs)),
-      });
+      const bodyTimeout = Math.max(1, Math.ceil(leftMs));
+      const options = await optionsOf(identity, request, { headersTimeout, bodyTimeout });
+      const reply = await identity.endpoint().exchange(options, signal);
+      const { text } = reply;
       code = reply.statusCode;
-      clearTimeout(doubt);
-      const text = await reply.body.text();
       if (code >= 400) {
         refuse(identity, code, text, reply.headers);
       }
@@ -208,10 +203,12 @@ export function createTransport(config: ConnectionConfig, options: TransportOpti
     };
     let code = 0;
     try {
-      const reply = await send(identity, request, controller.signal, {
-        headersTimeout: request.timeoutMs ?? defaultTimeoutMs,
-        bodyTimeout: request.silenceMs ?? defaultSilenceMs,
-      });
+      const { signal } = controller;
+      const headersTimeout = request.timeoutMs ?? defaultTimeoutMs;
+      const bodyTimeout = request.silenceMs ?? defaultSilenceMs;
+      const options = await optionsOf(identity, request, { headersTimeout, bodyTimeout });
+      signal.throwIfAborted();
+      const reply = await identity.endpoint().request({ ...options, signal });
       code = reply.statusCode;
       if (code >= 400) {
         const text = await reply.body.text();

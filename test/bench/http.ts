@@ -146,6 +146,7 @@ function middle(turns: readonly Turn[]): Turn {
     bytesPerReply: of('bytesPerReply'),
     cpuMsPerRequest: of('cpuMsPerRequest'),
     rssMB: of('rssMB'),
+    loadCpuMs: of('loadCpuMs'),
   };
 }
 
@@ -158,6 +159,7 @@ function rowOf(name: string, clients: number, who: string, found: Turn): object 
     'P50 ms': rounded(found.p50Ms),
     'P99 ms': rounded(found.p99Ms),
     'CPU ms each': rounded(found.cpuMsPerRequest, 3),
+    'of the load': rounded(found.loadCpuMs, 3),
     'RSS MB': Math.round(found.rssMB),
     'KB each': rounded(found.bytesPerReply / 1024, 1),
   };

@@ -1,10 +1,13 @@
 /**
  * Generates load in a process of its own, so that it does not share a thread with what is measured. Reads a `Load` as JSON
- * from its standard input, writes a `LoadResult`.
+ * from its standard input, writes a `LoadResult`. It speaks HTTP/1.1 straight on TLS sockets and only counts the bytes of
+ * a reply: what it costs is taken from both sides that are compared, and hides the difference between them.
  */
 import { text } from 'node:stream/consumers';
-import { Pool } from 'undici';
+import type { OnReadOpts } from 'node:net';
+import { connect, type ConnectionOptions, type TLSSocket } from 'node:tls';
 import { percentile } from './figures.ts';
+import { createReplyCounter } from './replycounter.ts';
 
 export interface Load {
   readonly origin: string;
@@ -24,52 +27,108 @@ export interface LoadResult {
   readonly p50Ms: number;
   readonly p99Ms: number;
   readonly bytesPerReply: number;
+  /** Of the generator itself. */
+  readonly loadCpuMs: number;
+}
+
+/** Longest wait for one reply, ms. */
+const patienceMs = 120_000;
+
+interface Reply {
+  readonly status: number;
+  readonly bytes: number;
+}
+
+interface Connection {
+  /** One request at a time. */
+  ask(request: string): Promise<Reply>;
+  end(): void;
+}
+
+/** What arrives is looked at before anything else can arrive: all connections share one buffer. */
+const shared = Buffer.allocUnsafeSlow(256 * 1024);
+
+function open(origin: URL, caPem: string): Promise<Connection> {
+  return new Promise((resolve, reject) => {
+    let waiting: PromiseWithResolvers<Reply> | undefined;
+    const counter = createReplyCounter();
+    const fail = (error: Error): void => {
+      reject(error);
+      waiting?.reject(error);
+    };
+    const onBytes = (length: number): boolean => {
+      const reply = counter.take(shared, length);
+      if (reply !== undefined) waiting?.resolve(reply);
+      return true;
+    };
+    const options: ConnectionOptions & { onread: OnReadOpts } = {
+      host: origin.hostname,
+      port: Number(origin.port),
+      ca: caPem,
+      ALPNProtocols: ['http/1.1'],
+      onread: { buffer: shared, callback: onBytes },
+    };
+    const socket: TLSSocket = connect(options);
+    socket.setNoDelay(true);
+    socket.setTimeout(patienceMs, () => socket.destroy(new Error('no reply came')));
+    socket.once('error', fail);
+    socket.once('close', () => fail(new Error('the connection was closed')));
+    socket.once('secureConnect', () =>
+      resolve({
+        ask(request) {
+          waiting = Promise.withResolvers();
+          socket.write(request);
+          return waiting.promise;
+        },
+        end() {
+          socket.off('error', fail);
+          socket.destroy();
+        },
+      }),
+    );
+  });
+}
+
+function requestsOf({ origin, method, path, token, body }: Load): (index: number) => string {
+  const head =
+    `${method} ${path} HTTP/1.1\r\nHost: ${new URL(origin).host}\r\n` +
+    `Authorization: Bearer ${token}\r\nAccept: application/json\r\n`;
+  if (body === undefined) return () => `${head}\r\n`;
+  return (index) => {
+    const filled = body.replace('{index}', `${index}`);
+    return `${head}Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(filled)}\r\n\r\n${filled}`;
+  };
 }
 
 async function run(load: Load): Promise<LoadResult> {
-  const pool = new Pool(load.origin, {
-    connect: { ca: load.caPem },
-    allowH2: false,
-    connections: load.clients,
-    pipelining: 1,
-    headersTimeout: 120_000,
-    bodyTimeout: 120_000,
-  });
-  const headers = {
-    authorization: `Bearer ${load.token}`,
-    accept: 'application/json',
-    ...(load.body === undefined ? {} : { 'content-type': 'application/json' }),
-  };
-  const once = async (path: string, method: Load['method'], body?: string): Promise<number> => {
-    const reply = await pool.request({ method, path, headers, ...(body === undefined ? {} : { body }) });
-    let bytes = 0;
-    for await (const chunk of reply.body as AsyncIterable<Buffer>) bytes += chunk.length;
-    if (reply.statusCode >= 300) throw new Error(`${method} ${path} was answered ${reply.statusCode}`);
-    return bytes;
-  };
-  // Connections are opened before, by something that both servers answer cheaply.
-  await Promise.all(Array.from({ length: load.clients }, () => once('/version', 'GET').catch(() => 0)));
-  const times: number[] = [];
+  const origin = new URL(load.origin);
+  const requestOf = requestsOf(load);
+  const connections = await Promise.all(Array.from({ length: load.clients }, () => open(origin, load.caPem)));
+  const times = new Float64Array(load.requests);
   let next = 0;
   let bytes = 0;
+  const usage = process.cpuUsage();
   const began = performance.now();
   await Promise.all(
-    Array.from({ length: load.clients }, async () => {
+    connections.map(async (connection) => {
       for (let index = next++; index < load.requests; index = next++) {
         const start = performance.now();
-        const received = await once(load.path, load.method, load.body?.replace('{index}', String(index)));
-        times.push(performance.now() - start);
-        bytes += received;
+        const reply = await connection.ask(requestOf(index));
+        times[index] = performance.now() - start;
+        bytes += reply.bytes;
+        if (reply.status >= 300) throw new Error(`${load.method} ${load.path} was answered ${reply.status}`);
       }
     }),
   );
   const seconds = (performance.now() - began) / 1000;
-  await pool.close();
+  const { user, system } = process.cpuUsage(usage);
+  for (const connection of connections) connection.end();
   return {
     perSecond: load.requests / seconds,
-    p50Ms: percentile(times, 0.5),
-    p99Ms: percentile(times, 0.99),
+    p50Ms: percentile([...times], 0.5),
+    p99Ms: percentile([...times], 0.99),
     bytesPerReply: Math.round(bytes / load.requests),
+    loadCpuMs: (user + system) / 1000 / load.requests,
   };
 }
 
