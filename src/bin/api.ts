@@ -18,6 +18,8 @@ import {
 } from '../http/certificate.ts';
 import { createDelegatedAuthorizer } from '../http/delegated.ts';
 import { createImageTransfer } from '../http/imagetransfer.ts';
+import { createResumableUploads } from '../http/resumableuploads.ts';
+import { createUploadTargets } from '../http/uploadtarget.ts';
 import { cachesOf, createApi } from '../http/process.ts';
 import { createRemoteCatalog } from '../http/remotes.ts';
 import { controlKeyOf, createRunnerDoor, createSharedTicketSigner } from '../http/runnerdoor.ts';
@@ -60,6 +62,7 @@ async function main(): Promise<void> {
 
   const store = { url: settings.SVC3_STORE_URL, prefix: settings.SVC3_STORE_PREFIX };
   const registries = createNamespaceRegistries(client, store);
+  const uploadTargets = createUploadTargets(client);
   const services: Services = {
     client,
     caches: cachesOf(informers),
@@ -69,7 +72,8 @@ async function main(): Promise<void> {
     }),
     log,
     registryLogin: verifyLogin,
-    transfer: createImageTransfer(client, registries, store),
+    transfer: createImageTransfer(uploadTargets, registries, store),
+    uploads: createResumableUploads(uploadTargets, registries, store),
     remotes: createRemoteCatalog(settings.SVC3_REMOTE_REGISTRIES, (registry, namespace) =>
       registries.open(namespace, registry),
     ),

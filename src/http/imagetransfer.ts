@@ -1,19 +1,16 @@
 import { randomUUID } from 'node:crypto';
 import { PassThrough, pipeline } from 'node:stream';
-import type { Image, Iso } from '../api/image.ts';
-import { images, isos } from '../api/resources.ts';
-import { Svc3Error, isSvc3Error } from '../errors.ts';
+import { Svc3Error } from '../errors.ts';
 import { imageAnnotations } from '../image/names.ts';
 import { placeOf } from '../image/place.ts';
 import type { NamespaceRegistries } from '../image/registries.ts';
 import type { StoreSettings } from '../image/settings.ts';
-import type { KubeClient, Resource } from '../kube/types.ts';
-import { openDisk, pushDisk } from '../registry/disk.ts';
-import { resolveImage } from '../registry/image.ts';
+import type { RegistryClient } from '../registry/client.ts';
+import { locateDisk, openDisk, pushDisk } from '../registry/disk.ts';
+import { resolveImage, type ResolvedImage } from '../registry/image.ts';
 import { parseReference } from '../registry/reference.ts';
-import type { ImageTransfer } from './services.ts';
-
-type Disk = Image | Iso;
+import type { DiskDownload, ImageTransfer } from './services.ts';
+import type { UploadTargets } from './uploadtarget.ts';
 
 const endings = /\.(qcow2|raw|img|iso)$/i;
 
@@ -23,104 +20,86 @@ function layerName(kind: 'Image' | 'ISO', fileName: string): string {
   return `disk.${ending}`;
 }
 
-function exists(kind: 'Image' | 'ISO', name: string): Svc3Error {
-  return new Svc3Error(
-    'AlreadyExists',
-    `${kind === 'ISO' ? 'isos' : 'images'}.svc3.dev "${name}" already exists`,
-    {
-      details: {
-        group: 'svc3.dev',
-        kind: kind === 'ISO' ? 'isos' : 'images',
-        name,
-        causes: [{ field: 'name', message: 'already exists' }],
-      },
-    },
-  );
-}
-
 /**
  * Streams between clients and the store with the namespace's own credential; nothing lands on a disk of the api. An upload
  * becomes visible only when it is whole: the object is made (or an object that waits for its upload is annotated) after
  * the last byte is in the store, so that a broken upload leaves nothing.
  */
 export function createImageTransfer(
-  client: KubeClient,
+  targets: UploadTargets,
   registries: NamespaceRegistries,
   store: StoreSettings,
 ): ImageTransfer {
-  async function waiting(
-    resource: Resource<Disk>,
-    kind: 'Image' | 'ISO',
-    name: string,
-    namespace: string,
-  ): Promise<Disk | undefined> {
-    try {
-      const disk = await client.get(resource, name, namespace);
-      if (
-        disk.spec.source.upload === undefined ||
-        disk.metadata.annotations?.[imageAnnotations.upload] !== undefined
-      )
-        throw exists(kind, name);
-      return disk;
-    } catch (error) {
-      if (isSvc3Error(error, 'NotFound')) return undefined;
-      throw error;
-    }
-  }
-
   return {
     async upload({ kind, namespace, name, fileName, description, size, content, signal }) {
       if (store.url === '')
         throw new Svc3Error('Conflict', 'this installation has no image store (chart value store.url)');
-      const resource = (kind === 'ISO' ? isos : images) as Resource<Disk>;
-      const found = await waiting(resource, kind, name, namespace);
-      const place = placeOf(store, kind, namespace, name);
-      const registry = await registries.open(namespace, place.registry);
-      let digest: string;
+      const target = { kind, namespace, name };
+      const uid = await targets.look(target);
+      const id = randomUUID();
+      const { registry: host, repository } = placeOf(store, kind, namespace, name);
+      const registry = await registries.open(namespace, host);
       try {
-        ({ digest } = await pushDisk(registry, {
-          repository: place.repository,
-          tag: `upload-${randomUUID()}`,
+        const { digest } = await pushDisk(registry, {
+          repository,
+          tag: `upload-${id}`,
           architecture: 'amd64',
           fileName: layerName(kind, fileName),
           size,
           content,
+          // Two uploads of the same bytes are two images: one may be deleted, the other may not.
+          annotations: { [imageAnnotations.uploadId]: id },
           signal,
-        }));
+        });
+        return await targets
+          .handOver(target, { id, digest, uid, description })
+          .catch(async (error: unknown) => {
+            await registry.deleteManifest(repository, digest).catch(() => undefined);
+            throw error;
+          });
       } finally {
         await registry.close();
       }
-      const annotations = { [imageAnnotations.upload]: digest };
-      if (found !== undefined) {
-        const body = {
-          metadata: { annotations, ...(found.metadata.uid === undefined ? {} : { uid: found.metadata.uid }) },
-        };
-        return await client.patch(
-          resource,
-          { name, namespace },
-          { type: 'merge', body },
-          { fieldManager: 'svc3-api' },
-        );
-      }
-      return await client.create(resource, {
-        metadata: { name, namespace, annotations },
-        spec: { ...(description === undefined ? {} : { description }), source: { upload: {} } },
-      });
     },
 
-    async download({ image, signal }) {
+    async download({ image, range, signal }) {
       const { name = '', namespace = '' } = image.metadata;
       const reference = parseReference(image.status?.reference ?? '', 'image');
       const registry = await registries.open(namespace, reference.registry);
-      const found = await resolveImage(registry, reference, { signal })
-        .then((resolved) => openDisk(registry, reference.repository, resolved, { signal }))
-        .catch(async (error: unknown) => {
-          await registry.close();
-          throw error;
-        });
-      const out = new PassThrough();
-      pipeline(found.stream, out, () => void registry.close().catch(() => undefined));
-      return { stream: out, size: found.size, fileName: `${name}.${found.name.split('.').at(-1) ?? 'img'}` };
+      try {
+        const resolved = await resolveImage(registry, reference, { signal });
+        const { repository } = reference;
+        const { part, ...found } = (await openPart(registry, repository, resolved, { range, signal })) ?? {
+          ...(await openDisk(registry, repository, resolved, { signal })),
+          part: undefined,
+        };
+        const out = new PassThrough();
+        pipeline(found.stream, out, () => void registry.close().catch(() => undefined));
+        const fileName = `${name}.${found.name.split('.').at(-1) ?? 'img'}`;
+        return { stream: out, size: found.size, fileName, ...(part === undefined ? {} : { part }) };
+      } catch (error) {
+        await registry.close();
+        throw error;
+      }
     },
   };
+}
+
+type Opened = Omit<DiskDownload, 'fileName'> & { readonly name: string };
+
+/** The part that is wanted; undefined where that is all, or where the layer is packed and cannot be read in parts. */
+async function openPart(
+  registry: RegistryClient,
+  repository: string,
+  image: ResolvedImage,
+  {
+    range,
+    signal,
+  }: { range: Parameters<ImageTransfer['download']>[0]['range'] | undefined; signal: AbortSignal },
+): Promise<Opened | undefined> {
+  if (range === undefined) return undefined;
+  const disk = await locateDisk(registry, repository, image, signal);
+  const part = disk === undefined ? undefined : range(disk.size);
+  if (disk === undefined || part === undefined) return undefined;
+  return { name: disk.name, size: disk.size, stream: disk.read(part.start, part.end + 1), part };
 }

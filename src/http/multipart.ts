@@ -39,6 +39,7 @@ export function uploadOf(request: FastifyRequest): Upload {
   return {
     contentType: request.headers['content-type'] ?? 'application/octet-stream',
     stream: request.raw,
+    isCut: () => request.raw.aborted,
     ...(Number.isFinite(length) ? { contentLength: length } : {}),
     ...(request.isMultipart() ? { parts: () => partsOf(request) } : {}),
   };

@@ -178,9 +178,15 @@ function callOf(
     drain: context.drain,
     baseUrl: baseUrlOf(request),
     ...(request.headers.accept === undefined ? {} : { accept: request.headers.accept }),
+    header: (name) => headerOf(request, name),
     ...(route.bodyKind === 'upload' ? { upload: uploadOf(request) } : {}),
     warn,
   };
+}
+
+function headerOf({ headers }: FastifyRequest, name: string): string | undefined {
+  const value = headers[name];
+  return Array.isArray(value) ? value.at(-1) : value;
 }
 
 function queryOf(request: FastifyRequest): JsonValue {

@@ -58,6 +58,8 @@ export interface Call<P, Q, B> {
   /** The address the client used: `https://host[:port]`. */
   readonly baseUrl: string;
   readonly accept?: string;
+  /** A header of the request, by its name in lower case. */
+  header(name: string): string | undefined;
   /** The request's body of an upload. */
   readonly upload?: Upload;
   /** Adds a `Warning` header to the reply. */
@@ -68,6 +70,8 @@ export interface Upload {
   readonly contentType: string;
   readonly contentLength?: number;
   readonly stream: Readable;
+  /** Whether the client hung up before the end of the body. */
+  isCut(): boolean;
   /** The parts of a multipart body, in order; a file's content has to be read before the next part comes. */
   parts?(): AsyncIterable<UploadPart>;
 }
@@ -95,7 +99,7 @@ export interface Route<
   /** Name of the operation in the OpenAPI document, metrics and logs. */
   readonly id: string;
   readonly tag: string;
-  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** With parameters in braces, as OpenAPI writes them. */
   readonly path: string;
   readonly summary: string;

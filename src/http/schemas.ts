@@ -153,6 +153,15 @@ export const pullParams = namespaceParams.extend({
     ),
 });
 export const pullIsoParams = namespaceParams.extend({ remoteiso: pullParams.shape.remoteimage });
+const uploadId = z.string().regex(/^[0-9a-z-]{1,64}$/, 'must be the id of an upload');
+export const imageUploadParams = imageParams.extend({ image: imageName, upload: uploadId });
+export const isoUploadParams = isoParams.extend({ iso: imageName, upload: uploadId });
+export const uploadState = z.object({
+  upload: z.string(),
+  offset: z.int().describe('Bytes that have come.'),
+  size: z.int().optional().describe('Bytes of the whole file, where Upload-Length said it.'),
+  complete: z.boolean(),
+});
 export const uploadQuery = z.object({
   name: imageName.optional(),
   description: description.optional(),

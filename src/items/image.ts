@@ -1,4 +1,5 @@
 import type { Image, Iso } from '../api/image.ts';
+import { imageAnnotations } from '../image/names.ts';
 import { conditionOf } from './vm.ts';
 
 /** An Image or ISO as `/api/v1` and the CLI show it (contract: "Images, ISOs"). */
@@ -14,9 +15,17 @@ export interface ImageItem {
   createdAt?: string;
 }
 
+/** Whether what is said of it is said of the upload before: a disk that was refused has been sent once more. */
+function isSentAgain({ metadata, spec, status }: Image | Iso): boolean {
+  const upload = metadata.annotations?.[imageAnnotations.upload];
+  return spec.source.upload !== undefined && upload !== undefined && upload.slice(-64) !== status?.request;
+}
+
 export function imageState(image: Image | Iso): ImageItem['state'] {
   const conditions = image.status?.conditions;
-  if (conditionOf(conditions, 'Stalled')?.status === 'True') return 'Failed';
+  const stalled = conditionOf(conditions, 'Stalled');
+  if (stalled?.status === 'True')
+    return stalled.reason === 'DiskRefused' && isSentAgain(image) ? 'Updating' : 'Failed';
   const upToDate = image.status?.observedGeneration === image.metadata.generation;
   return upToDate && conditionOf(conditions, 'Ready')?.status === 'True' ? 'Ready' : 'Updating';
 }

@@ -4,9 +4,9 @@ import { buffer } from 'node:stream/consumers';
 import { createGunzip, createZstdDecompress } from 'node:zlib';
 import { extract, pack } from 'tar-stream';
 import { Svc3Error } from '../errors.ts';
+import { blobOf } from './blob.ts';
 import { mediaTypes, type Descriptor, type RegistryClient } from './client.ts';
 import { appendPiece, pieces } from './pieces.ts';
-import { resumable } from './resume.ts';
 import { findInTar } from './tarheader.ts';
 import { verifyDigest } from './digest.ts';
 import { manifestOf, type ResolvedImage } from './image.ts';
@@ -100,22 +100,6 @@ async function diskOfLayer(
   return { ...found, verified: whole };
 }
 
-/** Bytes of a layer, taken up again where the connection breaks off. */
-function blobOf(
-  client: RegistryClient,
-  repository: string,
-  { digest, size }: Descriptor,
-  { signal, start = 0, end = size }: { signal?: AbortSignal | undefined; start?: number; end?: number },
-): Readable {
-  const open = (offset: number) =>
-    client.blob(repository, digest, {
-      offset,
-      ...(end === size ? {} : { end: end - 1 }),
-      ...(signal === undefined ? {} : { signal }),
-    });
-  return resumable(open, { size: end, signal, start });
-}
-
 /** Bytes at the beginning of a layer in which the header of its disk is looked for. */
 const headBytes = 8192;
 
@@ -123,8 +107,8 @@ export interface LocatedDisk {
   /** Name in the layer, e.g. `disk.qcow2`. */
   readonly name: string;
   readonly size: number;
-  /** The file's bytes from `start` on (default 0). Their digest is not checked: whoever has them all can. */
-  read(start?: number): Readable;
+  /** The file's bytes from `start` (default 0) to `end`, exclusive. Their digest is not checked: whoever has them all can. */
+  read(start?: number, end?: number): Readable;
 }
 
 /**
@@ -148,11 +132,11 @@ export async function locateDisk(
   );
   const file = findInTar(head, (name) => diskPath.test(name));
   if (file === undefined) return undefined;
-  const end = file.offset + file.size;
   return {
     name: diskPath.exec(file.name)?.[1] ?? '',
     size: file.size,
-    read: (start = 0) => blobOf(client, repository, layer, { signal, start: file.offset + start, end }),
+    read: (start = 0, end = file.size) =>
+      blobOf(client, repository, layer, { signal, start: file.offset + start, end: file.offset + end }),
   };
 }
 
@@ -242,7 +226,7 @@ async function pushLayer(client: RegistryClient, disk: DiskToPush): Promise<Desc
   const hash = createHash('sha256');
   const upload = await client.upload(disk.repository, abortable);
   try {
-    for await (const piece of pieces(tarOf(disk))) {
+    for await (const piece of pieces(tarOf(disk) as AsyncIterable<Buffer>)) {
       hash.update(piece);
       await appendPiece(upload, piece, abortable);
       disk.onProgress?.(upload.offset);
@@ -258,7 +242,9 @@ async function pushLayer(client: RegistryClient, disk: DiskToPush): Promise<Desc
 
 function tarOf(disk: DiskToPush): Readable {
   const archive = pack();
-  archive.entry({ name: 'disk', type: 'directory', uid: qemuId, gid: qemuId, mode: 0o755 });
+  // Times are of no use, and without them the same disk is the same layer.
+  const mtime = new Date(0);
+  archive.entry({ name: 'disk', type: 'directory', uid: qemuId, gid: qemuId, mode: 0o755, mtime });
   const entry = archive.entry(
     {
       name: `disk/${disk.fileName}`,
@@ -266,7 +252,7 @@ function tarOf(disk: DiskToPush): Readable {
       uid: qemuId,
       gid: qemuId,
       mode: 0o444,
-      mtime: new Date(0),
+      mtime,
     },
     (error) => {
       if (error === null || error === undefined) archive.finalize();

@@ -1,4 +1,3 @@
-import type { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { isSvc3Error } from '../errors.ts';
 import type { Upload } from './upload.ts';
@@ -8,11 +7,11 @@ export const pieceBytes = 8 * 1024 * 1024;
 const mostAttempts = 6;
 
 /** A stream cut into pieces of `pieceBytes`. */
-export async function* pieces(source: Readable, size = pieceBytes): AsyncGenerator<Buffer> {
+export async function* pieces(source: AsyncIterable<Buffer>, size = pieceBytes): AsyncGenerator<Buffer> {
   let parts: Buffer[] = [];
   let held = 0;
   for await (const chunk of source) {
-    let rest = chunk as Buffer;
+    let rest = chunk;
     while (held + rest.length >= size) {
       const taken = rest.subarray(0, size - held);
       yield Buffer.concat([...parts, taken]);

@@ -85,7 +85,9 @@ function createUpload(transport: RegistryTransport, repository: string, progress
       });
       await reply.body.dump();
       progress.location = reply.headers['location'] ?? progress.location;
-      progress.offset = offsetFrom(reply.headers['range'], progress.offset + (length ?? sent));
+      const expected = progress.offset + (length ?? sent);
+      // One byte is said as none is.
+      progress.offset = expected === 1 ? 1 : offsetFrom(reply.headers['range'], expected);
     },
     async resync({ signal } = {}) {
       const reply = await transport.send({

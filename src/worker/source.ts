@@ -4,6 +4,7 @@ import { downloadExport } from '../control/download.ts';
 import { Svc3Error } from '../errors.ts';
 import type { RegistryClient } from '../registry/client.ts';
 import { openDisk } from '../registry/disk.ts';
+import { isPartList, readAllParts } from '../registry/parts.ts';
 import { resolveImage, type ResolvedImage } from '../registry/image.ts';
 import { resumable } from '../registry/resume.ts';
 import { parseReference, type ImageReference } from '../registry/reference.ts';
@@ -50,6 +51,11 @@ async function openRemote(
   { maxBytes, signal }: SourceOptions,
 ): Promise<OpenedSource> {
   const image = await resolveImage(client, reference, { signal });
+  if (isPartList(image.manifest)) {
+    const { layers } = image.manifest;
+    const stream = readAllParts(client, reference.repository, layers, signal);
+    return { stream, size: image.size, architecture: undefined };
+  }
   const { stream, size, verified, name } = await openDisk(client, reference.repository, image, {
     signal,
     maxUnpackedBytes: maxBytes + 64 * 2 ** 20,

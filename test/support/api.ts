@@ -83,6 +83,12 @@ export async function startTestApi(
       upload: () => Promise.reject(new Svc3Error('Conflict', 'no store in this test')),
       download: () => Promise.reject(new Svc3Error('Conflict', 'no store in this test')),
     },
+    uploads: {
+      begin: () => Promise.reject(new Svc3Error('Conflict', 'no store in this test')),
+      state: () => Promise.reject(new Svc3Error('Conflict', 'no store in this test')),
+      append: () => Promise.reject(new Svc3Error('Conflict', 'no store in this test')),
+      cancel: () => Promise.reject(new Svc3Error('Conflict', 'no store in this test')),
+    },
     remotes: { list: () => Promise.resolve([{ name: 'registry.example.com/team/debian:12' }]) },
     runners: {
       openVnc: () => Promise.resolve(new PassThrough()),

@@ -6,7 +6,8 @@ import { imageItem, imageState } from '../../items/image.ts';
 import { findImage, findIso } from '../lookup.ts';
 import { defineRoute } from '../route.ts';
 import * as schemas from '../schemas.ts';
-import type { Services } from '../services.ts';
+import { parseRange } from '../../runner/range.ts';
+import type { DiskDownload, Services } from '../services.ts';
 import { success } from '../status.ts';
 import { writing } from '../upstream.ts';
 import { waitGone, waitSeen } from '../visible.ts';
@@ -216,7 +217,11 @@ export const downloadImage = defineRoute({
   query: schemas.nothing,
   body: schemas.nothing,
   bodyKind: 'none',
-  replies: { 200: { description: 'The disk.' } },
+  replies: {
+    200: { description: 'The disk.' },
+    206: { description: 'The part of it that Range asked for.' },
+    416: { description: 'Range begins after the end of the disk.', schema: schemas.status },
+  },
   permission: {
     kind: 'checked',
     group: actionsGroup,
@@ -227,24 +232,38 @@ export const downloadImage = defineRoute({
     name: 'image',
   },
   longRunning: true,
-  async handler({ params, services, signal }) {
+  async handler({ params, services, header, signal }) {
     const image = await findImage(services, { namespace: params.namespace, name: params.image });
     if (imageState(image) !== 'Ready')
       throw new Svc3Error(
         'Conflict',
         `image ${params.image} is ${imageState(image)} and cannot be downloaded`,
       );
-    const { stream, size, fileName } = await services.transfer.download({ image, signal });
+    // The version of the disk: what has been loaded of another one is of no use (RFC 9110, If-Range).
+    const etag = `"${image.status?.digest ?? ''}"`;
+    const range = (header('if-range') ?? etag) === etag ? header('range') : undefined;
+    const download = await services.transfer.download({
+      image,
+      signal,
+      ...(range === undefined ? {} : { range: (size) => parseRange(range, size) }),
+    });
     return {
-      stream,
-      headers: {
-        'content-type': 'application/octet-stream',
-        'content-disposition': `attachment; filename="${fileName.replaceAll(/[^\w.-]/g, '_')}"`,
-        ...(size === undefined ? {} : { 'content-length': String(size) }),
-      },
+      status: download.part === undefined ? 200 : 206,
+      stream: download.stream,
+      headers: { etag, 'accept-ranges': 'bytes', ...downloadHeaders(download) },
     };
   },
 });
+
+function downloadHeaders({ size, fileName, part }: DiskDownload): Record<string, string> {
+  const length = part === undefined ? size : part.end - part.start + 1;
+  return {
+    'content-type': 'application/octet-stream',
+    'content-disposition': `attachment; filename="${fileName.replaceAll(/[^\w.-]/g, '_')}"`,
+    'content-length': String(length),
+    ...(part === undefined ? {} : { 'content-range': `bytes ${part.start}-${part.end}/${size}` }),
+  };
+}
 
 const isoTag = 'ISOs';
 const isoCollection = '/api/v1/namespaces/{namespace}/isos';

@@ -28,6 +28,14 @@ import {
   deleteServiceAccount,
   listServiceAccounts,
 } from './serviceaccounts.ts';
+import {
+  appendImageUpload,
+  appendIsoUpload,
+  cancelImageUpload,
+  cancelIsoUpload,
+  getImageUpload,
+  getIsoUpload,
+} from './resumable.ts';
 import { uploadCertificate, uploadImage, uploadIso } from './uploads.ts';
 import { commitVm, execVm, saveVm } from './vmactions.ts';
 import { createVmConfig, deleteVmConfig, getVmConfig, listVmConfigs } from './vmconfigs.ts';
@@ -61,12 +69,18 @@ export const routes: readonly Route[] = [
   describeImage,
   downloadImage,
   uploadImage,
+  getImageUpload,
+  appendImageUpload,
+  cancelImageUpload,
   listIsos,
   getIso,
   deleteIso,
   copyIso,
   describeIso,
   uploadIso,
+  getIsoUpload,
+  appendIsoUpload,
+  cancelIsoUpload,
   listRemoteImages,
   pullImage,
   listRemoteIsos,

@@ -10,16 +10,8 @@ import { defineRoute, type Call, type Reply } from '../route.ts';
 import * as schemas from '../schemas.ts';
 import { success } from '../status.ts';
 import { nameOfReference } from './remotes.ts';
-
-const tag = 'Uploads';
-const uploadPermission = {
-  kind: 'checked',
-  group: actionsGroup,
-  resource: 'images',
-  subresource: 'upload',
-  verb: 'create',
-  scope: 'namespace',
-} as const;
+import { beginUpload, isComplete } from './resumable.ts';
+import { uploadPermission, uploadTag as tag } from './uploadrights.ts';
 
 interface UploadQuery {
   readonly name?: string | undefined;
@@ -37,6 +29,11 @@ async function upload(
   call: Call<{ namespace: string }, UploadQuery, unknown>,
   kind: 'Image' | 'ISO',
 ): Promise<Reply> {
+  const { name, description } = call.query;
+  if (isComplete(call) === false) {
+    if (name === undefined) throw invalidField('name', 'is required in the query', 'FieldValueRequired');
+    return beginUpload(call, { kind, namespace: call.params.namespace, name }, description);
+  }
   if (call.upload === undefined) throw invalidField('body', 'is required', 'FieldValueRequired');
   const body = await readDiskBody(call.upload);
   try {
@@ -70,7 +67,10 @@ function taken(
   });
 }
 
-const uploadReplies = { 202: { description: 'It is being taken in; poll it.', schema: schemas.imageItem } };
+const uploadReplies = {
+  201: { description: 'With Upload-Complete: ?0, go on at Location.', schema: schemas.uploadState },
+  202: { description: 'It is being taken in; poll it.', schema: schemas.imageItem },
+};
 
 export const uploadImage = defineRoute({
   id: 'uploadImage',

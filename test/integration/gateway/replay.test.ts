@@ -76,7 +76,7 @@ beforeAll(async () => {
             spec: { source: { upload: {} } },
           });
         },
-        download: () => Promise.resolve({ stream: Readable.from(['disk']), fileName: 'disk.img' }),
+        download: () => Promise.resolve({ stream: Readable.from(['disk']), size: 4, fileName: 'disk.img' }),
       },
     },
     (services) => ({

@@ -1,67 +1,20 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { images } from '../../../src/api/resources.ts';
-import { createImageTransfer } from '../../../src/http/imagetransfer.ts';
-import { createNamespaceRegistries } from '../../../src/image/registries.ts';
-import { createRemoteCatalog } from '../../../src/http/remotes.ts';
-import { startTestApi, type TestApi } from '../../support/api.ts';
-import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
-import { startRegistry, type TestRegistry } from '../../support/registry.ts';
+import type { TestApi } from '../../support/api.ts';
+import { sha, startTransferApi, type TransferApi } from './transferharness.ts';
 
-let cluster: TestCluster;
-let registry: TestRegistry;
-let api: TestApi;
-let namespace: string;
+let transfer: TransferApi;
 const disk = randomBytes(300_000);
 
 beforeAll(async () => {
-  cluster = await testCluster();
-  registry = await startRegistry();
-  namespace = await uniqueNamespace(cluster.client, 'transfer');
-  const store = { url: `http://${registry.address}`, prefix: 'store' };
-  const registries = createNamespaceRegistries(cluster.client, store);
-  api = await startTestApi(cluster.client, {
-    transfer: createImageTransfer(cluster.client, registries, store),
-    remotes: createRemoteCatalog([registry.address], (host, where) => registries.open(where, host)),
-  });
+  transfer = await startTransferApi('transfer');
 });
 
-afterAll(async () => {
-  await api?.close();
-  await registry?.stop();
-});
+afterAll(() => transfer?.close());
 
-const ns = (path: string) => `/api/v1/namespaces/${namespace}${path}`;
-const call: TestApi['call'] = (method, path, options = {}) =>
-  api.call(method, path, { token: cluster.adminToken, ...options });
-
-/** What the operator does when a worker has looked at an upload. */
-async function inspected(name: string): Promise<void> {
-  const image = await cluster.client.get(images, name, namespace);
-  const digest = image.metadata.annotations?.['svc3.dev/upload'];
-  const status = {
-    observedGeneration: image.metadata.generation,
-    reference: `${registry.address}/store/${namespace}/${name}@${digest}`,
-    conditions: [
-      {
-        type: 'Ready',
-        status: 'True',
-        reason: 'Ready',
-        message: '',
-        lastTransitionTime: '2026-01-01T00:00:00Z',
-      },
-    ],
-  };
-  await cluster.client.patch(
-    images,
-    { name, namespace },
-    { type: 'merge', body: { status } },
-    { subresource: 'status' },
-  );
-  await expect
-    .poll(() => api.services.caches.images.objects.get(name, namespace)?.status?.reference)
-    .toBe(status.reference);
-}
+const call: TestApi['call'] = (...args) => transfer.call(...args);
+const ns = (path: string) => transfer.ns(path);
 
 function form(
   fields: Record<string, string>,
@@ -80,8 +33,6 @@ function form(
   };
 }
 
-const sha = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex');
-
 test.each([
   [
     'raw',
@@ -99,9 +50,9 @@ test.each([
 ])('a disk uploaded as %s comes down again, byte for byte', async (_, name, body, query) => {
   const uploaded = await call('POST', ns(`/upload/image${query}`), body);
   expect([uploaded.status, uploaded.json.name, uploaded.json.state]).toEqual([202, name, 'Updating']);
-  await inspected(name);
-  const response = await fetchBytes(ns(`/images/${name}/download`));
-  expect([response.status, response.length, sha(response.bytes)]).toEqual([
+  await transfer.inspected(name);
+  const response = await transfer.fetchBytes(ns(`/images/${name}/download`));
+  expect([response.status, response.headers['content-length'], sha(response.bytes)]).toEqual([
     200,
     String(disk.length),
     sha(disk),
@@ -109,25 +60,13 @@ test.each([
   expect((await call('POST', ns(`/upload/image${query}`), body)).status).toBe(409);
 });
 
-async function fetchBytes(path: string) {
-  const session = api.http2();
-  const stream = session.request({ ':path': path, authorization: `Bearer ${cluster.adminToken}` });
-  const { promise, resolve } = Promise.withResolvers<Record<string, unknown>>();
-  stream.once('response', resolve);
-  const headers = await promise;
-  const chunks: Buffer[] = [];
-  for await (const chunk of stream) chunks.push(chunk as Buffer);
-  session.close();
-  return { status: headers[':status'], length: headers['content-length'], bytes: Buffer.concat(chunks) };
-}
-
 test('an Image that waits for its upload takes it', async () => {
-  await cluster.client.create(images, {
-    metadata: { name: 'waiting', namespace },
+  await transfer.cluster.client.create(images, {
+    metadata: { name: 'waiting', namespace: transfer.namespace },
     spec: { source: { upload: {} } },
   });
   expect((await call('POST', ns('/upload/image?name=waiting'), { raw: disk })).status).toBe(202);
-  await inspected('waiting');
+  await transfer.inspected('waiting');
 });
 
 test('a form that does not end with the file is refused and leaves nothing', async () => {
@@ -155,7 +94,7 @@ test('an upload that breaks off leaves nothing', async () => {
   await expect(sending).rejects.toThrow(/abort/i);
   await expect
     .poll(async () =>
-      api.log.lines.some((line) => line.includes('uploadImage') && !line.includes('"status":202')),
+      transfer.api.log.lines.some((line) => line.includes('uploadImage') && !line.includes('"status":202')),
     )
     .toBe(true);
   expect((await call('GET', ns('/images/half'))).status).toBe(404);
@@ -166,7 +105,9 @@ test('what lies in a registry of the installation is listed as remote images', a
   expect(
     json.items
       .map((item: { name: string }) => item.name)
-      .some((name: string) => name.startsWith(`${registry.address}/store/${namespace}/raw-disk:`)),
+      .some((name: string) =>
+        name.startsWith(`${transfer.registry.address}/store/${transfer.namespace}/raw-disk:`),
+      ),
   ).toBe(true);
 });
 
@@ -175,4 +116,28 @@ test('an upload without a length or a name is refused', async () => {
   expect((await call('POST', ns('/upload/image?name=x'))).json.details.causes[0].field).toMatch(
     /body|Content-Length/,
   );
+});
+
+test('a download gives the part that Range asks for, as long as the version is the same', async () => {
+  await call('POST', ns('/upload/image?name=ranged'), { raw: disk });
+  await transfer.inspected('ranged');
+  const path = ns('/images/ranged/download');
+  const whole = await transfer.fetchBytes(path);
+  expect(whole.headers).toMatchObject({ 'accept-ranges': 'bytes', etag: expect.stringMatching(/^"sha256:/) });
+  const etag = String(whole.headers['etag']);
+  const rows = [
+    ['from an offset', 'bytes=200000-', { 'if-range': etag }, 206, disk.subarray(200_000)],
+    ['in the middle', 'bytes=1000-1999', {}, 206, disk.subarray(1000, 2000)],
+    ['the last bytes', 'bytes=-10', {}, 206, disk.subarray(-10)],
+    ['of another version', 'bytes=1000-1999', { 'if-range': '"sha256:another"' }, 200, disk],
+    ['in a unit that nobody knows', 'pages=1-2', {}, 200, disk],
+  ] as const;
+  for (const [what, range, headers, status, bytes] of rows) {
+    const got = await transfer.fetchBytes(path, { range, ...headers });
+    expect([what, got.status, sha(got.bytes)]).toEqual([what, status, sha(bytes)]);
+    expect(got.headers['content-length']).toBe(String(bytes.length));
+  }
+  const middle = await transfer.fetchBytes(path, { range: 'bytes=5-9' });
+  expect(middle.headers['content-range']).toBe(`bytes 5-9/${disk.length}`);
+  expect((await transfer.fetchBytes(path, { range: `bytes=${disk.length}-` })).status).toBe(416);
 });

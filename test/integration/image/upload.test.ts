@@ -5,6 +5,7 @@ import { images, isos, pods } from '../../../src/api/resources.ts';
 import { imageAnnotations } from '../../../src/image/names.ts';
 import type { RegistryClient } from '../../../src/registry/client.ts';
 import { pushDisk } from '../../../src/registry/disk.ts';
+import { appendParts, writeParts } from '../../../src/registry/parts.ts';
 import {
   anImage,
   anIso,
@@ -128,6 +129,23 @@ describe('an upload', () => {
     expect(tags).toEqual([]);
     const { digest, reference } = (await statusOf(client, namespace, 'bad')) ?? {};
     expect({ digest, reference }).toEqual({ digest: undefined, reference: undefined });
+  });
+
+  test('that came in parts is put together, and its parts go', async () => {
+    const { client } = cluster;
+    const namespace = await cluster.namespace();
+    const disk = await aQcow2();
+    const place = { repository: `svc3/${namespace}/parts`, tag: `upload-${randomUUID()}` };
+    const begun = await writeParts(store, place, { parts: [], annotations: {} });
+    const content = Readable.from([disk.subarray(0, 100_000), disk.subarray(100_000)]);
+    const list = await appendParts(store, place, { list: begun, content, partBytes: 1 });
+    const image = anImage(namespace, 'parts', { upload: {} });
+    image.metadata.annotations = { [imageAnnotations.upload]: list.digest };
+    await client.create(images, image);
+    const status = await becomesReady(client, namespace, 'parts');
+    expect((await diskOf(store, status.reference ?? '')).equals(disk)).toBe(true);
+    const tags = await store.tags(place.repository);
+    expect(tags.filter((tag) => tag.startsWith('upload'))).toEqual([]);
   });
 
   test('that was refused can be sent again', async () => {

@@ -100,6 +100,6 @@ describe('a range of an export', () => {
   });
 
   test.each(['bytes=100-', 'bytes=5-4'])('%s is refused', (header) => {
-    expect(() => parseRange(header, 100)).toThrow('the export has 100 bytes');
+    expect(() => parseRange(header, 100)).toThrow('the file has 100 bytes');
   });
 });

@@ -1,0 +1,195 @@
+import { imageItem } from '../../items/image.ts';
+import { invalidField } from '../../errors.ts';
+import type { DiskKind } from '../../image/place.ts';
+import { defineRoute, type Call, type Reply } from '../route.ts';
+import * as schemas from '../schemas.ts';
+import type { UploadState } from '../services.ts';
+import { success } from '../status.ts';
+import type { UploadTarget } from '../uploadtarget.ts';
+import { uploadPermission, uploadTag as tag } from './uploadrights.ts';
+
+type AnyCall<P> = Call<P, unknown, unknown>;
+
+const one = (kind: 'image' | 'iso') =>
+  `/api/v1/namespaces/{namespace}/upload/${kind}/{${kind}}/{upload}` as const;
+const kept = { 200: { description: 'How far it is.', schema: schemas.uploadState } };
+
+/** An integer of a header; undefined where it is missing. */
+function count(call: AnyCall<unknown>, name: string): number | undefined {
+  const text = call.header(name.toLowerCase());
+  if (text === undefined) return undefined;
+  if (!/^\d{1,15}$/.test(text)) throw invalidField(name, 'must be a number of bytes');
+  return Number(text);
+}
+
+/** `Upload-Complete: ?0` says that more comes in other requests; undefined where the header is missing. */
+export function isComplete(call: AnyCall<unknown>): boolean | undefined {
+  const text = call.header('upload-complete');
+  if (text === undefined) return undefined;
+  if (text !== '?0' && text !== '?1') throw invalidField('Upload-Complete', 'must be ?0 or ?1');
+  return text === '?1';
+}
+
+function headersOf({ offset, size, isComplete }: UploadState): Record<string, string> {
+  return {
+    'upload-offset': String(offset),
+    'upload-complete': isComplete ? '?1' : '?0',
+    ...(size === undefined ? {} : { 'upload-length': String(size) }),
+  };
+}
+
+function bodyOf({ id, offset, size, isComplete }: UploadState) {
+  return { upload: id, offset, ...(size === undefined ? {} : { size }), complete: isComplete };
+}
+
+/** Begins an upload that goes on in other requests; what this one brings is its beginning. */
+export async function beginUpload(
+  call: AnyCall<unknown>,
+  target: UploadTarget,
+  description: string | undefined,
+): Promise<Reply> {
+  const { services, upload } = call;
+  if (/^multipart\//i.test(upload?.contentType ?? ''))
+    throw invalidField('Upload-Complete', 'a form cannot be resumed; send the raw disk');
+  const size = count(call, 'Upload-Length');
+  const begun = await services.uploads.begin(target, { size, description });
+  const state = (upload?.contentLength ?? 0) === 0 ? begun : await appended(call, target, begun.id, 0, false);
+  const location = one(target.kind === 'ISO' ? 'iso' : 'image')
+    .replace('{namespace}', target.namespace)
+    .replace(/\{(image|iso)\}/, target.name)
+    .replace('{upload}', begun.id);
+  return { status: 201, headers: { location, ...headersOf(state) }, body: bodyOf(state) };
+}
+
+async function appended(
+  call: AnyCall<unknown>,
+  target: UploadTarget,
+  id: string,
+  offset: number,
+  isLast: boolean,
+) {
+  const { upload, services } = call;
+  if (upload === undefined) throw invalidField('body', 'is required', 'FieldValueRequired');
+  const { contentLength: length } = upload;
+  return services.uploads.append(target, id, {
+    offset,
+    content: upload.stream as AsyncIterable<Buffer>,
+    length,
+    isLast,
+    isWhole: (received) => (length === undefined ? !upload.isCut() : received === length),
+  });
+}
+
+async function proceed(call: AnyCall<unknown>, target: UploadTarget, id: string): Promise<Reply> {
+  const offset = count(call, 'Upload-Offset');
+  if (offset === undefined) throw invalidField('Upload-Offset', 'is required', 'FieldValueRequired');
+  try {
+    const { taken, ...state } = await appended(call, target, id, offset, isComplete(call) ?? true);
+    const headers = headersOf({ ...state, isComplete: taken !== undefined });
+    return taken === undefined
+      ? { headers, body: bodyOf(state) }
+      : { status: 202, headers, body: imageItem(taken) };
+  } catch (error) {
+    // A client that still sends can read its refusal.
+    call.upload?.stream.resume();
+    throw error;
+  }
+}
+
+async function shown(call: AnyCall<unknown>, target: UploadTarget, id: string): Promise<Reply> {
+  const state = await call.services.uploads.state(target, id);
+  return { headers: headersOf(state), body: bodyOf(state) };
+}
+
+async function cancelled(call: AnyCall<unknown>, target: UploadTarget, id: string): Promise<Reply> {
+  await call.services.uploads.cancel(target, id);
+  return { body: success(`Successfully cancelled upload ${id}`) };
+}
+
+interface Params {
+  readonly namespace: string;
+  readonly upload: string;
+}
+
+const targetOf = (kind: DiskKind, { namespace }: Params, name: string): UploadTarget => ({
+  kind,
+  namespace,
+  name,
+});
+
+const read = {
+  tag,
+  method: 'GET',
+  summary: 'How far a resumable upload is; HEAD says it in its headers only.',
+  query: schemas.nothing,
+  body: schemas.nothing,
+  bodyKind: 'none',
+  replies: kept,
+  permission: uploadPermission,
+} as const;
+const append = {
+  tag,
+  method: 'PATCH',
+  summary: 'Go on with a resumable upload at Upload-Offset; Upload-Complete: ?0 where more comes later.',
+  query: schemas.nothing,
+  body: schemas.nothing,
+  bodyKind: 'upload',
+  replies: { ...kept, 202: { description: 'It is being taken in; poll it.', schema: schemas.imageItem } },
+  permission: uploadPermission,
+  longRunning: true,
+} as const;
+const cancel = {
+  tag,
+  method: 'DELETE',
+  summary: 'Give a resumable upload up.',
+  query: schemas.nothing,
+  body: schemas.nothing,
+  bodyKind: 'none',
+  replies: { 200: { description: 'It is gone.', schema: schemas.status } },
+  permission: uploadPermission,
+} as const;
+
+const imagePlace = { path: one('image'), params: schemas.imageUploadParams } as const;
+const isoPlace = { path: one('iso'), params: schemas.isoUploadParams } as const;
+
+export const getImageUpload = defineRoute({
+  id: 'getImageUpload',
+  ...imagePlace,
+  ...read,
+  handler: (call) => shown(call, targetOf('Image', call.params, call.params.image), call.params.upload),
+});
+
+export const appendImageUpload = defineRoute({
+  id: 'appendImageUpload',
+  ...imagePlace,
+  ...append,
+  handler: (call) => proceed(call, targetOf('Image', call.params, call.params.image), call.params.upload),
+});
+
+export const cancelImageUpload = defineRoute({
+  id: 'cancelImageUpload',
+  ...imagePlace,
+  ...cancel,
+  handler: (call) => cancelled(call, targetOf('Image', call.params, call.params.image), call.params.upload),
+});
+
+export const getIsoUpload = defineRoute({
+  id: 'getIsoUpload',
+  ...isoPlace,
+  ...read,
+  handler: (call) => shown(call, targetOf('ISO', call.params, call.params.iso), call.params.upload),
+});
+
+export const appendIsoUpload = defineRoute({
+  id: 'appendIsoUpload',
+  ...isoPlace,
+  ...append,
+  handler: (call) => proceed(call, targetOf('ISO', call.params, call.params.iso), call.params.upload),
+});
+
+export const cancelIsoUpload = defineRoute({
+  id: 'cancelIsoUpload',
+  ...isoPlace,
+  ...cancel,
+  handler: (call) => cancelled(call, targetOf('ISO', call.params, call.params.iso), call.params.upload),
+});

@@ -1,0 +1,164 @@
+import { createHash } from 'node:crypto';
+import { Readable } from 'node:stream';
+import { isSvc3Error } from '../errors.ts';
+import { mediaTypes, type Descriptor, type Manifest, type RegistryClient } from './client.ts';
+import { blobOf, verified } from './blob.ts';
+import { appendPiece, pieces } from './pieces.ts';
+import type { Upload } from './upload.ts';
+
+/**
+ * A file that comes in parts, each of them a blob, listed in order by the manifest under the upload's tag. Whoever has the tag
+ * knows how far the file has come and can go on with it: nothing is kept in a process.
+ */
+export interface PartList {
+  /** Of the manifest. */
+  readonly digest: string;
+  readonly parts: readonly Descriptor[];
+  /** Bytes of all parts. */
+  readonly offset: number;
+  readonly annotations: Readonly<Record<string, string>>;
+}
+
+/** Where a list of parts lies. */
+export interface PartsPlace {
+  readonly repository: string;
+  readonly tag: string;
+}
+
+const types = {
+  config: 'application/vnd.svc3.upload.config.v1+json',
+  part: 'application/vnd.svc3.upload.part.v1',
+} as const;
+const config = Buffer.from('{}');
+/** What is lost at most when a process dies in the middle of a part. */
+const defaultPartBytes = 64 * 2 ** 20;
+
+/** Whether an image is a file in parts. */
+export function isPartList(manifest: Manifest): boolean {
+  return manifest.config?.mediaType === types.config;
+}
+
+/** @throws NotFound when there is no such upload. */
+export async function readParts(
+  client: RegistryClient,
+  { repository, tag }: PartsPlace,
+  signal?: AbortSignal,
+): Promise<PartList> {
+  const { digest, manifest } = await client.manifest(repository, tag, signal === undefined ? {} : { signal });
+  return listOf(digest, manifest.layers ?? [], manifest.annotations ?? {});
+}
+
+function listOf(
+  digest: string,
+  parts: readonly Descriptor[],
+  annotations: Readonly<Record<string, string>>,
+): PartList {
+  return { digest, parts, annotations, offset: parts.reduce((sum, { size }) => sum + size, 0) };
+}
+
+/** Writes the list down; the one before it goes. */
+export async function writeParts(
+  client: RegistryClient,
+  { repository, tag }: PartsPlace,
+  list: Pick<PartList, 'parts' | 'annotations'> & { readonly digest?: string },
+): Promise<PartList> {
+  const { parts, annotations } = list;
+  const configDigest = await client.putBlob(repository, config);
+  const manifest: Manifest = {
+    schemaVersion: 2,
+    mediaType: mediaTypes.ociManifest,
+    config: { mediaType: types.config, digest: configDigest, size: config.length },
+    layers: [...parts],
+    annotations: { ...annotations },
+  };
+  const bytes = Buffer.from(JSON.stringify(manifest));
+  const digest = await client.putManifest(repository, tag, bytes, mediaTypes.ociManifest);
+  if (list.digest !== undefined && list.digest !== digest)
+    await client.deleteManifest(repository, list.digest).catch(() => undefined);
+  return listOf(digest, parts, annotations);
+}
+
+export interface PartsToAppend {
+  readonly list: PartList;
+  readonly content: AsyncIterable<Buffer>;
+  /** Bytes after which a part is closed. */
+  readonly partBytes?: number;
+}
+
+/**
+ * Appends what comes, part by part. Where the content breaks off, what came of it is kept before the error is thrown again;
+ * the list with it is read anew by whoever goes on.
+ */
+export async function appendParts(
+  client: RegistryClient,
+  place: PartsPlace,
+  { list, content, partBytes = defaultPartBytes }: PartsToAppend,
+): Promise<PartList> {
+  let known = list;
+  let broken: { readonly error: unknown } | undefined;
+  let open: OpenPart | undefined;
+  const close = async (part: OpenPart): Promise<void> => {
+    open = undefined;
+    const parts = [...known.parts, await closed(part)];
+    known = await writeParts(client, place, { ...known, parts });
+  };
+  const kept = untilBroken(content, (error) => (broken = { error }));
+  for await (const piece of pieces(kept)) {
+    open ??= { upload: await client.upload(place.repository), hash: createHash('sha256') };
+    open.hash.update(piece);
+    await appendPiece(open.upload, piece, {});
+    if (open.upload.offset >= partBytes) await close(open);
+  }
+  if (open !== undefined) await close(open);
+  if (broken !== undefined) throw broken.error;
+  return known;
+}
+
+interface OpenPart {
+  readonly upload: Upload;
+  readonly hash: ReturnType<typeof createHash>;
+}
+
+async function closed({ upload, hash }: OpenPart): Promise<Descriptor> {
+  const digest = `sha256:${hash.digest('hex')}`;
+  await upload.finish(digest);
+  return { mediaType: types.part, digest, size: upload.offset };
+}
+
+async function* untilBroken(
+  content: AsyncIterable<Buffer>,
+  tell: (error: unknown) => void,
+): AsyncGenerator<Buffer> {
+  try {
+    yield* content;
+  } catch (error) {
+    tell(error);
+  }
+}
+
+/** The parts' bytes one after the other; fails where a part is not what its digest says. */
+export function readAllParts(
+  client: RegistryClient,
+  repository: string,
+  parts: readonly Descriptor[],
+  signal?: AbortSignal,
+): Readable {
+  async function* bytes(): AsyncGenerator<Buffer> {
+    for (const part of parts)
+      yield* verified(blobOf(client, repository, part, { signal }), {
+        ...part,
+        what: `a part of an upload to ${client.registry}/${repository}`,
+      });
+  }
+  return Readable.from(bytes(), { objectMode: false });
+}
+
+/** Forgets an upload; a registry that does not delete keeps it, no harm. */
+export async function deleteParts(client: RegistryClient, place: PartsPlace): Promise<void> {
+  try {
+    const { digest } = await readParts(client, place);
+    await client.deleteManifest(place.repository, digest);
+  } catch (error) {
+    if (!isSvc3Error(error, 'NotFound', 'MethodNotAllowed')) throw error;
+  }
+}

@@ -1,0 +1,190 @@
+import { randomBytes } from 'node:crypto';
+import { request as httpsRequest } from 'node:https';
+import { buffer } from 'node:stream/consumers';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { images } from '../../../src/api/resources.ts';
+import { imageAnnotations } from '../../../src/image/names.ts';
+import { readAllParts, readParts } from '../../../src/registry/parts.ts';
+import { startTransferApi, type TransferApi } from './transferharness.ts';
+
+let transfer: TransferApi;
+const disk = randomBytes(450_000);
+
+beforeAll(async () => {
+  transfer = await startTransferApi('resumable');
+});
+
+afterAll(() => transfer?.close());
+
+const begin = async (name: string, headers: Record<string, string> = {}, raw?: Buffer) => {
+  const path = transfer.ns(`/upload/image?name=${name}&description=mine`);
+  return transfer.call('POST', path, {
+    headers: { 'upload-complete': '?0', ...headers },
+    ...(raw === undefined ? {} : { raw }),
+  });
+};
+
+/** Begins an upload of `disk`; its location. */
+async function begun(name: string, headers?: Record<string, string>): Promise<string> {
+  const reply = await begin(name, { 'upload-length': String(disk.length), ...headers });
+  expect([reply.status, reply.headers['upload-offset'], reply.headers['upload-complete']]).toEqual([
+    201,
+    '0',
+    '?0',
+  ]);
+  return String(reply.headers['location']);
+}
+
+const patch = (location: string, offset: number, raw: Buffer, complete = '?1') =>
+  transfer.call('PATCH', location, {
+    raw,
+    headers: { 'upload-offset': String(offset), 'upload-complete': complete },
+  });
+
+const offsetOf = async (location: string): Promise<number> =>
+  Number((await transfer.call('HEAD', location)).headers['upload-offset']);
+
+/** Sends a body that ends before its length, then nothing: the connection is gone. */
+async function cutOff(location: string, bytes: Buffer, headers: Record<string, string>): Promise<void> {
+  const { api, cluster } = transfer;
+  await new Promise<void>((resolve) => {
+    const sent = httpsRequest(`${api.baseUrl}${location}`, {
+      method: 'PATCH',
+      ca: api.tls.cert,
+      headers: { authorization: `Bearer ${cluster.adminToken}`, 'upload-offset': '0', ...headers },
+    });
+    sent.on('error', () => resolve());
+    sent.on('close', () => resolve());
+    sent.write(bytes, () => setTimeout(() => sent.destroy(), 100));
+  });
+}
+
+/** What has come of the Image's upload, as its worker will read it. */
+async function contentOf(name: string): Promise<Buffer> {
+  const { store, cluster, namespace, repository } = transfer;
+  const image = await cluster.client.get(images, name, namespace);
+  const tag = image.metadata.annotations?.[imageAnnotations.upload] ?? '';
+  const { parts } = await readParts(store, { repository: repository(name), tag });
+  return buffer(readAllParts(store, repository(name), parts));
+}
+
+describe('a resumable upload', () => {
+  test.each([
+    ['whose length is known', { 'content-length': String(disk.length) }],
+    ['without a length', { 'transfer-encoding': 'chunked' }],
+  ])('%s that broke off goes on with the byte after the last one that came', async (what, headers) => {
+    const name = `half-${what.length}`;
+    const location = await begun(name);
+    await cutOff(location, disk.subarray(0, 250_000), headers);
+    await expect.poll(() => offsetOf(location)).toBe(250_000);
+    expect((await transfer.call('GET', transfer.ns(`/images/${name}`))).status).toBe(404);
+    const { status, json } = await patch(location, 250_000, disk.subarray(250_000));
+    expect([status, json.name, json.description, json.state]).toEqual([202, name, 'mine', 'Updating']);
+    expect((await contentOf(name)).equals(disk)).toBe(true);
+    expect((await begin(name)).status).toBe(409);
+  });
+
+  test('may come in requests of any size, the first with the beginning', async () => {
+    const first = await begin('pieces', {}, disk.subarray(0, 1));
+    expect([first.status, first.json.offset, first.json.complete]).toEqual([201, 1, false]);
+    const location = String(first.headers['location']);
+    const middle = await patch(location, 1, disk.subarray(1, 449_999), '?0');
+    expect([middle.status, middle.json]).toMatchObject([200, { offset: 449_999, complete: false }]);
+    expect((await patch(location, 449_999, disk.subarray(449_999))).status).toBe(202);
+    expect((await contentOf('pieces')).equals(disk)).toBe(true);
+  });
+
+  test('that is done says so to a client that lost the answer, also when its parts are gone', async () => {
+    const { store, repository } = transfer;
+    const location = await begun('lost');
+    expect((await patch(location, 0, disk)).status).toBe(202);
+    const [tag = ''] = await store.tags(repository('lost'));
+    await store.deleteManifest(repository('lost'), (await store.digestOf(repository('lost'), tag)) ?? '');
+    const { status, headers } = await transfer.call('HEAD', location);
+    expect([status, headers['upload-complete']]).toEqual([200, '?1']);
+    expect((await patch(location, 0, disk)).status).toBe(409);
+  });
+
+  test('that is cancelled leaves nothing', async () => {
+    const { store, repository } = transfer;
+    const location = await begun('cancelled');
+    await patch(location, 0, disk.subarray(0, 1000), '?0');
+    expect((await transfer.call('DELETE', location)).status).toBe(200);
+    expect((await transfer.call('HEAD', location)).status).toBe(404);
+    expect((await patch(location, 1000, disk.subarray(1000))).status).toBe(404);
+    expect(await store.tags(repository('cancelled'))).toEqual([]);
+  });
+
+  test('whose Image was deleted meanwhile makes none, and leaves nothing in the store', async () => {
+    const { cluster, namespace, store, repository } = transfer;
+    await cluster.client.create(images, {
+      metadata: { name: 'gone', namespace },
+      spec: { source: { upload: {} } },
+    });
+    const location = await begun('gone');
+    await cluster.client.delete(images, { name: 'gone', namespace });
+    const { status, json } = await patch(location, 0, disk);
+    expect([status, json.message]).toEqual([404, expect.stringContaining('was deleted while')]);
+    expect(await store.tags(repository('gone'))).toEqual([]);
+  });
+
+  test('to a name that somebody else has taken meanwhile leaves nothing of itself in the store', async () => {
+    const { store, repository } = transfer;
+    const location = await begun('raced');
+    expect((await transfer.call('POST', transfer.ns('/upload/image?name=raced'), { raw: disk })).status).toBe(
+      202,
+    );
+    const kept = await store.tags(repository('raced'));
+    expect(kept).toHaveLength(2);
+    expect((await patch(location, 0, disk)).status).toBe(409);
+    expect(await store.tags(repository('raced'))).toHaveLength(1);
+  });
+});
+
+describe('a request of a resumable upload is refused', () => {
+  test.each<[string, number, RegExp, (location: string) => ReturnType<typeof patch>]>([
+    ['at another offset', 409, /is at 0, not 5/, (location) => patch(location, 5, disk)],
+    [
+      'when it ends the file too early',
+      400,
+      /9 of 450000 bytes/,
+      (location) => patch(location, 0, disk.subarray(0, 9)),
+    ],
+    [
+      'when it brings more than was announced',
+      400,
+      /larger than the 450000/,
+      (location) => patch(location, 0, Buffer.alloc(450_001)),
+    ],
+    [
+      'without an offset',
+      422,
+      /^Upload-Offset/,
+      (location) => transfer.call('PATCH', location, { raw: disk }),
+    ],
+    ['with a word that is none', 422, /^Upload-Complete/, (location) => patch(location, 0, disk, 'yes')],
+    [
+      'of an upload that nobody began',
+      404,
+      /there is no upload/,
+      (location) => patch(location.replace(/.{4}$/, '0000'), 0, disk),
+    ],
+  ])('%s', async (what, status, words, send) => {
+    const location = await begun(`refused-${what.length}`);
+    const reply = await send(location);
+    expect([reply.status, reply.json.message]).toEqual([status, expect.stringMatching(words)]);
+  });
+
+  test('when it begins with a form, or without a name', async () => {
+    const form = await begin(
+      'form',
+      { 'content-type': 'multipart/form-data; boundary=x' },
+      Buffer.from('--x'),
+    );
+    expect([form.status, form.json.details.causes[0].field]).toEqual([422, 'Upload-Complete']);
+    const nameless = await transfer.call('POST', transfer.ns('/upload/image'), {
+      headers: { 'upload-complete': '?0' },
+    });
+    expect([nameless.status, nameless.json.details.causes[0].field]).toEqual([422, 'name']);
+  });
+});

@@ -1,0 +1,110 @@
+import { createHash } from 'node:crypto';
+import { expect } from 'vitest';
+import { images } from '../../../src/api/resources.ts';
+import { createImageTransfer } from '../../../src/http/imagetransfer.ts';
+import { createRemoteCatalog } from '../../../src/http/remotes.ts';
+import { createResumableUploads } from '../../../src/http/resumableuploads.ts';
+import { createUploadTargets } from '../../../src/http/uploadtarget.ts';
+import { createNamespaceRegistries } from '../../../src/image/registries.ts';
+import { createRegistryClient, type RegistryClient } from '../../../src/registry/client.ts';
+import { startTestApi, type TestApi } from '../../support/api.ts';
+import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
+import { startRegistry, type TestRegistry } from '../../support/registry.ts';
+
+export interface TransferApi {
+  readonly cluster: TestCluster;
+  readonly registry: TestRegistry;
+  readonly store: RegistryClient;
+  readonly api: TestApi;
+  readonly namespace: string;
+  /** As the cluster's administrator; `path` is below the namespace. */
+  readonly call: TestApi['call'];
+  readonly ns: (path: string) => string;
+  /** Repository of an Image. */
+  repository(name: string): string;
+  /** What the operator does when a worker has looked at an upload. */
+  inspected(name: string): Promise<void>;
+  /** A reply's bytes over HTTP/2. */
+  fetchBytes(path: string, headers?: Record<string, string>): Promise<Fetched>;
+  close(): Promise<void>;
+}
+
+export interface Fetched {
+  readonly status: unknown;
+  readonly headers: Readonly<Record<string, unknown>>;
+  readonly bytes: Buffer;
+}
+
+export const sha = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex');
+
+/** A real api with a real store; parts of resumable uploads are small, so that a test has several. */
+export async function startTransferApi(what: string): Promise<TransferApi> {
+  const cluster = await testCluster();
+  const registry = await startRegistry();
+  const namespace = await uniqueNamespace(cluster.client, what);
+  const store = { url: `http://${registry.address}`, prefix: 'store' };
+  const registries = createNamespaceRegistries(cluster.client, store);
+  const targets = createUploadTargets(cluster.client);
+  const api = await startTestApi(cluster.client, {
+    transfer: createImageTransfer(targets, registries, store),
+    uploads: createResumableUploads(targets, registries, store, { partBytes: 100_000 }),
+    remotes: createRemoteCatalog([registry.address], (host, where) => registries.open(where, host)),
+  });
+  const client = createRegistryClient({ registry: registry.address, scheme: 'http' });
+  const repository = (name: string) => `store/${namespace}/${name}`;
+
+  return {
+    cluster,
+    registry,
+    store: client,
+    api,
+    namespace,
+    call: (method, path, options = {}) => api.call(method, path, { token: cluster.adminToken, ...options }),
+    ns: (path) => `/api/v1/namespaces/${namespace}${path}`,
+    repository,
+    async inspected(name) {
+      const image = await cluster.client.get(images, name, namespace);
+      const digest = image.metadata.annotations?.['svc3.dev/upload'] ?? '';
+      const status = {
+        observedGeneration: image.metadata.generation,
+        digest,
+        reference: `${registry.address}/${repository(name)}@${digest}`,
+        conditions: [
+          {
+            type: 'Ready',
+            status: 'True',
+            reason: 'Ready',
+            message: '',
+            lastTransitionTime: '2026-01-01T00:00:00Z',
+          },
+        ],
+      };
+      await cluster.client.patch(
+        images,
+        { name, namespace },
+        { type: 'merge', body: { status } },
+        { subresource: 'status' },
+      );
+      await expect
+        .poll(() => api.services.caches.images.objects.get(name, namespace)?.status?.reference)
+        .toBe(status.reference);
+    },
+    async fetchBytes(path, headers = {}) {
+      const session = api.http2();
+      const authorization = `Bearer ${cluster.adminToken}`;
+      const stream = session.request({ ':path': path, authorization, ...headers });
+      const { promise, resolve } = Promise.withResolvers<Record<string, unknown>>();
+      stream.once('response', resolve);
+      const received = await promise;
+      const chunks: Buffer[] = [];
+      for await (const chunk of stream) chunks.push(chunk as Buffer);
+      session.close();
+      return { status: received[':status'], headers: received, bytes: Buffer.concat(chunks) };
+    },
+    async close() {
+      await client.close();
+      await api.close();
+      await registry.stop();
+    },
+  };
+}
