@@ -4,8 +4,9 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { pino } from 'pino';
 import type { DestinationStream, Logger } from 'pino';
-import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
 import type { ControllerMetrics } from './controller/controller.ts';
+import { Durations } from './durations.ts';
 import type { Call } from './kube/transport.ts';
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
@@ -119,55 +120,91 @@ export interface Metrics {
   kubeCall(call: Call): void;
 }
 
+/** Counts by their labels, handed to prom-client when somebody asks: its labels are dear, and these change at every pass and call. */
+function createTally<T extends string>(configuration: {
+  name: string;
+  help: string;
+  labels: readonly [T, T];
+  registry: Registry;
+}) {
+  const { name, help, labels, registry } = configuration;
+  const [first, second] = labels;
+  const counts = new Map<string, Map<string, number>>();
+  const counter = new Counter<T>({
+    name,
+    help,
+    labelNames: labels,
+    registers: [],
+    collect() {
+      this.reset();
+      for (const [one, others] of counts) {
+        for (const [other, count] of others) {
+          this.inc({ [first]: one, [second]: other } as Record<T, string>, count);
+        }
+      }
+    },
+  });
+  registry.registerMetric(counter);
+  return (one: string, other: string): void => {
+    let others = counts.get(one);
+    if (others === undefined) counts.set(one, (others = new Map()));
+    others.set(other, (others.get(other) ?? 0) + 1);
+  };
+}
+
 /** A registry with the metrics that every process has; parts add theirs to `registry`. */
 export function createMetrics(): Metrics {
   const registry = new Registry();
-  const registers = [registry];
   collectDefaultMetrics({ register: registry });
-  const depth = new Gauge({
+  const depths = new Map<string, number>();
+  const depthGauge = new Gauge({
     name: 'svc3_workqueue_depth',
     help: 'Keys waiting for a worker.',
     labelNames: ['controller'] as const,
-    registers,
+    registers: [],
+    collect() {
+      for (const [controller, depth] of depths) this.set({ controller }, depth);
+    },
   });
-  const passes = new Counter({
+  registry.registerMetric(depthGauge);
+  const countPass = createTally({
     name: 'svc3_reconcile_total',
     help: 'Reconcile passes by result.',
-    labelNames: ['controller', 'result'] as const,
-    registers,
+    labels: ['controller', 'result'],
+    registry,
   });
-  const duration = new Histogram({
+  const passes = new Durations({
     name: 'svc3_reconcile_duration_seconds',
     help: 'Time of one reconcile pass.',
-    labelNames: ['controller'] as const,
+    label: 'controller',
     buckets: [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 60],
-    registers,
+    registry,
   });
-  const calls = new Counter({
+  const countCall = createTally({
     name: 'svc3_kube_requests_total',
     help: 'Calls to kube-apiserver by method and status code; code 0: no answer.',
-    labelNames: ['method', 'code'] as const,
-    registers,
+    labels: ['method', 'code'],
+    registry,
   });
-  const callDuration = new Histogram({
+  const calls = new Durations({
     name: 'svc3_kube_request_duration_seconds',
     help: 'Time of one call to kube-apiserver, until the headers for watches.',
-    labelNames: ['method'] as const,
+    label: 'method',
     buckets: [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 30],
-    registers,
+    registry,
   });
   return {
     registry,
     controllers: {
-      depth: (controller, value) => depth.set({ controller }, value),
+      depth: (controller, value) => void depths.set(controller, value),
       reconciled(controller, result, seconds) {
-        passes.inc({ controller, result });
-        duration.observe({ controller }, seconds);
+        countPass(controller, result);
+        passes.add(controller, seconds);
       },
     },
     kubeCall({ method, code, durationMs }) {
-      calls.inc({ method, code: String(code) });
-      callDuration.observe({ method }, durationMs / 1000);
+      countCall(method, String(code));
+      calls.add(method, durationMs / 1000);
     },
   };
 }

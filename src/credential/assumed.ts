@@ -1,3 +1,4 @@
+import { isNotNewer } from '../kube/reflector.ts';
 import type { KubeObject } from '../kube/types.ts';
 
 /** How long a write may be missing from the cache before the cache is believed again. */
@@ -25,37 +26,50 @@ export interface Assumptions<T extends KubeObject> {
 interface Assumption<T> {
   readonly object: T;
   readonly isDeleted: boolean;
-  readonly timer: NodeJS.Timeout;
+  /** When it is believed no more, by the clock of `performance`. */
+  readonly due: number;
 }
 
-/** Resource versions of one resource can be compared as numbers (guaranteed from Kubernetes 1.35). */
-function versionOf(object: KubeObject): bigint {
-  return BigInt(object.metadata?.resourceVersion ?? '0');
+function versionOf(object: KubeObject): string {
+  return object.metadata?.resourceVersion ?? '0';
 }
 
 /** @param onExpired - called with a key whose write the cache has not shown in time: a watch was cut. */
 export function createAssumptions<T extends KubeObject>(
   onExpired: (key: string) => void = () => undefined,
 ): Assumptions<T> {
+  /** In the order of their ends: one timer, for the first, does for all. */
   const known = new Map<string, Assumption<T>>();
+  let timer: NodeJS.Timeout | undefined;
 
-  function forget(key: string): void {
-    clearTimeout(known.get(key)?.timer);
-    known.delete(key);
+  function expire(): void {
+    timer = undefined;
+    const now = performance.now();
+    const expired: string[] = [];
+    for (const [key, { due }] of known) {
+      if (due > now) break;
+      known.delete(key);
+      expired.push(key);
+    }
+    arm();
+    for (const key of expired) onExpired(key);
+  }
+
+  function arm(): void {
+    const [first] = known.values();
+    if (timer !== undefined || first === undefined) return;
+    timer = setTimeout(expire, Math.max(1, first.due - performance.now())).unref();
   }
 
   function assume(key: string, object: T, isDeleted: boolean): void {
-    forget(key);
-    const expire = (): void => {
-      known.delete(key);
-      onExpired(key);
-    };
-    known.set(key, { object, isDeleted, timer: setTimeout(expire, assumedMs).unref() });
+    known.delete(key);
+    known.set(key, { object, isDeleted, due: performance.now() + assumedMs });
+    arm();
   }
 
   function isCaughtUp({ object, isDeleted }: Assumption<T>, cached: T | undefined): boolean {
     if (isDeleted) return cached?.metadata?.uid !== object.metadata?.uid;
-    return cached !== undefined && versionOf(cached) >= versionOf(object);
+    return cached !== undefined && isNotNewer(versionOf(object), versionOf(cached));
   }
 
   return {
@@ -63,21 +77,24 @@ export function createAssumptions<T extends KubeObject>(
     deleted: (key, object) => assume(key, object, true),
     observe(key, object) {
       const assumption = known.get(key);
-      if (assumption === undefined || versionOf(object) < versionOf(assumption.object)) return false;
-      forget(key);
+      if (assumption === undefined || !isNotNewer(versionOf(assumption.object), versionOf(object)))
+        return false;
+      known.delete(key);
       return !assumption.isDeleted && versionOf(object) === versionOf(assumption.object);
     },
     current(key, cached) {
       const assumption = known.get(key);
       if (assumption === undefined) return cached;
       if (isCaughtUp(assumption, cached)) {
-        forget(key);
+        known.delete(key);
         return cached;
       }
       return assumption.isDeleted ? undefined : assumption.object;
     },
     clear() {
-      for (const key of known.keys()) forget(key);
+      clearTimeout(timer);
+      timer = undefined;
+      known.clear();
     },
   };
 }

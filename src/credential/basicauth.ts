@@ -45,12 +45,12 @@ export function readBasicAuth(name: string, secret: Secret | undefined): BasicAu
   return { kind: 'login', username, password };
 }
 
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
 /** Base64 of UTF-8 as text; `undefined` where it is not UTF-8. */
 function textOf(base64: string | undefined): string | undefined {
   try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(
-      Uint8Array.fromBase64(base64 ?? ''),
-    );
+    return utf8.decode(Uint8Array.fromBase64(base64 ?? ''));
   } catch {
     return undefined;
   }

@@ -75,15 +75,28 @@ export function createCredentialController(
     ...common,
     name: 'registrycredential',
     workers: 8,
-    /** Pods wait for pull Secrets, nobody waits for a status: while many namespaces are filled, reports come after. */
     async reconcile(namespace) {
-      const began = performance.now();
-      while (publisher.pending() > publishers && performance.now() - began < yieldMs.most) {
-        await sleep(yieldMs.step);
-      }
+      await published();
       await report(namespace);
     },
   });
+  let publishing: Promise<void> | undefined;
+
+  /** Pods wait for pull Secrets, nobody waits for a status: while many namespaces are filled, reports come after. */
+  function published(): Promise<void> | undefined {
+    if (publisher.pending() > publishers) publishing ??= fewer();
+    return publishing;
+  }
+
+  /** One look for all reports that wait. */
+  async function fewer(): Promise<void> {
+    const began = performance.now();
+    while (publisher.pending() > publishers && performance.now() - began < yieldMs.most) {
+      await sleep(yieldMs.step);
+    }
+    publishing = undefined;
+  }
+
   const nodes = createController({
     ...common,
     name: 'insecure-registries',

@@ -22,9 +22,11 @@ export function dockerConfigKeys({ hosts, port, name }: RegistryIdentity): strin
   return hosts.flatMap((host) => (port === 443 ? [host, `${host}:443`] : [`${host}:${port}`]));
 }
 
+const encoder = new TextEncoder();
+
 /** UTF-8 in base64. */
 export function base64(text: string): string {
-  return new TextEncoder().encode(text).toBase64();
+  return encoder.encode(text).toBase64();
 }
 
 /** The `auth` of a docker config: what stands in an `Authorization: Basic` header. */
@@ -34,13 +36,13 @@ export function basicAuth(username: string, password: string): string {
 
 /** The text of `.dockerconfigjson`; the same logins give the same text, in whatever order they come. */
 export function dockerConfigJson(logins: readonly RegistryLogin[]): string {
+  const entries: { readonly key: string; readonly entry: AuthEntry }[] = [];
+  for (const { registry, username, password } of logins) {
+    const entry = { username, password, auth: basicAuth(username, password) };
+    for (const key of dockerConfigKeys(registry)) entries.push({ key, entry });
+  }
+  entries.sort((a, b) => (a.key < b.key ? -1 : 1));
   const auths: Record<string, AuthEntry> = {};
-  const entries = logins.flatMap(({ registry, username, password }) =>
-    dockerConfigKeys(registry).map((key) => ({
-      key,
-      entry: { username, password, auth: basicAuth(username, password) },
-    })),
-  );
-  for (const { key, entry } of entries.sort((a, b) => (a.key < b.key ? -1 : 1))) auths[key] = entry;
+  for (const { key, entry } of entries) auths[key] = entry;
   return JSON.stringify({ auths });
 }

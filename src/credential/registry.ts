@@ -27,12 +27,25 @@ const dnsName = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)
 /** Of a Kubernetes object. */
 const nameLength = 253;
 
+/** Registries are few, and each is read again for every namespace that names it. */
+const known = new Map<string, RegistryIdentity>();
+const mostKnown = 1_000;
+
 /**
  * Reads `<scheme>://<host>[:<port>]` (spec: "Registry credential").
  *
  * @throws Invalid, naming `field`.
  */
 export function parseServer(server: string, field = 'server'): RegistryIdentity {
+  const found = known.get(server);
+  if (found !== undefined) return found;
+  const read = readServer(server, field);
+  if (known.size >= mostKnown) known.clear();
+  known.set(server, read);
+  return read;
+}
+
+function readServer(server: string, field: string): RegistryIdentity {
   const refuse = (why: string): never => {
     throw invalidField(field, why);
   };

@@ -36,10 +36,20 @@ interface ListPage<T> {
 
 /** Versions are decimal numbers that can be compared (KEP-5504); anything else is not ordered. */
 export function isNotNewer(version: string, than: string): boolean {
-  if (!/^\d+$/.test(version) || !/^\d+$/.test(than)) {
+  if (!isDecimal(version) || !isDecimal(than)) {
     return false;
   }
   return version.length === than.length ? version <= than : version.length < than.length;
+}
+
+function isDecimal(text: string): boolean {
+  for (let i = 0; i < text.length; i += 1) {
+    const code = text.charCodeAt(i);
+    if (code < 48 || code > 57) {
+      return false;
+    }
+  }
+  return text !== '';
 }
 
 /** Full jitter between the two bounds, exponential in the number of failures in a row. */

@@ -78,11 +78,31 @@ test('metrics count passes and calls with few labels', async () => {
   const { registry, controllers, kubeCall } = createMetrics();
   controllers.depth('vm', 2);
   controllers.reconciled('vm', 'done', 0.01);
+  controllers.reconciled('vm', 'done', 0.3);
   kubeCall({ method: 'GET', code: 200, durationMs: 3 });
+  kubeCall({ method: 'GET', code: 200, durationMs: 40_000 });
+  await registry.metrics();
   const text = await registry.metrics();
   expect(text).toContain('svc3_workqueue_depth{controller="vm"} 2');
-  expect(text).toContain('svc3_reconcile_total{controller="vm",result="done"} 1');
-  expect(text).toContain('svc3_kube_requests_total{method="GET",code="200"} 1');
+  expect(text).toContain('svc3_reconcile_total{controller="vm",result="done"} 2');
+  expect(text).toContain('svc3_kube_requests_total{method="GET",code="200"} 2');
+  const buckets = text.match(/^svc3_reconcile_duration_seconds.*$/gm)?.map((line) => line.slice(31));
+  expect(buckets).toEqual([
+    '_bucket{le="0.001",controller="vm"} 0',
+    '_bucket{le="0.005",controller="vm"} 0',
+    '_bucket{le="0.02",controller="vm"} 1',
+    '_bucket{le="0.1",controller="vm"} 1',
+    '_bucket{le="0.5",controller="vm"} 2',
+    '_bucket{le="2",controller="vm"} 2',
+    '_bucket{le="10",controller="vm"} 2',
+    '_bucket{le="60",controller="vm"} 2',
+    '_bucket{le="+Inf",controller="vm"} 2',
+    '_sum{controller="vm"} 0.31',
+    '_count{controller="vm"} 2',
+  ]);
+  expect(text).toContain('svc3_kube_request_duration_seconds_bucket{le="30",method="GET"} 1');
+  expect(text).toContain('svc3_kube_request_duration_seconds_count{method="GET"} 2');
+  expect(text).toContain('# TYPE svc3_reconcile_duration_seconds histogram');
 });
 
 test('health answers for the kubelet and Prometheus, and nothing else', async () => {
