@@ -35,6 +35,7 @@ const environment: Environment = {
 
 process.exitCode = await main(process.argv.slice(2), environment, {
   openKubernetes: async (target) => (await import('../cli/kubernetes.ts')).openKubernetes(target),
+  openServer: async (target) => (await import('../cli/kubernetes.ts')).openServer(target),
   openHttp: async (target) => (await import('../cli/service/http/service.ts')).openHttp(target),
   localCluster: async () => (await import('../cli/dev.ts')).createLocalCluster(environment),
 });

@@ -36,7 +36,7 @@ export function listCommand(kind: Kind): Command {
     ],
     async run(context, { options }) {
       const { disks, ns } = await disksOf(context, kind);
-      if (options.watch) await context.out.watch(diskView(kind), () => disks.list(ns));
+      if (options.watch) await context.out.watch(diskView(kind), disks.watch(ns, context.signal));
       else await context.out.list(diskView(kind), await disks.list(ns));
     },
   });

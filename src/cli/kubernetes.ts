@@ -1,7 +1,9 @@
-import type { KubernetesBackend, KubernetesTarget, BackendOptions } from './service/open.ts';
+import type { KubernetesBackend, KubernetesTarget, BackendOptions, ServerTarget } from './service/open.ts';
 import { needsApi } from './service/open.ts';
+import type { Service } from './service/types.ts';
 import { createKubernetesService } from './service/kubernetes/service.ts';
 import { createClient } from '../kube/client.ts';
+import { createInformer } from '../kube/informer.ts';
 import { loadKubeconfig } from '../kube/connection.ts';
 import { productVersion } from '../api/meta.ts';
 import { createUsers } from '../users/users.ts';
@@ -36,8 +38,31 @@ export async function openKubernetes(target: KubernetesTarget & BackendOptions):
   const hasHttp = target.http !== undefined;
   return {
     ...(connection.namespace === undefined ? {} : { namespace: connection.namespace }),
-    service: createKubernetesService({ client, http, hasHttp, warning: target.warning }),
+    service: createKubernetesService({
+      client,
+      informers: createInformer,
+      http,
+      hasHttp,
+      warning: target.warning,
+    }),
     users,
     close,
   };
+}
+
+/** A kube-apiserver with a token and nothing else. */
+export function openServer(target: ServerTarget & BackendOptions): Promise<Service> {
+  const { server, caPem, token, warning } = target;
+  const client = createClient(
+    {
+      server,
+      auth: { kind: 'token', token },
+      ...(caPem === '' ? {} : { ca: { pem: caPem } }),
+    },
+    { userAgent: `svc3/${productVersion}` },
+  );
+  const http = () => Promise.reject(needsApi());
+  return Promise.resolve(
+    createKubernetesService({ client, informers: createInformer, http, hasHttp: false, warning }),
+  );
 }

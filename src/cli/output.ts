@@ -11,8 +11,8 @@ export interface Output {
   list<T>(view: View<T>, items: readonly T[]): Promise<void>;
   /** One item: the same table with one row, or the bare object. */
   item<T>(view: View<T>, item: T): Promise<void>;
-  /** Prints the list, then every item that is new, changed or gone, until the signal. */
-  watch<T>(view: View<T>, read: () => Promise<readonly T[]>): Promise<void>;
+  /** Prints the first list, then every item that is new, changed or gone in a later one. */
+  watch<T>(view: View<T>, lists: AsyncIterable<readonly T[]>): Promise<void>;
   /** A value that has no table: pretty text in a table's place. */
   value(value: unknown, text: string): Promise<void>;
   /** Says that something was done to a named thing. */
@@ -22,8 +22,6 @@ export interface Output {
   /** Overwrites one line on a terminal; says nothing elsewhere. */
   progress(text: string): void;
 }
-
-const watchPeriodMs = 1000;
 
 export function createOutput(environment: Environment, format: string): Output {
   const { stdout, stderr } = environment;
@@ -86,7 +84,7 @@ export function createOutput(environment: Environment, format: string): Output {
       stderr.write(`\r\u001b[K${charactersOf(printable(text)).slice(0, width).join('')}`);
       progressShown = true;
     },
-    watch: (view, read) => watchItems({ view, read, environment, format, line, style }),
+    watch: (view, lists) => watchItems({ view, lists, format, line, style }),
   };
   return output;
 }
@@ -117,15 +115,14 @@ export async function toYaml(value: unknown): Promise<string> {
 
 interface WatchOptions<T> {
   readonly view: View<T>;
-  readonly read: () => Promise<readonly T[]>;
-  readonly environment: Environment;
+  readonly lists: AsyncIterable<readonly T[]>;
   readonly format: string;
   readonly line: (text: string) => void;
   readonly style: () => Parameters<typeof tableRows>[2];
 }
 
 async function watchItems<T>(options: WatchOptions<T>): Promise<void> {
-  const { view, read, environment, format, line } = options;
+  const { view, lists, format, line } = options;
   let known = new Map<string, { text: string; item: T }>();
   let widths: readonly number[] | undefined;
   const print = async (items: readonly T[]) => {
@@ -142,8 +139,7 @@ async function watchItems<T>(options: WatchOptions<T>): Promise<void> {
       for (const row of drawn.rows) line(row);
     }
   };
-  while (!environment.signal.aborted) {
-    const items = await read();
+  for await (const items of lists) {
     const next = new Map(items.map((item) => [view.name(item), { text: JSON.stringify(item), item }]));
     const changed = items.filter(
       (item) => known.get(view.name(item))?.text !== next.get(view.name(item))?.text,
@@ -151,7 +147,6 @@ async function watchItems<T>(options: WatchOptions<T>): Promise<void> {
     const gone = [...known].filter(([name]) => !next.has(name)).map(([, { item }]) => asDeleted(item));
     if (widths === undefined || changed.length + gone.length > 0) await print([...gone, ...changed]);
     known = next;
-    await sleep(watchPeriodMs, environment.signal);
   }
 }
 

@@ -168,6 +168,11 @@ export const uploadQuery = z.object({
   fileName: z.string().max(255).optional(),
 });
 export const tagBody = z.object({ tag });
+export const clusterNodeParams = z.object({ name: subdomain });
+export const assignBody = z.object({
+  namespace: label.optional().describe('Absent: VMs of every namespace.'),
+});
+export const gpuPassthroughBody = z.object({ allowed: z.boolean() });
 
 export const registryAddBody = z.object({
   server: z.string().min(1).max(280),

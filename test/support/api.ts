@@ -58,14 +58,14 @@ export interface Answer {
 /** A real api on loopback over the real kube-apiserver; only runner, store and registry are stand-ins. */
 export async function startTestApi(
   client: KubeClient,
-  overrides: Partial<Services> = {},
+  overrides: Partial<Services> | ((services: Services) => Partial<Services>) = {},
   options: Partial<ApiOptions> | ((services: Services) => Partial<ApiOptions>) = {},
 ): Promise<TestApi> {
   const log = keptLog();
   const stopping = new AbortController();
   const informers = createInformers(client, log);
   const caches = cachesOf(informers);
-  const services: Services = {
+  const defaults: Services = {
     client,
     caches,
     log,
@@ -96,7 +96,10 @@ export async function startTestApi(
     },
     certificates: { replace: () => Promise.resolve() },
     tickets: createTicketSigner(randomBytes(32)),
-    ...overrides,
+  };
+  const services: Services = {
+    ...defaults,
+    ...(typeof overrides === 'function' ? overrides(defaults) : overrides),
   };
   const tls = await selfSigned(['localhost', '127.0.0.1']);
   const registry = new Registry();

@@ -29,9 +29,18 @@ export interface KubernetesTarget {
   readonly http?: () => Promise<Service>;
 }
 
+/** A kube-apiserver without a kubeconfig. */
+export interface ServerTarget {
+  readonly server: string;
+  /** Empty: the authorities of this machine. */
+  readonly caPem: string;
+  readonly token: string;
+}
+
 /** The two ways to svc3, joined in `src/bin/svc3.ts`. */
 export interface Backends {
   openKubernetes(target: KubernetesTarget & BackendOptions): Promise<KubernetesBackend>;
+  openServer(target: ServerTarget & BackendOptions): Promise<Service>;
   openHttp(
     target: HttpTarget & BackendOptions & { readonly kubernetes: () => Promise<Service> },
   ): Promise<Service>;
@@ -120,8 +129,21 @@ export function createOpener(options: OpenOptions): Opener {
       ...common,
       ...address,
       token: async () => token ?? (await accountToken()),
-      kubernetes: async () => (await backend()).service,
+      kubernetes: direct,
     });
+    opened.push(service);
+    return service;
+  });
+
+  /** What has no route of `/api/v1`: as the kubeconfig says that was named, else to the cluster of the API, with the same token. */
+  const direct = once(async (): Promise<Service> => {
+    const token = (await api())?.token;
+    if (token === undefined || hasKubeconfig(options)) return (await backend()).service;
+    const { apiEndpoint, certData } = (await (await http()).clusterInfo()) ?? {};
+    if (typeof apiEndpoint !== 'string' || !apiEndpoint.startsWith('https://'))
+      throw new Svc3Error('BadGateway', 'the HTTP API does not say where its cluster is; set KUBECONFIG');
+    const caPem = typeof certData === 'string' ? Buffer.from(certData, 'base64').toString('utf8') : '';
+    const service = await backends.openServer({ ...common, server: apiEndpoint, caPem, token });
     opened.push(service);
     return service;
   });

@@ -6,11 +6,18 @@ import type { DeployRequest, SettingsRequest } from '../../items/deploy.ts';
 import type { PowerCommand } from '../../items/power.ts';
 import type { DeployItem, VmItem } from '../../items/vm.ts';
 import type { VmConfigItem } from '../../items/vmconfig.ts';
-import type { Condition } from '../../kube/types.ts';
-import type { NodeVerdict } from '../../placement/explain.ts';
+import type { Explanation } from '../../vm/explanation.ts';
 
 /** Request and item shapes are those of `/api/v1`, whichever way is taken. */
-export type { DeployItem, RegistryCredentialItem, VmItem, VmConfigItem, NodeItem, DeployRequest };
+export type {
+  DeployItem,
+  Explanation,
+  RegistryCredentialItem,
+  VmItem,
+  VmConfigItem,
+  NodeItem,
+  DeployRequest,
+};
 
 export interface VmConfigRequest extends SettingsRequest {
   readonly name: string;
@@ -50,24 +57,10 @@ export interface WaitOptions {
   progress(text: string): void;
 }
 
-/** Why a VM is as it is. */
-export interface Explanation {
-  readonly item: VmItem;
-  readonly conditions: readonly Condition[];
-  /** What was asked for and is not so. */
-  readonly warnings: readonly string[];
-  /** What placement says of every node; absent for who may not see nodes. */
-  readonly nodes?: readonly NodeVerdict[] | undefined;
-  readonly events: readonly {
-    readonly time: string;
-    readonly type: string;
-    readonly reason: string;
-    readonly message: string;
-  }[];
-}
-
 export interface Vms {
   list(namespace: string): Promise<VmItem[]>;
+  /** The list as it is, and again after each change, until the signal. */
+  watch(namespace: string, signal: AbortSignal): AsyncIterable<readonly VmItem[]>;
   get(namespace: string, name: string): Promise<VmItem>;
   deploy(namespace: string, request: DeployRequest, options: WaitOptions): Promise<DeployItem>;
   /** Waits a while until it is gone, so that the name is free again. */
@@ -94,6 +87,8 @@ export interface Vms {
 
 export interface VmConfigs {
   list(namespace: string): Promise<VmConfigItem[]>;
+  /** The list as it is, and again after each change, until the signal. */
+  watch(namespace: string, signal: AbortSignal): AsyncIterable<readonly VmConfigItem[]>;
   get(namespace: string, name: string): Promise<VmConfigItem>;
   create(namespace: string, request: VmConfigRequest): Promise<VmConfigItem>;
   delete(namespace: string, name: string): Promise<void>;
@@ -101,6 +96,8 @@ export interface VmConfigs {
 
 export interface Nodes {
   list(namespace: string): Promise<NodeItem[]>;
+  /** The list as it is, and again after each change, until the signal. */
+  watch(namespace: string, signal: AbortSignal): AsyncIterable<readonly NodeItem[]>;
   tag(namespace: string, name: string, tag: string): Promise<void>;
   untag(namespace: string, name: string, tag: string): Promise<void>;
   /** Reserves the node for a namespace; undefined gives it back to all. */
@@ -112,6 +109,8 @@ export interface Nodes {
 /** Images or ISOs of the store. */
 export interface Disks {
   list(namespace: string): Promise<DiskItem[]>;
+  /** The list as it is, and again after each change, until the signal. */
+  watch(namespace: string, signal: AbortSignal): AsyncIterable<readonly DiskItem[]>;
   get(namespace: string, name: string): Promise<DiskItem>;
   generate(
     namespace: string,

@@ -15,6 +15,7 @@ import {
   listImages,
   listIsos,
 } from './images.ts';
+import { allowGpuPassthrough, assignNode } from './nodeadministration.ts';
 import { getNode, listNodes, tagNode, untagNode } from './nodes.ts';
 import {
   addRegistryCredential,
@@ -39,6 +40,7 @@ import {
 import { uploadCertificate, uploadImage, uploadIso } from './uploads.ts';
 import { commitVm, execVm, saveVm } from './vmactions.ts';
 import { createVmConfig, deleteVmConfig, getVmConfig, listVmConfigs } from './vmconfigs.ts';
+import { ejectVm, explainVm } from './vmdetails.ts';
 import { deleteVm, deployVm, getVm, listVms } from './vms.ts';
 
 /** Every route of `/api/v1`: the server, the OpenAPI document and the matrix of rights are made from this table. */
@@ -50,6 +52,8 @@ export const routes: readonly Route[] = [
   execVm,
   saveVm,
   commitVm,
+  ejectVm,
+  explainVm,
   openConsole,
   streamConsole,
   streamTunnel,
@@ -61,6 +65,8 @@ export const routes: readonly Route[] = [
   getNode,
   tagNode,
   untagNode,
+  assignNode,
+  allowGpuPassthrough,
   listImages,
   generateImage,
   getImage,

@@ -1,8 +1,10 @@
+import { randomUUID } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { namespaces, vms } from '../../../src/api/resources.ts';
+import { labels } from '../../../src/api/meta.ts';
+import { namespaces, nodes, vms } from '../../../src/api/resources.ts';
 import { isSvc3Error } from '../../../src/errors.ts';
 import { reportVm, runningStatus, startTestApi, type TestApi } from '../../support/api.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
@@ -21,7 +23,9 @@ const program = svc3Program({});
 
 beforeAll(async () => {
   cluster = await testCluster();
-  api = await startTestApi(cluster.client);
+  api = await startTestApi(cluster.client, (services) => ({
+    settings: { ...services.settings, clusterEndpoint: cluster.server, clusterCaPem: cluster.caPem },
+  }));
   await writeFile(join(home, 'api.pem'), api.tls.cert);
   for (const way of ways) spaces[way] = await uniqueNamespace(cluster.client, 'cli-ways');
   for (const name of ['svc3-credentials', 'svc3-users']) {
@@ -118,6 +122,17 @@ describe('over HTTP and straight on kube-apiserver the same is said of', () => {
     expect(await both('vm get never')).toMatchObject({ code: 6 });
     expect(await both('vm stop never')).toMatchObject({ code: 6 });
     expect(await both('vm delete never')).toMatchObject({ code: 6 });
+    expect((await both('vm explain web')).stdout).toContain('vm web is Running on node node-1');
+    expect((await both('vm explain web -o json')).stdout).toContain('"conditions"');
+    expect(await both('vm explain never')).toMatchObject({ code: 6 });
+    expect(await both('vm eject web')).toMatchObject({
+      code: 0,
+      stdout: 'The CD drive of vm web is empty\n',
+    });
+    expect(await both('vm eject never')).toMatchObject({ code: 6 });
+    expect(await both('vm resize web 40')).toMatchObject({ code: 0 });
+    expect(await both('vm resize web 4.5')).toMatchObject({ code: 2 });
+    expect(await both('vm resize never 40')).toMatchObject({ code: 6 });
     expect(await both('vm delete web')).toMatchObject({ code: 0, stdout: 'Successfully deleted vm web\n' });
   });
 
@@ -177,10 +192,54 @@ describe('over HTTP and straight on kube-apiserver the same is said of', () => {
     expect(await both('node list -o json')).toMatchObject({ code: 0 });
     expect(await both('node tag never ssd')).toMatchObject({ code: 6 });
     expect(await both('node tag never -- -bad-')).toMatchObject({ code: 2 });
+    const name = `cli-node-${randomUUID().slice(0, 8)}`;
+    await cluster.client.create(nodes, { metadata: { name } });
+    try {
+      const labelsOf = async () => (await cluster.client.get(nodes, name)).metadata.labels ?? {};
+      expect(await both(`node assign ${name} team-a`)).toMatchObject({
+        code: 0,
+        stdout: `Node ${name} takes VMs of namespace team-a only\n`,
+      });
+      expect(await labelsOf()).toMatchObject({ [labels.namespace]: 'team-a' });
+      expect(await both(`node gpu enable ${name}`)).toMatchObject({ code: 0 });
+      expect(await labelsOf()).toMatchObject({ [labels.allowGpuPassthrough]: 'true' });
+      expect(await both(`node gpu disable ${name}`)).toMatchObject({ code: 0 });
+      expect(await both(`node assign ${name}`)).toMatchObject({ code: 0 });
+      expect(Object.keys(await labelsOf())).toEqual(
+        expect.not.arrayContaining([labels.namespace, labels.allowGpuPassthrough]),
+      );
+      expect(await both(`node assign ${name} No_Namespace`)).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining('namespace: must be'),
+      });
+    } finally {
+      await cluster.client.delete(nodes, { name });
+    }
+    expect(await both('node assign never team-a')).toMatchObject({ code: 6 });
+    expect(await both('node gpu enable never')).toMatchObject({ code: 6 });
   });
 });
 
 describe('over HTTP', () => {
+  it('changes are followed with --watch', async () => {
+    const abort = new AbortController();
+    const onStdout = (text: string) => {
+      if (text.includes('vmconfig/late')) abort.abort();
+      else if (text.includes('vmconfig/early') && !made) void create('late');
+    };
+    let made = false;
+    const create = (name: string) => {
+      made = name === 'late';
+      return svc3(['vmc', 'create', name, '-i', 'debian', '-n', spaces.kubernetes], {
+        env: environments.kubernetes,
+      });
+    };
+    await create('early');
+    const words = ['vmc', 'list', '-n', spaces.kubernetes, '--watch', '-o', 'name'];
+    const run = await program.svc3(words, { env: environments.http, signal: abort.signal, onStdout });
+    expect(run).toMatchObject({ stdout: 'vmconfig/early\nvmconfig/late\n', stderr: '' });
+  });
+
   it('a token that is none says what to do, and so does an address where nothing answers', async () => {
     const refused = await svc3(['vm', 'list'], { env: { ...environments.http, SVC3_TOKEN: 'nonsense' } });
     expect(refused).toMatchObject({
@@ -238,9 +297,13 @@ describe('over HTTP', () => {
       code: 0,
       stderr: '',
     });
-    expect(await svc3(resize, { env: environments.http })).toMatchObject({
-      code: 2,
-      stderr: expect.stringContaining('no cluster'),
+    // Without a kubeconfig it is the cluster that the API names, with the same token.
+    expect(
+      await svc3([...resize.slice(0, 3), '50', ...resize.slice(4)], { env: environments.http }),
+    ).toMatchObject({ code: 0, stderr: '' });
+    expect((await cluster.client.get(vms, 'screen', spaces.kubernetes)).spec.disk?.size).toBe('50Gi');
+    expect(await svc3(resize, { env: { ...environments.http, SVC3_TOKEN: 'nonsense' } })).toMatchObject({
+      code: 4,
     });
   });
 

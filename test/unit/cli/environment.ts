@@ -43,6 +43,7 @@ export function aTerminal(options: TerminalOptions = {}): Terminal {
 
 const closed: Doors = {
   openKubernetes: () => Promise.reject(new Error('no cluster in a unit test')),
+  openServer: () => Promise.reject(new Error('no cluster in a unit test')),
   openHttp: () => Promise.reject(new Error('no API in a unit test')),
   localCluster: () => Promise.reject(new Error('no local cluster in a unit test')),
 };

@@ -25,6 +25,7 @@ async function way(words: readonly string[] = [], variables: Record<string, stri
       taken = `kubernetes ${target.kubeconfig}`;
       return Promise.reject(new Error('enough'));
     },
+    openServer: () => Promise.reject(new Error('not asked for')),
     async openHttp(target: HttpTarget) {
       const token = await target.token().catch(() => 'minted');
       taken = ['http', target.baseUrl, token, target.caFile].filter((part) => part !== undefined).join(' ');

@@ -11,9 +11,9 @@ export const nodeList = command({
     { line: 'svc3 node list', summary: 'Nodes with what is free on them' },
     { line: 'svc3 node list -o wide', summary: 'With free GPUs, and why a GPU cannot be used' },
   ],
-  async run({ out, namespace, service }, { options }) {
+  async run({ out, namespace, service, signal }, { options }) {
     const [{ nodes }, ns] = await Promise.all([service(), namespace()]);
-    if (options.watch) await out.watch(nodeView, () => nodes.list(ns));
+    if (options.watch) await out.watch(nodeView, nodes.watch(ns, signal));
     else await out.list(nodeView, await nodes.list(ns));
   },
 });

@@ -1,4 +1,5 @@
 import { command } from '../../command.ts';
+import type { VmItem } from '../../service/types.ts';
 import { vmView } from '../../views.ts';
 
 export const vmGet = command({
@@ -12,10 +13,16 @@ export const vmGet = command({
     { line: 'svc3 vm get build-1', summary: 'Where it runs and how it is reached' },
     { line: 'svc3 vm get build-1 -o json | jq .ssh', summary: 'Its SSH port, for a script' },
   ],
-  async run({ out, namespace, service }, { arguments: { name }, options }) {
+  async run({ out, namespace, service, signal }, { arguments: { name }, options }) {
     const [{ vms }, ns] = await Promise.all([service(), namespace()]);
-    if (options.watch)
-      await out.watch(vmView, async () => (await vms.list(ns)).filter((vm) => vm.name === name));
+    if (options.watch) await out.watch(vmView, only(vms.watch(ns, signal), name));
     else await out.item(vmView, await vms.get(ns, name));
   },
 });
+
+async function* only(
+  lists: AsyncIterable<readonly VmItem[]>,
+  name: string,
+): AsyncGenerator<readonly VmItem[]> {
+  for await (const items of lists) yield items.filter((vm) => vm.name === name);
+}

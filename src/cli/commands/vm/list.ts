@@ -12,9 +12,9 @@ export const vmList = command({
     { line: 'svc3 vm list -n team-a -o wide', summary: 'With image, configuration and owner' },
     { line: "svc3 vm list -o json | jq -r '.[].name'", summary: 'For a script' },
   ],
-  async run({ out, namespace, service }, { options }) {
+  async run({ out, namespace, service, signal }, { options }) {
     const [{ vms }, ns] = await Promise.all([service(), namespace()]);
-    if (options.watch) await out.watch(vmView, () => vms.list(ns));
+    if (options.watch) await out.watch(vmView, vms.watch(ns, signal));
     else await out.list(vmView, await vms.list(ns));
   },
 });

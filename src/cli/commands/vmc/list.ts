@@ -11,9 +11,9 @@ export const vmcList = command({
     { line: 'svc3 vmc list', summary: 'All configurations of the namespace' },
     { line: 'svc3 vmc list -o yaml', summary: 'Every field' },
   ],
-  async run({ out, namespace, service }, { options }) {
+  async run({ out, namespace, service, signal }, { options }) {
     const [{ vmConfigs }, ns] = await Promise.all([service(), namespace()]);
-    if (options.watch) await out.watch(vmConfigView, () => vmConfigs.list(ns));
+    if (options.watch) await out.watch(vmConfigView, vmConfigs.watch(ns, signal));
     else await out.list(vmConfigView, await vmConfigs.list(ns));
   },
 });

@@ -1,4 +1,6 @@
+import { poll } from '../../poll.ts';
 import type {
+  Explanation,
   RemoteItem,
   Disks,
   RegistryCredentialItem,
@@ -31,16 +33,19 @@ export function openHttp(
     vms: vmsOf(api, kubernetes),
     vmConfigs: {
       list: (ns) => list<VmConfigItem>(api, path(ns, 'vmconfigs')),
+      watch: (ns, signal) => watch<VmConfigItem>(api, path(ns, 'vmconfigs'), signal),
       get: (ns, name) => get<VmConfigItem>(api, path(ns, 'vmconfigs', name)),
       create: (ns, request) => post<VmConfigItem>(api, path(ns, 'vmconfigs'), request),
       delete: (ns, name) => del(api, path(ns, 'vmconfigs', name)),
     },
     nodes: {
       list: (ns) => list<NodeItem>(api, path(ns, 'nodes')),
+      watch: (ns, signal) => watch<NodeItem>(api, path(ns, 'nodes'), signal),
       tag: async (ns, name, tag) => void (await post(api, path(ns, 'nodes', name, 'tag'), { tag })),
       untag: async (ns, name, tag) => void (await post(api, path(ns, 'nodes', name, 'untag'), { tag })),
-      assign: async (name, namespace) => (await kubernetes()).nodes.assign(name, namespace),
-      setGpuPassthrough: async (name, allowed) => (await kubernetes()).nodes.setGpuPassthrough(name, allowed),
+      assign: async (name, namespace) => void (await post(api, nodePath(name, 'assign'), { namespace })),
+      setGpuPassthrough: async (name, allowed) =>
+        void (await post(api, nodePath(name, 'gpupassthrough'), { allowed })),
     },
     images: disksOf(api, 'images'),
     isos: disksOf(api, 'isos'),
@@ -76,8 +81,18 @@ function path(namespace: string, ...parts: readonly string[]): string {
   return `/api/v1/namespaces/${[namespace, ...parts].map(encodeURIComponent).join('/')}`;
 }
 
+/** Path of something that a node has whatever the namespace. */
+function nodePath(name: string, what: string): string {
+  return `/api/v1/nodes/${encodeURIComponent(name)}/${what}`;
+}
+
 async function list<T>(api: ApiClient, path: string): Promise<T[]> {
   return (await get<List<T>>(api, path)).items;
+}
+
+/** `/api/v1` has no watch. */
+function watch<T>(api: ApiClient, path: string, signal: AbortSignal): AsyncIterable<T[]> {
+  return poll(() => list<T>(api, path), signal);
 }
 
 async function get<T>(api: ApiClient, path: string): Promise<T> {
@@ -101,6 +116,7 @@ function vmsOf(api: ApiClient, kubernetes: () => Promise<Service>): Service['vms
   const waiting = (wait: boolean) => (wait ? {} : { query: { wait: 'false' } });
   return {
     list: (ns) => list<VmItem>(api, path(ns, 'vms')),
+    watch: (ns, signal) => watch<VmItem>(api, path(ns, 'vms'), signal),
     get: (ns, name) => get<VmItem>(api, path(ns, 'vms', name)),
     deploy(ns, request, { wait, signal, progress }) {
       progress(`${request.name ?? 'vm'}: Pending`);
@@ -117,10 +133,10 @@ function vmsOf(api: ApiClient, kubernetes: () => Promise<Service>): Service['vms
     },
     save: (ns, name, request) => post<DiskItem>(api, path(ns, 'vms', name, 'save'), request),
     commit: (ns, name, request) => post<DiskItem>(api, path(ns, 'vms', name, 'commit'), request),
-    // These have no endpoint (spec: "No endpoint; use CLI svc3 vm resize").
+    // It has no endpoint (spec: "No endpoint; use CLI svc3 vm resize").
     resize: async (ns, name, gib) => (await kubernetes()).vms.resize(ns, name, gib),
-    eject: async (ns, name) => (await kubernetes()).vms.eject(ns, name),
-    explain: async (ns, name) => (await kubernetes()).vms.explain(ns, name),
+    eject: async (ns, name) => void (await post(api, path(ns, 'vms', name, 'eject'), {})),
+    explain: (ns, name) => get<Explanation>(api, path(ns, 'vms', name, 'explain')),
     tunnel: (ns, name, port) => api.socket(path(ns, 'vms', name, 'tunnel'), { port: String(port) }),
     screen: (ns, name) => api.socket(path(ns, 'vms', name, 'console', 'stream')),
     async consoleUrl(ns, name) {
@@ -135,6 +151,7 @@ function disksOf(api: ApiClient, kind: 'images' | 'isos'): Disks {
   const word = kind === 'images' ? 'image' : 'iso';
   return {
     list: (ns) => list<DiskItem>(api, path(ns, kind)),
+    watch: (ns, signal) => watch<DiskItem>(api, path(ns, kind), signal),
     get: (ns, name) => get<DiskItem>(api, path(ns, kind, name)),
     generate: (ns, request) => post<DiskItem>(api, path(ns, kind), request),
     copy: (ns, from, request) => post<DiskItem>(api, path(ns, kind, from, 'copy'), request),

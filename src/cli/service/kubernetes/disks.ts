@@ -7,15 +7,17 @@ import { imageItem } from '../../../items/image.ts';
 import type { KubeClient, Resource } from '../../../kube/types.ts';
 import type { Disks, Service } from '../types.ts';
 import { checked } from './checked.ts';
+import { followObjects, type Followable } from './follow.ts';
 
 type Disk = Image | Iso;
 
 /** Images or ISOs straight on kube-apiserver; streams need the HTTP API. */
 export function createDisks(
-  client: KubeClient,
+  followable: Followable,
   kind: 'images' | 'isos',
   http: () => Promise<Service>,
 ): Disks {
+  const { client } = followable;
   // Both kinds have the same shape, an ISO's sources being some of an Image's.
   const resource = (kind === 'images' ? images : isos) as Resource<Disk>;
   const field = kind === 'images' ? 'image' : 'iso';
@@ -26,6 +28,8 @@ export function createDisks(
       const { items } = await client.list(resource, { namespace });
       return items.map(imageItem);
     },
+    watch: (namespace, signal) =>
+      followObjects(followable, { resource, namespace, toItem: imageItem }, signal),
     get: async (namespace, name) => imageItem(await client.get(resource, name, namespace)),
     async generate(namespace, request) {
       const { name, size, description } = checked(schemas.generateBody, request);

@@ -1,14 +1,14 @@
 import { labels, tagLabel } from '../../../api/meta.ts';
 import { nodes, pods } from '../../../api/resources.ts';
 import * as schemas from '../../../http/schemas.ts';
-import { keepRequests } from '../../../items/nodeusage.ts';
-import { isNodeOf, nodeItem, noUsage, type NodeUsage } from '../../../items/node.ts';
-import type { Pod } from '../../../api/core.ts';
-import type { KubeClient } from '../../../kube/types.ts';
+import { createNodeUsages, keepRequests, type PodRequests } from '../../../items/nodeusage.ts';
+import { isNodeOf, nodeItem, noUsage, type NodeItem, type NodeUsage } from '../../../items/node.ts';
+import type { Node, Pod } from '../../../api/core.ts';
 import type { Nodes } from '../types.ts';
 import { checked } from './checked.ts';
+import { byName, follow, type Followable, type Followed } from './follow.ts';
 
-export function createNodes(client: KubeClient): Nodes {
+export function createNodes({ client, informers }: Followable): Nodes {
   const setLabel = async (name: string, label: string, value: string | null) => {
     await client.patch(
       nodes,
@@ -16,13 +16,27 @@ export function createNodes(client: KubeClient): Nodes {
       { type: 'merge', body: { metadata: { labels: { [label]: value } } } },
     );
   };
+  const read = async (namespace: string) => {
+    const [found, running] = await Promise.all([client.list(nodes), client.list(pods)]);
+    const usages = usagesOf(running.items);
+    return itemsOf(found.items, namespace, (name) => usages.get(name) ?? noUsage);
+  };
   return {
-    async list(namespace) {
-      const [found, running] = await Promise.all([client.list(nodes), client.list(pods)]);
-      const usages = usagesOf(running.items);
-      return found.items
-        .filter((node) => isNodeOf(node, namespace))
-        .map((node) => nodeItem(node, namespace, usages.get(node.metadata.name ?? '') ?? noUsage));
+    list: read,
+    watch(namespace, signal) {
+      const cached = informers<Node>({ client, resource: nodes });
+      const running = informers<PodRequests>({
+        client,
+        resource: pods,
+        transform: (pod) => keepRequests(pod as Pod),
+      });
+      const usages = createNodeUsages(running);
+      const followed: Followed<NodeItem> = {
+        list: () => read(namespace),
+        informers: [cached, running],
+        items: () => itemsOf(byName(cached.list()), namespace, (name) => usages.of(name)),
+      };
+      return follow(followed, signal);
     },
     async tag(_namespace, name, tag) {
       await setLabel(name, tagLabel(checked(schemas.tagBody, { tag }).tag), 'true');
@@ -30,9 +44,22 @@ export function createNodes(client: KubeClient): Nodes {
     async untag(_namespace, name, tag) {
       await setLabel(name, tagLabel(checked(schemas.tagBody, { tag }).tag), null);
     },
-    assign: (name, namespace) => setLabel(name, labels.namespace, namespace ?? null),
+    async assign(name, given) {
+      const { namespace } = checked(schemas.assignBody, { namespace: given });
+      await setLabel(name, labels.namespace, namespace ?? null);
+    },
     setGpuPassthrough: (name, allowed) => setLabel(name, labels.allowGpuPassthrough, allowed ? 'true' : null),
   };
+}
+
+function itemsOf(
+  found: readonly Node[],
+  namespace: string,
+  usageOf: (name: string) => NodeUsage,
+): NodeItem[] {
+  return found
+    .filter((node) => isNodeOf(node, namespace))
+    .map((node) => nodeItem(node, namespace, usageOf(node.metadata.name ?? '')));
 }
 
 function usagesOf(all: readonly Pod[]): Map<string, NodeUsage> {

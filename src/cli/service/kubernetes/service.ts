@@ -2,6 +2,7 @@ import { namespaces } from '../../../api/resources.ts';
 import type { KubeClient } from '../../../kube/types.ts';
 import type { Service } from '../types.ts';
 import { createDisks } from './disks.ts';
+import type { Informers } from './follow.ts';
 import { createNodes } from './nodes.ts';
 import { createRegistryCredentials } from './registrycredentials.ts';
 import { createServiceAccounts } from './serviceaccounts.ts';
@@ -10,6 +11,7 @@ import { createVms } from './vms.ts';
 
 export interface KubernetesServiceOptions {
   readonly client: KubeClient;
+  readonly informers: Informers;
   /** The HTTP API, for streams and what else only it can do; throws where none is configured. */
   http(): Promise<Service>;
   /** Whether `http` can be asked at all. */
@@ -22,11 +24,11 @@ export function createKubernetesService(options: KubernetesServiceOptions): Serv
   const { client, http, hasHttp, warning } = options;
   return {
     way: 'kubernetes',
-    vms: createVms(client, http),
-    vmConfigs: createVmConfigs(client),
-    nodes: createNodes(client),
-    images: createDisks(client, 'images', http),
-    isos: createDisks(client, 'isos', http),
+    vms: createVms(options, http),
+    vmConfigs: createVmConfigs(options),
+    nodes: createNodes(options),
+    images: createDisks(options, 'images', http),
+    isos: createDisks(options, 'isos', http),
     serviceAccounts: createServiceAccounts(client, warning),
     registryCredentials: createRegistryCredentials(client),
     async namespaces() {

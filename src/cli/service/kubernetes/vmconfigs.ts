@@ -3,16 +3,19 @@ import * as schemas from '../../../http/schemas.ts';
 import { settingsOf } from '../../../items/deploy.ts';
 import type { VmConfigSpec } from '../../../api/vmconfig.ts';
 import { vmConfigItem } from '../../../items/vmconfig.ts';
-import type { KubeClient } from '../../../kube/types.ts';
 import type { VmConfigs } from '../types.ts';
 import { checked } from './checked.ts';
+import { followObjects, type Followable } from './follow.ts';
 
-export function createVmConfigs(client: KubeClient): VmConfigs {
+export function createVmConfigs(followable: Followable): VmConfigs {
+  const { client } = followable;
   return {
     async list(namespace) {
       const { items } = await client.list(vmConfigs, { namespace });
       return items.map(vmConfigItem);
     },
+    watch: (namespace, signal) =>
+      followObjects(followable, { resource: vmConfigs, namespace, toItem: vmConfigItem }, signal),
     get: async (namespace, name) => vmConfigItem(await client.get(vmConfigs, name, namespace)),
     async create(namespace, given) {
       const request = checked(schemas.vmConfigBody, given);

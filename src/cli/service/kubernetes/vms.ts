@@ -10,14 +10,16 @@ import type { KubeClient } from '../../../kube/types.ts';
 import type { Service, Vms, WaitOptions } from '../types.ts';
 import { checked } from './checked.ts';
 import { deploy } from './deploy.ts';
-import { explain } from './explain.ts';
+import { followObjects, type Followable } from './follow.ts';
+import { explain } from '../../../vm/explanation.ts';
 import { waitFor } from './wait.ts';
 
 /** As long as `/api/v1` waits for the same. */
 const verbWaitMs = 120_000;
 const deletionWaitMs = 30_000;
 
-export function createVms(client: KubeClient, http: () => Promise<Service>): Vms {
+export function createVms(followable: Followable, http: () => Promise<Service>): Vms {
+  const { client } = followable;
   const patch = async (namespace: string, name: string, spec: Record<string, unknown>) =>
     client.patch(vms, { name, namespace }, { type: 'merge', body: { spec } });
   return {
@@ -25,6 +27,8 @@ export function createVms(client: KubeClient, http: () => Promise<Service>): Vms
       const { items } = await client.list(vms, { namespace });
       return items.map(vmItem);
     },
+    watch: (namespace, signal) =>
+      followObjects(followable, { resource: vms, namespace, toItem: vmItem }, signal),
     get: async (namespace, name) => vmItem(await client.get(vms, name, namespace)),
     deploy: (namespace, request, options) => deploy(client, namespace, request, options),
     delete: (namespace, name, options) => remove(client, namespace, name, options),

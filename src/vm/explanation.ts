@@ -1,18 +1,43 @@
-import { configMaps, events, nodes, pods, vmConfigs, vms } from '../../../api/resources.ts';
-import type { Event } from '../../../api/core.ts';
-import { namespaces, objectNames } from '../../../api/meta.ts';
-import type { Vm } from '../../../api/vm.ts';
-import { isSvc3Error } from '../../../errors.ts';
-import { vmItem } from '../../../items/vm.ts';
-import type { KubeClient } from '../../../kube/types.ts';
-import type { Explanation } from '../types.ts';
+import { configMaps, events, nodes, pods, vmConfigs, vms } from '../api/resources.ts';
+import type { Event } from '../api/core.ts';
+import { namespaces, objectNames } from '../api/meta.ts';
+import type { Vm } from '../api/vm.ts';
+import { isSvc3Error } from '../errors.ts';
+import { vmItem, type VmItem } from '../items/vm.ts';
+import type { Condition, KubeClient } from '../kube/types.ts';
+import type { NodeVerdict } from '../placement/explain.ts';
 
-/** Conditions of a VM, the verdict of every node, and the events of the VM and its pod, oldest first. */
+/** Why a VM is as it is. */
+export interface Explanation {
+  readonly item: VmItem;
+  readonly conditions: readonly Condition[];
+  /** What was asked for and is not so. */
+  readonly warnings: readonly string[];
+  /** What placement says of every node; absent for who may not see nodes. */
+  readonly nodes?: readonly NodeVerdict[] | undefined;
+  /** Oldest first; none for who may not see events. */
+  readonly events: readonly {
+    readonly time: string;
+    readonly type: string;
+    readonly reason: string;
+    readonly message: string;
+  }[];
+}
+
+/**
+ * Conditions of a VM, the verdict of every node, and the events of the VM and its pod, as far as the client may see them.
+ * @throws Svc3Error NotFound, Forbidden: of the VM itself
+ */
 export async function explain(client: KubeClient, namespace: string, name: string): Promise<Explanation> {
   const vm = await client.get(vms, name, namespace);
   const about = async (kind: string, regarding: string) => {
     const fieldSelector = `regarding.kind=${kind},regarding.name=${regarding}`;
-    return (await client.list(events, { namespace, fieldSelector })).items;
+    try {
+      return (await client.list(events, { namespace, fieldSelector })).items;
+    } catch (error) {
+      if (isSvc3Error(error, 'Forbidden')) return [];
+      throw error;
+    }
   };
   const podName = vm.status?.podName;
   const [verdicts, ...found] = await Promise.all([
@@ -42,7 +67,7 @@ export async function explain(client: KubeClient, namespace: string, name: strin
 }
 
 /** What placement would say of every node now; undefined for who may not see nodes and the pods of all namespaces. */
-async function verdictsOf(client: KubeClient, vm: Vm): Promise<Explanation['nodes']> {
+async function verdictsOf(client: KubeClient, vm: Vm): Promise<readonly NodeVerdict[] | undefined> {
   const { config: configName } = vm.spec;
   try {
     const [settings, inventory, running, config] = await Promise.all([
@@ -55,8 +80,8 @@ async function verdictsOf(client: KubeClient, vm: Vm): Promise<Explanation['node
     ]);
     // Placement is only loaded for who asks.
     const [{ explainVm }, { vmSettingsFrom }] = await Promise.all([
-      import('../../../vm/explain.ts'),
-      import('../../../vm/environment.ts'),
+      import('./explain.ts'),
+      import('./environment.ts'),
     ]);
     return explainVm({
       vm,

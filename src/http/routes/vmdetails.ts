@@ -1,0 +1,73 @@
+import * as z from 'zod';
+import { vms } from '../../api/resources.ts';
+import { explain } from '../../vm/explanation.ts';
+import { defineRoute, type Permission } from '../route.ts';
+import * as schemas from '../schemas.ts';
+import { success } from '../status.ts';
+
+const tag = 'VMs';
+const one = '/api/v1/namespaces/{namespace}/vms/{vm}';
+const vmRight = (verb: 'get' | 'patch'): Permission => ({
+  kind: 'native',
+  group: 'svc3.dev',
+  resource: 'vms',
+  verb,
+  scope: 'namespace',
+  name: 'vm',
+});
+
+const explanation = z.object({
+  item: schemas.vmItem,
+  conditions: z.array(
+    z.object({
+      type: z.string(),
+      status: z.enum(['True', 'False', 'Unknown']),
+      reason: z.string(),
+      message: z.string(),
+      lastTransitionTime: z.string(),
+      observedGeneration: z.int().optional(),
+    }),
+  ),
+  warnings: z.array(z.string()),
+  nodes: z
+    .array(z.object({ node: z.string(), fits: z.boolean(), reasons: z.array(z.string()), free: z.number() }))
+    .optional()
+    .describe('Absent for who may not see nodes and the pods of all namespaces.'),
+  events: z.array(z.object({ time: z.string(), type: z.string(), reason: z.string(), message: z.string() })),
+});
+
+/** Everything is read with the caller's own rights: nobody sees more than kubectl shows them. */
+export const explainVm = defineRoute({
+  id: 'explainVm',
+  tag,
+  method: 'GET',
+  path: `${one}/explain`,
+  summary: 'Say why a VM is as it is: conditions, warnings, nodes, events.',
+  params: schemas.vmParams,
+  query: schemas.nothing,
+  body: schemas.nothing,
+  bodyKind: 'none',
+  replies: { 200: { description: 'The explanation.', schema: explanation } },
+  permission: vmRight('get'),
+  handler: async ({ params, caller }) => ({
+    body: await explain(caller.client, params.namespace, params.vm),
+  }),
+});
+
+export const ejectVm = defineRoute({
+  id: 'ejectVm',
+  tag,
+  method: 'POST',
+  path: `${one}/eject`,
+  summary: "Take the install medium out of a VM's CD drive.",
+  params: schemas.vmParams,
+  query: schemas.nothing,
+  body: schemas.nothing.optional(),
+  bodyKind: 'json',
+  replies: { 200: { description: 'Done.', schema: schemas.status } },
+  permission: vmRight('patch'),
+  async handler({ params: { namespace, vm: name }, caller }) {
+    await caller.client.patch(vms, { name, namespace }, { type: 'merge', body: { spec: { iso: null } } });
+    return { body: success(`The CD drive of vm ${name} is empty`) };
+  },
+});

@@ -1,0 +1,80 @@
+import { describe, expect, it } from 'vitest';
+import { follow, type Followed } from '../../../src/cli/service/kubernetes/follow.ts';
+import { Svc3Error } from '../../../src/errors.ts';
+
+/** A cache that the test fills, and that says whether it runs. */
+function aCache() {
+  const listeners: (() => void)[] = [];
+  const state = { objects: ['first'], runs: false, lists: 0 };
+  const followed: Followed<string> = {
+    list: async () => {
+      state.lists += 1;
+      return ['listed'];
+    },
+    items: () => [...state.objects],
+    informers: [
+      {
+        onChange: (listener) => void listeners.push(listener as () => void),
+        synced: () => Promise.resolve(),
+        run: async (signal) => {
+          state.runs = true;
+          await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()));
+          state.runs = false;
+        },
+      },
+    ],
+  };
+  const change = (...objects: string[]) => {
+    state.objects = objects;
+    for (const listener of listeners) listener();
+  };
+  return { followed, state, change };
+}
+
+describe('what follows a list', () => {
+  it('gives the list, then the cache, then what the cache says after each change', async () => {
+    const { followed, change, state } = aCache();
+    const lists = follow(followed, new AbortController().signal);
+    expect((await lists.next()).value).toEqual(['listed']);
+    expect((await lists.next()).value).toEqual(['first']);
+    change('first', 'second');
+    expect((await lists.next()).value).toEqual(['first', 'second']);
+    const next = lists.next();
+    change('third');
+    change('fourth');
+    expect((await next).value).toEqual(['fourth']);
+    expect(state.lists).toBe(1);
+    await lists.return(undefined);
+  });
+
+  it('misses no change that comes while nobody waits', async () => {
+    const { followed, change } = aCache();
+    const lists = follow(followed, new AbortController().signal);
+    await lists.next();
+    await lists.next();
+    change('a');
+    change('b');
+    expect((await lists.next()).value).toEqual(['b']);
+    await lists.return(undefined);
+  });
+
+  it('ends with the signal, and the watches end too', async () => {
+    const { followed, state } = aCache();
+    const abort = new AbortController();
+    const lists = follow(followed, abort.signal);
+    await lists.next();
+    await lists.next();
+    expect(state.runs).toBe(true);
+    const end = lists.next();
+    abort.abort();
+    expect(await end).toEqual({ done: true, value: undefined });
+    expect(state.runs).toBe(false);
+  });
+
+  it('tells the refusal of the first list and watches nothing then', async () => {
+    const { followed, state } = aCache();
+    const refused = { ...followed, list: () => Promise.reject(new Svc3Error('Forbidden', 'no')) };
+    await expect(follow(refused, new AbortController().signal).next()).rejects.toThrow('no');
+    expect(state.runs).toBe(false);
+  });
+});
