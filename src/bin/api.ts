@@ -1,4 +1,5 @@
 import { X509Certificate } from 'node:crypto';
+import { pino } from 'pino';
 import { namespaces, objectNames } from '../api/meta.ts';
 import { keepCaBundle } from '../aggregated/cabundle.ts';
 import { createAggregatedFace } from '../aggregated/face.ts';
@@ -16,6 +17,7 @@ import {
   ensureInternalCertificate,
   watchCertificate,
 } from '../http/certificate.ts';
+import { createAnswerLines } from '../http/accesslog.ts';
 import { createDelegatedAuthorizer } from '../http/delegated.ts';
 import { createImageTransfer } from '../http/imagetransfer.ts';
 import { createResumableUploads } from '../http/resumableuploads.ts';
@@ -33,7 +35,10 @@ import type { KubeClient } from '../kube/types.ts';
 import { createLogger, createMetrics, serveHealth } from '../telemetry.ts';
 
 const settings = readSettings(ApiSettings);
-const log = createLogger({ name: 'api', level: settings.SVC3_LOG_LEVEL });
+const destination = pino.destination(1);
+const log = createLogger({ name: 'api', level: settings.SVC3_LOG_LEVEL, destination });
+const answerLines = createAnswerLines('api', (text) => destination.write(text));
+process.once('exit', () => answerLines.flush());
 const metrics = createMetrics();
 const stopping = new AbortController();
 
@@ -88,6 +93,7 @@ async function main(): Promise<void> {
     services,
     registry: metrics.registry,
     tls,
+    answered: log.isLevelEnabled('info') ? answerLines.answered : () => undefined,
     faces: (authenticator) => [
       createGateway(authenticator, rows, settings.SVC3_DEFAULT_NAMESPACE),
       ...(aggregation === undefined ? [] : [aggregation.face]),

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { SelfSubjectReview, UserInfo } from '../api/core.ts';
 import { Svc3Error, isSvc3Error } from '../errors.ts';
 import type { KubeClient } from '../kube/types.ts';
@@ -37,7 +37,7 @@ export function forbidden(attributes: AccessAttributes, username?: string): Svc3
 }
 
 export function tokenKey(token: string): string {
-  return createHash('sha256').update(token).digest('base64url');
+  return hash('sha256', token, 'base64url');
 }
 
 /** The token of an Authorization header, or undefined; throws Unauthorized for another scheme or a malformed token. */
@@ -85,7 +85,10 @@ export function createAuthenticator(
         },
       });
       if (body.status?.allowed === true) return { kind: 'allowed' };
-      return { kind: 'refused', error: forbidden(attributes, (await user(key, callerClient)).username) };
+      return {
+        kind: 'refused',
+        error: forbidden(attributes, (await user(key, () => callerClient)).username),
+      };
     } catch (error) {
       if (!isSvc3Error(error, 'Unauthorized')) throw error;
       unknown.set(key, true, unknownTokenTtlMs);
@@ -93,10 +96,10 @@ export function createAuthenticator(
     }
   }
 
-  function user(key: string, callerClient: KubeClient): Promise<UserInfo> {
+  function user(key: string, callerClient: () => KubeClient): Promise<UserInfo> {
     return users.getOrMake(key, nameTtlMs, async () => {
       try {
-        const { body } = await callerClient.request<SelfSubjectReview>({
+        const { body } = await callerClient().request<SelfSubjectReview>({
           method: 'POST',
           path: '/apis/authentication.k8s.io/v1/selfsubjectreviews',
           idempotent: true,
@@ -117,15 +120,19 @@ export function createAuthenticator(
       if (token === undefined) throw unauthorized('a bearer token is required');
       const key = tokenKey(token);
       if (unknown.get(key) === true) throw unauthorized();
-      const callerClient = client.withToken(token);
+      let made: KubeClient | undefined;
+      // Most calls are answered from the caches: no client is needed for them.
+      const callerClient = (): KubeClient => (made ??= client.withToken(token));
       return {
         key,
-        client: callerClient,
+        get client() {
+          return callerClient();
+        },
         async authorize(attributes) {
           const decision = await decisions.getOrMake(
             `${key}\n${attributesKey(attributes)}`,
             decisionTtlMs,
-            () => review(key, callerClient, attributes),
+            () => review(key, callerClient(), attributes),
           );
           if (decision.kind === 'refused') throw decision.error;
         },

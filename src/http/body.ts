@@ -38,9 +38,13 @@ export function readBody(stream: Readable, headers: IncomingMessage['headers']):
       else chunks.push(chunk);
     };
     stream.on('data', onData);
-    stream.once('end', () => end());
-    stream.once('error', () => end(refuse('BadRequest', 'body: ended before it was complete')));
-    stream.once('close', () => end(refuse('BadRequest', 'body: ended before it was complete')));
+    const onCut = (): void => end(refuse('BadRequest', 'body: ended before it was complete'));
+    stream.once('end', () => {
+      stream.off('close', onCut);
+      end();
+    });
+    stream.once('error', onCut);
+    stream.once('close', onCut);
   });
 }
 

@@ -1,11 +1,13 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Svc3Error, isSvc3Error } from '../errors.ts';
+import type { LogAnswer } from './accesslog.ts';
 import { readBody, requireJson } from './body.ts';
 import { validate } from './fields.ts';
 import { parseJson, type JsonValue } from './json.ts';
 import type { ConcurrencyLimit } from './limits.ts';
 import type { HttpMetrics } from './metrics.ts';
 import { uploadOf } from './multipart.ts';
+import { beginState, findState, type RequestState, stateOf } from './requeststate.ts';
 import type { AccessAttributes, Call, Caller, Permission, Reply, Route } from './route.ts';
 import type { Services } from './services.ts';
 import { failure, refusalFrom } from './status.ts';
@@ -34,67 +36,39 @@ export interface PipelineContext {
   readonly limits: Limits;
   readonly metrics: HttpMetrics;
   readonly drain: AbortSignal;
+  readonly answered: LogAnswer;
 }
-
-interface RequestState {
-  readonly startedAt: number;
-  caller?: Caller;
-  params?: unknown;
-  release?: () => void;
-  readonly warnings: string[];
-  readonly hungUp: AbortController;
-  ended: boolean;
-}
-
-const states = new WeakMap<FastifyRequest, RequestState>();
-const maxWarnings = 16;
 
 /** Beginning of every request of every face, also of those that no route takes. */
 export function beginRequest(request: FastifyRequest, reply: FastifyReply, context: PipelineContext): void {
-  const state: RequestState = {
-    startedAt: performance.now(),
-    warnings: [],
-    hungUp: new AbortController(),
-    ended: false,
-  };
-  states.set(request, state);
+  const state = beginState(request);
   context.metrics.started();
   void reply.header('x-request-id', request.id);
   reply.raw.once('close', () => {
-    state.release?.();
-    if (!reply.raw.writableFinished) state.hungUp.abort(new Error('the client hung up'));
+    if (!reply.raw.writableFinished) state.hangUp();
     endRequest(request, reply, context);
   });
 }
 
-function stateOf(request: FastifyRequest): RequestState {
-  const state = states.get(request);
-  if (state === undefined) throw new Error('the request was not begun');
-  return state;
+/** Also of requests that no route of a face took. */
+function namesOf(request: FastifyRequest, state: RequestState): { face: string; route: string } {
+  if (state.route !== undefined) return { face: state.face ?? 'none', route: state.route.id };
+  const { route = 'none', face = 'none' } = request.routeOptions.config as { route?: string; face?: string };
+  return { face, route };
 }
 
 /** End of every request: one line of access log, without address, query, header or body, and the metrics. */
-export function endRequest(request: FastifyRequest, reply: FastifyReply, context: PipelineContext): void {
-  const state = states.get(request);
-  if (state === undefined || state.ended) return;
-  state.ended = true;
+function endRequest(request: FastifyRequest, reply: FastifyReply, context: PipelineContext): void {
+  const state = stateOf(request);
   state.release?.();
-  const { route = 'none', face = 'none' } = request.routeOptions.config as { route?: string; face?: string };
+  const { face, route } = namesOf(request, state);
+  const { id: requestId, method } = request;
+  const { statusCode: status } = reply;
   const seconds = (performance.now() - state.startedAt) / 1000;
-  context.metrics.ended({ face, route, method: request.method, status: reply.statusCode, seconds });
+  context.metrics.ended({ face, route, method, status, seconds });
   const { namespace } = (state.params ?? {}) as { namespace?: string };
-  context.services.log.info(
-    {
-      requestId: request.id,
-      face,
-      route,
-      method: request.method,
-      status: reply.statusCode,
-      durationMs: Math.round(seconds * 10_000) / 10,
-      ...(namespace === undefined ? {} : { namespace }),
-    },
-    'answered',
-  );
+  const durationMs = Math.round(seconds * 10_000) / 10;
+  context.answered({ requestId, face, route, method, status, durationMs, namespace });
 }
 
 /** What a route's permission asks for one request. */
@@ -121,6 +95,8 @@ async function admit(
   context: PipelineContext,
 ): Promise<void> {
   const state = stateOf(request);
+  state.route = route;
+  state.face = face.name;
   if (route.permission.kind !== 'open') state.caller = face.caller(request);
   const limit = route.longRunning === true ? context.limits.long : context.limits.short;
   state.release = limit.take(state.caller?.key ?? request.ip);
@@ -134,12 +110,6 @@ async function admit(
   if (attributes !== undefined && route.permission.kind === 'checked')
     await state.caller?.authorize(attributes);
   if (route.permission.kind === 'native' && route.method !== 'GET') await state.caller?.user();
-}
-
-function warner(state: RequestState): (text: string) => void {
-  return (text) => {
-    if (state.warnings.length < maxWarnings && !state.warnings.includes(text)) state.warnings.push(text);
-  };
 }
 
 const anonymous: Caller = {
@@ -162,7 +132,7 @@ function callOf(
   context: PipelineContext,
 ): Call<unknown, unknown, unknown> {
   const state = stateOf(request);
-  const warn = warner(state);
+  const warn = (text: string): void => state.warn(text);
   const query = validate(route.query, queryOf(request), 'query', warn);
   const body =
     route.bodyKind === 'json'
@@ -174,9 +144,13 @@ function callOf(
     body,
     caller: state.caller ?? anonymous,
     services: context.services,
-    signal: state.hungUp.signal,
+    get signal() {
+      return state.hungUp;
+    },
     drain: context.drain,
-    baseUrl: baseUrlOf(request),
+    get baseUrl() {
+      return baseUrlOf(request);
+    },
     ...(request.headers.accept === undefined ? {} : { accept: request.headers.accept }),
     header: (name) => headerOf(request, name),
     ...(route.bodyKind === 'upload' ? { upload: uploadOf(request) } : {}),
@@ -243,7 +217,7 @@ function addWarnings(request: FastifyRequest, reply: FastifyReply): void {
 }
 
 function addFaceHeaders(face: Face, route: Route, request: FastifyRequest, reply: FastifyReply): void {
-  const params = (states.get(request)?.params ?? request.params) as Readonly<Record<string, string>>;
+  const params = (findState(request)?.params ?? request.params) as Readonly<Record<string, string>>;
   void reply.headers({ ...face.headers?.(route, params) });
 }
 
@@ -265,7 +239,7 @@ export function refuse(
   if (refusal.status === 401) void reply.header('www-authenticate', 'Bearer realm="svc3"');
   // A body that was not read to its end cannot be followed by another request.
   if (refusal.status === 413 || !request.raw.complete) void reply.header('connection', 'close');
-  if (states.has(request)) addWarnings(request, reply);
+  if (findState(request) !== undefined) addWarnings(request, reply);
   const body = JSON.stringify(face.refusal(refusal, request));
   return reply.code(refusal.status).type('application/json; charset=utf-8').send(body);
 }
@@ -277,6 +251,27 @@ export function fastifyPath(path: string): string {
   return path.replaceAll(/\{(\w+)\}/g, ':$1');
 }
 
+async function run(
+  route: Route,
+  face: Face,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  context: PipelineContext,
+): Promise<void> {
+  const state = stateOf(request);
+  try {
+    const given = route.handler(callOf(route, request, context));
+    const answer = given instanceof Promise ? await given : given;
+    addWarnings(request, reply);
+    addFaceHeaders(face, route, request, reply);
+    send(reply, answer);
+  } catch (error) {
+    addFaceHeaders(face, route, request, reply);
+    const refusal = await refusedFor(route, state.params, state.caller, error);
+    refuse(face, request, reply, refusal, context);
+  }
+}
+
 /** Serves one route on an instance: authenticate, limit, authorise, read, validate, run, write. */
 export function serveRoute(app: FastifyInstance, route: Route, face: Face, context: PipelineContext): void {
   app.route({
@@ -285,29 +280,14 @@ export function serveRoute(app: FastifyInstance, route: Route, face: Face, conte
     config: { route: route.id, face: face.name },
     onRequest: async (request) => {
       await admit(route, face, request, context);
+      if (route.bodyKind !== 'json') return;
       // Over HTTP/2 a body may come with neither type nor length (kubectl create --raw): without a type it is not read.
-      if (route.bodyKind === 'json') request.headers['content-type'] ||= 'application/json';
+      request.headers['content-type'] ||= 'application/json';
+      requireJson(request.headers['content-type']);
     },
-    preParsing: async (request, _reply, payload) => {
-      if (route.bodyKind === 'json') requireJson(request.headers['content-type']);
-      return payload;
-    },
-    handler: async (request, reply) => {
-      try {
-        const answer = await route.handler(callOf(route, request, context));
-        addWarnings(request, reply);
-        addFaceHeaders(face, route, request, reply);
-        return await send(reply, answer);
-      } catch (error) {
-        addFaceHeaders(face, route, request, reply);
-        return refuse(
-          face,
-          request,
-          reply,
-          await refusedFor(route, stateOf(request).params, stateOf(request).caller, error),
-          context,
-        );
-      }
+    // Fastify waits for the reply to be sent. A promise of it would have to end with the reply's last byte.
+    handler(request, reply) {
+      run(route, face, request, reply, context).catch((error: unknown) => reply.send(error));
     },
     errorHandler(error, request, reply) {
       addFaceHeaders(face, route, request, reply);
@@ -317,11 +297,10 @@ export function serveRoute(app: FastifyInstance, route: Route, face: Face, conte
 }
 
 /** Bodies are read by us, whatever their type: strictly where a route takes JSON, else not at all. */
-export function installBodyReader(app: FastifyInstance, jsonRoutes: ReadonlySet<string>): void {
+export function installBodyReader(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', async (request: FastifyRequest, payload: FastifyRequest['raw']) => {
-    const { route } = request.routeOptions.config as { route?: string };
-    if (route === undefined || !jsonRoutes.has(route)) return undefined;
+    if (findState(request)?.route?.bodyKind !== 'json') return undefined;
     try {
       return parseJson(await readBody(payload, request.headers));
     } catch (error) {

@@ -3,6 +3,7 @@ import type { Registry } from 'prom-client';
 import { images, isos, nodes, pods, vmConfigs, vms } from '../api/resources.ts';
 import type { Informers as SharedInformers } from '../controller/informers.ts';
 import type { Pod } from '../api/core.ts';
+import type { LogAnswer } from './accesslog.ts';
 import { createAuthenticator, type Authenticator } from './auth.ts';
 import { createCaches, vmIndexes, type Caches } from './caches.ts';
 import { createFaceV1 } from './facev1.ts';
@@ -46,6 +47,8 @@ export interface ApiOptions {
   readonly services: Services;
   readonly registry: Registry;
   readonly tls: ServingTls;
+  /** Writes the line of every answered request. Default: the log of the services. */
+  readonly answered?: LogAnswer;
   readonly faces?: (authenticator: Authenticator) => readonly FaceOptions[];
   readonly concurrentPerIdentity?: number;
   readonly longRunningPerIdentity?: number;
@@ -69,6 +72,7 @@ export function createApi(options: ApiOptions): Api {
     services,
     metrics: createHttpMetrics(options.registry),
     tls: options.tls,
+    ...(options.answered === undefined ? {} : { answered: options.answered }),
     faces: [
       { face: createFaceV1(authenticator), routes: [...routes, ...pages] },
       ...(options.faces?.(authenticator) ?? []),

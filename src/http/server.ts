@@ -4,13 +4,13 @@ import type { AddressInfo, Socket } from 'node:net';
 import multipart from '@fastify/multipart';
 import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify';
 import { Svc3Error } from '../errors.ts';
+import { answersIn, type LogAnswer } from './accesslog.ts';
 import { trackConnections } from './connections.ts';
 import { ConcurrencyLimit } from './limits.ts';
 import type { HttpMetrics } from './metrics.ts';
 import { maxFieldBytes } from './multipart.ts';
 import {
   beginRequest,
-  endRequest,
   fastifyPath,
   installBodyReader,
   refuse,
@@ -19,6 +19,7 @@ import {
   type Face,
   type PipelineContext,
 } from './pipeline.ts';
+import { installRequestStates } from './requeststate.ts';
 import type { Route } from './route.ts';
 import type { Services } from './services.ts';
 import type { ServingTls } from './tls.ts';
@@ -28,6 +29,8 @@ export interface ServerOptions {
   readonly services: Services;
   readonly metrics: HttpMetrics;
   readonly tls: ServingTls;
+  /** Default: by the log of the services. */
+  readonly answered?: LogAnswer;
   readonly faces: readonly { readonly face: Face; readonly routes: readonly Route[] }[];
   readonly concurrentPerIdentity?: number;
   readonly longRunningPerIdentity?: number;
@@ -156,6 +159,7 @@ export function createServer(options: ServerOptions): HttpServer {
     services: options.services,
     metrics: options.metrics,
     drain: draining.signal,
+    answered: options.answered ?? answersIn(options.services.log),
     limits: {
       short: new ConcurrencyLimit(options.concurrentPerIdentity ?? 1000, 'requests of this identity'),
       long: new ConcurrencyLimit(options.longRunningPerIdentity ?? 500, 'waiting requests of this identity'),
@@ -169,21 +173,19 @@ export function createServer(options: ServerOptions): HttpServer {
   void app.register(multipart, {
     limits: { fileSize: Infinity, fieldSize: maxFieldBytes, fields: 16, files: 4, parts: 20 },
   });
-  app.addHook('onRequest', async (request, reply) => {
+  installRequestStates(app);
+  app.addHook('onRequest', (request, reply, done) => {
     beginRequest(request, reply, context);
+    done();
   });
-  app.addHook('onSend', async (request, reply) => {
+  app.addHook('onSend', (request, reply, _payload, done) => {
     if (connections.leaving && request.raw.httpVersionMajor === 1) void reply.header('connection', 'close');
     if (request.raw.httpVersionMajor === 2) void reply.removeHeader('connection');
     void reply.header('x-content-type-options', 'nosniff');
     if (!reply.hasHeader('cache-control')) void reply.header('cache-control', 'no-store');
+    done();
   });
-  app.addHook('onResponse', async (request, reply) => endRequest(request, reply, context));
-  const routes = options.faces.flatMap((entry) => entry.routes);
-  installBodyReader(
-    app,
-    new Set(routes.filter((route) => route.bodyKind === 'json').map((route) => route.id)),
-  );
+  installBodyReader(app);
   app.setErrorHandler((error, request, reply) => {
     void refuse(unknownPath, request, reply, error, context);
   });
