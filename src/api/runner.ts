@@ -63,6 +63,8 @@ export const RunnerSpec = z.object({
   ports: z.array(RunnerPort).default([]),
   /** Serve the guest's screen. Ignored for an x86 VM with GPU passthrough (spec: GPU passthrough rule 4). */
   vncConsole: z.boolean().default(true),
+  /** Serve it on this TCP port of the pod as well, raw and without a password (chart value `vnc.hostPort`). */
+  vncPort: z.int().min(5900).max(65535).optional(),
   gpuPassthrough: z.boolean().default(false),
   iso: z.boolean().default(false),
   /** virtio-net where true, an emulated Intel card (e1000) where false. */

@@ -232,13 +232,23 @@ export function macAddress(uid: string): string {
   return `52:54:00:${digits.slice(0, 2)}:${digits.slice(2, 4)}:${digits.slice(4, 6)}`;
 }
 
-function screen({ spec, run, gpuAddresses }: MachineInput): Option[] {
+/** A display of QEMU's is a TCP port above this one. */
+const firstVncPort = 5900;
+
+/** The socket of the console, and the port where the installation wants one. */
+function vncServer({ spec, run, bind }: MachineInput): string {
+  const socket = `unix:${escape(socketPaths(run).vnc)}`;
+  return spec.vncPort === undefined ? socket : `${socket},vnc=${bind}:${spec.vncPort - firstVncPort}`;
+}
+
+function screen(input: MachineInput): Option[] {
+  const { spec, gpuAddresses } = input;
   if (gpuAddresses.length > 0) return [['-vga', 'none']];
   const { width, height } = spec.display ?? {};
   const size = width === undefined || height === undefined ? '' : `,xres=${width},yres=${height}`;
   const adapter = spec.architecture === 'amd64' ? `VGA,id=video0${size}` : `virtio-gpu-pci,id=video0${size}`;
   const console = [
-    ['-vnc', `unix:${escape(socketPaths(run).vnc)}`],
+    ['-vnc', vncServer(input)],
     ['-device', 'qemu-xhci,id=usb0', '-device', 'usb-tablet,bus=usb0.0'],
     ...(spec.architecture === 'arm64' ? [['-device', 'usb-kbd,bus=usb0.0']] : []),
   ];

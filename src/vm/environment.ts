@@ -22,6 +22,9 @@ export const vmEnvironment = {
   /** Unset: VMs get no host port for it. */
   SVC3_PORT_RANGE_SSH: range.optional(),
   SVC3_PORT_RANGE_SCREENSHARE: range.optional(),
+  SVC3_PORT_RANGE_VNC: range.optional(),
+  /** Chart value `vnc.hostPort`: the raw console, without a password, is a port of the node. */
+  SVC3_VNC_HOST_PORT: flag(false),
   SVC3_CPU_OVERCOMMIT: z.coerce.number().min(1).max(64).default(1),
   SVC3_ACCELERATOR: z.enum(['auto', 'kvm', 'tcg']).default('auto'),
   SVC3_PLACEMENT_WHEN_FULL: z.enum(['Hold', 'Pod']).default('Hold'),
@@ -39,12 +42,14 @@ export type VmEnvironment = z.infer<typeof schema>;
 
 export function vmSettingsOf(environment: VmEnvironment): VmSettings {
   const { SVC3_PORT_RANGE_SSH: ssh, SVC3_PORT_RANGE_SCREENSHARE: screenshare } = environment;
+  const vnc = environment.SVC3_VNC_HOST_PORT ? environment.SVC3_PORT_RANGE_VNC : undefined;
   return {
     gpuPassthroughEnabled: environment.SVC3_GPU_PASSTHROUGH_ENABLED,
     hostPortsAllowed: [environment.SVC3_HOST_PORTS_ALLOWED],
     portRanges: {
       ...(ssh === undefined ? {} : { ssh }),
       ...(screenshare === undefined ? {} : { screenshare }),
+      ...(vnc === undefined ? {} : { vnc }),
     },
     cpuOvercommit: environment.SVC3_CPU_OVERCOMMIT,
     accelerator: environment.SVC3_ACCELERATOR,

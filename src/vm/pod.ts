@@ -31,7 +31,7 @@ import {
   podMemoryBytes,
   runVolumeBytes,
 } from './overhead.ts';
-import { containerPorts, runnerPorts } from './podports.ts';
+import { containerPorts, runnerPorts, vncPodPort } from './podports.ts';
 import type { VmSettings } from './settings.ts';
 
 /** Where the pod goes: the node that placement chose, or wherever kube-scheduler finds room (`whenFull: Pod`). */
@@ -267,6 +267,7 @@ function mounts(effective: EffectiveSettings): VolumeMount[] {
 function runnerSpec({ vm, effective, placement, settings }: PodInput): RunnerSpecInput {
   const { display, systemSerial, metadata, sshAuthorizedKeys, disk, image } = effective;
   const digest = digestOf(image);
+  const vncPort = vncPodPort(placement.ports);
   return {
     vm: {
       namespace: vm.metadata.namespace ?? '',
@@ -281,6 +282,7 @@ function runnerSpec({ vm, effective, placement, settings }: PodInput): RunnerSpe
     ...(vm.spec.revertRequest === undefined ? {} : { revertRequest: vm.spec.revertRequest }),
     ports: runnerPorts(effective, placement.ports),
     vncConsole: effective.vncConsole === 'Enabled',
+    ...(vncPort === undefined ? {} : { vncPort }),
     gpuPassthrough: hasBundle(effective),
     iso: effective.iso !== undefined,
     netBoost: effective.netBoost ?? true,

@@ -5,7 +5,7 @@ import type { ContainerPort } from '../api/core.ts';
 import type { AssignedPorts, HostPort } from '../placement/ports.ts';
 
 /** Port inside the pod for each service: the runner may not bind below 1024. */
-const podPorts = { ssh: 2222, screenshare: 5950 } as const;
+const podPorts = { ssh: 2222, screenshare: 5950, vnc: 5951 } as const;
 /** The first port inside the pod for mappings of `spec.ports`. */
 const firstMappedPodPort = 20000;
 
@@ -36,6 +36,11 @@ function waysOf(settings: EffectiveSettings, assigned: AssignedPorts): Way[] {
   return [...services.filter(({ hostPort }) => hostPort !== undefined), ...mapped];
 }
 
+/** The port of the pod that shows the screen; undefined where it is no port of the node (chart value `vnc.hostPort`). */
+export function vncPodPort(assigned: AssignedPorts): number | undefined {
+  return assigned.vnc === undefined ? undefined : podPorts.vnc;
+}
+
 /** Host ports that the VM names itself. */
 export function reservedPortsOf(settings: EffectiveSettings): HostPort[] {
   return (settings.ports ?? []).map(({ nodePort, protocol }) => ({
@@ -45,7 +50,10 @@ export function reservedPortsOf(settings: EffectiveSettings): HostPort[] {
 }
 
 export function containerPorts(settings: EffectiveSettings, assigned: AssignedPorts): ContainerPort[] {
-  return waysOf(settings, assigned).map(({ name, hostPort, podPort, protocol }) => {
+  const ways = waysOf(settings, assigned);
+  const screen = { name: 'vnc', hostPort: assigned.vnc, podPort: podPorts.vnc, protocol: 'TCP' as const };
+  const all = assigned.vnc === undefined ? ways : [...ways, screen];
+  return all.map(({ name, hostPort, podPort, protocol }) => {
     const port: ContainerPort = { name, containerPort: podPort, protocol };
     if (hostPort !== undefined) port.hostPort = hostPort;
     return port;
@@ -67,6 +75,7 @@ export function runnerPorts(
 export function statusPorts(ports: readonly ContainerPort[], settings: EffectiveSettings): VmPorts {
   const hostPortOf = (name: string) => ports.find((port) => port.name === name)?.hostPort;
   const screenshare = hostPortOf('screenshare');
+  const vnc = hostPortOf('vnc');
   const mapped = (settings.ports ?? []).map(({ nodePort, guestPort, protocol }) => ({
     nodePort,
     guestPort,
@@ -74,6 +83,7 @@ export function statusPorts(ports: readonly ContainerPort[], settings: Effective
   }));
   return {
     ssh: hostPortOf('ssh') ?? 0,
+    ...(vnc === undefined ? {} : { vnc }),
     ...(screenshare === undefined ? {} : { screenshare }),
     ...(mapped.length === 0 ? {} : { mapped }),
   };

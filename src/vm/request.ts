@@ -26,7 +26,7 @@ export function placementRequest(
     tagRequired: effective.tagRequired ?? false,
     packed: effective.scheduler === 'Pack',
     tolerations: effective.tolerations ?? [],
-    services: ['ssh', 'screenshare'],
+    services: ['ssh', 'screenshare', ...(effective.vncConsole === 'Enabled' ? (['vnc'] as const) : [])],
     reservedPorts: reservedPortsOf(effective),
   };
 }

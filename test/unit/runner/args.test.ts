@@ -129,6 +129,12 @@ describe('QEMU is told', () => {
       ['-vga none -device VGA,id=video0 -vnc unix:/run/vm/vnc.sock', 'usb-tablet'],
     ],
     [
+      'the screen on a port of the pod as well, where the installation wants one',
+      { vncPort: 5951 },
+      {},
+      ['-vnc unix:/run/vm/vnc.sock,vnc=0.0.0.0:51 '],
+    ],
+    [
       'the size of the screen',
       { display: { width: 1920, height: 1080 } },
       {},
@@ -156,6 +162,18 @@ describe('QEMU is told', () => {
   test.each<
     [sentence: string, spec: Partial<RunnerSpecInput>, input: Partial<MachineInput>, parts: string[]]
   >([
+    [
+      'no screen on a port beside a passed-through card, whatever was asked (spec: GPU passthrough rule 4)',
+      { gpuPassthrough: true, vncConsole: true, vncPort: 5951 },
+      gpu,
+      ['-vnc', ':51'],
+    ],
+    [
+      'no screen on a port when the console is off',
+      { vncConsole: false, vncPort: 5951 },
+      {},
+      ['-vnc', ':51'],
+    ],
     ['no screen socket when the console is off', { vncConsole: false }, {}, ['-vnc', 'usb-tablet']],
     [
       'no screen at all beside a passed-through card',

@@ -1,11 +1,15 @@
 import { describe, expect, test } from 'vitest';
 import { RunnerSpec } from '../../../src/api/runner.ts';
+import type { EffectiveSettings } from '../../../src/api/vm.ts';
 import { podFacts } from '../../../src/placement/podfacts.ts';
 import { Inventory } from '../../../src/placement/inventory.ts';
 import { place } from '../../../src/placement/place.ts';
 import { podNameOf } from '../../../src/vm/names.ts';
 import { buildPod, type PodInput } from '../../../src/vm/pod.ts';
+import { vmSettingsFrom } from '../../../src/vm/environment.ts';
+import { statusPorts } from '../../../src/vm/podports.ts';
 import { placementRequest } from '../../../src/vm/request.ts';
+import type { VmSettings } from '../../../src/vm/settings.ts';
 import { vmSettings } from '../../support/operator.ts';
 import { aNode } from '../placement/builders.ts';
 import { aVm, effective, podInput } from './builders.ts';
@@ -122,6 +126,55 @@ describe('the pod of a VM', () => {
       systemSerial: 'X',
       imageDigest: `sha256:${'a'.repeat(64)}`,
       graceSeconds: 60,
+    });
+  });
+
+  describe('the raw console on a port of the node (chart value vnc.hostPort)', () => {
+    const settings = vmSettings({ portRanges: { vnc: { first: 5999, last: 6048 } } });
+    const placedWith = (given: EffectiveSettings, ranges = settings) => {
+      const inventory = new Inventory(ranges.portRanges);
+      inventory.setNode(aNode('n1', { gpuEnabled: true, gpu: 1 }));
+      const placed = place(inventory, placementRequest('team', given, ranges));
+      if (placed.kind !== 'placed') throw new Error(placed.message);
+      return buildPod(podInput({ placement: placed, effective: given, settings: ranges })).spec;
+    };
+    const portsOf = (spec: ReturnType<typeof placedWith>) => spec.containers[0]?.ports ?? [];
+
+    test('is the first free of its range, and the runner serves it', () => {
+      const spec = placedWith(effective);
+      expect(portsOf(spec)[0]).toEqual({
+        name: 'vnc',
+        containerPort: 5951,
+        hostPort: 5999,
+        protocol: 'TCP',
+      });
+      expect(statusPorts(portsOf(spec), effective)).toEqual({ ssh: 0, vnc: 5999 });
+      expect(spec.containers[0]?.env?.[0]?.value).toContain('"vncPort":5951');
+      expect(runnerSpecOf({ placement: podInput().placement }).vncPort).toBeUndefined();
+    });
+
+    test.each<[string, EffectiveSettings, VmSettings]>([
+      ['where the console is off', { ...effective, vncConsole: 'Disabled' }, settings],
+      ['beside a GPU (spec: GPU passthrough rule 4)', gpu, settings],
+      ['where the chart does not say so', effective, vmSettings()],
+    ])('is none %s', (_sentence, given, ranges) => {
+      const spec = placedWith(given, ranges);
+      expect(portsOf(spec).filter(({ name }) => name === 'vnc')).toEqual([]);
+      expect(statusPorts(portsOf(spec), given).vnc).toBeUndefined();
+      expect(spec.containers[0]?.env?.[0]?.value).not.toContain('vncPort');
+    });
+
+    test.each([
+      ['true', { vnc: { first: 5999, last: 6048 } }],
+      ['false', {}],
+      [undefined, {}],
+    ])('has a range where SVC3_VNC_HOST_PORT is %s', (hostPort, portRanges) => {
+      const data = {
+        SVC3_RUNNER_IMAGE: 'r.example.com/runner:1',
+        SVC3_PORT_RANGE_VNC: '5999-6048',
+        ...(hostPort === undefined ? {} : { SVC3_VNC_HOST_PORT: hostPort }),
+      };
+      expect(vmSettingsFrom(data).portRanges).toEqual(portRanges);
     });
   });
 
