@@ -101,7 +101,8 @@ export function uploadCommand(kind: Kind): Command {
   return command({
     path: [kind, 'upload'],
     summary: `Upload a file as an ${words[kind]}`,
-    description: 'It needs the HTTP API. With - the file comes from standard input.',
+    description:
+      'It needs the HTTP API. With - the file comes from standard input. A file goes on where its connection broke.',
     arguments: {
       file: { summary: 'File, or - for standard input' },
       name: { summary: `Name of the ${words[kind]}` },
@@ -119,18 +120,20 @@ export function uploadCommand(kind: Kind): Command {
     ],
     async run(context, { arguments: { file, name }, options: { description, wait } }) {
       const { disks, ns } = await disksOf(context, kind);
-      const { body, size } = await contentOf(context, file);
-      const counted = counting(body, (sent) =>
+      const { body, size, reopen } = await contentOf(context, file);
+      const tell = (sent: number) =>
         context.out.progress(
           `${name}: ${size === undefined ? `${mebibytes(sent)} MiB` : `${Math.floor((sent * 100) / Math.max(1, size))}%`} sent`,
-        ),
-      );
+        );
       const filename = file === '-' ? name : path.basename(file);
       const begun = await disks.upload(ns, {
         name,
         ...described(description),
         ...(size === undefined ? {} : { size }),
-        body: counted,
+        body: counting(body, tell),
+        ...(reopen === undefined
+          ? {}
+          : { reopen: async (start) => counting(await reopen(start), (sent) => tell(start + sent)) }),
         filename,
       });
       await showWork(context, kind, { begun, disks, wait });
@@ -151,12 +154,20 @@ function counting(body: Readable, onBytes: (sent: number) => void): Readable {
   return Readable.from(counted(), { objectMode: false });
 }
 
-async function contentOf({ environment }: Context, file: string): Promise<{ body: Readable; size?: number }> {
+interface Content {
+  readonly body: Readable;
+  readonly size?: number;
+  /** Undefined for standard input. */
+  readonly reopen?: (start: number) => Promise<Readable>;
+}
+
+async function contentOf({ environment }: Context, file: string): Promise<Content> {
   if (file === '-') return { body: Readable.from(environment.stdin, { objectMode: false }) };
   try {
     const handle = await open(file, 'r');
     const { size } = await handle.stat();
-    return { body: handle.createReadStream(), size };
+    const reopen = async (start: number) => (await open(file, 'r')).createReadStream({ start });
+    return { body: handle.createReadStream(), size, reopen };
   } catch (error) {
     if (isMissing(error)) throw new Svc3Error('NotFound', `FILE: ${file} does not exist`, { cause: error });
     throw new Svc3Error('BadRequest', `FILE: ${messageOf(error)}`, { cause: error });
@@ -167,7 +178,8 @@ export function downloadCommand(kind: Kind): Command {
   return command({
     path: [kind, 'download'],
     summary: `Download the disk of an ${words[kind]}`,
-    description: 'It needs the HTTP API. A download that breaks off leaves no file.',
+    description:
+      'It needs the HTTP API. A download goes on where its connection broke; one that cannot leaves no file.',
     arguments: {
       name: { summary: `Name of the ${words[kind]}`, complete: source[kind] },
       file: { summary: 'File to write, or - for standard output' },

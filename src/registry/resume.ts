@@ -36,7 +36,7 @@ async function* resuming(
       const isFinal =
         signal?.aborted === true ||
         resumes >= mostResumes ||
-        isSvc3Error(error, 'Unauthorized', 'Forbidden', 'NotFound', 'RangeNotSatisfiable');
+        isSvc3Error(error, 'Unauthorized', 'Forbidden', 'NotFound', 'Conflict', 'RangeNotSatisfiable');
       if (isFinal) throw error;
       await delay(100 * 2 ** resumes, undefined, signal === undefined ? {} : { signal });
     }

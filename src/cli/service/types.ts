@@ -106,6 +106,17 @@ export interface Nodes {
   setGpuPassthrough(name: string, allowed: boolean): Promise<void>;
 }
 
+export interface UploadRequest {
+  readonly name: string;
+  readonly description?: string;
+  /** Bytes; absent for a pipe. */
+  readonly size?: number;
+  readonly body: Readable;
+  /** The file from a byte on, to go on after a cut; absent for what can be read only once. */
+  readonly reopen?: (start: number) => Promise<Readable>;
+  readonly filename: string;
+}
+
 /** Images or ISOs of the store. */
 export interface Disks {
   list(namespace: string): Promise<DiskItem[]>;
@@ -123,16 +134,7 @@ export interface Disks {
   ): Promise<DiskItem>;
   describe(namespace: string, name: string, description: string): Promise<void>;
   delete(namespace: string, name: string): Promise<void>;
-  upload(
-    namespace: string,
-    request: {
-      readonly name: string;
-      readonly description?: string;
-      readonly size?: number;
-      readonly body: Readable;
-      readonly filename: string;
-    },
-  ): Promise<DiskItem>;
+  upload(namespace: string, request: UploadRequest): Promise<DiskItem>;
   download(namespace: string, name: string): Promise<{ readonly body: Readable; readonly size?: number }>;
   remote(namespace: string): Promise<RemoteItem[]>;
   pull(

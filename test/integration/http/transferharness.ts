@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { expect } from 'vitest';
+import { vi } from 'vitest';
 import { images } from '../../../src/api/resources.ts';
 import { createImageTransfer } from '../../../src/http/imagetransfer.ts';
 import { createRemoteCatalog } from '../../../src/http/remotes.ts';
@@ -85,9 +85,10 @@ export async function startTransferApi(what: string): Promise<TransferApi> {
         { type: 'merge', body: { status } },
         { subresource: 'status' },
       );
-      await expect
-        .poll(() => api.services.caches.images.objects.get(name, namespace)?.status?.reference)
-        .toBe(status.reference);
+      await vi.waitFor(() => {
+        const seen = api.services.caches.images.objects.get(name, namespace);
+        if (seen?.status?.reference !== status.reference) throw new Error(`${name} is not seen yet`);
+      }, 20_000);
     },
     async fetchBytes(path, headers = {}) {
       const session = api.http2();

@@ -5,11 +5,13 @@ import { errorTable, isSvc3Error, messageOf, Svc3Error, type ErrorReason } from 
 import type { BackendOptions, HttpTarget } from '../open.ts';
 
 export interface ApiRequest {
-  readonly method: 'GET' | 'POST' | 'DELETE';
+  readonly method: 'GET' | 'HEAD' | 'POST' | 'PATCH' | 'DELETE';
   /** Below the base address, already encoded. */
   readonly path: string;
   readonly query?: Readonly<Record<string, string | undefined>>;
   readonly body?: unknown;
+  /** Further headers, by their names in lower case. */
+  readonly headers?: Readonly<Record<string, string>>;
   /** A body that is streamed as it is. */
   readonly stream?: { readonly content: Readable; readonly size?: number };
   readonly anonymous?: boolean;
@@ -38,7 +40,7 @@ export interface ApiClient {
 
 const defaultTimeoutMs = 30_000;
 
-export function createApiClient(target: HttpTarget & BackendOptions): ApiClient {
+export function createApiClient(target: HttpTarget & Pick<BackendOptions, 'warning'>): ApiClient {
   const { baseUrl, warning } = target;
   const ca = target.caFile === undefined ? undefined : readAuthority(target.caFile);
   let opened: Promise<Agent> | undefined;
@@ -57,7 +59,7 @@ export function createApiClient(target: HttpTarget & BackendOptions): ApiClient 
         origin: url.origin,
         path: url.pathname + url.search,
         method,
-        headers: headersOf({ token, json: body !== undefined, stream }),
+        headers: { ...headersOf({ token, json: body !== undefined, stream }), ...request.headers },
         body: stream?.content ?? (body === undefined ? null : JSON.stringify(body)),
         signal: request.signal ?? null,
         headersTimeout: request.timeoutMs ?? defaultTimeoutMs,

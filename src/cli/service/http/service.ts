@@ -17,6 +17,8 @@ import type {
 } from '../types.ts';
 import type { BackendOptions, HttpTarget } from '../open.ts';
 import { createApiClient, type ApiClient, type ApiRequest } from './client.ts';
+import { downloadResumably } from './download.ts';
+import { resumableBytes, uploadResumably } from './upload.ts';
 
 interface List<T> {
   readonly items: T[];
@@ -158,29 +160,15 @@ function disksOf(api: ApiClient, kind: 'images' | 'isos'): Disks {
     describe: async (ns, name, description) =>
       void (await post(api, path(ns, kind, name, 'description'), { description })),
     delete: (ns, name) => del(api, path(ns, kind, name)),
-    async upload(ns, { name, description, size, body, filename }) {
+    upload(ns, request) {
+      const { name, description, size, body, filename } = request;
+      const place = { path: path(ns, 'upload', word), get: () => get<DiskItem>(api, path(ns, kind, name)) };
+      if (size === undefined || size >= resumableBytes) return uploadResumably(api, place, request);
       const query = { name, description, fileName: filename };
-      const stream = { content: body, ...(size === undefined ? {} : { size }) };
       // A disk takes as long as it takes.
-      return (
-        await api.json({
-          method: 'POST',
-          path: path(ns, 'upload', word),
-          query,
-          stream,
-          timeoutMs: 0,
-        })
-      ).value as DiskItem;
+      return post<DiskItem>(api, place.path, undefined, { query, stream: { content: body, size }, timeoutMs: 0 });
     },
-    async download(ns, name) {
-      const { body, headers } = await api.stream({
-        method: 'GET',
-        path: path(ns, kind, name, 'download'),
-        timeoutMs: 300_000,
-      });
-      const size = Number(headers['content-length'] ?? Number.NaN);
-      return { body, ...(Number.isNaN(size) ? {} : { size }) };
-    },
+    download: (ns, name) => downloadResumably(api, path(ns, kind, name, 'download')),
     remote: (ns) => list<RemoteItem>(api, path(ns, remote)),
     pull: (ns, reference, request) => post<DiskItem>(api, path(ns, remote, reference, 'pull'), request),
   };

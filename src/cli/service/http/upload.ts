@@ -1,0 +1,99 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { isSvc3Error, Svc3Error } from '../../../errors.ts';
+import type { DiskItem, UploadRequest } from '../types.ts';
+import type { ApiClient } from './client.ts';
+
+/** Smaller files are sent at once: what comes in parts is put together once more in the store. */
+export const resumableBytes = 64 * 2 ** 20;
+/** Tries in a row that bring nothing further. */
+const mostFailures = 8;
+const pauseMs = { first: 250, most: 15_000 } as const;
+
+export interface UploadPlace {
+  /** Of the uploads of a kind in a namespace, already encoded. */
+  readonly path: string;
+  /** The object as it is; asked for when an answer was lost. */
+  readonly get: () => Promise<DiskItem>;
+}
+
+/**
+ * Sends a file; after a broken connection asks how far it got and goes on there (docs/adr/0009).
+ *
+ * @throws the last refusal when nothing has come further for a while, or what is sent cannot be read again.
+ */
+export async function uploadResumably(
+  api: ApiClient,
+  place: UploadPlace,
+  request: UploadRequest,
+): Promise<DiskItem> {
+  const { body, size, reopen } = request;
+  const location = await begin(api, place, request);
+  let offset = 0;
+  for (let failures = 0; ;) {
+    const content = offset === 0 && failures === 0 ? body : await reopen?.(offset);
+    if (content === undefined) throw new Svc3Error('BadGateway', 'the upload broke off');
+    try {
+      const sent = await api.json({
+        method: 'PATCH',
+        path: location,
+        headers: { 'upload-offset': String(offset), 'upload-complete': '?1' },
+        stream: { content, ...(size === undefined ? {} : { size: size - offset }) },
+        timeoutMs: 0,
+      });
+      return sent.value as DiskItem;
+    } catch (error) {
+      content.destroy();
+      if (reopen === undefined || !isPassing(error) || failures >= mostFailures) throw error;
+      const state = await ask(api, location);
+      if (state.isComplete) return place.get();
+      failures = state.offset > offset ? 0 : failures + 1;
+      if (failures > 0) await delay(Math.min(pauseMs.most, pauseMs.first * 2 ** failures));
+      offset = state.offset;
+    }
+  }
+}
+
+async function begin(api: ApiClient, { path }: UploadPlace, request: UploadRequest): Promise<string> {
+  const { name, description, size, filename } = request;
+  const { headers, body } = await api.stream({
+    method: 'POST',
+    path,
+    query: { name, description, fileName: filename },
+    headers: { 'upload-complete': '?0', ...(size === undefined ? {} : { 'upload-length': String(size) }) },
+  });
+  body.resume();
+  const { location } = headers;
+  if (typeof location !== 'string')
+    throw new Svc3Error('BadGateway', 'the server began an upload without a Location');
+  return location;
+}
+
+/** How far the upload is; the server may be away for a while. */
+async function ask(
+  api: ApiClient,
+  location: string,
+): Promise<{ readonly offset: number; readonly isComplete: boolean }> {
+  for (let failures = 0; ; failures += 1) {
+    try {
+      const { headers, body } = await api.stream({ method: 'HEAD', path: location });
+      body.resume();
+      return { offset: Number(headers['upload-offset']), isComplete: headers['upload-complete'] === '?1' };
+    } catch (error) {
+      if (!isPassing(error) || failures >= mostFailures) throw error;
+      await delay(Math.min(pauseMs.most, pauseMs.first * 2 ** failures));
+    }
+  }
+}
+
+/** Conflict: bytes of the connection before came in after all. */
+function isPassing(error: unknown): boolean {
+  return isSvc3Error(
+    error,
+    'ServiceUnavailable',
+    'BadGateway',
+    'TooManyRequests',
+    'Timeout',
+    'InternalError',
+    'Conflict',
+  );
+}

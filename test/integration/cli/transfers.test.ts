@@ -1,0 +1,151 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { buffer } from 'node:stream/consumers';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { images } from '../../../src/api/resources.ts';
+import { createApiClient, type ApiClient } from '../../../src/cli/service/http/client.ts';
+import { downloadResumably } from '../../../src/cli/service/http/download.ts';
+import { uploadResumably } from '../../../src/cli/service/http/upload.ts';
+import type { DiskItem } from '../../../src/cli/service/types.ts';
+import { imageAnnotations } from '../../../src/image/names.ts';
+import { readAllParts, readParts } from '../../../src/registry/parts.ts';
+import { startCuttingProxy, type CuttingProxy } from '../../support/cuttingproxy.ts';
+import { startTransferApi, type TransferApi } from '../http/transferharness.ts';
+
+let transfer: TransferApi;
+let folder: string;
+let proxy: CuttingProxy;
+let api: ApiClient;
+const disk = randomBytes(3_000_000);
+
+beforeAll(async () => {
+  transfer = await startTransferApi('cli-transfers');
+  folder = await mkdtemp(join(tmpdir(), 'svc3-cli-transfers-'));
+  await writeFile(join(folder, 'ca.pem'), transfer.api.tls.cert);
+});
+
+beforeEach(async () => {
+  proxy = await startCuttingProxy(transfer.api.port);
+  api = createApiClient({
+    baseUrl: `https://localhost:${proxy.port}`,
+    caFile: join(folder, 'ca.pem'),
+    token: () => Promise.resolve(transfer.cluster.adminToken),
+    warning: () => undefined,
+  });
+});
+
+afterEach(async () => {
+  await api.close();
+  await proxy.close();
+});
+
+afterAll(async () => {
+  await transfer?.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+const upload = (name: string, reopen?: (start: number) => Promise<Readable>, size?: number) =>
+  uploadResumably(
+    api,
+    {
+      path: transfer.ns('/upload/image'),
+      get: async () =>
+        (await api.json({ method: 'GET', path: transfer.ns(`/images/${name}`) })).value as DiskItem,
+    },
+    {
+      name,
+      filename: 'disk.qcow2',
+      body: Readable.from([disk], { objectMode: false }),
+      ...(size === undefined ? {} : { size }),
+      ...(reopen === undefined ? {} : { reopen }),
+    },
+  );
+
+/** What lies in the store of an upload. */
+async function contentOf(name: string): Promise<Buffer> {
+  const { store, cluster, namespace, repository } = transfer;
+  const image = await cluster.client.get(images, name, namespace);
+  const tag = image.metadata.annotations?.[imageAnnotations.upload] ?? '';
+  const { parts } = await readParts(store, { repository: repository(name), tag });
+  return buffer(readAllParts(store, repository(name), parts));
+}
+
+describe('an upload of the command line', () => {
+  test('goes on where its connection broke, as often as it breaks', async () => {
+    const starts: number[] = [];
+    // The first connection is that of the beginning: its request goes on in it.
+    proxy.cut({ up: 900_000 }, { up: 700_000 }, { up: 800_000 });
+    const item = await upload(
+      'broken',
+      async (start) => {
+        starts.push(start);
+        return Readable.from([disk.subarray(start)], { objectMode: false });
+      },
+      disk.length,
+    );
+    expect(item).toMatchObject({ name: 'broken', state: 'Updating' });
+    expect(proxy.cuts).toBe(3);
+    expect(starts.at(-1)).toBeGreaterThan(0);
+    expect(starts).toEqual([...starts].sort((a, b) => a - b));
+    expect((await contentOf('broken')).equals(disk)).toBe(true);
+  });
+
+  test('from a pipe needs no length', async () => {
+    expect(await upload('pipe')).toMatchObject({ name: 'pipe', state: 'Updating' });
+    expect((await contentOf('pipe')).equals(disk)).toBe(true);
+  });
+
+  test('from a pipe that broke off fails and makes no Image', async () => {
+    proxy.cut({ up: 900_000 });
+    await expect(upload('brokenpipe')).rejects.toMatchObject({ reason: 'ServiceUnavailable' });
+    await expect(transfer.cluster.client.get(images, 'brokenpipe', transfer.namespace)).rejects.toMatchObject(
+      {
+        reason: 'NotFound',
+      },
+    );
+  });
+
+  test('to a name that is taken is refused before anything is sent', async () => {
+    await upload('taken');
+    await expect(upload('taken')).rejects.toMatchObject({ reason: 'AlreadyExists' });
+  });
+});
+
+describe('a download of the command line', () => {
+  const load = (name: string) => downloadResumably(api, transfer.ns(`/images/${name}/download`));
+
+  beforeAll(async () => {
+    await transfer.call('POST', transfer.ns('/upload/image?name=stored'), { raw: disk });
+    await transfer.inspected('stored');
+  });
+
+  test('goes on where its connection broke, as often as it breaks', async () => {
+    proxy.cut({ down: 900_000 }, { down: 700_000 }, { down: 800_000 });
+    const { body, size } = await load('stored');
+    expect(size).toBe(disk.length);
+    expect((await buffer(body)).equals(disk)).toBe(true);
+    expect(proxy.cuts).toBe(3);
+  });
+
+  test('ends when the disk has another version than it began with', async () => {
+    const { cluster, namespace } = transfer;
+    await transfer.call('POST', transfer.ns('/upload/image?name=changing'), { raw: disk });
+    await transfer.inspected('changing');
+    proxy.cut({ down: 900_000 });
+    const { body } = await load('changing');
+    const digest = `sha256:${'0'.repeat(64)}`;
+    await cluster.client.patch(
+      images,
+      { name: 'changing', namespace },
+      { type: 'merge', body: { status: { digest } } },
+      { subresource: 'status' },
+    );
+    await expect
+      .poll(() => transfer.api.services.caches.images.objects.get('changing', namespace)?.status?.digest)
+      .toBe(digest);
+    await expect(buffer(body)).rejects.toThrow('there is a new version of the disk');
+  });
+});
