@@ -128,37 +128,6 @@ describe('one api', () => {
   });
 
   test.each([
-    ['no HTTP at all', 'hello\r\n\r\n', 400],
-    [
-      'a header block that is too large',
-      `GET / HTTP/1.1\r\nHost: a\r\nX: ${'a'.repeat(40_000)}\r\n\r\n`,
-      431,
-    ],
-    [
-      'both lengths (request smuggling)',
-      'POST /api/v1/cluster-info HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
-      400,
-    ],
-    [
-      'two lengths',
-      'POST /api/v1/cluster-info HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello',
-      400,
-    ],
-    [
-      'a broken chunk',
-      'POST /api/v1/cluster-info HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n',
-      400,
-    ],
-    ['a space before the colon', 'GET / HTTP/1.1\r\nHost : a\r\n\r\n', 400],
-  ])('%s gets a Status and its connection ends', async (_, raw, code) => {
-    const socket = await tls(api);
-    socket.write(raw);
-    const text = await textUntilEnd(socket);
-    expect(text).toMatch(new RegExp(`^HTTP/1\\.1 ${code}`));
-    expect(JSON.parse(text.slice(text.indexOf('\r\n\r\n')))).toMatchObject({ kind: 'Status', code });
-  });
-
-  test.each([
     ['/api/v1/namespaces/%zz/vms', 400],
     ['/api/v1/namespaces/..%2f..%2fkube-system/vms', 422],
     ['/api/v1/namespaces/a%00b/vms', 422],

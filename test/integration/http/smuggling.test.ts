@@ -1,0 +1,202 @@
+import { once } from 'node:events';
+import { constants } from 'node:http2';
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createGateway } from '../../../src/gateway/face.ts';
+import { rows } from '../../../src/gateway/table.ts';
+import { startTestApi, type TestApi } from '../../support/api.ts';
+import { testCluster, type TestCluster } from '../../support/cluster.ts';
+import { exchange } from '../../support/websocket.ts';
+
+let cluster: TestCluster;
+let api: TestApi;
+
+beforeAll(async () => {
+  cluster = await testCluster();
+  api = await startTestApi(cluster.client, {}, (services) => ({
+    faces: (authenticator) => [createGateway(authenticator, rows, services.settings.defaultNamespace)],
+  }));
+});
+
+afterAll(() => api?.close());
+
+const info = '/api/v1/cluster-info';
+const hidden = `GET ${info} HTTP/1.1\r\nHost: localhost\r\nX-Hidden: 1\r\n\r\n`;
+const head = (...lines: string[]) =>
+  [`POST ${info} HTTP/1.1`, 'Host: localhost', ...lines, '', ''].join('\r\n');
+const answers = (text: string) => text.match(/HTTP\/1\.1 \d{3}/g) ?? [];
+
+describe('a request that two servers could read in two ways', () => {
+  test.each([
+    ['has a length and chunks', head('Content-Length: 5', 'Transfer-Encoding: chunked') + '0\r\n\r\n'],
+    ['has chunks and a length', head('Transfer-Encoding: chunked', 'Content-Length: 5') + '0\r\n\r\n'],
+    ['has two lengths', head('Content-Length: 5', 'Content-Length: 6') + 'hello'],
+    ['has two equal lengths', head('Content-Length: 5', 'Content-Length: 5') + 'hello'],
+    ['has a list of lengths', head('Content-Length: 5, 5') + 'hello'],
+    ['has a length with a sign', head('Content-Length: +5') + 'hello'],
+    ['has a negative length', head('Content-Length: -1')],
+    ['has a length in hexadecimal', head('Content-Length: 0x5') + 'hello'],
+    ['has a length that is too long', head(`Content-Length: ${'9'.repeat(30)}`)],
+    ['has chunks and something after them', head('Transfer-Encoding: chunked, identity')],
+    ['has another encoding', head('Transfer-Encoding: xchunked')],
+    ['has chunks twice', head('Transfer-Encoding: chunked', 'Transfer-Encoding: chunked, gzip')],
+    ['has a space before the colon', head('Content-Length : 5') + 'hello'],
+    ['has a tab before the colon', head('Transfer-Encoding\t: chunked')],
+    ['has a line that goes on', head('X: a', ' Transfer-Encoding: chunked')],
+    ['has a carriage return in a value', head('X: a\rContent-Length: 5')],
+    ['has a NUL in a value', head('X: a\0b')],
+    ['has a name with a slash', head('X/Y: a')],
+    ['has a header without a name', head(': a')],
+    ['has a chunk with a sign', head('Transfer-Encoding: chunked') + '+5\r\nhello\r\n0\r\n\r\n'],
+    ['has a chunk that is no number', head('Transfer-Encoding: chunked') + 'zz\r\n'],
+    ['has a chunk that is too long', head('Transfer-Encoding: chunked') + `${'f'.repeat(20)}\r\n`],
+    ['has a chunk that ends too late', head('Transfer-Encoding: chunked') + '1\r\nhello\r\n0\r\n\r\n'],
+    ['is of another protocol', 'SSH-2.0-OpenSSH_9.2\r\n\r\n'],
+    ['is of another version', `GET ${info} HTTP/3.0\r\nHost: localhost\r\n\r\n`],
+    ['has a method in small letters', `get ${info} HTTP/1.1\r\nHost: localhost\r\n\r\n`],
+    ['has a method that nobody knows', `SMUGGLE ${info} HTTP/1.1\r\nHost: localhost\r\n\r\n`],
+    ['begins as HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
+    ['has a header block that is too large', head(`X: ${'a'.repeat(40_000)}`)],
+  ])('is refused when it %s, and nothing behind it is read', async (_, bytes) => {
+    const { text } = await exchange(api, Buffer.from(bytes + hidden, 'latin1'));
+    const refusals = answers(text);
+    expect(refusals.length, text.slice(0, 500)).toBeGreaterThan(0);
+    expect(refusals.filter((line) => !/ 4\d\d$/.test(line))).toEqual([]);
+    // The last one ends the connection, and says why.
+    const { kind, code } = JSON.parse(text.slice(text.lastIndexOf('\r\n\r\n')));
+    expect([kind, code]).toEqual(['Status', Number(refusals.at(-1)?.slice(-3))]);
+  });
+
+  test('is refused when it has no host', async () => {
+    const { status, text } = await exchange(api, `GET ${info} HTTP/1.1\r\n\r\n${hidden}`);
+    expect([status, answers(text).length]).toEqual([400, 1]);
+  });
+
+  test('and body that belongs to nobody is not taken for a request', async () => {
+    // GET has no body here: its bytes are read away, and only the request behind them is answered.
+    const withBody = `GET ${info} HTTP/1.1\r\nHost: localhost\r\nContent-Length: ${hidden.length}\r\n\r\n${hidden}`;
+    const last = `GET /api/v1/nothing HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`;
+    const { text } = await exchange(api, withBody + last);
+    expect(answers(text)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 404']);
+  });
+
+  test('and a foreign address in it chooses nothing', async () => {
+    const foreign = `GET https://evil.example.com${info} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`;
+    const { status, text } = await exchange(api, foreign);
+    expect(status).toBeLessThan(500);
+    expect(text).not.toContain('evil.example.com');
+    const host = `GET ${info} HTTP/1.1\r\nHost: "><script>\r\nConnection: close\r\n\r\n`;
+    expect((await exchange(api, host)).text).not.toContain('script');
+  });
+});
+
+const token = fc.stringMatching(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,20}$/);
+const value = fc.oneof(
+  fc.stringMatching(/^[\x20-\x7e]{0,60}$/),
+  fc.uint8Array({ maxLength: 60 }).map((bytes) => Buffer.from(bytes).toString('latin1')),
+  fc.constantFrom('a'.repeat(5000), '-1', 'null', '../..', '${x}', '\u00e4', '*/*;q=9', 'Bearer', '1e9'),
+);
+const known = fc.constantFrom(
+  'Accept',
+  'Authorization',
+  'Connection',
+  'Content-Length',
+  'Content-Type',
+  'Cookie',
+  'Expect',
+  'Host',
+  'If-None-Match',
+  'Origin',
+  'Range',
+  'Sec-WebSocket-Key',
+  'TE',
+  'Trailer',
+  'Transfer-Encoding',
+  'Upgrade',
+  'X-Remote-User',
+  'X-Request-Id',
+  'X-Svc3-Namespace',
+);
+const paths = fc.constantFrom(
+  info,
+  '/api/v1/namespaces/default/vms',
+  '/api/v1/namespaces/default/vms/x/tunnel',
+  '/api/v1/namespaces/default/vms/x/console/stream',
+  '/resources/vm/list',
+  '/resources/vm/create',
+  '/users',
+  '/apis/api.svc3.dev/v1',
+  '*',
+  '//',
+  '/%',
+  '/api/v1/namespaces/%2e%2e/vms',
+);
+
+test('400 requests with any headers: each has one well-formed answer that is no 5xx, or none', async () => {
+  let sent = 0;
+  const statuses = new Set<number>();
+  await fc.assert(
+    fc.asyncProperty(
+      fc.constantFrom('GET', 'POST', 'DELETE', 'PUT', 'OPTIONS', 'HEAD', 'TRACE', 'CONNECT'),
+      paths,
+      fc.array(fc.tuple(fc.oneof(known, token), value), { maxLength: 8 }),
+      fc.boolean(),
+      async (method, path, headers, isKnown) => {
+        const lines = headers.map(([name, text]) => `${name}: ${text}`);
+        if (isKnown) lines.push(`Authorization: Bearer ${cluster.adminToken}`);
+        const bytes = `${method} ${path} HTTP/1.1\r\nHost: localhost\r\n${lines.join('\r\n')}\r\nConnection: close\r\n\r\n`;
+        const half = new Promise<'open'>((resolve) => setTimeout(resolve, 3_000, 'open'));
+        const answer = await Promise.race([exchange(api, Buffer.from(bytes, 'latin1')), half]);
+        sent += 1;
+        // A length that promises more than was sent: the server waits for it, as it must.
+        if (answer === 'open' || answer.text === '') return;
+        statuses.add(answer.status);
+        expect(answer.status, `${bytes}\n${answer.text}`).toBeGreaterThanOrEqual(200);
+        expect(answer.status, `${bytes}\n${answer.text}`).toBeLessThan(500);
+      },
+    ),
+    { numRuns: 400, seed: 1 },
+  );
+  expect(sent).toBe(400);
+  expect([...statuses]).toEqual(expect.arrayContaining([200, 400, 401, 404, 405]));
+});
+
+describe('over HTTP/2', () => {
+  test.each([
+    ['a header of HTTP/1.1', { 'transfer-encoding': 'chunked' }],
+    ['a token of control characters', { authorization: 'Bearer a\u0001' }],
+    ['a host of another place', { host: 'evil.example.com' }],
+  ])('%s makes no answer of 5xx', async (_, headers) => {
+    const session = api.http2();
+    session.on('error', () => undefined);
+    const outcome = await new Promise<number>((resolve) => {
+      try {
+        const stream = session.request({ ':path': info, ...headers });
+        stream.once('response', (answer) => resolve(Number(answer[':status'])));
+        stream.once('error', () => resolve(0));
+      } catch {
+        // The client itself does not write it.
+        resolve(0);
+      }
+    });
+    session.destroy();
+    expect(outcome).toBeLessThan(500);
+  });
+
+  test('streams that are reset as soon as they are opened keep nobody else from being served', async () => {
+    const session = api.http2();
+    session.on('error', () => undefined);
+    for (let index = 0; index < 2_000 && !session.destroyed; index += 1) {
+      const stream = session.request({ ':path': '/api/v1/namespaces/default/vms' });
+      stream.on('error', () => undefined);
+      stream.close(constants.NGHTTP2_CANCEL);
+      if (index % 100 === 0) await new Promise((resolve) => setImmediate(resolve));
+    }
+    expect((await api.call('GET', info)).status).toBe(200);
+    const closed = session.destroyed ? undefined : once(session, 'close');
+    session.destroy();
+    await closed;
+    expect((await api.call('GET', info)).status).toBe(200);
+    expect(api.log.lines.filter((line) => line.includes('"level":"error"'))).toEqual([]);
+  });
+});
