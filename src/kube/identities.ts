@@ -10,16 +10,8 @@ import type { Endpoint } from './endpoint.ts';
 const provenMs = 5 * 60_000;
 const provenLimit = 10_000;
 
-/**
- * What callers whose token was accepted can have at the same time. A call over HTTP/1.1 costs both ends less than a stream
- * of HTTP/2, and a refused token ends no connection but its own.
- */
-const provenConnections = 64;
-
-/** What strangers can have of kube-apiserver at the same time; the others wait in line. */
-const unprovenConnections = 8;
-
-const callerConnections = { proven: provenConnections, unproven: unprovenConnections } as const;
+/** What each may have: three connections in all. Strangers wait in line for theirs. */
+const kinds = { own: {}, proven: {}, unproven: { http1Only: { connections: 1 } } } as const;
 
 /** A token as it is remembered. */
 export function hashOf(token: string): string {
@@ -46,9 +38,9 @@ export function createProvenTokens() {
 }
 
 /**
- * The connections that one process has to one kube-apiserver: its own, some for callers whose token was accepted lately,
- * a few for all others. kube-apiserver answers a refused token with the end of that connection, so strangers must not
- * share one with watches, nor with callers that behave, nor with a caller who comes for the first time: callers get
+ * The three connections that one process has to one kube-apiserver: its own, one for callers whose token was accepted
+ * lately, one for all others. kube-apiserver answers a refused token with the end of that connection, so strangers must
+ * not share one with watches, nor with callers that behave, nor with a caller who comes for the first time: they get
  * HTTP/1.1, where a connection carries one call and its end hurts no other.
  */
 export function createEndpoints(config: ConnectionConfig, credential: Credential) {
@@ -65,13 +57,7 @@ export function createEndpoints(config: ConnectionConfig, credential: Credential
   const made = new Map<string, Endpoint>();
   return {
     get(role: 'own' | 'proven' | 'unproven'): Endpoint {
-      const endpoint =
-        made.get(role) ??
-        createEndpoint(
-          origin,
-          () => readTls(role === 'own'),
-          role === 'own' ? {} : { http1Only: { connections: callerConnections[role] } },
-        );
+      const endpoint = made.get(role) ?? createEndpoint(origin, () => readTls(role === 'own'), kinds[role]);
       made.set(role, endpoint);
       return endpoint;
     },
