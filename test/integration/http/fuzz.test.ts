@@ -238,6 +238,9 @@ function targets(): Target[] {
   return [...all(own, false), ...all(legacy, true)].filter(({ id }) => !waits.has(id));
 }
 
+/** How texts of the 2.4.x envelope begin that are about a field. */
+const fieldFirst = /^[^\s:]+: \S/;
+
 type Sent = ReturnType<typeof requestOf> extends fc.Arbitrary<infer T> ? T : never;
 
 async function send(target: Target, { params, query, body, contentType, token }: Sent) {
@@ -288,11 +291,11 @@ test(
               details?: { causes?: { field: string }[] };
               errors?: { message: string }[];
             };
-            if (target.isLegacy && answer.statusCode !== 400)
-              expect(body.errors?.[0]?.message, answer.body).toEqual(expect.any(String));
-            if (!target.isLegacy && [413, 415, 422].includes(answer.statusCode))
-              expect(body.details?.causes?.[0]?.field, `${target.id} ${answer.body}`).toEqual(
-                expect.any(String),
+            const isOfInput = [400, 413, 414, 415, 422].includes(answer.statusCode);
+            const told = target.isLegacy ? body.errors?.[0]?.message : body.details?.causes?.[0]?.field;
+            if (isOfInput || target.isLegacy)
+              expect(told, `${target.id} ${answer.statusCode} ${answer.body}`).toMatch(
+                target.isLegacy && isOfInput ? fieldFirst : /./,
               );
           }),
           { numRuns: perTarget, endOnFailure: true, seed: seed + index },
