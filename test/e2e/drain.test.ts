@@ -1,0 +1,42 @@
+import { afterEach, beforeAll, expect, test } from 'vitest';
+import { createVm, type E2eCluster, e2eCluster, patiently, type TestVm } from '../support/e2e.ts';
+
+let cluster: E2eCluster;
+beforeAll(async () => {
+  cluster = await e2eCluster();
+});
+
+let vm: TestVm | undefined;
+let drained = '';
+afterEach(async () => {
+  if (drained !== '') await cluster.kubectl('uncordon', drained);
+  await vm?.delete();
+});
+
+test('kubectl drain shuts the guest down, and the VM boots on another node from its Persistent disk', async () => {
+  const driven = await createVm(cluster, 'driven', { disk: { storage: 'Persistent', size: '256Mi' } });
+  vm = driven;
+  drained = (await driven.untilReady()).status?.node ?? '';
+  // Only in the memory of the guest yet: whoever cuts it off loses this.
+  await driven.ssh('echo kept > kept');
+  const options = ['--ignore-daemonsets', '--delete-emptydir-data', '--timeout=200s'];
+  const told = await cluster.kubectl('drain', drained, '--pod-selector=svc3.dev/vm=driven', ...options);
+  expect(told).toContain(`node/${drained} drained`);
+  const elsewhere = async (): Promise<boolean> => {
+    const node = (await driven.get())?.status?.node;
+    return node !== undefined && node !== drained;
+  };
+  await expect.poll(elsewhere, patiently).toBe(true);
+  expect(await driven.ssh('cat kept')).toBe('kept');
+  await driven.untilReady();
+  const events = await cluster.kubectl(
+    'get',
+    'events',
+    '-n',
+    'svc3-default',
+    '--field-selector=involvedObject.kind=VM,involvedObject.name=driven,reason=DiskReset',
+    '-o',
+    'name',
+  );
+  expect(events).toBe('');
+}, 600_000);
