@@ -35,10 +35,11 @@ function gigabytes(bytes: number): string {
   return `${(Math.max(0, bytes) / 1024 ** 3).toFixed(2)}G`;
 }
 
+/** A label with another value than `true` is no tag, for placement neither. */
 export function tagsOf(node: Node): string[] {
-  return Object.keys(node.metadata.labels ?? {})
-    .filter((label) => label.startsWith(tagLabelPrefix))
-    .map((label) => label.slice(tagLabelPrefix.length))
+  return Object.entries(node.metadata.labels ?? {})
+    .filter(([label, value]) => label.startsWith(tagLabelPrefix) && value === 'true')
+    .map(([label]) => label.slice(tagLabelPrefix.length))
     .sort();
 }
 

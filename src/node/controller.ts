@@ -7,6 +7,7 @@ import { isSvc3Error } from '../errors.ts';
 import type { EventRecorder } from '../kube/types.ts';
 import { decideNode, isLabelled, nodePatch, type NodeVerdict } from './decide.ts';
 import { type GpuFault, gpuConditionPatch, gpuFaultOf } from './gpufault.ts';
+import { ignoredLabels } from './ignoredlabels.ts';
 import type { NodeSettings } from './settings.ts';
 
 type RecordedEvent = Parameters<EventRecorder['event']>[1];
@@ -27,6 +28,7 @@ export function createNodeController(
   const { client, recorder, settings, log } = runtime;
   const informer = runtime.informers.get(nodes);
   const vmInformer = runtime.informers.get(vms);
+  const ignored = new Map<string, readonly string[]>();
 
   function tell(node: Node, type: RecordedEvent['type'], reason: string, message: string): void {
     const name = node.metadata.name ?? '';
@@ -66,6 +68,17 @@ export function createNodeController(
     else tell(node, 'Normal', 'GPUAvailable', 'no VM is kept from the GPUs of this node any more');
   }
 
+  /** Once as long as it is so; a new leader says it again. */
+  function tellIgnored(node: Node): void {
+    const { uid = '' } = node.metadata;
+    const sentences = ignoredLabels(node);
+    for (const sentence of sentences) {
+      if (ignored.get(uid)?.includes(sentence) !== true) tell(node, 'Warning', 'LabelIgnored', sentence);
+    }
+    if (sentences.length === 0) ignored.delete(uid);
+    else ignored.set(uid, sentences);
+  }
+
   function faultOn(name: string): GpuFault | undefined {
     const faults = vmInformer.byIndex(faultIndex, name).map(gpuFaultOf);
     return faults.filter((fault) => fault !== undefined).toSorted(byMessage)[0];
@@ -81,6 +94,7 @@ export function createNodeController(
       const node = informer.get(name);
       if (node === undefined || node.metadata.deletionTimestamp !== undefined) return;
       const fault = faultOn(name);
+      tellIgnored(node);
       try {
         await labelNode(node, decideNode(node, settings, fault));
         await setCondition(node, fault);
@@ -89,7 +103,10 @@ export function createNodeController(
       }
     },
   });
-  informer.onChange(({ object }) => controller.enqueue(object.metadata.name ?? ''));
+  informer.onChange(({ kind, object }) => {
+    if (kind === 'deleted') ignored.delete(object.metadata.uid ?? '');
+    controller.enqueue(object.metadata.name ?? '');
+  });
   const enqueueFault = (vm: Vm): void => {
     const fault = gpuFaultOf(vm);
     if (fault !== undefined) controller.enqueue(fault.node);

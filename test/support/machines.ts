@@ -80,6 +80,20 @@ export const machines = {
       },
     ],
   },
+  integratedAndDiscrete: {
+    model: 'Workstation',
+    devices: [
+      ...nvidia,
+      {
+        address: '0000:00:02.0',
+        class: '030000',
+        ids: '8086:3e92',
+        driver: 'i915',
+        group: 0,
+        bootDisplay: true,
+      },
+    ],
+  },
   foreignInGroup: {
     model: 'Workstation',
     devices: [

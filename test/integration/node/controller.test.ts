@@ -136,6 +136,23 @@ describe('the node controller (spec: GPU passthrough rule 3)', () => {
     expect(await listed(name)).toContain(why);
   });
 
+  test('names labels of ours that have a value without meaning, once', async () => {
+    const wrong = { 'svc3.dev/accelerator': 'xen', 'tag.svc3.dev/ci': 'false', 'tag.svc3.dev/gpu': 'true' };
+    const name = await addNode({ [allowed]: 'true', ...wrong });
+    const sentences = [
+      'LabelIgnored: label svc3.dev/accelerator is "xen" and counts as absent: it has to be "kvm" or "tcg"',
+      'LabelIgnored: label tag.svc3.dev/ci is "false" and counts as absent: it has to be "true"',
+    ];
+    const ignored = async () => (await told(name)).filter((text) => text.startsWith('LabelIgnored'));
+    await expect.poll(ignored, soon).toEqual(sentences);
+    await edit(name, { annotations: { other: 'x' } });
+    await edit(name, { labels: { 'svc3.dev/accelerator': 'tcg', 'tag.svc3.dev/ci': 'yes' } });
+    const again = 'LabelIgnored: label tag.svc3.dev/ci is "yes" and counts as absent: it has to be "true"';
+    await expect.poll(ignored, soon).toEqual([...sentences, again]);
+    expect(await listed(name)).toMatch(/ gpu /);
+    expect(await listed(name)).not.toMatch(/ ci[, ]/);
+  });
+
   test('puts right what hands change, both ways', async () => {
     const on = await addNode({ [allowed]: 'true' });
     const off = await addNode();

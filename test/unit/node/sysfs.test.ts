@@ -78,6 +78,13 @@ describe('the hardware of real machines', () => {
     });
   });
 
+  it("leaves the host its integrated GPU where there is another card: only that one is a VM's", async () => {
+    expect(bundleOf(await read(machines.integratedAndDiscrete), rules)).toEqual({
+      kind: 'bundle',
+      bundle: { addresses: ['0000:01:00.0', '0000:01:00.1'], groups: [1] },
+    });
+  });
+
   it('offers nothing while a function is held by a host driver, and names it', async () => {
     const machine = structuredClone(machines.nvidiaWithAudio);
     machine.devices.find((device) => device.address === '0000:01:00.1')!.driver = 'snd_hda_intel';
