@@ -192,11 +192,12 @@ export const vmSettings = {
     .describe('Ports of the node that lead to ports of the guest, in addition to SSH and screen sharing.'),
   iso: z
     .string()
-    .min(1)
     .max(512)
-    .regex(/^([a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?|[^\s/]+\/\S+)$/)
+    .regex(/^([a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?|[^\s/]+\/\S+)?$/)
     .optional()
-    .describe('Install medium in the CD drive: the name of an ISO in this namespace or an OCI reference.'),
+    .describe(
+      'Install medium in the CD drive: the name of an ISO in this namespace or an OCI reference; empty for none, whatever the configuration names. Emptied on a VM that runs, it takes the medium out.',
+    ),
   metadata: z
     .array(GuestMetadata)
     .max(64)

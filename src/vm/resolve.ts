@@ -81,7 +81,8 @@ export async function resolveVm(vm: Vm, sources: ResolveSources): Promise<Resolv
   const image = await pin(imageText, namespace, 'Image', sources, architecture);
   if (image.kind === 'unresolved') return image;
   const isoText = spec.iso ?? config?.spec.iso;
-  const iso = isoText === undefined ? undefined : await pin(isoText, namespace, 'ISO', sources);
+  const iso =
+    isoText === undefined || isoText === '' ? undefined : await pin(isoText, namespace, 'ISO', sources);
   if (iso?.kind === 'unresolved') return iso;
   return settle(vm, config, image, iso, sources.settings);
 }

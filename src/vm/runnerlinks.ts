@@ -12,6 +12,7 @@ export interface RunnerDoor {
   state(): Promise<RunnerState>;
   power(request: PowerRequest): Promise<RunnerState>;
   resize(bytes: number): Promise<unknown>;
+  eject(): Promise<RunnerState>;
   fingerprint(): string | undefined;
 }
 
@@ -119,6 +120,10 @@ export class RunnerLinks {
       if (link.error === undefined || due) this.#act(key, link, podReady, step.request);
       return;
     }
+    if (link.state.iso && !wishesMedium(vm)) {
+      if (link.error === undefined || due) this.#call(key, link, podReady, () => link.door.eject());
+      return;
+    }
     const bytes = wishedBytes(vm);
     if (bytes !== undefined && bytes > (link.state.diskSize ?? Infinity) && bytes !== link.refusedBytes) {
       this.#resize(key, link, podReady, bytes);
@@ -164,7 +169,8 @@ export class RunnerLinks {
       link.verb = undefined;
       this.#changed(key);
     };
-    call().then(
+    // After the pass that asks: its write of status does not wait for a connection to be set up.
+    afterPass(call).then(
       (state) => {
         link.state = state;
         link.error = undefined;
@@ -177,6 +183,14 @@ export class RunnerLinks {
       },
     );
   }
+}
+
+function afterPass<T>(call: () => Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    setImmediate(() => {
+      call().then(resolve, reject);
+    });
+  });
 }
 
 function wasMet(vm: Vm, podUid: string): boolean {
@@ -192,6 +206,11 @@ function isSettled(vm: Vm, podReady: boolean): boolean {
     ready?.reason === 'PowerStateUnsupported';
   if (!settled || ready.observedGeneration !== vm.metadata.generation) return false;
   return podReady === (vm.status?.powerState === 'Running');
+}
+
+/** What the configuration names stays in the drive until the VM says that it wants nothing there. */
+function wishesMedium({ spec }: Vm): boolean {
+  return spec.iso === undefined ? spec.config !== undefined : spec.iso !== '';
 }
 
 function wishedBytes(vm: Vm): number | undefined {

@@ -67,7 +67,7 @@ export const ejectVm = defineRoute({
   replies: { 200: { description: 'Done.', schema: schemas.status } },
   permission: vmRight('patch'),
   async handler({ params: { namespace, vm: name }, caller }) {
-    await caller.client.patch(vms, { name, namespace }, { type: 'merge', body: { spec: { iso: null } } });
+    await caller.client.patch(vms, { name, namespace }, { type: 'merge', body: { spec: { iso: '' } } });
     return { body: success(`The CD drive of vm ${name} is empty`) };
   },
 });

@@ -81,6 +81,7 @@ beforeAll(async () => {
         }),
       power: () => Promise.reject(new Error('not asked for')),
       resize: () => Promise.reject(new Error('not asked for')),
+      eject: () => Promise.reject(new Error('not asked for')),
       fingerprint: () => undefined,
     }),
   }));

@@ -52,6 +52,10 @@ const start = (): Promise<TestOperator> =>
     openRunner: () => ({
       state: async () => become({}),
       power: async (request) => carryOut(request),
+      eject: async () => {
+        runner.verbs.push('eject');
+        return become({ iso: false });
+      },
       resize: async (bytes) => {
         runner.verbs.push(`resize ${bytes}`);
         become({ diskSize: bytes });
@@ -154,6 +158,15 @@ describe('the wished power state is carried out by the runner', () => {
     operator = await start();
     await wish({ powerState: 'Running' });
     await untilIt('Running AsWished', ['start']);
+  });
+
+  test('a medium that is no longer named is taken out of the drive', async () => {
+    become({ iso: true });
+    await wish({ iso: 'registry.example.com/debian-installer:12' });
+    await untilIt('Running AsWished', []);
+    await wish({ iso: '' });
+    await expect.poll(() => runner.verbs, slow).toEqual(['eject']);
+    await untilIt('Running AsWished', ['eject']);
   });
 
   test('a disk grows', async () => {

@@ -23,6 +23,7 @@ beforeAll(async () => {
       state: () => Promise.resolve(runnerState(answer)),
       power: () => Promise.resolve(runnerState(answer)),
       resize: () => Promise.reject(new Error('not asked for')),
+      eject: () => Promise.reject(new Error('not asked for')),
       fingerprint: () => undefined,
     }),
   }));

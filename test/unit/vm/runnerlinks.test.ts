@@ -41,6 +41,7 @@ function aRunner(initial: Partial<RunnerState> = {}) {
           }),
         resize: (bytes: number) =>
           answer(`resize ${bytes}`, () => Object.assign(runner.state, { diskSize: bytes })),
+        eject: () => answer('eject', () => Object.assign(runner.state, { iso: false })),
         fingerprint: () => 'print',
       };
     },
@@ -182,6 +183,22 @@ describe('the talk with a runner', () => {
     runner.pass(pollMs);
     links.observe('k', vm, pod(true));
     expect(runner.calls.filter((call) => call.startsWith('resize'))).toHaveLength(1);
+  });
+
+  test.each([
+    ['the VM names none any more', {}, true],
+    ['the VM wants none, whatever its configuration names', { config: 'installer', iso: '' }, true],
+    ['the VM names one', { iso: 'debian' }, false],
+    ['its configuration may name one', { config: 'installer' }, false],
+  ])('the medium is taken out of the drive, once: %s', async (_sentence, spec, isTakenOut) => {
+    const { links, runner } = aRunner({ iso: true });
+    const vm = aVm({ spec, metadata: { generation: 2 }, status: settled });
+    links.observe('k', vm, pod(true));
+    await answered(runner, 1);
+    links.observe('k', vm, pod(true));
+    if (isTakenOut) await answered(runner, 2);
+    links.observe('k', vm, pod(true));
+    expect(runner.calls).toEqual(isTakenOut ? ['state', 'eject'] : ['state']);
   });
 
   test('a new pod is another runner', async () => {

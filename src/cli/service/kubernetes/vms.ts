@@ -45,7 +45,7 @@ export function createVms(followable: Followable, http: () => Promise<Service>):
       await patch(namespace, name, { disk: { size: `${gib}Gi` } });
     },
     async eject(namespace, name) {
-      await patch(namespace, name, { iso: null });
+      await patch(namespace, name, { iso: '' });
     },
     explain: (namespace, name) => explain(client, namespace, name),
     tunnel: async (namespace, name, port) => (await http()).vms.tunnel(namespace, name, port),
