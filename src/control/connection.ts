@@ -1,4 +1,4 @@
-import { connect, type TLSSocket } from 'node:tls';
+import { connect, createSecureContext, type SecureContext, type TLSSocket } from 'node:tls';
 import { Svc3Error } from '../errors.ts';
 import { fingerprintOf } from './fingerprint.ts';
 
@@ -11,6 +11,14 @@ export interface PinnedTarget {
 }
 
 const defaultTimeoutMs = 5000;
+
+let shared: SecureContext | undefined;
+
+/** One for all: it holds nothing of a runner, and to make one takes longer than all else of a call. */
+function secureContext(): SecureContext {
+  shared ??= createSecureContext();
+  return shared;
+}
 
 /**
  * A TLS connection to a runner. ServiceUnavailable: nobody answers. Forbidden: another certificate than the pinned one;
@@ -28,7 +36,13 @@ export async function connectPinned(
 
 function connectTls({ address, port, timeoutMs = defaultTimeoutMs }: PinnedTarget): Promise<TLSSocket> {
   return new Promise((resolve, reject) => {
-    const socket = connect({ host: address, port, rejectUnauthorized: false, ALPNProtocols: ['http/1.1'] });
+    const socket = connect({
+      host: address,
+      port,
+      secureContext: secureContext(),
+      rejectUnauthorized: false,
+      ALPNProtocols: ['http/1.1'],
+    });
     const fail = (cause: unknown) => {
       socket.destroy();
       reject(new Svc3Error('ServiceUnavailable', `the runner at ${address} does not answer`, { cause }));

@@ -49,6 +49,7 @@ export function createCredentialCaches(informers: Informers): CredentialCaches {
     // The operator has rights on no other Secret; without the selector the list would be refused.
     fieldSelector: `metadata.name=${objectNames.pullSecret}`,
     transform: slimSecret,
+    keepManagedFields: true,
   });
   return {
     credentials,

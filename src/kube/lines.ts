@@ -1,7 +1,13 @@
 const newline = 10;
 
-/** Splits a byte stream at newlines without decoding it: a character cut in two by the network stays whole. */
-export function createLineSplitter(onLine: (line: string) => void): {
+/**
+ * Splits a byte stream at newlines without decoding it: a character cut in two by the network stays whole.
+ * @param cut - shortens a line before it is decoded; it may work in place
+ */
+export function createLineSplitter(
+  onLine: (line: string) => void,
+  cut: (line: Buffer) => Buffer = (line) => line,
+): {
   push(chunk: Uint8Array): void;
   rest(): number;
 } {
@@ -10,9 +16,9 @@ export function createLineSplitter(onLine: (line: string) => void): {
 
   function take(last: Buffer): string {
     if (pieces.length === 0) {
-      return last.toString('utf8');
+      return cut(last).toString('utf8');
     }
-    const line = Buffer.concat([...pieces, last]).toString('utf8');
+    const line = cut(Buffer.concat([...pieces, last])).toString('utf8');
     pieces = [];
     held = 0;
     return line;

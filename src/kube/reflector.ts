@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { isSvc3Error, messageOf } from '../errors.ts';
 import { errorOfStatus } from './errors.ts';
 import { createLineSplitter } from './lines.ts';
+import { cutManagedFields } from './managedfields.ts';
 import { apiVersionOf, resourcePath } from './path.ts';
 import type { InformerOptions, KubeObject, ReflectorTuning } from './types.ts';
 
@@ -78,6 +79,7 @@ export function createReflector<T extends KubeObject>(
     fieldSelector,
     log,
     transform = dropManagedFields,
+    keepManagedFields = false,
   } = options;
   const tuning = { ...defaultTuning, ...options.tuning };
   const path = resourcePath(resource, { namespace });
@@ -172,10 +174,11 @@ export function createReflector<T extends KubeObject>(
       signal,
     });
     let lines = 0;
-    const splitter = createLineSplitter((line) => {
+    const onLine = (line: string): void => {
       take(line);
       lines += 1;
-    });
+    };
+    const splitter = createLineSplitter(onLine, keepManagedFields ? undefined : cutManagedFields);
     try {
       for await (const chunk of body) {
         splitter.push(chunk);

@@ -208,6 +208,8 @@ export interface InformerOptions<T extends KubeObject> {
   indexes?: Record<string, IndexFunction<T>>;
   /** Drops what nobody reads before an object is kept. Default: drops managedFields. */
   transform?: (object: T) => T;
+  /** `transform` reads metadata.managedFields. Default false: watches may leave it out. */
+  keepManagedFields?: boolean;
   log?: Log;
   tuning?: Partial<ReflectorTuning>;
 }

@@ -51,11 +51,20 @@ function pinnedNode(pod: Pod): string | undefined {
 /** As kube-scheduler counts: the containers together, or the largest moment of the start, plus the overhead. */
 function requestsOf(pod: Pod): ResourceVector {
   const running = emptyVector();
-  for (const container of pod.spec.containers) add(running, listVector(container.resources?.requests));
+  for (const container of pod.spec.containers) addList(running, container.resources?.requests);
+  running[PODS] = 1;
+  if (pod.spec.initContainers !== undefined) raiseToStart(running, pod.spec.initContainers);
+  addList(running, pod.spec.overhead);
+  return running;
+}
+
+/** The largest moment of the start; sidecars run on. */
+function raiseToStart(running: ResourceVector, initContainers: readonly Container[]): void {
   const starting = emptyVector();
   const sidecars = emptyVector();
-  for (const container of pod.spec.initContainers ?? []) {
-    const own = listVector(container.resources?.requests);
+  for (const container of initContainers) {
+    const own = emptyVector();
+    addList(own, container.resources?.requests);
     if (isSidecar(container)) {
       add(running, own);
       add(sidecars, own);
@@ -66,24 +75,19 @@ function requestsOf(pod: Pod): ResourceVector {
     }
   }
   raise(running, starting);
-  add(running, listVector(pod.spec.overhead));
-  running[PODS] = 1;
-  return running;
 }
 
 function isSidecar(container: Container & { restartPolicy?: string }): boolean {
   return container.restartPolicy === 'Always';
 }
 
-function listVector(list: Readonly<Record<string, string>> | undefined): ResourceVector {
-  const vector = emptyVector();
-  if (list === undefined) return vector;
-  vector[CPU] = milliAmount(list, 'cpu');
-  vector[MEMORY] = wholeAmount(list, 'memory');
-  vector[EPHEMERAL_STORAGE] = wholeAmount(list, 'ephemeral-storage');
-  vector[GPU] = wholeAmount(list, extendedResources.gpuPassthrough);
-  vector[KVM] = wholeAmount(list, extendedResources.kvm);
-  return vector;
+function addList(into: ResourceVector, list: Readonly<Record<string, string>> | undefined): void {
+  if (list === undefined) return;
+  into[CPU] = (into[CPU] as number) + milliAmount(list, 'cpu');
+  into[MEMORY] = (into[MEMORY] as number) + wholeAmount(list, 'memory');
+  into[EPHEMERAL_STORAGE] = (into[EPHEMERAL_STORAGE] as number) + wholeAmount(list, 'ephemeral-storage');
+  into[GPU] = (into[GPU] as number) + wholeAmount(list, extendedResources.gpuPassthrough);
+  into[KVM] = (into[KVM] as number) + wholeAmount(list, extendedResources.kvm);
 }
 
 function add(into: ResourceVector, amounts: ResourceVector): void {

@@ -13,7 +13,8 @@ export const RESOURCES = 9;
 export type ResourceVector = number[];
 
 export function emptyVector(): ResourceVector {
-  return Array.from<number>({ length: RESOURCES }).fill(0);
+  // A literal of RESOURCES zeros: several are made for each event of a pod.
+  return [0, 0, 0, 0, 0, 0, 0, 0, 0];
 }
 
 /** The entries of a request that are not zero, so that a comparison touches nothing else. */

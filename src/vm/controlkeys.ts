@@ -20,13 +20,16 @@ const entries = ['current', 'previous'] as const;
 export function createControlKeys(client: KubeClient, informer: Informer<Secret>): ControlKeys {
   const key = { name: objectNames.controlKeySecret, namespace: namespaces.system };
   let made: Secret | undefined;
-  let read: { version: string | undefined; keys: KeyObject[] } | undefined;
+  let read: { version: string | undefined; keys: KeyObject[]; publicKeys: string } | undefined;
 
-  function keys(): KeyObject[] {
+  function known(): NonNullable<typeof read> {
     const secret = informer.get(key.name, key.namespace) ?? made;
     const version = secret?.metadata.resourceVersion;
-    if (read === undefined || read.version !== version) read = { version, keys: keysOf(secret) };
-    return read.keys;
+    if (read === undefined || read.version !== version) {
+      const keys = keysOf(secret);
+      read = { version, keys, publicKeys: keys.map(encodePublicKey).join(',') };
+    }
+    return read;
   }
 
   return {
@@ -39,8 +42,8 @@ export function createControlKeys(client: KubeClient, informer: Informer<Secret>
         made = await client.apply(secrets, newSecret(key));
       }
     },
-    signingKey: () => keys()[0],
-    publicKeys: () => keys().map(encodePublicKey).join(','),
+    signingKey: () => known().keys[0],
+    publicKeys: () => known().publicKeys,
   };
 }
 

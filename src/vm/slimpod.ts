@@ -38,5 +38,9 @@ function slimContainer(container: Container): Container {
 
 /** Without the members that are undefined. */
 function defined<T extends object>(object: T): T {
-  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as T;
+  const kept: Partial<T> = {};
+  for (const key of Object.keys(object) as (keyof T)[]) {
+    if (object[key] !== undefined) kept[key] = object[key];
+  }
+  return kept as T;
 }
