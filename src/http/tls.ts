@@ -65,6 +65,8 @@ export function createServingTls({ pair, internal, clientCa }: ServingTlsOptions
     },
     attach(listener) {
       server = listener;
+      // What changed since the options were made.
+      renew();
     },
   };
 }

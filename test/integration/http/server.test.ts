@@ -1,4 +1,3 @@
-import { randomBytes, X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
 import { constants } from 'node:http2';
 import { connect as connectTcp } from 'node:net';
@@ -7,8 +6,6 @@ import { connect as connectTls, type TLSSocket } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import { vms } from '../../../src/api/resources.ts';
-import { selfSigned } from '../../../src/http/certificate.ts';
-import { createServingTls } from '../../../src/http/tls.ts';
 import type { KubeClient } from '../../../src/kube/types.ts';
 import { reportVm, runningStatus, startTestApi, type TestApi } from '../../support/api.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
@@ -364,56 +361,4 @@ describe('the end of a process', () => {
       });
     });
   }
-});
-
-describe('certificates', () => {
-  test('a new certificate holds for new connections, open ones go on', async () => {
-    const serving = createServingTls({ pair: await selfSigned(['localhost']) });
-    await withApi(
-      async (api) => {
-        const before = await tls(api, { rejectUnauthorized: false });
-        const next = await selfSigned(['localhost', 'second.example.com']);
-        serving.setCertificate(next);
-        const after = await tls(api, { rejectUnauthorized: false });
-        expect(new X509Certificate(after.getPeerCertificate().raw).subjectAltName).toContain(
-          'second.example.com',
-        );
-        before.write('GET /api/v1/cluster-info HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n');
-        expect(await textUntilEnd(before)).toMatch(/^HTTP\/1\.1 200/);
-        after.destroy();
-      },
-      {},
-      { tls: serving },
-    );
-  });
-
-  test.each([
-    [
-      'a pair that does not belong together',
-      async () => ({ cert: (await selfSigned(['a'])).cert, key: (await selfSigned(['b'])).key }),
-      'keyPath',
-    ],
-    ['no certificate', async () => ({ cert: 'nonsense', key: (await selfSigned(['b'])).key }), 'certPath'],
-    [
-      'no key',
-      async () => ({ cert: (await selfSigned(['a'])).cert, key: randomBytes(8).toString('hex') }),
-      'keyPath',
-    ],
-    ['an expired certificate', () => selfSigned(['a'], new Date('2010-01-01')), 'certPath'],
-  ])('upload of %s is refused and the field named', async (_, make, field) => {
-    const { cert, key } = await make();
-    await withApi(async (api) => {
-      const boundary = 'zzzz';
-      const part = (name: string, value: string) =>
-        `--${boundary}\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`;
-      const raw = `${part('certPath', cert)}${part('keyPath', key)}--${boundary}--\r\n`;
-      const { status, json, text } = await api.call('POST', '/api/v1/upload/cert', {
-        token,
-        raw,
-        headers: { 'content-type': `multipart/form-data; boundary=${boundary}` },
-      });
-      expect([status, json.details.causes[0].field]).toEqual([422, field]);
-      expect(text).not.toContain(key.trim().split('\n')[1] ?? key);
-    });
-  });
 });
