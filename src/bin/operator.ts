@@ -65,6 +65,9 @@ function runnerOpener(keys: ControlKeys): (target: RunnerTarget) => RunnerClient
     });
 }
 
+/** So long after the start its garbage is given back, in milliseconds: an idle process would keep it. */
+const settledMs = 2_000;
+
 async function start(signal: AbortSignal): Promise<void> {
   const metrics = createMetrics();
   const client = createClient(await kubeConnection(environment), {
@@ -134,6 +137,12 @@ async function start(signal: AbortSignal): Promise<void> {
     ready: () => informers.hasSynced(),
     live: () => true,
     metrics: metrics.registry,
+  });
+  void informers.synced().then(() => {
+    setTimeout(
+      () => void globalThis.gc?.({ type: 'major', execution: 'sync', flavor: 'last-resort' }),
+      settledMs,
+    ).unref();
   });
   const watching = new AbortController();
   const caches = informers.run(watching.signal);
