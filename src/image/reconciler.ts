@@ -202,6 +202,7 @@ export class ImageReconciler {
   async #purge(key: string, observed: Observed, signal: AbortSignal): Promise<ReconcileResult | void> {
     const { disk } = observed;
     const { registries } = this.#parts;
+    if (!(await this.#isStillThere(disk))) return undefined;
     try {
       const isDeleted = await atRegistry(() => purge({ registries, disk, place: placeOf(observed), signal }));
       if (!isDeleted)
@@ -216,6 +217,18 @@ export class ImageReconciler {
       this.#reporter.warn(disk, 'KeptInStore', `what was stored stays in the store: ${error.message}`);
     }
     return this.#release(key, observed);
+  }
+
+  /** The cache may be behind: what lies under the name now may be another object's. */
+  async #isStillThere({ metadata }: Disk): Promise<boolean> {
+    const { client, kind } = this.#parts;
+    const { name = '', namespace = '', uid } = metadata;
+    try {
+      return (await client.get(resourceOf(kind), name, namespace)).metadata.uid === uid;
+    } catch (error) {
+      if (isSvc3Error(error, 'NotFound')) return false;
+      throw error;
+    }
   }
 
   async #isNamespaceGoing({ metadata }: Disk): Promise<boolean> {

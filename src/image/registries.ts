@@ -2,18 +2,12 @@ import type { Secret } from '../api/core.ts';
 import { objectNames } from '../api/meta.ts';
 import type { RegistryCredential } from '../api/registrycredential.ts';
 import { registryCredentials, secrets } from '../api/resources.ts';
-import { parseServer } from '../credential/registry.ts';
 import { isSvc3Error } from '../errors.ts';
 import type { KubeClient } from '../kube/types.ts';
 import { createRegistryClient, type RegistryClient } from '../registry/client.ts';
 import { loginFor } from '../registry/login.ts';
-import { storeRegistry, storeScheme } from './place.ts';
+import { accessOf, credentialNames, type RegistryAccess } from './access.ts';
 import type { StoreSettings } from './settings.ts';
-
-export interface RegistryAccess {
-  readonly scheme: 'http' | 'https';
-  readonly skipVerify: boolean;
-}
 
 /** Registries as a namespace reaches them: with its RegistryCredential and the login in its pull Secret. */
 export interface NamespaceRegistries {
@@ -28,15 +22,8 @@ export function createNamespaceRegistries(
   client: Pick<KubeClient, 'get'>,
   store: StoreSettings,
 ): NamespaceRegistries {
-  async function access(namespace: string, registry: string): Promise<RegistryAccess> {
-    const credential = await credentialFor(client, namespace, registry);
-    if (credential === undefined) {
-      const scheme = registry === storeRegistry(store) ? storeScheme(store) : 'https';
-      return { scheme, skipVerify: false };
-    }
-    const { server, allowInsecure } = credential.spec;
-    return { scheme: parseServer(server).scheme, skipVerify: allowInsecure };
-  }
+  const access = async (namespace: string, registry: string): Promise<RegistryAccess> =>
+    accessOf(await credentialFor(client, namespace, registry), registry, store);
 
   return {
     access,
@@ -61,10 +48,7 @@ async function credentialFor(
   namespace: string,
   registry: string,
 ): Promise<RegistryCredential | undefined> {
-  const hasPort = /:\d+$/.test(registry);
-  const servers = hasPort ? [`https://${registry}`] : [`https://${registry}`, `http://${registry}`];
-  for (const server of servers) {
-    const { name } = parseServer(server);
+  for (const name of credentialNames(registry)) {
     const credential = await found<RegistryCredential>(client.get(registryCredentials, name, namespace));
     if (credential !== undefined) return credential;
   }

@@ -6,7 +6,7 @@ import { extract, pack } from 'tar-stream';
 import { Svc3Error } from '../errors.ts';
 import { blobOf } from './blob.ts';
 import { mediaTypes, type Descriptor, type RegistryClient } from './client.ts';
-import { appendPiece, pieces } from './pieces.ts';
+import { sendPieces } from './pieces.ts';
 import { findInTar } from './tarheader.ts';
 import { verifyDigest } from './digest.ts';
 import { manifestOf, type ResolvedImage } from './image.ts';
@@ -186,8 +186,8 @@ export interface DiskToPush {
 
 /**
  * Streams a disk into a registry as an image in the containerDisk layout: one plain tar layer (a disk is compressed
- * already), then the configuration, then the manifest under its tag, so that there is no half image under a name. Memory: one
- * piece of 8 MiB at most.
+ * already), then the configuration, then the manifest under its tag, so that there is no half image under a name. Memory: two
+ * pieces of 4 MiB at most.
  *
  * @returns the manifest's digest and the bytes of the layer.
  */
@@ -226,11 +226,11 @@ async function pushLayer(client: RegistryClient, disk: DiskToPush): Promise<Desc
   const hash = createHash('sha256');
   const upload = await client.upload(disk.repository, abortable);
   try {
-    for await (const piece of pieces(tarOf(disk) as AsyncIterable<Buffer>)) {
-      hash.update(piece);
-      await appendPiece(upload, piece, abortable);
-      disk.onProgress?.(upload.offset);
-    }
+    await sendPieces(upload, tarOf(disk) as AsyncIterable<Buffer>, {
+      signal: disk.signal,
+      onPiece: (piece) => hash.update(piece),
+      onSent: () => disk.onProgress?.(upload.offset),
+    });
     const digest = `sha256:${hash.digest('hex')}`;
     await upload.finish(digest, abortable);
     return { mediaType: mediaTypes.ociLayer, digest, size: upload.offset };

@@ -3,8 +3,7 @@ import { Readable } from 'node:stream';
 import { isSvc3Error } from '../errors.ts';
 import { mediaTypes, type Descriptor, type Manifest, type RegistryClient } from './client.ts';
 import { blobOf, verified } from './blob.ts';
-import { appendPiece, pieces } from './pieces.ts';
-import type { Upload } from './upload.ts';
+import { sendPieces } from './pieces.ts';
 
 /**
  * A file that comes in parts, each of them a blob, listed in order by the manifest under the upload's tag. Whoever has the tag
@@ -96,33 +95,44 @@ export async function appendParts(
 ): Promise<PartList> {
   let known = list;
   let broken: { readonly error: unknown } | undefined;
-  let open: OpenPart | undefined;
-  const close = async (part: OpenPart): Promise<void> => {
-    open = undefined;
-    const parts = [...known.parts, await closed(part)];
+  const source = untilBroken(content, (error) => (broken = { error }));
+  for (let isEnd = false; !isEnd;) {
+    const upload = await client.upload(place.repository);
+    const hash = createHash('sha256');
+    const part = firstBytes(source, partBytes);
+    try {
+      await sendPieces(upload, part.bytes, { onPiece: (piece) => hash.update(piece) });
+    } catch (error) {
+      await upload.cancel();
+      throw error;
+    }
+    isEnd = part.isEnd();
+    if (upload.offset === 0) {
+      await upload.cancel();
+      continue;
+    }
+    const digest = `sha256:${hash.digest('hex')}`;
+    await upload.finish(digest);
+    const parts = [...known.parts, { mediaType: types.part, digest, size: upload.offset }];
     known = await writeParts(client, place, { ...known, parts });
-  };
-  const kept = untilBroken(content, (error) => (broken = { error }));
-  for await (const piece of pieces(kept)) {
-    open ??= { upload: await client.upload(place.repository), hash: createHash('sha256') };
-    open.hash.update(piece);
-    await appendPiece(open.upload, piece, {});
-    if (open.upload.offset >= partBytes) await close(open);
   }
-  if (open !== undefined) await close(open);
   if (broken !== undefined) throw broken.error;
   return known;
 }
 
-interface OpenPart {
-  readonly upload: Upload;
-  readonly hash: ReturnType<typeof createHash>;
-}
-
-async function closed({ upload, hash }: OpenPart): Promise<Descriptor> {
-  const digest = `sha256:${hash.digest('hex')}`;
-  await upload.finish(digest);
-  return { mediaType: types.part, digest, size: upload.offset };
+/** At least `size` bytes of an iterator that others go on with, in whole chunks. */
+function firstBytes(source: AsyncIterator<Buffer>, size: number) {
+  let isEnd = false;
+  async function* bytes(): AsyncGenerator<Buffer> {
+    for (let given = 0; given < size;) {
+      const next = await source.next();
+      isEnd = next.done === true;
+      if (next.done === true) return;
+      given += next.value.length;
+      yield next.value;
+    }
+  }
+  return { bytes: bytes(), isEnd: () => isEnd };
 }
 
 async function* untilBroken(

@@ -3,26 +3,60 @@ import { isSvc3Error } from '../errors.ts';
 import type { Upload } from './upload.ts';
 
 /** Uploads are sent in pieces of this size, so that one that breaks off goes on from the last piece. */
-export const pieceBytes = 8 * 1024 * 1024;
+export const pieceBytes = 4 * 1024 * 1024;
 const mostAttempts = 6;
 
-/** A stream cut into pieces of `pieceBytes`. */
+/**
+ * A stream cut into pieces of `size`. A piece is good until the one after the next is asked for: they lie in two buffers in turn,
+ * so that one can be filled while the other is sent.
+ */
 export async function* pieces(source: AsyncIterable<Buffer>, size = pieceBytes): AsyncGenerator<Buffer> {
-  let parts: Buffer[] = [];
+  const buffers: Buffer[] = [];
+  let turn = 0;
   let held = 0;
   for await (const chunk of source) {
-    let rest = chunk;
-    while (held + rest.length >= size) {
-      const taken = rest.subarray(0, size - held);
-      yield Buffer.concat([...parts, taken]);
-      rest = rest.subarray(taken.length);
-      parts = [];
+    for (let at = 0; at < chunk.length;) {
+      // Taken from the system only when it is needed: most blobs are small.
+      const buffer = (buffers[turn] ??= Buffer.allocUnsafeSlow(size));
+      const copied = chunk.copy(buffer, held, at);
+      at += copied;
+      held += copied;
+      if (held < size) continue;
+      yield buffer;
+      turn = 1 - turn;
       held = 0;
     }
-    if (rest.length > 0) parts.push(rest);
-    held += rest.length;
   }
-  if (held > 0) yield Buffer.concat(parts);
+  if (held > 0) yield (buffers[turn] ?? Buffer.alloc(0)).subarray(0, held);
+}
+
+export interface SendOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** Called with each piece before it is sent. */
+  readonly onPiece: (piece: Buffer) => void;
+  /** Called when one has arrived. */
+  readonly onSent?: () => void;
+}
+
+/** Sends all pieces; while one is under way the next is read. */
+export async function sendPieces(
+  upload: Upload,
+  source: AsyncIterable<Buffer>,
+  { signal, onPiece, onSent }: SendOptions,
+): Promise<void> {
+  const abortable = signal === undefined ? {} : { signal };
+  let sending = Promise.resolve();
+  try {
+    for await (const piece of pieces(source)) {
+      onPiece(piece);
+      await sending;
+      sending = appendPiece(upload, piece, abortable).then(onSent);
+      // It is waited for before the next one; until then nobody listens.
+      sending.catch(() => undefined);
+    }
+  } finally {
+    await sending;
+  }
 }
 
 /** Sends one piece; after a fault, asks how much of it arrived and sends the rest. A refused login is final. */

@@ -3,8 +3,8 @@ import { namespaces } from '../api/meta.ts';
 import type { RegistryCredential } from '../api/registrycredential.ts';
 import { Architecture } from '../api/vmconfig.ts';
 import { readBasicAuth } from '../credential/basicauth.ts';
-import { parseServer } from '../credential/registry.ts';
 import { isSvc3Error } from '../errors.ts';
+import { accessOf, credentialNames } from '../image/access.ts';
 import type { Informer } from '../kube/types.ts';
 import { createRegistryClient } from '../registry/client.ts';
 import { resolveImage } from '../registry/image.ts';
@@ -31,10 +31,8 @@ export function createImageResolver({ credentials, basicAuth, storeUrl }: Resolv
   const kept = new Map<string, { at: number; image: Promise<ResolvedImage> }>();
 
   function credentialOf(namespace: string, registry: string): RegistryCredential | undefined {
-    const hasPort = /:\d+$/.test(registry);
-    const servers = hasPort ? [`https://${registry}`] : [`https://${registry}`, `http://${registry}`];
-    return servers
-      .map((server) => credentials.get(parseServer(server).name, namespace))
+    return credentialNames(registry)
+      .map((name) => credentials.get(name, namespace))
       .find((one) => one !== undefined);
   }
 
@@ -48,16 +46,13 @@ export function createImageResolver({ credentials, basicAuth, storeUrl }: Resolv
 
   function endpointOf(namespace: string, registry: string): RegistryEndpoint {
     const credential = credentialOf(namespace, registry);
-    if (credential === undefined) {
-      const plain = storeUrl === `http://${registry}` || storeUrl.startsWith(`http://${registry}/`);
-      return { registry, scheme: plain ? 'http' : 'https' };
-    }
-    const { server, allowInsecure, secretRef } = credential.spec;
+    const access = accessOf(credential, registry, { url: storeUrl, prefix: '' });
+    if (credential === undefined) return { registry, ...access };
+    const { secretRef } = credential.spec;
     const login = readBasicAuth(secretRef.name, basicAuth.get(secretRef.name, namespaces.credentials));
     return {
       registry,
-      scheme: parseServer(server).scheme,
-      skipVerify: allowInsecure,
+      ...access,
       ...(login.kind === 'login'
         ? { credentials: { username: login.username, password: login.password } }
         : {}),

@@ -13,13 +13,14 @@ import { copyImage, manifestOf, resolveImage } from '../../src/registry/image.ts
 import { parseReference } from '../../src/registry/reference.ts';
 import type { WorkSpec } from '../../src/api/worker.ts';
 import { startRegistry, type TestRegistry } from '../support/registry.ts';
+import { startTransferBench } from './imagethroughapi.ts';
 import { type Benchmark, median, type Outcome, rounded, size } from './figures.ts';
 
 const run = promisify(execFile);
 const root = join(import.meta.dirname, '../..');
 
 export const benchmark: Benchmark = {
-  about: 'disks to and from the store beside skopeo, copies, memory of a worker',
+  about: 'disks to and from the store, straight and through the api, beside skopeo; copies; memory',
   settings: {
     SVC3_BENCH_DISK_MIB: 'size of the disk that is pushed and read (512)',
     SVC3_BENCH_SPARSE_GB: 'size of the sparse disk of the memory figure (20)',
@@ -44,7 +45,7 @@ async function measure(): Promise<Outcome> {
     const disk = join(folder, 'disk.img');
     const mib = size('SVC3_BENCH_DISK_MIB', 512);
     await writeRandom(disk, mib);
-    const rows: { what: string; round: number; ours: number; skopeo: number }[] = [];
+    const rows: Row[] = [];
     await mkdir(join(folder, 'layout'));
     for (let round = 0; round < rounds; round += 1) {
       const ours = await seconds(() => pushFile(place, `ours/${round}`, disk));
@@ -57,6 +58,9 @@ async function measure(): Promise<Outcome> {
         skopeo: await readBySkopeo(place, `ours/${round}`),
       });
     }
+    const api = await throughApi(place, disk, rows);
+    const peakOfApi = api.peakMiB;
+    rows.push(...api.rows);
     const copy = await copyFigures(place);
     const peakMiB = await workerPeak(place);
     const ratio = (what: string) =>
@@ -71,6 +75,9 @@ async function measure(): Promise<Outcome> {
       figures: [
         { what: 'push, speed beside skopeo', value: ratio('push'), atLeast: 0.8 },
         { what: 'read, speed beside skopeo', value: ratio('read'), atLeast: 0.7 },
+        { what: 'upload through the api, speed beside skopeo', value: ratio('api upload'), atLeast: 0.7 },
+        { what: 'download through the api, speed beside skopeo', value: ratio('api download'), atLeast: 0.7 },
+        { what: 'peak memory of the api, MiB', value: peakOfApi, atMost: 150 },
         { what: 'copy within the store, seconds', value: copy.seconds, atMost: 1 },
         { what: 'copy within the store, bytes of blobs', value: copy.bytes, atMost: 0 },
         { what: 'peak memory of a worker, MiB', value: peakMiB, atMost: 150 },
@@ -80,6 +87,38 @@ async function measure(): Promise<Outcome> {
     await client.close();
     await registry.stop();
     await rm(folder, { recursive: true, force: true });
+  }
+}
+
+interface Row {
+  readonly what: string;
+  readonly round: number;
+  /** Seconds. */
+  readonly ours: number;
+  readonly skopeo: number;
+}
+
+/** The same disk through the api, beside what skopeo took straight to the registry in the same round. */
+async function throughApi(
+  { folder, registry }: Place,
+  disk: string,
+  direct: readonly Row[],
+): Promise<{ rows: Row[]; peakMiB: number }> {
+  const transfer = await startTransferBench(registry, folder);
+  try {
+    const rows: Row[] = [];
+    const skopeoOf = (what: string, round: number) =>
+      direct.find((row) => row.what === what && row.round === round)?.skopeo ?? Number.NaN;
+    for (let round = 0; round < rounds; round += 1) {
+      const name = `disk-${round}`;
+      const up = await transfer.upload(name, disk);
+      rows.push({ what: 'api upload', round, ours: up, skopeo: skopeoOf('push', round) });
+      const down = await transfer.download(name);
+      rows.push({ what: 'api download', round, ours: down, skopeo: skopeoOf('read', round) });
+    }
+    return { rows, peakMiB: transfer.peakRssMiB() };
+  } finally {
+    await transfer.stop();
   }
 }
 

@@ -1,3 +1,4 @@
+import type { Image, Iso } from '../../api/image.ts';
 import { group } from '../../api/meta.ts';
 import { images, isos } from '../../api/resources.ts';
 import { invalidField } from '../../errors.ts';
@@ -65,6 +66,32 @@ export const listRemoteIsos = defineRoute({
   handler: list,
 });
 
+interface PullBody {
+  readonly name?: string | undefined;
+  readonly description?: string | undefined;
+}
+
+/** Makes the object whose source is a remote reference; `field` names the reference in refusals. */
+async function pulled(
+  { body, params, caller, services, signal }: Call<{ namespace: string }, unknown, PullBody | undefined>,
+  kind: 'images' | 'isos',
+  { field, reference }: { readonly field: string; readonly reference: string },
+): Promise<Reply> {
+  const disk: Image & Iso = {
+    metadata: { name: body?.name ?? nameOfReference(reference, field), namespace: params.namespace },
+    spec: {
+      ...(body?.description === undefined ? {} : { description: body.description }),
+      source: { remote: { reference } },
+    },
+  };
+  const names = { 'metadata.name': 'name', 'spec.source.remote.reference': field };
+  const [resource, { changes }] =
+    kind === 'images' ? [images, services.caches.images] : [isos, services.caches.isos];
+  const created = await writing(() => caller.client.create<Image | Iso>(resource, disk), names);
+  await waitSeen(changes, created, signal);
+  return { status: 202, body: imageItem(created) };
+}
+
 export const pullImage = defineRoute({
   id: 'pullImage',
   tag,
@@ -78,24 +105,7 @@ export const pullImage = defineRoute({
   replies: accepted,
   permission: { kind: 'native', group, resource: 'images', verb: 'create', scope: 'namespace' },
   example: { name: 'debian' },
-  async handler({ params, body, caller, services, signal }) {
-    const image = {
-      metadata: {
-        name: body?.name ?? nameOfReference(params.remoteimage, 'remoteimage'),
-        namespace: params.namespace,
-      },
-      spec: {
-        ...(body?.description === undefined ? {} : { description: body.description }),
-        source: { remote: { reference: params.remoteimage } },
-      },
-    };
-    const created = await writing(() => caller.client.create(images, image), {
-      'metadata.name': 'name',
-      'spec.source.remote.reference': 'remoteimage',
-    });
-    await waitSeen(services.caches.images.changes, created, signal);
-    return { status: 202, body: imageItem(created) };
-  },
+  handler: (call) => pulled(call, 'images', { field: 'remoteimage', reference: call.params.remoteimage }),
 });
 
 export const pullIso = defineRoute({
@@ -111,22 +121,5 @@ export const pullIso = defineRoute({
   replies: accepted,
   permission: { kind: 'native', group, resource: 'isos', verb: 'create', scope: 'namespace' },
   example: { name: 'installer' },
-  async handler({ params, body, caller, services, signal }) {
-    const iso = {
-      metadata: {
-        name: body?.name ?? nameOfReference(params.remoteiso, 'remoteiso'),
-        namespace: params.namespace,
-      },
-      spec: {
-        ...(body?.description === undefined ? {} : { description: body.description }),
-        source: { remote: { reference: params.remoteiso } },
-      },
-    };
-    const created = await writing(() => caller.client.create(isos, iso), {
-      'metadata.name': 'name',
-      'spec.source.remote.reference': 'remoteiso',
-    });
-    await waitSeen(services.caches.isos.changes, created, signal);
-    return { status: 202, body: imageItem(created) };
-  },
+  handler: (call) => pulled(call, 'isos', { field: 'remoteiso', reference: call.params.remoteiso }),
 });

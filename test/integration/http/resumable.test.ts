@@ -76,10 +76,16 @@ describe('a resumable upload', () => {
     const name = `half-${what.length}`;
     const location = await begun(name);
     await cutOff(location, disk.subarray(0, 250_000), headers);
-    await expect.poll(() => offsetOf(location)).toBe(250_000);
+    await expect.poll(() => offsetOf(location)).toBeGreaterThan(0);
     expect((await transfer.call('GET', transfer.ns(`/images/${name}`))).status).toBe(404);
-    const { status, json } = await patch(location, 250_000, disk.subarray(250_000));
-    expect([status, json.name, json.description, json.state]).toEqual([202, name, 'mine', 'Updating']);
+    // What the api still had in hand when the connection broke may come in between: as a client, ask again.
+    const goOn = async () => {
+      const offset = await offsetOf(location);
+      expect(offset).toBeLessThanOrEqual(250_000);
+      const { status, json } = await patch(location, offset, disk.subarray(offset));
+      return [status, json.name, json.description, json.state];
+    };
+    await expect.poll(goOn).toEqual([202, name, 'mine', 'Updating']);
     expect((await contentOf(name)).equals(disk)).toBe(true);
     expect((await begin(name)).status).toBe(409);
   });

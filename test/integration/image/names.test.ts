@@ -1,0 +1,108 @@
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { images } from '../../../src/api/resources.ts';
+import { createAssumptions } from '../../../src/credential/assumed.ts';
+import type { Disk } from '../../../src/image/caches.ts';
+import { ImageReconciler } from '../../../src/image/reconciler.ts';
+import { createNamespaceRegistries } from '../../../src/image/registries.ts';
+import { Retries } from '../../../src/image/retries.ts';
+import type { RegistryClient } from '../../../src/registry/client.ts';
+import {
+  anImage,
+  becomesReady,
+  diskOf,
+  imageCluster,
+  readyOf,
+  soon,
+  startImageOperator,
+  type ImageCluster,
+} from './harness.ts';
+
+let cluster: ImageCluster;
+let store: RegistryClient;
+
+beforeAll(async () => {
+  cluster = await imageCluster();
+  store = cluster.openStore();
+});
+
+afterAll(async () => {
+  await store?.close();
+  await cluster?.remove();
+});
+
+function start(): void {
+  const operator = startImageOperator(cluster.client, cluster.settings);
+  onTestFinished(() => operator.stop());
+}
+
+const blank = (namespace: string, size: string) => anImage(namespace, 'disk', { blank: { size } });
+
+/** An operator whose cache still shows the object as it was. */
+function lagging(shown: Disk): ImageReconciler {
+  const { client, settings } = cluster;
+  const none = { list: () => [], get: () => undefined };
+  return new ImageReconciler({
+    kind: 'Image',
+    client,
+    settings,
+    recorder: { event: () => undefined },
+    caches: {
+      disks: { ...none, get: () => shown },
+      vms: none,
+      vmConfigs: none,
+      pods: none,
+      podsOf: () => [],
+    } as never,
+    assumed: createAssumptions<Disk>(),
+    retries: new Retries(),
+    openRunner: undefined,
+    registries: createNamespaceRegistries(client, settings.store),
+    monotonic: () => performance.now(),
+    now: () => new Date(),
+  });
+}
+
+describe('the name of an Image', () => {
+  test('cannot be used again until its disk is gone from the store, and then holds the new disk only', async () => {
+    const { client, registry } = cluster;
+    const namespace = await cluster.namespace();
+    const key = { name: 'disk', namespace };
+    start();
+    await client.create(images, blank(namespace, '1Gi'));
+    const before = await becomesReady(client, namespace, 'disk');
+    await registry.kill();
+    await client.delete(images, key);
+    await expect.poll(() => readyOf(client, namespace, 'disk'), soon).toContain('RegistryUnreachable');
+    await expect(client.create(images, blank(namespace, '2Gi'))).rejects.toMatchObject({
+      reason: 'AlreadyExists',
+      message: expect.stringContaining('is being deleted'),
+    });
+    await registry.restart();
+    await expect.poll(() => readyOf(client, namespace, 'disk'), soon).toBe('gone');
+    await client.create(images, blank(namespace, '2Gi'));
+    const after = await becomesReady(client, namespace, 'disk');
+    expect(after).toMatchObject({ size: '2Gi' });
+    const repository = `svc3/${namespace}/disk`;
+    expect(await store.digestOf(repository, before.digest ?? '')).toBeUndefined();
+    expect(await store.digestOf(repository, 'latest')).toBe(after.digest);
+  });
+
+  test('that is used again keeps its disk, though an operator that lags behind still deletes the one before', async () => {
+    const { client } = cluster;
+    const namespace = await cluster.namespace();
+    const key = { name: 'disk', namespace };
+    start();
+    await client.create(images, blank(namespace, '1Gi'));
+    await becomesReady(client, namespace, 'disk');
+    const old = await client.get(images, 'disk', namespace);
+    await client.delete(images, key);
+    await expect.poll(() => readyOf(client, namespace, 'disk'), soon).toBe('gone');
+    await client.create(images, blank(namespace, '2Gi'));
+    const status = await becomesReady(client, namespace, 'disk');
+    const deletionTimestamp = '2026-01-01T00:00:00Z';
+    const shown = { ...old, metadata: { ...old.metadata, deletionTimestamp } };
+    await lagging(shown).reconcile(`${namespace}/disk`, AbortSignal.timeout(30_000));
+    expect((await diskOf(store, status.reference ?? '')).length).toBeGreaterThan(0);
+    expect(await store.digestOf(`svc3/${namespace}/disk`, 'latest')).toBe(status.digest);
+  });
+});
