@@ -72,17 +72,17 @@ export function remoteUser(request: IncomingMessage, headers: RequestHeaders | u
   if (username === undefined || username === '')
     throw new Svc3Error('Unauthorized', 'Unauthorized: no user name came with the request');
   const [uid] = valuesOf(headers.uidHeaders);
-  const extra: Record<string, string[]> = {};
+  const extra = new Map<string, string[]>();
   for (const [name, value] of pairs) {
     const prefix = headers.extraHeaderPrefixes.find((candidate) => name.startsWith(candidate));
     if (prefix === undefined) continue;
     const key = decoded(name.slice(prefix.length));
-    extra[key] = [...(extra[key] ?? []), value];
+    extra.set(key, [...(extra.get(key) ?? []), value]);
   }
   return {
     username,
     groups: valuesOf(headers.groupHeaders),
-    extra,
+    extra: Object.fromEntries(extra),
     ...(uid === undefined ? {} : { uid }),
   };
 }
