@@ -1,5 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import { createGuestAgent, type GuestAgent } from './agent.ts';
 import { socketPaths, type QemuCommand } from './args.ts';
 import { diagnoseExit, type MachineExit } from './failure.ts';
@@ -26,6 +27,8 @@ export interface LaunchOptions {
 }
 
 const readyWithinMs = 30_000;
+/** A QEMU that cannot have a device closes its monitors and ends soon after; VFIO takes its time to give memory back. */
+const endsWithinMs = 10_000;
 const stderrTail = 8 * 1024;
 
 /** Starts QEMU and waits for both monitors. Throws RunnerFailure when it ends before. */
@@ -40,18 +43,20 @@ export async function launchMachine(options: LaunchOptions): Promise<Machine> {
     connectQmp(sockets.qmp, giveUp.signal),
     connectQmp(sockets.qmpShutdown, giveUp.signal),
   ]);
-  monitors.catch(() => undefined);
   const timer = setTimeout(
     () => giveUp.abort(new Error('QEMU did not open its monitors in time')),
     readyWithinMs,
   );
+  const ended = exited.then((exit) => {
+    throw diagnoseExit(exit, false);
+  });
+  // What QEMU said last tells more than a monitor that was closed.
+  const opened = monitors.catch(async (error: unknown) => {
+    if (!giveUp.signal.aborted) await Promise.race([ended, delay(endsWithinMs, undefined, { ref: false })]);
+    throw error;
+  });
   try {
-    const [qmp, shutdownQmp] = await Promise.race([
-      monitors,
-      exited.then((exit) => {
-        throw diagnoseExit(exit, false);
-      }),
-    ]);
+    const [qmp, shutdownQmp] = await Promise.race([opened, ended]);
     return {
       pid: child.pid ?? 0,
       qmp,
