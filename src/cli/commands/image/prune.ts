@@ -1,21 +1,26 @@
 import { command } from '../../command.ts';
 import { deleteAll } from '../../deletion.ts';
+import { usageError } from '../../parse.ts';
 import { diskView } from '../../views.ts';
 
 export const imagePrune = command({
   path: ['image', 'prune'],
   summary: 'Delete the images that no VM and no VM configuration uses',
   description: 'Without --yes it only shows which ones they are. Images that are being made stay.',
-  options: { yes: { kind: 'flag', short: 'y', summary: 'Delete them' } },
+  options: {
+    'dry-run': { kind: 'flag', summary: 'Only show them, which is the default' },
+    yes: { kind: 'flag', short: 'y', summary: 'Delete them' },
+  },
   examples: [
-    { line: 'svc3 image prune', summary: 'What would be deleted' },
+    { line: 'svc3 image prune --dry-run', summary: 'What would be deleted' },
     { line: 'svc3 image prune --yes', summary: 'Delete it' },
   ],
   async run({ out, service, namespace }, { options }) {
+    if (options.yes && options['dry-run']) throw usageError('--yes and --dry-run exclude each other');
     const [{ images, vms, vmConfigs }, ns] = await Promise.all([service(), namespace()]);
     const [all, running, configs] = await Promise.all([images.list(ns), vms.list(ns), vmConfigs.list(ns)]);
-    const used = new Set([...running, ...configs].map(({ image }) => image));
-    const unused = all.filter(({ name, state }) => state !== 'Updating' && !used.has(name));
+    const used = [...running, ...configs].map(({ image = '' }) => image);
+    const unused = all.filter(({ name, state }) => state !== 'Updating' && !isUsed(name, ns, used));
     if (!options.yes || unused.length === 0) {
       await out.list(diskView('image'), unused);
       return;
@@ -28,3 +33,10 @@ export const imagePrune = command({
     );
   },
 });
+
+/** By name, or by the place in the store that a VM was pinned to when its configuration named it. */
+function isUsed(name: string, namespace: string, used: readonly string[]): boolean {
+  return used.some(
+    (image) => image === name || image.split('@', 1)[0]?.endsWith(`/${namespace}/${name}`) === true,
+  );
+}

@@ -1,0 +1,73 @@
+import { describe, expect, test } from 'vitest';
+import type { DiskItem, Service, VmConfigItem, VmItem } from '../../../src/cli/service/types.ts';
+import { run } from './environment.ts';
+
+const disk = (name: string, state: DiskItem['state'] = 'Ready'): DiskItem => ({
+  name,
+  namespace: 'x',
+  state,
+});
+
+/** Runs `svc3 image prune` in a namespace with these. */
+async function prune(...words: string[]) {
+  const deleted: string[] = [];
+  const service = {
+    images: {
+      list: async () => [
+        disk('by-vm'),
+        disk('by-config'),
+        disk('by-place'),
+        disk('unused'),
+        disk('failed', 'Failed'),
+        disk('made', 'Updating'),
+      ],
+      delete: async (_namespace: string, name: string) => void deleted.push(name),
+    } as Partial<Service['images']>,
+    vms: {
+      list: async () =>
+        [
+          { image: 'by-vm' },
+          { image: `registry.example.com:5000/svc3/x/by-place@sha256:${'0'.repeat(64)}` },
+          { image: `registry.example.com:5000/svc3/y/unused@sha256:${'0'.repeat(64)}` },
+        ] as VmItem[],
+    } as Partial<Service['vms']>,
+    vmConfigs: { list: async () => [{ image: 'by-config' }] as VmConfigItem[] } as Partial<
+      Service['vmConfigs']
+    >,
+    close: () => Promise.resolve(),
+  } as Partial<Service> as Service;
+  const variables = { SVC3_API_URL: 'https://svc3.example.com', SVC3_TOKEN: 't' };
+  const ended = await run(
+    ['image', 'prune', '-n', 'x', '-o', 'name', ...words],
+    { variables },
+    { openHttp: () => Promise.resolve(service) },
+  );
+  return { ...ended, deleted };
+}
+
+describe('svc3 image prune', () => {
+  test.each([[[]], [['--dry-run']]])(
+    '%j lists the images that nothing uses, and deletes none',
+    async (words) => {
+      const { code, stdout, deleted } = await prune(...words);
+      expect([code, deleted]).toEqual([0, []]);
+      expect(
+        stdout
+          .trim()
+          .split('\n')
+          .map((line) => line.split('/').at(-1)),
+      ).toEqual(['unused', 'failed']);
+    },
+  );
+
+  test('--yes deletes them', async () => {
+    const { code, deleted } = await prune('--yes');
+    expect([code, deleted]).toEqual([0, ['unused', 'failed']]);
+  });
+
+  test('--yes --dry-run is refused', async () => {
+    const { code, stderr, deleted } = await prune('--yes', '--dry-run');
+    expect([code, deleted]).toEqual([2, []]);
+    expect(stderr).toContain('--yes and --dry-run exclude each other');
+  });
+});
