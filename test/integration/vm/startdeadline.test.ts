@@ -61,6 +61,7 @@ test('a VM that fails before it has ever run is deleted at its start deadline, w
   const vm = await space.vm('never');
   expect(vm.status?.powerState).toBeUndefined();
   expect(vmState(vm)).toBe('Pending');
+  await expect.poll(() => space.events('never'), slow).toContain('GPUUnavailable');
   await bringForward('never');
   await expect.poll(() => isThere('never'), slow).toBe(false);
   await expect.poll(() => space.pod('never'), slow).toBeUndefined();
