@@ -6,14 +6,14 @@ import { imageAnnotations } from '../../../src/image/names.ts';
 import type { KubeClient } from '../../../src/kube/types.ts';
 import type { RegistryClient } from '../../../src/registry/client.ts';
 import { pushDisk } from '../../../src/registry/disk.ts';
-import { withFaults, type Fault } from '../../support/faultclient.ts';
+import { withFaults } from '../../support/faultclient.ts';
+import { survives, type CrashScenario } from './crashing.ts';
 import {
   anImage,
   aQcow2,
   becomesReady,
   imageCluster,
   readyOf,
-  soon,
   startImageOperator,
   type ImageCluster,
   type ImageOperator,
@@ -55,18 +55,15 @@ async function push(repository: string, content: Buffer, tag: string): Promise<s
   return digest;
 }
 
-interface Scenario {
-  readonly title: string;
-  prepare(namespace: string): Promise<void>;
-  isDone(namespace: string): Promise<boolean>;
-}
+/** Every operator that dies starts with lists, and a worker is a process. */
+const patience = { timeout: 180_000 };
 
 const isReady = async (namespace: string, name: string): Promise<boolean> =>
   (await readyOf(cluster.client, namespace, name)) === 'Ready';
 const hasNoPods = async (namespace: string): Promise<boolean> =>
   (await cluster.client.list(pods, { namespace })).items.length === 0;
 
-const scenarios: Scenario[] = [
+const scenarios: CrashScenario[] = [
   {
     title: 'copies a disk',
     async prepare(namespace) {
@@ -77,6 +74,15 @@ const scenarios: Scenario[] = [
       await cluster.client.create(images, anImage(namespace, 'disk', { image: { name: 'source' } }));
     },
     isDone: (namespace) => isReady(namespace, 'disk'),
+  },
+  {
+    title: 'pulls a disk',
+    async prepare(namespace) {
+      await push(`crash/${namespace}`, await aQcow2(), '1');
+      const reference = `${cluster.registry.address}/crash/${namespace}:1`;
+      await cluster.client.create(images, anImage(namespace, 'disk', { remote: { reference } }));
+    },
+    isDone: async (namespace) => (await isReady(namespace, 'disk')) && (await hasNoPods(namespace)),
   },
   {
     title: 'takes an upload over',
@@ -103,42 +109,12 @@ const scenarios: Scenario[] = [
   },
 ];
 
-const plurals = new Set(['images', 'pods']);
-
-/** Runs an operator that dies at its write number `at`. */
-async function runUntilWrite(
-  at: number,
-  fault: Fault,
-  isDone: () => Promise<boolean>,
-): Promise<'crashed' | 'done'> {
-  let seen = 0;
-  let hasCrashed = false;
-  const faulty = withFaults(cluster.client, ({ plural }) => {
-    if (!plurals.has(plural)) return 'none';
-    seen += 1;
-    if (seen !== at) return 'none';
-    hasCrashed = true;
-    queueMicrotask(() => faulty.crash());
-    return fault;
-  });
-  const operator = start(faulty.client);
-  await expect.poll(async () => hasCrashed || (await isDone()), soon).toBe(true);
-  await operator.stop();
-  return hasCrashed ? 'crashed' : 'done';
-}
-
 describe('an operator that', () => {
-  test.each(scenarios)('$title may die at every write, done or not', async ({ prepare, isDone }) => {
-    for (const fault of ['lostAnswer', 'lostRequest'] as const) {
-      const namespace = await cluster.namespace();
-      await prepare(namespace);
-      for (let at = 1; at <= 3; at += 1) {
-        if ((await runUntilWrite(at, fault, () => isDone(namespace))) === 'done') break;
-      }
-      start();
-      await expect.poll(() => isDone(namespace), soon).toBe(true);
-      await Promise.all(operators.splice(0).map((operator) => operator.stop()));
-    }
+  const rows = scenarios.flatMap((scenario) =>
+    (['lostAnswer', 'lostRequest'] as const).map((fault) => [scenario.title, fault, scenario] as const),
+  );
+  test.each(rows)('%s may die at every write (%s)', patience, async (_title, fault, scenario) => {
+    await survives(cluster, scenario, fault);
   });
 
   test('has nothing to do writes nothing', async () => {

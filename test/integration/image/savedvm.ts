@@ -1,0 +1,78 @@
+import { execFile } from 'node:child_process';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { expect, onTestFinished } from 'vitest';
+import { runnerPaths } from '../../../src/api/runner.ts';
+import { vms } from '../../../src/api/resources.ts';
+import type { Vm } from '../../../src/api/vm.ts';
+import { createRunnerClient } from '../../../src/control/client.ts';
+import { signControlToken } from '../../../src/control/token.ts';
+import type { OpenRunnerExports } from '../../../src/image/runner.ts';
+import type { RegistryClient } from '../../../src/registry/client.ts';
+import { aPod, installation, startRunner, type RunningRunner } from '../runner/harness.ts';
+import { aQcow2, diskOf, type ImageCluster } from './harness.ts';
+
+const run = promisify(execFile);
+
+export interface SavedVm {
+  readonly namespace: string;
+  readonly name: string;
+  readonly runner: RunningRunner;
+  readonly overlay: string;
+}
+
+/** A VM with a real runner whose guest is switched off, so that its disk is only what is written into it here. */
+export async function aStoppedVm(cluster: ImageCluster): Promise<SavedVm> {
+  const { client } = cluster;
+  const namespace = await cluster.namespace();
+  const name = 'vm';
+  const created: Vm = await client.create(vms, {
+    metadata: { name, namespace },
+    spec: { image: 'base', powerState: 'Stopped' },
+  });
+  const folder = await mkdtemp(join(tmpdir(), 'svc3-save-'));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  await writeFile(join(folder, 'disk.qcow2'), await aQcow2({ size: '64M' }));
+  const vm = { namespace, name, uid: created.metadata.uid ?? '' };
+  const pod = await aPod({ vm, powerState: 'Stopped' }, join(folder, 'disk.qcow2'));
+  const runner = await startRunner(pod);
+  await runner.reaches({ powerState: 'Stopped' });
+  const status = { runner: { podUid: pod.podUid, address: '127.0.0.1' } };
+  await client.patch(vms, vm, { type: 'merge', body: { status } }, { subresource: 'status' });
+  return { namespace, name, runner, overlay: `${pod.root}${runnerPaths.state}/disk.qcow2` };
+}
+
+/** The operator's way to the VM's runner. */
+export function openRunnerOf({ runner }: SavedVm): OpenRunnerExports {
+  return ({ address, vmUid, pin }) =>
+    createRunnerClient({
+      address,
+      port: runner.port,
+      vmUid,
+      ...(pin === undefined ? {} : { pin }),
+      sign: (claims) => signControlToken(claims, installation.privateKey),
+    });
+}
+
+/** Fails unless the disk in the store is the VM's, byte by byte. */
+export async function expectSame(
+  store: RegistryClient,
+  reference: string | undefined,
+  overlay: string,
+): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), 'svc3-saved-'));
+  try {
+    const saved = join(folder, 'saved.qcow2');
+    await writeFile(saved, await diskOf(store, reference ?? ''));
+    const { stdout } = await run('qemu-img', ['compare', '-U', '-f', 'qcow2', '-F', 'qcow2', saved, overlay]);
+    expect(stdout).toContain('Images are identical');
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** Fills a megabyte of a disk. */
+export const writePattern = (overlay: string, pattern: string) =>
+  run('qemu-io', ['-f', 'qcow2', '-c', `write -P ${pattern} 3M 1M`, overlay]);
