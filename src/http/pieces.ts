@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 
 /** A reply that is larger is written in pieces of this size. */
-export const pieceBytes = 64 * 1024;
+export const pieceBytes = 32 * 1024;
 
 /**
  * Bytes in pieces, the next one only when the one before has left. TLS encrypts what it is given at once and for each
@@ -16,13 +16,26 @@ export class Pieces extends Readable {
     this.#bytes = bytes;
   }
 
-  override _read(): void {
-    if (this.#at >= this.#bytes.length) {
-      this.push(null);
-      return;
-    }
+  #next(): Buffer | undefined {
+    if (this.#at >= this.#bytes.length) return undefined;
     const piece = this.#bytes.subarray(this.#at, this.#at + pieceBytes);
     this.#at += piece.length;
-    this.push(piece);
+    return piece;
+  }
+
+  override _read(): void {
+    this.push(this.#next() ?? null);
+  }
+
+  /** Waits for every single piece: a stream's own would fill the reply's buffer first. */
+  override pipe<T extends NodeJS.WritableStream>(to: T): T {
+    const write = (error?: Error | null): void => {
+      if (this.destroyed || (error !== undefined && error !== null)) return;
+      const piece = this.#next();
+      if (piece === undefined) to.end();
+      else to.write(piece, write);
+    };
+    write();
+    return to;
   }
 }

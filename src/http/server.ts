@@ -66,6 +66,8 @@ function fastifyOptions(options: ServerOptions): FastifyServerOptions {
     https: {
       ...options.tls.options,
       allowHTTP1: true,
+      // Else the last piece of a reply waits for the client's delayed acknowledgement.
+      noDelay: true,
       maxHeaderSize: maxHeaderBytes,
       headersTimeout: options.headersTimeoutMs ?? 20_000,
       // Node looks only this often for connections whose headers are late.

@@ -31,12 +31,12 @@ async function makeBundle(): Promise<string> {
 }
 
 /** As the chart starts it, unless others are to be tried. */
-function nodeFlags(): string[] {
+export function nodeFlags(program: 'operator' | 'api'): string[] {
   const tried = process.env['SVC3_BENCH_NODE_FLAGS'];
   if (tried !== undefined) return tried.split(' ').filter((flag) => flag !== '');
-  const chart = readFileSync(join(root, 'charts/svc3/templates/operator/deployment.yaml'), 'utf8');
-  const command = /^ *command: \[node, (.*), \/app\/operator\.js\]$/m.exec(chart)?.[1];
-  if (command === undefined) throw new Error('the chart does not say how the operator is started');
+  const chart = readFileSync(join(root, `charts/svc3/templates/${program}/deployment.yaml`), 'utf8');
+  const command = new RegExp(`^ *command: \\[node, (.*), /app/${program}\\.js\\]$`, 'm').exec(chart)?.[1];
+  if (command === undefined) throw new Error(`the chart does not say how the ${program} is started`);
   return command.split(', ');
 }
 
@@ -57,7 +57,7 @@ export async function startOperatorProcess(
   const file = await bundled('operator');
   const [port = 0] = await freePorts(1);
   const began = performance.now();
-  const child = spawn(process.execPath, [...nodeFlags(), file], {
+  const child = spawn(process.execPath, [...nodeFlags('operator'), file], {
     stdio: ['ignore', 'ignore', 'inherit'],
     env: {
       PATH: process.env['PATH'],
