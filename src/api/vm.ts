@@ -130,7 +130,9 @@ export const VmStatus = z
     effective: EffectiveSettings.optional().describe(
       'The settings in force: own ones, those of the VMConfig and defaults, frozen when the VM is first placed.',
     ),
-    powerState: ObservedPowerState.optional().describe('The power state that was observed.'),
+    powerState: ObservedPowerState.optional().describe(
+      'The power state that was observed; absent while the VM has never run.',
+    ),
     node: z.string().max(253).optional().describe('Node the VM runs on.'),
     ip: z.string().max(64).optional().describe("The node's address, where the ports below are reached."),
     ports: VmPorts.optional().describe('Ports on the node.'),
