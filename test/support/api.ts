@@ -36,7 +36,7 @@ export interface TestApi {
   readonly registry: Registry;
   call(method: string, path: string, options?: CallOptions): Promise<Answer>;
   http2(): ClientHttp2Session;
-  close(graceMs?: number): Promise<void>;
+  close(graceMs?: number, leaveMs?: number): Promise<void>;
 }
 
 export interface CallOptions {
@@ -133,8 +133,8 @@ export async function startTestApi(
         }),
       ),
     http2: () => connect(baseUrl, { ca: tls.cert }),
-    async close(graceMs = 2_000) {
-      await api.close(graceMs);
+    async close(graceMs = 2_000, leaveMs = 0) {
+      await api.close(graceMs, leaveMs);
       await agent.destroy();
       stopping.abort();
       await running.catch(() => undefined);
