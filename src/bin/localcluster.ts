@@ -42,14 +42,14 @@ else if (role === 'contexts' && parameters[0] !== undefined) {
 function supervise(): void {
   let cluster: Cluster | undefined;
   let kept = false;
-  const stop = async (): Promise<void> => {
-    await cluster?.stop();
+  const stop = async (how: 'in order' | 'now'): Promise<void> => {
+    await cluster?.stop(how);
     process.exit(0);
   };
-  process.on('SIGTERM', () => void stop());
-  process.on('SIGINT', () => void stop());
+  process.on('SIGTERM', () => void stop('in order'));
+  process.on('SIGINT', () => void stop('now'));
   process.on('disconnect', () => {
-    if (!kept) void stop();
+    if (!kept) void stop('now');
   });
   process.on('message', (message: Message) => {
     if (message.kind === 'keep') {
@@ -76,7 +76,7 @@ async function run(places: Places, settings: Settings, made: (cluster: Cluster) 
       process.send?.({ kind: 'ready' });
       console.error(await cluster.ended);
     } finally {
-      await cluster.stop();
+      await cluster.stop('now');
     }
   } catch (error) {
     const message = error instanceof Error ? error.message : messageOf(error);

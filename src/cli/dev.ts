@@ -29,9 +29,9 @@ export function createLocalCluster(environment: Environment): LocalCluster {
       }
       return { status: await describe(places(name)), changed };
     },
-    async down({ name, purge }) {
+    async down({ name, purge, progress }) {
       const baseUrl = await addressOf(places(name));
-      const changed = await down(places(name), { purge });
+      const changed = await down(places(name), { purge, progress });
       if (purge && baseUrl !== undefined) await forget(environment, baseUrl);
       return { changed };
     },

@@ -1,12 +1,18 @@
 /** The cgroup parents of a cluster: one folder per controller, made before the nodes start and removed with them. */
+import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, readFile, readdir, rmdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { Svc3Error } from '../errors.ts';
+import type { Places } from './state.ts';
+
+/** What tells a cluster from all others of the machine: two users may give the same name. */
+export type ClusterIdentity = Pick<Places, 'name' | 'state'>;
 
 /** Path of a cluster's cgroup below every controller. */
-export function cgroupOf(cluster: string): string {
-  return `svc3-${cluster}`;
+export function cgroupOf({ name, state }: ClusterIdentity): string {
+  return `svc3-${name}-${createHash('sha256').update(state).digest('hex').slice(0, 8)}`;
 }
 
 /** Mount points of all cgroup hierarchies, version 1 and 2. */
@@ -20,15 +26,37 @@ export async function hierarchies(): Promise<string[]> {
   return [...new Set(points)].filter((point) => point !== '');
 }
 
-/** Makes the parent and one child per node in every hierarchy; in version 1 cpusets start empty and are filled. */
-export async function createCgroups(cluster: string, nodes: readonly string[]): Promise<void> {
-  for (const hierarchy of await hierarchies()) {
+/** Controllers that a kubelet wants in the folder of its node. */
+const needed = ['cpu', 'cpuset', 'memory', 'pids'];
+
+/**
+ * Makes the parent and one child per node in every hierarchy; in version 1 cpusets start empty and are filled. Where there
+ * is only version 2 and it does not hand on what kubelets need, one sentence says so.
+ */
+export async function createCgroups(cluster: ClusterIdentity, nodes: readonly string[]): Promise<void> {
+  const all = await hierarchies();
+  if (all.length === 0)
+    throw new Svc3Error('InternalError', 'the local cluster needs cgroups, and none are mounted here');
+  for (const hierarchy of all) {
     const parent = join(hierarchy, cgroupOf(cluster));
     await enableControllers(hierarchy);
     await createOne(parent, hierarchy);
     await enableControllers(parent);
     for (const node of nodes) await createOne(join(parent, node), parent);
+    if (all.length === 1) await checkControllers(parent);
   }
+}
+
+/** Version 2: fails where the children of the folder do not get what a kubelet needs. */
+export async function checkControllers(folder: string): Promise<void> {
+  const handedOn = await readFile(join(folder, 'cgroup.subtree_control'), 'utf8').catch(() => undefined);
+  if (handedOn === undefined) return;
+  const missing = needed.filter((controller) => !handedOn.split(/\s+/).includes(controller));
+  if (missing.length === 0) return;
+  throw new Svc3Error(
+    'InternalError',
+    `the cgroup v2 folder ${folder} cannot hand on ${missing.join(', ')}, which the kubelets need: run it on the machine itself or in a container that all controllers are delegated to; 'svc3 dev up --control-plane' needs no cgroups`,
+  );
 }
 
 async function createOne(folder: string, parent: string): Promise<void> {
@@ -48,7 +76,7 @@ async function enableControllers(folder: string): Promise<void> {
 }
 
 /** Removes the parents with all that is in them; waits up to 10 s for processes that are still ending. */
-export async function removeCgroups(cluster: string): Promise<void> {
+export async function removeCgroups(cluster: ClusterIdentity): Promise<void> {
   const deadline = performance.now() + 10_000;
   for (const hierarchy of await hierarchies()) {
     const folder = join(hierarchy, cgroupOf(cluster));
@@ -70,7 +98,7 @@ async function removeTree(folder: string): Promise<boolean> {
 }
 
 /** Processes in the cluster's cgroups, from all hierarchies. */
-export async function cgroupProcesses(cluster: string): Promise<number[]> {
+export async function cgroupProcesses(cluster: ClusterIdentity): Promise<number[]> {
   const found = new Set<number>();
   const visit = async (folder: string): Promise<void> => {
     const pids = await readFile(join(folder, 'cgroup.procs'), 'utf8').catch(() => '');

@@ -24,7 +24,7 @@ import { createSteps } from './progress.ts';
 import { withLock } from './lock.ts';
 import { type Report, type Places, ensureSettings, readReport, writeSecret } from './state.ts';
 import { type Supervised, startSupervised, terminate } from './supervised.ts';
-import { sweep } from './supervisor.ts';
+import { sweep } from './sweep.ts';
 import type { ToolGroupName } from './toolgroups.ts';
 import { type Tools, buildTools } from './tools.ts';
 
@@ -124,7 +124,7 @@ async function ensureInstalled(options: UpOptions, tools: Tools): Promise<boolea
   const { places, signal, progress } = options;
   const steps = createSteps(places.cache, progress);
   const build = { cache: places.cache, signal, progress };
-  const software = await steps.run('building images and guest', () => buildSoftware(build));
+  const software = await steps.run('images and guest', (step) => buildSoftware(build, step));
   const settings = await ensureSettings(places, options.nodes);
   const kubectl = createKubectl(tools, places.kubeconfig, signal);
   const gpuPassthrough = allowsGpus(options);
@@ -162,17 +162,28 @@ async function ensureGpuNode(options: UpOptions, tools: Tools): Promise<boolean>
   );
 }
 
-/** Ends the cluster; false when it did not run. Its state stays unless `purge`. */
-export async function down(places: Places, options: { purge: boolean }): Promise<boolean> {
-  if (!isRoot() && (await readReport(places)) !== undefined)
-    return crossToRoot({ verb: 'down', options: { places, ...options } }, {});
-  return withLock(lockOf(places), async () => {
+export interface DownOptions {
+  /** Remove the state too; the guests are cut off then. */
+  readonly purge: boolean;
+  progress?(text: string): void;
+}
+
+/** Ends the cluster; false when it did not run. Its state stays unless `purge`: then its guests are shut down first. */
+export async function down(places: Places, options: DownOptions): Promise<boolean> {
+  // What a cluster has written belongs to root.
+  const needsRoot = (await readReport(places)) !== undefined || (options.purge && existsSync(places.state));
+  if (!isRoot() && needsRoot) return crossToRoot({ verb: 'down', options: { places, ...options } }, options);
+  const end = async (): Promise<boolean> => {
     const report = await readReport(places);
-    if (report !== undefined) await terminate(report.pid, report.startTime);
-    await sweep(places.name);
+    if (report !== undefined && !options.purge)
+      options.progress?.('shutting the guests down, for at most 30 s');
+    const how = options.purge ? 'now' : 'in order';
+    if (report !== undefined) await terminate(report.pid, report.startTime, how);
+    await sweep(places);
     if (options.purge) await rm(places.state, { recursive: true, force: true });
     return report !== undefined;
-  });
+  };
+  return withLock(lockOf(places), end, undefined, { remove: options.purge });
 }
 
 function lockOf(places: Places): string {
@@ -182,17 +193,19 @@ function lockOf(places: Places): string {
 /** What a user without root asks of the part that has it. */
 type RootRequest =
   | { verb: 'up'; options: Omit<UpOptions, 'signal' | 'progress'> }
-  | { verb: 'down'; options: { places: Places; purge: boolean } };
+  | { verb: 'down'; options: { places: Places } & DownOptions };
 
 function crossToRoot(
   request: object,
   options: { progress?: (text: string) => void; signal?: AbortSignal },
 ): Promise<boolean> {
-  const { PATH, HOME } = process.env;
+  // Programs for root are not on every user's PATH.
+  const PATH = [process.env['PATH'], '/usr/local/sbin', '/usr/sbin', '/sbin'].filter(Boolean).join(':');
   return callAsRoot({
     command: [process.execPath, program, 'asroot'],
     request,
-    env: { PATH, HOME },
+    // Not HOME: what kubectl, helm and buildah leave there would be root's, and in the user's way.
+    env: { PATH },
     progress: options.progress ?? (() => undefined),
     ...(options.signal === undefined ? {} : { signal: options.signal }),
   });
@@ -201,12 +214,15 @@ function crossToRoot(
 /** The other half of `crossToRoot`. What the user reads afterwards becomes the user's. */
 export async function answerAsRoot(request: unknown, answer: RootAnswer, owner: Owner): Promise<boolean> {
   const wanted = request as RootRequest;
-  if (wanted.verb === 'down') return down(wanted.options.places, wanted.options);
-  const changed = await up({ ...wanted.options, ...answer });
-  const { places } = wanted.options;
-  for (const file of [places.kubeconfig, join(places.state, 'settings.json')])
-    await chown(file, owner.uid, owner.gid);
-  return changed;
+  if (wanted.verb === 'down') return down(wanted.options.places, { ...wanted.options, ...answer });
+  try {
+    return await up({ ...wanted.options, ...answer });
+  } finally {
+    // Also where it failed: a cluster that runs without svc3 stays to be looked at.
+    const { places } = wanted.options;
+    for (const file of [places.kubeconfig, join(places.state, 'settings.json')])
+      await chown(file, owner.uid, owner.gid).catch(() => undefined);
+  }
 }
 
 export interface ClusterStatus {

@@ -14,6 +14,7 @@ import { debianSuite } from './guest.ts';
 import { hashOf } from './hash.ts';
 import { withLock } from './lock.ts';
 import { type RegistryAddress, hasManifest } from './oci.ts';
+import { forgetBuilds, markUsed, outdatedBuilds } from './prune.ts';
 import { writeSecret } from './state.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -70,6 +71,7 @@ export async function buildImage(name: ImageName, bundles: string, build: ImageB
   const tag = hash.slice(0, 12);
   const local = `localhost/${recipe.repository}:${tag}`;
   await withLock(join(build.cache, 'images', 'storage.lock'), async () => {
+    await markUsed(build.cache, local);
     if (await exists(local, build)) return;
     build.progress(`building the image ${recipe.repository}`);
     const base = await ensureBase(suite, build);
@@ -81,8 +83,20 @@ export async function buildImage(name: ImageName, bundles: string, build: ImageB
     } finally {
       await rm(context, { recursive: true, force: true });
     }
+    // A build that stays is only a loss of space.
+    await prune(`localhost/${recipe.repository}:`, build).catch(() => undefined);
   });
   return { repository: `${registryHost}/${recipe.repository}`, tag };
+}
+
+/** Removes earlier builds of an image; `name` ends with the colon in front of the tag. */
+async function prune(name: string, build: ImageBuild): Promise<void> {
+  const listed = await buildah(['images', '--format={{.Name}}:{{.Tag}}'], build);
+  const builds = listed.split('\n').filter((line) => line.startsWith(name));
+  const outdated = await outdatedBuilds(build.cache, builds);
+  if (outdated.length === 0) return;
+  await buildah(['rmi', ...outdated], build);
+  await forgetBuilds(build.cache, outdated);
 }
 
 /** Lays the build contexts of all images out, each in a folder of its name below `dir`, for any engine to build. */

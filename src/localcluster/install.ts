@@ -1,7 +1,7 @@
 /** svc3 in a running local cluster: what `up` does once nodes are ready. The chart is the one that users install. */
 import { existsSync, readFileSync } from 'node:fs';
 import { readFile, rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { namespaces } from '../api/meta.ts';
 import { controlPlaneAddress, registryHost, registryPort } from './addresses.ts';
@@ -11,6 +11,8 @@ import { type BuiltImage, type ImageBuild, buildImage, bundle, pushBuilt } from 
 import type { Kubectl } from './kubectl.ts';
 import { type RegistryAddress, createImage, hasManifest, pushImage } from './oci.ts';
 import { preload } from './preload.ts';
+import type { Step } from './progress.ts';
+import { pruneFolders } from './prune.ts';
 import { type Workload, untilRolledOut } from './rollout.ts';
 import { type Places, type Settings, readReport, registryUser, writeSecret } from './state.ts';
 import type { Tools } from './tools.ts';
@@ -26,13 +28,18 @@ export interface Software {
 }
 
 /** Builds images and guest, or finds them in the cache. Needs root. */
-export async function buildSoftware(build: ImageBuild): Promise<Software> {
+export async function buildSoftware(build: ImageBuild, step: Step): Promise<Software> {
+  step.at('bundling');
   const bundles = await bundle(build);
   try {
+    step.at('the image svc3');
     const svc3 = await buildImage('svc3', bundles, build);
+    step.at('the image svc3-runner');
     const runner = await buildImage('runner', bundles, build);
-    build.progress('building the guest');
-    return { svc3, runner, guest: await buildGuest(build.cache, build.signal) };
+    step.at('the guest');
+    const guest = await buildGuest(build.cache, build.signal);
+    await pruneFolders(build.cache, basename(dirname(guest.disk)));
+    return { svc3, runner, guest };
   } finally {
     await rm(bundles, { recursive: true, force: true });
   }

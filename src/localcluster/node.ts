@@ -111,7 +111,7 @@ function kubeletConfig(options: NodeOptions, folder: string): object {
     tlsCertFile: join(pki, `${options.node.name}.crt`),
     tlsPrivateKeyFile: join(pki, `${options.node.name}.key`),
     cgroupDriver: 'cgroupfs',
-    cgroupRoot: `/${cgroupOf(options.cluster)}/${options.node.name}`,
+    cgroupRoot: `/${cgroupOf({ name: options.cluster, state: options.state })}/${options.node.name}`,
     enforceNodeAllocatable: [],
     failSwapOn: false,
     failCgroupV1: false,

@@ -74,15 +74,18 @@ async function keep(supervisor: ChildProcess): Promise<void> {
 
 async function end(places: Places, supervisor: ChildProcess): Promise<void> {
   const report = await readReport(places);
-  if (report !== undefined) await terminate(report.pid, report.startTime);
+  if (report !== undefined) await terminate(report.pid, report.startTime, 'in order');
   else supervisor.kill('SIGKILL');
 }
 
-/** SIGTERM, then SIGKILL after 20 s; resolves when the process is gone. */
-export async function terminate(pid: number, startTime: string): Promise<void> {
+/**
+ * Ends a supervisor: in order, with its guests shut down first, or without waiting for them. SIGKILL when it takes too
+ * long; resolves when the process is gone.
+ */
+export async function terminate(pid: number, startTime: string, how: 'in order' | 'now'): Promise<void> {
   const isThere = async (): Promise<boolean> => (await startTimeOf(pid)) === startTime;
-  const deadline = performance.now() + 20_000;
-  if (await isThere()) process.kill(pid, 'SIGTERM');
+  const deadline = performance.now() + (how === 'now' ? 20_000 : 60_000);
+  if (await isThere()) process.kill(pid, how === 'now' ? 'SIGINT' : 'SIGTERM');
   while (await isThere()) {
     if (performance.now() > deadline) process.kill(pid, 'SIGKILL');
     await delay(30);

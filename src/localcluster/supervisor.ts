@@ -2,15 +2,14 @@
  * Owns a full cluster while it runs: makes the sandbox, starts the components in it, watches them, and takes all of it
  * away again. It ends with SIGTERM, or when the one who asked for the cluster is gone before saying that it may stay.
  */
-import { type ChildProcess, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { watch, type FSWatcher } from 'node:fs';
 import { chmod } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
-import { Svc3Error, messageOf } from '../errors.ts';
+import { Svc3Error } from '../errors.ts';
 import { type NodeAddresses, allNodes, controlPlaneAddress, registryHost } from './addresses.ts';
-import { cgroupOf, cgroupProcesses, createCgroups, hierarchies, removeCgroups } from './cgroup.ts';
+import { createCgroups, removeCgroups } from './cgroup.ts';
 import { run } from './command.ts';
 import { apiServerArgs, controllerManagerArgs, etcdArgs, schedulerArgs } from './components.ts';
 import { type Forwarder, startForwarder } from './forward.ts';
@@ -22,7 +21,9 @@ import { type Child, type Command, exitError, startChild, untilReady } from './p
 import { isServing } from './probe.ts';
 import { configureRegistry } from './registry.ts';
 import { type Sandbox, type SandboxNode, createSandbox } from './sandbox.ts';
+import { shutDownGuests } from './shutdown.ts';
 import { type ComponentReport, type Places, type Settings, startTimeOf, writeReport } from './state.ts';
+import { startJanitor, sweep } from './sweep.ts';
 import type { Tools } from './tools.ts';
 
 export interface SupervisorOptions {
@@ -39,8 +40,8 @@ export interface Cluster {
   start(): Promise<void>;
   /** Resolves with the reason when the cluster ended by itself. */
   readonly ended: Promise<string>;
-  /** Takes everything away, at whatever point it is. */
-  stop(): Promise<void>;
+  /** Takes everything away, at whatever point it is; in order, the guests shut down first unless `now` is said meanwhile. */
+  stop(how: 'in order' | 'now'): Promise<void>;
 }
 
 /** A loaded machine is no fault. */
@@ -58,6 +59,7 @@ class SandboxedCluster implements Cluster {
   readonly #nodes = new Map<string, SandboxNode>();
   readonly #fault = Promise.withResolvers<never>();
   readonly #stopping = new AbortController();
+  readonly #hurry = new AbortController();
   #starting: Promise<void> = Promise.resolve();
   #stopped: Promise<void> | undefined;
   #sandbox: Sandbox | undefined;
@@ -81,7 +83,8 @@ class SandboxedCluster implements Cluster {
     await this.#report();
   }
 
-  stop(): Promise<void> {
+  stop(how: 'in order' | 'now'): Promise<void> {
+    if (how === 'now') this.#hurry.abort();
     this.#stopped ??= this.#takeDown();
     return this.#stopped;
   }
@@ -89,13 +92,15 @@ class SandboxedCluster implements Cluster {
   async #takeDown(): Promise<void> {
     const { places } = this.#options;
     this.#stopping.abort(new Svc3Error('InternalError', 'the cluster was stopped'));
+    if (this.#phase === 'running' && !this.#hurry.signal.aborted)
+      await shutDownGuests(places, this.#hurry.signal);
     await this.#sandbox?.kill();
     // A step that was under way may still have made a sandbox.
     await this.#starting.catch(() => undefined);
     await this.#sandbox?.kill();
     this.#volumes?.close();
     this.#forwarder?.stop();
-    await removeCgroups(places.name);
+    await removeCgroups(places);
     this.#janitor?.kill('SIGKILL');
     await rm(join(places.state, 'supervisor.json'), { force: true });
   }
@@ -107,16 +112,16 @@ class SandboxedCluster implements Cluster {
   async #bringUp(): Promise<void> {
     const { places, settings } = this.#options;
     const nodes = allNodes(settings.nodes);
-    await sweep(places.name);
+    await sweep(places);
     await this.#report();
     await rm(join(places.state, 'run'), { recursive: true, force: true });
     const folders = ['volumes', 'run', 'controlplane', 'log'];
     for (const folder of folders) await mkdir(join(places.state, folder), { recursive: true });
     await ensureIdentities(places.state);
     await writeAdminKubeconfig(places.state, places.kubeconfig, settings.ports.kubernetes, places.name);
-    this.#janitor = await startJanitor(places.name);
+    this.#janitor = await startJanitor(places);
     await createCgroups(
-      places.name,
+      places,
       nodes.map((node) => node.name),
     );
     this.#openVolumes();
@@ -265,40 +270,4 @@ class SandboxedCluster implements Cluster {
       if (name !== null) chmod(join(folder, name), 0o777).catch(() => undefined);
     });
   }
-}
-
-/** What an earlier supervisor that was killed may have left: ends processes in our cgroups and removes these. */
-export async function sweep(cluster: string): Promise<void> {
-  const deadline = performance.now() + 10_000;
-  for (;;) {
-    const left = await cgroupProcesses(cluster);
-    if (left.length === 0 || performance.now() > deadline) break;
-    for (const pid of left) {
-      try {
-        process.kill(pid, 'SIGKILL');
-      } catch (error) {
-        if ((error as NodeJS.ErrnoException).code !== 'ESRCH')
-          throw new Error(messageOf(error), { cause: error });
-      }
-    }
-    await delay(50);
-  }
-  await removeCgroups(cluster);
-}
-
-/** Removes the cgroups when this process has died without doing it: it waits for the end of a pipe from here. */
-async function startJanitor(cluster: string): Promise<ChildProcess> {
-  const folders = (await hierarchies()).map((hierarchy) => join(hierarchy, cgroupOf(cluster)));
-  const script = `
-    cat > /dev/null
-    for attempt in $(seq 200); do
-      left=
-      for folder; do [ ! -d "$folder" ] || { left=yes; find "$folder" -depth -type d -exec rmdir {} \\; 2> /dev/null; }; done
-      [ "$left" ] || exit 0
-      sleep 0.1
-    done`;
-  return spawn('sh', ['-c', script, 'svc3-janitor', ...folders], {
-    detached: true,
-    stdio: ['pipe', 'ignore', 'ignore'],
-  });
 }

@@ -18,14 +18,12 @@ async function remains(
   for (const pid of await readdir('/proc')) {
     if (!/^\d+$/.test(pid) || Number(pid) === process.pid) continue;
     const line = (await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')).replaceAll('\0', ' ');
-    if (line.includes(`${places.state}/`) || line.includes(`/${cgroupOf(places.name)}`)) processes.push(line);
+    if (line.includes(`${places.state}/`) || line.includes(`/${cgroupOf(places)}`)) processes.push(line);
   }
   const mounts = (await readFile('/proc/self/mounts', 'utf8'))
     .split('\n')
     .filter((line) => line.includes(places.state));
-  const cgroups = (await hierarchies())
-    .map((folder) => `${folder}/${cgroupOf(places.name)}`)
-    .filter(existsSync);
+  const cgroups = (await hierarchies()).map((folder) => `${folder}/${cgroupOf(places)}`).filter(existsSync);
   return { processes, mounts, cgroups };
 }
 

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
@@ -52,4 +52,29 @@ test('a lock of a process that was killed is free', async () => {
   await once(owner.stdout, 'data');
   owner.kill('SIGKILL');
   await (await acquireLock(path)).release();
+});
+
+test('a lock whose file goes with it is still held by only one at a time', async () => {
+  const path = join(dir, 'a.lock');
+  let inside = 0;
+  const seen: number[] = [];
+  const work = async () => {
+    seen.push((inside += 1));
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    inside -= 1;
+  };
+  await Promise.all(
+    Array.from({ length: 8 }, (_, index) => withLock(path, work, undefined, { remove: index % 2 === 0 })),
+  );
+  expect(seen).toEqual(Array.from({ length: 8 }, () => 1));
+  await withLock(path, work, undefined, { remove: true });
+  expect(existsSync(path)).toBe(false);
+});
+
+test('a lock that cannot be taken says which', async () => {
+  const path = join(dir, 'file');
+  await withLock(path, () => Promise.resolve());
+  const inFile = join(path, 'a.lock');
+  await expect(acquireLock(inFile)).rejects.toThrow(/EEXIST|ENOTDIR/);
+  await expect(acquireLock('/proc/a.lock')).rejects.toThrow('the lock /proc/a.lock cannot be taken');
 });
