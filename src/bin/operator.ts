@@ -140,7 +140,7 @@ async function start(signal: AbortSignal): Promise<void> {
   });
   void informers.synced().then(() => {
     setTimeout(
-      () => void globalThis.gc?.({ type: 'major', execution: 'sync', flavor: 'last-resort' }),
+      () => globalThis.gc?.({ type: 'major', execution: 'sync', flavor: 'last-resort' }),
       settledMs,
     ).unref();
   });

@@ -20,6 +20,7 @@ import { podFacts } from '../placement/podfacts.ts';
 import { Attempts } from './attempts.ts';
 import { OwnWrites } from './caches.ts';
 import { podNameOf } from './names.ts';
+import { Newcomers } from './newcomers.ts';
 import { slimPod } from './slimpod.ts';
 import { isLost } from './podstate.ts';
 import { VmReconciler } from './reconciler.ts';
@@ -59,6 +60,7 @@ export function createVmController(runtime: Runtime<VmSettings>, parts: VmContro
 
   const inventory = new Inventory(settings.portRanges);
   const own = new OwnWrites(podInformer, monotonic);
+  const newcomers = new Newcomers((key) => controller.enqueue(key));
   const attempts = new Attempts(monotonic);
   const waiting = new WaitingVms(inventory, (key) => controller.enqueue(key));
   const runners =
@@ -83,6 +85,7 @@ export function createVmController(runtime: Runtime<VmSettings>, parts: VmContro
     waiting,
     attempts,
     own,
+    newcomers,
     runners,
     controlKeys: () => parts.controlKeys(),
     kvmGroup: (node) => kvmGroupOf(nodeInformer.get(node)),
@@ -118,7 +121,12 @@ export function createVmController(runtime: Runtime<VmSettings>, parts: VmContro
   followNodes(nodeInformer, podInformer, inventory, retryWaiting, enqueueVm);
   podInformer.onChange(changed);
   nodeInformer.onChange(changed);
-  vmInformer.onChange(({ object }) => controller.enqueue(keyOf(object)));
+  vmInformer.onChange(({ kind, object }) => {
+    const key = keyOf(object);
+    if (kind === 'added' && object.status?.podName === undefined) newcomers.came(key);
+    else if (kind === 'deleted') newcomers.saw(key);
+    controller.enqueue(key);
+  });
   const wakeUnplaced = (namespace: string) => {
     for (const vm of vmInformer.list(namespace)) {
       if (vm.status?.podName !== undefined) continue;

@@ -10,6 +10,7 @@ import { decide, type Observed, type Plan } from './decide.ts';
 import { Deployment, quickStartMs } from './deployment.ts';
 import { ignoring } from './ignoring.ts';
 import { effectiveAnnotation, podNameOf } from './names.ts';
+import { patienceMs } from './newcomers.ts';
 import type { VmReconcilerParts } from './parts.ts';
 import { isLost, isOwnedBy, isPodReady } from './podstate.ts';
 import { reportPod } from './report.ts';
@@ -38,6 +39,14 @@ export class VmReconciler {
   }
 
   async reconcile(key: string): Promise<ReconcileResult | void> {
+    try {
+      return await this.#pass(key);
+    } finally {
+      this.#parts.newcomers.saw(key);
+    }
+  }
+
+  async #pass(key: string): Promise<ReconcileResult | void> {
     const observed = this.#observe(key);
     if (observed === undefined) {
       this.#forget(key);
@@ -68,8 +77,9 @@ export class VmReconciler {
   #forget(key: string): void {
     const uid = this.#uids.get(key);
     if (uid === undefined) return;
-    const { inventory, waiting, attempts, own, runners } = this.#parts;
+    const { inventory, waiting, attempts, own, runners, newcomers } = this.#parts;
     this.#uids.delete(key);
+    newcomers.left(key);
     inventory.forget(uid);
     waiting.remove(uid);
     attempts.clear(uid);
@@ -152,10 +162,16 @@ export class VmReconciler {
     const { runners, attempts, inventory } = this.#parts;
     const uid = vm.metadata.uid ?? '';
     if (this.#parts.own.isDeleted(pod)) return;
-    const quickMs = quickStartMs - this.#parts.own.startAgeMs(uid);
+    const startAgeMs = this.#parts.own.startAgeMs(uid);
+    const { newcomers } = this.#parts;
+    if (startAgeMs < patienceMs && newcomers.goBefore(key)) {
+      return { requeueAfterMs: patienceMs - startAgeMs };
+    }
+    const quickMs = (newcomers.wasInCrowd(key) ? patienceMs : quickStartMs) - startAgeMs;
     if (quickMs > 0 && vm.status?.podName === undefined && !isPodReady(pod)) {
       return { requeueAfterMs: quickMs };
     }
+    newcomers.left(key);
     await this.#renewControlKeys(pod);
     await this.#growClaim(vm);
     const runner = runners?.observe(key, vm, pod);
