@@ -19,7 +19,11 @@ function allocatorSettings(): Record<string, string> {
 }
 
 /** Resolves when it serves. Its log goes to a file in `dir`, as that of kube-apiserver: reading it costs nobody anything. */
-export async function startBenchApi(kubeconfigPath: string, dir: string): Promise<BenchApi> {
+export async function startBenchApi(
+  kubeconfigPath: string,
+  dir: string,
+  environment: Readonly<Record<string, string>> = {},
+): Promise<BenchApi> {
   const logPath = join(dir, 'api.log');
   const log = openSync(logPath, 'w');
   const child = spawn(process.execPath, [...nodeFlags('api'), await bundled('api')], {
@@ -34,6 +38,7 @@ export async function startBenchApi(kubeconfigPath: string, dir: string): Promis
       SVC3_HEALTH_PORT: '0',
       SVC3_DRAIN_DELAY_MS: '200',
       SVC3_WAITING_REQUESTS: '1000',
+      ...environment,
     },
   });
   process.once('exit', () => child.kill('SIGKILL'));

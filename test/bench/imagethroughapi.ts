@@ -6,11 +6,11 @@ import { namespaces as names, objectNames } from '../../src/api/meta.ts';
 import { images, namespaces, secrets } from '../../src/api/resources.ts';
 import { createClient, type RootClient } from '../../src/kube/client.ts';
 import { loadKubeconfig } from '../../src/kube/connection.ts';
-import { startApiProcess, type ApiProcess } from '../support/apiprocess.ts';
 import { ownControlPlane, type OwnControlPlane } from '../support/controlplane.ts';
 import { installDefinitions } from '../support/definitions.ts';
 import type { TestRegistry } from '../support/registry.ts';
-import { bundled, usageOf } from './operatorprocess.ts';
+import { startBenchApi, type BenchApi } from './apiprocess.ts';
+import { usageOf } from './operatorprocess.ts';
 
 const run = promisify(execFile);
 const namespace = 'bench';
@@ -30,7 +30,7 @@ export async function startTransferBench(registry: TestRegistry, folder: string)
   await installDefinitions(client);
   for (const name of [namespace, names.system]) await client.create(namespaces, { metadata: { name } });
   const store = { SVC3_STORE_URL: `http://${registry.address}`, SVC3_STORE_PREFIX: 'api' };
-  const api = await startApiProcess(plane.kubeconfigPath, store, await bundled('api'));
+  const api = await startBenchApi(plane.kubeconfigPath, folder, store);
   const caFile = join(folder, 'api.pem');
   const { data } = await client.get(secrets, objectNames.apiTlsSecret, names.system);
   await writeFile(caFile, Buffer.from(data?.['tls.crt'] ?? '', 'base64'));
@@ -44,7 +44,7 @@ export async function startTransferBench(registry: TestRegistry, folder: string)
       await rm(target);
       return took;
     },
-    peakRssMiB: () => Math.round(usageOf(api.child.pid ?? 0).peakRssMB),
+    peakRssMiB: () => Math.round(usageOf(api.pid).peakRssMB),
     async stop() {
       await api.stop();
       await client.close();
@@ -53,7 +53,7 @@ export async function startTransferBench(registry: TestRegistry, folder: string)
   };
 }
 
-function curlOf(plane: OwnControlPlane, api: ApiProcess, caFile: string) {
+function curlOf(plane: OwnControlPlane, api: BenchApi, caFile: string) {
   return async (...args: readonly string[]): Promise<number> => {
     const path = args.at(-1) ?? '';
     const common = ['-sS', '--fail-with-body', '--http1.1', '--cacert', caFile, '-w', '%{time_total}'];
