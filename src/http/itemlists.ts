@@ -2,15 +2,16 @@ import type { Change, Informer, KubeObject } from '../kube/types.ts';
 
 /**
  * The `{"items":[…]}` of every namespace as bytes, put together from the JSON of single objects: an object is
- * serialised once per change, a list once per change of its namespace, a request costs neither.
+ * serialised at most once per change, by the first who reads it, and a list once per change of its namespace.
  */
 export interface ItemLists {
   list(namespace: string): Buffer;
   item(name: string, namespace: string): string | undefined;
 }
 
-interface NamespaceItems {
-  readonly byName: Map<string, string>;
+interface NamespaceItems<T> {
+  /** The JSON of what has been read since its last change, else the object. */
+  readonly byName: Map<string, string | T>;
   bytes?: Buffer | undefined;
 }
 
@@ -20,7 +21,7 @@ export function createItemLists<T extends KubeObject>(
   informer: Informer<T>,
   toItem: (object: T) => unknown,
 ): ItemLists {
-  const namespaces = new Map<string, NamespaceItems>();
+  const namespaces = new Map<string, NamespaceItems<T>>();
 
   function apply(change: Change<T>): void {
     const { name = '', namespace = '' } = change.object.metadata ?? {};
@@ -33,9 +34,17 @@ export function createItemLists<T extends KubeObject>(
         items = { byName: new Map() };
         namespaces.set(namespace, items);
       }
-      items.byName.set(name, JSON.stringify(toItem(change.object)));
+      items.byName.set(name, change.object);
     }
     if (items !== undefined) items.bytes = undefined;
+  }
+
+  function textOf({ byName }: NamespaceItems<T>, name: string): string | undefined {
+    const known = byName.get(name);
+    if (known === undefined || typeof known === 'string') return known;
+    const text = JSON.stringify(toItem(known));
+    byName.set(name, text);
+    return text;
   }
 
   informer.onChange(apply);
@@ -46,11 +55,14 @@ export function createItemLists<T extends KubeObject>(
       items.bytes ??= Buffer.from(
         `{"items":[${[...items.byName.keys()]
           .sort()
-          .map((name) => items.byName.get(name))
+          .map((name) => textOf(items, name))
           .join(',')}]}`,
       );
       return items.bytes;
     },
-    item: (name, namespace) => namespaces.get(namespace)?.byName.get(name),
+    item(name, namespace) {
+      const items = namespaces.get(namespace);
+      return items === undefined ? undefined : textOf(items, name);
+    },
   };
 }

@@ -128,7 +128,12 @@ const schedulers = { default: 'Spread', 'most-allocated': 'Pack', '': undefined 
 
 /** Drops members without a value. */
 function defined<T extends object>(members: T): T {
-  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as T;
+  const kept: Partial<T> = {};
+  for (const name of Object.keys(members) as (keyof T)[]) {
+    const value = members[name];
+    if (value !== undefined) kept[name] = value;
+  }
+  return kept as T;
 }
 
 /** The fields of VM.spec and VMConfig.spec that the request sets. */

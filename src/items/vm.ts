@@ -85,7 +85,12 @@ function consoleIsOn(settings: Settings): boolean {
 
 /** Copies only members that have a value. */
 function defined<T extends object>(members: { [K in keyof T]: T[K] | undefined }): T {
-  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as T;
+  const kept: Partial<T> = {};
+  for (const name of Object.keys(members) as (keyof T)[]) {
+    const value = members[name];
+    if (value !== undefined) kept[name] = value;
+  }
+  return kept as T;
 }
 
 export function vmItem(vm: Vm): VmItem {
