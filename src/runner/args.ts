@@ -241,6 +241,12 @@ function vncServer({ spec, run, bind }: MachineInput): string {
   return spec.vncPort === undefined ? socket : `${socket},vnc=${bind}:${spec.vncPort - firstVncPort}`;
 }
 
+/** The clipboard of guests with a SPICE agent, over VNC. The mouse is the tablet's. */
+const clipboard: Option[] = [
+  ['-chardev', 'qemu-vdagent,id=vdagent,name=vdagent,clipboard=on,mouse=off'],
+  ['-device', 'virtserialport,bus=serialbus0.0,chardev=vdagent,name=com.redhat.spice.0'],
+];
+
 function screen(input: MachineInput): Option[] {
   const { spec, gpuAddresses } = input;
   if (gpuAddresses.length > 0) return [['-vga', 'none']];
@@ -251,6 +257,7 @@ function screen(input: MachineInput): Option[] {
     ['-vnc', vncServer(input)],
     ['-device', 'qemu-xhci,id=usb0', '-device', 'usb-tablet,bus=usb0.0'],
     ...(spec.architecture === 'arm64' ? [['-device', 'usb-kbd,bus=usb0.0']] : []),
+    ...clipboard,
   ];
   return [['-vga', 'none'], ['-device', adapter], ...(servesConsole(spec) ? console : [])];
 }

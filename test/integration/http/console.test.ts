@@ -174,6 +174,8 @@ test('a person logs in to a guest, pastes, and comes back after the connection w
   const picture = await page.screenshot();
   expect(picture.subarray(1, 4).toString('latin1')).toBe('PNG');
 
+  // A guest with a SPICE agent shares its clipboard over this port.
+  expect(await runner.guest('cat /sys/class/virtio-ports/*/name')).toContain('com.redhat.spice.0');
   await page.click('summary');
   await page.fill('#text', `printf '%s\\n' "{Mixed|Case~}" > /tmp/pasted\n`);
   await page.click('#clipboard button');

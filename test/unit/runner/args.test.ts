@@ -126,7 +126,7 @@ describe('QEMU is told', () => {
       'a screen on a unix socket',
       {},
       {},
-      ['-vga none -device VGA,id=video0 -vnc unix:/run/vm/vnc.sock', 'usb-tablet'],
+      ['-vga none -device VGA,id=video0 -vnc unix:/run/vm/vnc.sock', 'usb-tablet', 'com.redhat.spice.0'],
     ],
     [
       'the screen on a port of the pod as well, where the installation wants one',
@@ -174,7 +174,12 @@ describe('QEMU is told', () => {
       {},
       ['-vnc', ':51'],
     ],
-    ['no screen socket when the console is off', { vncConsole: false }, {}, ['-vnc', 'usb-tablet']],
+    [
+      'no screen socket when the console is off',
+      { vncConsole: false },
+      {},
+      ['-vnc', 'usb-tablet', 'vdagent'],
+    ],
     [
       'no screen at all beside a passed-through card',
       { gpuPassthrough: true, vncConsole: true },
