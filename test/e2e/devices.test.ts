@@ -5,7 +5,7 @@ import { chmod, chown, mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type E2eCluster, e2eCluster, patiently } from '../support/e2e.ts';
+import { conditionOf, createVm, type E2eCluster, e2eCluster, patiently } from '../support/e2e.ts';
 import { machines, writeMachine } from '../support/machines.ts';
 
 const execute = promisify(execFile);
@@ -135,6 +135,9 @@ const logs = (name: string) => cluster.kubectl('logs', '-n', namespace, name);
 const allocatable = (resource: string) =>
   show('node', node, `{.status.allocatable.${resource.replaceAll('.', '\\.')}}`);
 
+const gpuCondition = () =>
+  show('node', node, '{.status.conditions[?(@.type=="svc3.dev/GPUUnavailable")].message}');
+
 describe('a node with two cards and hardware virtualisation', () => {
   test('is labelled once the administrator enables it, and the kubelet then has one bundle', async () => {
     const why = async () => (await cluster.svc3('node', 'list', '-o', 'wide')).stdout;
@@ -160,6 +163,33 @@ describe('a node with two cards and hardware virtualisation', () => {
     await cluster.kubectl('delete', 'pod', '-n', namespace, 'first', 'second', '--now', '--wait');
     await runPod('third', { resource: gpu, script });
     await expect.poll(() => phase('third'), patiently).toBe('Running');
+  });
+
+  test('says on VM and Node that the GPUs cannot be used, in one container that tries again', async () => {
+    await cluster.kubectl('delete', 'pods', '-n', namespace, '-l', 'test=devices', '--now', '--wait');
+    // The machine's /dev/kvm is a file, and its cards are no cards: real QEMU says so of the cards.
+    await cluster.kubectl('label', 'node', node, 'svc3.dev/accelerator=tcg', '--overwrite');
+    const vm = await createVm(cluster, 'gamer', { gpuPassthrough: 'Enabled' });
+    try {
+      const booted = async () => conditionOf(await vm.get(), 'Booted');
+      await expect.poll(booted, patiently).toMatchObject({
+        status: 'False',
+        reason: 'GPUUnavailable',
+        message: expect.stringContaining('a GPU cannot be handed to the guest: ') as string,
+      });
+      await expect
+        .poll(gpuCondition, patiently)
+        .toContain('VM svc3-default/gamer cannot use the GPUs: a GPU cannot be handed to the guest: ');
+      await expect
+        .poll(async () => (await cluster.svc3('node', 'list', '-o', 'wide')).stdout, patiently)
+        .toContain('not usable now: ');
+      const pod = (await vm.get())?.status?.podName ?? '';
+      expect(await show('pod', pod, '{.status.containerStatuses[0].restartCount}')).toBe('0');
+    } finally {
+      await vm.delete();
+      await cluster.kubectl('label', 'node', node, 'svc3.dev/accelerator-');
+    }
+    await expect.poll(gpuCondition, patiently).toBe('');
   });
 
   test('lets a pod without privileges open a device of mode 0660 by its group, and only by it', async () => {
