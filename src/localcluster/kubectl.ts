@@ -17,7 +17,8 @@ export function createKubectl(tools: Tools, kubeconfig: string, signal: AbortSig
   return Object.assign((...parameters: string[]) => call(parameters), {
     async apply(...objects: object[]): Promise<void> {
       const list = JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objects });
-      const flags = ['--server-side', '--force-conflicts', '--field-manager=svc3-dev'];
+      // The server refuses fields that it does not know; kubectl would load its whole schema first to say the same.
+      const flags = ['--server-side', '--validate=ignore', '--force-conflicts', '--field-manager=svc3-dev'];
       await call(['apply', ...flags, '-f', '-'], list);
     },
   });

@@ -52,6 +52,6 @@ test('VMs are shut down with their node, and boot from their disks when it is ba
 }, 600_000);
 
 test('a purge leaves nothing behind, not even its lock', async () => {
-  expect(await down(places, { purge: true })).toBe(true);
+  await down(places, { purge: true });
   expect([places.state, `${places.state}.lock`].filter(existsSync)).toEqual([]);
 });
