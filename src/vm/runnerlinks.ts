@@ -39,6 +39,9 @@ export const pollMs = 2_000;
 /** So long a runner may be silent before that is told, in milliseconds: each begins by not listening yet. */
 export const silenceMs = 20_000;
 
+/** Runners asked at the same time only to be met: after a start there is one for each VM of the cluster. */
+const metAtOnce = 32;
+
 /**
  * The talk with runners, in the background: a pass never waits for a guest that shuts down. One call at a time for
  * each VM; `changed` is called with the VM's key when there is something new. After a restart of the operator
@@ -49,6 +52,9 @@ export class RunnerLinks {
   readonly #changed: (key: string) => void;
   readonly #now: () => number;
   readonly #links = new Map<string, Link>();
+  /** Runners to be met when it is their turn. */
+  readonly #unmet = new Set<() => void>();
+  #asking = 0;
 
   /** `now`: milliseconds of a clock that never jumps. */
   constructor(open: OpenRunner, changed: (key: string) => void, now: () => number) {
@@ -112,7 +118,8 @@ export class RunnerLinks {
     if (link.state === undefined || flipped) {
       // A runner that was met before need not be asked while all is as wished; one that cannot be reached, once.
       const first = link.askedAt === Number.NEGATIVE_INFINITY && !wasMet(vm, link.podUid);
-      if (settled ? first : due || flipped) this.#ask(key, link, podReady);
+      if (settled && first) this.#meet(key, vm, link, podReady);
+      else if (!settled && (due || flipped)) this.#ask(key, link, podReady);
       return;
     }
     const step = powerStep(vm, link.state);
@@ -132,13 +139,37 @@ export class RunnerLinks {
     if (due && !settled) this.#ask(key, link, podReady);
   }
 
+  /** All is as wished: it can wait for its turn, unless there is another reason to ask before. */
+  #meet(key: string, vm: Vm, link: Link, podReady: boolean): void {
+    link.askedAt = this.#now();
+    link.podReady = podReady;
+    this.#unmet.add(() => {
+      const isCurrent = this.#links.get(vm.metadata.uid ?? '') === link;
+      if (isCurrent && !link.busy && link.state === undefined) this.#ask(key, link, podReady);
+    });
+    this.#meetNext();
+  }
+
+  #meetNext(): void {
+    while (this.#asking < metAtOnce) {
+      const [meet] = this.#unmet;
+      if (meet === undefined) return;
+      this.#unmet.delete(meet);
+      meet();
+    }
+  }
+
   #ask(key: string, link: Link, podReady: boolean): void {
+    this.#asking += 1;
     this.#call(key, link, podReady, async () => {
       try {
         return await link.door.state();
       } catch (error) {
         link.silentSince ??= this.#now();
         throw error;
+      } finally {
+        this.#asking -= 1;
+        this.#meetNext();
       }
     });
   }

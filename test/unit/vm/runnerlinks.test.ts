@@ -210,3 +210,42 @@ describe('the talk with a runner', () => {
     await answered(runner, 2);
   });
 });
+
+describe('after a start among hundreds of VMs that run', () => {
+  test('their runners are met a few at a time, and a VM that needs something is asked at once', async () => {
+    const asked: string[] = [];
+    let answers: PromiseWithResolvers<RunnerState>[] = [];
+    const links = new RunnerLinks(
+      ({ vmUid }) => ({
+        state() {
+          asked.push(vmUid);
+          const answer = Promise.withResolvers<RunnerState>();
+          answers.push(answer);
+          return answer.promise;
+        },
+        power: () => Promise.reject(new Error('nobody asked for that')),
+        resize: () => Promise.reject(new Error('nobody asked for that')),
+        eject: () => Promise.reject(new Error('nobody asked for that')),
+        fingerprint: () => undefined,
+      }),
+      () => undefined,
+      () => 1_000_000,
+    );
+    const met = { ...settled, runner: { podUid: 'pod-uid' } };
+    const uids = Array.from({ length: 100 }, (_, i) => `vm-${i}`);
+    for (const uid of uids) links.observe(uid, aVm({ status: met, metadata: { uid } }), pod(true));
+    await vi.waitFor(() => expect(asked).toHaveLength(32));
+    links.observe('late', aVm({ metadata: { uid: 'late' } }), pod(false));
+    await vi.waitFor(() => expect(asked).toHaveLength(33));
+    expect(asked.at(-1)).toBe('late');
+    links.forget('vm-50');
+    while (answers.length > 0) {
+      const now = answers;
+      answers = [];
+      for (const answer of now) answer.resolve(runnerState());
+      await vi.waitFor(() => expect(answers.length > 0 || asked.length >= 100).toBe(true));
+    }
+    expect(asked).toHaveLength(100);
+    expect(new Set(asked)).toEqual(new Set([...uids.filter((uid) => uid !== 'vm-50'), 'late']));
+  });
+});
