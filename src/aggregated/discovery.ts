@@ -38,12 +38,6 @@ export const discovery: Readonly<Record<string, unknown>> = {
   '/apis': { kind: 'APIGroupList', apiVersion: 'v1', groups: [group] },
   [`/apis/${actionsGroup}`]: group,
   [root]: { kind: 'APIResourceList', apiVersion: 'v1', groupVersion, resources },
-  '/openapi/v2': {
-    swagger: '2.0',
-    info: { title: actionsGroup, version: productVersion },
-    paths: {},
-    definitions: {},
-  },
   '/openapi/v3': {
     paths: { [root.slice(1)]: { serverRelativeURL: `/openapi/v3${root}?hash=${productVersion}` } },
   },

@@ -1,12 +1,13 @@
 import * as z from 'zod';
 import { Svc3Error } from '../errors.ts';
-import { openApiOf } from '../http/openapi.ts';
 import { defineRoute, type Call, type Permission, type Reply, type Route } from '../http/route.ts';
 import { findNode, listNodes, nodeItems, tagNode, untagNode, getNode } from '../http/routes/nodes.ts';
 import { commitVm, execVm, saveVm } from '../http/routes/vmactions.ts';
 import { namespaceParams, nodeParams } from '../http/schemas.ts';
 import { isNodeOf, nodeItem } from '../items/node.ts';
 import { discovery, groupVersion, root } from './discovery.ts';
+import { openApiV2Of, openApiV3Of } from './documents.ts';
+import * as schemas from './schemas.ts';
 import { nodeObject, nodeTable, wantsTable } from './table.ts';
 
 const open: Permission = { kind: 'open' };
@@ -61,7 +62,7 @@ const nodesOfNamespace = defineRoute({
   query: anyQuery,
   body: nothing,
   bodyKind: 'none',
-  replies: listNodes.replies,
+  replies: { 200: { description: 'The nodes.', schema: schemas.nodeList } },
   permission: listNodes.permission,
   handler: (call) => nodeList(call, call.params.namespace),
 });
@@ -76,7 +77,7 @@ const nodesOfAll = defineRoute({
   query: anyQuery,
   body: nothing,
   bodyKind: 'none',
-  replies: listNodes.replies,
+  replies: { 200: { description: 'The nodes.', schema: schemas.nodeList } },
   permission: { ...(listNodes.permission as Permission & { kind: 'checked' }), scope: 'cluster' },
   handler: (call) => nodeList(call, undefined),
 });
@@ -91,7 +92,7 @@ const oneNode = defineRoute({
   query: anyQuery,
   body: nothing,
   bodyKind: 'none',
-  replies: getNode.replies,
+  replies: { 200: { description: 'The node.', schema: schemas.nodeObject } },
   permission: getNode.permission,
   handler(call) {
     const { namespace, name } = call.params;
@@ -146,15 +147,12 @@ const actions: readonly Route[] = [
   aggregated(untagNode, 'NodeTag'),
 ];
 
+const described: readonly Route[] = [nodesOfNamespace, nodesOfAll, oneNode, ...actions];
+
 /** Every path of the aggregated API. Discovery is answered without any call to kube-apiserver. */
 export const aggregatedRoutes: readonly Route[] = [
   ...Object.entries(discovery).map(([path, body]) => answered(path, () => body)),
-  answered(`/openapi/v3${root}`, () => ({
-    ...openApiOf([nodesOfNamespace, nodesOfAll, oneNode, ...actions]),
-    openapi: '3.0.0',
-  })),
-  nodesOfNamespace,
-  nodesOfAll,
-  oneNode,
-  ...actions,
+  answered('/openapi/v2', () => openApiV2Of(described)),
+  answered(`/openapi/v3${root}`, () => openApiV3Of(described)),
+  ...described,
 ];

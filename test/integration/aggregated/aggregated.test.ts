@@ -79,7 +79,19 @@ test('discovery, OpenAPI and kubectl show the API', async () => {
       interval: 500,
     })
     .toContain('/apis/api.svc3.dev/v1/namespaces/{namespace}/vms/{vm}/exec');
-});
+  await expect
+    .poll(
+      () =>
+        client
+          .request({ method: 'GET', path: '/openapi/v2' })
+          .then(({ body }) => JSON.stringify(body), String),
+      { timeout: 60_000, interval: 500 },
+    )
+    .toContain('/apis/api.svc3.dev/v1/namespaces/{namespace}/vms/{vm}/exec');
+  expect(await kubectl('explain', 'nodes', '--api-version=api.svc3.dev/v1')).toMatch(
+    /KIND:\s+Node[^]*availableCpu[^]*gpuPassthrough/,
+  );
+}, 150_000);
 
 test('kubectl get nodes.api.svc3.dev prints a table', async () => {
   await expect

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { describe, expect, test } from 'vitest';
 import { resources, root } from '../../../src/aggregated/discovery.ts';
+import { openApiV2Of, openApiV3Of } from '../../../src/aggregated/documents.ts';
 import { remoteUser, requestHeadersOf } from '../../../src/aggregated/requestheader.ts';
 import { aggregatedRoutes } from '../../../src/aggregated/routes.ts';
 import { nodeTable, wantsTable } from '../../../src/aggregated/table.ts';
@@ -14,7 +15,7 @@ describe('discovery', () => {
         return match === null ? [] : [match[2] === undefined ? match[1] : `${match[1]}/${match[2]}`];
       }),
     );
-    expect([...served].sort()).toEqual(resources.map(({ name }) => name).sort());
+    expect(served).toEqual(new Set(resources.map(({ name }) => name)));
   });
 
   test('offers nothing that garbage collection or the end of a namespace would use', () => {
@@ -109,5 +110,24 @@ describe('who calls through kube-apiserver', () => {
     expect(requestHeadersOf(undefined)).toBeUndefined();
     expect(requestHeadersOf({ metadata: { name: 'x' }, data: {} })).toBeUndefined();
     expect(() => remoteUser(request(user), undefined)).toThrow(/^Unauthorized/);
+  });
+});
+
+describe('the OpenAPI documents', () => {
+  const described = aggregatedRoutes.filter(({ path }) => path.startsWith(root) && path !== root);
+  test.each([
+    ['2.0', openApiV2Of(described), 'definitions'],
+    ['3.0', openApiV3Of(described), 'components'],
+  ] as const)('%s has every path, and the kind by which kubectl explains it', (_, document, place) => {
+    expect(new Set(Object.keys(document['paths'] as object))).toEqual(
+      new Set(described.map(({ path }) => path)),
+    );
+    expect(JSON.stringify(document[place])).toContain(
+      '"x-kubernetes-group-version-kind":[{"group":"api.svc3.dev","version":"v1","kind":"Node"}]',
+    );
+  });
+
+  test('2.0 has nothing that it cannot have', () => {
+    expect(JSON.stringify(openApiV2Of(described))).not.toMatch(/"(anyOf|oneOf|const|\$ref|nullable)":/);
   });
 });

@@ -30,14 +30,12 @@ test.each<[string, Pod, object | undefined]>([
   ['a pod that has failed requests nothing', aPod('n1', 'Failed'), undefined],
   [
     'a pod requests the most that it ever needs at once',
-    aPod('n1', 'Running', { initContainers: [container('2', '1Mi'), container('1', '1Mi')] } as Partial<
-      Pod['spec']
-    >),
+    aPod('n1', 'Running', { initContainers: [container('2', '1Mi'), container('1', '1Mi')] }),
     { cpuMilli: 2000, memoryBytes: gib, gpus: 0 },
   ],
   [
     'the overhead of a runtime counts',
-    aPod('n1', 'Running', { overhead: { cpu: '250m' } } as Partial<Pod['spec']>),
+    aPod('n1', 'Running', { overhead: { cpu: '250m' } }),
     { cpuMilli: 750, memoryBytes: gib, gpus: 0 },
   ],
 ])('%s', (_, pod, usage) => {
