@@ -161,6 +161,23 @@ describe('who opens a stream', () => {
   });
 });
 
+test('more streams than one identity may have are refused with a time to come again', async () => {
+  const narrow = await startTestApi(cluster.client, { runners }, { longRunningPerIdentity: 2 });
+  try {
+    const streams = [await opened(narrow), await opened(narrow)];
+    const head = handshake(pathOf('guest/tunnel'), { Authorization: authorization });
+    const refused = await exchange(narrow, head);
+    expect([refused.status, refused.json.reason]).toEqual([429, 'TooManyRequests']);
+    expect(refused.text).toContain('\r\nRetry-After: 1\r\n');
+    streams[0]?.socket.destroy();
+    const again = await vi.waitFor(() => opened(narrow), patience);
+    for (const { socket } of [...streams, again]) socket.destroy();
+    await vi.waitFor(() => expect(open.size).toBe(0), patience);
+  } finally {
+    await narrow.close();
+  }
+});
+
 describe('an open stream', () => {
   const binary = 2;
   test('carries bytes of every size both ways', async () => {
