@@ -10,6 +10,11 @@ import type { ImageSettings } from './settings.ts';
 export const workerContainer = 'worker';
 /** The worker with its buffers, and qemu-img beside it. */
 const memory = { request: 192 * 2 ** 20, limit: 1024 * 2 ** 20 } as const;
+/** Pieces of a disk pass through quickly; collector and allocator are not to let them pile up. */
+export const workerProcess = {
+  NODE_OPTIONS: '--max-old-space-size=96 --max-semi-space-size=1',
+  MALLOC_ARENA_MAX: '1',
+} as const;
 /** A worker that hangs is ended by the kubelet and made anew. */
 const deadlineSeconds = 24 * 3600;
 
@@ -85,8 +90,7 @@ function podSpec({ id, spec, settings }: WorkerPodInput): PodSpec {
                 },
               ]
             : []),
-          // Pieces of a disk pass through quickly; the collector is not to let them pile up.
-          { name: 'NODE_OPTIONS', value: '--max-old-space-size=96 --max-semi-space-size=4' },
+          ...Object.entries(workerProcess).map(([name, value]) => ({ name, value })),
         ],
         resources: {
           requests: { cpu: '100m', memory: formatQuantity(memory.request) },

@@ -12,6 +12,7 @@ import { locateDisk, pushDisk } from '../../src/registry/disk.ts';
 import { copyImage, manifestOf, resolveImage } from '../../src/registry/image.ts';
 import { parseReference } from '../../src/registry/reference.ts';
 import type { WorkSpec } from '../../src/api/worker.ts';
+import { workerProcess } from '../../src/image/workerpod.ts';
 import { startRegistry, type TestRegistry } from '../support/registry.ts';
 import { startTransferBench } from './imagethroughapi.ts';
 import { type Benchmark, median, type Outcome, rounded, size } from './figures.ts';
@@ -284,7 +285,7 @@ async function peakOf(program: string, folder: string, work: WorkSpec): Promise<
   const child = spawn(process.execPath, [program], {
     env: {
       PATH: process.env['PATH'],
-      NODE_OPTIONS: '--max-old-space-size=96 --max-semi-space-size=4',
+      ...workerProcess,
       SVC3_WORK: JSON.stringify(work),
       SVC3_SCRATCH: folder,
       SVC3_TERMINATION_LOG: result,

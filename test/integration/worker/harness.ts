@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { WorkResult, type WorkSpec } from '../../../src/api/worker.ts';
+import { workerProcess } from '../../../src/image/workerpod.ts';
 import type { TestRegistry } from '../../support/registry.ts';
 
 /** Tag `1` of a repository, to be stored under `made/`. */
@@ -49,7 +50,7 @@ export async function runWorker(
   const child = spawn('node_modules/.bin/node', ['src/bin/worker.ts'], {
     env: {
       PATH: process.env['PATH'],
-      NODE_OPTIONS: '--max-old-space-size=96 --max-semi-space-size=4',
+      ...workerProcess,
       SVC3_WORK: JSON.stringify(wanted),
       SVC3_SCRATCH: scratch ?? own,
       SVC3_DOCKER_CONFIG: dockerConfig,
