@@ -203,7 +203,7 @@ describe('the node controller (spec: GPU passthrough rule 3)', () => {
   });
 });
 
-describe('a VM that cannot use the GPUs it was given', () => {
+describe('a VM that cannot use the GPUs it was given', { timeout: 180_000 }, () => {
   const type = 'svc3.dev/GPUUnavailable';
   const busy = 'a GPU of the node is in use: failed to open /dev/vfio/2: Device or resource busy';
   const fault = `VM team/gamer cannot use the GPUs: ${busy}`;

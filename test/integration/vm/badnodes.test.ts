@@ -43,7 +43,7 @@ const advertise = (bundles: string) =>
 const says = (name: string, message: string) =>
   space.until(name, 'Scheduled', { status: 'False', reason: 'Unschedulable', message });
 
-describe('a node', () => {
+describe('a node', { timeout: 180_000 }, () => {
   test('that claims 1,000 cards takes one GPU VM', async () => {
     await addNode('1000');
     await space.deploy('first', onGpu);

@@ -50,7 +50,7 @@ const run = (...words: string[]) =>
     env: { KUBECONFIG: world.controlPlane.kubeconfigPath, SVC3_DEFAULT_NAMESPACE: space.name },
   });
 
-describe('the sentence of a VM that waits', () => {
+describe('the sentence of a VM that waits', { timeout: 180_000 }, () => {
   test('is true again when its cause has changed, and is not written again while it is', async () => {
     await space.deploy('waits', { gpuPassthrough: 'Enabled' });
     await says('waits', '0/1 nodes are available: 1 not enabled for GPU passthrough.');

@@ -154,7 +154,8 @@ function decide(inventory: Inventory, world: World, step: Extract<Step, { kind: 
   world.assumed.set(step.claim, { ...result.usage, uid: `assumed-${step.claim}`, claim: undefined });
 }
 
-describe('placement kept by events', () => {
+// Hundreds of histories: seconds on an idle machine.
+describe('placement kept by events', { timeout: 120_000 }, () => {
   test('decides like a naive one that is made anew and looks at every node', () => {
     fc.assert(fc.property(fc.array(step, { minLength: 10, maxLength: 60 }), run), { numRuns: 400 });
   });
