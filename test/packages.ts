@@ -3,7 +3,10 @@ import { messageOf } from '../src/errors.ts';
 import { ensurePackages } from '../src/localcluster/debian.ts';
 
 const also = {
+  'qemu-system-aarch64': 'qemu-system-arm',
   'qemu-system-x86_64': 'qemu-system-x86',
+  '/usr/share/AAVMF/AAVMF_CODE.fd': 'qemu-efi-aarch64',
+  '/usr/share/OVMF/OVMF_CODE_4M.fd': 'ovmf',
   chromium: 'chromium',
   curl: 'curl',
   genisoimage: 'genisoimage',

@@ -28,6 +28,7 @@ const requirements: Requirements = {
   perl: 'perl-base',
   'pkg-config': 'pkg-config',
   'qemu-img': 'qemu-utils',
+  readelf: 'binutils',
   setpriv: 'util-linux',
   sfdisk: 'fdisk',
   syslinux: 'syslinux',

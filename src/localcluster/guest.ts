@@ -3,32 +3,22 @@
  * an SSH server (users root and admin, password admin), the QEMU guest agent, shuts down on the power button, reads a
  * NoCloud seed, and prints READY on its serial console.
  */
-import {
-  chmod,
-  chown,
-  copyFile,
-  cp,
-  mkdir,
-  open,
-  readFile,
-  readdir,
-  rename,
-  rm,
-  symlink,
-  writeFile,
-} from 'node:fs/promises';
+import { copyFile, mkdir, open, readFile, readdir, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
-import { basename, dirname, join } from 'node:path';
+import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { hashOf } from './hash.ts';
 import { run } from './command.ts';
+import { guestRecipe, makeSmallRoot, placeText, platforms } from './guestroot.ts';
+import { hashOf } from './hash.ts';
+import { withLock } from './lock.ts';
 
-const recipe = fileURLToPath(new URL('../../containers/guest', import.meta.url));
 const bootMiB = 28;
-const rootMiB = 40;
+const sectorsPerMiB = 2048;
 
 /** What the disk, the network, the console and a seed need; whatever a kernel has built in is left out by itself. */
 const modules = [
+  'crc32c_generic',
+  'ext4',
   'virtio_pci',
   'virtio_mmio',
   'virtio_blk',
@@ -37,22 +27,20 @@ const modules = [
   'virtio_rng',
   'virtio_balloon',
   'pvpanic_mmio',
+  'pvpanic_pci',
   'button',
   'evdev',
   'ahci',
+  'sd_mod',
   'sr_mod',
+  'e1000',
   'isofs',
   'vfat',
   'nls_cp437',
   'nls_ascii',
 ];
 
-export const guestPackages = [
-  'busybox-static',
-  'dropbear-bin',
-  'qemu-guest-agent',
-  'linux-image-cloud-amd64',
-] as const;
+const guestPackages = ['busybox-static', 'dropbear-bin', 'qemu-guest-agent'] as const;
 
 export interface GuestImage {
   /** The compressed qcow2. */
@@ -62,42 +50,71 @@ export interface GuestImage {
 }
 
 /** Builds the guest into `<cache>/guests/<hash>` unless it is there. Needs root: file owners go into the image. */
-export async function buildGuest(cache: string, signal?: AbortSignal): Promise<GuestImage> {
-  const hash = (await hashOf([recipe, fileURLToPath(import.meta.url)])).slice(0, 12);
-  const folder = join(cache, 'guests', hash);
+export function buildGuest(cache: string, signal?: AbortSignal): Promise<GuestImage> {
+  return ensureGuest({ cache, prefix: '', sources: [], ...sign(signal) }, async (work) => {
+    const tree = join(work, 'packages');
+    await unpackPackages(tree, { packages: ['linux-image-cloud-amd64'], architecture: 'amd64' }, signal);
+    await makeInitrd(work, tree, signal);
+    await placeText('syslinux.cfg', join(work, 'boot/syslinux.cfg'), platforms.amd64, 0o644);
+    await makeSmallRoot(join(work, 'root'), tree, platforms.amd64, signal);
+    await makeBiosDisk(work, { rootMiB: 40 }, signal);
+  });
+}
+
+export interface GuestBuild {
+  readonly cache: string;
+  /** In front of the hash in the name of the folder. */
+  readonly prefix: string;
+  /** What it is made of beside the recipe and this file. */
+  readonly sources: readonly string[];
+  readonly signal?: AbortSignal;
+}
+
+/** The guest of the cache, or the one whose `disk.qcow2` `make` leaves in the folder it is given. One of a kind at a time. */
+export async function ensureGuest(
+  { cache, prefix, sources }: GuestBuild,
+  make: (work: string) => Promise<void>,
+): Promise<GuestImage> {
+  const own = [
+    guestRecipe,
+    fileURLToPath(import.meta.url),
+    fileURLToPath(new URL('guestroot.ts', import.meta.url)),
+  ];
+  const hash = (await hashOf([...own, ...sources])).slice(0, 12);
+  const folder = join(cache, 'guests', `${prefix}${hash}`);
   const disk = join(folder, 'disk.qcow2');
   if (existsSync(disk)) return { disk, hash };
-  const work = join(cache, 'guests', `${hash}.${process.pid}`);
-  await rm(work, { recursive: true, force: true });
-  await mkdir(work, { recursive: true });
-  try {
-    const tree = join(work, 'packages');
-    await unpackPackages(tree, signal);
-    await makeInitrd(work, tree, signal);
-    await makeRoot(work, tree, signal);
-    await makeDisk(work, signal);
-    await mkdir(join(work, 'done'));
-    await rename(join(work, 'disk.qcow2'), join(work, 'done', 'disk.qcow2'));
-    await rename(join(work, 'done'), folder).catch(() => undefined);
-  } finally {
+  await withLock(join(cache, 'guests', `${prefix}build.lock`), async () => {
+    if (existsSync(disk)) return;
+    const work = `${folder}.${process.pid}`;
     await rm(work, { recursive: true, force: true });
-  }
+    try {
+      await mkdir(join(work, 'done'), { recursive: true });
+      await make(work);
+      await rename(join(work, 'disk.qcow2'), join(work, 'done', 'disk.qcow2'));
+      await rename(join(work, 'done'), folder);
+    } finally {
+      await rm(work, { recursive: true, force: true });
+    }
+  });
   return { disk, hash };
 }
 
-async function unpackPackages(tree: string, signal?: AbortSignal): Promise<void> {
-  const suite = await debianSuite();
+/** Unpacks what the guest is made of, and these packages, of this architecture, without running anything of them. */
+export async function unpackPackages(
+  tree: string,
+  { packages, architecture }: { packages: readonly string[]; architecture: 'amd64' | 'arm64' },
+  signal?: AbortSignal,
+): Promise<void> {
   const parameters = [
     '--quiet',
     '--variant=extract',
     '--components=main',
-    `--include=${guestPackages.join(',')}`,
+    `--architectures=${architecture}`,
+    `--include=${[...guestPackages, ...packages].join(',')}`,
+    '--aptopt=APT::Install-Recommends "false"',
   ];
-  await run(
-    'mmdebstrap',
-    [...parameters, '--aptopt=APT::Install-Recommends "false"', suite, tree],
-    sign(signal),
-  );
+  await run('mmdebstrap', [...parameters, await debianSuite(), tree], sign(signal));
 }
 
 /** The release of Debian that the host runs, else the oldest that fits. */
@@ -145,7 +162,8 @@ function moduleName(path: string): string {
     .replaceAll('-', '_');
 }
 
-async function makeInitrd(work: string, tree: string, signal?: AbortSignal): Promise<void> {
+/** Leaves `boot/vmlinuz` and `boot/initrd` in `work`, of the kernel of an unpacked tree. */
+export async function makeInitrd(work: string, tree: string, signal?: AbortSignal): Promise<void> {
   const version = await kernelVersion(tree);
   await run('depmod', ['-b', tree, version], sign(signal));
   const modulesDir = join(tree, 'lib/modules', version);
@@ -164,7 +182,7 @@ async function makeInitrd(work: string, tree: string, signal?: AbortSignal): Pro
     join(initrd, 'lib/order'),
     order.map((path) => basename(path).replace(/\.xz$/, '')).join('\n'),
   );
-  await place(join(recipe, 'init'), join(initrd, 'init'), 0o755);
+  await placeText('init', join(initrd, 'init'), platforms.amd64, 0o755);
   await mkdir(join(work, 'boot'));
   await run(
     'sh',
@@ -178,123 +196,86 @@ async function makeInitrd(work: string, tree: string, signal?: AbortSignal): Pro
     sign(signal),
   );
   await copyFile(join(tree, 'boot', `vmlinuz-${version}`), join(work, 'boot/vmlinuz'));
-  await copyFile(join(recipe, 'syslinux.cfg'), join(work, 'boot/syslinux.cfg'));
 }
 
-async function makeRoot(work: string, tree: string, signal?: AbortSignal): Promise<void> {
-  const root = join(work, 'root');
-  const folders = [
-    'bin',
-    'sbin',
-    'etc/dropbear',
-    'usr/bin',
-    'usr/sbin',
-    'usr/share/udhcpc',
-    'lib64',
-    'lib/x86_64-linux-gnu',
-  ];
-  for (const folder of [
-    ...folders,
-    'dev',
-    'proc',
-    'sys',
-    'tmp',
-    'var/run',
-    'run',
-    'root',
-    'home/admin',
-    'mnt',
-  ])
-    await mkdir(join(root, folder), { recursive: true });
-  await copyFile(join(tree, 'bin/busybox'), join(root, 'bin/busybox'));
-  for (const applet of (await run(join(root, 'bin/busybox'), ['--list'], sign(signal)))
-    .split('\n')
-    .filter(Boolean))
-    if (applet !== 'busybox') await symlink('busybox', join(root, 'bin', applet));
-  for (const name of ['init', 'getty', 'poweroff']) await symlink('../bin/busybox', join(root, 'sbin', name));
-  for (const program of ['usr/sbin/dropbear', 'usr/bin/dropbearkey', 'usr/sbin/qemu-ga'])
-    await copyProgram(tree, root, program, signal);
-  await copyFile(
-    join(tree, 'lib/x86_64-linux-gnu/libnss_files.so.2'),
-    join(root, 'lib/x86_64-linux-gnu/libnss_files.so.2'),
-  );
-  await writeAccounts(root, signal);
-  for (const script of ['rcS', 'rcK', 'seed'])
-    await place(join(recipe, script), join(root, 'etc', script), 0o755);
-  await place(join(recipe, 'inittab'), join(root, 'etc/inittab'), 0o644);
-  await place(join(recipe, 'udhcpc.script'), join(root, 'usr/share/udhcpc/default.script'), 0o755);
-}
-
-async function copyProgram(tree: string, root: string, program: string, signal?: AbortSignal): Promise<void> {
-  await copyFile(join(tree, program), join(root, program));
-  const paths = ['lib/x86_64-linux-gnu', 'usr/lib/x86_64-linux-gnu']
-    .map((path) => join(tree, path))
-    .join(':');
-  const loader = join(tree, 'lib64/ld-linux-x86-64.so.2');
-  const list = await run(loader, ['--library-path', paths, '--list', join(tree, program)], sign(signal));
-  for (const match of list.matchAll(/(\/\S+) \(0x/g)) {
-    const library = match[1] ?? '';
-    await cp(library, join(root, 'lib/x86_64-linux-gnu', basename(library)), { dereference: true });
-  }
-  await cp(loader, join(root, 'lib64/ld-linux-x86-64.so.2'), { dereference: true });
-}
-
-async function writeAccounts(root: string, signal?: AbortSignal): Promise<void> {
-  const password = (await run('openssl', ['passwd', '-6', 'admin'], sign(signal))).trim();
-  const etc = (name: string, text: string, mode = 0o644) =>
-    writeFile(join(root, 'etc', name), text, { mode });
-  await etc('passwd', 'root:x:0:0:root:/root:/bin/sh\nadmin:x:1000:1000:admin:/home/admin:/bin/sh\n');
-  await etc(
-    'shadow',
-    ['root', 'admin'].map((user) => `${user}:${password}:19000:0:99999:7:::\n`).join(''),
-    0o600,
-  );
-  await etc('group', 'root:x:0:\nadmin:x:1000:\n');
-  await etc('hostname', 'svc3-guest\n');
-  await etc('shells', '/bin/sh\n');
-  await etc('nsswitch.conf', 'passwd: files\ngroup: files\nshadow: files\nhosts: files dns\n');
-  await chown(join(root, 'home/admin'), 1000, 1000);
-  await chmod(join(root, 'root'), 0o700);
-}
-
-/** MBR, a FAT partition that syslinux boots, an ext4 root. Without a journal: the guest syncs what must last. */
-async function makeDisk(work: string, signal?: AbortSignal): Promise<void> {
-  const file = (name: string): string => join(work, name);
+/** MBR, a FAT partition that syslinux boots, an ext4 root. */
+export async function makeBiosDisk(
+  work: string,
+  { rootMiB }: { rootMiB: number },
+  signal?: AbortSignal,
+): Promise<void> {
   const at = { cwd: work, ...sign(signal) };
-  const sectorsPerMiB = 2048;
-  await sized(file('disk.raw'), 1 + bootMiB + rootMiB);
   const table = [
     'label: dos',
     `start=${sectorsPerMiB},size=${bootMiB * sectorsPerMiB},type=c,bootable`,
     `start=${(1 + bootMiB) * sectorsPerMiB},size=${rootMiB * sectorsPerMiB},type=83`,
-  ].join('\n');
-  await run('sfdisk', ['-q', 'disk.raw'], { ...at, input: `${table}\n` });
-  await sized(file('boot.fat'), bootMiB);
-  await run('mkfs.vfat', ['-n', 'BOOT', 'boot.fat'], at);
-  await run('mcopy', ['-i', 'boot.fat', 'boot/vmlinuz', 'boot/initrd', 'boot/syslinux.cfg', '::/'], at);
-  await run('syslinux', ['--install', 'boot.fat'], at);
-  await sized(file('root.ext4'), rootMiB);
-  await run('mkfs.ext4', ['-q', '-L', 'root', '-d', 'root', '-O', '^has_journal', 'root.ext4'], at);
-  await run('dd', ['if=boot.fat', 'of=disk.raw', 'bs=1M', 'seek=1', 'conv=notrunc'], at);
-  await run('dd', ['if=root.ext4', 'of=disk.raw', 'bs=1M', `seek=${1 + bootMiB}`, 'conv=notrunc'], at);
+  ];
+  await makeDisk(work, { table, bootMiB, rootMiB, spareMiB: 0 }, signal, async () => {
+    await run('syslinux', ['--install', 'boot.fat'], at);
+  });
   await run(
     'dd',
     ['if=/usr/lib/syslinux/mbr/mbr.bin', 'of=disk.raw', 'bs=440', 'count=1', 'conv=notrunc'],
     at,
   );
-  await run('qemu-img', ['convert', '-c', '-O', 'qcow2', 'disk.raw', 'disk.qcow2'], at);
+  await compress(work, signal);
+}
+
+/** GPT, a FAT partition with whatever boots by UEFI, an ext4 root. */
+export async function makeUefiDisk(
+  work: string,
+  { espMiB, rootMiB }: { espMiB: number; rootMiB: number },
+  signal?: AbortSignal,
+): Promise<void> {
+  const table = [
+    'label: gpt',
+    `start=${sectorsPerMiB},size=${espMiB * sectorsPerMiB},type=U`,
+    `start=${(1 + espMiB) * sectorsPerMiB},size=${rootMiB * sectorsPerMiB},type=L`,
+  ];
+  await makeDisk(work, { table, bootMiB: espMiB, rootMiB, spareMiB: 1 }, signal);
+  await compress(work, signal);
+}
+
+interface Layout {
+  readonly table: readonly string[];
+  readonly bootMiB: number;
+  readonly rootMiB: number;
+  /** Behind the root, for the second table of GPT. */
+  readonly spareMiB: number;
+}
+
+/** `disk.raw` of the folders `boot` and `root`. Without a journal: the guest syncs what must last. */
+async function makeDisk(
+  work: string,
+  layout: Layout,
+  signal?: AbortSignal,
+  onBootMade: () => Promise<void> = () => Promise.resolve(),
+): Promise<void> {
+  const at = { cwd: work, ...sign(signal) };
+  const { bootMiB: boot, rootMiB, spareMiB } = layout;
+  await sized(join(work, 'disk.raw'), 1 + boot + rootMiB + spareMiB);
+  await run('sfdisk', ['-q', 'disk.raw'], { ...at, input: `${layout.table.join('\n')}\n` });
+  await sized(join(work, 'boot.fat'), boot);
+  await run('mkfs.vfat', ['-n', 'BOOT', 'boot.fat'], at);
+  const entries = (await readdir(join(work, 'boot'))).map((name) => `boot/${name}`);
+  await run('mcopy', ['-s', '-i', 'boot.fat', ...entries, '::/'], at);
+  await onBootMade();
+  await sized(join(work, 'root.ext4'), rootMiB);
+  await run('mkfs.ext4', ['-q', '-L', 'root', '-d', 'root', '-O', '^has_journal', 'root.ext4'], at);
+  const into = ['of=disk.raw', 'bs=1M', 'conv=notrunc,sparse'];
+  await run('dd', ['if=boot.fat', 'seek=1', ...into], at);
+  await run('dd', ['if=root.ext4', `seek=${1 + boot}`, ...into], at);
+}
+
+async function compress(work: string, signal?: AbortSignal): Promise<void> {
+  const how = ['-c', '-O', 'qcow2', '-o', 'compression_type=zstd', '-W'];
+  await run('qemu-img', ['convert', ...how, 'disk.raw', 'disk.qcow2'], { cwd: work, ...sign(signal) });
 }
 
 async function sized(path: string, mebibytes: number): Promise<void> {
   const file = await open(path, 'w');
   await file.truncate(mebibytes * 1024 * 1024);
   await file.close();
-}
-
-async function place(from: string, to: string, mode: number): Promise<void> {
-  await mkdir(dirname(to), { recursive: true });
-  await copyFile(from, to);
-  await chmod(to, mode);
 }
 
 function sign(signal?: AbortSignal): { signal?: AbortSignal } {

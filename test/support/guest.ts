@@ -1,14 +1,24 @@
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { buildGuest } from '../../src/localcluster/guest.ts';
+import { buildGuest, type GuestImage } from '../../src/localcluster/guest.ts';
+import { buildArmGuest, buildUefiGuest } from '../../src/localcluster/guestvariants.ts';
 import { createGuestAgent } from '../../src/runner/agent.ts';
 
-/** The tiny guest's disk, built once into the cache: BusyBox, an SSH server, the guest agent. */
-export async function testGuestDisk(): Promise<string> {
+/** Guests for tests, each built once into the cache. */
+const builders = {
+  /** BIOS; BusyBox, an SSH server, the guest agent. */
+  small: buildGuest,
+  /** The same with UEFI only, and drivers for SATA, CDs and Intel's e1000. */
+  uefi: buildUefiGuest,
+  /** The same for ARM. */
+  arm64: buildArmGuest,
+} satisfies Record<string, (cache: string) => Promise<GuestImage>>;
+
+export async function testGuestDisk(kind: keyof typeof builders = 'small'): Promise<string> {
   const cache =
     process.env['SVC3_CACHE'] ?? join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'svc3');
-  return (await buildGuest(cache)).disk;
+  return (await builders[kind](cache)).disk;
 }
 
 /** Runs a shell script in the guest through its agent and returns what it printed; throws when it fails. */

@@ -31,6 +31,8 @@ export interface RunningRunner {
   log(): string;
   exitCode(): Promise<number | null>;
   qemuPid(): Promise<number>;
+  /** QEMU's arguments, in one line. */
+  qemuArguments(): Promise<string>;
   /** Runs a shell script in the guest. */
   guest(script: string): Promise<string>;
   /** Polls until the state has these members. */
@@ -70,6 +72,11 @@ export async function aPod(spec: Partial<RunnerSpecInput> = {}, disk?: string): 
 
 export async function placeDisk(root: string, disk: string, name = basename(disk)): Promise<void> {
   await copyFile(disk, `${root}${runnerPaths.image}/disk/${name}`);
+}
+
+/** Puts an install medium where the pod mounts it. */
+export async function placeIso(pod: Pod, iso: string): Promise<void> {
+  await copyFile(iso, `${pod.root}${runnerPaths.iso}/disk/medium.iso`);
 }
 
 /** The same disk and settings under another pod. */
@@ -114,6 +121,10 @@ export async function startRunner(
     log: () => log,
     exitCode: () => exit,
     qemuPid: async () => (await childrenOf(child.pid ?? 0))[0] ?? 0,
+    qemuArguments: async () => {
+      const [pid = 0] = await childrenOf(child.pid ?? 0);
+      return (await readFile(`/proc/${pid}/cmdline`, 'utf8')).replaceAll('\0', ' ');
+    },
     guest: (script) => inGuest(`${pod.root}${runnerPaths.run}/agent.sock`, script),
     reaches: async (expected) => {
       let state: RunnerState | undefined;

@@ -1,0 +1,20 @@
+import { beforeAll, expect, test } from 'vitest';
+import { testGuestDisk } from '../../support/guest.ts';
+import { aPod, startRunner } from './harness.ts';
+
+let disk: string;
+beforeAll(async () => {
+  disk = await testGuestDisk('arm64');
+}, 900_000);
+
+test('an ARM guest boots by UEFI, answers, keeps its console beside GPU passthrough, and is taken down by SIGTERM', async () => {
+  const runner = await startRunner(
+    await aPod({ architecture: 'arm64', gpuPassthrough: true, memoryMiB: 256 }, disk),
+  );
+  await runner.reaches({ powerState: 'Running', guestReachable: true, vncConsole: true });
+  expect(await runner.guest('uname -m; ls -d /sys/firmware/efi')).toBe('aarch64\n/sys/firmware/efi\n');
+  await expect.poll(() => runner.serial(), { timeout: 150_000 }).toContain('READY');
+  runner.process.kill('SIGTERM');
+  expect(await runner.exitCode()).toBe(0);
+  expect(runner.log()).not.toContain('"level":50');
+});
