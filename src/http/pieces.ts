@@ -1,7 +1,10 @@
 import { Readable } from 'node:stream';
 
-/** A reply that is larger is written in pieces of this size. */
-export const pieceBytes = 32 * 1024;
+/** A reply that is larger is written in pieces. */
+export const largeBytes = 64 * 1024;
+
+/** One TLS record. */
+export const pieceBytes = 16 * 1024;
 
 /**
  * Bytes in pieces, the next one only when the one before has left. TLS encrypts what it is given at once and for each

@@ -7,7 +7,7 @@ import { parseJson, type JsonValue } from './json.ts';
 import type { ConcurrencyLimit } from './limits.ts';
 import type { HttpMetrics } from './metrics.ts';
 import { uploadOf } from './multipart.ts';
-import { Pieces, pieceBytes } from './pieces.ts';
+import { largeBytes, Pieces } from './pieces.ts';
 import { beginState, findState, type RequestState, stateOf } from './requeststate.ts';
 import type { AccessAttributes, Call, Caller, Permission, Reply, Route } from './route.ts';
 import type { Services } from './services.ts';
@@ -210,7 +210,7 @@ export function send(reply: FastifyReply, answer: Reply): FastifyReply {
   if (answer.raw !== undefined) return reply.send(answer.raw);
   void reply.type('application/json; charset=utf-8');
   const json = answer.json ?? JSON.stringify(answer.body);
-  if (typeof json === 'string' || json.length <= pieceBytes) return reply.send(json);
+  if (typeof json === 'string' || json.length <= largeBytes) return reply.send(json);
   return reply.header('content-length', json.length).send(new Pieces(json));
 }
 
