@@ -17,6 +17,7 @@ beforeAll(async () => {
       controllerManagerFlags: [
         '--node-monitor-period=500ms',
         '--node-monitor-grace-period=8s',
+        '--node-eviction-rate=10',
         // Where most nodes of a zone are silent, it thinks that it is itself cut off and evicts nothing.
         '--unhealthy-zone-threshold=0.9',
       ],
