@@ -166,7 +166,11 @@ function disksOf(api: ApiClient, kind: 'images' | 'isos'): Disks {
       if (size === undefined || size >= resumableBytes) return uploadResumably(api, place, request);
       const query = { name, description, fileName: filename };
       // A disk takes as long as it takes.
-      return post<DiskItem>(api, place.path, undefined, { query, stream: { content: body, size }, timeoutMs: 0 });
+      return post<DiskItem>(api, place.path, undefined, {
+        query,
+        stream: { content: body, size },
+        timeoutMs: 0,
+      });
     },
     download: (ns, name) => downloadResumably(api, path(ns, kind, name, 'download')),
     remote: (ns) => list<RemoteItem>(api, path(ns, remote)),
