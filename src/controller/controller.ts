@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isSvc3Error } from '../errors.ts';
 import type { Log, ReconcileResult } from '../kube/types.ts';
 import { StallingError, WaitingError } from './outcome.ts';
@@ -50,6 +51,9 @@ export interface Controller {
   /** Keys waiting for a worker or being worked on. */
   pending(): number;
 }
+
+/** So long passes may follow each other before timers, probes and watches have their turn, in milliseconds. */
+const turnMs = 10;
 
 /** How soon a key is looked at again while the gate is closed. */
 const closedGateMs = 1_000;
@@ -123,9 +127,21 @@ export function createController(options: ControllerOptions): Controller {
     metrics?.reconciled(name, outcome, (performance.now() - started) / 1000);
   }
 
+  let turnEnds = 0;
+
+  /** Passes that wait for nothing would otherwise keep the process to themselves for as long as there are keys. */
+  async function breathe(): Promise<void> {
+    if (performance.now() < turnEnds) {
+      return;
+    }
+    await nextTurn();
+    turnEnds = performance.now() + turnMs;
+  }
+
   async function work(signal: AbortSignal): Promise<void> {
     for (let key = await queue.take(); key !== undefined; key = await queue.take()) {
       try {
+        await breathe();
         await pass(key, signal);
       } finally {
         queue.done(key);

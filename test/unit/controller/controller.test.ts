@@ -46,6 +46,26 @@ describe('a controller', () => {
     await stop();
   });
 
+  test('lets timers have their turn, however many keys there are and even if no pass waits for anything', async () => {
+    let passes = 0;
+    const { controller, stop } = start({
+      workers: 8,
+      reconcile() {
+        passes += 1;
+        const ends = performance.now() + 0.05;
+        while (performance.now() < ends);
+        return Promise.resolve();
+      },
+    });
+    const keys = 4_000;
+    for (let key = 0; key < keys; key += 1) controller.enqueue(`team/${key}`);
+    await new Promise((resolve) => setTimeout(resolve, 1));
+    expect(passes).toBeLessThan(keys);
+    await vi.waitFor(() => expect(controller.pending()).toBe(0), { timeout: 10_000 });
+    expect(passes).toBe(keys);
+    await stop();
+  });
+
   test.each<[string, unknown, ReconcileOutcome, 'debug' | 'info' | 'warn']>([
     ['a conflict is retried quietly', new Svc3Error('Conflict', 'x'), 'conflict', 'debug'],
     [
