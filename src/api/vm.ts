@@ -139,6 +139,13 @@ export const VmStatus = z
     podName: z.string().max(253).optional().describe('The pod that runs the VM.'),
     runner: RunnerIdentity.optional().describe("The runner of the VM's pod."),
     diskSize: z.string().max(24).optional().describe('Virtual size of the disk that was observed.'),
+    diskGrowth: z
+      .string()
+      .max(1024)
+      .optional()
+      .describe(
+        "What became of the disk's last growth: whether the guest's file system grew too, else what to do in the guest.",
+      ),
     accelerator: z.enum(['kvm', 'tcg']).optional().describe('How the guest is executed.'),
     revertRequest: z
       .string()

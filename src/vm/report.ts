@@ -27,6 +27,8 @@ export interface RunnerObservation {
   readonly fingerprint: string | undefined;
   /** The verb that is being carried out. */
   readonly verb: 'start' | 'stop' | 'suspend' | 'resume' | 'revert' | undefined;
+  /** What became of the growth of the disk that it was last asked for. */
+  readonly growth?: string | undefined;
   /** Why it could not be asked, or why the last verb failed. */
   readonly error: string | undefined;
 }
@@ -61,6 +63,7 @@ export function reportPod(given: PodReport): StatusDraft {
   const state = input.runner?.state;
   const runner = identityOf(input);
   const diskSize = state?.diskSize === undefined ? vm.status?.diskSize : formatQuantity(state.diskSize);
+  const diskGrowth = input.runner?.growth ?? vm.status?.diskGrowth;
   const accelerator = acceleratorOf(pod) ?? vm.status?.accelerator;
   const revertRequest = state?.revertRequest ?? vm.status?.revertRequest;
   return {
@@ -73,6 +76,7 @@ export function reportPod(given: PodReport): StatusDraft {
       podName: pod.metadata.name ?? '',
       ...(runner === undefined ? {} : { runner }),
       ...(diskSize === undefined ? {} : { diskSize }),
+      ...(diskGrowth === undefined ? {} : { diskGrowth }),
       ...(accelerator === undefined ? {} : { accelerator }),
       ...(revertRequest === undefined ? {} : { revertRequest }),
       ...(warnings.length === 0 ? {} : { warnings: [...warnings] }),

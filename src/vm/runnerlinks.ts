@@ -1,6 +1,6 @@
 import type { Pod } from '../api/core.ts';
 import { parseQuantity } from '../api/quantity.ts';
-import type { PowerAction, PowerRequest, RunnerState } from '../api/runner.ts';
+import type { PowerAction, PowerRequest, ResizeReply, RunnerState } from '../api/runner.ts';
 import type { Vm } from '../api/vm.ts';
 import { isSvc3Error, messageOf } from '../errors.ts';
 import { isPodReady, isRunnerUp } from './podstate.ts';
@@ -11,7 +11,7 @@ import type { RunnerObservation } from './report.ts';
 export interface RunnerDoor {
   state(): Promise<RunnerState>;
   power(request: PowerRequest): Promise<RunnerState>;
-  resize(bytes: number): Promise<unknown>;
+  resize(bytes: number): Promise<Pick<ResizeReply, 'message'>>;
   eject(): Promise<RunnerState>;
   fingerprint(): string | undefined;
 }
@@ -31,6 +31,8 @@ interface Link {
   silentSince: number | undefined;
   /** A size that the runner refused: not asked for again. */
   refusedBytes: number | undefined;
+  /** What became of the last growth of the disk. */
+  growth: string | undefined;
 }
 
 /** How often a runner is asked while its VM is not as wished, in milliseconds. */
@@ -73,6 +75,7 @@ export class RunnerLinks {
       podReady: link.podReady,
       fingerprint: link.door.fingerprint(),
       verb: link.verb,
+      growth: link.growth,
       error: this.#told(link),
     };
   }
@@ -105,6 +108,7 @@ export class RunnerLinks {
       askedAt: Number.NEGATIVE_INFINITY,
       silentSince: undefined,
       refusedBytes: undefined,
+      growth: undefined,
     };
     this.#links.set(vmUid, link);
     return link;
@@ -182,7 +186,7 @@ export class RunnerLinks {
   #resize(key: string, link: Link, podReady: boolean, bytes: number): void {
     this.#call(key, link, podReady, async () => {
       try {
-        await link.door.resize(bytes);
+        link.growth = (await link.door.resize(bytes)).message;
       } catch (error) {
         if (isSvc3Error(error, 'Invalid', 'Conflict', 'BadRequest')) link.refusedBytes = bytes;
         throw error;

@@ -8,7 +8,7 @@ import { eventsBetween } from './statusevents.ts';
 
 /** A VM without a pod: what froze stays, what belonged to the pod goes. */
 export function pendingDraft(vm: Vm, rows: Partial<Rows>): StatusDraft {
-  const { effective, node, diskSize, revertRequest, warnings, powerState } = vm.status ?? {};
+  const { effective, node, diskSize, diskGrowth, revertRequest, warnings, powerState } = vm.status ?? {};
   const cause = rows.stalled ?? rows.scheduled ?? rows.prepared;
   const sticky = effective !== undefined && isPersistent(effective);
   return {
@@ -17,6 +17,7 @@ export function pendingDraft(vm: Vm, rows: Partial<Rows>): StatusDraft {
       // Where the disk is; other VMs may go anywhere.
       ...(sticky && node !== undefined ? { node } : {}),
       ...(diskSize === undefined ? {} : { diskSize }),
+      ...(diskGrowth === undefined ? {} : { diskGrowth }),
       ...(revertRequest === undefined ? {} : { revertRequest }),
       ...(warnings === undefined ? {} : { warnings }),
       // That it has ever booted is what the start deadline goes by.

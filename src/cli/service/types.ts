@@ -73,8 +73,11 @@ export interface Vms {
     request: { readonly imageName: string; readonly description?: string },
   ): Promise<DiskItem>;
   commit(namespace: string, name: string, request: { readonly description?: string }): Promise<DiskItem>;
-  /** Grows the disk to `gib` GiB. */
-  resize(namespace: string, name: string, gib: number): Promise<void>;
+  /**
+   * Grows the disk to `gib` GiB. With `wait`, what became of it: whether the guest's file system grew too, else what to do
+   * in the guest; undefined where the VM has not booted yet, or takes long.
+   */
+  resize(namespace: string, name: string, gib: number, options: WaitOptions): Promise<string | undefined>;
   eject(namespace: string, name: string): Promise<void>;
   explain(namespace: string, name: string): Promise<Explanation>;
   /** A byte stream to a TCP port of the guest. */

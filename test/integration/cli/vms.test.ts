@@ -201,6 +201,29 @@ describe('svc3 vm, straight on kube-apiserver', () => {
     });
   });
 
+  it('says what became of the disk of a VM that has booted', async () => {
+    await ok(run(['vm', 'deploy', 'booted', '-i', 'example.com/debian:12', '--no-wait']));
+    const tell = (status: object) =>
+      cluster.client.patch(
+        vms,
+        { name: 'booted', namespace: ns },
+        { type: 'merge', body: { status } },
+        { subresource: 'status' },
+      );
+    await tell({ diskSize: '10Gi' });
+    const said = run(['vm', 'resize', 'booted', '40']);
+    const size = async () => (await cluster.client.get(vms, 'booted', ns)).spec.disk?.size;
+    await expect.poll(size, { timeout: 60_000 }).toBe('40Gi');
+    await tell({ diskSize: '40Gi', diskGrowth: 'the disk has grown, the file system has not' });
+    expect(await said).toMatchObject({
+      code: 0,
+      stdout: 'VM booted: the disk has grown, the file system has not\n',
+    });
+    expect(await ok(run(['vm', 'resize', 'booted', '50', '--no-wait']))).toBe(
+      'The disk of vm booted grows to 50 GiB\n',
+    );
+  });
+
   it('explains a VM by its conditions', async () => {
     await ok(run(['vm', 'deploy', 'told', '-i', 'example.com/debian:12', '--no-wait']));
     await report('told', 'Running');

@@ -59,6 +59,7 @@ const start = (): Promise<TestOperator> =>
       resize: async (bytes) => {
         runner.verbs.push(`resize ${bytes}`);
         become({ diskSize: bytes });
+        return { message: 'the disk has grown; grow its file system in the guest' };
       },
       fingerprint: () => 'print',
     }),
@@ -173,5 +174,16 @@ describe('the wished power state is carried out by the runner', () => {
     await wish({ disk: { size: '2Gi' } });
     await expect.poll(() => runner.verbs, slow).toEqual([`resize ${2 ** 31}`]);
     await untilIt('Running AsWished', [`resize ${2 ** 31}`]);
+    const status = async () => (await space.vm('vm')).status;
+    await expect.poll(status, slow).toMatchObject({
+      diskSize: '2Gi',
+      diskGrowth: 'the disk has grown; grow its file system in the guest',
+    });
+    // An operator that has not asked for it says the same.
+    await operator.stop();
+    operator = await start();
+    await wish({ disk: { size: '2048Mi' } });
+    await untilIt('Running AsWished', []);
+    await expect.poll(status, slow).toMatchObject({ diskGrowth: expect.stringContaining('in the guest') });
   });
 });

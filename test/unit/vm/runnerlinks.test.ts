@@ -40,7 +40,9 @@ function aRunner(initial: Partial<RunnerState> = {}) {
             runner.state = { ...runner.state, powerState: after[action], reason: 'Requested' };
           }),
         resize: (bytes: number) =>
-          answer(`resize ${bytes}`, () => Object.assign(runner.state, { diskSize: bytes })),
+          answer(`resize ${bytes}`, () => Object.assign(runner.state, { diskSize: bytes })).then(() => ({
+            message: 'the disk has grown',
+          })),
         eject: () => answer('eject', () => Object.assign(runner.state, { iso: false })),
         fingerprint: () => 'print',
       };
@@ -170,6 +172,7 @@ describe('the talk with a runner', () => {
     await answered(runner, 2);
     links.observe('k', vm, pod(true));
     expect(runner.calls).toEqual(['state', `resize ${2 ** 31}`, 'state']);
+    expect(links.observe('k', vm, pod(true))?.growth).toBe('the disk has grown');
   });
 
   test('a size that the runner refuses is asked for once', async () => {

@@ -136,7 +136,7 @@ function vmsOf(api: ApiClient, kubernetes: () => Promise<Service>): Service['vms
     save: (ns, name, request) => post<DiskItem>(api, path(ns, 'vms', name, 'save'), request),
     commit: (ns, name, request) => post<DiskItem>(api, path(ns, 'vms', name, 'commit'), request),
     // It has no endpoint (spec: "No endpoint; use CLI svc3 vm resize").
-    resize: async (ns, name, gib) => (await kubernetes()).vms.resize(ns, name, gib),
+    resize: async (ns, name, gib, options) => (await kubernetes()).vms.resize(ns, name, gib, options),
     eject: async (ns, name) => void (await post(api, path(ns, 'vms', name, 'eject'), {})),
     explain: (ns, name) => get<Explanation>(api, path(ns, 'vms', name, 'explain')),
     tunnel: (ns, name, port) => api.socket(path(ns, 'vms', name, 'tunnel'), { port: String(port) }),

@@ -1,3 +1,4 @@
+import { parseQuantity } from '../../../api/quantity.ts';
 import { images, vms } from '../../../api/resources.ts';
 import { randomUUID } from 'node:crypto';
 import { Svc3Error } from '../../../errors.ts';
@@ -41,9 +42,7 @@ export function createVms(followable: Followable, http: () => Promise<Service>):
       return imageItem(await client.create(images, { metadata: { name: imageName, namespace }, spec }));
     },
     commit: (namespace, name, { description }) => commit(client, namespace, name, description),
-    async resize(namespace, name, gib) {
-      await patch(namespace, name, { disk: { size: `${gib}Gi` } });
-    },
+    resize: (namespace, name, gib, options) => resize(client, { namespace, name, gib }, options),
     async eject(namespace, name) {
       await patch(namespace, name, { iso: '' });
     },
@@ -87,6 +86,26 @@ async function execute(
     );
   }
   return found.done;
+}
+
+async function resize(
+  client: KubeClient,
+  { namespace, name, gib }: { readonly namespace: string; readonly name: string; readonly gib: number },
+  options: WaitOptions,
+): Promise<string | undefined> {
+  const body = { spec: { disk: { size: `${gib}Gi` } } };
+  const patched = await client.patch(vms, { name, namespace }, { type: 'merge', body });
+  const hasBooted = patched.status?.diskSize !== undefined;
+  if (!options.wait || !hasBooted) return undefined;
+  const found = await waitFor(client, vms, patched, {
+    timeoutMs: verbWaitMs,
+    signal: options.signal,
+    done({ status }) {
+      options.progress(`${name}: the disk has ${status?.diskSize ?? 'no size yet'}`);
+      return parseQuantity(status?.diskSize ?? '0', 'diskSize') >= gib * 2 ** 30;
+    },
+  });
+  return found?.done === true ? found.object.status?.diskGrowth : undefined;
 }
 
 async function remove(
