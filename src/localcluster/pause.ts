@@ -1,7 +1,7 @@
 /** The image of a pod's sandbox container: one static program that sleeps for ever, written out byte by byte. */
 import { arch } from 'node:os';
 import { Svc3Error } from '../errors.ts';
-import { type OciImage, createImage } from './oci.ts';
+import { type OciFile, type OciImage, createImage } from './oci.ts';
 
 export const pauseImage = 'localhost/svc3/pause:1';
 
@@ -44,13 +44,14 @@ function executable(machine: number, code: Buffer): Buffer {
   return file;
 }
 
-export async function createPauseImage(): Promise<OciImage> {
+/** An image whose only process waits. `more`: further files, which make it another image. */
+export async function createPauseImage(more: readonly OciFile[] = []): Promise<OciImage> {
   const program = programs[arch()];
   if (program === undefined)
     throw new Svc3Error('InternalError', `no local cluster on the architecture ${arch()}`);
   const content = executable(program.machine, Buffer.from(program.code, 'hex'));
   return createImage({
-    files: [{ name: 'pause', content, mode: 0o755 }],
+    files: [{ name: 'pause', content, mode: 0o755 }, ...more],
     architecture: arch() === 'arm64' ? 'arm64' : 'amd64',
     entrypoint: ['/pause'],
   });

@@ -61,17 +61,16 @@ afterAll(async () => {
   if (dir !== undefined) await rm(dir, { recursive: true, force: true });
 });
 
-/** The data of a registry with one small image, pushed from outside. */
+/**
+ * The data of a registry with one small image, pushed from outside. Not the pause image of the nodes: the kubelet remembers
+ * that it took a password to get an image, whatever its name, and then refuses it to pods that have none.
+ */
 async function filledRegistry(): Promise<string> {
+  const image = await createPauseImage([{ name: 'private', content: Buffer.from('private'), mode: 0o644 }]);
   const registry = await startRegistry({ auth: 'basic' });
   try {
     const url = `http://${registry.address}`;
-    await pushImage(
-      { url, user: registry.username, password: registry.password },
-      repository,
-      '1',
-      await createPauseImage(),
-    );
+    await pushImage({ url, user: registry.username, password: registry.password }, repository, '1', image);
     await run('cp', ['-r', join(registry.dir, 'data'), join(registry.dir, 'htpasswd'), dir]);
   } finally {
     await registry.stop();
