@@ -28,7 +28,7 @@ export interface RunnerObservation {
   /** The verb that is being carried out. */
   readonly verb: 'start' | 'stop' | 'suspend' | 'resume' | 'revert' | undefined;
   /** What became of the growth of the disk that it was last asked for. */
-  readonly growth?: string | undefined;
+  readonly growth?: { readonly diskSize: number; readonly message: string } | undefined;
   /** Why it could not be asked, or why the last verb failed. */
   readonly error: string | undefined;
 }
@@ -62,8 +62,10 @@ export function reportPod(given: PodReport): StatusDraft {
   const nodeName = nodeOf(pod);
   const state = input.runner?.state;
   const runner = identityOf(input);
-  const diskSize = state?.diskSize === undefined ? vm.status?.diskSize : formatQuantity(state.diskSize);
-  const diskGrowth = input.runner?.growth ?? vm.status?.diskGrowth;
+  const growth = input.runner?.growth;
+  const bytes = state?.diskSize ?? growth?.diskSize;
+  const diskSize = bytes === undefined ? vm.status?.diskSize : formatQuantity(bytes);
+  const diskGrowth = growth?.message ?? vm.status?.diskGrowth;
   const accelerator = acceleratorOf(pod) ?? vm.status?.accelerator;
   const revertRequest = state?.revertRequest ?? vm.status?.revertRequest;
   return {

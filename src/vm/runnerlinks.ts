@@ -11,10 +11,13 @@ import type { RunnerObservation } from './report.ts';
 export interface RunnerDoor {
   state(): Promise<RunnerState>;
   power(request: PowerRequest): Promise<RunnerState>;
-  resize(bytes: number): Promise<Pick<ResizeReply, 'message'>>;
+  resize(bytes: number): Promise<Growth>;
   eject(): Promise<RunnerState>;
   fingerprint(): string | undefined;
 }
+
+/** What became of the growth of a disk; its size is in bytes. */
+export type Growth = Pick<ResizeReply, 'diskSize' | 'message'>;
 
 export type OpenRunner = (target: { address: string; vmUid: string; pin: string | undefined }) => RunnerDoor;
 
@@ -32,7 +35,7 @@ interface Link {
   /** A size that the runner refused: not asked for again. */
   refusedBytes: number | undefined;
   /** What became of the last growth of the disk. */
-  growth: string | undefined;
+  growth: Growth | undefined;
 }
 
 /** How often a runner is asked while its VM is not as wished, in milliseconds. */
@@ -186,7 +189,7 @@ export class RunnerLinks {
   #resize(key: string, link: Link, podReady: boolean, bytes: number): void {
     this.#call(key, link, podReady, async () => {
       try {
-        link.growth = (await link.door.resize(bytes)).message;
+        link.growth = await link.door.resize(bytes);
       } catch (error) {
         if (isSvc3Error(error, 'Invalid', 'Conflict', 'BadRequest')) link.refusedBytes = bytes;
         throw error;

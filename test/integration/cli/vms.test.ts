@@ -210,7 +210,7 @@ describe('svc3 vm, straight on kube-apiserver', () => {
         { type: 'merge', body: { status } },
         { subresource: 'status' },
       );
-    await tell({ diskSize: '10Gi' });
+    await report('booted', 'Running');
     const said = run(['vm', 'resize', 'booted', '40']);
     const size = async () => (await cluster.client.get(vms, 'booted', ns)).spec.disk?.size;
     await expect.poll(size, { timeout: 60_000 }).toBe('40Gi');

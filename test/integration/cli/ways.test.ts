@@ -130,7 +130,7 @@ describe('over HTTP and straight on kube-apiserver the same is said of', () => {
       stdout: 'The CD drive of vm web is empty\n',
     });
     expect(await both('vm eject never')).toMatchObject({ code: 6 });
-    expect(await both('vm resize web 40')).toMatchObject({ code: 0 });
+    expect(await both('vm resize web 40 --no-wait')).toMatchObject({ code: 0 });
     expect(await both('vm resize web 4.5')).toMatchObject({ code: 2 });
     expect(await both('vm resize never 40')).toMatchObject({ code: 6 });
     expect(await both('vm delete web')).toMatchObject({ code: 0, stdout: 'Successfully deleted vm web\n' });
@@ -292,7 +292,7 @@ describe('over HTTP', () => {
       stderr: '',
       stdout: expect.stringContaining(`${api.baseUrl}/api/v1/console#`),
     });
-    const resize = ['vm', 'resize', 'screen', '40', '-n', spaces.kubernetes];
+    const resize = ['vm', 'resize', 'screen', '40', '--no-wait', '-n', spaces.kubernetes];
     expect(await svc3(resize, { env: { ...environments.http, ...environments.kubernetes } })).toMatchObject({
       code: 0,
       stderr: '',

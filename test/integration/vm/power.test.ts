@@ -59,7 +59,7 @@ const start = (): Promise<TestOperator> =>
       resize: async (bytes) => {
         runner.verbs.push(`resize ${bytes}`);
         become({ diskSize: bytes });
-        return { message: 'the disk has grown; grow its file system in the guest' };
+        return { diskSize: bytes, message: 'the disk has grown; grow its file system in the guest' };
       },
       fingerprint: () => 'print',
     }),

@@ -298,6 +298,13 @@ describe('the status that is written', () => {
   const made = draftOf({ sentence: '', rows: [], pod: aPod() });
   const first = statusOf(made.vm, made.draft, now);
 
+  test('the size of a disk that has grown is known before the runner is asked again', () => {
+    const growth = { diskSize: 2 ** 31, message: 'the disk has grown' };
+    const flipped = observed({ state: runnerState({ diskSize: 2 ** 30 }), podReady: false, growth });
+    const { draft } = draftOf({ sentence: '', rows: [], pod: running, runner: flipped });
+    expect(draft.fields).toMatchObject({ diskSize: '2Gi', diskGrowth: 'the disk has grown' });
+  });
+
   test('is the same object when nothing has changed', () => {
     const vm = aVm({ status: first });
     const { draft } = draftOf({ sentence: '', rows: [], pod: aPod() });

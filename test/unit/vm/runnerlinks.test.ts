@@ -41,6 +41,7 @@ function aRunner(initial: Partial<RunnerState> = {}) {
           }),
         resize: (bytes: number) =>
           answer(`resize ${bytes}`, () => Object.assign(runner.state, { diskSize: bytes })).then(() => ({
+            diskSize: bytes,
             message: 'the disk has grown',
           })),
         eject: () => answer('eject', () => Object.assign(runner.state, { iso: false })),
@@ -172,7 +173,7 @@ describe('the talk with a runner', () => {
     await answered(runner, 2);
     links.observe('k', vm, pod(true));
     expect(runner.calls).toEqual(['state', `resize ${2 ** 31}`, 'state']);
-    expect(links.observe('k', vm, pod(true))?.growth).toBe('the disk has grown');
+    expect(links.observe('k', vm, pod(true))?.growth).toMatchObject({ diskSize: 2 ** 31 });
   });
 
   test('a size that the runner refuses is asked for once', async () => {

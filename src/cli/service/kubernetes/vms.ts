@@ -95,7 +95,7 @@ async function resize(
 ): Promise<string | undefined> {
   const body = { spec: { disk: { size: `${gib}Gi` } } };
   const patched = await client.patch(vms, { name, namespace }, { type: 'merge', body });
-  const hasBooted = patched.status?.diskSize !== undefined;
+  const hasBooted = patched.status?.powerState !== undefined;
   if (!options.wait || !hasBooted) return undefined;
   const found = await waitFor(client, vms, patched, {
     timeoutMs: verbWaitMs,
