@@ -1,7 +1,6 @@
-import * as z from 'zod';
 import { invoke } from '../http/invoke.ts';
 import { uploadCertificate } from '../http/routes/uploads.ts';
-import { mapped, type Row } from './row.ts';
+import { mapped, nothing, type Row } from './row.ts';
 
 const set = mapped({
   kind: 'mapped',
@@ -9,7 +8,7 @@ const set = mapped({
   path: '/resources/cert/set',
   successor: 'POST /api/v1/upload/cert',
   link: '/api/v1/upload/cert',
-  body: z.object({}),
+  body: nothing,
   bodyKind: 'upload',
   async handler(call) {
     await invoke(call, uploadCertificate, { params: {} });
@@ -17,4 +16,5 @@ const set = mapped({
   },
 });
 
+/** The row of the serving certificate. */
 export const certificateRows: readonly Row[] = [set];
