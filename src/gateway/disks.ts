@@ -7,14 +7,10 @@ import type { uploadImage } from '../http/routes/uploads.ts';
 import { imageName } from './names.ts';
 import type { Answer, GatewayCall } from './row.ts';
 
-/** What the rows of images and those of ISOs share. */
-export const nothing = z.object({});
-export const text = z.string().min(1).max(512);
+/** A name or reference in a request of 2.4.x. */
+export const shortText = z.string().min(1).max(512);
 
-export function byName<T extends Image | Iso>(objects: readonly T[]): T[] {
-  return [...objects].sort((a, b) => ((a.metadata.name ?? '') < (b.metadata.name ?? '') ? -1 : 1));
-}
-
+/** RFC 3339: since when the disk is ready, else when it was made. */
 export function modifiedOf({ metadata, status }: Image | Iso): string {
   return (
     status?.conditions?.find(({ type }) => type === 'Ready')?.lastTransitionTime ??
@@ -28,6 +24,7 @@ export function sizeText(disk: Image | Iso): string {
   return (disk.status?.size ?? '0').replace('i', '');
 }
 
+/** References in the remote registries; asks for the right to list them first. */
 export async function remoteNames(
   call: GatewayCall<unknown>,
   route: typeof listRemoteImages,
@@ -57,6 +54,7 @@ export function pulledName(remote: string, newName: string | undefined): string 
   return name === undefined ? undefined : imageName(name, 'new_name');
 }
 
+/** Takes a disk in as the route does, and answers in the words of 2.4.x. */
 export async function uploaded(call: GatewayCall<unknown>, route: typeof uploadImage): Promise<Answer> {
   const { body } = await invoke(call, route, { params: { namespace: call.namespace } });
   return { message: `Successfully uploaded ${(body as { name?: string } | undefined)?.name ?? ''}` };

@@ -1,5 +1,6 @@
 /** The `help` texts of the 2.4.x API; `domain` is the address the client used. */
 
+/** How a VM of a configuration is deployed. */
 export function deployHelp(domain: string, name = '<SVC_VM_NAME>', node?: string): Record<string, unknown> {
   return {
     deploy_virtual_machine: `To deploy a VM, make sure you have a configuration created and use the endpoint ${domain}/resources/vm/deploy`,
@@ -10,6 +11,7 @@ export function deployHelp(domain: string, name = '<SVC_VM_NAME>', node?: string
   };
 }
 
+/** How a configuration is made. */
 export function createHelp(domain: string): Record<string, unknown> {
   return {
     create_virtual_machine_configuration: `To create a VM configuration, please use the endpoint ${domain}/resources/vm/create`,
@@ -21,6 +23,7 @@ export function createHelp(domain: string): Record<string, unknown> {
   };
 }
 
+/** How nodes are listed. */
 export function listNodesHelp(domain: string): Record<string, unknown> {
   return { list_svc_nodes: `To list svc nodes send a rest a request to ${domain}/resources/node/list` };
 }
@@ -32,6 +35,7 @@ const verbs = {
   suspend_virtual_machine: 'suspend',
 };
 
+/** How the power state of a VM is changed. */
 export function execHelp(domain: string): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(verbs).map(([key, verb]) => [
@@ -41,6 +45,7 @@ export function execHelp(domain: string): Record<string, unknown> {
   );
 }
 
+/** How the changes of a VM are discarded. */
 export function revertHelp(domain: string): Record<string, unknown> {
   return {
     revert_virtual_machine: `To revert a VM send rest request to ${domain}/resources/vm/exec/revert`,
@@ -48,6 +53,7 @@ export function revertHelp(domain: string): Record<string, unknown> {
   };
 }
 
+/** What comes after a look at the nodes. */
 export function nodesHelp(domain: string): Record<string, unknown> {
   return {
     check_svc_node_status: `To check svc node status for a single node use endpoint ${domain}/resources/node/status/<NODE_NAME>`,

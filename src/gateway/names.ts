@@ -25,7 +25,14 @@ export async function vmsNamed(call: GatewayCall<unknown>, name: string, node?: 
     .list(namespace)
     .filter((vm) => vm.metadata.uid === name || vm.metadata.name === name || virtualMachineName(vm) === name)
     .filter((vm) => node === undefined || node === '' || vm.status?.node === node);
-  return matching.sort((a, b) => ((a.metadata.name ?? '') < (b.metadata.name ?? '') ? -1 : 1));
+  return byName(matching);
+}
+
+/** The same objects in the order of their names. */
+export function byName<T extends { readonly metadata: { readonly name?: string } }>(
+  objects: readonly T[],
+): T[] {
+  return [...objects].sort((a, b) => ((a.metadata.name ?? '') < (b.metadata.name ?? '') ? -1 : 1));
 }
 
 /** The one VM a request means; several of one name are an error that `svc_node_name` or the id resolves. */

@@ -1,9 +1,10 @@
 import * as z from 'zod';
 import { callFor, invoke } from '../http/invoke.ts';
 import { listNodes, nodeItems, tagNode, untagNode } from '../http/routes/nodes.ts';
+import type { Route } from '../http/route.ts';
 import type { NodeItem } from '../items/node.ts';
 import { nodesHelp } from './help.ts';
-import { mapped, type Row } from './row.ts';
+import { mapped, nothing, type Row } from './row.ts';
 
 /** A node in `nodes` of the 2.4.x API; GPUs are texts there, `N/A` where passthrough is off. */
 export function nodeView(item: NodeItem): Record<string, unknown> {
@@ -26,15 +27,13 @@ export function nodeView(item: NodeItem): Record<string, unknown> {
   };
 }
 
-const node = z.object({ svc_node_name: z.string().min(1).max(253) });
-
 const list = mapped({
   kind: 'mapped',
   method: 'GET',
   path: '/resources/node/list',
   successor: 'GET NS/nodes',
   link: '/nodes',
-  body: z.object({}),
+  body: nothing,
   bodyKind: 'none',
   async handler(call) {
     await callFor(call, listNodes, { params: { namespace: call.namespace } });
@@ -45,38 +44,51 @@ const list = mapped({
   },
 });
 
-const tag = mapped({
-  kind: 'mapped',
-  method: 'POST',
-  path: '/resources/node/tag/{tag}',
-  successor: 'POST NS/nodes/{name}/tag',
-  link: '/nodes',
-  body: node,
-  bodyKind: 'json',
-  fields: { name: 'svc_node_name' },
-  async handler(call) {
-    const { tag: word = '' } = call.params;
-    const { svc_node_name: name } = call.body;
-    await invoke(call, tagNode, { params: { namespace: call.namespace, name }, body: { tag: word } });
-    return { message: `Successfully tagged node '${name}' with a tag '${word}'` };
-  },
-});
+const node = z.object({ svc_node_name: z.string().min(1).max(253) });
 
-const untag = mapped({
-  kind: 'mapped',
-  method: 'DELETE',
-  path: '/resources/node/tag/{tag}',
-  successor: 'POST NS/nodes/{name}/untag',
-  link: '/nodes',
-  body: node,
-  bodyKind: 'json',
-  fields: { name: 'svc_node_name' },
-  async handler(call) {
-    const { tag: word = '' } = call.params;
-    const { svc_node_name: name } = call.body;
-    await invoke(call, untagNode, { params: { namespace: call.namespace, name }, body: { tag: word } });
-    return { message: `Successfully untagged node '${name}'` };
-  },
-});
+/** Tags a node or takes a tag off; what differs is the verb. */
+function tagRow({
+  method,
+  verb,
+  route,
+  message,
+}: {
+  readonly method: 'POST' | 'DELETE';
+  readonly verb: 'tag' | 'untag';
+  readonly route: Route;
+  message(node: string, tag: string): string;
+}): Row {
+  return mapped({
+    kind: 'mapped',
+    method,
+    path: '/resources/node/tag/{tag}',
+    successor: `POST NS/nodes/{name}/${verb}`,
+    link: '/nodes',
+    body: node,
+    bodyKind: 'json',
+    fields: { name: 'svc_node_name' },
+    async handler(call) {
+      const { tag = '' } = call.params;
+      const { svc_node_name: name } = call.body;
+      await invoke(call, route, { params: { namespace: call.namespace, name }, body: { tag } });
+      return { message: message(name, tag) };
+    },
+  });
+}
 
-export const nodeRows: readonly Row[] = [list, tag, untag];
+/** Rows of nodes. */
+export const nodeRows: readonly Row[] = [
+  list,
+  tagRow({
+    method: 'POST',
+    verb: 'tag',
+    route: tagNode,
+    message: (name, tag) => `Successfully tagged node '${name}' with a tag '${tag}'`,
+  }),
+  tagRow({
+    method: 'DELETE',
+    verb: 'untag',
+    route: untagNode,
+    message: (name) => `Successfully untagged node '${name}'`,
+  }),
+];

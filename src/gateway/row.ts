@@ -1,4 +1,4 @@
-import type * as z from 'zod';
+import * as z from 'zod';
 import type { Call, Reply, Upload } from '../http/route.ts';
 
 /** What a mapped row's handler gets: the call, the namespace, and the body as the schema of the row makes it. */
@@ -46,6 +46,10 @@ export interface RemovedRow extends Named {
 
 export type Row = MappedRow | RemovedRow;
 
+/** The body of a row that takes none. */
+export const nothing = z.object({});
+
+/** Types a row's handler from its schema. */
 export function mapped<B extends z.ZodType>(row: MappedRow<B>): MappedRow<B> {
   return row;
 }

@@ -3,20 +3,17 @@ import { Svc3Error } from '../errors.ts';
 import { callFor, invoke } from '../http/invoke.ts';
 import { createVmConfig, getVmConfig, listVmConfigs } from '../http/routes/vmconfigs.ts';
 import { deployHelp } from './help.ts';
-import { imageName } from './names.ts';
-import { mapped, type GatewayCall, type Row } from './row.ts';
+import { byName, imageName } from './names.ts';
+import { mapped, nothing, type GatewayCall, type Row } from './row.ts';
 import { settingFields, settings, settingsOf, text } from './vmsettings.ts';
 import { configView } from './vmviews.ts';
 
-const nothing = z.object({});
 const integer = z.int().min(1).max(256);
 
 /** The configurations of the namespace by name; asks for the right to list them first. */
 export async function configsOf(call: GatewayCall<unknown>) {
   await callFor(call, listVmConfigs, { params: { namespace: call.namespace } });
-  return [...call.services.caches.vmConfigs.objects.list(call.namespace)].sort((a, b) =>
-    (a.metadata.name ?? '') < (b.metadata.name ?? '') ? -1 : 1,
-  );
+  return byName(call.services.caches.vmConfigs.objects.list(call.namespace));
 }
 
 const configs = mapped({

@@ -9,12 +9,11 @@ import type { PowerCommand } from '../items/power.ts';
 import { deployRow } from './deploy.ts';
 import { createHelp, deployHelp, execHelp, listNodesHelp, revertHelp } from './help.ts';
 import { texts, theVm, virtualMachineName, vmsNamed } from './names.ts';
-import { mapped, type GatewayCall, type Row } from './row.ts';
+import { mapped, nothing, type GatewayCall, type Row } from './row.ts';
 import { configsOf, vmConfigRows } from './vmconfigs.ts';
 import { text } from './vmsettings.ts';
 import { vmResources } from './vmviews.ts';
 
-const nothing = z.object({});
 const target = z.object({ svc_vm_name: text.min(1), svc_node_name: text.optional() });
 
 const list = mapped({
