@@ -1,6 +1,9 @@
 import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { Svc3Error } from '../errors.ts';
+import { parseJson } from './json.ts';
+import { findState } from './requeststate.ts';
 
 /** Larger JSON bodies are refused: the largest honest request is some kilobytes. */
 export const maxJsonBytes = 1024 * 1024;
@@ -10,8 +13,8 @@ function refuse(reason: 'RequestEntityTooLarge' | 'BadRequest', message: string)
   return new Svc3Error(reason, message, { details: { causes: [{ field: 'body', message }] } });
 }
 
-/** Reads a JSON request's bytes: at most 1 MiB, within 30 s, and as many as Content-Length says. */
-export function readBody(stream: Readable, headers: IncomingMessage['headers']): Promise<Buffer> {
+/** Reads a JSON request's bytes: at most 1 MiB, within the time, and as many as Content-Length says. */
+function readBody(stream: Readable, headers: IncomingMessage['headers'], timeoutMs: number): Promise<Buffer> {
   const declared = Number(headers['content-length'] ?? 0);
   if (declared > maxJsonBytes) {
     return Promise.reject(
@@ -22,8 +25,8 @@ export function readBody(stream: Readable, headers: IncomingMessage['headers']):
     const chunks: Buffer[] = [];
     let bytes = 0;
     const timer = setTimeout(() => {
-      end(refuse('BadRequest', 'body: was not received within 30 seconds'));
-    }, bodyTimeoutMs);
+      end(refuse('BadRequest', `body: was not received within ${timeoutMs / 1000} seconds`));
+    }, timeoutMs);
     const end = (error?: Error): void => {
       clearTimeout(timer);
       stream.off('data', onData);
@@ -57,5 +60,19 @@ export function requireJson(contentType: string | undefined): void {
   const message = 'Content-Type: must be application/json';
   throw new Svc3Error('UnsupportedMediaType', message, {
     details: { causes: [{ field: 'Content-Type', message }] },
+  });
+}
+
+/** Bodies are read by us, whatever their type: strictly where a route takes JSON, else not at all. */
+export function installBodyReader(app: FastifyInstance, timeoutMs = bodyTimeoutMs): void {
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('*', async (request: FastifyRequest, payload: FastifyRequest['raw']) => {
+    if (findState(request)?.route?.bodyKind !== 'json') return undefined;
+    try {
+      return parseJson(await readBody(payload, request.headers, timeoutMs));
+    } catch (error) {
+      payload.resume();
+      throw error;
+    }
   });
 }

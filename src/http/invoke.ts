@@ -1,7 +1,7 @@
 import type * as z from 'zod';
 import { validate } from './fields.ts';
 import type { JsonValue } from './json.ts';
-import { attributesOf, refusedFor } from './pipeline.ts';
+import { attributesOf, refusedFor } from './permission.ts';
 import type { Call, Reply, Route } from './route.ts';
 
 export interface Arguments {

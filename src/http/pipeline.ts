@@ -1,15 +1,16 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { Svc3Error, isSvc3Error } from '../errors.ts';
+import { Svc3Error } from '../errors.ts';
 import type { LogAnswer } from './accesslog.ts';
-import { readBody, requireJson } from './body.ts';
+import { requireJson } from './body.ts';
 import { validate } from './fields.ts';
-import { parseJson, type JsonValue } from './json.ts';
+import type { JsonValue } from './json.ts';
 import type { ConcurrencyLimit } from './limits.ts';
 import type { HttpMetrics } from './metrics.ts';
 import { uploadOf } from './multipart.ts';
+import { attributesOf, refusedFor } from './permission.ts';
 import { largeBytes, Pieces } from './pieces.ts';
 import { beginState, findState, type RequestState, stateOf } from './requeststate.ts';
-import type { AccessAttributes, Call, Caller, Permission, Reply, Route } from './route.ts';
+import type { Call, Caller, Reply, Route } from './route.ts';
 import type { Services } from './services.ts';
 import { failure, refusalFrom } from './status.ts';
 
@@ -70,23 +71,6 @@ function endRequest(request: FastifyRequest, reply: FastifyReply, context: Pipel
   const { namespace } = (state.params ?? {}) as { namespace?: string };
   const durationMs = Math.round(seconds * 10_000) / 10;
   context.answered({ requestId, face, route, method, status, durationMs, namespace });
-}
-
-/** What a route's permission asks for one request. */
-export function attributesOf(permission: Permission, params: unknown): AccessAttributes | undefined {
-  if (permission.kind === 'open' || permission.kind === 'delegated') return undefined;
-  const { group, resource, subresource, verb, scope, name } = permission;
-  const values = params as Readonly<Record<string, string | undefined>>;
-  const namespace = scope === 'namespace' ? values['namespace'] : undefined;
-  const objectName = name === undefined ? undefined : values[name];
-  return {
-    group,
-    resource,
-    verb,
-    ...(subresource === undefined ? {} : { subresource }),
-    ...(namespace === undefined ? {} : { namespace }),
-    ...(objectName === undefined ? {} : { name: objectName }),
-  };
 }
 
 async function admit(
@@ -176,24 +160,6 @@ function queryOf(request: FastifyRequest): JsonValue {
     query[key] = text;
   }
   return query;
-}
-
-/** A native route's own refusals are shown only to who may do the thing. */
-export async function refusedFor(
-  route: Route,
-  params: unknown,
-  caller: Caller | undefined,
-  error: unknown,
-): Promise<unknown> {
-  const attributes = attributesOf(route.permission, params);
-  if (route.permission.kind !== 'native' || attributes === undefined) return error;
-  if (isSvc3Error(error, 'Unauthorized', 'Forbidden')) return error;
-  try {
-    await caller?.authorize(attributes);
-    return error;
-  } catch (refusal) {
-    return refusal;
-  }
 }
 
 function warningHeader(text: string): string {
@@ -296,19 +262,5 @@ export function serveRoute(app: FastifyInstance, route: Route, face: Face, conte
       addFaceHeaders(face, route, request, reply);
       void refuse(face, request, reply, error, context);
     },
-  });
-}
-
-/** Bodies are read by us, whatever their type: strictly where a route takes JSON, else not at all. */
-export function installBodyReader(app: FastifyInstance): void {
-  app.removeAllContentTypeParsers();
-  app.addContentTypeParser('*', async (request: FastifyRequest, payload: FastifyRequest['raw']) => {
-    if (findState(request)?.route?.bodyKind !== 'json') return undefined;
-    try {
-      return parseJson(await readBody(payload, request.headers));
-    } catch (error) {
-      payload.resume();
-      throw error;
-    }
   });
 }

@@ -53,6 +53,7 @@ export interface ApiOptions {
   readonly concurrentPerIdentity?: number;
   readonly longRunningPerIdentity?: number;
   readonly headersTimeoutMs?: number;
+  readonly bodyTimeoutMs?: number;
   /** How often clients of streams are asked whether they are still there. */
   readonly pingEveryMs?: number;
 }
@@ -84,6 +85,7 @@ export function createApi(options: ApiOptions): Api {
       ? {}
       : { longRunningPerIdentity: options.longRunningPerIdentity }),
     ...(options.headersTimeoutMs === undefined ? {} : { headersTimeoutMs: options.headersTimeoutMs }),
+    ...(options.bodyTimeoutMs === undefined ? {} : { bodyTimeoutMs: options.bodyTimeoutMs }),
   });
   // Node asks this of every listener that speaks HTTP/1.1; its types know it only of those that speak nothing else.
   Object.assign(http.server, { shouldUpgradeCallback: isStreamRequest });

@@ -5,6 +5,7 @@ import multipart from '@fastify/multipart';
 import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify';
 import { Svc3Error } from '../errors.ts';
 import { answersIn, type LogAnswer } from './accesslog.ts';
+import { installBodyReader } from './body.ts';
 import { trackConnections } from './connections.ts';
 import { ConcurrencyLimit } from './limits.ts';
 import type { HttpMetrics } from './metrics.ts';
@@ -12,7 +13,6 @@ import { maxFieldBytes } from './multipart.ts';
 import {
   beginRequest,
   fastifyPath,
-  installBodyReader,
   refuse,
   serveRoute,
   statusRefusal,
@@ -35,6 +35,8 @@ export interface ServerOptions {
   readonly concurrentPerIdentity?: number;
   readonly longRunningPerIdentity?: number;
   readonly headersTimeoutMs?: number;
+  /** Until a JSON body has come whole; default 30 s. */
+  readonly bodyTimeoutMs?: number;
 }
 
 export interface HttpServer {
@@ -187,7 +189,7 @@ export function createServer(options: ServerOptions): HttpServer {
     if (!reply.hasHeader('cache-control')) void reply.header('cache-control', 'no-store');
     done();
   });
-  installBodyReader(app);
+  installBodyReader(app, options.bodyTimeoutMs);
   app.setErrorHandler((error, request, reply) => {
     void refuse(unknownPath, request, reply, error, context);
   });

@@ -7,7 +7,7 @@ import type { Authenticator } from './auth.ts';
 import { consoleCookie, cookieValue, isSameOrigin } from './cookie.ts';
 import { createDelegatedAuthorizer } from './delegated.ts';
 import { findVm } from './lookup.ts';
-import { attributesOf } from './pipeline.ts';
+import { attributesOf } from './permission.ts';
 import { consoleSessionSeconds, streamConsole, ticketSeconds, type TicketClaims } from './routes/console.ts';
 import type { Services } from './services.ts';
 import { permissionOf, type StreamRequest } from './streamrequest.ts';
