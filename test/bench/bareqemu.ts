@@ -3,12 +3,14 @@ import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { freePorts } from '../../src/localcluster/ports.ts';
+import { connectQmp } from '../../src/runner/qmp.ts';
 import { temporaryFolder } from '../support/controlplane.ts';
 import { untilBanner } from './sshbanner.ts';
 
-const run = promisify(execFile);
+const execute = promisify(execFile);
 
 /** Seconds since boot of a process's start. */
 export function startOf(pid: number): number {
@@ -52,6 +54,14 @@ function argumentsOf(pid: number): string[] {
 export interface BareQemu {
   /** Milliseconds from the start of the process to the SSH banner of its guest. */
   boot(): Promise<number>;
+  /** Milliseconds from the power button to the guest's own end, pressed so long after the SSH banner. */
+  shutDown(afterMs: number): Promise<number>;
+}
+
+interface Booted {
+  readonly bootMs: number;
+  /** The monitor's socket. */
+  readonly qmp: string;
 }
 
 /** Takes arguments, disk image and seed from a running one. */
@@ -63,42 +73,55 @@ export async function bareQemu(pid: number): Promise<BareQemu> {
   const hasSeed = existsSync(`${files}/run/vm/seed.iso`);
   if (hasSeed) copyFileSync(`${files}/run/vm/seed.iso`, join(dir, 'seed.iso'));
   const [program = '', ...given] = argumentsOf(pid);
+  async function whileUp<T>(work: (booted: Booted) => Promise<T>): Promise<T> {
+    const run = join(dir, 'run');
+    rmSync(run, { recursive: true, force: true });
+    mkdirSync(run);
+    if (hasSeed) copyFileSync(join(dir, 'seed.iso'), join(run, 'seed.iso'));
+    const disk = join(dir, 'disk.qcow2');
+    await execute('qemu-img', ['create', '-q', '-f', 'qcow2', '-b', base, '-F', 'qcow2', disk]);
+    const ports = await freePorts(8);
+    const port = ports[0] ?? 0;
+    const parameters = given.map((text) => moved(text, { run, base, disk, ports }));
+    const began = performance.now();
+    const child = spawn(program, parameters, { stdio: ['pipe', 'ignore', 'inherit'] });
+    process.once('exit', () => child.kill('SIGKILL'));
+    try {
+      await untilBanner({ port, host: '127.0.0.1' }, child);
+      return await work({ bootMs: performance.now() - began, qmp: join(run, 'qmp.sock') });
+    } finally {
+      const exited = child.exitCode === null ? once(child, 'exit') : undefined;
+      child.kill('SIGKILL');
+      await exited;
+    }
+  }
   return {
-    async boot() {
-      const work = join(dir, 'run');
-      rmSync(work, { recursive: true, force: true });
-      mkdirSync(work);
-      if (hasSeed) copyFileSync(join(dir, 'seed.iso'), join(work, 'seed.iso'));
-      const disk = join(dir, 'disk.qcow2');
-      await run('qemu-img', ['create', '-q', '-f', 'qcow2', '-b', base, '-F', 'qcow2', disk]);
-      const ports = await freePorts(8);
-      const port = ports[0] ?? 0;
-      const parameters = given.map((text) => moved(text, { work, base, disk, ports }));
-      const began = performance.now();
-      const child = spawn(program, parameters, { stdio: ['pipe', 'ignore', 'inherit'] });
-      process.once('exit', () => child.kill('SIGKILL'));
-      try {
-        await untilBanner({ port, host: '127.0.0.1' }, child);
-        return performance.now() - began;
-      } finally {
-        const exited = child.exitCode === null ? once(child, 'exit') : undefined;
-        child.kill('SIGKILL');
-        await exited;
-      }
-    },
+    boot: () => whileUp(({ bootMs }) => Promise.resolve(bootMs)),
+    shutDown: (afterMs) =>
+      whileUp(async ({ qmp }) => {
+        const monitor = await connectQmp(qmp, AbortSignal.timeout(10_000));
+        await delay(afterMs);
+        const ended = monitor.nextEvent(({ event }) => event === 'SHUTDOWN', AbortSignal.timeout(60_000));
+        const began = performance.now();
+        await monitor.execute('system_powerdown');
+        await ended;
+        const took = performance.now() - began;
+        monitor.close();
+        return took;
+      }),
   };
 }
 
 /** The same argument with paths and ports of our own; the guest's port 22 gets the first. */
 function moved(
   text: string,
-  { work, base, disk, ports }: { work: string; base: string; disk: string; ports: readonly number[] },
+  { run, base, disk, ports }: { run: string; base: string; disk: string; ports: readonly number[] },
 ): string {
   let next = 1;
   return text
     .replaceAll('/image/disk/disk.qcow2', base)
     .replaceAll('/var/lib/svc3/disk.qcow2', disk)
-    .replaceAll('/run/vm/', `${work}/`)
+    .replaceAll('/run/vm/', `${run}/`)
     .replaceAll(/hostfwd=tcp:0\.0\.0\.0:\d+-:(\d+)/g, (_, guestPort: string) => {
       const port = guestPort === '22' ? ports[0] : ports[next++];
       return `hostfwd=tcp:127.0.0.1:${port ?? 0}-:${guestPort}`;

@@ -1,12 +1,12 @@
-import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { registryHost } from '../../src/localcluster/addresses.ts';
-import { down, fullClusterTools, up } from '../../src/localcluster/cluster.ts';
+import { fullClusterTools } from '../../src/localcluster/cluster.ts';
 import { createKubectl, type Kubectl } from '../../src/localcluster/kubectl.ts';
-import { type Places, placesOf, readReport } from '../../src/localcluster/state.ts';
+import type { Places } from '../../src/localcluster/state.ts';
 import { buildTools } from '../../src/localcluster/tools.ts';
 import { type BareQemu, bareQemu, parentOf, qemuOf, secondsSinceBoot, startOf } from './bareqemu.ts';
 import { type Benchmark, median, type Outcome, rounded, size } from './figures.ts';
+import { clusterSetting, onLocalCluster } from './localcluster.ts';
 import { until } from './parallel.ts';
 import { type Door, untilBanner } from './sshbanner.ts';
 
@@ -15,9 +15,9 @@ export const benchmark: Benchmark = {
   about: 'apply → SSH through svc3, beside the same pod by hand and beside bare QEMU (needs root)',
   settings: {
     SVC3_BENCH_BOOTS: '7 boots each way',
-    SVC3_BENCH_CLUSTER: 'bench: name of the local cluster; one that runs is used and left as it is',
+    ...clusterSetting,
   },
-  measure,
+  measure: () => onLocalCluster(measureOn),
 };
 
 const namespace = 'svc3-default';
@@ -37,19 +37,6 @@ interface Boot {
   readonly fromApply: number;
   readonly fromRunner: number;
   readonly fromQemu: number;
-}
-
-async function measure(): Promise<Outcome> {
-  const name = process.env['SVC3_BENCH_CLUSTER'] ?? 'bench';
-  const places = placesOf(name, process.env, homedir());
-  const progress = (text: string) => void process.stderr.write(`${text}\n`);
-  const wasRunning = (await readReport(places)) !== undefined;
-  try {
-    if (!wasRunning) await up({ places, nodes: 1, progress, signal: new AbortController().signal });
-    return await measureOn(places);
-  } finally {
-    if (!wasRunning) await down(places, { purge: true });
-  }
 }
 
 async function measureOn(places: Places): Promise<Outcome> {

@@ -16,6 +16,7 @@ const benchmarks: Record<string, () => Promise<{ benchmark: Benchmark }>> = {
   image: () => import('./image.ts'),
   absorb: () => import('./absorb.ts'),
   boot: () => import('./boot.ts'),
+  verbs: () => import('./verbs.ts'),
 };
 
 async function help(): Promise<string> {
