@@ -13,7 +13,7 @@ import {
   startOperator,
 } from '../integration/credential/harness.ts';
 import { withFaults, type Write } from '../support/faultclient.ts';
-import { type Benchmark, type Outcome, percentile } from './figures.ts';
+import { type Benchmark, median, type Outcome, percentile, rounded } from './figures.ts';
 import { inParallel } from './parallel.ts';
 
 export const benchmark: Benchmark = {
@@ -28,7 +28,11 @@ async function measure(): Promise<Outcome> {
     figures: [
       { what: 'changed password → pull Secret, ms P50', value: figures.fanOutP50, atMost: 50 },
       { what: 'changed password → pull Secret, ms P99', value: figures.fanOutP99, atMost: 250 },
-      { what: '1,000 namespaces beside a bare loop', value: figures.besideBareLoop, atMost: 1.25 },
+      {
+        what: '1,000 namespaces: rate beside a bare loop',
+        value: figures.besideBareLoop,
+        atLeast: 0.8,
+      },
       { what: 'writes per Secret', value: figures.writesPerSecret, atMost: 1 },
       { what: 'writes when converged', value: figures.writesWhenConverged, atMost: 0 },
     ],
@@ -38,6 +42,11 @@ async function measure(): Promise<Outcome> {
 const servers = ['https://one.example.com', 'https://two.example.com:5000', 'https://three.example.com'];
 const count = 1_000;
 const changes = 300;
+/**
+ * Each with an operator that has just started. Whoever writes first meets a server that still clears up after the
+ * preparations, so both go first equally often, and their times are added up.
+ */
+const rounds = 4;
 /** Writes at the same time: as many as the operator has workers. */
 const workers = 16;
 
@@ -172,12 +181,44 @@ interface CredentialFigures {
   /** Secrets in a second. */
   readonly bareLoopPerSecond: number;
   readonly operatorPerSecond: number;
-  /** Time of the operator beside that of the bare loop, both from the first write to the last. */
+  /** Rate of the operator beside that of the bare loop, both from the first write to the last. */
   readonly besideBareLoop: number;
+  /** The same of each round. */
+  readonly rounds: string;
   /** From starting with empty caches to the last Secret. */
   readonly fromStartMs: number;
   readonly writesPerSecret: number;
   readonly writesWhenConverged: number;
+}
+
+interface Round {
+  readonly loopMs: number;
+  readonly filling: Filling;
+}
+
+/** Both write the same into the same namespaces, and take turns at going first. */
+async function measureRound(client: KubeClient, round: number): Promise<Round> {
+  const names = namesOf(`round-${round}`);
+  await prepare(client, names);
+  const loopFirst = round % 2 === 0;
+  let loopMs = loopFirst ? await bareLoop(client, names, 'limit') : Number.NaN;
+  const filling = await fill(client);
+  if (!loopFirst) loopMs = await bareLoop(client, names, 'limit');
+  const sample = await published(client, names.at(-1) ?? '');
+  if (Object.keys(sample ?? {}).length !== 5) throw new Error('the pull Secret is not complete');
+  return { loopMs, filling };
+}
+
+/** So that the next round's operator finds only what is to be filled then. */
+async function clear(client: KubeClient, round: number): Promise<void> {
+  await inParallel(namesOf(`round-${round}`), workers, async (namespace) => {
+    for (const server of servers) {
+      const { name = '' } = credential(namespace, server).metadata;
+      await client.delete(registryCredentials, { name, namespace });
+    }
+    await client.delete(secrets, { name: objectNames.pullSecret, namespace });
+    await client.delete(secrets, { name: 'limit', namespace });
+  });
 }
 
 /** Credentials become pull Secrets on a real kube-apiserver of its own. */
@@ -185,32 +226,37 @@ async function measureCredentials(): Promise<CredentialFigures> {
   const cluster = await credentialCluster({ components: [] });
   try {
     const { client } = cluster;
-    const names = namesOf('bench');
-    await prepare(client, names);
-    const loops = [await bareLoop(client, names, 'limit-1')];
-    const filling = await fill(client);
-    loops.push(await bareLoop(client, names, 'limit-2'));
-    const limitMs = Math.min(...loops);
-    const sample = await published(client, names.at(-1) ?? '');
-    if (Object.keys(sample ?? {}).length !== 5) throw new Error('the pull Secret is not complete');
+    const made: Round[] = [];
+    for (let round = 0; round < rounds; round += 1) {
+      if (round > 0) await clear(client, round - 1);
+      made.push(await measureRound(client, round));
+    }
     const again = withFaults(client, () => 'none');
     const second = await startOperator(again.client);
     await until(() => second.pending() > 0, 1);
     await until(() => second.pending() === 0, 100);
     await second.stop();
-    const times = await fanOut(client, names);
+    const times = await fanOut(client, namesOf(`round-${rounds - 1}`));
+    const writes = made.flatMap(({ filling }) => filling.writes);
+    const loops = made.map(({ loopMs }) => loopMs);
+    const fills = made.map(({ filling }) => filling.writingMs);
     return {
       namespaces: count,
       fanOutP50: percentile(times, 0.5),
       fanOutP99: percentile(times, 0.99),
-      bareLoopPerSecond: Math.round(count / (limitMs / 1000)),
-      operatorPerSecond: Math.round(count / (filling.writingMs / 1000)),
-      besideBareLoop: filling.writingMs / limitMs,
-      fromStartMs: Math.round(filling.fromStartMs),
-      writesPerSecret: filling.writes.filter(({ plural }) => plural === 'secrets').length / count,
+      bareLoopPerSecond: Math.round((count * rounds) / (sum(loops) / 1000)),
+      operatorPerSecond: Math.round((count * rounds) / (sum(fills) / 1000)),
+      besideBareLoop: sum(loops) / sum(fills),
+      rounds: made.map(({ loopMs, filling }) => rounded(loopMs / filling.writingMs)).join(', '),
+      fromStartMs: Math.round(median(made.map(({ filling }) => filling.fromStartMs))),
+      writesPerSecret: writes.filter(({ plural }) => plural === 'secrets').length / (count * rounds),
       writesWhenConverged: again.writes.length,
     };
   } finally {
     await cluster.remove();
   }
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((all, value) => all + value, 0);
 }
