@@ -51,8 +51,8 @@ export interface ControlPlane {
   /** SIGTERM, then SIGKILL after `graceMs` (default 5,000). A fault for tests. */
   stopApiServer(graceMs?: number): Promise<void>;
   startApiServer(): Promise<void>;
-  /** Ends all processes; the folder stays. */
-  stop(): Promise<void>;
+  /** Ends all processes, with SIGKILL after `graceMs` (default 5,000) for each; the folder stays. */
+  stop(graceMs?: number): Promise<void>;
 }
 
 /** The object that shows that the controllers are at work; without it no pod can be made. */
@@ -113,7 +113,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
       failed: run.failed,
       stopApiServer: (graceMs) => run.stop('kube-apiserver', graceMs),
       startApiServer: () => onSamePort(() => startApiServer(port)),
-      stop: () => run.stopAll(),
+      stop: (graceMs) => run.stopAll(graceMs),
     };
   } catch (error) {
     await run.stopAll();
@@ -127,7 +127,7 @@ interface Run {
   /** Resolves when the probe says yes, or at once without one. */
   start(name: string, args: readonly string[], probe?: () => Promise<boolean>): Promise<void>;
   stop(name: string, graceMs?: number): Promise<void>;
-  stopAll(): Promise<void>;
+  stopAll(graceMs?: number): Promise<void>;
 }
 
 function createRun(dir: string, options: ControlPlaneOptions): Run {
@@ -164,11 +164,11 @@ function createRun(dir: string, options: ControlPlaneOptions): Run {
       void watch(child);
     },
     stop,
-    async stopAll() {
+    async stopAll(graceMs) {
       // etcd last: kube-apiserver waits for it while it ends.
       const others = [...children.keys()].filter((name) => name !== 'etcd');
-      await Promise.all(others.map((name) => stop(name)));
-      await stop('etcd');
+      await Promise.all(others.map((name) => stop(name, graceMs)));
+      await stop('etcd', graceMs);
     },
   };
 }

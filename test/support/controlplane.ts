@@ -43,7 +43,8 @@ export async function ownControlPlane(
     return {
       ...controlPlane,
       async remove() {
-        await controlPlane.stop();
+        // Nothing of it is kept, so nobody waits for it to put things in order.
+        await controlPlane.stop(0);
         removeFolder();
       },
     };
