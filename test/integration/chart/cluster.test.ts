@@ -1,148 +1,39 @@
-import { execFile } from 'node:child_process';
-import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Node, Pod, PodSpec, PolicyRule, TokenRequest } from '../../../src/api/core.ts';
-import {
-  clusterRoleBindings,
-  namespaces,
-  nodes,
-  pods,
-  registryCredentials,
-  roleBindings,
-  roles,
-  secrets,
-  serviceAccounts,
-  vms,
-} from '../../../src/api/resources.ts';
-import { createClient, type RootClient } from '../../../src/kube/client.ts';
-import { loadKubeconfig } from '../../../src/kube/connection.ts';
+import type { Node, PodSpec } from '../../../src/api/core.ts';
+import { namespaces, nodes, pods, registryCredentials, secrets, vms } from '../../../src/api/resources.ts';
 import type { KubeClient } from '../../../src/kube/types.ts';
-import { type OwnControlPlane, ensureTools, ownControlPlane } from '../../support/controlplane.ts';
-import { type Rendered, helmTemplate, rendered } from './helm.ts';
+import { type Rendered, rendered } from './helm.ts';
+import { everything, install, outcome, tenant, values, type Installation } from './installation.ts';
 
-const run = promisify(execFile);
-const tenant = 'team-a';
-const values = ['--set=insecureRegistries.enabled=true', '--set=api.service.type=NodePort'];
-
-let controlPlane: OwnControlPlane;
-let admin: RootClient;
-let kubectl: (...args: string[]) => Promise<string>;
+let installation: Installation;
+let admin: Installation['admin'];
+let kubectl: Installation['kubectl'];
+let identity: Installation['identity'];
+let tenantUser: Installation['tenantUser'];
+let clusterUser: Installation['clusterUser'];
 
 beforeAll(async () => {
-  controlPlane = await ownControlPlane({ components: ['kube-controller-manager'] });
-  const tools = await ensureTools('controlplane');
-  const { kubeconfigPath, dir } = controlPlane;
-  admin = createClient(await loadKubeconfig(kubeconfigPath));
-  kubectl = async (...args) =>
-    (await run(tools.path('kubectl'), ['--kubeconfig', kubeconfigPath, ...args])).stdout;
-  await admin.create(namespaces, {
-    metadata: { name: 'svc3-system', labels: { 'pod-security.kubernetes.io/enforce': 'restricted' } },
-  });
-  await admin.create(namespaces, { metadata: { name: tenant } });
-  const manifest = join(dir, 'svc3.yaml');
-  await writeFile(manifest, await helmTemplate('--no-hooks', ...values));
-  await kubectl('apply', '--server-side', '-f', manifest);
-  await kubectl('wait', '--for=condition=Established', '--all', 'crd', '--timeout=60s');
+  installation = await install();
+  ({ admin, kubectl, identity, tenantUser, clusterUser } = installation);
 });
 
-afterAll(async () => {
-  await admin?.close();
-  await controlPlane?.remove();
-});
-
-/** A client with a real token of a ServiceAccount, bound to a pod where one is named. */
-async function identity(namespace: string, name: string, pod?: Pod): Promise<KubeClient> {
-  const { body } = await admin.request<TokenRequest>({
-    method: 'POST',
-    path: `/api/v1/namespaces/${namespace}/serviceaccounts/${name}/token`,
-    body: {
-      apiVersion: 'authentication.k8s.io/v1',
-      kind: 'TokenRequest',
-      spec: {
-        expirationSeconds: 3600,
-        ...(pod === undefined
-          ? {}
-          : {
-              boundObjectRef: {
-                apiVersion: 'v1',
-                kind: 'Pod',
-                name: pod.metadata.name,
-                uid: pod.metadata.uid,
-              },
-            }),
-      },
-    },
-  });
-  return admin.withToken(body.status!.token);
-}
-
-/** A ServiceAccount in the tenant's namespace with these rights there. */
-async function tenantUser(name: string, rules: PolicyRule[], clusterRole?: string): Promise<KubeClient> {
-  await admin.create(serviceAccounts, { metadata: { name, namespace: tenant } });
-  const subjects = [{ kind: 'ServiceAccount' as const, name, namespace: tenant }];
-  const roleRef = (kind: 'Role' | 'ClusterRole', roleName: string) => ({
-    apiGroup: 'rbac.authorization.k8s.io',
-    kind,
-    name: roleName,
-  });
-  if (rules.length > 0) {
-    await admin.create(roles, { metadata: { name, namespace: tenant }, rules });
-    await admin.create(roleBindings, {
-      metadata: { name, namespace: tenant },
-      roleRef: roleRef('Role', name),
-      subjects,
-    });
-  }
-  if (clusterRole !== undefined) {
-    const metadata = { name: `${name}-${clusterRole}`, namespace: tenant };
-    await admin.create(roleBindings, { metadata, roleRef: roleRef('ClusterRole', clusterRole), subjects });
-  }
-  return identity(tenant, name);
-}
-
-async function clusterUser(name: string, clusterRole: string): Promise<KubeClient> {
-  await admin.create(serviceAccounts, { metadata: { name, namespace: tenant } });
-  await admin.create(clusterRoleBindings, {
-    metadata: { name },
-    roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: clusterRole },
-    subjects: [{ kind: 'ServiceAccount', name, namespace: tenant }],
-  });
-  return identity(tenant, name);
-}
-
-/** `ok`, or the reason of the refusal. Rights that were just given take a moment, so callers poll. */
-async function outcome(write: Promise<unknown>): Promise<string> {
-  return write.then(
-    () => 'ok',
-    (error: Error) => error.message,
-  );
-}
-
-const everything: PolicyRule[] = [{ apiGroups: ['*'], resources: ['*'], verbs: ['*'] }];
+afterAll(() => installation?.remove());
 
 describe('installation', () => {
   test('applying the chart again changes nothing', async () => {
-    const manifest = join(controlPlane.dir, 'svc3.yaml');
-    const before = await kubectl(
-      'get',
-      '-f',
-      manifest,
-      '-o',
-      'jsonpath={range .items[*]}{.kind}/{.metadata.name} {.metadata.generation}{"\\n"}{end}',
-    );
+    const { manifest } = installation;
+    const generations = () =>
+      kubectl(
+        'get',
+        '-f',
+        manifest,
+        '-o',
+        'jsonpath={range .items[*]}{.kind}/{.metadata.name} {.metadata.generation}{"\\n"}{end}',
+      );
+    const before = await generations();
     await kubectl('apply', '--server-side', '-f', manifest);
-    const after = await kubectl(
-      'get',
-      '-f',
-      manifest,
-      '-o',
-      'jsonpath={range .items[*]}{.kind}/{.metadata.name} {.metadata.generation}{"\\n"}{end}',
-    );
-    expect(after).toBe(before);
-    const drift = await run('true').then(() => kubectl('diff', '--server-side', '-f', manifest));
-    expect(drift).toBe('');
+    expect(await generations()).toBe(before);
+    expect(await kubectl('diff', '--server-side', '-f', manifest)).toBe('');
   });
 
   test('kube-apiserver has nothing to say against the expressions of the policies', async () => {
