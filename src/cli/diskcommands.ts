@@ -179,7 +179,7 @@ export function downloadCommand(kind: Kind): Command {
     path: [kind, 'download'],
     summary: `Download the disk of an ${words[kind]}`,
     description:
-      'It needs the HTTP API. A download goes on where its connection broke; one that cannot leaves no file.',
+      'It needs the HTTP API. A download goes on where its connection broke, and its bytes are checked; what cannot or is damaged leaves no file.',
     arguments: {
       name: { summary: `Name of the ${words[kind]}`, complete: source[kind] },
       file: { summary: 'File to write, or - for standard output' },
@@ -190,13 +190,14 @@ export function downloadCommand(kind: Kind): Command {
       const { disks, ns } = await disksOf(context, kind);
       if (file !== '-' && !options.force && (await exists(file)))
         throw usageError(`FILE: ${file} exists; --force overwrites it`);
-      const { body, size } = await disks.download(ns, name);
+      const { body, size, digest } = await disks.download(ns, name);
       if (file === '-') {
         for await (const chunk of body) context.environment.stdout.write(chunk as Uint8Array);
         return;
       }
       await save(context, { body, file, ...(size === undefined ? {} : { size }) });
-      await context.out.done(kind, name, `Downloaded ${kind} ${name} to ${file}`);
+      const check = digest === undefined ? 'the server named no SHA-256' : `checked: SHA-256 ${digest}`;
+      await context.out.done(kind, name, `Downloaded ${kind} ${name} to ${file} (${check})`);
     },
   });
 }

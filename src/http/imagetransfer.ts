@@ -6,7 +6,7 @@ import { placeOf } from '../image/place.ts';
 import type { NamespaceRegistries } from '../image/registries.ts';
 import type { StoreSettings } from '../image/settings.ts';
 import type { RegistryClient } from '../registry/client.ts';
-import { locateDisk, openDisk, pushDisk } from '../registry/disk.ts';
+import { diskDigestOf, locateDisk, openDisk, pushDisk } from '../registry/disk.ts';
 import { resolveImage, type ResolvedImage } from '../registry/image.ts';
 import { parseReference } from '../registry/reference.ts';
 import type { DiskDownload, ImageTransfer } from './services.ts';
@@ -76,7 +76,14 @@ export function createImageTransfer(
         const out = new PassThrough();
         pipeline(found.stream, out, () => void registry.close().catch(() => undefined));
         const fileName = `${name}.${found.name.split('.').at(-1) ?? 'img'}`;
-        return { stream: out, size: found.size, fileName, ...(part === undefined ? {} : { part }) };
+        const digest = diskDigestOf(resolved);
+        return {
+          stream: out,
+          size: found.size,
+          fileName,
+          ...(digest === undefined ? {} : { digest }),
+          ...(part === undefined ? {} : { part }),
+        };
       } catch (error) {
         await registry.close();
         throw error;
@@ -85,7 +92,7 @@ export function createImageTransfer(
   };
 }
 
-type Opened = Omit<DiskDownload, 'fileName'> & { readonly name: string };
+type Opened = Omit<DiskDownload, 'fileName' | 'digest'> & { readonly name: string };
 
 /** The part that is wanted; undefined where that is all, or where the layer is packed and cannot be read in parts. */
 async function openPart(

@@ -38,6 +38,8 @@ export interface DiskDownload {
   /** Bytes of the whole file. */
   readonly size: number;
   readonly fileName: string;
+  /** SHA-256 of the whole file (`sha256:…`), where the image says it. */
+  readonly digest?: string;
   /** The part that the stream gives, where `range` asked for one. */
   readonly part?: { readonly start: number; readonly end: number };
 }

@@ -41,6 +41,7 @@ export async function makeBlank(options: StoreWorkOptions, size: string): Promis
       fileName: 'disk.qcow2',
       size: content.length,
       content: Readable.from([content]),
+      noteDigest: true,
       signal,
     });
     await publish(client, place.repository, pushed.digest, signal);

@@ -8,7 +8,7 @@ import { blobOf } from './blob.ts';
 import { mediaTypes, type Descriptor, type RegistryClient } from './client.ts';
 import { sendPieces } from './pieces.ts';
 import { findInTar } from './tarheader.ts';
-import { verifyDigest } from './digest.ts';
+import { digesting, verifyDigest } from './digest.ts';
 import { manifestOf, type ResolvedImage } from './image.ts';
 
 /** uid and gid of the disk in an image (the containerDisk convention), and the only identity that may need to read it. */
@@ -169,6 +169,18 @@ function atMost(limitBytes: number, what: string): Transform {
   });
 }
 
+/** Annotation of a manifest: SHA-256 of its disk's own bytes (`sha256:…`), written by whoever has looked at the disk. */
+const diskDigestAnnotation = 'svc3.dev/disk-digest';
+
+export function diskDigestOf({ annotations }: ResolvedImage): string | undefined {
+  const digest = annotations[diskDigestAnnotation];
+  return /^sha256:[0-9a-f]{64}$/.test(digest ?? '') ? digest : undefined;
+}
+
+export function withDiskDigest(digest: string): Record<string, string> {
+  return { [diskDigestAnnotation]: digest };
+}
+
 export interface DiskToPush {
   readonly repository: string;
   readonly tag: string;
@@ -179,6 +191,8 @@ export interface DiskToPush {
   readonly size: number;
   readonly content: Readable;
   readonly annotations?: Record<string, string>;
+  /** Digests `content` on the way, and notes it for `diskDigestOf`. Default false: it costs as much as the layer's. */
+  readonly noteDigest?: boolean;
   readonly signal?: AbortSignal;
   /** Told the bytes that the registry has taken. */
   readonly onProgress?: (bytes: number) => void;
@@ -196,7 +210,8 @@ export async function pushDisk(
   disk: DiskToPush,
 ): Promise<{ digest: string; size: number }> {
   const abortable = disk.signal === undefined ? {} : { signal: disk.signal };
-  const layer = await pushLayer(client, disk);
+  const own = disk.noteDigest === true ? digesting() : undefined;
+  const layer = await pushLayer(client, own === undefined ? disk : { ...disk, content: through(disk, own) });
   const config = Buffer.from(
     JSON.stringify({
       architecture: disk.architecture,
@@ -209,7 +224,7 @@ export async function pushDisk(
   const bytes = manifestOf(
     { mediaType: mediaTypes.ociConfig, digest: configDigest, size: config.length },
     layer,
-    disk.annotations ?? {},
+    { ...disk.annotations, ...(own === undefined ? {} : withDiskDigest(own.digest())) },
   );
   const digest = await client.putManifest(
     disk.repository,
@@ -219,6 +234,11 @@ export async function pushDisk(
     abortable,
   );
   return { digest, size: layer.size };
+}
+
+function through({ content }: DiskToPush, transform: Transform): Transform {
+  content.on('error', (error: Error) => transform.destroy(error));
+  return content.pipe(transform);
 }
 
 async function pushLayer(client: RegistryClient, disk: DiskToPush): Promise<Descriptor> {

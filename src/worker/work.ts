@@ -1,10 +1,12 @@
+import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { mkdtemp, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
 import type { WorkDone, WorkSpec } from '../api/worker.ts';
 import { isSvc3Error } from '../errors.ts';
 import { createRegistryClient, mediaTypes, type RegistryClient } from '../registry/client.ts';
-import { pushDisk } from '../registry/disk.ts';
+import { pushDisk, withDiskDigest } from '../registry/disk.ts';
 import { copyImage } from '../registry/image.ts';
 import { loginFor } from '../registry/login.ts';
 import { publish } from '../registry/publish.ts';
@@ -38,11 +40,9 @@ export async function work(spec: WorkSpec, parts: WorkParts): Promise<WorkDone> 
   };
   const folder = await mkdtemp(join(parts.scratch, 'work-'));
   try {
-    const done = await fetchAndPush(spec, parts, folder, open);
-    await forgetUpload(spec, open, { signal: parts.signal, keep: done.digest });
-    return done;
+    return await fetchAndPush(spec, parts, folder, open);
   } catch (error) {
-    if (isSvc3Error(error, 'Invalid')) await forgetUpload(spec, open, { signal: parts.signal });
+    if (isSvc3Error(error, 'Invalid')) await forgetUpload(spec, open, parts.signal);
     throw error;
   } finally {
     await rm(folder, { recursive: true, force: true });
@@ -71,10 +71,11 @@ async function fetchAndPush(
   const found = await inspect(fetched, { kind: spec.kind, maxVirtualSize: limits.virtualBytes, signal });
   const architecture = source.architecture ?? spec.architecture;
   const client = open(target.registry);
-  const pushed =
-    (await reused(client, spec, { ...source, found, architecture }, signal)) ??
-    (await pushInspected(client, spec, { fetched, found, folder, architecture }, parts));
+  const disk = { fetched, found, folder, architecture };
+  const same = await reused(client, spec, { ...disk, image: source.image }, signal);
+  const pushed = same ?? (await pushInspected(client, spec, disk, parts));
   await publish(client, target.repository, pushed.digest, signal);
+  if (same === undefined) await forgetUpload(spec, open, signal);
   return {
     result: 'Done',
     digest: pushed.digest,
@@ -109,16 +110,17 @@ async function pushInspected(
     fileName: disk.fileName,
     size,
     content: createReadStream(disk.path, { highWaterMark: 1024 * 1024 }),
+    noteDigest: true,
     signal,
     onProgress: (bytes) => pushing(bytes, size),
   });
 }
 
-/** An upload that lies in its repository as it is to lie there only needs its name. Undefined for all others. */
+/** An upload that lies in its repository as it is to lie there only needs its name and its digest. Undefined for all others. */
 async function reused(
   client: RegistryClient,
   { source, target }: WorkSpec,
-  { image, found, architecture }: Pick<OpenedSource, 'image'> & { found: Inspected; architecture: string },
+  { image, fetched, found, architecture }: Fetched & { image: OpenedSource['image'] },
   signal: AbortSignal,
 ): Promise<{ digest: string; size: number } | undefined> {
   if (source.type !== 'upload' || image === undefined) return undefined;
@@ -132,8 +134,9 @@ async function reused(
     layer?.mediaType === mediaTypes.ociLayer &&
     others.length === 0;
   if (!isSame || found.format === 'raw') return undefined;
-  const digest = await copyImage(client, resolved, repository, { repository, tag: target.tag, signal });
-  return { digest, size: layer.size };
+  const annotations = withDiskDigest(await digestOf(fetched));
+  const as = { repository, tag: target.tag, annotations, signal };
+  return { digest: await copyImage(client, resolved, repository, as), size: layer.size };
 }
 
 /** A raw disk is stored as qcow2, without the blocks that hold nothing and compressed; everything else as it came. */
@@ -155,16 +158,21 @@ async function packed(
   return { path: target, fileName: 'disk.qcow2' };
 }
 
+async function digestOf(path: string): Promise<string> {
+  const hash = createHash('sha256');
+  await pipeline(createReadStream(path, { highWaterMark: 1024 * 1024 }), hash);
+  return `sha256:${hash.digest('hex')}`;
+}
+
 /** What was uploaded has been taken over or refused; a registry that does not delete keeps it, no harm. */
 async function forgetUpload(
   { source }: WorkSpec,
   open: (registry: string) => RegistryClient,
-  { signal, keep }: { signal: AbortSignal; keep?: string },
+  signal: AbortSignal,
 ): Promise<void> {
   if (source.type !== 'upload') return;
   const { registry, repository, digest } = parseReference(source.reference);
-  // A file that was laid out as we do it is the image already.
-  if (digest === undefined || digest === keep) return;
+  if (digest === undefined) return;
   await open(registry)
     .deleteManifest(repository, digest, { signal })
     .catch(() => undefined);

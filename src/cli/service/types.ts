@@ -120,6 +120,15 @@ export interface UploadRequest {
   readonly filename: string;
 }
 
+/** A disk on its way. */
+export interface DiskBytes {
+  /** Fails at its end where `digest` is known and the bytes have another. */
+  readonly body: Readable;
+  readonly size?: number;
+  /** SHA-256 in hex, as the server said it; what stands in `body` has been compared with it when it ends. */
+  readonly digest?: string;
+}
+
 /** Images or ISOs of the store. */
 export interface Disks {
   list(namespace: string): Promise<DiskItem[]>;
@@ -138,7 +147,7 @@ export interface Disks {
   describe(namespace: string, name: string, description: string): Promise<void>;
   delete(namespace: string, name: string): Promise<void>;
   upload(namespace: string, request: UploadRequest): Promise<DiskItem>;
-  download(namespace: string, name: string): Promise<{ readonly body: Readable; readonly size?: number }>;
+  download(namespace: string, name: string): Promise<DiskBytes>;
   remote(namespace: string): Promise<RemoteItem[]>;
   pull(
     namespace: string,

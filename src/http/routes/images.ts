@@ -255,14 +255,20 @@ export const downloadImage = defineRoute({
   },
 });
 
-function downloadHeaders({ size, fileName, part }: DiskDownload): Record<string, string> {
+function downloadHeaders({ size, fileName, digest, part }: DiskDownload): Record<string, string> {
   const length = part === undefined ? size : part.end - part.start + 1;
   return {
     'content-type': 'application/octet-stream',
     'content-disposition': `attachment; filename="${fileName.replaceAll(/[^\w.-]/g, '_')}"`,
     'content-length': String(length),
+    ...(digest === undefined ? {} : { 'repr-digest': reprDigest(digest) }),
     ...(part === undefined ? {} : { 'content-range': `bytes ${part.start}-${part.end}/${size}` }),
   };
+}
+
+/** RFC 9530: of the whole disk, also where a part of it is sent. */
+function reprDigest(digest: string): string {
+  return `sha-256=:${Buffer.from(digest.replace('sha256:', ''), 'hex').toString('base64')}:`;
 }
 
 const isoTag = 'ISOs';

@@ -11,9 +11,10 @@ import { downloadResumably } from '../../../src/cli/service/http/download.ts';
 import { uploadResumably } from '../../../src/cli/service/http/upload.ts';
 import type { DiskItem } from '../../../src/cli/service/types.ts';
 import { imageAnnotations } from '../../../src/image/names.ts';
+import { withDiskDigest } from '../../../src/registry/disk.ts';
 import { readAllParts, readParts } from '../../../src/registry/parts.ts';
 import { startCuttingProxy, type CuttingProxy } from '../../support/cuttingproxy.ts';
-import { startTransferApi, type TransferApi } from '../http/transferharness.ts';
+import { sha, startTransferApi, type TransferApi } from '../http/transferharness.ts';
 
 let transfer: TransferApi;
 let folder: string;
@@ -117,17 +118,25 @@ describe('an upload of the command line', () => {
 describe('a download of the command line', () => {
   const load = (name: string) => downloadResumably(api, transfer.ns(`/images/${name}/download`));
 
-  beforeAll(async () => {
-    await transfer.call('POST', transfer.ns('/upload/image?name=stored'), { raw: disk });
-    await transfer.inspected('stored');
-  });
+  const store = async (name: string, digest: string) => {
+    await transfer.call('POST', transfer.ns(`/upload/image?name=${name}`), { raw: disk });
+    await transfer.inspected(name, withDiskDigest(`sha256:${digest}`));
+  };
+
+  beforeAll(() => store('stored', sha(disk)));
 
   test('goes on where its connection broke, as often as it breaks', async () => {
     proxy.cut({ down: 900_000 }, { down: 700_000 }, { down: 800_000 });
-    const { body, size } = await load('stored');
-    expect(size).toBe(disk.length);
+    const { body, size, digest } = await load('stored');
+    expect({ size, digest }).toEqual({ size: disk.length, digest: sha(disk) });
     expect((await buffer(body)).equals(disk)).toBe(true);
     expect(proxy.cuts).toBe(3);
+  });
+
+  test('fails at its end when the bytes are not those of the disk', async () => {
+    await store('damaged', sha(Buffer.from('another disk')));
+    const { body } = await load('damaged');
+    await expect(buffer(body)).rejects.toThrow(`the disk came damaged: its SHA-256 is ${sha(disk)}, not `);
   });
 
   test('ends when the disk has another version than it began with', async () => {

@@ -1,6 +1,7 @@
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { images } from '../../../src/api/resources.ts';
+import { withDiskDigest } from '../../../src/registry/disk.ts';
 import type { TestApi } from '../../support/api.ts';
 import { sha, startTransferApi, type TransferApi } from './transferharness.ts';
 
@@ -124,6 +125,7 @@ test('a download gives the part that Range asks for, as long as the version is t
   const path = ns('/images/ranged/download');
   const whole = await transfer.fetchBytes(path);
   expect(whole.headers).toMatchObject({ 'accept-ranges': 'bytes', etag: expect.stringMatching(/^"sha256:/) });
+  expect(whole.headers['repr-digest']).toBeUndefined();
   const etag = String(whole.headers['etag']);
   const rows = [
     ['from an offset', 'bytes=200000-', { 'if-range': etag }, 206, disk.subarray(200_000)],
@@ -140,4 +142,16 @@ test('a download gives the part that Range asks for, as long as the version is t
   const middle = await transfer.fetchBytes(path, { range: 'bytes=5-9' });
   expect(middle.headers['content-range']).toBe(`bytes 5-9/${disk.length}`);
   expect((await transfer.fetchBytes(path, { range: `bytes=${disk.length}-` })).status).toBe(416);
+});
+
+test('a download says the digest of the disk itself, also where it gives a part of it', async () => {
+  await call('POST', ns('/upload/image?name=digested'), { raw: disk });
+  await transfer.inspected('digested', withDiskDigest(`sha256:${sha(disk)}`));
+  const path = ns('/images/digested/download');
+  const expected = `sha-256=:${createHash('sha256').update(disk).digest('base64')}:`;
+  expect((await transfer.fetchBytes(path)).headers['repr-digest']).toBe(expected);
+  expect((await transfer.fetchBytes(path, { range: 'bytes=5-9' })).headers).toMatchObject({
+    'content-length': '5',
+    'repr-digest': expected,
+  });
 });

@@ -7,6 +7,8 @@ import { createResumableUploads } from '../../../src/http/resumableuploads.ts';
 import { createUploadTargets } from '../../../src/http/uploadtarget.ts';
 import { createNamespaceRegistries } from '../../../src/image/registries.ts';
 import { createRegistryClient, type RegistryClient } from '../../../src/registry/client.ts';
+import { copyImage, resolveImage } from '../../../src/registry/image.ts';
+import { parseReference } from '../../../src/registry/reference.ts';
 import { startTestApi, type TestApi } from '../../support/api.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
 import { startRegistry, type TestRegistry } from '../../support/registry.ts';
@@ -22,8 +24,8 @@ export interface TransferApi {
   readonly ns: (path: string) => string;
   /** Repository of an Image. */
   repository(name: string): string;
-  /** What the operator does when a worker has looked at an upload. */
-  inspected(name: string): Promise<void>;
+  /** What the operator does when a worker has looked at an upload, and given its manifest these annotations. */
+  inspected(name: string, annotations?: Record<string, string>): Promise<void>;
   /** A reply's bytes over HTTP/2. */
   fetchBytes(path: string, headers?: Record<string, string>): Promise<Fetched>;
   close(): Promise<void>;
@@ -53,6 +55,12 @@ export async function startTransferApi(what: string): Promise<TransferApi> {
   const client = createRegistryClient({ registry: registry.address, scheme: 'http' });
   const repository = (name: string) => `store/${namespace}/${name}`;
 
+  async function annotate(name: string, digest: string, annotations: Record<string, string>) {
+    const repo = repository(name);
+    const image = await resolveImage(client, parseReference(`${registry.address}/${repo}@${digest}`));
+    return copyImage(client, image, repo, { repository: repo, tag: 'v1', annotations });
+  }
+
   return {
     cluster,
     registry,
@@ -62,9 +70,10 @@ export async function startTransferApi(what: string): Promise<TransferApi> {
     call: (method, path, options = {}) => api.call(method, path, { token: cluster.adminToken, ...options }),
     ns: (path) => `/api/v1/namespaces/${namespace}${path}`,
     repository,
-    async inspected(name) {
+    async inspected(name, annotations) {
       const image = await cluster.client.get(images, name, namespace);
-      const digest = image.metadata.annotations?.['svc3.dev/upload'] ?? '';
+      const uploaded = image.metadata.annotations?.['svc3.dev/upload'] ?? '';
+      const digest = annotations === undefined ? uploaded : await annotate(name, uploaded, annotations);
       const status = {
         observedGeneration: image.metadata.generation,
         digest,

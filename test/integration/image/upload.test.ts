@@ -1,11 +1,13 @@
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { images, isos, pods } from '../../../src/api/resources.ts';
 import { imageAnnotations } from '../../../src/image/names.ts';
 import type { RegistryClient } from '../../../src/registry/client.ts';
-import { pushDisk } from '../../../src/registry/disk.ts';
+import { diskDigestOf, pushDisk } from '../../../src/registry/disk.ts';
+import { resolveImage } from '../../../src/registry/image.ts';
 import { appendParts, writeParts } from '../../../src/registry/parts.ts';
+import { parseReference } from '../../../src/registry/reference.ts';
 import {
   anImage,
   anIso,
@@ -87,8 +89,11 @@ describe('an upload', () => {
     image.metadata.annotations = { [imageAnnotations.upload]: digest };
     await client.create(images, image);
     const status = await becomesReady(client, namespace, 'same');
-    expect(status.digest).toBe(digest);
-    expect(await store.digestOf(`svc3/${namespace}/same`, 'latest')).toBe(digest);
+    const made = await resolveImage(store, parseReference(status.reference ?? ''));
+    const staged = await store.manifest(`svc3/${namespace}/same`, digest);
+    expect(made.manifest.layers).toEqual(staged.manifest.layers);
+    expect(diskDigestOf(made)).toBe(`sha256:${createHash('sha256').update(disk).digest('hex')}`);
+    expect(await store.digestOf(`svc3/${namespace}/same`, 'latest')).toBe(status.digest);
     expect(await diskOf(store, status.reference ?? '')).toEqual(disk);
     await client.delete(images, { name: 'same', namespace });
     await expect.poll(() => readyOf(client, namespace, 'same'), soon).toBe('gone');

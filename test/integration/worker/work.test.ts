@@ -1,15 +1,16 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { mkdir, mkdtemp, open, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
+import { buffer } from 'node:stream/consumers';
 import { zstdCompressSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { WorkSpec } from '../../../src/api/worker.ts';
 import { createRegistryClient, mediaTypes, type RegistryClient } from '../../../src/registry/client.ts';
-import { pushDisk } from '../../../src/registry/disk.ts';
+import { diskDigestOf, openDisk, pushDisk } from '../../../src/registry/disk.ts';
 import { manifestOf, resolveImage } from '../../../src/registry/image.ts';
 import { parseReference } from '../../../src/registry/reference.ts';
 import { startRegistry, type TestRegistry } from '../../support/registry.ts';
@@ -60,6 +61,8 @@ describe('the worker', () => {
     });
     const image = await resolveImage(client, parseReference(`${registry.address}/made/plain:latest`));
     expect(result).toMatchObject({ digest: image.digest });
+    const made = await buffer((await openDisk(client, 'made/plain', image)).stream);
+    expect(diskDigestOf(image)).toBe(`sha256:${createHash('sha256').update(made).digest('hex')}`);
   });
 
   test('keeps its memory small whatever the size of the disk is', { timeout: 180_000 }, async () => {

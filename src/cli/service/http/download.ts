@@ -1,25 +1,62 @@
-import type { Readable } from 'node:stream';
+import { createHash } from 'node:crypto';
+import { Readable } from 'node:stream';
 import { Svc3Error } from '../../../errors.ts';
 import { resumable } from '../../../registry/resume.ts';
+import type { DiskBytes } from '../types.ts';
 import type { ApiClient, ApiReply } from './client.ts';
 
-/** Reads a disk; where the connection breaks it goes on with the next byte, as long as the disk is the same version. */
-export async function downloadResumably(
+/**
+ * Reads a disk; where the connection breaks it goes on with the next byte, as long as the disk is the same version. At the end its
+ * bytes are compared with `Repr-Digest` (RFC 9530) of the first reply.
+ */
+export async function downloadResumably(api: ApiClient, path: string): Promise<DiskBytes> {
+  const first = await ask(api, path, {});
+  const digest = sha256Of(first.headers['repr-digest']);
+  const size = Number(first.headers['content-length'] ?? Number.NaN);
+  const bytes = Number.isNaN(size) ? first.body : readResumably(api, path, { first, size });
+  return {
+    body: digest === undefined ? bytes : checked(bytes, digest),
+    ...(Number.isNaN(size) ? {} : { size }),
+    ...(digest === undefined ? {} : { digest }),
+  };
+}
+
+function readResumably(
   api: ApiClient,
   path: string,
-): Promise<{ body: Readable; size?: number }> {
-  const first = await ask(api, path, {});
+  { first, size }: { first: ApiReply; size: number },
+): Readable {
   const { etag } = first.headers;
-  const size = Number(first.headers['content-length'] ?? Number.NaN);
-  if (Number.isNaN(size)) return { body: first.body };
-  if (typeof etag !== 'string') return { body: first.body, size };
+  if (typeof etag !== 'string') return first.body;
   let opened: Readable | undefined = first.body;
   const open = async (offset: number): Promise<Readable> => {
     const body = opened ?? (await goOn(api, path, { offset, etag }));
     opened = undefined;
     return body;
   };
-  return { body: resumable(open, { size }), size };
+  return resumable(open, { size });
+}
+
+/** The hexadecimal SHA-256 of a digest field, which is a dictionary of byte sequences (RFC 8941). */
+function sha256Of(field: string | string[] | undefined): string | undefined {
+  const text = Array.isArray(field) ? field.join(',') : (field ?? '');
+  const encoded = /(?:^|[,\s])sha-256=:([A-Za-z0-9+/]{43}=):/.exec(text)?.[1];
+  return encoded === undefined ? undefined : Buffer.from(encoded, 'base64').toString('hex');
+}
+
+/** The same bytes; fails at their end when they are others than those that were meant. */
+function checked(bytes: Readable, digest: string): Readable {
+  async function* compared(): AsyncGenerator<Buffer> {
+    const hash = createHash('sha256');
+    for await (const chunk of bytes as AsyncIterable<Buffer>) {
+      hash.update(chunk);
+      yield chunk;
+    }
+    const found = hash.digest('hex');
+    if (found !== digest)
+      throw new Svc3Error('BadGateway', `the disk came damaged: its SHA-256 is ${found}, not ${digest}`);
+  }
+  return Readable.from(compared(), { objectMode: false });
 }
 
 async function goOn(
