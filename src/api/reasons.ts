@@ -199,6 +199,10 @@ export const reasonTable: readonly ReasonRow[] = [
     Pending: ['The work has not begun.', waits],
     Working: ['The disk is being made; status.progress says how far it is.', waits],
     AwaitingUpload: ['The disk waits for an upload.', 'Upload it: `svc3 image upload`.'],
+    UploadAbandoned: [
+      'An upload broke off and nobody went on with it for a day; what had come was forgotten.',
+      'Upload it again: `svc3 image upload`.',
+    ],
     SourceNotFound: ['The source does not exist.', 'Correct or create the source.'],
     SourceNotReady: ['The source exists and is not ready.', waits],
     RegistryDenied: [
@@ -226,6 +230,7 @@ export const reasonTable: readonly ReasonRow[] = [
     SourceNotFound: ['As with Ready.', 'As with Ready.'],
     StoreMissing: ['As with Ready.', 'As with Ready.'],
     DiskRefused: ['As with Ready.', 'As with Ready.'],
+    UploadAbandoned: ['As with Ready.', 'As with Ready.'],
   }),
 ];
 

@@ -78,7 +78,9 @@ async function main(): Promise<void> {
     log,
     registryLogin: verifyLogin,
     transfer: createImageTransfer(uploadTargets, registries, store),
-    uploads: createResumableUploads(uploadTargets, registries, store),
+    uploads: createResumableUploads(uploadTargets, registries, store, {
+      patienceMs: settings.SVC3_UPLOAD_PATIENCE_HOURS * 3_600_000,
+    }),
     remotes: createRemoteCatalog(settings.SVC3_REMOTE_REGISTRIES, (registry, namespace) =>
       registries.open(namespace, registry),
     ),

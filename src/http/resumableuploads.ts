@@ -2,9 +2,17 @@ import { randomUUID } from 'node:crypto';
 import { Svc3Error, isSvc3Error } from '../errors.ts';
 import { placeOf, type Place } from '../image/place.ts';
 import type { NamespaceRegistries } from '../image/registries.ts';
-import type { StoreSettings } from '../image/settings.ts';
+import { defaultUploadPatienceMs, type StoreSettings } from '../image/settings.ts';
 import type { RegistryClient } from '../registry/client.ts';
-import { appendParts, deleteParts, readParts, writeParts, type PartList } from '../registry/parts.ts';
+import {
+  appendParts,
+  deleteParts,
+  giveUpUploads,
+  readParts,
+  uploadTag,
+  writeParts,
+  type PartList,
+} from '../registry/parts.ts';
 import type { ResumableUploads, UploadState } from './services.ts';
 import type { UploadTarget, UploadTargets } from './uploadtarget.ts';
 
@@ -19,6 +27,13 @@ const facts = {
   id: 'svc3.dev/upload-id',
 } as const;
 
+export interface ResumableUploadOptions {
+  /** Bytes after which a part is closed. */
+  readonly partBytes?: number;
+  /** An upload without progress for so long has been given up. */
+  readonly patienceMs?: number;
+}
+
 interface Opened {
   readonly client: RegistryClient;
   readonly place: Place;
@@ -29,7 +44,7 @@ export function createResumableUploads(
   targets: UploadTargets,
   registries: NamespaceRegistries,
   store: StoreSettings,
-  { partBytes }: { readonly partBytes?: number } = {},
+  { partBytes, patienceMs = defaultUploadPatienceMs }: ResumableUploadOptions = {},
 ): ResumableUploads {
   async function inStore<T>(target: UploadTarget, work: (opened: Opened) => Promise<T>): Promise<T> {
     if (store.url === '')
@@ -82,9 +97,11 @@ export function createResumableUploads(
         ...(description === undefined ? {} : { [facts.description]: description }),
         ...(uid === undefined ? {} : { [facts.uid]: uid }),
       };
-      return inStore(target, async ({ client, place }) =>
-        stateOf(id, await writeParts(client, partsPlace(place, id), { parts: [], annotations })),
-      );
+      return inStore(target, async ({ client, place }) => {
+        // Whoever begins anew does not go on with what was before; a registry that does not delete keeps it.
+        await giveUpUploads(client, place.repository, Date.now() - patienceMs).catch(() => undefined);
+        return stateOf(id, await writeParts(client, partsPlace(place, id), { parts: [], annotations }));
+      });
     },
     state: (target, id) =>
       inStore(target, async (opened) => {
@@ -115,7 +132,7 @@ export function createResumableUploads(
 }
 
 function partsPlace({ repository }: Place, id: string): { repository: string; tag: string } {
-  return { repository, tag: `upload-${id}` };
+  return { repository, tag: uploadTag(id) };
 }
 
 function sizeOf({ annotations }: PartList): number | undefined {

@@ -69,6 +69,8 @@ export type Plan =
   /** Nothing to do but to keep the status true. */
   | { readonly kind: 'stored'; readonly cleanUp: boolean }
   | { readonly kind: 'say'; readonly verdict: Verdict; readonly requeueAfterMs?: number }
+  /** Its upload has not come whole yet. */
+  | { readonly kind: 'await'; readonly verdict: Verdict }
   | { readonly kind: 'work'; readonly work: Work }
   | { readonly kind: 'watch'; readonly worker: Extract<WorkerView, { address: unknown }> }
   | { readonly kind: 'finish'; readonly result: WorkDone }
@@ -89,10 +91,8 @@ export function decide(observed: Observed): Plan {
   const { disk, worker, wish } = observed;
   if (disk.metadata.deletionTimestamp !== undefined) return decideDeletion(observed);
   if (wish === undefined) {
-    return say(
-      'AwaitingUpload',
-      `upload it: svc3 ${observed.kind.toLowerCase()} upload FILE ${disk.metadata.name}`,
-    );
+    const how = `upload it: svc3 ${observed.kind.toLowerCase()} upload FILE ${disk.metadata.name}`;
+    return { kind: 'await', verdict: { reason: 'AwaitingUpload', message: how } };
   }
   if (isDone(disk, wish)) return { kind: 'stored', cleanUp: observed.hasPods };
   if (isRefused(disk, wish)) return { kind: 'stored', cleanUp: observed.hasPods };

@@ -5,6 +5,7 @@ import { isSvc3Error } from '../errors.ts';
 import type { ReconcileResult } from '../kube/types.ts';
 import type { Assumptions } from '../credential/assumed.ts';
 import { askProgress } from './askprogress.ts';
+import { awaitUpload } from './awaitedupload.ts';
 import { resourceOf, type Disk, type ImageCaches } from './caches.ts';
 import { decide, watchMs, type Observed, type Plan, type Verdict, type Work } from './decide.ts';
 import { atRegistry, StepFailed, verdictOf } from './failure.ts';
@@ -73,6 +74,13 @@ export class ImageReconciler {
       case 'say':
         await this.#say(disk, plan.verdict);
         return plan.requeueAfterMs === undefined ? undefined : { requeueAfterMs: plan.requeueAfterMs };
+      case 'await': {
+        const { registries, settings } = this.#parts;
+        const awaited = { ...observed, waiting: plan.verdict };
+        const { verdict, requeueAfterMs } = await awaitUpload(registries, settings.uploadPatienceMs, awaited);
+        await this.#say(disk, verdict);
+        return { requeueAfterMs };
+      }
       case 'work':
         return this.#work(observed, plan.work, signal);
       case 'watch':

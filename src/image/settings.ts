@@ -12,10 +12,15 @@ export const imageEnvironment = {
   SVC3_RUNNER_PULL_SECRET: z.string().optional(),
   /** Room of a worker for the disk while it looks at it; also the largest file that is taken. */
   SVC3_WORKER_SCRATCH_SIZE: z.string().default('256Gi'),
+  /** Hours after which an upload that nobody goes on with is given up. */
+  SVC3_UPLOAD_PATIENCE_HOURS: z.coerce.number().positive().default(24),
   /** Port at which a worker tells how far it is. */
   SVC3_WORKER_PORT: z.coerce.number().int().min(0).max(65_535).default(8080),
 };
 const schema = z.object(imageEnvironment);
+
+const hourMs = 3_600_000;
+export const defaultUploadPatienceMs = 24 * hourMs;
 
 /** Where Images and ISOs lie. */
 export interface StoreSettings {
@@ -31,6 +36,8 @@ export interface ImageSettings {
   readonly workerPullSecret: string | undefined;
   readonly workerPort: number;
   readonly scratchBytes: number;
+  /** An upload without progress for so long is given up. */
+  readonly uploadPatienceMs: number;
   readonly maxVirtualBytes: number;
   /** Of a runner's control endpoint. */
   readonly runnerPort: number;
@@ -44,6 +51,7 @@ export function imageSettingsOf(environment: z.infer<typeof schema>): ImageSetti
     workerPullSecret: environment.SVC3_RUNNER_PULL_SECRET,
     workerPort: environment.SVC3_WORKER_PORT,
     scratchBytes: parseQuantity(environment.SVC3_WORKER_SCRATCH_SIZE, 'SVC3_WORKER_SCRATCH_SIZE'),
+    uploadPatienceMs: environment.SVC3_UPLOAD_PATIENCE_HOURS * hourMs,
     maxVirtualBytes: parseQuantity(limits.diskSize.max),
     runnerPort,
   };

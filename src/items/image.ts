@@ -15,6 +15,9 @@ export interface ImageItem {
   createdAt?: string;
 }
 
+/** What may be said of one upload, and no longer of the next. */
+const refusals: ReadonlySet<string> = new Set(['DiskRefused', 'UploadAbandoned']);
+
 /** Whether what is said of it is said of the upload before: a disk that was refused has been sent once more. */
 function isSentAgain({ metadata, spec, status }: Image | Iso): boolean {
   const upload = metadata.annotations?.[imageAnnotations.upload];
@@ -25,7 +28,7 @@ export function imageState(image: Image | Iso): ImageItem['state'] {
   const conditions = image.status?.conditions;
   const stalled = conditionOf(conditions, 'Stalled');
   if (stalled?.status === 'True')
-    return stalled.reason === 'DiskRefused' && isSentAgain(image) ? 'Updating' : 'Failed';
+    return refusals.has(stalled.reason) && isSentAgain(image) ? 'Updating' : 'Failed';
   const upToDate = image.status?.observedGeneration === image.metadata.generation;
   return upToDate && conditionOf(conditions, 'Ready')?.status === 'True' ? 'Ready' : 'Updating';
 }

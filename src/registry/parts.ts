@@ -16,6 +16,8 @@ export interface PartList {
   /** Bytes of all parts. */
   readonly offset: number;
   readonly annotations: Readonly<Record<string, string>>;
+  /** When it was written, in milliseconds since 1970; undefined in lists of earlier versions. */
+  readonly writtenAt: number | undefined;
 }
 
 /** Where a list of parts lies. */
@@ -29,8 +31,14 @@ const types = {
   part: 'application/vnd.svc3.upload.part.v1',
 } as const;
 const config = Buffer.from('{}');
+const writtenAt = 'svc3.dev/written-at';
 /** What is lost at most when a process dies in the middle of a part. */
 const defaultPartBytes = 64 * 2 ** 20;
+
+/** The tag of an upload, also of one that came at once. */
+export function uploadTag(id: string): string {
+  return `upload-${id}`;
+}
 
 /** Whether an image is a file in parts. */
 export function isPartList(manifest: Manifest): boolean {
@@ -52,7 +60,14 @@ function listOf(
   parts: readonly Descriptor[],
   annotations: Readonly<Record<string, string>>,
 ): PartList {
-  return { digest, parts, annotations, offset: parts.reduce((sum, { size }) => sum + size, 0) };
+  const at = Date.parse(annotations[writtenAt] ?? '');
+  return {
+    digest,
+    parts,
+    annotations,
+    offset: parts.reduce((sum, { size }) => sum + size, 0),
+    writtenAt: Number.isNaN(at) ? undefined : at,
+  };
 }
 
 /** Writes the list down; the one before it goes. */
@@ -61,14 +76,15 @@ export async function writeParts(
   { repository, tag }: PartsPlace,
   list: Pick<PartList, 'parts' | 'annotations'> & { readonly digest?: string },
 ): Promise<PartList> {
-  const { parts, annotations } = list;
+  const { parts } = list;
+  const annotations = { ...list.annotations, [writtenAt]: new Date().toISOString() };
   const configDigest = await client.putBlob(repository, config);
   const manifest: Manifest = {
     schemaVersion: 2,
     mediaType: mediaTypes.ociManifest,
     config: { mediaType: types.config, digest: configDigest, size: config.length },
     layers: [...parts],
-    annotations: { ...annotations },
+    annotations,
   };
   const bytes = Buffer.from(JSON.stringify(manifest));
   const digest = await client.putManifest(repository, tag, bytes, mediaTypes.ociManifest);
@@ -170,5 +186,45 @@ export async function deleteParts(client: RegistryClient, place: PartsPlace): Pr
     await client.deleteManifest(place.repository, digest);
   } catch (error) {
     if (!isSvc3Error(error, 'NotFound', 'MethodNotAllowed')) throw error;
+  }
+}
+
+/**
+ * Forgets the uploads to a repository that were written for the last time before `before` (milliseconds since 1970). Parts go when
+ * the registry collects its garbage.
+ *
+ * @returns those that were forgotten, and those that somebody may go on with.
+ */
+export async function giveUpUploads(
+  client: RegistryClient,
+  repository: string,
+  before: number,
+): Promise<{ readonly givenUp: readonly PartList[]; readonly going: readonly PartList[] }> {
+  const givenUp: PartList[] = [];
+  const going: PartList[] = [];
+  for (const tag of await client.tags(repository)) {
+    const list = tag.startsWith(uploadTag('')) ? await listAt(client, { repository, tag }) : undefined;
+    if (list === undefined) continue;
+    if (list.writtenAt === undefined || list.writtenAt >= before) going.push(list);
+    else {
+      await client.deleteManifest(repository, list.digest);
+      givenUp.push(list);
+    }
+  }
+  return { givenUp, going };
+}
+
+/** Undefined where something else has that tag, or it has gone meanwhile. */
+async function listAt(
+  client: RegistryClient,
+  { repository, tag }: PartsPlace,
+): Promise<PartList | undefined> {
+  try {
+    const { digest, manifest } = await client.manifest(repository, tag);
+    if (!isPartList(manifest)) return undefined;
+    return listOf(digest, manifest.layers ?? [], manifest.annotations ?? {});
+  } catch (error) {
+    if (isSvc3Error(error, 'NotFound')) return undefined;
+    throw error;
   }
 }

@@ -63,6 +63,7 @@ export async function imageCluster(options: TestRegistryOptions = { auth: 'basic
       workerPullSecret: undefined,
       workerPort: port,
       scratchBytes: 2 ** 31,
+      uploadPatienceMs: 86_400_000,
       maxVirtualBytes: 2 ** 40,
       runnerPort: 8443,
     },

@@ -36,7 +36,7 @@ describe('what is decided for a disk', () => {
     [
       'an upload that has not come is waited for',
       observed(anImage({ upload: {} }), { wish: undefined }),
-      { kind: 'say', verdict: { reason: 'AwaitingUpload' } } as never,
+      { kind: 'await', verdict: { reason: 'AwaitingUpload' } } as never,
     ],
     [
       'an upload that came is inspected',
