@@ -3,7 +3,7 @@ import { Svc3Error, type FieldCause } from '../errors.ts';
 import type { Authenticator } from '../http/auth.ts';
 import type { FaceOptions } from '../http/process.ts';
 import type { Call, Reply, Route } from '../http/route.ts';
-import { label } from '../http/schemas.ts';
+import { label } from '../http/names.ts';
 import type { Answer, GatewayCall, MappedRow, RemovedRow, Row } from './row.ts';
 
 /** When the 2.4.x paths became deprecated (RFC 9745): the day 3.0.0 came to be. */

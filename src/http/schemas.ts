@@ -1,59 +1,12 @@
 import * as z from 'zod';
+import { imageName, label, subdomain, tag } from './names.ts';
 
 /** Schemas of requests and replies of `/api/v1` (api-contract.md); field names are exact. */
 
-const dnsLabel = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
-const dnsSubdomain = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;
-const vmNamePattern = /^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$/;
-
-export const label = z
-  .string()
-  .regex(
-    dnsLabel,
-    'must be at most 63 lower-case letters, digits and "-", and begin and end with a letter or digit',
-  );
-export const subdomain = z
-  .string()
-  .regex(
-    dnsSubdomain,
-    'must be lower-case letters, digits, "-" and ".", and begin and end with a letter or digit',
-  );
-export const vmName = z
-  .string()
-  .regex(
-    vmNamePattern,
-    'must be at most 63 lower-case letters, digits and "-", begin with a letter and end with a letter or digit',
-  );
-const configName = z
-  .string()
-  .regex(
-    /^[a-z]([-a-z0-9]{0,48}[a-z0-9])?$/,
-    'must be at most 50 lower-case letters, digits and "-", begin with a letter and end with a letter or digit',
-  );
-const imageName = z
-  .string()
-  .regex(
-    /^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$/,
-    'must be at most 63 lower-case letters, digits, "-" and ".", and begin and end with a letter or digit',
-  );
-const imageReference = z
-  .string()
-  .max(512)
-  .regex(
-    /^([a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?|[^\s/]+\/\S+)$/,
-    'must be the name of an image or an OCI reference',
-  );
 const size = z
   .string()
   .max(24)
   .regex(/^[0-9]+(\.[0-9]{1,3})?(k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$/, 'must be a size such as 120G');
-export const tag = z
-  .string()
-  .regex(
-    /^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$/,
-    'must be 1 to 63 letters, digits, "-", "_" and ".", and begin and end with a letter or digit',
-  );
-
 export const nothing = z.object({});
 export const namespaceParams = z.object({ namespace: label });
 export const vmParams = namespaceParams.extend({ vm: subdomain });
@@ -69,73 +22,8 @@ export const flag = z
   .transform((text) => text !== 'false' && text !== '0');
 export const waitQuery = z.object({ wait: flag.optional() });
 
-const cpu = z.int().min(1).max(256);
-const memory = z.number().min(0).max(16_384);
-const settings = {
-  image: imageReference.optional(),
-  cpu: cpu.optional(),
-  memory: memory.optional().describe('GiB; 0 or absent: from cpu.'),
-  gpuPassthrough: z.boolean().optional().describe('Absent: inherited.'),
-  vncConsole: z.boolean().optional().describe('Absent: inherited.'),
-  tag: z.union([tag, z.literal('')]).optional(),
-  tagRequired: z.boolean().optional(),
-  scheduler: z.enum(['default', 'most-allocated', '']).optional(),
-  iso: z.union([imageReference, z.literal('')]).optional(),
-  systemSerial: z
-    .string()
-    .max(64)
-    .regex(/^[ -~]*$/, 'must be printable ASCII')
-    .optional(),
-  customVMMetadata: z
-    .union([z.string().max(65_536), z.record(z.string().max(128), z.string().max(4096))])
-    .optional()
-    .describe('"name=value,name=value" or an object.'),
-  netBoost: z.boolean().optional(),
-  legacyIO: z.boolean().optional(),
-  displayWidth: z.int().min(320).max(7680).optional(),
-  displayHeight: z.int().min(200).max(4320).optional(),
-  displayDPI: z.int().min(36).max(600).optional(),
-  sshAuthorizedKeys: z
-    .array(
-      z
-        .string()
-        .min(1)
-        .max(8192)
-        .regex(/^[^\r\n]+$/),
-    )
-    .max(64)
-    .optional(),
-} as const;
-
-export const deployBody = z.object({
-  name: z
-    .union([vmName, z.literal('')])
-    .optional()
-    .describe('Absent: vm- and 5 characters.'),
-  shouldGenerateName: z.boolean().optional().describe('true: name is a prefix.'),
-  vmConfig: configName.optional(),
-  ...settings,
-  node: z.union([subdomain, z.literal('')]).optional(),
-  reservedPorts: z
-    .string()
-    .max(1024)
-    .optional()
-    .describe('NODE:VM[,NODE:VM], each with an optional /tcp or /udp.'),
-  timeout: z.int().min(1).max(10_080).optional().describe('Minutes until the VM must run; default 10.'),
-});
-
-export const vmConfigBody = z.object({
-  name: configName,
-  ...settings,
-  image: imageReference,
-  nodeName: z.union([subdomain, z.literal('')]).optional(),
-  type: z.enum(['amd64', 'arm64']).optional(),
-});
-
-export const execBody = z.object({ command: z.enum(['start', 'stop', 'resume', 'suspend', 'revert']) });
-const description = z.string().max(1024);
-export const saveBody = z.object({ imageName, description: description.optional() });
-export const commitBody = z.object({ description: description.optional() }).optional();
+/** Free text of an image or ISO. */
+export const description = z.string().max(1024);
 export const generateBody = z.object({ name: imageName, size, description: description.optional() });
 export const copyBody = z.object({ name: imageName, description: description.optional() });
 export const descriptionBody = z.object({ description });
@@ -241,62 +129,6 @@ export const status = z.object({
   code: z.int(),
 });
 
-const vmState = z.enum(['Pending', 'Running', 'Stopped', 'Suspended', 'Failed']);
-export const vmItem = z.object({
-  name: z.string(),
-  namespace: z.string(),
-  node: z.string().optional(),
-  ip: z.string().optional(),
-  cpu: z.int(),
-  memory: z.string(),
-  image: z.string().optional(),
-  vmConfig: z.string().optional(),
-  gpuPassthrough: z.boolean(),
-  vncConsole: z.boolean(),
-  ssh: z.int(),
-  vnc: z.int().optional(),
-  screenshare: z.int().optional(),
-  deployDate: z.string().optional(),
-  owner: z.string().optional(),
-  architecture: z.string().optional(),
-  status: vmState,
-  message: z.string().optional(),
-});
-export const deployReply = z.object({
-  name: z.string(),
-  node: z.string().optional(),
-  memory: z.string(),
-  ip: z.string().optional(),
-  ssh: z.int(),
-  vnc: z.int().optional(),
-  screenshare: z.int().optional(),
-  status: vmState,
-  message: z.string().optional(),
-  portWarnings: z.string().optional(),
-});
-export const vmConfigItem = z.object({
-  name: z.string(),
-  namespace: z.string(),
-  image: z.string().optional(),
-  type: z.string().optional(),
-  cpu: z.int().optional(),
-  memory: z.number().optional(),
-  gpuPassthrough: z.boolean().optional(),
-  vncConsole: z.boolean().optional(),
-  scheduler: z.enum(['default', 'most-allocated']).optional(),
-  tag: z.string().optional(),
-  tagRequired: z.boolean().optional(),
-  iso: z.string().optional(),
-  systemSerial: z.string().optional(),
-  netBoost: z.boolean().optional(),
-  legacyIO: z.boolean().optional(),
-  nodeName: z.string().optional(),
-  displayWidth: z.int().optional(),
-  displayHeight: z.int().optional(),
-  displayDPI: z.int().optional(),
-  customVMMetadata: z.record(z.string(), z.string()).optional(),
-  createdAt: z.string().optional(),
-});
 export const nodeItem = z.object({
   name: z.string(),
   namespace: z.string(),

@@ -9,6 +9,7 @@ import { vmMessage, vmState } from '../../items/vm.ts';
 import { findImage, findVm } from '../lookup.ts';
 import { defineRoute, type Call } from '../route.ts';
 import * as schemas from '../schemas.ts';
+import * as vmSchemas from '../vmschemas.ts';
 import { success } from '../status.ts';
 import { writing } from '../upstream.ts';
 import { actionPermission } from './vms.ts';
@@ -72,7 +73,7 @@ export const execVm = defineRoute({
   summary: 'Start, stop, suspend, resume or revert a VM.',
   params: schemas.vmParams,
   query: schemas.waitQuery,
-  body: schemas.execBody,
+  body: vmSchemas.execBody,
   bodyKind: 'json',
   replies: {
     200: { description: 'Done.', schema: schemas.status },
@@ -108,7 +109,7 @@ export const saveVm = defineRoute({
   summary: "Save a VM's disk as a new image.",
   params: schemas.vmParams,
   query: schemas.nothing,
-  body: schemas.saveBody,
+  body: vmSchemas.saveBody,
   bodyKind: 'json',
   replies: { 202: { description: 'The image is being made; poll it.', schema: schemas.imageItem } },
   permission: actionPermission('save'),
@@ -140,7 +141,7 @@ export const commitVm = defineRoute({
   summary: "Make a VM's disk the new content of the image it was deployed from.",
   params: schemas.vmParams,
   query: schemas.nothing,
-  body: schemas.commitBody,
+  body: vmSchemas.commitBody,
   bodyKind: 'json',
   replies: { 202: { description: 'The image is being changed; poll it.', schema: schemas.imageItem } },
   permission: actionPermission('commit'),

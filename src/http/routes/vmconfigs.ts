@@ -6,6 +6,7 @@ import { vmConfigItem } from '../../items/vmconfig.ts';
 import { findVmConfig } from '../lookup.ts';
 import { defineRoute } from '../route.ts';
 import * as schemas from '../schemas.ts';
+import * as vmSchemas from '../vmschemas.ts';
 import { success } from '../status.ts';
 import { writing } from '../upstream.ts';
 import { waitGone, waitSeen } from '../visible.ts';
@@ -25,7 +26,7 @@ export const listVmConfigs = defineRoute({
   query: schemas.nothing,
   body: schemas.nothing,
   bodyKind: 'none',
-  replies: { 200: { description: 'The configurations.', schema: schemas.listOf(schemas.vmConfigItem) } },
+  replies: { 200: { description: 'The configurations.', schema: schemas.listOf(vmSchemas.vmConfigItem) } },
   permission: { kind: 'checked', ...permission, verb: 'list' },
   handler: ({ params, services }) => ({ json: services.caches.vmConfigs.items.list(params.namespace) }),
 });
@@ -40,7 +41,7 @@ export const getVmConfig = defineRoute({
   query: schemas.nothing,
   body: schemas.nothing,
   bodyKind: 'none',
-  replies: { 200: { description: 'The configuration.', schema: schemas.vmConfigItem } },
+  replies: { 200: { description: 'The configuration.', schema: vmSchemas.vmConfigItem } },
   permission: { kind: 'checked', ...permission, verb: 'get', name: 'vmconfig' },
   async handler({ params, services }) {
     const cached = services.caches.vmConfigs.items.item(params.vmconfig, params.namespace);
@@ -61,9 +62,9 @@ export const createVmConfig = defineRoute({
   summary: 'Create a VM configuration.',
   params: schemas.namespaceParams,
   query: schemas.nothing,
-  body: schemas.vmConfigBody,
+  body: vmSchemas.vmConfigBody,
   bodyKind: 'json',
-  replies: { 201: { description: 'The configuration.', schema: schemas.vmConfigItem } },
+  replies: { 201: { description: 'The configuration.', schema: vmSchemas.vmConfigItem } },
   permission: { kind: 'native', ...permission, verb: 'create' },
   example: { name: 'small', image: 'registry.example.com/team/debian:12', cpu: 2, memory: 2 },
   async handler({ params, body, caller, services, signal }) {

@@ -3,6 +3,7 @@ import { vms } from '../../api/resources.ts';
 import { explain } from '../../vm/explanation.ts';
 import { defineRoute, type Permission } from '../route.ts';
 import * as schemas from '../schemas.ts';
+import * as vmSchemas from '../vmschemas.ts';
 import { success } from '../status.ts';
 
 const tag = 'VMs';
@@ -17,7 +18,7 @@ const vmRight = (verb: 'get' | 'patch'): Permission => ({
 });
 
 const explanation = z.object({
-  item: schemas.vmItem,
+  item: vmSchemas.vmItem,
   conditions: z.array(
     z.object({
       type: z.string(),

@@ -7,6 +7,7 @@ import { deployItem, vmItem, vmMessage, vmState } from '../../items/vm.ts';
 import { findImage, findVm, findVmConfig } from '../lookup.ts';
 import { defineRoute, type Call, type Reply } from '../route.ts';
 import * as schemas from '../schemas.ts';
+import * as vmSchemas from '../vmschemas.ts';
 import type { Services } from '../services.ts';
 import { success } from '../status.ts';
 import { writing } from '../upstream.ts';
@@ -26,7 +27,7 @@ export const listVms = defineRoute({
   query: schemas.nothing,
   body: schemas.nothing,
   bodyKind: 'none',
-  replies: { 200: { description: 'The VMs.', schema: schemas.listOf(schemas.vmItem) } },
+  replies: { 200: { description: 'The VMs.', schema: schemas.listOf(vmSchemas.vmItem) } },
   permission: { kind: 'checked', ...vmPermission, verb: 'list' },
   handler: ({ params, services }) => ({ json: services.caches.vms.items.list(params.namespace) }),
 });
@@ -41,7 +42,7 @@ export const getVm = defineRoute({
   query: schemas.nothing,
   body: schemas.nothing,
   bodyKind: 'none',
-  replies: { 200: { description: 'The VM.', schema: schemas.vmItem } },
+  replies: { 200: { description: 'The VM.', schema: vmSchemas.vmItem } },
   permission: { kind: 'checked', ...vmPermission, verb: 'get', name: 'vm' },
   async handler({ params, services }) {
     const cached = services.caches.vms.items.item(params.vm, params.namespace);
@@ -219,11 +220,11 @@ export const deployVm = defineRoute({
   summary: 'Deploy a VM and wait until it runs.',
   params: schemas.namespaceParams,
   query: schemas.waitQuery,
-  body: schemas.deployBody,
+  body: vmSchemas.deployBody,
   bodyKind: 'json',
   replies: {
-    200: { description: 'The VM runs.', schema: schemas.deployReply },
-    202: { description: 'The VM was created and is being started.', schema: schemas.deployReply },
+    200: { description: 'The VM runs.', schema: vmSchemas.deployReply },
+    202: { description: 'The VM was created and is being started.', schema: vmSchemas.deployReply },
     504: { description: 'The VM did not run within its timeout and was removed.', schema: schemas.status },
   },
   permission: { kind: 'native', ...vmPermission, verb: 'create' },

@@ -2,7 +2,7 @@ import type { SelfSubjectReview } from '../../../api/core.ts';
 import { images, selfSubjectReviews, vmConfigs, vms } from '../../../api/resources.ts';
 import type { Vm } from '../../../api/vm.ts';
 import { invalidField, isSvc3Error, Svc3Error } from '../../../errors.ts';
-import * as schemas from '../../../http/schemas.ts';
+import * as vmSchemas from '../../../http/vmschemas.ts';
 import { vmOf, type DeployRequest } from '../../../items/deploy.ts';
 import { deployItem, vmMessage, vmState, type DeployItem } from '../../../items/vm.ts';
 import type { KubeClient } from '../../../kube/types.ts';
@@ -23,7 +23,7 @@ export async function deploy(
   given: DeployRequest,
   options: WaitOptions,
 ): Promise<DeployItem> {
-  const request = checked(schemas.deployBody, given);
+  const request = checked(vmSchemas.deployBody, given);
   if (request.image === undefined && request.vmConfig === undefined) {
     throw invalidField('image', 'image or vmConfig is required', 'FieldValueRequired');
   }

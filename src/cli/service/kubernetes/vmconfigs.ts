@@ -1,5 +1,5 @@
 import { vmConfigs } from '../../../api/resources.ts';
-import * as schemas from '../../../http/schemas.ts';
+import * as vmSchemas from '../../../http/vmschemas.ts';
 import { settingsOf } from '../../../items/deploy.ts';
 import type { VmConfigSpec } from '../../../api/vmconfig.ts';
 import { vmConfigItem } from '../../../items/vmconfig.ts';
@@ -18,7 +18,7 @@ export function createVmConfigs(followable: Followable): VmConfigs {
       followObjects(followable, { resource: vmConfigs, namespace, toItem: vmConfigItem }, signal),
     get: async (namespace, name) => vmConfigItem(await client.get(vmConfigs, name, namespace)),
     async create(namespace, given) {
-      const request = checked(schemas.vmConfigBody, given);
+      const request = checked(vmSchemas.vmConfigBody, given);
       const spec = settingsOf(request) as VmConfigSpec;
       if (request.nodeName !== undefined) spec.nodeName = request.nodeName;
       return vmConfigItem(

@@ -2,7 +2,7 @@ import { parseQuantity } from '../../../api/quantity.ts';
 import { images, vms } from '../../../api/resources.ts';
 import { randomUUID } from 'node:crypto';
 import { Svc3Error } from '../../../errors.ts';
-import * as schemas from '../../../http/schemas.ts';
+import * as vmSchemas from '../../../http/vmschemas.ts';
 import { imageItem } from '../../../items/image.ts';
 import { powerSettled, powerWish, type PowerCommand } from '../../../items/power.ts';
 import { vmItem, vmMessage, vmState } from '../../../items/vm.ts';
@@ -35,7 +35,7 @@ export function createVms(followable: Followable, http: () => Promise<Service>):
     delete: (namespace, name, options) => remove(client, namespace, name, options),
     exec: (namespace, name, command, options) => execute(client, { namespace, name, command }, options),
     async save(namespace, name, request) {
-      const { imageName, description } = checked(schemas.saveBody, request);
+      const { imageName, description } = checked(vmSchemas.saveBody, request);
       requireDisk(await client.get(vms, name, namespace), 'save');
       const source = { vm: { name, mode: 'Save' as const } };
       const spec = { source, ...(description === undefined ? {} : { description }) };

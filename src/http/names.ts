@@ -1,0 +1,58 @@
+import * as z from 'zod';
+
+/** Names in requests of `/api/v1`; each refuses with a sentence of its own. */
+
+const dnsLabel = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
+const dnsSubdomain = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;
+const vmNamePattern = /^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$/;
+
+/** Of namespaces and service accounts: RFC 1123 label. */
+export const label = z
+  .string()
+  .regex(
+    dnsLabel,
+    'must be at most 63 lower-case letters, digits and "-", and begin and end with a letter or digit',
+  );
+/** Of objects in paths: RFC 1123 subdomain. */
+export const subdomain = z
+  .string()
+  .regex(
+    dnsSubdomain,
+    'must be lower-case letters, digits, "-" and ".", and begin and end with a letter or digit',
+  );
+/** Of a VM: RFC 1035 label. */
+export const vmName = z
+  .string()
+  .regex(
+    vmNamePattern,
+    'must be at most 63 lower-case letters, digits and "-", begin with a letter and end with a letter or digit',
+  );
+/** Of a VM configuration. */
+export const configName = z
+  .string()
+  .regex(
+    /^[a-z]([-a-z0-9]{0,48}[a-z0-9])?$/,
+    'must be at most 50 lower-case letters, digits and "-", begin with a letter and end with a letter or digit',
+  );
+/** Of an image or ISO of the store. */
+export const imageName = z
+  .string()
+  .regex(
+    /^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$/,
+    'must be at most 63 lower-case letters, digits, "-" and ".", and begin and end with a letter or digit',
+  );
+/** An image or ISO of the store, or an OCI reference. */
+export const imageReference = z
+  .string()
+  .max(512)
+  .regex(
+    /^([a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?|[^\s/]+\/\S+)$/,
+    'must be the name of an image or an OCI reference',
+  );
+/** Of a node: value of a label. */
+export const tag = z
+  .string()
+  .regex(
+    /^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$/,
+    'must be 1 to 63 letters, digits, "-", "_" and ".", and begin and end with a letter or digit',
+  );
