@@ -192,7 +192,7 @@ export function downloadCommand(kind: Kind): Command {
         throw usageError(`FILE: ${file} exists; --force overwrites it`);
       const { body, size, digest } = await disks.download(ns, name);
       if (file === '-') {
-        for await (const chunk of body) context.environment.stdout.write(chunk as Uint8Array);
+        await printed(context, body);
         return;
       }
       await save(context, { body, file, ...(size === undefined ? {} : { size }) });
@@ -200,6 +200,14 @@ export function downloadCommand(kind: Kind): Command {
       await context.out.done(kind, name, `Downloaded ${kind} ${name} to ${file} (${check})`);
     },
   });
+}
+
+/** No faster than whoever reads it. */
+async function printed({ environment: { stdout } }: Context, body: Readable): Promise<void> {
+  for await (const chunk of body as AsyncIterable<Uint8Array>) {
+    if (!stdout.write(chunk) && stdout.once !== undefined)
+      await new Promise<void>((resolve) => stdout.once?.('drain', resolve));
+  }
 }
 
 async function save(

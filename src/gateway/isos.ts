@@ -1,5 +1,5 @@
 import { callFor } from '../http/invoke.ts';
-import { copyIso, deleteIso, listIsos } from '../http/routes/images.ts';
+import { copyIso, deleteIso, listIsos } from '../http/routes/isos.ts';
 import { listRemoteIsos, pullIso } from '../http/routes/remotes.ts';
 import { uploadIso } from '../http/routes/uploads.ts';
 import { diskRows } from './diskrows.ts';

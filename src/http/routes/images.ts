@@ -1,16 +1,17 @@
-import type { Image, Iso } from '../../api/image.ts';
+import type { Image } from '../../api/image.ts';
 import { actionsGroup, group } from '../../api/meta.ts';
-import { images, isos } from '../../api/resources.ts';
+import { images } from '../../api/resources.ts';
 import { Svc3Error } from '../../errors.ts';
 import { imageItem, imageState } from '../../items/image.ts';
-import { findImage, findIso } from '../lookup.ts';
+import { findImage } from '../lookup.ts';
 import { defineRoute } from '../route.ts';
 import * as schemas from '../schemas.ts';
 import { parseRange } from '../../runner/range.ts';
-import type { DiskDownload, Services } from '../services.ts';
+import type { DiskDownload } from '../services.ts';
 import { success } from '../status.ts';
 import { writing } from '../upstream.ts';
 import { waitGone, waitSeen } from '../visible.ts';
+import { refuseWhileUsed } from './diskusers.ts';
 
 const tag = 'Images';
 const collection = '/api/v1/namespaces/{namespace}/images';
@@ -134,50 +135,6 @@ export const describeImage = defineRoute({
   },
 });
 
-/** `registry/name` of a reference with or without digest. */
-function repositoryOf(reference: string | undefined): string | undefined {
-  return reference?.split('@', 1)[0];
-}
-
-/** Names of the VMs that run from (or have in their drive) this image. */
-export function usersOf(services: Services, disk: Image | Iso, field: 'image' | 'iso'): string[] {
-  const { name = '', namespace = '' } = disk.metadata;
-  const stored = repositoryOf(disk.status?.reference);
-  return services.caches.vms.objects
-    .list(namespace)
-    .filter((vm) => {
-      const effective = vm.status?.effective?.[field];
-      if (effective !== undefined && stored !== undefined && repositoryOf(effective) === stored) return true;
-      const config =
-        vm.spec.config === undefined
-          ? undefined
-          : services.caches.vmConfigs.objects.get(vm.spec.config, namespace);
-      return (vm.spec[field] ?? config?.spec[field]) === name;
-    })
-    .map((vm) => vm.metadata.name ?? '')
-    .sort();
-}
-
-export function refuseWhileUsed(services: Services, disk: Image | Iso, field: 'image' | 'iso'): void {
-  const users = usersOf(services, disk, field);
-  if (users.length === 0) return;
-  const shown =
-    users.length > 10 ? `${users.slice(0, 10).join(', ')} and ${users.length - 10} more` : users.join(', ');
-  const { name = '' } = disk.metadata;
-  throw new Svc3Error(
-    'Conflict',
-    `${field} ${name} is in use by ${users.length === 1 ? 'VM' : 'VMs'} ${shown}`,
-    {
-      details: {
-        group,
-        kind: field === 'image' ? 'images' : 'isos',
-        name,
-        causes: [{ field, message: `in use by ${shown}` }],
-      },
-    },
-  );
-}
-
 export const deleteImage = defineRoute({
   id: 'deleteImage',
   tag,
@@ -270,117 +227,3 @@ function downloadHeaders({ size, fileName, digest, part }: DiskDownload): Record
 function reprDigest(digest: string): string {
   return `sha-256=:${Buffer.from(digest.replace('sha256:', ''), 'hex').toString('base64')}:`;
 }
-
-const isoTag = 'ISOs';
-const isoCollection = '/api/v1/namespaces/{namespace}/isos';
-const oneIso = `${isoCollection}/{iso}`;
-const isoPermission = { group, resource: 'isos', scope: 'namespace' } as const;
-
-export const listIsos = defineRoute({
-  id: 'listIsos',
-  tag: isoTag,
-  method: 'GET',
-  path: isoCollection,
-  summary: 'List the ISOs of the namespace.',
-  params: schemas.namespaceParams,
-  query: schemas.nothing,
-  body: schemas.nothing,
-  bodyKind: 'none',
-  replies: { 200: { description: 'The ISOs.', schema: schemas.listOf(schemas.imageItem) } },
-  permission: { kind: 'checked', ...isoPermission, verb: 'list' },
-  handler: ({ params, services }) => ({ json: services.caches.isos.items.list(params.namespace) }),
-});
-
-export const getIso = defineRoute({
-  id: 'getIso',
-  tag: isoTag,
-  method: 'GET',
-  path: oneIso,
-  summary: 'Show one ISO.',
-  params: schemas.isoParams,
-  query: schemas.nothing,
-  body: schemas.nothing,
-  bodyKind: 'none',
-  replies: { 200: { description: 'The ISO.', schema: schemas.imageItem } },
-  permission: { kind: 'checked', ...isoPermission, verb: 'get', name: 'iso' },
-  async handler({ params, services }) {
-    return { body: imageItem(await findIso(services, { namespace: params.namespace, name: params.iso })) };
-  },
-});
-
-export const copyIso = defineRoute({
-  id: 'copyIso',
-  tag: isoTag,
-  method: 'POST',
-  path: `${oneIso}/copy`,
-  summary: 'Copy an ISO.',
-  params: schemas.isoParams,
-  query: schemas.nothing,
-  body: schemas.copyBody,
-  bodyKind: 'json',
-  replies: accepted,
-  permission: { kind: 'native', ...isoPermission, verb: 'create' },
-  example: { name: 'copy' },
-  async handler({ params, body, caller, services, signal }) {
-    await findIso(services, { namespace: params.namespace, name: params.iso });
-    const iso: Iso = {
-      metadata: { name: body.name, namespace: params.namespace },
-      spec: {
-        ...(body.description === undefined ? {} : { description: body.description }),
-        source: { image: { name: params.iso } },
-      },
-    };
-    const created = await writing(() => caller.client.create(isos, iso), { 'metadata.name': 'name' });
-    await waitSeen(services.caches.isos.changes, created, signal);
-    return { status: 202, body: imageItem(created) };
-  },
-});
-
-export const describeIso = defineRoute({
-  id: 'describeIso',
-  tag: isoTag,
-  method: 'POST',
-  path: `${oneIso}/description`,
-  summary: "Set an ISO's description.",
-  params: schemas.isoParams,
-  query: schemas.nothing,
-  body: schemas.descriptionBody,
-  bodyKind: 'json',
-  replies: { 200: { description: 'The ISO.', schema: schemas.imageItem } },
-  permission: { kind: 'native', ...isoPermission, verb: 'patch', name: 'iso' },
-  example: { description: 'Install medium' },
-  async handler({ params, body, caller }) {
-    const patched = await caller.client.patch(
-      isos,
-      { name: params.iso, namespace: params.namespace },
-      { type: 'merge', body: { spec: { description: body.description } } },
-      { fieldManager: 'svc3-api' },
-    );
-    return { body: imageItem(patched) };
-  },
-});
-
-export const deleteIso = defineRoute({
-  id: 'deleteIso',
-  tag: isoTag,
-  method: 'DELETE',
-  path: oneIso,
-  summary: 'Delete an ISO that no VM uses.',
-  params: schemas.isoParams,
-  query: schemas.nothing,
-  body: schemas.nothing,
-  bodyKind: 'none',
-  replies: {
-    200: { description: 'The ISO is gone.', schema: schemas.status },
-    409: { description: 'VMs use it.', schema: schemas.status },
-  },
-  permission: { kind: 'native', ...isoPermission, verb: 'delete', name: 'iso' },
-  async handler({ params, caller, services, signal }) {
-    const key = { namespace: params.namespace, name: params.iso };
-    const iso = await findIso(services, key);
-    refuseWhileUsed(services, iso, 'iso');
-    await caller.client.delete(isos, key, iso.metadata.uid === undefined ? {} : { uid: iso.metadata.uid });
-    await waitGone(services.caches.isos.changes, key, signal);
-    return { body: success(`Successfully deleted iso ${params.iso}`) };
-  },
-});

@@ -3,18 +3,14 @@ import { getClusterInfo } from './clusterinfo.ts';
 import { openConsole, streamConsole, streamTunnel } from './console.ts';
 import {
   copyImage,
-  copyIso,
   deleteImage,
-  deleteIso,
   describeImage,
-  describeIso,
   downloadImage,
   generateImage,
   getImage,
-  getIso,
   listImages,
-  listIsos,
 } from './images.ts';
+import { copyIso, deleteIso, describeIso, getIso, listIsos } from './isos.ts';
 import { allowGpuPassthrough, assignNode } from './nodeadministration.ts';
 import { getNode, listNodes, tagNode, untagNode } from './nodes.ts';
 import {
