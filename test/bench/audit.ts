@@ -26,7 +26,9 @@ export function auditReader(file: string): { since(): Promise<WriteCounts> } {
       try {
         const { size } = await handle.stat();
         if (size === offset) return { byKind, total, requests };
-        const lines = createInterface({ input: handle.createReadStream({ start: offset, end: size - 1 }) });
+        // Closed below: a stream that closes it too does so at the same time, which Node does not survive.
+        const input = handle.createReadStream({ start: offset, end: size - 1, autoClose: false });
+        const lines = createInterface({ input });
         for await (const line of lines) {
           if (!line.includes('"userAgent":"svc3-')) continue;
           const event = JSON.parse(line) as AuditEvent;
@@ -38,7 +40,7 @@ export function auditReader(file: string): { since(): Promise<WriteCounts> } {
         }
         offset = size;
       } finally {
-        await handle.close().catch(() => undefined);
+        await handle.close();
       }
       return { byKind, total, requests };
     },

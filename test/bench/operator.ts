@@ -22,7 +22,7 @@ async function measure(): Promise<Outcome> {
   const rssMB: number[] = [];
   try {
     for (let i = 0; i < starts; i++) {
-      const operator = await startOperatorProcess(cluster.controlPlane.kubeconfigPath);
+      const operator = await startOperatorProcess(cluster.operatorKubeconfigPath);
       readyMs.push(operator.readyMs);
       if (i === starts - 1) await delay(size('SVC3_BENCH_IDLE_SECONDS', 20) * 1000);
       rssMB.push(operator.usage().rssMB);

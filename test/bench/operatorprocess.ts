@@ -1,7 +1,7 @@
 /** The operator as it ships, a bundle in a process of its own, and what the process costs. */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -101,13 +101,36 @@ export interface Usage {
 
 /** Clock ticks of 10 ms, as Linux has them. */
 export function usageOf(pid: number): Usage {
-  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
-    .replace(/^.*\) /, '')
-    .split(' ');
   const status = readFileSync(`/proc/${pid}/status`, 'utf8');
   return {
-    cpuMs: (Number(fields[11]) + Number(fields[12])) * 10,
+    cpuMs: ticksOf(statOf(pid)),
     rssMB: Number(/VmRSS:\s+(\d+)/.exec(status)?.[1]) / 1024,
     peakRssMB: Number(/VmHWM:\s+(\d+)/.exec(status)?.[1]) / 1024,
   };
+}
+
+/** CPU time in milliseconds of this process and of each of its children, by the name that the kernel knows it by. */
+export function familyCpuMs(): Record<string, number> {
+  const times: Record<string, number> = { bench: ticksOf(statOf(process.pid)) };
+  for (const entry of readdirSync('/proc')) {
+    if (!/^\d+$/.test(entry)) continue;
+    try {
+      const stat = statOf(Number(entry));
+      const name = /\((.*)\) /.exec(stat)?.[1] ?? '';
+      const [, parent] = stat.replace(/^.*\) /, '').split(' ');
+      if (Number(parent) === process.pid) times[name] = (times[name] ?? 0) + ticksOf(stat);
+    } catch {
+      // It has just ended.
+    }
+  }
+  return times;
+}
+
+function statOf(pid: number): string {
+  return readFileSync(`/proc/${pid}/stat`, 'utf8');
+}
+
+function ticksOf(stat: string): number {
+  const fields = stat.replace(/^.*\) /, '').split(' ');
+  return (Number(fields[11]) + Number(fields[12])) * 10;
 }

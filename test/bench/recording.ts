@@ -33,7 +33,7 @@ export async function record(): Promise<Recording> {
   ]);
   const { client, controlPlane } = cluster;
   const operator = await startOperatorProcess(controlPlane.kubeconfigPath);
-  const ready = await observe(client, vms, { ready: isVmReady });
+  const ready = observe(cluster.watched.vms, { ready: isVmReady });
   const watch = await watchLines(client);
   try {
     await client.create(vms, benchVm(recordedVm));
@@ -61,7 +61,7 @@ export async function record(): Promise<Recording> {
     };
   } finally {
     watch.cancel();
-    await ready.stop();
+    ready.stop();
     await operator.stop();
     await cluster.remove();
   }

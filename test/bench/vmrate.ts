@@ -71,10 +71,10 @@ async function measure(): Promise<Outcome> {
     allocatable: { cpu: '32', memory: '128Gi' },
   }));
   const cluster = await simulatedCluster(nodes);
-  const operator = await startOperatorProcess(cluster.controlPlane.kubeconfigPath);
+  const operator = await startOperatorProcess(cluster.operatorKubeconfigPath);
   const watches = {
-    pods: await observe(cluster.client, pods, podMarks),
-    vms: await observe(cluster.client, vms, vmMarks),
+    pods: observe(cluster.watched.pods, podMarks),
+    vms: observe(cluster.watched.vms, vmMarks),
   };
   try {
     const tally = emptyTally();
@@ -98,7 +98,8 @@ async function measure(): Promise<Outcome> {
     }
     return outcome(tally, await audit.since(), operator.usage(), count);
   } finally {
-    await Promise.all([watches.pods.stop(), watches.vms.stop()]);
+    watches.pods.stop();
+    watches.vms.stop();
     await operator.stop();
     await cluster.remove();
   }

@@ -25,13 +25,13 @@ async function measure(): Promise<Outcome> {
   const nodes = Array.from({ length: 10 }, (_, i) => ({ name: `node-${i}` }));
   const cluster = await simulatedCluster(nodes);
   const { client, controlPlane } = cluster;
-  const operator = await startOperatorProcess(controlPlane.kubeconfigPath);
+  const operator = await startOperatorProcess(cluster.operatorKubeconfigPath);
   const api = await startApiProcess(controlPlane.kubeconfigPath).catch(async (error: unknown) => {
     await operator.stop();
     await cluster.remove();
     throw error;
   });
-  const ready = await observe(client, vms, { ready: isVmReady });
+  const ready = observe(cluster.watched.vms, { ready: isVmReady });
   const run = async (prefix: string, amount: number): Promise<string[]> => {
     const names = Array.from({ length: amount }, (_, i) => `${prefix}-${i}`);
     await createAtRate(
@@ -72,7 +72,7 @@ async function measure(): Promise<Outcome> {
       ],
     };
   } finally {
-    await ready.stop();
+    ready.stop();
     await api.stop();
     await operator.stop();
     await cluster.remove();

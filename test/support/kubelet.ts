@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Lease, Node, Pod, PodStatus } from '../../src/api/core.ts';
 import { leases, nodes, pods, vms } from '../../src/api/resources.ts';
+import type { Vm } from '../../src/api/vm.ts';
 import { isSvc3Error } from '../../src/errors.ts';
 import { createInformer } from '../../src/kube/informer.ts';
 import type { Informer, KubeClient } from '../../src/kube/types.ts';
@@ -45,15 +46,16 @@ export interface SimulatedKubelet {
 /**
  * Plays the nodes of a cluster: Node objects with leases, and what kubelets write about pods. Admission, binding and
  * garbage collection are the real control plane's.
+ * @param watched - all pods, where the caller has them and runs the informer afterwards
  */
 export function simulateKubelet(
   client: KubeClient,
-  { heartbeatMs = 10_000 }: { heartbeatMs?: number } = {},
+  { heartbeatMs = 10_000, watched }: { heartbeatMs?: number; watched?: Informer<Pod> } = {},
 ): SimulatedKubelet {
   const stopping = new AbortController();
   const names = new Set<string>();
   let behaviour: (pod: Pod) => PodBehaviour = () => ({ kind: 'run' });
-  const informer = createInformer({ client, resource: pods });
+  const informer = watched ?? createInformer({ client, resource: pods });
   const busy = new Map<string, Promise<void>>();
   const again = new Set<string>();
 
@@ -100,7 +102,7 @@ export function simulateKubelet(
   informer.onChange(({ kind, object }) => {
     if (kind !== 'deleted') look(object);
   });
-  const running = informer.run(stopping.signal);
+  const running = watched === undefined ? informer.run(stopping.signal) : Promise.resolve();
   const beating = heartbeats(client, names, heartbeatMs, stopping.signal);
   const lookAtAll = () => {
     for (const pod of informer.list()) look(pod);
@@ -316,22 +318,14 @@ function nodeInfo(architecture: string) {
  * Deletes the pods of VMs that are gone. The garbage collector does the same, but learns of new CRDs only every 30
  * seconds, which is longer than most test files take.
  */
-export function collectVmPods(client: KubeClient): { stop(): Promise<void> } {
+export function collectVmPods(
+  client: KubeClient,
+  watched?: { pods: Informer<Pod>; vms: Informer<Vm> },
+): { stop(): Promise<void> } {
   const stopping = new AbortController();
-  const podInformer = createInformer({ client, resource: pods });
-  vmInformerOf(client, podInformer, stopping.signal);
-  const running = podInformer.run(stopping.signal);
-  return {
-    async stop() {
-      stopping.abort();
-      await running;
-    },
-  };
-}
-
-function vmInformerOf(client: KubeClient, podInformer: Informer<Pod>, signal: AbortSignal): void {
-  const informer = createInformer({ client, resource: vms });
-  informer.onChange(({ kind, object }) => {
+  const podInformer = watched?.pods ?? createInformer({ client, resource: pods });
+  const vmInformer = watched?.vms ?? createInformer({ client, resource: vms });
+  vmInformer.onChange(({ kind, object }) => {
     if (kind !== 'deleted') return;
     for (const pod of podInformer.list(object.metadata.namespace)) {
       if (!pod.metadata.ownerReferences?.some(({ uid }) => uid === object.metadata.uid)) continue;
@@ -339,5 +333,12 @@ function vmInformerOf(client: KubeClient, podInformer: Informer<Pod>, signal: Ab
       client.delete(pods, { name, namespace }, { uid }).catch(() => undefined);
     }
   });
-  void informer.run(signal);
+  const running =
+    watched === undefined ? [podInformer.run(stopping.signal), vmInformer.run(stopping.signal)] : [];
+  return {
+    async stop() {
+      stopping.abort();
+      await Promise.all(running);
+    },
+  };
 }
