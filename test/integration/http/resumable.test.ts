@@ -121,6 +121,22 @@ describe('a resumable upload', () => {
     expect(await store.tags(repository('cancelled'))).toEqual([]);
   });
 
+  test('that nobody went on with for a day is given up when another one to the name begins', async () => {
+    const { store, repository } = transfer;
+    const repo = repository('stale');
+    const old = await begun('stale');
+    await patch(old, 0, disk.subarray(0, 1000), '?0');
+    const [tag = ''] = await store.tags(repo);
+    const { digest, bytes, mediaType } = await store.manifest(repo, tag);
+    const years = bytes.toString().replace(/("svc3\.dev\/written-at":")20\d\d/, '$12001');
+    await store.deleteManifest(repo, digest);
+    await store.putManifest(repo, tag, Buffer.from(years), mediaType);
+    const location = await begun('stale');
+    expect(await store.tags(repo)).toHaveLength(1);
+    expect((await transfer.call('HEAD', old)).status).toBe(404);
+    expect((await patch(location, 0, disk)).status).toBe(202);
+  });
+
   test('whose Image was deleted meanwhile makes none, and leaves nothing in the store', async () => {
     const { cluster, namespace, store, repository } = transfer;
     await cluster.client.create(images, {
