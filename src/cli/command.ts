@@ -14,6 +14,7 @@ export type NameSource =
   | 'users'
   | 'namespaces';
 
+/** A word that a command takes by its place. */
 export interface ArgumentSpec {
   readonly summary: string;
   readonly optional?: boolean;
@@ -29,8 +30,6 @@ interface OptionBase {
   readonly short?: string;
   readonly required?: boolean;
   readonly complete?: NameSource;
-  /** Left out of help and documentation: an alias that scripts of older versions use. */
-  readonly hidden?: boolean;
 }
 
 /** `toggle` may stand alone (yes) or carry `=yes|no|true|false`; absent means: inherit. `list` repeats and splits at commas. */
@@ -56,6 +55,7 @@ type Scalar<O extends OptionSpec> = O extends { kind: 'integer' | 'number' }
       ? boolean
       : string;
 
+/** What a command gets for an option: absent ones are `false`, empty, their fallback or `undefined`. */
 export type OptionValue<O extends OptionSpec> = O extends { kind: 'flag' }
   ? boolean
   : O extends { kind: 'list' }
@@ -64,17 +64,20 @@ export type OptionValue<O extends OptionSpec> = O extends { kind: 'flag' }
       ? Scalar<O>
       : Scalar<O> | undefined;
 
+/** What a command gets for an argument. */
 export type ArgumentValue<A extends ArgumentSpec> = A extends { variadic: true }
   ? readonly string[]
   : A extends { optional: true }
     ? string | undefined
     : string;
 
+/** A command line after parsing, typed by what the command declares. */
 export interface Input<A extends ArgumentSpecs = ArgumentSpecs, O extends OptionSpecs = OptionSpecs> {
   readonly arguments: { readonly [K in keyof A]: ArgumentValue<A[K]> };
   readonly options: { readonly [K in keyof O]: OptionValue<O[K]> };
 }
 
+/** A line to try, and what it does. */
 export interface Example {
   readonly line: string;
   readonly summary: string;

@@ -5,6 +5,7 @@ import { commonFormats } from './output.ts';
 import { globalOptions } from './parse.ts';
 import { canonicalPath, childWords, groupAt, leafAt } from './tree.ts';
 
+/** What a word may become, and what a shell shows beside it. */
 export interface Candidate {
   readonly value: string;
   readonly summary?: string;
@@ -115,9 +116,7 @@ function wordsIn(rest: readonly string[], options: Readonly<Record<string, Optio
 }
 
 function optionCandidates(options: Readonly<Record<string, OptionSpec>>): Candidate[] {
-  return Object.entries(options)
-    .filter(([, spec]) => spec.hidden !== true)
-    .map(([name, { summary }]) => ({ value: `--${name}`, summary }));
+  return Object.entries(options).map(([name, { summary }]) => ({ value: `--${name}`, summary }));
 }
 
 async function names(source: NameSource, context: Context): Promise<Candidate[]> {

@@ -3,6 +3,7 @@ import path from 'node:path';
 import { messageOf, Svc3Error } from '../errors.ts';
 import type { Environment } from './context.ts';
 
+/** What can be configured. */
 export const configKeys = ['baseUrl', 'caFile', 'namespace', 'token'] as const;
 export type ConfigKey = (typeof configKeys)[number];
 export type Config = Partial<Record<ConfigKey, string>>;
@@ -15,11 +16,13 @@ export interface ConfigStore {
   write(change: { readonly [K in ConfigKey]?: string | undefined }): Promise<void>;
 }
 
+/** Where the user's file is, whether it exists or not. */
 export function configFile(environment: Pick<Environment, 'variables' | 'home'>): string {
   const base = environment.variables['XDG_CONFIG_HOME'] ?? '';
   return path.join(base === '' ? path.join(environment.home, '.config') : base, 'svc3', 'config.json');
 }
 
+/** @throws Svc3Error BadRequest, on reading, where the file is broken; never quoting it */
 export function createConfigStore(environment: Pick<Environment, 'variables' | 'home'>): ConfigStore {
   const file = configFile(environment);
   const read = async (): Promise<Config> => {
@@ -43,7 +46,7 @@ export function createConfigStore(environment: Pick<Environment, 'variables' | '
   };
 }
 
-export function parseConfig(text: string, file: string): Config {
+function parseConfig(text: string, file: string): Config {
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -78,6 +81,7 @@ export async function writePrivate(file: string, text: string): Promise<void> {
   }
 }
 
+/** Whether a file was not there (ENOENT). */
 export function isMissing(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'ENOENT';
 }

@@ -11,6 +11,7 @@ export interface InputStream extends AsyncIterable<Uint8Array | string> {
   destroy?(): unknown;
 }
 
+/** What a writer to standard output or standard error needs. */
 export interface OutputStream {
   readonly isTTY?: boolean;
   readonly columns?: number;

@@ -8,6 +8,7 @@ import { buildTools } from '../localcluster/tools.ts';
 import type { Environment } from './context.ts';
 import { admit, forget } from './devaccess.ts';
 import type { ClusterStatus, LocalCluster, UpOptions } from './localcluster.ts';
+import { aborted } from './sleep.ts';
 
 /** The local cluster as `svc3 dev` sees it. */
 export function createLocalCluster(environment: Environment): LocalCluster {
@@ -98,11 +99,4 @@ async function controlPlane(
     await rm(places.state, { recursive: true, force: true });
   }
   return { status: { name, state: 'Stopped' }, changed: true };
-}
-
-function aborted(signal: AbortSignal): Promise<undefined> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve(undefined);
-    signal.addEventListener('abort', () => resolve(undefined), { once: true });
-  });
 }

@@ -6,7 +6,7 @@ import { isSvc3Error } from '../errors.ts';
 import { createConfigStore, writePrivate } from './config.ts';
 import type { Environment } from './context.ts';
 import { openClient } from './kubernetes.ts';
-import { sleep } from './output.ts';
+import { sleep } from './sleep.ts';
 
 interface LocalApi {
   readonly name: string;

@@ -1,6 +1,7 @@
 import type { Command, OptionSpec } from './command.ts';
 import { argumentLabel, globalOptions, usage } from './parse.ts';
 
+/** What the help of a group of commands says. */
 export interface GroupHelp {
   readonly path: readonly string[];
   readonly summary: string;
@@ -9,6 +10,7 @@ export interface GroupHelp {
   readonly children: readonly { readonly word: string; readonly summary: string }[];
 }
 
+/** The page of `svc3 GROUP --help`. */
 export function groupHelp(group: GroupHelp): string {
   const name = ['svc3', ...group.path].join(' ');
   return paragraphs([
@@ -21,6 +23,7 @@ export function groupHelp(group: GroupHelp): string {
   ]);
 }
 
+/** The page of `svc3 COMMAND --help`. */
 export function commandHelp(command: Command): string {
   const argumentRows = Object.entries(command.arguments ?? {}).map(
     ([name, spec]) => [argumentLabel(name), describeChoices(spec.summary, spec.choices)] as const,
@@ -37,13 +40,14 @@ export function commandHelp(command: Command): string {
   ]);
 }
 
+/** Each option as it is written, and what it means. */
 export function optionRows(options: Readonly<Record<string, OptionSpec>>): (readonly [string, string])[] {
-  return Object.entries(options)
-    .filter(([, spec]) => spec.hidden !== true)
-    .map(([name, spec]) => [optionLabel(name, spec), optionSummary(spec)] as const);
+  return Object.entries(options).map(
+    ([name, spec]) => [optionLabel(name, spec), optionSummary(spec)] as const,
+  );
 }
 
-export function optionLabel(name: string, spec: OptionSpec): string {
+function optionLabel(name: string, spec: OptionSpec): string {
   const short = spec.short === undefined ? '' : `-${spec.short}, `;
   if (spec.kind === 'flag') return `${short}--${name}`;
   if (spec.kind === 'toggle') return `${short}--${name}[=yes|no]`;

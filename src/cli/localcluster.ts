@@ -1,5 +1,6 @@
 /** What `svc3 dev` needs of the local cluster; `src/bin/svc3.ts` joins it to `src/localcluster`. */
 
+/** The cluster that is wished for. */
 export interface UpOptions {
   readonly name: string;
   readonly nodes: number;
@@ -16,6 +17,7 @@ export interface UpOptions {
   progress(text: string): void;
 }
 
+/** What `svc3 dev status` shows. */
 export interface ClusterStatus {
   readonly name: string;
   readonly state: string;
@@ -32,6 +34,7 @@ export interface ClusterStatus {
   readonly message?: string;
 }
 
+/** Local clusters by name. */
 export interface LocalCluster {
   /** Resolves when the cluster serves; `changed` is false when it did before. */
   up(options: UpOptions): Promise<{ readonly status: ClusterStatus; readonly changed: boolean }>;

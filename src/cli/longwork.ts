@@ -1,7 +1,7 @@
 import { Svc3Error } from '../errors.ts';
 import type { Context } from './context.ts';
 import type { OptionSpecs } from './command.ts';
-import { sleep } from './output.ts';
+import { sleep } from './sleep.ts';
 import type { DiskItem, Disks } from './service/types.ts';
 import { diskView } from './views.ts';
 
@@ -10,6 +10,7 @@ export const longWorkOptions = {
   wait: { kind: 'flag', summary: 'Wait until it is ready, and show how far it is' },
 } as const satisfies OptionSpecs;
 
+/** Option of everything that makes an image or ISO. */
 export const descriptionOption = {
   description: { kind: 'text', short: 'd', placeholder: 'TEXT', summary: 'Free text for people' },
 } as const satisfies OptionSpecs;

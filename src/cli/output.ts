@@ -3,6 +3,7 @@ import { usageError } from './parse.ts';
 import { closest } from './closest.ts';
 import { charactersOf, printable, tableRows, type View } from './render.ts';
 
+/** What `-o` takes with every command. */
 export const commonFormats = ['table', 'wide', 'json', 'yaml', 'name'] as const;
 
 /** What a command says. Results go to stdout; warnings and progress to stderr. */
@@ -23,6 +24,7 @@ export interface Output {
   progress(text: string): void;
 }
 
+/** Writes in one format; `format` is one that `checkedFormat` let through. */
 export function createOutput(environment: Environment, format: string): Output {
   const { stdout, stderr } = environment;
   const colour = usesColour(environment);
@@ -59,7 +61,7 @@ export function createOutput(environment: Environment, format: string): Output {
     line,
     async list(view, items) {
       if (isStructured) await structured(items);
-      else if (items.length === 0 && format !== 'name') line(`No ${plural(view.kind)} found.`);
+      else if (items.length === 0 && format !== 'name') line(`No ${view.kind}s found.`);
       else table(view, items);
     },
     async item(view, item) {
@@ -89,10 +91,6 @@ export function createOutput(environment: Environment, format: string): Output {
   return output;
 }
 
-export function plural(kind: string): string {
-  return kind === 'registry' ? 'registries' : `${kind}s`;
-}
-
 /** A format the command knows, or a usage error with a suggestion. */
 export function checkedFormat(format: string | undefined, more: readonly string[]): string {
   const formats = [...commonFormats, ...more];
@@ -103,12 +101,13 @@ export function checkedFormat(format: string | undefined, more: readonly string[
   );
 }
 
+/** On a terminal, unless `NO_COLOR` or a dumb terminal says otherwise. */
 export function usesColour(environment: Environment): boolean {
   const { NO_COLOR, TERM } = environment.variables;
   return environment.stdout.isTTY === true && (NO_COLOR === undefined || NO_COLOR === '') && TERM !== 'dumb';
 }
 
-export async function toYaml(value: unknown): Promise<string> {
+async function toYaml(value: unknown): Promise<string> {
   const { stringify } = await import('yaml');
   return stringify(value, { lineWidth: 0, aliasDuplicateObjects: false });
 }
@@ -155,18 +154,4 @@ function asDeleted<T>(item: T): T {
   if (typeof item !== 'object' || item === null) return item;
   const state = 'state' in item ? 'state' : 'phase' in item ? 'phase' : 'status';
   return { ...item, [state]: 'Deleted' };
-}
-
-/** Resolves after the time or at once when the signal is aborted; never throws. */
-export function sleep(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) return resolve();
-    const timer = setTimeout(end, ms);
-    signal.addEventListener('abort', end, { once: true });
-    function end() {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', end);
-      resolve();
-    }
-  });
 }

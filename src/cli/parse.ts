@@ -27,7 +27,6 @@ export const globalOptions = {
   help: { kind: 'flag', short: 'h', summary: 'Show help with examples' },
 } as const satisfies OptionSpecs;
 
-export type GlobalName = keyof typeof globalOptions;
 type Value = string | number | boolean | string[];
 
 /** Bad usage: exit code 2, one line. */
@@ -35,6 +34,7 @@ export function usageError(message: string): Svc3Error {
   return new Svc3Error('BadRequest', message);
 }
 
+/** A command line taken apart, not checked against a command yet. */
 export interface Words {
   /** Words of the command line that are no options, in order. */
   readonly words: string[];
@@ -239,6 +239,7 @@ function checkArgument(name: string, spec: ArgumentSpec, word: string): void {
   if (spec.choices !== undefined) oneOf(argumentLabel(name), spec.choices, word);
 }
 
+/** An argument as help and refusals write it: `newName` is `NEW_NAME`. */
 export function argumentLabel(name: string): string {
   return name.replaceAll(/([a-z])([A-Z])/g, '$1_$2').toUpperCase();
 }

@@ -1,4 +1,4 @@
-import { sleep } from './output.ts';
+import { sleep } from './sleep.ts';
 
 const pollMs = 1000;
 

@@ -1,5 +1,6 @@
 /** Pure rendering of lists and single items; nothing here writes. */
 
+/** One column of a table. */
 export interface Column<T> {
   readonly header: string;
   value(item: T, now: Date): string | number | boolean | undefined;
@@ -19,6 +20,7 @@ export interface View<T> {
   readonly columns: readonly Column<T>[];
 }
 
+/** How a table is drawn on this terminal. */
 export interface TableStyle {
   readonly wide: boolean;
   readonly colour: boolean;
@@ -32,6 +34,7 @@ export interface TableStyle {
 const gap = '   ';
 const smallestShrunk = 12;
 
+/** The lines of a table, and the width of each column for lines that come later. */
 export function tableRows<T>(
   view: View<T>,
   items: readonly T[],

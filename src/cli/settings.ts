@@ -34,6 +34,7 @@ export const settingsOptions = {
 
 type SettingsInput = Input<ArgumentSpecs, typeof settingsOptions>['options'];
 
+/** The options in the words of `/api/v1`; what nobody said is absent, which means: inherited. */
 export function settingsOf(options: SettingsInput): SettingsRequest {
   return withoutUndefined({
     image: options.image,

@@ -1,7 +1,7 @@
 import type { Duplex } from 'node:stream';
 import { Svc3Error } from '../errors.ts';
 import type { Context } from './context.ts';
-import { sleep } from './output.ts';
+import { sleep } from './sleep.ts';
 
 /** How long a guest that has just booted may take until its SSH server answers. */
 const patienceMs = 60_000;

@@ -4,6 +4,7 @@ import path from 'node:path';
 import { writePrivate } from './config.ts';
 import type { Environment } from './context.ts';
 
+/** One without an expiry is not kept. */
 export interface CachedToken {
   readonly token: string;
   readonly expirationTimestamp?: string;

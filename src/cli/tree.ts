@@ -13,6 +13,7 @@ export interface Group {
   readonly aliases?: readonly string[];
 }
 
+/** Every group of commands, in the order of help. */
 export const groups: readonly Group[] = [
   { path: [], summary: 'svc3 runs virtual machines on the nodes of a Kubernetes cluster.' },
   { path: ['vm'], summary: 'Virtual machines: deploy, list, start, stop, log in, delete.' },
@@ -36,6 +37,7 @@ export const groups: readonly Group[] = [
 
 const leaf = (path: string, load: () => Promise<Command>): Leaf => ({ path: path.split(' '), load });
 
+/** Every command, in the order of help. */
 export const leaves: readonly Leaf[] = [
   leaf('vm deploy', async () => (await import('./commands/vm/deploy.ts')).vmDeploy),
   leaf('vm list', async () => (await import('./commands/vm/list.ts')).vmList),
@@ -116,11 +118,13 @@ export function groupAt(path: readonly string[]): Group | undefined {
   return groups.find((group) => group.path.join(' ') === canonical);
 }
 
+/** The command a path stands for, aliases resolved; undefined where it is none. */
 export function leafAt(path: readonly string[]): Leaf | undefined {
   const canonical = canonicalPath(path).join(' ');
   return leaves.find((each) => each.path.join(' ') === canonical);
 }
 
+/** The path with an alias in its first word replaced by the group's own name. */
 export function canonicalPath(path: readonly string[]): readonly string[] {
   const [first, ...rest] = path;
   const group = groups.find((each) => first !== undefined && each.aliases?.includes(first) === true);

@@ -1,4 +1,4 @@
-import { age, type View } from './render.ts';
+import { age, type Column, type View } from './render.ts';
 import type {
   DeployItem,
   DiskItem,
@@ -14,15 +14,26 @@ import type { UserItem } from './users.ts';
 const gib = (memory: string | number | undefined) => (typeof memory === 'number' ? `${memory}Gi` : memory);
 const port = (number: number | undefined) => (number === undefined || number === 0 ? undefined : number);
 
+const nameColumn: Column<{ readonly name: string }> = { header: 'NAME', value: (item) => item.name };
+const ageColumn: Column<{ readonly createdAt?: string | undefined }> = {
+  header: 'AGE',
+  value: (item, now) => age(item.createdAt, now),
+};
+
+/** Where a VM runs and how it is reached. */
+const placeColumns: readonly Column<VmItem | DeployItem>[] = [
+  nameColumn,
+  { header: 'STATUS', value: (vm) => vm.status, state: true },
+  { header: 'NODE', value: (vm) => vm.node },
+  { header: 'IP', value: (vm) => vm.ip },
+  { header: 'SSH', value: (vm) => port(vm.ssh) },
+];
+
 export const vmView: View<VmItem> = {
   kind: 'vm',
   name: (vm) => vm.name,
   columns: [
-    { header: 'NAME', value: (vm) => vm.name },
-    { header: 'STATUS', value: (vm) => vm.status, state: true },
-    { header: 'NODE', value: (vm) => vm.node },
-    { header: 'IP', value: (vm) => vm.ip },
-    { header: 'SSH', value: (vm) => port(vm.ssh) },
+    ...placeColumns,
     { header: 'VNC', value: (vm) => port(vm.vnc), wide: true },
     { header: 'SCREENSHARE', value: (vm) => port(vm.screenshare), wide: true },
     { header: 'CPU', value: (vm) => vm.cpu },
@@ -43,11 +54,7 @@ export const deployView: View<DeployItem> = {
   kind: 'vm',
   name: (vm) => vm.name,
   columns: [
-    { header: 'NAME', value: (vm) => vm.name },
-    { header: 'STATUS', value: (vm) => vm.status, state: true },
-    { header: 'NODE', value: (vm) => vm.node },
-    { header: 'IP', value: (vm) => vm.ip },
-    { header: 'SSH', value: (vm) => port(vm.ssh) },
+    ...placeColumns,
     { header: 'VNC', value: (vm) => port(vm.vnc) },
     { header: 'SCREENSHARE', value: (vm) => port(vm.screenshare) },
     { header: 'MEMORY', value: (vm) => vm.memory },
@@ -59,7 +66,7 @@ export const vmConfigView: View<VmConfigItem> = {
   kind: 'vmconfig',
   name: (config) => config.name,
   columns: [
-    { header: 'NAME', value: (config) => config.name },
+    nameColumn,
     { header: 'IMAGE', value: (config) => config.image, shrinks: true },
     { header: 'CPU', value: (config) => config.cpu },
     { header: 'MEMORY', value: (config) => gib(config.memory === 0 ? undefined : config.memory) },
@@ -76,7 +83,7 @@ export const nodeView: View<NodeItem> = {
   kind: 'node',
   name: (node) => node.name,
   columns: [
-    { header: 'NAME', value: (node) => node.name },
+    nameColumn,
     { header: 'PHASE', value: (node) => node.phase, state: true },
     { header: 'IP', value: (node) => node.nodeIP },
     { header: 'ARCH', value: (node) => node.architecture },
@@ -100,7 +107,7 @@ export function diskView(kind: 'image' | 'iso'): View<DiskItem> {
     kind,
     name: (disk) => disk.name,
     columns: [
-      { header: 'NAME', value: (disk) => disk.name },
+      nameColumn,
       { header: 'STATE', value: (disk) => disk.state, state: true },
       { header: 'PROGRESS', value: (disk) => percent(disk) },
       { header: 'SIZE', value: (disk) => disk.size },
@@ -125,7 +132,7 @@ export function remoteView(kind: 'remote-image' | 'remote-iso'): View<RemoteItem
     kind,
     name: (item) => item.name,
     columns: [
-      { header: 'NAME', value: (item) => item.name },
+      nameColumn,
       { header: 'REGISTRY', value: (item) => field(item, 'registry'), wide: true },
       { header: 'DESCRIPTION', value: (item) => field(item, 'description'), shrinks: true },
     ],
@@ -139,25 +146,18 @@ export const registryCredentialView: View<RegistryCredentialItem> = {
     { header: 'SERVER', value: (credential) => credential.server },
     { header: 'USERNAME', value: (credential) => credential.username },
     { header: 'INSECURE', value: (credential) => credential.allowInsecure ?? false },
-    { header: 'AGE', value: (credential, now) => age(credential.createdAt, now) },
+    ageColumn,
   ],
 };
 
 export const serviceAccountView: View<ServiceAccountItem> = {
   kind: 'serviceaccount',
   name: (account) => account.name,
-  columns: [
-    { header: 'NAME', value: (account) => account.name },
-    { header: 'AGE', value: (account, now) => age(account.createdAt, now) },
-  ],
+  columns: [nameColumn, ageColumn],
 };
 
 export const userView: View<UserItem> = {
   kind: 'user',
   name: (user) => user.name,
-  columns: [
-    { header: 'NAME', value: (user) => user.name },
-    { header: 'ACCOUNT', value: (user) => user.account },
-    { header: 'AGE', value: (user, now) => age(user.createdAt, now) },
-  ],
+  columns: [nameColumn, { header: 'ACCOUNT', value: (user) => user.account }, ageColumn],
 };

@@ -104,6 +104,7 @@ function deployedAnswer(call: GatewayCall<DeployBody>, vm: Vm, portWarnings: rea
   };
 }
 
+/** Deploys one VM of a configuration, or several; each waits until it runs. */
 export const deployRow = mapped({
   kind: 'mapped',
   method: 'POST',

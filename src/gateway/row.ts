@@ -44,6 +44,7 @@ export interface RemovedRow extends Named {
   readonly successor: string;
 }
 
+/** A row of the mapping table of the specification. */
 export type Row = MappedRow | RemovedRow;
 
 /** The body of a row that takes none. */

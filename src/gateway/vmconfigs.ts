@@ -81,4 +81,5 @@ const create = mapped({
   },
 });
 
+/** Rows of configurations. */
 export const vmConfigRows: readonly Row[] = [configs, config, create];

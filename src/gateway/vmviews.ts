@@ -44,7 +44,7 @@ export function ramText(memory: string): string {
 }
 
 /** One deployed VM in `status` of a list. */
-export function deployedVm(vm: Vm, config: VmConfig | undefined): Record<string, unknown> {
+function deployedVm(vm: Vm, config: VmConfig | undefined): Record<string, unknown> {
   const item = vmItem(vm);
   const settings = { ...config?.spec, ...vm.spec };
   const created = vm.metadata.creationTimestamp ?? '';

@@ -15,6 +15,7 @@ export interface KubernetesBackend {
   close(): Promise<void>;
 }
 
+/** The HTTP API of an installation. */
 export interface HttpTarget {
   readonly baseUrl: string;
   readonly caFile?: string;
@@ -22,6 +23,7 @@ export interface HttpTarget {
   token(): Promise<string>;
 }
 
+/** A kube-apiserver by kubeconfig. */
 export interface KubernetesTarget {
   readonly kubeconfig: string;
   readonly context?: string;
@@ -46,11 +48,13 @@ export interface Backends {
   ): Promise<Service>;
 }
 
+/** What both ways need of the program. */
 export interface BackendOptions {
   readonly environment: Environment;
   warning(text: string): void;
 }
 
+/** What decides on the way: configuration, environment and the options of the command line. */
 export interface OpenOptions {
   readonly environment: Environment;
   readonly config: ConfigStore;
@@ -62,12 +66,14 @@ export interface OpenOptions {
   readonly context: string | undefined;
 }
 
+/** An HTTP API that has answered. */
 export interface ReachedApi {
   readonly baseUrl: string;
   readonly caFile?: string;
   readonly version: string;
 }
 
+/** Opens what a command asks for, each thing once. */
 export interface Opener {
   reachApi(url: string | undefined, caFile: string | undefined): Promise<ReachedApi>;
   namespace(): Promise<string>;
@@ -187,6 +193,7 @@ export function createOpener(options: OpenOptions): Opener {
   };
 }
 
+/** The refusal of what only the HTTP API can do, where none is configured. */
 export function needsApi(what = 'this command'): Svc3Error {
   return new Svc3Error(
     'BadRequest',

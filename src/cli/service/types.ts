@@ -19,6 +19,7 @@ export type {
   DeployRequest,
 };
 
+/** A configuration that is wished for. */
 export interface VmConfigRequest extends SettingsRequest {
   readonly name: string;
   readonly nodeName?: string | undefined;
@@ -27,11 +28,13 @@ export interface VmConfigRequest extends SettingsRequest {
 /** An Image or an ISO. */
 export type DiskItem = ImageItem;
 
+/** What a remote registry of the installation holds. */
 export interface RemoteItem {
   readonly name: string;
   readonly [field: string]: unknown;
 }
 
+/** A credential to store; the password is never shown again. */
 export interface RegistryCredentialRequest {
   readonly server: string;
   readonly username: string;
@@ -45,11 +48,13 @@ export interface ServiceAccountItem {
   readonly createdAt: string;
 }
 
+/** A token and when it ends (RFC 3339). */
 export interface IssuedToken {
   readonly token: string;
   readonly expirationTimestamp: string;
 }
 
+/** Whether and how long a command waits for what it began. */
 export interface WaitOptions {
   /** False: return as soon as the wish is written down. */
   readonly wait: boolean;
@@ -57,6 +62,7 @@ export interface WaitOptions {
   progress(text: string): void;
 }
 
+/** VMs of a namespace. */
 export interface Vms {
   list(namespace: string): Promise<VmItem[]>;
   /** The list as it is, and again after each change, until the signal. */
@@ -88,6 +94,7 @@ export interface Vms {
   consoleUrl(namespace: string, name: string): Promise<string>;
 }
 
+/** VM configurations of a namespace. */
 export interface VmConfigs {
   list(namespace: string): Promise<VmConfigItem[]>;
   /** The list as it is, and again after each change, until the signal. */
@@ -97,6 +104,7 @@ export interface VmConfigs {
   delete(namespace: string, name: string): Promise<void>;
 }
 
+/** Nodes that take VMs. */
 export interface Nodes {
   list(namespace: string): Promise<NodeItem[]>;
   /** The list as it is, and again after each change, until the signal. */
@@ -109,6 +117,7 @@ export interface Nodes {
   setGpuPassthrough(name: string, allowed: boolean): Promise<void>;
 }
 
+/** A file on its way into the store. */
 export interface UploadRequest {
   readonly name: string;
   readonly description?: string;
@@ -156,6 +165,7 @@ export interface Disks {
   ): Promise<DiskItem>;
 }
 
+/** Service accounts of a namespace, and their tokens. */
 export interface ServiceAccounts {
   list(namespace: string): Promise<ServiceAccountItem[]>;
   create(namespace: string, name: string): Promise<void>;
@@ -169,6 +179,7 @@ export interface Verdict {
   readonly message: string;
 }
 
+/** Credentials of private registries in a namespace; for cluster administrators. */
 export interface RegistryCredentials {
   list(namespace: string): Promise<RegistryCredentialItem[]>;
   /** True when stored credentials were replaced. */
@@ -182,7 +193,6 @@ export interface RegistryCredentials {
 
 /** Everything the commands need of svc3, by one of two ways with the same output. */
 export interface Service {
-  readonly way: 'http' | 'kubernetes';
   readonly vms: Vms;
   readonly vmConfigs: VmConfigs;
   readonly nodes: Nodes;

@@ -1,4 +1,5 @@
 import { command } from '../../command.ts';
+import { watchOption } from '../../listing.ts';
 import type { VmItem } from '../../service/types.ts';
 import { vmView } from '../../views.ts';
 
@@ -6,9 +7,7 @@ export const vmGet = command({
   path: ['vm', 'get'],
   summary: 'Show one VM',
   arguments: { name: { summary: 'Name of the VM', complete: 'vms' } },
-  options: {
-    watch: { kind: 'flag', short: 'w', summary: 'Go on and print every change' },
-  },
+  options: watchOption,
   examples: [
     { line: 'svc3 vm get build-1', summary: 'Where it runs and how it is reached' },
     { line: 'svc3 vm get build-1 -o json | jq .ssh', summary: 'Its SSH port, for a script' },

@@ -4,6 +4,7 @@ import { Agent, type Dispatcher } from 'undici';
 import { errorTable, isSvc3Error, messageOf, Svc3Error, type ErrorReason } from '../../../errors.ts';
 import type { BackendOptions, HttpTarget } from '../open.ts';
 
+/** One request to the HTTP API. */
 export interface ApiRequest {
   readonly method: 'GET' | 'HEAD' | 'POST' | 'PATCH' | 'DELETE';
   /** Below the base address, already encoded. */
@@ -22,12 +23,14 @@ export interface ApiRequest {
   readonly timeoutMs?: number;
 }
 
+/** A reply that has begun; its body is to be read or destroyed. */
 export interface ApiReply {
   readonly status: number;
   readonly headers: Dispatcher.ResponseData['headers'];
   readonly body: Readable;
 }
 
+/** The HTTP API of one installation, with the caller's token. */
 export interface ApiClient {
   /** The reply's JSON. Refusals are the server's own words as `Svc3Error`. */
   json(request: ApiRequest): Promise<{ readonly status: number; readonly value: unknown }>;
@@ -40,6 +43,7 @@ export interface ApiClient {
 
 const defaultTimeoutMs = 30_000;
 
+/** Connects with the first request; `caFile` is read then, and its errors name it. */
 export function createApiClient(target: HttpTarget & Pick<BackendOptions, 'warning'>): ApiClient {
   const { baseUrl, warning } = target;
   const ca = target.caFile === undefined ? undefined : readAuthority(target.caFile);
@@ -178,6 +182,7 @@ export function refusalOf(code: number, text: string): Svc3Error {
   return new Svc3Error(name, name === 'Unauthorized' ? `${words}; svc3 login gets a new token` : words);
 }
 
+/** What a broken connection is to a user; a refusal stays what it is. */
 export function unreachable(baseUrl: string, error: unknown): Error {
   if (isSvc3Error(error)) return error;
   const code = error instanceof Error && 'code' in error ? error.code : undefined;

@@ -31,7 +31,6 @@ export function openHttp(
   const api = createApiClient(target);
   const { kubernetes } = target;
   const service: Service = {
-    way: 'http',
     vms: vmsOf(api, kubernetes),
     vmConfigs: {
       list: (ns) => list<VmConfigItem>(api, path(ns, 'vmconfigs')),

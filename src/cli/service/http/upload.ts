@@ -9,6 +9,7 @@ export const resumableBytes = 64 * 2 ** 20;
 const mostFailures = 8;
 const pauseMs = { first: 250, most: 15_000 } as const;
 
+/** Where a file goes. */
 export interface UploadPlace {
   /** Of the uploads of a kind in a namespace, already encoded. */
   readonly path: string;

@@ -1,9 +1,10 @@
 import type { Informer, InformerOptions, KubeClient, KubeObject, Resource } from '../../../kube/types.ts';
-import { sleep } from '../../output.ts';
+import { aborted, sleep } from '../../sleep.ts';
 
 /** Makes caches that lists and watches of kube-apiserver keep true. */
 export type Informers = <T extends KubeObject>(options: InformerOptions<T>) => Informer<T>;
 
+/** A list with the caches that keep it true. */
 export interface Followed<T> {
   /** Read once at the start and now and then, so that a lost right ends it with the server's words. */
   list(): Promise<readonly T[]>;
@@ -39,13 +40,6 @@ export async function* follow<T>(
     ended.abort();
     await Promise.allSettled(running);
   }
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    signal.addEventListener('abort', () => resolve(), { once: true });
-  });
 }
 
 /** kube-apiserver with what follows its changes. */

@@ -8,6 +8,7 @@ import type { Nodes } from '../types.ts';
 import { checked } from './checked.ts';
 import { byName, follow, type Followable, type Followed } from './follow.ts';
 
+/** Nodes straight on kube-apiserver. */
 export function createNodes({ client, informers }: Followable): Nodes {
   const setLabel = async (name: string, label: string, value: string | null) => {
     await client.patch(

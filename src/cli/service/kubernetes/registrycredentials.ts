@@ -14,6 +14,7 @@ import { registryCredentialItem } from '../../../items/registrycredential.ts';
 import type { KubeClient } from '../../../kube/types.ts';
 import type { RegistryCredentialRequest, RegistryCredentials, Verdict } from '../types.ts';
 
+/** Registry credentials straight on kube-apiserver, for cluster administrators. */
 export function createRegistryCredentials(client: KubeClient): RegistryCredentials {
   return {
     async list(namespace) {

@@ -9,6 +9,7 @@ import { createServiceAccounts } from './serviceaccounts.ts';
 import { createVmConfigs } from './vmconfigs.ts';
 import { createVms } from './vms.ts';
 
+/** What the service on kube-apiserver is made of. */
 export interface KubernetesServiceOptions {
   readonly client: KubeClient;
   readonly informers: Informers;
@@ -23,7 +24,6 @@ export interface KubernetesServiceOptions {
 export function createKubernetesService(options: KubernetesServiceOptions): Service {
   const { client, http, hasHttp, warning } = options;
   return {
-    way: 'kubernetes',
     vms: createVms(options, http),
     vmConfigs: createVmConfigs(options),
     nodes: createNodes(options),

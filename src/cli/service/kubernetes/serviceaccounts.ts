@@ -6,6 +6,7 @@ import { parseDuration } from '../../../http/duration.ts';
 import type { KubeClient, RawResponse } from '../../../kube/types.ts';
 import type { IssuedToken, ServiceAccounts } from '../types.ts';
 
+/** Service accounts straight on kube-apiserver; `warning` hears that a token lives shorter than was asked. */
 export function createServiceAccounts(client: KubeClient, warning: (text: string) => void): ServiceAccounts {
   return {
     async list(namespace) {
@@ -27,7 +28,7 @@ export function createServiceAccounts(client: KubeClient, warning: (text: string
 }
 
 /** A token of a ServiceAccount by core TokenRequest; the expiry is the server's, who may shorten it and says so. */
-export async function requestToken(
+async function requestToken(
   client: KubeClient,
   {
     namespace,

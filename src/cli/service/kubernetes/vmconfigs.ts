@@ -7,6 +7,7 @@ import type { VmConfigs } from '../types.ts';
 import { checked } from './checked.ts';
 import { followObjects, type Followable } from './follow.ts';
 
+/** VM configurations straight on kube-apiserver. */
 export function createVmConfigs(followable: Followable): VmConfigs {
   const { client } = followable;
   return {

@@ -1,6 +1,6 @@
+import { randomUUID } from 'node:crypto';
 import { parseQuantity } from '../../../api/quantity.ts';
 import { images, vms } from '../../../api/resources.ts';
-import { randomUUID } from 'node:crypto';
 import { Svc3Error } from '../../../errors.ts';
 import * as vmSchemas from '../../../http/vmschemas.ts';
 import { imageItem } from '../../../items/image.ts';
@@ -8,17 +8,18 @@ import { powerSettled, powerWish, type PowerCommand } from '../../../items/power
 import { vmItem, vmMessage, vmState } from '../../../items/vm.ts';
 import type { Vm } from '../../../api/vm.ts';
 import type { KubeClient } from '../../../kube/types.ts';
+import { explain } from '../../../vm/explanation.ts';
 import type { Service, Vms, WaitOptions } from '../types.ts';
 import { checked } from './checked.ts';
 import { deploy } from './deploy.ts';
 import { followObjects, type Followable } from './follow.ts';
-import { explain } from '../../../vm/explanation.ts';
 import { waitFor } from './wait.ts';
 
 /** As long as `/api/v1` waits for the same. */
 const verbWaitMs = 120_000;
 const deletionWaitMs = 30_000;
 
+/** VMs straight on kube-apiserver; their streams need the HTTP API. */
 export function createVms(followable: Followable, http: () => Promise<Service>): Vms {
   const { client } = followable;
   const patch = async (namespace: string, name: string, spec: Record<string, unknown>) =>

@@ -1,9 +1,10 @@
 import { isSvc3Error, Svc3Error } from '../../../errors.ts';
 import type { KubeClient, KubeObject, Resource } from '../../../kube/types.ts';
-import { sleep } from '../../output.ts';
+import { sleep } from '../../sleep.ts';
 
 const pollMs = 500;
 
+/** How long an object is looked at, and what ends it. */
 export interface WaitOptions<T> {
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
