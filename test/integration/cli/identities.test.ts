@@ -2,7 +2,6 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { namespaces, registryCredentials, roleBindings, roles } from '../../../src/api/resources.ts';
-import { isSvc3Error } from '../../../src/errors.ts';
 import { identity } from '../../support/api.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
 import { inProcess } from './inprocess.ts';
@@ -34,11 +33,7 @@ async function kubeconfig(person: string, token: string): Promise<void> {
 beforeAll(async () => {
   cluster = await testCluster();
   ns = await uniqueNamespace(cluster.client, 'cli-who');
-  try {
-    await cluster.client.create(namespaces, { metadata: { name: 'svc3-credentials' } });
-  } catch (error) {
-    if (!isSvc3Error(error, 'AlreadyExists')) throw error;
-  }
+  await cluster.client.apply(namespaces, { metadata: { name: 'svc3-credentials' } });
   const [viewer, editor, admin, mistaken, clusterAdmin] = who;
   const tokens: Record<string, string> = {
     [viewer]: await identity(cluster.client, 'viewer', { namespace: ns, role: 'view' }),

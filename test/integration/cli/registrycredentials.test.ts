@@ -2,7 +2,6 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { namespaces, registryCredentials, secrets } from '../../../src/api/resources.ts';
-import { isSvc3Error } from '../../../src/errors.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
 import { json, ok, svc3Program } from './process.ts';
 
@@ -25,11 +24,7 @@ async function stored(name: string): Promise<string> {
 beforeAll(async () => {
   cluster = await testCluster();
   ns = await uniqueNamespace(cluster.client, 'cli-regcred');
-  try {
-    await cluster.client.create(namespaces, { metadata: { name: 'svc3-credentials' } });
-  } catch (error) {
-    if (!isSvc3Error(error, 'AlreadyExists')) throw error;
-  }
+  await cluster.client.apply(namespaces, { metadata: { name: 'svc3-credentials' } });
   const expected = `Basic ${Buffer.from(`robot:${canary}`).toString('base64')}`;
   registry = createServer((request, response) => {
     const accepted = request.headers.authorization === expected;

@@ -1,7 +1,5 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { vms } from '../../../src/api/resources.ts';
-import { namespaces as namespaceResource } from '../../../src/api/resources.ts';
-import { isSvc3Error } from '../../../src/errors.ts';
 import type { Vm } from '../../../src/api/vm.ts';
 import { condition, reportVm, runningStatus, startTestApi, type TestApi } from '../../support/api.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
@@ -16,11 +14,6 @@ beforeAll(async () => {
   cluster = await testCluster();
   token = cluster.adminToken;
   namespace = await uniqueNamespace(cluster.client, 'http');
-  await cluster.client
-    .create(namespaceResource, { metadata: { name: 'svc3-credentials' } })
-    .catch((error: unknown) => {
-      if (!isSvc3Error(error, 'AlreadyExists')) throw error;
-    });
   api = await startTestApi(cluster.client);
 });
 
@@ -31,19 +24,9 @@ afterAll(async () => {
 const call: TestApi['call'] = (method, path, options = {}) => api.call(method, path, { token, ...options });
 const ns = (path: string) => `/api/v1/namespaces/${namespace}${path}`;
 
-async function vmNamed(name: string): Promise<Vm> {
-  return vi_waitFor(() => cluster.client.get(vms, name, namespace));
-}
-
-async function vi_waitFor<T>(get: () => Promise<T>): Promise<T> {
-  for (;;) {
-    try {
-      return await get();
-    } catch (error) {
-      if (!isSvc3Error(error, 'NotFound')) throw error;
-      await new Promise((resolve) => setTimeout(resolve, 20));
-    }
-  }
+/** The VM as kube-apiserver has it, once it is there. */
+function vmNamed(name: string): Promise<Vm> {
+  return vi.waitFor(() => cluster.client.get(vms, name, namespace), { timeout: 30_000, interval: 20 });
 }
 
 describe('cluster-info', () => {

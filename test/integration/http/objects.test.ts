@@ -1,7 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { nodes, registryCredentials, secrets } from '../../../src/api/resources.ts';
-import { namespaces as namespaceResource } from '../../../src/api/resources.ts';
-import { isSvc3Error } from '../../../src/errors.ts';
+import { namespaces, nodes, registryCredentials, secrets } from '../../../src/api/resources.ts';
 import { startTestApi, type TestApi } from '../../support/api.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
 
@@ -15,11 +13,7 @@ beforeAll(async () => {
   cluster = await testCluster();
   token = cluster.adminToken;
   namespace = await uniqueNamespace(cluster.client, 'objects');
-  await cluster.client
-    .create(namespaceResource, { metadata: { name: 'svc3-credentials' } })
-    .catch((error: unknown) => {
-      if (!isSvc3Error(error, 'AlreadyExists')) throw error;
-    });
+  await cluster.client.apply(namespaces, { metadata: { name: 'svc3-credentials' } });
   api = await startTestApi(cluster.client);
 });
 
