@@ -16,7 +16,8 @@ export default defineConfig({
           globalSetup: ['test/support/globalcluster.ts'],
           testTimeout: 60_000,
           hookTimeout: 120_000,
-          maxWorkers: 2,
+          // More than processors: the tests wait for leases, time-outs and servers as much as they work.
+          maxWorkers: 4,
           retry,
         },
       },
@@ -35,7 +36,7 @@ export default defineConfig({
         test: {
           name: 'gpu',
           include: ['test/gpu/**/*.test.ts'],
-          testTimeout: 600_000,
+          testTimeout: 2_000_000,
           hookTimeout: 900_000,
           fileParallelism: false,
           retry: 0,

@@ -5,7 +5,16 @@
  * ended (docs/adr/0002-one-repeat-in-ci.md); what passes only then is listed at the end.
  */
 import { spawn, type ChildProcess } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { homedir, tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -50,9 +59,12 @@ function saveDuration(stage: string, seconds: number): void {
   writeFileSync(durationsFile, JSON.stringify({ ...lastDurations(), [stage]: Math.round(seconds) }));
 }
 
-async function run(command: string[]): Promise<number> {
+/** @param heldIn - a file that takes its output, instead of the terminal. */
+async function run(command: string[], heldIn?: string): Promise<number> {
   const [program, ...parameters] = command;
-  const child = spawn(program ?? '', parameters, { cwd: root, stdio: ['ignore', 'inherit', 'inherit'] });
+  const output = heldIn === undefined ? 'inherit' : openSync(heldIn, 'a');
+  const child = spawn(program ?? '', parameters, { cwd: root, stdio: ['ignore', output, output] });
+  if (typeof output === 'number') closeSync(output);
   children.add(child);
   const code = await new Promise<number>((resolve) => {
     child.once('error', (error) => {
@@ -97,16 +109,10 @@ function readReport(file: string): Totals {
 
 let reportNumber = 0;
 
-async function vitest(parameters: string[]): Promise<Totals> {
+async function vitest(parameters: string[], heldIn?: string): Promise<Totals> {
   const file = join(reports, `${++reportNumber}.json`);
-  const code = await run([
-    'vitest',
-    'run',
-    '--reporter=default',
-    '--reporter=json',
-    `--outputFile.json=${file}`,
-    ...parameters,
-  ]);
+  const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${file}`];
+  const code = await run(['vitest', 'run', ...reporters, ...parameters], heldIn);
   const totals = readReport(file);
   if (code !== 0 && totals.failed === 0) {
     return {
@@ -121,7 +127,26 @@ async function vitest(parameters: string[]): Promise<Totals> {
 const repeated: string[] = [];
 
 async function runTests(project: string): Promise<Totals> {
-  const first = await vitest(['--project', project]);
+  return repeatFailed(project, await vitest(['--project', project]));
+}
+
+/** Two projects at the same time; the output of the second comes when it is through. */
+async function runBeside(project: string, beside: string): Promise<Totals> {
+  const held = join(reports, `${beside}.log`);
+  const both = await Promise.all([vitest(['--project', project]), vitest(['--project', beside], held)]);
+  console.error(`\n${beside}, which ran at the same time:\n${readFileSync(held, 'utf8')}`);
+  const totals = [await repeatFailed(project, both[0]), await repeatFailed(beside, both[1])];
+  const sum = (of: (each: Totals) => number): number => totals.reduce((all, each) => all + of(each), 0);
+  return {
+    passed: sum(({ passed }) => passed),
+    failed: sum(({ failed }) => failed),
+    skipped: sum(({ skipped }) => skipped),
+    failedFiles: totals.flatMap(({ failedFiles }) => failedFiles),
+    failures: totals.flatMap(({ failures }) => failures),
+  };
+}
+
+async function repeatFailed(project: string, first: Totals): Promise<Totals> {
   if (first.failed === 0 || first.failedFiles.length === 0 || interrupted) return first;
   console.error(
     `\n${project}: ${first.failedFiles.length} file(s) failed; running them once more by themselves:`,
@@ -149,7 +174,12 @@ async function runCommand(command: string[]): Promise<Totals> {
   };
 }
 
-const stages: Array<{ name: string; run: () => Promise<Totals> }> = [
+interface Stage {
+  readonly name: string;
+  run(): Promise<Totals>;
+}
+
+const stages: Stage[] = [
   {
     name: 'packages',
     run: async () => runCommand(['node', 'test/packages.ts']),
@@ -164,6 +194,14 @@ const stages: Array<{ name: string; run: () => Promise<Totals> }> = [
   { name: 'e2e', run: async () => runTests('e2e') },
   { name: 'gpu', run: async () => runTests('gpu') },
 ];
+
+/** Both of the last stages wait more than they work. */
+function sideBySide(chosen: readonly Stage[]): readonly Stage[] {
+  const pair = ['e2e', 'gpu'] as const;
+  if (!pair.every((name) => chosen.some((stage) => stage.name === name))) return chosen;
+  const others = chosen.filter(({ name }) => !pair.some((one) => one === name));
+  return [...others, { name: pair.join(', '), run: async () => runBeside(...pair) }];
+}
 
 function interrupt(): void {
   interrupted = true;
@@ -181,7 +219,7 @@ async function main(): Promise<number> {
     );
     return 2;
   }
-  const chosen = stages.filter((stage) => asked.length === 0 || asked.includes(stage.name));
+  const chosen = sideBySide(stages.filter((stage) => asked.length === 0 || asked.includes(stage.name)));
   const last = lastDurations();
   const sum: Totals = { passed: 0, failed: 0, skipped: 0, failedFiles: [], failures: [] };
   const summary: string[] = [];

@@ -10,7 +10,7 @@ import { placesOf } from '../../src/localcluster/state.ts';
 import { conditionOf, createVm, type E2eCluster, e2eCluster, type TestVm } from '../support/e2e.ts';
 
 /** Everything on that node is emulated, and what a VM runs there twice. */
-const slowly = { timeout: 420_000, interval: 1_000 };
+const slowly = { timeout: 900_000, interval: 1_000 };
 const running = process.env['SVC3_E2E_CLUSTER'] || undefined;
 const name = running ?? `gpu-${process.pid}`;
 const places = placesOf(name, process.env, homedir());
@@ -56,6 +56,11 @@ async function serialConsole(vm: TestVm): Promise<string> {
   return cluster.kubectl('logs', '-n', 'svc3-default', pod).catch(String);
 }
 
+async function administrator(verb: 'enable' | 'disable'): Promise<void> {
+  const { code, stderr } = await cluster.svc3('node', 'gpu', verb, gpuNode.name);
+  expect(code, stderr).toBe(0);
+}
+
 const column = (text: string): Promise<string> =>
   cluster.kubectl('get', 'node', gpuNode.name, '-o', `jsonpath=${text}`);
 
@@ -63,7 +68,7 @@ describe('a machine with two GPUs', () => {
   test('is labelled once the administrator enables it (spec: GPU passthrough rule 3)', async () => {
     const reason = '{.metadata.annotations.svc3\\.dev/gpu-passthrough-reason}';
     await expect.poll(() => column(reason), slowly).toContain(`svc3 node gpu enable ${gpuNode.name}`);
-    expect((await cluster.svc3('node', 'gpu', 'enable', gpuNode.name)).code).toBe(0);
+    await administrator('enable');
     const label = '{.metadata.labels.svc3\\.dev/gpu-passthrough}';
     await expect.poll(() => column(label), slowly).toBe('enabled');
     const capacity = '{.status.allocatable.svc3\\.dev/gpu-passthrough}';
@@ -95,7 +100,7 @@ describe('a machine with two GPUs', () => {
   test('takes no more VMs once it is disabled, and leaves the one that runs', async () => {
     const second = deployed[1] as TestVm;
     const before = (await second.get())?.metadata.uid;
-    expect((await cluster.svc3('node', 'gpu', 'disable', gpuNode.name)).code).toBe(0);
+    await administrator('disable');
     const third = await deploy('third');
     const refused = {
       reason: 'Unschedulable',
