@@ -5,7 +5,7 @@ import type { buildConnector, Dispatcher } from 'undici';
 import requestOf from 'undici/lib/api/api-request.js';
 import connectorOf from 'undici/lib/core/connect.js';
 import Pool from 'undici/lib/dispatcher/pool.js';
-import { exchange, type WholeReply } from './exchange.ts';
+import { type Cut, exchange, type WholeReply } from './exchange.ts';
 import { dropOrphanedStreams } from './orphans.ts';
 
 type Socket = Parameters<buildConnector.Callback>[1] & object;
@@ -33,7 +33,7 @@ const connectionWindowBytes = 8 * 1024 * 1024;
 /** One origin with one TLS identity: at most one HTTP/2 connection at any time (several only where the server speaks HTTP/1.1). */
 export interface Endpoint {
   /** A call whose reply is wanted whole. */
-  exchange(options: Dispatcher.DispatchOptions, signal: AbortSignal): Promise<WholeReply>;
+  exchange(options: Dispatcher.DispatchOptions, cut: Cut): Promise<WholeReply>;
   /** A call whose reply is read as it comes. */
   request(options: Dispatcher.RequestOptions): Promise<Dispatcher.ResponseData>;
   /** Finds out whether the connection is dead, and if so drops it: a call waits for its answer suspiciously long. */
@@ -179,7 +179,7 @@ export function createEndpoint(
   }
 
   return {
-    exchange: (options, signal) => exchange(pool, options, signal),
+    exchange: (options, cut) => exchange(pool, options, cut),
     request: (options) => requestOf.call(pool, options),
     suspect() {
       if (!probing) {

@@ -8,6 +8,18 @@ export interface WholeReply {
   readonly text: string;
 }
 
+/** The end of one call from outside: what an AbortSignal is, for thousands of calls in a second. */
+export class Cut {
+  reason: Error | undefined = undefined;
+  onCut: ((reason: Error) => void) | undefined = undefined;
+
+  cut(reason: Error): void {
+    if (this.reason !== undefined) return;
+    this.reason = reason;
+    this.onCut?.(reason);
+  }
+}
+
 function textOf(chunks: readonly Buffer[]): string {
   const [first] = chunks;
   return chunks.length === 1 && first !== undefined ? first.toString() : Buffer.concat(chunks).toString();
@@ -15,31 +27,30 @@ function textOf(chunks: readonly Buffer[]): string {
 
 /**
  * One request and its whole reply. Most calls are of this kind; undici's own `request` makes a stream, an async resource and
- * several promises for each. Rejects with the signal's reason as soon as it is aborted, else with undici's error.
+ * several promises for each. Rejects with the cut's reason as soon as there is one, else with undici's error.
  */
 export function exchange(
   dispatcher: Dispatcher,
   options: Dispatcher.DispatchOptions,
-  signal: AbortSignal,
+  cut: Cut,
 ): Promise<WholeReply> {
   return new Promise((resolve, reject) => {
+    if (cut.reason !== undefined) {
+      reject(cut.reason);
+      return;
+    }
     const chunks: Buffer[] = [];
     let statusCode = 0;
     let headers: Headers = {};
     let running: Dispatcher.DispatchController | undefined;
-    const onAbort = (): void => {
-      reject(signal.reason as Error);
-      running?.abort(signal.reason as Error);
+    cut.onCut = (reason) => {
+      reject(reason);
+      running?.abort(reason);
     };
-    if (signal.aborted) {
-      onAbort();
-      return;
-    }
-    signal.addEventListener('abort', onAbort, { once: true });
     dispatcher.dispatch(options, {
       onRequestStart(controller) {
         running = controller;
-        if (signal.aborted) controller.abort(signal.reason as Error);
+        if (cut.reason !== undefined) controller.abort(cut.reason);
       },
       onResponseStart(_, code, replyHeaders) {
         statusCode = code;
@@ -49,11 +60,9 @@ export function exchange(
         chunks.push(chunk);
       },
       onResponseEnd() {
-        signal.removeEventListener('abort', onAbort);
         resolve({ statusCode, headers, text: textOf(chunks) });
       },
       onResponseError(_, error) {
-        signal.removeEventListener('abort', onAbort);
         reject(error);
       },
     });

@@ -4,6 +4,7 @@ import type { ConnectionConfig } from './connection.ts';
 import { callerCredential, createCredential } from './credential.ts';
 import type { Credential } from './credential.ts';
 import type { Endpoint } from './endpoint.ts';
+import { Cut } from './exchange.ts';
 import { errorOfConnection, errorOfReply, retryAfterOf, wasNeverSent } from './errors.ts';
 import { createEndpoints, createProvenTokens, hashOf } from './identities.ts';
 import { withQuery } from './path.ts';
@@ -68,6 +69,33 @@ function deadline(signal: AbortSignal | undefined, ms: number, what: string) {
   };
 }
 
+/**
+ * Cuts a call after a time or with the caller's signal; `suspect` is told when it takes suspiciously long. Ends with the
+ * returned function. One timer: there are thousands of calls in a second.
+ */
+function limitCall(
+  cut: Cut,
+  { signal, method, path }: RawRequest,
+  { leftMs, suspectMs }: { readonly leftMs: number; readonly suspectMs: number },
+  suspect: () => void,
+): () => void {
+  const end = (): void =>
+    cut.cut(new Svc3Error('Timeout', `${method} ${path}: no answer within ${Math.round(leftMs)} ms`));
+  const doubt = (): void => {
+    timer = setTimeout(end, leftMs - suspectMs);
+    suspect();
+  };
+  let timer = suspectMs < leftMs ? setTimeout(doubt, suspectMs) : setTimeout(end, leftMs);
+  if (signal === undefined) return () => clearTimeout(timer);
+  const forward = (): void => cut.cut(signal.reason as Error);
+  if (signal.aborted) forward();
+  signal.addEventListener('abort', forward, { once: true });
+  return () => {
+    clearTimeout(timer);
+    signal.removeEventListener('abort', forward);
+  };
+}
+
 interface Identity {
   readonly credential: Credential;
   endpoint(): Endpoint;
@@ -77,6 +105,7 @@ interface Identity {
 export function createTransport(config: ConnectionConfig, options: TransportOptions = {}): Transport {
   const { host, pathname } = new URL(config.server);
   const prefix = pathname.replace(/\/+$/, '');
+  const { userAgent = 'svc3', suspectMs = defaultSuspectMs } = options;
   const own = createCredential(config);
   const endpoints = createEndpoints(config, own);
   const proven = createProvenTokens();
@@ -87,24 +116,18 @@ export function createTransport(config: ConnectionConfig, options: TransportOpti
     limits: { headersTimeout: number; bodyTimeout: number },
   ) {
     const authorization = await identity.credential.authorization();
+    const { method, contentType = 'application/json' } = request;
+    const headers: Record<string, string> = { accept: 'application/json', 'user-agent': userAgent };
+    if (request.body !== undefined) headers['content-type'] = contentType;
+    if (authorization !== undefined) headers['authorization'] = authorization;
+    Object.assign(headers, request.headers);
+    const path = prefix + withQuery(request.path, request.query);
     const body = request.body === undefined ? undefined : JSON.stringify(request.body);
-    return {
-      method: request.method,
-      path: prefix + withQuery(request.path, request.query),
-      headers: {
-        accept: 'application/json',
-        'user-agent': options.userAgent ?? 'svc3',
-        ...(body === undefined ? {} : { 'content-type': request.contentType ?? 'application/json' }),
-        ...(authorization === undefined ? {} : { authorization }),
-        ...request.headers,
-      },
-      ...(body === undefined ? {} : { body }),
-      ...limits,
-    };
+    return { method, path, headers, ...(body === undefined ? {} : { body }), ...limits };
   }
 
   /** The error of a failed attempt; the caller's own abort comes out as it was given. */
-  function failureOf(thrown: unknown, signal: AbortSignal): Failure {
+  function failureOf(thrown: unknown, signal: Pick<AbortSignal, 'aborted' | 'reason'>): Failure {
     if (signal.aborted) {
       return { error: signal.reason, neverSent: false };
     }
@@ -127,30 +150,30 @@ export function createTransport(config: ConnectionConfig, options: TransportOpti
 
   async function attempt(identity: Identity, request: RawRequest, leftMs: number): Promise<RawResponse> {
     const started = performance.now();
-    const limit = deadline(request.signal, leftMs, `${request.method} ${request.path}`);
-    const { signal } = limit.controller;
+    const cut = new Cut();
+    const release = limitCall(cut, request, { leftMs, suspectMs }, () => identity.endpoint().suspect());
     let code = 0;
-    const doubt = setTimeout(() => identity.endpoint().suspect(), options.suspectMs ?? defaultSuspectMs);
     try {
       // undici asks the server for a PING when its own time-out fires, and drops a connection that is dead: let it fire first.
       const headersTimeout = Math.max(1, Math.floor(leftMs * 0.95));
       const bodyTimeout = Math.max(1, Math.ceil(leftMs));
       const options = await optionsOf(identity, request, { headersTimeout, bodyTimeout });
-      const reply = await identity.endpoint().exchange(options, signal);
+      const reply = await identity.endpoint().exchange(options, cut);
       const { text } = reply;
       code = reply.statusCode;
       if (code >= 400) {
         refuse(identity, code, text, reply.headers);
       }
       identity.settle(code);
-      warningsOf(reply.headers).forEach((warning) => request.onWarning?.(warning));
+      if (request.onWarning !== undefined) {
+        for (const warning of warningsOf(reply.headers)) request.onWarning(warning);
+      }
       return { status: code, headers: reply.headers, body: decode(text, reply.headers) };
     } catch (error) {
-      const failure = failureOf(error, signal);
+      const failure = failureOf(error, { aborted: cut.reason !== undefined, reason: cut.reason });
       throw Object.assign(new Error('attempt failed', { cause: failure.error }), { failure });
     } finally {
-      clearTimeout(doubt);
-      limit.release();
+      release();
       options.onCall?.({ method: request.method, code, durationMs: performance.now() - started });
     }
   }
