@@ -3,19 +3,13 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { bundled, nodeFlags } from './operatorprocess.ts';
+import { allocatorSettings, bundled, nodeFlags } from './operatorprocess.ts';
 import { until } from './parallel.ts';
 
 export interface BenchApi {
   readonly pid: number;
   readonly port: number;
   stop(): Promise<void>;
-}
-
-function allocatorSettings(): Record<string, string> {
-  const path = join(import.meta.dirname, '../../charts/svc3/templates/api/deployment.yaml');
-  const found = readFileSync(path, 'utf8').matchAll(/- name: (MALLOC_\w+)\n +value: "(\w+)"/g);
-  return Object.fromEntries([...found].map(([, name, value]) => [name, value]));
 }
 
 /** Resolves when it serves. Its log goes to a file in `dir`, as that of kube-apiserver: reading it costs nobody anything. */
@@ -29,7 +23,7 @@ export async function startBenchApi(
   const child = spawn(process.execPath, [...nodeFlags('api'), await bundled('api')], {
     stdio: ['ignore', log, log],
     env: {
-      ...allocatorSettings(),
+      ...allocatorSettings('api'),
       PATH: process.env['PATH'],
       KUBECONFIG: kubeconfigPath,
       SVC3_HTTP_HOST: '127.0.0.1',

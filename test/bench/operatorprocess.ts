@@ -34,10 +34,21 @@ async function makeBundle(): Promise<string> {
 export function nodeFlags(program: 'operator' | 'api'): string[] {
   const tried = process.env['SVC3_BENCH_NODE_FLAGS'];
   if (tried !== undefined) return tried.split(' ').filter((flag) => flag !== '');
-  const chart = readFileSync(join(root, `charts/svc3/templates/${program}/deployment.yaml`), 'utf8');
-  const command = new RegExp(`^ *command: \\[node, (.*), /app/${program}\\.js\\]$`, 'm').exec(chart)?.[1];
+  const command = new RegExp(`^ *command: \\[node, (.*), /app/${program}\\.js\\]$`, 'm').exec(
+    chartOf(program),
+  )?.[1];
   if (command === undefined) throw new Error(`the chart does not say how the ${program} is started`);
   return command.split(', ');
+}
+
+/** What the chart tells the C library about memory. */
+export function allocatorSettings(program: 'operator' | 'api'): Record<string, string> {
+  const found = chartOf(program).matchAll(/- name: (MALLOC_\w+)\n +value: "(\w+)"/g);
+  return Object.fromEntries([...found].map(([, name, value]) => [name, value]));
+}
+
+function chartOf(program: 'operator' | 'api'): string {
+  return readFileSync(join(root, `charts/svc3/templates/${program}/deployment.yaml`), 'utf8');
 }
 
 export interface OperatorProcess {
@@ -60,6 +71,7 @@ export async function startOperatorProcess(
   const child = spawn(process.execPath, [...nodeFlags('operator'), file], {
     stdio: ['ignore', 'ignore', 'inherit'],
     env: {
+      ...allocatorSettings('operator'),
       PATH: process.env['PATH'],
       KUBECONFIG: kubeconfig,
       POD_NAME: `bench-${port}`,
