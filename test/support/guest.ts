@@ -4,6 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { buildGuest, type GuestImage } from '../../src/localcluster/guest.ts';
 import { buildArmGuest, buildUefiGuest } from '../../src/localcluster/guestvariants.ts';
 import { createGuestAgent } from '../../src/runner/agent.ts';
+import { buildDebianGuest } from './debianguest.ts';
 
 /** Guests for tests, each built once into the cache. */
 const builders = {
@@ -13,6 +14,8 @@ const builders = {
   uefi: buildUefiGuest,
   /** The same for ARM. */
   arm64: buildArmGuest,
+  /** Debian with systemd, cloud-init and the guest agent. */
+  debian: buildDebianGuest,
 } satisfies Record<string, (cache: string) => Promise<GuestImage>>;
 
 export async function testGuestDisk(kind: keyof typeof builders = 'small'): Promise<string> {
