@@ -16,7 +16,7 @@ import type { CredentialSettings } from './settings.ts';
 const backoff = { baseMs: 50, maxMs: 30_000 };
 
 /** Namespaces whose pull Secrets are written at the same time. */
-const publishers = 16;
+const publishers = 32;
 
 /** How long a report waits while there are more namespaces than that, and how often it looks. */
 const yieldMs = { step: 20, most: 10_000 };

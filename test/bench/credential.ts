@@ -48,7 +48,7 @@ const changes = 300;
  */
 const rounds = 4;
 /** Writes at the same time: as many as the operator has workers. */
-const workers = 16;
+const workers = 32;
 
 function namesOf(prefix: string): string[] {
   return Array.from({ length: count }, (_, index) => `${prefix}-${index}`);
