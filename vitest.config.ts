@@ -4,6 +4,9 @@ import { defineConfig } from 'vitest/config';
 // a stall of the machine (docs/adr/0002-one-repeat-in-ci.md); the report names every test that needed it.
 const retry = process.env['CI'] === 'true' ? 2 : 0;
 
+// End to end on a cluster of their own, beside those that share one.
+const ownCluster = ['test/e2e/reboot.test.ts'];
+
 export default defineConfig({
   test: {
     projects: [
@@ -25,10 +28,20 @@ export default defineConfig({
         test: {
           name: 'e2e',
           include: ['test/e2e/**/*.test.ts'],
+          exclude: ownCluster,
           globalSetup: ['test/support/globale2e.ts'],
           testTimeout: 240_000,
           hookTimeout: 600_000,
           fileParallelism: false,
+          retry,
+        },
+      },
+      {
+        test: {
+          name: 'e2e-own',
+          include: ownCluster,
+          testTimeout: 600_000,
+          hookTimeout: 600_000,
           retry,
         },
       },

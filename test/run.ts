@@ -1,5 +1,5 @@
 /**
- * `npm test`: set-up and all tests, in stages, with the time that each took now and last time.
+ * `npm test`: set-up and tests, in stages, with the time that each took now and last time.
  *
  * Integration and e2e tests run on real parts. A file that fails is run once more by itself when everything else has
  * ended (docs/adr/0002-one-repeat-in-ci.md); what passes only then is listed at the end.
@@ -177,6 +177,8 @@ async function runCommand(command: string[]): Promise<Totals> {
 interface Stage {
   readonly name: string;
   run(): Promise<Totals>;
+  /** Only where it is asked for (docs/adr/0011-gpu-tests-by-themselves.md). */
+  readonly isExtra?: true;
 }
 
 const stages: Stage[] = [
@@ -191,17 +193,9 @@ const stages: Stage[] = [
   },
   { name: 'unit', run: async () => runTests('unit') },
   { name: 'integration', run: async () => runTests('integration') },
-  { name: 'e2e', run: async () => runTests('e2e') },
-  { name: 'gpu', run: async () => runTests('gpu') },
+  { name: 'e2e', run: async () => runBeside('e2e', 'e2e-own') },
+  { name: 'gpu', run: async () => runTests('gpu'), isExtra: true },
 ];
-
-/** Both of the last stages wait more than they work. */
-function sideBySide(chosen: readonly Stage[]): readonly Stage[] {
-  const pair = ['e2e', 'gpu'] as const;
-  if (!pair.every((name) => chosen.some((stage) => stage.name === name))) return chosen;
-  const others = chosen.filter(({ name }) => !pair.some((one) => one === name));
-  return [...others, { name: pair.join(', '), run: async () => runBeside(...pair) }];
-}
 
 function interrupt(): void {
   interrupted = true;
@@ -219,7 +213,9 @@ async function main(): Promise<number> {
     );
     return 2;
   }
-  const chosen = sideBySide(stages.filter((stage) => asked.length === 0 || asked.includes(stage.name)));
+  const chosen = stages.filter(
+    ({ name, isExtra }) => asked.includes(name) || (asked.length === 0 && isExtra !== true),
+  );
   const last = lastDurations();
   const sum: Totals = { passed: 0, failed: 0, skipped: 0, failedFiles: [], failures: [] };
   const summary: string[] = [];
