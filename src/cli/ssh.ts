@@ -11,6 +11,14 @@ export interface SshTarget {
   readonly rest: readonly string[];
 }
 
+/**
+ * The way there is authenticated to the very VM, so whatever key is seen is its own; and its key changes with its disk, when that is
+ * reverted or lost with a node. Nothing is written down, and what is no news is not told.
+ */
+const anyHostKey = ['StrictHostKeyChecking=no', 'UserKnownHostsFile=/dev/null', 'LogLevel=ERROR'].flatMap(
+  (option) => ['-o', option],
+);
+
 /** The arguments of ssh for a VM behind a tunnel. */
 export function sshWords(target: SshTarget): string[] {
   const { name, namespace, deployDate, user, identity, tunnel, rest } = target;
@@ -18,13 +26,10 @@ export function sshWords(target: SshTarget): string[] {
   return [
     '-o',
     `ProxyCommand=${tunnel.map(shellQuoted).join(' ')}`,
-    // Names of VMs come again with other keys: each VM has its own line in known_hosts.
+    // Names of VMs come again with other keys: who keeps them has a line for each VM.
     '-o',
     `HostKeyAlias=${name}.${namespace}.${made / 1000}.svc3`,
-    // The way there is authenticated to the very VM, so the key that is seen first is its own.
-    ...(rest.some((word) => /StrictHostKeyChecking/i.test(word))
-      ? []
-      : ['-o', 'StrictHostKeyChecking=accept-new']),
+    ...(rest.some((word) => /StrictHostKeyChecking|UserKnownHostsFile/i.test(word)) ? [] : anyHostKey),
     ...(user === undefined ? [] : ['-l', user]),
     ...(identity === undefined ? [] : ['-i', identity]),
     name,

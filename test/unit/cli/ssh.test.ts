@@ -13,14 +13,18 @@ const target = {
 };
 
 describe('ssh to a VM', () => {
-  it('goes through the tunnel and knows its host by name, namespace and age', () => {
+  it('goes through the tunnel, which ends at the VM, and takes the key that the disk has now', () => {
     expect(sshWords(target)).toEqual([
       '-o',
       "ProxyCommand='svc3' 'vm' 'tunnel' 'web' '22'",
       '-o',
       'HostKeyAlias=web.team-a.1795291205.svc3',
       '-o',
-      'StrictHostKeyChecking=accept-new',
+      'StrictHostKeyChecking=no',
+      '-o',
+      'UserKnownHostsFile=/dev/null',
+      '-o',
+      'LogLevel=ERROR',
       'web',
     ]);
   });
@@ -32,7 +36,7 @@ describe('ssh to a VM', () => {
       identity: '/key',
       rest: ['-L', '80:localhost:80', 'uname', '-a'],
     });
-    expect(words.slice(6)).toEqual([
+    expect(words.slice(10)).toEqual([
       '-l',
       'debian',
       '-i',
@@ -46,8 +50,10 @@ describe('ssh to a VM', () => {
   });
 
   it('leaves the checking of host keys to who asks for another', () => {
-    const rest = ['-o', 'StrictHostKeyChecking=yes'];
-    expect(sshWords({ ...target, rest }).slice(4)).toEqual(['web', ...rest]);
+    for (const option of ['StrictHostKeyChecking=yes', 'UserKnownHostsFile=keys']) {
+      const rest = ['-o', option];
+      expect(sshWords({ ...target, rest }).slice(4)).toEqual(['web', ...rest]);
+    }
   });
 
   it('hands words to the shell as they are, whatever is in them', () => {

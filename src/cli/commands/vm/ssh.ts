@@ -9,7 +9,7 @@ export const vmSsh = command({
   path: ['vm', 'ssh'],
   summary: 'Log in to a VM through the API, whether it has a port of the node or not',
   description:
-    'What follows -- goes to ssh: options, and a command to run. Host keys are kept per VM in the usual file.',
+    'What follows -- goes to ssh: options, and a command to run. The tunnel is authenticated to this very VM, whose host key changes with its disk: it is not kept unless an option says where.',
   arguments: {
     name: { summary: 'Name of the VM, or USER@NAME', complete: 'vms' },
     rest: { summary: 'Options and command for ssh, after --', variadic: true, optional: true },
