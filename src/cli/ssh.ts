@@ -12,12 +12,14 @@ export interface SshTarget {
 }
 
 /**
- * The way there is authenticated to the very VM, so whatever key is seen is its own; and its key changes with its disk, when that is
- * reverted or lost with a node. Nothing is written down, and what is no news is not told.
+ * The way there is authenticated to the very VM, so whatever key is seen first is its own; and its key changes with its disk, when
+ * that is reverted or lost with a node. So nothing is written down unless the caller says where, and what is no news is not told.
  */
-const anyHostKey = ['StrictHostKeyChecking=no', 'UserKnownHostsFile=/dev/null', 'LogLevel=ERROR'].flatMap(
-  (option) => ['-o', option],
-);
+function hostKeyOptions(rest: readonly string[]): readonly string[] {
+  if (rest.some((word) => /StrictHostKeyChecking/i.test(word))) return [];
+  if (rest.some((word) => /UserKnownHostsFile/i.test(word))) return ['StrictHostKeyChecking=accept-new'];
+  return ['StrictHostKeyChecking=no', 'UserKnownHostsFile=/dev/null', 'LogLevel=ERROR'];
+}
 
 /** The arguments of ssh for a VM behind a tunnel. */
 export function sshWords(target: SshTarget): string[] {
@@ -29,7 +31,7 @@ export function sshWords(target: SshTarget): string[] {
     // Names of VMs come again with other keys: who keeps them has a line for each VM.
     '-o',
     `HostKeyAlias=${name}.${namespace}.${made / 1000}.svc3`,
-    ...(rest.some((word) => /StrictHostKeyChecking|UserKnownHostsFile/i.test(word)) ? [] : anyHostKey),
+    ...hostKeyOptions(rest).flatMap((option) => ['-o', option]),
     ...(user === undefined ? [] : ['-l', user]),
     ...(identity === undefined ? [] : ['-i', identity]),
     name,

@@ -50,10 +50,18 @@ describe('ssh to a VM', () => {
   });
 
   it('leaves the checking of host keys to who asks for another', () => {
-    for (const option of ['StrictHostKeyChecking=yes', 'UserKnownHostsFile=keys']) {
-      const rest = ['-o', option];
-      expect(sshWords({ ...target, rest }).slice(4)).toEqual(['web', ...rest]);
-    }
+    const rest = ['-o', 'StrictHostKeyChecking=yes'];
+    expect(sshWords({ ...target, rest }).slice(4)).toEqual(['web', ...rest]);
+  });
+
+  it('keeps host keys where somebody says where', () => {
+    const rest = ['-o', 'UserKnownHostsFile=keys'];
+    expect(sshWords({ ...target, rest }).slice(4)).toEqual([
+      '-o',
+      'StrictHostKeyChecking=accept-new',
+      'web',
+      ...rest,
+    ]);
   });
 
   it('hands words to the shell as they are, whatever is in them', () => {
