@@ -4,19 +4,33 @@ import { defineConfig } from 'vitest/config';
 // a stall of the machine (docs/adr/0002-one-repeat-in-ci.md); the report names every test that needed it.
 const retry = process.env['CI'] === 'true' ? 2 : 0;
 
+// For the control planes of tests: they live for seconds, and Go's collector at its default takes a quarter of their CPU.
+process.env['GOGC'] ??= '400';
+
 // End to end on a cluster of their own, beside those that share one.
 const ownCluster = ['test/e2e/reboot.test.ts'];
 
 export default defineConfig({
   test: {
     projects: [
-      { test: { name: 'unit', include: ['test/unit/**/*.test.ts'], testTimeout: 10_000, retry } },
+      {
+        test: {
+          name: 'unit',
+          include: ['test/unit/**/*.test.ts'],
+          testTimeout: 10_000,
+          isolate: false,
+          retry,
+        },
+      },
       {
         test: {
           name: 'integration',
           expect: { poll: { timeout: 20_000 } },
           include: ['test/integration/**/*.test.ts'],
           globalSetup: ['test/support/globalcluster.ts'],
+          setupFiles: ['test/support/everyfile.ts'],
+          // Modules are loaded once per worker: nothing in the tests or in src keeps state of its own in them.
+          isolate: false,
           testTimeout: 60_000,
           hookTimeout: 120_000,
           // More than processors: the tests wait for leases, time-outs and servers as much as they work.

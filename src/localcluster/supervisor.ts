@@ -44,6 +44,12 @@ export interface Cluster {
   stop(how: 'in order' | 'now'): Promise<void>;
 }
 
+/**
+ * Go's garbage collector at its default takes a quarter of the CPU of a control plane this small; some 200 MB more of
+ * memory save most of that.
+ */
+const GOGC = '300';
+
 /** A loaded machine is no fault. */
 const readyTimeoutMs = 180_000;
 
@@ -235,9 +241,9 @@ class SandboxedCluster implements Cluster {
     const { places, tools } = this.#options;
     const logFile = join(places.logs, `${name.replace(' ', '-')}.log`);
     await rename(logFile, `${logFile}.previous`).catch(() => undefined);
-    const path = [...tools.folders, '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'].join(':');
+    const PATH = [...tools.folders, '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'].join(':');
     this.#stopping.signal.throwIfAborted();
-    const child = startChild({ name, command, logFile, env: { PATH: path, HOME: '/root' } });
+    const child = startChild({ name, command, logFile, env: { PATH, HOME: '/root', GOGC } });
     this.#reports.set(name, { name, running: true });
     void child.exited.then(async (how) => {
       if (this.#isStopping) return;

@@ -242,7 +242,9 @@ describe('through the aggregated API of kube-apiserver', () => {
         'jsonpath={.status.conditions[?(@.type=="Available")].status}',
       );
     await expect.poll(available, patiently).toBe('True');
-    expect(await cluster.kubectl('api-resources', '--api-group=api.svc3.dev')).toMatch(/^nodes\s/m);
+    // kube-apiserver asks the api for its kinds a little after it has found it available.
+    const kinds = () => cluster.kubectl('api-resources', '--api-group=api.svc3.dev');
+    await expect.poll(kinds, patiently).toMatch(/^nodes\s/m);
     expect(await cluster.kubectl('get', 'nodes.api.svc3.dev')).toMatch(/^node1\s+READY/m);
   });
 

@@ -1,4 +1,4 @@
-import { afterAll, inject } from 'vitest';
+import { inject } from 'vitest';
 import { namespaces } from '../../src/api/resources.ts';
 import { type RootClient, createClient } from '../../src/kube/client.ts';
 import { type ConnectionConfig, loadKubeconfig } from '../../src/kube/connection.ts';
@@ -37,8 +37,8 @@ export async function uniqueNamespace(client: KubeClient, prefix = 'test'): Prom
   return name;
 }
 
-// Registered while the test file is read, so it runs after the hooks of the file itself.
-afterAll(async () => {
+/** Undoes what the functions above did for the test file that has ended. */
+export async function cleanUp(): Promise<void> {
   // What cannot be deleted any more belonged to a cluster that is gone or soon will be.
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup().catch(() => undefined);
-});
+}

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { afterEach } from 'vitest';
+import { onTestFinished } from 'vitest';
 import { createLeaderElector } from '../../src/controller/leader.ts';
 import type { LeaderElector, LeaderElectorOptions } from '../../src/controller/leader.ts';
 import { shortTimes } from './electiontimes.ts';
@@ -18,8 +18,6 @@ export interface Candidate {
   readonly run: Promise<void>;
   stop(): Promise<void>;
 }
-
-const running: Candidate[] = [];
 
 /** One that takes part in an election until it is stopped, at the latest when the test is over. */
 export function candidate(
@@ -51,10 +49,6 @@ export function candidate(
       await ended;
     },
   };
-  running.push(made);
+  onTestFinished(() => made.stop());
   return made;
 }
-
-afterEach(async () => {
-  await Promise.all(running.splice(0).map((each) => each.stop()));
-});

@@ -1,6 +1,6 @@
 import { CoreV1Api, CustomObjectsApi, KubeConfig } from '@kubernetes/client-node';
 import { GenericKind, K8s, RegisterKind } from 'kubernetes-fluent-client';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
 import type { Vm } from '../../../src/api/vm.ts';
 import { vms } from '../../../src/api/resources.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
@@ -18,7 +18,7 @@ describe('clients of others', () => {
   beforeAll(async () => {
     cluster = await testCluster();
     namespace = await uniqueNamespace(cluster.client, 'clients');
-    process.env['KUBECONFIG'] = cluster.kubeconfigPath;
+    vi.stubEnv('KUBECONFIG', cluster.kubeconfigPath);
   });
 
   it('a VM applied with kubernetes-fluent-client is the VM that svc3 reads', async () => {

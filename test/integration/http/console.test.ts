@@ -9,7 +9,9 @@ import { Svc3Error } from '../../../src/errors.ts';
 import { identity, reportVm, runningStatus, startTestApi, type TestApi } from '../../support/api.ts';
 import { startBrowser } from '../../support/browser.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
-import { aPod, startRunner } from '../runner/harness.ts';
+import { allowBootTime, aPod, startRunner } from '../runner/harness.ts';
+
+allowBootTime();
 
 let cluster: TestCluster;
 let api: TestApi;

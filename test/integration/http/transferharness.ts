@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto';
+import { EventEmitter, once } from 'node:events';
 import { vi } from 'vitest';
 import { images } from '../../../src/api/resources.ts';
 import { createImageTransfer } from '../../../src/http/imagetransfer.ts';
 import { createRemoteCatalog } from '../../../src/http/remotes.ts';
 import { createResumableUploads } from '../../../src/http/resumableuploads.ts';
-import { createUploadTargets } from '../../../src/http/uploadtarget.ts';
+import { createUploadTargets, type UploadTargets } from '../../../src/http/uploadtarget.ts';
 import { createNamespaceRegistries } from '../../../src/image/registries.ts';
 import { createRegistryClient, type RegistryClient } from '../../../src/registry/client.ts';
 import { copyImage, resolveImage } from '../../../src/registry/image.ts';
@@ -26,6 +27,8 @@ export interface TransferApi {
   repository(name: string): string;
   /** What the operator does when a worker has looked at an upload, and given its manifest these annotations. */
   inspected(name: string, annotations?: Record<string, string>): Promise<void>;
+  /** Resolves when the next upload to the name has begun: the name was found to be free. */
+  uploadBegins(name: string): Promise<unknown>;
   /** A reply's bytes over HTTP/2. */
   fetchBytes(path: string, headers?: Record<string, string>): Promise<Fetched>;
   close(): Promise<void>;
@@ -46,7 +49,16 @@ export async function startTransferApi(what: string): Promise<TransferApi> {
   const namespace = await uniqueNamespace(cluster.client, what);
   const store = { url: `http://${registry.address}`, prefix: 'store' };
   const registries = createNamespaceRegistries(cluster.client, store);
-  const targets = createUploadTargets(cluster.client);
+  const found = createUploadTargets(cluster.client);
+  const looks = new EventEmitter();
+  const targets: UploadTargets = {
+    ...found,
+    async look(target) {
+      const uid = await found.look(target);
+      looks.emit(target.name);
+      return uid;
+    },
+  };
   const api = await startTestApi(cluster.client, {
     transfer: createImageTransfer(targets, registries, store),
     uploads: createResumableUploads(targets, registries, store, { partBytes: 100_000 }),
@@ -99,6 +111,7 @@ export async function startTransferApi(what: string): Promise<TransferApi> {
         if (seen?.status?.reference !== status.reference) throw new Error(`${name} is not seen yet`);
       }, 20_000);
     },
+    uploadBegins: (name) => once(looks, name),
     async fetchBytes(path, headers = {}) {
       const session = api.http2();
       const authorization = `Bearer ${cluster.adminToken}`;

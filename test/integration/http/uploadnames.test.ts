@@ -25,10 +25,12 @@ const create = (name: string, finalizers: string[] = []) =>
     spec: { source: { upload: {} } },
   });
 
-/** A body whose last bytes come only when `go` has been done. */
-function held(go: () => Promise<unknown>) {
+/** A body for an upload to the name, whose last bytes come only when that has begun and `go` has been done. */
+function held(name: string, go: () => Promise<unknown>) {
+  const begun = transfer.uploadBegins(name);
   return (async function* () {
     yield disk.subarray(0, 100_000);
+    await begun;
     await go();
     yield disk.subarray(100_000);
   })() as never;
@@ -54,7 +56,7 @@ describe('an upload to a name', () => {
   test('whose Image is deleted in the middle of it fails, makes no Image and leaves nothing in the store', async () => {
     const { cluster, namespace, store, repository } = transfer;
     await create('meanwhile');
-    const raw = held(() => cluster.client.delete(images, { name: 'meanwhile', namespace }));
+    const raw = held('meanwhile', () => cluster.client.delete(images, { name: 'meanwhile', namespace }));
     const { status, json } = await upload('meanwhile', { raw, headers: withLength });
     expect([status, json.message]).toEqual([404, expect.stringContaining('was deleted while')]);
     await expect(cluster.client.get(images, 'meanwhile', namespace)).rejects.toMatchObject({
@@ -66,7 +68,7 @@ describe('an upload to a name', () => {
   test('whose Image is deleted and made again in the middle of it fails as well', async () => {
     const { cluster, namespace } = transfer;
     await create('again');
-    const raw = held(async () => {
+    const raw = held('again', async () => {
       await cluster.client.delete(images, { name: 'again', namespace });
       await create('again');
     });
@@ -77,7 +79,7 @@ describe('an upload to a name', () => {
 
   test('that somebody else took in the middle of it leaves the other one, though the bytes are the same', async () => {
     const { cluster, namespace, store, repository } = transfer;
-    const raw = held(() => upload('raced'));
+    const raw = held('raced', () => upload('raced'));
     expect((await upload('raced', { raw, headers: withLength })).status).toBe(409);
     const { metadata } = await cluster.client.get(images, 'raced', namespace);
     const digest = metadata.annotations?.[imageAnnotations.upload] ?? '';

@@ -3,6 +3,7 @@ import { images, pods, secrets } from '../../../src/api/resources.ts';
 import { ticketSecret } from '../../../src/image/names.ts';
 import type { RegistryClient } from '../../../src/registry/client.ts';
 import { crashAtEachWrite } from './crashing.ts';
+import { allowBootTime } from '../runner/harness.ts';
 import {
   anImage,
   becomesReady,
@@ -12,6 +13,8 @@ import {
   type ImageCluster,
 } from './harness.ts';
 import { aStoppedVm, expectSame, openRunnerOf, writePattern, type SavedVm } from './savedvm.ts';
+
+allowBootTime();
 
 let cluster: ImageCluster;
 let store: RegistryClient;

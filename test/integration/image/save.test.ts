@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { images, pods, secrets } from '../../../src/api/resources.ts';
 import { ticketSecret } from '../../../src/image/names.ts';
 import type { RegistryClient } from '../../../src/registry/client.ts';
-import { startRunner } from '../runner/harness.ts';
+import { allowBootTime, startRunner } from '../runner/harness.ts';
 import {
   anImage,
   becomesReady,
@@ -14,6 +14,8 @@ import {
   type ImageOperator,
 } from './harness.ts';
 import { aStoppedVm, expectSame, openRunnerOf, writePattern, type SavedVm } from './savedvm.ts';
+
+allowBootTime();
 
 let cluster: ImageCluster;
 let store: RegistryClient;

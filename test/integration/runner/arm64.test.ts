@@ -1,6 +1,8 @@
 import { beforeAll, expect, test } from 'vitest';
 import { testGuestDisk } from '../../support/guest.ts';
-import { aPod, startRunner } from './harness.ts';
+import { allowBootTime, aPod, startRunner } from './harness.ts';
+
+allowBootTime();
 
 let disk: string;
 beforeAll(async () => {

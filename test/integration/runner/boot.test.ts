@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest';
-import { aPod, startRunner } from './harness.ts';
+import { allowBootTime, aPod, startRunner } from './harness.ts';
+
+allowBootTime();
 
 test('a VM boots from its image until the guest answers, and is taken down cleanly by SIGTERM', async () => {
   const runner = await startRunner(await aPod());

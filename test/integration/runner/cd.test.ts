@@ -3,7 +3,9 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { aPod, placeIso, startRunner } from './harness.ts';
+import { allowBootTime, aPod, placeIso, startRunner } from './harness.ts';
+
+allowBootTime();
 
 const soon = { timeout: 150_000, interval: 100 };
 

@@ -5,7 +5,9 @@ import { describe, expect, test } from 'vitest';
 import { runnerPaths } from '../../../src/api/runner.ts';
 import { createRunnerClient } from '../../../src/control/client.ts';
 import { createControlKey, signControlToken, type ControlClaims } from '../../../src/control/token.ts';
-import { aPod, clientFor, installation, startRunner } from './harness.ts';
+import { allowBootTime, aPod, clientFor, installation, startRunner } from './harness.ts';
+
+allowBootTime();
 
 /** Resolves with the first bytes that the other side sends by itself. */
 function firstBytes(stream: Duplex): Promise<string> {

@@ -1,5 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { aPod, kill, startRunner } from './harness.ts';
+import { allowBootTime, aPod, kill, startRunner } from './harness.ts';
+
+allowBootTime();
 
 const up = { powerState: 'Running', guestReachable: true } as const;
 

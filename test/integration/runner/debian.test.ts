@@ -1,6 +1,8 @@
 import { beforeAll, expect, test } from 'vitest';
 import { testGuestDisk } from '../../support/guest.ts';
-import { aPod, startRunner, type RunningRunner } from './harness.ts';
+import { allowBootTime, aPod, startRunner, type RunningRunner } from './harness.ts';
+
+allowBootTime();
 
 const mebibyte = 1024 * 1024;
 /** It boots in less than a minute where nothing else is done; beside other tests, emulated, it takes its time. */

@@ -4,7 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { runnerPaths } from '../../../src/api/runner.ts';
-import { aPod, placeDisk, startRunner } from './harness.ts';
+import { allowBootTime, aPod, placeDisk, startRunner } from './harness.ts';
+
+allowBootTime();
 
 const mebibyte = 1024 * 1024;
 

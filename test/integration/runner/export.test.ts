@@ -9,7 +9,9 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import type { RunnerExport, RunnerSpecInput } from '../../../src/api/runner.ts';
 import { downloadExport } from '../../../src/control/download.ts';
 import { createGuestAgent } from '../../../src/runner/agent.ts';
-import { aPod, startRunner, type RunningRunner } from './harness.ts';
+import { allowBootTime, aPod, startRunner, type RunningRunner } from './harness.ts';
+
+allowBootTime();
 
 const up = { powerState: 'Running', guestReachable: true } as const;
 

@@ -2,7 +2,9 @@ import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { runnerEnvironment } from '../../../src/api/runner.ts';
-import { aPod, startRunner } from './harness.ts';
+import { allowBootTime, aPod, startRunner } from './harness.ts';
+
+allowBootTime();
 
 const address = '0000:7f:00.0';
 const bundle = { [runnerEnvironment.gpuAddresses]: address };

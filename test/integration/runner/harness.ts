@@ -41,7 +41,11 @@ export interface RunningRunner {
 
 /** Boots under emulation on a loaded machine take a while. */
 const patienceMs = 150_000;
-vi.setConfig({ testTimeout: 240_000 });
+
+/** For the tests of a file that boot guests. */
+export function allowBootTime(): void {
+  vi.setConfig({ testTimeout: 240_000 });
+}
 
 export async function aPod(spec: Partial<RunnerSpecInput> = {}, disk?: string): Promise<Pod> {
   const root = await mkdtemp(join(tmpdir(), 'svc3-runner-'));

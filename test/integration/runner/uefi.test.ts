@@ -5,7 +5,9 @@ import { join } from 'node:path';
 import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import { runnerPaths } from '../../../src/api/runner.ts';
 import { testGuestDisk } from '../../support/guest.ts';
-import { aPod, placeIso, startRunner } from './harness.ts';
+import { allowBootTime, aPod, placeIso, startRunner } from './harness.ts';
+
+allowBootTime();
 
 const up = { powerState: 'Running', guestReachable: true } as const;
 

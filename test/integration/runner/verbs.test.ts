@@ -3,7 +3,9 @@ import type { Vm } from '../../../src/api/vm.ts';
 import { startTestApi, type TestApi } from '../../support/api.ts';
 import { startVmOperator, type TestOperator } from '../../support/operator.ts';
 import { vmWorld, type VmNamespace, type VmWorld } from '../vm/harness.ts';
-import { aPod, startRunner, type RunningRunner } from './harness.ts';
+import { allowBootTime, aPod, startRunner, type RunningRunner } from './harness.ts';
+
+allowBootTime();
 
 /** Guests boot and shut down meanwhile, emulated. */
 const patiently = { timeout: 150_000, interval: 100 };

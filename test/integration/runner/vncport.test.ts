@@ -2,7 +2,9 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { expect, test } from 'vitest';
 import { freePorts } from '../../../src/localcluster/ports.ts';
-import { aPod, startRunner } from './harness.ts';
+import { allowBootTime, aPod, startRunner } from './harness.ts';
+
+allowBootTime();
 
 async function greeting(socket: Socket): Promise<string> {
   const [chunk] = (await once(socket, 'data')) as [Buffer];
