@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config';
+import { GuestsFirst } from './test/support/guestsfirst.ts';
 
 // Integration and e2e tests run on real parts on small machines: one repeat tells a fault of the product from
 // a stall of the machine (docs/adr/0002-one-repeat-in-ci.md); the report names every test that needed it.
@@ -12,6 +13,7 @@ const ownCluster = ['test/e2e/reboot.test.ts'];
 
 export default defineConfig({
   test: {
+    sequence: { sequencer: GuestsFirst },
     projects: [
       {
         test: {
@@ -29,7 +31,7 @@ export default defineConfig({
           include: ['test/integration/**/*.test.ts'],
           globalSetup: ['test/support/globalcluster.ts'],
           setupFiles: ['test/support/everyfile.ts'],
-          // Modules are loaded once per worker: nothing in the tests or in src keeps state of its own in them.
+          // Modules are loaded once per worker: what they keep does not differ from one test file to the next.
           isolate: false,
           testTimeout: 60_000,
           hookTimeout: 120_000,

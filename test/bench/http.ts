@@ -11,13 +11,17 @@ import { resourcePath } from '../../src/kube/path.ts';
 import { type OwnControlPlane, ownControlPlane } from '../support/controlplane.ts';
 import { installDefinitions } from '../support/definitions.ts';
 import { startBenchApi } from './apiprocess.ts';
+import type { BareProxy, BareProxyListens } from './bareproxy.ts';
 import { type Benchmark, type Budget, median, type Outcome, rounded, size } from './figures.ts';
 import type { Load, LoadResult } from './load.ts';
 import { usageOf } from './operatorprocess.ts';
 import { inParallel } from './parallel.ts';
 import { benchVm } from './simulated.ts';
 
-/** `/api/v1` beside kube-apiserver, which answers for the same objects in the same run, in turns. */
+/**
+ * `/api/v1` beside kube-apiserver, which answers for the same objects in the same run, in turns; creates also beside a proxy
+ * that only passes them on, the best that a process between client and kube-apiserver can do on the same processors.
+ */
 export const benchmark: Benchmark = {
   about: 'lists, gets and creates of VMs through /api/v1 beside kube-apiserver',
   settings: {
@@ -177,13 +181,18 @@ function rowOf(name: string, clients: number, who: string, found: Turn): object 
   };
 }
 
-function figuresOf({ name, atLeast }: Case, clients: number, ours: Turn, theirs: Turn): Budget[] {
+function figuresOf({ name, atLeast }: Case, clients: number, { ours, theirs, bare }: Found): Budget[] {
   const what = `${name}, ${clients} client${clients === 1 ? '' : 's'}`;
   const figures: Budget[] = [
     { what: `${what}: throughput beside kube-apiserver`, value: ours.perSecond / theirs.perSecond, atLeast },
   ];
   if (name === 'get')
     figures.push({ what: `${what}: P99 beside kube-apiserver`, value: ours.p99Ms / theirs.p99Ms, atMost: 1 });
+  if (bare !== undefined) {
+    const beside = (side: Turn) => bare.perSecond / side.perSecond;
+    figures.push({ what: `${what}: a bare proxy beside kube-apiserver`, value: beside(theirs) });
+    figures.push({ what: `${what}: svc3 beside the bare proxy`, value: 1 / beside(ours) });
+  }
   if (name === 'create' && clients === 1)
     figures.push({ what: `${what}: our share of P50, ms`, value: ours.p50Ms - theirs.p50Ms, atMost: 1 });
   return figures;
@@ -192,7 +201,12 @@ function figuresOf({ name, atLeast }: Case, clients: number, ours: Turn, theirs:
 interface Sides {
   readonly ours: Side;
   readonly theirs: Side;
+  /** A proxy that only passes on, asked with the words for kube-apiserver. */
+  readonly bare: Side;
 }
+
+/** The bare proxy takes part where it says something: in creates. */
+type Found = Record<'ours' | 'theirs', Turn> & Partial<Record<'bare', Turn>>;
 
 interface Side {
   readonly pid: number;
@@ -205,29 +219,47 @@ function turnOf({ pid, ...side }: Side, request: Case['ours'], clients: number, 
   return turn({ ...side, ...request, clients, requests }, pid);
 }
 
-/** Both sides in turns; the median of each. */
+/** The sides in turns; the median of each. */
 async function compare(
   next: () => Case,
   sides: Sides,
   clients: number,
   turns: number,
   forget: () => Promise<void>,
-) {
-  const found: { ours: Turn[]; theirs: Turn[] } = { ours: [], theirs: [] };
+): Promise<Found> {
+  const found: Record<keyof Sides, Turn[]> = { ours: [], theirs: [], bare: [] };
   for (let index = 0; index < turns; index += 1) {
     const each = next();
+    const isCreate = each.theirs.method === 'POST';
     // One client does not need as many to show a median.
     const requests = Math.max(clients, clients === 1 ? Math.ceil(each.requests / 5) : each.requests);
-    for (const side of ['theirs', 'ours'] as const) {
-      found[side].push(await turnOf(sides[side], each[side], clients, requests));
-      if (each[side].method === 'POST') await forget();
+    for (const side of isCreate ? (['theirs', 'bare', 'ours'] as const) : (['theirs', 'ours'] as const)) {
+      const request = side === 'bare' ? next().theirs : each[side];
+      found[side].push(await turnOf(sides[side], request, clients, requests));
+      if (isCreate) await forget();
     }
   }
-  return { ours: middle(found.ours), theirs: middle(found.theirs) };
+  const { ours, theirs, bare } = found;
+  return { ours: middle(ours), theirs: middle(theirs), ...(bare.length === 0 ? {} : { bare: middle(bare) }) };
+}
+
+async function startBareProxy(plane: OwnControlPlane): Promise<{ side: Omit<Side, 'token'>; stop(): void }> {
+  const child = spawn(process.execPath, [join(import.meta.dirname, 'bareproxy.ts')], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+    env: { PATH: process.env['PATH'] },
+  });
+  process.once('exit', () => child.kill('SIGKILL'));
+  const upstream: BareProxy = { origin: plane.server, caPem: plane.caPem };
+  child.stdin.end(JSON.stringify(upstream));
+  const [line] = (await once(child.stdout, 'data')) as [Buffer];
+  const { port, caPem } = JSON.parse(line.toString()) as BareProxyListens;
+  const side = { pid: child.pid ?? 0, origin: `https://localhost:${port}`, caPem };
+  return { side, stop: () => void child.kill('SIGKILL') };
 }
 
 async function withApi<T>(plane: OwnControlPlane, client: RootClient, use: (sides: Sides) => Promise<T>) {
   const api = await startBenchApi(plane.kubeconfigPath, plane.dir);
+  const proxy = await startBareProxy(plane);
   try {
     const { data } = await client.get(secrets, objectNames.apiTlsSecret, names.system);
     const token = plane.adminToken;
@@ -239,8 +271,10 @@ async function withApi<T>(plane: OwnControlPlane, client: RootClient, use: (side
         caPem: Buffer.from(data?.['tls.crt'] ?? '', 'base64').toString('utf8'),
       },
       theirs: { token, pid: apiServerPid(plane), origin: plane.server, caPem: plane.caPem },
+      bare: { token, ...proxy.side },
     });
   } finally {
+    proxy.stop();
     await api.stop();
   }
 }
@@ -265,10 +299,11 @@ async function measure(): Promise<Outcome> {
       for (const index of cases().keys()) await compareNth(index, few, 1);
       for (const clients of new Set([1, few, most])) {
         for (const [index, each] of cases().entries()) {
-          const { ours, theirs } = await compareNth(index, clients, turns);
-          rows.push(rowOf(each.name, clients, 'svc3', ours));
-          rows.push(rowOf(each.name, clients, 'kube-apiserver', theirs));
-          figures.push(...figuresOf(each, clients, ours, theirs));
+          const found = await compareNth(index, clients, turns);
+          rows.push(rowOf(each.name, clients, 'svc3', found.ours));
+          rows.push(rowOf(each.name, clients, 'kube-apiserver', found.theirs));
+          if (found.bare !== undefined) rows.push(rowOf(each.name, clients, 'a bare proxy', found.bare));
+          figures.push(...figuresOf(each, clients, found));
         }
       }
       const { peakRssMB } = usageOf(sides.ours.pid);

@@ -22,8 +22,16 @@ export async function ensureTools(...groups: ToolGroupName[]): Promise<Tools> {
 export function temporaryFolder(): string {
   removeLeftovers();
   const dir = mkdtempSync(join(tmpdir(), `${prefix}${process.pid}-`));
-  process.once('exit', () => rmSync(dir, { recursive: true, force: true, maxRetries: 5 }));
+  folders.add(dir);
   return dir;
+}
+
+const folders = new Set<string>();
+process.once('exit', () => folders.forEach(removeFolder));
+
+function removeFolder(dir: string): void {
+  folders.delete(dir);
+  rmSync(dir, { recursive: true, force: true, maxRetries: 5 });
 }
 
 export interface OwnControlPlane extends ControlPlane {
@@ -37,7 +45,6 @@ export async function ownControlPlane(
 ): Promise<OwnControlPlane> {
   const tools = await ensureTools('controlplane');
   const dir = temporaryFolder();
-  const removeFolder = () => rmSync(dir, { recursive: true, force: true, maxRetries: 5 });
   try {
     const controlPlane = await startControlPlane({ ...options, dir, tools });
     return {
@@ -45,11 +52,11 @@ export async function ownControlPlane(
       async remove() {
         // Nothing of it is kept, so nobody waits for it to put things in order.
         await controlPlane.stop(0);
-        removeFolder();
+        removeFolder(dir);
       },
     };
   } catch (error) {
-    removeFolder();
+    removeFolder(dir);
     throw error;
   }
 }

@@ -1,0 +1,65 @@
+/**
+ * The least that a process between clients and kube-apiserver can be: TLS and HTTP/1.1 on one side, three HTTP/2 connections
+ * on the other, and nothing looked at. What it loses is lost by every such process of Node on this machine. Reads a
+ * `BareProxy` as JSON from its standard input, writes where it listens.
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { connect, type ClientHttp2Session } from 'node:http2';
+import { createServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import type { Readable } from 'node:stream';
+import { json } from 'node:stream/consumers';
+import { selfSigned } from '../../src/http/certificate.ts';
+
+export interface BareProxy {
+  /** Of kube-apiserver. */
+  readonly origin: string;
+  readonly caPem: string;
+}
+
+export interface BareProxyListens {
+  readonly port: number;
+  readonly caPem: string;
+}
+
+/** As many as svc3 has. */
+const connections = 3;
+
+function whole(stream: Readable): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    stream.on('data', (chunk: Buffer) => chunks.push(chunk));
+    stream.once('end', () => resolve(Buffer.concat(chunks)));
+    stream.once('error', reject);
+  });
+}
+
+async function forward(upstream: ClientHttp2Session, request: IncomingMessage, response: ServerResponse) {
+  const stream = upstream.request({
+    ':method': request.method,
+    ':path': request.url,
+    'content-type': 'application/json',
+    authorization: request.headers.authorization,
+  });
+  const head = new Promise<number>((resolve) =>
+    stream.once('response', (headers) => resolve(headers[':status'] ?? 0)),
+  );
+  stream.end(await whole(request));
+  const [status, body] = await Promise.all([head, whole(stream)]);
+  response.writeHead(status, { 'content-type': 'application/json', 'content-length': body.length });
+  response.end(body);
+}
+
+const { origin, caPem } = (await json(process.stdin)) as BareProxy;
+const upstream = Array.from({ length: connections }, () => connect(origin, { ca: caPem }));
+const pair = await selfSigned(['localhost']);
+let next = 0;
+const server = createServer({ key: pair.key, cert: pair.cert, keepAliveTimeout: 75_000 });
+server.on('request', (request, response) => {
+  const session = upstream[next++ % connections] as ClientHttp2Session;
+  forward(session, request, response).catch((error: unknown) => response.destroy(error as Error));
+});
+server.listen(0, '127.0.0.1', () => {
+  const listens: BareProxyListens = { port: (server.address() as AddressInfo).port, caPem: pair.cert };
+  process.stdout.write(`${JSON.stringify(listens)}\n`);
+});
