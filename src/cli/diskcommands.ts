@@ -1,29 +1,9 @@
-import { createWriteStream } from 'node:fs';
-import { open, rename, rm } from 'node:fs/promises';
-import path from 'node:path';
-import { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
-import { isSvc3Error, messageOf, Svc3Error } from '../errors.ts';
 import { command, type Command } from './command.ts';
-import { isMissing } from './config.ts';
-import type { Context } from './context.ts';
 import { deleteAll } from './deletion.ts';
+import { described, disksOf, samples, source, words, type Kind } from './diskkind.ts';
 import { descriptionOption, longWorkOptions, showWork } from './longwork.ts';
 import { usageError } from './parse.ts';
-import type { Disks } from './service/types.ts';
 import { diskView, remoteView } from './views.ts';
-
-/** Images and ISOs have the same commands; what differs is the word. */
-type Kind = 'image' | 'iso';
-
-const words = { image: 'image', iso: 'ISO' } as const;
-const source = { image: 'images', iso: 'isos' } as const;
-const samples = { image: 'debian-12', iso: 'debian-installer' } as const;
-
-async function disksOf({ service, namespace }: Context, kind: Kind): Promise<{ disks: Disks; ns: string }> {
-  const [opened, ns] = await Promise.all([service(), namespace()]);
-  return { disks: opened[source[kind]], ns };
-}
 
 export function listCommand(kind: Kind): Command {
   return command({
@@ -97,153 +77,6 @@ export function deleteCommand(kind: Kind): Command {
   });
 }
 
-export function uploadCommand(kind: Kind): Command {
-  return command({
-    path: [kind, 'upload'],
-    summary: `Upload a file as an ${words[kind]}`,
-    description:
-      'It needs the HTTP API. With - the file comes from standard input. A file goes on where its connection broke.',
-    arguments: {
-      file: { summary: 'File, or - for standard input' },
-      name: { summary: `Name of the ${words[kind]}` },
-    },
-    options: { ...descriptionOption, ...longWorkOptions },
-    examples: [
-      {
-        line: `svc3 ${kind} upload ./disk.${kind === 'iso' ? 'iso' : 'qcow2'} ${samples[kind]} --wait`,
-        summary: 'From a file',
-      },
-      {
-        line: `curl -s https://example.com/disk | svc3 ${kind} upload - ${samples[kind]}`,
-        summary: 'From a pipe',
-      },
-    ],
-    async run(context, { arguments: { file, name }, options: { description, wait } }) {
-      const { disks, ns } = await disksOf(context, kind);
-      const { body, size, reopen } = await contentOf(context, file);
-      const tell = (sent: number) =>
-        context.out.progress(
-          `${name}: ${size === undefined ? `${mebibytes(sent)} MiB` : `${Math.floor((sent * 100) / Math.max(1, size))}%`} sent`,
-        );
-      const filename = file === '-' ? name : path.basename(file);
-      const begun = await disks.upload(ns, {
-        name,
-        ...described(description),
-        ...(size === undefined ? {} : { size }),
-        body: counting(body, tell),
-        ...(reopen === undefined
-          ? {}
-          : { reopen: async (start) => counting(await reopen(start), (sent) => tell(start + sent)) }),
-        filename,
-      });
-      await showWork(context, kind, { begun, disks, wait });
-    },
-  });
-}
-
-/** The same bytes, and how many went by. A listener would set the stream going before somebody reads it. */
-function counting(body: Readable, onBytes: (sent: number) => void): Readable {
-  async function* counted(): AsyncGenerator<Uint8Array> {
-    let sent = 0;
-    for await (const chunk of body as AsyncIterable<Uint8Array>) {
-      sent += chunk.length;
-      onBytes(sent);
-      yield chunk;
-    }
-  }
-  return Readable.from(counted(), { objectMode: false });
-}
-
-interface Content {
-  readonly body: Readable;
-  readonly size?: number;
-  /** Undefined for standard input. */
-  readonly reopen?: (start: number) => Promise<Readable>;
-}
-
-async function contentOf({ environment }: Context, file: string): Promise<Content> {
-  if (file === '-') return { body: Readable.from(environment.stdin, { objectMode: false }) };
-  try {
-    const handle = await open(file, 'r');
-    const { size } = await handle.stat();
-    const reopen = async (start: number) => (await open(file, 'r')).createReadStream({ start });
-    return { body: handle.createReadStream(), size, reopen };
-  } catch (error) {
-    if (isMissing(error)) throw new Svc3Error('NotFound', `FILE: ${file} does not exist`, { cause: error });
-    throw new Svc3Error('BadRequest', `FILE: ${messageOf(error)}`, { cause: error });
-  }
-}
-
-export function downloadCommand(kind: Kind): Command {
-  return command({
-    path: [kind, 'download'],
-    summary: `Download the disk of an ${words[kind]}`,
-    description:
-      'It needs the HTTP API. A download goes on where its connection broke, and its bytes are checked; what cannot or is damaged leaves no file.',
-    arguments: {
-      name: { summary: `Name of the ${words[kind]}`, complete: source[kind] },
-      file: { summary: 'File to write, or - for standard output' },
-    },
-    options: { force: { kind: 'flag', summary: 'Overwrite the file' } },
-    examples: [{ line: `svc3 ${kind} download ${samples[kind]} ./disk.qcow2`, summary: 'Into a file' }],
-    async run(context, { arguments: { name, file }, options }) {
-      const { disks, ns } = await disksOf(context, kind);
-      if (file !== '-' && !options.force && (await exists(file)))
-        throw usageError(`FILE: ${file} exists; --force overwrites it`);
-      const { body, size, digest } = await disks.download(ns, name);
-      if (file === '-') {
-        await printed(context, body);
-        return;
-      }
-      await save(context, { body, file, ...(size === undefined ? {} : { size }) });
-      const check = digest === undefined ? 'the server named no SHA-256' : `checked: SHA-256 ${digest}`;
-      await context.out.done(kind, name, `Downloaded ${kind} ${name} to ${file} (${check})`);
-    },
-  });
-}
-
-/** No faster than whoever reads it. */
-async function printed({ environment: { stdout } }: Context, body: Readable): Promise<void> {
-  for await (const chunk of body as AsyncIterable<Uint8Array>) {
-    if (!stdout.write(chunk) && stdout.once !== undefined)
-      await new Promise<void>((resolve) => stdout.once?.('drain', resolve));
-  }
-}
-
-async function save(
-  { out, signal }: Context,
-  { body, file, size }: { body: Readable; file: string; size?: number },
-): Promise<void> {
-  const draft = `${file}.part`;
-  let received = 0;
-  body.on('data', (chunk: Uint8Array) => {
-    received += chunk.length;
-    out.progress(
-      `${path.basename(file)}: ${size === undefined ? `${mebibytes(received)} MiB` : `${Math.floor((received * 100) / Math.max(1, size))}%`}`,
-    );
-  });
-  try {
-    await pipeline(body, createWriteStream(draft, { mode: 0o644 }), { signal });
-    if (size !== undefined && received !== size)
-      throw new Svc3Error('BadGateway', `the download broke off after ${received} of ${size} bytes`);
-    await rename(draft, file);
-  } catch (error) {
-    await rm(draft, { force: true });
-    throw isSvc3Error(error)
-      ? error
-      : new Svc3Error('BadGateway', `cannot write ${file}: ${messageOf(error)}`, { cause: error });
-  }
-}
-
-async function exists(file: string): Promise<boolean> {
-  try {
-    await (await open(file, 'r')).close();
-    return true;
-  } catch (error) {
-    return !isMissing(error);
-  }
-}
-
 export function remoteListCommand(kind: Kind): Command {
   const path = `remote-${kind}` as const;
   return command({
@@ -292,12 +125,4 @@ export function remotePullCommand(kind: Kind): Command {
       await showWork(context, kind, { begun: await disks.pull(ns, reference, request), disks, wait });
     },
   });
-}
-
-function described(description: string | undefined): { description?: string } {
-  return description === undefined ? {} : { description };
-}
-
-function mebibytes(bytes: number): string {
-  return (bytes / 1024 ** 2).toFixed(1);
 }

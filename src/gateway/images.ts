@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { Svc3Error, isSvc3Error } from '../errors.ts';
 import { callFor, invoke } from '../http/invoke.ts';
-import { copyImage, deleteImage, downloadImage, generateImage, listImages } from '../http/routes/images.ts';
+import { downloadImage, generateImage, imageRoutes } from '../http/routes/images.ts';
 import { listRemoteImages, pullImage } from '../http/routes/remotes.ts';
 import { uploadImage } from '../http/routes/uploads.ts';
 import { commitVm, saveVm } from '../http/routes/vmactions.ts';
@@ -13,7 +13,7 @@ import { mapped, nothing, type Row } from './row.ts';
 const { list, copy, listRemote, pull, remove, upload } = diskRows({
   word: 'image',
   async list(call) {
-    await callFor(call, listImages, { params: { namespace: call.namespace } });
+    await callFor(call, imageRoutes.list, { params: { namespace: call.namespace } });
     return call.services.caches.images.objects.list(call.namespace);
   },
   attributes: (image) => ({
@@ -24,8 +24,8 @@ const { list, copy, listRemote, pull, remove, upload } = diskRows({
     owner: 'all',
   }),
   routes: {
-    copy: copyImage,
-    delete: deleteImage,
+    copy: imageRoutes.copy,
+    delete: imageRoutes.delete,
     listRemote: listRemoteImages,
     pull: pullImage,
     upload: uploadImage,

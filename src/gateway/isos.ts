@@ -1,5 +1,5 @@
 import { callFor } from '../http/invoke.ts';
-import { copyIso, deleteIso, listIsos } from '../http/routes/isos.ts';
+import { isoRoutes } from '../http/routes/isos.ts';
 import { listRemoteIsos, pullIso } from '../http/routes/remotes.ts';
 import { uploadIso } from '../http/routes/uploads.ts';
 import { diskRows } from './diskrows.ts';
@@ -9,7 +9,7 @@ import type { Row } from './row.ts';
 const { list, listRemote, pull, copy, remove, upload } = diskRows({
   word: 'iso',
   async list(call) {
-    await callFor(call, listIsos, { params: { namespace: call.namespace } });
+    await callFor(call, isoRoutes.list, { params: { namespace: call.namespace } });
     return call.services.caches.isos.objects.list(call.namespace);
   },
   attributes: (iso) => ({
@@ -18,8 +18,8 @@ const { list, listRemote, pull, copy, remove, upload } = diskRows({
     modified: modifiedOf(iso),
   }),
   routes: {
-    copy: copyIso,
-    delete: deleteIso,
+    copy: isoRoutes.copy,
+    delete: isoRoutes.delete,
     listRemote: listRemoteIsos,
     pull: pullIso,
     upload: uploadIso,

@@ -1,4 +1,3 @@
-import type { Image } from '../../api/image.ts';
 import { actionsGroup, group } from '../../api/meta.ts';
 import { images } from '../../api/resources.ts';
 import { Svc3Error } from '../../errors.ts';
@@ -8,49 +7,24 @@ import { defineRoute } from '../route.ts';
 import * as schemas from '../schemas.ts';
 import { parseRange } from '../../runner/range.ts';
 import type { DiskDownload } from '../services.ts';
-import { success } from '../status.ts';
 import { writing } from '../upstream.ts';
-import { waitGone, waitSeen } from '../visible.ts';
-import { refuseWhileUsed } from './diskusers.ts';
+import { waitSeen } from '../visible.ts';
+import { accepted, diskOf, diskRoutes } from './disks.ts';
 
 const tag = 'Images';
 const collection = '/api/v1/namespaces/{namespace}/images';
-const one = `${collection}/{image}`;
-const permission = { group, resource: 'images', scope: 'namespace' } as const;
-const accepted = { 202: { description: 'It is being made; poll it.', schema: schemas.imageItem } };
 
-export const listImages = defineRoute({
-  id: 'listImages',
+export const imageRoutes = diskRoutes({
+  word: 'image',
+  title: 'Image',
   tag,
-  method: 'GET',
-  path: collection,
-  summary: 'List the images of the namespace.',
-  params: schemas.namespaceParams,
-  query: schemas.nothing,
-  body: schemas.nothing,
-  bodyKind: 'none',
-  replies: { 200: { description: 'The images.', schema: schemas.listOf(schemas.imageItem) } },
-  permission: { kind: 'checked', ...permission, verb: 'list' },
-  handler: ({ params, services }) => ({ json: services.caches.images.items.list(params.namespace) }),
-});
-
-export const getImage = defineRoute({
-  id: 'getImage',
-  tag,
-  method: 'GET',
-  path: one,
-  summary: 'Show one image.',
+  noun: 'image',
   params: schemas.imageParams,
-  query: schemas.nothing,
-  body: schemas.nothing,
-  bodyKind: 'none',
-  replies: { 200: { description: 'The image.', schema: schemas.imageItem } },
-  permission: { kind: 'checked', ...permission, verb: 'get', name: 'image' },
-  async handler({ params, services }) {
-    return {
-      body: imageItem(await findImage(services, { namespace: params.namespace, name: params.image })),
-    };
-  },
+  name: ({ image }) => image,
+  resource: images,
+  cache: 'images',
+  find: findImage,
+  description: 'Debian with our tools',
 });
 
 export const generateImage = defineRoute({
@@ -64,10 +38,10 @@ export const generateImage = defineRoute({
   body: schemas.generateBody,
   bodyKind: 'json',
   replies: accepted,
-  permission: { kind: 'native', ...permission, verb: 'create' },
+  permission: { kind: 'native', group, resource: 'images', scope: 'namespace', verb: 'create' },
   example: { name: 'blank', size: '120G' },
   async handler({ params, body, caller, services, signal }) {
-    const image = imageOf(body.name, params.namespace, body.description, { blank: { size: body.size } });
+    const image = diskOf(body.name, params.namespace, body.description, { blank: { size: body.size } });
     const created = await writing(() => caller.client.create(images, image), {
       'metadata.name': 'name',
       'spec.source.blank.size': 'size',
@@ -77,98 +51,11 @@ export const generateImage = defineRoute({
   },
 });
 
-export function imageOf(
-  name: string,
-  namespace: string,
-  description: string | undefined,
-  source: Image['spec']['source'],
-): Image {
-  return {
-    metadata: { name, namespace },
-    spec: { ...(description === undefined ? {} : { description }), source },
-  };
-}
-
-export const copyImage = defineRoute({
-  id: 'copyImage',
-  tag,
-  method: 'POST',
-  path: `${one}/copy`,
-  summary: 'Copy an image.',
-  params: schemas.imageParams,
-  query: schemas.nothing,
-  body: schemas.copyBody,
-  bodyKind: 'json',
-  replies: accepted,
-  permission: { kind: 'native', ...permission, verb: 'create' },
-  example: { name: 'copy' },
-  async handler({ params, body, caller, services, signal }) {
-    await findImage(services, { namespace: params.namespace, name: params.image });
-    const image = imageOf(body.name, params.namespace, body.description, { image: { name: params.image } });
-    const created = await writing(() => caller.client.create(images, image), { 'metadata.name': 'name' });
-    await waitSeen(services.caches.images.changes, created, signal);
-    return { status: 202, body: imageItem(created) };
-  },
-});
-
-export const describeImage = defineRoute({
-  id: 'describeImage',
-  tag,
-  method: 'POST',
-  path: `${one}/description`,
-  summary: "Set an image's description.",
-  params: schemas.imageParams,
-  query: schemas.nothing,
-  body: schemas.descriptionBody,
-  bodyKind: 'json',
-  replies: { 200: { description: 'The image.', schema: schemas.imageItem } },
-  permission: { kind: 'native', ...permission, verb: 'patch', name: 'image' },
-  example: { description: 'Debian with our tools' },
-  async handler({ params, body, caller }) {
-    const patched = await caller.client.patch(
-      images,
-      { name: params.image, namespace: params.namespace },
-      { type: 'merge', body: { spec: { description: body.description } } },
-      { fieldManager: 'svc3-api' },
-    );
-    return { body: imageItem(patched) };
-  },
-});
-
-export const deleteImage = defineRoute({
-  id: 'deleteImage',
-  tag,
-  method: 'DELETE',
-  path: one,
-  summary: 'Delete an image that no VM uses.',
-  params: schemas.imageParams,
-  query: schemas.nothing,
-  body: schemas.nothing,
-  bodyKind: 'none',
-  replies: {
-    200: { description: 'The image is gone.', schema: schemas.status },
-    409: { description: 'VMs use it.', schema: schemas.status },
-  },
-  permission: { kind: 'native', ...permission, verb: 'delete', name: 'image' },
-  async handler({ params, caller, services, signal }) {
-    const key = { namespace: params.namespace, name: params.image };
-    const image = await findImage(services, key);
-    refuseWhileUsed(services, image, 'image');
-    await caller.client.delete(
-      images,
-      key,
-      image.metadata.uid === undefined ? {} : { uid: image.metadata.uid },
-    );
-    await waitGone(services.caches.images.changes, key, signal);
-    return { body: success(`Successfully deleted image ${params.image}`) };
-  },
-});
-
 export const downloadImage = defineRoute({
   id: 'downloadImage',
   tag,
   method: 'GET',
-  path: `${one}/download`,
+  path: `${collection}/{image}/download`,
   summary: "Stream an image's disk.",
   params: schemas.imageParams,
   query: schemas.nothing,

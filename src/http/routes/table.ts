@@ -1,16 +1,8 @@
 import type { Route } from '../route.ts';
 import { getClusterInfo } from './clusterinfo.ts';
 import { openConsole, streamConsole, streamTunnel } from './console.ts';
-import {
-  copyImage,
-  deleteImage,
-  describeImage,
-  downloadImage,
-  generateImage,
-  getImage,
-  listImages,
-} from './images.ts';
-import { copyIso, deleteIso, describeIso, getIso, listIsos } from './isos.ts';
+import { downloadImage, generateImage, imageRoutes } from './images.ts';
+import { isoRoutes } from './isos.ts';
 import { allowGpuPassthrough, assignNode } from './nodeadministration.ts';
 import { getNode, listNodes, tagNode, untagNode } from './nodes.ts';
 import {
@@ -63,22 +55,22 @@ export const routes: readonly Route[] = [
   untagNode,
   assignNode,
   allowGpuPassthrough,
-  listImages,
+  imageRoutes.list,
   generateImage,
-  getImage,
-  deleteImage,
-  copyImage,
-  describeImage,
+  imageRoutes.get,
+  imageRoutes.delete,
+  imageRoutes.copy,
+  imageRoutes.describe,
   downloadImage,
   uploadImage,
   getImageUpload,
   appendImageUpload,
   cancelImageUpload,
-  listIsos,
-  getIso,
-  deleteIso,
-  copyIso,
-  describeIso,
+  isoRoutes.list,
+  isoRoutes.get,
+  isoRoutes.delete,
+  isoRoutes.copy,
+  isoRoutes.describe,
   uploadIso,
   getIsoUpload,
   appendIsoUpload,

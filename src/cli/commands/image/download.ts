@@ -1,3 +1,3 @@
-import { downloadCommand } from '../../diskcommands.ts';
+import { downloadCommand } from '../../disktransfers.ts';
 
 export const imageDownload = downloadCommand('image');

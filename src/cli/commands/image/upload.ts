@@ -1,3 +1,3 @@
-import { uploadCommand } from '../../diskcommands.ts';
+import { uploadCommand } from '../../disktransfers.ts';
 
 export const imageUpload = uploadCommand('image');

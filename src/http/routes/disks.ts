@@ -1,0 +1,160 @@
+import type * as z from 'zod';
+import type { Image, Iso } from '../../api/image.ts';
+import { group } from '../../api/meta.ts';
+import { imageItem } from '../../items/image.ts';
+import type { Resource } from '../../kube/types.ts';
+import { defineRoute } from '../route.ts';
+import * as schemas from '../schemas.ts';
+import type { Services } from '../services.ts';
+import { success } from '../status.ts';
+import { writing } from '../upstream.ts';
+import { waitGone, waitSeen } from '../visible.ts';
+import { refuseWhileUsed } from './diskusers.ts';
+
+type Disk = Image | Iso;
+
+/** What the routes of images and ISOs differ in. */
+export interface DiskKind<P extends z.ZodType<{ namespace: string }>> {
+  /** The parameter of the path, and what replies call it. */
+  readonly word: 'image' | 'iso';
+  /** Ends the names of operations. */
+  readonly title: 'Image' | 'Iso';
+  readonly tag: string;
+  /** In summaries. */
+  readonly noun: string;
+  readonly params: P;
+  /** The one that the path names. */
+  name(params: z.output<P>): string;
+  readonly resource: Resource<Disk>;
+  readonly cache: 'images' | 'isos';
+  find(services: Services, key: { namespace: string; name: string }): Promise<Disk>;
+  readonly description: string;
+}
+
+export const accepted = { 202: { description: 'It is being made; poll it.', schema: schemas.imageItem } };
+
+/** A new disk, as an Image or an ISO. */
+export function diskOf(
+  name: string,
+  namespace: string,
+  description: string | undefined,
+  source: Image['spec']['source'],
+): Image {
+  return {
+    metadata: { name, namespace },
+    spec: { ...(description === undefined ? {} : { description }), source },
+  };
+}
+
+/** Routes that images and ISOs have alike. */
+export function diskRoutes<P extends z.ZodType<{ namespace: string }>>(kind: DiskKind<P>) {
+  const { word, title, tag, noun, params, resource, cache } = kind;
+  const collection = `/api/v1/namespaces/{namespace}/${word}s`;
+  const one = `${collection}/{${word}}`;
+  const permission = { group, resource: `${word}s`, scope: 'namespace' } as const;
+  const keyOf = (given: z.output<P>) => ({ namespace: given.namespace, name: kind.name(given) });
+  return {
+    list: defineRoute({
+      id: `list${title}s`,
+      tag,
+      method: 'GET',
+      path: collection,
+      summary: `List the ${noun}s of the namespace.`,
+      params: schemas.namespaceParams,
+      query: schemas.nothing,
+      body: schemas.nothing,
+      bodyKind: 'none',
+      replies: { 200: { description: `The ${noun}s.`, schema: schemas.listOf(schemas.imageItem) } },
+      permission: { kind: 'checked', ...permission, verb: 'list' },
+      handler: (call) => ({ json: call.services.caches[cache].items.list(call.params.namespace) }),
+    }),
+    get: defineRoute({
+      id: `get${title}`,
+      tag,
+      method: 'GET',
+      path: one,
+      summary: `Show one ${noun}.`,
+      params,
+      query: schemas.nothing,
+      body: schemas.nothing,
+      bodyKind: 'none',
+      replies: { 200: { description: `The ${noun}.`, schema: schemas.imageItem } },
+      permission: { kind: 'checked', ...permission, verb: 'get', name: word },
+      async handler(call) {
+        return { body: imageItem(await kind.find(call.services, keyOf(call.params))) };
+      },
+    }),
+    copy: defineRoute({
+      id: `copy${title}`,
+      tag,
+      method: 'POST',
+      path: `${one}/copy`,
+      summary: `Copy an ${noun}.`,
+      params,
+      query: schemas.nothing,
+      body: schemas.copyBody,
+      bodyKind: 'json',
+      replies: accepted,
+      permission: { kind: 'native', ...permission, verb: 'create' },
+      example: { name: 'copy' },
+      async handler({ params: given, body, caller, services, signal }) {
+        const { namespace, name } = keyOf(given);
+        await kind.find(services, { namespace, name });
+        const disk = diskOf(body.name, namespace, body.description, { image: { name } });
+        const created = await writing(() => caller.client.create(resource, disk), {
+          'metadata.name': 'name',
+        });
+        await waitSeen(services.caches[cache].changes, created, signal);
+        return { status: 202, body: imageItem(created) };
+      },
+    }),
+    describe: defineRoute({
+      id: `describe${title}`,
+      tag,
+      method: 'POST',
+      path: `${one}/description`,
+      summary: `Set an ${noun}'s description.`,
+      params,
+      query: schemas.nothing,
+      body: schemas.descriptionBody,
+      bodyKind: 'json',
+      replies: { 200: { description: `The ${noun}.`, schema: schemas.imageItem } },
+      permission: { kind: 'native', ...permission, verb: 'patch', name: word },
+      example: { description: kind.description },
+      async handler({ params: given, body, caller }) {
+        const patched = await caller.client.patch(
+          resource,
+          keyOf(given),
+          { type: 'merge', body: { spec: { description: body.description } } },
+          { fieldManager: 'svc3-api' },
+        );
+        return { body: imageItem(patched) };
+      },
+    }),
+    delete: defineRoute({
+      id: `delete${title}`,
+      tag,
+      method: 'DELETE',
+      path: one,
+      summary: `Delete an ${noun} that no VM uses.`,
+      params,
+      query: schemas.nothing,
+      body: schemas.nothing,
+      bodyKind: 'none',
+      replies: {
+        200: { description: `The ${noun} is gone.`, schema: schemas.status },
+        409: { description: 'VMs use it.', schema: schemas.status },
+      },
+      permission: { kind: 'native', ...permission, verb: 'delete', name: word },
+      async handler({ params: given, caller, services, signal }) {
+        const key = keyOf(given);
+        const disk = await kind.find(services, key);
+        refuseWhileUsed(services, disk, word);
+        const { uid } = disk.metadata;
+        await caller.client.delete(resource, key, uid === undefined ? {} : { uid });
+        await waitGone(services.caches[cache].changes, key, signal);
+        return { body: success(`Successfully deleted ${word} ${key.name}`) };
+      },
+    }),
+  };
+}
