@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Secret } from '../api/core.ts';
 import { finalizer, group, labels, namespaces } from '../api/meta.ts';
 import { allowInsecureRequired, type RegistryCredential } from '../api/registrycredential.ts';
@@ -28,15 +29,23 @@ export function storedSecretName(namespace: string, name: string): string {
 }
 
 /**
+ * How long a credential that is being removed is waited for, in milliseconds: to remove and to add are often two lines of
+ * one script, and the operator takes a moment.
+ */
+const removalMs = 10_000;
+const lookMs = 50;
+
+/**
  * The Secret goes first, then the object that names it. A dry run of the object comes before both, so that nothing is
  * written where kube-apiserver would refuse it.
  *
- * @throws AlreadyExists where there is one and `replace` is not true; Conflict where it is being removed
+ * @throws AlreadyExists where there is one and `replace` is not true; Conflict where it is still being removed after `patienceMs`
  */
 export async function storeCredential(
   client: KubeClient,
   namespace: string,
   request: StoreRequest,
+  patienceMs = removalMs,
 ): Promise<{ readonly replaced: boolean }> {
   checkStoreRequest(request);
   const { name, server } = parseServer(request.server);
@@ -45,7 +54,7 @@ export async function storeCredential(
     metadata: { name, namespace, finalizers: [finalizer] },
     spec: { server, allowInsecure: request.allowInsecure ?? false, secretRef: { name: secretName } },
   };
-  const before = await find(client, namespace, name);
+  const before = await findUnlessGoing(client, { namespace, name }, patienceMs);
   if (before?.metadata.deletionTimestamp !== undefined)
     throw new Svc3Error('Conflict', `the credential for ${request.server} is being removed, try again`);
   if (before !== undefined && request.replace !== true) throw alreadyStored(request.server, name);
@@ -93,6 +102,20 @@ export async function usernameOf(client: KubeClient, { spec }: RegistryCredentia
   } catch (error) {
     if (isSvc3Error(error, 'NotFound', 'Forbidden')) return '';
     throw error;
+  }
+}
+
+/** One that is being removed only where it is still there after the time. */
+async function findUnlessGoing(
+  client: KubeClient,
+  { namespace, name }: { namespace: string; name: string },
+  patienceMs: number,
+): Promise<RegistryCredential | undefined> {
+  const until = performance.now() + patienceMs;
+  for (;;) {
+    const found = await find(client, namespace, name);
+    if (found?.metadata.deletionTimestamp === undefined || performance.now() >= until) return found;
+    await sleep(lookMs);
   }
 }
 

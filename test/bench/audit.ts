@@ -1,4 +1,5 @@
-import { open } from 'node:fs/promises';
+import { createReadStream } from 'node:fs';
+import { stat } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 
 interface AuditEvent {
@@ -19,29 +20,22 @@ export function auditReader(file: string): { since(): Promise<WriteCounts> } {
   let offset = 0;
   return {
     async since() {
-      const handle = await open(file);
       const byKind: Record<string, number> = {};
       const requests: Record<string, number> = {};
       let total = 0;
-      try {
-        const { size } = await handle.stat();
-        if (size === offset) return { byKind, total, requests };
-        // Closed below: a stream that closes it too does so at the same time, which Node does not survive.
-        const input = handle.createReadStream({ start: offset, end: size - 1, autoClose: false });
-        const lines = createInterface({ input });
-        for await (const line of lines) {
-          if (!line.includes('"userAgent":"svc3-')) continue;
-          const event = JSON.parse(line) as AuditEvent;
-          requests[event.verb] = (requests[event.verb] ?? 0) + 1;
-          const kind = writeOf(event);
-          if (kind === undefined) continue;
-          byKind[kind] = (byKind[kind] ?? 0) + 1;
-          total += 1;
-        }
-        offset = size;
-      } finally {
-        await handle.close();
+      const { size } = await stat(file);
+      if (size === offset) return { byKind, total, requests };
+      const lines = createInterface({ input: createReadStream(file, { start: offset, end: size - 1 }) });
+      for await (const line of lines) {
+        if (!line.includes('"userAgent":"svc3-')) continue;
+        const event = JSON.parse(line) as AuditEvent;
+        requests[event.verb] = (requests[event.verb] ?? 0) + 1;
+        const kind = writeOf(event);
+        if (kind === undefined) continue;
+        byKind[kind] = (byKind[kind] ?? 0) + 1;
+        total += 1;
       }
+      offset = size;
       return { byKind, total, requests };
     },
   };

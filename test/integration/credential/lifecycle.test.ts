@@ -8,7 +8,7 @@ import {
   secrets,
 } from '../../../src/api/resources.ts';
 import { parseServer } from '../../../src/credential/registry.ts';
-import { storeCredential } from '../../../src/credential/store.ts';
+import { removeCredential, storeCredential } from '../../../src/credential/store.ts';
 import {
   addCredential,
   basicAuth,
@@ -112,6 +112,40 @@ describe('the pull Secret of a namespace', () => {
     await expect.poll(() => at(namespace), soon).toEqual({ 'two.example.com:5000': 's3cret' });
     await cluster.client.delete(registryCredentials, { name: parseServer(two).name, namespace });
     await expect.poll(() => pullSecretOf(cluster.client, namespace), soon).toBeUndefined();
+  });
+
+  test('holds a credential that is added again as soon as it was removed', async () => {
+    const { client } = cluster;
+    const namespace = await newNamespace(client);
+    for (const password of ['first', 'second', 'third']) {
+      const request = { server: one, username: 'alice', password };
+      expect(await storeCredential(client, namespace, request)).toEqual({ replaced: false });
+      await expect.poll(() => at(namespace), soon).toMatchObject({ 'one.example.com': password });
+      await removeCredential(client, namespace, one);
+    }
+  });
+
+  test('a credential that somebody keeps from going is not added again, and that is said', async () => {
+    const { client } = cluster;
+    const namespace = await newNamespace(client);
+    const request = { server: one, username: 'alice', password: 'kept' };
+    await storeCredential(client, namespace, request);
+    const { name } = parseServer(one);
+    const keep = (finalizers: string[]) =>
+      client.patch(
+        registryCredentials,
+        { name, namespace },
+        { type: 'merge', body: { metadata: { finalizers } } },
+      );
+    await keep([finalizer, 'example.com/keep']);
+    await removeCredential(client, namespace, one);
+    await expect(storeCredential(client, namespace, request, 300)).rejects.toMatchObject({
+      reason: 'Conflict',
+      message: `the credential for ${one} is being removed, try again`,
+    });
+    await expect.poll(() => at(namespace), soon).toBeUndefined();
+    await keep([]);
+    expect(await storeCredential(client, namespace, request)).toEqual({ replaced: false });
   });
 
   test('comes back when it was deleted by hand', async () => {

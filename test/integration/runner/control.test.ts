@@ -132,7 +132,9 @@ describe('streams', () => {
     const ssh = await runner.client.openTunnel(22);
     expect(await firstBytes(ssh)).toMatch(/^SSH-2\.0-/);
     ssh.destroy();
-    await runner.guest('nc -ll -p 7777 -e cat >/dev/null 2>&1 </dev/null & sleep 0.2');
+    await runner.guest(
+      'nc -ll -p 7777 -e cat >/dev/null 2>&1 </dev/null & until grep -q :1E61 /proc/net/tcp*; do usleep 20000; done',
+    );
     const echo = await runner.client.openTunnel(7777);
     // More than every buffer on the way holds.
     const sent = Buffer.alloc(3 * 1024 * 1024, 'svc3 tunnel ');
