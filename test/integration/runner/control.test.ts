@@ -129,9 +129,14 @@ describe('streams', () => {
     const screen = await runner.client.openVnc();
     expect(await firstBytes(screen)).toMatch(/^RFB 003\.\d{3}\n/);
     screen.destroy();
-    const ssh = await runner.client.openTunnel(22);
-    expect(await firstBytes(ssh)).toMatch(/^SSH-2\.0-/);
-    ssh.destroy();
+    // The guest's agent answers before its SSH server does.
+    const greeting = async () => {
+      const ssh = await runner.client.openTunnel(22);
+      return firstBytes(ssh)
+        .catch(() => '')
+        .finally(() => ssh.destroy());
+    };
+    await expect.poll(greeting, { timeout: 60_000 }).toMatch(/^SSH-2\.0-/);
     await runner.guest(
       'nc -ll -p 7777 -e cat >/dev/null 2>&1 </dev/null & until grep -q :1E61 /proc/net/tcp*; do usleep 20000; done',
     );
