@@ -1,6 +1,6 @@
 import { command, type Command } from './command.ts';
 import { deleteAll } from './deletion.ts';
-import { described, disksOf, samples, source, words, type Kind } from './diskkind.ts';
+import { described, disksOf, nouns, plurals, samples, type Kind } from './diskkind.ts';
 import { descriptionOption, longWorkOptions, showWork } from './longwork.ts';
 import { usageError } from './parse.ts';
 import { diskView, remoteView } from './views.ts';
@@ -8,7 +8,7 @@ import { diskView, remoteView } from './views.ts';
 export function listCommand(kind: Kind): Command {
   return command({
     path: [kind, 'list'],
-    summary: `List the ${words[kind]}s of a namespace`,
+    summary: `List the ${nouns[kind]}s of a namespace`,
     options: { watch: { kind: 'flag', short: 'w', summary: 'Go on and print every change' } },
     examples: [
       { line: `svc3 ${kind} list`, summary: 'With state and progress' },
@@ -25,9 +25,9 @@ export function listCommand(kind: Kind): Command {
 export function copyCommand(kind: Kind): Command {
   return command({
     path: [kind, 'copy'],
-    summary: `Copy an ${words[kind]} of the store`,
+    summary: `Copy an ${nouns[kind]} of the store`,
     arguments: {
-      name: { summary: `Name of the ${words[kind]}`, complete: source[kind] },
+      name: { summary: `Name of the ${nouns[kind]}`, complete: plurals[kind] },
       copy: { summary: 'Name of the copy' },
     },
     options: { ...descriptionOption, ...longWorkOptions },
@@ -45,9 +45,9 @@ export function copyCommand(kind: Kind): Command {
 export function describeCommand(kind: Kind): Command {
   return command({
     path: [kind, 'set-description'],
-    summary: `Set the description of an ${words[kind]}`,
+    summary: `Set the description of an ${nouns[kind]}`,
     arguments: {
-      name: { summary: `Name of the ${words[kind]}`, complete: source[kind] },
+      name: { summary: `Name of the ${nouns[kind]}`, complete: plurals[kind] },
       description: { summary: 'Free text for people' },
     },
     examples: [
@@ -67,8 +67,8 @@ export function describeCommand(kind: Kind): Command {
 export function deleteCommand(kind: Kind): Command {
   return command({
     path: [kind, 'delete'],
-    summary: `Delete ${words[kind]}s that no VM uses`,
-    arguments: { name: { summary: `Names of the ${words[kind]}s`, variadic: true, complete: source[kind] } },
+    summary: `Delete ${nouns[kind]}s that no VM uses`,
+    arguments: { name: { summary: `Names of the ${nouns[kind]}s`, variadic: true, complete: plurals[kind] } },
     examples: [{ line: `svc3 ${kind} delete ${samples[kind]}`, summary: 'Refused while a VM uses it' }],
     async run(context, { arguments: { name } }) {
       const { disks, ns } = await disksOf(context, kind);
@@ -95,7 +95,7 @@ export function remotePullCommand(kind: Kind): Command {
   const path = `remote-${kind}` as const;
   return command({
     path: [path, 'pull'],
-    summary: `Pull a remote ${words[kind]} into the store`,
+    summary: `Pull a remote ${nouns[kind]} into the store`,
     arguments: {
       reference: { summary: 'OCI reference', complete: kind === 'image' ? 'remoteImages' : 'remoteIsos' },
     },

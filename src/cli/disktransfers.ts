@@ -7,19 +7,19 @@ import { isSvc3Error, messageOf, Svc3Error } from '../errors.ts';
 import { command, type Command } from './command.ts';
 import { isMissing } from './config.ts';
 import type { Context } from './context.ts';
-import { described, disksOf, samples, source, words, type Kind } from './diskkind.ts';
+import { described, disksOf, nouns, plurals, samples, type Kind } from './diskkind.ts';
 import { descriptionOption, longWorkOptions, showWork } from './longwork.ts';
 import { usageError } from './parse.ts';
 
 export function uploadCommand(kind: Kind): Command {
   return command({
     path: [kind, 'upload'],
-    summary: `Upload a file as an ${words[kind]}`,
+    summary: `Upload a file as an ${nouns[kind]}`,
     description:
       'It needs the HTTP API. With - the file comes from standard input. A file goes on where its connection broke.',
     arguments: {
       file: { summary: 'File, or - for standard input' },
-      name: { summary: `Name of the ${words[kind]}` },
+      name: { summary: `Name of the ${nouns[kind]}` },
     },
     options: { ...descriptionOption, ...longWorkOptions },
     examples: [
@@ -35,10 +35,7 @@ export function uploadCommand(kind: Kind): Command {
     async run(context, { arguments: { file, name }, options: { description, wait } }) {
       const { disks, ns } = await disksOf(context, kind);
       const { body, size, reopen } = await contentOf(context, file);
-      const tell = (sent: number) =>
-        context.out.progress(
-          `${name}: ${size === undefined ? `${mebibytes(sent)} MiB` : `${Math.floor((sent * 100) / Math.max(1, size))}%`} sent`,
-        );
+      const tell = (sent: number) => context.out.progress(`${name}: ${amount(sent, size)} sent`);
       const filename = file === '-' ? name : path.basename(file);
       const begun = await disks.upload(ns, {
         name,
@@ -91,11 +88,11 @@ async function contentOf({ environment }: Context, file: string): Promise<Conten
 export function downloadCommand(kind: Kind): Command {
   return command({
     path: [kind, 'download'],
-    summary: `Download the disk of an ${words[kind]}`,
+    summary: `Download the disk of an ${nouns[kind]}`,
     description:
       'It needs the HTTP API. A download goes on where its connection broke, and its bytes are checked; what cannot or is damaged leaves no file.',
     arguments: {
-      name: { summary: `Name of the ${words[kind]}`, complete: source[kind] },
+      name: { summary: `Name of the ${nouns[kind]}`, complete: plurals[kind] },
       file: { summary: 'File to write, or - for standard output' },
     },
     options: { force: { kind: 'flag', summary: 'Overwrite the file' } },
@@ -132,9 +129,7 @@ async function save(
   let received = 0;
   body.on('data', (chunk: Uint8Array) => {
     received += chunk.length;
-    out.progress(
-      `${path.basename(file)}: ${size === undefined ? `${mebibytes(received)} MiB` : `${Math.floor((received * 100) / Math.max(1, size))}%`}`,
-    );
+    out.progress(`${path.basename(file)}: ${amount(received, size)}`);
   });
   try {
     await pipeline(body, createWriteStream(draft, { mode: 0o644 }), { signal });
@@ -158,6 +153,9 @@ async function exists(file: string): Promise<boolean> {
   }
 }
 
-function mebibytes(bytes: number): string {
-  return (bytes / 1024 ** 2).toFixed(1);
+/** How much of a file there is; in MiB where its size is not known. */
+function amount(bytes: number, size: number | undefined): string {
+  return size === undefined
+    ? `${(bytes / 1024 ** 2).toFixed(1)} MiB`
+    : `${Math.floor((bytes * 100) / Math.max(1, size))}%`;
 }

@@ -26,7 +26,6 @@ export interface DiskKind<P extends z.ZodType<{ namespace: string }>> {
   /** The one that the path names. */
   name(params: z.output<P>): string;
   readonly resource: Resource<Disk>;
-  readonly cache: 'images' | 'isos';
   find(services: Services, key: { namespace: string; name: string }): Promise<Disk>;
   readonly description: string;
 }
@@ -48,10 +47,11 @@ export function diskOf(
 
 /** Routes that images and ISOs have alike. */
 export function diskRoutes<P extends z.ZodType<{ namespace: string }>>(kind: DiskKind<P>) {
-  const { word, title, tag, noun, params, resource, cache } = kind;
-  const collection = `/api/v1/namespaces/{namespace}/${word}s`;
+  const { word, title, tag, noun, params, resource } = kind;
+  const plural = `${word}s` as const;
+  const collection = `/api/v1/namespaces/{namespace}/${plural}`;
   const one = `${collection}/{${word}}`;
-  const permission = { group, resource: `${word}s`, scope: 'namespace' } as const;
+  const permission = { group, resource: plural, scope: 'namespace' } as const;
   const keyOf = (given: z.output<P>) => ({ namespace: given.namespace, name: kind.name(given) });
   return {
     list: defineRoute({
@@ -66,7 +66,7 @@ export function diskRoutes<P extends z.ZodType<{ namespace: string }>>(kind: Dis
       bodyKind: 'none',
       replies: { 200: { description: `The ${noun}s.`, schema: schemas.listOf(schemas.imageItem) } },
       permission: { kind: 'checked', ...permission, verb: 'list' },
-      handler: (call) => ({ json: call.services.caches[cache].items.list(call.params.namespace) }),
+      handler: (call) => ({ json: call.services.caches[plural].items.list(call.params.namespace) }),
     }),
     get: defineRoute({
       id: `get${title}`,
@@ -104,7 +104,7 @@ export function diskRoutes<P extends z.ZodType<{ namespace: string }>>(kind: Dis
         const created = await writing(() => caller.client.create(resource, disk), {
           'metadata.name': 'name',
         });
-        await waitSeen(services.caches[cache].changes, created, signal);
+        await waitSeen(services.caches[plural].changes, created, signal);
         return { status: 202, body: imageItem(created) };
       },
     }),
@@ -152,7 +152,7 @@ export function diskRoutes<P extends z.ZodType<{ namespace: string }>>(kind: Dis
         refuseWhileUsed(services, disk, word);
         const { uid } = disk.metadata;
         await caller.client.delete(resource, key, uid === undefined ? {} : { uid });
-        await waitGone(services.caches[cache].changes, key, signal);
+        await waitGone(services.caches[plural].changes, key, signal);
         return { body: success(`Successfully deleted ${word} ${key.name}`) };
       },
     }),

@@ -22,7 +22,6 @@ export const imageRoutes = diskRoutes({
   params: schemas.imageParams,
   name: ({ image }) => image,
   resource: images,
-  cache: 'images',
   find: findImage,
   description: 'Debian with our tools',
 });

@@ -11,7 +11,6 @@ export const isoRoutes = diskRoutes({
   params: schemas.isoParams,
   name: ({ iso }) => iso,
   resource: isos,
-  cache: 'isos',
   find: findIso,
   description: 'Install medium',
 });
