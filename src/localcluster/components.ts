@@ -39,7 +39,12 @@ export function apiServerArgs(options: ApiServerArgs): string[] {
   const audit =
     options.audit === undefined
       ? []
-      : [`--audit-policy-file=${options.audit.policyFile}`, `--audit-log-path=${options.audit.logFile}`];
+      : [
+          `--audit-policy-file=${options.audit.policyFile}`,
+          `--audit-log-path=${options.audit.logFile}`,
+          // One file to the end: at 100 MB it would begin another, and who reads along would lose what it has not read.
+          '--audit-log-maxsize=1000000',
+        ];
   return [
     '--etcd-servers=unix://etcd.sock',
     `--bind-address=${options.bindAddress}`,

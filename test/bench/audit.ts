@@ -24,6 +24,7 @@ export function auditReader(file: string): { since(): Promise<WriteCounts> } {
       const requests: Record<string, number> = {};
       let total = 0;
       const { size } = await stat(file);
+      if (size < offset) throw new Error(`${file} has become shorter: what it said is lost`);
       if (size === offset) return { byKind, total, requests };
       const lines = createInterface({ input: createReadStream(file, { start: offset, end: size - 1 }) });
       for await (const line of lines) {

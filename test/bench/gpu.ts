@@ -85,7 +85,11 @@ async function measure(): Promise<Outcome> {
       for (let turn = 0; turn < rounds; turn++) {
         const last = await vmRound(cluster, kind, `r${turn}`);
         made.push(last);
-        bare.push(await podRound(cluster, kind, `r${turn}`, last.written));
+        const beside = await podRound(cluster, kind, `r${turn}`, last.written);
+        bare.push(beside);
+        console.error(
+          `${kind.name}, round ${turn + 1} of ${rounds}: ${last.perSecond.toFixed(0)}/s beside ${beside.perSecond.toFixed(0)}/s`,
+        );
       }
       rows.push(...made.map((round, i) => rowOf(kind, round, bare[i])));
       rows.push(...made.map(({ cpuInTime }) => cpuRow(`${kind.name}, CPU ms/VM in time`, cpuInTime)));
