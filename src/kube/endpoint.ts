@@ -27,7 +27,7 @@ const idleMs = 60_000;
 /** Connections to a server, or a proxy before it, that speaks HTTP/1.1 only: every watch takes one. */
 const http1Connections = 64;
 
-/** After so long without a byte the kernel asks every second whether the other side is there; ten times in vain end the connection. */
+/** After so long without a byte the kernel asks every second whether the other side is there; ten times in vain are the end. */
 const keepAliveMs = 5_000;
 
 /** A watch that is not read for a moment must not hold up the other streams of its connection. */

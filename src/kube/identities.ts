@@ -39,9 +39,9 @@ export function createProvenTokens() {
 
 /**
  * The four connections that one process has to one kube-apiserver: its own, two for callers whose token was accepted
- * lately (one of them for lone calls), one for all others, who wait in line for it. kube-apiserver answers a refused token with the end of that connection, so strangers must
- * not share one with watches, nor with callers that behave, nor with a caller who comes for the first time: they get
- * HTTP/1.1, where a connection carries one call and its end hurts no other.
+ * lately (one of them for lone calls), one for all others, who wait in line for it. kube-apiserver answers a refused token
+ * with the end of that connection, so strangers must not share one with watches, nor with callers that behave, nor with a
+ * caller who comes for the first time: they get HTTP/1.1, where a connection carries one call and its end hurts no other.
  */
 export function createEndpoints(config: ConnectionConfig, credential: Credential) {
   const origin = new URL(config.server).origin;
