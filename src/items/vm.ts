@@ -48,7 +48,11 @@ export function vmState(vm: Vm): VmState {
 
 /** Why a VM is pending or failed: the message of the first condition in a VM's way that does not hold. */
 export function vmMessage(vm: Vm): string | undefined {
-  if (vm.metadata.deletionTimestamp !== undefined) return 'The VM is being deleted.';
+  return vm.metadata.deletionTimestamp === undefined ? vmReason(vm) : 'The VM is being deleted.';
+}
+
+/** Why the VM does not run, as its conditions say; they stay while it is being deleted. */
+export function vmReason(vm: Vm): string | undefined {
   const conditions = vm.status?.conditions;
   const stalled = conditionOf(conditions, 'Stalled');
   if (stalled?.status === 'True') return stalled.message;

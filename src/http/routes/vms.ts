@@ -3,7 +3,7 @@ import { vms } from '../../api/resources.ts';
 import type { Vm } from '../../api/vm.ts';
 import { Svc3Error, invalidField, isSvc3Error } from '../../errors.ts';
 import { vmOf, type DeployRequest } from '../../items/deploy.ts';
-import { deployItem, vmItem, vmMessage, vmState } from '../../items/vm.ts';
+import { deployItem, vmItem, vmMessage, vmReason, vmState } from '../../items/vm.ts';
 import { findImage, findVm, findVmConfig } from '../lookup.ts';
 import { defineRoute, type Call, type Reply } from '../route.ts';
 import * as schemas from '../schemas.ts';
@@ -201,7 +201,7 @@ function fieldOf(vm: Vm): string {
 }
 
 function timedOut(vm: Vm): Svc3Error {
-  const why = vmMessage(vm);
+  const why = vmReason(vm);
   const { name = '' } = vm.metadata;
   return new Svc3Error(
     'Timeout',
