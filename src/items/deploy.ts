@@ -1,7 +1,8 @@
-import { annotations, forbiddenHostPorts, type PortRange } from '../api/meta.ts';
+import { annotations, forbiddenHostPorts, group, type PortRange } from '../api/meta.ts';
 import type { Vm, VmSpecInput } from '../api/vm.ts';
 import type { PortMapping, Switch } from '../api/vmconfig.ts';
-import { invalidField } from '../errors.ts';
+import { invalidField, Svc3Error } from '../errors.ts';
+import { vmReason } from './vm.ts';
 
 /** Settings that a deploy and a configuration share, in the words of `/api/v1` and the CLI. */
 export interface SettingsRequest {
@@ -199,4 +200,17 @@ export function vmOf(request: DeployRequest, options: DeployOptions): { vm: Vm; 
     spec: spec as Vm['spec'],
   };
   return { vm, portWarnings: warnings };
+}
+
+/** The answer to who waited for a VM until its start deadline. */
+export function didNotRun(vm: Vm): Svc3Error {
+  const why = vmReason(vm);
+  const { name = '' } = vm.metadata;
+  return new Svc3Error(
+    'Timeout',
+    `VM ${name} did not run within its timeout and was removed${why === undefined ? '' : `: ${why}`}`,
+    {
+      details: { group, kind: 'vms', name },
+    },
+  );
 }

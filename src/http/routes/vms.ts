@@ -2,8 +2,8 @@ import { actionsGroup, group } from '../../api/meta.ts';
 import { vms } from '../../api/resources.ts';
 import type { Vm } from '../../api/vm.ts';
 import { Svc3Error, invalidField, isSvc3Error } from '../../errors.ts';
-import { vmOf, type DeployRequest } from '../../items/deploy.ts';
-import { deployItem, vmItem, vmMessage, vmReason, vmState } from '../../items/vm.ts';
+import { didNotRun, vmOf, type DeployRequest } from '../../items/deploy.ts';
+import { deployItem, vmItem, vmMessage, vmState } from '../../items/vm.ts';
 import { findImage, findVm, findVmConfig } from '../lookup.ts';
 import { defineRoute, type Call, type Reply } from '../route.ts';
 import * as schemas from '../schemas.ts';
@@ -180,11 +180,11 @@ async function settle(
       throw error;
     }
     await remove(call, last);
-    throw timedOut(last);
+    throw didNotRun(last);
   }
   if (found?.metadata.uid === uid && vmState(last) === 'Running')
     return { vm: last, portWarnings, settled: true };
-  if (found?.metadata.uid !== uid) throw timedOut(last);
+  if (found?.metadata.uid !== uid) throw didNotRun(last);
   await remove(call, last);
   throw new Svc3Error('Invalid', vmMessage(last) ?? `VM ${name} cannot run`, {
     details: { group, kind: 'vms', name, causes: [{ field: fieldOf(last), message: vmMessage(last) ?? '' }] },
@@ -198,18 +198,6 @@ function fieldOf(vm: Vm): string {
   if (reason.startsWith('GPU')) return 'gpuPassthrough';
   if (reason.startsWith('Config')) return 'vmConfig';
   return reason.startsWith('Image') || reason.startsWith('Architecture') ? 'image' : 'vm';
-}
-
-function timedOut(vm: Vm): Svc3Error {
-  const why = vmReason(vm);
-  const { name = '' } = vm.metadata;
-  return new Svc3Error(
-    'Timeout',
-    `VM ${name} did not run within its timeout and was removed${why === undefined ? '' : `: ${why}`}`,
-    {
-      details: { group, kind: 'vms', name },
-    },
-  );
 }
 
 export const deployVm = defineRoute({

@@ -88,7 +88,8 @@ describe('the sentence of a VM that waits', { timeout: 180_000 }, () => {
     expect(page.stdout).toMatch(/^n1 +no +\d+% +not enabled for GPU passthrough$/m);
     const { startDeadlineSeconds } = (await space.vm('asks')).spec;
     expect(startDeadlineSeconds).toBe(600);
-    // The deadline comes early: the operator deletes the VM, and whoever waits is told why. The finalizer lets them see it go: they look twice a second.
+    // The deadline comes early: the operator deletes the VM, and whoever waits is told why. The finalizer lets them see it
+    // go: they look twice a second.
     const asks = { name: 'asks', namespace: space.name };
     const finalizers = ['test.svc3.dev/slow'];
     await world.client.patch(vms, asks, {

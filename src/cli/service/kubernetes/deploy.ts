@@ -3,8 +3,8 @@ import { images, selfSubjectReviews, vmConfigs, vms } from '../../../api/resourc
 import type { Vm } from '../../../api/vm.ts';
 import { invalidField, isSvc3Error, Svc3Error } from '../../../errors.ts';
 import * as vmSchemas from '../../../http/vmschemas.ts';
-import { vmOf, type DeployRequest } from '../../../items/deploy.ts';
-import { deployItem, vmMessage, vmReason, vmState, type DeployItem } from '../../../items/vm.ts';
+import { didNotRun, vmOf, type DeployRequest } from '../../../items/deploy.ts';
+import { deployItem, vmMessage, vmState, type DeployItem } from '../../../items/vm.ts';
 import type { KubeClient } from '../../../kube/types.ts';
 import type { WaitOptions } from '../types.ts';
 import { checked } from './checked.ts';
@@ -88,11 +88,7 @@ async function settled(client: KubeClient, created: Vm, { signal, progress }: Wa
   if (found?.done === true && vmState(found.object) === 'Running') return found.object;
   if (found !== undefined) await remove(client, last);
   if (found?.done === true) throw new Svc3Error('Invalid', vmMessage(last) ?? `VM ${name} cannot run`);
-  const why = vmReason(last);
-  throw new Svc3Error(
-    'Timeout',
-    `VM ${name} did not run within its timeout and was removed${why === undefined ? '' : `: ${why}`}`,
-  );
+  throw didNotRun(last);
 }
 
 async function remove(
