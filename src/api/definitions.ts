@@ -58,7 +58,7 @@ const reason: PrinterColumn = {
 
 function dns1035Rule(kind: string, length: number): Rule {
   return {
-    rule: `self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && size(self.metadata.name) <= ${length}`,
+    rule: `self.metadata.name.matches('^[a-z]([-a-z0-9]{0,${length - 2}}[a-z0-9])?$')`,
     message: `the name of a ${kind} has at most ${length} characters a-z, 0-9 and -, begins with a letter and ends with a letter or digit`,
     fieldPath: '.metadata.name',
   };

@@ -19,12 +19,24 @@ export function rules(list: readonly Rule[]): { 'x-kubernetes-validations': read
   return { 'x-kubernetes-validations': list };
 }
 
-/** The rule that an optional field never changes once the object exists. */
-export function immutable(field: string, advice: string): Rule {
+/** Says that a condition, a setting or another object is written as a whole: whoever writes it owns all of it. */
+export const asAWhole = { 'x-kubernetes-map-type': 'atomic' } as const;
+
+/**
+ * The rules that a field never changes once the object exists: one for its value, which stands on the field, and one that it
+ * neither comes nor goes, which stands on what holds it. kube-apiserver runs rules in every write, those of status too, and
+ * looks at a field of an object the dearer the more fields that object has; at the field itself it looks for nothing.
+ */
+export function immutable(field: string, advice: string): { readonly value: Rule; readonly presence: Rule } {
+  const message = `${field} cannot change after creation; ${advice}`;
+  const reason = 'FieldValueForbidden';
   return {
-    rule: `has(self.${field}) == has(oldSelf.${field}) && (!has(self.${field}) || self.${field} == oldSelf.${field})`,
-    message: `${field} cannot change after creation; ${advice}`,
-    fieldPath: `.${field}`,
-    reason: 'FieldValueForbidden',
+    value: { rule: 'self == oldSelf', message, reason },
+    presence: {
+      rule: `has(self.${field}) == has(oldSelf.${field})`,
+      message,
+      reason,
+      fieldPath: `.${field}`,
+    },
   };
 }

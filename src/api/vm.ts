@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import type { KubeObject, ObjectMeta } from '../kube/types.ts';
 import { Conditions, ObservedGeneration } from './condition.ts';
-import { Architecture, PortMapping, Switch, vmSettings } from './vmconfig.ts';
-import { immutable, rules } from './rule.ts';
+import { asAWhole, immutable, rules } from './rule.ts';
+import { Architecture, diskRules, diskSettings, PortMapping, Switch, vmSettings } from './vmconfig.ts';
 
 export const PowerState = z.enum(['Running', 'Stopped', 'Suspended']);
 export type PowerState = z.infer<typeof PowerState>;
@@ -11,6 +11,43 @@ export const ObservedPowerState = z.enum(['Running', 'Stopped', 'Suspended', 'Fa
 export type ObservedPowerState = z.infer<typeof ObservedPowerState>;
 
 const again = 'delete the VM and deploy it again';
+const unchanged = {
+  config: immutable('config', again),
+  image: immutable('image', again),
+  architecture: immutable('architecture', again),
+};
+
+const diskStays = {
+  message: `disk.storage and disk.storageClassName cannot change after creation; ${again}`,
+  reason: 'FieldValueForbidden',
+} as const;
+const diskGrows = 'disk.size can only grow';
+/** What an unset field means beside one that says it, in CEL. */
+const said = (field: string, of: string) => `(has(${of}.${field}) ? ${of}.${field} : '')`;
+const same = (field: string) => `${said(field, 'self')} == ${said(field, 'oldSelf')}`;
+
+const VmDisk = z.object(diskSettings).meta(
+  rules([
+    ...diskRules,
+    { ...diskStays, rule: `${same('storage')} && ${same('storageClassName')}` },
+    {
+      rule: '!has(oldSelf.size) || (has(self.size) && quantity(self.size).compareTo(quantity(oldSelf.size)) >= 0)',
+      message: diskGrows,
+    },
+  ]),
+);
+
+/** A common setting that a VM keeps as it was created. */
+function kept<T extends z.ZodType>(
+  setting: z.ZodOptional<T>,
+  { value }: ReturnType<typeof immutable>,
+): z.ZodOptional<T> {
+  return setting
+    .unwrap()
+    .meta(rules([value]))
+    .optional()
+    .describe(setting.description ?? '');
+}
 
 export const VmSpec = z
   .object({
@@ -19,11 +56,15 @@ export const VmSpec = z
       .min(1)
       .max(63)
       .regex(/^[a-z]([-a-z0-9]*[a-z0-9])?$/)
+      .meta(rules([unchanged.config.value]))
       .optional()
       .describe(
         'Name of a VMConfig in this namespace whose settings hold wherever this VM says nothing. It is read once, when the VM is first placed.',
       ),
     ...vmSettings,
+    image: kept(vmSettings.image, unchanged.image),
+    architecture: kept(vmSettings.architecture, unchanged.architecture),
+    disk: VmDisk.optional().describe(vmSettings.disk.description ?? ''),
     powerState: PowerState.default('Running').describe('The power state that is wished.'),
     revertRequest: z
       .string()
@@ -37,22 +78,21 @@ export const VmSpec = z
   .meta(
     rules([
       {
-        rule: 'has(self.config) || has(self.image)',
+        rule: 'has(self.image) || has(self.config)',
         message: 'config or image is required',
         reason: 'FieldValueRequired',
       },
-      immutable('config', again),
-      immutable('image', again),
-      immutable('architecture', again),
+      unchanged.config.presence,
+      unchanged.image.presence,
+      unchanged.architecture.presence,
       {
-        rule: "(has(self.disk) && has(self.disk.storage) ? self.disk.storage : '') == (has(oldSelf.disk) && has(oldSelf.disk.storage) ? oldSelf.disk.storage : '') && (has(self.disk) && has(self.disk.storageClassName) ? self.disk.storageClassName : '') == (has(oldSelf.disk) && has(oldSelf.disk.storageClassName) ? oldSelf.disk.storageClassName : '')",
-        message: `disk.storage and disk.storageClassName cannot change after creation; ${again}`,
+        ...diskStays,
+        rule: `has(self.disk) == has(oldSelf.disk) || [has(self.disk) ? self.disk : oldSelf.disk].all(disk, !has(disk.storage) && !has(disk.storageClassName))`,
         fieldPath: '.disk',
-        reason: 'FieldValueForbidden',
       },
       {
-        rule: '!has(oldSelf.disk) || !has(oldSelf.disk.size) || (has(self.disk) && has(self.disk.size) && quantity(self.disk.size).compareTo(quantity(oldSelf.disk.size)) >= 0)',
-        message: 'disk.size can only grow',
+        rule: 'has(self.disk) || !has(oldSelf.disk) || !has(oldSelf.disk.size)',
+        message: diskGrows,
         fieldPath: '.disk',
       },
     ]),
@@ -62,65 +102,78 @@ export type VmSpec = z.infer<typeof VmSpec>;
 /** A spec as users write it: fields with a default may be left out. */
 export type VmSpecInput = z.input<typeof VmSpec>;
 
-/** Settings a VM really has: its own, its VMConfig's and the defaults, frozen when the VM is first placed. */
-export const EffectiveSettings = z.object({
-  ...vmSettings,
-  image: z.string().max(1024).describe('The image as an OCI reference with its digest.'),
-  architecture: Architecture.describe('Architecture of the guest.'),
-  cpu: z.int().min(1).max(1024).meta({ format: 'int32' }).describe('Number of virtual CPUs.'),
-  memory: z.string().max(24).describe('Memory of the guest.'),
-  gpuPassthrough: Switch.describe("Whether the VM has the node's GPU."),
-  vncConsole: Switch.describe('Whether the console shows the screen.'),
-  ports: z
-    .array(
-      PortMapping.extend({
-        nodePort: z.int().min(1).max(65535).meta({ format: 'int32' }).describe('Port on the node.'),
-      }),
-    )
-    .max(32)
-    .meta({ 'x-kubernetes-list-type': 'atomic' })
-    .optional()
-    .describe('Port mappings.'),
-  iso: z.string().max(1024).optional().describe('The install medium as an OCI reference with its digest.'),
-});
+/**
+ * Settings a VM really has: its own, its VMConfig's and the defaults, frozen when the VM is first placed. No rules stand here: svc3
+ * alone writes them, from fields that have them.
+ */
+export const EffectiveSettings = z
+  .object({
+    ...vmSettings,
+    image: z.string().max(1024).describe('The image as an OCI reference with its digest.'),
+    architecture: Architecture.describe('Architecture of the guest.'),
+    cpu: z.int().min(1).max(1024).meta({ format: 'int32' }).describe('Number of virtual CPUs.'),
+    memory: z.string().max(24).describe('Memory of the guest.'),
+    gpuPassthrough: Switch.describe("Whether the VM has the node's GPU."),
+    vncConsole: Switch.describe('Whether the console shows the screen.'),
+    ports: z
+      .array(
+        PortMapping.extend({
+          nodePort: z.int().min(1).max(65535).meta({ format: 'int32' }).describe('Port on the node.'),
+        }),
+      )
+      .max(32)
+      .meta({ 'x-kubernetes-list-type': 'atomic' })
+      .optional()
+      .describe('Port mappings.'),
+    iso: z.string().max(1024).optional().describe('The install medium as an OCI reference with its digest.'),
+    disk: z
+      .object({ ...diskSettings, size: z.string().max(24).optional().describe('Virtual size of the disk.') })
+      .optional()
+      .describe('Where changes to the disk live, and how large it is.'),
+  })
+  .meta(asAWhole);
 export type EffectiveSettings = z.infer<typeof EffectiveSettings>;
 
 const port = z.int().min(0).max(65535).meta({ format: 'int32' });
 
-export const VmPorts = z.object({
-  ssh: port
-    .optional()
-    .describe('Port of the node that leads to SSH of the guest; 0 or unset where there is none.'),
-  vnc: port
-    .optional()
-    .describe('Port of the node that shows the console; unset where it is not exposed on nodes.'),
-  screenshare: port.optional().describe('Port of the node that leads to screen sharing of the guest.'),
-  mapped: z
-    .array(
-      z.object({
-        nodePort: port.describe('Port on the node.'),
-        guestPort: port.describe('Port inside the guest.'),
-        protocol: z.enum(['TCP', 'UDP']).describe('Protocol of the mapping.'),
-      }),
-    )
-    .max(32)
-    .meta({ 'x-kubernetes-list-type': 'atomic' })
-    .optional()
-    .describe('Mappings of spec.ports that are in force.'),
-});
+export const VmPorts = z
+  .object({
+    ssh: port
+      .optional()
+      .describe('Port of the node that leads to SSH of the guest; 0 or unset where there is none.'),
+    vnc: port
+      .optional()
+      .describe('Port of the node that shows the console; unset where it is not exposed on nodes.'),
+    screenshare: port.optional().describe('Port of the node that leads to screen sharing of the guest.'),
+    mapped: z
+      .array(
+        z.object({
+          nodePort: port.describe('Port on the node.'),
+          guestPort: port.describe('Port inside the guest.'),
+          protocol: z.enum(['TCP', 'UDP']).describe('Protocol of the mapping.'),
+        }),
+      )
+      .max(32)
+      .meta({ 'x-kubernetes-list-type': 'atomic' })
+      .optional()
+      .describe('Mappings of spec.ports that are in force.'),
+  })
+  .meta(asAWhole);
 export type VmPorts = z.infer<typeof VmPorts>;
 
 /** The runner as first met: what callers check before they trust what answers at the pod's address. */
-export const RunnerIdentity = z.object({
-  podUid: z.string().max(64).describe('UID of the pod.'),
-  address: z.string().max(64).optional().describe("The pod's IP address."),
-  fingerprint: z
-    .string()
-    .max(128)
-    .optional()
-    .describe('SHA-256 of the certificate that the runner showed first, pinned for this pod.'),
-  version: z.string().max(64).optional().describe('Version of the runner.'),
-});
+export const RunnerIdentity = z
+  .object({
+    podUid: z.string().max(64).describe('UID of the pod.'),
+    address: z.string().max(64).optional().describe("The pod's IP address."),
+    fingerprint: z
+      .string()
+      .max(128)
+      .optional()
+      .describe('SHA-256 of the certificate that the runner showed first, pinned for this pod.'),
+    version: z.string().max(64).optional().describe('Version of the runner.'),
+  })
+  .meta(asAWhole);
 export type RunnerIdentity = z.infer<typeof RunnerIdentity>;
 
 export const VmStatus = z

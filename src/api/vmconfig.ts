@@ -3,7 +3,7 @@ import type { KubeObject, ObjectMeta } from '../kube/types.ts';
 import { Conditions, ObservedGeneration } from './condition.ts';
 import { forbiddenHostPorts, limits } from './meta.ts';
 import { SizeQuantity } from './quantity.ts';
-import { rules } from './rule.ts';
+import { type Rule, rules } from './rule.ts';
 
 export const Architecture = z.enum(['amd64', 'arm64']);
 export type Architecture = z.infer<typeof Architecture>;
@@ -96,37 +96,37 @@ export const Display = z.object({
 });
 export type Display = z.infer<typeof Display>;
 
-export const Disk = z
-  .object({
-    storage: z
-      .enum(['Ephemeral', 'Persistent'])
-      .optional()
-      .describe(
-        'Where changes to the disk live. Ephemeral (the default) goes with the pod and survives restarts of its container; Persistent is a PersistentVolumeClaim and survives drain, reboot and re-placement.',
-      ),
-    storageClassName: z
-      .string()
-      .min(1)
-      .max(253)
-      .optional()
-      .describe(
-        "StorageClass of a Persistent disk; unset means the installation's, else the cluster's default.",
-      ),
-    size: SizeQuantity(
-      'size',
-      limits.diskSize,
-      "Virtual size of the disk, e.g. 40Gi; unset means the image's own size. It can only grow.",
-    ).optional(),
-  })
-  .meta(
-    rules([
-      {
-        rule: "!has(self.storageClassName) || !has(self.storage) || self.storage == 'Persistent'",
-        message: 'storageClassName needs storage Persistent',
-        fieldPath: '.storageClassName',
-      },
-    ]),
-  );
+export const diskSettings = {
+  storage: z
+    .enum(['Ephemeral', 'Persistent'])
+    .optional()
+    .describe(
+      'Where changes to the disk live. Ephemeral (the default) goes with the pod and survives restarts of its container; Persistent is a PersistentVolumeClaim and survives drain, reboot and re-placement.',
+    ),
+  storageClassName: z
+    .string()
+    .min(1)
+    .max(253)
+    .optional()
+    .describe(
+      "StorageClass of a Persistent disk; unset means the installation's, else the cluster's default.",
+    ),
+  size: SizeQuantity(
+    'size',
+    limits.diskSize,
+    "Virtual size of the disk, e.g. 40Gi; unset means the image's own size. It can only grow.",
+  ).optional(),
+} as const;
+
+export const diskRules: readonly Rule[] = [
+  {
+    rule: "!has(self.storageClassName) || !has(self.storage) || self.storage == 'Persistent'",
+    message: 'storageClassName needs storage Persistent',
+    fieldPath: '.storageClassName',
+  },
+];
+
+export const Disk = z.object(diskSettings).meta(rules(diskRules));
 export type Disk = z.infer<typeof Disk>;
 
 /**

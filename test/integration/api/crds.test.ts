@@ -16,6 +16,8 @@ const nameRule = (kind: string, length: number) =>
   `metadata.name: Invalid value: the name of a ${kind} has at most ${length} characters a-z, 0-9 and -, begins with a letter and ends with a letter or digit`;
 const reserved =
   'nodePort is reserved; never usable are 22, 443, 5000-5014, 5900-5914, 5999-6013, 6443, 8822-8836, 30000-32767';
+const keptDisk =
+  'spec.disk: Forbidden: disk.storage and disk.storageClassName cannot change after creation; delete the VM and deploy it again';
 const quantity = "in body should match '^[0-9]+(\\.[0-9]{1,3})?(k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$'";
 
 describe('VM', () => {
@@ -248,6 +250,36 @@ describe('VM', () => {
       'spec.image: Forbidden: image cannot change after creation; delete the VM and deploy it again',
     ],
     [
+      'an image taken away',
+      { config: 'c', image: 'x' },
+      { image: null },
+      'spec.image: Forbidden: image cannot change after creation; delete the VM and deploy it again',
+    ],
+    [
+      'a config added',
+      { image: 'x' },
+      { config: 'c' },
+      'spec.config: Forbidden: config cannot change after creation; delete the VM and deploy it again',
+    ],
+    [
+      'a config taken away',
+      { config: 'c', image: 'x' },
+      { config: null },
+      'spec.config: Forbidden: config cannot change after creation; delete the VM and deploy it again',
+    ],
+    [
+      'an architecture added',
+      { image: 'x' },
+      { architecture: 'arm64' },
+      'spec.architecture: Forbidden: architecture cannot change after creation; delete the VM and deploy it again',
+    ],
+    [
+      'an architecture taken away',
+      { image: 'x', architecture: 'amd64' },
+      { architecture: null },
+      'spec.architecture: Forbidden: architecture cannot change after creation; delete the VM and deploy it again',
+    ],
+    [
       'another config',
       { config: 'c' },
       { config: 'd' },
@@ -263,19 +295,51 @@ describe('VM', () => {
       'another kind of disk',
       { image: 'x', disk: { storage: 'Ephemeral' } },
       { disk: { storage: 'Persistent' } },
-      'spec.disk: Forbidden: disk.storage and disk.storageClassName cannot change after creation; delete the VM and deploy it again',
+      keptDisk,
+    ],
+    [
+      'a kind of disk added to one of its size',
+      { image: 'x', disk: { size: '4Gi' } },
+      { disk: { storage: 'Persistent' } },
+      keptDisk,
+    ],
+    ['a kind of disk added', { image: 'x' }, { disk: { storage: 'Persistent' } }, keptDisk],
+    ['a disk taken away', { image: 'x', disk: { storage: 'Persistent' } }, { disk: null }, keptDisk],
+    [
+      'a kind of disk taken away',
+      { image: 'x', disk: { storage: 'Persistent', size: '4Gi' } },
+      { disk: { storage: null } },
+      keptDisk,
+    ],
+    [
+      'a storage class added',
+      { image: 'x', disk: { storage: 'Persistent' } },
+      { disk: { storageClassName: 'fast' } },
+      keptDisk,
+    ],
+    [
+      'another storage class',
+      { image: 'x', disk: { storage: 'Persistent', storageClassName: 'slow' } },
+      { disk: { storageClassName: 'fast' } },
+      keptDisk,
+    ],
+    [
+      'a disk of some size taken away',
+      { image: 'x', disk: { size: '4Gi' } },
+      { disk: null },
+      'spec.disk: Invalid value: disk.size can only grow',
     ],
     [
       'a smaller disk',
       { image: 'x', disk: { size: '4Gi' } },
       { disk: { size: '4095Mi' } },
-      'disk.size can only grow',
+      'spec.disk: Invalid value: disk.size can only grow',
     ],
     [
       'a disk without its size',
       { image: 'x', disk: { size: '4Gi' } },
       { disk: { size: null } },
-      'disk.size can only grow',
+      'spec.disk: Invalid value: disk.size can only grow',
     ],
   ])('%s is refused for a VM that exists', async (_, before, change, message) => {
     const name = `vm-${Math.random().toString(36).slice(2, 10)}`;
@@ -290,6 +354,23 @@ describe('VM', () => {
       reason: 'Invalid',
       message: expect.stringContaining(message) as string,
     });
+  });
+
+  test.each<[string, Spec, Spec]>([
+    ['a size for a disk that had none', { image: 'x', disk: { storage: 'Persistent' } }, { size: '4Gi' }],
+    ['a size for a VM without a word on its disk', { image: 'x' }, { size: '4Gi' }],
+    ['nothing but emptiness', { image: 'x' }, {}],
+    ['the same size in other words', { image: 'x', disk: { size: '4Gi' } }, { size: '4096Mi' }],
+  ])('%s is taken for a VM that exists', async (_, before, disk) => {
+    const name = `vm-${Math.random().toString(36).slice(2, 10)}`;
+    await client.create(vms, object(name, before) as never);
+    const patched = await client.patch(
+      vms,
+      { name, namespace },
+      { type: 'merge', body: { spec: { disk } } },
+      { dryRun: true },
+    );
+    expect(patched.spec.disk).toMatchObject(disk);
   });
 
   test('what takes effect at the next start can be changed', async () => {
