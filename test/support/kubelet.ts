@@ -208,19 +208,26 @@ async function untilSchedulable(client: KubeClient, name: string): Promise<void>
   throw new Error(`node ${name} keeps its taint not-ready`);
 }
 
-/** Without a lease that is renewed the node lifecycle controller would call the nodes lost after 40 seconds. */
+/**
+ * Without a lease that is renewed the node lifecycle controller would call the nodes lost after 40 seconds. Each node has its
+ * own moment in every period, as kubelets have: several at once, or in step with what is measured, would be felt there.
+ */
 async function heartbeats(
   client: KubeClient,
   names: ReadonlySet<string>,
   heartbeatMs: number,
   signal: AbortSignal,
 ): Promise<void> {
-  // Spread over the period, as real ones are: all at once would be felt by whatever is measured.
-  const slices = 20;
-  for (let turn = 0; !signal.aborted; turn += 1) {
-    const due = [...names].filter((_, index) => index % slices === turn % slices);
-    await Promise.allSettled(due.map((name) => beatOnce(client, name)));
-    await delay(heartbeatMs / slices, undefined, { signal }).catch(() => undefined);
+  const pause = (ms: number) => delay(ms, undefined, { signal }).catch(() => undefined);
+  while (!signal.aborted) {
+    const began = performance.now();
+    const moments = [...names].map((name) => ({ name, at: began + Math.random() * heartbeatMs }));
+    for (const { name, at } of moments.sort((one, other) => one.at - other.at)) {
+      await pause(at - performance.now());
+      if (signal.aborted) return;
+      if (names.has(name)) await beatOnce(client, name).catch(() => undefined);
+    }
+    await pause(began + heartbeatMs - performance.now());
   }
 }
 
