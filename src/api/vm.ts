@@ -83,7 +83,8 @@ export const VmSpec = z
         reason: 'FieldValueRequired',
       },
       unchanged.config.presence,
-      unchanged.image.presence,
+      // Where neither object has a config, both have an image.
+      { ...unchanged.image.presence, rule: `!has(self.config) || ${unchanged.image.presence.rule}` },
       unchanged.architecture.presence,
       {
         ...diskStays,

@@ -10,7 +10,7 @@ import { createEndpoints, createProvenTokens, hashOf } from './identities.ts';
 import { withQuery } from './path.ts';
 import { decode, warningsOf } from './reply.ts';
 import type { Headers } from './reply.ts';
-import { retryDelay } from './retry.ts';
+import { applyPatch, retryDelay } from './retry.ts';
 import type { Failure } from './retry.ts';
 import type { RawRequest, RawResponse, StreamRequest, StreamResponse } from './types.ts';
 
@@ -18,6 +18,14 @@ export const defaultTimeoutMs = 30_000;
 
 /** Bookmarks come about once a minute: two and a half times that without a byte is a dead connection. */
 export const defaultSilenceMs = 150_000;
+
+/**
+ * kube-apiserver reads an apply with a YAML parser, which at every brace looks ahead for a key until the line ends: in lines an
+ * apply takes it a tenth less memory than in one.
+ */
+function indentOf(contentType: string): number {
+  return contentType === applyPatch ? 1 : 0;
+}
 
 /** One finished call, for metrics. `code` 0: no answer came. */
 export interface Call {
@@ -122,7 +130,8 @@ export function createTransport(config: ConnectionConfig, options: TransportOpti
     if (authorization !== undefined) headers['authorization'] = authorization;
     Object.assign(headers, request.headers);
     const path = prefix + withQuery(request.path, request.query);
-    const body = request.body === undefined ? undefined : JSON.stringify(request.body);
+    const body =
+      request.body === undefined ? undefined : JSON.stringify(request.body, null, indentOf(contentType));
     return { method, path, headers, ...(body === undefined ? {} : { body }), ...limits };
   }
 

@@ -223,11 +223,11 @@ async function heartbeats(
     const began = performance.now();
     const moments = [...names].map((name) => ({ name, at: began + Math.random() * heartbeatMs }));
     for (const { name, at } of moments.sort((one, other) => one.at - other.at)) {
-      await pause(at - performance.now());
+      await pause(Math.max(0, at - performance.now()));
       if (signal.aborted) return;
       if (names.has(name)) await beatOnce(client, name).catch(() => undefined);
     }
-    await pause(began + heartbeatMs - performance.now());
+    await pause(Math.max(0, began + heartbeatMs - performance.now()));
   }
 }
 
