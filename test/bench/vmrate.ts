@@ -1,9 +1,14 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { pods, vms } from '../../src/api/resources.ts';
+import { resourcePath } from '../../src/kube/path.ts';
 import { podNameOf } from '../../src/vm/names.ts';
-import { auditReader } from './audit.ts';
+import { auditReader, type WriteCounts } from './audit.ts';
+import type { BareOperator, Template } from './bareoperator.ts';
 import { type Benchmark, type Outcome, percentile, rounded, size } from './figures.ts';
-import { startOperatorProcess } from './operatorprocess.ts';
+import { startOperatorProcess, type Usage } from './operatorprocess.ts';
 import { until } from './parallel.ts';
 import {
   barePod,
@@ -13,6 +18,7 @@ import {
   isPodBound,
   isPodRunning,
   isVmReady,
+  namespace,
   type Observer,
   observe,
   simulatedCluster,
@@ -45,12 +51,11 @@ interface Tally {
   readonly bare: Record<keyof typeof podMarks, number[]>;
   readonly podOfVm: Record<keyof typeof podMarks, number[]>;
   readonly vm: Record<keyof typeof vmMarks, number[]>;
-  cpuMs: number;
 }
 
 function emptyTally(): Tally {
   const podTimes = () => ({ made: [], bound: [], running: [] });
-  return { bare: podTimes(), podOfVm: podTimes(), vm: { made: [], ready: [] }, cpuMs: 0 };
+  return { bare: podTimes(), podOfVm: podTimes(), vm: { made: [], ready: [] } };
 }
 
 /** Adds what a watch saw of one object. */
@@ -63,6 +68,19 @@ function note<M extends string>(
   for (const mark of Object.keys(into) as M[]) into[mark].push((observer.at(mark, name) ?? NaN) - start);
 }
 
+/** What an operator did and cost while its VMs came. */
+interface Cost {
+  readonly writes: WriteCounts;
+  readonly cpuMs: number;
+  readonly usage: Usage;
+}
+
+interface Setting {
+  readonly cluster: SimulatedCluster;
+  readonly watches: Watches;
+  readonly perSecond: number;
+}
+
 async function measure(): Promise<Outcome> {
   const count = size('SVC3_BENCH_VMS', 500);
   const perSecond = size('SVC3_BENCH_PER_SECOND', 10);
@@ -71,37 +89,114 @@ async function measure(): Promise<Outcome> {
     allocatable: { cpu: '32', memory: '128Gi' },
   }));
   const cluster = await simulatedCluster(nodes);
-  const operator = await startOperatorProcess(cluster.operatorKubeconfigPath);
   const watches = {
     pods: observe(cluster.watched.pods, podMarks),
     vms: observe(cluster.watched.vms, vmMarks),
   };
+  const setting = { cluster, watches, perSecond };
   try {
-    const tally = emptyTally();
-    const block = (name: string, amount: number, into: Tally) => ({
-      pods: () => podBlock(cluster, watches, names(`pod-${name}`, amount), perSecond, into),
-      async vms() {
-        const before = operator.usage().cpuMs;
-        await vmBlock(cluster, watches, names(`vm-${name}`, amount), perSecond, into);
-        into.cpuMs += operator.usage().cpuMs - before;
-      },
-    });
-    const warmUp = block('warm', Math.min(20, count), emptyTally());
-    await warmUp.pods();
-    await warmUp.vms();
-    const audit = auditReader(cluster.controlPlane.auditLogPath);
-    await audit.since();
-    for (let done = 0, turn = 0; done < count; done += blockSize, turn++) {
-      const { pods: bare, vms: made } = block(`${turn}`, Math.min(blockSize, count - done), tally);
-      const inOrder = turn % 2 === 0 ? [bare, made] : [made, bare];
-      for (const step of inOrder) await step();
-    }
-    return outcome(tally, await audit.since(), operator.usage(), count);
+    const { tally, cost, template } = await withSvc3(setting, count);
+    const least = await withBareOperator(
+      setting,
+      count,
+      nodes.map(({ name }) => name),
+      template,
+    );
+    return outcome(tally, least, cost, count);
   } finally {
     watches.pods.stop();
     watches.vms.stop();
-    await operator.stop();
     await cluster.remove();
+  }
+}
+
+async function withSvc3(
+  setting: Setting,
+  count: number,
+): Promise<{ tally: Tally; cost: Cost; template: Template }> {
+  const { cluster } = setting;
+  const operator = await startOperatorProcess(cluster.operatorKubeconfigPath);
+  try {
+    await inTurns(setting, 'warm', warmUp(count), emptyTally());
+    const template = await exampleOf(setting);
+    const audit = auditReader(cluster.controlPlane.auditLogPath);
+    await audit.since();
+    const tally = emptyTally();
+    let cpuMs = 0;
+    await inTurns(setting, 'svc3', count, tally, async (vms) => {
+      const before = operator.usage().cpuMs;
+      await vms();
+      cpuMs += operator.usage().cpuMs - before;
+    });
+    return { tally, cost: { writes: await audit.since(), cpuMs, usage: operator.usage() }, template };
+  } finally {
+    await operator.stop();
+  }
+}
+
+/** A VM at its goal and its pod, as svc3 has written them. */
+async function exampleOf(setting: Setting): Promise<Template> {
+  const { client } = setting.cluster;
+  const name = 'the-example';
+  const [template] = await vmBlock(setting, [name], emptyTally(), () =>
+    Promise.all([client.get(vms, name, namespace), client.get(pods, podNameOf(name), namespace)]).then(
+      ([vm, pod]) => [{ vm, pod }],
+    ),
+  );
+  if (template === undefined) throw new Error('there is no example');
+  return template;
+}
+
+/** The same pods and statuses, written by a process that does nothing else. */
+async function withBareOperator(
+  setting: Setting,
+  count: number,
+  nodes: readonly string[],
+  template: Template,
+): Promise<Tally> {
+  const { server, caPem, adminToken } = setting.cluster.controlPlane;
+  const child = spawn(process.execPath, [join(import.meta.dirname, 'bareoperator.ts')], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  process.once('exit', () => child.kill('SIGKILL'));
+  try {
+    const options: BareOperator = {
+      origin: server,
+      caPem,
+      token: adminToken,
+      podsPath: resourcePath(pods, { namespace }),
+      vmsPath: resourcePath(vms, { namespace }),
+      nodes,
+      template,
+    };
+    child.stdin.end(JSON.stringify(options));
+    await once(child.stdout, 'data');
+    await inTurns(setting, 'bare-warm', warmUp(count), emptyTally());
+    const tally = emptyTally();
+    await inTurns(setting, 'bare', count, tally);
+    return tally;
+  } finally {
+    child.kill();
+  }
+}
+
+function warmUp(count: number): number {
+  return Math.min(20, count);
+}
+
+/** Blocks of pods and of VMs, the order swapped each time. */
+async function inTurns(
+  setting: Setting,
+  name: string,
+  count: number,
+  tally: Tally,
+  around: (vms: () => Promise<unknown>) => Promise<unknown> = (vms) => vms(),
+): Promise<void> {
+  for (let done = 0, turn = 0; done < count; done += blockSize, turn++) {
+    const amount = Math.min(blockSize, count - done);
+    const bare = () => podBlock(setting, names(`pod-${name}-${turn}`, amount), tally);
+    const made = () => around(() => vmBlock(setting, names(`vm-${name}-${turn}`, amount), tally));
+    for (const step of turn % 2 === 0 ? [bare, made] : [made, bare]) await step();
   }
 }
 
@@ -110,12 +205,11 @@ function names(prefix: string, amount: number): string[] {
 }
 
 async function podBlock(
-  { client }: SimulatedCluster,
-  watches: Watches,
+  { cluster, watches, perSecond }: Setting,
   wanted: readonly string[],
-  perSecond: number,
   tally: Tally,
 ): Promise<void> {
+  const { client } = cluster;
   const begun = await createAtRate(
     client,
     pods,
@@ -129,13 +223,14 @@ async function podBlock(
   await deleteAll(client, pods, wanted);
 }
 
-async function vmBlock(
-  { client }: SimulatedCluster,
-  watches: Watches,
+/** @param look - while they are there */
+async function vmBlock<T>(
+  { cluster, watches, perSecond }: Setting,
   wanted: readonly string[],
-  perSecond: number,
   tally: Tally,
-): Promise<void> {
+  look?: () => Promise<T[]>,
+): Promise<T[]> {
+  const { client } = cluster;
   const begun = await createAtRate(
     client,
     vms,
@@ -149,23 +244,21 @@ async function vmBlock(
   }
   // Events are written behind.
   await delay(1_500);
+  const seen = (await look?.()) ?? [];
   await deleteAll(client, vms, wanted);
+  return seen;
 }
 
-function outcome(
-  { bare, podOfVm, vm, cpuMs }: Tally,
-  writes: { total: number; byKind: Readonly<Record<string, number>> },
-  { rssMB, peakRssMB }: { rssMB: number; peakRssMB: number },
-  count: number,
-): Outcome {
+function outcome(tally: Tally, least: Tally, { writes, cpuMs, usage }: Cost, count: number): Outcome {
+  const { bare, podOfVm, vm } = tally;
   const row = (what: string, values: readonly number[]) => ({
     what,
     'P50 ms': Math.round(percentile(values, 0.5)),
     'P95 ms': Math.round(percentile(values, 0.95)),
     'P99 ms': Math.round(percentile(values, 0.99)),
   });
-  const ratio = (values: readonly number[], of: number) =>
-    rounded(percentile(values, of) / percentile(bare.running, of));
+  const ratio = (values: readonly number[], beside: readonly number[], of: number) =>
+    rounded(percentile(values, of) / percentile(beside, of));
   const rows = [
     row('bare pod, create → a watch shows it', bare.made),
     row('bare pod, create → bound', bare.bound),
@@ -175,17 +268,41 @@ function outcome(
     row('VM, create → its pod bound', podOfVm.bound),
     row('VM, create → its pod Running', podOfVm.running),
     row('VM, create → VM Ready', vm.ready),
+    row('with the bare operator: bare pod, create → Running', least.bare.running),
+    row('with the bare operator: VM, create → VM Ready', least.vm.ready),
     ...Object.entries(writes.byKind).map(([what, value]) => ({ what, 'per VM': rounded(value / count) })),
   ];
   const figures = [
-    { what: 'VM create → its pod Running, P50 beside bare pods', value: ratio(podOfVm.running, 0.5) },
-    { what: 'VM create → its pod Running, P95 beside bare pods', value: ratio(podOfVm.running, 0.95) },
-    { what: 'VM create → Ready, P50 beside bare pods', value: ratio(vm.ready, 0.5), atMost: 1.8 },
-    { what: 'VM create → Ready, P95 beside bare pods', value: ratio(vm.ready, 0.95), atMost: 1.8 },
+    {
+      what: 'VM create → its pod Running, P50 beside bare pods',
+      value: ratio(podOfVm.running, bare.running, 0.5),
+    },
+    {
+      what: 'VM create → its pod Running, P95 beside bare pods',
+      value: ratio(podOfVm.running, bare.running, 0.95),
+    },
+    {
+      what: 'VM create → Ready, P50 beside bare pods',
+      value: ratio(vm.ready, bare.running, 0.5),
+      atMost: 1.8,
+    },
+    {
+      what: 'VM create → Ready, P95 beside bare pods',
+      value: ratio(vm.ready, bare.running, 0.95),
+      atMost: 1.8,
+    },
+    {
+      what: 'the same with the bare operator, P50',
+      value: ratio(least.vm.ready, least.bare.running, 0.5),
+    },
+    {
+      what: 'the same with the bare operator, P95',
+      value: ratio(least.vm.ready, least.bare.running, 0.95),
+    },
     { what: 'writes per VM (audit log)', value: rounded(writes.total / count), atMost: 5 },
     { what: 'CPU per VM, ms', value: rounded(cpuMs / count, 1), atMost: 12 },
-    { what: 'RSS at the end, MB', value: rounded(rssMB, 1), atMost: 110 },
-    { what: 'RSS at its peak, MB', value: rounded(peakRssMB, 1) },
+    { what: 'RSS at the end, MB', value: rounded(usage.rssMB, 1), atMost: 110 },
+    { what: 'RSS at its peak, MB', value: rounded(usage.peakRssMB, 1) },
   ];
   return { rows, figures };
 }
