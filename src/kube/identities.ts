@@ -5,13 +5,11 @@ import { readPem } from './connection.ts';
 import type { Credential } from './credential.ts';
 import { createEndpoint } from './endpoint.ts';
 import type { Endpoint } from './endpoint.ts';
-import { withLane } from './lane.ts';
+import { createLane, withLane } from './lane.ts';
 
 /** How long a caller's token that was accepted once counts as proven. */
 const provenMs = 5 * 60_000;
 const provenLimit = 10_000;
-
-const oneOfHttp1 = { http1Only: { connections: 1 } } as const;
 
 /** A token as it is remembered. */
 export function hashOf(token: string): string {
@@ -38,10 +36,11 @@ export function createProvenTokens() {
 }
 
 /**
- * The four connections that one process has to one kube-apiserver: its own, two for callers whose token was accepted
- * lately (one of them for lone calls), one for all others, who wait in line for it. kube-apiserver answers a refused token
+ * The three connections that one process has to one kube-apiserver: its own and one for callers whose token was accepted lately,
+ * both HTTP/2, and one of HTTP/1.1 for all other callers, who wait in line for it. kube-apiserver answers a refused token
  * with the end of that connection, so strangers must not share one with watches, nor with callers that behave, nor with a
- * caller who comes for the first time: they get HTTP/1.1, where a connection carries one call and its end hurts no other.
+ * caller who comes for the first time: over HTTP/1.1 a connection carries one call and its end hurts no other. While nobody
+ * is there it takes the lone calls of proven callers too.
  */
 export function createEndpoints(config: ConnectionConfig, credential: Credential) {
   const origin = new URL(config.server).origin;
@@ -54,21 +53,14 @@ export function createEndpoints(config: ConnectionConfig, credential: Credential
       ...certificate,
     };
   };
-  const make = {
-    own: () => createEndpoint(origin, () => readTls(true)),
-    proven: () => {
-      const read = () => readTls(false);
-      return withLane(createEndpoint(origin, read), createEndpoint(origin, read, oneOfHttp1));
-    },
-    unproven: () => createEndpoint(origin, () => readTls(false), oneOfHttp1),
-  };
-  const made = new Map<string, Endpoint>();
+  const own = createEndpoint(origin, () => readTls(true));
+  const callers = createEndpoint(origin, () => readTls(false));
+  const strangers = createLane(
+    createEndpoint(origin, () => readTls(false), { http1Only: { connections: 1 } }),
+  );
+  const byRole = { own, proven: withLane(callers, strangers), unproven: strangers } as const;
   return {
-    get(role: keyof typeof make): Endpoint {
-      const endpoint = made.get(role) ?? make[role]();
-      made.set(role, endpoint);
-      return endpoint;
-    },
-    all: (): Endpoint[] => [...made.values()],
+    get: (role: keyof typeof byRole): Endpoint => byRole[role],
+    all: (): Endpoint[] => [own, callers, strangers],
   };
 }
