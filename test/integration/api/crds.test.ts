@@ -392,7 +392,7 @@ describe('VM', () => {
     expect(changed.metadata.generation).toBe(2);
   });
 
-  test('status is written apart from the spec, and conditions are a list by type', async () => {
+  test('status is written apart from the spec, and conditions are a list by type whose rows are owned as a whole', async () => {
     await client.create(vms, object('reported', { image: 'x' }) as never);
     const condition = (type: string, manager: string) =>
       client.apply(
@@ -417,6 +417,10 @@ describe('VM', () => {
     const vm = await condition('Booted', 'two');
     expect(vm.status?.conditions?.map(({ type }) => type).sort()).toEqual(['Booted', 'Ready']);
     expect(vm.metadata.generation).toBe(1);
+    const row = { 'k:{"type":"Booted"}': {} };
+    expect(vm.metadata.managedFields).toContainEqual(
+      expect.objectContaining({ manager: 'two', fieldsV1: { 'f:status': { 'f:conditions': row } } }),
+    );
   });
 });
 
