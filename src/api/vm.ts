@@ -130,7 +130,7 @@ export const EffectiveSettings = z
     disk: z
       .object({ ...diskSettings, size: z.string().max(24).optional().describe('Virtual size of the disk.') })
       .optional()
-      .describe('Where changes to the disk live, and how large it is.'),
+      .describe(vmSettings.disk.description ?? ''),
   })
   .meta(asAWhole);
 export type EffectiveSettings = z.infer<typeof EffectiveSettings>;

@@ -11,6 +11,7 @@ import { resourcePath } from '../../src/kube/path.ts';
 import { type OwnControlPlane, ownControlPlane } from '../support/controlplane.ts';
 import { installDefinitions } from '../support/definitions.ts';
 import { startBenchApi } from './apiprocess.ts';
+import { startBareProcess } from './bareprocess.ts';
 import type { BareProxy, BareProxyListens } from './bareproxy.ts';
 import { type Benchmark, type Budget, median, type Outcome, rounded, size } from './figures.ts';
 import type { Load, LoadResult } from './load.ts';
@@ -246,17 +247,10 @@ async function compare(
 }
 
 async function startBareProxy(plane: OwnControlPlane): Promise<{ side: Omit<Side, 'token'>; stop(): void }> {
-  const child = spawn(process.execPath, [join(import.meta.dirname, 'bareproxy.ts')], {
-    stdio: ['pipe', 'pipe', 'inherit'],
-    env: { PATH: process.env['PATH'] },
-  });
-  process.once('exit', () => child.kill('SIGKILL'));
   const upstream: BareProxy = { origin: plane.server, caPem: plane.caPem };
-  child.stdin.end(JSON.stringify(upstream));
-  const [line] = (await once(child.stdout, 'data')) as [Buffer];
-  const { port, caPem } = JSON.parse(line.toString()) as BareProxyListens;
-  const side = { pid: child.pid ?? 0, origin: `https://localhost:${port}`, caPem };
-  return { side, stop: () => void child.kill('SIGKILL') };
+  const { pid, said, stop } = await startBareProcess('bareproxy.ts', upstream);
+  const { port, caPem } = JSON.parse(said) as BareProxyListens;
+  return { side: { pid, origin: `https://localhost:${port}`, caPem }, stop };
 }
 
 async function withApi<T>(plane: OwnControlPlane, client: RootClient, use: (sides: Sides) => Promise<T>) {

@@ -1,12 +1,10 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { pods, vms } from '../../src/api/resources.ts';
 import { resourcePath } from '../../src/kube/path.ts';
 import { podNameOf } from '../../src/vm/names.ts';
 import { auditReader, type WriteCounts } from './audit.ts';
 import type { BareOperator, Template } from './bareoperator.ts';
+import { startBareProcess } from './bareprocess.ts';
 import { type Benchmark, type Outcome, percentile, rounded, size } from './figures.ts';
 import { startOperatorProcess, type Usage } from './operatorprocess.ts';
 import { until } from './parallel.ts';
@@ -135,16 +133,16 @@ async function withSvc3(
 }
 
 /** A VM at its goal and its pod, as svc3 has written them. */
-async function exampleOf(setting: Setting): Promise<Template> {
-  const { client } = setting.cluster;
+async function exampleOf({ cluster: { client }, watches }: Setting): Promise<Template> {
   const name = 'the-example';
-  const [template] = await vmBlock(setting, [name], emptyTally(), () =>
-    Promise.all([client.get(vms, name, namespace), client.get(pods, podNameOf(name), namespace)]).then(
-      ([vm, pod]) => [{ vm, pod }],
-    ),
-  );
-  if (template === undefined) throw new Error('there is no example');
-  return template;
+  await client.create(vms, benchVm(name));
+  await until('the example to run', () => watches.vms.at('ready', name) !== undefined);
+  const [vm, pod] = await Promise.all([
+    client.get(vms, name, namespace),
+    client.get(pods, podNameOf(name), namespace),
+  ]);
+  await deleteAll(client, vms, [name]);
+  return { vm, pod };
 }
 
 /** The same pods and statuses, written by a process that does nothing else. */
@@ -155,28 +153,23 @@ async function withBareOperator(
   template: Template,
 ): Promise<Tally> {
   const { server, caPem, adminToken } = setting.cluster.controlPlane;
-  const child = spawn(process.execPath, [join(import.meta.dirname, 'bareoperator.ts')], {
-    stdio: ['pipe', 'pipe', 'inherit'],
-  });
-  process.once('exit', () => child.kill('SIGKILL'));
+  const options: BareOperator = {
+    origin: server,
+    caPem,
+    token: adminToken,
+    podsPath: resourcePath(pods, { namespace }),
+    vmsPath: resourcePath(vms, { namespace }),
+    nodes,
+    template,
+  };
+  const operator = await startBareProcess('bareoperator.ts', options);
   try {
-    const options: BareOperator = {
-      origin: server,
-      caPem,
-      token: adminToken,
-      podsPath: resourcePath(pods, { namespace }),
-      vmsPath: resourcePath(vms, { namespace }),
-      nodes,
-      template,
-    };
-    child.stdin.end(JSON.stringify(options));
-    await once(child.stdout, 'data');
     await inTurns(setting, 'bare-warm', warmUp(count), emptyTally());
     const tally = emptyTally();
     await inTurns(setting, 'bare', count, tally);
     return tally;
   } finally {
-    child.kill();
+    operator.stop();
   }
 }
 
@@ -223,13 +216,11 @@ async function podBlock(
   await deleteAll(client, pods, wanted);
 }
 
-/** @param look - while they are there */
-async function vmBlock<T>(
+async function vmBlock(
   { cluster, watches, perSecond }: Setting,
   wanted: readonly string[],
   tally: Tally,
-  look?: () => Promise<T[]>,
-): Promise<T[]> {
+): Promise<void> {
   const { client } = cluster;
   const begun = await createAtRate(
     client,
@@ -244,21 +235,11 @@ async function vmBlock<T>(
   }
   // Events are written behind.
   await delay(1_500);
-  const seen = (await look?.()) ?? [];
   await deleteAll(client, vms, wanted);
-  return seen;
 }
 
 function outcome(tally: Tally, least: Tally, { writes, cpuMs, usage }: Cost, count: number): Outcome {
   const { bare, podOfVm, vm } = tally;
-  const row = (what: string, values: readonly number[]) => ({
-    what,
-    'P50 ms': Math.round(percentile(values, 0.5)),
-    'P95 ms': Math.round(percentile(values, 0.95)),
-    'P99 ms': Math.round(percentile(values, 0.99)),
-  });
-  const ratio = (values: readonly number[], beside: readonly number[], of: number) =>
-    rounded(percentile(values, of) / percentile(beside, of));
   const rows = [
     row('bare pod, create → a watch shows it', bare.made),
     row('bare pod, create → bound', bare.bound),
@@ -273,36 +254,31 @@ function outcome(tally: Tally, least: Tally, { writes, cpuMs, usage }: Cost, cou
     ...Object.entries(writes.byKind).map(([what, value]) => ({ what, 'per VM': rounded(value / count) })),
   ];
   const figures = [
-    {
-      what: 'VM create → its pod Running, P50 beside bare pods',
-      value: ratio(podOfVm.running, bare.running, 0.5),
-    },
-    {
-      what: 'VM create → its pod Running, P95 beside bare pods',
-      value: ratio(podOfVm.running, bare.running, 0.95),
-    },
-    {
-      what: 'VM create → Ready, P50 beside bare pods',
-      value: ratio(vm.ready, bare.running, 0.5),
-      atMost: 1.8,
-    },
-    {
-      what: 'VM create → Ready, P95 beside bare pods',
-      value: ratio(vm.ready, bare.running, 0.95),
-      atMost: 1.8,
-    },
-    {
-      what: 'the same with the bare operator, P50',
-      value: ratio(least.vm.ready, least.bare.running, 0.5),
-    },
-    {
-      what: 'the same with the bare operator, P95',
-      value: ratio(least.vm.ready, least.bare.running, 0.95),
-    },
+    beside('VM create → its pod Running', 50, podOfVm.running, bare.running),
+    beside('VM create → its pod Running', 95, podOfVm.running, bare.running),
+    { ...beside('VM create → Ready', 50, vm.ready, bare.running), atMost: 1.8 },
+    { ...beside('VM create → Ready', 95, vm.ready, bare.running), atMost: 1.8 },
+    beside('with the bare operator: VM create → Ready', 50, least.vm.ready, least.bare.running),
+    beside('with the bare operator: VM create → Ready', 95, least.vm.ready, least.bare.running),
     { what: 'writes per VM (audit log)', value: rounded(writes.total / count), atMost: 5 },
     { what: 'CPU per VM, ms', value: rounded(cpuMs / count, 1), atMost: 12 },
     { what: 'RSS at the end, MB', value: rounded(usage.rssMB, 1), atMost: 110 },
     { what: 'RSS at its peak, MB', value: rounded(usage.peakRssMB, 1) },
   ];
   return { rows, figures };
+}
+
+function row(what: string, values: readonly number[]) {
+  return {
+    what,
+    'P50 ms': Math.round(percentile(values, 0.5)),
+    'P95 ms': Math.round(percentile(values, 0.95)),
+    'P99 ms': Math.round(percentile(values, 0.99)),
+  };
+}
+
+/** One percentile of times beside that of bare pods. */
+function beside(what: string, percent: number, values: readonly number[], bare: readonly number[]) {
+  const value = percentile(values, percent / 100) / percentile(bare, percent / 100);
+  return { what: `${what}, P${percent} beside bare pods`, value: rounded(value) };
 }

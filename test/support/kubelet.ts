@@ -220,14 +220,11 @@ async function heartbeats(
 ): Promise<void> {
   const pause = (ms: number) => delay(ms, undefined, { signal }).catch(() => undefined);
   while (!signal.aborted) {
-    const began = performance.now();
-    const moments = [...names].map((name) => ({ name, at: began + Math.random() * heartbeatMs }));
-    for (const { name, at } of moments.sort((one, other) => one.at - other.at)) {
-      await pause(Math.max(0, at - performance.now()));
-      if (signal.aborted) return;
-      if (names.has(name)) await beatOnce(client, name).catch(() => undefined);
-    }
-    await pause(Math.max(0, began + heartbeatMs - performance.now()));
+    const beats = [...names].map(async (name) => {
+      await pause(Math.random() * heartbeatMs);
+      if (!signal.aborted && names.has(name)) await beatOnce(client, name).catch(() => undefined);
+    });
+    await Promise.all([...beats, pause(heartbeatMs)]);
   }
 }
 

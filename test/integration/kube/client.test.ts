@@ -3,6 +3,7 @@ import { configMaps, leases, namespaces, secrets, serviceAccounts, vms } from '.
 import { isSvc3Error } from '../../../src/errors.ts';
 import type { Svc3Error } from '../../../src/errors.ts';
 import { createClient } from '../../../src/kube/client.ts';
+import { tokenOf } from '../../support/api.ts';
 import { uniqueNamespace, testCluster } from '../../support/cluster.ts';
 import type { TestCluster } from '../../support/cluster.ts';
 
@@ -112,16 +113,8 @@ describe('refusals keep the reason and the message of the server', () => {
       'Unauthorized',
     );
     await client.create(serviceAccounts, { metadata: { name: 'weak', namespace } });
-    const { body } = await client.request<{ status: { token: string } }>({
-      method: 'POST',
-      path: `/api/v1/namespaces/${namespace}/serviceaccounts/weak/token`,
-      body: {
-        apiVersion: 'authentication.k8s.io/v1',
-        kind: 'TokenRequest',
-        spec: { expirationSeconds: 600 },
-      },
-    });
-    const forbidden = await refusal(client.withToken(body.status.token).list(secrets, { namespace }));
+    const token = await tokenOf(client, namespace, 'weak');
+    const forbidden = await refusal(client.withToken(token).list(secrets, { namespace }));
     expect(forbidden.reason).toBe('Forbidden');
     expect(forbidden.message).toContain(`system:serviceaccount:${namespace}:weak`);
   });
@@ -216,12 +209,7 @@ async function newcomersToken(): Promise<string> {
   await client.create(serviceAccounts, { metadata: account }).catch((error: unknown) => {
     if (!isSvc3Error(error, 'AlreadyExists')) throw error;
   });
-  const { body } = await client.request<{ status: { token: string } }>({
-    method: 'POST',
-    path: `/api/v1/namespaces/${account.namespace}/serviceaccounts/${account.name}/token`,
-    body: { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec: { expirationSeconds: 600 } },
-  });
-  return body.status.token;
+  return tokenOf(client, account.namespace, account.name);
 }
 
 test('a stranger who watches keeps no proven caller waiting', async () => {
