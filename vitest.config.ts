@@ -28,7 +28,8 @@ export default defineConfig({
         test: {
           name: 'integration',
           expect: { poll: { timeout: 20_000 } },
-          include: ['test/integration/**/*.test.ts'],
+          // test/faults: one file per way in which work was lost, or one tenant hurt another.
+          include: ['test/integration/**/*.test.ts', 'test/faults/**/*.test.ts'],
           globalSetup: ['test/support/globalcluster.ts'],
           setupFiles: ['test/support/everyfile.ts'],
           // Modules are loaded once per worker: what they keep does not differ from one test file to the next.
