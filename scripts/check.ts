@@ -1,4 +1,4 @@
-/** `npm run check`, the gate: format, lint, types, unit tests, and generated files that are up to date. */
+/** `npm run check`, the gate: format, lint, types, what comments cite, generated files, unit tests. */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
@@ -7,6 +7,11 @@ const steps: ReadonlyArray<{ name: string; command: string[]; hint: string }> = 
   { name: 'format', command: ['oxfmt', '--check', '.'], hint: 'run npm run format' },
   { name: 'lint', command: ['oxlint', '--type-aware', '--deny-warnings'], hint: 'mend what is listed above' },
   { name: 'types', command: ['tsc', '--noEmit'], hint: 'mend what is listed above' },
+  {
+    name: 'citations',
+    command: ['node', 'scripts/citations.ts'],
+    hint: 'cite a page of this repository, or bring it in',
+  },
   {
     name: 'generate',
     command: ['node', 'src/bin/generate.ts', '--check'],

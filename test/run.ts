@@ -189,7 +189,8 @@ const stages: Stage[] = [
   { name: 'tools', run: async () => runCommand(['node', 'src/bin/buildtools.ts']) },
   {
     name: 'check',
-    run: async () => runCommand(['node', 'scripts/check.ts', 'format', 'lint', 'types', 'generate']),
+    run: async () =>
+      runCommand(['node', 'scripts/check.ts', 'format', 'lint', 'types', 'citations', 'generate']),
   },
   { name: 'unit', run: async () => runTests('unit') },
   { name: 'integration', run: async () => runTests('integration') },

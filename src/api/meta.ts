@@ -152,7 +152,7 @@ export const defaultPortRanges = {
 /** Host ports that `spec.ports` may name unless the chart value `hostPorts.allowed` says otherwise. */
 export const defaultAllowedHostPorts: PortRange = { first: 20000, last: 29999 };
 
-/** Host ports that no mapping may name, whatever the chart allows (api-contract: `reservedPorts`; NodePort range). */
+/** Host ports that no mapping may name, whatever the chart allows (contract: `reservedPorts`; NodePort range). */
 export const forbiddenHostPorts: readonly PortRange[] = [
   { first: 22, last: 22 },
   { first: 443, last: 443 },

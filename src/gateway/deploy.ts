@@ -54,7 +54,7 @@ function noRoom(error: unknown): unknown {
     : error;
 }
 
-/** Deploys one VM of the configuration; a second one of the name gets a generated suffix (reference: "Gateway"). */
+/** Deploys one VM of the configuration; a second one of the name gets a generated suffix (names: "Gateway"). */
 async function deployOne(
   call: GatewayCall<DeployBody>,
 ): Promise<{ vm: Vm; portWarnings: readonly string[] }> {

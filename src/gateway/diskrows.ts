@@ -30,7 +30,7 @@ export interface DiskKind {
   };
 }
 
-/** Rows that images and ISOs have alike (reference: "Gateway"). */
+/** Rows that images and ISOs have alike (names: "Gateway"). */
 export function diskRows(kind: DiskKind) {
   return {
     list: listRow(kind),

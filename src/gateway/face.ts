@@ -10,7 +10,7 @@ import type { Answer, GatewayCall, MappedRow, RemovedRow, Row } from './row.ts';
 const deprecatedSince = '@1793491200';
 const prefixes = /^\/(?:resources|users|token|logs|version|health-check|validat|default-base-image)/;
 
-/** `{"message","help","errors"}` and whatever else a row says (api-contract: "The 2.4.x gateway"). */
+/** `{"message","help","errors"}` and whatever else a row says (contract: "The 2.4.x gateway"). */
 function envelope(answer: {
   message?: string;
   help?: Readonly<Record<string, unknown>>;

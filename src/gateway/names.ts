@@ -5,7 +5,7 @@ import { listVms } from '../http/routes/vms.ts';
 import { callFor } from '../http/invoke.ts';
 import type { GatewayCall } from './row.ts';
 
-/** Exact texts that clients match (api-contract: "The 2.4.x gateway"). */
+/** Exact texts that clients match (contract: "The 2.4.x gateway"). */
 export const texts = {
   noCpu: 'No available nodes with sufficient CPU.',
   notDeployed: 'No VMs with that name are currently deployed',

@@ -15,7 +15,7 @@ const states = 'Removed; VM states no longer exist';
 const sandbox = 'Removed; sandboxing is done with namespaces';
 const plain = 'Removed';
 
-/** Rows of the mapping table without a successor that could do the same (reference: "Gateway"). */
+/** Rows of the mapping table without a successor that could do the same (names: "Gateway"). */
 export const removedRows: readonly RemovedRow[] = [
   ...removed(['GET', 'POST', 'DELETE', 'PUT'], '/users', users),
   ...removed(['DELETE'], '/users/{user}', users),

@@ -5,7 +5,7 @@ import type { KubeClient } from '../kube/types.ts';
 import { ExpiringMap } from './expiringmap.ts';
 import type { AccessAttributes, Caller } from './route.ts';
 
-/** Decisions of the authorizer live this long (architecture: "cached ≤ 10 s"). */
+/** Decisions of the authorizer live this long (docs/http.md, "Rights"). */
 const decisionTtlMs = 10_000;
 /** A token's name never changes; whether the token still holds is decided by each call made with it. */
 const nameTtlMs = 240_000;

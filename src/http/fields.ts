@@ -59,7 +59,7 @@ function printable(name: string): string {
 
 /**
  * Gives fields the names of the schema whatever their case, drops null and unknown ones, and warns of the latter
- * (contract: "Field names match case-insensitively", "unknown fields: answer with a Warning header").
+ * (contract: "Field names match case-insensitively", "unknown fields").
  */
 function foldFields(schema: z.core.$ZodType, value: JsonValue, path: string, fold: Fold): JsonValue {
   const inner = unwrap(schema);

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { imageName, label, subdomain, tag } from './names.ts';
 
-/** Schemas of requests and replies of `/api/v1` (api-contract.md); field names are exact. */
+/** Schemas of requests and replies of `/api/v1` (contract: "General"); field names are exact. */
 
 const size = z
   .string()

@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { configName, imageName, imageReference, subdomain, tag, vmName } from './names.ts';
 import { description } from './schemas.ts';
 
-/** Schemas of VMs and their configurations in requests and replies of `/api/v1` (api-contract.md); field names are exact. */
+/** Schemas of VMs and their configurations in requests and replies of `/api/v1` (contract: "VMs"); field names are exact. */
 
 const cpu = z.int().min(1).max(256);
 const memory = z.number().min(0).max(16_384);

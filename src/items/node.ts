@@ -43,7 +43,7 @@ export function tagsOf(node: Node): string[] {
     .sort();
 }
 
-/** Whether VMs of the namespace may run on the node (reference: label `svc3.dev/namespace`). */
+/** Whether VMs of the namespace may run on the node (names: label `svc3.dev/namespace`). */
 export function isNodeOf(node: Node, namespace: string): boolean {
   const reserved = node.metadata.labels?.[labels.namespace];
   return reserved === undefined || reserved === '' || reserved === namespace;

@@ -38,7 +38,7 @@ function isTrue(vm: Vm, type: string): boolean {
   return conditionOf(vm.status?.conditions, type)?.status === 'True';
 }
 
-/** The one word of `/api/v1` for a VM (reference: "`/api/v1` status"). */
+/** The one word of `/api/v1` for a VM (names: "Status of a VM"). */
 export function vmState(vm: Vm): VmState {
   const observed = vm.status?.powerState;
   if (observed === 'Failed' || isTrue(vm, 'Stalled')) return 'Failed';

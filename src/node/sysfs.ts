@@ -66,7 +66,7 @@ async function displayDevice(devices: string, address: string): Promise<DisplayD
 
 /**
  * Hardware virtualisation counts when the device is there *and* the processor says that it has it: on some machines
- * `/dev/kvm` opens and no guest runs (reference: Accelerator).
+ * `/dev/kvm` opens and no guest runs (names: Accelerator).
  */
 async function kvmOf(root: HardwareRoot): Promise<Hardware['kvm']> {
   const device = await stat(join(root.dev, 'kvm')).catch(() => undefined);

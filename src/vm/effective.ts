@@ -126,7 +126,7 @@ function merge(spec: VmSpec, config: VmConfigSpec | undefined): Settings {
   };
 }
 
-/** A mapping that cannot be is left out with a warning and stops nothing (api-contract: `reservedPorts`). */
+/** A mapping that cannot be is left out with a warning and stops nothing (contract: `reservedPorts`). */
 function usablePorts(
   ports: readonly PortMapping[],
   allowed: readonly PortRange[],

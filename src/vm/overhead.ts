@@ -1,6 +1,6 @@
 const Mi = 2 ** 20;
 
-/** QEMU's own memory beside the guest's: devices, disk cache, display. Measured 160 MiB (docs/measurements.md). */
+/** QEMU's own memory beside the guest's: devices, disk cache, display. Measured: 160 MiB. */
 const qemuBytes = 160 * Mi;
 /** The runner process. */
 const runnerBytes = 90 * Mi;

@@ -120,7 +120,7 @@ const deadlineGraceMs = 5_000;
 
 /**
  * Creates a VM with the caller's rights and waits until it runs. A VM that must be changed by its user to ever run is
- * removed and its reason returned; at the start deadline the operator removes it (reference: `startDeadlineSeconds`).
+ * removed and its reason returned; at the start deadline the operator removes it (contract: `timeout`).
  */
 export async function deploy(
   call: Call<{ namespace: string }, unknown, DeployRequest>,

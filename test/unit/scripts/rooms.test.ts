@@ -1,0 +1,45 @@
+import { describe, expect, test } from 'vitest';
+import { allowedRooms, circles, differences, importedRooms, roomOf } from '../../../scripts/rooms.ts';
+
+const rooms = (table: Record<string, string[]>): Map<string, Set<string>> =>
+  new Map(Object.entries(table).map(([room, others]) => [room, new Set(others)]));
+
+describe('rooms', () => {
+  test('are the folders right below src, and the files there', () => {
+    expect(roomOf('src/http/routes/vms.ts')).toBe('http');
+    expect(roomOf('src/errors.ts')).toBe('errors');
+  });
+
+  test('are read from the table of the page', () => {
+    const page =
+      '| folder | what | imports |\n|---|---|---|\n| `kube` | the client | `api`, `errors` |\n| `api` | kinds | |\n';
+    expect(allowedRooms(page)).toEqual(rooms({ kube: ['api', 'errors'], api: [] }));
+  });
+
+  test('import each other by value, by type and lazily', () => {
+    const files: Record<string, string> = {
+      'src/a/one.ts': "import type { X } from '../b/two.ts';\nexport { y } from './own.ts';",
+      'src/a/own.ts': "const z = await import('../c.ts');",
+      'src/b/two.ts': "import { readFileSync } from 'node:fs';",
+      'src/c.ts': '',
+    };
+    expect(importedRooms(Object.keys(files), (path) => files[path] ?? '')).toEqual(
+      rooms({ a: ['b', 'c'], b: [], c: [] }),
+    );
+  });
+
+  test('differ from the table in either way', () => {
+    expect(differences(rooms({ a: ['b', 'c'], b: [] }), rooms({ a: ['b'], b: ['a'] }))).toEqual([
+      'src/b imports src/a, which docs/architecture.md does not allow',
+      'docs/architecture.md lets src/a import src/c, which it does not: take it out',
+    ]);
+    expect(differences(rooms({ gone: [] }), rooms({}))).toEqual([
+      'docs/architecture.md lists gone, which is not in src',
+    ]);
+  });
+
+  test('in a circle are found once', () => {
+    expect(circles(rooms({ a: ['b'], b: ['c'], c: ['a'], d: ['a'] }))).toEqual(['a → b → c → a']);
+    expect(circles(rooms({ a: ['b', 'c'], b: ['c'], c: [] }))).toEqual([]);
+  });
+});
