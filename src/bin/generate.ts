@@ -1,5 +1,8 @@
-/** Writes every file that is generated from code: CustomResourceDefinitions and pages of `docs/`. */
-import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
+/**
+ * Writes every file that is generated from code: CustomResourceDefinitions and pages of `docs/`. With `--check` it writes
+ * nothing and ends with 1 where a file differs, is missing or is left over.
+ */
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { stringify } from 'yaml';
 import { customResourceDefinitions } from '../api/crd.ts';
@@ -30,12 +33,35 @@ const files: readonly GeneratedFile[] = [
   { path: 'docs/conditions.md', text: conditionsPage() },
 ];
 
-for (const folder of ownedFolders) {
-  const present = await readdir(join(root, folder)).catch(() => []);
-  const leftovers = present.filter((name) => !files.some((file) => file.path === `${folder}/${name}`));
-  await Promise.all(leftovers.map((name) => rm(join(root, folder, name), { recursive: true })));
+async function leftovers(): Promise<string[]> {
+  const found = await Promise.all(
+    ownedFolders.map(async (folder) => {
+      const present = await readdir(join(root, folder)).catch(() => []);
+      return present.map((name) => `${folder}/${name}`);
+    }),
+  );
+  return found.flat().filter((path) => !files.some((file) => file.path === path));
 }
-for (const { path, text } of files) {
-  await mkdir(dirname(join(root, path)), { recursive: true });
-  await writeFile(join(root, path), text);
+
+async function outdated(): Promise<string[]> {
+  const texts = await Promise.all(
+    files.map(({ path }) => readFile(join(root, path), 'utf8').catch(() => undefined)),
+  );
+  return files.filter(({ text }, index) => texts[index] !== text).map(({ path }) => path);
 }
+
+async function check(): Promise<void> {
+  const stale = [...(await outdated()), ...(await leftovers())];
+  for (const path of stale) console.error(`${path} is not what the code says`);
+  process.exitCode = stale.length === 0 ? 0 : 1;
+}
+
+async function write(): Promise<void> {
+  for (const path of await leftovers()) await rm(join(root, path), { recursive: true });
+  for (const { path, text } of files) {
+    await mkdir(dirname(join(root, path)), { recursive: true });
+    await writeFile(join(root, path), text);
+  }
+}
+
+await (process.argv.includes('--check') ? check() : write());
