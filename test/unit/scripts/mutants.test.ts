@@ -1,0 +1,48 @@
+import { describe, expect, test } from 'vitest';
+import { mutantsOf } from '../../mutation/mutants.ts';
+import { sampleOf, seeded } from '../../mutation/sample.ts';
+
+/** The file as each mutant leaves it. */
+const mutated = (source: string): string[] =>
+  mutantsOf(source).map(({ start, end, text }) => source.slice(0, start) + text + source.slice(end));
+
+describe('mutants', () => {
+  test.each([
+    ['a === b;', ['a !== b;']],
+    ['f(a < 3);', [';', 'f(a <= 3);', 'f(a < 4);']],
+    ['const x = a && b;', ['const x = (a) || (b);', 'const x = (a);', 'const x = (b);']],
+    ['const x = a ?? b;', ['const x = (b);']],
+    ["const x = a ?? '';", []],
+    [
+      'const x = (a ?? 0) * 1000;',
+      ['const x = (a ?? 0) / 1000;', 'const x = (a ?? 0) * 1001;', 'const x = (a ?? 1) * 1000;'],
+    ],
+    ['log.info(a);', []],
+    ['const x = !a;', ['const x = a;']],
+    ['const x = a ? b : c;', ['const x = (b);', 'const x = (c);']],
+    ['if (a) b();', ['{ b(); }', '{}', 'if (a) ;']],
+    ["const x = 'Running';", ["const x = 'mutated';"]],
+    ["const x = 'a sentence of a message';", []],
+    ['const x = a.filter(b);', ['const x = a;']],
+    ['const x = a.some(b);', ['const x = a.every(b);']],
+  ])('of %s', (source, expected) => {
+    expect(mutated(source).toSorted()).toEqual(expected.toSorted());
+  });
+
+  test('leave types and imports alone', () => {
+    expect(mutantsOf("import { a } from './a.ts';\ntype X = 'one' | 'two';\nlet x: 3;")).toEqual([]);
+  });
+
+  test('know their line', () => {
+    expect(mutantsOf('\n\na === b;').map(({ line }) => line)).toEqual([3]);
+  });
+});
+
+test('a sample is the same for the same seed, and keeps the order', () => {
+  const items = Array.from({ length: 100 }, (_, index) => index);
+  const sample = sampleOf(items, 10, seeded(7));
+  expect(sample).toHaveLength(10);
+  expect(sample).toEqual(sample.toSorted((a, b) => a - b));
+  expect(sampleOf(items, 10, seeded(7))).toEqual(sample);
+  expect(sampleOf(items, 10, seeded(8))).not.toEqual(sample);
+});
