@@ -64,8 +64,12 @@ function main(): void {
       encoding: 'utf8',
     },
   ).stdout.split('\n');
+  // The tests of this check cite what is not there.
   const readable = tracked.filter(
-    (path) => /(\.(ts|mjs|js|yaml|tpl|sh|mod)|\/[^./]+)$/.test(path) && existsSync(path),
+    (path) =>
+      path !== 'test/unit/scripts/citations.test.ts' &&
+      /(\.(ts|mjs|js|yaml|tpl|sh|mod)|\/[^./]+)$/.test(path) &&
+      existsSync(path),
   );
   let count = 0;
   for (const path of readable) {
