@@ -38,16 +38,18 @@ const turned: Readonly<Record<string, string>> = {
   '>>': '<<',
 };
 
-const otherMethod: Readonly<Record<string, string>> = {
-  some: 'every',
-  every: 'some',
-  min: 'max',
-  max: 'min',
-  startsWith: 'endsWith',
-  endsWith: 'startsWith',
-  floor: 'ceil',
-  ceil: 'floor',
-};
+const otherMethod = new Map(
+  Object.entries({
+    some: 'every',
+    every: 'some',
+    min: 'max',
+    max: 'min',
+    startsWith: 'endsWith',
+    endsWith: 'startsWith',
+    floor: 'ceil',
+    ceil: 'floor',
+  }),
+);
 
 /** What these hold is decided elsewhere, or says nothing about behaviour. */
 const passedOver =
@@ -140,7 +142,8 @@ function ifStatement(node: Node, textOf: (node: Node) => string): string[] {
 
 function literal(value: unknown): string[] {
   if (typeof value === 'boolean') return [String(!value)];
-  if (typeof value === 'number') return [String(value === 0 ? 1 : value + 1)];
+  // A bound that is off by one, or a limit or time that is of another size.
+  if (typeof value === 'number') return [String(value < 100 ? value + 1 : value * 12)];
   // Words are names that somebody reads; sentences are messages.
   if (typeof value === 'string' && /^[\w./-]+$/.test(value)) return ["'mutated'"];
   return [];
@@ -152,7 +155,7 @@ function call(node: Node, textOf: (node: Node) => string): string[] {
   const [object, method] = [textOf(callee['object'] as Node), textOf(callee['property'] as Node)];
   const rest = textOf(node).slice(textOf(callee).length);
   if (method === 'filter' || method === 'toSorted') return [object];
-  const other = otherMethod[method];
+  const other = otherMethod.get(method);
   return other === undefined ? [] : [`${object}.${other}${rest}`];
 }
 

@@ -15,7 +15,7 @@ describe('mutants', () => {
     ["const x = a ?? '';", []],
     [
       'const x = (a ?? 0) * 1000;',
-      ['const x = (a ?? 0) / 1000;', 'const x = (a ?? 0) * 1001;', 'const x = (a ?? 1) * 1000;'],
+      ['const x = (a ?? 0) / 1000;', 'const x = (a ?? 0) * 12000;', 'const x = (a ?? 1) * 1000;'],
     ],
     ['log.info(a);', []],
     ['const x = !a;', ['const x = a;']],
