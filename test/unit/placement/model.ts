@@ -1,6 +1,7 @@
 /**
- * A small world of GPU VMs: operators with stale caches, a scheduler, kubelets, users and crashes. Every step of it is
- * one write to kube-apiserver or one event that arrives; what an operator decides comes from the product's own functions.
+ * A small world of GPU VMs: operators with stale caches, a scheduler, kubelets, kernels, users and crashes. Every step of
+ * it is one write to kube-apiserver, one event that arrives, or one thing that a node does; what an operator decides comes
+ * from the product's own functions. What is promised is stated over what the kernel sees: who has a node's VFIO groups open.
  */
 import type { Pod } from '../../../src/api/core.ts';
 import type { Vm } from '../../../src/api/vm.ts';
@@ -18,8 +19,10 @@ export interface Walls {
   readonly assume: boolean;
   /** kube-scheduler counts svc3.dev/gpu-passthrough. */
   readonly scheduler: boolean;
-  /** The kubelet's device manager gives the bundle away once. */
+  /** The kubelet's device manager gives the bundle to one pod that it knows. */
   readonly kubelet: boolean;
+  /** The kernel opens a VFIO group once. */
+  readonly kernel: boolean;
 }
 
 export interface World {
@@ -33,8 +36,10 @@ export interface World {
   readonly staleSchedulers: number;
   /** VMs that users delete, together. */
   readonly deletions: number;
-  /** Pods that somebody deletes by force while their containers run. */
+  /** Pods that somebody deletes by force while their containers run: the kubelet forgets them before they have ended. */
   readonly forcedDeletions: number;
+  /** Kubelets that start without their record of devices given away (`kubelet_internal_checkpoint`). */
+  readonly lostRecords: number;
   /** Pods made for one VM. */
   readonly podsPerVm: number;
 }
@@ -60,9 +65,15 @@ interface Operator {
   readonly assumed: readonly number[];
 }
 
-interface Container {
+/** A pod of a VM, as a node knows it. */
+interface Holder {
   readonly vm: number;
   readonly uid: number;
+}
+
+interface Container extends Holder {
+  /** QEMU has the groups of the bundle open. */
+  readonly hasGpu: boolean;
 }
 
 export interface State {
@@ -71,9 +82,17 @@ export interface State {
   readonly operators: readonly Operator[];
   /** Pods that the scheduler counts. */
   readonly counted: readonly (ModelPod | null)[];
-  /** Containers that hold the bundle of a node. */
+  /** Whom the kubelet of a node has given its bundle. */
+  readonly given: readonly (Holder | null)[];
+  /** Containers of a node that were started with its bundle. */
   readonly running: readonly (readonly Container[])[];
-  readonly left: { crashes: number; staleSchedulers: number; deletions: number; forced: number };
+  readonly left: {
+    crashes: number;
+    staleSchedulers: number;
+    deletions: number;
+    forced: number;
+    lostRecords: number;
+  };
 }
 
 export interface Step {
@@ -94,12 +113,14 @@ export function initialState(world: World): State {
       assumed: truth.map(() => -1),
     })),
     counted: truth.map(() => null),
+    given: Array.from({ length: world.nodes }, () => null),
     running: Array.from({ length: world.nodes }, () => []),
     left: {
       crashes: world.crashes,
       staleSchedulers: world.staleSchedulers,
       deletions: world.deletions,
       forced: world.forcedDeletions,
+      lostRecords: world.lostRecords,
     },
   };
 }
@@ -126,8 +147,13 @@ export function steps(world: World, state: State): Step[] {
     add(`a user deletes vm ${v}`, deleteVm(state, v), true);
     add(`somebody deletes the pod of vm ${v} by force`, force(state, v), true);
   }
-  for (let n = 0; n < world.nodes; n++)
+  for (let n = 0; n < world.nodes; n++) {
     add(`the kubelet of node ${n} kills what is gone`, killOrphan(state, n));
+    add(`the kubelet of node ${n} loses its record`, loseRecord(state, n), true);
+    state.running[n]!.forEach((container, index) =>
+      add(`QEMU of vm ${container.vm} on node ${n} opens the groups`, open(world, state, n, index)),
+    );
+  }
   if (state.left.staleSchedulers > 0) {
     const left = { ...state.left, staleSchedulers: state.left.staleSchedulers - 1 };
     add(
@@ -296,10 +322,32 @@ function count(state: State, v: number): State | undefined {
 function admit(world: World, state: State, v: number): State | undefined {
   const pod = state.truth[v]!.pod;
   if (pod === null || !pod.bound || pod.terminating || pod.phase !== 'Pending') return undefined;
-  const holders = state.running[pod.node]!;
-  if (world.walls.kubelet && holders.length > 0) return withPod(state, v, { ...pod, phase: 'Failed' });
-  const running = set(state.running, pod.node, [...holders, { vm: v, uid: pod.uid }]);
-  return { ...withPod(state, v, { ...pod, phase: 'Running' }), running };
+  const owner = state.given[pod.node] ?? null;
+  // The device manager frees what belongs to no pod that it knows, whether or not the containers have ended.
+  const isKnown = owner !== null && state.truth[owner.vm]!.pod?.uid === owner.uid;
+  if (world.walls.kubelet && isKnown) return withPod(state, v, { ...pod, phase: 'Failed' });
+  const holder = { vm: v, uid: pod.uid };
+  const containers = [...state.running[pod.node]!, { ...holder, hasGpu: false }];
+  return {
+    ...withPod(state, v, { ...pod, phase: 'Running' }),
+    given: set(state.given, pod.node, holder),
+    running: set(state.running, pod.node, containers),
+  };
+}
+
+/** A group that is busy is tried again by the runner: nothing happens until it is free. */
+function open(world: World, state: State, n: number, index: number): State | undefined {
+  const containers = state.running[n]!;
+  const container = containers[index]!;
+  if (container.hasGpu) return undefined;
+  if (world.walls.kernel && containers.some(({ hasGpu }) => hasGpu)) return undefined;
+  return { ...state, running: set(state.running, n, set(containers, index, { ...container, hasGpu: true })) };
+}
+
+function loseRecord(state: State, n: number): State | undefined {
+  if (state.left.lostRecords === 0 || state.given[n] === null) return undefined;
+  const left = { ...state.left, lostRecords: state.left.lostRecords - 1 };
+  return { ...state, given: set(state.given, n, null), left };
 }
 
 function end(state: State, v: number): State | undefined {
@@ -337,12 +385,10 @@ function killOrphan(state: State, n: number): State | undefined {
 
 /** The promises; each is a sentence and says whether it holds. */
 export const promises = {
-  'no node gives its bundle to two VMs': (state: State) =>
-    state.running.every((holders) => holders.length <= 1),
-  'no VM has two bundles by pods that exist': (state: State) =>
-    state.truth.every(
-      ({ pod }, v) => state.running.flat().filter(({ vm, uid }) => vm === v && uid === pod?.uid).length <= 1,
-    ),
+  'no node has its groups open for two VMs': (state: State) =>
+    state.running.every((containers) => containers.filter(({ hasGpu }) => hasGpu).length <= 1),
+  'no node starts a VM while another has its bundle': (state: State) =>
+    state.running.every((containers) => containers.length <= 1),
   'no two pods that live are bound to one node': (state: State) => isOneEach(state, (pod) => pod.bound),
   'no two pods that live are meant for one node': (state: State) => isOneEach(state, () => true),
 } as const;
@@ -360,12 +406,60 @@ export interface Finding {
   readonly states: number;
   /** Length of the longest way looked at. */
   readonly depth: number;
-  /** All reachable states were seen: the bound cut nothing off. */
+  /** All reachable states were seen. */
   readonly isComplete: boolean;
   /** Shortest ways to a broken promise. */
   readonly broken: ReadonlyMap<Promised, readonly string[]>;
   /** States in which nothing is left to do, with fewer VMs running than could. */
   readonly starved: number;
+}
+
+/** One letter for each thing a pod can be; what is the same is written the same, so that states are compared as texts. */
+const podTexts = new WeakMap<ModelPod, string>();
+
+function podText(pod: ModelPod | null): string {
+  if (pod === null) return '-';
+  const known = podTexts.get(pod);
+  if (known !== undefined) return known;
+  const flags = Number(pod.bound) + 2 * Number(pod.unschedulable) + 4 * Number(pod.terminating);
+  const text = `${pod.uid}${pod.node}${pod.phase[0]}${flags}`;
+  podTexts.set(pod, text);
+  return text;
+}
+
+const seenText = ({ vm, pod }: Seen): string => `${vm ? '+' : 'x'}${podText(pod)}`;
+
+/** All orders of the numbers below `count`. */
+function orders(count: number): number[][] {
+  if (count === 0) return [[]];
+  return orders(count - 1).flatMap((order) =>
+    Array.from({ length: count }, (_, at) => order.toSpliced(at, 0, count - 1)),
+  );
+}
+
+/**
+ * The state as a text. VMs are alike and so are operators: the smallest of the texts that they have in whatever order
+ * stands for all of them.
+ */
+function keyOf(state: State, vmOrders: readonly (readonly number[])[]): string {
+  let smallest: string | undefined;
+  for (const order of vmOrders) {
+    const place = (v: number): number => order.indexOf(v);
+    const operators = state.operators
+      .map(({ cache, assumed }) => order.map((v) => `${seenText(cache[v]!)}${assumed[v]}`).join(' '))
+      .toSorted();
+    const vms = order.map((v) => `${seenText(state.truth[v]!)}${state.made[v]}${podText(state.counted[v]!)}`);
+    const nodes = state.running.map((containers, n) => {
+      const given = state.given[n] ?? null;
+      const inside = containers
+        .map(({ vm, uid, hasGpu }) => `${place(vm)}${uid}${hasGpu ? '!' : ''}`)
+        .toSorted();
+      return `${given === null ? '-' : `${place(given.vm)}${given.uid}`}:${inside.join()}`;
+    });
+    const text = [...operators, ...vms, ...nodes, Object.values(state.left).join('')].join('|');
+    if (smallest === undefined || text < smallest) smallest = text;
+  }
+  return smallest ?? '';
 }
 
 interface Visit {
@@ -374,22 +468,27 @@ interface Visit {
   readonly by: string;
 }
 
-/** Every interleaving up to `maxDepth` steps, breadth first. */
-export function check(world: World, maxDepth: number): Finding {
+/**
+ * Every interleaving, breadth first: all reachable states, or until every promise of `until` is broken, so that the way to
+ * each is a shortest one.
+ */
+export function check(world: World, until: readonly Promised[] = []): Finding {
   const broken = new Map<Promised, readonly string[]>();
   const seen = new Set<string>();
   let starved = 0;
   let depth = 0;
   let layer: Visit[] = [];
   const first: Visit = { state: initialState(world), from: undefined, by: 'start' };
-  seen.add(JSON.stringify(first.state));
-  for (layer = [first]; layer.length > 0 && depth < maxDepth; depth++) {
+  const isAnswered = (): boolean => until.length > 0 && until.every((promised) => broken.has(promised));
+  const vmOrders = orders(world.vms);
+  seen.add(keyOf(first.state, vmOrders));
+  for (layer = [first]; layer.length > 0 && !isAnswered(); depth++) {
     const next: Visit[] = [];
     for (const visit of layer) {
       const following = steps(world, visit.state);
       if (following.every(({ isFault }) => isFault) && isStarved(world, visit.state)) starved++;
       for (const { name, next: state } of following) {
-        const key = JSON.stringify(state);
+        const key = keyOf(state, vmOrders);
         if (seen.has(key)) continue;
         seen.add(key);
         const reached = { state, from: visit, by: name };
@@ -413,7 +512,7 @@ function isStarved(world: World, state: State): boolean {
   const here = state.truth.filter(({ vm }) => vm).length;
   // A VM that has used up the pods of the bound cannot be counted on.
   if (wanting < here) return false;
-  return state.running.flat().length < Math.min(world.nodes, here);
+  return state.running.flat().filter(({ hasGpu }) => hasGpu).length < Math.min(world.nodes, here);
 }
 
 function wayTo(visit: Visit): string[] {
