@@ -94,7 +94,15 @@ describe('walls taken out alone and in pairs', () => {
         'the kubelet admits vm 1',
         'QEMU of vm 1 on node 0 opens the groups',
       ]);
-      expect(check({ ...faults, vms: 2, operators: 1 }).broken.has(once)).toBe(false);
+    },
+    timeout,
+  );
+
+  test(
+    'nor where somebody deletes a pod by force while its guest runs',
+    () => {
+      const finding = check({ ...duel, forcedDeletions: 1, walls: without('kernel') }, [once]);
+      expect(finding.broken.get(once)).toContain('somebody deletes the pod of vm 0 by force');
     },
     timeout,
   );
