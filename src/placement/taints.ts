@@ -35,7 +35,7 @@ export function toleratesAll(taints: readonly Taint[], tolerations: readonly Tol
   return taints.every(
     (taint) =>
       taint.effect === 'PreferNoSchedule' ||
-      taint.key === cordonTaint ||
+      (taint.key === cordonTaint && taint.effect === 'NoSchedule') ||
       everyPod.some((toleration) => tolerates(toleration, taint)) ||
       tolerations.some((toleration) => tolerates(toleration, taint)),
   );
