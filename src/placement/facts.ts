@@ -30,7 +30,7 @@ export interface NodeFacts {
 export interface PodFacts {
   readonly uid: string;
   readonly node: string;
-  /** UID of the VM whose pod this is; the assumption made for that VM ends when its pod is seen. */
+  /** UID of the live VM that the operator made this pod for; the assumption made for that VM ends when its pod is seen. */
   readonly claim: string | undefined;
   /** Requests; the port dimensions are ignored, they come from the ports. */
   readonly requests: ResourceVector;

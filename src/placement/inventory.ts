@@ -77,7 +77,7 @@ export class Inventory {
     this.#dropIfUnused(state);
   }
 
-  /** A pod that is bound to or pinned on a node; ends the assumption made for its VM. */
+  /** A pod that is bound to a node, or a VM's that is pinned on one; ends the assumption made for its VM. */
   setPod(pod: PodFacts): void {
     if (pod.claim !== undefined) this.forget(pod.claim);
     const old = this.#pods.get(pod.uid);

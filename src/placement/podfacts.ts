@@ -16,18 +16,19 @@ import {
 } from './resources.ts';
 
 /**
- * What placement counts of a pod; undefined for one that has ended, or that is neither bound nor pinned to a node.
- * A pinned pod counts before kube-scheduler has bound it: its node is decided.
+ * What placement counts of a pod; undefined for one that has ended or that is on no node. The pod that the operator made
+ * for a VM counts before kube-scheduler has bound it: its node is decided. Any other pod may name a node without ever
+ * getting there, so that only a bound one counts.
+ * @param claim - UID of the live VM that the pod was made for
  */
-export function podFacts(pod: Pod): PodFacts | undefined {
-  const node = nodeOf(pod);
+export function podFacts(pod: Pod, claim?: string): PodFacts | undefined {
+  const node = claim === undefined ? pod.spec.nodeName : nodeOf(pod);
   const phase = pod.status?.phase;
   if (node === undefined || phase === 'Succeeded' || phase === 'Failed') return undefined;
   return {
     uid: pod.metadata.uid ?? '',
     node,
-    claim: pod.metadata.ownerReferences?.find((owner) => owner.controller === true && owner.kind === 'VM')
-      ?.uid,
+    claim,
     requests: requestsOf(pod),
     ports: hostPortsOf(pod),
   };

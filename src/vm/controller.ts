@@ -1,5 +1,5 @@
 import type { Node, Pod, Secret } from '../api/core.ts';
-import { annotations, labels, objectNames, podNamePrefix } from '../api/meta.ts';
+import { annotations, labels, objectNames } from '../api/meta.ts';
 import {
   images,
   isos,
@@ -16,10 +16,9 @@ import type { Runtime } from '../controller/runtime.ts';
 import type { Change, Informer, KubeObject } from '../kube/types.ts';
 import { Inventory } from '../placement/inventory.ts';
 import { nodeFacts } from '../placement/nodefacts.ts';
-import { podFacts } from '../placement/podfacts.ts';
+import { accountPods, podNameIndex, vmsNamedBy } from './accounting.ts';
 import { Attempts } from './attempts.ts';
 import { OwnWrites } from './caches.ts';
-import { podNameOf } from './names.ts';
 import { Newcomers } from './newcomers.ts';
 import { slimPod } from './slimpod.ts';
 import { isLost } from './podstate.ts';
@@ -106,18 +105,13 @@ export function createVmController(runtime: Runtime<VmSettings>, parts: VmContro
   const changed = () => {
     if (waiting.size > 0) wakeOutdated();
   };
+  vmInformer.addIndexes(podNameIndex);
   // By its name: also a pod that is not the VM's, and only in the way.
-  vmInformer.addIndexes({
-    podName: ({ metadata }) => [`${metadata.namespace ?? ''}/${podNameOf(metadata.name ?? '')}`],
-  });
-  const enqueueVm = ({ metadata }: Pod) => {
-    const name = metadata.name ?? '';
-    if (!name.startsWith(podNamePrefix)) return;
-    for (const vm of vmInformer.byIndex('podName', `${metadata.namespace ?? ''}/${name}`)) {
-      controller.enqueue(keyOf(vm));
-    }
+  const enqueueVm = (pod: Pod) => {
+    for (const vm of vmsNamedBy(vmInformer, pod)) controller.enqueue(keyOf(vm));
   };
-  followPods(podInformer, inventory, retryWaiting, enqueueVm);
+  accountPods({ pods: podInformer, vms: vmInformer, inventory, freed: retryWaiting });
+  podInformer.onChange(({ object }) => enqueueVm(object));
   followNodes(nodeInformer, podInformer, inventory, retryWaiting, enqueueVm);
   podInformer.onChange(changed);
   nodeInformer.onChange(changed);
@@ -143,21 +137,6 @@ export function createVmController(runtime: Runtime<VmSettings>, parts: VmContro
     for (const vm of vmInformer.list(namespace)) if (!isBooted(vm)) controller.enqueue(keyOf(vm));
   });
   return controller;
-}
-
-function followPods(
-  informer: Informer<Pod>,
-  inventory: Inventory,
-  freed: () => void,
-  enqueueVm: (pod: Pod) => void,
-): void {
-  informer.onChange(({ kind, object }) => {
-    const uid = object.metadata.uid ?? '';
-    const facts = kind === 'deleted' ? undefined : podFacts(object);
-    if (facts !== undefined) inventory.setPod(facts);
-    else if (inventory.removePod(uid)) freed();
-    enqueueVm(object);
-  });
 }
 
 function followNodes(

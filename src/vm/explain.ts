@@ -5,6 +5,7 @@ import { explain, type NodeVerdict } from '../placement/explain.ts';
 import { Inventory } from '../placement/inventory.ts';
 import { nodeFacts } from '../placement/nodefacts.ts';
 import { podFacts } from '../placement/podfacts.ts';
+import { podNameIndex, vmUidOf } from './accounting.ts';
 import { effectiveSettings } from './effective.ts';
 import { placementRequest } from './request.ts';
 import type { VmSettings } from './settings.ts';
@@ -14,6 +15,8 @@ export interface ExplainInput {
   readonly config: VmConfig | undefined;
   readonly nodes: readonly Node[];
   readonly pods: readonly Pod[];
+  /** Of all namespaces. */
+  readonly vms: readonly Vm[];
   readonly settings: Pick<
     VmSettings,
     'gpuPassthroughEnabled' | 'hostPortsAllowed' | 'portRanges' | 'cpuOvercommit' | 'accelerator'
@@ -24,13 +27,15 @@ export interface ExplainInput {
  * The verdict of every node on a VM, as placement would give it now; the VM's own pod is not in its own way. Empty
  * where the VM cannot be placed for reasons of its own, which its conditions tell.
  */
-export function explainVm({ vm, config, nodes, pods, settings }: ExplainInput): NodeVerdict[] {
+export function explainVm({ vm, config, nodes, pods, vms, settings }: ExplainInput): NodeVerdict[] {
   const effective = vm.status?.effective ?? wished(vm, config, settings);
   if (effective === undefined) return [];
   const inventory = new Inventory(settings.portRanges);
   for (const node of nodes) inventory.setNode(nodeFacts(node));
+  const vmsByPod = Map.groupBy(vms, (one) => podNameIndex.podName(one)[0]);
   for (const pod of pods) {
-    const facts = podFacts(pod);
+    const { name = '', namespace = '' } = pod.metadata;
+    const facts = podFacts(pod, vmUidOf(pod, vmsByPod.get(`${namespace}/${name}`) ?? []));
     if (facts !== undefined && facts.claim !== vm.metadata.uid) inventory.setPod(facts);
   }
   return explain(inventory, placementRequest(vm.metadata.namespace ?? '', effective, settings));

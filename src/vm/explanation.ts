@@ -66,14 +66,15 @@ export async function explain(client: KubeClient, namespace: string, name: strin
   };
 }
 
-/** What placement would say of every node now; undefined for who may not see nodes and the pods of all namespaces. */
+/** What placement would say of every node now; undefined for who may not see nodes, and pods and VMs of all namespaces. */
 async function verdictsOf(client: KubeClient, vm: Vm): Promise<readonly NodeVerdict[] | undefined> {
   const { config: configName } = vm.spec;
   try {
-    const [settings, inventory, running, config] = await Promise.all([
+    const [settings, inventory, running, all, config] = await Promise.all([
       client.get(configMaps, objectNames.settings, namespaces.system),
       client.list(nodes),
       client.list(pods),
+      client.list(vms),
       configName === undefined
         ? undefined
         : client.get(vmConfigs, configName, vm.metadata.namespace).catch(() => undefined),
@@ -88,6 +89,7 @@ async function verdictsOf(client: KubeClient, vm: Vm): Promise<readonly NodeVerd
       config,
       nodes: inventory.items,
       pods: running.items,
+      vms: all.items,
       settings: vmSettingsFrom(settings.data ?? {}),
     });
   } catch (error) {

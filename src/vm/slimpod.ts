@@ -9,13 +9,11 @@ export function slimPod(pod: Pod): Pod {
   const { managedFields: _managedFields, ...metadata } = pod.metadata;
   if (metadata.labels?.[labels.partOf] === 'svc3') return { ...pod, metadata };
   const { name, namespace, uid, resourceVersion, ownerReferences, deletionTimestamp } = metadata;
-  const { nodeName, affinity, overhead, hostNetwork, containers, initContainers } = pod.spec;
+  const { nodeName, overhead, hostNetwork, containers, initContainers } = pod.spec;
   return defined({
     metadata: defined({ name, namespace, uid, resourceVersion, ownerReferences, deletionTimestamp }),
     spec: defined({
       nodeName,
-      // Only a bound pod's place is known by its nodeName.
-      affinity: nodeName === undefined ? affinity : undefined,
       overhead,
       hostNetwork,
       containers: containers.map(slimContainer),

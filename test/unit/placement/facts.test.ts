@@ -105,7 +105,7 @@ const pinned: Pod = {
 
 describe('podFacts', () => {
   test('adds containers, the largest init container and the overhead', () => {
-    const facts = podFacts(pod);
+    const facts = podFacts(pod, 'vm-uid');
     expect(facts).toMatchObject({
       uid: 'u',
       node: 'n1',
@@ -115,8 +115,13 @@ describe('podFacts', () => {
     expect([CPU, MEMORY, PODS, GPU].map((i) => facts?.requests[i])).toEqual([1600, 4 * 2 ** 30, 1, 1]);
   });
 
-  test('a pinned pod counts before it is bound', () => {
-    expect(podFacts(pinned)?.node).toBe('n2');
+  test("a VM's pinned pod counts before it is bound, nobody else's does", () => {
+    expect(podFacts(pinned, 'vm-uid')).toMatchObject({ node: 'n2', claim: 'vm-uid' });
+    expect(podFacts(pinned)).toBeUndefined();
+  });
+
+  test('a bound pod counts, whoever made it, and claims nothing by its owner reference', () => {
+    expect(podFacts(pod)).toMatchObject({ node: 'n1', claim: undefined });
   });
 
   test.each(['Succeeded', 'Failed'] as const)('a pod that is %s counts no more', (phase) => {

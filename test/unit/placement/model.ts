@@ -217,7 +217,7 @@ function placed(world: World, operator: Operator, v: number): number | undefined
   }
   if (world.walls.placement) {
     operator.cache.forEach(({ pod }, other) => {
-      const facts = pod === null ? undefined : podFacts(podOf(other, pod)!);
+      const facts = pod === null ? undefined : podFacts(podOf(other, pod)!, `vm-${other}`);
       if (facts !== undefined) inventory.setPod(facts);
     });
     operator.assumed.forEach((node, other) => {

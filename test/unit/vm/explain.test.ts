@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { Node } from '../../../src/api/core.ts';
+import type { Node, Pod } from '../../../src/api/core.ts';
 import { explainVm } from '../../../src/vm/explain.ts';
 import { vmSettings } from '../../support/operator.ts';
 import { aPod, aVm } from './builders.ts';
@@ -17,7 +17,14 @@ function aNode(name: string, cpu: string, labels: Record<string, string> = {}): 
 const nodes = [aNode('n1', '3'), aNode('n2', '2'), aNode('n3', '8', { 'svc3.dev/namespace': 'other' })];
 
 test('every node has its verdict, before the VM is placed', () => {
-  const verdicts = explainVm({ vm: aVm(), config: undefined, nodes, pods: [], settings: vmSettings() });
+  const verdicts = explainVm({
+    vm: aVm(),
+    config: undefined,
+    nodes,
+    pods: [],
+    vms: [],
+    settings: vmSettings(),
+  });
   expect(verdicts).toEqual([
     { node: 'n1', fits: true, reasons: [], free: 100 },
     { node: 'n2', fits: false, reasons: ['Insufficient cpu'], free: 100 },
@@ -27,21 +34,28 @@ test('every node has its verdict, before the VM is placed', () => {
 
 test('the VMConfig counts', () => {
   const config = { metadata: { name: 'small' }, spec: { cpu: 2 } };
-  const verdicts = explainVm({ vm: aVm(), config, nodes, pods: [], settings: vmSettings() });
+  const verdicts = explainVm({ vm: aVm(), config, nodes, pods: [], vms: [], settings: vmSettings() });
   expect(verdicts.map(({ fits }) => fits)).toEqual([true, true, false]);
 });
 
-test("a VM's own pod is not in its way, another's is", () => {
+test("a VM's own pod is not in its way, another VM's is, and a tenant's is where it is bound", () => {
   const vm = aVm({ spec: { cpu: 3 } });
-  const pod = aPod({ nodeName: 'n1' });
-  const fits = (pods: Parameters<typeof explainVm>[0]['pods']) =>
-    explainVm({ vm, config: undefined, nodes, pods, settings: vmSettings() })[0]?.fits;
-  expect(fits([pod])).toBe(true);
+  const other = aVm({ metadata: { name: 'b', uid: 'b' } });
+  const own = aPod();
   const owner = { apiVersion: 'svc3.dev/v1', kind: 'VM', name: 'b', uid: 'b', controller: true };
-  expect(fits([{ ...pod, metadata: { ...pod.metadata, ownerReferences: [owner] } }])).toBe(false);
+  const others = { ...own, metadata: { ...own.metadata, name: 'svc3-vm-b', ownerReferences: [owner] } };
+  const { ownerReferences: _owners, ...nobodys } = { ...own.metadata, name: 'x' };
+  const foreign = { ...own, metadata: nobodys };
+  const fits = (pod: Pod) =>
+    explainVm({ vm, config: undefined, nodes, pods: [pod], vms: [vm, other], settings: vmSettings() })[0]
+      ?.fits;
+  expect(fits(own)).toBe(true);
+  expect(fits(others)).toBe(false);
+  expect(fits(foreign)).toBe(true);
+  expect(fits({ ...foreign, spec: { ...foreign.spec, nodeName: 'n1' } })).toBe(false);
 });
 
 test('a VM that no node could take for reasons of its own has no verdicts', () => {
   const vm = aVm({ spec: { gpuPassthrough: 'Enabled' } });
-  expect(explainVm({ vm, config: undefined, nodes, pods: [], settings: vmSettings() })).toEqual([]);
+  expect(explainVm({ vm, config: undefined, nodes, pods: [], vms: [], settings: vmSettings() })).toEqual([]);
 });

@@ -216,7 +216,8 @@ describe('the pod of a VM', () => {
     const placed = place(inventory, placementRequest('team', given, settings));
     if (placed.kind !== 'placed') throw new Error(placed.message);
     expect(placed.accelerator).toBe(accelerator);
-    const facts = podFacts(buildPod(podInput({ placement: placed, effective: given, settings })));
+    const pod = buildPod(podInput({ placement: placed, effective: given, settings }));
+    const facts = podFacts(pod, 'vm-uid');
     expect(facts?.node).toBe('n1');
     expect(facts?.requests.slice(0, 6)).toEqual(placed.usage.requests.slice(0, 6));
     expect(facts?.ports).toEqual(placed.usage.ports);
