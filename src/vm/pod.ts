@@ -1,5 +1,6 @@
 import type {
   Container,
+  NodeSelectorRequirement,
   NodeSelectorTerm,
   Pod,
   PodSpec,
@@ -105,7 +106,7 @@ function podSpec(input: PodInput): PodSpec {
   return {
     affinity: {
       nodeAffinity: {
-        requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [nodeTerm(input)] },
+        requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: nodeTerms(input) },
       },
     },
     automountServiceAccountToken: false,
@@ -138,13 +139,26 @@ export function hasBundle(effective: EffectiveSettings): boolean {
 }
 
 /** The pin is a field, not the hostname label: that one can differ from the node's name. */
-function nodeTerm({ effective, placement }: PodInput): NodeSelectorTerm {
+function nodeTerms(input: PodInput): NodeSelectorTerm[] {
+  const { placement, vm } = input;
   if (placement.node !== undefined) {
-    return { matchFields: [{ key: 'metadata.name', operator: 'In', values: [placement.node] }] };
+    return [{ matchFields: [{ key: 'metadata.name', operator: 'In', values: [placement.node] }] }];
   }
+  // Terms are alternatives: a node is reserved for nobody, or for this namespace. An empty label reserves nothing.
+  const own = ['', vm.metadata.namespace ?? ''];
+  return [
+    unpinnedTerm(input, { key: labels.namespace, operator: 'DoesNotExist' }),
+    unpinnedTerm(input, { key: labels.namespace, operator: 'In', values: own }),
+  ];
+}
+
+/** What placement demands of a node, as far as affinity can say it; kube-scheduler has filters for the rest. */
+function unpinnedTerm({ effective }: PodInput, reservation: NodeSelectorRequirement): NodeSelectorTerm {
   return {
     matchExpressions: [
+      { key: 'kubernetes.io/os', operator: 'In', values: ['linux'] },
       { key: 'kubernetes.io/arch', operator: 'In', values: [effective.architecture] },
+      reservation,
       ...(hasBundle(effective)
         ? [{ key: labels.gpuPassthrough, operator: 'In' as const, values: ['enabled'] }]
         : []),

@@ -192,16 +192,22 @@ describe('the pod of a VM', () => {
     const given = { ...gpu, tag: 'ci', tagRequired: true, nodeName: 'n7' };
     const terms = specOf({ placement, effective: given }).affinity?.nodeAffinity
       ?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms;
-    expect(terms).toEqual([
-      {
+    const reservations = [
+      { key: 'svc3.dev/namespace', operator: 'DoesNotExist' },
+      { key: 'svc3.dev/namespace', operator: 'In', values: ['', 'team'] },
+    ];
+    expect(terms).toEqual(
+      reservations.map((reservation) => ({
         matchExpressions: [
+          { key: 'kubernetes.io/os', operator: 'In', values: ['linux'] },
           { key: 'kubernetes.io/arch', operator: 'In', values: ['amd64'] },
+          reservation,
           { key: 'svc3.dev/gpu-passthrough', operator: 'In', values: ['enabled'] },
           { key: 'tag.svc3.dev/ci', operator: 'In', values: ['true'] },
         ],
         matchFields: [{ key: 'metadata.name', operator: 'In', values: ['n7'] }],
-      },
-    ]);
+      })),
+    );
   });
 
   test.each([
