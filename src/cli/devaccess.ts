@@ -39,7 +39,7 @@ export async function admit(
   try {
     const name = await users.ownName();
     try {
-      await users.add(name, { clusterAdmin: true, role: 'edit', namespaces: [] });
+      await users.add(name, { clusterAdmin: true, role: 'svc3-edit', namespaces: [] });
     } catch (error) {
       if (!isSvc3Error(error, 'AlreadyExists')) throw error;
     }

@@ -61,8 +61,10 @@ describe('installation', () => {
           'svc3-api-nodes',
           'svc3-node-agent-nodes',
           'svc3-operator-nodes',
+          'svc3-own-pods',
           'svc3-pull-secret-writers',
           'svc3-registrycredential-writers',
+          'svc3-restricted-pods',
         ].map((name) => [name, 1, []]),
       );
   });

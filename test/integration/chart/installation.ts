@@ -25,6 +25,8 @@ export const values = ['--set=insecureRegistries.enabled=true', '--set=api.servi
 /** The chart, applied to a control plane of its own. */
 export interface Installation {
   readonly admin: RootClient;
+  /** With all rights. */
+  readonly kubeconfigPath: string;
   /** What was applied. */
   readonly manifest: string;
   kubectl(...args: string[]): Promise<string>;
@@ -54,6 +56,7 @@ export async function install(): Promise<Installation> {
   await kubectl('wait', '--for=condition=Established', '--all', 'crd', '--timeout=60s');
   return {
     admin,
+    kubeconfigPath,
     manifest,
     kubectl,
     ...identitiesOf(admin),

@@ -13,7 +13,7 @@ export const userAdd = command({
       kind: 'text',
       placeholder: 'ROLE',
       summary: 'ClusterRole in the namespaces of --in',
-      fallback: 'edit',
+      fallback: 'svc3-edit',
     },
     in: {
       kind: 'list',
@@ -25,7 +25,7 @@ export const userAdd = command({
   },
   examples: [
     { line: 'svc3 user add alice@example.com --in team-a', summary: 'Works in one namespace' },
-    { line: 'svc3 user add bob --in team-a,team-b --role view', summary: 'Reads in two' },
+    { line: 'svc3 user add bob --in team-a,team-b --role svc3-view', summary: 'Reads in two' },
     { line: 'svc3 user add root --cluster-admin', summary: 'An administrator' },
   ],
   async run({ out, users }, { arguments: { name }, options }) {
