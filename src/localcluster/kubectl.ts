@@ -8,9 +8,15 @@ export interface Kubectl {
   apply(...objects: object[]): Promise<void>;
 }
 
-export function createKubectl(tools: Tools, kubeconfig: string, signal: AbortSignal): Kubectl {
+/** @param flags - of every call, such as `--as=…` */
+export function createKubectl(
+  tools: Tools,
+  kubeconfig: string,
+  signal: AbortSignal,
+  flags: readonly string[] = [],
+): Kubectl {
   const call = (parameters: readonly string[], input?: string): Promise<string> =>
-    run(tools.path('kubectl'), [`--kubeconfig=${kubeconfig}`, ...parameters], {
+    run(tools.path('kubectl'), [`--kubeconfig=${kubeconfig}`, ...flags, ...parameters], {
       signal,
       ...(input === undefined ? {} : { input }),
     });
@@ -18,8 +24,8 @@ export function createKubectl(tools: Tools, kubeconfig: string, signal: AbortSig
     async apply(...objects: object[]): Promise<void> {
       const list = JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objects });
       // The server refuses fields that it does not know; kubectl would load its whole schema first to say the same.
-      const flags = ['--server-side', '--validate=ignore', '--force-conflicts', '--field-manager=svc3-dev'];
-      await call(['apply', ...flags, '-f', '-'], list);
+      const how = ['--server-side', '--validate=ignore', '--force-conflicts', '--field-manager=svc3-dev'];
+      await call(['apply', ...how, '-f', '-'], list);
     },
   });
 }

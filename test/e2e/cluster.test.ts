@@ -100,12 +100,18 @@ describe('the cluster that svc3 runs in', () => {
         metadata: { name: 'writer', namespace },
         spec: {
           restartPolicy: 'Never',
-          securityContext: { runAsUser: 107, runAsGroup: 107 },
+          securityContext: {
+            runAsNonRoot: true,
+            runAsUser: 107,
+            runAsGroup: 107,
+            seccompProfile: { type: 'RuntimeDefault' },
+          },
           containers: [
             {
               name: 'writer',
               image: runner,
               command: ['sh', '-c', 'echo written > /data/file && cat /data/file'],
+              securityContext: { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] } },
               volumeMounts: [{ name: 'data', mountPath: '/data' }],
             },
           ],

@@ -98,7 +98,7 @@ async function runPod(name: string, { resource, groups = [], script }: PodOption
     '-o',
     'jsonpath={.spec.template.spec.containers[0].image}',
   );
-  await cluster.kubectl.apply({
+  await cluster.asOperator.apply({
     apiVersion: 'v1',
     kind: 'Pod',
     metadata: { name, namespace, labels: { test: 'devices' } },

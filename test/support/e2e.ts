@@ -11,6 +11,7 @@ import { type Kubectl, createKubectl } from '../../src/localcluster/kubectl.ts';
 import { type Places, placesOf, readReport } from '../../src/localcluster/state.ts';
 import { fullClusterTools } from '../../src/localcluster/cluster.ts';
 import { type Tools, buildTools } from '../../src/localcluster/tools.ts';
+import { asOperator } from './asoperator.ts';
 
 const execute = promisify(execFile);
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -22,6 +23,8 @@ export const patiently = { timeout: 120_000, interval: 250 };
 export interface E2eCluster {
   readonly places: Places;
   readonly kubectl: Kubectl;
+  /** As the operator, who alone makes pods with devices. */
+  readonly asOperator: Kubectl;
   readonly tools: Tools;
   /** Reference of the guest in the store. */
   readonly guest: string;
@@ -41,6 +44,7 @@ export async function e2eCluster(name: string = inject('e2eCluster')): Promise<E
     places,
     tools,
     kubectl: createKubectl(tools, places.kubeconfig, new AbortController().signal),
+    asOperator: createKubectl(tools, places.kubeconfig, new AbortController().signal, [asOperator]),
     guest: `${registryHost}/svc3/guest:latest`,
     ssh: (address, command) => ssh(places, address, command),
     svc3: (...parameters) => svc3(parameters, { KUBECONFIG: places.kubeconfig }),
