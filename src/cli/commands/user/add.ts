@@ -6,7 +6,7 @@ export const userAdd = command({
   path: ['user', 'add'],
   summary: 'Add a user, who can then get tokens (cluster administrators)',
   description:
-    'NAME is the name by which the cluster knows the person, as kubectl auth whoami shows it. The account in svc3-users may do what is said here; any other role binding gives it more.',
+    'NAME is the name by which the cluster knows the person, as kubectl auth whoami shows it. The account in svc3-users may do what is said here; any other role binding gives it more. The role svc3-edit is for VMs, configurations and images and sees pods, logs and events; svc3-view only sees; edit and admin of Kubernetes also make pods and read Secrets.',
   arguments: { name: { summary: 'Name of the user' } },
   options: {
     role: {
