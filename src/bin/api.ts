@@ -32,6 +32,8 @@ import { createNamespaceRegistries } from '../image/registries.ts';
 import { createClient } from '../kube/client.ts';
 import { readPem } from '../kube/connection.ts';
 import type { KubeClient } from '../kube/types.ts';
+import type { UserInfo } from '../api/core.ts';
+import type { Caller } from '../http/route.ts';
 import { createLogger, createMetrics, serveHealth } from '../telemetry.ts';
 
 const settings = readSettings(ApiSettings);
@@ -70,7 +72,7 @@ async function main(): Promise<void> {
   const uploadTargets = createUploadTargets(client);
   const services: Services = {
     client,
-    caches: cachesOf(informers),
+    caches: cachesOf(client, informers),
     settings: httpSettingsOf(settings, {
       server: connection.server,
       caPem: connection.ca === undefined ? '' : await readPem(connection.ca),
@@ -89,7 +91,8 @@ async function main(): Promise<void> {
     tickets: createSharedTicketSigner(controlKey),
   };
   const pair = await ensureCertificate(client, tlsKey, certificateNames(settings));
-  const aggregation = await startAggregation(client, informers, tlsKey);
+  const users = createDelegatedAuthorizer(client, services.caches.accounts);
+  const aggregation = await startAggregation(client, informers, tlsKey, users);
   const tls = createServingTls({ pair, ...aggregation?.tls });
   const api = createApi({
     services,
@@ -134,6 +137,7 @@ async function startAggregation(
   client: KubeClient,
   informers: Informers,
   tlsKey: { namespace: string; name: string },
+  callerOf: (user: UserInfo) => Caller,
 ) {
   if (!settings.SVC3_AGGREGATED_API_ENABLED) return undefined;
   const source = { namespace: 'kube-system', name: 'extension-apiserver-authentication' };
@@ -156,7 +160,7 @@ async function startAggregation(
   void keepCaBundle(client, internal.cert, { log, signal: stopping.signal });
   return {
     tls: { internal, clientCa: headers.clientCa },
-    face: createAggregatedFace(() => headers, createDelegatedAuthorizer(client)),
+    face: createAggregatedFace(() => headers, callerOf),
     onClientCa: (listener: (pem: string) => void) => {
       changed = listener;
     },

@@ -64,7 +64,7 @@ export async function startTestApi(
   const log = keptLog();
   const stopping = new AbortController();
   const informers = createInformers(client, log);
-  const caches = cachesOf(informers);
+  const caches = cachesOf(client, informers);
   const defaults: Services = {
     client,
     caches,
