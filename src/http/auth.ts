@@ -6,7 +6,7 @@ import type { KubeClient } from '../kube/types.ts';
 import { deletedAccount, type Accounts } from './accounts.ts';
 import { clientOf } from './clientaddress.ts';
 import { ExpiringMap } from './expiringmap.ts';
-import { FairQueue } from './fairqueue.ts';
+import { AdmissionQueue } from './admissionqueue.ts';
 import type { AccessAttributes, Caller } from './route.ts';
 import { readTokenClaims, type TokenClaims } from './tokenclaims.ts';
 
@@ -102,7 +102,7 @@ export function createAuthenticator(
   const asked = new Map<string, Promise<Identity>>();
   const proven = new ExpiringMap<true>(maxEntries);
   const refused = new ExpiringMap<true>(maxEntries);
-  const queue = new FairQueue(unproven);
+  const queue = new AdmissionQueue(unproven);
 
   function refuse(key: string): Svc3Error {
     refused.set(key, true, refusalTtlMs);

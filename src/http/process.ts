@@ -26,19 +26,14 @@ import type { ServingTls } from './tls.ts';
 /** Asks the process's informers for everything the routes read; before they run. */
 export function cachesOf(client: KubeClient, informers: SharedInformers): Caches {
   return createCaches(client, {
-    vms: informers.get(vms, { indexes: vmIndexes, transform: withoutManagedFields }),
-    vmConfigs: informers.get(vmConfigs, { transform: withoutManagedFields }),
-    images: informers.get(images, { transform: withoutManagedFields }),
-    isos: informers.get(isos, { transform: withoutManagedFields }),
-    nodes: informers.get(nodes, { transform: withoutManagedFields }),
+    vms: informers.get(vms, { indexes: vmIndexes }),
+    vmConfigs: informers.get(vmConfigs),
+    images: informers.get(images),
+    isos: informers.get(isos),
+    nodes: informers.get(nodes),
     pods: informers.get<PodRequests>(pods, { transform: (pod) => keepRequests(pod as Pod) }),
     accounts: informers.get(serviceAccounts, { transform: keepIdentity }),
   });
-}
-
-function withoutManagedFields<T extends { metadata?: { managedFields?: unknown[] } }>(object: T): T {
-  if (object.metadata?.managedFields !== undefined) delete object.metadata.managedFields;
-  return object;
 }
 
 /** Further ways in, made from what the process shares. */

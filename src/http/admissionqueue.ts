@@ -1,6 +1,6 @@
 import { Svc3Error } from '../errors.ts';
 
-export interface FairQueueLimits {
+export interface AdmissionQueueLimits {
   /** How many run at the same time. */
   readonly running: number;
   /** How many of one key may wait. */
@@ -12,14 +12,14 @@ export interface FairQueueLimits {
 }
 
 /** Runs a few pieces of work at a time and lets those that wait in by turns between their keys: many of one key delay no other. */
-export class FairQueue {
+export class AdmissionQueue {
   /** Those who wait, by key; the first key is served next. */
   readonly #waiting = new Map<string, (() => void)[]>();
-  readonly #limits: FairQueueLimits;
+  readonly #limits: AdmissionQueueLimits;
   #running = 0;
   #waitingInAll = 0;
 
-  constructor(limits: FairQueueLimits) {
+  constructor(limits: AdmissionQueueLimits) {
     this.#limits = limits;
   }
 
