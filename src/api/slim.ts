@@ -18,9 +18,9 @@ function slimMap(
   const kept: Record<string, string> = {};
   let characters = 0;
   for (const [key, value] of Object.entries(map)) {
-    if (!isRead(key)) continue;
-    characters += key.length + value.length;
-    if (characters > maxCharacters) break;
+    const more = key.length + value.length;
+    if (!isRead(key) || characters + more > maxCharacters) continue;
+    characters += more;
     kept[key] = value;
   }
   return kept;

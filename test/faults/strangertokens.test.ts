@@ -101,8 +101,8 @@ test('300 random tokens delay nobody from the same address whose account exists'
   const { answers, done } = await sendStrangers(api);
   const before = asked(answers);
   expect(await list(own, token)).toBe(200);
-  // Those who were being asked about when it came, and as many again while it was its turn.
-  expect(asked(answers) - before).toBeLessThanOrEqual(12);
+  // It has not waited behind all who waited when it came.
+  expect(asked(answers) - before).toBeLessThan(32);
   await done;
   // Beyond what may wait nobody is asked about.
   expect(asked(answers)).toBeLessThan(strangers / 2);
@@ -116,7 +116,7 @@ test('300 random tokens delay nobody from another address, whatever token that i
   const { answers, done } = await sendStrangers(api);
   const before = asked(answers);
   expect(await list(own, cluster.adminToken)).toBe(200);
-  expect(asked(answers) - before).toBeLessThanOrEqual(12);
+  expect(asked(answers) - before).toBeLessThan(32);
   await done;
 });
 
