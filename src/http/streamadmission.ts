@@ -79,15 +79,19 @@ export function createStreamAdmission(services: Services, authenticator: Authent
     if (attributes !== undefined) await caller.authorize(attributes, isFresh);
   }
 
-  /** What a ticket or a session lets in: its user is known by name, so that the account is looked at too. */
+  /**
+   * What a ticket or a session lets in: its user is known by name, so that the account is looked at too. A ticket that names no
+   * user, or no end, was signed by a replica of an earlier version a minute ago.
+   */
   async function bySession(
     vm: Vm,
     claims: Partial<TicketClaims>,
     wish: StreamRequest,
     ticket: Pick<Admitted, 'once' | 'giveBack'>,
   ): Promise<Admitted> {
-    const { user = {}, until = 0 } = claims;
+    const { user, until } = claims;
     const confirm = async (isFresh: boolean): Promise<void> => {
+      if (user === undefined) return;
       await accounts.confirm(user);
       await authorize(users(user), wish, isFresh);
     };
@@ -97,8 +101,8 @@ export function createStreamAdmission(services: Services, authenticator: Authent
       vm,
       key: keyOf(vm),
       claims,
-      user,
-      endsAt: until * 1000,
+      user: user ?? {},
+      ...(until === undefined ? {} : { endsAt: until * 1000 }),
       confirm: () => confirm(true),
     };
   }
@@ -128,7 +132,8 @@ export function createStreamAdmission(services: Services, authenticator: Authent
   ): Promise<Admitted> {
     const over = new Svc3Error('Unauthorized', 'Unauthorized: this session is over; ask for a new ticket');
     const claims = services.tickets.verify(cookie) as Partial<TicketClaims> | undefined;
-    if (claims?.user === undefined) throw over;
+    // Sessions of earlier versions were renewed without end.
+    if (claims?.user === undefined || claims.until === undefined) throw over;
     const vm = await vmOf(wish);
     if (!isFor(claims, 'reconnect', wish, vm) || !isSameOrigin(request.headers)) throw over;
     return bySession(vm, claims, wish, { giveBack: nothingToGiveBack });
