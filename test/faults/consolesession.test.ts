@@ -1,10 +1,10 @@
 import { PassThrough, type Duplex } from 'node:stream';
 import { randomBytes } from 'node:crypto';
 import { WebSocket } from 'ws';
-import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
-import { roleBindings, serviceAccounts, vms } from '../../src/api/resources.ts';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { roleBindings, serviceAccounts } from '../../src/api/resources.ts';
 import { createTicketSigner } from '../../src/http/tickets.ts';
-import { identity, reportVm, runningStatus, startTestApi, tokenOf, type TestApi } from '../support/api.ts';
+import { identity, runningVm, startTestApi, tokenOf, type TestApi } from '../support/api.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../support/cluster.ts';
 
 let cluster: TestCluster;
@@ -21,13 +21,7 @@ beforeAll(async () => {
   namespace = await uniqueNamespace(cluster.client, 'session');
   const parts = { runners: { openVnc: runner, openTunnel: runner }, tickets: signer };
   api = await startTestApi(cluster.client, parts, { confirmEveryMs: 100 });
-  const vm = await cluster.client.create(vms, {
-    metadata: { name: 'guest', namespace },
-    spec: { image: 'registry.example.com/team/debian:12', powerState: 'Running' },
-  });
-  const reported = await reportVm(cluster.client, vm, runningStatus);
-  const seen = () => api.services.caches.vms.objects.get('guest', namespace)?.metadata.resourceVersion;
-  await vi.waitFor(() => expect(seen()).toBe(reported.metadata.resourceVersion), poll);
+  await runningVm(api, namespace, 'guest');
 });
 
 afterAll(() => api?.close());

@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import { PassThrough, type Duplex } from 'node:stream';
 import { WebSocket } from 'ws';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { serviceAccounts, vms } from '../../src/api/resources.ts';
-import { identity, reportVm, runningStatus, startTestApi, tokenOf, type TestApi } from '../support/api.ts';
+import { identity, runningVm, startTestApi, tokenOf, type TestApi } from '../support/api.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../support/cluster.ts';
 
 let cluster: TestCluster;
@@ -22,13 +22,7 @@ beforeAll(async () => {
     { runners: { openVnc: runner, openTunnel: runner } },
     { confirmEveryMs: 600_000 },
   );
-  const vm = await cluster.client.create(vms, {
-    metadata: { name: 'guest', namespace },
-    spec: { image: 'registry.example.com/team/debian:12', powerState: 'Running' },
-  });
-  const reported = await reportVm(cluster.client, vm, runningStatus);
-  const seen = () => api.services.caches.vms.objects.get('guest', namespace)?.metadata.resourceVersion;
-  await vi.waitFor(() => expect(seen()).toBe(reported.metadata.resourceVersion), poll);
+  await runningVm(api, namespace, 'guest');
 });
 
 afterAll(() => api?.close());
@@ -41,8 +35,9 @@ async function status(method: string, path: string, token: string, body?: object
 }
 
 /** The account is gone from the api's cache: a moment after it is from kube-apiserver. */
-const unknownToApi = (uid: string) =>
-  expect.poll(() => api.services.caches.accounts.has(uid), poll).toBe(false);
+async function unknownToApi(uid: string): Promise<void> {
+  await expect.poll(() => api.services.caches.accounts.has(uid), poll).toBe(false);
+}
 
 async function uidOf(name: string): Promise<string> {
   return (await cluster.client.get(serviceAccounts, name, namespace)).metadata.uid ?? '';

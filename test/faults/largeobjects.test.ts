@@ -57,7 +57,7 @@ test.each(kinds)('%s of 800 KB take a few KB of a cache', async (_, resource, ob
           annotations: { ...annotations, 'svc3.dev/owner': 'somebody' },
         },
         ...object,
-      } as KubeObject),
+      }),
     ),
   );
   const raw = await cluster.client.list(resource, { namespace });

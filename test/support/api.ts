@@ -209,6 +209,20 @@ export async function reportVm(client: KubeClient, vm: Vm, status: VmStatus): Pr
   );
 }
 
+/** A VM that the api takes for running. */
+export async function runningVm({ services }: TestApi, namespace: string, name: string): Promise<Vm> {
+  const { client, caches } = services;
+  const created = await client.create(vms, {
+    metadata: { name, namespace },
+    spec: { image: 'registry.example.com/team/debian:12', powerState: 'Running' },
+  });
+  const vm = await reportVm(client, created, runningStatus);
+  const isSeen = (cached: Vm | undefined): boolean =>
+    cached?.metadata.resourceVersion === vm.metadata.resourceVersion;
+  await caches.vms.changes.until({ name, namespace }, isSeen, AbortSignal.timeout(30_000));
+  return vm;
+}
+
 export function condition(type: string, status: 'True' | 'False', reason = 'Test', message = '') {
   return { type, status, reason, message, lastTransitionTime: '2026-01-01T00:00:00Z' };
 }

@@ -73,7 +73,7 @@ test('a deleted account ends it at once, and once', async () => {
   const over = vi.fn();
   const { accounts, listeners } = accountsWith();
   keepLease({ user, confirm: fine }, accounts, over);
-  for (const listener of [...listeners]) {
+  for (const listener of listeners) {
     listener();
     listener();
   }
