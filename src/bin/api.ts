@@ -11,12 +11,8 @@ import { rows } from '../gateway/table.ts';
 import { createInformers, type Informers } from '../controller/informers.ts';
 import { verifyLogin } from '../credential/login.ts';
 import { messageOf } from '../errors.ts';
-import {
-  createCertificateStore,
-  ensureCertificate,
-  ensureInternalCertificate,
-  watchCertificate,
-} from '../http/certificate.ts';
+import { createCertificateStore, ensureCertificate, watchCertificate } from '../http/certificate.ts';
+import { ensureInternalCertificate, followInternalCertificate } from '../http/internalcertificate.ts';
 import { createAnswerLines } from '../http/accesslog.ts';
 import { createDelegatedAuthorizer } from '../http/delegated.ts';
 import { createImageTransfer } from '../http/imagetransfer.ts';
@@ -27,11 +23,13 @@ import { createRemoteCatalog } from '../http/remotes.ts';
 import { controlKeyOf, createRunnerDoor, createSharedTicketSigner } from '../http/runnerdoor.ts';
 import type { Services } from '../http/services.ts';
 import { ApiSettings, certificateNames, httpSettingsOf, internalNames } from '../http/settings.ts';
-import { createServingTls } from '../http/tls.ts';
+import { createServingTls, type KeyPair } from '../http/tls.ts';
 import { createNamespaceRegistries } from '../image/registries.ts';
 import { createClient } from '../kube/client.ts';
 import { readPem } from '../kube/connection.ts';
-import type { KubeClient } from '../kube/types.ts';
+import type { Informer, KubeClient } from '../kube/types.ts';
+import type { Secret, UserInfo } from '../api/core.ts';
+import type { Caller } from '../http/route.ts';
 import { createLogger, createMetrics, serveHealth } from '../telemetry.ts';
 
 const settings = readSettings(ApiSettings);
@@ -70,7 +68,7 @@ async function main(): Promise<void> {
   const uploadTargets = createUploadTargets(client);
   const services: Services = {
     client,
-    caches: cachesOf(informers),
+    caches: cachesOf(client, informers),
     settings: httpSettingsOf(settings, {
       server: connection.server,
       caPem: connection.ca === undefined ? '' : await readPem(connection.ca),
@@ -89,7 +87,8 @@ async function main(): Promise<void> {
     tickets: createSharedTicketSigner(controlKey),
   };
   const pair = await ensureCertificate(client, tlsKey, certificateNames(settings));
-  const aggregation = await startAggregation(client, informers, tlsKey);
+  const users = createDelegatedAuthorizer(client, services.caches.accounts);
+  const aggregation = await startAggregation(client, informers, tlsKey, users);
   const tls = createServingTls({ pair, ...aggregation?.tls });
   const api = createApi({
     services,
@@ -104,6 +103,7 @@ async function main(): Promise<void> {
     longRunningPerIdentity: settings.SVC3_WAITING_REQUESTS,
   });
   aggregation?.onClientCa((pem) => tls.setClientCa(pem));
+  aggregation?.follow(tlsSecret, (pair) => tls.setInternal(pair));
   watchCertificate(
     tlsSecret,
     tlsKey,
@@ -134,6 +134,7 @@ async function startAggregation(
   client: KubeClient,
   informers: Informers,
   tlsKey: { namespace: string; name: string },
+  callerOf: (user: UserInfo) => Caller,
 ) {
   if (!settings.SVC3_AGGREGATED_API_ENABLED) return undefined;
   const source = { namespace: 'kube-system', name: 'extension-apiserver-authentication' };
@@ -149,14 +150,28 @@ async function startAggregation(
     headers = requestHeadersOf(change.object) ?? headers;
     if (headers !== undefined) changed(headers.clientCa);
   });
-  const internal = {
-    ...(await ensureInternalCertificate(client, tlsKey, internalNames)),
-    names: internalNames,
-  };
-  void keepCaBundle(client, internal.cert, { log, signal: stopping.signal });
+  let internal = await ensureInternalCertificate(client, tlsKey, internalNames);
+  const trustIt = keepCaBundle(client, () => internal.cert, { log, signal: stopping.signal });
   return {
-    tls: { internal, clientCa: headers.clientCa },
-    face: createAggregatedFace(() => headers, createDelegatedAuthorizer(client)),
+    tls: { internal: { ...internal, names: internalNames }, clientCa: headers.clientCa },
+    /** Whoever writes it: another replica, or somebody who removed the Secret. */
+    follow(secret: Informer<Secret>, serve: (pair: KeyPair) => void) {
+      followInternalCertificate(secret, tlsKey, {
+        current: internal,
+        onPair(pair) {
+          internal = pair;
+          serve(pair);
+          trustIt();
+        },
+        async ensure() {
+          await ensureCertificate(client, tlsKey, certificateNames(settings));
+          await ensureInternalCertificate(client, tlsKey, internalNames);
+        },
+        log,
+        signal: stopping.signal,
+      });
+    },
+    face: createAggregatedFace(() => headers, callerOf),
     onClientCa: (listener: (pem: string) => void) => {
       changed = listener;
     },

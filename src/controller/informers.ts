@@ -1,3 +1,6 @@
+import { group } from '../api/meta.ts';
+import { persistentVolumeClaims } from '../api/resources.ts';
+import { slimObject } from '../api/slim.ts';
 import { createInformer } from '../kube/informer.ts';
 import type { Informer, InformerOptions, KubeClient, KubeObject, Log, Resource } from '../kube/types.ts';
 
@@ -10,7 +13,7 @@ export type SharedInformerOptions<T extends KubeObject> = Omit<
 export interface Informers {
   /**
    * The informer of a resource, made at first asking. Indexes of later callers are added; handlers and indexes are
-   * registered before `run`.
+   * registered before `run`. Where no transform is given, what tenants make is kept as `slimObject` leaves it.
    */
   get<T extends KubeObject>(resource: Resource<T>, options?: SharedInformerOptions<T>): Informer<T>;
   /** Runs them all until the signal. */
@@ -18,6 +21,10 @@ export interface Informers {
   hasSynced(): boolean;
   /** Resolves when every one has its first complete list. */
   synced(): Promise<void>;
+}
+
+function isOfTenants({ group: ofResource, plural }: Resource<KubeObject>): boolean {
+  return ofResource === group || plural === persistentVolumeClaims.plural;
 }
 
 export function createInformers(client: KubeClient, log: Log): Informers {
@@ -36,7 +43,8 @@ export function createInformers(client: KubeClient, log: Log): Informers {
       if (running) {
         throw new TypeError(`the informer of ${resource.plural} is asked for after the start`);
       }
-      const informer = createInformer({ ...options, client, resource, log });
+      const slim = isOfTenants(resource) ? { transform: slimObject<T> } : {};
+      const informer = createInformer({ ...slim, ...options, client, resource, log });
       all.set(key, informer);
       return informer;
     },

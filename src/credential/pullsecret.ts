@@ -3,6 +3,7 @@ import type { Secret } from '../api/core.ts';
 import { secrets } from '../api/resources.ts';
 import { waiting } from '../controller/outcome.ts';
 import { isSvc3Error, messageOf, Svc3Error } from '../errors.ts';
+import { absentVersion } from '../kube/ensure.ts';
 import type { ReconcileResult } from '../kube/types.ts';
 import { scrub, scrubBase64 } from '../registry/scrub.ts';
 import {
@@ -20,9 +21,6 @@ import { observe, type Sources } from './observe.ts';
  * a second is written five times, and a single change at once.
  */
 export const spacingMs = 200;
-
-/** No object has it, so a write with it only succeeds where there is no object. */
-const absentVersion = '1';
 
 export interface PullSecretReconciler {
   reconcile(namespace: string): Promise<ReconcileResult | void>;

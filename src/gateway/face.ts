@@ -114,7 +114,7 @@ export function createGateway(
   return {
     face: {
       name: 'legacy',
-      caller: (request) => authenticator.caller(request.headers.authorization),
+      caller: (request) => authenticator.caller(request.headers.authorization, request.ip),
       refusal: (error) => envelope({ errors: [error.message] }),
       parameters(request) {
         const header = request.headers['x-svc3-namespace'];

@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { Svc3Error } from '../errors.ts';
+import type { HeldBytes } from './bytebudget.ts';
 import { parseJson } from './json.ts';
 import { findState } from './requeststate.ts';
 
@@ -13,8 +14,13 @@ function refuse(reason: 'RequestEntityTooLarge' | 'BadRequest', message: string)
   return new Svc3Error(reason, message, { details: { causes: [{ field: 'body', message }] } });
 }
 
-/** Reads a JSON request's bytes: at most 1 MiB, within the time, and as many as Content-Length says. */
-function readBody(stream: Readable, headers: IncomingMessage['headers'], timeoutMs: number): Promise<Buffer> {
+/** Reads a JSON request's bytes: at most 1 MiB, within the time, as many as Content-Length says and `held` allows. */
+function readBody(
+  stream: Readable,
+  headers: IncomingMessage['headers'],
+  timeoutMs: number,
+  held: HeldBytes | undefined,
+): Promise<Buffer> {
   const declared = Number(headers['content-length'] ?? 0);
   if (declared > maxJsonBytes) {
     return Promise.reject(
@@ -30,15 +36,26 @@ function readBody(stream: Readable, headers: IncomingMessage['headers'], timeout
     const end = (error?: Error): void => {
       clearTimeout(timer);
       stream.off('data', onData);
-      if (error === undefined)
+      if (error === undefined) {
         resolve(chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks));
-      else reject(error);
+        return;
+      }
+      chunks.length = 0;
+      held?.release();
+      reject(error);
     };
     const onData = (chunk: Buffer): void => {
       bytes += chunk.length;
-      if (bytes > maxJsonBytes)
+      if (bytes > maxJsonBytes) {
         end(refuse('RequestEntityTooLarge', `body: must not be larger than ${maxJsonBytes} bytes`));
-      else chunks.push(chunk);
+        return;
+      }
+      try {
+        held?.take(chunk.length);
+        chunks.push(chunk);
+      } catch (error) {
+        end(error as Error);
+      }
     };
     stream.on('data', onData);
     const onCut = (): void => end(refuse('BadRequest', 'body: ended before it was complete'));
@@ -67,9 +84,10 @@ export function requireJson(contentType: string | undefined): void {
 export function installBodyReader(app: FastifyInstance, timeoutMs = bodyTimeoutMs): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', async (request: FastifyRequest, payload: FastifyRequest['raw']) => {
-    if (findState(request)?.route?.bodyKind !== 'json') return undefined;
+    const state = findState(request);
+    if (state?.route?.bodyKind !== 'json') return undefined;
     try {
-      return parseJson(await readBody(payload, request.headers, timeoutMs));
+      return parseJson(await readBody(payload, request.headers, timeoutMs, state.body));
     } catch (error) {
       payload.resume();
       throw error;

@@ -1,11 +1,12 @@
-import type { Node } from '../api/core.ts';
+import type { Node, ServiceAccount } from '../api/core.ts';
 import type { Image, Iso } from '../api/image.ts';
 import type { Vm } from '../api/vm.ts';
 import type { VmConfig } from '../api/vmconfig.ts';
 import { imageItem } from '../items/image.ts';
 import { vmItem } from '../items/vm.ts';
 import { vmConfigItem } from '../items/vmconfig.ts';
-import type { Informer, KubeObject } from '../kube/types.ts';
+import type { Informer, KubeClient, KubeObject } from '../kube/types.ts';
+import { createAccounts, type Accounts } from './accounts.ts';
 import { createItemLists, type ItemLists } from './itemlists.ts';
 import { createNodeUsages, type NodeUsages, type PodRequests } from '../items/nodeusage.ts';
 import { createWatchers, type Watchers } from './watchers.ts';
@@ -18,6 +19,8 @@ export interface Informers {
   readonly nodes: Informer<Node>;
   /** With `keepRequests` as their transform. */
   readonly pods: Informer<PodRequests>;
+  /** With `keepIdentity` as their transform. */
+  readonly accounts: Informer<ServiceAccount>;
 }
 
 interface Cache<T extends KubeObject> {
@@ -34,6 +37,7 @@ export interface Caches {
   readonly isos: Cache<Iso>;
   readonly nodes: Informer<Node>;
   readonly usages: NodeUsages;
+  readonly accounts: Accounts;
   hasSynced(): boolean;
 }
 
@@ -52,8 +56,8 @@ function cacheOf<T extends KubeObject>(informer: Informer<T>, toItem: (object: T
 }
 
 /** Call before the informers run. */
-export function createCaches(informers: Informers): Caches {
-  const { vms, vmConfigs, images, isos, nodes, pods } = informers;
+export function createCaches(client: KubeClient, informers: Informers): Caches {
+  const { vms, vmConfigs, images, isos, nodes, pods, accounts } = informers;
   return {
     vms: cacheOf(vms, vmItem),
     vmConfigs: cacheOf(vmConfigs, vmConfigItem),
@@ -61,6 +65,7 @@ export function createCaches(informers: Informers): Caches {
     isos: cacheOf(isos, imageItem),
     nodes,
     usages: createNodeUsages(pods),
-    hasSynced: () => [vms, vmConfigs, images, isos, nodes, pods].every((informer) => informer.hasSynced()),
+    accounts: createAccounts(client, accounts),
+    hasSynced: () => Object.values(informers).every((informer: Informer<KubeObject>) => informer.hasSynced()),
   };
 }

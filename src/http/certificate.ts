@@ -12,7 +12,8 @@ import {
 import type { Secret } from '../api/core.ts';
 import { labels } from '../api/meta.ts';
 import { secrets } from '../api/resources.ts';
-import { Svc3Error, isSvc3Error } from '../errors.ts';
+import { Svc3Error } from '../errors.ts';
+import { ensureObject, retryOnConflict } from '../kube/ensure.ts';
 import type { Informer, KubeClient } from '../kube/types.ts';
 import type { CertificateStore } from './services.ts';
 import type { KeyPair } from './tls.ts';
@@ -63,58 +64,32 @@ export function pairOf(secret: Secret | undefined, place: keyof typeof places = 
   }
 }
 
-interface SecretKey {
+export interface SecretKey {
   readonly namespace: string;
   readonly name: string;
 }
 
-/**
- * Reads the Secret, or makes it self-signed. It is made by server-side apply, which a right on this one name allows; of
- * two replicas that make it at once one wins, and the other learns its certificate from the watch.
- */
+export function isOf({ metadata }: Secret, { namespace, name }: SecretKey): boolean {
+  return metadata.name === name && metadata.namespace === namespace;
+}
+
+/** What of a Secret the pair for names inside the cluster is. */
+export function internalPairData({ cert, key }: KeyPair): Record<string, string> {
+  const [certName, keyName] = places.internal;
+  return { [certName]: cert, [keyName]: key };
+}
+
+/** Reads the Secret, or makes it self-signed; of several replicas that make it at once all return the winner's pair. */
 export async function ensureCertificate(
   client: KubeClient,
   key: SecretKey,
   names: readonly string[],
 ): Promise<KeyPair> {
-  try {
-    const found = pairOf(await client.get(secrets, key.name, key.namespace));
-    if (found !== undefined) return found;
+  const make = async (): Promise<Secret> => tlsSecret(key, await selfSigned(names));
+  const pair = pairOf(await ensureObject(client, secrets, key, make, 'svc3-api'));
+  if (pair === undefined)
     throw new Svc3Error('Invalid', `Secret ${key.namespace}/${key.name} holds no certificate with its key`);
-  } catch (error) {
-    if (!isSvc3Error(error, 'NotFound')) throw error;
-  }
-  const pair = await selfSigned(names);
-  try {
-    await client.apply(secrets, tlsSecret(key, pair), { fieldManager: 'svc3-api', force: false });
-    return pair;
-  } catch (error) {
-    const made = isSvc3Error(error, 'Conflict', 'AlreadyExists')
-      ? pairOf(await client.get(secrets, key.name, key.namespace))
-      : undefined;
-    if (made === undefined) throw error;
-    return made;
-  }
-}
-
-/**
- * The certificate for names inside the cluster, made and kept in the same Secret beside the one that clients see: a
- * certificate that somebody uploads is not for these names, and kube-apiserver trusts exactly this one (`caBundle`).
- */
-export async function ensureInternalCertificate(
-  client: KubeClient,
-  key: SecretKey,
-  names: readonly string[],
-): Promise<KeyPair> {
-  const found = pairOf(await client.get(secrets, key.name, key.namespace), 'internal');
-  if (found !== undefined) return found;
-  const pair = await selfSigned(names);
-  const [certName, keyName] = places.internal;
-  const written = await client.patch(secrets, key, {
-    type: 'merge',
-    body: { stringData: { [certName]: pair.cert, [keyName]: pair.key } },
-  });
-  return pairOf(written, 'internal') ?? pair;
+  return pair;
 }
 
 function tlsSecret({ namespace, name }: SecretKey, { cert, key }: KeyPair): Secret {
@@ -131,20 +106,26 @@ function tlsSecret({ namespace, name }: SecretKey, { cert, key }: KeyPair): Secr
 
 /** Writes an uploaded pair into the Secret, from where every replica takes it. */
 export function createCertificateStore(client: KubeClient, key: SecretKey): CertificateStore {
+  /** The name of cert-manager's Certificate where it is the one that writes the pair; then nothing is written. */
+  async function writeUnlessIssued({ cert, key: privateKey }: KeyPair): Promise<string | undefined> {
+    const { metadata } = await client.get(secrets, key.name, key.namespace);
+    const issuer = metadata.annotations?.['cert-manager.io/certificate-name'];
+    if (issuer !== undefined) return issuer;
+    const { uid, resourceVersion } = metadata;
+    const stringData = { 'tls.crt': cert, 'tls.key': privateKey };
+    const body = { metadata: { uid, resourceVersion }, stringData };
+    await client.patch(secrets, key, { type: 'merge', body });
+    return undefined;
+  }
+
   return {
     async replace(pair) {
-      const secret = await client.get(secrets, key.name, key.namespace);
-      const issuer = secret.metadata.annotations?.['cert-manager.io/certificate-name'];
-      if (issuer !== undefined) {
-        throw new Svc3Error(
-          'Conflict',
-          `the certificate is issued by cert-manager (Certificate ${issuer}), which would replace this one`,
-        );
-      }
-      await client.patch(secrets, key, {
-        type: 'merge',
-        body: { stringData: { 'tls.crt': pair.cert, 'tls.key': pair.key } },
-      });
+      const issuer = await retryOnConflict(() => writeUnlessIssued(pair));
+      if (issuer === undefined) return;
+      throw new Svc3Error(
+        'Conflict',
+        `the certificate is issued by cert-manager (Certificate ${issuer}), which would replace this one`,
+      );
     },
   };
 }
@@ -158,8 +139,7 @@ export function watchCertificate(
 ): void {
   let current = '';
   informer.onChange((change) => {
-    const { name, namespace } = change.object.metadata;
-    if (name !== key.name || namespace !== key.namespace || change.kind === 'deleted') return;
+    if (change.kind === 'deleted' || !isOf(change.object, key)) return;
     const pair = pairOf(change.object);
     if (pair === undefined) {
       onBroken();

@@ -5,7 +5,7 @@ import { statusRefusal, type Face } from './pipeline.ts';
 export function createFaceV1(authenticator: Authenticator): Face {
   return {
     name: 'v1',
-    caller: (request) => authenticator.caller(request.headers.authorization),
+    caller: (request) => authenticator.caller(request.headers.authorization, request.ip),
     refusal: statusRefusal,
   };
 }

@@ -3,6 +3,8 @@ import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 /** What the HTTP servers count, per route and never per path, so that the number of series is bounded. */
 export interface HttpMetrics {
   started(): void;
+  /** `bytes`: of bodies that are held now. */
+  countBodies(bytes: () => number): void;
   ended(row: { face: string; route: string; method: string; status: number; seconds: number }): void;
 }
 
@@ -27,6 +29,14 @@ export function createHttpMetrics(registry: Registry): HttpMetrics {
     registers: [registry],
   });
   return {
+    countBodies(bytes) {
+      const held: Gauge = new Gauge({
+        name: 'svc3_http_request_body_bytes',
+        help: 'Bytes of JSON request bodies that are held in memory.',
+        registers: [registry],
+        collect: () => held.set(bytes()),
+      });
+    },
     started: () => inFlight.inc(),
     ended({ face, route, method, status, seconds }) {
       inFlight.dec();

@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Svc3Error } from '../errors.ts';
 import type { LogAnswer } from './accesslog.ts';
 import { requireJson } from './body.ts';
+import type { ByteBudget } from './bytebudget.ts';
 import { validate } from './fields.ts';
 import type { JsonValue } from './json.ts';
 import type { ConcurrencyLimit } from './limits.ts';
@@ -17,12 +18,13 @@ import { failure, refusalFrom } from './status.ts';
 export interface Limits {
   readonly short: ConcurrencyLimit;
   readonly long: ConcurrencyLimit;
+  readonly bodies: ByteBudget;
 }
 
 /** One way in: how callers are known and refusals are written. */
 export interface Face {
   readonly name: string;
-  caller(request: FastifyRequest): Caller;
+  caller(request: FastifyRequest): Caller | Promise<Caller>;
   /** The body of a refusal. */
   refusal(error: Svc3Error, request: FastifyRequest): unknown;
   /** Parameters that are not in the path but in headers, say. */
@@ -63,6 +65,7 @@ function namesOf(request: FastifyRequest, state: RequestState): { face: string; 
 function endRequest(request: FastifyRequest, reply: FastifyReply, context: PipelineContext): void {
   const state = stateOf(request);
   state.release?.();
+  state.body?.release();
   const { face, route } = namesOf(request, state);
   const { id: requestId, method } = request;
   const { statusCode: status } = reply;
@@ -71,6 +74,11 @@ function endRequest(request: FastifyRequest, reply: FastifyReply, context: Pipel
   const { namespace } = (state.params ?? {}) as { namespace?: string };
   const durationMs = Math.round(seconds * 10_000) / 10;
   context.answered({ requestId, face, route, method, status, durationMs, namespace });
+}
+
+/** Whether a route has a body that is read before its handler runs: its right is asked first. */
+function readsBody({ bodyKind }: Route): boolean {
+  return bodyKind === 'json';
 }
 
 async function admit(
@@ -82,9 +90,14 @@ async function admit(
   const state = stateOf(request);
   state.route = route;
   state.face = face.name;
-  if (route.permission.kind !== 'open') state.caller = face.caller(request);
+  if (route.permission.kind !== 'open') {
+    const caller = face.caller(request);
+    state.caller = caller instanceof Promise ? await caller : caller;
+  }
   const limit = route.longRunning === true ? context.limits.long : context.limits.short;
-  state.release = limit.take(state.caller?.key ?? request.ip);
+  const identity = state.caller?.key ?? request.ip;
+  state.release = limit.take(identity);
+  if (readsBody(route)) state.body = context.limits.bodies.open(identity);
   state.params = validate(
     route.params,
     { ...(request.params as Record<string, string>), ...face.parameters?.(request) },
@@ -92,9 +105,8 @@ async function admit(
     () => undefined,
   );
   const attributes = attributesOf(route.permission, state.params);
-  if (attributes !== undefined && route.permission.kind === 'checked')
+  if (attributes !== undefined && (route.permission.kind === 'checked' || readsBody(route)))
     await state.caller?.authorize(attributes);
-  if (route.permission.kind === 'native' && route.method !== 'GET') await state.caller?.user();
 }
 
 const anonymous: Caller = {
@@ -119,10 +131,11 @@ function callOf(
   const state = stateOf(request);
   const warn = (text: string): void => state.warn(text);
   const query = validate(route.query, queryOf(request), 'query', warn);
-  const body =
-    route.bodyKind === 'json'
-      ? validate(route.body, request.body as JsonValue | undefined, 'body', warn)
-      : undefined;
+  const body = readsBody(route)
+    ? validate(route.body, request.body as JsonValue | undefined, 'body', warn)
+    : undefined;
+  // A handler may wait for minutes: from here on it has what the schema took of the body, and nobody the rest.
+  request.body = undefined;
   return {
     params: state.params,
     query,
@@ -249,7 +262,7 @@ export function serveRoute(app: FastifyInstance, route: Route, face: Face, conte
     config: { route: route.id, face: face.name },
     onRequest: async (request) => {
       await admit(route, face, request, context);
-      if (route.bodyKind !== 'json') return;
+      if (!readsBody(route)) return;
       // Over HTTP/2 a body may come with neither type nor length (kubectl create --raw): without a type it is not read.
       request.headers['content-type'] ||= 'application/json';
       requireJson(request.headers['content-type']);

@@ -1,15 +1,18 @@
 import type { AddressInfo } from 'node:net';
 import type { Registry } from 'prom-client';
-import { images, isos, nodes, pods, vmConfigs, vms } from '../api/resources.ts';
+import { images, isos, nodes, pods, serviceAccounts, vmConfigs, vms } from '../api/resources.ts';
 import type { Informers as SharedInformers } from '../controller/informers.ts';
 import type { Pod } from '../api/core.ts';
 import type { LogAnswer } from './accesslog.ts';
+import { keepIdentity } from './accounts.ts';
 import { createAuthenticator, type Authenticator } from './auth.ts';
+import type { ByteBudgetLimits } from './bytebudget.ts';
 import { createCaches, vmIndexes, type Caches } from './caches.ts';
 import { createFaceV1 } from './facev1.ts';
 import { ConcurrencyLimit } from './limits.ts';
 import { createHttpMetrics } from './metrics.ts';
 import { keepRequests, type PodRequests } from '../items/nodeusage.ts';
+import type { KubeClient } from '../kube/types.ts';
 import type { Face } from './pipeline.ts';
 import type { Route } from './route.ts';
 import { createPages } from './routes/pages.ts';
@@ -21,20 +24,16 @@ import { createStreams } from './streams.ts';
 import type { ServingTls } from './tls.ts';
 
 /** Asks the process's informers for everything the routes read; before they run. */
-export function cachesOf(informers: SharedInformers): Caches {
-  return createCaches({
-    vms: informers.get(vms, { indexes: vmIndexes, transform: withoutManagedFields }),
-    vmConfigs: informers.get(vmConfigs, { transform: withoutManagedFields }),
-    images: informers.get(images, { transform: withoutManagedFields }),
-    isos: informers.get(isos, { transform: withoutManagedFields }),
-    nodes: informers.get(nodes, { transform: withoutManagedFields }),
+export function cachesOf(client: KubeClient, informers: SharedInformers): Caches {
+  return createCaches(client, {
+    vms: informers.get(vms, { indexes: vmIndexes }),
+    vmConfigs: informers.get(vmConfigs),
+    images: informers.get(images),
+    isos: informers.get(isos),
+    nodes: informers.get(nodes),
     pods: informers.get<PodRequests>(pods, { transform: (pod) => keepRequests(pod as Pod) }),
+    accounts: informers.get(serviceAccounts, { transform: keepIdentity }),
   });
-}
-
-function withoutManagedFields<T extends { metadata?: { managedFields?: unknown[] } }>(object: T): T {
-  if (object.metadata?.managedFields !== undefined) delete object.metadata.managedFields;
-  return object;
 }
 
 /** Further ways in, made from what the process shares. */
@@ -52,10 +51,13 @@ export interface ApiOptions {
   readonly faces?: (authenticator: Authenticator) => readonly FaceOptions[];
   readonly concurrentPerIdentity?: number;
   readonly longRunningPerIdentity?: number;
+  readonly bodyBytes?: ByteBudgetLimits;
   readonly headersTimeoutMs?: number;
   readonly bodyTimeoutMs?: number;
   /** How often clients of streams are asked whether they are still there. */
   readonly pingEveryMs?: number;
+  /** How often the right to an open stream is asked for again; default 10 s. */
+  readonly confirmEveryMs?: number;
 }
 
 export interface Api {
@@ -67,7 +69,7 @@ export interface Api {
 /** The HTTP API of one process: `/api/v1`, its pages and streams, and the other faces that are given. */
 export function createApi(options: ApiOptions): Api {
   const { services } = options;
-  const authenticator = createAuthenticator(services.client);
+  const authenticator = createAuthenticator(services.client, services.caches.accounts);
   const pages = createPages(routes, new URL('../', import.meta.resolve('@novnc/novnc')));
   const http = createServer({
     services,
@@ -84,6 +86,7 @@ export function createApi(options: ApiOptions): Api {
     ...(options.longRunningPerIdentity === undefined
       ? {}
       : { longRunningPerIdentity: options.longRunningPerIdentity }),
+    ...(options.bodyBytes === undefined ? {} : { bodyBytes: options.bodyBytes }),
     ...(options.headersTimeoutMs === undefined ? {} : { headersTimeoutMs: options.headersTimeoutMs }),
     ...(options.bodyTimeoutMs === undefined ? {} : { bodyTimeoutMs: options.bodyTimeoutMs }),
   });
@@ -97,6 +100,7 @@ export function createApi(options: ApiOptions): Api {
       limit: new ConcurrencyLimit(options.longRunningPerIdentity ?? 500, 'streams of this identity'),
       drain: http.drain,
       ...(options.pingEveryMs === undefined ? {} : { pingEveryMs: options.pingEveryMs }),
+      ...(options.confirmEveryMs === undefined ? {} : { confirmEveryMs: options.confirmEveryMs }),
     }),
   );
   return { http, listen: http.listen, close: http.close };

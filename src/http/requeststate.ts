@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { HeldBytes } from './bytebudget.ts';
 import type { Caller, Route } from './route.ts';
 
 const maxWarnings = 16;
@@ -12,6 +13,8 @@ export class RequestState {
   caller: Caller | undefined = undefined;
   params: unknown = undefined;
   release: (() => void) | undefined = undefined;
+  /** What is held of its body, once it is known whose it is. */
+  body: HeldBytes | undefined = undefined;
   ended = false;
   #warnings: string[] | undefined = undefined;
   #hungUp: AbortController | undefined = undefined;

@@ -17,7 +17,8 @@ export interface AccessAttributes {
 /**
  * Who may call a route. `open`: anybody. `checked`: the authorizer is asked before anything else happens.
  * `native`: the write itself goes to kube-apiserver with the caller's token and is judged there; the authorizer is
- * asked only before a refusal of our own is shown, so that it tells nothing to those without the right.
+ * asked before a body is read, so that those without the right take no memory, and before a refusal of our own is shown,
+ * so that it tells them nothing.
  */
 export type Permission =
   | { readonly kind: 'open' }
@@ -39,10 +40,12 @@ export interface Caller {
   /** Stands for the identity in limits and in no log. */
   readonly key: string;
   readonly client: KubeClient;
-  /** Throws Unauthorized or Forbidden. */
-  authorize(attributes: AccessAttributes): Promise<void>;
-  /** The identity; also proves that it is one, so that a write is never the first call made with a token. */
+  /** Throws Unauthorized or Forbidden. `isFresh`: not by what was decided a moment ago. */
+  authorize(attributes: AccessAttributes, isFresh?: boolean): Promise<void>;
+  /** The identity. */
   user(): Promise<UserInfo>;
+  /** When the token ends, in milliseconds since 1970, where it says so. */
+  readonly expiresAt?: number;
 }
 
 export interface Call<P, Q, B> {

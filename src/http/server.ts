@@ -6,6 +6,7 @@ import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastif
 import { Svc3Error } from '../errors.ts';
 import { answersIn, type LogAnswer } from './accesslog.ts';
 import { installBodyReader } from './body.ts';
+import { ByteBudget, type ByteBudgetLimits } from './bytebudget.ts';
 import { trackConnections } from './connections.ts';
 import { ConcurrencyLimit } from './limits.ts';
 import type { HttpMetrics } from './metrics.ts';
@@ -34,6 +35,8 @@ export interface ServerOptions {
   readonly faces: readonly { readonly face: Face; readonly routes: readonly Route[] }[];
   readonly concurrentPerIdentity?: number;
   readonly longRunningPerIdentity?: number;
+  /** Of JSON bodies that are held in memory. */
+  readonly bodyBytes?: ByteBudgetLimits;
   readonly headersTimeoutMs?: number;
   /** Until a JSON body has come whole; default 30 s. */
   readonly bodyTimeoutMs?: number;
@@ -159,6 +162,8 @@ function refuseOtherMethods(
 /** One TLS listener (HTTP/2 and HTTP/1.1) with the routes of its faces. */
 export function createServer(options: ServerOptions): HttpServer {
   const draining = new AbortController();
+  const bodies = new ByteBudget(options.bodyBytes);
+  options.metrics.countBodies(() => bodies.total);
   const context: PipelineContext = {
     services: options.services,
     metrics: options.metrics,
@@ -167,6 +172,7 @@ export function createServer(options: ServerOptions): HttpServer {
     limits: {
       short: new ConcurrencyLimit(options.concurrentPerIdentity ?? 1000, 'requests of this identity'),
       long: new ConcurrencyLimit(options.longRunningPerIdentity ?? 500, 'waiting requests of this identity'),
+      bodies,
     },
   };
   const app: FastifyInstance = Fastify(fastifyOptions(options));

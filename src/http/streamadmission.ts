@@ -8,7 +8,9 @@ import { consoleCookie, cookieValue, isSameOrigin } from './cookie.ts';
 import { createDelegatedAuthorizer } from './delegated.ts';
 import { findVm } from './lookup.ts';
 import { attributesOf } from './permission.ts';
-import { consoleSessionSeconds, streamConsole, ticketSeconds, type TicketClaims } from './routes/console.ts';
+import type { UserInfo } from '../api/core.ts';
+import type { Caller } from './route.ts';
+import { ticketSeconds, type TicketClaims } from './routes/console.ts';
 import type { Services } from './services.ts';
 import { permissionOf, type StreamRequest } from './streamrequest.ts';
 
@@ -18,10 +20,19 @@ export interface Admitted {
   readonly key: string;
   /** Of the ticket or the session. */
   readonly claims?: Partial<TicketClaims>;
+  /** Whose stream it is. */
+  readonly user: UserInfo;
+  /** When it is over, in milliseconds since 1970, where that is known. */
+  readonly endsAt?: number;
   /** What the runner takes once, whichever replica brings it: stands for the ticket and tells nothing of it. */
   readonly once?: string;
   /** The ticket is as good as before: the stream was not opened. */
   giveBack(): void;
+  /**
+   * Asks for the right again.
+   * @throws Svc3Error Unauthorized, Forbidden when it is over
+   */
+  confirm(): Promise<void>;
 }
 
 export interface StreamAdmission {
@@ -57,10 +68,44 @@ function isFor(
 /** Who may open a stream: a ticket (once), the cookie of a page that has had it, or a bearer token. */
 export function createStreamAdmission(services: Services, authenticator: Authenticator): StreamAdmission {
   const uses = createUses(2 * ticketSeconds * 1000);
-  const users = createDelegatedAuthorizer(services.client);
+  const { accounts } = services.caches;
+  const users = createDelegatedAuthorizer(services.client, accounts);
   const vmOf = ({ params }: StreamRequest) =>
     findVm(services, { namespace: params.namespace, name: params.vm });
   const keyOf = ({ metadata: { namespace, name } }: Vm) => `${namespace}/${name}`;
+
+  async function authorize(caller: Caller, wish: StreamRequest, isFresh: boolean): Promise<void> {
+    const attributes = attributesOf(permissionOf(wish), wish.params);
+    if (attributes !== undefined) await caller.authorize(attributes, isFresh);
+  }
+
+  /**
+   * What a ticket or a session lets in: its user is known by name, so that the account is looked at too. A ticket that names no
+   * user, or no end, was signed by a replica of an earlier version a minute ago.
+   */
+  async function bySession(
+    vm: Vm,
+    claims: Partial<TicketClaims>,
+    wish: StreamRequest,
+    ticket: Pick<Admitted, 'once' | 'giveBack'>,
+  ): Promise<Admitted> {
+    const { user, until } = claims;
+    const confirm = async (isFresh: boolean): Promise<void> => {
+      if (user === undefined) return;
+      await accounts.confirm(user);
+      await authorize(users(user), wish, isFresh);
+    };
+    await confirm(false);
+    return {
+      ...ticket,
+      vm,
+      key: keyOf(vm),
+      claims,
+      user: user ?? {},
+      ...(until === undefined ? {} : { endsAt: until * 1000 }),
+      confirm: () => confirm(true),
+    };
+  }
 
   async function withTicket(ticket: string, wish: StreamRequest): Promise<Admitted> {
     const claims = services.tickets.verify(ticket) as Partial<TicketClaims> | undefined;
@@ -70,10 +115,16 @@ export function createStreamAdmission(services: Services, authenticator: Authent
       throw new Svc3Error('Unauthorized', 'Unauthorized: the ticket is not for this stream, or too old');
     const once = createHash('sha256').update(ticket).digest('base64url');
     if (!uses.take(once)) throw usedTicket();
-    return { vm, key: keyOf(vm), claims, once, giveBack: () => uses.giveBack(once) };
+    const giveBack = (): void => uses.giveBack(once);
+    try {
+      return await bySession(vm, claims, wish, { once, giveBack });
+    } catch (error) {
+      giveBack();
+      throw error;
+    }
   }
 
-  /** The page connects again: no ticket any more, but its right is asked for anew. */
+  /** The page connects again: no ticket any more, but its account is looked at and its right asked for anew. */
   async function withCookie(
     request: IncomingMessage,
     cookie: string,
@@ -81,12 +132,27 @@ export function createStreamAdmission(services: Services, authenticator: Authent
   ): Promise<Admitted> {
     const over = new Svc3Error('Unauthorized', 'Unauthorized: this session is over; ask for a new ticket');
     const claims = services.tickets.verify(cookie) as Partial<TicketClaims> | undefined;
-    if (claims?.user === undefined) throw over;
+    // Sessions of earlier versions were renewed without end.
+    if (claims?.user === undefined || claims.until === undefined) throw over;
     const vm = await vmOf(wish);
     if (!isFor(claims, 'reconnect', wish, vm) || !isSameOrigin(request.headers)) throw over;
-    const attributes = attributesOf(streamConsole.permission, wish.params);
-    if (attributes !== undefined) await users(claims.user).authorize(attributes);
-    return { vm, key: keyOf(vm), claims, giveBack: nothingToGiveBack };
+    return bySession(vm, claims, wish, { giveBack: nothingToGiveBack });
+  }
+
+  async function withToken(request: IncomingMessage, wish: StreamRequest): Promise<Admitted> {
+    const { authorization } = request.headers;
+    const find = () => authenticator.caller(authorization, request.socket.remoteAddress ?? '');
+    const caller = await find();
+    await authorize(caller, wish, false);
+    const { key, expiresAt } = caller;
+    return {
+      vm: await vmOf(wish),
+      key,
+      user: await caller.user(),
+      ...(expiresAt === undefined ? {} : { endsAt: expiresAt }),
+      giveBack: nothingToGiveBack,
+      confirm: async () => authorize(await find(), wish, true),
+    };
   }
 
   return {
@@ -95,16 +161,15 @@ export function createStreamAdmission(services: Services, authenticator: Authent
       const session = wish.kind === 'vnc' && authorization === undefined ? cookieValue(cookie) : undefined;
       if (wish.query.ticket !== undefined) return withTicket(wish.query.ticket, wish);
       if (session !== undefined) return withCookie(request, session, wish);
-      const caller = authenticator.caller(authorization);
-      const attributes = attributesOf(permissionOf(wish), wish.params);
-      if (attributes !== undefined) await caller.authorize(attributes);
-      return { vm: await vmOf(wish), key: caller.key, giveBack: nothingToGiveBack };
+      return withToken(request, wish);
     },
     reconnectCookie(claims, url) {
-      if (claims.user === undefined) return undefined;
-      const exp = Math.floor(Date.now() / 1000) + consoleSessionSeconds;
-      const ticket = services.tickets.sign({ ...claims, stream: 'reconnect', exp });
-      return consoleCookie(ticket, new URL(url, 'https://localhost').pathname, consoleSessionSeconds);
+      const { user, until, stream } = claims;
+      // The cookie of a session stays as it is: it ends when the token does that opened it, however often the page comes back.
+      if (user === undefined || until === undefined || stream === 'reconnect') return undefined;
+      const session = services.tickets.sign({ ...claims, stream: 'reconnect', exp: until });
+      const seconds = Math.max(0, until - Math.floor(Date.now() / 1000));
+      return consoleCookie(session, new URL(url, 'https://localhost').pathname, seconds);
     },
   };
 }

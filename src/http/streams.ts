@@ -6,6 +6,7 @@ import type { Authenticator } from './auth.ts';
 import type { ConcurrencyLimit } from './limits.ts';
 import { requireConsole } from './routes/console.ts';
 import type { Services } from './services.ts';
+import { keepLease } from './streamlease.ts';
 import { failure, refusalFrom } from './status.ts';
 import { createStreamAdmission, usedTicket, type Admitted } from './streamadmission.ts';
 import { readStreamRequest, type StreamRequest } from './streamrequest.ts';
@@ -16,10 +17,17 @@ export interface StreamOptions {
   readonly limit: ConcurrencyLimit;
   readonly drain: AbortSignal;
   readonly pingEveryMs?: number;
+  /** How often the right to an open stream is asked for again; default 10 s. */
+  readonly confirmEveryMs?: number;
 }
 
 /** The largest message that is taken from a client; noVNC's are some kilobytes. */
 const maxMessageBytes = 16 * 1024 * 1024;
+
+/** RFC 6455, 7.4.1: the endpoint ends the connection since a message, or here its sender, violates its policy. */
+const policyViolation = 1008;
+/** The most that a close frame takes of a reason, in bytes. */
+const maxReasonBytes = 123;
 
 /** Ends a connection whose client answers no ping: it is gone without a word. */
 function keepAlive(ws: WebSocket, everyMs: number): void {
@@ -65,8 +73,29 @@ export function createStreams(
     }
   }
 
-  function join(request: IncomingMessage, socket: Duplex, head: Buffer, runner: Duplex): void {
+  /** Ends the stream as soon as its user may not have it any more. */
+  function watch(ws: WebSocket, runner: Duplex, admitted: Admitted): void {
+    const end = keepLease(
+      admitted,
+      services.caches.accounts,
+      ({ message }) => {
+        ws.close(policyViolation, Buffer.from(message).subarray(0, maxReasonBytes).toString('latin1'));
+        runner.destroy();
+      },
+      options.confirmEveryMs,
+    );
+    ws.once('close', end);
+  }
+
+  function join(
+    request: IncomingMessage,
+    socket: Duplex,
+    head: Buffer,
+    runner: Duplex,
+    admitted: Admitted,
+  ): void {
     sockets.handleUpgrade(request, socket, head, (ws) => {
+      watch(ws, runner, admitted);
       const stream = createWebSocketStream(ws, { allowHalfOpen: false });
       pipeline(stream, runner, () => stream.destroy());
       pipeline(runner, stream, () => ws.close());
@@ -95,7 +124,7 @@ export function createStreams(
         ? undefined
         : admission.reconnectCookie(admitted.claims, request.url ?? '/');
     if (cookie !== undefined) cookies.set(request, cookie);
-    join(request, socket, head, runner);
+    join(request, socket, head, runner, admitted);
   }
 
   return (request, socket, head) => {

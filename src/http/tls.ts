@@ -17,6 +17,8 @@ export interface ServingTlsOptions {
 export interface ServingTls {
   readonly options: Readonly<Record<string, unknown>>;
   setCertificate(pair: KeyPair): void;
+  /** Of the names inside the cluster, where there is one for them. */
+  setInternal(pair: KeyPair): void;
   setClientCa(pem: string): void;
   /** The listener that changes are for. */
   attach(server: { setSecureContext(options: object): void }): void;
@@ -26,15 +28,18 @@ const minVersion = 'TLSv1.2';
 
 export function createServingTls({ pair, internal, clientCa }: ServingTlsOptions): ServingTls {
   let current = pair;
+  let internalPair: KeyPair | undefined = internal;
   let ca = clientCa;
   let server: { setSecureContext(options: object): void } | undefined;
   const contextOf = ({ cert, key }: KeyPair) =>
     ({ cert, key, minVersion, ...(ca === undefined ? {} : { ca }) }) as const;
-  let inside = internal === undefined ? undefined : createSecureContext(contextOf(internal));
+  const insideNow = () =>
+    internalPair === undefined ? undefined : createSecureContext(contextOf(internalPair));
+  let inside = insideNow();
 
   function renew(): void {
     server?.setSecureContext(contextOf(current));
-    inside = internal === undefined ? undefined : createSecureContext(contextOf(internal));
+    inside = insideNow();
   }
 
   const names = new Set(internal?.names.map((name) => name.toLowerCase()));
@@ -56,6 +61,10 @@ export function createServingTls({ pair, internal, clientCa }: ServingTlsOptions
     },
     setCertificate(next) {
       current = next;
+      renew();
+    },
+    setInternal(next) {
+      internalPair = next;
       renew();
     },
     setClientCa(pem) {

@@ -78,8 +78,9 @@ function signalOf(options: { signal?: AbortSignal }): { signal?: AbortSignal } {
 async function list<T extends KubeObject>(
   call: (request: RawRequest) => Promise<RawResponse>,
   resource: Resource<T>,
-  options: ListOptions,
+  options: ListOptions<T>,
 ) {
+  const { transform = (object: T): T => object } = options;
   const items: T[] = [];
   let next: string | undefined;
   for (;;) {
@@ -96,7 +97,7 @@ async function list<T extends KubeObject>(
     });
     const page = body as ListPage<T>;
     for (const item of page.items ?? []) {
-      items.push(item);
+      items.push(transform(item));
     }
     next = page.metadata.continue;
     if (next === undefined || next === '') {

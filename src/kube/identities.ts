@@ -5,7 +5,6 @@ import { readPem } from './connection.ts';
 import type { Credential } from './credential.ts';
 import { createEndpoint } from './endpoint.ts';
 import type { Endpoint } from './endpoint.ts';
-import { createLane, withLane } from './lane.ts';
 
 /** How long a caller's token that was accepted once counts as proven. */
 const provenMs = 5 * 60_000;
@@ -35,12 +34,14 @@ export function createProvenTokens() {
   };
 }
 
+/** Connections for callers whose token was not accepted yet. */
+export const unprovenConnections = 4;
+
 /**
- * The three connections that one process has to one kube-apiserver: its own and one for callers whose token was accepted lately,
- * both HTTP/2, and one of HTTP/1.1 for all other callers, who wait in line for it. kube-apiserver answers a refused token
- * with the end of that connection, so strangers must not share one with watches, nor with callers that behave, nor with a
- * caller who comes for the first time: over HTTP/1.1 a connection carries one call and its end hurts no other. While nobody
- * is there it takes the lone calls of proven callers too.
+ * The connections that one process has to one kube-apiserver: its own and one for callers whose token was accepted lately,
+ * both HTTP/2, and a few of HTTP/1.1 for all other callers. kube-apiserver answers a refused token with the end of that connection,
+ * so those callers must not share one with watches, nor with callers that behave: over HTTP/1.1 a connection carries one call,
+ * and its end hurts no other.
  */
 export function createEndpoints(config: ConnectionConfig, credential: Credential) {
   const origin = new URL(config.server).origin;
@@ -55,12 +56,12 @@ export function createEndpoints(config: ConnectionConfig, credential: Credential
   };
   const own = createEndpoint(origin, () => readTls(true));
   const callers = createEndpoint(origin, () => readTls(false));
-  const strangers = createLane(
-    createEndpoint(origin, () => readTls(false), { http1Only: { connections: 1 } }),
-  );
-  const byRole = { own, proven: withLane(callers, strangers), unproven: strangers } as const;
+  const unproven = createEndpoint(origin, () => readTls(false), {
+    http1Only: { connections: unprovenConnections },
+  });
+  const byRole = { own, proven: callers, unproven } as const;
   return {
     get: (role: keyof typeof byRole): Endpoint => byRole[role],
-    all: (): Endpoint[] => [own, callers, strangers],
+    all: (): Endpoint[] => Object.values(byRole),
   };
 }

@@ -12,7 +12,8 @@ export const defaultTuning: ReflectorTuning = {
   silenceMs: 150_000,
   backoffMinMs: 800,
   backoffMaxMs: 30_000,
-  pageSize: 500,
+  // An object may have 1.5 MB, and a page is in memory as text and as objects: more at once is what a small process has not.
+  pageSize: 50,
 };
 
 /** How often a list that is older than what was already seen is asked for again before it is believed (etcd restored from a backup). */

@@ -53,12 +53,14 @@ export interface Resource<T extends KubeObject> {
   readonly __type?: T;
 }
 
-export interface ListOptions {
+export interface ListOptions<T extends KubeObject = KubeObject> {
   namespace?: string;
   labelSelector?: string;
   fieldSelector?: string;
   /** Page size; the client follows `continue` by itself. Default 500. */
   pageSize?: number;
+  /** Drops what the caller does not need, page by page. */
+  transform?: (object: T) => T;
   signal?: AbortSignal;
 }
 
@@ -131,7 +133,7 @@ export interface KubeClient {
   get<T extends KubeObject>(resource: Resource<T>, name: string, namespace?: string): Promise<T>;
   list<T extends KubeObject>(
     resource: Resource<T>,
-    options?: ListOptions,
+    options?: ListOptions<T>,
   ): Promise<{ items: T[]; resourceVersion: string }>;
   create<T extends KubeObject>(
     resource: Resource<T>,

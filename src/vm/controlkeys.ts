@@ -3,7 +3,7 @@ import type { Secret } from '../api/core.ts';
 import { namespaces, objectNames } from '../api/meta.ts';
 import { secrets, typeMeta } from '../api/resources.ts';
 import { createControlKey, encodePublicKey, readPrivateKey } from '../control/token.ts';
-import { isSvc3Error } from '../errors.ts';
+import { ensureObject } from '../kube/ensure.ts';
 import type { Informer, KubeClient } from '../kube/types.ts';
 
 /** The installation's Ed25519 keys: entry `current` signs, `previous` is still believed during a rotation. */
@@ -35,12 +35,8 @@ export function createControlKeys(client: KubeClient, informer: Informer<Secret>
   return {
     async ensure() {
       if (informer.get(key.name, key.namespace) !== undefined) return;
-      try {
-        made = await client.get(secrets, key.name, key.namespace);
-      } catch (error) {
-        if (!isSvc3Error(error, 'NotFound')) throw error;
-        made = await client.apply(secrets, newSecret(key));
-      }
+      // A leader that was slow to learn that it is none must not replace the keys of its successor.
+      made = await ensureObject(client, secrets, key, () => newSecret(key));
     },
     signingKey: () => known().keys[0],
     publicKeys: () => known().publicKeys,

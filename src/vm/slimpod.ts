@@ -1,13 +1,18 @@
 import type { Container, Pod } from '../api/core.ts';
-import { labels } from '../api/meta.ts';
+import { group } from '../api/meta.ts';
+
+/** A label is anybody's to write; who owns a pod is fenced in the namespaces of VMs. */
+function isOfVm({ ownerReferences = [] }: Pod['metadata']): boolean {
+  return ownerReferences.some(({ kind, apiVersion }) => kind === 'VM' && apiVersion.startsWith(`${group}/`));
+}
 
 /**
- * What is kept of a pod in the cache: of ours everything but managedFields; of all others, which are the most, only
+ * What is kept of a pod in the cache: of a VM's everything but managedFields; of all others, which are the most, only
  * what placement counts.
  */
 export function slimPod(pod: Pod): Pod {
   const { managedFields: _managedFields, ...metadata } = pod.metadata;
-  if (metadata.labels?.[labels.partOf] === 'svc3') return { ...pod, metadata };
+  if (isOfVm(metadata)) return { ...pod, metadata };
   const { name, namespace, uid, resourceVersion, ownerReferences, deletionTimestamp } = metadata;
   const { nodeName, overhead, hostNetwork, containers, initContainers } = pod.spec;
   return defined({

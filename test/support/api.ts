@@ -64,7 +64,7 @@ export async function startTestApi(
   const log = keptLog();
   const stopping = new AbortController();
   const informers = createInformers(client, log);
-  const caches = cachesOf(informers);
+  const caches = cachesOf(client, informers);
   const defaults: Services = {
     client,
     caches,
@@ -207,6 +207,20 @@ export async function reportVm(client: KubeClient, vm: Vm, status: VmStatus): Pr
     { type: 'merge', body: { status: { observedGeneration: generation, ...status } } },
     { subresource: 'status' },
   );
+}
+
+/** A VM that the api takes for running. */
+export async function runningVm({ services }: TestApi, namespace: string, name: string): Promise<Vm> {
+  const { client, caches } = services;
+  const created = await client.create(vms, {
+    metadata: { name, namespace },
+    spec: { image: 'registry.example.com/team/debian:12', powerState: 'Running' },
+  });
+  const vm = await reportVm(client, created, runningStatus);
+  const isSeen = (cached: Vm | undefined): boolean =>
+    cached?.metadata.resourceVersion === vm.metadata.resourceVersion;
+  await caches.vms.changes.until({ name, namespace }, isSeen, AbortSignal.timeout(30_000));
+  return vm;
 }
 
 export function condition(type: string, status: 'True' | 'False', reason = 'Test', message = '') {

@@ -21,13 +21,15 @@ export interface TicketClaims {
   readonly vm: string;
   readonly uid: string;
   readonly exp: number;
+  /** When the session that it opens is over, in seconds since 1970: with the token that asked for it, at the latest. */
+  readonly until?: number;
   /** Makes every ticket another one, also of two that are asked for in the same second. */
   readonly id?: string;
   /** Whose right to the console is asked for again when the page reconnects. */
   readonly user?: UserInfo;
 }
 
-/** So long may a page that has been connected connect again. */
+/** So long after its ticket a page may connect again, where the token of whoever asked for it does not end before. */
 export const consoleSessionSeconds = 12 * 3600;
 
 /** @throws Conflict, with the reason, when the VM shows no console now */
@@ -64,13 +66,16 @@ export const openConsole = defineRoute({
   async handler({ params, services, caller }) {
     const vm = await findVm(services, { namespace: params.namespace, name: params.vm });
     requireConsole(vm);
-    const exp = Math.floor(Date.now() / 1000) + ticketSeconds;
+    const now = Math.floor(Date.now() / 1000);
+    const until = Math.min(now + consoleSessionSeconds, Math.floor((caller.expiresAt ?? Infinity) / 1000));
+    const exp = Math.min(now + ticketSeconds, until);
     const claims: TicketClaims = {
       stream: 'vnc',
       namespace: params.namespace,
       vm: params.vm,
       uid: vm.metadata.uid ?? '',
       exp,
+      until,
       id: randomUUID(),
       user: await caller.user(),
     };

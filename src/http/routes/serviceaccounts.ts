@@ -28,7 +28,14 @@ export const listServiceAccounts = defineRoute({
   },
   permission: { ...permission, verb: 'list' },
   async handler({ params, caller }) {
-    const { items } = await caller.client.list(serviceAccounts, { namespace: params.namespace });
+    const { items } = await caller.client.list(serviceAccounts, {
+      namespace: params.namespace,
+      // An account may have a megabyte of annotations, and many may be listed at the same time.
+      pageSize: 50,
+      transform: ({ metadata: { name = '', creationTimestamp = '' } }) => ({
+        metadata: { name, creationTimestamp },
+      }),
+    });
     return {
       body: {
         items: items.map(({ metadata }) => ({

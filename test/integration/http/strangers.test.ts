@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { roleBindings, serviceAccounts } from '../../../src/api/resources.ts';
 import { createClient, type RootClient } from '../../../src/kube/client.ts';
+import { unprovenConnections } from '../../../src/kube/identities.ts';
 import { startTestApi, tokenOf, type Answer, type TestApi } from '../../support/api.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
 
@@ -59,6 +60,12 @@ async function strangersCall(prefix: string): Promise<Set<number>> {
   return new Set(answers.map(({ status }) => status));
 }
 
+/** Those whose turn does not come soon are told to come again. */
+function expectRefused(statuses: Set<number>): void {
+  expect(statuses).toContain(401);
+  expect([...statuses].filter((status) => status !== 401 && status !== 429)).toEqual([]);
+}
+
 /** What went wrong, each thing once. */
 function failures(answers: readonly Answer[], expected: number): string[] {
   return [...new Set(answers.filter(({ status }) => status !== expected).map(({ text }) => text))];
@@ -69,20 +76,20 @@ describe('200 strangers at once', () => {
     const refused = strangersCall('stranger');
     const made = await Promise.all(numbered(60).map((index) => create(editor, `known-${index}`)));
     expect(failures(made, 201)).toEqual([]);
-    expect(await refused).toEqual(new Set([401]));
+    expectRefused(await refused);
   });
 
-  test('hurt nobody who comes for the first time, and never take more than one connection', async () => {
+  test('hurt nobody who comes for the first time, and take no more than a few connections', async () => {
     const tokens = await Promise.all(numbered(12).map((index) => accountToken(`new-${index}`)));
     let most = 0;
     const watching = setInterval(() => (most = Math.max(most, client.connections().open)), 1);
     const refused = strangersCall('other');
     const made = await Promise.all(tokens.map((token, index) => create(token, `first-${index}`)));
     expect(failures(made, 201)).toEqual([]);
-    expect(await refused).toEqual(new Set([401]));
+    expectRefused(await refused);
     clearInterval(watching);
     // Ours, that of those who are known, and the strangers'.
-    expect(most).toBeLessThanOrEqual(3);
+    expect(most).toBeLessThanOrEqual(2 + unprovenConnections);
   });
 });
 

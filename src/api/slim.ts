@@ -1,0 +1,44 @@
+import type { KubeObject } from '../kube/types.ts';
+
+/** Domains of the labels and annotations that anything here reads. */
+const domains = ['svc3.dev', 'app.kubernetes.io'];
+
+/** The most that is kept of an object's labels, and of its annotations, in characters: ours take some hundred. */
+const maxCharacters = 32 * 1024;
+
+function isRead(key: string): boolean {
+  const [domain = ''] = key.split('/', 1);
+  return domains.some((ours) => domain === ours || domain.endsWith(`.${ours}`));
+}
+
+function slimMap(
+  map: Readonly<Record<string, string>> | undefined,
+): Readonly<Record<string, string>> | undefined {
+  if (map === undefined) return undefined;
+  const kept: Record<string, string> = {};
+  let characters = 0;
+  for (const [key, value] of Object.entries(map)) {
+    const more = key.length + value.length;
+    if (!isRead(key) || characters + more > maxCharacters) continue;
+    characters += more;
+    kept[key] = value;
+  }
+  return kept;
+}
+
+/**
+ * An object as caches keep it: without managedFields, and of labels and annotations only those that svc3 reads. Whoever may make an
+ * object may give it more than a megabyte of them, what `kubectl apply` remembers included.
+ */
+export function slimObject<T extends KubeObject>(object: T): T {
+  if (object.metadata === undefined) return object;
+  const { managedFields: _, labels, annotations, ...metadata } = object.metadata;
+  return {
+    ...object,
+    metadata: {
+      ...metadata,
+      ...(labels === undefined ? {} : { labels: slimMap(labels) }),
+      ...(annotations === undefined ? {} : { annotations: slimMap(annotations) }),
+    },
+  };
+}

@@ -1,0 +1,137 @@
+import type { TLSSocket } from 'node:tls';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { createAggregatedFace } from '../../src/aggregated/face.ts';
+import { createGateway } from '../../src/gateway/face.ts';
+import { rows } from '../../src/gateway/table.ts';
+import { createDelegatedAuthorizer } from '../../src/http/delegated.ts';
+import { identity, startTestApi, type TestApi } from '../support/api.ts';
+import { testCluster, uniqueNamespace, type TestCluster } from '../support/cluster.ts';
+import { answerOf, rawConnection, type RawAnswer } from '../support/websocket.ts';
+
+const megabyte = 1024 * 1024;
+const poll = { timeout: 30_000, interval: 50 };
+let cluster: TestCluster;
+let api: TestApi;
+let namespace: string;
+
+beforeAll(async () => {
+  cluster = await testCluster();
+  namespace = await uniqueNamespace(cluster.client, 'heldbodies');
+  api = await startTestApi(cluster.client, {}, (services) => ({
+    bodyBytes: { perProcess: 6 * megabyte, perIdentity: 4 * megabyte },
+    faces: (authenticator) => [
+      createGateway(authenticator, rows, services.settings.defaultNamespace),
+      createAggregatedFace(
+        () => undefined,
+        createDelegatedAuthorizer(services.client, services.caches.accounts),
+      ),
+    ],
+  }));
+});
+
+afterAll(() => api?.close());
+
+interface Held {
+  readonly socket: TLSSocket;
+  answer(): RawAnswer | undefined;
+}
+
+/** A request whose body of 1 MiB lacks its last byte. */
+async function hold(path: string, token: string): Promise<Held> {
+  const socket = await rawConnection(api);
+  onTestFinished(() => void socket.destroy());
+  socket.on('error', () => undefined);
+  let text = '';
+  socket.setEncoding('utf8').on('data', (chunk: string) => (text += chunk));
+  const head = [
+    `POST ${path} HTTP/1.1`,
+    'Host: localhost',
+    `Authorization: Bearer ${token}`,
+    'Content-Type: application/json',
+    `Content-Length: ${megabyte}`,
+    'X-Svc3-Namespace: ' + namespace,
+  ];
+  socket.write(`${head.join('\r\n')}\r\n\r\n{"name":"${'a'.repeat(megabyte - 10)}`);
+  return { socket, answer: () => (text.includes('\r\n\r\n') ? answerOf(text) : undefined) };
+}
+
+/** Statuses of those that were answered, the whole body or not; 0: still held. */
+const statuses = (held: readonly Held[]): number[] => held.map((each) => each.answer()?.status ?? 0);
+
+async function heldBytes(): Promise<number> {
+  const [value] = (await api.registry.getSingleMetric('svc3_http_request_body_bytes')!.get()).values;
+  return value?.value ?? 0;
+}
+
+const configs = () => `/api/v1/namespaces/${namespace}/vmconfigs`;
+
+describe('100 bodies of 1 MB that never end', () => {
+  test('from somebody without the right are refused before they are read', async () => {
+    const token = await identity(cluster.client, 'nobody', { namespace });
+    const held = await Promise.all(Array.from({ length: 100 }, () => hold(configs(), token)));
+    await expect.poll(() => new Set(statuses(held)), poll).toEqual(new Set([403]));
+    expect(held[0]?.answer()?.json).toMatchObject({ kind: 'Status', reason: 'Forbidden', code: 403 });
+    expect(await heldBytes()).toBe(0);
+  });
+
+  test.each([
+    ['/api/v1', () => configs()],
+    ['the 2.4.x API', () => '/resources/vm/deploy'],
+    ['the aggregated API', () => `/apis/api.svc3.dev/v1/namespaces/${namespace}/vms/x/exec`],
+  ])('with a token that is none take no memory of %s', async (_, path) => {
+    const held = await Promise.all(
+      Array.from({ length: 20 }, (__, index) => hold(path(), `made-up-${index}`)),
+    );
+    await expect
+      .poll(() => statuses(held).filter((status) => status !== 401 && status !== 429), poll)
+      .toEqual([]);
+    expect(await heldBytes()).toBe(0);
+  });
+
+  test('from one identity hold what it may, whatever token it uses, and others are served', async () => {
+    const role = { namespace, role: 'cluster-admin' };
+    const token = await identity(cluster.client, 'hoarder', role);
+    await expect
+      .poll(
+        async () =>
+          (await api.call('POST', configs(), { token, body: { name: 'a', image: 'r.example.com/a:1' } }))
+            .status,
+        poll,
+      )
+      .toBe(201);
+    const held = await Promise.all(Array.from({ length: 100 }, () => hold(configs(), token)));
+    await expect.poll(() => statuses(held).filter((status) => status === 429).length, poll).toBe(96);
+    const refused = held.find((each) => each.answer()?.status === 429);
+    expect(refused?.answer()?.text).toMatch(/^retry-after: 1\r$/im);
+    expect(refused?.answer()?.json).toMatchObject({
+      reason: 'TooManyRequests',
+      message: expect.stringContaining('request bodies of this identity hold 4194304 bytes'),
+    });
+    expect(await heldBytes()).toBeLessThanOrEqual(4 * megabyte);
+    expect(await heldBytes()).toBeGreaterThan(3 * megabyte);
+
+    const other = await identity(cluster.client, 'worker', role);
+    const made = await api.call('POST', configs(), {
+      token: other,
+      body: { name: 'b', image: 'r.example.com/a:1' },
+    });
+    expect([made.status, made.text]).toEqual([201, expect.anything()]);
+
+    const more = await Promise.all(Array.from({ length: 4 }, () => hold(configs(), other)));
+    await expect.poll(() => statuses(more).filter((status) => status === 503).length, poll).toBe(2);
+    expect(await heldBytes()).toBeLessThanOrEqual(6 * megabyte);
+
+    for (const { socket } of [...held, ...more]) socket.destroy();
+    await expect.poll(heldBytes, poll).toBe(0);
+  });
+});
+
+test('a body that is too large is refused with 413 and holds nothing', async () => {
+  const { status } = await api.call('POST', configs(), {
+    token: cluster.adminToken,
+    raw: Buffer.alloc(2 * megabyte, 'a'),
+    headers: { 'content-type': 'application/json' },
+  });
+  expect(status).toBe(413);
+  await expect.poll(heldBytes, poll).toBe(0);
+});
