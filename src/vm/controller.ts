@@ -19,6 +19,7 @@ import { nodeFacts } from '../placement/nodefacts.ts';
 import { podFacts } from '../placement/podfacts.ts';
 import { Attempts } from './attempts.ts';
 import { OwnWrites } from './caches.ts';
+import { createLiveLists } from './livelists.ts';
 import { podNameOf } from './names.ts';
 import { Newcomers } from './newcomers.ts';
 import { slimPod } from './slimpod.ts';
@@ -80,6 +81,10 @@ export function createVmController(runtime: Runtime<VmSettings>, parts: VmContro
       resolver: parts.resolver,
       settings,
     },
+    images: {
+      cached: (namespace) => imageInformer.list(namespace),
+      live: createLiveLists(async (namespace) => (await runtime.client.list(images, { namespace })).items),
+    },
     settings,
     inventory,
     waiting,
@@ -137,6 +142,11 @@ export function createVmController(runtime: Runtime<VmSettings>, parts: VmContro
   for (const informer of [configInformer, imageInformer, isoInformer] as Informer<KubeObject>[]) {
     informer.onChange(({ object }) => wakeUnplaced(object.metadata?.namespace ?? ''));
   }
+  // What a deletion waits for.
+  imageInformer.onChange(({ object }) => {
+    for (const vm of vmInformer.list(object.metadata.namespace))
+      if (vm.metadata.deletionTimestamp !== undefined) controller.enqueue(keyOf(vm));
+  });
   pullSecrets.onChange(({ object }) => {
     const namespace = object.metadata.namespace ?? '';
     wakeUnplaced(namespace);
