@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,7 +13,7 @@ import { signControlToken } from '../../../src/control/token.ts';
 import type { OpenRunnerExports } from '../../../src/image/runner.ts';
 import type { RegistryClient } from '../../../src/registry/client.ts';
 import { aPod, installation, startRunner, type RunningRunner } from '../runner/harness.ts';
-import { aQcow2, diskOf, type ImageCluster } from './harness.ts';
+import { aQcow2, diskOf, soon, type ImageCluster } from './harness.ts';
 
 const run = promisify(execFile);
 
@@ -52,7 +53,9 @@ export async function runnerOf({ metadata }: Vm): Promise<SavedVm> {
   const pod = await aPod({ vm, powerState: 'Stopped' }, join(folder, 'disk.qcow2'));
   const runner = await startRunner(pod);
   await runner.reaches({ powerState: 'Stopped' });
-  return { namespace, name, runner, overlay: `${pod.root}${runnerPaths.state}/disk.qcow2` };
+  const overlay = `${pod.root}${runnerPaths.state}/disk.qcow2`;
+  await expect.poll(() => existsSync(overlay), soon).toBe(true);
+  return { namespace, name, runner, overlay };
 }
 
 const effective = {
