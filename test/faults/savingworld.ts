@@ -116,10 +116,10 @@ export async function deploy(
 
 /** What the kubelet does to a runner whose pod is deleted. */
 function endWithPod({ client }: SavingWorld, { namespace, name, runner }: SavedVm): void {
-  let isOver = false;
-  onTestFinished(() => void (isOver = true));
+  const over = new AbortController();
+  onTestFinished(() => over.abort());
   const watch = async (): Promise<void> => {
-    while (!isOver) {
+    while (!over.signal.aborted) {
       const pod = await found(client.get(pods, podNameOf(name), namespace));
       if (pod === undefined || pod.metadata.deletionTimestamp !== undefined)
         return void runner.process.kill('SIGKILL');
