@@ -237,7 +237,7 @@ describe('svc3 vm, straight on kube-apiserver', () => {
       .poll(async () => (await cluster.client.get(images, 'base', ns)).spec.commit?.vm, { timeout: 30_000 })
       .toBe('commits');
     await answer('base', 'the disk is too large');
-    expect(await committing).toMatchObject({ code: 7, stderr: 'svc3: image base: the disk is too large\n' });
+    expect(await committing).toMatchObject({ code: 2, stderr: 'svc3: image base: the disk is too large\n' });
   });
 
   it('says what a deletion waits for, and does not call it done', async () => {
