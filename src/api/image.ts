@@ -3,7 +3,7 @@ import type { KubeObject, ObjectMeta } from '../kube/types.ts';
 import { Conditions, ObservedGeneration } from './condition.ts';
 import { limits } from './meta.ts';
 import { SizeQuantity } from './quantity.ts';
-import { rules, type Rule } from './rule.ts';
+import { asAWhole, rules, type Rule } from './rule.ts';
 import { Architecture } from './vmconfig.ts';
 
 const objectName = z
@@ -11,6 +11,13 @@ const objectName = z
   .min(1)
   .max(63)
   .regex(/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/);
+
+const vmName = z
+  .string()
+  .min(1)
+  .max(63)
+  .regex(/^[a-z]([-a-z0-9]*[a-z0-9])?$/)
+  .describe('Name of the VM.');
 
 const remote = z
   .object({
@@ -40,18 +47,8 @@ export const ImageSource = z
       .describe('Copied from another Image of this namespace.'),
     vm: z
       .object({
-        name: z
-          .string()
-          .min(1)
-          .max(63)
-          .regex(/^[a-z]([-a-z0-9]*[a-z0-9])?$/)
-          .describe('Name of the VM.'),
-        mode: z
-          .enum(['Save', 'Commit'])
-          .describe(
-            'Save makes a new image from the disk; Commit makes a new version of the image that the VM runs from.',
-          ),
-        request: z.string().min(1).max(64).optional().describe('Any text; each new value commits once more.'),
+        name: vmName,
+        mode: z.enum(['Save']).default('Save').describe('Save makes a new image from the disk.'),
       })
       .optional()
       .describe('Taken from the disk of a VM of this namespace.'),
@@ -80,34 +77,31 @@ export type IsoSource = z.infer<typeof IsoSource>;
 
 const description = z.string().max(1024).optional().describe('Free text for people.');
 
+export const ImageCommit = z
+  .object({
+    vm: vmName.describe('Name of the VM; it runs from this Image.'),
+    request: z.string().min(1).max(64).describe('Any text; each new value commits once.'),
+  })
+  .meta(asAWhole)
+  .describe('The disk of a VM becomes a new version of this Image.');
+export type ImageCommit = z.infer<typeof ImageCommit>;
+
+const sourceStays = (kind: string): Rule => ({
+  rule: 'self.source == oldSelf.source',
+  message: `source cannot change after creation; delete the ${kind} and create it again`,
+  fieldPath: '.source',
+  reason: 'FieldValueForbidden',
+});
+
 export const ImageSpec = z
-  .object({ description, source: ImageSource })
-  .meta(
-    rules([
-      {
-        rule: "self.source == oldSelf.source || (has(self.source.vm) && self.source.vm.mode == 'Commit')",
-        message:
-          'source cannot change after creation except to commit a VM; delete the Image and create it again',
-        fieldPath: '.source',
-        reason: 'FieldValueForbidden',
-      },
-    ]),
-  )
+  .object({ description, source: ImageSource, commit: ImageCommit.optional() })
+  .meta(rules([sourceStays('Image')]))
   .describe('One disk in the store.');
 export type ImageSpec = z.infer<typeof ImageSpec>;
 
 export const IsoSpec = z
   .object({ description, source: IsoSource })
-  .meta(
-    rules([
-      {
-        rule: 'self.source == oldSelf.source',
-        message: 'source cannot change after creation; delete the ISO and create it again',
-        fieldPath: '.source',
-        reason: 'FieldValueForbidden',
-      },
-    ]),
-  )
+  .meta(rules([sourceStays('ISO')]))
   .describe('One install medium in the store.');
 export type IsoSpec = z.infer<typeof IsoSpec>;
 
@@ -133,7 +127,13 @@ export const ImageStatus = z
       .optional()
       .describe('How far the work is, in percent.'),
     worker: z.string().max(253).optional().describe('The pod that is at work.'),
-    request: z.string().max(64).optional().describe('The last source.vm.request that was carried out.'),
+    request: z.string().max(64).optional().describe('The last upload that was taken over or refused.'),
+    commitRequest: z
+      .string()
+      .max(64)
+      .optional()
+      .describe('The last spec.commit.request that was carried out or refused.'),
+    vmUid: z.string().max(64).optional().describe('UID of the VM whose disk is taken, or was taken last.'),
   })
   .describe('What svc3 knows about the disk.');
 export type ImageStatus = z.infer<typeof ImageStatus>;

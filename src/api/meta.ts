@@ -69,6 +69,8 @@ export const annotations = {
   owner: 'svc3.dev/owner',
   /** On VMs of the 2.4.x gateway: the configuration's name as the old client knows it. */
   virtualMachineName: 'svc3.dev/virtual-machine-name',
+  /** On VMs, `true`: its deletion waits for no Image that its disk is being saved for. */
+  deleteWithoutSaving: 'svc3.dev/delete-without-saving',
   /** On VM pods: public halves of the installation's control keys, read through a downward API volume. */
   controlKeys: 'svc3.dev/control-keys',
   /** On ServiceAccounts in `svc3-users`: the person's real name. */

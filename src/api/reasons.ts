@@ -4,6 +4,7 @@ export const conditionTypes = {
   scheduled: 'Scheduled',
   prepared: 'Prepared',
   booted: 'Booted',
+  committed: 'Committed',
   stalled: 'Stalled',
   reconciling: 'Reconciling',
 } as const;
@@ -204,6 +205,10 @@ export const reasonTable: readonly ReasonRow[] = [
       'Upload it again: `svc3 image upload`.',
     ],
     SourceNotFound: ['The source does not exist.', 'Correct or create the source.'],
+    SourceDeleted: [
+      'The VM was deleted before its disk was saved, or was being deleted when the Image was made.',
+      'Nothing can be done for that disk; delete the Image.',
+    ],
     SourceNotReady: ['The source exists and is not ready.', waits],
     RegistryDenied: [
       'A registry refused the credential, or there is none.',
@@ -226,8 +231,37 @@ export const reasonTable: readonly ReasonRow[] = [
     StoreMissing: ['The installation has no image store.', 'Set the chart value store.url.'],
     InUse: ['The object is being deleted and a VM still uses it; the message names it.', 'Delete the VM.'],
   }),
+  ...rows('Image, ISO', 'Committed', 'True', {
+    Stored: ['The last commit is in the store; VMs that are placed from now on run from it.', nothing],
+  }),
+  ...rows('Image, ISO', 'Committed', 'Unknown', {
+    Working: ['A commit is under way; the version before stays usable.', waits],
+  }),
+  ...rows('Image, ISO', 'Committed', 'False', {
+    CommitRefused: [
+      'The VM does not run from this Image; the message says what it runs from.',
+      'Commit it to the Image that it runs from, or save it under a name.',
+    ],
+    SourceNotFound: ['The VM does not exist; the version before stays usable.', 'Name another VM.'],
+    SourceDeleted: [
+      'The VM was deleted before its disk was saved; the version before stays usable.',
+      'Nothing can be done for that disk.',
+    ],
+    DiskRefused: [
+      'The disk of the VM is not acceptable; the message says why; the version before stays usable.',
+      'Commit another VM.',
+    ],
+    SourceNotReady: ['The VM has no runner yet.', waits],
+    RegistryDenied: ['As with Ready.', 'As with Ready.'],
+    RegistryUnreachable: ['As with Ready.', 'As with Ready.'],
+    RunnerUnreachable: ['As with Ready.', 'As with Ready.'],
+    StoreMissing: ['As with Ready.', 'As with Ready.'],
+    WorkerFailed: ['As with Ready.', 'As with Ready.'],
+    WorkerRefused: ['As with Ready.', 'As with Ready.'],
+  }),
   ...rows('Image, ISO', 'Stalled', 'True', {
     SourceNotFound: ['As with Ready.', 'As with Ready.'],
+    SourceDeleted: ['As with Ready.', 'As with Ready.'],
     StoreMissing: ['As with Ready.', 'As with Ready.'],
     DiskRefused: ['As with Ready.', 'As with Ready.'],
     UploadAbandoned: ['As with Ready.', 'As with Ready.'],

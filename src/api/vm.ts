@@ -111,6 +111,11 @@ export const EffectiveSettings = z
   .object({
     ...vmSettings,
     image: z.string().max(1024).describe('The image as an OCI reference with its digest.'),
+    imageName: z
+      .string()
+      .max(63)
+      .optional()
+      .describe('Name of the Image that the VM was made from; unset where it was an OCI reference.'),
     architecture: Architecture.describe('Architecture of the guest.'),
     cpu: z.int().min(1).max(1024).meta({ format: 'int32' }).describe('Number of virtual CPUs.'),
     memory: z.string().max(24).describe('Memory of the guest.'),

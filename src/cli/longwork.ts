@@ -10,6 +10,15 @@ export const longWorkOptions = {
   wait: { kind: 'flag', summary: 'Wait until it is ready, and show how far it is' },
 } as const satisfies OptionSpecs;
 
+/** Options of what takes the disk of a VM, which people delete next. */
+export const savingOptions = {
+  'no-wait': {
+    kind: 'flag',
+    summary: 'Return at once; the work goes on, and a deletion of the VM waits for it',
+  },
+  wait: { kind: 'flag', summary: 'Wait until it is ready, which is the default' },
+} as const satisfies OptionSpecs;
+
 /** Option of everything that makes an image or ISO. */
 export const descriptionOption = {
   description: { kind: 'text', short: 'd', placeholder: 'TEXT', summary: 'Free text for people' },
@@ -31,11 +40,24 @@ export async function showWork(
   if (wait) await sleep(pollMs, signal);
   while (waits()) {
     item = await disks.get(ns, begun.name);
-    if (item.state === 'Ready') break;
-    if (item.state === 'Failed')
+    // An image whose commit failed is ready in the version before.
+    if (item.state === 'Failed' || (item.state === 'Ready' && item.errorMessage !== undefined))
       throw new Svc3Error('Invalid', `${kind} ${item.name}: ${item.errorMessage ?? 'failed'}`);
+    if (item.state === 'Ready') break;
     out.progress(`${kind} ${item.name}: ${item.progress === undefined ? item.state : `${item.progress}%`}`);
     await sleep(pollMs, signal);
   }
   await out.item(diskView(kind), item);
+}
+
+/** Waits until the disk of a VM is in the store, unless the user does not want to. */
+export async function showSaving(
+  context: Context,
+  vm: string,
+  { begun, images, wait }: { readonly begun: DiskItem; readonly images: Disks; readonly wait: boolean },
+): Promise<void> {
+  await showWork(context, 'image', { begun, disks: images, wait });
+  const { out } = context;
+  if (!wait && (out.format === 'table' || out.format === 'wide'))
+    out.line(`The disk of VM ${vm} is being saved; a deletion of the VM waits for it.`);
 }

@@ -5,6 +5,8 @@ import { downloadImage, generateImage, imageRoutes } from '../http/routes/images
 import { listRemoteImages, pullImage } from '../http/routes/remotes.ts';
 import { uploadImage } from '../http/routes/uploads.ts';
 import { commitVm, saveVm } from '../http/routes/vmactions.ts';
+import type { Reply } from '../http/route.ts';
+import type { ImageItem } from '../items/image.ts';
 import { diskRows } from './diskrows.ts';
 import { modifiedOf, shortText, sizeText } from './disks.ts';
 import { imageName, texts, theVm } from './names.ts';
@@ -37,6 +39,17 @@ const { list, copy, listRemote, pull, remove, upload } = diskRows({
   },
 });
 
+/** 2.4.x answered when the image was there, and its clients delete the VM next. */
+async function inTheStore(reply: Promise<Reply>): Promise<void> {
+  const { status, body } = await reply;
+  if (status !== 202) return;
+  const { name } = body as ImageItem;
+  throw new Svc3Error(
+    'Timeout',
+    `image ${name} is still being saved; GET /resources/image/list tells when it is there`,
+  );
+}
+
 const commit = mapped({
   kind: 'mapped',
   method: 'POST',
@@ -45,12 +58,11 @@ const commit = mapped({
   link: '/vms',
   body: z.object({ svc_vm_name: shortText, svc_node_name: z.string().max(253).optional() }),
   bodyKind: 'json',
+  longRunning: true,
   async handler(call) {
     const vm = await theVm(call, call.body.svc_vm_name, call.body.svc_node_name, texts.notDeployed);
-    await invoke(call, commitVm, {
-      params: { namespace: call.namespace, vm: vm.metadata.name ?? '' },
-      body: {},
-    });
+    const params = { namespace: call.namespace, vm: vm.metadata.name ?? '' };
+    await inTheStore(invoke(call, commitVm, { params, query: { wait: 'true' }, body: {} }));
     return { message: 'committed' };
   },
 });
@@ -68,10 +80,12 @@ const save = mapped({
   }),
   bodyKind: 'json',
   fields: { imageName: 'new_name' },
+  longRunning: true,
   async handler(call) {
     const vm = await theVm(call, call.body.svc_vm_name, call.body.svc_node_name, texts.notDeployed);
     const params = { namespace: call.namespace, vm: vm.metadata.name ?? '' };
-    await invoke(call, saveVm, { params, body: { imageName: imageName(call.body.new_name, 'new_name') } });
+    const body = { imageName: imageName(call.body.new_name, 'new_name') };
+    await inTheStore(invoke(call, saveVm, { params, query: { wait: 'true' }, body }));
     return { message: 'saved' };
   },
 });

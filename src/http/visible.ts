@@ -17,8 +17,9 @@ export async function waitSeen<T extends KubeObject>(
   object: T,
   signal: AbortSignal,
 ): Promise<void> {
-  const { name = '', namespace = '', uid } = object.metadata ?? {};
-  const seen = (found: T | undefined): boolean => found?.metadata?.uid === uid;
+  const { name = '', namespace = '', uid, generation = 0 } = object.metadata ?? {};
+  const seen = (found: T | undefined): boolean =>
+    found?.metadata?.uid === uid && (found?.metadata?.generation ?? 0) >= generation;
   await quietly(
     changes.until({ name, namespace }, seen, AbortSignal.any([signal, AbortSignal.timeout(visibleMs)])),
   );

@@ -4,7 +4,7 @@ import { createController, keyOf, type Controller } from '../controller/controll
 import type { Runtime } from '../controller/runtime.ts';
 import { createAssumptions } from '../credential/assumed.ts';
 import { createImageCaches, type Disk } from './caches.ts';
-import { wishOf, workId } from './names.ts';
+import { vmNameOf, wishOf, workId } from './names.ts';
 import type { DiskKind } from './place.ts';
 import { ImageReconciler } from './reconciler.ts';
 import { createNamespaceRegistries } from './registries.ts';
@@ -96,7 +96,7 @@ function createDiskController(
 }
 
 function waitsFor(disk: Disk, vm: string | undefined): boolean {
-  return 'vm' in disk.spec.source && disk.spec.source.vm?.name === vm && isUnfinished(disk);
+  return vmNameOf(disk) === vm && isUnfinished(disk);
 }
 
 function isUnfinished({ metadata, status }: Disk): boolean {

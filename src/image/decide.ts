@@ -1,5 +1,6 @@
-import type { Image, ImageStatus, Iso } from '../api/image.ts';
+import type { Image, ImageCommit, ImageStatus, Iso } from '../api/image.ts';
 import type { WorkDone, WorkFailed } from '../api/worker.ts';
+import { commitOf } from './names.ts';
 import type { DiskKind, Place } from './place.ts';
 
 /** The worker pod of the current wish, as the cache shows it. */
@@ -20,6 +21,10 @@ export interface VmSource {
   readonly uid: string;
   readonly runner: { readonly address: string; readonly fingerprint: string | undefined } | undefined;
   readonly architecture: 'amd64' | 'arm64';
+  /** When its deletion was asked for. */
+  readonly deletionTimestamp: string | undefined;
+  /** Why it must not be committed to this Image. */
+  readonly commitRefusal: string | undefined;
 }
 
 /** Everything that a pass knows; nothing in it changes while it runs. */
@@ -75,7 +80,7 @@ export type Plan =
   | { readonly kind: 'watch'; readonly worker: Extract<WorkerView, { address: unknown }> }
   | { readonly kind: 'finish'; readonly result: WorkDone }
   /** The work failed and is not tried again by itself. */
-  | { readonly kind: 'refuse'; readonly failure: WorkFailed }
+  | { readonly kind: 'refuse'; readonly verdict: Verdict }
   | { readonly kind: 'retry'; readonly failure: WorkFailed }
   | { readonly kind: 'stopWorkers' }
   | { readonly kind: 'purge' }
@@ -106,28 +111,27 @@ export function decide(observed: Observed): Plan {
   return decideWork(observed, wish);
 }
 
-/** Whether the wish has been carried out. */
-export function isDone({ spec, status }: Image | Iso, wish: string): boolean {
+/** Whether the wish has been carried out, or was a commit that was refused: then the version before stays. */
+export function isDone(disk: Image | Iso, wish: string): boolean {
+  const { spec, status } = disk;
   if (status?.digest === undefined) return false;
-  return isRepeatable(spec.source) ? status.request === wish && !isStalled(status) : true;
-}
-
-function isRepeatable(source: Image['spec']['source']): boolean {
-  return source.upload !== undefined || source.vm?.mode === 'Commit';
-}
-
-function isStalled(status: ImageStatus | undefined): boolean {
-  return stalledOf(status) !== undefined;
+  const commit = commitOf(disk);
+  if (commit !== undefined) return status.commitRequest === commit.request;
+  if (spec.source.upload === undefined) return true;
+  return status.request === wish && stalledOf(status) === undefined;
 }
 
 function stalledOf(status: ImageStatus | undefined) {
   return status?.conditions?.find(({ type, status }) => type === 'Stalled' && status === 'True');
 }
 
+/** Reasons for which a disk is never made: another VM of the same name has another disk. */
+const finalReasons: ReadonlySet<string> = new Set(['DiskRefused', 'SourceDeleted']);
+
 /** A refusal holds until there is another wish. */
-function isRefused({ spec, status }: Image | Iso, wish: string): boolean {
-  if (stalledOf(status)?.reason !== 'DiskRefused') return false;
-  return isRepeatable(spec.source) ? status?.request === wish : true;
+export function isRefused({ spec, status }: Image | Iso, wish: string): boolean {
+  if (status?.digest !== undefined || !finalReasons.has(stalledOf(status)?.reason ?? '')) return false;
+  return spec.source.upload === undefined || status?.request === wish;
 }
 
 function decideDeletion({ users, hasPods, place }: Observed): Plan {
@@ -148,7 +152,7 @@ function decideWorker({ now, retryAt }: Observed, worker: WorkerView): Plan {
       return { kind: 'finish', result: worker.result };
     case 'Failed':
       return worker.failure.reason === 'DiskRefused'
-        ? { kind: 'refuse', failure: worker.failure }
+        ? refuse(worker.failure.reason, worker.failure.message)
         : now < retryAt
           ? {
               kind: 'say',
@@ -162,12 +166,14 @@ function decideWorker({ now, retryAt }: Observed, worker: WorkerView): Plan {
 }
 
 function decideWork(observed: Observed, wish: string): Plan {
+  const commit = commitOf(observed.disk);
+  if (commit !== undefined) return decideCommit(observed, commit);
   const source: Image['spec']['source'] = observed.disk.spec.source;
   if (source.blank !== undefined) return work({ kind: 'blank', size: source.blank.size });
   if (source.remote !== undefined) return work({ kind: 'pull', reference: source.remote.reference });
   if (source.upload !== undefined) return work({ kind: 'upload', digest: `sha256:${wish}` });
   if (source.image !== undefined) return decideCopy(observed, source.image.name);
-  if (source.vm !== undefined) return decideExport(observed, source.vm.name);
+  if (source.vm !== undefined) return decideSave(observed, source.vm.name);
   return stall('SourceNotFound', 'spec.source names nothing');
 }
 
@@ -179,21 +185,55 @@ function decideCopy({ copySource, kind }: Observed, name: string): Plan {
   return work({ kind: 'copy', from: name, source: { isReady, status } });
 }
 
-function decideExport({ vmSource }: Observed, name: string): Plan {
+/** A VM that does not exist yet may come; one that was seen and is gone, or was going before the Image was made, does not. */
+function decideSave(observed: Observed, name: string): Plan {
+  const { disk, vmSource } = observed;
+  if (isSourceGone(observed)) return gone(name);
   if (vmSource === undefined) return stall('SourceNotFound', `VM ${name} does not exist`);
-  const { runner } = vmSource;
+  const { deletionTimestamp } = vmSource;
+  const { creationTimestamp = '' } = disk.metadata;
+  if (
+    disk.status?.vmUid === undefined &&
+    deletionTimestamp !== undefined &&
+    creationTimestamp > deletionTimestamp
+  )
+    return refuse('SourceDeleted', `VM ${name} was being deleted when this Image was made`);
+  return decideExport(vmSource, name);
+}
+
+function decideCommit(observed: Observed, { vm }: ImageCommit): Plan {
+  const { vmSource } = observed;
+  if (isSourceGone(observed)) return gone(vm);
+  if (vmSource === undefined) return refuse('SourceNotFound', `VM ${vm} does not exist`);
+  if (vmSource.commitRefusal !== undefined) return refuse('CommitRefused', vmSource.commitRefusal);
+  return decideExport(vmSource, vm);
+}
+
+/** The VM whose disk is being taken is no more; another one of its name has another disk. */
+function isSourceGone({ disk, vmSource }: Observed): boolean {
+  const { vmUid } = disk.status ?? {};
+  return vmUid !== undefined && vmUid !== vmSource?.uid;
+}
+
+function gone(name: string): Plan {
+  return refuse('SourceDeleted', `VM ${name} was deleted before its disk was saved`);
+}
+
+function decideExport(source: VmSource, name: string): Plan {
+  const { runner } = source;
   if (runner === undefined)
     return {
       kind: 'say',
       verdict: { reason: 'SourceNotReady', message: `VM ${name} has no runner yet` },
       requeueAfterMs: sourcePollMs,
     };
-  return work({ kind: 'export', vm: name, source: { ...vmSource, runner } });
+  return work({ kind: 'export', vm: name, source: { ...source, runner } });
 }
 
 /** What was said last, to be said on: a pause between two tries is no news. */
 function lastVerdict({ status }: Image | Iso): Verdict {
-  const ready = status?.conditions?.find(({ type }) => type === 'Ready');
+  const told = status?.digest === undefined ? 'Ready' : 'Committed';
+  const ready = status?.conditions?.find(({ type }) => type === told);
   const reconciling = status?.conditions?.find(({ type }) => type === 'Reconciling');
   return ready === undefined || ready.status === 'True'
     ? { reason: 'Working', message: reconciling?.message ?? 'trying again soon' }
@@ -202,6 +242,11 @@ function lastVerdict({ status }: Image | Iso): Verdict {
 
 function work(work: Work): Plan {
   return { kind: 'work', work };
+}
+
+/** The wish is answered for good: with the disk as it was before, if there was one. */
+function refuse(reason: string, message: string): Plan {
+  return { kind: 'refuse', verdict: { reason, message, isStalled: true } };
 }
 
 function say(reason: string, message: string): Plan {

@@ -1,9 +1,9 @@
 import type { Pod } from '../api/core.ts';
-import type { Image } from '../api/image.ts';
 import { isTrue } from '../controller/conditions.ts';
+import { commitRefusal } from './committarget.ts';
 import type { Disk, ImageCaches } from './caches.ts';
 import type { Observed, VmSource } from './decide.ts';
-import { architectureOf, wishOf, workerPodName, workId } from './names.ts';
+import { architectureOf, vmNameOf, wishOf, workerPodName, workId } from './names.ts';
 import { placeOf, type DiskKind } from './place.ts';
 import type { Retries } from './retries.ts';
 import type { ImageSettings } from './settings.ts';
@@ -60,9 +60,9 @@ function copySourceOf({ disks }: ImageCaches, { metadata, spec }: Disk): Observe
 }
 
 function vmSourceOf({ vms }: ImageCaches, disk: Disk): VmSource | undefined {
-  const source: Image['spec']['source'] = disk.spec.source;
-  if (source.vm === undefined) return undefined;
-  const vm = vms.get(source.vm.name, disk.metadata.namespace);
+  const { name = '', namespace } = disk.metadata;
+  const vmName = vmNameOf(disk);
+  const vm = vmName === undefined ? undefined : vms.get(vmName, namespace);
   if (vm === undefined) return undefined;
   const { runner, effective } = vm.status ?? {};
   return {
@@ -72,6 +72,8 @@ function vmSourceOf({ vms }: ImageCaches, disk: Disk): VmSource | undefined {
         ? undefined
         : { address: runner.address, fingerprint: runner.fingerprint },
     architecture: effective?.architecture ?? architectureOf(disk),
+    deletionTimestamp: vm.metadata.deletionTimestamp,
+    commitRefusal: commitRefusal(vm, name),
   };
 }
 

@@ -9,13 +9,13 @@ import { awaitUpload } from './awaitedupload.ts';
 import { resourceOf, type Disk, type ImageCaches } from './caches.ts';
 import { decide, watchMs, type Observed, type Plan, type Verdict, type Work } from './decide.ts';
 import { atRegistry, StepFailed, verdictOf } from './failure.ts';
-import { workerPodName, workId } from './names.ts';
+import { answerTo, vmNameOf, workerPodName, workId } from './names.ts';
 import { observe } from './observe.ts';
 import type { DiskKind, Place } from './place.ts';
 import { exportShare, forgetExport, startExport, startWorker, type PodWorkParts } from './podwork.ts';
 import { Reporter, type ReporterParts } from './reporter.ts';
 import type { Retries } from './retries.ts';
-import { storedBy, storedStatus, verdictStatus, type Stored } from './status.ts';
+import { refusedStatus, storedBy, storedStatus, verdictStatus, type Stored } from './status.ts';
 import { copyInStore, makeBlank, purge } from './storework.ts';
 
 export interface ImageReconcilerParts extends PodWorkParts, ReporterParts {
@@ -69,16 +69,16 @@ export class ImageReconciler {
       case 'stored':
         if (plan.cleanUp) await this.#cleanUp(observed);
         // A refusal stays as it was said.
-        if (disk.status?.conditions?.some(({ type }) => type === 'Stalled') === true) return undefined;
+        if (disk.status?.digest === undefined) return undefined;
         return this.#reporter.report(disk, storedStatus(disk, this.#parts.now()));
       case 'say':
-        await this.#say(disk, plan.verdict);
+        await this.#say(observed, plan.verdict);
         return plan.requeueAfterMs === undefined ? undefined : { requeueAfterMs: plan.requeueAfterMs };
       case 'await': {
         const { registries, settings } = this.#parts;
         const awaited = { ...observed, waiting: plan.verdict };
         const { verdict, requeueAfterMs } = await awaitUpload(registries, settings.uploadPatienceMs, awaited);
-        await this.#say(disk, verdict);
+        await this.#say(observed, verdict);
         return { requeueAfterMs };
       }
       case 'work':
@@ -88,9 +88,9 @@ export class ImageReconciler {
       case 'finish':
         return this.#finish(observed, storedBy(plan.result, placeOf(observed)));
       case 'refuse':
-        return this.#refuse(observed, verdictOf(plan.failure));
+        return this.#refuse(observed, plan.verdict);
       case 'retry':
-        await this.#say(disk, verdictOf(plan.failure));
+        await this.#say(observed, verdictOf(plan.failure));
         return this.#deletePods(disk);
       case 'stopWorkers':
         return this.#deletePods(disk);
@@ -137,7 +137,7 @@ export class ImageReconciler {
   }
 
   #sayWorking(observed: Observed, message: string, progress = 0): Promise<void> {
-    return this.#say(observed.disk, { reason: 'Working', message, progress });
+    return this.#say(observed, { reason: 'Working', message, progress });
   }
 
   async #watch(
@@ -167,16 +167,15 @@ export class ImageReconciler {
   async #finish(observed: Observed, stored: Stored): Promise<void> {
     const { disk, wish = '' } = observed;
     const { now, retries } = this.#parts;
-    const request = wish === 'create' ? undefined : wish;
-    await this.#reporter.report(disk, storedStatus(disk, now(), { stored, request }));
+    await this.#reporter.report(disk, storedStatus(disk, now(), { stored, answer: answerTo(disk, wish) }));
     retries.clear(workId(disk, wish));
     await this.#cleanUp(observed);
   }
 
   async #refuse(observed: Observed, verdict: Verdict): Promise<void> {
     const { disk, wish = '' } = observed;
-    const request = wish === 'create' ? {} : { request: wish };
-    await this.#reporter.report(disk, verdictStatus(disk, verdict, this.#parts.now(), request));
+    const status = refusedStatus(disk, verdict, this.#parts.now(), answerTo(disk, wish));
+    await this.#reporter.report(disk, status);
     await this.#cleanUp(observed);
   }
 
@@ -184,13 +183,15 @@ export class ImageReconciler {
   async #fail(observed: Observed, verdict: Verdict): Promise<ReconcileResult | void> {
     const { disk, wish = '', now } = observed;
     if (verdict.reason === 'DiskRefused') return this.#refuse(observed, verdict);
-    await this.#say(disk, verdict);
+    await this.#say(observed, verdict);
     const at = this.#parts.retries.failed(workId(disk, wish), String(now), now);
     return { requeueAfterMs: Math.max(100, at - now) };
   }
 
-  async #say(disk: Disk, verdict: Verdict): Promise<void> {
-    await this.#reporter.report(disk, verdictStatus(disk, verdict, this.#parts.now()));
+  /** Which VM's disk it is stays known from the first word on: another one of its name may come. */
+  async #say({ disk, vmSource }: Observed, verdict: Verdict): Promise<void> {
+    const vmUid = disk.status?.vmUid ?? vmSource?.uid;
+    await this.#reporter.report(disk, verdictStatus(disk, verdict, this.#parts.now(), { vmUid }));
   }
 
   async #cleanUp({ disk, wish = '', vmSource, hasPods }: Observed): Promise<void> {
@@ -276,8 +277,8 @@ function hasFinalizer({ metadata }: Disk): boolean {
   return metadata.finalizers?.includes(finalizer) === true;
 }
 
-function isExport({ spec }: Disk): boolean {
-  return 'vm' in spec.source && spec.source.vm !== undefined;
+function isExport(disk: Disk): boolean {
+  return vmNameOf(disk) !== undefined;
 }
 
 function placeOf({ place }: Observed): Place {

@@ -85,6 +85,11 @@ function newsOf(
   const stalled = findCondition(status?.conditions, 'Stalled');
   if (stalled?.status === 'True')
     return { type: 'Warning', reason: stalled.reason, message: stalled.message };
+  const committed = findCondition(status?.conditions, 'Committed');
+  // The version before is ready all the while.
+  if (committed?.status === 'Unknown') return undefined;
+  if (committed?.status === 'False')
+    return { type: 'Warning', reason: committed.reason, message: committed.message };
   const ready = findCondition(status?.conditions, 'Ready');
   if (ready === undefined) return undefined;
   return {

@@ -6,7 +6,7 @@ import { removeCondition, setCondition } from '../controller/conditions.ts';
 import type { Verdict } from './decide.ts';
 import { referenceOf, type Place } from './place.ts';
 
-const { ready, stalled, reconciling } = conditionTypes;
+const { ready, committed, stalled, reconciling } = conditionTypes;
 type Conditions = NonNullable<ImageStatus['conditions']>;
 
 /** What a piece of work made, as status fields. */
@@ -47,74 +47,106 @@ function generationOf({ metadata }: Image | Iso): number {
   return metadata.generation ?? 0;
 }
 
+type Answer = Pick<ImageStatus, 'request' | 'commitRequest'>;
+
 /** The disk is in the store: what was made now, or what was there before (a description has changed). */
 export function storedStatus(
   disk: Image | Iso,
   now: Date,
-  made?: { stored: Stored; request: string | undefined },
+  made?: { stored: Stored; answer: Answer },
 ): ImageStatus {
-  const { conditions: old, progress: _progress, worker: _worker, ...known } = disk.status ?? {};
+  const {
+    conditions: old,
+    progress: _progress,
+    worker: _worker,
+    vmUid: _vmUid,
+    ...known
+  } = disk.status ?? {};
   const observedGeneration = generationOf(disk);
   const message = `stored as ${made?.stored.digest ?? known.digest}`;
   const isReady = { type: ready, status: 'True', reason: 'Stored', message, observedGeneration } as const;
   let conditions = setCondition(old, isReady, now);
   conditions = removeCondition(removeCondition(conditions, stalled), reconciling);
-  return {
-    ...known,
-    ...made?.stored,
-    ...(made?.request === undefined ? {} : { request: made.request }),
-    observedGeneration,
-    conditions,
-  };
+  if (made?.answer.commitRequest !== undefined)
+    conditions = setCondition(conditions, { ...isReady, type: committed }, now);
+  return { ...known, ...made?.stored, ...made?.answer, observedGeneration, conditions };
 }
 
-/**
- * Something other than "stored" is to be said. Where there is a version from before (a commit is under way or failed), that
- * one stays usable, so Ready stays True; `observedGeneration` stays behind until the wish is carried out or refused.
- */
+export interface VerdictExtra {
+  readonly worker?: string | undefined;
+  /** UID of the VM whose disk is being taken. */
+  readonly vmUid?: string | undefined;
+}
+
+/** Something other than "stored" is to be said. A version from before stays usable: then it is said of the commit alone. */
 export function verdictStatus(
   disk: Image | Iso,
   verdict: Verdict,
   now: Date,
-  extra: { worker?: string | undefined; request?: string } = {},
+  extra: VerdictExtra = {},
 ): ImageStatus {
-  const { conditions: old, progress: _progress, worker: _worker, ...known } = disk.status ?? {};
+  const { progress: _progress, worker: _worker, ...known } = disk.status ?? {};
+  const { worker, vmUid } = extra;
+  return {
+    ...known,
+    ...(worker === undefined ? {} : { worker }),
+    ...(vmUid === undefined ? {} : { vmUid }),
+    ...(verdict.progress === undefined ? {} : { progress: verdict.progress }),
+    ...(isUsable(disk) ? commitRows(disk, verdict, now) : makingRows(disk, verdict, now)),
+  };
+}
+
+/** The wish is answered for good, and what it asked for was not made. */
+export function refusedStatus(disk: Image | Iso, verdict: Verdict, now: Date, answer: Answer): ImageStatus {
+  const { vmUid: _vmUid, ...status } = verdictStatus(disk, verdict, now);
+  if (!isUsable(disk)) return { ...status, ...answer };
+  return { ...storedStatus({ ...disk, status }, now), ...answer };
+}
+
+function isUsable({ metadata, status }: Image | Iso): boolean {
+  return status?.digest !== undefined && metadata.deletionTimestamp === undefined;
+}
+
+type Rows = Pick<ImageStatus, 'observedGeneration' | 'conditions'>;
+
+/** `observedGeneration` stays behind until the commit is carried out or refused. */
+function commitRows(disk: Image | Iso, { reason, message }: Verdict, now: Date): Rows {
+  const { conditions: old, observedGeneration } = disk.status ?? {};
   const generation = generationOf(disk);
-  const hasVersion = known.digest !== undefined && disk.metadata.deletionTimestamp === undefined;
-  const isStalled = verdict.isStalled === true;
+  const status = reason === 'Working' ? 'Unknown' : 'False';
+  const commit = { type: committed, status, reason, message, observedGeneration: generation } as const;
+  const conditions = setProgressing(setCondition(old, commit, now), message, generation, now);
+  return {
+    ...(observedGeneration === undefined ? {} : { observedGeneration }),
+    conditions: removeCondition(conditions, stalled),
+  };
+}
+
+function makingRows(disk: Image | Iso, verdict: Verdict, now: Date): Rows {
   const { reason, message } = verdict;
-  const observedGeneration = hasVersion && !isStalled ? known.observedGeneration : generation;
-  let conditions: Conditions = hasVersion
-    ? (old ?? [])
-    : setCondition(
-        old,
-        { type: ready, status: 'False', reason, message, observedGeneration: generation },
-        now,
-      );
+  const isStalled = verdict.isStalled === true;
+  const observedGeneration = generationOf(disk);
+  const told = { reason, message, observedGeneration };
+  let conditions = setCondition(disk.status?.conditions, { type: ready, status: 'False', ...told }, now);
   conditions = isStalled
-    ? setCondition(
-        conditions,
-        { type: stalled, status: 'True', reason, message, observedGeneration: generation },
-        now,
-      )
+    ? setCondition(conditions, { type: stalled, status: 'True', ...told }, now)
     : removeCondition(conditions, stalled);
   // An upload that has not come is nothing that svc3 works on.
   const isIdle = isStalled || reason === 'AwaitingUpload' || reason === 'InUse';
   conditions = isIdle
     ? removeCondition(conditions, reconciling)
-    : setCondition(
-        conditions,
-        { type: reconciling, status: 'True', reason: 'Progressing', message, observedGeneration: generation },
-        now,
-      );
-  return {
-    ...known,
-    ...(extra.request === undefined ? {} : { request: extra.request }),
-    ...(extra.worker === undefined ? {} : { worker: extra.worker }),
-    ...(verdict.progress === undefined ? {} : { progress: verdict.progress }),
-    ...(observedGeneration === undefined ? {} : { observedGeneration }),
-    conditions,
-  };
+    : setProgressing(conditions, message, observedGeneration, now);
+  return { observedGeneration, conditions };
+}
+
+function setProgressing(
+  conditions: Conditions,
+  message: string,
+  observedGeneration: number,
+  now: Date,
+): Conditions {
+  const progressing = { status: 'True', reason: 'Progressing', message, observedGeneration } as const;
+  return setCondition(conditions, { type: reconciling, ...progressing }, now);
 }
 
 /** Same but for the order of fields. */

@@ -1,4 +1,4 @@
-import { annotations, forbiddenHostPorts, group, type PortRange } from '../api/meta.ts';
+import { annotations, finalizer, forbiddenHostPorts, group, type PortRange } from '../api/meta.ts';
 import type { Vm, VmSpecInput } from '../api/vm.ts';
 import type { PortMapping, Switch } from '../api/vmconfig.ts';
 import { invalidField, Svc3Error } from '../errors.ts';
@@ -195,6 +195,8 @@ export function vmOf(request: DeployRequest, options: DeployOptions): { vm: Vm; 
     metadata: {
       ...(generates ? { generateName: `${prefix}-` } : { name: prefix }),
       namespace: options.namespace,
+      // The operator puts it on VMs that come without: one write less.
+      finalizers: [finalizer],
       ...(Object.keys(notes).length === 0 ? {} : { annotations: notes }),
     },
     spec: spec as Vm['spec'],

@@ -1,5 +1,6 @@
 import type { Image, Iso } from '../api/image.ts';
 import { imageAnnotations } from '../image/names.ts';
+import type { Condition } from '../kube/types.ts';
 import { conditionOf } from './vm.ts';
 
 /** An Image or ISO as `/api/v1` and the CLI show it (contract: "Images, ISOs"). */
@@ -33,9 +34,23 @@ export function imageState(image: Image | Iso): ImageItem['state'] {
   return upToDate && conditionOf(conditions, 'Ready')?.status === 'True' ? 'Ready' : 'Updating';
 }
 
+/** Whether there is a version that can be downloaded; a commit that is under way or has failed takes nothing away. */
+export function isUsable({ metadata, status }: Image | Iso): boolean {
+  const ready = conditionOf(status?.conditions, 'Ready')?.status === 'True';
+  return ready && status?.digest !== undefined && metadata.deletionTimestamp === undefined;
+}
+
+/** What keeps the disk from being made; of an Image that is Ready, why its last commit failed. */
+function failureOf({ metadata, status }: Image | Iso, state: ImageItem['state']): Condition | undefined {
+  if (state === 'Failed') return conditionOf(status?.conditions, 'Stalled');
+  const committed = conditionOf(status?.conditions, 'Committed');
+  const isNews = state === 'Ready' || committed?.observedGeneration === metadata.generation;
+  return committed?.status === 'False' && isNews ? committed : undefined;
+}
+
 export function imageItem(image: Image | Iso): ImageItem {
   const state = imageState(image);
-  const failed = state === 'Failed' ? conditionOf(image.status?.conditions, 'Stalled') : undefined;
+  const failed = failureOf(image, state);
   const members = {
     name: image.metadata.name ?? '',
     namespace: image.metadata.namespace ?? '',

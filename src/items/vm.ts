@@ -46,12 +46,20 @@ export function vmState(vm: Vm): VmState {
   return observed === 'Running' && isTrue(vm, 'Booted') ? 'Running' : 'Pending';
 }
 
-/** Why a VM is pending or failed: the message of the first condition in a VM's way that does not hold. */
-export function vmMessage(vm: Vm): string | undefined {
-  return vm.metadata.deletionTimestamp === undefined ? vmReason(vm) : 'The VM is being deleted.';
+/** Whether its deletion waits until its disk is saved, which may take an hour. */
+export function isHeld({ metadata, status }: Vm): boolean {
+  const reason = conditionOf(status?.conditions, 'Ready')?.reason;
+  return metadata.deletionTimestamp !== undefined && reason === 'Terminating';
 }
 
-/** Why the VM does not run, as its conditions say; they stay while it is being deleted. */
+/** Why a VM is pending or failed, and what its deletion waits for. */
+export function vmMessage(vm: Vm): string | undefined {
+  if (vm.metadata.deletionTimestamp === undefined) return vmReason(vm);
+  const waits = isHeld(vm) ? conditionOf(vm.status?.conditions, 'Ready')?.message : undefined;
+  return waits ?? 'The VM is being deleted.';
+}
+
+/** Why the VM does not run: the message of the first condition in its way that does not hold. They stay while it is being deleted. */
 export function vmReason(vm: Vm): string | undefined {
   const conditions = vm.status?.conditions;
   const stalled = conditionOf(conditions, 'Stalled');
@@ -62,6 +70,12 @@ export function vmReason(vm: Vm): string | undefined {
       return condition.message;
   }
   return undefined;
+}
+
+/** What is said of a VM whose deletion was asked for and that is not gone yet. */
+export function deletionMessage(name: string, vm: Vm | undefined): string {
+  const why = vm !== undefined && isHeld(vm) ? `: ${vmMessage(vm)}` : '';
+  return `deletion of VM ${name} has begun${why}`;
 }
 
 type Settings = Partial<VmSpec>;
@@ -79,7 +93,8 @@ export function memoryBytes(settings: { cpu?: number | undefined; memory?: strin
 }
 
 function requestedImage(vm: Vm): string | undefined {
-  return vm.spec.image ?? vm.status?.effective?.image;
+  const { effective } = vm.status ?? {};
+  return vm.spec.image ?? effective?.imageName ?? effective?.image;
 }
 
 function consoleIsOn(settings: Settings): boolean {

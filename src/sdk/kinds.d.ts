@@ -191,6 +191,8 @@ export interface VMStatus {
       /** How long a NoExecute taint is tolerated, in seconds; unset means for ever. */
       tolerationSeconds?: number;
     }[];
+    /** Name of the Image that the VM was made from; unset where it was an OCI reference. */
+    imageName?: string;
   };
   /** The power state that was observed; absent while the VM has never run. */
   powerState?: 'Running' | 'Stopped' | 'Suspended' | 'Failed';
@@ -428,10 +430,8 @@ export interface ImageSpec {
     vm?: {
       /** Name of the VM. */
       name: string;
-      /** Save makes a new image from the disk; Commit makes a new version of the image that the VM runs from. */
-      mode: 'Save' | 'Commit';
-      /** Any text; each new value commits once more. */
-      request?: string;
+      /** Save makes a new image from the disk. */
+      mode?: 'Save';
     };
     /** An empty disk. */
     blank?: {
@@ -440,6 +440,13 @@ export interface ImageSpec {
     };
     /** Filled by an upload through the HTTP API. */
     upload?: Record<string, never>;
+  };
+  /** The disk of a VM becomes a new version of this Image. */
+  commit?: {
+    /** Name of the VM; it runs from this Image. */
+    vm: string;
+    /** Any text; each new value commits once. */
+    request: string;
   };
 }
 
@@ -478,8 +485,12 @@ export interface ImageStatus {
   progress?: number;
   /** The pod that is at work. */
   worker?: string;
-  /** The last source.vm.request that was carried out. */
+  /** The last upload that was taken over or refused. */
   request?: string;
+  /** The last spec.commit.request that was carried out or refused. */
+  commitRequest?: string;
+  /** UID of the VM whose disk is taken, or was taken last. */
+  vmUid?: string;
 }
 
 /** An Image is one disk in the store, made from the source that it names. */
@@ -547,8 +558,12 @@ export interface ISOStatus {
   progress?: number;
   /** The pod that is at work. */
   worker?: string;
-  /** The last source.vm.request that was carried out. */
+  /** The last upload that was taken over or refused. */
   request?: string;
+  /** The last spec.commit.request that was carried out or refused. */
+  commitRequest?: string;
+  /** UID of the VM whose disk is taken, or was taken last. */
+  vmUid?: string;
 }
 
 /** An ISO is one install medium in the store, made from the source that it names. */

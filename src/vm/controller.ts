@@ -19,6 +19,7 @@ import { nodeFacts } from '../placement/nodefacts.ts';
 import { accountPods, podNameIndex, vmsNamedBy } from './accounting.ts';
 import { Attempts } from './attempts.ts';
 import { OwnWrites } from './caches.ts';
+import { createLiveLists } from './livelists.ts';
 import { Newcomers } from './newcomers.ts';
 import { slimPod } from './slimpod.ts';
 import { isLost } from './podstate.ts';
@@ -79,6 +80,10 @@ export function createVmController(runtime: Runtime<VmSettings>, parts: VmContro
       resolver: parts.resolver,
       settings,
     },
+    images: {
+      cached: (namespace) => imageInformer.list(namespace),
+      live: createLiveLists(async (namespace) => (await runtime.client.list(images, { namespace })).items),
+    },
     settings,
     inventory,
     waiting,
@@ -131,6 +136,11 @@ export function createVmController(runtime: Runtime<VmSettings>, parts: VmContro
   for (const informer of [configInformer, imageInformer, isoInformer] as Informer<KubeObject>[]) {
     informer.onChange(({ object }) => wakeUnplaced(object.metadata?.namespace ?? ''));
   }
+  // What a deletion waits for.
+  imageInformer.onChange(({ object }) => {
+    for (const vm of vmInformer.list(object.metadata.namespace))
+      if (vm.metadata.deletionTimestamp !== undefined) controller.enqueue(keyOf(vm));
+  });
   pullSecrets.onChange(({ object }) => {
     const namespace = object.metadata.namespace ?? '';
     wakeUnplaced(namespace);

@@ -1,6 +1,7 @@
 import type { Pod } from '../api/core.ts';
-import { finalizer } from '../api/meta.ts';
+import { annotations } from '../api/meta.ts';
 import type { Vm } from '../api/vm.ts';
+import { otherFinalizers } from './finalizer.ts';
 import { pullSecretAnnotation } from './names.ts';
 import { endMessage, isOwnedBy, isTerminating, pullFailure, unschedulableMessage } from './podstate.ts';
 import { deadlineMessage, startDeadline } from './startdeadline.ts';
@@ -13,6 +14,12 @@ export interface Observed {
   readonly pod: Pod | undefined;
   /** resourceVersion of the namespace's pull Secret; undefined where there is none. */
   readonly pullSecretVersion: string | undefined;
+  /** Whether the node of the pod does not answer: nobody there ends the pod. */
+  readonly isNodeLost: boolean;
+  /** Images that the disk is still being saved for; only looked at where the VM is being deleted. */
+  readonly unsaved: readonly string[];
+  /** How long a deletion waits for them, in milliseconds. */
+  readonly saveWaitMs: number;
   /** Milliseconds since 1970. */
   readonly now: number;
 }
@@ -21,8 +28,19 @@ export type ReplaceReason = 'RejectedByNode' | 'Unschedulable' | 'PullRetry';
 
 /** What a pass does about it. */
 export type Plan =
-  /** The VM is being deleted: let go of it. Its pod goes with it by its owner reference. */
+  /** The VM is being deleted and has no guest any more: let go of it. What is left of it goes by its owner reference. */
   | { readonly kind: 'finalize'; readonly finalizers: readonly string[] | undefined }
+  /** The VM is being deleted and its disk is still being saved. */
+  | { readonly kind: 'hold'; readonly pod: Pod; readonly message: string; readonly endsAt: number }
+  /** The VM is being deleted: its guest may end. `abandoned`: Images that get nothing of it; `endsAt`: until when to wait for others. */
+  | {
+      readonly kind: 'end';
+      readonly pod: Pod;
+      readonly abandoned: readonly string[];
+      readonly endsAt: number | undefined;
+    }
+  /** The VM is being deleted and its guest is shutting down: the pod's end wakes it. */
+  | { readonly kind: 'ending' }
   /** The VM did not boot in time. */
   | { readonly kind: 'expire'; readonly message: string }
   /** There is no pod: resolve, place, create. */
@@ -45,7 +63,7 @@ export type Plan =
 /** Deletion first, then the deadline, then the pod. */
 export function decide(observed: Observed): Plan {
   const { vm, pod, now } = observed;
-  if (vm.metadata.deletionTimestamp !== undefined) return { kind: 'finalize', finalizers: ourFinalizers(vm) };
+  if (vm.metadata.deletionTimestamp !== undefined) return deletion(observed, vm.metadata.deletionTimestamp);
   const deadline = startDeadline(vm);
   if (deadline !== undefined && now >= deadline) return { kind: 'expire', message: deadlineMessage(vm) };
   if (pod === undefined) return { kind: 'deploy' };
@@ -79,8 +97,27 @@ function replacement({ pullSecretVersion }: Observed, pod: Pod): Plan | undefine
   return undefined;
 }
 
-/** The finalizers without ours; undefined where ours is not among them. */
-function ourFinalizers(vm: Vm): readonly string[] | undefined {
-  const all = vm.metadata.finalizers ?? [];
-  return all.includes(finalizer) ? all.filter((one) => one !== finalizer) : undefined;
+/** First the disk is saved for those who asked before, then the guest ends, then the VM is gone. */
+function deletion({ vm, pod, isNodeLost, unsaved, saveWaitMs, now }: Observed, since: string): Plan {
+  const finalizers = otherFinalizers(vm);
+  if (finalizers === undefined || pod === undefined || !isOwnedBy(pod, vm))
+    return { kind: 'finalize', finalizers };
+  // Nobody there ends it: the VM goes, and its pod stays in the way of the next one of its name.
+  if (isTerminating(pod)) return isNodeLost ? { kind: 'finalize', finalizers } : { kind: 'ending' };
+  const endsAt = Date.parse(since) + saveWaitMs;
+  const isGivenUp = vm.metadata.annotations?.[annotations.deleteWithoutSaving] === 'true' || now >= endsAt;
+  if (isGivenUp || endMessage(pod) !== undefined)
+    return { kind: 'end', pod, abandoned: unsaved, endsAt: undefined };
+  return unsaved.length > 0
+    ? { kind: 'hold', pod, message: savingMessage(unsaved, endsAt), endsAt }
+    : { kind: 'end', pod, abandoned: [], endsAt };
+}
+
+/** Says what a deletion waits for, and how long at most. */
+export function savingMessage(images: readonly string[], endsAt: number): string {
+  const shown = images.slice(0, 10).join(', ');
+  const more = images.length > 10 ? ` and ${images.length - 10} more` : '';
+  const what = images.length === 1 ? `image ${shown} is` : `images ${shown}${more} are`;
+  const until = `${new Date(endsAt).toISOString().slice(0, 19)}Z`;
+  return `the VM is being deleted; it waits until ${what} saved, at most until ${until}`;
 }

@@ -5,6 +5,7 @@ import { isSvc3Error, messageOf } from '../errors.ts';
 import type { ReconcileResult } from '../kube/types.ts';
 import { place, type Placed, type PlacementRequest, type Refused } from '../placement/place.ts';
 import { buildClaim, isPersistent } from './claim.ts';
+import { hold } from './finalizer.ts';
 import { ignoring } from './ignoring.ts';
 import { podNameOf } from './names.ts';
 import type { VmReconcilerParts } from './parts.ts';
@@ -131,6 +132,8 @@ export class Deployment {
 
   async #makePod(vm: Vm, resolved: Resolved, placement: PodPlacement): Promise<Pod> {
     const { client, settings } = this.#parts;
+    // Before there is a guest: its deletion has to wait for the guest's end.
+    await hold(this.#parts, vm);
     if (isPersistent(resolved.effective)) {
       const claim = buildClaim(vm, resolved.effective, settings);
       await ignoring(['AlreadyExists'], client.create(persistentVolumeClaims, claim));

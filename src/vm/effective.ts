@@ -7,8 +7,12 @@ import type { Architecture, Disk, Display, PortMapping, Switch, VmConfigSpec } f
 export interface EffectiveInput {
   readonly spec: VmSpec;
   readonly config: VmConfigSpec | undefined;
-  /** The image with its digest, as resolved; its architecture where it is known. */
-  readonly image: { readonly reference: string; readonly architecture: Architecture | undefined };
+  /** The image with its digest, as resolved; its architecture where it is known, its name where it is an Image. */
+  readonly image: {
+    readonly reference: string;
+    readonly name?: string | undefined;
+    readonly architecture: Architecture | undefined;
+  };
   readonly iso: string | undefined;
   /** Chart value `gpuPassthrough.enabled`. */
   readonly gpuPassthroughEnabled: boolean;
@@ -62,6 +66,7 @@ export function effectiveSettings(input: EffectiveInput): Effective {
       ...(mapped.length === 0 ? {} : { ports: mapped }),
       ...(input.iso === undefined ? {} : { iso: input.iso }),
       image: image.reference,
+      ...(image.name === undefined ? {} : { imageName: image.name }),
       architecture,
       cpu,
       memory: wished.memory ?? formatQuantity(cpu * defaults.memoryBytesPerCpu),

@@ -34,6 +34,7 @@ export const vmEnvironment = {
   SVC3_RUNNER_IMAGE_PULL_POLICY: z.enum(['Always', 'IfNotPresent', 'Never']).default('IfNotPresent'),
   SVC3_RUNNER_PULL_SECRET: z.string().optional(),
   SVC3_RUNNER_GRACE_PERIOD_SECONDS: z.coerce.number().int().min(1).max(3600).default(60),
+  SVC3_DELETION_SAVE_WAIT_MINUTES: z.coerce.number().min(0).max(10_080).default(60),
   SVC3_DISK_STORAGE_CLASS: z.string().optional(),
   SVC3_VM_PRIORITY_CLASS: z.string().optional(),
 };
@@ -61,6 +62,7 @@ export function vmSettingsOf(environment: VmEnvironment): VmSettings {
     storageClassName: environment.SVC3_DISK_STORAGE_CLASS,
     priorityClassName: environment.SVC3_VM_PRIORITY_CLASS,
     graceSeconds: environment.SVC3_RUNNER_GRACE_PERIOD_SECONDS,
+    saveWaitMs: environment.SVC3_DELETION_SAVE_WAIT_MINUTES * 60_000,
   };
 }
 

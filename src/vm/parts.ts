@@ -1,9 +1,11 @@
 import type { Node, PersistentVolumeClaim, Pod } from '../api/core.ts';
+import type { Image } from '../api/image.ts';
 import type { Vm } from '../api/vm.ts';
 import type { EventRecorder, Informer, KubeClient } from '../kube/types.ts';
 import type { Inventory } from '../placement/inventory.ts';
 import type { Attempts } from './attempts.ts';
 import type { OwnWrites } from './caches.ts';
+import type { LiveList } from './livelists.ts';
 import type { Newcomers } from './newcomers.ts';
 import type { RunnerObservation } from './report.ts';
 import type { ResolveSources } from './resolve.ts';
@@ -24,6 +26,8 @@ export interface VmReconcilerParts {
   /** Claims of Persistent disks. */
   readonly claims: Informer<PersistentVolumeClaim>;
   readonly sources: ResolveSources;
+  /** Images of a namespace: from the cache, and as they are now. */
+  readonly images: { cached(namespace: string): readonly Image[]; readonly live: LiveList<Image> };
   readonly settings: VmSettings;
   readonly inventory: Inventory;
   readonly waiting: WaitingVms;

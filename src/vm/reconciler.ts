@@ -3,11 +3,13 @@ import { annotations } from '../api/meta.ts';
 import { persistentVolumeClaims, pods, vms } from '../api/resources.ts';
 import { EffectiveSettings, type Vm } from '../api/vm.ts';
 import { isSvc3Error, messageOf } from '../errors.ts';
+import { unsavedImages } from '../image/saves.ts';
 import type { ReconcileResult } from '../kube/types.ts';
 import { nodeOf } from '../placement/podfacts.ts';
 import { grownStorage } from './claim.ts';
-import { decide, type Observed, type Plan } from './decide.ts';
+import { decide, savingMessage, type Observed, type Plan } from './decide.ts';
 import { Deployment, quickStartMs } from './deployment.ts';
+import { hold, setFinalizers } from './finalizer.ts';
 import { ignoring } from './ignoring.ts';
 import { effectiveAnnotation, podNameOf } from './names.ts';
 import { patienceMs } from './newcomers.ts';
@@ -58,18 +60,23 @@ export class VmReconciler {
   }
 
   #observe(key: string): Observed | undefined {
-    const { own, pullSecretVersion, now } = this.#parts;
+    const { own, images, settings, pullSecretVersion, now } = this.#parts;
     const slash = key.indexOf('/');
     const namespace = key.slice(0, slash);
     const cached = this.#parts.vms.get(key.slice(slash + 1), namespace);
     if (cached === undefined) return undefined;
     const uid = cached.metadata.uid ?? '';
+    const isDeleted = cached.metadata.deletionTimestamp !== undefined;
+    const pod = own.pod(podNameOf(cached.metadata.name ?? ''), namespace);
     if ((this.#uids.get(key) ?? uid) !== uid) this.#forget(key);
     this.#uids.set(key, uid);
     return {
       vm: own.vm(cached),
-      pod: own.pod(podNameOf(cached.metadata.name ?? ''), namespace),
+      pod,
       pullSecretVersion: pullSecretVersion(namespace),
+      isNodeLost: pod !== undefined && isLost(this.#nodeOf(pod)),
+      unsaved: isDeleted ? unsavedImages(cached, images.cached(namespace)) : [],
+      saveWaitMs: settings.saveWaitMs,
       now: now().getTime(),
     };
   }
@@ -93,6 +100,12 @@ export class VmReconciler {
     switch (plan.kind) {
       case 'finalize':
         return this.#finalize(key, vm, plan.finalizers);
+      case 'hold':
+        return this.#waitForSaves(key, vm, plan);
+      case 'end':
+        return this.#end(key, vm, plan);
+      case 'ending':
+        return undefined;
       case 'expire':
         return this.#expire(vm, plan.message);
       case 'conflict':
@@ -112,16 +125,52 @@ export class VmReconciler {
     }
   }
 
-  /** The pod and the claim follow by their owner references. */
+  /** What is left of it (its claim, the pod of a lost node) follows by its owner reference. */
   async #finalize(key: string, vm: Vm, finalizers: readonly string[] | undefined): Promise<void> {
     this.#forget(key);
     if (finalizers === undefined) return;
-    const { name = '', namespace = '', resourceVersion } = vm.metadata;
-    await this.#parts.client.patch(
-      vms,
-      { name, namespace },
-      { type: 'merge', body: { metadata: { finalizers, resourceVersion } } },
-    );
+    await ignoring(['NotFound'], setFinalizers(this.#parts, vm, finalizers));
+    this.#parts.own.forget(vm.metadata.uid ?? '');
+  }
+
+  /** The runner goes on working, and what is known of it stays true: the Image controller reads it there. */
+  async #waitForSaves(
+    key: string,
+    vm: Vm,
+    { pod, message, endsAt }: Pick<Extract<Plan, { kind: 'hold' }>, 'pod' | 'message' | 'endsAt'>,
+  ): Promise<ReconcileResult> {
+    const { runners, newcomers, now } = this.#parts;
+    newcomers.left(key);
+    await this.#renewControlKeys(pod);
+    const runner = runners?.observe(key, vm, pod);
+    const { fields, rows } = reportPod({ vm, pod, node: this.#nodeOf(pod), runner, ...resolvedOf(vm, pod) });
+    const { stalled: _stalled, ...others } = rows;
+    const ready = row('False', 'Terminating', message);
+    await this.#status.report(vm, { fields, rows: { ...others, ready }, reconciling: true });
+    return { requeueAfterMs: Math.max(0, endsAt - now().getTime()) };
+  }
+
+  /** The cache may not know yet who asked for the disk before the VM was deleted: kube-apiserver does. */
+  async #end(
+    key: string,
+    vm: Vm,
+    { pod, abandoned, endsAt }: Extract<Plan, { kind: 'end' }>,
+  ): Promise<ReconcileResult | void> {
+    const { client, images, own, recorder } = this.#parts;
+    if (own.isDeleted(pod)) return undefined;
+    const { name = '', namespace = '', uid = '' } = pod.metadata;
+    if (endsAt !== undefined) {
+      const unsaved = unsavedImages(vm, await images.live(namespace));
+      if (unsaved.length > 0)
+        return this.#waitForSaves(key, vm, { pod, message: savingMessage(unsaved, endsAt), endsAt });
+    }
+    if (abandoned.length > 0) {
+      const message = `the VM is deleted although its disk was not saved for ${abandoned.join(', ')}`;
+      recorder.event(typed(vm), { type: 'Warning', reason: 'SaveAbandoned', message });
+    }
+    await ignoring(['NotFound', 'Conflict'], client.delete(pods, { name, namespace }, { uid }));
+    own.deletedPod(pod);
+    return undefined;
   }
 
   async #expire(vm: Vm, message: string): Promise<void> {
@@ -172,6 +221,8 @@ export class VmReconciler {
       return { requeueAfterMs: quickMs };
     }
     newcomers.left(key);
+    // One that was deployed by a version before.
+    await hold(this.#parts, vm);
     await this.#renewControlKeys(pod);
     await this.#growClaim(vm);
     const runner = runners?.observe(key, vm, pod);

@@ -46,6 +46,8 @@ export interface Resolved {
 interface Pinned {
   readonly kind: 'pinned';
   readonly reference: string;
+  /** Of the Image or ISO; a reference of a registry has none. */
+  readonly name?: string;
   readonly architecture: Architecture | undefined;
   readonly warning?: string;
 }
@@ -152,7 +154,7 @@ function pinObject(
       `${kind} ${name} is not ready${why === '' ? '' : `: ${why}`}`,
     );
   }
-  return { kind: 'pinned', reference: status.reference, architecture: status.architecture };
+  return { kind: 'pinned', name, reference: status.reference, architecture: status.architecture };
 }
 
 async function pinReference(

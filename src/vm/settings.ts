@@ -25,4 +25,6 @@ export interface VmSettings {
   readonly priorityClassName: string | undefined;
   /** The guest's time to shut down. */
   readonly graceSeconds: number;
+  /** `deletion.saveWaitMinutes`, in milliseconds: how long the deletion of a VM waits until its disk is saved. */
+  readonly saveWaitMs: number;
 }

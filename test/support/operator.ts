@@ -22,6 +22,7 @@ export function vmSettings(given: Partial<VmSettings> = {}): VmSettings {
     storageClassName: undefined,
     priorityClassName: undefined,
     graceSeconds: 60,
+    saveWaitMs: 3_600_000,
     ...given,
   };
 }

@@ -1,10 +1,11 @@
-import { vms } from '../../src/api/resources.ts';
+import type { Image } from '../../src/api/image.ts';
+import { images, vmConfigs, vms } from '../../src/api/resources.ts';
 import type { Vm } from '../../src/api/vm.ts';
 import { parseQuantity } from '../../src/api/quantity.ts';
 import { memoryBytes } from '../../src/items/vm.ts';
 import { isSvc3Error } from '../../src/errors.ts';
 import type { KubeClient } from '../../src/kube/types.ts';
-import { reportVm, runningStatus } from './api.ts';
+import { condition, reportVm, runningStatus } from './api.ts';
 
 /** Reports every VM of a namespace as being what its spec wishes, as the operator does when nothing goes wrong. */
 export function startStandInOperator(
@@ -23,10 +24,10 @@ export function startStandInOperator(
         options.ignore?.(vm) === true
       )
         continue;
-      await reportVm(client, vm, statusOf(vm, options.node ?? 'node-1')).catch((error: unknown) => {
-        if (!isSvc3Error(error, 'NotFound', 'Conflict')) throw error;
-      });
+      const status = statusOf(vm, options.node ?? 'node-1', await imageNameOf(client, vm));
+      await quietly(reportVm(client, vm, status));
     }
+    for (const image of (await client.list(images, { namespace })).items) await quietly(store(client, image));
   }
   const running = (async () => {
     while (!stopping.signal.aborted) {
@@ -42,7 +43,43 @@ export function startStandInOperator(
   };
 }
 
-function statusOf(vm: Vm, node: string) {
+async function quietly(work: Promise<unknown>): Promise<void> {
+  await work.catch((error: unknown) => {
+    if (!isSvc3Error(error, 'NotFound', 'Conflict')) throw error;
+  });
+}
+
+/** The Image that the VM is made from. */
+async function imageNameOf(client: KubeClient, { metadata, spec }: Vm): Promise<string | undefined> {
+  const config =
+    spec.config === undefined
+      ? undefined
+      : await client.get(vmConfigs, spec.config, metadata.namespace ?? '').catch(() => undefined);
+  const image = spec.image ?? config?.spec.image;
+  return image?.includes('/') === true ? undefined : image;
+}
+
+/** The disk of a VM is in the store as soon as it is asked for. */
+async function store(client: KubeClient, { metadata, spec, status }: Image): Promise<void> {
+  const { name = '', namespace = '', generation = 1 } = metadata;
+  const isWanted = spec.source.vm !== undefined || spec.commit !== undefined;
+  if (!isWanted || metadata.deletionTimestamp !== undefined || status?.observedGeneration === generation)
+    return;
+  const made = {
+    observedGeneration: generation,
+    digest: `sha256:${'0'.repeat(64)}`,
+    conditions: [condition('Ready', 'True')],
+    ...(spec.commit === undefined ? {} : { commitRequest: spec.commit.request }),
+  };
+  await client.patch(
+    images,
+    { name, namespace },
+    { type: 'merge', body: { status: made } },
+    { subresource: 'status' },
+  );
+}
+
+function statusOf(vm: Vm, node: string, imageName: string | undefined) {
   const { cpu = 2, memory, gpuPassthrough = 'Disabled', vncConsole, powerState, revertRequest } = vm.spec;
   const console = vncConsole ?? (gpuPassthrough === 'Enabled' ? ('Disabled' as const) : ('Enabled' as const));
   const bytes = memory === undefined ? memoryBytes({ cpu }) : parseQuantity(memory);
@@ -53,6 +90,7 @@ function statusOf(vm: Vm, node: string) {
     ...(revertRequest === undefined ? {} : { revertRequest }),
     effective: {
       ...runningStatus.effective!,
+      ...(imageName === undefined ? {} : { imageName }),
       cpu,
       memory: String(bytes),
       gpuPassthrough,

@@ -112,6 +112,7 @@ SVC3_INSECURE_REGISTRIES_ALLOWED: {{ join "," .Values.insecureRegistries.allowed
 SVC3_PLACEMENT_WHEN_FULL: {{ .Values.placement.whenFull | quote }}
 SVC3_CPU_OVERCOMMIT: {{ .Values.cpuOvercommit | quote }}
 SVC3_ACCELERATOR: {{ .Values.accelerator | quote }}
+SVC3_DELETION_SAVE_WAIT_MINUTES: {{ .Values.deletion.saveWaitMinutes | quote }}
 SVC3_DISK_STORAGE_CLASS: {{ .Values.disk.storageClassName | quote }}
 SVC3_RUNNER_IMAGE: {{ include "svc3.runnerImage" . | quote }}
 SVC3_RUNNER_IMAGE_PULL_POLICY: {{ .Values.runner.image.pullPolicy | quote }}

@@ -69,8 +69,8 @@ export interface Vms {
   watch(namespace: string, signal: AbortSignal): AsyncIterable<readonly VmItem[]>;
   get(namespace: string, name: string): Promise<VmItem>;
   deploy(namespace: string, request: DeployRequest, options: WaitOptions): Promise<DeployItem>;
-  /** Waits a while until it is gone, so that the name is free again. */
-  delete(namespace: string, name: string, options: WaitOptions): Promise<void>;
+  /** Waits a while until it is gone, so that the name is free again; else returns how its deletion goes on. */
+  delete(namespace: string, name: string, options: WaitOptions): Promise<string | undefined>;
   /** True when the VM is in the wished state; false when it goes on getting there. */
   exec(namespace: string, name: string, command: PowerCommand, options: WaitOptions): Promise<boolean>;
   save(

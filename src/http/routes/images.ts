@@ -1,7 +1,7 @@
 import { actionsGroup, group } from '../../api/meta.ts';
 import { images } from '../../api/resources.ts';
 import { Svc3Error } from '../../errors.ts';
-import { imageItem, imageState } from '../../items/image.ts';
+import { imageItem, imageState, isUsable } from '../../items/image.ts';
 import { findImage } from '../lookup.ts';
 import { defineRoute } from '../route.ts';
 import * as schemas from '../schemas.ts';
@@ -77,7 +77,7 @@ export const downloadImage = defineRoute({
   longRunning: true,
   async handler({ params, services, header, signal }) {
     const image = await findImage(services, { namespace: params.namespace, name: params.image });
-    if (imageState(image) !== 'Ready')
+    if (!isUsable(image))
       throw new Svc3Error(
         'Conflict',
         `image ${params.image} is ${imageState(image)} and cannot be downloaded`,

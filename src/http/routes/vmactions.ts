@@ -1,17 +1,18 @@
-import { randomUUID } from 'node:crypto';
 import type { Image } from '../../api/image.ts';
 import { images, vms } from '../../api/resources.ts';
 import type { Vm } from '../../api/vm.ts';
 import { Svc3Error } from '../../errors.ts';
 import { imageItem } from '../../items/image.ts';
 import { powerSettled, powerVerbs, powerWish, type PowerCommand, type PowerWish } from '../../items/power.ts';
+import { committedImage, savedImage, savingOf } from '../../items/saving.ts';
 import { vmMessage, vmState } from '../../items/vm.ts';
 import { findImage, findVm } from '../lookup.ts';
-import { defineRoute, type Call } from '../route.ts';
+import { defineRoute, type Call, type Reply } from '../route.ts';
 import * as schemas from '../schemas.ts';
 import * as vmSchemas from '../vmschemas.ts';
 import { success } from '../status.ts';
 import { writing } from '../upstream.ts';
+import { waitSeen } from '../visible.ts';
 import { actionPermission } from './vms.ts';
 
 const tag = 'VMs';
@@ -93,13 +94,46 @@ export const execVm = defineRoute({
   },
 });
 
-function requireDisk(vm: Vm, what: string): void {
-  const state = vmState(vm);
-  if (state === 'Running' || state === 'Stopped' || state === 'Suspended') return;
-  throw new Svc3Error('Conflict', `VM ${vm.metadata.name} is ${state}, ${what} needs a VM that has booted`, {
-    details: { group: 'svc3.dev', kind: 'vms', name: vm.metadata.name ?? '' },
-  });
+/** As long as the deletion of a VM waits for the same, unless the installation says otherwise. */
+const savingWaitMs = 3_600_000;
+
+/**
+ * Answers 202 with the image as it was asked for; with `?wait=true` 200 when its disk is in the store, or 202 when that takes
+ * longer than this process or its limit.
+ */
+async function saving(
+  { query, services, drain, signal }: Call<unknown, { wait?: boolean | undefined }, unknown>,
+  asked: Image,
+): Promise<Reply> {
+  const { name = '', namespace = '', uid } = asked.metadata;
+  const { changes } = services.caches.images;
+  if (query.wait !== true) {
+    await waitSeen(changes, asked, signal);
+    return { status: 202, body: imageItem(asked) };
+  }
+  let isSeen = false;
+  const isOver = (image: Image | undefined): boolean => {
+    isSeen ||= image?.metadata.uid === uid;
+    return isSeen && savingOf(asked, image).kind !== 'underWay';
+  };
+  let image: Image | undefined;
+  try {
+    const limit = AbortSignal.any([AbortSignal.timeout(savingWaitMs), drain, signal]);
+    image = await changes.until({ name, namespace }, isOver, limit);
+  } catch {
+    return { status: 202, body: imageItem(asked) };
+  }
+  const outcome = savingOf(asked, image);
+  if (outcome.kind === 'failed') throw outcome.error;
+  return { body: imageItem(image ?? asked) };
 }
+
+const savingReplies = {
+  200: { description: 'With `?wait=true`: its disk is in the store.', schema: schemas.imageItem },
+  202: { description: 'It is being made; poll the image.', schema: schemas.imageItem },
+  409: { description: 'The VM has no disk to save, or is being deleted.', schema: schemas.status },
+  422: { description: 'With `?wait=true`: it failed; the message says why.', schema: schemas.status },
+};
 
 export const saveVm = defineRoute({
   id: 'saveVm',
@@ -108,28 +142,21 @@ export const saveVm = defineRoute({
   path: `${one}/save`,
   summary: "Save a VM's disk as a new image.",
   params: schemas.vmParams,
-  query: schemas.nothing,
+  query: schemas.waitQuery,
   body: vmSchemas.saveBody,
   bodyKind: 'json',
-  replies: { 202: { description: 'The image is being made; poll it.', schema: schemas.imageItem } },
+  replies: savingReplies,
   permission: actionPermission('save'),
+  longRunning: true,
   example: { imageName: 'demo-saved' },
-  async handler({ params, body, services }) {
+  async handler(call) {
+    const { params, body, services } = call;
     const vm = await findVm(services, { namespace: params.namespace, name: params.vm });
-    requireDisk(vm, 'save');
-    const image: Image = {
-      metadata: { name: body.imageName, namespace: params.namespace },
-      spec: {
-        ...(body.description === undefined ? {} : { description: body.description }),
-        source: { vm: { name: params.vm, mode: 'Save' } },
-      },
-    };
-    return {
-      status: 202,
-      body: imageItem(
-        await writing(() => services.client.create(images, image), { 'metadata.name': 'imageName' }),
-      ),
-    };
+    const image = savedImage(vm, body.imageName, body.description);
+    const created = await writing(() => services.client.create(images, image), {
+      'metadata.name': 'imageName',
+    });
+    return saving(call, created);
   },
 });
 
@@ -140,46 +167,26 @@ export const commitVm = defineRoute({
   path: `${one}/commit`,
   summary: "Make a VM's disk the new content of the image it was deployed from.",
   params: schemas.vmParams,
-  query: schemas.nothing,
+  query: schemas.waitQuery,
   body: vmSchemas.commitBody,
   bodyKind: 'json',
-  replies: { 202: { description: 'The image is being changed; poll it.', schema: schemas.imageItem } },
+  replies: savingReplies,
   permission: actionPermission('commit'),
-  async handler({ params, body, services }) {
-    const vm = await findVm(services, { namespace: params.namespace, name: params.vm });
-    requireDisk(vm, 'commit');
-    const config =
-      vm.spec.config === undefined
-        ? undefined
-        : services.caches.vmConfigs.objects.get(vm.spec.config, params.namespace);
-    const name = vm.spec.image ?? config?.spec.image;
-    if (name === undefined || name.includes('/')) {
-      throw new Svc3Error(
-        'Conflict',
-        `VM ${params.vm} runs from an OCI reference and not from an image of this namespace; use save`,
-      );
-    }
-    await findImage(services, { namespace: params.namespace, name });
-    const patch = {
-      spec: {
-        ...(body?.description === undefined ? {} : { description: body.description }),
-        source: {
-          remote: null,
-          image: null,
-          blank: null,
-          upload: null,
-          vm: { name: params.vm, mode: 'Commit', request: randomUUID() },
-        },
-      },
-    };
-    const image = await writing(() =>
+  longRunning: true,
+  async handler(call) {
+    const { params, body, services } = call;
+    const { namespace } = params;
+    const vm = await findVm(services, { namespace, name: params.vm });
+    const { name, body: change } = committedImage(vm, body?.description);
+    await findImage(services, { namespace, name });
+    const patched = await writing(() =>
       services.client.patch(
         images,
-        { name, namespace: params.namespace },
-        { type: 'merge', body: patch },
+        { name, namespace },
+        { type: 'merge', body: change },
         { fieldManager: 'svc3-api' },
       ),
     );
-    return { status: 202, body: imageItem(image) };
+    return saving(call, patched);
   },
 });

@@ -3,7 +3,7 @@ import { vms } from '../../api/resources.ts';
 import type { Vm } from '../../api/vm.ts';
 import { Svc3Error, invalidField, isSvc3Error } from '../../errors.ts';
 import { didNotRun, vmOf, type DeployRequest } from '../../items/deploy.ts';
-import { deployItem, vmItem, vmMessage, vmState } from '../../items/vm.ts';
+import { deletionMessage, deployItem, isHeld, vmItem, vmMessage, vmState } from '../../items/vm.ts';
 import { findImage, findVm, findVmConfig } from '../lookup.ts';
 import { defineRoute, type Call, type Reply } from '../route.ts';
 import * as schemas from '../schemas.ts';
@@ -225,27 +225,34 @@ export const deployVm = defineRoute({
   },
 });
 
-const deletionWaitMs = 30_000;
+/** A guest has a minute to shut down unless the installation says otherwise. */
+const deletionWaitMs = 90_000;
 
 /** Deletes with the caller's rights and waits a while until it is gone, so that the name is free again. */
 export async function deleteVmAndWait(
   call: Call<{ namespace: string; vm: string }, { wait?: boolean | undefined }, unknown>,
 ): Promise<Reply> {
   const { namespace, vm: name } = call.params;
-  const uid = call.services.caches.vms.objects.get(name, namespace)?.metadata.uid;
+  const { objects, changes } = call.services.caches.vms;
+  const uid = objects.get(name, namespace)?.metadata.uid;
   await call.caller.client.delete(vms, { name, namespace });
-  if (call.query.wait === false)
-    return { status: 202, body: success(`deletion of VM ${name} has begun`, 202) };
+  if (call.query.wait === false) return deletionBegun(name, undefined);
+  const isGone = (vm: Vm | undefined) => vm === undefined || (uid !== undefined && vm.metadata.uid !== uid);
   try {
-    await call.services.caches.vms.changes.until(
+    await changes.until(
       { name, namespace },
-      (vm) => vm === undefined || (uid !== undefined && vm.metadata.uid !== uid),
+      (vm) => vm === undefined || isGone(vm) || isHeld(vm),
       AbortSignal.any([AbortSignal.timeout(deletionWaitMs), call.drain, call.signal]),
     );
-    return { body: success(`Successfully deleted vm ${name}`) };
   } catch {
-    return { status: 202, body: success(`deletion of VM ${name} has begun`, 202) };
+    return deletionBegun(name, undefined);
   }
+  const left = objects.get(name, namespace);
+  return isGone(left) ? { body: success(`Successfully deleted vm ${name}`) } : deletionBegun(name, left);
+}
+
+function deletionBegun(name: string, vm: Vm | undefined): Reply {
+  return { status: 202, body: success(deletionMessage(name, vm), 202) };
 }
 
 export const deleteVm = defineRoute({

@@ -1,6 +1,7 @@
-import { beforeAll, describe, expect, it } from 'vitest';
-import { vmConfigs, vms } from '../../../src/api/resources.ts';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { images, vmConfigs, vms } from '../../../src/api/resources.ts';
 import type { VmItem } from '../../../src/items/vm.ts';
+import { condition, reportVm, runningStatus } from '../../support/api.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
 import { json, ok, svc3Program } from './process.ts';
 
@@ -189,6 +190,70 @@ describe('svc3 vm, straight on kube-apiserver', () => {
       powerState: 'Running',
       revertRequest: expect.any(String),
     });
+  });
+
+  /** What the operator would report of an image that a VM's disk was saved for, or could not be. */
+  async function answer(name: string, message?: string): Promise<void> {
+    const image = await vi.waitFor(() => cluster.client.get(images, name, ns), { timeout: 30_000 });
+    const { generation = 1 } = image.metadata;
+    const status = {
+      observedGeneration: generation,
+      digest: `sha256:${'a'.repeat(64)}`,
+      conditions: [
+        condition('Ready', 'True'),
+        ...(message === undefined ? [] : [condition('Committed', 'False', 'DiskRefused', message)]),
+      ],
+    };
+    await cluster.client.patch(
+      images,
+      { name, namespace: ns },
+      { type: 'merge', body: { status } },
+      { subresource: 'status' },
+    );
+  }
+
+  it('saves a disk and returns when it is in the store, or at once where that is asked for', async () => {
+    await ok(run(['vm', 'deploy', 'keeps', '-i', 'example.com/debian:12', '--no-wait']));
+    await report('keeps', 'Running');
+    const saving = run(['vm', 'save', 'keeps', 'kept']);
+    await answer('kept');
+    expect(await ok(saving)).toMatch(/kept.*Ready/);
+    const begun = await ok(run(['vm', 'save', 'keeps', 'later', '--no-wait']));
+    expect(begun).toMatch(/later.*Updating/);
+    expect(begun).toContain('The disk of VM keeps is being saved; a deletion of the VM waits for it.\n');
+  });
+
+  it('says why a commit failed, and of what image, though that one is ready in the version before', async () => {
+    await cluster.client.create(images, {
+      metadata: { name: 'base', namespace: ns },
+      spec: { source: { blank: { size: '1Gi' } } },
+    });
+    await ok(run(['vm', 'deploy', 'commits', '-i', 'base', '--no-wait']));
+    const vm = await cluster.client.get(vms, 'commits', ns);
+    const effective = { ...runningStatus.effective!, imageName: 'base' };
+    await reportVm(cluster.client, vm, { ...runningStatus, effective });
+    const committing = run(['vm', 'commit', 'commits']);
+    await expect
+      .poll(async () => (await cluster.client.get(images, 'base', ns)).spec.commit?.vm, { timeout: 30_000 })
+      .toBe('commits');
+    await answer('base', 'the disk is too large');
+    expect(await committing).toMatchObject({ code: 2, stderr: 'svc3: image base: the disk is too large\n' });
+  });
+
+  it('says what a deletion waits for, and does not call it done', async () => {
+    await ok(run(['vm', 'deploy', 'held', '-i', 'example.com/debian:12', '--no-wait']));
+    const vm = await cluster.client.get(vms, 'held', ns);
+    const waits = 'the VM is being deleted; it waits until image kept is saved';
+    await reportVm(cluster.client, vm, { conditions: [condition('Ready', 'False', 'Terminating', waits)] });
+    const finalizers = (list: string[] | null) =>
+      cluster.client.patch(
+        vms,
+        { name: 'held', namespace: ns },
+        { type: 'merge', body: { metadata: { finalizers: list } } },
+      );
+    await finalizers(['test.svc3.dev/slow']);
+    expect(await ok(run(['vm', 'delete', 'held']))).toBe(`deletion of VM held has begun: ${waits}\n`);
+    await finalizers(null);
   });
 
   it('grows a disk, and kube-apiserver refuses to shrink it', async () => {

@@ -234,7 +234,8 @@ Clients of the 2.4.x API keep their paths. Mapped rows run on the handlers of \`
 replaces them, with or without a token. The namespace is that of the header \`X-Svc3-Namespace\`, else the default namespace. A
 VM's id is its UID. A second deploy of a configuration gets a generated suffix and keeps its \`virtual_machine_name\`; a name that
 then fits several VMs is refused with 400, and \`svc_node_name\` or the id narrows it. Names of images are taken in lower case, other
-characters than letters, digits, \`-\` and \`.\` as \`-\`. Work on images goes on after the answer: \`GET /resources/image/list\` shows it.
+characters than letters, digits, \`-\` and \`.\` as \`-\`. Work on images goes on after the answer: \`GET
+/resources/image/list\` shows it; \`image/save\` and \`image/commit\` answer when the image is there.
 
 \`NS\` is \`/api/v1/namespaces/{namespace}\`. A tick means: replayed with the requests that 2.4.x clients send, status, fields and
 types compared, in the last test run (\`test/integration/gateway/replay.test.ts\` writes this table).

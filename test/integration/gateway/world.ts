@@ -255,6 +255,7 @@ export const before: Readonly<Record<string, (example: Example) => Promise<void>
         body: {
           status: {
             observedGeneration: metadata.generation,
+            digest: `sha256:${'0'.repeat(64)}`,
             conditions: [
               {
                 type: 'Ready',

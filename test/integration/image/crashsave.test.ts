@@ -75,9 +75,9 @@ describe('an operator that dies at its writes, done or not,', () => {
     const { digest = '' } = await becomesReady(client, namespace, 'base');
     await first.stop();
     await writePattern(overlay, '0x11');
-    const source = { blank: null, vm: { name: 'vm', mode: 'Commit', request: 'one' } };
-    await client.patch(images, { name: 'base', namespace }, { type: 'merge', body: { spec: { source } } });
-    const isDone = async () => (await client.get(images, 'base', namespace)).status?.request === 'one';
+    const body = { spec: { commit: { vm: 'vm', request: 'one' } } };
+    await client.patch(images, { name: 'base', namespace }, { type: 'merge', body });
+    const isDone = async () => (await client.get(images, 'base', namespace)).status?.commitRequest === 'one';
     await crashAtEachWrite(cluster, { isDone, faults, settings, parts });
     const status = await becomesReady(client, namespace, 'base');
     await expectDone(vm, 'base');

@@ -44,9 +44,12 @@ export interface ImageCluster extends CredentialCluster {
 }
 
 /** Control plane, store and a stand-in for the kubelets of worker pods. */
-export async function imageCluster(options: TestRegistryOptions = { auth: 'basic' }): Promise<ImageCluster> {
+export async function imageCluster(
+  options: TestRegistryOptions = { auth: 'basic' },
+  controlPlane: Parameters<typeof credentialCluster>[0] = {},
+): Promise<ImageCluster> {
   const [cluster, registry, [port = 0]] = await Promise.all([
-    credentialCluster(),
+    credentialCluster(controlPlane),
     startRegistry(options),
     freePorts(1),
   ]);

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { images, pods, secrets } from '../../../src/api/resources.ts';
+import { findCondition } from '../../../src/controller/conditions.ts';
 import { ticketSecret } from '../../../src/image/names.ts';
 import type { RegistryClient } from '../../../src/registry/client.ts';
 import { allowBootTime, startRunner } from '../runner/harness.ts';
@@ -67,12 +68,13 @@ describe('the disk of a VM', () => {
       ['two', '0x22'],
     ] as const) {
       await writePattern(overlay, pattern);
-      const source = { blank: null, vm: { name: 'vm', mode: 'Commit', request } };
-      await client.patch(images, { name: 'base', namespace }, { type: 'merge', body: { spec: { source } } });
+      const body = { spec: { commit: { vm: 'vm', request } } };
+      await client.patch(images, { name: 'base', namespace }, { type: 'merge', body });
       await expect
-        .poll(async () => (await client.get(images, 'base', namespace)).status?.request, soon)
+        .poll(async () => (await client.get(images, 'base', namespace)).status?.commitRequest, soon)
         .toBe(request);
       const status = await becomesReady(client, namespace, 'base');
+      expect(findCondition(status.conditions, 'Committed')).toMatchObject({ status: 'True' });
       await expectSame(store, status.reference, overlay);
       digests.push(status.digest);
     }

@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,7 +13,7 @@ import { signControlToken } from '../../../src/control/token.ts';
 import type { OpenRunnerExports } from '../../../src/image/runner.ts';
 import type { RegistryClient } from '../../../src/registry/client.ts';
 import { aPod, installation, startRunner, type RunningRunner } from '../runner/harness.ts';
-import { aQcow2, diskOf, type ImageCluster } from './harness.ts';
+import { aQcow2, diskOf, soon, type ImageCluster } from './harness.ts';
 
 const run = promisify(execFile);
 
@@ -32,17 +33,39 @@ export async function aStoppedVm(cluster: ImageCluster): Promise<SavedVm> {
     metadata: { name, namespace },
     spec: { image: 'base', powerState: 'Stopped' },
   });
+  const vm = await runnerOf(created);
+  const key = { namespace, name, uid: created.metadata.uid ?? '' };
+  const status = {
+    runner: { podUid: vm.runner.pod.podUid, address: '127.0.0.1' },
+    effective: { ...effective, imageName: 'base' },
+  };
+  await client.patch(vms, key, { type: 'merge', body: { status } }, { subresource: 'status' });
+  return vm;
+}
+
+/** The real runner of a VM, with its guest switched off. */
+export async function runnerOf({ metadata }: Vm): Promise<SavedVm> {
+  const { name = '', namespace = '', uid = '' } = metadata;
   const folder = await mkdtemp(join(tmpdir(), 'svc3-save-'));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   await writeFile(join(folder, 'disk.qcow2'), await aQcow2({ size: '64M' }));
-  const vm = { namespace, name, uid: created.metadata.uid ?? '' };
+  const vm = { namespace, name, uid };
   const pod = await aPod({ vm, powerState: 'Stopped' }, join(folder, 'disk.qcow2'));
   const runner = await startRunner(pod);
   await runner.reaches({ powerState: 'Stopped' });
-  const status = { runner: { podUid: pod.podUid, address: '127.0.0.1' } };
-  await client.patch(vms, vm, { type: 'merge', body: { status } }, { subresource: 'status' });
-  return { namespace, name, runner, overlay: `${pod.root}${runnerPaths.state}/disk.qcow2` };
+  const overlay = `${pod.root}${runnerPaths.state}/disk.qcow2`;
+  await expect.poll(() => existsSync(overlay), soon).toBe(true);
+  return { namespace, name, runner, overlay };
 }
+
+const effective = {
+  image: `registry.example.com/base@sha256:${'a'.repeat(64)}`,
+  architecture: 'amd64',
+  cpu: 1,
+  memory: '256Mi',
+  gpuPassthrough: 'Disabled',
+  vncConsole: 'Enabled',
+};
 
 /** The operator's way to the VM's runner. */
 export function openRunnerOf({ runner }: SavedVm): OpenRunnerExports {

@@ -51,7 +51,7 @@ async function podsOf(name: string): Promise<string[]> {
 
 describe('an operator that dies', () => {
   const faults = ['lostAnswer', 'lostRequest'] as const;
-  // The pod, a status, two events: a life that is quick has no more.
+  // The finalizer, the pod, a status, an event: a start that is quick has no more.
   const deaths = [1, 2, 3, 4].flatMap((at) => faults.map((fault) => ({ at, fault })));
 
   test.each(deaths)(
@@ -72,7 +72,7 @@ describe('an operator that dies', () => {
   );
 
   test('between pod and status keeps the settings that the pod was made from', async () => {
-    const { operator, died } = await operatorThatDies(2, 'lostRequest');
+    const { operator, died } = await operatorThatDies(3, 'lostRequest');
     await space.deploy('adopted', { memory: '300Mi' });
     await died;
     await operator.stop();
@@ -83,6 +83,29 @@ describe('an operator that dies', () => {
     expect((await space.vm('adopted')).status?.effective?.memory).toBe('300Mi');
     expect((await space.pod('adopted'))?.metadata.uid).toBe(uid);
     await space.remove('adopted');
+    await next.stop();
+  });
+});
+
+describe('an operator that dies while it deletes a VM', () => {
+  // The pod, then the finalizer.
+  test.each([
+    [1, 'lostAnswer'],
+    [1, 'lostRequest'],
+    [2, 'lostAnswer'],
+    [2, 'lostRequest'],
+  ] as const)('at write %i (%s) is followed by one that ends it', async (at, fault) => {
+    const name = `ends-${at}-${fault.toLowerCase()}`;
+    const first = await startVmOperator(world.client, settings);
+    await space.deploy(name);
+    await space.untilReady(name);
+    await first.stop();
+    await space.delete(name);
+    const { operator, died } = await operatorThatDies(at, fault);
+    await died;
+    await operator.stop();
+    const next = await startVmOperator(world.client, settings);
+    await space.untilGone(name);
     await next.stop();
   });
 });

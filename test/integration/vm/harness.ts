@@ -37,8 +37,9 @@ export interface VmNamespace {
   /** Waits until the VM has another pod than this one. */
   untilReplaced(name: string, old: Pod | undefined): Promise<void>;
   delete(name: string): Promise<void>;
-  /** Deletes the VM and waits until its pod is gone. */
+  /** Deletes the VM and waits until it and its pod are gone. */
   remove(name: string): Promise<void>;
+  untilGone(name: string): Promise<void>;
 }
 
 export interface VmWorldOptions {
@@ -128,6 +129,12 @@ function vmNamespace(client: RootClient, name: string): VmNamespace {
     delete: (vm) => client.delete(vms, { name: vm, namespace: name }),
     async remove(vm) {
       await space.delete(vm);
+      await space.untilGone(vm);
+    },
+    async untilGone(vm) {
+      const left = () =>
+        space.vm(vm).catch((error: unknown) => (isSvc3Error(error, 'NotFound') ? 'gone' : error));
+      await expect.poll(left, slow).toBe('gone');
       await expect.poll(() => space.pod(vm), slow).toBeUndefined();
     },
   };

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Pod } from '../../../src/api/core.ts';
 import { nodes } from '../../../src/api/resources.ts';
+import { messageOf } from '../../../src/errors.ts';
 import { startVmOperator, type TestOperator } from '../../support/operator.ts';
 import { slow, type VmNamespace, type VmWorld, vmWorld } from './harness.ts';
 
@@ -59,6 +60,7 @@ describe('VMs on nodes that fall silent', { timeout: 240_000 }, () => {
     });
     await deploy('back', 'n2');
     await deploy('off', 'n3');
+    await deploy('deleted', 'n2');
     for (const name of lost) world.kubelet.loseNode(name);
     for (const vm of ['patient', 'back', 'off'])
       await space.until(vm, 'Ready', { status: 'Unknown', reason: 'NodeLost' });
@@ -81,6 +83,12 @@ describe('VMs on nodes that fall silent', { timeout: 240_000 }, () => {
       });
       expect((await space.vm(vm)).status).toMatchObject({ node, podName: `svc3-vm-${vm}` });
     }
+  });
+
+  test('are gone as soon as they are deleted, and their pods stay', async () => {
+    await space.delete('deleted');
+    await expect.poll(() => space.vm('deleted').catch(messageOf), slow).toMatch(/not found/);
+    expect(await uidOf('deleted')).toBe(vms.get('deleted')?.metadata.uid);
   });
 
   test('are placed anew when their node is said to be off for good', async () => {

@@ -1,6 +1,6 @@
 import type { Image, ImageStatus } from '../../../src/api/image.ts';
 import type { WorkDone } from '../../../src/api/worker.ts';
-import type { Observed } from '../../../src/image/decide.ts';
+import type { Observed, VmSource } from '../../../src/image/decide.ts';
 
 export const digest = `sha256:${'a'.repeat(64)}`;
 
@@ -22,6 +22,17 @@ export function anImage(
     metadata: { name: 'disk', namespace: 'team', uid: 'uid-1', generation: 1, ...metadata },
     spec: { source },
     ...(status === undefined ? {} : { status }),
+  };
+}
+
+export function aVmSource(more: Partial<VmSource> = {}): VmSource {
+  return {
+    uid: 'u',
+    runner: { address: '10.0.0.1', fingerprint: 'f' },
+    architecture: 'amd64',
+    deletionTimestamp: undefined,
+    commitRefusal: undefined,
+    ...more,
   };
 }
 

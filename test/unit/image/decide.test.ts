@@ -2,13 +2,17 @@ import { describe, expect, test } from 'vitest';
 import type { Image } from '../../../src/api/image.ts';
 import type { WorkFailed } from '../../../src/api/worker.ts';
 import { decide, type Observed, type Plan } from '../../../src/image/decide.ts';
-import { anImage, condition, digest, done, observed } from './builders.ts';
+import { anImage, aVmSource, condition, digest, done, observed } from './builders.ts';
 
 const failed = (reason: WorkFailed['reason']): WorkFailed => ({ result: 'Failed', reason, message: 'why' });
 const remote: Image['spec']['source'] = { remote: { reference: 'r.example.com/a:1' } };
-const commit: Image['spec']['source'] = { vm: { name: 'vm', mode: 'Commit', request: 'two' } };
+const save: Image['spec']['source'] = { vm: { name: 'vm', mode: 'Save' } };
+/** An Image of which the commit `two` is asked for. */
+const committing = (status: Image['status'], metadata: Partial<Image['metadata']> = {}): Image => {
+  const image = anImage(remote, { digest, ...status }, metadata);
+  return { ...image, spec: { ...image.spec, commit: { vm: 'vm', request: 'two' } } };
+};
 const deleted = { deletionTimestamp: '2026-01-01T00:00:00Z', finalizers: ['svc3.dev/cleanup'] };
-const runner = { address: '10.0.0.1', fingerprint: 'f' };
 const stalled = [condition('Ready', 'False', 'DiskRefused'), condition('Stalled', 'True', 'DiskRefused')];
 
 describe('what is decided for a disk', () => {
@@ -50,19 +54,61 @@ describe('what is decided for a disk', () => {
     ],
     [
       'a commit that was carried out is done',
-      observed(anImage(commit, { digest, request: 'two' }), { wish: 'two' }),
+      observed(committing({ commitRequest: 'two' }), { wish: 'commit/vm/two' }),
       { kind: 'stored' },
     ],
     [
       'a new commit is carried out',
-      observed(anImage(commit, { digest, request: 'one' }), {
-        wish: 'two',
-        vmSource: { uid: 'u', runner, architecture: 'amd64' },
+      observed(committing({ commitRequest: 'one' }), { wish: 'commit/vm/two', vmSource: aVmSource() }),
+      { kind: 'work', work: { kind: 'export', vm: 'vm', source: { uid: 'u' } } } as never,
+    ],
+    [
+      'a commit of a VM that runs from something else is refused',
+      observed(committing({}), { vmSource: aVmSource({ commitRefusal: 'it runs from x' }) }),
+      { kind: 'refuse', verdict: { reason: 'CommitRefused', message: 'it runs from x' } } as never,
+    ],
+    [
+      'a commit of a VM that does not exist is refused',
+      observed(committing({})),
+      { kind: 'refuse', verdict: { reason: 'SourceNotFound' } } as never,
+    ],
+    [
+      'a commit of a VM that went meanwhile is refused, whoever has its name now',
+      observed(committing({ vmUid: 'before' }), { vmSource: aVmSource() }),
+      { kind: 'refuse', verdict: { reason: 'SourceDeleted' } } as never,
+    ],
+    [
+      'a commit of a VM that is being deleted is tried',
+      observed(committing({}, { creationTimestamp: '2026-01-02T00:00:00Z' }), {
+        vmSource: aVmSource({ deletionTimestamp: '2026-01-01T00:00:00Z' }),
       }),
-      {
-        kind: 'work',
-        work: { kind: 'export', vm: 'vm', source: { uid: 'u', runner, architecture: 'amd64' } },
-      },
+      { kind: 'work' },
+    ],
+    [
+      'a save that was asked for before the VM was deleted goes on',
+      observed(anImage(save, undefined, { creationTimestamp: '2026-01-01T00:00:00Z' }), {
+        vmSource: aVmSource({ deletionTimestamp: '2026-01-01T00:00:00Z' }),
+      }),
+      { kind: 'work' },
+    ],
+    [
+      'a save that was asked for after the VM was deleted is refused',
+      observed(anImage(save, undefined, { creationTimestamp: '2026-01-01T00:00:01Z' }), {
+        vmSource: aVmSource({ deletionTimestamp: '2026-01-01T00:00:00Z' }),
+      }),
+      { kind: 'refuse', verdict: { reason: 'SourceDeleted' } } as never,
+    ],
+    [
+      'a save of a VM that went meanwhile is refused',
+      observed(anImage(save, { vmUid: 'u' })),
+      { kind: 'refuse', verdict: { reason: 'SourceDeleted' } } as never,
+    ],
+    [
+      'a save that was refused stays refused',
+      observed(anImage(save, { conditions: [condition('Stalled', 'True', 'SourceDeleted')] }), {
+        vmSource: aVmSource(),
+      }),
+      { kind: 'stored' },
     ],
     [
       'a disk that was refused is not looked at again',
@@ -142,7 +188,7 @@ describe('what is decided for a disk', () => {
     [
       'a VM without a runner is waited for',
       observed(anImage({ vm: { name: 'x', mode: 'Save' } }), {
-        vmSource: { uid: 'u', runner: undefined, architecture: 'amd64' },
+        vmSource: aVmSource({ runner: undefined }),
       }),
       { kind: 'say', verdict: { reason: 'SourceNotReady' } } as never,
     ],

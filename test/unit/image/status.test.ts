@@ -1,5 +1,12 @@
 import { describe, expect, test } from 'vitest';
-import { isSameStatus, sizeText, storedBy, storedStatus, verdictStatus } from '../../../src/image/status.ts';
+import {
+  isSameStatus,
+  refusedStatus,
+  sizeText,
+  storedBy,
+  storedStatus,
+  verdictStatus,
+} from '../../../src/image/status.ts';
 import { anImage, condition, digest, done } from './builders.ts';
 
 const now = new Date('2026-02-02T00:00:00Z');
@@ -10,7 +17,7 @@ const reasons = (conditions: { type: string; status: string; reason: string }[] 
 describe('the status of a disk', () => {
   test('that was made says where it lies and that it is ready', () => {
     const disk = anImage({ blank: { size: '1Gi' } }, { progress: 40, worker: 'pod' });
-    const status = storedStatus(disk, now, { stored: storedBy(done, place), request: undefined });
+    const status = storedStatus(disk, now, { stored: storedBy(done, place), answer: {} });
     expect(status).toMatchObject({
       digest,
       reference: `store.example.com/svc3/team/disk@${digest}`,
@@ -35,18 +42,29 @@ describe('the status of a disk', () => {
 
   test('stays ready with its version while a commit is under way, but has not observed it', () => {
     const disk = anImage(
-      { vm: { name: 'vm', mode: 'Commit', request: 'r' } },
+      { blank: { size: '1Gi' } },
       { digest, observedGeneration: 1, conditions: [condition('Ready', 'True', 'Stored')] },
       { generation: 2 },
     );
-    const status = verdictStatus(disk, { reason: 'Working', message: 'm' }, now);
-    expect(reasons(status.conditions)).toEqual(['Ready=True Stored', 'Reconciling=True Progressing']);
-    expect(status.observedGeneration).toBe(1);
-    const refused = verdictStatus(disk, { reason: 'DiskRefused', message: 'm', isStalled: true }, now, {
-      request: 'r',
+    const status = verdictStatus(disk, { reason: 'Working', message: 'm' }, now, { vmUid: 'u' });
+    expect(reasons(status.conditions)).toEqual([
+      'Ready=True Stored',
+      'Committed=Unknown Working',
+      'Reconciling=True Progressing',
+    ]);
+    expect(status).toMatchObject({ observedGeneration: 1, vmUid: 'u' });
+    const begun = { ...disk, status };
+    const refused = refusedStatus(begun, { reason: 'DiskRefused', message: 'm', isStalled: true }, now, {
+      commitRequest: 'r',
     });
-    expect(reasons(refused.conditions)).toEqual(['Ready=True Stored', 'Stalled=True DiskRefused']);
-    expect(refused).toMatchObject({ observedGeneration: 2, request: 'r', digest });
+    expect(reasons(refused.conditions)).toEqual(['Ready=True Stored', 'Committed=False DiskRefused']);
+    expect(refused).toMatchObject({ observedGeneration: 2, commitRequest: 'r', digest });
+    expect(refused).not.toHaveProperty('vmUid');
+    const made = storedStatus({ ...disk, status: refused }, now, {
+      stored: storedBy(done, place),
+      answer: { commitRequest: 's' },
+    });
+    expect(reasons(made.conditions)).toEqual(['Ready=True Stored', 'Committed=True Stored']);
   });
 
   test('of a disk that is being deleted is no longer ready', () => {

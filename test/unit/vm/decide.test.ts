@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Pod } from '../../../src/api/core.ts';
 import type { Vm } from '../../../src/api/vm.ts';
-import { decide } from '../../../src/vm/decide.ts';
+import { decide, type Observed } from '../../../src/vm/decide.ts';
 import { aPod, aVm, effective, runningStatus } from './builders.ts';
 
 const now = Date.parse('2026-11-01T10:01:00Z');
@@ -13,17 +13,84 @@ interface Row {
   vm?: Vm;
   pod?: Pod;
   pullSecretVersion?: string;
+  more?: Partial<Observed>;
   plan: object;
 }
+
+const going = aVm({ metadata: { deletionTimestamp: deleted, finalizers: ['svc3.dev/cleanup'] } });
+const calm = { isNodeLost: false, unsaved: [], saveWaitMs: 3_600_000 };
 
 const rows: Row[] = [
   { sentence: 'a VM without a pod is deployed', plan: { kind: 'deploy' } },
   { sentence: 'a VM with its pod is reported', pod: aPod(), plan: { kind: 'report' } },
   {
-    sentence: 'a VM that is being deleted is let go, before anything else',
+    sentence: 'a VM that is being deleted is let go where it has no guest, before anything else',
     vm: aVm({ metadata: { deletionTimestamp: deleted, finalizers: ['svc3.dev/cleanup', 'other/one'] } }),
-    pod: aPod(),
     plan: { kind: 'finalize', finalizers: ['other/one'] },
+  },
+  {
+    sentence: 'the guest of a VM that is being deleted ends first',
+    vm: going,
+    pod: aPod(),
+    plan: { kind: 'end', abandoned: [], endsAt: Date.parse(deleted) + 3_600_000 },
+  },
+  {
+    sentence: 'a guest that is ending is waited for',
+    vm: going,
+    pod: aPod({ metadata: { deletionTimestamp: deleted } }),
+    plan: { kind: 'ending' },
+  },
+  {
+    sentence: 'a guest that nobody ends, its node being lost, is not waited for',
+    vm: going,
+    pod: aPod({ metadata: { deletionTimestamp: deleted } }),
+    more: { isNodeLost: true },
+    plan: { kind: 'finalize', finalizers: [] },
+  },
+  {
+    sentence: 'the pod of somebody else is not waited for',
+    vm: going,
+    pod: aPod({ metadata: { ownerReferences: foreign } }),
+    plan: { kind: 'finalize', finalizers: [] },
+  },
+  {
+    sentence: 'a deletion waits until the disk is saved',
+    vm: going,
+    pod: aPod(),
+    more: { unsaved: ['a', 'b'] },
+    plan: {
+      kind: 'hold',
+      message:
+        'the VM is being deleted; it waits until images a, b are saved, at most until 2026-11-01T11:00:30Z',
+      endsAt: Date.parse(deleted) + 3_600_000,
+    },
+  },
+  {
+    sentence: 'a deletion does not wait longer than it may',
+    vm: going,
+    pod: aPod(),
+    more: { unsaved: ['a'], saveWaitMs: 30_000 },
+    plan: { kind: 'end', abandoned: ['a'], endsAt: undefined },
+  },
+  {
+    sentence: 'a deletion does not wait where somebody says so',
+    vm: aVm({
+      metadata: {
+        deletionTimestamp: deleted,
+        finalizers: ['svc3.dev/cleanup'],
+        annotations: { 'svc3.dev/delete-without-saving': 'true' },
+      },
+    }),
+    pod: aPod(),
+    more: { unsaved: ['a'] },
+    plan: { kind: 'end', abandoned: ['a'] },
+  },
+  {
+    sentence: 'a deletion does not wait for a disk that went with its pod',
+    vm: going,
+    pod: aPod({ status: { phase: 'Failed', reason: 'Evicted' } }),
+    more: { unsaved: ['a'] },
+    plan: { kind: 'end', abandoned: ['a'] },
   },
   {
     sentence: 'without our finalizer there is nothing to write',
@@ -152,8 +219,8 @@ const rows: Row[] = [
 ];
 
 describe('decide', () => {
-  test.each(rows)('$sentence', ({ vm = aVm(), pod, pullSecretVersion, plan }) => {
-    expect(decide({ vm, pod, pullSecretVersion, now })).toMatchObject(plan);
+  test.each(rows)('$sentence', ({ vm = aVm(), pod, pullSecretVersion, more, plan }) => {
+    expect(decide({ vm, pod, pullSecretVersion, now, ...calm, ...more })).toMatchObject(plan);
   });
 
   test('an unpinned pod is left to kube-scheduler', () => {
@@ -163,8 +230,8 @@ describe('decide', () => {
       },
     });
     const { affinity: _affinity, ...spec } = pod.spec;
-    expect(decide({ vm: aVm(), pod: { ...pod, spec }, pullSecretVersion: undefined, now }).kind).toBe(
-      'report',
-    );
+    expect(
+      decide({ vm: aVm(), pod: { ...pod, spec }, pullSecretVersion: undefined, now, ...calm }).kind,
+    ).toBe('report');
   });
 });

@@ -1,5 +1,5 @@
 import { command } from '../../command.ts';
-import { descriptionOption, longWorkOptions, showWork } from '../../longwork.ts';
+import { descriptionOption, savingOptions, showSaving } from '../../longwork.ts';
 
 export const vmSave = command({
   path: ['vm', 'save'],
@@ -8,17 +8,20 @@ export const vmSave = command({
     name: { summary: 'Name of the VM', complete: 'vms' },
     image: { summary: 'Name of the new image' },
   },
-  options: { ...descriptionOption, ...longWorkOptions },
+  options: { ...descriptionOption, ...savingOptions },
   examples: [
-    { line: 'svc3 vm save build-1 debian-tools', summary: 'Begin, and look later with svc3 image list' },
     {
-      line: 'svc3 vm save build-1 debian-tools --wait -d "Debian with our tools"',
+      line: 'svc3 vm save build-1 debian-tools -d "Debian with our tools"',
       summary: 'Wait until it is stored',
     },
+    {
+      line: 'svc3 vm save build-1 debian-tools --no-wait',
+      summary: 'Begin, and look later with svc3 image list',
+    },
   ],
-  async run(context, { arguments: { name, image }, options: { description, wait } }) {
+  async run(context, { arguments: { name, image }, options: { description, 'no-wait': noWait } }) {
     const [{ vms, images }, ns] = await Promise.all([context.service(), context.namespace()]);
     const request = { imageName: image, ...(description === undefined ? {} : { description }) };
-    await showWork(context, 'image', { begun: await vms.save(ns, name, request), disks: images, wait });
+    await showSaving(context, name, { begun: await vms.save(ns, name, request), images, wait: !noWait });
   },
 });

@@ -124,8 +124,11 @@ function vmsOf(api: ApiClient, kubernetes: () => Promise<Service>): Service['vms
       const timeoutMs = (request.timeout ?? 10) * 60_000 + 30_000;
       return post<DeployItem>(api, path(ns, 'vms'), request, { ...waiting(wait), signal, timeoutMs });
     },
-    delete: (ns, name, { wait, signal }) =>
-      del(api, path(ns, 'vms', name), { ...waiting(wait), signal, timeoutMs: 60_000 }),
+    async delete(ns, name, { wait, signal }) {
+      const request = { method: 'DELETE', path: path(ns, 'vms', name), ...waiting(wait) } as const;
+      const { status, value } = await api.json({ ...request, signal, timeoutMs: 120_000 });
+      return status === 202 ? (value as { message: string }).message : undefined;
+    },
     async exec(ns, name, command, { wait, signal, progress }) {
       progress(`${name}: ${command}`);
       const request = { method: 'POST', path: path(ns, 'vms', name, 'exec'), body: { command } } as const;

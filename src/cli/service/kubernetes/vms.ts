@@ -1,12 +1,11 @@
-import { randomUUID } from 'node:crypto';
 import { parseQuantity } from '../../../api/quantity.ts';
 import { images, vms } from '../../../api/resources.ts';
 import { Svc3Error } from '../../../errors.ts';
 import * as vmSchemas from '../../../http/vmschemas.ts';
 import { imageItem } from '../../../items/image.ts';
+import { committedImage, savedImage } from '../../../items/saving.ts';
 import { powerSettled, powerWish, type PowerCommand } from '../../../items/power.ts';
-import { vmItem, vmMessage, vmState } from '../../../items/vm.ts';
-import type { Vm } from '../../../api/vm.ts';
+import { deletionMessage, isHeld, vmItem, vmMessage, vmState } from '../../../items/vm.ts';
 import type { KubeClient } from '../../../kube/types.ts';
 import { explain } from '../../../vm/explanation.ts';
 import type { Service, Vms, WaitOptions } from '../types.ts';
@@ -17,7 +16,7 @@ import { waitFor } from './wait.ts';
 
 /** As long as `/api/v1` waits for the same. */
 const verbWaitMs = 120_000;
-const deletionWaitMs = 30_000;
+const deletionWaitMs = 90_000;
 
 /** VMs straight on kube-apiserver; their streams need the HTTP API. */
 export function createVms(followable: Followable, http: () => Promise<Service>): Vms {
@@ -37,12 +36,13 @@ export function createVms(followable: Followable, http: () => Promise<Service>):
     exec: (namespace, name, command, options) => execute(client, { namespace, name, command }, options),
     async save(namespace, name, request) {
       const { imageName, description } = checked(vmSchemas.saveBody, request);
-      requireDisk(await client.get(vms, name, namespace), 'save');
-      const source = { vm: { name, mode: 'Save' as const } };
-      const spec = { source, ...(description === undefined ? {} : { description }) };
-      return imageItem(await client.create(images, { metadata: { name: imageName, namespace }, spec }));
+      const vm = await client.get(vms, name, namespace);
+      return imageItem(await client.create(images, savedImage(vm, imageName, description)));
     },
-    commit: (namespace, name, { description }) => commit(client, namespace, name, description),
+    async commit(namespace, vm, { description }) {
+      const { name, body } = committedImage(await client.get(vms, vm, namespace), description);
+      return imageItem(await client.patch(images, { name, namespace }, { type: 'merge', body }));
+    },
     resize: (namespace, name, gib, options) => resize(client, { namespace, name, gib }, options),
     async eject(namespace, name) {
       await patch(namespace, name, { iso: '' });
@@ -114,47 +114,17 @@ async function remove(
   namespace: string,
   name: string,
   options: WaitOptions,
-): Promise<void> {
-  const vm = options.wait ? await client.get(vms, name, namespace) : undefined;
+): Promise<string | undefined> {
+  const vm = await client.get(vms, name, namespace);
   await client.delete(vms, { name, namespace });
-  if (vm === undefined) return;
-  await waitFor(client, vms, vm, {
+  if (!options.wait) return deletionMessage(name, undefined);
+  const left = await waitFor(client, vms, vm, {
     timeoutMs: deletionWaitMs,
     signal: options.signal,
     done(seen) {
       options.progress(`${name}: ${vmMessage(seen) ?? 'The VM is being deleted.'}`);
-      return false;
+      return isHeld(seen);
     },
   });
-}
-
-function requireDisk(vm: Vm, what: string): void {
-  const state = vmState(vm);
-  if (state === 'Running' || state === 'Stopped' || state === 'Suspended') return;
-  throw new Svc3Error(
-    'Conflict',
-    `VM ${vm.metadata.name ?? ''} is ${state}, ${what} needs a VM that has booted`,
-  );
-}
-
-/** A new version of the Image that the VM runs from: the Image's source becomes the VM, with a new request. */
-async function commit(client: KubeClient, namespace: string, name: string, description: string | undefined) {
-  const vm = await client.get(vms, name, namespace);
-  requireDisk(vm, 'commit');
-  const image = vmItem(vm).image ?? '';
-  if (image === '' || image.includes('/')) {
-    throw new Svc3Error(
-      'Conflict',
-      `VM ${name} runs from an OCI reference and not from an image of this namespace; use save`,
-    );
-  }
-  const source = {
-    remote: null,
-    image: null,
-    blank: null,
-    upload: null,
-    vm: { name, mode: 'Commit', request: randomUUID() },
-  };
-  const spec = { source, ...(description === undefined ? {} : { description }) };
-  return imageItem(await client.patch(images, { name: image, namespace }, { type: 'merge', body: { spec } }));
+  return left === undefined ? undefined : deletionMessage(name, left.object);
 }
