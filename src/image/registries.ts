@@ -2,7 +2,7 @@ import type { Secret } from '../api/core.ts';
 import { objectNames } from '../api/meta.ts';
 import type { RegistryCredential } from '../api/registrycredential.ts';
 import { registryCredentials, secrets } from '../api/resources.ts';
-import { isSvc3Error } from '../errors.ts';
+import { ifFound } from '../errors.ts';
 import type { KubeClient } from '../kube/types.ts';
 import { createRegistryClient, type RegistryClient } from '../registry/client.ts';
 import { loginFor } from '../registry/login.ts';
@@ -30,7 +30,7 @@ export function createNamespaceRegistries(
     async open(namespace, registry) {
       const [how, secret] = await Promise.all([
         access(namespace, registry),
-        found<Secret>(client.get(secrets, objectNames.pullSecret, namespace)),
+        ifFound<Secret>(client.get(secrets, objectNames.pullSecret, namespace)),
       ]);
       const text = Buffer.from(secret?.data?.['.dockerconfigjson'] ?? '', 'base64').toString('utf8');
       const credentials = loginFor(text, registry);
@@ -49,17 +49,8 @@ async function credentialFor(
   registry: string,
 ): Promise<RegistryCredential | undefined> {
   for (const name of credentialNames(registry)) {
-    const credential = await found<RegistryCredential>(client.get(registryCredentials, name, namespace));
+    const credential = await ifFound<RegistryCredential>(client.get(registryCredentials, name, namespace));
     if (credential !== undefined) return credential;
   }
   return undefined;
-}
-
-async function found<T>(call: Promise<T>): Promise<T | undefined> {
-  try {
-    return await call;
-  } catch (error) {
-    if (isSvc3Error(error, 'NotFound')) return undefined;
-    throw error;
-  }
 }
