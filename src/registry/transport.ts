@@ -86,7 +86,7 @@ async function wordsOf(body: RegistryReply['body']): Promise<string> {
 
 function backoffMs(attempt: number, retryAfter: string | undefined): number {
   const asked = Number(retryAfter);
-  if (retryAfter !== undefined && Number.isFinite(asked)) return Math.min(asked, 30) * 1000;
+  if (retryAfter !== undefined && asked >= 0) return Math.min(asked, 30) * 1000;
   return Math.random() * Math.min(8000, 200 * 2 ** attempt);
 }
 
@@ -167,7 +167,7 @@ interface Sending {
 }
 
 async function sendOnce({ wanted, origin, agent, authorizer, registry }: Sending): Promise<RegistryReply> {
-  let url = new URL(wanted.path, origin);
+  let url = targetOf(new URL(origin), wanted.path, registry);
   let challenged = false;
   for (let hop = 0; hop < 6; hop += 1) {
     const home = url.origin === origin;
@@ -182,7 +182,7 @@ async function sendOnce({ wanted, origin, agent, authorizer, registry }: Sending
       isRedirectable(wanted)
     ) {
       await reply.body.dump();
-      url = redirectTarget(url, location, registry);
+      url = targetOf(url, location, registry);
       continue;
     }
     const canAnswer = reply.status === 401 && home && !challenged && isResendable(wanted);
@@ -201,14 +201,14 @@ function isResendable(wanted: RegistryRequest): boolean {
   return wanted.body === undefined || Buffer.isBuffer(wanted.body);
 }
 
-function redirectTarget(from: URL, location: string, registry: string): URL {
-  const target = new URL(location, from);
-  if (from.protocol === 'https:' && target.protocol !== 'https:') {
-    throw new Svc3Error(
-      'BadGateway',
-      `registry ${registry} redirects from https to ${target.protocol.replace(':', '')}`,
-    );
-  }
+/** Where a location leads: a redirect, an upload, a next page. What came by https goes on by https. */
+function targetOf(from: URL, location: string, registry: string): URL {
+  const target = URL.parse(location, from);
+  const scheme = target?.protocol.replace(':', '');
+  if (target === null || (scheme !== 'https' && scheme !== 'http'))
+    throw new Svc3Error('BadGateway', `registry ${registry} names a location that cannot be followed`);
+  if (from.protocol === 'https:' && scheme !== 'https')
+    throw new Svc3Error('BadGateway', `registry ${registry} redirects from https to ${scheme}`);
   return target;
 }
 
