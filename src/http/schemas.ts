@@ -158,6 +158,10 @@ export const imageItem = z.object({
   createdAt: z.string().optional(),
 });
 export const remoteItem = z.object({ name: z.string(), tags: z.array(z.string()).optional() });
+export const incomplete = z
+  .array(z.string())
+  .optional()
+  .describe('Absent where the list is whole; else what is missing and why.');
 export const registryItem = z.object({
   server: z.string(),
   username: z.string(),

@@ -6,7 +6,7 @@ import { digestOf } from './registry.ts';
 const mostBytes = 192 * 2 ** 20;
 const mib = Buffer.alloc(2 ** 20, ' ');
 
-export type Answer = (request: IncomingMessage, response: ServerResponse) => void | Promise<void>;
+export type Answer = (request: IncomingMessage, response: ServerResponse) => unknown;
 
 export interface HostileRegistry {
   /** `127.0.0.1:<port>` */
