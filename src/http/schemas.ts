@@ -77,6 +77,12 @@ export const registryAddBody = z.object({
   allowInsecure: z.boolean().optional(),
   replace: z.boolean().optional(),
   verify: z.boolean().optional().describe('true: log in once and say in a Warning whether it was refused.'),
+  verifyOnlyPublic: z
+    .boolean()
+    .optional()
+    .describe(
+      'true: with verify, not over plain HTTP nor at an address that is private, loopback or link-local.',
+    ),
 });
 export const registryRemoveBody = z.object({ server: z.string().min(1).max(280) });
 

@@ -4,6 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Svc3Error, messageOf, type ErrorReason } from '../errors.ts';
 import { scrub } from './scrub.ts';
 import { createAuthorizer, type Authorizer, type RegistryCredentials } from './auth.ts';
+import { toldConnector, type BeforeConnect } from './connector.ts';
 
 /** One registry as somebody may reach it. */
 export interface RegistryEndpoint {
@@ -15,6 +16,7 @@ export interface RegistryEndpoint {
   /** PEM of further authorities. */
   readonly ca?: string;
   readonly credentials?: RegistryCredentials;
+  readonly beforeConnect?: BeforeConnect;
 }
 
 export interface RegistryRequest {
@@ -106,15 +108,17 @@ function isRepeatable(wanted: RegistryRequest): boolean {
  */
 export function createTransport(endpoint: RegistryEndpoint): RegistryTransport {
   const origin = `${endpoint.scheme}://${hostOf(endpoint.registry)}`;
+  const connect = {
+    timeout: 10_000,
+    rejectUnauthorized: endpoint.skipVerify !== true,
+    ...(endpoint.ca === undefined ? {} : { ca: endpoint.ca }),
+  };
+  const { beforeConnect } = endpoint;
   const agent = new Agent({
     connections: 8,
     headersTimeout: 60_000,
     bodyTimeout: 60_000,
-    connect: {
-      timeout: 10_000,
-      rejectUnauthorized: endpoint.skipVerify !== true,
-      ...(endpoint.ca === undefined ? {} : { ca: endpoint.ca }),
-    },
+    connect: beforeConnect === undefined ? connect : toldConnector(connect, beforeConnect),
   });
   const authorizer = createAuthorizer({
     agent,
@@ -232,7 +236,8 @@ async function exchange(
       ...(wanted.signal === undefined ? {} : { signal: wanted.signal }),
     });
   } catch (error) {
-    if (wanted.signal?.aborted === true) throw error;
+    // Svc3Error: what was told of the connection does not want it.
+    if (wanted.signal?.aborted === true || error instanceof Svc3Error) throw error;
     throw new RegistryUnreachable(registry, error);
   }
 }

@@ -61,7 +61,7 @@ async function add(namespace: string, who: number): Promise<number> {
     return status;
   }
   try {
-    await createRegistryCredentials(cluster.client).add(namespace, pairFor(who), { verify: false });
+    await createRegistryCredentials(cluster.client).add(namespace, pairFor(who), { verify: 'never' });
     return 201;
   } catch (error) {
     return isSvc3Error(error) ? error.status : 0;
