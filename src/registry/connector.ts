@@ -23,7 +23,7 @@ export function toldConnector(
       else callback(null, first.address, first.family);
     });
   };
-  const connect = buildConnector({ ...options, lookup: told } as buildConnector.BuildOptions);
+  const connect = buildConnector({ ...options, lookup: told });
   return (target, callback) => {
     const host = target.hostname.replace(/^\[(.*)\]$/, '$1');
     // An address is not looked up.

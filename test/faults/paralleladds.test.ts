@@ -126,13 +126,13 @@ describe('of eight adds at the same time', () => {
     for (let round = 0; round < rounds; round += 1) {
       const namespace = await newNamespace(cluster.client);
       const codes = await Promise.all(Array.from({ length: adders }, (_, who) => add(namespace, who)));
-      expect(codes.toSorted()).toEqual([201, ...Array.from({ length: adders - 1 }, () => 409)]);
+      expect(codes.filter((code) => code !== 409)).toEqual([201]);
       expect(await stored(namespace)).toBe(pair(codes.indexOf(201)));
     }
     stopping.abort();
     await watching.catch(() => undefined);
-    const whole = Array.from({ length: adders }, (_, who) => pair(who));
-    expect([...seen].filter((each) => !whole.includes(each))).toEqual([]);
+    const whole = new Set(Array.from({ length: adders }, (_, who) => pair(who)));
+    expect([...seen].filter((each) => !whole.has(each))).toEqual([]);
   });
 
   test('right after a removal the same holds, and its password reaches the pull Secret', async () => {
@@ -141,7 +141,7 @@ describe('of eight adds at the same time', () => {
     for (let round = 0; round < 5; round += 1) {
       await removeCredential(cluster.client, namespace, server);
       const codes = await Promise.all(Array.from({ length: adders }, (_, who) => add(namespace, who)));
-      expect(codes.toSorted()).toEqual([201, ...Array.from({ length: adders - 1 }, () => 409)]);
+      expect(codes.filter((code) => code !== 409)).toEqual([201]);
       const winner = codes.indexOf(201);
       expect(await stored(namespace)).toBe(pair(winner));
       await expect

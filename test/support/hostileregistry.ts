@@ -52,9 +52,7 @@ export async function startHostileRegistry(): Promise<HostileRegistry> {
     endless,
     async withoutEnd(response) {
       endless.begun += 1;
-      let isGone = false;
-      response.once('close', () => (isGone = true));
-      for (let sent = 0; sent < mostBytes && !isGone; sent += mib.length) {
+      for (let sent = 0; sent < mostBytes && !response.destroyed; sent += mib.length) {
         endless.bytes += mib.length;
         if (!response.write(mib))
           await new Promise<void>((resolve) => {
@@ -62,7 +60,7 @@ export async function startHostileRegistry(): Promise<HostileRegistry> {
             response.once('close', resolve);
           });
       }
-      if (isGone) endless.givenUp += 1;
+      if (response.destroyed) endless.givenUp += 1;
       response.end();
     },
     put(path, document, mediaType) {
