@@ -185,7 +185,7 @@ function exchange(socket: TLSSocket, call: Call, authorization: string): Promise
       fail(new Svc3Error('Timeout', `the runner did not answer ${call.method} ${call.path} in time`));
       socket.destroy();
     }, call.timeoutMs);
-    socket.once('close', () => clearTimeout(timer));
+    sent.once('close', () => clearTimeout(timer));
     sent.on('error', fail);
     sent.on('response', (response) => {
       readReply(response).then(resolve, fail);

@@ -1,13 +1,12 @@
 import { isSvc3Error, messageOf } from '../errors.ts';
 import type { RegistryClient } from '../registry/client.ts';
+import { repositoryPattern, tagPattern } from '../registry/reference.ts';
 import type { RemoteImage } from './services.ts';
 
 /** A list is for people: what is beyond is cut off, and that is said. */
 const most = { names: 10_000, repositories: 1_000, tags: 50, images: 2_000 } as const;
 /** Calls to the registry at the same time. */
 const callsAtOnce = 4;
-const repositoryPattern = /^[a-z0-9]+(?:[._/-]+[a-z0-9]+)*$/;
-const tagPattern = /^\w[\w.-]{0,127}$/;
 
 /** What of a registry is listed: its name and a path in it, from `host[:port][/path]`. */
 export interface RemoteRegistry {

@@ -138,10 +138,9 @@ export function createRegistryClient(endpoint: RegistryEndpoint): RegistryClient
       });
       await reply.body.dump();
       if (reply.status === 404) return undefined;
-      return (
-        reply.headers['docker-content-digest'] ??
-        (await this.manifest(repository, name, abortable(signal))).digest
-      );
+      const said = reply.headers['docker-content-digest'] ?? '';
+      if (/^sha256:[0-9a-f]{64}$/.test(said)) return said;
+      return (await this.manifest(repository, name, abortable(signal))).digest;
     },
     async putManifest(repository, name, bytes, mediaType, { signal } = {}) {
       await done(
@@ -331,7 +330,8 @@ async function listAll(
       await reply.body.dump();
       return found;
     }
-    found.push(...namesIn(await readReply(reply, manifestLimitBytes, path), key, path));
+    const names = namesIn(await readReply(reply, manifestLimitBytes, path), key, path);
+    for (const name of names) found.push(name);
     next = /<([^<>]+)>\s*;\s*rel="?next"?/.exec(reply.headers['link'] ?? '')?.[1];
   }
   return found.slice(0, limit);

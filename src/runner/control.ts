@@ -50,7 +50,8 @@ export interface ControlOptions {
 }
 
 const largestBody = 64 * 1024;
-const largestFrame = 1024 * 1024;
+/** What the api takes of its clients, which it passes on. */
+const largestFrame = 16 * 1024 * 1024;
 /** Longer than any ticket of the api is good for. */
 const usesRememberedMs = 600_000;
 

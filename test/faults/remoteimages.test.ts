@@ -21,7 +21,7 @@ const calls = { now: 0, most: 0 };
 function serveCatalog(registry: HostileRegistry): void {
   const names = Array.from({ length: repositories }, (_, index) => `team/r${index}`);
   registry.answers.set('/v2/_catalog', (_request, response) => {
-    response.end(JSON.stringify({ repositories: [...names, '../../v2/_catalog'] }));
+    response.end(JSON.stringify({ repositories: [...names, '../../v2/_catalog', 'team/../../_catalog', 7] }));
   });
   for (const name of names) {
     registry.answers.set(`/v2/${name}/tags/list`, async (_request, response) => {

@@ -142,11 +142,12 @@ async function textOf(body: Readable, baseUrl: string): Promise<string> {
   }
 }
 
-/** The beginning of it: a refusal is short, and a page of something in between says less than its code. */
+const largestRefusal = 1024 * 1024;
+
+/** Of a reply that refuses; empty where it is too long or breaks off: its code says enough then. */
 export async function refusalText(body: Readable): Promise<string> {
-  const enough = new Error('enough');
   try {
-    return (await readWhole(body, 1024 * 1024, () => enough)).toString('utf8');
+    return (await readWhole(body, largestRefusal, () => new Error('too long'))).toString('utf8');
   } catch {
     return '';
   }
