@@ -81,6 +81,16 @@ export function isSvc3Error(error: unknown, ...reasons: ErrorReason[]): error is
   return error instanceof Svc3Error && (reasons.length === 0 || reasons.includes(error.reason));
 }
 
+/** What was looked for, or undefined where it is not there. */
+export async function ifFound<T>(looking: Promise<T>): Promise<T | undefined> {
+  try {
+    return await looking;
+  } catch (error) {
+    if (isSvc3Error(error, 'NotFound')) return undefined;
+    throw error;
+  }
+}
+
 /** The message of anything thrown, one line. */
 export function messageOf(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error);

@@ -75,6 +75,8 @@ export const annotations = {
   controlKeys: 'svc3.dev/control-keys',
   /** On ServiceAccounts in `svc3-users`: the person's real name. */
   displayName: 'svc3.dev/display-name',
+  /** On Secrets in `svc3-credentials` that CLI or HTTP wrote for a RegistryCredential that was there: its UID. */
+  credentialUid: 'svc3.dev/credential-uid',
 } as const;
 
 /** Conditions of Nodes that are ours; there only while they are true. */

@@ -34,6 +34,13 @@ export const runnerEnvironment = {
   logLevel: 'SVC3_LOG_LEVEL',
 } as const;
 
+/**
+ * Words of a runner, cut off where they are longer than any honest ones: a guest that took over its runner says what it likes, and
+ * the operator keeps what each one said.
+ */
+const words = (longest: number) => z.string().transform((text) => text.slice(0, longest));
+const bytes = z.int().min(0);
+
 export const RunnerPowerState = z.enum(['Running', 'Stopped', 'Suspended', 'Failed']);
 export type RunnerPowerState = z.infer<typeof RunnerPowerState>;
 
@@ -122,27 +129,27 @@ export type RunnerReason = z.infer<typeof RunnerReason>;
 /** `GET /v1/state`. Readers accept unknown reasons and members of a newer runner. */
 export const RunnerState = z.object({
   version: z.int(),
-  vmUid: z.string(),
+  vmUid: words(64),
   powerState: RunnerPowerState,
   /** The guest agent answered or an SSH server sent its banner since the last boot. */
   guestReachable: z.boolean(),
-  reason: z.string().optional(),
-  message: z.string().optional(),
+  reason: words(64).optional(),
+  message: words(1024).optional(),
   /** Failed, but the runner starts QEMU again by itself. */
   retrying: z.boolean().default(false),
   /** Crashes since the last 10 quiet minutes. */
   restarts: z.int().default(0),
   /** Verb in progress. */
-  busy: z.string().optional(),
+  busy: words(64).optional(),
   /** The last `revertRequest` that was carried out. */
-  revertRequest: z.string().optional(),
+  revertRequest: words(256).optional(),
   /** Virtual size of the disk in bytes. */
-  diskSize: z.number().optional(),
+  diskSize: bytes.optional(),
   vncConsole: z.boolean().default(false),
   iso: z.boolean().default(false),
   /** Suspended in memory only: a suspended VM is lost with its pod. */
-  suspendKind: z.string().optional(),
-  accelerator: z.string().optional(),
+  suspendKind: words(64).optional(),
+  accelerator: words(64).optional(),
   /** Goes up with every change; long polls wait for the next one. */
   revision: z.int().default(0),
 });
@@ -164,10 +171,10 @@ export type PowerRequest = z.infer<typeof PowerRequest>;
 /** `POST /v1/resize`: the wished size in bytes and what the guest made of it. */
 export const ResizeRequest = z.object({ bytes: z.int().positive() });
 export const ResizeReply = z.object({
-  diskSize: z.number(),
+  diskSize: bytes,
   /** The guest's file system has grown too. */
   fileSystemGrown: z.boolean(),
-  message: z.string(),
+  message: words(1024),
 });
 export type ResizeReply = z.infer<typeof ResizeReply>;
 
@@ -175,21 +182,25 @@ export type ResizeReply = z.infer<typeof ResizeReply>;
 export const ExportRequest = z.object({ id: z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/) });
 
 export const RunnerExport = z.object({
-  id: z.string(),
+  id: words(63),
   state: z.enum(['Copying', 'Ready', 'Failed']),
   /** 0–100. */
-  progress: z.number(),
+  progress: z.number().min(0).max(100),
   /** How the copy is consistent: the guest's file systems frozen, the guest paused, or not running. */
-  consistency: z.string().optional(),
-  message: z.string().optional(),
+  consistency: words(64).optional(),
+  message: words(1024).optional(),
   /** Bytes of the qcow2 file, once Ready. */
-  size: z.number().optional(),
-  virtualSize: z.number().optional(),
+  size: bytes.optional(),
+  virtualSize: bytes.optional(),
   /** sha256 of the file in hex, once Ready. */
-  sha256: z.string().optional(),
+  sha256: words(64).optional(),
 });
 export type RunnerExport = z.infer<typeof RunnerExport>;
 
 /** `POST /v1/exports/{id}/ticket`: good for one whole transfer from `path` (Range to go on after a cut). */
-export const ExportTicket = z.object({ ticket: z.string(), path: z.string(), expiresAt: z.string() });
+export const ExportTicket = z.object({
+  ticket: z.string().max(1024),
+  path: z.string().max(1024),
+  expiresAt: words(64),
+});
 export type ExportTicket = z.infer<typeof ExportTicket>;

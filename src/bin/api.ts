@@ -80,7 +80,7 @@ async function main(): Promise<void> {
       patienceMs: settings.SVC3_UPLOAD_PATIENCE_HOURS * 3_600_000,
     }),
     remotes: createRemoteCatalog(settings.SVC3_REMOTE_REGISTRIES, (registry, namespace) =>
-      registries.open(namespace, registry),
+      registries.look(namespace, registry),
     ),
     runners: createRunnerDoor(controlKey),
     certificates: createCertificateStore(client, tlsKey),

@@ -19,6 +19,8 @@ export interface Output {
   /** Says that something was done to a named thing. */
   done(kind: string, name: string, message: string): Promise<void>;
   line(text: string): void;
+  /** What is about to happen, on stderr. */
+  note(text: string): void;
   warning(text: string): void;
   /** Overwrites one line on a terminal; says nothing elsewhere. */
   progress(text: string): void;
@@ -76,10 +78,11 @@ export function createOutput(environment: Environment, format: string): Output {
       if (isStructured) await structured({ kind, name, status: 'Success', message });
       else line(format === 'name' ? `${kind}/${name}` : message);
     },
-    warning(text) {
+    note(text) {
       clearProgress();
-      stderr.write(`Warning: ${printable(text)}\n`);
+      stderr.write(`${printable(text)}\n`);
     },
+    warning: (text) => output.note(`Warning: ${text}`),
     progress(text) {
       if (stderr.isTTY !== true) return;
       const width = (stderr.columns ?? 80) - 1;

@@ -1,4 +1,5 @@
 import { invalidField } from '../errors.ts';
+import { readWhole } from '../wholebody.ts';
 import type { Context } from './context.ts';
 
 /** Far above any password or token; a wrong file is not read to its end. */
@@ -22,13 +23,6 @@ export async function readSecret(
 }
 
 async function readAll(stream: AsyncIterable<Uint8Array | string>, field: string): Promise<string> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of stream) {
-    const bytes = Buffer.from(chunk);
-    size += bytes.length;
-    if (size > longest) throw invalidField(field, `must be at most ${longest} bytes`);
-    chunks.push(bytes);
-  }
-  return Buffer.concat(chunks).toString('utf8');
+  const tooLong = () => invalidField(field, `must be at most ${longest} bytes`);
+  return (await readWhole(stream, longest, tooLong)).toString('utf8');
 }

@@ -11,6 +11,8 @@ import {
   type PowerRequest,
 } from '../api/runner.ts';
 import { Svc3Error, type ErrorReason } from '../errors.ts';
+import { parseForeignJson } from '../foreignjson.ts';
+import { readWhole } from '../wholebody.ts';
 import { connectPinned } from './connection.ts';
 import { tokenLifetimeSeconds, type ControlAction, type ControlClaims } from './token.ts';
 
@@ -25,6 +27,8 @@ export interface RunnerClientOptions {
   readonly onPin?: (fingerprint: string) => void;
   readonly sign: (claims: ControlClaims) => string;
   readonly connectTimeoutMs?: number;
+  /** How long a call may take from its first to its last byte; verbs and waits have their own. Default 15,000. */
+  readonly callTimeoutMs?: number;
 }
 
 export interface RunnerClient {
@@ -54,14 +58,18 @@ interface Call {
   readonly path: string;
   readonly action: ControlAction;
   readonly body?: unknown;
-  readonly timeoutMs?: number;
+  readonly timeoutMs: number;
   readonly signal?: AbortSignal;
 }
 
 /** Verbs wait for the guest; its grace period is bounded by the VM's own setting. */
 const verbTimeoutMs = 660_000;
-const callTimeoutMs = 15_000;
+const defaultCallTimeoutMs = 15_000;
 const largestReply = 1024 * 1024;
+/** Of what a runner says of an error. */
+const longestMessage = 1024;
+/** Of a WebSocket; the runner's are no longer than what a socket gives at once. */
+const largestFrame = 1024 * 1024;
 
 /**
  * Client of one runner's control endpoint. The runner's certificate is its own: it is pinned, not verified against a
@@ -70,6 +78,7 @@ const largestReply = 1024 * 1024;
  */
 export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
   let pin = options.pin;
+  const { callTimeoutMs = defaultCallTimeoutMs } = options;
 
   async function dial(): Promise<{ socket: TLSSocket; fingerprint: string }> {
     const { address, port = runnerPort, connectTimeoutMs } = options;
@@ -87,7 +96,11 @@ export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
     return `Bearer ${options.sign(once === undefined ? claims : { ...claims, once })}`;
   }
 
-  async function call<T>(spec: Call, schema: { parse(value: unknown): T }): Promise<T> {
+  async function call<T>(
+    given: Omit<Call, 'timeoutMs'> & Partial<Call>,
+    schema: { parse(value: unknown): T },
+  ): Promise<T> {
+    const spec = { timeoutMs: callTimeoutMs, ...given };
     const { socket, fingerprint } = await dial();
     try {
       const reply = await exchange(socket, spec, authorize(spec.action, fingerprint));
@@ -99,7 +112,11 @@ export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
 
   async function open(path: string, action: ControlAction, once?: string): Promise<Duplex> {
     const { socket, fingerprint } = await dial();
-    return openWebSocket(socket, path, authorize(action, fingerprint, once));
+    return openWebSocket(socket, {
+      path,
+      authorization: authorize(action, fingerprint, once),
+      timeoutMs: callTimeoutMs,
+    });
   }
 
   const nothing = { parse: () => undefined };
@@ -161,12 +178,14 @@ function exchange(socket: TLSSocket, call: Call, authorization: string): Promise
           ? {}
           : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }),
       },
-      timeout: call.timeoutMs ?? callTimeoutMs,
       ...(call.signal === undefined ? {} : { signal: call.signal }),
     });
-    sent.on('timeout', () =>
-      sent.destroy(new Svc3Error('Timeout', `the runner did not answer ${call.method} ${call.path} in time`)),
-    );
+    // For the whole of it: a runner that sends a byte now and then would keep a socket busy for ever.
+    const timer = setTimeout(() => {
+      fail(new Svc3Error('Timeout', `the runner did not answer ${call.method} ${call.path} in time`));
+      socket.destroy();
+    }, call.timeoutMs);
+    sent.once('close', () => clearTimeout(timer));
     sent.on('error', fail);
     sent.on('response', (response) => {
       readReply(response).then(resolve, fail);
@@ -176,28 +195,23 @@ function exchange(socket: TLSSocket, call: Call, authorization: string): Promise
 }
 
 async function readReply(response: IncomingMessage): Promise<unknown> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of response as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    if (size > largestReply) throw new Svc3Error('BadGateway', 'the reply of the runner is too large');
-    chunks.push(chunk);
-  }
-  return parseReply(response.statusCode ?? 0, Buffer.concat(chunks).toString('utf8'));
+  const tooLarge = () => new Svc3Error('BadGateway', 'the reply of the runner is too large');
+  return parseReply(response.statusCode ?? 0, await readWhole(response, largestReply, tooLarge));
 }
 
-function parseReply(status: number, text: string): unknown {
+function parseReply(status: number, bytes: Buffer): unknown {
   let value: unknown;
   try {
-    value = text === '' ? undefined : JSON.parse(text);
+    value = bytes.length === 0 ? undefined : parseForeignJson(bytes);
   } catch (cause) {
     throw new Svc3Error('BadGateway', `the runner answered ${status} with something that is not JSON`, {
       cause,
     });
   }
   if (status < 300) return value;
-  const failure = value as { reason?: ErrorReason; message?: string } | undefined;
-  throw new Svc3Error(reasonOf(status), failure?.message ?? `the runner answered ${status}`);
+  const { message } = (value ?? {}) as { message?: unknown };
+  const said = typeof message === 'string' ? message.slice(0, longestMessage) : '';
+  throw new Svc3Error(reasonOf(status), said === '' ? `the runner answered ${status}` : said);
 }
 
 function reasonOf(status: number): ErrorReason {
@@ -216,15 +230,26 @@ function reasonOf(status: number): ErrorReason {
   return reasons[status] ?? 'BadGateway';
 }
 
-function openWebSocket(socket: TLSSocket, path: string, authorization: string): Promise<Duplex> {
+function openWebSocket(
+  socket: TLSSocket,
+  { path, authorization, timeoutMs }: { path: string; authorization: string; timeoutMs: number },
+): Promise<Duplex> {
   return new Promise((resolve, reject) => {
     const ws = new WebSocket(`ws://runner${path}`, {
       createConnection: () => socket,
       perMessageDeflate: false,
+      maxPayload: largestFrame,
       headers: { authorization },
-      handshakeTimeout: callTimeoutMs,
     });
-    ws.once('open', () => resolve(createWebSocketStream(ws, { allowHalfOpen: false })));
+    const timer = setTimeout(() => {
+      reject(new Svc3Error('Timeout', 'the runner did not open the stream in time'));
+      socket.destroy();
+    }, timeoutMs);
+    socket.once('close', () => clearTimeout(timer));
+    ws.once('open', () => {
+      clearTimeout(timer);
+      resolve(createWebSocketStream(ws, { allowHalfOpen: false }));
+    });
     ws.once('unexpected-response', (_request, response) => {
       readReply(response).then(
         () => reject(new Svc3Error('BadGateway', 'the runner did not open the stream')),

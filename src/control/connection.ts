@@ -44,13 +44,14 @@ function connectTls({ address, port, timeoutMs = defaultTimeoutMs }: PinnedTarge
       ALPNProtocols: ['http/1.1'],
     });
     const fail = (cause: unknown) => {
+      clearTimeout(timer);
       socket.destroy();
       reject(new Svc3Error('ServiceUnavailable', `the runner at ${address} does not answer`, { cause }));
     };
-    socket.setTimeout(timeoutMs, () => fail(new Error(`no connection within ${timeoutMs} ms`)));
+    const timer = setTimeout(() => fail(new Error(`no connection within ${timeoutMs} ms`)), timeoutMs);
     socket.once('error', fail);
     socket.once('secureConnect', () => {
-      socket.setTimeout(0);
+      clearTimeout(timer);
       socket.off('error', fail);
       resolve(socket);
     });

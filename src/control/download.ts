@@ -26,6 +26,7 @@ export async function downloadExport(
 ): Promise<{ stream: IncomingMessage; size: number }> {
   const { address, port = runnerPort, fingerprint, ticket, start = 0 } = source;
   const { socket } = await connectPinned({ address, port, pin: fingerprint });
+  socket.setTimeout(silenceMs, () => socket.destroy(new Error('the runner has gone silent')));
   const response = await new Promise<IncomingMessage>((resolve, reject) => {
     const sent = request({
       path: ticket.path,
@@ -44,9 +45,10 @@ export async function downloadExport(
     );
     sent.end();
   });
-  socket.setTimeout(silenceMs, () => socket.destroy(new Error('the runner has gone silent')));
-  const size = /^bytes \d+-\d+\/(\d+)$/.exec(response.headers['content-range'] ?? '')?.[1];
-  if (response.statusCode === 206 && size !== undefined) return { stream: response, size: Number(size) };
+  const { from, size } =
+    /^bytes (?<from>\d{1,15})-\d+\/(?<size>\d{1,15})$/.exec(response.headers['content-range'] ?? '')
+      ?.groups ?? {};
+  if (response.statusCode === 206 && Number(from) === start) return { stream: response, size: Number(size) };
   response.destroy();
   if (response.statusCode === 401)
     throw new Svc3Error('Unauthorized', 'the ticket of the export is not valid');

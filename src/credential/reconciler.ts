@@ -12,7 +12,7 @@ import { decide, type Plan } from './decide.ts';
 import type { InsecurePolicy } from './insecure.ts';
 import { findBasicAuth, observe, type Sources } from './observe.ts';
 import { isSameStatus, judge, statusOf, type Verdict } from './status.ts';
-import { storedSecretName } from './store.ts';
+import { storedSecretName } from './storedsecret.ts';
 
 export interface CredentialReconcilerOptions extends Sources {
   recorder: EventRecorder;

@@ -30,7 +30,9 @@ export async function remoteNames(
   route: typeof listRemoteImages,
 ): Promise<string[]> {
   const inner = await callFor(call, route, { params: { namespace: call.namespace } });
-  return (await inner.services.remotes.list(call.namespace, call.signal)).map(({ name }) => name);
+  const { items, incomplete } = await inner.services.remotes.list(call.namespace, call.signal);
+  for (const sentence of incomplete) inner.warn(sentence);
+  return items.map(({ name }) => name);
 }
 
 /** The reference a 2.4.x name of a remote image means: itself, or the one whose last part it is. */

@@ -77,6 +77,12 @@ export const registryAddBody = z.object({
   allowInsecure: z.boolean().optional(),
   replace: z.boolean().optional(),
   verify: z.boolean().optional().describe('true: log in once and say in a Warning whether it was refused.'),
+  verifyOnlyPublic: z
+    .boolean()
+    .optional()
+    .describe(
+      'true: with verify, not over plain HTTP nor at an address that is private, loopback or link-local.',
+    ),
 });
 export const registryRemoveBody = z.object({ server: z.string().min(1).max(280) });
 
@@ -158,6 +164,10 @@ export const imageItem = z.object({
   createdAt: z.string().optional(),
 });
 export const remoteItem = z.object({ name: z.string(), tags: z.array(z.string()).optional() });
+export const incomplete = z
+  .array(z.string())
+  .optional()
+  .describe('Absent where the list is whole; else what is missing and why.');
 export const registryItem = z.object({
   server: z.string(),
   username: z.string(),

@@ -87,7 +87,14 @@ export interface RemoteImage {
 
 /** Lists what the configured remote registries hold, with the namespace's credentials. */
 export interface RemoteCatalog {
-  list(namespace: string, signal: AbortSignal): Promise<readonly RemoteImage[]>;
+  list(
+    namespace: string,
+    signal: AbortSignal,
+  ): Promise<{
+    readonly items: readonly RemoteImage[];
+    /** What is missing and why, as sentences. */
+    readonly incomplete: readonly string[];
+  }>;
 }
 
 /** Opens streams to the runner of a VM. */

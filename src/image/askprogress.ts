@@ -1,12 +1,13 @@
 import { get } from 'node:http';
 
+/** For the whole answer. */
 const timeoutMs = 1_000;
 
 /** How far a worker is, 0–100; undefined where it does not say. */
 export function askProgress(address: string, port: number): Promise<number | undefined> {
   return new Promise((resolve) => {
-    const asked = get({ host: address, port, path: '/progress', timeout: timeoutMs, agent: false });
-    asked.on('timeout', () => asked.destroy());
+    const signal = AbortSignal.timeout(timeoutMs);
+    const asked = get({ host: address, port, path: '/progress', agent: false, signal });
     asked.on('error', () => resolve(undefined));
     asked.on('response', (response) => {
       let text = '';

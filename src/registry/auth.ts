@@ -1,5 +1,7 @@
 import { request, type Agent } from 'undici';
 import { Svc3Error } from '../errors.ts';
+import { parseForeignJson } from '../foreignjson.ts';
+import { readWhole } from '../wholebody.ts';
 
 export interface RegistryCredentials {
   readonly username: string;
@@ -29,9 +31,12 @@ export interface Challenge {
   readonly parameters: Record<string, string>;
 }
 
+/** What comes after that is not looked at: the time that the patterns take grows with the square of the length. */
+const challengeLength = 2_048;
+
 /** Reads a `WWW-Authenticate` header (RFC 9110); the first challenge of a scheme that we speak wins. */
 export function parseChallenge(header: string | undefined): Challenge | undefined {
-  const found = /(?:^|,\s*)(Bearer|Basic)\b\s*([^]*)$/i.exec(header ?? '');
+  const found = /(?:^|,\s*)(Bearer|Basic)\b\s*([^]*)$/i.exec((header ?? '').slice(0, challengeLength));
   if (found === null) return undefined;
   const parameters: Record<string, string> = {};
   for (const match of (found[2] ?? '').matchAll(/([\w-]+)=(?:"((?:[^"\\]|\\.)*)"|([^\s,]+))/g)) {
@@ -42,6 +47,9 @@ export function parseChallenge(header: string | undefined): Challenge | undefine
 
 /** A token is given up this long before its end: requests take time, and clocks differ. */
 const marginMs = 10_000;
+/** Two spellings of a token that servers still take in a header. */
+const tokenReplyBytes = 64 * 1024;
+const tokenTimeoutMs = 60_000;
 /** The distribution specification's default where the service says nothing. */
 const defaultLifeSeconds = 60;
 
@@ -115,13 +123,14 @@ async function fetchToken(options: {
   if (options.realm.service !== undefined) url.searchParams.set('service', options.realm.service);
   for (const scope of options.scope.split(' ').filter(Boolean)) url.searchParams.append('scope', scope);
   const startedMs = performance.now();
+  const timeout = AbortSignal.timeout(tokenTimeoutMs);
   const response = await request(url, {
     dispatcher: options.agent,
     headers: {
       'user-agent': 'svc3',
       ...(options.credentials === undefined ? {} : { authorization: basic(options.credentials) }),
     },
-    ...(options.signal === undefined ? {} : { signal: options.signal }),
+    signal: options.signal === undefined ? timeout : AbortSignal.any([options.signal, timeout]),
   });
   if (response.statusCode !== 200) {
     await response.body.dump();
@@ -133,15 +142,32 @@ async function fetchToken(options: {
         : `the token service of registry ${options.registry} answered ${response.statusCode}`,
     );
   }
-  const reply = (await response.body.json()) as {
-    token?: unknown;
-    access_token?: unknown;
-    expires_in?: unknown;
-  };
-  const value = typeof reply.token === 'string' ? reply.token : reply.access_token;
-  if (typeof value !== 'string')
-    throw new Svc3Error('BadGateway', `the token service of registry ${options.registry} sent no token`);
-  const lifeSeconds =
-    typeof reply.expires_in === 'number' && reply.expires_in > 0 ? reply.expires_in : defaultLifeSeconds;
+  return readToken(response.body, options.registry, startedMs);
+}
+
+async function readToken(body: AsyncIterable<unknown>, registry: string, startedMs: number): Promise<Token> {
+  const service = `the token service of registry ${registry}`;
+  const bytes = await readWhole(
+    body,
+    tokenReplyBytes,
+    () => new Svc3Error('BadGateway', `${service} sent more than ${tokenReplyBytes} bytes`),
+  );
+  const { token, access_token, expires_in } = tokenReply(bytes, service);
+  const value = typeof token === 'string' ? token : access_token;
+  if (typeof value !== 'string' || !/^[\x21-\x7e]+$/.test(value))
+    throw new Svc3Error('BadGateway', `${service} sent no token`);
+  const lifeSeconds = typeof expires_in === 'number' && expires_in > 0 ? expires_in : defaultLifeSeconds;
   return { value, usableUntilMs: startedMs + Math.max(lifeSeconds * 1000 - marginMs, lifeSeconds * 500) };
+}
+
+function tokenReply(
+  bytes: Buffer,
+  service: string,
+): { token?: unknown; access_token?: unknown; expires_in?: unknown } {
+  try {
+    return parseForeignJson(bytes) ?? {};
+  } catch {
+    // The cause is dropped on purpose: it may quote a token.
+    throw new Svc3Error('BadGateway', `${service} sent something that is not JSON`);
+  }
 }

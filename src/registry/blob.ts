@@ -1,6 +1,9 @@
 import type { Readable } from 'node:stream';
-import type { Descriptor, RegistryClient } from './client.ts';
+import { Svc3Error } from '../errors.ts';
+import { readWhole } from '../wholebody.ts';
+import type { RegistryClient } from './client.ts';
 import { verifyDigest } from './digest.ts';
+import { sha256, type Descriptor } from './manifest.ts';
 import { resumable } from './resume.ts';
 
 /** Bytes of a blob, taken up again where the connection breaks off. Their digest is not checked. */
@@ -27,4 +30,24 @@ export async function* verified(
   const checked = verifyDigest(digest, what, size);
   source.on('error', (error: Error) => checked.destroy(error));
   yield* source.pipe(checked) as AsyncIterable<Buffer>;
+}
+
+/**
+ * A small blob whole, after its size and digest have been compared with those declared. Nothing is read beyond the declared size.
+ *
+ * @throws Invalid where more is declared than `limitBytes`, BadGateway where something else comes than was declared.
+ */
+export async function readBlob(
+  client: RegistryClient,
+  repository: string,
+  { digest, size }: Pick<Descriptor, 'digest' | 'size'>,
+  { limitBytes, what, signal }: { limitBytes: number; what: string; signal?: AbortSignal },
+): Promise<Buffer> {
+  if (size > limitBytes) throw new Svc3Error('Invalid', `${what} is larger than ${limitBytes} bytes`);
+  const body = await client.blob(repository, digest, signal === undefined ? {} : { signal });
+  const tooLarge = () =>
+    new Svc3Error('BadGateway', `${what} is larger than the ${size} bytes it is declared with`);
+  const bytes = await readWhole(body, size, tooLarge);
+  if (bytes.length === size && sha256(bytes) === digest) return bytes;
+  throw new Svc3Error('BadGateway', `${what} does not match its size and digest ${digest}`);
 }

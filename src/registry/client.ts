@@ -1,6 +1,8 @@
-import { createHash } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import { Svc3Error } from '../errors.ts';
+import { parseForeignJson } from '../foreignjson.ts';
+import { readWhole } from '../wholebody.ts';
+import { parseManifest, sha256, type Manifest } from './manifest.ts';
 import {
   createTransport,
   type RegistryEndpoint,
@@ -26,26 +28,8 @@ const manifestAccept = [
   mediaTypes.dockerManifest,
   mediaTypes.dockerIndex,
 ].join(', ');
-/** The distribution specification asks registries to take 4 MiB; nothing honest is larger. */
+/** The distribution specification asks registries to take 4 MiB; nothing honest is larger. A page of a list is less. */
 const manifestLimitBytes = 4 * 1024 * 1024;
-
-export interface Descriptor {
-  mediaType: string;
-  digest: string;
-  size: number;
-  annotations?: Record<string, string>;
-  platform?: { architecture: string; os: string; variant?: string };
-}
-
-/** An image manifest or an index of them. */
-export interface Manifest {
-  schemaVersion: 2;
-  mediaType?: string;
-  config?: Descriptor;
-  layers?: Descriptor[];
-  manifests?: Descriptor[];
-  annotations?: Record<string, string>;
-}
 
 export interface FetchedManifest {
   readonly digest: string;
@@ -58,6 +42,16 @@ interface CallOptions {
   signal?: AbortSignal;
 }
 
+export interface ListOptions extends CallOptions {
+  /** Most names wanted: no more are asked for. Default: all that there are, but no more than 100,000. */
+  limit?: number;
+}
+
+/** For what is read whole, with all tries: a registry that sends a byte now and then is as good as silent. */
+const wholeTimeoutMs = 300_000;
+const mostListed = 100_000;
+const mostPages = 1_000;
+
 /**
  * A client of one OCI registry with one credential. Errors are `Svc3Error` with the registry's name and words
  * (Unauthorized, Forbidden, NotFound, TooManyRequests, BadGateway …) or `RegistryUnreachable`; neither ever holds a
@@ -68,7 +62,14 @@ export interface RegistryClient {
   /** Logs in: resolves when the registry accepts the credential (or asks for none). */
   login(options?: CallOptions): Promise<void>;
   /** The manifest under a tag or digest; its digest is computed, and compared where one was asked for. */
-  manifest(repository: string, name: string, options?: CallOptions): Promise<FetchedManifest>;
+  manifest(
+    repository: string,
+    name: string,
+    options?: CallOptions & {
+      /** What an index says that it has. */
+      size?: number;
+    },
+  ): Promise<FetchedManifest>;
   /** The digest under a tag, without fetching; `undefined` when there is none. */
   digestOf(repository: string, name: string, options?: CallOptions): Promise<string | undefined>;
   putManifest(
@@ -91,13 +92,9 @@ export interface RegistryClient {
   putBlob(repository: string, bytes: Buffer, options?: CallOptions): Promise<string>;
   /** Begins an upload, or goes on with one at the location that `Upload.location` gave. */
   upload(repository: string, options?: CallOptions & { location?: string }): Promise<Upload>;
-  tags(repository: string, options?: CallOptions): Promise<string[]>;
-  repositories(options?: CallOptions): Promise<string[]>;
+  tags(repository: string, options?: ListOptions): Promise<string[]>;
+  repositories(options?: ListOptions): Promise<string[]>;
   close(): Promise<void>;
-}
-
-export function sha256(bytes: Buffer): string {
-  return `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
 }
 
 const pull = (repository: string): string => `repository:${repository}:pull`;
@@ -114,21 +111,20 @@ export function createRegistryClient(endpoint: RegistryEndpoint): RegistryClient
         transport.send({ method: 'GET', path: '/v2/', scope: '', accept: [200], ...abortable(signal) }),
       );
     },
-    async manifest(repository, name, { signal } = {}) {
-      const reply = await transport.send({
-        method: 'GET',
-        path: `/v2/${repository}/manifests/${name}`,
-        headers: { accept: manifestAccept },
-        scope: pull(repository),
-        accept: [200],
-        ...abortable(signal),
-      });
-      const bytes = await readAtMost(reply, manifestLimitBytes, `the manifest of ${registry}/${repository}`);
-      return checkedManifest({
-        bytes,
-        name,
-        contentType: reply.headers['content-type'],
-        where: `${registry}/${repository}`,
+    async manifest(repository, name, { signal, size } = {}) {
+      const where = `${registry}/${repository}`;
+      return inTime(registry, signal, async (limited) => {
+        const reply = await transport.send({
+          method: 'GET',
+          path: `/v2/${repository}/manifests/${name}`,
+          headers: { accept: manifestAccept },
+          scope: pull(repository),
+          accept: [200],
+          signal: limited,
+        });
+        const most = Math.min(size ?? manifestLimitBytes, manifestLimitBytes);
+        const bytes = await readReply(reply, most, `the manifest of ${where}`);
+        return checkedManifest({ bytes, name, contentType: reply.headers['content-type'], where });
       });
     },
     async digestOf(repository, name, { signal } = {}) {
@@ -142,10 +138,9 @@ export function createRegistryClient(endpoint: RegistryEndpoint): RegistryClient
       });
       await reply.body.dump();
       if (reply.status === 404) return undefined;
-      return (
-        reply.headers['docker-content-digest'] ??
-        (await this.manifest(repository, name, abortable(signal))).digest
-      );
+      const said = reply.headers['docker-content-digest'] ?? '';
+      if (/^sha256:[0-9a-f]{64}$/.test(said)) return said;
+      return (await this.manifest(repository, name, abortable(signal))).digest;
     },
     async putManifest(repository, name, bytes, mediaType, { signal } = {}) {
       await done(
@@ -176,6 +171,7 @@ export function createRegistryClient(endpoint: RegistryEndpoint): RegistryClient
         accept: ranged ? [206] : [200],
         ...abortable(signal),
       });
+      if (ranged) checkRange(reply, offset, `${registry}/${repository}`);
       return reply.body;
     },
     async blobSize(repository, digest, { signal } = {}) {
@@ -221,11 +217,13 @@ export function createRegistryClient(endpoint: RegistryEndpoint): RegistryClient
         ? beginUpload(transport, repository, signal)
         : openUpload(transport, repository, { location }, signal);
     },
-    async tags(repository, { signal } = {}) {
-      return listAll(transport, `/v2/${repository}/tags/list`, 'tags', pull(repository), signal);
+    async tags(repository, options = {}) {
+      const list = { path: `/v2/${repository}/tags/list`, key: 'tags', scope: pull(repository) };
+      return inTime(registry, options.signal, (signal) => listAll(transport, list, { ...options, signal }));
     },
-    async repositories({ signal } = {}) {
-      return listAll(transport, '/v2/_catalog', 'repositories', 'registry:catalog:*', signal);
+    async repositories(options = {}) {
+      const list = { path: '/v2/_catalog', key: 'repositories', scope: 'registry:catalog:*' };
+      return inTime(registry, options.signal, (signal) => listAll(transport, list, { ...options, signal }));
     },
     close: async () => transport.close(),
   };
@@ -239,16 +237,36 @@ async function done(sent: Promise<RegistryReply>): Promise<void> {
   await (await sent).body.dump();
 }
 
-async function readAtMost(reply: RegistryReply, limitBytes: number, what: string): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of reply.body) {
-    const bytes = chunk as Buffer;
-    size += bytes.length;
-    if (size > limitBytes) throw new Svc3Error('BadGateway', `${what} is larger than ${limitBytes} bytes`);
-    chunks.push(bytes);
+/** @throws Timeout where it takes longer than what is read whole may take. */
+async function inTime<T>(
+  registry: string,
+  signal: AbortSignal | undefined,
+  call: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const timeout = AbortSignal.timeout(wholeTimeoutMs);
+  try {
+    return await call(signal === undefined ? timeout : AbortSignal.any([signal, timeout]));
+  } catch (error) {
+    if (!timeout.aborted || signal?.aborted === true) throw error;
+    throw new Svc3Error('Timeout', `registry ${registry} took longer than ${wholeTimeoutMs / 1000} s`, {
+      cause: error,
+    });
   }
-  return Buffer.concat(chunks);
+}
+
+function readReply(reply: RegistryReply, limitBytes: number, what: string): Promise<Buffer> {
+  return readWhole(
+    reply.body,
+    limitBytes,
+    () => new Svc3Error('BadGateway', `${what} is larger than ${limitBytes} bytes`),
+  );
+}
+
+/** Bytes from elsewhere would be taken for those that were asked for. */
+function checkRange({ headers }: RegistryReply, offset: number, where: string): void {
+  const start = /^bytes (\d{1,15})-/.exec(headers['content-range'] ?? '')?.[1];
+  if (start === undefined || Number(start) === offset) return;
+  throw new Svc3Error('BadGateway', `${where} sent bytes from ${start} on, not from ${offset}`);
 }
 
 function checkedManifest(got: {
@@ -264,12 +282,7 @@ function checkedManifest(got: {
       `${got.where} sent a manifest that does not match its digest ${got.name}`,
     );
   }
-  let manifest: Manifest;
-  try {
-    manifest = JSON.parse(got.bytes.toString('utf8')) as Manifest;
-  } catch (error) {
-    throw new Svc3Error('BadGateway', `${got.where} sent a manifest that is not JSON`, { cause: error });
-  }
+  const manifest = parseManifest(got.bytes, got.where);
   const mediaType = manifest.mediaType ?? got.contentType?.split(';', 1)[0] ?? mediaTypes.ociManifest;
   return { digest, mediaType, bytes: got.bytes, manifest };
 }
@@ -291,16 +304,21 @@ async function beginUpload(
   return openUpload(transport, repository, { location: reply.headers['location'] ?? '', offset: 0 });
 }
 
+interface List {
+  readonly path: string;
+  /** Member of the reply that holds the names. */
+  readonly key: string;
+  readonly scope: string;
+}
+
 async function listAll(
   transport: RegistryTransport,
-  path: string,
-  key: string,
-  scope: string,
-  signal?: AbortSignal,
+  { path, key, scope }: List,
+  { signal, limit = mostListed }: ListOptions,
 ): Promise<string[]> {
   const found: string[] = [];
-  let next: string | undefined = `${path}?n=1000`;
-  for (let page = 0; next !== undefined && page < 1000; page += 1) {
+  let next: string | undefined = `${path}?n=${Math.min(limit, 1_000)}`;
+  for (let page = 0; next !== undefined && found.length < limit && page < mostPages; page += 1) {
     const reply: RegistryReply = await transport.send({
       method: 'GET',
       path: next,
@@ -312,12 +330,25 @@ async function listAll(
       await reply.body.dump();
       return found;
     }
-    const body = JSON.parse((await readAtMost(reply, manifestLimitBytes, path)).toString('utf8')) as Record<
-      string,
-      string[] | null
-    >;
-    found.push(...(body[key] ?? []));
-    next = /<([^>]+)>\s*;\s*rel="?next"?/.exec(reply.headers['link'] ?? '')?.[1];
+    const names = namesIn(await readReply(reply, manifestLimitBytes, path), key, path);
+    for (const name of names) found.push(name);
+    next = /<([^<>]+)>\s*;\s*rel="?next"?/.exec(reply.headers['link'] ?? '')?.[1];
   }
-  return found;
+  return found.slice(0, limit);
+}
+
+/** Names are no longer than the distribution specification has them. */
+function namesIn(bytes: Buffer, key: string, path: string): string[] {
+  const broken = (cause?: unknown) =>
+    new Svc3Error('BadGateway', `the registry's answer to ${path} is not a list`, { cause });
+  let body: unknown;
+  try {
+    body = parseForeignJson(bytes);
+  } catch (error) {
+    throw broken(error);
+  }
+  const names =
+    (typeof body === 'object' && body !== null ? (body as Record<string, unknown>)[key] : 0) ?? [];
+  if (!Array.isArray(names)) throw broken();
+  return names.filter((name): name is string => typeof name === 'string' && name.length <= 255);
 }

@@ -1,15 +1,16 @@
 import { createHash } from 'node:crypto';
 import { Readable, Transform } from 'node:stream';
-import { buffer } from 'node:stream/consumers';
 import { createGunzip, createZstdDecompress } from 'node:zlib';
 import { extract, pack } from 'tar-stream';
 import { Svc3Error } from '../errors.ts';
+import { readWhole } from '../wholebody.ts';
 import { blobOf } from './blob.ts';
-import { mediaTypes, type Descriptor, type RegistryClient } from './client.ts';
+import { mediaTypes, type RegistryClient } from './client.ts';
 import { sendPieces } from './pieces.ts';
 import { findInTar } from './tarheader.ts';
 import { digesting, verifyDigest } from './digest.ts';
 import { manifestOf, type ResolvedImage } from './image.ts';
+import type { Descriptor } from './manifest.ts';
 
 /** uid and gid of the disk in an image (the containerDisk convention), and the only identity that may need to read it. */
 const qemuId = 107;
@@ -123,12 +124,15 @@ export async function locateDisk(
 ): Promise<LocatedDisk | undefined> {
   const layer = image.manifest.layers.at(-1);
   if (layer === undefined || decompressor(layer.mediaType) !== undefined) return undefined;
-  const head = await buffer(
+  const wanted = Math.min(headBytes, layer.size);
+  const head = await readWhole(
     await client.blob(repository, layer.digest, {
       offset: 0,
-      end: Math.min(headBytes, layer.size) - 1,
+      end: wanted - 1,
       ...(signal === undefined ? {} : { signal }),
     }),
+    wanted,
+    () => new Svc3Error('BadGateway', `${client.registry}/${repository} sent more of a layer than asked for`),
   );
   const file = findInTar(head, (name) => diskPath.test(name));
   if (file === undefined) return undefined;

@@ -1,11 +1,8 @@
 import { Svc3Error } from '../errors.ts';
-import {
-  mediaTypes,
-  type Descriptor,
-  type FetchedManifest,
-  type Manifest,
-  type RegistryClient,
-} from './client.ts';
+import { parseForeignJson } from '../foreignjson.ts';
+import { readBlob } from './blob.ts';
+import { mediaTypes, type FetchedManifest, type RegistryClient } from './client.ts';
+import { sizeOf, type Descriptor, type Manifest } from './manifest.ts';
 import { manifestName, type ImageReference } from './reference.ts';
 
 /** An image for one architecture, as it lies in a registry now. */
@@ -20,11 +17,7 @@ export interface ResolvedImage {
   readonly size: number;
 }
 
-interface ImageConfig {
-  architecture?: string;
-  os?: string;
-}
-
+/** Far above an image with thousands of layers; the operator holds one for each image that it asks for. */
 const configLimitBytes = 1024 * 1024;
 
 /**
@@ -45,14 +38,14 @@ export async function resolveImage(
   const name = `${reference.registry}/${reference.repository}`;
   if (config === undefined || layers === undefined)
     throw new Svc3Error('Invalid', `${name} is not an image: its manifest has no layers`);
-  const { architecture } = await readConfig(client, reference.repository, config, abortable);
+  const architecture = await readArchitecture(client, reference.repository, config, abortable);
   return {
     digest: chosen.digest,
     architecture: architecture ?? 'amd64',
     mediaType: chosen.mediaType,
     manifest: { ...chosen.manifest, config, layers },
     annotations: chosen.manifest.annotations ?? {},
-    size: layers.reduce((sum, layer) => sum + layer.size, 0),
+    size: sizeOf(layers, name),
   };
 }
 
@@ -69,39 +62,39 @@ async function memberOf(
     members.find((candidate) => candidate.platform?.architecture === wanted) ??
     (options.architecture === undefined ? members[0] : undefined);
   if (member === undefined) {
-    const offered = members.map((candidate) => candidate.platform?.architecture ?? 'unknown').join(', ');
+    const architectures = members.map((candidate) => candidate.platform?.architecture || 'unknown');
+    const offered = [...new Set(architectures)].slice(0, 8).join(', ');
     throw new Svc3Error(
       'NotFound',
       `${reference.registry}/${reference.repository} has no image for ${wanted}, only for ${offered}`,
     );
   }
-  return client.manifest(
-    reference.repository,
-    member.digest,
-    options.signal === undefined ? {} : { signal: options.signal },
-  );
+  return client.manifest(reference.repository, member.digest, {
+    size: member.size,
+    ...(options.signal === undefined ? {} : { signal: options.signal }),
+  });
 }
 
-async function readConfig(
+/** What the image's configuration says; undefined where it says nothing. */
+async function readArchitecture(
   client: RegistryClient,
   repository: string,
   config: Descriptor,
   abortable: { signal?: AbortSignal },
-): Promise<ImageConfig> {
-  if (config.size > configLimitBytes)
-    throw new Svc3Error(
-      'Invalid',
-      `the configuration of ${repository} is larger than ${configLimitBytes} bytes`,
-    );
-  const chunks: Buffer[] = [];
-  for await (const chunk of await client.blob(repository, config.digest, abortable))
-    chunks.push(chunk as Buffer);
+): Promise<string | undefined> {
+  const what = `the configuration of ${repository}`;
+  const limits = { limitBytes: configLimitBytes, what, ...abortable };
+  const bytes = await readBlob(client, repository, config, limits);
+  let parsed: unknown;
   try {
-    const parsed: unknown = JSON.parse(Buffer.concat(chunks).toString('utf8'));
-    return typeof parsed === 'object' && parsed !== null ? parsed : {};
+    parsed = parseForeignJson(bytes);
   } catch (error) {
-    throw new Svc3Error('Invalid', `the configuration of ${repository} is not JSON`, { cause: error });
+    throw new Svc3Error('Invalid', `${what} is not JSON`, { cause: error });
   }
+  const architecture = (parsed as { architecture?: unknown } | null)?.architecture ?? '';
+  if (architecture === '') return undefined;
+  if (typeof architecture === 'string' && /^[\w.-]{1,64}$/.test(architecture)) return architecture;
+  throw new Svc3Error('Invalid', `${what} names an architecture that is none`);
 }
 
 /**

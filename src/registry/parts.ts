@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { isSvc3Error } from '../errors.ts';
-import { mediaTypes, type Descriptor, type Manifest, type RegistryClient } from './client.ts';
+import { mediaTypes, type RegistryClient } from './client.ts';
 import { blobOf, verified } from './blob.ts';
+import { sizeOf, type Descriptor, type Manifest } from './manifest.ts';
 import { sendPieces } from './pieces.ts';
 
 /**
@@ -65,7 +66,7 @@ function listOf(
     digest,
     parts,
     annotations,
-    offset: parts.reduce((sum, { size }) => sum + size, 0),
+    offset: sizeOf(parts, 'the upload'),
     writtenAt: Number.isNaN(at) ? undefined : at,
   };
 }

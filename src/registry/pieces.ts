@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { isSvc3Error } from '../errors.ts';
+import { isSvc3Error, Svc3Error } from '../errors.ts';
 import type { Upload } from './upload.ts';
 
 /** Uploads are sent in pieces of this size, so that one that breaks off goes on from the last piece. */
@@ -67,6 +67,8 @@ export async function appendPiece(
 ): Promise<void> {
   const end = upload.offset + piece.length;
   for (let attempt = 1; upload.offset < end; attempt += 1) {
+    if (attempt > mostAttempts)
+      throw new Svc3Error('BadGateway', 'the registry takes a piece of an upload and does not keep it');
     try {
       await upload.append(piece.subarray(piece.length - (end - upload.offset)), abortable);
     } catch (error) {

@@ -10,8 +10,9 @@ export interface ImageReference {
 }
 
 const component = '[a-z0-9]+(?:(?:\\.|_|__|-+)[a-z0-9]+)*';
-const repositoryPattern = new RegExp(`^${component}(?:/${component})*$`);
-const tagPattern = /^\w[\w.-]{0,127}$/;
+/** As the distribution specification has it: such a name leads nowhere else in a path. */
+export const repositoryPattern = new RegExp(`^${component}(?:/${component})*$`);
+export const tagPattern = /^\w[\w.-]{0,127}$/;
 const digestPattern = /^sha256:[a-f0-9]{64}$/;
 const hostPattern = /^(?:\[[0-9a-f:]+\]|[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)(?::\d{1,5})?$/i;
 

@@ -13,7 +13,7 @@ export interface ResumeOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** A stream of the bytes from `start` to `size` that is taken up again where it breaks off. */
+/** A stream of the bytes from `start` to `size`, and no more, that is taken up again where it breaks off. */
 export function resumable(open: (offset: number) => Promise<Readable>, options: ResumeOptions): Readable {
   return Readable.from(resuming(open, options), { objectMode: false });
 }
@@ -27,6 +27,8 @@ async function* resuming(
     try {
       for await (const chunk of await open(at)) {
         const bytes = chunk as Buffer;
+        if (bytes.length > size - at)
+          throw new Svc3Error('Invalid', `the source sent more than ${size} bytes`);
         at += bytes.length;
         resumes = 0;
         yield bytes;
@@ -36,7 +38,15 @@ async function* resuming(
       const isFinal =
         signal?.aborted === true ||
         resumes >= mostResumes ||
-        isSvc3Error(error, 'Unauthorized', 'Forbidden', 'NotFound', 'Conflict', 'RangeNotSatisfiable');
+        isSvc3Error(
+          error,
+          'Unauthorized',
+          'Forbidden',
+          'NotFound',
+          'Conflict',
+          'RangeNotSatisfiable',
+          'Invalid',
+        );
       if (isFinal) throw error;
       await delay(100 * 2 ** resumes, undefined, signal === undefined ? {} : { signal });
     }

@@ -4,6 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Svc3Error, messageOf, type ErrorReason } from '../errors.ts';
 import { scrub } from './scrub.ts';
 import { createAuthorizer, type Authorizer, type RegistryCredentials } from './auth.ts';
+import { toldConnector, type BeforeConnect } from './connector.ts';
 
 /** One registry as somebody may reach it. */
 export interface RegistryEndpoint {
@@ -15,6 +16,7 @@ export interface RegistryEndpoint {
   /** PEM of further authorities. */
   readonly ca?: string;
   readonly credentials?: RegistryCredentials;
+  readonly beforeConnect?: BeforeConnect;
 }
 
 export interface RegistryRequest {
@@ -86,7 +88,7 @@ async function wordsOf(body: RegistryReply['body']): Promise<string> {
 
 function backoffMs(attempt: number, retryAfter: string | undefined): number {
   const asked = Number(retryAfter);
-  if (retryAfter !== undefined && Number.isFinite(asked)) return Math.min(asked, 30) * 1000;
+  if (retryAfter !== undefined && asked >= 0) return Math.min(asked, 30) * 1000;
   return Math.random() * Math.min(8000, 200 * 2 ** attempt);
 }
 
@@ -106,15 +108,17 @@ function isRepeatable(wanted: RegistryRequest): boolean {
  */
 export function createTransport(endpoint: RegistryEndpoint): RegistryTransport {
   const origin = `${endpoint.scheme}://${hostOf(endpoint.registry)}`;
+  const connect = {
+    timeout: 10_000,
+    rejectUnauthorized: endpoint.skipVerify !== true,
+    ...(endpoint.ca === undefined ? {} : { ca: endpoint.ca }),
+  };
+  const { beforeConnect } = endpoint;
   const agent = new Agent({
     connections: 8,
     headersTimeout: 60_000,
     bodyTimeout: 60_000,
-    connect: {
-      timeout: 10_000,
-      rejectUnauthorized: endpoint.skipVerify !== true,
-      ...(endpoint.ca === undefined ? {} : { ca: endpoint.ca }),
-    },
+    connect: beforeConnect === undefined ? connect : toldConnector(connect, beforeConnect),
   });
   const authorizer = createAuthorizer({
     agent,
@@ -167,7 +171,7 @@ interface Sending {
 }
 
 async function sendOnce({ wanted, origin, agent, authorizer, registry }: Sending): Promise<RegistryReply> {
-  let url = new URL(wanted.path, origin);
+  let url = targetOf(new URL(origin), wanted.path, registry);
   let challenged = false;
   for (let hop = 0; hop < 6; hop += 1) {
     const home = url.origin === origin;
@@ -182,7 +186,7 @@ async function sendOnce({ wanted, origin, agent, authorizer, registry }: Sending
       isRedirectable(wanted)
     ) {
       await reply.body.dump();
-      url = redirectTarget(url, location, registry);
+      url = targetOf(url, location, registry);
       continue;
     }
     const canAnswer = reply.status === 401 && home && !challenged && isResendable(wanted);
@@ -201,14 +205,14 @@ function isResendable(wanted: RegistryRequest): boolean {
   return wanted.body === undefined || Buffer.isBuffer(wanted.body);
 }
 
-function redirectTarget(from: URL, location: string, registry: string): URL {
-  const target = new URL(location, from);
-  if (from.protocol === 'https:' && target.protocol !== 'https:') {
-    throw new Svc3Error(
-      'BadGateway',
-      `registry ${registry} redirects from https to ${target.protocol.replace(':', '')}`,
-    );
-  }
+/** Where a location leads: a redirect, an upload, a next page. What came by https goes on by https. */
+function targetOf(from: URL, location: string, registry: string): URL {
+  const target = URL.parse(location, from);
+  const scheme = target?.protocol.replace(':', '');
+  if (target === null || (scheme !== 'https' && scheme !== 'http'))
+    throw new Svc3Error('BadGateway', `registry ${registry} names a location that cannot be followed`);
+  if (from.protocol === 'https:' && scheme !== 'https')
+    throw new Svc3Error('BadGateway', `registry ${registry} redirects from https to ${scheme}`);
   return target;
 }
 
@@ -232,7 +236,8 @@ async function exchange(
       ...(wanted.signal === undefined ? {} : { signal: wanted.signal }),
     });
   } catch (error) {
-    if (wanted.signal?.aborted === true) throw error;
+    // Svc3Error: what was told of the connection does not want it.
+    if (wanted.signal?.aborted === true || error instanceof Svc3Error) throw error;
     throw new RegistryUnreachable(registry, error);
   }
 }

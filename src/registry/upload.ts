@@ -27,7 +27,7 @@ interface Progress {
 
 /** `Range: 0-41` says that 42 bytes are there; `0-0` of an empty upload is how distribution says none. */
 function offsetFrom(range: string | undefined, fallback: number): number {
-  const end = /(\d+)-(\d+)$/.exec(range ?? '')?.[2];
+  const end = /^(?:bytes=)?\d{1,15}-(\d{1,15})$/.exec(range ?? '')?.[1];
   if (end === undefined) return fallback;
   return end === '0' ? 0 : Number(end) + 1;
 }

@@ -1,5 +1,6 @@
 import { randomInt } from 'node:crypto';
 import { connect, type Socket } from 'node:net';
+import { parseForeignJson } from '../foreignjson.ts';
 import { createQueue } from './powerstate.ts';
 
 export interface GuestAgent {
@@ -12,10 +13,14 @@ export interface GuestAgent {
 
 interface AgentReply {
   return?: unknown;
-  error?: { desc: string };
+  error?: { desc?: unknown };
 }
 
 const defaultTimeoutMs = 5000;
+/** All that a guest may send to one command, what is left of earlier ones included. Honest replies have a hundred bytes. */
+const longestSession = 256 * 1024;
+/** Of what a guest says of an error. */
+const longestMessage = 300;
 /** In front of a reply to guest-sync-delimited: what came before it belongs to nobody. */
 const delimiter = 0xff;
 
@@ -31,7 +36,8 @@ export function createGuestAgent(path: string): GuestAgent {
       withSession(path, options.timeoutMs ?? defaultTimeoutMs, async (session) => {
         session.send(command, args);
         const reply = await session.receive();
-        if (reply.error !== undefined) throw new Error(`guest agent: ${reply.error.desc}`);
+        if (reply.error !== undefined)
+          throw new Error(`guest agent: ${String(reply.error?.desc).slice(0, longestMessage)}`);
         return reply.return as T;
       }),
     );
@@ -103,9 +109,15 @@ async function converse<T>(socket: Socket, work: (session: Session) => Promise<T
 /** Replies as they come; the agent's bytes are not always UTF-8, and a delimiter drops what stood before it. */
 function readReplies(socket: Socket): { next(): Promise<AgentReply> } {
   let text = '';
+  let received = 0;
   const ready: AgentReply[] = [];
   const waiting: ((reply: AgentReply) => void)[] = [];
   socket.on('data', (chunk: Buffer) => {
+    received += chunk.length;
+    if (received > longestSession) {
+      socket.destroy(new Error(`the guest sent more than ${longestSession} bytes`));
+      return;
+    }
     text += chunk.toString('latin1');
     const cut = text.lastIndexOf('\u00ff');
     if (cut >= 0) text = text.slice(cut + 1);
@@ -127,9 +139,11 @@ function readReplies(socket: Socket): { next(): Promise<AgentReply> } {
   };
 }
 
+/** Undefined for what is no reply. */
 function parse(line: string): AgentReply | undefined {
   try {
-    return JSON.parse(Buffer.from(line, 'latin1').toString('utf8')) as AgentReply;
+    const value = parseForeignJson(Buffer.from(line, 'latin1'));
+    return typeof value === 'object' && value !== null ? value : undefined;
   } catch {
     return undefined;
   }

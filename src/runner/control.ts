@@ -8,6 +8,7 @@ import { WebSocketServer } from 'ws';
 import { isSvc3Error, messageOf, Svc3Error } from '../errors.ts';
 import { TokenError, verifyControlToken, type ControlAction, type ControlClaims } from '../control/token.ts';
 import { createUses, type Uses } from '../control/uses.ts';
+import { readWhole } from '../wholebody.ts';
 import { bridge, dialTarget, type StreamTarget } from './bridge.ts';
 import type { RunnerCertificate } from './certificate.ts';
 import { RunnerFailure } from './failure.ts';
@@ -49,6 +50,8 @@ export interface ControlOptions {
 }
 
 const largestBody = 64 * 1024;
+/** What the api takes of its clients, which it passes on. */
+const largestFrame = 16 * 1024 * 1024;
 /** Longer than any ticket of the api is good for. */
 const usesRememberedMs = 600_000;
 
@@ -71,7 +74,12 @@ export function createControlServer(options: ControlOptions): {
   // Verbs wait for guests: only the arrival of a request is bounded, not its answer.
   server.headersTimeout = 10_000;
   server.requestTimeout = 30_000;
-  const sockets = new WebSocketServer({ noServer: true, perMessageDeflate: false, clientTracking: true });
+  const sockets = new WebSocketServer({
+    noServer: true,
+    perMessageDeflate: false,
+    clientTracking: true,
+    maxPayload: largestFrame,
+  });
   const uses = createUses(usesRememberedMs);
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     socket.on('error', () => socket.destroy());
@@ -152,17 +160,11 @@ async function authorize(
 }
 
 async function readBody(request: IncomingMessage): Promise<unknown> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    if (size > largestBody)
-      throw new Svc3Error('RequestEntityTooLarge', `a body has at most ${largestBody} bytes`);
-    chunks.push(chunk);
-  }
-  if (size === 0) return {};
+  const tooLarge = () => new Svc3Error('RequestEntityTooLarge', `a body has at most ${largestBody} bytes`);
+  const body = await readWhole(request, largestBody, tooLarge);
+  if (body.length === 0) return {};
   try {
-    return JSON.parse(Buffer.concat(chunks).toString('utf8'));
+    return JSON.parse(body.toString('utf8'));
   } catch (cause) {
     throw new Svc3Error('BadRequest', 'the body is not JSON', { cause });
   }

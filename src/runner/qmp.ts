@@ -42,6 +42,8 @@ interface Reply {
 }
 
 const commandTimeoutMs = 10_000;
+/** Of a reply or event; the longest that QEMU sends to our commands is a few kilobytes. */
+const longestLine = 4 * 1024 * 1024;
 const retryEveryMs = 25;
 
 /**
@@ -197,7 +199,8 @@ export function openQmp(socket: Socket): Qmp & { greeting: Promise<void> } {
 
 function parse(line: string): Reply | undefined {
   try {
-    return JSON.parse(line) as Reply;
+    const value: unknown = JSON.parse(line);
+    return typeof value === 'object' && value !== null ? value : undefined;
   } catch {
     return undefined;
   }
@@ -210,5 +213,6 @@ function readLines(socket: Socket, onLine: (line: string) => void): void {
     const lines = (rest + chunk).split('\n');
     rest = lines.pop() ?? '';
     for (const line of lines) if (line.trim() !== '') onLine(line);
+    if (rest.length > longestLine) socket.destroy();
   });
 }

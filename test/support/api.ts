@@ -89,7 +89,10 @@ export async function startTestApi(
       append: () => Promise.reject(new Svc3Error('Conflict', 'no store in this test')),
       cancel: () => Promise.reject(new Svc3Error('Conflict', 'no store in this test')),
     },
-    remotes: { list: () => Promise.resolve([{ name: 'registry.example.com/team/debian:12' }]) },
+    remotes: {
+      list: () =>
+        Promise.resolve({ items: [{ name: 'registry.example.com/team/debian:12' }], incomplete: [] }),
+    },
     runners: {
       openVnc: () => Promise.resolve(new PassThrough()),
       openTunnel: () => Promise.resolve(new PassThrough()),

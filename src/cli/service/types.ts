@@ -179,14 +179,17 @@ export interface Verdict {
   readonly message: string;
 }
 
+/** Whether a registry is asked for its verdict: in any case, only over https at public addresses, or not. */
+export type Verify = 'always' | 'public' | 'never';
+
 /** Credentials of private registries in a namespace; for cluster administrators. */
 export interface RegistryCredentials {
   list(namespace: string): Promise<RegistryCredentialItem[]>;
-  /** True when stored credentials were replaced. */
+  /** True when stored credentials were replaced. `contacting` is told who is about to get the login, and from where. */
   add(
     namespace: string,
     request: RegistryCredentialRequest,
-    options: { readonly verify: boolean },
+    options: { readonly verify: Verify; readonly contacting?: (what: string) => void },
   ): Promise<{ readonly replaced: boolean; readonly verdict?: Verdict }>;
   remove(namespace: string, server: string): Promise<void>;
 }

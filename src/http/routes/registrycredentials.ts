@@ -19,6 +19,7 @@ const fieldNames = {
 
 interface AddBody extends StoreRequest {
   readonly verify?: boolean | undefined;
+  readonly verifyOnlyPublic?: boolean | undefined;
 }
 
 export const listRegistryCredentials = defineRoute({
@@ -45,9 +46,15 @@ export const listRegistryCredentials = defineRoute({
 });
 
 async function verify(call: Call<{ namespace: string }, unknown, AddBody>): Promise<void> {
-  const { server, username, password, allowInsecure = false } = call.body;
+  const {
+    server,
+    username,
+    password,
+    allowInsecure = false,
+    verifyOnlyPublic: onlyPublic = false,
+  } = call.body;
   const { outcome, message } = await call.services
-    .registryLogin({ server, username, password, allowInsecure, signal: call.signal })
+    .registryLogin({ server, username, password, allowInsecure, onlyPublic, signal: call.signal })
     .catch(() => ({ outcome: 'Unreachable' as const, message: 'the registry could not be asked' }));
   if (outcome !== 'Accepted') call.warn(`${server}: ${message}`);
 }

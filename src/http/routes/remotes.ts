@@ -25,15 +25,21 @@ export function nameOfReference(reference: string, field: string): string {
 }
 
 const listReplies = {
-  200: { description: 'What the remote registries hold.', schema: schemas.listOf(schemas.remoteItem) },
+  200: {
+    description: 'What the remote registries hold, no older than a minute; a Warning for what is missing.',
+    schema: schemas.listOf(schemas.remoteItem).extend({ incomplete: schemas.incomplete }),
+  },
 };
 
 async function list({
   params,
   services,
   signal,
+  warn,
 }: Call<{ namespace: string }, unknown, unknown>): Promise<Reply> {
-  return { body: { items: await services.remotes.list(params.namespace, signal) } };
+  const { items, incomplete } = await services.remotes.list(params.namespace, signal);
+  for (const sentence of incomplete) warn(sentence);
+  return { body: { items, ...(incomplete.length === 0 ? {} : { incomplete }) } };
 }
 
 export const listRemoteImages = defineRoute({

@@ -2,6 +2,7 @@ import { X509Certificate, createPrivateKey, type KeyObject } from 'node:crypto';
 import { actionsGroup } from '../../api/meta.ts';
 import { Svc3Error, invalidField } from '../../errors.ts';
 import { imageItem } from '../../items/image.ts';
+import { readWhole } from '../../wholebody.ts';
 import { validate } from '../fields.ts';
 import type { JsonValue } from '../json.ts';
 import { brokenMultipart, maxFieldBytes } from '../multipart.ts';
@@ -105,23 +106,16 @@ export const uploadIso = defineRoute({
 });
 
 async function textOf(content: AsyncIterable<Uint8Array>, field: string): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  let bytes = 0;
+  const message = `must not be larger than ${maxFieldBytes} bytes`;
+  const tooLarge = () =>
+    new Svc3Error('RequestEntityTooLarge', `${field}: ${message}`, {
+      details: { causes: [{ field, message }] },
+    });
   try {
-    for await (const chunk of content) {
-      bytes += chunk.length;
-      if (bytes > maxFieldBytes) {
-        const message = `must not be larger than ${maxFieldBytes} bytes`;
-        throw new Svc3Error('RequestEntityTooLarge', `${field}: ${message}`, {
-          details: { causes: [{ field, message }] },
-        });
-      }
-      chunks.push(chunk);
-    }
+    return (await readWhole(content, maxFieldBytes, tooLarge)).toString('utf8');
   } catch (error) {
     throw brokenMultipart(error);
   }
-  return Buffer.concat(chunks).toString('utf8');
 }
 
 function readCertificate(pem: string): X509Certificate {

@@ -106,18 +106,19 @@ describe('svc3 regcred, straight on kube-apiserver', () => {
     });
   });
 
-  it('asks the registry by itself and stores the credential whatever it says', async () => {
+  it('asks the registry, says so before, and stores the credential whatever it says', async () => {
     const words = ['--allow-insecure', '--verify'];
+    const contact = `logging in to ${address}: contacting 127.0.0.1 from this machine\n`;
     expect(
       await run(['add', address, '--username', 'robot', '--password-stdin', ...words], canary),
-    ).toMatchObject({ code: 0, stdout: expect.stringContaining('accepted the credential'), stderr: '' });
+    ).toMatchObject({ code: 0, stdout: expect.stringContaining('accepted the credential'), stderr: contact });
     const refused = await run(
       ['add', address, '--username', 'robot', '--password-stdin', '--replace', ...words],
       'wrong-canary',
     );
     expect(refused).toMatchObject({
       code: 0,
-      stderr: expect.stringMatching(/^Warning: http:\/\/127\.0\.0\.1:\d+: /),
+      stderr: expect.stringMatching(/^Warning: http:\/\/127\.0\.0\.1:\d+: /m),
     });
     expect(refused.stdout + refused.stderr).not.toContain('canary');
     const dead = await run(
@@ -126,7 +127,7 @@ describe('svc3 regcred, straight on kube-apiserver', () => {
     );
     expect(dead).toMatchObject({
       code: 0,
-      stderr: expect.stringMatching(/^Warning: http:\/\/127\.0\.0\.1:9: /),
+      stderr: expect.stringMatching(/^Warning: http:\/\/127\.0\.0\.1:9: /m),
     });
   });
 

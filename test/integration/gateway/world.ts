@@ -61,10 +61,13 @@ beforeAll(async () => {
     {
       remotes: {
         list: () =>
-          Promise.resolve([
-            { name: 'registry.example.com/team/mojave.img:1' },
-            { name: 'registry.example.com/team/install.iso:1' },
-          ]),
+          Promise.resolve({
+            items: [
+              { name: 'registry.example.com/team/mojave.img:1' },
+              { name: 'registry.example.com/team/install.iso:1' },
+            ],
+            incomplete: [],
+          }),
       },
       transfer: {
         async upload({ kind, namespace: where, name, content }) {

@@ -62,7 +62,7 @@ export async function startTransferApi(what: string): Promise<TransferApi> {
   const api = await startTestApi(cluster.client, {
     transfer: createImageTransfer(targets, registries, store),
     uploads: createResumableUploads(targets, registries, store, { partBytes: 100_000 }),
-    remotes: createRemoteCatalog([registry.address], (host, where) => registries.open(where, host)),
+    remotes: createRemoteCatalog([registry.address], (host, where) => registries.look(where, host)),
   });
   const client = createRegistryClient({ registry: registry.address, scheme: 'http' });
   const repository = (name: string) => `store/${namespace}/${name}`;

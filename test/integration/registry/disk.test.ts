@@ -3,14 +3,10 @@ import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import {
-  createRegistryClient,
-  mediaTypes,
-  sha256,
-  type RegistryClient,
-} from '../../../src/registry/client.ts';
+import { createRegistryClient, mediaTypes, type RegistryClient } from '../../../src/registry/client.ts';
 import { openDisk, pushDisk } from '../../../src/registry/disk.ts';
 import { copyImage, resolveImage } from '../../../src/registry/image.ts';
+import { sha256 } from '../../../src/registry/manifest.ts';
 import { parseReference } from '../../../src/registry/reference.ts';
 import { startRegistry, type TestRegistry } from '../../support/registry.ts';
 

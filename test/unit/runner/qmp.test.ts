@@ -105,6 +105,19 @@ describe('a monitor', () => {
     await expect(qmp.execute('b')).rejects.toThrow('QEMU closed its monitor');
   });
 
+  test('that sends a line without end is closed', async () => {
+    const qmp = await aMonitor((_line, socket) => {
+      const more = (): void => {
+        if (socket.write('x'.repeat(2 ** 20))) setImmediate(more);
+        else socket.once('drain', more);
+      };
+      more();
+    });
+    await expect(qmp.execute('query-status', undefined, { timeoutMs: 60_000 })).rejects.toThrow(
+      'QEMU closed its monitor',
+    );
+  });
+
   test('without a greeting (another client holds it) is given up by the signal', async () => {
     const path = await aPeer(() => undefined);
     await expect(connectQmp(path, AbortSignal.timeout(100))).rejects.toThrow();
@@ -153,5 +166,65 @@ describe('the guest agent', () => {
     const silent = await aPeer(() => undefined);
     expect(await createGuestAgent(silent).isAnswering(50)).toBe(false);
     expect(await createGuestAgent('/nonexistent/agent').isAnswering(50)).toBe(false);
+  });
+
+  test.each([
+    ['a line without end', () => 'x'.repeat(65_536)],
+    ['replies without end', () => '{"return":{}}\n'.repeat(5_000)],
+  ])('that sends %s is hung up on', async (_, bytes) => {
+    let sent = 0;
+    const isClosed = Promise.withResolvers<void>();
+    const path = await aPeer((_line, socket) => {
+      socket.once('close', () => isClosed.resolve());
+      const more = () => {
+        while (!socket.destroyed && sent < 2 ** 28) {
+          const text = bytes();
+          sent += text.length;
+          if (!socket.write(text)) {
+            socket.once('drain', more);
+            return;
+          }
+        }
+      };
+      more();
+    });
+    await expect(
+      createGuestAgent(path).execute('guest-info', undefined, { timeoutMs: 60_000 }),
+    ).rejects.toThrow('the guest agent does not answer');
+    await isClosed.promise;
+    expect(sent).toBeLessThan(2 ** 24);
+  });
+
+  test.each([
+    ['nothing', 'null'],
+    ['a number', '7'],
+    ['lists in each other', '['.repeat(50_000) + ']'.repeat(50_000)],
+  ])('that answers with %s has not answered', async (_, reply) => {
+    const path = await aPeer((line, socket) => {
+      const id = sync(line);
+      socket.write(
+        id === undefined
+          ? `${reply}\n{"return":"mine"}\n`
+          : Buffer.from(`\u00ff{"return":${id}}\n`, 'latin1'),
+      );
+    });
+    expect(await createGuestAgent(path).execute('guest-info')).toBe('mine');
+  });
+
+  test('whose refusal is long or no text is quoted in short', async () => {
+    for (const desc of ['x'.repeat(100_000), { a: 1 }, null]) {
+      const path = await aPeer((line, socket) => {
+        const id = sync(line);
+        socket.write(
+          id === undefined
+            ? `${JSON.stringify({ error: { desc } })}\n`
+            : Buffer.from(`\u00ff{"return":${id}}\n`, 'latin1'),
+        );
+      });
+      const refusal = await createGuestAgent(path)
+        .execute('guest-info')
+        .catch((error: unknown) => error);
+      expect((refusal as Error).message).toMatch(/^guest agent: .{0,300}$/);
+    }
   });
 });

@@ -5,7 +5,7 @@ export const regcredAdd = command({
   path: ['regcred', 'add'],
   summary: 'Add or replace the credential of a registry in a namespace',
   description:
-    'Only cluster administrators manage registry credentials. The registry is asked once whether it accepts the credential, which is stored in any case.',
+    'Only cluster administrators manage registry credentials. The registry is asked once whether it accepts the credential, which is stored in any case: by the HTTP API where the command goes over it, else from this machine; who is contacted is said before. Over plain HTTP, and at a private, loopback or link-local address (a name is looked up first), it is asked only with --verify: there the password might reach somebody else.',
   arguments: { server: { summary: 'Address of the registry: <scheme>://<host>[:<port>]' } },
   options: {
     username: {
@@ -28,7 +28,8 @@ export const regcredAdd = command({
     replace: { kind: 'flag', summary: 'Overwrite the stored credential of this registry' },
     verify: {
       kind: 'toggle',
-      summary: 'Log in to the registry once and say what it answered; on where nothing is said',
+      summary:
+        'Log in to the registry once and say what it answered; where nothing is said, only over https at a public address',
     },
   },
   exactlyOne: [['password', 'password-stdin']],
@@ -63,7 +64,8 @@ export const regcredAdd = command({
       ...(options.replace ? { replace: true } : {}),
     };
     const { replaced, verdict } = await registryCredentials.add(ns, request, {
-      verify: options.verify ?? true,
+      verify: options.verify === undefined ? 'public' : options.verify ? 'always' : 'never',
+      contacting: (what) => out.note(what),
     });
     await out.done(
       'registrycredential',

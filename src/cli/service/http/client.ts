@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import type { Duplex, Readable } from 'node:stream';
 import { Agent, type Dispatcher } from 'undici';
 import { errorTable, isSvc3Error, messageOf, Svc3Error, type ErrorReason } from '../../../errors.ts';
+import { readWhole } from '../../../wholebody.ts';
 import type { BackendOptions, HttpTarget } from '../open.ts';
 
 /** One request to the HTTP API. */
@@ -80,13 +81,12 @@ export function createApiClient(target: HttpTarget & Pick<BackendOptions, 'warni
     baseUrl,
     async json(request: ApiRequest) {
       const { status, body } = await send(request);
-      const text = await textOf(body, baseUrl);
-      if (status >= 400) throw refusalOf(status, text);
-      return { status, value: parsed(text, baseUrl) };
+      if (status >= 400) throw refusalOf(status, await refusalText(body));
+      return { status, value: parsed(await textOf(body, baseUrl), baseUrl) };
     },
     async stream(request) {
       const reply = await send(request);
-      if (reply.status >= 400) throw refusalOf(reply.status, await textOf(reply.body, baseUrl));
+      if (reply.status >= 400) throw refusalOf(reply.status, await refusalText(reply.body));
       return reply;
     },
     async socket(path, query = {}) {
@@ -130,14 +130,27 @@ function headersOf(parts: {
   };
 }
 
+/** Of a list of everything; one VM has about a kilobyte. */
+const largestReply = 256 * 2 ** 20;
+
 async function textOf(body: Readable, baseUrl: string): Promise<string> {
-  const chunks: Buffer[] = [];
+  const tooLarge = () => new Svc3Error('BadGateway', `${baseUrl} sent more than ${largestReply} bytes`);
   try {
-    for await (const chunk of body as AsyncIterable<Uint8Array>) chunks.push(Buffer.from(chunk));
+    return (await readWhole(body, largestReply, tooLarge)).toString('utf8');
   } catch (error) {
     throw unreachable(baseUrl, error);
   }
-  return Buffer.concat(chunks).toString('utf8');
+}
+
+const largestRefusal = 1024 * 1024;
+
+/** Of a reply that refuses; empty where it is too long or breaks off: its code says enough then. */
+export async function refusalText(body: Readable): Promise<string> {
+  try {
+    return (await readWhole(body, largestRefusal, () => new Error('too long'))).toString('utf8');
+  } catch {
+    return '';
+  }
 }
 
 function parsed(text: string, baseUrl: string): unknown {

@@ -5,6 +5,7 @@ import type {
   Disks,
   RegistryCredentialItem,
   RegistryCredentialRequest,
+  RegistryCredentials,
   Service,
   ServiceAccountItem,
   Verdict,
@@ -59,7 +60,7 @@ export function openHttp(
     },
     registryCredentials: {
       list: (ns) => list<RegistryCredentialItem>(api, path(ns, 'secrets', 'registrycredentials')),
-      add: (ns, request, { verify }) => addCredential(api, ns, { ...request, verify }),
+      add: (ns, request, options) => addCredential(api, ns, request, options),
       remove: (ns, server) =>
         del(api, path(ns, 'secrets', 'registrycredentials', 'remove'), { body: { server } }),
     },
@@ -184,17 +185,26 @@ function disksOf(api: ApiClient, kind: 'images' | 'isos'): Disks {
 async function addCredential(
   api: ApiClient,
   ns: string,
-  request: RegistryCredentialRequest & { readonly verify: boolean },
+  request: RegistryCredentialRequest,
+  { verify, contacting }: Parameters<RegistryCredentials['add']>[2],
 ): Promise<{ replaced: boolean; verdict?: Verdict }> {
   const refusals: string[] = [];
+  if (verify !== 'never')
+    contacting?.(
+      `${api.baseUrl} logs in to ${request.server}${verify === 'public' ? ', if that is public' : ''}`,
+    );
   const { status } = await api.json({
     method: 'POST',
     path: path(ns, 'secrets', 'registrycredentials', 'add'),
-    body: request,
+    body: {
+      ...request,
+      verify: verify !== 'never',
+      ...(verify === 'public' ? { verifyOnlyPublic: true } : {}),
+    },
     onWarning: (text) => refusals.push(text.replace(`${request.server}: `, '')),
   });
   const replaced = status === 200;
-  if (!request.verify) return { replaced };
+  if (verify === 'never') return { replaced };
   const message = refusals.join('; ');
   return {
     replaced,

@@ -1,7 +1,7 @@
 import type { SelfSubjectAccessReview } from '../../../api/core.ts';
 import { group } from '../../../api/meta.ts';
 import { registryCredentials, selfSubjectAccessReviews } from '../../../api/resources.ts';
-import { verifyLogin } from '../../../credential/login.ts';
+import { verifyLogin, type LoginRequest } from '../../../credential/login.ts';
 import { parseServer } from '../../../credential/registry.ts';
 import {
   checkStoreRequest,
@@ -29,7 +29,11 @@ export function createRegistryCredentials(client: KubeClient): RegistryCredentia
       checkStoreRequest(request);
       await requireAdministrator(client, 'create');
       const added = await storeCredential(client, namespace, request);
-      return options.verify ? { ...added, verdict: await verify(request) } : added;
+      if (options.verify === 'never') return added;
+      const onlyPublic = options.verify === 'public';
+      const { contacting = () => undefined } = options;
+      const told = (what: string) => contacting(`${what} from this machine`);
+      return { ...added, verdict: await verify({ ...request, onlyPublic, contacting: told }) };
     },
     async remove(namespace, server) {
       parseServer(server);
@@ -40,7 +44,10 @@ export function createRegistryCredentials(client: KubeClient): RegistryCredentia
 }
 
 /** One login from here; a registry that only the cluster can reach is not refused for that. */
-async function verify({ allowInsecure = false, ...request }: RegistryCredentialRequest): Promise<Verdict> {
+async function verify({
+  allowInsecure = false,
+  ...request
+}: RegistryCredentialRequest & Pick<LoginRequest, 'onlyPublic' | 'contacting'>): Promise<Verdict> {
   const { outcome, message } = await verifyLogin({ ...request, allowInsecure });
   return { accepted: outcome === 'Accepted', message };
 }

@@ -1,0 +1,86 @@
+import { createHash } from 'node:crypto';
+import * as z from 'zod';
+import { messageOf, Svc3Error } from '../errors.ts';
+import { parseForeignJson } from '../foreignjson.ts';
+
+export interface Descriptor {
+  mediaType: string;
+  digest: string;
+  size: number;
+  annotations?: Record<string, string> | undefined;
+  platform?: { architecture: string; os: string; variant?: string | undefined } | undefined;
+}
+
+/** An image manifest or an index of them. */
+export interface Manifest {
+  schemaVersion: 2;
+  mediaType?: string | undefined;
+  config?: Descriptor | undefined;
+  layers?: Descriptor[] | undefined;
+  manifests?: Descriptor[] | undefined;
+  annotations?: Record<string, string> | undefined;
+}
+
+/** Programs write `null` for what is not there. */
+function absent<T extends z.ZodType>(schema: T) {
+  return schema.nullish().transform((value) => value ?? undefined);
+}
+
+const annotations = absent(z.record(z.string(), z.string()));
+/** Shown in messages. */
+const word = z.string().max(64);
+const mediaType = z.string().max(255);
+
+const descriptor = z.object({
+  mediaType: mediaType.default(''),
+  /** Becomes a part of a path: no more than the image specification allows. */
+  digest: z.string().regex(/^[a-z0-9]+(?:[+._-][a-z0-9]+)*:[a-zA-Z0-9=_-]{1,256}$/, 'is not a digest'),
+  size: z.int().min(0),
+  annotations,
+  platform: absent(z.object({ architecture: word.default(''), os: word.default(''), variant: absent(word) })),
+}) satisfies z.ZodType<Descriptor>;
+
+const schema = z.object({
+  schemaVersion: z.literal(2),
+  mediaType: absent(mediaType),
+  config: absent(descriptor),
+  layers: absent(z.array(descriptor)),
+  manifests: absent(z.array(descriptor)),
+  annotations,
+}) satisfies z.ZodType<Manifest>;
+
+export function sha256(bytes: Uint8Array): string {
+  return `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
+}
+
+/**
+ * Reads a manifest or an index; what we do not know of it is left out.
+ *
+ * @param where registry and repository, for messages.
+ * @throws Invalid, naming the first field that is wrong; BadGateway where it is no JSON.
+ */
+export function parseManifest(bytes: Uint8Array, where: string): Manifest {
+  let value: unknown;
+  try {
+    value = parseForeignJson(bytes);
+  } catch (error) {
+    throw new Svc3Error('BadGateway', `${where} sent a manifest that is not JSON: ${messageOf(error)}`, {
+      cause: error,
+    });
+  }
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  const field = issue?.path.join('.') ?? '';
+  throw new Svc3Error(
+    'Invalid',
+    `${where} has a manifest that is not one: ${field === '' ? '' : `${field}: `}${issue?.message ?? ''}`,
+  );
+}
+
+/** Bytes of all of them. @throws Invalid where they are more than any registry holds */
+export function sizeOf(descriptors: readonly Descriptor[], where: string): number {
+  const size = descriptors.reduce((sum, descriptor) => sum + descriptor.size, 0);
+  if (Number.isSafeInteger(size)) return size;
+  throw new Svc3Error('Invalid', `the layers of ${where} claim to have ${size} bytes`);
+}
