@@ -4,7 +4,6 @@ import type { EventRecorder, Informer, KubeClient } from '../kube/types.ts';
 import type { Inventory } from '../placement/inventory.ts';
 import type { Attempts } from './attempts.ts';
 import type { OwnWrites } from './caches.ts';
-import type { Newcomers } from './newcomers.ts';
 import type { RunnerObservation } from './report.ts';
 import type { ResolveSources } from './resolve.ts';
 import type { VmSettings } from './settings.ts';
@@ -29,7 +28,6 @@ export interface VmReconcilerParts {
   readonly waiting: WaitingVms;
   readonly attempts: Attempts;
   readonly own: OwnWrites;
-  readonly newcomers: Newcomers;
   readonly runners: Runners | undefined;
   /** Public halves of the control keys, for the pods' annotation. */
   controlKeys(): string;
