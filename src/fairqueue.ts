@@ -60,3 +60,11 @@ export class FairQueue<T> {
     this.#groups.set(group, items);
   }
 }
+
+/**
+ * Whether a group may hold one more of a number of places: as long as it holds fewer than are free. One group alone gets half of
+ * them, two get a third each, and there is always a place for the next (dynamic thresholds: Choudhury and Hahne, 1998).
+ */
+export function hasShare(held: number, heldByAll: number, places: number): boolean {
+  return held < places - heldByAll;
+}

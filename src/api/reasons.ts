@@ -88,6 +88,7 @@ export const reasonTable: readonly ReasonRow[] = [
       'Create the Image, or correct the reference.',
     ],
     ImageNotReady: ['The Image is still being made.', waits],
+    AskingRegistry: ['The registry is asked what the image is, and has not answered yet.', waits],
     ImagePullDenied: [
       'The registry refused to give the image.',
       'Add a registry credential for that registry to this namespace (`svc3 regcred add`).',

@@ -1,4 +1,4 @@
-import { FairQueue } from '../fairqueue.ts';
+import { FairQueue, hasShare } from '../fairqueue.ts';
 
 /** Times of the per-key backoff, in milliseconds. */
 export interface BackoffOptions {
@@ -206,9 +206,8 @@ export function createWorkqueue(options: WorkqueueOptions = {}): Workqueue {
   let adds = 0;
   let retries = 0;
 
-  /** A namespace alone gets half of the workers, two get a third each: there is always one for the next. */
   function mayTakeTurn(group: string): boolean {
-    return group === '' || active.ofGroup(group) < workers - active.size;
+    return group === '' || hasShare(active.ofGroup(group), active.size, workers);
   }
 
   function next(): string | undefined {

@@ -24,6 +24,7 @@ import { podNameOf } from './names.ts';
 import { slimPod } from './slimpod.ts';
 import { isLost } from './podstate.ts';
 import { VmReconciler } from './reconciler.ts';
+import { ImageResolutions } from './imageresolutions.ts';
 import type { ImageResolver } from './resolve.ts';
 import { type OpenRunner, RunnerLinks } from './runnerlinks.ts';
 import type { VmSettings } from './settings.ts';
@@ -62,6 +63,10 @@ export function createVmController(runtime: Runtime<VmSettings>, parts: VmContro
   const own = new OwnWrites(podInformer, monotonic);
   const attempts = new Attempts(monotonic);
   const waiting = new WaitingVms(inventory, (key) => controller.enqueue(key));
+  const resolutions =
+    parts.resolver === undefined
+      ? undefined
+      : new ImageResolutions(parts.resolver, (key) => controller.enqueue(key), monotonic);
   const runners =
     parts.openRunner === undefined
       ? undefined
@@ -76,7 +81,7 @@ export function createVmController(runtime: Runtime<VmSettings>, parts: VmContro
       vmConfig: (name, namespace) => configInformer.get(name, namespace),
       image: (name, namespace) => imageInformer.get(name, namespace),
       iso: (name, namespace) => isoInformer.get(name, namespace),
-      resolver: parts.resolver,
+      answer: (key, namespace, reference) => resolutions?.resolve(key, namespace, reference),
       settings,
     },
     settings,
@@ -131,6 +136,7 @@ export function createVmController(runtime: Runtime<VmSettings>, parts: VmContro
   for (const informer of [configInformer, imageInformer, isoInformer] as Informer<KubeObject>[]) {
     informer.onChange(({ object }) => wakeUnplaced(object.metadata?.namespace ?? ''));
   }
+  parts.resolver?.onCredential(wakeUnplaced);
   pullSecrets.onChange(({ object }) => {
     const namespace = object.metadata.namespace ?? '';
     wakeUnplaced(namespace);

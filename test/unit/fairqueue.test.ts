@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { FairQueue } from '../../src/fairqueue.ts';
+import { FairQueue, hasShare } from '../../src/fairqueue.ts';
 
 function queueOf(...items: string[]): FairQueue<string> {
   const queue = new FairQueue<string>();
@@ -47,4 +47,19 @@ describe('a fair queue', () => {
     expect(queue.size).toBe(0);
     expect(queue.take()).toBeUndefined();
   });
+});
+
+test.each([
+  [1, 8, [4]],
+  [2, 8, [4, 2]],
+  [3, 8, [4, 2, 1]],
+  [1, 1, [1]],
+  [1, 48, [24]],
+])('%i groups that want all of %i places get %j', (groups, places, expected) => {
+  const held = Array.from({ length: groups }, () => 0);
+  const sum = () => held.reduce((one, other) => one + other, 0);
+  for (let group = 0; group < groups; group += 1) {
+    while (hasShare(held[group] ?? 0, sum(), places)) held[group] = (held[group] ?? 0) + 1;
+  }
+  expect(held).toEqual(expected);
 });
