@@ -8,6 +8,7 @@ import { collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
 import type { ControllerMetrics } from './controller/controller.ts';
 import type { WorkqueueState } from './controller/workqueue.ts';
 import { Durations } from './durations.ts';
+import type { EventDropReason } from './kube/eventqueue.ts';
 import type { Call } from './kube/transport.ts';
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
@@ -119,6 +120,8 @@ export interface Metrics {
   readonly controllers: ControllerMetrics;
   /** For `createClient`'s `onCall`. */
   kubeCall(call: Call): void;
+  /** For `createRecorder`'s `onDropped`. */
+  eventDropped(reason: EventDropReason): void;
 }
 
 /** Counts by their labels, handed to prom-client when somebody asks: its labels are dear, and these change at every pass and call. */
@@ -237,8 +240,15 @@ export function createMetrics(): Metrics {
     buckets: [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 30],
     registry,
   });
+  const droppedEvents = new Counter({
+    name: 'svc3_events_dropped_total',
+    help: 'Events that were not written, by reason: queue, flood, refused, unreachable.',
+    labelNames: ['reason'] as const,
+    registers: [registry],
+  });
   return {
     registry,
+    eventDropped: (reason) => droppedEvents.inc({ reason }),
     controllers: { ...queues, reconciled: countPass },
     kubeCall({ method, code, durationMs }) {
       countCall(method, String(code));

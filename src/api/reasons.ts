@@ -261,3 +261,6 @@ function section(kind: ReasonRow['kind']): string {
       .map((row) => `| ${row.type} | ${row.status} | ${row.reason} | ${row.meaning} | ${row.action} |`),
   ].join('\n');
 }
+
+/** Reasons of Normal Events that tell of a start: they are kept however many Events there are, as Warnings are. */
+export const startReasons: ReadonlySet<string> = new Set(['Scheduled', 'Booted']);
