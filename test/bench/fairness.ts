@@ -90,10 +90,14 @@ async function measure(): Promise<Outcome> {
 }
 
 /** They take connections and say nothing. */
-async function silentServers(count: number): Promise<Server[]> {
-  const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'));
-  await Promise.all(servers.map((server) => server.listening || once(server, 'listening')));
-  return servers;
+function silentServers(count: number): Promise<Server[]> {
+  return Promise.all(
+    Array.from({ length: count }, async () => {
+      const server = createServer().listen(0, '127.0.0.1');
+      await once(server, 'listening');
+      return server;
+    }),
+  );
 }
 
 async function prepare(setting: Setting): Promise<void> {
@@ -176,7 +180,7 @@ function failingObjects({ silent }: Setting, name: string): Failing[] {
     { resource: vms, object: vm },
     { resource: images, object: image },
     { resource: registryCredentials, object: credential },
-  ] as unknown as Failing[];
+  ];
 }
 
 async function removeNoise({ cluster: { client } }: Setting): Promise<void> {
