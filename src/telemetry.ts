@@ -6,7 +6,9 @@ import { pino } from 'pino';
 import type { DestinationStream, Logger } from 'pino';
 import { collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
 import type { ControllerMetrics } from './controller/controller.ts';
+import type { WorkqueueState } from './controller/workqueue.ts';
 import { Durations } from './durations.ts';
+import type { EventDropReason } from './kube/eventqueue.ts';
 import type { Call } from './kube/transport.ts';
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
@@ -118,6 +120,8 @@ export interface Metrics {
   readonly controllers: ControllerMetrics;
   /** For `createClient`'s `onCall`. */
   kubeCall(call: Call): void;
+  /** For `createRecorder`'s `onDropped`. */
+  eventDropped(reason: EventDropReason): void;
 }
 
 /** Counts by their labels, handed to prom-client when somebody asks: its labels are dear, and these change at every pass and call. */
@@ -152,34 +156,77 @@ function createTally<T extends string>(configuration: {
   };
 }
 
+/** client-go's buckets: powers of ten from 10 ns on; passes take no less than microseconds. */
+const workqueueBuckets = [0.00001, 0.0001, 0.001, 0.01, 0.1, 1, 10, 100, 1000];
+
+/** The metrics of workqueues under the names that client-go gives them, which dashboards and alerts know. */
+function createWorkqueueMetrics(registry: Registry): Omit<ControllerMetrics, 'reconciled'> {
+  const queues = new Map<string, WorkqueueState>();
+  const read = (
+    kind: typeof Gauge | typeof Counter,
+    what: string,
+    help: string,
+    value: (queue: WorkqueueState) => number,
+  ) => {
+    const labelNames = ['name'] as const;
+    registry.registerMetric(
+      new kind({
+        name: `workqueue_${what}`,
+        help,
+        labelNames,
+        registers: [],
+        collect() {
+          this.reset();
+          for (const [name, queue] of queues) this.inc({ name }, value(queue));
+        },
+      }),
+    );
+  };
+  const agesOf = (queue: WorkqueueState) => [...queue.takenAt()].map((at) => (performance.now() - at) / 1000);
+  read(Gauge, 'depth', 'Keys waiting for a worker.', (queue) => queue.depth());
+  read(Counter, 'adds_total', 'Keys that were queued.', (queue) => queue.adds());
+  read(Counter, 'retries_total', 'Keys that were added for later.', (queue) => queue.retries());
+  read(
+    Gauge,
+    'unfinished_work_seconds',
+    'Seconds of work in the keys that are worked on, together.',
+    (queue) => agesOf(queue).reduce((sum, age) => sum + age, 0),
+  );
+  read(
+    Gauge,
+    'longest_running_processor_seconds',
+    'Seconds that the longest pass under way has taken.',
+    (queue) => Math.max(0, ...agesOf(queue)),
+  );
+  const durations = { label: 'name', buckets: workqueueBuckets, registry };
+  const queued = new Durations({
+    name: 'workqueue_queue_duration_seconds',
+    help: 'Time that a key waits for a worker.',
+    ...durations,
+  });
+  const worked = new Durations({
+    name: 'workqueue_work_duration_seconds',
+    help: 'Time that a key is worked on.',
+    ...durations,
+  });
+  return {
+    workqueue: (name, state) => void queues.set(name, state),
+    queued: (name, seconds) => queued.add(name, seconds),
+    worked: (name, seconds) => worked.add(name, seconds),
+  };
+}
+
 /** A registry with the metrics that every process has; parts add theirs to `registry`. */
 export function createMetrics(): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
-  const depths = new Map<string, number>();
-  const depthGauge = new Gauge({
-    name: 'svc3_workqueue_depth',
-    help: 'Keys waiting for a worker.',
-    labelNames: ['controller'] as const,
-    registers: [],
-    collect() {
-      for (const [controller, depth] of depths) this.set({ controller }, depth);
-    },
-  });
-  registry.registerMetric(depthGauge);
   const countPass = createTally({
     name: 'svc3_reconcile_total',
     help: 'Reconcile passes by result.',
     labels: ['controller', 'result'],
     registry,
   });
-  const passes = new Durations({
-    name: 'svc3_reconcile_duration_seconds',
-    help: 'Time of one reconcile pass.',
-    label: 'controller',
-    buckets: [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 60],
-    registry,
-  });
+  const queues = createWorkqueueMetrics(registry);
   const countCall = createTally({
     name: 'svc3_kube_requests_total',
     help: 'Calls to kube-apiserver by method and status code; code 0: no answer.',
@@ -193,15 +240,16 @@ export function createMetrics(): Metrics {
     buckets: [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 30],
     registry,
   });
+  const droppedEvents = new Counter({
+    name: 'svc3_events_dropped_total',
+    help: 'Events that were not written, by reason: queue, flood, refused, unreachable.',
+    labelNames: ['reason'] as const,
+    registers: [registry],
+  });
   return {
     registry,
-    controllers: {
-      depth: (controller, value) => void depths.set(controller, value),
-      reconciled(controller, result, seconds) {
-        countPass(controller, result);
-        passes.add(controller, seconds);
-      },
-    },
+    eventDropped: (reason) => droppedEvents.inc({ reason }),
+    controllers: { ...queues, reconciled: countPass },
     kubeCall({ method, code, durationMs }) {
       countCall(method, String(code));
       calls.add(method, durationMs / 1000);

@@ -89,6 +89,7 @@ export const reasonTable: readonly ReasonRow[] = [
       'Create the Image, or correct the reference.',
     ],
     ImageNotReady: ['The Image is still being made.', waits],
+    AskingRegistry: ['The registry is asked what the image is, and has not answered yet.', waits],
     ImagePullDenied: [
       'The registry refused to give the image.',
       'Add a registry credential for that registry to this namespace (`svc3 regcred add`).',
@@ -294,3 +295,6 @@ function section(kind: ReasonRow['kind']): string {
       .map((row) => `| ${row.type} | ${row.status} | ${row.reason} | ${row.meaning} | ${row.action} |`),
   ].join('\n');
 }
+
+/** Reasons of Normal Events that tell of a start: they are kept however many Events there are, as Warnings are. */
+export const startReasons: ReadonlySet<string> = new Set(['Scheduled', 'Booted']);

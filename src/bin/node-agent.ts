@@ -14,7 +14,12 @@ async function start(signal: AbortSignal): Promise<void> {
     userAgent: `svc3-node-agent/${settings.NODE_NAME}`,
     onCall: metrics.kubeCall,
   });
-  const recorder = createRecorder(client, { component: 'node-agent', instance: settings.POD_NAME, log });
+  const recorder = createRecorder(client, {
+    component: 'node-agent',
+    instance: settings.POD_NAME,
+    log,
+    onDropped: metrics.eventDropped,
+  });
   const agent = createNodeAgent({ client, recorder, log, metrics, settings });
   const health = await serveHealth({
     port: settings.SVC3_HEALTH_PORT,

@@ -84,7 +84,12 @@ async function start(signal: AbortSignal): Promise<void> {
     onStarted: (leading) => lead(leading),
   });
   const guarded = client.withGuard(() => elector.gate.assertHeld());
-  const recorder = createRecorder(guarded, { component: 'operator', instance: environment.POD_NAME, log });
+  const recorder = createRecorder(guarded, {
+    component: 'operator',
+    instance: environment.POD_NAME,
+    log,
+    onDropped: metrics.eventDropped,
+  });
   const common: Omit<Runtime, 'settings'> = {
     client: guarded,
     informers,

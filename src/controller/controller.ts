@@ -4,7 +4,7 @@ import { isSvc3Error } from '../errors.ts';
 import type { Log, ReconcileResult } from '../kube/types.ts';
 import { StallingError, WaitingError } from './outcome.ts';
 import { createWorkqueue } from './workqueue.ts';
-import type { BackoffOptions } from './workqueue.ts';
+import type { BackoffOptions, Priority, WorkqueueState } from './workqueue.ts';
 
 /** Says whether this process may write now. */
 export interface Gate {
@@ -16,8 +16,13 @@ export interface Gate {
 export type ReconcileOutcome = 'done' | 'requeued' | 'conflict' | 'waiting' | 'stalled' | 'error';
 
 export interface ControllerMetrics {
-  depth(controller: string, depth: number): void;
-  reconciled(controller: string, outcome: ReconcileOutcome, seconds: number): void;
+  /** Once for each queue; it is read when somebody asks. */
+  workqueue(name: string, state: WorkqueueState): void;
+  /** A key was handed to a worker after so many seconds in the queue. */
+  queued(name: string, seconds: number): void;
+  /** A key was worked on for so many seconds. */
+  worked(name: string, seconds: number): void;
+  reconciled(controller: string, outcome: ReconcileOutcome): void;
 }
 
 export interface ReconcileContext {
@@ -28,8 +33,10 @@ export interface ReconcileContext {
 
 export interface ControllerOptions {
   name: string;
-  /** Keys worked on at the same time; never the same key twice. Default 1. */
+  /** Keys worked on at the same time; never the same key twice, and of one namespace not all of them. Default 1. */
   workers?: number;
+  /** Of a key that is to be looked at. Default `normal`. */
+  priorityOf?: (key: string) => Priority;
   log: Log;
   /**
    * One pass over one key, `namespace/name` or `name`. Level-triggered and idempotent. What it throws is retried with
@@ -74,8 +81,15 @@ export function keyOf(object: { metadata?: { namespace?: string; name?: string }
 
 /** A workqueue and the workers that call `reconcile` for its keys. Knows no kind. */
 export function createController(options: ControllerOptions): Controller {
-  const { name, log, metrics, gate } = options;
-  const queue = createWorkqueue({ ...options.backoff, onDepth: (depth) => metrics?.depth(name, depth) });
+  const { name, log, metrics, gate, workers = 1, priorityOf } = options;
+  const queue = createWorkqueue({
+    ...options.backoff,
+    workers,
+    ...(priorityOf === undefined ? {} : { priorityOf }),
+    onTaken: (seconds) => metrics?.queued(name, seconds),
+    onDone: (seconds) => metrics?.worked(name, seconds),
+  });
+  metrics?.workqueue(name, queue);
 
   function settle(key: string, result: ReconcileResult | void): ReconcileOutcome {
     queue.forget(key);
@@ -114,7 +128,6 @@ export function createController(options: ControllerOptions): Controller {
       return;
     }
     const reconcileId = randomUUID();
-    const started = performance.now();
     let outcome: ReconcileOutcome;
     try {
       outcome = settle(key, await options.reconcile(key, { signal, reconcileId }));
@@ -124,7 +137,7 @@ export function createController(options: ControllerOptions): Controller {
       }
       outcome = fail(key, error, { controller: name, ...splitKey(key), reconcileId });
     }
-    metrics?.reconciled(name, outcome, (performance.now() - started) / 1000);
+    metrics?.reconciled(name, outcome);
   }
 
   let turnEnds = 0;
@@ -159,7 +172,7 @@ export function createController(options: ControllerOptions): Controller {
       if (signal.aborted) {
         stop();
       }
-      await Promise.all(Array.from({ length: options.workers ?? 1 }, () => work(signal)));
+      await Promise.all(Array.from({ length: workers }, () => work(signal)));
     },
     pending: () => queue.depth() + queue.active(),
   };

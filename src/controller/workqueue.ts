@@ -1,3 +1,5 @@
+import { FairQueue, hasShare } from '../fairqueue.ts';
+
 /** Times of the per-key backoff, in milliseconds. */
 export interface BackoffOptions {
   /** After the first failure. Default 100. */
@@ -7,9 +9,50 @@ export interface BackoffOptions {
   random?: () => number;
 }
 
-export interface Workqueue {
-  /** Queues the key, once, however often it is added; a key being worked on is queued again when it is done. */
-  add(key: string): void;
+/**
+ * `low` keys are handed out while no `normal` key waits, as those that controller-runtime's priority queue takes in with
+ * `LowPriority`; but none waits for longer than `lowPriorityMs` for that.
+ */
+export type Priority = 'normal' | 'low';
+
+/**
+ * Milliseconds after which a key of low priority counts as normal. Half of the two seconds that a VM may wait for its
+ * status: the other half is for the pass and its write on a busy control plane.
+ */
+export const lowPriorityMs = 1_000;
+
+/** While keys that were low wait beside others, those get one turn in so many: neither kind starves the other. */
+const turnsOfNormal = 4;
+
+export interface WorkqueueOptions extends BackoffOptions {
+  /** Keys worked on at the same time. Default: no limit, and none for a namespace either. */
+  workers?: number;
+  /** Asked when a key is added without a priority, also by a timer. Default `normal`. */
+  priorityOf?: (key: string) => Priority;
+  /** Seconds that a key has waited, when it is handed out. */
+  onTaken?: (seconds: number) => void;
+  /** Seconds that a key was worked on, when it is done. */
+  onDone?: (seconds: number) => void;
+}
+
+/** What the metrics of a workqueue are read from, with the meanings of client-go's of these names. */
+export interface WorkqueueState {
+  /** Keys that wait for a worker now. */
+  depth(): number;
+  /** Keys that were queued since the start; one that waits already is not queued again. */
+  adds(): number;
+  /** Keys that were added for later, backoff included. */
+  retries(): number;
+  /** When each key that is worked on was taken, in milliseconds of `performance.now()`. */
+  takenAt(): Iterable<number>;
+}
+
+export interface Workqueue extends WorkqueueState {
+  /**
+   * Queues the key, once, however often it is added; a key being worked on is queued again when it is done. Adding a key
+   * of low priority as normal lifts it, the other way round changes nothing.
+   */
+  add(key: string, priority?: Priority): void;
   /** Adds the key after a time; of several the earliest counts. */
   addAfter(key: string, delayMs: number): void;
   /** Adds the key after its own backoff, which doubles with every call until `forget`; never sooner than `atLeastMs`. */
@@ -18,8 +61,6 @@ export interface Workqueue {
   /** The next key, which then belongs to the caller until `done`; undefined once the queue is shut down. */
   take(): Promise<string | undefined>;
   done(key: string): void;
-  /** Keys that wait for a worker now. */
-  depth(): number;
   /** Keys being worked on. */
   active(): number;
   failures(key: string): number;
@@ -37,64 +78,187 @@ export function backoffDelay(failures: number, options: BackoffOptions = {}): nu
 /** Longest time a timer of Node can be set to. */
 const longestTimerMs = 2 ** 31 - 1;
 
+/** The namespace of a key; keys without one are a group of their own, which no limit applies to. */
+function groupOf(key: string): string {
+  return key.slice(0, Math.max(0, key.indexOf('/')));
+}
+
+/** Keys that wait for a worker, by priority, namespaces taking turns within each. */
+class WaitingKeys {
+  readonly #normal = new FairQueue<string>();
+  readonly #low = new FairQueue<string>();
+  /** They were low for `lowPriorityMs`. */
+  readonly #aged = new FairQueue<string>();
+  readonly #since = new Map<string, number>();
+  /** Since when keys of low priority wait, the first that came first. */
+  readonly #lowSince = new Map<string, number>();
+  #turn = 0;
+
+  get size(): number {
+    return this.#since.size;
+  }
+
+  /** Whether it did not wait yet. */
+  add(key: string, priority: Priority): boolean {
+    const isNew = !this.#since.has(key);
+    const now = performance.now();
+    if (isNew) this.#since.set(key, now);
+    if (priority === 'normal') {
+      if (isNew || this.#leaveLow(key)) this.#normal.add(groupOf(key), key);
+    } else if (isNew) {
+      this.#lowSince.set(key, now);
+      this.#low.add(groupOf(key), key);
+    }
+    return isNew;
+  }
+
+  /** The next key of a namespace that may have a turn, with the milliseconds that it has waited. */
+  take(mayTakeTurn: (group: string) => boolean): { key: string; waitedMs: number } | undefined {
+    this.#age();
+    this.#turn = (this.#turn + 1) % turnsOfNormal;
+    const first = this.#turn === 0 ? this.#normal : this.#aged;
+    const second = this.#turn === 0 ? this.#aged : this.#normal;
+    const key = first.take(mayTakeTurn) ?? second.take(mayTakeTurn) ?? this.#low.take(mayTakeTurn);
+    if (key === undefined) return undefined;
+    const since = this.#since.get(key) as number;
+    this.#since.delete(key);
+    this.#lowSince.delete(key);
+    return { key, waitedMs: performance.now() - since };
+  }
+
+  clear(): void {
+    for (const queue of [this.#normal, this.#low, this.#aged]) queue.clear();
+    this.#since.clear();
+    this.#lowSince.clear();
+  }
+
+  #age(): void {
+    const before = performance.now() - lowPriorityMs;
+    for (const [key, since] of this.#lowSince) {
+      if (since > before) return;
+      this.#leaveLow(key);
+      this.#aged.add(groupOf(key), key);
+    }
+  }
+
+  #leaveLow(key: string): boolean {
+    this.#lowSince.delete(key);
+    return this.#low.delete(groupOf(key), key);
+  }
+}
+
+/** Keys that are worked on, and how many of each namespace. */
+class ActiveKeys {
+  readonly #takenAt = new Map<string, number>();
+  readonly #byGroup = new Map<string, number>();
+
+  get size(): number {
+    return this.#takenAt.size;
+  }
+
+  has(key: string): boolean {
+    return this.#takenAt.has(key);
+  }
+
+  ofGroup(group: string): number {
+    return this.#byGroup.get(group) ?? 0;
+  }
+
+  add(key: string): void {
+    const group = groupOf(key);
+    this.#takenAt.set(key, performance.now());
+    this.#byGroup.set(group, this.ofGroup(group) + 1);
+  }
+
+  /** The milliseconds that it was worked on; undefined where it was not. */
+  delete(key: string): number | undefined {
+    const at = this.#takenAt.get(key);
+    if (at === undefined) return undefined;
+    this.#takenAt.delete(key);
+    const group = groupOf(key);
+    const left = this.ofGroup(group) - 1;
+    if (left === 0) this.#byGroup.delete(group);
+    else this.#byGroup.set(group, left);
+    return performance.now() - at;
+  }
+
+  times(): Iterable<number> {
+    return this.#takenAt.values();
+  }
+}
+
 /**
- * A queue of keys as controllers need it: no key twice, no key with two workers, first in first out.
- * The contract is that of client-go's workqueue.
+ * A queue of keys as controllers need it: no key twice, no key with two workers. The contract is that of client-go's
+ * workqueue with the priorities of controller-runtime's; namespaces take turns within a priority, and none of them gets
+ * more workers than are left free, so that one whose passes take long leaves some to the others
+ * (docs/adr/0017-fair-workqueues.md).
  */
-export function createWorkqueue(
-  options: BackoffOptions & { onDepth?: (depth: number) => void } = {},
-): Workqueue {
-  const waiting = new Set<string>();
-  const active = new Set<string>();
+export function createWorkqueue(options: WorkqueueOptions = {}): Workqueue {
+  const { workers = Infinity, priorityOf = () => 'normal', onTaken, onDone } = options;
+  const waiting = new WaitingKeys();
+  const active = new ActiveKeys();
   /** Added while being worked on. */
-  const dirty = new Set<string>();
+  const dirty = new Map<string, Priority>();
   const timers = new Map<string, { due: number; timer: NodeJS.Timeout }>();
   const failed = new Map<string, number>();
   let takers: ((key: string | undefined) => void)[] = [];
   let closed = false;
+  let adds = 0;
+  let retries = 0;
 
-  const tellDepth = (): void => options.onDepth?.(waiting.size);
+  function mayTakeTurn(group: string): boolean {
+    return group === '' || hasShare(active.ofGroup(group), active.size, workers);
+  }
 
-  function add(key: string): void {
-    if (closed) {
-      return;
-    }
-    if (active.has(key)) {
-      dirty.add(key);
-      return;
-    }
-    const taker = waiting.size === 0 ? takers.shift() : undefined;
-    if (taker === undefined) {
-      waiting.add(key);
-      tellDepth();
-    } else {
-      active.add(key);
-      taker(key);
+  function next(): string | undefined {
+    const taken = waiting.take(mayTakeTurn);
+    if (taken === undefined) return undefined;
+    active.add(taken.key);
+    onTaken?.(taken.waitedMs / 1000);
+    return taken.key;
+  }
+
+  function serveTakers(): void {
+    while (takers.length > 0 && waiting.size > 0) {
+      const key = next();
+      if (key === undefined) return;
+      takers.shift()?.(key);
     }
   }
 
-  function addAfter(key: string, delayMs: number): void {
-    if (closed) {
+  function add(key: string, priority = priorityOf(key)): void {
+    if (closed) return;
+    if (active.has(key)) {
+      if (dirty.get(key) !== 'normal') dirty.set(key, priority);
       return;
     }
+    if (waiting.add(key, priority)) adds += 1;
+    serveTakers();
+  }
+
+  function schedule(key: string, delayMs: number): void {
+    if (closed) return;
     if (delayMs <= 0) {
       add(key);
       return;
     }
     const due = performance.now() + delayMs;
     const earlier = timers.get(key);
-    if (earlier !== undefined && earlier.due <= due) {
-      return;
-    }
+    if (earlier !== undefined && earlier.due <= due) return;
     clearTimeout(earlier?.timer);
     const timer = setTimeout(
       () => {
         timers.delete(key);
-        addAfter(key, due - performance.now() < 1 ? 0 : due - performance.now());
+        schedule(key, due - performance.now() < 1 ? 0 : due - performance.now());
       },
       Math.min(delayMs, longestTimerMs),
     );
     timers.set(key, { due, timer });
+  }
+
+  function addAfter(key: string, delayMs: number): void {
+    retries += 1;
+    schedule(key, delayMs);
   }
 
   return {
@@ -107,28 +271,27 @@ export function createWorkqueue(
     },
     forget: (key) => failed.delete(key),
     take() {
-      if (closed) {
-        return Promise.resolve(undefined);
-      }
-      const [key] = waiting;
-      if (key === undefined) {
-        return new Promise((resolve) => {
-          takers.push(resolve);
-        });
-      }
-      waiting.delete(key);
-      active.add(key);
-      tellDepth();
-      return Promise.resolve(key);
+      if (closed) return Promise.resolve(undefined);
+      const key = next();
+      if (key !== undefined) return Promise.resolve(key);
+      return new Promise((resolve) => {
+        takers.push(resolve);
+      });
     },
     done(key) {
-      active.delete(key);
-      if (dirty.delete(key)) {
-        add(key);
-      }
+      const workedMs = active.delete(key);
+      if (workedMs !== undefined) onDone?.(workedMs / 1000);
+      const priority = dirty.get(key);
+      dirty.delete(key);
+      if (priority !== undefined) add(key, priority);
+      // One more worker is free: also a namespace that had its share may have a turn now.
+      serveTakers();
     },
     depth: () => waiting.size,
     active: () => active.size,
+    adds: () => adds,
+    retries: () => retries,
+    takenAt: () => active.times(),
     failures: (key) => failed.get(key) ?? 0,
     shutDown() {
       closed = true;
@@ -138,7 +301,6 @@ export function createWorkqueue(
       dirty.clear();
       takers.forEach((taker) => taker(undefined));
       takers = [];
-      tellDepth();
     },
   };
 }

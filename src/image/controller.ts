@@ -16,8 +16,8 @@ export interface ImageControllerParts {
   readonly openRunner?: OpenRunnerExports | undefined;
 }
 
-/** A pass may wait for a registry. */
-const workers = 8;
+/** A pass may wait for the store or for a VM's runner: enough that the half which one namespace may hold leaves others some. */
+const workers = 24;
 
 /** Keeps Images and ISOs as their specs wish, one controller for each. To be made before the informers run. */
 export function createImageControllers(

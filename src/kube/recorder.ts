@@ -1,7 +1,9 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type { Event } from '../api/core.ts';
+import { startReasons } from '../api/reasons.ts';
 import { events } from '../api/resources.ts';
 import { messageOf } from '../errors.ts';
+import { type EventDropReason, EventQueue } from './eventqueue.ts';
 import type { EventRecorder, KubeClient, KubeObject, Log } from './types.ts';
 
 /** An event that repeats within this time is counted up instead of written anew (events.k8s.io: "series"). */
@@ -9,14 +11,19 @@ const seriesMs = 6 * 60_000;
 
 const defaultFlushMs = 60_000;
 
-/** Events about one object: a burst, then one per refill. As kube's own recorder, but sooner refilled. */
+/** Events about one object that tell neither of a failure nor of a start: client-go's EventSourceObjectSpamFilter, but sooner refilled. */
 const burst = 25;
 const refillMs = 60_000;
 
-/** Writes waiting at once; more are dropped. */
-const queueLimit = 500;
+/** Different messages of one reason about one object, and the time in which they are similar: client-go's EventAggregator. */
+const similarMost = 10;
+const similarMs = 10 * 60_000;
 
-const seriesLimit = 4_000;
+/** What client-go's caches hold. */
+const seriesLimit = 4_096;
+
+/** Memory of an Event without its note, roughly. */
+const eventBytes = 1_000;
 
 const noteBytes = 1_024;
 
@@ -29,12 +36,18 @@ export interface RecorderOptions {
   now?: () => Date;
   /** Milliseconds between two writes of one series. Default 60,000. */
   flushMs?: number;
+  /** Memory for Events that wait to be written. */
+  limitBytes?: number;
+  /** For a metric. */
+  onDropped?: (reason: EventDropReason) => void;
 }
 
 export interface Recorder extends EventRecorder {
   /** Resolves when everything recorded so far has been written or given up. */
   drain(): Promise<void>;
 }
+
+type RecordedEvent = Parameters<EventRecorder['event']>[1];
 
 interface Series {
   readonly namespace: string;
@@ -56,6 +69,10 @@ export function shortenNote(text: string, limit = noteBytes): string {
     end -= 1;
   }
   return `${bytes.subarray(0, end).toString('utf8')}…`;
+}
+
+function hashOf(parts: readonly string[]): string {
+  return createHash('sha256').update(JSON.stringify(parts)).digest('base64');
 }
 
 function microTime(time: Date): string {
@@ -84,37 +101,37 @@ function createBuckets(): (key: string) => boolean {
   };
 }
 
+/** Counts the different messages of one reason about one object; says whether there are too many to be told one by one. */
+function createSimilarity(): (key: string) => boolean {
+  const seen = new Map<string, { count: number; at: number }>();
+  return (key) => {
+    const now = performance.now();
+    const known = seen.get(key);
+    const similar = known !== undefined && now - known.at < similarMs ? known : { count: 0, at: now };
+    similar.count += 1;
+    similar.at = now;
+    seen.delete(key);
+    seen.set(key, similar);
+    const [oldest] = seen.keys();
+    if (seen.size > seriesLimit && oldest !== undefined) seen.delete(oldest);
+    return similar.count > similarMost;
+  };
+}
+
 /**
- * Writes events.k8s.io/v1 Events in the background, in order, one at a time: best effort. Repeats are counted up in a
- * series, floods about one object are dropped, failures are a debug line.
+ * Writes events.k8s.io/v1 Events in the background, one at a time (`EventQueue`), correlated as by client-go's
+ * EventCorrelator: the same again is counted up in a series, more than ten of one reason about one object become one series of
+ * "similar events", and of what is only good to know a flood about one object is dropped. Failures and starts are not.
  */
 export function createRecorder(client: KubeClient, options: RecorderOptions): Recorder {
   const { component, log, flushMs = defaultFlushMs } = options;
   const now = options.now ?? (() => new Date());
   const known = new Map<string, Series>();
   const allow = createBuckets();
-  let queued = 0;
-  let tail: Promise<void> = Promise.resolve();
+  const isTooSimilar = createSimilarity();
+  const queue = new EventQueue(options);
 
-  function enqueue(write: () => Promise<unknown>): void {
-    if (queued >= queueLimit) {
-      log.debug({ count: queued }, 'event dropped');
-      return;
-    }
-    queued += 1;
-    tail = tail
-      .then(write)
-      .catch((error: unknown) => log.debug({ err: messageOf(error) }, 'event could not be written'))
-      .then(() => {
-        queued -= 1;
-      });
-  }
-
-  function newEvent(
-    object: KubeObject,
-    { namespace, name }: Series,
-    event: Parameters<EventRecorder['event']>[1],
-  ): Event {
+  function newEvent(object: KubeObject, { namespace, name }: Series, event: RecordedEvent): Event {
     const { metadata = {} } = object;
     return {
       apiVersion: 'events.k8s.io/v1',
@@ -143,7 +160,8 @@ export function createRecorder(client: KubeClient, options: RecorderOptions): Re
     series.flushedAt = performance.now();
     const { namespace, name, count } = series;
     const body = { series: { count, lastObservedTime: microTime(now()) } };
-    enqueue(() => client.patch(events, { namespace, name }, { type: 'merge', body }));
+    const send = () => client.patch(events, { namespace, name }, { type: 'merge', body });
+    queue.add({ namespace, rank: 'count', bytes: eventBytes, send });
   }
 
   function countUp(series: Series): void {
@@ -160,24 +178,33 @@ export function createRecorder(client: KubeClient, options: RecorderOptions): Re
     known.set(key, series);
     const [oldest] = known;
     if (known.size > seriesLimit && oldest !== undefined) {
-      clearTimeout(oldest[1].flushTimer);
       known.delete(oldest[0]);
+      if (oldest[1].flushTimer === undefined) return;
+      clearTimeout(oldest[1].flushTimer);
+      flush(oldest[1]);
     }
   }
 
-  function record(object: KubeObject, event: Parameters<EventRecorder['event']>[1]): void {
+  /** Counts it up where it has been told lately. */
+  function isRepeat(key: string): boolean {
+    const old = known.get(key);
+    if (old === undefined || performance.now() - old.lastAt >= seriesMs) return false;
+    countUp(old);
+    return true;
+  }
+
+  function record(object: KubeObject, event: RecordedEvent): void {
     const { uid = '', namespace = 'default', name = 'object' } = object.metadata ?? {};
     const about = `${uid}/${namespace}/${name}`;
-    const key = createHash('sha256')
-      .update(JSON.stringify([about, event.type, event.reason, event.message]))
-      .digest('base64');
-    const old = known.get(key);
-    if (old !== undefined && performance.now() - old.lastAt < seriesMs) {
-      countUp(old);
-      return;
-    }
-    if (!allow(about)) {
-      log.debug({ namespace, name, reason: event.reason }, 'event dropped');
+    const similarKey = hashOf([about, event.type, event.reason]);
+    const exactKey = hashOf([similarKey, event.message]);
+    if (isRepeat(exactKey)) return;
+    const isSimilar = isTooSimilar(similarKey);
+    const key = isSimilar ? similarKey : exactKey;
+    if (isSimilar && isRepeat(key)) return;
+    const isImportant = event.type === 'Warning' || startReasons.has(event.reason);
+    if (!allow(about) && !isImportant) {
+      queue.dropped('flood');
       return;
     }
     const at = performance.now();
@@ -190,8 +217,14 @@ export function createRecorder(client: KubeClient, options: RecorderOptions): Re
       flushTimer: undefined,
     };
     remember(key, series);
-    const body = newEvent(object, series, event);
-    enqueue(() => client.create(events, body));
+    const message = isSimilar ? `(combined from similar events): ${event.message}` : event.message;
+    const body = newEvent(object, series, { ...event, message });
+    queue.add({
+      namespace,
+      rank: isImportant ? 'important' : 'information',
+      bytes: eventBytes + (body.note?.length ?? 0),
+      send: () => client.create(events, body),
+    });
   }
 
   return {
@@ -202,6 +235,6 @@ export function createRecorder(client: KubeClient, options: RecorderOptions): Re
         log.debug({ err: messageOf(error) }, 'event could not be recorded');
       }
     },
-    drain: () => tail,
+    drain: () => queue.drain(),
   };
 }

@@ -11,8 +11,9 @@ import {
   vms,
 } from '../api/resources.ts';
 import type { Vm } from '../api/vm.ts';
-import { type Controller, createController, keyOf } from '../controller/controller.ts';
+import { type Controller, createController, keyOf, splitKey } from '../controller/controller.ts';
 import type { Runtime } from '../controller/runtime.ts';
+import type { Priority } from '../controller/workqueue.ts';
 import type { Change, Informer, KubeObject } from '../kube/types.ts';
 import { Inventory } from '../placement/inventory.ts';
 import { nodeFacts } from '../placement/nodefacts.ts';
@@ -20,10 +21,11 @@ import { accountPods, podNameIndex, vmsNamedBy } from './accounting.ts';
 import { Attempts } from './attempts.ts';
 import { OwnWrites } from './caches.ts';
 import { createLiveLists } from './livelists.ts';
-import { Newcomers } from './newcomers.ts';
+import { podNameOf } from './names.ts';
 import { slimPod } from './slimpod.ts';
 import { isLost } from './podstate.ts';
 import { VmReconciler } from './reconciler.ts';
+import { ImageResolutions } from './imageresolutions.ts';
 import type { ImageResolver } from './resolve.ts';
 import { type OpenRunner, RunnerLinks } from './runnerlinks.ts';
 import type { VmSettings } from './settings.ts';
@@ -60,9 +62,12 @@ export function createVmController(runtime: Runtime<VmSettings>, parts: VmContro
 
   const inventory = new Inventory(settings.portRanges);
   const own = new OwnWrites(podInformer, monotonic);
-  const newcomers = new Newcomers((key) => controller.enqueue(key));
   const attempts = new Attempts(monotonic);
   const waiting = new WaitingVms(inventory, (key) => controller.enqueue(key));
+  const resolutions =
+    parts.resolver === undefined
+      ? undefined
+      : new ImageResolutions(parts.resolver, (key) => controller.enqueue(key), monotonic);
   const runners =
     parts.openRunner === undefined
       ? undefined
@@ -77,7 +82,7 @@ export function createVmController(runtime: Runtime<VmSettings>, parts: VmContro
       vmConfig: (name, namespace) => configInformer.get(name, namespace),
       image: (name, namespace) => imageInformer.get(name, namespace),
       iso: (name, namespace) => isoInformer.get(name, namespace),
-      resolver: parts.resolver,
+      answer: (key, namespace, reference) => resolutions?.resolve(key, namespace, reference),
       settings,
     },
     images: {
@@ -89,7 +94,6 @@ export function createVmController(runtime: Runtime<VmSettings>, parts: VmContro
     waiting,
     attempts,
     own,
-    newcomers,
     runners,
     controlKeys: () => parts.controlKeys(),
     kvmGroup: (node) => kvmGroupOf(nodeInformer.get(node)),
@@ -99,6 +103,7 @@ export function createVmController(runtime: Runtime<VmSettings>, parts: VmContro
   const controller = createController({
     name: 'vm',
     workers,
+    priorityOf: (key) => priorityOf(key, vmInformer, own),
     log,
     gate: runtime.gate,
     metrics: runtime.metrics.controllers,
@@ -120,12 +125,7 @@ export function createVmController(runtime: Runtime<VmSettings>, parts: VmContro
   followNodes(nodeInformer, podInformer, inventory, retryWaiting, enqueueVm);
   podInformer.onChange(changed);
   nodeInformer.onChange(changed);
-  vmInformer.onChange(({ kind, object }) => {
-    const key = keyOf(object);
-    if (kind === 'added' && object.status?.podName === undefined) newcomers.came(key);
-    else if (kind === 'deleted') newcomers.saw(key);
-    controller.enqueue(key);
-  });
+  vmInformer.onChange(({ object }) => controller.enqueue(keyOf(object)));
   const wakeUnplaced = (namespace: string) => {
     for (const vm of vmInformer.list(namespace)) {
       if (vm.status?.podName !== undefined) continue;
@@ -141,12 +141,26 @@ export function createVmController(runtime: Runtime<VmSettings>, parts: VmContro
     for (const vm of vmInformer.list(object.metadata.namespace))
       if (vm.metadata.deletionTimestamp !== undefined) controller.enqueue(keyOf(vm));
   });
+  parts.resolver?.onCredential(wakeUnplaced);
   pullSecrets.onChange(({ object }) => {
     const namespace = object.metadata.namespace ?? '';
     wakeUnplaced(namespace);
     for (const vm of vmInformer.list(namespace)) if (!isBooted(vm)) controller.enqueue(keyOf(vm));
   });
   return controller;
+}
+
+/**
+ * Pods first, statuses later: writes take turns at kube-apiserver, in a burst a VM's pod is worth more than another VM's
+ * status, and a status that comes a little later often tells in one write what else were two.
+ */
+function priorityOf(key: string, informer: Informer<Vm>, own: OwnWrites): Priority {
+  const { namespace = '', name } = splitKey(key);
+  const vm = informer.get(name, namespace);
+  if (vm === undefined || vm.metadata.deletionTimestamp !== undefined) return 'normal';
+  const { observedGeneration = vm.metadata.generation } = vm.status ?? {};
+  const isAsked = observedGeneration !== vm.metadata.generation;
+  return isAsked || own.pod(podNameOf(name), namespace) === undefined ? 'normal' : 'low';
 }
 
 function followNodes(

@@ -12,7 +12,7 @@ import type { VmReconcilerParts } from './parts.ts';
 import { buildPod, type PodPlacement } from './pod.ts';
 import { reportPod } from './report.ts';
 import { placementRequest } from './request.ts';
-import { type Resolved, resolveVm, type Unresolved } from './resolve.ts';
+import { type Asking, type Resolved, resolveVm, type Unresolved } from './resolve.ts';
 import { row } from './statusdraft.ts';
 import { pendingDraft, type StatusWriter } from './statuswriter.ts';
 
@@ -21,6 +21,9 @@ const waitingMs = 60_000;
 
 /** A start that takes no longer than this is told in one write of status, when the VM runs; in milliseconds. */
 export const quickStartMs = 300;
+
+/** A registry that takes longer to answer shows in the VM's status, in milliseconds. */
+const slowAnswerMs = 1_000;
 
 /** Gives a VM its pod: resolve, place, assume, create. */
 export class Deployment {
@@ -40,7 +43,8 @@ export class Deployment {
       inventory.forget(uid);
       return { requeueAfterMs: waitMs };
     }
-    const resolved = await this.#settings(vm);
+    const resolved = this.#settings(vm);
+    if (resolved.kind === 'asking') return this.#asking(vm, resolved);
     if (resolved.kind === 'unresolved') return this.#unresolved(vm, resolved);
     const request = placementRequest(vm.metadata.namespace ?? '', resolved.effective, this.#parts.settings);
     const placement = this.#place(vm, resolved.effective, request);
@@ -54,17 +58,22 @@ export class Deployment {
   }
 
   async #unresolved(vm: Vm, unresolved: Unresolved): Promise<ReconcileResult> {
-    const { attempts, inventory } = this.#parts;
-    const uid = vm.metadata.uid ?? '';
-    inventory.forget(uid);
-    const { row: name, reason, message } = unresolved;
+    this.#parts.inventory.forget(vm.metadata.uid ?? '');
+    const { row: name, reason, message, retryMs = waitingMs } = unresolved;
     const status = name === 'stalled' ? 'True' : 'False';
     await this.#status.report(vm, pendingDraft(vm, { [name]: row(status, reason, message) }));
-    return { requeueAfterMs: unresolved.poll ? attempts.failed(uid) : waitingMs };
+    return { requeueAfterMs: retryMs };
+  }
+
+  /** The answer wakes the VM. It is told only where it takes long, and what was said before stays. */
+  async #asking(vm: Vm, { message, forMs }: Asking): Promise<ReconcileResult> {
+    if (forMs < slowAnswerMs) return { requeueAfterMs: slowAnswerMs - forMs };
+    if (vm.status?.conditions !== undefined) return { requeueAfterMs: waitingMs };
+    return this.#unresolved(vm, { kind: 'unresolved', row: 'scheduled', reason: 'AskingRegistry', message });
   }
 
   /** Frozen once the VM has been placed; before that as VMConfig and image are now. */
-  async #settings(vm: Vm): Promise<Awaited<ReturnType<typeof resolveVm>>> {
+  #settings(vm: Vm): ReturnType<typeof resolveVm> {
     const frozen = vm.status?.effective;
     if (frozen === undefined) return resolveVm(vm, this.#parts.sources);
     return { kind: 'resolved', effective: frozen, warnings: vm.status?.warnings ?? [] };

@@ -12,12 +12,6 @@ import { parseReference } from '../registry/reference.ts';
 import type { RegistryEndpoint } from '../registry/transport.ts';
 import type { ImageResolver, ResolvedImage } from './resolve.ts';
 
-/** A registry that takes longer is left to the kubelet: the VM is not pinned then. */
-const timeoutMs = 5_000;
-/** Hundreds of VMs of one image come within moments; a tag that moves is seen this late. */
-const keepMs = 10_000;
-const mostKept = 1_000;
-
 export interface ResolverSources {
   readonly credentials: Informer<RegistryCredential>;
   /** Basic-auth Secrets of `svc3-credentials`. */
@@ -28,15 +22,12 @@ export interface ResolverSources {
 
 /** Asks registries what a reference means, with the namespace's credential for that registry, else anonymously. */
 export function createImageResolver({ credentials, basicAuth, storeUrl }: ResolverSources): ImageResolver {
-  const kept = new Map<string, { at: number; image: Promise<ResolvedImage> }>();
-
   function credentialOf(namespace: string, registry: string): RegistryCredential | undefined {
     return credentialNames(registry)
       .map((name) => credentials.get(name, namespace))
       .find((one) => one !== undefined);
   }
 
-  /** Changes with the credential: an answer that was given without it, or to an older one, does not hold for it. */
   function credentialVersion(namespace: string, reference: string): string {
     const credential = credentialOf(namespace, parseReference(reference).registry);
     if (credential === undefined) return '';
@@ -59,43 +50,36 @@ export function createImageResolver({ credentials, basicAuth, storeUrl }: Resolv
     };
   }
 
-  async function ask(namespace: string, text: string): Promise<ResolvedImage> {
-    const reference = parseReference(text);
-    const endpoint = endpointOf(namespace, reference.registry);
+  async function resolve(namespace: string, text: string, signal: AbortSignal): Promise<ResolvedImage> {
+    const endpoint = endpointOf(namespace, parseReference(text).registry);
     try {
-      return await askAt(endpoint, text);
+      return await askAt(endpoint, text, signal);
     } catch (error) {
       // A public image must still be found when a stored credential fails.
       if (endpoint.credentials === undefined || !isSvc3Error(error, 'Unauthorized', 'Forbidden')) throw error;
       const { credentials: _credentials, ...anonymous } = endpoint;
-      return await askAt(anonymous, text).catch(() => Promise.reject(error));
+      return await askAt(anonymous, text, signal).catch(() => Promise.reject(error));
     }
   }
 
   return {
-    async resolve(namespace, reference) {
-      const key = `${namespace} ${reference} ${credentialVersion(namespace, reference)}`;
-      const known = kept.get(key);
-      if (known !== undefined && performance.now() - known.at < keepMs) return known.image;
-      const image = ask(namespace, reference);
-      kept.set(key, { at: performance.now(), image });
-      const [oldest] = kept.keys();
-      if (kept.size > mostKept && oldest !== undefined) kept.delete(oldest);
-      image.catch((error: unknown) => {
-        // What the registry said may be set right at any moment; one that cannot be reached costs seconds each time.
-        if (isSvc3Error(error, 'NotFound', 'Unauthorized', 'Forbidden')) kept.delete(key);
+    resolve,
+    credentialVersion,
+    onCredential(changed) {
+      credentials.onChange(({ object }) => changed(object.metadata.namespace ?? ''));
+      basicAuth.onChange(({ object }) => {
+        for (const { metadata, spec } of credentials.list()) {
+          if (spec.secretRef.name === object.metadata.name) changed(metadata.namespace ?? '');
+        }
       });
-      return image;
     },
   };
 }
 
-async function askAt(endpoint: RegistryEndpoint, text: string): Promise<ResolvedImage> {
+async function askAt(endpoint: RegistryEndpoint, text: string, signal: AbortSignal): Promise<ResolvedImage> {
   const client = createRegistryClient(endpoint);
   try {
-    const image = await resolveImage(client, parseReference(text), {
-      signal: AbortSignal.timeout(timeoutMs),
-    });
+    const image = await resolveImage(client, parseReference(text), { signal });
     const architecture = Architecture.safeParse(image.architecture);
     return { digest: image.digest, architecture: architecture.success ? architecture.data : undefined };
   } finally {

@@ -6,7 +6,6 @@ import type { Inventory } from '../placement/inventory.ts';
 import type { Attempts } from './attempts.ts';
 import type { OwnWrites } from './caches.ts';
 import type { LiveList } from './livelists.ts';
-import type { Newcomers } from './newcomers.ts';
 import type { RunnerObservation } from './report.ts';
 import type { ResolveSources } from './resolve.ts';
 import type { VmSettings } from './settings.ts';
@@ -33,7 +32,6 @@ export interface VmReconcilerParts {
   readonly waiting: WaitingVms;
   readonly attempts: Attempts;
   readonly own: OwnWrites;
-  readonly newcomers: Newcomers;
   readonly runners: Runners | undefined;
   /** Public halves of the control keys, for the pods' annotation. */
   controlKeys(): string;

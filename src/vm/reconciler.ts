@@ -12,7 +12,6 @@ import { Deployment, quickStartMs } from './deployment.ts';
 import { hold, setFinalizers } from './finalizer.ts';
 import { ignoring } from './ignoring.ts';
 import { effectiveAnnotation, podNameOf } from './names.ts';
-import { patienceMs } from './newcomers.ts';
 import type { VmReconcilerParts } from './parts.ts';
 import { isLost, isOwnedBy, isPodReady } from './podstate.ts';
 import { reportPod } from './report.ts';
@@ -41,14 +40,6 @@ export class VmReconciler {
   }
 
   async reconcile(key: string): Promise<ReconcileResult | void> {
-    try {
-      return await this.#pass(key);
-    } finally {
-      this.#parts.newcomers.saw(key);
-    }
-  }
-
-  async #pass(key: string): Promise<ReconcileResult | void> {
     const observed = this.#observe(key);
     if (observed === undefined) {
       this.#forget(key);
@@ -84,9 +75,8 @@ export class VmReconciler {
   #forget(key: string): void {
     const uid = this.#uids.get(key);
     if (uid === undefined) return;
-    const { inventory, waiting, attempts, own, runners, newcomers } = this.#parts;
+    const { inventory, waiting, attempts, own, runners } = this.#parts;
     this.#uids.delete(key);
-    newcomers.left(key);
     inventory.forget(uid);
     waiting.remove(uid);
     attempts.clear(uid);
@@ -212,15 +202,10 @@ export class VmReconciler {
     const uid = vm.metadata.uid ?? '';
     if (this.#parts.own.isDeleted(pod)) return;
     const startAgeMs = this.#parts.own.startAgeMs(uid);
-    const { newcomers } = this.#parts;
-    if (startAgeMs < patienceMs && newcomers.goBefore(key)) {
-      return { requeueAfterMs: patienceMs - startAgeMs };
-    }
-    const quickMs = (newcomers.wasInCrowd(key) ? patienceMs : quickStartMs) - startAgeMs;
+    const quickMs = quickStartMs - startAgeMs;
     if (quickMs > 0 && vm.status?.podName === undefined && !isPodReady(pod)) {
       return { requeueAfterMs: quickMs };
     }
-    newcomers.left(key);
     // One that was deployed by a version before.
     await hold(this.#parts, vm);
     await this.#renewControlKeys(pod);

@@ -2,8 +2,10 @@ import type { Image, Iso } from '../api/image.ts';
 import type { EffectiveSettings, Vm } from '../api/vm.ts';
 import type { Architecture, VmConfig } from '../api/vmconfig.ts';
 import { isTrue } from '../controller/conditions.ts';
+import { keyOf } from '../controller/controller.ts';
 import { isSvc3Error, messageOf } from '../errors.ts';
 import { effectiveSettings } from './effective.ts';
+import type { ImageAnswer } from './imageresolutions.ts';
 import { hasDigest, parseImage, withDigest } from './imageref.ts';
 import type { VmSettings } from './settings.ts';
 
@@ -15,15 +17,23 @@ export interface ResolvedImage {
 
 /** Asks the registry, with the namespace's credential, what a reference means now. */
 export interface ImageResolver {
-  /** Errors: NotFound, Unauthorized or Forbidden (no pull right), ServiceUnavailable or Timeout. */
-  resolve(namespace: string, reference: string): Promise<ResolvedImage>;
+  /** Errors: NotFound, Unauthorized or Forbidden (no pull right); RegistryUnreachable, or what the signal ends it with. */
+  resolve(namespace: string, reference: string, signal: AbortSignal): Promise<ResolvedImage>;
+  /**
+   * Changes with the namespace's credential for the reference's registry: an answer that was given without it, or to an older
+   * one, does not hold for it.
+   */
+  credentialVersion(namespace: string, reference: string): string;
+  /** `changed` is called with each namespace that has another credential than before. */
+  onCredential(changed: (namespace: string) => void): void;
 }
 
 export interface ResolveSources {
   vmConfig(name: string, namespace: string): VmConfig | undefined;
   image(name: string, namespace: string): Image | undefined;
   iso(name: string, namespace: string): Iso | undefined;
-  readonly resolver: ImageResolver | undefined;
+  /** What is known of a reference that the VM of this key names; undefined where nobody can be asked. */
+  answer(vmKey: string, namespace: string, reference: string): ImageAnswer | undefined;
   readonly settings: VmSettings;
 }
 
@@ -33,8 +43,15 @@ export interface Unresolved {
   readonly row: 'scheduled' | 'prepared' | 'stalled';
   readonly reason: string;
   readonly message: string;
-  /** The registry has to be asked again; everything else comes as an event. */
-  readonly poll: boolean;
+  /** Milliseconds until the registry may be asked again; everything else comes as an event. */
+  readonly retryMs?: number;
+}
+
+/** The registry is being asked what the image means; the VM is woken when there is an answer. */
+export interface Asking {
+  readonly kind: 'asking';
+  readonly message: string;
+  readonly forMs: number;
 }
 
 export interface Resolved {
@@ -52,17 +69,17 @@ interface Pinned {
   readonly warning?: string;
 }
 
-function unresolved(row: Unresolved['row'], reason: string, message: string, poll = false): Unresolved {
-  return { kind: 'unresolved', row, reason, message, poll };
+function unresolved(row: Unresolved['row'], reason: string, message: string, retryMs?: number): Unresolved {
+  return { kind: 'unresolved', row, reason, message, ...(retryMs === undefined ? {} : { retryMs }) };
 }
 
 /**
  * The settings a VM gets when it is first placed: its VMConfig as it is now, its image pinned to a digest. Later
  * changes of either never touch the VM.
  */
-export async function resolveVm(vm: Vm, sources: ResolveSources): Promise<Resolved | Unresolved> {
-  const namespace = vm.metadata.namespace ?? '';
+export function resolveVm(vm: Vm, sources: ResolveSources): Resolved | Unresolved | Asking {
   const { spec } = vm;
+  const { namespace = '' } = vm.metadata;
   const config = spec.config === undefined ? undefined : sources.vmConfig(spec.config, namespace);
   if (spec.config !== undefined && config === undefined) {
     return unresolved(
@@ -80,12 +97,12 @@ export async function resolveVm(vm: Vm, sources: ResolveSources): Promise<Resolv
     );
   }
   const architecture = spec.architecture ?? config?.spec.architecture;
-  const image = await pin(imageText, namespace, 'Image', sources, architecture);
-  if (image.kind === 'unresolved') return image;
   const isoText = spec.iso ?? config?.spec.iso;
-  const iso =
-    isoText === undefined || isoText === '' ? undefined : await pin(isoText, namespace, 'ISO', sources);
-  if (iso?.kind === 'unresolved') return iso;
+  // Both registries are asked at the same time.
+  const image = pin(vm, imageText, 'Image', sources, architecture);
+  const iso = isoText === undefined || isoText === '' ? undefined : pin(vm, isoText, 'ISO', sources);
+  if (image.kind !== 'pinned') return image;
+  if (iso !== undefined && iso.kind !== 'pinned') return iso;
   return settle(vm, config, image, iso, sources.settings);
 }
 
@@ -114,19 +131,20 @@ function settle(
   return { kind: 'resolved', effective: result.settings, warnings: [...result.warnings, ...unpinned] };
 }
 
-async function pin(
+function pin(
+  vm: Vm,
   text: string,
-  namespace: string,
   kind: 'Image' | 'ISO',
   sources: ResolveSources,
   architecture?: Architecture,
-): Promise<Pinned | Unresolved> {
+): Pinned | Unresolved | Asking {
+  const { namespace = '' } = vm.metadata;
   const name = parseImage(text);
   if (name.kind === 'reference') {
     // Nothing is left to ask.
     if (architecture !== undefined && hasDigest(text))
       return { kind: 'pinned', reference: text, architecture };
-    return pinReference(name.reference, namespace, sources.resolver);
+    return pinReference(vm, name.reference, sources);
   }
   const object = kind === 'Image' ? sources.image(name.name, namespace) : sources.iso(name.name, namespace);
   return pinObject(object, name.name, namespace, kind);
@@ -157,35 +175,44 @@ function pinObject(
   return { kind: 'pinned', name, reference: status.reference, architecture: status.architecture };
 }
 
-async function pinReference(
-  reference: string,
-  namespace: string,
-  resolver: ImageResolver | undefined,
-): Promise<Pinned | Unresolved> {
-  if (resolver === undefined) return { kind: 'pinned', reference, architecture: undefined };
-  try {
-    const { digest, architecture } = await resolver.resolve(namespace, reference);
-    return {
-      kind: 'pinned',
-      reference: hasDigest(reference) ? reference : withDigest(reference, digest),
-      architecture,
-    };
-  } catch (error) {
-    const message = messageOf(error);
-    if (isSvc3Error(error, 'NotFound')) {
-      return unresolved('scheduled', 'ImageNotFound', `image ${reference} does not exist: ${message}`, true);
+function pinReference(vm: Vm, reference: string, sources: ResolveSources): Pinned | Unresolved | Asking {
+  const answer = answerFor(vm, reference, sources);
+  if (answer === undefined) return { kind: 'pinned', reference, architecture: undefined };
+  switch (answer.kind) {
+    case 'asking':
+      return { kind: 'asking', message: `asking the registry for image ${reference}`, forMs: answer.forMs };
+    case 'failed':
+      return pinFailed(reference, answer);
+    default: {
+      const { digest, architecture } = answer.image;
+      const pinned = hasDigest(reference) ? reference : withDigest(reference, digest);
+      return { kind: 'pinned', reference: pinned, architecture };
     }
-    if (isSvc3Error(error, 'Unauthorized', 'Forbidden')) {
-      return unresolved(
-        'scheduled',
-        'ImagePullDenied',
-        `image ${reference} may not be pulled: ${message}`,
-        true,
-      );
-    }
-    if (isSvc3Error(error, 'Invalid')) return unresolved('stalled', 'InvalidSpec', message);
-    // Nodes may reach a registry that the operator does not: the kubelet has the last word.
-    const warning = `image ${reference} could not be pinned to a digest: ${message}`;
-    return { kind: 'pinned', reference, architecture: undefined, warning };
   }
+}
+
+function answerFor(vm: Vm, reference: string, sources: ResolveSources): ImageAnswer | undefined {
+  try {
+    return sources.answer(keyOf(vm), vm.metadata.namespace ?? '', reference);
+  } catch (error) {
+    return { kind: 'failed', error, retryMs: 0 };
+  }
+}
+
+function pinFailed(
+  reference: string,
+  { error, retryMs }: Extract<ImageAnswer, { kind: 'failed' }>,
+): Pinned | Unresolved {
+  const message = messageOf(error);
+  if (isSvc3Error(error, 'NotFound')) {
+    return unresolved('scheduled', 'ImageNotFound', `image ${reference} does not exist: ${message}`, retryMs);
+  }
+  if (isSvc3Error(error, 'Unauthorized', 'Forbidden')) {
+    const denied = `image ${reference} may not be pulled: ${message}`;
+    return unresolved('scheduled', 'ImagePullDenied', denied, retryMs);
+  }
+  if (isSvc3Error(error, 'Invalid')) return unresolved('stalled', 'InvalidSpec', message);
+  // Nodes may reach a registry that the operator does not: the kubelet has the last word.
+  const warning = `image ${reference} could not be pinned to a digest: ${message}`;
+  return { kind: 'pinned', reference, architecture: undefined, warning };
 }

@@ -10,6 +10,7 @@ export interface StatusEvent {
 
 /** Steps of an ordinary life that have no event. */
 const silent = new Set([
+  'AskingRegistry',
   'PullingImage',
   'Prepared',
   'Booting',

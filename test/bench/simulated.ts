@@ -12,7 +12,12 @@ import { resourcePath } from '../../src/kube/path.ts';
 import type { Informer, KubeObject, Resource } from '../../src/kube/types.ts';
 import { ownControlPlane, type OwnControlPlane } from '../support/controlplane.ts';
 import { installDefinitions } from '../support/definitions.ts';
-import { collectVmPods, simulateKubelet, type SimulatedNodeSpec } from '../support/kubelet.ts';
+import {
+  collectVmPods,
+  type SimulatedKubelet,
+  simulateKubelet,
+  type SimulatedNodeSpec,
+} from '../support/kubelet.ts';
 import { inParallel, until } from './parallel.ts';
 
 export const namespace = 'bench';
@@ -25,6 +30,8 @@ export interface SimulatedCluster {
   readonly operatorKubeconfigPath: string;
   /** One watch of each in this process, whoever looks: what they cost is not what is measured. */
   readonly watched: { readonly pods: Watched<Pod>; readonly vms: Watched<Vm> };
+  /** What becomes of the pods. */
+  readonly kubelet: Pick<SimulatedKubelet, 'behave'>;
   remove(): Promise<void>;
 }
 
@@ -59,7 +66,7 @@ export async function simulatedCluster(nodes: readonly SimulatedNodeSpec[]): Pro
       () => kubelet.stop(),
     );
     await inParallel(nodes, 20, (node) => kubelet.addNode(node));
-    return { controlPlane, client, operatorKubeconfigPath, watched, remove };
+    return { controlPlane, client, operatorKubeconfigPath, watched, kubelet, remove };
   } catch (error) {
     await remove();
     throw error;

@@ -76,33 +76,51 @@ test('ordinary text is not touched by redaction', () => {
 
 test('metrics count passes and calls with few labels', async () => {
   const { registry, controllers, kubeCall } = createMetrics();
-  controllers.depth('vm', 2);
-  controllers.reconciled('vm', 'done', 0.01);
-  controllers.reconciled('vm', 'done', 0.3);
+  controllers.reconciled('vm', 'done');
+  controllers.reconciled('vm', 'done');
   kubeCall({ method: 'GET', code: 200, durationMs: 3 });
   kubeCall({ method: 'GET', code: 200, durationMs: 40_000 });
   await registry.metrics();
   const text = await registry.metrics();
-  expect(text).toContain('svc3_workqueue_depth{controller="vm"} 2');
   expect(text).toContain('svc3_reconcile_total{controller="vm",result="done"} 2');
   expect(text).toContain('svc3_kube_requests_total{method="GET",code="200"} 2');
-  const buckets = text.match(/^svc3_reconcile_duration_seconds.*$/gm)?.map((line) => line.slice(31));
-  expect(buckets).toEqual([
-    '_bucket{le="0.001",controller="vm"} 0',
-    '_bucket{le="0.005",controller="vm"} 0',
-    '_bucket{le="0.02",controller="vm"} 1',
-    '_bucket{le="0.1",controller="vm"} 1',
-    '_bucket{le="0.5",controller="vm"} 2',
-    '_bucket{le="2",controller="vm"} 2',
-    '_bucket{le="10",controller="vm"} 2',
-    '_bucket{le="60",controller="vm"} 2',
-    '_bucket{le="+Inf",controller="vm"} 2',
-    '_sum{controller="vm"} 0.31',
-    '_count{controller="vm"} 2',
-  ]);
   expect(text).toContain('svc3_kube_request_duration_seconds_bucket{le="30",method="GET"} 1');
   expect(text).toContain('svc3_kube_request_duration_seconds_count{method="GET"} 2');
-  expect(text).toContain('# TYPE svc3_reconcile_duration_seconds histogram');
+});
+
+test("workqueues have client-go's metrics", async () => {
+  const { registry, controllers } = createMetrics();
+  const state = { depth: () => 2, adds: () => 7, retries: () => 3 };
+  const now = performance.now();
+  controllers.workqueue('vm', { ...state, takenAt: () => [now - 5_000, now - 1_000] });
+  controllers.workqueue('node', { ...state, takenAt: () => [] });
+  controllers.queued('vm', 0.05);
+  controllers.worked('vm', 0.01);
+  controllers.worked('vm', 0.3);
+  const text = await registry.metrics();
+  expect(text).toContain('workqueue_depth{name="vm"} 2');
+  expect(text).toContain('workqueue_adds_total{name="vm"} 7');
+  expect(text).toContain('workqueue_retries_total{name="vm"} 3');
+  expect(text).toMatch(/workqueue_unfinished_work_seconds{name="vm"} 6\.0/);
+  expect(text).toMatch(/workqueue_longest_running_processor_seconds{name="vm"} 5\.0/);
+  expect(text).toContain('workqueue_longest_running_processor_seconds{name="node"} 0');
+  expect(text).toContain('workqueue_queue_duration_seconds_count{name="vm"} 1');
+  const buckets = text.match(/^workqueue_work_duration_seconds.*$/gm)?.map((line) => line.slice(31));
+  expect(buckets).toEqual([
+    '_bucket{le="0.00001",name="vm"} 0',
+    '_bucket{le="0.0001",name="vm"} 0',
+    '_bucket{le="0.001",name="vm"} 0',
+    '_bucket{le="0.01",name="vm"} 1',
+    '_bucket{le="0.1",name="vm"} 1',
+    '_bucket{le="1",name="vm"} 2',
+    '_bucket{le="10",name="vm"} 2',
+    '_bucket{le="100",name="vm"} 2',
+    '_bucket{le="1000",name="vm"} 2',
+    '_bucket{le="+Inf",name="vm"} 2',
+    '_sum{name="vm"} 0.31',
+    '_count{name="vm"} 2',
+  ]);
+  expect(text).toContain('# TYPE workqueue_work_duration_seconds histogram');
 });
 
 test('health answers for the kubelet and Prometheus, and nothing else', async () => {

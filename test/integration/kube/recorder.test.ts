@@ -69,7 +69,7 @@ test('an event about an object without a namespace goes to the default one', asy
   expect(items).toHaveLength(1);
 });
 
-test('a flood about one object is cut, and does not silence another', async () => {
+test('similar events about one object are combined, and do not silence another', async () => {
   const recorder = createRecorder(cluster.client, { component: 'svc3-test', log: log() });
   const [wild, calm] = [await subject('wild'), await subject('calm')];
   for (let index = 0; index < 200; index += 1) {
@@ -77,8 +77,30 @@ test('a flood about one object is cut, and does not silence another', async () =
   }
   recorder.event(calm, { type: 'Normal', reason: 'Calm', message: 'one' });
   await recorder.drain();
-  expect((await recorded('wild')).length).toBeLessThanOrEqual(26);
+  const notes = (await recorded('wild')).map(({ note }) => note);
+  expect(notes).toHaveLength(11);
+  expect(notes).toContain('(combined from similar events): number 10');
   expect(await recorded('calm')).toHaveLength(1);
+});
+
+test('a flood about one object is cut, but for failures and starts, and told once', async () => {
+  const lines = log();
+  const dropped = vi.fn();
+  const recorder = createRecorder(cluster.client, { component: 'svc3-test', log: lines, onDropped: dropped });
+  const object = await subject('flood');
+  for (let index = 0; index < 60; index += 1) {
+    recorder.event(object, { type: 'Normal', reason: `Trifle${index}`, message: 'good to know' });
+    recorder.event(object, { type: 'Warning', reason: `Failure${index}`, message: 'it failed' });
+  }
+  recorder.event(object, { type: 'Normal', reason: 'Booted', message: 'it runs' });
+  await recorder.drain();
+  const reasons = (await recorded('flood')).map(({ reason = '' }) => reason);
+  expect(reasons.filter((reason) => reason.startsWith('Failure'))).toHaveLength(60);
+  expect(reasons).toContain('Booted');
+  const trifles = reasons.filter((reason) => reason.startsWith('Trifle')).length;
+  expect(trifles).toBeLessThan(25);
+  expect(dropped.mock.calls).toEqual(Array.from({ length: 60 - trifles }, () => ['flood']));
+  expect(lines.warn).toHaveBeenCalledExactlyOnceWith({ count: 1, reason: 'flood' }, 'events dropped');
 });
 
 test('an event that cannot be written is a debug line and nothing else', async () => {

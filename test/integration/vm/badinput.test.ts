@@ -97,9 +97,10 @@ afterAll(async () => {
 function onlyHere(resolver: ImageResolver): ImageResolver {
   const elsewhere = { digest: `sha256:${'1'.repeat(64)}`, architecture: 'amd64' as const };
   return {
-    resolve: (namespace, reference) =>
+    ...resolver,
+    resolve: (namespace, reference, signal) =>
       reference.startsWith(registry.address)
-        ? resolver.resolve(namespace, reference)
+        ? resolver.resolve(namespace, reference, signal)
         : Promise.resolve(elsewhere),
   };
 }

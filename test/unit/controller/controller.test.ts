@@ -12,7 +12,12 @@ function start(options: Partial<ControllerOptions>) {
     log,
     reconcile: () => Promise.resolve(),
     backoff: { baseMs: 1, maxMs: 2 },
-    metrics: { depth: () => undefined, reconciled: (_name, outcome) => outcomes.push(outcome) },
+    metrics: {
+      workqueue: () => undefined,
+      queued: () => undefined,
+      worked: () => undefined,
+      reconciled: (_name, outcome) => void outcomes.push(outcome),
+    },
     ...options,
   });
   const stop = new AbortController();
@@ -43,6 +48,24 @@ describe('a controller', () => {
     await vi.waitFor(() => expect(controller.pending()).toBe(0));
     expect(most).toBe(3);
     expect(new Set(passes)).toEqual(new Set(['a', 'b', 'c', 'd', 'e']));
+    await stop();
+  });
+
+  test('leaves workers to other namespaces while the passes of one take long', async () => {
+    const stuck = Promise.withResolvers<void>();
+    const passes: string[] = [];
+    const { controller, stop } = start({
+      workers: 8,
+      async reconcile(key) {
+        if (key.startsWith('silent/')) await stuck.promise;
+        else passes.push(key);
+      },
+    });
+    for (let i = 0; i < 100; i += 1) controller.enqueue(`silent/${i}`);
+    controller.enqueue('other/a');
+    await vi.waitFor(() => expect(passes).toEqual(['other/a']));
+    stuck.resolve();
+    await vi.waitFor(() => expect(controller.pending()).toBe(0));
     await stop();
   });
 

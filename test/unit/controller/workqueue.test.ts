@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { backoffDelay, createWorkqueue } from '../../../src/controller/workqueue.ts';
+import { backoffDelay, createWorkqueue, lowPriorityMs } from '../../../src/controller/workqueue.ts';
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
@@ -44,6 +44,100 @@ describe('a workqueue', () => {
     queue.add('a');
     queue.add('b');
     expect(await Promise.all(waiting)).toEqual(['a', 'b']);
+  });
+
+  test('hands out keys of low priority when no other waits, and lifts one that is added as normal', async () => {
+    const queue = createWorkqueue();
+    queue.add('low', 'low');
+    queue.add('lifted', 'low');
+    queue.add('a');
+    queue.add('lifted');
+    queue.add('a', 'low');
+    expect(await drain(queue)).toEqual(['a', 'lifted', 'low']);
+  });
+
+  test('asks for the priority of a key when it is queued, also by a timer and after a pass', async () => {
+    let priority: 'normal' | 'low' = 'low';
+    const queue = createWorkqueue({ priorityOf: (key) => (key === 'b' ? priority : 'normal') });
+    queue.addAfter('b', 10);
+    vi.advanceTimersByTime(20);
+    queue.add('a');
+    expect(await queue.take()).toBe('a');
+    expect(await queue.take()).toBe('b');
+    priority = 'normal';
+    queue.add('b');
+    queue.add('c');
+    queue.done('b');
+    expect(await drain(queue)).toEqual(['c', 'b']);
+  });
+
+  test('keeps no key of low priority back for longer than its time, and the others no longer either', async () => {
+    const queue = createWorkqueue();
+    for (let i = 0; i < 8; i += 1) queue.add(`old-${i}`, 'low');
+    vi.advanceTimersByTime(lowPriorityMs + 1);
+    for (let i = 0; i < 4; i += 1) queue.add(`new-${i}`);
+    const order = await drain(queue);
+    // Three of four turns.
+    expect(order.slice(0, 4).filter((key) => key.startsWith('old'))).toHaveLength(3);
+    expect(order.slice(0, 8).filter((key) => key.startsWith('new'))).toHaveLength(2);
+    expect(order.filter((key) => key.startsWith('old'))).toEqual(
+      Array.from({ length: 8 }, (_, i) => `old-${i}`),
+    );
+  });
+
+  test('lets namespaces take turns, and cluster-scoped keys as one of them', async () => {
+    const queue = createWorkqueue();
+    ['a/1', 'a/2', 'a/3', 'n1', 'n2', 'b/1', 'c/1', 'c/2'].forEach((key) => queue.add(key));
+    expect(await drain(queue)).toEqual(['a/1', 'n1', 'b/1', 'c/1', 'a/2', 'n2', 'c/2', 'a/3']);
+  });
+
+  test('gives a namespace no more workers than are left free, and one to the next whoever came before', async () => {
+    const queue = createWorkqueue({ workers: 8 });
+    const taken: (string | undefined)[] = [];
+    for (let worker = 0; worker < 8; worker += 1) void queue.take().then((key) => taken.push(key));
+    const takenBy = (group: string) => taken.filter((key) => key?.startsWith(group)).length;
+    for (const namespace of ['a', 'b', 'c']) {
+      for (let i = 0; i < 100; i += 1) queue.add(`${namespace}/${i}`);
+      // eslint-disable-next-line no-await-in-loop -- The order is what is tested.
+      await Promise.resolve();
+    }
+    expect([takenBy('a'), takenBy('b'), takenBy('c')]).toEqual([4, 2, 1]);
+    queue.add('d/0');
+    await Promise.resolve();
+    expect(takenBy('d')).toBe(1);
+    expect(queue.active()).toBe(8);
+    // A worker of `a` that is free again goes to whose turn it is.
+    queue.done('a/0');
+    void queue.take().then((key) => taken.push(key));
+    queue.add('e/0');
+    await Promise.resolve();
+    expect(takenBy('e')).toBe(1);
+  });
+
+  test('keeps all workers for keys without a namespace', async () => {
+    const queue = createWorkqueue({ workers: 2 });
+    queue.add('n1');
+    queue.add('n2');
+    expect([await queue.take(), await queue.take()]).toEqual(['n1', 'n2']);
+  });
+
+  test('says how long keys waited and were worked on, and counts as client-go does', async () => {
+    const waited: number[] = [];
+    const worked: number[] = [];
+    const queue = createWorkqueue({
+      onTaken: (seconds) => waited.push(seconds),
+      onDone: (seconds) => worked.push(seconds),
+    });
+    queue.add('a');
+    queue.add('a');
+    queue.addAfter('b', 1_000);
+    vi.advanceTimersByTime(2_000);
+    await queue.take();
+    vi.advanceTimersByTime(500);
+    queue.done('a');
+    expect(waited).toEqual([2]);
+    expect(worked).toEqual([0.5]);
+    expect([queue.adds(), queue.retries(), queue.depth()]).toEqual([2, 1, 1]);
   });
 
   test('adds after a time, of several the earliest', async () => {
@@ -105,9 +199,10 @@ describe('a workqueue', () => {
 
   test('never has a key twice, nor with two workers, and works on every key after its last addition', () => {
     const step = fc.oneof(
-      fc.record({ kind: fc.constant('add' as const), key: fc.constantFrom('a', 'b', 'c') }),
+      fc.record({ kind: fc.constant('add' as const), key: fc.constantFrom('a', 'b', 'n/a', 'n/b', 'm/a') }),
+      fc.record({ kind: fc.constant('low' as const), key: fc.constantFrom('a', 'b', 'n/a', 'n/b', 'm/a') }),
       fc.record({ kind: fc.constant('take' as const), key: fc.constant('') }),
-      fc.record({ kind: fc.constant('done' as const), key: fc.constantFrom('a', 'b', 'c') }),
+      fc.record({ kind: fc.constant('done' as const), key: fc.constantFrom('a', 'b', 'n/a', 'n/b', 'm/a') }),
     );
     return fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
@@ -122,8 +217,8 @@ describe('a workqueue', () => {
           active.add(key);
         };
         for (const { kind, key } of steps) {
-          if (kind === 'add') {
-            queue.add(key);
+          if (kind === 'add' || kind === 'low') {
+            queue.add(key, kind === 'low' ? 'low' : 'normal');
             owed.add(key);
           } else if (kind === 'take' && queue.depth() > 0) {
             await take();

@@ -1,0 +1,159 @@
+import { errorTable, isSvc3Error, messageOf } from '../errors.ts';
+import { FairQueue } from '../fairqueue.ts';
+import type { Log } from './types.ts';
+
+/** What is given up first where there are too many: counts of repeats, then what is good to know, then failures and starts. */
+export const eventRanks = ['count', 'information', 'important'] as const;
+export type EventRank = (typeof eventRanks)[number];
+
+/**
+ * Why an Event was not written: too many waited; too many about one object (`flood`); kube-apiserver refused it, as where the
+ * namespace is gone; or could not be reached.
+ */
+export type EventDropReason = 'queue' | 'flood' | 'refused' | 'unreachable';
+
+export interface EventWrite {
+  readonly namespace: string;
+  readonly rank: EventRank;
+  /** Memory that it takes, roughly. */
+  readonly bytes: number;
+  send(): Promise<unknown>;
+}
+
+export interface EventQueueOptions {
+  readonly log: Log;
+  /** Memory for what waits. Default 32 MiB: the Events of more than 10,000 VMs that start at once. */
+  readonly limitBytes?: number;
+  onDropped?(reason: EventDropReason): void;
+}
+
+const defaultLimitBytes = 32 * 2 ** 20;
+
+/** client-go tries an Event as often, always ten seconds apart. */
+const attempts = 12;
+const backoffMs = { first: 250, longest: 5_000 };
+
+/** A flood of drops is one line of the log in this time. */
+const tellMs = 10_000;
+
+/** A namespace's writes that wait, by rank. */
+type Lane = Record<EventRank, Set<EventWrite>> & { bytes: number };
+
+/**
+ * Writes Events one after the other, namespaces taking turns, in order within each. Where what waits takes too much memory the least
+ * worthy are dropped, of the namespace that has most; drops are counted and told.
+ */
+export class EventQueue {
+  readonly #options: EventQueueOptions;
+  readonly #waiting = new FairQueue<EventWrite>();
+  readonly #lanes = new Map<string, Lane>();
+  #bytes = 0;
+  #working: Promise<void> | undefined;
+  #isEnding = false;
+  #untold = 0;
+  #toldAt = Number.NEGATIVE_INFINITY;
+
+  constructor(options: EventQueueOptions) {
+    this.#options = options;
+  }
+
+  add(write: EventWrite): void {
+    const { limitBytes = defaultLimitBytes } = this.#options;
+    this.#waiting.add(write.namespace, write);
+    const lane = this.#laneOf(write.namespace);
+    lane[write.rank].add(write);
+    lane.bytes += write.bytes;
+    this.#bytes += write.bytes;
+    while (this.#bytes > limitBytes) this.#dropLeast();
+    this.#working ??= this.#work();
+  }
+
+  dropped(reason: EventDropReason): void {
+    const { log, onDropped } = this.#options;
+    onDropped?.(reason);
+    this.#untold += 1;
+    if (performance.now() - this.#toldAt < tellMs) return;
+    log.warn({ count: this.#untold, reason }, 'events dropped');
+    this.#untold = 0;
+    this.#toldAt = performance.now();
+  }
+
+  /** Resolves when all that waits has been written or given up. What cannot be written now is not tried again. */
+  async drain(): Promise<void> {
+    this.#isEnding = true;
+    await this.#working;
+    this.#isEnding = false;
+  }
+
+  async #work(): Promise<void> {
+    for (let write = this.#waiting.take(); write !== undefined; write = this.#waiting.take()) {
+      this.#forget(write);
+      await this.#send(write);
+    }
+    this.#working = undefined;
+  }
+
+  async #send({ send }: EventWrite): Promise<void> {
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        await send();
+        return;
+      } catch (error) {
+        // The first answer got lost.
+        if (isSvc3Error(error, 'AlreadyExists')) return;
+        if (!isPassing(error)) return this.#refused(error);
+        if (attempt >= attempts || this.#isEnding) return this.dropped('unreachable');
+        await sleep(Math.min(backoffMs.longest, backoffMs.first * 2 ** (attempt - 1)));
+      }
+    }
+  }
+
+  /** Nothing to warn of: nearly always its namespace is being deleted, and with it whatever the Event is about. */
+  #refused(error: unknown): void {
+    const { log, onDropped } = this.#options;
+    onDropped?.('refused');
+    log.debug({ err: messageOf(error) }, 'event could not be written');
+  }
+
+  #dropLeast(): void {
+    for (const rank of eventRanks) {
+      let most: Lane | undefined;
+      for (const lane of this.#lanes.values()) {
+        if (lane[rank].size > 0 && lane.bytes > (most?.bytes ?? 0)) most = lane;
+      }
+      const [write] = most?.[rank] ?? [];
+      if (write === undefined) continue;
+      this.#waiting.delete(write.namespace, write);
+      this.#forget(write);
+      this.dropped('queue');
+      return;
+    }
+  }
+
+  #forget(write: EventWrite): void {
+    const lane = this.#laneOf(write.namespace);
+    lane[write.rank].delete(write);
+    lane.bytes -= write.bytes;
+    this.#bytes -= write.bytes;
+    if (eventRanks.every((rank) => lane[rank].size === 0)) this.#lanes.delete(write.namespace);
+  }
+
+  #laneOf(namespace: string): Lane {
+    let lane = this.#lanes.get(namespace);
+    if (lane === undefined) {
+      lane = { count: new Set(), information: new Set(), important: new Set(), bytes: 0 };
+      this.#lanes.set(namespace, lane);
+    }
+    return lane;
+  }
+}
+
+function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, ms);
+  });
+}
+
+function isPassing(error: unknown): boolean {
+  return isSvc3Error(error) && errorTable[error.reason].retry;
+}

@@ -1,0 +1,232 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Server } from 'node:net';
+import { images, namespaces, pods, registryCredentials, vms } from '../../src/api/resources.ts';
+import type { Image } from '../../src/api/image.ts';
+import type { RegistryCredential } from '../../src/api/registrycredential.ts';
+import type { Vm } from '../../src/api/vm.ts';
+import { resourcePath } from '../../src/kube/path.ts';
+import type { KubeObject, Resource } from '../../src/kube/types.ts';
+import { podNameOf } from '../../src/vm/names.ts';
+import { startRegistry } from '../support/registry.ts';
+import { type Benchmark, type Outcome, percentile, rounded, size } from './figures.ts';
+import { type OperatorProcess, startOperatorProcess } from './operatorprocess.ts';
+import { inParallel, until } from './parallel.ts';
+import {
+  barePod,
+  benchVm,
+  createAtRate,
+  deleteAll,
+  type Observer,
+  observe,
+  simulatedCluster,
+  type SimulatedCluster,
+} from './simulated.ts';
+
+/** What one namespace costs another: VMs whose registries are silent, image pulls and credentials that fail. */
+export const benchmark: Benchmark = {
+  about: "create → pod in one namespace while another's VMs, images and credentials fail",
+  settings: {
+    SVC3_BENCH_FAILING: '1000 VMs, images and credentials each that fail',
+    SVC3_BENCH_VMS: '40 VMs of the other namespace in a round',
+    SVC3_BENCH_ROUNDS: '4 rounds of each',
+    SVC3_BENCH_SILENT: '200 registries that do not answer',
+  },
+  measure,
+};
+
+const failing = 'failing';
+const perSecond = 4;
+
+interface Setting {
+  readonly cluster: SimulatedCluster;
+  readonly operator: OperatorProcess;
+  readonly made: Observer<'made'>;
+  readonly vmsPerRound: number;
+  readonly noise: number;
+  /** Registries that do not answer, `host:port`. */
+  readonly silent: readonly string[];
+}
+
+async function measure(): Promise<Outcome> {
+  const rounds = size('SVC3_BENCH_ROUNDS', 4);
+  const nodes = Array.from({ length: 60 }, (_, i) => ({
+    name: `node-${i}`,
+    allocatable: { cpu: '64', memory: '256Gi' },
+  }));
+  const [cluster, registry] = await Promise.all([simulatedCluster(nodes), startRegistry()]);
+  const servers = await silentServers(size('SVC3_BENCH_SILENT', 200));
+  const operator = await startOperatorProcess(cluster.operatorKubeconfigPath, {
+    SVC3_STORE_URL: `http://${registry.address}`,
+    SVC3_WORKER_IMAGE: 'a',
+  });
+  const made = observe(cluster.watched.pods, { made: () => true });
+  const setting: Setting = {
+    cluster,
+    operator,
+    made,
+    vmsPerRound: size('SVC3_BENCH_VMS', 40),
+    noise: size('SVC3_BENCH_FAILING', 1_000),
+    silent: servers.map((server) => `127.0.0.1:${(server.address() as AddressInfo).port}`),
+  };
+  try {
+    await prepare(setting);
+    const idle: Times = { vm: [], bare: [] };
+    const beside: Times = { vm: [], bare: [] };
+    for (let round = 0; round < rounds; round += 1) {
+      const turns = [
+        async () => add(idle, await createToPod(setting, `idle-${round}`)),
+        async () => add(beside, await besideNoise(setting, round)),
+      ];
+      for (const turn of round % 2 === 0 ? turns : turns.reverse()) await turn();
+    }
+    return outcome(idle, beside);
+  } finally {
+    made.stop();
+    await operator.stop();
+    await cluster.remove();
+    await registry.stop();
+    for (const server of servers) server.close();
+  }
+}
+
+/** They take connections and say nothing. */
+function silentServers(count: number): Promise<Server[]> {
+  return Promise.all(
+    Array.from({ length: count }, async () => {
+      const server = createServer().listen(0, '127.0.0.1');
+      await once(server, 'listening');
+      return server;
+    }),
+  );
+}
+
+async function prepare(setting: Setting): Promise<void> {
+  const { client, kubelet } = setting.cluster;
+  await client.create(namespaces, { metadata: { name: failing } });
+  kubelet.behave(({ metadata }) =>
+    metadata.namespace === failing && metadata.name?.startsWith('svc3-vm-') === true
+      ? { kind: 'waiting', reason: 'ImagePullBackOff', message: 'no answer' }
+      : { kind: 'run' },
+  );
+  await createToPod(setting, 'warm');
+}
+
+/** Milliseconds from a create to the pod that a watch shows. */
+interface Times {
+  readonly vm: number[];
+  /** Of a pod that is created itself: what the control plane takes, whoever asks. */
+  readonly bare: number[];
+}
+
+async function createToPod(
+  { cluster, operator, made, vmsPerRound }: Setting,
+  prefix: string,
+): Promise<Times> {
+  const { client } = cluster;
+  const names = Array.from({ length: vmsPerRound }, (_, i) => `${prefix}-${i}`);
+  const [vmsBegun, barePods] = await Promise.all([
+    createAtRate(
+      client,
+      vms,
+      names.map((name) => benchVm(name)),
+      perSecond,
+    ),
+    createAtRate(
+      client,
+      pods,
+      names.map((name) => barePod(name)),
+      perSecond,
+    ),
+  ]);
+  const at = (pod: string) => made.at('made', pod);
+  const all = names.flatMap((name) => [name, podNameOf(name)]);
+  await until('all VMs to have pods', () => {
+    if (operator.child.exitCode !== null) throw new Error('the operator ended, as where it loses its lease');
+    return all.every((name) => at(name) !== undefined);
+  });
+  await deleteAll(client, vms, names, { andWait: false });
+  await deleteAll(client, pods, names, { andWait: false });
+  return {
+    vm: names.map((name) => (at(podNameOf(name)) ?? NaN) - (vmsBegun.get(name) ?? NaN)),
+    bare: names.map((name) => (at(name) ?? NaN) - (barePods.get(name) ?? NaN)),
+  };
+}
+
+async function besideNoise(setting: Setting, round: number): Promise<Times> {
+  const { cluster, noise } = setting;
+  const objects = Array.from({ length: noise }, (_, i) => failingObjects(setting, `r${round}-${i}`)).flat();
+  await inParallel(objects, 16, ({ resource, object }) => cluster.client.create(resource, object));
+  const times = await createToPod(setting, `beside-${round}`);
+  await removeNoise(setting);
+  return times;
+}
+
+interface Failing {
+  readonly resource: Resource<KubeObject>;
+  readonly object: KubeObject;
+}
+
+function failingObjects({ silent }: Setting, name: string): Failing[] {
+  const host = silent[Number(name.split('-')[1]) % silent.length] ?? '';
+  const metadata = { name, namespace: failing };
+  const vm: Vm = { ...benchVm(name, { image: `${host}/${name}:1` }), metadata };
+  const image = { metadata, spec: { source: { remote: { reference: `${host}/${name}:1` } } } } as Image;
+  const server = `https://${name}.example.com`;
+  const credential = {
+    metadata: { name: `${name}.example.com.443`, namespace: failing },
+    spec: { server, allowInsecure: false, secretRef: { name: `missing-${name}` } },
+  } as RegistryCredential;
+  return [
+    { resource: vms, object: vm },
+    { resource: images, object: image },
+    { resource: registryCredentials, object: credential },
+  ];
+}
+
+async function removeNoise({ cluster: { client } }: Setting): Promise<void> {
+  const kinds = [vms, images, registryCredentials, pods] as unknown as Resource<KubeObject>[];
+  const pathOf = (kind: Resource<KubeObject>) => resourcePath(kind, { namespace: failing });
+  for (const kind of kinds.slice(0, 3)) await client.request({ method: 'DELETE', path: pathOf(kind) });
+  const isEmpty = async () => {
+    const left = await Promise.all(
+      kinds.map((kind) =>
+        client.request<{ items: object[] }>({ method: 'GET', path: pathOf(kind), query: { limit: 1 } }),
+      ),
+    );
+    return left.every(({ body }) => body.items.length === 0);
+  };
+  await until('all that fails to be deleted', isEmpty, { stepMs: 500 });
+}
+
+function add(into: Times, { vm, bare }: Times): void {
+  into.vm.push(...vm);
+  into.bare.push(...bare);
+}
+
+function outcome(idle: Times, beside: Times): Outcome {
+  const row = (what: string, values: readonly number[]) => ({
+    what,
+    'P50 ms': Math.round(percentile(values, 0.5)),
+    'P95 ms': Math.round(percentile(values, 0.95)),
+    'max ms': Math.round(Math.max(...values)),
+  });
+  const ratio = (what: keyof Times, of: number) =>
+    rounded(percentile(beside[what], of) / percentile(idle[what], of));
+  return {
+    rows: [
+      row('VM, nothing else', idle.vm),
+      row('VM, beside a namespace that fails', beside.vm),
+      row('bare pod, nothing else', idle.bare),
+      row('bare pod, beside a namespace that fails', beside.bare),
+    ],
+    figures: [
+      { what: 'bare pod beside a namespace that fails, P95 by idle', value: ratio('bare', 0.95) },
+      { what: 'VM create → pod beside a namespace that fails, P50 by idle', value: ratio('vm', 0.5) },
+      {
+        what: 'VM create → pod beside a namespace that fails, P95 by idle',
+        value: ratio('vm', 0.95),
+        atMost: 2,
+      },
+    ],
+  };
+}

@@ -1,0 +1,99 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { Svc3Error } from '../../../src/errors.ts';
+import { EventQueue, type EventRank, type EventWrite } from '../../../src/kube/eventqueue.ts';
+
+const log = { debug: vi.fn(), info: vi.fn(), warn: vi.fn(), error: vi.fn() };
+
+let written: string[];
+let dropped: string[];
+/** The first write is under way until it is let go. */
+let first: PromiseWithResolvers<void>;
+let queue: EventQueue;
+
+beforeEach(() => {
+  written = [];
+  dropped = [];
+  first = Promise.withResolvers();
+  vi.clearAllMocks();
+  queue = new EventQueue({ log, limitBytes: 300, onDropped: (reason) => dropped.push(reason) });
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+function aWrite(name: string, rank: EventRank = 'important', send = async () => {}): EventWrite {
+  const [namespace = ''] = name.split('/');
+  return {
+    namespace,
+    rank,
+    bytes: 100,
+    async send() {
+      await send();
+      written.push(name);
+    },
+  };
+}
+
+const blocked = () => aWrite('x/first', 'important', () => first.promise);
+
+async function writeAll(): Promise<string[]> {
+  first.resolve();
+  await queue.drain();
+  return written;
+}
+
+describe('events that wait to be written', () => {
+  test('are written in order, namespaces taking turns', async () => {
+    queue.add(blocked());
+    for (const name of ['a/1', 'a/2', 'b/1']) queue.add(aWrite(name));
+    expect(await writeAll()).toEqual(['x/first', 'a/1', 'b/1', 'a/2']);
+    expect(dropped).toEqual([]);
+  });
+
+  test('give way to worthier ones where memory is short', async () => {
+    queue.add(blocked());
+    for (const name of ['a/count', 'a/info', 'a/failure']) {
+      queue.add(aWrite(name, name === 'a/count' ? 'count' : name === 'a/info' ? 'information' : 'important'));
+    }
+    queue.add(aWrite('a/start'));
+    queue.add(aWrite('b/start'));
+    expect(await writeAll()).toEqual(['x/first', 'a/failure', 'b/start', 'a/start']);
+    expect(dropped).toEqual(['queue', 'queue']);
+    expect(log.warn).toHaveBeenCalledExactlyOnceWith({ count: 1, reason: 'queue' }, 'events dropped');
+  });
+
+  test('of the namespace that has most go first', async () => {
+    queue.add(blocked());
+    for (const name of ['b/1', 'a/1', 'a/2', 'a/3', 'a/4']) queue.add(aWrite(name));
+    expect(await writeAll()).toEqual(['x/first', 'b/1', 'a/3', 'a/4']);
+  });
+
+  test('are tried again while kube-apiserver cannot be reached, and given up in the end', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    let tries = 0;
+    const fails = async () => {
+      tries += 1;
+      if (tries < 5) throw new Svc3Error('ServiceUnavailable', 'not now');
+    };
+    queue.add(aWrite('a/1', 'important', fails));
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(written).toEqual(['a/1']);
+    queue.add(aWrite('a/2', 'important', () => Promise.reject(new Svc3Error('Timeout', 'never'))));
+    await vi.advanceTimersByTimeAsync(120_000);
+    expect(dropped).toEqual(['unreachable']);
+  });
+
+  test('that are refused are counted, and nothing to warn of', async () => {
+    queue.add(aWrite('a/1', 'important', () => Promise.reject(new Svc3Error('NotFound', 'no namespace'))));
+    await queue.drain();
+    expect(dropped).toEqual(['refused']);
+    expect(log.warn).not.toHaveBeenCalled();
+  });
+
+  test('are written when an answer got lost', async () => {
+    queue.add(aWrite('a/1', 'important', () => Promise.reject(new Svc3Error('AlreadyExists', 'x'))));
+    await queue.drain();
+    expect(dropped).toEqual([]);
+  });
+});
