@@ -132,6 +132,8 @@ export const RunnerState = z.object({
   retrying: z.boolean().default(false),
   /** Crashes since the last 10 quiet minutes. */
   restarts: z.int().default(0),
+  /** Whether the guest has ever run on this disk; undefined from a runner that does not know the member. */
+  guestStarted: z.boolean().optional(),
   /** Verb in progress. */
   busy: z.string().optional(),
   /** The last `revertRequest` that was carried out. */

@@ -16,6 +16,8 @@ export const SavedState = z.object({
   /** The image that the overlay lies on. */
   imageDigest: z.string().optional(),
   ejected: z.boolean().default(false),
+  /** QEMU has run the guest on this disk; a runner from before this member did not say. */
+  guestStarted: z.boolean().optional(),
 });
 export type SavedState = z.infer<typeof SavedState>;
 

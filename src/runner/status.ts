@@ -12,6 +12,8 @@ export interface Status {
   readonly revertRequest?: string | undefined;
   readonly diskSize?: number | undefined;
   readonly ejected: boolean;
+  /** The guest has run on this disk, in this or an earlier life of the runner. */
+  readonly guestStarted?: boolean | undefined;
 }
 
 export interface StatusBoard {

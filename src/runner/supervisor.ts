@@ -67,9 +67,15 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
     retrying: false,
     restarts: 0,
     ejected: false,
+    guestStarted: false,
   });
   const inTurn = createQueue();
-  let saved: SavedState = { version: 1, powerState: spec.powerState, ejected: false };
+  let saved: SavedState = {
+    version: 1,
+    powerState: spec.powerState,
+    ejected: false,
+    guestStarted: false,
+  };
   let current: Running | undefined;
   let retryTimer: NodeJS.Timeout | undefined;
   const retries = createRetries(spec.restart, () => performance.now());
@@ -122,10 +128,19 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
           mayQuit: () => (isEnding ? Promise.resolve() : diskHeld),
         }),
       );
+      await noteStart();
       if (isEnding) await takeDown(1000);
     } catch (error) {
       fail(asFailure(error), false);
     }
+  }
+
+  /** Before anybody gives this VM up as one that never ran; a disk that is full of the guest's data stops no guest. */
+  async function noteStart(): Promise<void> {
+    if (saved.guestStarted === true) return;
+    await save({ guestStarted: true }).catch((error: unknown) =>
+      log.error({ err: error }, 'that the guest has started could not be written down'),
+    );
   }
 
   function adopt(running: Running): void {
@@ -137,6 +152,7 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
       message: undefined,
       retrying: false,
       restarts: retries.crashes,
+      guestStarted: true,
     });
     void running.machine.exited.then(async (exit) => {
       if (current !== running) return;
@@ -275,8 +291,12 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
     const before = await readSavedState(statePath);
     const isSamePod = before?.podUid === options.podUid;
     if (before !== undefined)
-      saved = { ...before, powerState: isSamePod ? before.powerState : spec.powerState };
-    status.update({ ejected: saved.ejected });
+      saved = {
+        ...before,
+        powerState: isSamePod ? before.powerState : spec.powerState,
+        guestStarted: before.guestStarted ?? true,
+      };
+    status.update({ ejected: saved.ejected, guestStarted: saved.guestStarted });
     if (saved.powerState === 'Running') return boot();
     try {
       await prepareDisk(await findDisk(folders.image));

@@ -6,8 +6,9 @@ import { isSvc3Error, messageOf } from '../errors.ts';
 import type { ReconcileResult } from '../kube/types.ts';
 import { nodeOf } from '../placement/podfacts.ts';
 import { grownStorage } from './claim.ts';
-import { decide, type Observed, type Plan } from './decide.ts';
+import { decide, type Observed, type Plan, type PodPlan } from './decide.ts';
 import { Deployment, quickStartMs } from './deployment.ts';
+import { expired, expiryPollMs } from './expiry.ts';
 import { ignoring } from './ignoring.ts';
 import { effectiveAnnotation, podNameOf } from './names.ts';
 import { patienceMs } from './newcomers.ts';
@@ -54,7 +55,7 @@ export class VmReconciler {
     }
     const plan = decide(observed);
     const result = await this.#act(key, observed, plan);
-    return withDeadline(result, observed);
+    return withDeadline(result, observed, plan);
   }
 
   #observe(key: string): Observed | undefined {
@@ -66,9 +67,13 @@ export class VmReconciler {
     const uid = cached.metadata.uid ?? '';
     if ((this.#uids.get(key) ?? uid) !== uid) this.#forget(key);
     this.#uids.set(key, uid);
+    const podName = podNameOf(cached.metadata.name ?? '');
+    const pod = own.pod(podName, namespace);
     return {
       vm: own.vm(cached),
-      pod: own.pod(podNameOf(cached.metadata.name ?? ''), namespace),
+      pod,
+      node: pod === undefined ? undefined : this.#nodeOf(pod),
+      claim: this.#parts.claims.get(podName, namespace),
       pullSecretVersion: pullSecretVersion(namespace),
       now: now().getTime(),
     };
@@ -88,13 +93,17 @@ export class VmReconciler {
     runners?.forget(uid);
   }
 
-  async #act(key: string, { vm, pod }: Observed, plan: Plan): Promise<ReconcileResult | void> {
+  async #act(key: string, observed: Observed, plan: Plan): Promise<ReconcileResult | void> {
+    const { vm } = observed;
+    if (plan.kind === 'finalize') return this.#finalize(key, vm, plan.finalizers);
+    if (plan.kind !== 'expire') return this.#actOnPod(key, vm, plan);
+    const over = await expired(key, observed, this.#parts);
+    return over === undefined ? this.#actOnPod(key, vm, plan.otherwise) : this.#expire(over, plan.message);
+  }
+
+  async #actOnPod(key: string, vm: Vm, plan: PodPlan): Promise<ReconcileResult | void> {
     if (plan.kind !== 'deploy') this.#parts.waiting.remove(vm.metadata.uid ?? '');
     switch (plan.kind) {
-      case 'finalize':
-        return this.#finalize(key, vm, plan.finalizers);
-      case 'expire':
-        return this.#expire(vm, plan.message);
       case 'conflict':
         await this.#status.report(
           vm,
@@ -108,7 +117,7 @@ export class VmReconciler {
       case 'deploy':
         return this.#deployment.deploy(key, vm);
       default:
-        return this.#reportPod(key, vm, pod ?? plan.pod);
+        return this.#reportPod(key, vm, plan.pod);
     }
   }
 
@@ -124,11 +133,12 @@ export class VmReconciler {
     );
   }
 
+  /** Exactly the VM that was proven never to have run; who changed it meanwhile may have given it more time. */
   async #expire(vm: Vm, message: string): Promise<void> {
     const { client, recorder } = this.#parts;
-    const { name = '', namespace = '', uid = '' } = vm.metadata;
+    const { name = '', namespace = '', uid = '', resourceVersion = '' } = vm.metadata;
+    await ignoring(['NotFound'], client.delete(vms, { name, namespace }, { uid, resourceVersion }));
     recorder.event(typed(vm), { type: 'Warning', reason: 'StartDeadlineExceeded', message });
-    await ignoring(['NotFound', 'Conflict'], client.delete(vms, { name, namespace }, { uid }));
   }
 
   /** Its node is free when it is gone: the pod's end wakes this VM. On a lost node its guest may still run. */
@@ -238,9 +248,15 @@ function slowStartOf(pod: Pod, now: Date): boolean {
   return created !== undefined && now.getTime() - Date.parse(created) >= slowStartMs;
 }
 
-function withDeadline(result: ReconcileResult | void, { vm, now }: Observed): ReconcileResult | void {
+function withDeadline(
+  result: ReconcileResult | void,
+  { vm, now }: Observed,
+  plan: Plan,
+): ReconcileResult | void {
   const deadline = startDeadline(vm);
   if (deadline === undefined || vm.metadata.deletionTimestamp !== undefined) return result;
-  const untilMs = Math.max(0, deadline - now);
+  const isOver = now >= deadline;
+  if (isOver && plan.kind !== 'expire') return result;
+  const untilMs = isOver ? expiryPollMs : deadline - now;
   return { requeueAfterMs: Math.min(untilMs, result?.requeueAfterMs ?? untilMs) };
 }

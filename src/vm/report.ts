@@ -17,6 +17,7 @@ import {
   unschedulableMessage,
 } from './podstate.ts';
 import { powerStep } from './power.ts';
+import { startedByRunner } from './started.ts';
 import { row, type Row, type StatusDraft } from './statusdraft.ts';
 
 /** What is known of a pod's runner, from asking it. */
@@ -209,7 +210,7 @@ function unsupportedRow({ vm, runner }: PodReport): Row | undefined {
 function hasNeverRun({ vm, pod, runner }: PodReport): boolean {
   const state = runner?.state;
   if (state?.powerState !== 'Failed' || vm.status?.powerState !== undefined) return false;
-  return state.restarts === 0 && (runnerStatus(pod)?.restartCount ?? 0) === 0;
+  return startedByRunner(state, pod) === 'no';
 }
 
 /** What kept QEMU from starting cannot heal in the life of this pod, as the runner says. */

@@ -41,6 +41,9 @@ interface Link {
 /** How often a runner is asked while its VM is not as wished, in milliseconds. */
 export const pollMs = 2_000;
 
+/** An answer to a question that was put no longer ago is what the runner says now, in milliseconds. */
+export const recentMs = 5_000;
+
 /** So long a runner may be silent before that is told, in milliseconds: each begins by not listening yet. */
 export const silenceMs = 20_000;
 
@@ -81,6 +84,16 @@ export class RunnerLinks {
       growth: link.growth,
       error: this.#told(link),
     };
+  }
+
+  /** What the runner has said just now; else it is asked, no more often than every `pollMs`, and the answer wakes the VM. */
+  recent(key: string, vm: Vm, pod: Pod): RunnerState | undefined {
+    const link = this.#link(vm, pod);
+    if (link === undefined || link.busy) return undefined;
+    const sinceMs = this.#now() - link.askedAt;
+    if (link.error === undefined && link.state !== undefined && sinceMs <= recentMs) return link.state;
+    if (sinceMs >= pollMs) this.#ask(key, link, isPodReady(pod));
+    return undefined;
   }
 
   #told({ error, silentSince }: Link): string | undefined {

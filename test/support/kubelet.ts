@@ -262,12 +262,14 @@ function statusFor(pod: Pod, behaviour: PodBehaviour): PodStatus | undefined {
   function containers(state: object, ready: boolean): Pick<PodStatus, 'conditions' | 'containerStatuses'> {
     const scheduled = pod.status?.conditions?.filter(({ type }) => type === 'PodScheduled') ?? [];
     const status = ready ? ('True' as const) : ('False' as const);
+    // As the kubelet does: the time of a condition moves only when its status does.
+    const condition = (type: string) => {
+      const before = pod.status?.conditions?.find((one) => one.type === type);
+      const since = before?.status === status ? before.lastTransitionTime : undefined;
+      return { type, status, lastTransitionTime: since ?? at };
+    };
     return {
-      conditions: [
-        ...scheduled,
-        { type: 'Ready', status, lastTransitionTime: at },
-        { type: 'ContainersReady', status, lastTransitionTime: at },
-      ],
+      conditions: [...scheduled, condition('Ready'), condition('ContainersReady')],
       containerStatuses: pod.spec.containers.map(({ name, image = '' }) => ({
         name,
         image,

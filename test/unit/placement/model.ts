@@ -153,7 +153,14 @@ function reconcile(world: World, state: State, o: number, v: number): State | un
   const operator = state.operators[o]!;
   const seen = operator.cache[v]!;
   if (!seen.vm) return undefined;
-  const plan = decide({ vm: vmOf(v), pod: podOf(v, seen.pod), pullSecretVersion: undefined, now: 0 });
+  const plan = decide({
+    vm: vmOf(v),
+    pod: podOf(v, seen.pod),
+    node: undefined,
+    claim: undefined,
+    pullSecretVersion: undefined,
+    now: 0,
+  });
   if (plan.kind === 'replace') return remove(state, v, seen.pod!.uid);
   if (plan.kind !== 'deploy') return undefined;
   const node = choose(world, operator, v);
