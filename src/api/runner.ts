@@ -60,6 +60,8 @@ export const RunnerSpec = z.object({
   powerState: z.enum(['Running', 'Stopped', 'Suspended']).default('Running'),
   /** The value of `spec.revertRequest` that a fresh overlay already answers. */
   revertRequest: z.string().optional(),
+  /** The value of `spec.startRequest` that the first boot in this pod answers. */
+  startRequest: z.string().optional(),
   ports: z.array(RunnerPort).default([]),
   /** Serve the guest's screen. Ignored for an x86 VM with GPU passthrough (spec: GPU passthrough rule 4). */
   vncConsole: z.boolean().default(true),
@@ -138,6 +140,8 @@ export const RunnerState = z.object({
   busy: z.string().optional(),
   /** The last `revertRequest` that was carried out. */
   revertRequest: z.string().optional(),
+  /** The last `startRequest` that was carried out; undefined from a runner that does not know the member. */
+  startRequest: z.string().optional(),
   /** Virtual size of the disk in bytes. */
   diskSize: z.number().optional(),
   vncConsole: z.boolean().default(false),
@@ -158,6 +162,8 @@ export const PowerRequest = z.object({
   action: PowerAction,
   /** For revert: carried out once per value; the same value again is answered without doing it again. */
   revertRequest: z.string().max(256).optional(),
+  /** For start: carried out once per value; the same value again is answered without doing it again. */
+  startRequest: z.string().max(256).optional(),
   /** For revert: leave the VM stopped afterwards. */
   stopped: z.boolean().optional(),
 });

@@ -46,6 +46,12 @@ export function vmState(vm: Vm): VmState {
   return observed === 'Running' && isTrue(vm, 'Booted') ? 'Running' : 'Pending';
 }
 
+/** Whether there is a disk to save: the VM has booted, whatever became of it. */
+export function hasDisk(vm: Vm): boolean {
+  const state = vmState(vm);
+  return state === 'Failed' ? vm.status?.powerState === 'Failed' : state !== 'Pending';
+}
+
 /** Why a VM is pending or failed: the message of the first condition in a VM's way that does not hold. */
 export function vmMessage(vm: Vm): string | undefined {
   return vm.metadata.deletionTimestamp === undefined ? vmReason(vm) : 'The VM is being deleted.';

@@ -10,6 +10,8 @@ export const SavedState = z.object({
   reason: z.string().optional(),
   message: z.string().optional(),
   revertRequest: z.string().optional(),
+  /** The last start request that was carried out. */
+  startRequest: z.string().optional(),
   /** A revert that was begun: carried out again after a crash. */
   reverting: z.object({ request: z.string().optional() }).optional(),
   diskBytes: z.number().optional(),

@@ -199,6 +199,13 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
     log.info({ by: running.end ?? 'runner' }, 'QEMU ended');
   }
 
+  async function startAnew({ startRequest = saved.startRequest }: PowerRequest): Promise<void> {
+    await save({ powerState: 'Running', reason: undefined, message: undefined, startRequest });
+    status.update({ startRequest });
+    retries.renew();
+    await boot();
+  }
+
   async function stop(): Promise<void> {
     clearTimeout(retryTimer);
     await diskHeld;
@@ -241,22 +248,22 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
       message: undefined,
       retrying: false,
     });
+    retries.renew();
     if (powerState === 'Running') await boot();
     else await prepareDisk(await findDisk(folders.image));
   }
 
   async function carryOut(request: PowerRequest): Promise<void> {
-    const { action, revertRequest } = request;
-    if (action === 'revert' && revertRequest !== undefined && revertRequest === saved.revertRequest) return;
+    const { action } = request;
+    if (isCarriedOut(request, saved)) return;
     if (isEnding) throw new Svc3Error('ServiceUnavailable', 'the VM is being shut down');
     checkVerb(action, status.current.powerState);
     status.update({ busy: action });
     log.info({ action }, 'power verb begun');
     try {
-      if (action === 'start') {
-        await save({ powerState: 'Running', reason: undefined, message: undefined });
-        await boot();
-      } else await { stop, suspend: pause, resume, revert: () => revert(request) }[action]();
+      await { start: () => startAnew(request), stop, suspend: pause, resume, revert: () => revert(request) }[
+        action
+      ]();
     } finally {
       status.update({ busy: undefined });
     }
@@ -290,13 +297,11 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
   async function start(): Promise<void> {
     const before = await readSavedState(statePath);
     const isSamePod = before?.podUid === options.podUid;
-    if (before !== undefined)
-      saved = {
-        ...before,
-        powerState: isSamePod ? before.powerState : spec.powerState,
-        guestStarted: before.guestStarted ?? true,
-      };
-    status.update({ ejected: saved.ejected, guestStarted: saved.guestStarted });
+    if (before !== undefined) saved = { ...before, guestStarted: before.guestStarted ?? true };
+    // In a new pod the operator's wish wins.
+    if (!isSamePod) saved = { ...saved, powerState: spec.powerState, startRequest: spec.startRequest };
+    const { ejected, guestStarted, startRequest } = saved;
+    status.update({ ejected, guestStarted, startRequest });
     if (saved.powerState === 'Running') return boot();
     try {
       await prepareDisk(await findDisk(folders.image));
@@ -333,6 +338,12 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
       await takeDown(graceMs);
     },
   };
+}
+
+/** The requests of a verb are done once per value, whoever asks again after a cut connection. */
+function isCarriedOut({ action, revertRequest, startRequest }: PowerRequest, saved: SavedState): boolean {
+  if (action === 'revert') return revertRequest !== undefined && revertRequest === saved.revertRequest;
+  return action === 'start' && startRequest !== undefined && startRequest === saved.startRequest;
 }
 
 function asFailure(error: unknown): RunnerFailure {

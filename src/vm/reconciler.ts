@@ -191,7 +191,9 @@ export class VmReconciler {
     const wrote = await this.#status.report(vm, draft, slowStartOf(pod, this.#parts.now()));
     if (draft.rows.ready.status === 'True') {
       attempts.clear(uid);
-      return;
+      // A guest that ends before its pod has become ready flips nothing: only its runner can tell.
+      const isSeen = isPodReady(pod) === (draft.fields.powerState === 'Running');
+      return runner === undefined || isSeen ? undefined : { requeueAfterMs: pollMs };
     }
     if (pod.spec.nodeName !== undefined) inventory.forget(uid);
     if (runner !== undefined && draft.reconciling) return { requeueAfterMs: pollMs };

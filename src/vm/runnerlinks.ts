@@ -36,6 +36,8 @@ interface Link {
   refusedBytes: number | undefined;
   /** What became of the last growth of the disk. */
   growth: Growth | undefined;
+  /** The last start request that it has answered: a runner that does not keep them is not asked twice. */
+  startRequest: string | undefined;
 }
 
 /** How often a runner is asked while its VM is not as wished, in milliseconds. */
@@ -125,6 +127,7 @@ export class RunnerLinks {
       silentSince: undefined,
       refusedBytes: undefined,
       growth: undefined,
+      startRequest: undefined,
     };
     this.#links.set(vmUid, link);
     return link;
@@ -143,7 +146,7 @@ export class RunnerLinks {
       return;
     }
     const step = powerStep(vm, link.state);
-    if (step.kind === 'verb') {
+    if (step.kind === 'verb' && !isAnswered(link, step.request)) {
       if (link.error === undefined || due) this.#act(key, link, podReady, step.request);
       return;
     }
@@ -196,7 +199,11 @@ export class RunnerLinks {
 
   #act(key: string, link: Link, podReady: boolean, request: PowerRequest): void {
     link.verb = request.action;
-    this.#call(key, link, podReady, () => link.door.power(request));
+    this.#call(key, link, podReady, async () => {
+      const state = await link.door.power(request);
+      link.startRequest = request.startRequest ?? link.startRequest;
+      return state;
+    });
   }
 
   #resize(key: string, link: Link, podReady: boolean, bytes: number): void {
@@ -248,14 +255,20 @@ function wasMet(vm: Vm, podUid: string): boolean {
   return vm.status?.runner?.podUid === podUid && vm.status.runner.fingerprint !== undefined;
 }
 
-/** Nothing to find out: reported as wished, and the pod is ready just when the guest is to run. */
+function isAnswered(link: Link, { startRequest }: PowerRequest): boolean {
+  return startRequest !== undefined && startRequest === link.startRequest;
+}
+
+/**
+ * Nothing to find out: reported as wished, or that somebody has to act, and the pod is ready just when the guest is to
+ * run.
+ */
 function isSettled(vm: Vm, podReady: boolean): boolean {
-  const ready = vm.status?.conditions?.find(({ type }) => type === 'Ready');
-  const settled =
-    ready?.reason === 'AsWished' ||
-    ready?.reason === 'GuestStopped' ||
-    ready?.reason === 'PowerStateUnsupported';
-  if (!settled || ready.observedGeneration !== vm.metadata.generation) return false;
+  const conditions = vm.status?.conditions;
+  const ready = conditions?.find(({ type }) => type === 'Ready');
+  const isStalled = conditions?.some(({ type, status }) => type === 'Stalled' && status === 'True');
+  const settled = isStalled === true || ready?.reason === 'AsWished' || ready?.reason === 'GuestStopped';
+  if (!settled || ready?.observedGeneration !== vm.metadata.generation) return false;
   return podReady === (vm.status?.powerState === 'Running');
 }
 

@@ -30,6 +30,16 @@ export function row(status: Row['status'], reason: string, message = ''): Row {
 const longestMessage = 32_768;
 const order = ['ready', 'scheduled', 'prepared', 'booted', 'stalled'] as const;
 
+/** The rows that conditions were written from. */
+export function rowsIn(conditions: readonly Condition[] = []): Rows | undefined {
+  const rows: { -readonly [key in keyof Rows]?: Row } = {};
+  for (const key of order) {
+    const found = conditions.find(({ type }) => type === conditionTypes[key]);
+    if (found !== undefined) rows[key] = row(found.status, found.reason, found.message);
+  }
+  return rows.ready === undefined ? undefined : { ...rows, ready: rows.ready };
+}
+
 /** The status to write; the very same object as the VM's when nothing has changed. */
 export function statusOf(vm: Vm, draft: StatusDraft, now: Date): VmStatus {
   const generation = vm.metadata.generation;

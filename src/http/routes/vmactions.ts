@@ -5,7 +5,7 @@ import type { Vm } from '../../api/vm.ts';
 import { Svc3Error } from '../../errors.ts';
 import { imageItem } from '../../items/image.ts';
 import { powerSettled, powerVerbs, powerWish, type PowerCommand, type PowerWish } from '../../items/power.ts';
-import { vmMessage, vmState } from '../../items/vm.ts';
+import { hasDisk, vmMessage, vmState } from '../../items/vm.ts';
 import { findImage, findVm } from '../lookup.ts';
 import { defineRoute, type Call } from '../route.ts';
 import * as schemas from '../schemas.ts';
@@ -94,11 +94,14 @@ export const execVm = defineRoute({
 });
 
 function requireDisk(vm: Vm, what: string): void {
-  const state = vmState(vm);
-  if (state === 'Running' || state === 'Stopped' || state === 'Suspended') return;
-  throw new Svc3Error('Conflict', `VM ${vm.metadata.name} is ${state}, ${what} needs a VM that has booted`, {
-    details: { group: 'svc3.dev', kind: 'vms', name: vm.metadata.name ?? '' },
-  });
+  if (hasDisk(vm)) return;
+  throw new Svc3Error(
+    'Conflict',
+    `VM ${vm.metadata.name} is ${vmState(vm)}, ${what} needs a VM that has booted`,
+    {
+      details: { group: 'svc3.dev', kind: 'vms', name: vm.metadata.name ?? '' },
+    },
+  );
 }
 
 export const saveVm = defineRoute({

@@ -5,7 +5,7 @@ import { Svc3Error } from '../../../errors.ts';
 import * as vmSchemas from '../../../http/vmschemas.ts';
 import { imageItem } from '../../../items/image.ts';
 import { powerSettled, powerWish, type PowerCommand } from '../../../items/power.ts';
-import { vmItem, vmMessage, vmState } from '../../../items/vm.ts';
+import { hasDisk, vmItem, vmMessage, vmState } from '../../../items/vm.ts';
 import type { Vm } from '../../../api/vm.ts';
 import type { KubeClient } from '../../../kube/types.ts';
 import { explain } from '../../../vm/explanation.ts';
@@ -129,11 +129,10 @@ async function remove(
 }
 
 function requireDisk(vm: Vm, what: string): void {
-  const state = vmState(vm);
-  if (state === 'Running' || state === 'Stopped' || state === 'Suspended') return;
+  if (hasDisk(vm)) return;
   throw new Svc3Error(
     'Conflict',
-    `VM ${vm.metadata.name ?? ''} is ${state}, ${what} needs a VM that has booted`,
+    `VM ${vm.metadata.name ?? ''} is ${vmState(vm)}, ${what} needs a VM that has booted`,
   );
 }
 
