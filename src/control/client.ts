@@ -25,6 +25,8 @@ export interface RunnerClientOptions {
   readonly onPin?: (fingerprint: string) => void;
   readonly sign: (claims: ControlClaims) => string;
   readonly connectTimeoutMs?: number;
+  /** Ends every call under way; streams that are open stay. */
+  readonly signal?: AbortSignal;
 }
 
 export interface RunnerClient {
@@ -89,10 +91,14 @@ export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
 
   async function call<T>(spec: Call, schema: { parse(value: unknown): T }): Promise<T> {
     const { socket, fingerprint } = await dial();
+    const hangUp = () => void socket.destroy();
+    options.signal?.addEventListener('abort', hangUp);
     try {
+      if (options.signal?.aborted === true) throw new Svc3Error('ServiceUnavailable', 'the runner has moved');
       const reply = await exchange(socket, spec, authorize(spec.action, fingerprint));
       return schema.parse(reply);
     } finally {
+      options.signal?.removeEventListener('abort', hangUp);
       socket.destroy();
     }
   }

@@ -19,10 +19,21 @@ export interface RunnerDoor {
 /** What became of the growth of a disk; its size is in bytes. */
 export type Growth = Pick<ResizeReply, 'diskSize' | 'message'>;
 
-export type OpenRunner = (target: { address: string; vmUid: string; pin: string | undefined }) => RunnerDoor;
+export interface RunnerTarget {
+  readonly address: string;
+  readonly vmUid: string;
+  readonly pin: string | undefined;
+  /** Ends the calls under way: there is another address, or no VM any more. */
+  readonly signal: AbortSignal;
+}
+
+export type OpenRunner = (target: RunnerTarget) => RunnerDoor;
 
 interface Link {
   readonly podUid: string;
+  /** A pod whose node was restarted is the same one at another address. */
+  readonly address: string;
+  readonly closing: AbortController;
   readonly door: RunnerDoor;
   state: RunnerState | undefined;
   podReady: boolean;
@@ -104,6 +115,7 @@ export class RunnerLinks {
   }
 
   forget(vmUid: string): void {
+    this.#links.get(vmUid)?.closing.abort();
     this.#links.delete(vmUid);
   }
 
@@ -113,11 +125,17 @@ export class RunnerLinks {
     const address = pod.status?.podIP;
     if (address === undefined || !isRunnerUp(pod)) return undefined;
     const known = this.#links.get(vmUid);
-    if (known?.podUid === podUid) return known;
-    const pinned = vm.status?.runner;
+    const same = known?.podUid === podUid ? known : undefined;
+    if (same?.address === address) return same;
+    known?.closing.abort();
+    const closing = new AbortController();
+    const pinned = vm.status?.runner?.podUid === podUid ? vm.status.runner.fingerprint : undefined;
+    const pin = same?.door.fingerprint() ?? pinned;
     const link: Link = {
       podUid,
-      door: this.#open({ address, vmUid, pin: pinned?.podUid === podUid ? pinned.fingerprint : undefined }),
+      address,
+      closing,
+      door: this.#open({ address, vmUid, pin, signal: closing.signal }),
       state: undefined,
       podReady: false,
       error: undefined,
@@ -125,9 +143,9 @@ export class RunnerLinks {
       busy: false,
       askedAt: Number.NEGATIVE_INFINITY,
       silentSince: undefined,
-      refusedBytes: undefined,
-      growth: undefined,
-      startRequest: undefined,
+      refusedBytes: same?.refusedBytes,
+      growth: same?.growth,
+      startRequest: same?.startRequest,
     };
     this.#links.set(vmUid, link);
     return link;

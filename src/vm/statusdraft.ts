@@ -82,8 +82,14 @@ const minorReasons = new Set(['PullingImage', 'Prepared', 'Booting', 'Booted', '
  * lies between is written only when it takes long or goes wrong.
  */
 export function differsOnlyInProgress(before: VmStatus | undefined, after: VmStatus): boolean {
-  if (before === undefined) return false;
+  if (before === undefined || hasMoved(before, after)) return false;
   return isDeepStrictEqual(essence(before), essence(after));
+}
+
+/** Others call the runner where the status says that it is. */
+function hasMoved(before: VmStatus, after: VmStatus): boolean {
+  const known = before.runner?.address;
+  return known !== undefined && after.runner?.address !== undefined && known !== after.runner.address;
 }
 
 function essence(status: VmStatus): object {

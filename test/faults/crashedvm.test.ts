@@ -1,6 +1,6 @@
 /** A VM that has crashed beyond its restarts: it is said that nothing goes on by itself, and start, stop and save mend it. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { clusterRoleBindings, serviceAccounts, vms } from '../../src/api/resources.ts';
+import { vms } from '../../src/api/resources.ts';
 import type { PowerRequest, RunnerState } from '../../src/api/runner.ts';
 import { slow, type VmNamespace, type VmWorld, vmWorld } from '../integration/vm/harness.ts';
 import { inProcess } from '../integration/cli/inprocess.ts';
@@ -23,7 +23,6 @@ let world: VmWorld;
 let space: VmNamespace;
 let operator: TestOperator;
 let api: TestApi;
-let token: string;
 let writes: Write[];
 const runner = { state: runnerState(), verbs: [] as string[] };
 
@@ -60,7 +59,6 @@ beforeAll(async () => {
   await world.kubelet.addNode({ name: 'n1' });
   operator = await startOperator();
   api = await startTestApi(world.client);
-  token = await adminToken();
 });
 
 afterAll(async () => {
@@ -69,24 +67,11 @@ afterAll(async () => {
   await world?.stop();
 });
 
-async function adminToken(): Promise<string> {
-  const { client } = world;
-  await client.create(serviceAccounts, { metadata: { name: 'admin', namespace: space.name } });
-  await client.create(clusterRoleBindings, {
-    metadata: { name: 'crashed-admin' },
-    roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'cluster-admin' },
-    subjects: [{ kind: 'ServiceAccount', name: 'admin', namespace: space.name }],
-  });
-  const { body } = await client.request<{ status: { token: string } }>({
-    method: 'POST',
-    path: `/api/v1/namespaces/${space.name}/serviceaccounts/admin/token`,
-    body: { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec: { expirationSeconds: 3600 } },
-  });
-  return body.status.token;
-}
-
 const http = (path: string, body: object) =>
-  api.call('POST', `/api/v1/namespaces/${space.name}/vms/vm/${path}`, { token, body });
+  api.call('POST', `/api/v1/namespaces/${space.name}/vms/vm/${path}`, {
+    token: world.controlPlane.adminToken,
+    body,
+  });
 const cli = (...words: string[]) =>
   svc3(words, { env: { KUBECONFIG: world.controlPlane.kubeconfigPath, SVC3_DEFAULT_NAMESPACE: space.name } });
 

@@ -9,7 +9,7 @@ import type { Informer, KubeClient } from '../../src/kube/types.ts';
 /** What the kubelet of a simulated node makes of a pod that is bound to it. */
 export type PodBehaviour =
   /** Runs and becomes ready. */
-  | { kind: 'run' }
+  | { kind: 'run'; podIP?: string }
   /** Stays as it is, e.g. while an image is pulled. */
   | { kind: 'pending' }
   /** The container waits: an image that cannot be pulled, a Secret that is missing. */
@@ -243,7 +243,8 @@ function statusFor(pod: Pod, behaviour: PodBehaviour): PodStatus | undefined {
   const at = timestamp();
   const node = pod.spec.nodeName ?? '';
   const base = { hostIP: addressOf(node), startTime: pod.status?.startTime ?? at };
-  const up = { ...base, podIP: '127.0.0.1', podIPs: [{ ip: '127.0.0.1' }] };
+  const podIP = (behaviour.kind === 'run' ? behaviour.podIP : undefined) ?? '127.0.0.1';
+  const up = { ...base, podIP, podIPs: [{ ip: podIP }] };
   switch (behaviour.kind) {
     case 'pending':
       return undefined;
@@ -290,6 +291,7 @@ function isSame(before: PodStatus | undefined, after: PodStatus): boolean {
       status?.phase,
       status?.reason,
       status?.message,
+      status?.podIP,
       status?.conditions?.filter(({ type }) => type === 'Ready').map(({ status: value }) => value),
       status?.containerStatuses?.map(({ state }) => [Object.keys(state ?? {}), state?.waiting]),
     ]);
