@@ -76,9 +76,7 @@ async function moveTo(address: string): Promise<void> {
           const { action } = body as { action: string };
           runner.verbs.push(`${action} at ${address}`);
           become(action === 'stop' ? { powerState: 'Stopped', reason: 'Requested' } : {});
-          world.kubelet.behave(() =>
-            action === 'stop' ? { kind: 'unready' } : { kind: 'run', podIP: address },
-          );
+          world.kubelet.behave(() => ({ kind: action === 'stop' ? 'unready' : 'run', podIP: address }));
           return runner.state;
         },
       },

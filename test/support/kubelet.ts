@@ -17,7 +17,7 @@ export type PodBehaviour =
   /** The kubelet rejects the pod at admission. */
   | { kind: 'reject'; reason: string; message: string }
   /** The container runs and the pod is not ready. */
-  | { kind: 'unready' };
+  | { kind: 'unready'; podIP?: string };
 
 export interface SimulatedNodeSpec {
   name: string;
@@ -243,7 +243,7 @@ function statusFor(pod: Pod, behaviour: PodBehaviour): PodStatus | undefined {
   const at = timestamp();
   const node = pod.spec.nodeName ?? '';
   const base = { hostIP: addressOf(node), startTime: pod.status?.startTime ?? at };
-  const podIP = (behaviour.kind === 'run' ? behaviour.podIP : undefined) ?? '127.0.0.1';
+  const podIP = ('podIP' in behaviour ? behaviour.podIP : undefined) ?? '127.0.0.1';
   const up = { ...base, podIP, podIPs: [{ ip: podIP }] };
   switch (behaviour.kind) {
     case 'pending':
