@@ -58,7 +58,7 @@ export const reasonTable: readonly ReasonRow[] = [
     ],
     Crashed: [
       'QEMU or the guest died; the message holds its last words.',
-      'Read `kubectl logs` of the pod; it is started again with growing pauses.',
+      'Read `kubectl logs` of the pod; it is started again with growing pauses, until Stalled says otherwise.',
     ],
     Terminating: ['The VM is being deleted.', waits],
   }),
@@ -158,6 +158,11 @@ export const reasonTable: readonly ReasonRow[] = [
       'The runner image cannot run guests of this architecture.',
       'Use an image of another architecture.',
     ],
+    RestartLimitExceeded: [
+      'QEMU or the guest died more often than it is started again by itself; the message holds its last words. The disk is as it was left.',
+      'Start it (`svc3 vm start`, or a new spec.startRequest), which allows as many restarts again; or save its disk, or revert it.',
+    ],
+    AcceleratorFailed: ['As with Booted.', 'As with Booted.'],
     GPUUnavailable: ['The pod was given no GPU although the VM is to have one.', 'Delete the pod of the VM.'],
     QEMUFailed: [
       'QEMU cannot be started in this pod; the message says why.',

@@ -67,6 +67,8 @@ export const RunnerSpec = z.object({
   powerState: z.enum(['Running', 'Stopped', 'Suspended']).default('Running'),
   /** The value of `spec.revertRequest` that a fresh overlay already answers. */
   revertRequest: z.string().optional(),
+  /** The value of `spec.startRequest` that the first boot in this pod answers. */
+  startRequest: z.string().optional(),
   ports: z.array(RunnerPort).default([]),
   /** Serve the guest's screen. Ignored for an x86 VM with GPU passthrough (spec: GPU passthrough rule 4). */
   vncConsole: z.boolean().default(true),
@@ -139,10 +141,14 @@ export const RunnerState = z.object({
   retrying: z.boolean().default(false),
   /** Crashes since the last 10 quiet minutes. */
   restarts: z.int().default(0),
+  /** Whether the guest has ever run on this disk; undefined from a runner that does not know the member. */
+  guestStarted: z.boolean().optional(),
   /** Verb in progress. */
   busy: words(64).optional(),
   /** The last `revertRequest` that was carried out. */
   revertRequest: words(256).optional(),
+  /** The last `startRequest` that was carried out; undefined from a runner that does not know the member. */
+  startRequest: words(256).optional(),
   /** Virtual size of the disk in bytes. */
   diskSize: bytes.optional(),
   vncConsole: z.boolean().default(false),
@@ -163,6 +169,8 @@ export const PowerRequest = z.object({
   action: PowerAction,
   /** For revert: carried out once per value; the same value again is answered without doing it again. */
   revertRequest: z.string().max(256).optional(),
+  /** For start: carried out once per value; the same value again is answered without doing it again. */
+  startRequest: z.string().max(256).optional(),
   /** For revert: leave the VM stopped afterwards. */
   stopped: z.boolean().optional(),
 });

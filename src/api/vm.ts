@@ -74,6 +74,14 @@ export const VmSpec = z
       .describe(
         'Any text; each new value discards the changes to the disk once and boots fresh from the image.',
       ),
+    startRequest: z
+      .string()
+      .min(1)
+      .max(64)
+      .optional()
+      .describe(
+        'Any text; each new value starts a VM once whose guest has shut itself down or has crashed, where powerState is Running.',
+      ),
   })
   .meta(
     rules([
@@ -211,6 +219,7 @@ export const VmStatus = z
       .max(64)
       .optional()
       .describe('The last spec.revertRequest that was carried out.'),
+    startRequest: z.string().max(64).optional().describe('The last spec.startRequest that was carried out.'),
     warnings: z
       .array(z.string().max(1024).describe('One sentence.'))
       .max(32)

@@ -48,15 +48,17 @@ interface RunnerTarget {
   address: string;
   vmUid: string;
   pin: string | undefined;
+  signal?: AbortSignal;
 }
 
 /** Runners are called with the installation's key; before it is there, nobody can be. */
 function runnerOpener(keys: ControlKeys): (target: RunnerTarget) => RunnerClient {
-  return ({ address, vmUid, pin }) =>
+  return ({ address, vmUid, pin, signal }) =>
     createRunnerClient({
       address,
       vmUid,
       ...(pin === undefined ? {} : { pin }),
+      ...(signal === undefined ? {} : { signal }),
       sign(claims) {
         const key = keys.signingKey();
         if (key === undefined) throw new Svc3Error('ServiceUnavailable', 'there is no control key');

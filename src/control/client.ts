@@ -29,6 +29,8 @@ export interface RunnerClientOptions {
   readonly connectTimeoutMs?: number;
   /** How long a call may take from its first to its last byte; verbs and waits have their own. Default 15,000. */
   readonly callTimeoutMs?: number;
+  /** Ends every call under way; streams that are open stay. */
+  readonly signal?: AbortSignal;
 }
 
 export interface RunnerClient {
@@ -102,10 +104,14 @@ export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
   ): Promise<T> {
     const spec = { timeoutMs: callTimeoutMs, ...given };
     const { socket, fingerprint } = await dial();
+    const hangUp = () => void socket.destroy();
+    options.signal?.addEventListener('abort', hangUp);
     try {
+      if (options.signal?.aborted === true) throw new Svc3Error('ServiceUnavailable', 'the runner has moved');
       const reply = await exchange(socket, spec, authorize(spec.action, fingerprint));
       return schema.parse(reply);
     } finally {
+      options.signal?.removeEventListener('abort', hangUp);
       socket.destroy();
     }
   }

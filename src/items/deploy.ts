@@ -204,13 +204,18 @@ export function vmOf(request: DeployRequest, options: DeployOptions): { vm: Vm; 
   return { vm, portWarnings: warnings };
 }
 
+const atTimeout = {
+  removed: 'and was removed',
+  left: 'and is removed by the operator unless it has started meanwhile',
+} as const;
+
 /** The answer to who waited for a VM until its start deadline. */
-export function didNotRun(vm: Vm): Svc3Error {
+export function didNotRun(vm: Vm, outcome: keyof typeof atTimeout): Svc3Error {
   const why = vmReason(vm);
   const { name = '' } = vm.metadata;
   return new Svc3Error(
     'Timeout',
-    `VM ${name} did not run within its timeout and was removed${why === undefined ? '' : `: ${why}`}`,
+    `VM ${name} did not run within its timeout ${atTimeout[outcome]}${why === undefined ? '' : `: ${why}`}`,
     {
       details: { group, kind: 'vms', name },
     },

@@ -14,8 +14,8 @@ interface Verb {
 
 /** From which observed state each command may be given, and what it leads to. */
 export const powerVerbs: Readonly<Record<PowerCommand, Verb>> = {
-  start: { from: ['Stopped'], to: 'Running', done: 'started' },
-  stop: { from: ['Running', 'Suspended'], to: 'Stopped', done: 'stopped' },
+  start: { from: ['Stopped', 'Failed'], to: 'Running', done: 'started' },
+  stop: { from: ['Running', 'Suspended', 'Failed'], to: 'Stopped', done: 'stopped' },
   resume: { from: ['Suspended'], to: 'Running', done: 'resumed' },
   suspend: { from: ['Running'], to: 'Suspended', done: 'suspended' },
   revert: { from: ['Running', 'Stopped', 'Suspended', 'Failed'], to: 'Running', done: 'reverted' },
@@ -24,10 +24,12 @@ export const powerVerbs: Readonly<Record<PowerCommand, Verb>> = {
 export interface PowerWish {
   readonly powerState: PowerState;
   readonly revertRequest?: string;
+  readonly startRequest?: string;
 }
 
 /**
- * What of a VM's spec a command changes. A command whose wish stands already and is under way may be repeated.
+ * What of a VM's spec a command changes. A command whose wish stands already and is under way may be repeated. A start
+ * is asked for once whatever the spec says: a guest that went down by itself leaves it at Running.
  * @throws Svc3Error Conflict when the command does not fit the observed state
  */
 export function powerWish(vm: Vm, command: PowerCommand): PowerWish {
@@ -49,14 +51,26 @@ export function powerWish(vm: Vm, command: PowerCommand): PowerWish {
       },
     );
   }
-  return { powerState: verb.to, ...(command === 'revert' ? { revertRequest: randomUUID() } : {}) };
+  if (command === 'revert') return { powerState: verb.to, revertRequest: randomUUID() };
+  if (command === 'start') return { powerState: verb.to, startRequest: randomUUID() };
+  return { powerState: verb.to };
 }
 
 /** Whether the operator has carried out a wish that was written with this generation. */
 export function powerSettled(vm: Vm, wish: PowerWish, generation: number): boolean {
   if ((vm.status?.observedGeneration ?? 0) < generation) return false;
   const state = vmState(vm);
-  if (state === 'Failed') return true;
+  if (state === 'Failed') return isFailedSince(vm, wish);
   if (wish.revertRequest !== undefined && vm.status?.revertRequest !== wish.revertRequest) return false;
   return state === wish.powerState;
+}
+
+/** Whether the failure is what came of the wish, and not the one before it that is being mended. */
+function isFailedSince({ status }: Vm, { startRequest }: PowerWish): boolean {
+  if (status?.conditions?.some(({ type, status: is }) => type === 'Reconciling' && is === 'True') === true)
+    return false;
+  // One that never ran has no runner that could answer a request.
+  return (
+    startRequest === undefined || status?.powerState !== 'Failed' || status.startRequest === startRequest
+  );
 }

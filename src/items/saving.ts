@@ -5,7 +5,7 @@ import type { Vm } from '../api/vm.ts';
 import { Svc3Error } from '../errors.ts';
 import { commitTarget } from '../image/committarget.ts';
 import { imageItem } from './image.ts';
-import { vmState } from './vm.ts';
+import { hasDisk, vmState } from './vm.ts';
 
 /**
  * What a save creates.
@@ -39,9 +39,8 @@ function requireDisk(vm: Vm, what: string): void {
   const { name = '', deletionTimestamp } = vm.metadata;
   if (deletionTimestamp !== undefined)
     throw conflict(vm, `VM ${name} is being deleted: ${what} comes too late`);
-  const state = vmState(vm);
-  if (state === 'Running' || state === 'Stopped' || state === 'Suspended') return;
-  throw conflict(vm, `VM ${name} is ${state}, ${what} needs a VM that has booted`);
+  if (hasDisk(vm)) return;
+  throw conflict(vm, `VM ${name} is ${vmState(vm)}, ${what} needs a VM that has booted`);
 }
 
 function conflict(vm: Vm, message: string): Svc3Error {

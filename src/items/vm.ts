@@ -52,6 +52,12 @@ export function isHeld({ metadata, status }: Vm): boolean {
   return metadata.deletionTimestamp !== undefined && reason === 'Terminating';
 }
 
+/** Whether there is a disk to save: the VM has booted, whatever became of it. */
+export function hasDisk(vm: Vm): boolean {
+  const state = vmState(vm);
+  return state === 'Failed' ? vm.status?.powerState === 'Failed' : state !== 'Pending';
+}
+
 /** Why a VM is pending or failed, and what its deletion waits for. */
 export function vmMessage(vm: Vm): string | undefined {
   if (vm.metadata.deletionTimestamp === undefined) return vmReason(vm);

@@ -8,6 +8,8 @@ export interface Retries {
   readonly crashes: number;
   /** Milliseconds to wait before the next start; undefined: the failure is final. */
   after(failure: RunnerFailure, hasRun: boolean): number | undefined;
+  /** Somebody has asked for a start: what was before does not count. */
+  renew(): void;
   /** QEMU runs: what kept it from starting is over. */
   started(): void;
 }
@@ -35,6 +37,10 @@ export function createRetries(restart: RunnerSpec['restart'], now: () => number)
       crashes = now() - lastCrash > quietMs ? 1 : crashes + 1;
       lastCrash = now();
       return restart.policy === 'OnFailure' && crashes <= restart.limit ? backoffMs(crashes) : undefined;
+    },
+    renew() {
+      crashes = 0;
+      attempts = 0;
     },
     started() {
       attempts = 0;

@@ -10,12 +10,16 @@ export const SavedState = z.object({
   reason: z.string().optional(),
   message: z.string().optional(),
   revertRequest: z.string().optional(),
+  /** The last start request that was carried out. */
+  startRequest: z.string().optional(),
   /** A revert that was begun: carried out again after a crash. */
   reverting: z.object({ request: z.string().optional() }).optional(),
   diskBytes: z.number().optional(),
   /** The image that the overlay lies on. */
   imageDigest: z.string().optional(),
   ejected: z.boolean().default(false),
+  /** QEMU has run the guest on this disk; a runner from before this member did not say. */
+  guestStarted: z.boolean().optional(),
 });
 export type SavedState = z.infer<typeof SavedState>;
 

@@ -10,8 +10,11 @@ export interface Status {
   readonly restarts: number;
   readonly busy?: string | undefined;
   readonly revertRequest?: string | undefined;
+  readonly startRequest?: string | undefined;
   readonly diskSize?: number | undefined;
   readonly ejected: boolean;
+  /** The guest has run on this disk, in this or an earlier life of the runner. */
+  readonly guestStarted?: boolean | undefined;
 }
 
 export interface StatusBoard {

@@ -67,9 +67,15 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
     retrying: false,
     restarts: 0,
     ejected: false,
+    guestStarted: false,
   });
   const inTurn = createQueue();
-  let saved: SavedState = { version: 1, powerState: spec.powerState, ejected: false };
+  let saved: SavedState = {
+    version: 1,
+    powerState: spec.powerState,
+    ejected: false,
+    guestStarted: false,
+  };
   let current: Running | undefined;
   let retryTimer: NodeJS.Timeout | undefined;
   const retries = createRetries(spec.restart, () => performance.now());
@@ -122,10 +128,19 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
           mayQuit: () => (isEnding ? Promise.resolve() : diskHeld),
         }),
       );
+      await noteStart();
       if (isEnding) await takeDown(1000);
     } catch (error) {
       fail(asFailure(error), false);
     }
+  }
+
+  /** Before anybody gives this VM up as one that never ran; a disk that is full of the guest's data stops no guest. */
+  async function noteStart(): Promise<void> {
+    if (saved.guestStarted === true) return;
+    await save({ guestStarted: true }).catch((error: unknown) =>
+      log.error({ err: error }, 'that the guest has started could not be written down'),
+    );
   }
 
   function adopt(running: Running): void {
@@ -137,6 +152,7 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
       message: undefined,
       retrying: false,
       restarts: retries.crashes,
+      guestStarted: true,
     });
     void running.machine.exited.then(async (exit) => {
       if (current !== running) return;
@@ -183,6 +199,13 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
     log.info({ by: running.end ?? 'runner' }, 'QEMU ended');
   }
 
+  async function startAnew({ startRequest = saved.startRequest }: PowerRequest): Promise<void> {
+    await save({ powerState: 'Running', reason: undefined, message: undefined, startRequest });
+    status.update({ startRequest });
+    retries.renew();
+    await boot();
+  }
+
   async function stop(): Promise<void> {
     clearTimeout(retryTimer);
     await diskHeld;
@@ -225,22 +248,22 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
       message: undefined,
       retrying: false,
     });
+    retries.renew();
     if (powerState === 'Running') await boot();
     else await prepareDisk(await findDisk(folders.image));
   }
 
   async function carryOut(request: PowerRequest): Promise<void> {
-    const { action, revertRequest } = request;
-    if (action === 'revert' && revertRequest !== undefined && revertRequest === saved.revertRequest) return;
+    const { action } = request;
+    if (isCarriedOut(request, saved)) return;
     if (isEnding) throw new Svc3Error('ServiceUnavailable', 'the VM is being shut down');
     checkVerb(action, status.current.powerState);
     status.update({ busy: action });
     log.info({ action }, 'power verb begun');
     try {
-      if (action === 'start') {
-        await save({ powerState: 'Running', reason: undefined, message: undefined });
-        await boot();
-      } else await { stop, suspend: pause, resume, revert: () => revert(request) }[action]();
+      await { start: () => startAnew(request), stop, suspend: pause, resume, revert: () => revert(request) }[
+        action
+      ]();
     } finally {
       status.update({ busy: undefined });
     }
@@ -274,9 +297,11 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
   async function start(): Promise<void> {
     const before = await readSavedState(statePath);
     const isSamePod = before?.podUid === options.podUid;
-    if (before !== undefined)
-      saved = { ...before, powerState: isSamePod ? before.powerState : spec.powerState };
-    status.update({ ejected: saved.ejected });
+    if (before !== undefined) saved = { ...before, guestStarted: before.guestStarted ?? true };
+    // In a new pod the operator's wish wins.
+    if (!isSamePod) saved = { ...saved, powerState: spec.powerState, startRequest: spec.startRequest };
+    const { ejected, guestStarted, startRequest } = saved;
+    status.update({ ejected, guestStarted, startRequest });
     if (saved.powerState === 'Running') return boot();
     try {
       await prepareDisk(await findDisk(folders.image));
@@ -313,6 +338,12 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
       await takeDown(graceMs);
     },
   };
+}
+
+/** The requests of a verb are done once per value, whoever asks again after a cut connection. */
+function isCarriedOut({ action, revertRequest, startRequest }: PowerRequest, saved: SavedState): boolean {
+  if (action === 'revert') return revertRequest !== undefined && revertRequest === saved.revertRequest;
+  return action === 'start' && startRequest !== undefined && startRequest === saved.startRequest;
 }
 
 function asFailure(error: unknown): RunnerFailure {

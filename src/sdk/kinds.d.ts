@@ -89,6 +89,8 @@ export interface VMSpec {
   powerState?: 'Running' | 'Stopped' | 'Suspended';
   /** Any text; each new value discards the changes to the disk once and boots fresh from the image. */
   revertRequest?: string;
+  /** Any text; each new value starts a VM once whose guest has shut itself down or has crashed, where powerState is Running. */
+  startRequest?: string;
 }
 
 /** What svc3 knows about the VM. */
@@ -239,6 +241,8 @@ export interface VMStatus {
   accelerator?: 'kvm' | 'tcg';
   /** The last spec.revertRequest that was carried out. */
   revertRequest?: string;
+  /** The last spec.startRequest that was carried out. */
+  startRequest?: string;
   /** What was asked for and is not so, one sentence each; nothing here stops the VM. */
   warnings?: string[];
 }

@@ -1,9 +1,10 @@
-import type { Pod } from '../api/core.ts';
+import type { Node, PersistentVolumeClaim, Pod } from '../api/core.ts';
 import { annotations } from '../api/meta.ts';
 import type { Vm } from '../api/vm.ts';
 import { otherFinalizers } from './finalizer.ts';
 import { pullSecretAnnotation } from './names.ts';
 import { endMessage, isOwnedBy, isTerminating, pullFailure, unschedulableMessage } from './podstate.ts';
+import { hasStarted, startedInPod } from './started.ts';
 import { deadlineMessage, startDeadline } from './startdeadline.ts';
 import { nodeOf } from '../placement/podfacts.ts';
 
@@ -12,6 +13,10 @@ export interface Observed {
   readonly vm: Vm;
   /** The pod of the VM's pod name, whoever made it. */
   readonly pod: Pod | undefined;
+  /** The pod's node. */
+  readonly node: Node | undefined;
+  /** The claim of the VM's pod name, whoever made it. */
+  readonly claim: PersistentVolumeClaim | undefined;
   /** resourceVersion of the namespace's pull Secret; undefined where there is none. */
   readonly pullSecretVersion: string | undefined;
   /** Whether the node of the pod does not answer: nobody there ends the pod. */
@@ -41,8 +46,12 @@ export type Plan =
     }
   /** The VM is being deleted and its guest is shutting down: the pod's end wakes it. */
   | { readonly kind: 'ending' }
-  /** The VM did not boot in time. */
-  | { readonly kind: 'expire'; readonly message: string }
+  /** As far as the caches know, the VM did not boot in time: to be proven, else `otherwise`. */
+  | { readonly kind: 'expire'; readonly message: string; readonly otherwise: PodPlan }
+  | PodPlan;
+
+/** What a pass does about the pod of a VM. */
+export type PodPlan =
   /** There is no pod: resolve, place, create. */
   | { readonly kind: 'deploy' }
   /** Somebody else's pod is in the way. */
@@ -60,12 +69,19 @@ export type Plan =
   /** The pod lives: say what it does. */
   | { readonly kind: 'report'; readonly pod: Pod };
 
-/** Deletion first, then the deadline, then the pod. */
+/** Deletion first, then the pod; a deadline that is over only where nothing seen says that the guest has run. */
 export function decide(observed: Observed): Plan {
-  const { vm, pod, now } = observed;
+  const { vm, now } = observed;
   if (vm.metadata.deletionTimestamp !== undefined) return deletion(observed, vm.metadata.deletionTimestamp);
+  const plan = decidePod(observed);
   const deadline = startDeadline(vm);
-  if (deadline !== undefined && now >= deadline) return { kind: 'expire', message: deadlineMessage(vm) };
+  const isOver = deadline !== undefined && now >= deadline;
+  if (!isOver || hasStarted({ ...observed, runner: undefined }) === 'yes') return plan;
+  return { kind: 'expire', message: deadlineMessage(vm), otherwise: plan };
+}
+
+function decidePod(observed: Observed): PodPlan {
+  const { vm, pod } = observed;
   if (pod === undefined) return { kind: 'deploy' };
   if (!isOwnedBy(pod, vm)) {
     // The pod of a VM of the same name that was deleted goes away by itself.
@@ -79,7 +95,7 @@ export function decide(observed: Observed): Plan {
   return replacement(observed, pod) ?? { kind: 'report', pod };
 }
 
-function replacement({ pullSecretVersion }: Observed, pod: Pod): Plan | undefined {
+function replacement({ pullSecretVersion }: Observed, pod: Pod): PodPlan | undefined {
   const node = nodeOf(pod);
   const ended = endMessage(pod);
   if (ended !== undefined) return { kind: 'replace', pod, reason: 'RejectedByNode', node, message: ended };
@@ -90,8 +106,10 @@ function replacement({ pullSecretVersion }: Observed, pod: Pod): Plan | undefine
   }
   const failure = pullFailure(pod);
   const known = pod.metadata.annotations?.[pullSecretAnnotation];
-  // The kubelet pauses up to five minutes between pulls, and a pod cannot name a Secret it was made without.
-  if (failure !== undefined && pullSecretVersion !== undefined && known !== pullSecretVersion) {
+  // The kubelet pauses up to five minutes between pulls, and a pod cannot name a Secret it was made without. A pod that
+  // pulls again, for a runner that ended or a node that rebooted, keeps the disk of its guest.
+  const hasDisk = startedInPod(pod) !== 'no';
+  if (failure !== undefined && !hasDisk && pullSecretVersion !== undefined && known !== pullSecretVersion) {
     return { kind: 'replace', pod, reason: 'PullRetry', node, message: failure };
   }
   return undefined;

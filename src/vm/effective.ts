@@ -115,6 +115,7 @@ function merge(spec: VmSpec, config: VmConfigSpec | undefined): Settings {
     config: _config,
     powerState: _powerState,
     revertRequest: _revertRequest,
+    startRequest: _startRequest,
     image: _image,
     disk,
     display,

@@ -1,5 +1,6 @@
 import type { Node, PersistentVolumeClaim, Pod } from '../api/core.ts';
 import type { Image } from '../api/image.ts';
+import type { RunnerState } from '../api/runner.ts';
 import type { Vm } from '../api/vm.ts';
 import type { EventRecorder, Informer, KubeClient } from '../kube/types.ts';
 import type { Inventory } from '../placement/inventory.ts';
@@ -14,6 +15,11 @@ import type { WaitingVms } from './waiting.ts';
 /** The talk with the runners, as a pass uses it. */
 export interface Runners {
   observe(key: string, vm: Vm, pod: Pod): RunnerObservation | undefined;
+  /**
+   * What the runner of the pod has said just now. Where it has not, it is asked beside the pass, the answer wakes the VM,
+   * and this is undefined.
+   */
+  recent(key: string, vm: Vm, pod: Pod): RunnerState | undefined;
   forget(vmUid: string): void;
 }
 

@@ -294,6 +294,7 @@ function runnerSpec({ vm, effective, placement, settings }: PodInput): RunnerSpe
     memoryMiB: Math.ceil(parseQuantity(effective.memory, 'memory') / 2 ** 20),
     powerState: vm.spec.powerState,
     ...(vm.spec.revertRequest === undefined ? {} : { revertRequest: vm.spec.revertRequest }),
+    ...(vm.spec.startRequest === undefined ? {} : { startRequest: vm.spec.startRequest }),
     ports: runnerPorts(effective, placement.ports),
     vncConsole: effective.vncConsole === 'Enabled',
     ...(vncPort === undefined ? {} : { vncPort }),

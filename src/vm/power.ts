@@ -46,12 +46,25 @@ function run(vm: Vm, state: RunnerState): PowerStep {
     case 'Suspended':
       return { kind: 'verb', request: { action: 'resume' } };
     case 'Stopped':
-      if (state.reason === 'GuestShutdown' && !isWishNewer(vm)) return { kind: 'guestStopped' };
-      return { kind: 'verb', request: { action: 'start' } };
+      if (state.reason !== 'GuestShutdown' || isWishNewer(vm)) return start(vm, state);
+      return isStartAsked(vm, state) ? start(vm, state) : { kind: 'guestStopped' };
     default:
+      // Whoever asks need not wait for the pause before the next restart.
+      if (isStartAsked(vm, state)) return start(vm, state);
       if (state.retrying) return none;
-      return isWishNewer(vm) ? { kind: 'verb', request: { action: 'start' } } : { kind: 'failed' };
+      return isWishNewer(vm) ? start(vm, state) : { kind: 'failed' };
   }
+}
+
+function start(vm: Vm, state: RunnerState): PowerStep {
+  const request = isStartAsked(vm, state) ? { startRequest: vm.spec.startRequest } : {};
+  return { kind: 'verb', request: { action: 'start', ...request } };
+}
+
+/** Not carried out by the runner, and not made while the guest ran. */
+function isStartAsked({ spec, status }: Vm, state: RunnerState): boolean {
+  const asked = spec.startRequest;
+  return asked !== undefined && asked !== state.startRequest && asked !== status?.startRequest;
 }
 
 function suspend(state: RunnerState): PowerStep {

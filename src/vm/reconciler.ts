@@ -7,8 +7,9 @@ import { unsavedImages } from '../image/saves.ts';
 import type { ReconcileResult } from '../kube/types.ts';
 import { nodeOf } from '../placement/podfacts.ts';
 import { grownStorage } from './claim.ts';
-import { decide, savingMessage, type Observed, type Plan } from './decide.ts';
+import { decide, savingMessage, type Observed, type Plan, type PodPlan } from './decide.ts';
 import { Deployment, quickStartMs } from './deployment.ts';
+import { expired, expiryPollMs } from './expiry.ts';
 import { hold, setFinalizers } from './finalizer.ts';
 import { ignoring } from './ignoring.ts';
 import { effectiveAnnotation, podNameOf } from './names.ts';
@@ -47,7 +48,7 @@ export class VmReconciler {
     }
     const plan = decide(observed);
     const result = await this.#act(key, observed, plan);
-    return withDeadline(result, observed);
+    return withDeadline(result, observed, plan);
   }
 
   #observe(key: string): Observed | undefined {
@@ -58,12 +59,15 @@ export class VmReconciler {
     if (cached === undefined) return undefined;
     const uid = cached.metadata.uid ?? '';
     const isDeleted = cached.metadata.deletionTimestamp !== undefined;
-    const pod = own.pod(podNameOf(cached.metadata.name ?? ''), namespace);
     if ((this.#uids.get(key) ?? uid) !== uid) this.#forget(key);
     this.#uids.set(key, uid);
+    const podName = podNameOf(cached.metadata.name ?? '');
+    const pod = own.pod(podName, namespace);
     return {
       vm: own.vm(cached),
       pod,
+      node: pod === undefined ? undefined : this.#nodeOf(pod),
+      claim: this.#parts.claims.get(podName, namespace),
       pullSecretVersion: pullSecretVersion(namespace),
       isNodeLost: pod !== undefined && isLost(this.#nodeOf(pod)),
       unsaved: isDeleted ? unsavedImages(cached, images.cached(namespace)) : [],
@@ -85,8 +89,8 @@ export class VmReconciler {
     runners?.forget(uid);
   }
 
-  async #act(key: string, { vm, pod }: Observed, plan: Plan): Promise<ReconcileResult | void> {
-    if (plan.kind !== 'deploy') this.#parts.waiting.remove(vm.metadata.uid ?? '');
+  async #act(key: string, observed: Observed, plan: Plan): Promise<ReconcileResult | void> {
+    const { vm } = observed;
     switch (plan.kind) {
       case 'finalize':
         return this.#finalize(key, vm, plan.finalizers);
@@ -96,8 +100,18 @@ export class VmReconciler {
         return this.#end(key, vm, plan);
       case 'ending':
         return undefined;
-      case 'expire':
-        return this.#expire(vm, plan.message);
+      case 'expire': {
+        const over = await expired(key, observed, this.#parts);
+        return over === undefined ? this.#actOnPod(key, vm, plan.otherwise) : this.#expire(over, plan.message);
+      }
+      default:
+        return this.#actOnPod(key, vm, plan);
+    }
+  }
+
+  async #actOnPod(key: string, vm: Vm, plan: PodPlan): Promise<ReconcileResult | void> {
+    if (plan.kind !== 'deploy') this.#parts.waiting.remove(vm.metadata.uid ?? '');
+    switch (plan.kind) {
       case 'conflict':
         await this.#status.report(
           vm,
@@ -111,7 +125,7 @@ export class VmReconciler {
       case 'deploy':
         return this.#deployment.deploy(key, vm);
       default:
-        return this.#reportPod(key, vm, pod ?? plan.pod);
+        return this.#reportPod(key, vm, plan.pod);
     }
   }
 
@@ -129,8 +143,7 @@ export class VmReconciler {
     vm: Vm,
     { pod, message, endsAt }: Pick<Extract<Plan, { kind: 'hold' }>, 'pod' | 'message' | 'endsAt'>,
   ): Promise<ReconcileResult> {
-    const { runners, newcomers, now } = this.#parts;
-    newcomers.left(key);
+    const { runners, now } = this.#parts;
     await this.#renewControlKeys(pod);
     const runner = runners?.observe(key, vm, pod);
     const { fields, rows } = reportPod({ vm, pod, node: this.#nodeOf(pod), runner, ...resolvedOf(vm, pod) });
@@ -163,11 +176,12 @@ export class VmReconciler {
     return undefined;
   }
 
+  /** Exactly the VM that was proven never to have run; who changed it meanwhile may have given it more time. */
   async #expire(vm: Vm, message: string): Promise<void> {
     const { client, recorder } = this.#parts;
-    const { name = '', namespace = '', uid = '' } = vm.metadata;
+    const { name = '', namespace = '', uid = '', resourceVersion = '' } = vm.metadata;
+    await ignoring(['NotFound'], client.delete(vms, { name, namespace }, { uid, resourceVersion }));
     recorder.event(typed(vm), { type: 'Warning', reason: 'StartDeadlineExceeded', message });
-    await ignoring(['NotFound', 'Conflict'], client.delete(vms, { name, namespace }, { uid }));
   }
 
   /** Its node is free when it is gone: the pod's end wakes this VM. On a lost node its guest may still run. */
@@ -217,7 +231,9 @@ export class VmReconciler {
     const wrote = await this.#status.report(vm, draft, slowStartOf(pod, this.#parts.now()));
     if (draft.rows.ready.status === 'True') {
       attempts.clear(uid);
-      return;
+      // A guest that ends before its pod has become ready flips nothing: only its runner can tell.
+      const isSeen = isPodReady(pod) === (draft.fields.powerState === 'Running');
+      return runner === undefined || isSeen ? undefined : { requeueAfterMs: pollMs };
     }
     if (pod.spec.nodeName !== undefined) inventory.forget(uid);
     if (runner !== undefined && draft.reconciling) return { requeueAfterMs: pollMs };
@@ -274,9 +290,15 @@ function slowStartOf(pod: Pod, now: Date): boolean {
   return created !== undefined && now.getTime() - Date.parse(created) >= slowStartMs;
 }
 
-function withDeadline(result: ReconcileResult | void, { vm, now }: Observed): ReconcileResult | void {
+function withDeadline(
+  result: ReconcileResult | void,
+  { vm, now }: Observed,
+  plan: Plan,
+): ReconcileResult | void {
   const deadline = startDeadline(vm);
   if (deadline === undefined || vm.metadata.deletionTimestamp !== undefined) return result;
-  const untilMs = Math.max(0, deadline - now);
+  const isOver = now >= deadline;
+  if (isOver && plan.kind !== 'expire') return result;
+  const untilMs = isOver ? expiryPollMs : deadline - now;
   return { requeueAfterMs: Math.min(untilMs, result?.requeueAfterMs ?? untilMs) };
 }

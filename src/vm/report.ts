@@ -1,5 +1,6 @@
 import type { Node, Pod } from '../api/core.ts';
 import type { RunnerState } from '../api/runner.ts';
+import { conditionTypes } from '../api/reasons.ts';
 import type { EffectiveSettings, ObservedPowerState, RunnerIdentity, Vm } from '../api/vm.ts';
 import { formatQuantity } from '../api/quantity.ts';
 import { nodeOf } from '../placement/podfacts.ts';
@@ -17,7 +18,8 @@ import {
   unschedulableMessage,
 } from './podstate.ts';
 import { powerStep } from './power.ts';
-import { row, type Row, type StatusDraft } from './statusdraft.ts';
+import { startedByRunner } from './started.ts';
+import { row, type Row, type Rows, rowsIn, type StatusDraft } from './statusdraft.ts';
 
 /** What is known of a pod's runner, from asking it. */
 export interface RunnerObservation {
@@ -50,14 +52,8 @@ export function reportPod(given: PodReport): StatusDraft {
   // Once there has been one there always is: the start deadline goes by it.
   const before = vm.status?.powerState === undefined ? undefined : ('Stopped' as const);
   const shown = hasNeverRun(input) ? undefined : (power ?? before);
-  const prepared = preparedRow(input);
-  const booted = bootedRow(input, power);
-  const unsupported = unsupportedRow(input);
-  const stalled = unsupported ?? hopelessRow(input, prepared, booted);
-  const ready =
-    unsupported === undefined
-      ? readyRow(input, power)
-      : row('False', unsupported.reason, unsupported.message);
+  const rows = rememberedRows(input) ?? rowsOf(input, power);
+  const { ready, stalled } = rows;
   const ip = internalIp(node);
   const nodeName = nodeOf(pod);
   const state = input.runner?.state;
@@ -68,6 +64,7 @@ export function reportPod(given: PodReport): StatusDraft {
   const diskGrowth = growth?.message ?? vm.status?.diskGrowth;
   const accelerator = acceleratorOf(pod) ?? vm.status?.accelerator;
   const revertRequest = state?.revertRequest ?? vm.status?.revertRequest;
+  const startRequest = startedFor(input);
   return {
     fields: {
       effective,
@@ -81,17 +78,45 @@ export function reportPod(given: PodReport): StatusDraft {
       ...(diskGrowth === undefined ? {} : { diskGrowth }),
       ...(accelerator === undefined ? {} : { accelerator }),
       ...(revertRequest === undefined ? {} : { revertRequest }),
+      ...(startRequest === undefined ? {} : { startRequest }),
       ...(warnings.length === 0 ? {} : { warnings: [...warnings] }),
     },
-    rows: {
-      ready,
-      scheduled: scheduledRow(pod, nodeName),
-      prepared,
-      booted,
-      ...(stalled === undefined ? {} : { stalled }),
-    },
+    rows,
     reconciling: ready.status !== 'True' && stalled === undefined && ready.reason !== 'GuestStopped',
   };
+}
+
+function rowsOf(input: PodReport, power: ObservedPowerState | undefined): Rows {
+  const prepared = preparedRow(input);
+  const booted = bootedRow(input, power);
+  const unsupported = unsupportedRow(input);
+  const stalled = unsupported ?? hopelessRow(input, prepared, booted);
+  return {
+    ready:
+      unsupported === undefined
+        ? readyRow(input, power)
+        : row('False', unsupported.reason, unsupported.message),
+    scheduled: scheduledRow(input.pod, nodeOf(input.pod)),
+    prepared,
+    booted,
+    ...(stalled === undefined ? {} : { stalled }),
+  };
+}
+
+/**
+ * A VM that waits for somebody to act stays as it was reported while its runner has not been asked, as after a start of
+ * this process: there is no news.
+ */
+function rememberedRows({ vm, pod, node, runner }: PodReport): Rows | undefined {
+  const { conditions, runner: known } = vm.status ?? {};
+  const remembered = rowsIn(conditions);
+  const stalled = conditions?.find(({ type }) => type === conditionTypes.stalled);
+  const isCurrent =
+    stalled?.observedGeneration === vm.metadata.generation && known?.podUid === pod.metadata.uid;
+  if (remembered?.stalled?.status !== 'True' || !isCurrent) return undefined;
+  const isTold = runner?.state !== undefined || runner?.error !== undefined || runner?.verb !== undefined;
+  const hasFault = pullFailure(pod) ?? createFailure(pod) ?? crashMessage(pod);
+  return isTold || hasFault !== undefined || isPodReady(pod) || isLost(node) ? undefined : remembered;
 }
 
 /** An answer from before the pod's readiness flipped says nothing about now. */
@@ -209,15 +234,26 @@ function unsupportedRow({ vm, runner }: PodReport): Row | undefined {
 function hasNeverRun({ vm, pod, runner }: PodReport): boolean {
   const state = runner?.state;
   if (state?.powerState !== 'Failed' || vm.status?.powerState !== undefined) return false;
-  return state.restarts === 0 && (runnerStatus(pod)?.restartCount ?? 0) === 0;
+  return startedByRunner(state, pod) === 'no';
 }
 
-/** What kept QEMU from starting cannot heal in the life of this pod, as the runner says. */
+/** QEMU is not started again by itself: its restarts are used up, or nothing in the life of this pod can heal it. */
 function hopelessRow(input: PodReport, prepared: Row, booted: Row): Row | undefined {
-  const isFinal = input.runner?.state?.retrying === false && input.runner.verb === undefined;
-  if (!isFinal || input.vm.spec.powerState === 'Stopped' || !hasNeverRun(input)) return undefined;
+  const state = input.runner?.state;
+  const isFinal = state?.powerState === 'Failed' && !state.retrying && input.runner?.verb === undefined;
+  if (!isFinal || input.vm.spec.powerState === 'Stopped') return undefined;
+  if (state.restarts > 0) {
+    const message = `${state.message ?? 'QEMU ended'}; it is not started again by itself`;
+    return row('True', 'RestartLimitExceeded', message);
+  }
   const { reason, message } = prepared.status === 'False' ? prepared : booted;
   return row('True', reason, message);
+}
+
+/** A request that was made while the guest ran is as good as carried out: it does not start a guest that stops later. */
+function startedFor({ vm, runner }: PodReport): string | undefined {
+  if (runner?.state?.powerState === 'Running') return vm.spec.startRequest;
+  return runner?.state?.startRequest ?? vm.status?.startRequest;
 }
 
 const verbReasons = {

@@ -19,10 +19,21 @@ export interface RunnerDoor {
 /** What became of the growth of a disk; its size is in bytes. */
 export type Growth = Pick<ResizeReply, 'diskSize' | 'message'>;
 
-export type OpenRunner = (target: { address: string; vmUid: string; pin: string | undefined }) => RunnerDoor;
+export interface RunnerTarget {
+  readonly address: string;
+  readonly vmUid: string;
+  readonly pin: string | undefined;
+  /** Ends the calls under way: there is another address, or no VM any more. */
+  readonly signal: AbortSignal;
+}
+
+export type OpenRunner = (target: RunnerTarget) => RunnerDoor;
 
 interface Link {
   readonly podUid: string;
+  /** A pod whose node was restarted is the same one at another address. */
+  readonly address: string;
+  readonly closing: AbortController;
   readonly door: RunnerDoor;
   state: RunnerState | undefined;
   podReady: boolean;
@@ -36,10 +47,15 @@ interface Link {
   refusedBytes: number | undefined;
   /** What became of the last growth of the disk. */
   growth: Growth | undefined;
+  /** The last start request that it has answered: a runner that does not keep them is not asked twice. */
+  startRequest: string | undefined;
 }
 
 /** How often a runner is asked while its VM is not as wished, in milliseconds. */
 export const pollMs = 2_000;
+
+/** An answer to a question that was put no longer ago is what the runner says now, in milliseconds. */
+export const recentMs = 5_000;
 
 /** So long a runner may be silent before that is told, in milliseconds: each begins by not listening yet. */
 export const silenceMs = 20_000;
@@ -83,12 +99,23 @@ export class RunnerLinks {
     };
   }
 
+  /** What the runner has said just now; else it is asked, no more often than every `pollMs`, and the answer wakes the VM. */
+  recent(key: string, vm: Vm, pod: Pod): RunnerState | undefined {
+    const link = this.#link(vm, pod);
+    if (link === undefined || link.busy) return undefined;
+    const sinceMs = this.#now() - link.askedAt;
+    if (link.error === undefined && link.state !== undefined && sinceMs <= recentMs) return link.state;
+    if (sinceMs >= pollMs) this.#ask(key, link, isPodReady(pod));
+    return undefined;
+  }
+
   #told({ error, silentSince }: Link): string | undefined {
     const silentFor = silentSince === undefined ? Infinity : this.#now() - silentSince;
     return silentFor < silenceMs ? undefined : error;
   }
 
   forget(vmUid: string): void {
+    this.#links.get(vmUid)?.closing.abort();
     this.#links.delete(vmUid);
   }
 
@@ -98,11 +125,17 @@ export class RunnerLinks {
     const address = pod.status?.podIP;
     if (address === undefined || !isRunnerUp(pod)) return undefined;
     const known = this.#links.get(vmUid);
-    if (known?.podUid === podUid) return known;
-    const pinned = vm.status?.runner;
+    const same = known?.podUid === podUid ? known : undefined;
+    if (same?.address === address) return same;
+    known?.closing.abort();
+    const closing = new AbortController();
+    const pinned = vm.status?.runner?.podUid === podUid ? vm.status.runner.fingerprint : undefined;
+    const pin = same?.door.fingerprint() ?? pinned;
     const link: Link = {
       podUid,
-      door: this.#open({ address, vmUid, pin: pinned?.podUid === podUid ? pinned.fingerprint : undefined }),
+      address,
+      closing,
+      door: this.#open({ address, vmUid, pin, signal: closing.signal }),
       state: undefined,
       podReady: false,
       error: undefined,
@@ -110,8 +143,9 @@ export class RunnerLinks {
       busy: false,
       askedAt: Number.NEGATIVE_INFINITY,
       silentSince: undefined,
-      refusedBytes: undefined,
-      growth: undefined,
+      refusedBytes: same?.refusedBytes,
+      growth: same?.growth,
+      startRequest: same?.startRequest,
     };
     this.#links.set(vmUid, link);
     return link;
@@ -130,7 +164,7 @@ export class RunnerLinks {
       return;
     }
     const step = powerStep(vm, link.state);
-    if (step.kind === 'verb') {
+    if (step.kind === 'verb' && !isAnswered(link, step.request)) {
       if (link.error === undefined || due) this.#act(key, link, podReady, step.request);
       return;
     }
@@ -183,7 +217,11 @@ export class RunnerLinks {
 
   #act(key: string, link: Link, podReady: boolean, request: PowerRequest): void {
     link.verb = request.action;
-    this.#call(key, link, podReady, () => link.door.power(request));
+    this.#call(key, link, podReady, async () => {
+      const state = await link.door.power(request);
+      link.startRequest = request.startRequest ?? link.startRequest;
+      return state;
+    });
   }
 
   #resize(key: string, link: Link, podReady: boolean, bytes: number): void {
@@ -235,14 +273,20 @@ function wasMet(vm: Vm, podUid: string): boolean {
   return vm.status?.runner?.podUid === podUid && vm.status.runner.fingerprint !== undefined;
 }
 
-/** Nothing to find out: reported as wished, and the pod is ready just when the guest is to run. */
+function isAnswered(link: Link, { startRequest }: PowerRequest): boolean {
+  return startRequest !== undefined && startRequest === link.startRequest;
+}
+
+/**
+ * Nothing to find out: reported as wished, or that somebody has to act, and the pod is ready just when the guest is to
+ * run.
+ */
 function isSettled(vm: Vm, podReady: boolean): boolean {
-  const ready = vm.status?.conditions?.find(({ type }) => type === 'Ready');
-  const settled =
-    ready?.reason === 'AsWished' ||
-    ready?.reason === 'GuestStopped' ||
-    ready?.reason === 'PowerStateUnsupported';
-  if (!settled || ready.observedGeneration !== vm.metadata.generation) return false;
+  const conditions = vm.status?.conditions;
+  const ready = conditions?.find(({ type }) => type === 'Ready');
+  const isStalled = conditions?.some(({ type, status }) => type === 'Stalled' && status === 'True');
+  const settled = isStalled === true || ready?.reason === 'AsWished' || ready?.reason === 'GuestStopped';
+  if (!settled || ready?.observedGeneration !== vm.metadata.generation) return false;
   return podReady === (vm.status?.powerState === 'Running');
 }
 

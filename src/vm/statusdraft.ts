@@ -30,6 +30,16 @@ export function row(status: Row['status'], reason: string, message = ''): Row {
 const longestMessage = 32_768;
 const order = ['ready', 'scheduled', 'prepared', 'booted', 'stalled'] as const;
 
+/** The rows that conditions were written from. */
+export function rowsIn(conditions: readonly Condition[] = []): Rows | undefined {
+  const rows: { -readonly [key in keyof Rows]?: Row } = {};
+  for (const key of order) {
+    const found = conditions.find(({ type }) => type === conditionTypes[key]);
+    if (found !== undefined) rows[key] = row(found.status, found.reason, found.message);
+  }
+  return rows.ready === undefined ? undefined : { ...rows, ready: rows.ready };
+}
+
 /** The status to write; the very same object as the VM's when nothing has changed. */
 export function statusOf(vm: Vm, draft: StatusDraft, now: Date): VmStatus {
   const generation = vm.metadata.generation;
@@ -72,8 +82,14 @@ const minorReasons = new Set(['PullingImage', 'Prepared', 'Booting', 'Booted', '
  * lies between is written only when it takes long or goes wrong.
  */
 export function differsOnlyInProgress(before: VmStatus | undefined, after: VmStatus): boolean {
-  if (before === undefined) return false;
+  if (before === undefined || hasMoved(before, after)) return false;
   return isDeepStrictEqual(essence(before), essence(after));
+}
+
+/** Others call the runner where the status says that it is. */
+function hasMoved(before: VmStatus, after: VmStatus): boolean {
+  const known = before.runner?.address;
+  return known !== undefined && after.runner?.address !== undefined && known !== after.runner.address;
 }
 
 function essence(status: VmStatus): object {

@@ -8,7 +8,8 @@ import { eventsBetween } from './statusevents.ts';
 
 /** A VM without a pod: what froze stays, what belonged to the pod goes. */
 export function pendingDraft(vm: Vm, rows: Partial<Rows>): StatusDraft {
-  const { effective, node, diskSize, diskGrowth, revertRequest, warnings, powerState } = vm.status ?? {};
+  const { effective, node, diskSize, diskGrowth, revertRequest, startRequest, warnings, powerState } =
+    vm.status ?? {};
   const cause = rows.stalled ?? rows.scheduled ?? rows.prepared;
   const sticky = effective !== undefined && isPersistent(effective);
   return {
@@ -19,6 +20,7 @@ export function pendingDraft(vm: Vm, rows: Partial<Rows>): StatusDraft {
       ...(diskSize === undefined ? {} : { diskSize }),
       ...(diskGrowth === undefined ? {} : { diskGrowth }),
       ...(revertRequest === undefined ? {} : { revertRequest }),
+      ...(startRequest === undefined ? {} : { startRequest }),
       ...(warnings === undefined ? {} : { warnings }),
       // That it has ever booted is what the start deadline goes by.
       ...(powerState === undefined ? {} : { powerState: 'Stopped' as const }),

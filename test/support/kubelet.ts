@@ -9,7 +9,7 @@ import type { Informer, KubeClient } from '../../src/kube/types.ts';
 /** What the kubelet of a simulated node makes of a pod that is bound to it. */
 export type PodBehaviour =
   /** Runs and becomes ready. */
-  | { kind: 'run' }
+  | { kind: 'run'; podIP?: string }
   /** Stays as it is, e.g. while an image is pulled. */
   | { kind: 'pending' }
   /** The container waits: an image that cannot be pulled, a Secret that is missing. */
@@ -17,7 +17,7 @@ export type PodBehaviour =
   /** The kubelet rejects the pod at admission. */
   | { kind: 'reject'; reason: string; message: string }
   /** The container runs and the pod is not ready. */
-  | { kind: 'unready' };
+  | { kind: 'unready'; podIP?: string };
 
 export interface SimulatedNodeSpec {
   name: string;
@@ -243,7 +243,8 @@ function statusFor(pod: Pod, behaviour: PodBehaviour): PodStatus | undefined {
   const at = timestamp();
   const node = pod.spec.nodeName ?? '';
   const base = { hostIP: addressOf(node), startTime: pod.status?.startTime ?? at };
-  const up = { ...base, podIP: '127.0.0.1', podIPs: [{ ip: '127.0.0.1' }] };
+  const podIP = ('podIP' in behaviour ? behaviour.podIP : undefined) ?? '127.0.0.1';
+  const up = { ...base, podIP, podIPs: [{ ip: podIP }] };
   switch (behaviour.kind) {
     case 'pending':
       return undefined;
@@ -262,12 +263,14 @@ function statusFor(pod: Pod, behaviour: PodBehaviour): PodStatus | undefined {
   function containers(state: object, ready: boolean): Pick<PodStatus, 'conditions' | 'containerStatuses'> {
     const scheduled = pod.status?.conditions?.filter(({ type }) => type === 'PodScheduled') ?? [];
     const status = ready ? ('True' as const) : ('False' as const);
+    // As the kubelet does: the time of a condition moves only when its status does.
+    const condition = (type: string) => {
+      const before = pod.status?.conditions?.find((one) => one.type === type);
+      const since = before?.status === status ? before.lastTransitionTime : undefined;
+      return { type, status, lastTransitionTime: since ?? at };
+    };
     return {
-      conditions: [
-        ...scheduled,
-        { type: 'Ready', status, lastTransitionTime: at },
-        { type: 'ContainersReady', status, lastTransitionTime: at },
-      ],
+      conditions: [...scheduled, condition('Ready'), condition('ContainersReady')],
       containerStatuses: pod.spec.containers.map(({ name, image = '' }) => ({
         name,
         image,
@@ -288,6 +291,7 @@ function isSame(before: PodStatus | undefined, after: PodStatus): boolean {
       status?.phase,
       status?.reason,
       status?.message,
+      status?.podIP,
       status?.conditions?.filter(({ type }) => type === 'Ready').map(({ status: value }) => value),
       status?.containerStatuses?.map(({ state }) => [Object.keys(state ?? {}), state?.waiting]),
     ]);

@@ -3,6 +3,7 @@ import { vms } from '../../api/resources.ts';
 import type { Vm } from '../../api/vm.ts';
 import { Svc3Error, invalidField, isSvc3Error } from '../../errors.ts';
 import { didNotRun, vmOf, type DeployRequest } from '../../items/deploy.ts';
+import { removeNeverRun } from '../../items/removal.ts';
 import { deletionMessage, deployItem, isHeld, vmItem, vmMessage, vmState } from '../../items/vm.ts';
 import { findImage, findVm, findVmConfig } from '../lookup.ts';
 import { defineRoute, type Call, type Reply } from '../route.ts';
@@ -80,27 +81,6 @@ async function check(request: DeployRequest, namespace: string, services: Servic
     );
 }
 
-/** Removes a VM that its caller waited for in vain; where the caller may not delete, its start deadline is brought forward. */
-async function remove(
-  call: Pick<Call<unknown, unknown, unknown>, 'services' | 'caller'>,
-  vm: Vm,
-): Promise<void> {
-  const { name = '', namespace = '', uid } = vm.metadata;
-  const key = { name, namespace };
-  try {
-    await call.caller.client.delete(vms, key, uid === undefined ? {} : { uid });
-  } catch (error) {
-    if (isSvc3Error(error, 'NotFound', 'Conflict')) return;
-    if (!isSvc3Error(error, 'Forbidden', 'Unauthorized')) throw error;
-    await call.services.client.patch(
-      vms,
-      key,
-      { type: 'merge', body: { metadata: { uid }, spec: { startDeadlineSeconds: 1 } } },
-      { fieldManager: 'svc3-api' },
-    );
-  }
-}
-
 export interface Deployed {
   readonly vm: Vm;
   readonly portWarnings: readonly string[];
@@ -115,12 +95,13 @@ export interface DeployWishes {
   readonly failFast?: boolean;
 }
 
-/** Beyond the operator's own deadline: then this process removes the VM itself. */
+/** So long after the start deadline the operator has deleted the VM, where it works and the guest has not started. */
 const deadlineGraceMs = 5_000;
 
 /**
  * Creates a VM with the caller's rights and waits until it runs. A VM that must be changed by its user to ever run is
- * removed and its reason returned; at the start deadline the operator removes it (contract: `timeout`).
+ * removed and its reason returned. At the start deadline the operator removes it (contract: `timeout`), and nobody else:
+ * what is seen here is a status, which is written later than a guest starts.
  */
 export async function deploy(
   call: Call<{ namespace: string }, unknown, DeployRequest>,
@@ -179,13 +160,16 @@ async function settle(
       if (call.drain.aborted || call.signal.aborted) return { vm: last, portWarnings, settled: false };
       throw error;
     }
-    await remove(call, last);
-    throw didNotRun(last);
+    throw didNotRun(last, 'left');
   }
   if (found?.metadata.uid === uid && vmState(last) === 'Running')
     return { vm: last, portWarnings, settled: true };
-  if (found?.metadata.uid !== uid) throw didNotRun(last);
-  await remove(call, last);
+  if (found?.metadata.uid !== uid) throw didNotRun(last, 'removed');
+  await removeNeverRun(last, {
+    caller: call.caller.client,
+    writer: call.services.client,
+    fieldManager: 'svc3-api',
+  });
   throw new Svc3Error('Invalid', vmMessage(last) ?? `VM ${name} cannot run`, {
     details: { group, kind: 'vms', name, causes: [{ field: fieldOf(last), message: vmMessage(last) ?? '' }] },
   });
@@ -213,7 +197,7 @@ export const deployVm = defineRoute({
   replies: {
     200: { description: 'The VM runs.', schema: vmSchemas.deployReply },
     202: { description: 'The VM was created and is being started.', schema: vmSchemas.deployReply },
-    504: { description: 'The VM did not run within its timeout and was removed.', schema: schemas.status },
+    504: { description: 'The VM did not run within its timeout and is removed.', schema: schemas.status },
   },
   permission: { kind: 'native', ...vmPermission, verb: 'create' },
   longRunning: true,

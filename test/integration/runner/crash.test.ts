@@ -1,7 +1,12 @@
+import { stat } from 'node:fs/promises';
 import { describe, expect, test } from 'vitest';
-import { allowBootTime, aPod, kill, startRunner } from './harness.ts';
+import { runnerPaths } from '../../../src/api/runner.ts';
+import { allowBootTime, aPod, kill, type Pod, startRunner } from './harness.ts';
 
 allowBootTime();
+
+/** The file of the disk, as the file system knows it. */
+const overlayOf = async (pod: Pod) => (await stat(`${pod.root}${runnerPaths.state}/disk.qcow2`)).ino;
 
 const up = { powerState: 'Running', guestReachable: true } as const;
 
@@ -32,6 +37,26 @@ describe('what happens by itself', () => {
     kill(await runner.qemuPid());
     await runner.reaches({ powerState: 'Failed', reason: 'QemuCrashed', retrying: false });
     expect(await runner.client.power({ action: 'start' })).toMatchObject({ powerState: 'Running' });
+  });
+
+  test('a start after the last restart allows as many again, once per request, and the disk stays', async () => {
+    const pod = await aPod({ restart: { limit: 1 } });
+    const runner = await startRunner(pod);
+    await runner.reaches({ powerState: 'Running', guestStarted: true });
+    const disk = await overlayOf(pod);
+    kill(await runner.qemuPid());
+    await runner.reaches({ powerState: 'Running', restarts: 1 });
+    kill(await runner.qemuPid());
+    await runner.reaches({ powerState: 'Failed', retrying: false, restarts: 2 });
+    const request = { action: 'start', startRequest: 'again' } as const;
+    const started = { powerState: 'Running', restarts: 0, startRequest: 'again' };
+    expect(await runner.client.power(request)).toMatchObject(started);
+    const pid = await runner.qemuPid();
+    expect(await runner.client.power(request)).toMatchObject(started);
+    expect(await runner.qemuPid()).toBe(pid);
+    kill(pid);
+    await runner.reaches({ powerState: 'Running', restarts: 1 });
+    expect(await overlayOf(pod)).toBe(disk);
   });
 
   test('a guest that panics is ended and started again', async () => {

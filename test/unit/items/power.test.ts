@@ -43,7 +43,7 @@ describe('a command', () => {
     ],
     [
       'Failed',
-      { start: 'Conflict', stop: 'Conflict', resume: 'Conflict', suspend: 'Conflict', revert: 'Running' },
+      { start: 'Running', stop: 'Stopped', resume: 'Conflict', suspend: 'Conflict', revert: 'Running' },
     ],
     [
       'Pending',
@@ -66,8 +66,13 @@ describe('a command', () => {
 
   test('that does not fit names the VM, its state and the field', () => {
     expect(() => powerWish(aVm('Running', 'Running'), 'start')).toThrow(
-      'VM demo is Running, start needs it to be Stopped',
+      'VM demo is Running, start needs it to be Stopped or Failed',
     );
+  });
+
+  test('start is another wish each time, whatever the spec says', () => {
+    const vm = aVm('Failed', 'Running');
+    expect(powerWish(vm, 'start').startRequest).not.toBe(powerWish(vm, 'start').startRequest);
   });
 
   test('revert is another wish each time', () => {
@@ -78,6 +83,8 @@ describe('a command', () => {
 
 describe('a wish is carried out', () => {
   const stopped = { powerState: 'Stopped' } as const;
+  const reconciling = { ...booted[0], type: 'Reconciling' };
+  const started = { powerState: 'Running', startRequest: 's2' } as const;
   const reverted = { powerState: 'Running', revertRequest: 'r2' } as const;
   test.each<[string, Vm, Parameters<typeof powerSettled>[1], boolean]>([
     ['when the state is the wished one', aVm('Stopped', 'Stopped', { observedGeneration: 5 }), stopped, true],
@@ -92,6 +99,24 @@ describe('a wish is carried out', () => {
       'or never will be, when the VM failed',
       aVm('Failed', 'Stopped', { observedGeneration: 5 }),
       stopped,
+      true,
+    ],
+    [
+      'not while the failure is being mended',
+      aVm('Failed', 'Stopped', { observedGeneration: 5, conditions: [reconciling] }),
+      stopped,
+      false,
+    ],
+    [
+      'not by the failure from before the start',
+      aVm('Failed', 'Running', { observedGeneration: 5, startRequest: 's1' }),
+      started,
+      false,
+    ],
+    [
+      'when the start has failed again',
+      aVm('Failed', 'Running', { observedGeneration: 5, startRequest: 's2' }),
+      started,
       true,
     ],
     [

@@ -182,6 +182,8 @@ function reconcile(world: World, state: State, o: number, v: number): State | un
   const plan = decide({
     vm: vmOf(v),
     pod: podOf(v, seen.pod),
+    node: undefined,
+    claim: undefined,
     pullSecretVersion: undefined,
     isNodeLost: false,
     unsaved: [],

@@ -24,6 +24,14 @@ describe('after a crash QEMU is started again', () => {
     expect(retries.crashes).toBe(1);
   });
 
+  test('from the beginning when somebody starts it', () => {
+    const retries = createRetries({ policy: 'OnFailure', limit: 1 }, () => 0);
+    expect([1, 2].map(() => retries.after(crash, true))).toEqual([1000, undefined]);
+    retries.renew();
+    expect(retries.crashes).toBe(0);
+    expect(retries.after(crash, true)).toBe(1000);
+  });
+
   test('never where the policy says so', () => {
     expect(createRetries({ policy: 'Never', limit: 5 }, () => 0).after(crash, true)).toBeUndefined();
   });

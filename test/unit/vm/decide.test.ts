@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { Pod } from '../../../src/api/core.ts';
+import type { Node, PersistentVolumeClaim, Pod } from '../../../src/api/core.ts';
 import type { Vm } from '../../../src/api/vm.ts';
 import { decide, type Observed } from '../../../src/vm/decide.ts';
 import { aPod, aVm, effective, runningStatus } from './builders.ts';
@@ -12,6 +12,8 @@ interface Row {
   sentence: string;
   vm?: Vm;
   pod?: Pod;
+  node?: Node;
+  claim?: PersistentVolumeClaim;
   pullSecretVersion?: string;
   more?: Partial<Observed>;
   plan: object;
@@ -101,7 +103,17 @@ const rows: Row[] = [
     sentence: 'a VM that did not boot in time is given up',
     vm: aVm({ spec: { startDeadlineSeconds: 60 } }),
     pod: aPod(),
-    plan: { kind: 'expire', message: 'the VM did not boot within 60 seconds and is deleted' },
+    plan: {
+      kind: 'expire',
+      message: 'the VM did not boot within 60 seconds and is deleted',
+      otherwise: { kind: 'report' },
+    },
+  },
+  {
+    sentence: 'a VM whose pod is ready is never given up, though no status says so yet',
+    vm: aVm({ spec: { startDeadlineSeconds: 60 } }),
+    pod: aPod({ nodeName: 'n1', status: runningStatus(true) }),
+    plan: { kind: 'report' },
   },
   {
     sentence: 'a VM that has booted once is never given up',
@@ -211,6 +223,19 @@ const rows: Row[] = [
     plan: { kind: 'report' },
   },
   {
+    sentence: 'a pod that has run before and pulls again keeps its disk',
+    pod: aPod({
+      nodeName: 'n1',
+      status: {
+        containerStatuses: [
+          { name: 'runner', ready: false, restartCount: 1, state: { waiting: { reason: 'ErrImagePull' } } },
+        ],
+      },
+    }),
+    pullSecretVersion: '7',
+    plan: { kind: 'report' },
+  },
+  {
     sentence: 'a running pod is left alone when the pull Secret changes',
     pod: aPod({ nodeName: 'n1', status: runningStatus(true) }),
     pullSecretVersion: '8',
@@ -219,8 +244,8 @@ const rows: Row[] = [
 ];
 
 describe('decide', () => {
-  test.each(rows)('$sentence', ({ vm = aVm(), pod, pullSecretVersion, more, plan }) => {
-    expect(decide({ vm, pod, pullSecretVersion, now, ...calm, ...more })).toMatchObject(plan);
+  test.each(rows)('$sentence', ({ vm = aVm(), pod, node, claim, pullSecretVersion, more, plan }) => {
+    expect(decide({ vm, pod, node, claim, pullSecretVersion, now, ...calm, ...more })).toMatchObject(plan);
   });
 
   test('an unpinned pod is left to kube-scheduler', () => {
@@ -230,8 +255,7 @@ describe('decide', () => {
       },
     });
     const { affinity: _affinity, ...spec } = pod.spec;
-    expect(
-      decide({ vm: aVm(), pod: { ...pod, spec }, pullSecretVersion: undefined, now, ...calm }).kind,
-    ).toBe('report');
+    const nothing = { node: undefined, claim: undefined, pullSecretVersion: undefined };
+    expect(decide({ vm: aVm(), pod: { ...pod, spec }, ...nothing, now, ...calm }).kind).toBe('report');
   });
 });

@@ -9,6 +9,7 @@ interface Row {
   wished: PowerState;
   state: Partial<RunnerState>;
   revert?: string;
+  start?: string;
   status?: VmStatus;
   step: object;
 }
@@ -110,6 +111,43 @@ const rows: Row[] = [
     status: reported('Crashed', 1),
     step: verb('start'),
   },
+  ...(
+    [
+      ['a crash beyond its restarts', { powerState: 'Failed' }],
+      ['a crash that the runner would repair later', { powerState: 'Failed', retrying: true }],
+      ['a guest that shut itself down', { powerState: 'Stopped', reason: 'GuestShutdown' }],
+    ] as const
+  ).map(([what, state]) => ({
+    sentence: `${what} is started when that is asked for`,
+    wished: 'Running' as const,
+    state: { ...state, startRequest: 'a' },
+    start: 'b',
+    status: reported('Crashed', 2),
+    step: { kind: 'verb', request: { action: 'start', startRequest: 'b' } },
+  })),
+  {
+    sentence: 'what was asked for once is done once',
+    wished: 'Running',
+    state: { powerState: 'Failed', startRequest: 'b' },
+    start: 'b',
+    status: reported('Crashed', 2),
+    step: { kind: 'failed' },
+  },
+  {
+    sentence: 'a start that was asked for while the guest ran is no news when it goes down',
+    wished: 'Running',
+    state: { powerState: 'Stopped', reason: 'GuestShutdown' },
+    start: 'b',
+    status: { ...reported('AsWished', 2), startRequest: 'b' },
+    step: { kind: 'guestStopped' },
+  },
+  {
+    sentence: 'a start that is asked for does not start what is to be stopped',
+    wished: 'Stopped',
+    state: { powerState: 'Stopped' },
+    start: 'b',
+    step: none,
+  },
   {
     sentence: 'a new revert request comes first',
     wished: 'Running',
@@ -134,10 +172,14 @@ const rows: Row[] = [
 ];
 
 describe('powerStep', () => {
-  test.each(rows)('$sentence', ({ wished, state, revert, status, step }) => {
+  test.each(rows)('$sentence', ({ wished, state, revert, start, status, step }) => {
     const vm = aVm({
       metadata: { generation: 2 },
-      spec: { powerState: wished, ...(revert === undefined ? {} : { revertRequest: revert }) },
+      spec: {
+        powerState: wished,
+        ...(revert === undefined ? {} : { revertRequest: revert }),
+        ...(start === undefined ? {} : { startRequest: start }),
+      },
       ...(status === undefined ? {} : { status }),
     });
     expect(powerStep(vm, runnerState(state))).toEqual(step);

@@ -173,11 +173,49 @@ const table: Row[] = [
     sentence: `the runner's reason ${reason}`,
     pod: unready,
     status: { powerState: 'Running' as const },
-    runner: observed({ state: failed(reason) }),
+    runner: observed({ state: failed(reason, { retrying: true }) }),
     rows: ['ready=False/Crashed', scheduled, preparedRow, booted],
     power: 'Failed',
     message: `told: ${reason}`,
   })),
+  {
+    sentence: 'a crash beyond its restarts: nothing goes on by itself',
+    pod: unready,
+    status: { powerState: 'Running' },
+    runner: observed({ state: failed('QemuCrashed', { restarts: 6 }) }),
+    rows: [
+      'ready=False/Crashed',
+      scheduled,
+      prepared,
+      'booted=False/QEMUFailed',
+      'stalled=True/RestartLimitExceeded',
+    ],
+    power: 'Failed',
+    message: 'told: QemuCrashed',
+  },
+  {
+    sentence: 'a crash beyond its restarts that is being mended',
+    pod: unready,
+    status: { powerState: 'Failed' },
+    runner: observed({ state: failed('QemuCrashed', { restarts: 6 }), verb: 'start' }),
+    rows: ['ready=False/Starting', scheduled, prepared, 'booted=False/QEMUFailed'],
+    power: 'Failed',
+  },
+  {
+    sentence: 'an image that has gone bad after the VM has run',
+    pod: unready,
+    status: { powerState: 'Running' },
+    runner: observed({ state: failed('ImageInvalid') }),
+    rows: [
+      'ready=False/Crashed',
+      scheduled,
+      'prepared=False/DiskFileMissing',
+      'booted=False/QEMUFailed',
+      'stalled=True/DiskFileMissing',
+    ],
+    power: 'Failed',
+    message: 'told: ImageInvalid',
+  },
   {
     sentence: 'a GPU that is busy before the VM has ever run: no power state yet',
     pod: unready,
@@ -340,6 +378,32 @@ describe('the status that is written', () => {
     expect(differsOnlyInProgress(first, after(running))).toBe(false);
     expect(differsOnlyInProgress(first, after(bound(waiting('ErrImagePull', 'x'))))).toBe(false);
     expect(differsOnlyInProgress(undefined, first)).toBe(false);
+  });
+
+  describe('a VM that waits for somebody to act', () => {
+    const final = { state: failed('QemuCrashed', { restarts: 6 }) };
+    const crash = draftOf({ sentence: '', rows: [], pod: unready, runner: observed(final) });
+    const stalled = statusOf(aVm(), crash.draft, now);
+    const types = (status: VmStatus) => status.conditions?.map(({ type }) => type);
+
+    test('is not called reconciling', () => {
+      expect(types(stalled)).toEqual(['Ready', 'Scheduled', 'Prepared', 'Booted', 'Stalled']);
+    });
+
+    test('stays as it was told while its runner has not been asked', () => {
+      const { vm, draft } = draftOf({ sentence: '', rows: [], pod: unready, status: stalled });
+      expect(statusOf(vm, draft, now)).toBe(stalled);
+    });
+
+    test.each<[string, Partial<Row>]>([
+      ['its pod is ready', { pod: running }],
+      ['its node is lost', { node: lostNode }],
+      ['its runner crashes', { pod: bound(crashed) }],
+      ['it is started', { runner: observed({ verb: 'start' }) }],
+    ])('is looked at anew when %s', (_sentence, news) => {
+      const { vm, draft } = draftOf({ sentence: '', rows: [], pod: unready, status: stalled, ...news });
+      expect(types(statusOf(vm, draft, now))).not.toContain('Stalled');
+    });
   });
 
   test('events tell of transitions, once', () => {

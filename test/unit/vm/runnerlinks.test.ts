@@ -205,6 +205,35 @@ describe('the talk with a runner', () => {
     expect(runner.calls).toEqual(isTakenOut ? ['state', 'eject'] : ['state']);
   });
 
+  test('a pod at another address is called there, with its pin, and not where it was', async () => {
+    const opened: { address: string; pin: string | undefined; signal: AbortSignal }[] = [];
+    const links = new RunnerLinks(
+      (target) => {
+        opened.push(target);
+        return {
+          state: () => new Promise(() => undefined),
+          power: () => Promise.reject(new Error('not asked for')),
+          resize: () => Promise.reject(new Error('not asked for')),
+          eject: () => Promise.reject(new Error('not asked for')),
+          fingerprint: () => 'print',
+        };
+      },
+      () => undefined,
+      () => 1_000_000,
+    );
+    const at = (podIP: string) => aPod({ nodeName: 'n1', status: { ...runningStatus(false), podIP } });
+    links.observe('k', aVm(), at('10.0.0.1'));
+    links.observe('k', aVm(), at('10.0.0.1'));
+    links.observe('k', aVm(), at('10.0.0.2'));
+    expect(opened.map(({ address, pin }) => [address, pin])).toEqual([
+      ['10.0.0.1', undefined],
+      ['10.0.0.2', 'print'],
+    ]);
+    expect(opened.map(({ signal }) => signal.aborted)).toEqual([true, false]);
+    links.forget('vm-uid');
+    expect(opened.at(-1)?.signal.aborted).toBe(true);
+  });
+
   test('a new pod is another runner', async () => {
     const { links, runner } = aRunner();
     links.observe('k', aVm(), pod(false));

@@ -4,6 +4,7 @@ import type { Vm } from '../../../api/vm.ts';
 import { invalidField, isSvc3Error, Svc3Error } from '../../../errors.ts';
 import * as vmSchemas from '../../../http/vmschemas.ts';
 import { didNotRun, vmOf, type DeployRequest } from '../../../items/deploy.ts';
+import { removeNeverRun } from '../../../items/removal.ts';
 import { deployItem, vmMessage, vmState, type DeployItem } from '../../../items/vm.ts';
 import type { KubeClient } from '../../../kube/types.ts';
 import type { WaitOptions } from '../types.ts';
@@ -16,7 +17,10 @@ const anyHostPort = { first: 1, last: 65_535 };
 /** The operator enforces the deadline; this side waits a little longer so that its word comes first. */
 const deadlineGraceMs = 5000;
 
-/** Creates a VM with the user's own rights and waits until it runs; one that never will is removed again. */
+/**
+ * Creates a VM with the user's own rights and waits until it runs; one that never will is removed again. At its start
+ * deadline the operator alone removes it.
+ */
 export async function deploy(
   client: KubeClient,
   namespace: string,
@@ -86,18 +90,7 @@ async function settled(client: KubeClient, created: Vm, { signal, progress }: Wa
     },
   });
   if (found?.done === true && vmState(found.object) === 'Running') return found.object;
-  if (found !== undefined) await remove(client, last);
-  if (found?.done === true) throw new Svc3Error('Invalid', vmMessage(last) ?? `VM ${name} cannot run`);
-  throw didNotRun(last);
-}
-
-async function remove(
-  client: KubeClient,
-  { metadata: { name = '', namespace = '', uid } }: Vm,
-): Promise<void> {
-  try {
-    await client.delete(vms, { name, namespace }, uid === undefined ? {} : { uid });
-  } catch (error) {
-    if (!isSvc3Error(error, 'NotFound', 'Conflict')) throw error;
-  }
+  if (found?.done !== true) throw didNotRun(last, found === undefined ? 'removed' : 'left');
+  await removeNeverRun(last, { caller: client, writer: client });
+  throw new Svc3Error('Invalid', vmMessage(last) ?? `VM ${name} cannot run`);
 }

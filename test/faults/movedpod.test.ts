@@ -1,0 +1,137 @@
+/** A pod whose node was restarted is the same pod at another address: whoever calls its runner calls it there. */
+import { createServer } from 'node:net';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { vms } from '../../src/api/resources.ts';
+import type { RunnerState } from '../../src/api/runner.ts';
+import { createRunnerClient } from '../../src/control/client.ts';
+import { createControlKey, parseControlKeys, signControlToken } from '../../src/control/token.ts';
+import { createCertificate } from '../../src/runner/certificate.ts';
+import { createControlServer } from '../../src/runner/control.ts';
+import { slow, type VmNamespace, type VmWorld, vmWorld } from '../integration/vm/harness.ts';
+import { keptLog } from '../support/api.ts';
+import { startVmOperator, type TestOperator } from '../support/operator.ts';
+import { runnerState } from '../unit/vm/builders.ts';
+
+let world: VmWorld;
+let space: VmNamespace;
+let operator: TestOperator;
+let port: number;
+let server: { close(): Promise<void> } | undefined;
+let vmUid: string;
+let certificate: ReturnType<typeof createCertificate>;
+const keys = createControlKey();
+const runner = { state: runnerState(), verbs: [] as string[] };
+
+beforeAll(async () => {
+  world = await vmWorld();
+  space = await world.namespace('moved');
+  await world.kubelet.addNode({ name: 'n1' });
+  port = await freePort();
+  operator = await startOperator();
+});
+
+afterAll(async () => {
+  await server?.close();
+  await operator?.stop();
+  await world?.stop();
+});
+
+const startOperator = () =>
+  startVmOperator(world.client, {}, () => ({
+    openRunner: ({ address, vmUid: uid, pin, signal }) =>
+      createRunnerClient({
+        address,
+        port,
+        vmUid: uid,
+        signal,
+        ...(pin === undefined ? {} : { pin }),
+        sign: (claims) => signControlToken(claims, keys.privateKey),
+      }),
+  }));
+
+function freePort(): Promise<number> {
+  return new Promise((resolve) => {
+    const probe = createServer().listen(0, '127.0.0.1', () => {
+      const { port: free } = probe.address() as { port: number };
+      probe.close(() => resolve(free));
+    });
+  });
+}
+
+/** The runner's real endpoint on an address that the pod has from now on, and nothing where it was. */
+async function moveTo(address: string): Promise<void> {
+  await server?.close();
+  const become = (state: Partial<RunnerState>) => (runner.state = runnerState({ vmUid, ...state }));
+  const moved = createControlServer({
+    vmUid,
+    certificate,
+    keys: async () => parseControlKeys(keys.publicKey),
+    routes: [
+      { method: 'GET', pattern: /^\/v1\/state$/, action: 'state', run: async () => runner.state },
+      {
+        method: 'POST',
+        pattern: /^\/v1\/power$/,
+        action: 'power',
+        run: async ({ body }) => {
+          const { action } = body as { action: string };
+          runner.verbs.push(`${action} at ${address}`);
+          become(action === 'stop' ? { powerState: 'Stopped', reason: 'Requested' } : {});
+          world.kubelet.behave(() => ({ kind: action === 'stop' ? 'unready' : 'run', podIP: address }));
+          return runner.state;
+        },
+      },
+    ],
+    streams: [],
+    log: keptLog() as never,
+  });
+  await moved.listen(address, port);
+  server = moved;
+  become({});
+  world.kubelet.behave(() => ({ kind: 'run', podIP: address }));
+}
+
+const wish = (spec: object) =>
+  world.client.patch(vms, { name: 'vm', namespace: space.name }, { type: 'merge', body: { spec } });
+const addressOf = async () => (await space.vm('vm')).status?.runner?.address;
+
+test('a verb reaches the runner at its new address', async () => {
+  vmUid = (await space.deploy('vm')).metadata.uid ?? '';
+  certificate = createCertificate(vmUid);
+  await moveTo('127.0.0.1');
+  await space.untilReady('vm');
+  const uid = (await space.pod('vm'))?.metadata.uid;
+  await moveTo('127.0.0.2');
+  await expect.poll(addressOf, slow).toBe('127.0.0.2');
+  expect((await space.pod('vm'))?.metadata.uid).toBe(uid);
+  await wish({ powerState: 'Stopped' });
+  await space.until('vm', 'Ready', { status: 'True', message: 'the VM is stopped' });
+  expect(runner.verbs).toEqual(['stop at 127.0.0.2']);
+});
+
+test('the new address is written where nobody saw the pod move', async () => {
+  await wish({ powerState: 'Running' });
+  await expect.poll(() => runner.verbs, slow).toContain('start at 127.0.0.2');
+  await expect.poll(async () => (await space.condition('vm', 'Ready')).message, slow).toBe('the VM runs');
+  await operator.stop();
+  await moveTo('127.0.0.3');
+  await expect.poll(async () => (await space.pod('vm'))?.status?.podIP, slow).toBe('127.0.0.3');
+  operator = await startOperator();
+  await expect.poll(addressOf, slow).toBe('127.0.0.3');
+});
+
+test('a runner at the new address that shows another certificate is not believed', async () => {
+  runner.verbs = [];
+  await wish({ powerState: 'Stopped' });
+  await expect.poll(() => runner.verbs, slow).toEqual(['stop at 127.0.0.3']);
+  await wish({ powerState: 'Running' });
+  await expect.poll(() => runner.verbs, slow).toEqual(['stop at 127.0.0.3', 'start at 127.0.0.3']);
+  runner.verbs = [];
+  certificate = createCertificate(vmUid);
+  await moveTo('127.0.0.4');
+  await expect.poll(addressOf, slow).toBe('127.0.0.4');
+  await wish({ powerState: 'Stopped' });
+  await expect
+    .poll(async () => (await space.condition('vm', 'Ready')).message, slow)
+    .toContain('shows another certificate');
+  expect(runner.verbs).toEqual([]);
+});
