@@ -102,7 +102,9 @@ export class VmReconciler {
         return undefined;
       case 'expire': {
         const over = await expired(key, observed, this.#parts);
-        return over === undefined ? this.#actOnPod(key, vm, plan.otherwise) : this.#expire(over, plan.message);
+        return over === undefined
+          ? this.#actOnPod(key, vm, plan.otherwise)
+          : this.#expire(over, plan.message);
       }
       default:
         return this.#actOnPod(key, vm, plan);

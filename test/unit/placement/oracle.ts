@@ -102,9 +102,9 @@ function against(node: NodeFacts, free: Free, ranges: PortRanges, request: Place
   if (request.tagRequired && request.tag !== undefined && !node.tags.includes(request.tag))
     return [`node(s) didn't have tag ${request.tag}`];
   if (request.gpu && !node.gpuEnabled) return ['not enabled for GPU passthrough'];
-  if (request.gpu && node.allocatable[4]! === 0) return ['GPU passthrough device not ready'];
+  if (request.gpu && node.allocatable[4] === 0) return ['GPU passthrough device not ready'];
   const accelerator = acceleratorOn(node, request);
-  if (accelerator === 'kvm' && node.allocatable[5]! === 0) return ['node(s) without hardware virtualisation'];
+  if (accelerator === 'kvm' && node.allocatable[5] === 0) return ['node(s) without hardware virtualisation'];
   if (request.avoid?.has(node.name) === true || portsOn(free, ranges, request) === undefined)
     return ["node(s) didn't have free ports for the requested pod ports"];
   const emulation = accelerator === 'tcg' ? request.emulationBytes : 0;
