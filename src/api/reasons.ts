@@ -60,7 +60,10 @@ export const reasonTable: readonly ReasonRow[] = [
       'QEMU or the guest died; the message holds its last words.',
       'Read `kubectl logs` of the pod; it is started again with growing pauses, until Stalled says otherwise.',
     ],
-    Terminating: ['The VM is being deleted.', waits],
+    Terminating: [
+      'The VM is being deleted and waits until its disk is saved; the message names the Images and says how long at most.',
+      'Nothing; to delete it without, delete the Image or annotate the VM svc3.dev/delete-without-saving=true.',
+    ],
   }),
   ...rows('VM', 'Ready', 'Unknown', {
     NodeLost: [

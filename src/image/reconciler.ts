@@ -188,9 +188,9 @@ export class ImageReconciler {
     return { requeueAfterMs: Math.max(100, at - now) };
   }
 
-  /** Which VM's disk it is stays known from the first word on: another one of its name may come. */
+  /** From the moment there is a disk it stays known whose it is: another VM of the name may come. */
   async #say({ disk, vmSource }: Observed, verdict: Verdict): Promise<void> {
-    const vmUid = disk.status?.vmUid ?? vmSource?.uid;
+    const vmUid = disk.status?.vmUid ?? (vmSource?.runner === undefined ? undefined : vmSource.uid);
     await this.#reporter.report(disk, verdictStatus(disk, verdict, this.#parts.now(), { vmUid }));
   }
 

@@ -115,9 +115,9 @@ async function remove(
   name: string,
   options: WaitOptions,
 ): Promise<string | undefined> {
-  const vm = await client.get(vms, name, namespace);
+  const vm = options.wait ? await client.get(vms, name, namespace) : undefined;
   await client.delete(vms, { name, namespace });
-  if (!options.wait) return deletionMessage(name, undefined);
+  if (vm === undefined) return deletionMessage(name, undefined);
   const left = await waitFor(client, vms, vm, {
     timeoutMs: deletionWaitMs,
     signal: options.signal,
