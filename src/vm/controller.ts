@@ -1,4 +1,4 @@
-import type { Node, Pod, Secret } from '../api/core.ts';
+import type { Node, PersistentVolumeClaim, Pod, Secret } from '../api/core.ts';
 import { annotations, labels, objectNames, podNamePrefix } from '../api/meta.ts';
 import {
   images,
@@ -67,12 +67,13 @@ export function createVmController(runtime: Runtime<VmSettings>, parts: VmContro
     parts.openRunner === undefined
       ? undefined
       : new RunnerLinks(parts.openRunner, (key) => controller.enqueue(key), monotonic);
+  const claimInformer = informers.get(persistentVolumeClaims, { labelSelector: `${labels.managedBy}=svc3` });
   const reconciler = new VmReconciler({
     client: runtime.client,
     recorder: runtime.recorder,
     vms: vmInformer,
     nodes: nodeInformer,
-    claims: informers.get(persistentVolumeClaims, { labelSelector: `${labels.managedBy}=svc3` }),
+    claims: claimInformer,
     sources: {
       vmConfig: (name, namespace) => configInformer.get(name, namespace),
       image: (name, namespace) => imageInformer.get(name, namespace),
@@ -110,7 +111,7 @@ export function createVmController(runtime: Runtime<VmSettings>, parts: VmContro
   vmInformer.addIndexes({
     podName: ({ metadata }) => [`${metadata.namespace ?? ''}/${podNameOf(metadata.name ?? '')}`],
   });
-  const enqueueVm = ({ metadata }: Pod) => {
+  const enqueueVm = ({ metadata }: Pod | PersistentVolumeClaim) => {
     const name = metadata.name ?? '';
     if (!name.startsWith(podNamePrefix)) return;
     for (const vm of vmInformer.byIndex('podName', `${metadata.namespace ?? ''}/${name}`)) {
@@ -119,6 +120,9 @@ export function createVmController(runtime: Runtime<VmSettings>, parts: VmContro
   };
   followPods(podInformer, inventory, retryWaiting, enqueueVm);
   followNodes(nodeInformer, podInformer, inventory, retryWaiting, enqueueVm);
+  claimInformer.onChange(({ kind, object }) => {
+    if (kind === 'deleted') enqueueVm(object);
+  });
   podInformer.onChange(changed);
   nodeInformer.onChange(changed);
   vmInformer.onChange(({ kind, object }) => {

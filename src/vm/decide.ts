@@ -1,8 +1,9 @@
 import type { Pod } from '../api/core.ts';
 import { finalizer } from '../api/meta.ts';
+import { isOwnedBy, isTerminating } from '../api/owner.ts';
 import type { Vm } from '../api/vm.ts';
 import { pullSecretAnnotation } from './names.ts';
-import { endMessage, isOwnedBy, isTerminating, pullFailure, unschedulableMessage } from './podstate.ts';
+import { endMessage, pullFailure, unschedulableMessage } from './podstate.ts';
 import { deadlineMessage, startDeadline } from './startdeadline.ts';
 import { nodeOf } from '../placement/podfacts.ts';
 

@@ -1,6 +1,7 @@
 import type { Node, Pod } from '../api/core.ts';
 import type { RunnerState } from '../api/runner.ts';
 import type { EffectiveSettings, ObservedPowerState, RunnerIdentity, Vm } from '../api/vm.ts';
+import { isTerminating } from '../api/owner.ts';
 import { formatQuantity } from '../api/quantity.ts';
 import { nodeOf } from '../placement/podfacts.ts';
 import { statusPorts } from './podports.ts';
@@ -11,7 +12,6 @@ import {
   isLost,
   isPodReady,
   isRunnerUp,
-  isTerminating,
   pullFailure,
   runnerStatus,
   unschedulableMessage,
