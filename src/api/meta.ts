@@ -10,6 +10,9 @@ export const productVersion = '3.0.0';
 /** Category of all kinds: `kubectl get svc3`. */
 export const category = 'svc3';
 
+/** No object has this resourceVersion, so an apply with it succeeds only where there is no object, else with Conflict. */
+export const absentVersion = '1';
+
 /** Field manager of every server-side apply. */
 export const fieldManager = 'svc3';
 /** Finalizer on VM, RegistryCredential, Image and ISO. */

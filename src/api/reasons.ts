@@ -224,8 +224,8 @@ export const reasonTable: readonly ReasonRow[] = [
       'Nothing; it is tried again with growing pauses.',
     ],
     WorkerRefused: [
-      'Quota, Pod Security or a webhook refused the worker pod; the message quotes it.',
-      'Let the namespace have one more pod; it is tried again with growing pauses.',
+      'Quota, Pod Security or a webhook refused the worker pod, or another pod has its name; the message says which.',
+      'Let the namespace have one more pod, or delete the one in the way; it is tried again with growing pauses.',
     ],
     RunnerUnreachable: [
       'The runner of the VM to be saved does not answer or refuses; the message quotes it.',

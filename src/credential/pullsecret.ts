@@ -1,4 +1,4 @@
-import { objectNames } from '../api/meta.ts';
+import { absentVersion, objectNames } from '../api/meta.ts';
 import type { Secret } from '../api/core.ts';
 import { secrets } from '../api/resources.ts';
 import { waiting } from '../controller/outcome.ts';
@@ -20,9 +20,6 @@ import { observe, type Sources } from './observe.ts';
  * a second is written five times, and a single change at once.
  */
 export const spacingMs = 200;
-
-/** No object has it, so a write with it only succeeds where there is no object. */
-const absentVersion = '1';
 
 export interface PullSecretReconciler {
   reconcile(namespace: string): Promise<ReconcileResult | void>;

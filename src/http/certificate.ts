@@ -10,7 +10,7 @@ import {
   X509CertificateGenerator,
 } from '@peculiar/x509';
 import type { Secret } from '../api/core.ts';
-import { labels } from '../api/meta.ts';
+import { absentVersion, labels } from '../api/meta.ts';
 import { secrets } from '../api/resources.ts';
 import { Svc3Error, isSvc3Error } from '../errors.ts';
 import type { Informer, KubeClient } from '../kube/types.ts';
@@ -19,6 +19,8 @@ import type { KeyPair } from './tls.ts';
 
 const tenYearsMs = 10 * 365 * 24 * 3600 * 1000;
 const dayMs = 24 * 3600 * 1000;
+/** Others write this Secret once in a long while. */
+const mostTries = 10;
 
 /** A self-signed ECDSA certificate for these names; the first is its common name. */
 export async function selfSigned(names: readonly string[], now = new Date()): Promise<KeyPair> {
@@ -70,7 +72,7 @@ interface SecretKey {
 
 /**
  * Reads the Secret, or makes it self-signed. It is made by server-side apply, which a right on this one name allows; of
- * two replicas that make it at once one wins, and the other learns its certificate from the watch.
+ * two replicas that make it at once one wins, and the other takes what that one made.
  */
 export async function ensureCertificate(
   client: KubeClient,
@@ -89,7 +91,7 @@ export async function ensureCertificate(
     await client.apply(secrets, tlsSecret(key, pair), { fieldManager: 'svc3-api', force: false });
     return pair;
   } catch (error) {
-    const made = isSvc3Error(error, 'Conflict', 'AlreadyExists')
+    const made = isSvc3Error(error, 'Conflict')
       ? pairOf(await client.get(secrets, key.name, key.namespace))
       : undefined;
     if (made === undefined) throw error;
@@ -106,15 +108,25 @@ export async function ensureInternalCertificate(
   key: SecretKey,
   names: readonly string[],
 ): Promise<KeyPair> {
-  const found = pairOf(await client.get(secrets, key.name, key.namespace), 'internal');
-  if (found !== undefined) return found;
   const pair = await selfSigned(names);
   const [certName, keyName] = places.internal;
-  const written = await client.patch(secrets, key, {
-    type: 'merge',
-    body: { stringData: { [certName]: pair.cert, [keyName]: pair.key } },
-  });
-  return pairOf(written, 'internal') ?? pair;
+  for (let tries = 1; ; tries += 1) {
+    const secret = await client.get(secrets, key.name, key.namespace);
+    const found = pairOf(secret, 'internal');
+    if (found !== undefined) return found;
+    const { uid, resourceVersion } = secret.metadata;
+    const stringData = { [certName]: pair.cert, [keyName]: pair.key };
+    try {
+      await client.patch(secrets, key, {
+        type: 'merge',
+        body: { metadata: { uid, resourceVersion }, stringData },
+      });
+      return pair;
+    } catch (error) {
+      // Another replica was faster, or somebody uploaded a certificate: look again.
+      if (tries === mostTries || !isSvc3Error(error, 'Conflict')) throw error;
+    }
+  }
 }
 
 function tlsSecret({ namespace, name }: SecretKey, { cert, key }: KeyPair): Secret {
@@ -122,6 +134,7 @@ function tlsSecret({ namespace, name }: SecretKey, { cert, key }: KeyPair): Secr
     metadata: {
       name,
       namespace,
+      resourceVersion: absentVersion,
       labels: { [labels.partOf]: 'svc3', [labels.component]: 'api', [labels.managedBy]: 'svc3' },
     },
     type: 'kubernetes.io/tls',

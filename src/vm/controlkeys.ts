@@ -1,6 +1,6 @@
 import type { KeyObject } from 'node:crypto';
 import type { Secret } from '../api/core.ts';
-import { namespaces, objectNames } from '../api/meta.ts';
+import { absentVersion, namespaces, objectNames } from '../api/meta.ts';
 import { secrets, typeMeta } from '../api/resources.ts';
 import { createControlKey, encodePublicKey, readPrivateKey } from '../control/token.ts';
 import { isSvc3Error } from '../errors.ts';
@@ -36,10 +36,11 @@ export function createControlKeys(client: KubeClient, informer: Informer<Secret>
     async ensure() {
       if (informer.get(key.name, key.namespace) !== undefined) return;
       try {
-        made = await client.get(secrets, key.name, key.namespace);
-      } catch (error) {
-        if (!isSvc3Error(error, 'NotFound')) throw error;
         made = await client.apply(secrets, newSecret(key));
+      } catch (error) {
+        // There is one: another leader's pods believe it already.
+        if (!isSvc3Error(error, 'Conflict')) throw error;
+        made = await client.get(secrets, key.name, key.namespace);
       }
     },
     signingKey: () => known().keys[0],
@@ -58,7 +59,7 @@ function newSecret(key: { name: string; namespace: string }): Secret {
   const pem = createControlKey().privateKey.export({ type: 'pkcs8', format: 'pem' });
   return {
     ...typeMeta(secrets),
-    metadata: { ...key, labels: { 'app.kubernetes.io/part-of': 'svc3' } },
+    metadata: { ...key, resourceVersion: absentVersion, labels: { 'app.kubernetes.io/part-of': 'svc3' } },
     type: 'Opaque',
     data: { current: Buffer.from(pem).toString('base64') },
   };
