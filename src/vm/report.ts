@@ -1,4 +1,5 @@
 import type { Node, Pod } from '../api/core.ts';
+import { annotations } from '../api/meta.ts';
 import type { RunnerState } from '../api/runner.ts';
 import type { EffectiveSettings, ObservedPowerState, RunnerIdentity, Vm } from '../api/vm.ts';
 import { isTerminating } from '../api/owner.ts';
@@ -135,7 +136,7 @@ function identityOf({ vm, pod, runner }: PodReport): RunnerIdentity | undefined 
 
 /** As the pod was told; `auto` of an unpinned pod is only known to its runner. */
 function acceleratorOf(pod: Pod): 'kvm' | 'tcg' | undefined {
-  const text = pod.spec.containers[0]?.env?.find(({ name }) => name === 'SVC3_VM')?.value;
+  const text = pod.metadata.annotations?.[annotations.runnerSpec];
   const found = /"accelerator":"(kvm|tcg)"/.exec(text ?? '')?.[1];
   return found === 'kvm' || found === 'tcg' ? found : undefined;
 }
@@ -272,6 +273,6 @@ function isReverted({ vm, pod, runner }: PodReport): boolean {
   const wished = vm.spec.revertRequest;
   if (wished === undefined || runner?.state?.revertRequest === wished) return true;
   if (vm.status?.revertRequest === wished) return true;
-  const text = pod.spec.containers[0]?.env?.find(({ name }) => name === 'SVC3_VM')?.value ?? '';
+  const text = pod.metadata.annotations?.[annotations.runnerSpec] ?? '';
   return text.includes(`"revertRequest":${JSON.stringify(wished)}`);
 }

@@ -92,11 +92,13 @@ export async function startRunner(
   pod: Pod,
   environment: Record<string, string> = {},
 ): Promise<RunningRunner> {
+  const { metadata, sshAuthorizedKeys, ...spec } = pod.spec;
+  await writeFile(pod.root + runnerPaths.spec, JSON.stringify(spec));
+  await writeFile(pod.root + runnerPaths.effective, JSON.stringify({ metadata, sshAuthorizedKeys }));
   const child = spawn(join(repository, 'node_modules/.bin/node'), [join(repository, 'src/bin/runner.ts')], {
     env: {
       PATH: process.env['PATH'],
       SVC3_ROOT: pod.root,
-      SVC3_VM: JSON.stringify(pod.spec),
       SVC3_POD_UID: pod.podUid,
       SVC3_BIND_ADDRESS: '127.0.0.1',
       SVC3_CONTROL_PORT: '0',
