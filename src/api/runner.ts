@@ -35,7 +35,7 @@ export const runnerEnvironment = {
   podUid: 'SVC3_POD_UID',
   /** Comma-separated PCI addresses, from the device plugin. */
   gpuAddresses: 'SVC3_GPU_PCI_ADDRESSES',
-  /** Address to listen on; default 0.0.0.0. */
+  /** Address to listen on; all of them where unset. */
   bind: 'SVC3_BIND_ADDRESS',
   logLevel: 'SVC3_LOG_LEVEL',
 } as const;

@@ -1,12 +1,14 @@
 import { writeFileSync } from 'node:fs';
 import { chmod, mkdir } from 'node:fs/promises';
 import { pino } from 'pino';
+import { anyAddress } from '../anyaddress.ts';
 import { runnerEnvironment, runnerPaths, runnerPort } from '../api/runner.ts';
 import { messageOf } from '../errors.ts';
 import { ensureCertificate } from '../runner/certificate.ts';
 import { createControlServer } from '../runner/control.ts';
 import { createKeyReader } from '../runner/controlkeys.ts';
 import { createExports } from '../runner/exports.ts';
+import { relayPorts } from '../runner/relay.ts';
 import { createRoutes, createStreamRoutes } from '../runner/routes.ts';
 import { readRunnerSpec } from '../runner/spec.ts';
 import { createSupervisor } from '../runner/supervisor.ts';
@@ -47,7 +49,7 @@ async function main(): Promise<void> {
   };
   await Promise.all([folders.state, folders.run].map((folder) => mkdir(folder, { recursive: true })));
   await chmod(folders.run, 0o700).catch(() => undefined);
-  const bind = env[runnerEnvironment.bind] ?? '0.0.0.0';
+  const bind = env[runnerEnvironment.bind] ?? (await anyAddress());
   const host = {
     spec,
     folders,
@@ -78,6 +80,7 @@ async function main(): Promise<void> {
   });
   const port = await server.listen(bind, Number(env['SVC3_CONTROL_PORT'] ?? runnerPort));
   log.info({ port }, 'control endpoint listens');
+  await relayPorts(spec.ports, bind, log);
 
   let isEnding = false;
   const end = async (signal: string): Promise<void> => {
