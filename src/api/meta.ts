@@ -71,6 +71,8 @@ export const annotations = {
   virtualMachineName: 'svc3.dev/virtual-machine-name',
   /** On VMs, `true`: its deletion waits for no Image that its disk is being saved for. */
   deleteWithoutSaving: 'svc3.dev/delete-without-saving',
+  /** On VM pods: what the runner must know of its VM (`RunnerSpec`), read through a downward API volume. */
+  runnerSpec: 'svc3.dev/runner-spec',
   /** On VM pods: public halves of the installation's control keys, read through a downward API volume. */
   controlKeys: 'svc3.dev/control-keys',
   /** On ServiceAccounts in `svc3-users`: the person's real name. */
@@ -126,6 +128,12 @@ export const limits = {
   memory: { min: '64Mi', max: '16Ti' },
   /** Disk size, quantities. */
   diskSize: { min: '1Mi', max: '64Ti' },
+  /**
+   * Bytes of a VM's metadata, and of its SSH keys, as JSON. They travel to the runner in an annotation of its pod, and all
+   * annotations of an object have 256 KiB: this leaves 64 KiB for the other settings.
+   */
+  metadataBytes: 160 * 1024,
+  sshAuthorizedKeysBytes: 32 * 1024,
   /** User tokens live one hour (spec: "Limits"). */
   userTokenSeconds: 3600,
   /** Service account tokens live one year by default (spec: "Limits"). */

@@ -97,6 +97,10 @@ export const reasonTable: readonly ReasonRow[] = [
       'The registry refused to give the image.',
       'Add a registry credential for that registry to this namespace (`svc3 regcred add`).',
     ],
+    ClaimTerminating: [
+      'The PersistentVolumeClaim of an earlier VM of this name is still there; the VM gets a disk of its own when it is gone.',
+      waits,
+    ],
     PodConflict: ['A pod of the same name exists that does not belong to this VM.', 'Delete that pod.'],
     PodRefused: [
       'kube-apiserver refused the pod (Pod Security, quota, LimitRange or a webhook); the message quotes it.',
@@ -152,6 +156,10 @@ export const reasonTable: readonly ReasonRow[] = [
       'Turn it on in the chart (gpuPassthrough.enabled), or deploy without it.',
     ],
     InvalidSpec: ['The spec cannot be carried out; the message names the field.', 'Correct the spec.'],
+    ClaimConflict: [
+      "A PersistentVolumeClaim under the name of the VM's exists that does not belong to it; it is neither mounted nor deleted.",
+      'Delete that claim, or give the VM another name.',
+    ],
     PowerStateUnsupported: [
       'The wished power state does not exist for this VM; the message says why.',
       'Choose another power state.',
@@ -230,8 +238,8 @@ export const reasonTable: readonly ReasonRow[] = [
       'Nothing; it is tried again with growing pauses.',
     ],
     WorkerRefused: [
-      'Quota, Pod Security or a webhook refused the worker pod; the message quotes it.',
-      'Let the namespace have one more pod; it is tried again with growing pauses.',
+      'Quota, Pod Security or a webhook refused the worker pod, or another pod has its name; the message says which.',
+      'Let the namespace have one more pod, or delete the one in the way; it is tried again with growing pauses.',
     ],
     RunnerUnreachable: [
       'The runner of the VM to be saved does not answer or refuses; the message quotes it.',

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 
 /**
- * The contract between a VM's pod and the runner in it: what comes in as `SVC3_VM`, what the control endpoint answers.
+ * The contract between a VM's pod and the runner in it: what comes in as files, what the control endpoint answers.
  * Both ends carry a version; a reader understands its own version and the one before.
  */
 export const runnerVersion = 1;
@@ -18,18 +18,24 @@ export const runnerPaths = {
   run: '/run/vm',
   /** The public control keys: the pod's annotation `svc3.dev/control-keys` through the downward API. */
   controlKeys: '/etc/svc3/podinfo/control-keys',
+  /**
+   * `RunnerSpec` without `GuestLists`: the pod's annotation `svc3.dev/runner-spec`. No environment variable: the kernel takes
+   * none beyond 128 KiB, and the kubelet reads `$$` and `$(NAME)` in it as something else.
+   */
+  spec: '/etc/svc3/podinfo/runner-spec',
+  /** `GuestLists`: the pod's annotation `svc3.dev/effective`. */
+  effective: '/etc/svc3/podinfo/effective',
 } as const;
 
 export const runnerPort = 8443;
 
 /** Environment of the runner's container. */
 export const runnerEnvironment = {
-  spec: 'SVC3_VM',
   /** The pod's UID by the downward API: tells a restart in place from a new pod on the same disk. */
   podUid: 'SVC3_POD_UID',
   /** Comma-separated PCI addresses, from the device plugin. */
   gpuAddresses: 'SVC3_GPU_PCI_ADDRESSES',
-  /** Address to listen on; default 0.0.0.0. */
+  /** Address to listen on; all of them where unset. */
   bind: 'SVC3_BIND_ADDRESS',
   logLevel: 'SVC3_LOG_LEVEL',
 } as const;
@@ -52,7 +58,13 @@ export const RunnerPort = z.object({
 });
 export type RunnerPort = z.infer<typeof RunnerPort>;
 
-/** `SVC3_VM`: everything the runner must know of its VM. Written by the operator, frozen with the pod. */
+/** What may be long of a VM's settings: no second copy of it fits into the pod's annotations. */
+export const GuestLists = z.object({
+  metadata: z.array(z.object({ name: z.string(), value: z.string() })).default([]),
+  sshAuthorizedKeys: z.array(z.string()).default([]),
+});
+
+/** Everything the runner must know of its VM. Written by the operator when it makes the pod, in two files. */
 export const RunnerSpec = z.object({
   version: z.int().default(runnerVersion),
   vm: z.object({ namespace: z.string(), name: z.string(), uid: z.string() }),
@@ -84,8 +96,7 @@ export const RunnerSpec = z.object({
     .object({ width: z.int().optional(), height: z.int().optional(), dpi: z.int().optional() })
     .optional(),
   systemSerial: z.string().optional(),
-  metadata: z.array(z.object({ name: z.string(), value: z.string() })).default([]),
-  sshAuthorizedKeys: z.array(z.string()).default([]),
+  ...GuestLists.shape,
   /** Digest of the image: an overlay made on another one is refused instead of being ruined. */
   imageDigest: z.string().optional(),
   /** Smallest size of the disk; a bigger image stays as it is (grow only). */
@@ -98,7 +109,7 @@ export const RunnerSpec = z.object({
     .default({ policy: 'OnFailure', limit: 5 }),
 });
 export type RunnerSpec = z.infer<typeof RunnerSpec>;
-/** What a writer of `SVC3_VM` may leave out. */
+/** What a writer of it may leave out. */
 export type RunnerSpecInput = z.input<typeof RunnerSpec>;
 
 /** Why a VM is not simply running; the operator shows them as condition reasons. */

@@ -2,7 +2,15 @@ import { z } from 'zod';
 import type { KubeObject, ObjectMeta } from '../kube/types.ts';
 import { Conditions, ObservedGeneration } from './condition.ts';
 import { asAWhole, immutable, rules } from './rule.ts';
-import { Architecture, diskRules, diskSettings, PortMapping, Switch, vmSettings } from './vmconfig.ts';
+import {
+  Architecture,
+  diskRules,
+  diskSettings,
+  guestLists,
+  PortMapping,
+  Switch,
+  vmSettings,
+} from './vmconfig.ts';
 
 export const PowerState = z.enum(['Running', 'Stopped', 'Suspended']);
 export type PowerState = z.infer<typeof PowerState>;
@@ -139,6 +147,8 @@ export const EffectiveSettings = z
       .meta({ 'x-kubernetes-list-type': 'atomic' })
       .optional()
       .describe('Port mappings.'),
+    metadata: guestLists.metadata.optional(),
+    sshAuthorizedKeys: guestLists.sshAuthorizedKeys.optional(),
     iso: z.string().max(1024).optional().describe('The install medium as an OCI reference with its digest.'),
     disk: z
       .object({ ...diskSettings, size: z.string().max(24).optional().describe('Virtual size of the disk.') })

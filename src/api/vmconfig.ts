@@ -60,6 +60,9 @@ export const Toleration = z.object({
 });
 export type Toleration = z.infer<typeof Toleration>;
 
+/** Without control characters other than tab and line breaks: JSON writes each of the others as six bytes. */
+const printable = /^[^\x00-\x08\x0B\x0C\x0E-\x1F]*$/;
+
 export const GuestMetadata = z.object({
   name: z
     .string()
@@ -67,7 +70,11 @@ export const GuestMetadata = z.object({
     .max(128)
     .regex(/^[A-Za-z0-9_.-]+$/)
     .describe('Name the guest finds the value under.'),
-  value: z.string().max(4096).describe('Value as text.'),
+  value: z
+    .string()
+    .max(4096)
+    .regex(printable)
+    .describe('Value as text, without control characters other than tabs and line breaks.'),
 });
 export type GuestMetadata = z.infer<typeof GuestMetadata>;
 
@@ -128,6 +135,37 @@ export const diskRules: readonly Rule[] = [
 
 export const Disk = z.object(diskSettings).meta(rules(diskRules));
 export type Disk = z.infer<typeof Disk>;
+
+/** Lists that the guest gets, without the bounds of their sums: what svc3 writes itself keeps to them already. */
+export const guestLists = {
+  metadata: z
+    .array(GuestMetadata)
+    .max(64)
+    .meta({ 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['name'] })
+    .describe('Values that the guest reads through cloud-init.'),
+  sshAuthorizedKeys: z
+    .array(
+      z
+        .string()
+        .min(1)
+        .max(8192)
+        .regex(/^[^\x00-\x08\x0A-\x1F]+$/)
+        .describe('One line as in authorized_keys.'),
+    )
+    .max(64)
+    .meta({ 'x-kubernetes-list-type': 'atomic' })
+    .describe("Public SSH keys for the guest's default user, through cloud-init."),
+} as const;
+
+/** CEL for the bytes of a text as JSON: a quote, a backslash, a line break or a tab takes two, the rest as in UTF-8. */
+const jsonBytes = (text: string) =>
+  `2 * size(bytes(${text})) - size(bytes(${text}${['\\"', '\\\\', '\\n', '\\r', '\\t'].map((each) => `.replace("${each}", "")`).join('')}))`;
+
+/** A list that has so many bytes at most as JSON; `bytes` is CEL for those of its item `one`. */
+function boundedSum<T extends z.ZodType>(list: T, most: number, bytes: string, message: string): T {
+  const rule = `self.map(one, ${bytes}).sum() <= ${most}`;
+  return list.meta({ ...list.meta(), ...rules([{ rule, message }]) });
+}
 
 /**
  * What VM and VMConfig have in common. Everything is optional: the VM's own field wins, then its VMConfig's, then the
@@ -198,25 +236,18 @@ export const vmSettings = {
     .describe(
       'Install medium in the CD drive: the name of an ISO in this namespace or an OCI reference; empty for none, whatever the configuration names. Emptied on a VM that runs, it takes the medium out.',
     ),
-  metadata: z
-    .array(GuestMetadata)
-    .max(64)
-    .meta({ 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['name'] })
-    .optional()
-    .describe('Values that the guest reads through cloud-init.'),
-  sshAuthorizedKeys: z
-    .array(
-      z
-        .string()
-        .min(1)
-        .max(8192)
-        .regex(/^[^\r\n]+$/)
-        .describe('One line as in authorized_keys.'),
-    )
-    .max(64)
-    .meta({ 'x-kubernetes-list-type': 'atomic' })
-    .optional()
-    .describe("Public SSH keys for the guest's default user, through cloud-init."),
+  metadata: boundedSum(
+    guestLists.metadata,
+    limits.metadataBytes,
+    `${JSON.stringify({ name: '', value: '' }).length} + 1 + size(one.name) + ${jsonBytes('one.value')}`,
+    `metadata is too large: as JSON it has at most ${limits.metadataBytes} bytes`,
+  ).optional(),
+  sshAuthorizedKeys: boundedSum(
+    guestLists.sshAuthorizedKeys,
+    limits.sshAuthorizedKeysBytes,
+    `3 + ${jsonBytes('one')}`,
+    `sshAuthorizedKeys is too large: as JSON it has at most ${limits.sshAuthorizedKeysBytes} bytes`,
+  ).optional(),
   systemSerial: z
     .string()
     .min(1)

@@ -1,5 +1,6 @@
 import { X509Certificate } from 'node:crypto';
 import { pino } from 'pino';
+import { anyAddress } from '../anyaddress.ts';
 import { namespaces, objectNames } from '../api/meta.ts';
 import { keepCaBundle } from '../aggregated/cabundle.ts';
 import { createAggregatedFace } from '../aggregated/face.ts';
@@ -115,7 +116,8 @@ async function main(): Promise<void> {
   );
   const watching = informers.run(stopping.signal);
   await informers.synced();
-  const { port } = await api.listen({ host: settings.SVC3_HTTP_HOST, port: settings.SVC3_HTTP_PORT });
+  const host = settings.SVC3_HTTP_HOST ?? (await anyAddress());
+  const { port } = await api.listen({ host, port: settings.SVC3_HTTP_PORT });
   ready = true;
   log.info({ port }, 'serving');
 

@@ -1,13 +1,16 @@
 import { writeFileSync } from 'node:fs';
 import { chmod, mkdir } from 'node:fs/promises';
 import { pino } from 'pino';
-import { runnerEnvironment, runnerPaths, runnerPort, RunnerSpec } from '../api/runner.ts';
+import { anyAddress } from '../anyaddress.ts';
+import { runnerEnvironment, runnerPaths, runnerPort } from '../api/runner.ts';
 import { messageOf } from '../errors.ts';
 import { ensureCertificate } from '../runner/certificate.ts';
 import { createControlServer } from '../runner/control.ts';
 import { createKeyReader } from '../runner/controlkeys.ts';
 import { createExports } from '../runner/exports.ts';
+import { relayPorts } from '../runner/relay.ts';
 import { createRoutes, createStreamRoutes } from '../runner/routes.ts';
+import { readRunnerSpec } from '../runner/spec.ts';
 import { createSupervisor } from '../runner/supervisor.ts';
 
 /** Exit codes of the runner: 0 the guest was taken down as asked, 1 a fault of the runner, 2 settings it cannot use. */
@@ -32,18 +35,12 @@ function leave(code: number, message?: string): never {
   process.exit(code);
 }
 
-function readSpec(): RunnerSpec {
-  try {
-    return RunnerSpec.parse(JSON.parse(env[runnerEnvironment.spec] ?? ''));
-  } catch (error) {
-    return leave(exitCodes.settings, `${runnerEnvironment.spec} cannot be used: ${messageOf(error)}`);
-  }
-}
-
 async function main(): Promise<void> {
-  const spec = readSpec();
   // A folder in front of the paths of the pod: the same program runs on a bare host, for tests and measurements.
   const root = env['SVC3_ROOT'] ?? '';
+  const spec = await readRunnerSpec(root).catch((error: unknown) =>
+    leave(exitCodes.settings, messageOf(error)),
+  );
   const folders = {
     image: root + runnerPaths.image,
     iso: root + runnerPaths.iso,
@@ -52,7 +49,7 @@ async function main(): Promise<void> {
   };
   await Promise.all([folders.state, folders.run].map((folder) => mkdir(folder, { recursive: true })));
   await chmod(folders.run, 0o700).catch(() => undefined);
-  const bind = env[runnerEnvironment.bind] ?? '0.0.0.0';
+  const bind = env[runnerEnvironment.bind] ?? (await anyAddress());
   const host = {
     spec,
     folders,
@@ -83,6 +80,7 @@ async function main(): Promise<void> {
   });
   const port = await server.listen(bind, Number(env['SVC3_CONTROL_PORT'] ?? runnerPort));
   log.info({ port }, 'control endpoint listens');
+  await relayPorts(spec.ports, bind, log);
 
   let isEnding = false;
   const end = async (signal: string): Promise<void> => {

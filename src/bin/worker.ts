@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { writeFileSync } from 'node:fs';
+import { anyAddress } from '../anyaddress.ts';
 import { WorkSpec, workerEnvironment, workerPaths, type WorkResult } from '../api/worker.ts';
 import { messageOf } from '../errors.ts';
 import { createLogger } from '../telemetry.ts';
@@ -38,7 +39,7 @@ async function main(): Promise<WorkResult> {
     process.on(signal, () => stopping.abort(new Error('the worker was told to stop')));
   const spec = WorkSpec.parse(JSON.parse(env[workerEnvironment.work] ?? ''));
   const progress = createProgress();
-  const host = env['SVC3_WORKER_HOST'] ?? '::';
+  const host = env['SVC3_WORKER_HOST'] ?? (await anyAddress());
   if ((await serveProgress(progress, { port: spec.port, host })) === undefined)
     log.info({ port: spec.port }, 'progress is not served');
   log.info({ kind: spec.kind, source: spec.source.type, repository: spec.target.repository }, 'working');

@@ -1,6 +1,7 @@
 import { createServer, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import { endpoint } from '../endpoint.ts';
 import { messageOf, Svc3Error } from '../errors.ts';
 import type { Context } from './context.ts';
 import { usageError } from './parse.ts';
@@ -68,7 +69,7 @@ export async function listen(context: Context, where: string, open: () => Promis
     server.listen(port, host, () => {
       const address = server.address();
       const bound = typeof address === 'object' && address !== null ? address.port : port;
-      out.line(`Listening on ${host.includes(':') ? `[${host}]` : host}:${bound}; Ctrl-C ends it`);
+      out.line(`Listening on ${endpoint(host, bound)}; Ctrl-C ends it`);
     });
   });
   server.close();

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { annotations } from '../api/meta.ts';
 import type { Vm } from '../api/vm.ts';
+import { endpoint } from '../endpoint.ts';
 import { Svc3Error, isSvc3Error } from '../errors.ts';
 import { callFor, inNameOf } from '../http/invoke.ts';
 import { deploy, deployVm } from '../http/routes/vms.ts';
@@ -84,7 +85,7 @@ function deployedAnswer(call: GatewayCall<DeployBody>, vm: Vm, portWarnings: rea
       ...execHelp(call.baseUrl),
       data_for_virtual_machine_exec_tasks: { svc_vm_name: virtualMachineName(vm) },
       virtual_machine_vnc: item.vncConsole
-        ? `Once started and deployed, you can use VNC to access it via ${item.ip ?? ''}:${vnc}`
+        ? `Once started and deployed, you can use VNC to access it via ${endpoint(item.ip ?? '', vnc)}`
         : 'VNC console not enabled',
     },
     fields: {

@@ -24,7 +24,7 @@ const portRange = z
 
 /** Settings of the api's process. */
 export const ApiSettings = CommonSettings.extend({
-  SVC3_HTTP_HOST: z.string().default('::'),
+  SVC3_HTTP_HOST: z.string().optional(),
   SVC3_HTTP_PORT: port(8443),
   SVC3_DEFAULT_NAMESPACE: z.string().default(namespaces.default),
   SVC3_GPU_PASSTHROUGH_ENABLED: flag(false),

@@ -1,6 +1,7 @@
 import type { Pod } from '../api/core.ts';
 import type { Image, Iso } from '../api/image.ts';
 import { labels } from '../api/meta.ts';
+import { controllerOf } from '../api/owner.ts';
 import { images, isos, pods, vmConfigs, vms } from '../api/resources.ts';
 import type { Vm } from '../api/vm.ts';
 import type { VmConfig } from '../api/vmconfig.ts';
@@ -30,7 +31,7 @@ const byOwner = 'owner';
 export function createImageCaches(informers: Informers, kind: DiskKind): ImageCaches {
   const workers = informers.get(pods, {
     labelSelector: `${labels.component}=worker,${labels.partOf}=svc3`,
-    indexes: { [byOwner]: ({ metadata }) => (metadata.ownerReferences ?? []).map(({ uid }) => uid) },
+    indexes: { [byOwner]: (pod) => [controllerOf(pod)?.uid ?? ''] },
   });
   return {
     disks: informers.get(resourceOf(kind)),

@@ -1,6 +1,7 @@
 import { pods, secrets, typeMeta } from '../api/resources.ts';
 import { labels } from '../api/meta.ts';
-import type { Secret } from '../api/core.ts';
+import { isOwnedBy, isTerminating } from '../api/owner.ts';
+import type { Pod, Secret } from '../api/core.ts';
 import type { WorkSource, WorkSpec } from '../api/worker.ts';
 import { isSvc3Error } from '../errors.ts';
 import type { KubeClient } from '../kube/types.ts';
@@ -57,8 +58,8 @@ export async function startExport(
     throw new StepFailed({ reason: 'WorkerFailed', message }, undefined);
   }
   // A second ticket would make the one of a pod that the cache does not show yet void.
-  const name = workerPodName(target.id);
-  if (await exists(client, name, target.disk.metadata.namespace ?? '')) return { kind: 'started', pod: name };
+  const known = await workerOf(client, target);
+  if (known !== undefined) return { kind: 'started', pod: known.metadata.name ?? '' };
   const { ticket, path } = await atRunner(vm, () => exports.exportTicket(target.id));
   await atCluster(() => writeTicket(client, target, { [target.id]: Buffer.from(ticket).toString('base64') }));
   return startWorker(
@@ -75,7 +76,7 @@ export async function startExport(
   );
 }
 
-/** Makes the worker pod; one that is there already does the same work. */
+/** Makes the worker pod; one of this disk that is there already does the same work. */
 export async function startWorker(
   parts: PodWorkParts,
   target: PodWork,
@@ -87,7 +88,8 @@ export async function startWorker(
   try {
     await atCluster(() => parts.client.create(pods, pod));
   } catch (error) {
-    if (!isSvc3Error(error, 'AlreadyExists')) throw error;
+    if (!isSvc3Error(error, 'AlreadyExists') || (await workerOf(parts.client, target)) === undefined)
+      throw error;
   }
   return { kind: 'started', pod: pod.metadata.name ?? '' };
 }
@@ -118,14 +120,27 @@ async function workSpec(
   };
 }
 
-async function exists(client: KubeClient, name: string, namespace: string): Promise<boolean> {
+/**
+ * The worker pod as kube-apiserver has it, undefined where there is none.
+ *
+ * @throws StepFailed where another pod has its name, or it is on its way out: no work will come of that.
+ */
+async function workerOf(client: KubeClient, { disk, kind, id }: PodWork): Promise<Pod | undefined> {
+  const name = workerPodName(id);
+  let pod: Pod;
   try {
-    await client.get(pods, name, namespace);
-    return true;
+    pod = await client.get(pods, name, disk.metadata.namespace);
   } catch (error) {
-    if (isSvc3Error(error, 'NotFound')) return false;
+    if (isSvc3Error(error, 'NotFound')) return undefined;
     throw error;
   }
+  if (isTerminating(pod)) throw refused(`pod ${name} is being deleted; another is made when it is gone`);
+  if (isOwnedBy(pod, disk)) return pod;
+  throw refused(`pod ${name} exists and does not belong to ${kind} ${disk.metadata.name ?? ''}; delete it`);
+}
+
+function refused(message: string): StepFailed {
+  return new StepFailed({ reason: 'WorkerRefused', message }, undefined);
 }
 
 /** Each piece of work owns its entry of the namespace's one Secret by a field manager of its own. */

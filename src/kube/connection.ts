@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
+import { endpoint } from '../endpoint.ts';
 import { Svc3Error } from '../errors.ts';
 
 /** A PEM text, or a file that is read again for every new connection, so that rotation needs no restart. */
@@ -57,7 +58,7 @@ export function inClusterConnection(options: InClusterOptions = {}): ConnectionC
   const folder = options.folder ?? serviceAccountFolder;
   const host = options.host ?? 'kubernetes.default.svc';
   return {
-    server: `https://${host.includes(':') ? `[${host}]` : host}:${options.port ?? 443}`,
+    server: `https://${endpoint(host, options.port ?? 443)}`,
     ca: { file: path.join(folder, 'ca.crt') },
     auth: { kind: 'tokenFile', file: path.join(folder, 'token') },
   };

@@ -1,4 +1,5 @@
 import type { RunnerSpec } from '../api/runner.ts';
+import { endpoint } from '../endpoint.ts';
 
 export type DiskFormat = 'qcow2' | 'raw';
 
@@ -18,8 +19,10 @@ export interface MachineInput {
   readonly run: string;
   /** PCI addresses of the bundle that the device plugin handed over. */
   readonly gpuAddresses: readonly string[];
-  /** Address that mapped ports listen on. */
+  /** Address that the console's port listens on. */
   readonly bind: string;
+  /** IPv4 address that mapped ports listen on. */
+  readonly forwardBind: string;
 }
 
 export interface QemuCommand {
@@ -211,9 +214,9 @@ function cdrom({ spec, iso }: MachineInput): Option[] {
  * User-mode network: no privilege, no change to the pod's network. The guest's SSH port is always reachable on a
  * loopback port that the system chooses, for the tunnel and to see whether the guest answers.
  */
-function network({ spec, bind }: MachineInput): Option[] {
+function network({ spec, forwardBind }: MachineInput): Option[] {
   const forwards = spec.ports.map(
-    (port) => `hostfwd=${port.protocol.toLowerCase()}:${bind}:${port.podPort}-:${port.guestPort}`,
+    (port) => `hostfwd=${port.protocol.toLowerCase()}:${forwardBind}:${port.podPort}-:${port.guestPort}`,
   );
   const card = spec.netBoost ? 'virtio-net-pci,netdev=net0,romfile=' : 'e1000,netdev=net0,romfile=';
   return [
@@ -238,7 +241,7 @@ const firstVncPort = 5900;
 /** The socket of the console, and the port where the installation wants one. */
 function vncServer({ spec, run, bind }: MachineInput): string {
   const socket = `unix:${escape(socketPaths(run).vnc)}`;
-  return spec.vncPort === undefined ? socket : `${socket},vnc=${bind}:${spec.vncPort - firstVncPort}`;
+  return spec.vncPort === undefined ? socket : `${socket},vnc=${endpoint(bind, spec.vncPort - firstVncPort)}`;
 }
 
 /** The clipboard of guests with a SPICE agent, over VNC. The mouse is the tablet's. */

@@ -6,6 +6,7 @@ import type { MachineInput } from './args.ts';
 import { RunnerFailure } from './failure.ts';
 import { findDisk, type BaseDisk } from './overlay.ts';
 import { readBootKind } from './bootsector.ts';
+import { forwardAddress } from './relay.ts';
 import { qemuImg } from './qemuimg.ts';
 import { writeSeed } from './seed.ts';
 
@@ -59,6 +60,7 @@ export async function prepareMachine(
       run: folders.run,
       gpuAddresses: spec.architecture === 'amd64' ? host.gpuAddresses : [],
       bind: host.bind,
+      forwardBind: forwardAddress(host.bind),
     },
   };
 }

@@ -41,7 +41,7 @@ export interface VMSpec {
   metadata?: {
     /** Name the guest finds the value under. */
     name: string;
-    /** Value as text. */
+    /** Value as text, without control characters other than tabs and line breaks. */
     value: string;
   }[];
   /** Public SSH keys for the guest's default user, through cloud-init. */
@@ -149,7 +149,7 @@ export interface VMStatus {
     metadata?: {
       /** Name the guest finds the value under. */
       name: string;
-      /** Value as text. */
+      /** Value as text, without control characters other than tabs and line breaks. */
       value: string;
     }[];
     /** Public SSH keys for the guest's default user, through cloud-init. */
@@ -293,7 +293,7 @@ export interface VMConfigSpec {
   metadata?: {
     /** Name the guest finds the value under. */
     name: string;
-    /** Value as text. */
+    /** Value as text, without control characters other than tabs and line breaks. */
     value: string;
   }[];
   /** Public SSH keys for the guest's default user, through cloud-init. */

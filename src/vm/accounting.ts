@@ -1,11 +1,11 @@
 import type { Pod } from '../api/core.ts';
 import { podNamePrefix } from '../api/meta.ts';
+import { isOwnedBy } from '../api/owner.ts';
 import type { Vm } from '../api/vm.ts';
 import type { Informer } from '../kube/types.ts';
 import type { Inventory } from '../placement/inventory.ts';
 import { podFacts } from '../placement/podfacts.ts';
 import { podNameOf } from './names.ts';
-import { isOwnedBy } from './podstate.ts';
 
 /** Index of VMs by the name of their pod: `<namespace>/<pod name>`. */
 export const podNameIndex = {
@@ -53,7 +53,7 @@ export function accountPods({ pods, vms, inventory, freed }: AccountingParts): v
 }
 
 /** The VMs whose pod has this pod's name, whoever made the pod. */
-export function vmsNamedBy(vms: Informer<Vm>, { metadata }: Pod): readonly Vm[] {
+export function vmsNamedBy(vms: Informer<Vm>, { metadata }: Pick<Pod, 'metadata'>): readonly Vm[] {
   const { name = '', namespace = '' } = metadata;
   return name.startsWith(podNamePrefix) ? vms.byIndex('podName', `${namespace}/${name}`) : [];
 }

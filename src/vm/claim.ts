@@ -1,5 +1,6 @@
 import type { PersistentVolumeClaim } from '../api/core.ts';
 import { apiVersion, labels } from '../api/meta.ts';
+import { controllerOf, isOwnedBy, isTerminating } from '../api/owner.ts';
 import { formatQuantity, parseQuantity } from '../api/quantity.ts';
 import type { EffectiveSettings, Vm } from '../api/vm.ts';
 import { podNameOf } from './names.ts';
@@ -18,10 +19,42 @@ function claimBytes(size: string | undefined): number {
   return Math.ceil((bytes * 1.1) / 2 ** 20) * 2 ** 20;
 }
 
-/** The storage to ask for where the wished disk no longer fits its claim; undefined where it does. */
+/** Whose a claim under the name of a VM's claim is. */
+export type ClaimHolder =
+  | { readonly kind: 'own' }
+  /** It goes away by itself; a disk is made for the VM when it is gone. */
+  | { readonly kind: 'going'; readonly message: string }
+  /** Somebody else's: never mounted, never deleted. */
+  | { readonly kind: 'foreign'; readonly message: string };
+
+/**
+ * Only a claim that was made for this very VM is its disk: what lies under the name otherwise is somebody's data, and the
+ * disk of a VM of the same name that was deleted is not to boot again.
+ */
+export function holderOf(claim: PersistentVolumeClaim, vm: Vm): ClaimHolder {
+  const { name = '' } = claim.metadata;
+  if (isTerminating(claim))
+    return { kind: 'going', message: `claim ${name} is being deleted; a new disk is made when it is gone` };
+  if (isOwnedBy(claim, vm)) return { kind: 'own' };
+  const controller = controllerOf(claim);
+  // The garbage collector takes it: this VM has the name now, so that one is gone.
+  if (
+    controller?.kind === 'VM' &&
+    controller.apiVersion === apiVersion &&
+    controller.name === vm.metadata.name
+  ) {
+    const message = `claim ${name} of a VM of this name that was deleted is still there; a new disk is made when it is gone`;
+    return { kind: 'going', message };
+  }
+  const message = `claim ${name} exists and does not belong to this VM; delete it, or give the VM another name`;
+  return { kind: 'foreign', message };
+}
+
+/** The storage to ask for where the wished disk no longer fits the VM's claim; undefined where it does. */
 export function grownStorage(vm: Vm, claim: PersistentVolumeClaim | undefined): string | undefined {
+  if (claim === undefined || !isOwnedBy(claim, vm)) return undefined;
   const size = vm.spec.disk?.size;
-  const has = claim?.spec?.resources?.requests?.['storage'];
+  const has = claim.spec?.resources?.requests?.['storage'];
   if (size === undefined || has === undefined) return undefined;
   const wanted = claimBytes(size);
   return wanted > parseQuantity(has, 'storage') ? formatQuantity(wanted) : undefined;

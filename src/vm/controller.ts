@@ -1,4 +1,4 @@
-import type { Node, Pod, Secret } from '../api/core.ts';
+import type { Node, PersistentVolumeClaim, Pod, Secret } from '../api/core.ts';
 import { annotations, labels, objectNames } from '../api/meta.ts';
 import {
   images,
@@ -72,12 +72,13 @@ export function createVmController(runtime: Runtime<VmSettings>, parts: VmContro
     parts.openRunner === undefined
       ? undefined
       : new RunnerLinks(parts.openRunner, (key) => controller.enqueue(key), monotonic);
+  const claimInformer = informers.get(persistentVolumeClaims, { labelSelector: `${labels.managedBy}=svc3` });
   const reconciler = new VmReconciler({
     client: runtime.client,
     recorder: runtime.recorder,
     vms: vmInformer,
     nodes: nodeInformer,
-    claims: informers.get(persistentVolumeClaims, { labelSelector: `${labels.managedBy}=svc3` }),
+    claims: claimInformer,
     sources: {
       vmConfig: (name, namespace) => configInformer.get(name, namespace),
       image: (name, namespace) => imageInformer.get(name, namespace),
@@ -117,12 +118,15 @@ export function createVmController(runtime: Runtime<VmSettings>, parts: VmContro
   };
   vmInformer.addIndexes(podNameIndex);
   // By its name: also a pod that is not the VM's, and only in the way.
-  const enqueueVm = (pod: Pod) => {
-    for (const vm of vmsNamedBy(vmInformer, pod)) controller.enqueue(keyOf(vm));
+  const enqueueVm = (object: Pod | PersistentVolumeClaim) => {
+    for (const vm of vmsNamedBy(vmInformer, object)) controller.enqueue(keyOf(vm));
   };
   accountPods({ pods: podInformer, vms: vmInformer, inventory, freed: retryWaiting });
   podInformer.onChange(({ object }) => enqueueVm(object));
   followNodes(nodeInformer, podInformer, inventory, retryWaiting, enqueueVm);
+  claimInformer.onChange(({ kind, object }) => {
+    if (kind === 'deleted') enqueueVm(object);
+  });
   podInformer.onChange(changed);
   nodeInformer.onChange(changed);
   vmInformer.onChange(({ object }) => controller.enqueue(keyOf(object)));

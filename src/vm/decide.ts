@@ -1,9 +1,10 @@
 import type { Node, PersistentVolumeClaim, Pod } from '../api/core.ts';
 import { annotations } from '../api/meta.ts';
+import { isOwnedBy, isTerminating } from '../api/owner.ts';
 import type { Vm } from '../api/vm.ts';
 import { otherFinalizers } from './finalizer.ts';
 import { pullSecretAnnotation } from './names.ts';
-import { endMessage, isOwnedBy, isTerminating, pullFailure, unschedulableMessage } from './podstate.ts';
+import { endMessage, pullFailure, unschedulableMessage } from './podstate.ts';
 import { hasStarted, startedInPod } from './started.ts';
 import { deadlineMessage, startDeadline } from './startdeadline.ts';
 import { nodeOf } from '../placement/podfacts.ts';

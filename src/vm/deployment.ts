@@ -1,10 +1,10 @@
 import type { Pod } from '../api/core.ts';
 import { persistentVolumeClaims, pods } from '../api/resources.ts';
 import type { EffectiveSettings, Vm } from '../api/vm.ts';
-import { isSvc3Error, messageOf } from '../errors.ts';
+import { isSvc3Error, messageOf, Svc3Error } from '../errors.ts';
 import type { ReconcileResult } from '../kube/types.ts';
 import { place, type Placed, type PlacementRequest, type Refused } from '../placement/place.ts';
-import { buildClaim, isPersistent } from './claim.ts';
+import { buildClaim, type ClaimHolder, holderOf, isPersistent } from './claim.ts';
 import { hold } from './finalizer.ts';
 import { ignoring } from './ignoring.ts';
 import { podNameOf } from './names.ts';
@@ -18,6 +18,9 @@ import { pendingDraft, type StatusWriter } from './statuswriter.ts';
 
 /** A VM that nobody takes is looked at again, should an event have been missed. */
 const waitingMs = 60_000;
+
+/** Somebody else's claim is not in the cache, and nothing tells that it is gone; in milliseconds. */
+const claimWaitMs = { going: 2_000, foreign: 30_000 } as const;
 
 /** A start that takes no longer than this is told in one write of status, when the VM runs; in milliseconds. */
 export const quickStartMs = 300;
@@ -121,7 +124,11 @@ export class Deployment {
     const uid = vm.metadata.uid ?? '';
     let pod: Pod;
     try {
-      pod = await this.#makePod(vm, resolved, placement);
+      // Before there is a guest: its deletion has to wait for the guest's end.
+      await hold(this.#parts, vm);
+      const claim = await this.#claim(vm, resolved.effective);
+      if (claim.kind !== 'own') return await this.#withoutClaim(vm, claim);
+      pod = await this.#parts.client.create(pods, this.#pod(vm, resolved, placement));
     } catch (error) {
       // The cache is behind: its event brings us back; nothing that is there is touched.
       if (isSvc3Error(error, 'AlreadyExists')) return { requeueAfterMs: 1_000 };
@@ -139,15 +146,35 @@ export class Deployment {
     return undefined;
   }
 
-  async #makePod(vm: Vm, resolved: Resolved, placement: PodPlacement): Promise<Pod> {
+  /**
+   * The claim of a Persistent disk, made where there is none. What is there already is read from kube-apiserver: the cache
+   * may be behind, and holds only claims with our labels.
+   */
+  async #claim(vm: Vm, effective: EffectiveSettings): Promise<ClaimHolder> {
+    if (!isPersistent(effective)) return { kind: 'own' };
     const { client, settings } = this.#parts;
-    // Before there is a guest: its deletion has to wait for the guest's end.
-    await hold(this.#parts, vm);
-    if (isPersistent(resolved.effective)) {
-      const claim = buildClaim(vm, resolved.effective, settings);
-      await ignoring(['AlreadyExists'], client.create(persistentVolumeClaims, claim));
+    const claim = buildClaim(vm, effective, settings);
+    const { name = '', namespace = '' } = claim.metadata;
+    try {
+      return holderOf(await client.create(persistentVolumeClaims, claim), vm);
+    } catch (error) {
+      if (!isSvc3Error(error, 'AlreadyExists')) throw error;
     }
-    return client.create(pods, this.#pod(vm, resolved, placement));
+    const there = await ignoring(['NotFound'], client.get(persistentVolumeClaims, name, namespace));
+    if (there === undefined) throw new Svc3Error('Conflict', `claim ${name} went away between two looks`);
+    return holderOf(there, vm);
+  }
+
+  /** Nothing under the claim's name is touched; the end of one of ours wakes this VM. */
+  async #withoutClaim(vm: Vm, claim: Exclude<ClaimHolder, { kind: 'own' }>): Promise<ReconcileResult> {
+    const { kind, message } = claim;
+    this.#parts.inventory.forget(vm.metadata.uid ?? '');
+    const rows =
+      kind === 'foreign'
+        ? { stalled: row('True', 'ClaimConflict', message) }
+        : { scheduled: row('False', 'ClaimTerminating', message) };
+    await this.#status.report(vm, pendingDraft(vm, rows));
+    return { requeueAfterMs: claimWaitMs[kind] };
   }
 
   async #refused(vm: Vm, message: string): Promise<ReconcileResult> {

@@ -6,7 +6,7 @@ import type { Observed } from './decide.ts';
 import { ignoring } from './ignoring.ts';
 import { podNameOf } from './names.ts';
 import type { VmReconcilerParts } from './parts.ts';
-import { isOwnedBy } from './podstate.ts';
+import { isOwnedBy } from '../api/owner.ts';
 import { hasStarted, type StartEvidence } from './started.ts';
 import { startDeadline } from './startdeadline.ts';
 

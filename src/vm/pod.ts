@@ -82,6 +82,7 @@ export function buildPod(input: PodInput): Pod {
       },
       annotations: {
         [annotations.controlKeys]: input.controlKeys,
+        [annotations.runnerSpec]: JSON.stringify(runnerSpec(input)),
         [effectiveAnnotation]: JSON.stringify(input.effective),
         ...(input.pullSecretVersion === undefined ? {} : { [pullSecretAnnotation]: input.pullSecretVersion }),
       },
@@ -186,10 +187,7 @@ function container(input: PodInput): Container {
     name: runnerContainer,
     image: settings.runnerImage,
     imagePullPolicy: settings.runnerImagePullPolicy,
-    env: [
-      { name: runnerEnvironment.spec, value: JSON.stringify(runnerSpec(input)) },
-      { name: runnerEnvironment.podUid, valueFrom: { fieldRef: { fieldPath: 'metadata.uid' } } },
-    ],
+    env: [{ name: runnerEnvironment.podUid, valueFrom: { fieldRef: { fieldPath: 'metadata.uid' } } }],
     ports: [
       ...containerPorts(effective, placement.ports),
       { name: 'control', containerPort: runnerPort, protocol: 'TCP' },
@@ -257,14 +255,21 @@ function volumes({ effective, claimName }: PodInput): Volume[] {
       name: 'podinfo',
       downwardAPI: {
         items: [
-          {
-            path: 'control-keys',
-            fieldRef: { fieldPath: `metadata.annotations['${annotations.controlKeys}']` },
-          },
+          podInfo(runnerPaths.controlKeys, annotations.controlKeys),
+          podInfo(runnerPaths.spec, annotations.runnerSpec),
+          podInfo(runnerPaths.effective, effectiveAnnotation),
         ],
       },
     },
   ];
+}
+
+/** An annotation as a file of the downward API volume. */
+function podInfo(path: string, annotation: string) {
+  return {
+    path: path.slice(path.lastIndexOf('/') + 1),
+    fieldRef: { fieldPath: `metadata.annotations['${annotation}']` },
+  };
 }
 
 function mounts(effective: EffectiveSettings): VolumeMount[] {
@@ -277,9 +282,9 @@ function mounts(effective: EffectiveSettings): VolumeMount[] {
   ];
 }
 
-/** `SVC3_VM`. */
+/** All but what the runner reads from the effective settings themselves (`GuestLists`). */
 function runnerSpec({ vm, effective, placement, settings }: PodInput): RunnerSpecInput {
-  const { display, systemSerial, metadata, sshAuthorizedKeys, disk, image } = effective;
+  const { display, systemSerial, disk, image } = effective;
   const digest = digestOf(image);
   const vncPort = vncPodPort(placement.ports);
   return {
@@ -304,8 +309,6 @@ function runnerSpec({ vm, effective, placement, settings }: PodInput): RunnerSpe
     legacyIO: effective.legacyIO ?? false,
     ...(display === undefined ? {} : { display }),
     ...(systemSerial === undefined ? {} : { systemSerial }),
-    ...(metadata === undefined ? {} : { metadata }),
-    ...(sshAuthorizedKeys === undefined ? {} : { sshAuthorizedKeys }),
     ...(digest === undefined ? {} : { imageDigest: digest }),
     ...(disk?.size === undefined ? {} : { diskBytes: parseQuantity(disk.size, 'disk.size') }),
     graceSeconds: settings.graceSeconds,

@@ -1,19 +1,5 @@
 import type { ContainerStatus, Node, Pod } from '../api/core.ts';
-import type { Vm } from '../api/vm.ts';
 import { runnerContainer } from './pod.ts';
-
-/** Whether the pod is this VM's: its controller is this very VM, not one of the same name before it. */
-export function isOwnedBy(pod: Pod, vm: Vm): boolean {
-  return (
-    pod.metadata.ownerReferences?.some(
-      (owner) => owner.controller === true && owner.uid === vm.metadata.uid && owner.kind === 'VM',
-    ) ?? false
-  );
-}
-
-export function isTerminating(pod: Pod): boolean {
-  return pod.metadata.deletionTimestamp !== undefined;
-}
 
 export function isPodReady(pod: Pod): boolean {
   return pod.status?.conditions?.some((c) => c.type === 'Ready' && c.status === 'True') ?? false;

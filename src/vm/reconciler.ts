@@ -1,5 +1,6 @@
 import type { Node, Pod } from '../api/core.ts';
 import { annotations } from '../api/meta.ts';
+import { isOwnedBy } from '../api/owner.ts';
 import { persistentVolumeClaims, pods, vms } from '../api/resources.ts';
 import { EffectiveSettings, type Vm } from '../api/vm.ts';
 import { isSvc3Error, messageOf } from '../errors.ts';
@@ -14,7 +15,7 @@ import { hold, setFinalizers } from './finalizer.ts';
 import { ignoring } from './ignoring.ts';
 import { effectiveAnnotation, podNameOf } from './names.ts';
 import type { VmReconcilerParts } from './parts.ts';
-import { isLost, isOwnedBy, isPodReady } from './podstate.ts';
+import { isLost, isPodReady } from './podstate.ts';
 import { reportPod } from './report.ts';
 import type { Resolved } from './resolve.ts';
 import { pollMs } from './runnerlinks.ts';
@@ -252,10 +253,11 @@ export class VmReconciler {
     const { client, claims, recorder } = this.#parts;
     const { namespace = '', uid = '' } = vm.metadata;
     const name = podNameOf(vm.metadata.name ?? '');
-    const storage = grownStorage(vm, claims.get(name, namespace));
-    if (storage === undefined || this.#grown.get(uid) === storage) return;
+    const claim = claims.get(name, namespace);
+    const storage = grownStorage(vm, claim);
+    if (claim === undefined || storage === undefined || this.#grown.get(uid) === storage) return;
     this.#grown.set(uid, storage);
-    const body = { spec: { resources: { requests: { storage } } } };
+    const body = { metadata: { uid: claim.metadata.uid }, spec: { resources: { requests: { storage } } } };
     try {
       await client.patch(persistentVolumeClaims, { name, namespace }, { type: 'merge', body });
     } catch (error) {

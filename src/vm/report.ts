@@ -1,7 +1,9 @@
 import type { Node, Pod } from '../api/core.ts';
+import { annotations } from '../api/meta.ts';
 import type { RunnerState } from '../api/runner.ts';
 import { conditionTypes } from '../api/reasons.ts';
 import type { EffectiveSettings, ObservedPowerState, RunnerIdentity, Vm } from '../api/vm.ts';
+import { isTerminating } from '../api/owner.ts';
 import { formatQuantity } from '../api/quantity.ts';
 import { nodeOf } from '../placement/podfacts.ts';
 import { statusPorts } from './podports.ts';
@@ -12,7 +14,6 @@ import {
   isLost,
   isPodReady,
   isRunnerUp,
-  isTerminating,
   pullFailure,
   runnerStatus,
   unschedulableMessage,
@@ -160,7 +161,7 @@ function identityOf({ vm, pod, runner }: PodReport): RunnerIdentity | undefined 
 
 /** As the pod was told; `auto` of an unpinned pod is only known to its runner. */
 function acceleratorOf(pod: Pod): 'kvm' | 'tcg' | undefined {
-  const text = pod.spec.containers[0]?.env?.find(({ name }) => name === 'SVC3_VM')?.value;
+  const text = pod.metadata.annotations?.[annotations.runnerSpec];
   const found = /"accelerator":"(kvm|tcg)"/.exec(text ?? '')?.[1];
   return found === 'kvm' || found === 'tcg' ? found : undefined;
 }
@@ -308,6 +309,6 @@ function isReverted({ vm, pod, runner }: PodReport): boolean {
   const wished = vm.spec.revertRequest;
   if (wished === undefined || runner?.state?.revertRequest === wished) return true;
   if (vm.status?.revertRequest === wished) return true;
-  const text = pod.spec.containers[0]?.env?.find(({ name }) => name === 'SVC3_VM')?.value ?? '';
+  const text = pod.metadata.annotations?.[annotations.runnerSpec] ?? '';
   return text.includes(`"revertRequest":${JSON.stringify(wished)}`);
 }

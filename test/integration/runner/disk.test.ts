@@ -108,7 +108,7 @@ describe('an image that cannot be used is named', () => {
     const withoutGpu = await startRunner(await aPod({ gpuPassthrough: true }));
     await withoutGpu.reaches({ powerState: 'Failed', reason: 'GpuMissing', vncConsole: false });
     await expect(startRunner(await aPod({ cpu: 0 }))).rejects.toThrow(
-      /ended with 2.*SVC3_VM cannot be used/s,
+      /ended with 2.*runner-spec cannot be used/s,
     );
   });
 });

@@ -88,15 +88,24 @@ export function inNewPod(pod: Pod, spec: Partial<RunnerSpecInput> = {}): Pod {
   return { ...pod, podUid: randomUUID(), spec: { ...pod.spec, ...spec } };
 }
 
+/** `within`: a command that the runner's is given to, and that becomes the runner. */
 export async function startRunner(
   pod: Pod,
-  environment: Record<string, string> = {},
+  environment: Record<string, string | undefined> = {},
+  within: readonly string[] = [],
 ): Promise<RunningRunner> {
-  const child = spawn(join(repository, 'node_modules/.bin/node'), [join(repository, 'src/bin/runner.ts')], {
+  const { metadata, sshAuthorizedKeys, ...spec } = pod.spec;
+  await writeFile(pod.root + runnerPaths.spec, JSON.stringify(spec));
+  await writeFile(pod.root + runnerPaths.effective, JSON.stringify({ metadata, sshAuthorizedKeys }));
+  const command = [
+    ...within,
+    join(repository, 'node_modules/.bin/node'),
+    join(repository, 'src/bin/runner.ts'),
+  ];
+  const child = spawn(command[0] ?? '', command.slice(1), {
     env: {
       PATH: process.env['PATH'],
       SVC3_ROOT: pod.root,
-      SVC3_VM: JSON.stringify(pod.spec),
       SVC3_POD_UID: pod.podUid,
       SVC3_BIND_ADDRESS: '127.0.0.1',
       SVC3_CONTROL_PORT: '0',

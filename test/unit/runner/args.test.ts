@@ -14,6 +14,7 @@ function argumentsOf(spec: Partial<RunnerSpecInput> = {}, input: Partial<Machine
     run: '/run/vm',
     gpuAddresses: [],
     bind: '0.0.0.0',
+    forwardBind: '0.0.0.0',
     ...input,
   });
   return [command.binary, ...command.argv].join(' ');

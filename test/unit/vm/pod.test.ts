@@ -19,8 +19,8 @@ function specOf(given: Partial<PodInput> = {}) {
 }
 
 function runnerSpecOf(given: Partial<PodInput> = {}) {
-  const env = specOf(given).containers[0]?.env ?? [];
-  return RunnerSpec.parse(JSON.parse(env.find(({ name }) => name === 'SVC3_VM')?.value ?? ''));
+  const { annotations } = buildPod(podInput(given)).metadata;
+  return RunnerSpec.parse(JSON.parse(annotations?.['svc3.dev/runner-spec'] ?? ''));
 }
 
 const gpu = { ...effective, gpuPassthrough: 'Enabled' as const, vncConsole: 'Disabled' as const };
@@ -136,21 +136,21 @@ describe('the pod of a VM', () => {
       inventory.setNode(aNode('n1', { gpuEnabled: true, gpu: 1 }));
       const placed = place(inventory, placementRequest('team', given, ranges));
       if (placed.kind !== 'placed') throw new Error(placed.message);
-      return buildPod(podInput({ placement: placed, effective: given, settings: ranges })).spec;
+      return { placement: placed, effective: given, settings: ranges };
     };
-    const portsOf = (spec: ReturnType<typeof placedWith>) => spec.containers[0]?.ports ?? [];
+    const portsOf = (input: Partial<PodInput>) => specOf(input).containers[0]?.ports ?? [];
 
     test('is the first free of its range, and the runner serves it', () => {
-      const spec = placedWith(effective);
-      expect(portsOf(spec)[0]).toEqual({
+      const input = placedWith(effective);
+      expect(portsOf(input)[0]).toEqual({
         name: 'vnc',
         containerPort: 5951,
         hostPort: 5999,
         protocol: 'TCP',
       });
-      expect(statusPorts(portsOf(spec), effective)).toEqual({ ssh: 0, vnc: 5999 });
-      expect(spec.containers[0]?.env?.[0]?.value).toContain('"vncPort":5951');
-      expect(runnerSpecOf({ placement: podInput().placement }).vncPort).toBeUndefined();
+      expect(statusPorts(portsOf(input), effective)).toEqual({ ssh: 0, vnc: 5999 });
+      expect(runnerSpecOf(input).vncPort).toBe(5951);
+      expect(runnerSpecOf().vncPort).toBeUndefined();
     });
 
     test.each<[string, EffectiveSettings, VmSettings]>([
@@ -158,10 +158,10 @@ describe('the pod of a VM', () => {
       ['beside a GPU (spec: GPU passthrough rule 4)', gpu, settings],
       ['where the chart does not say so', effective, vmSettings()],
     ])('is none %s', (_sentence, given, ranges) => {
-      const spec = placedWith(given, ranges);
-      expect(portsOf(spec).filter(({ name }) => name === 'vnc')).toEqual([]);
-      expect(statusPorts(portsOf(spec), given).vnc).toBeUndefined();
-      expect(spec.containers[0]?.env?.[0]?.value).not.toContain('vncPort');
+      const input = placedWith(given, ranges);
+      expect(portsOf(input).filter(({ name }) => name === 'vnc')).toEqual([]);
+      expect(statusPorts(portsOf(input), given).vnc).toBeUndefined();
+      expect(runnerSpecOf(input).vncPort).toBeUndefined();
     });
 
     test.each([
