@@ -1,8 +1,10 @@
 import type { Node, PersistentVolumeClaim, Pod } from '../api/core.ts';
 import { finalizer } from '../api/meta.ts';
 import type { Vm } from '../api/vm.ts';
+import type { Unbelieved } from './adoption.ts';
 import { pullSecretAnnotation } from './names.ts';
 import { endMessage, isOwnedBy, isTerminating, pullFailure, unschedulableMessage } from './podstate.ts';
+import type { Resolved } from './resolve.ts';
 import { hasStarted, startedInPod } from './started.ts';
 import { deadlineMessage, startDeadline } from './startdeadline.ts';
 import { nodeOf } from '../placement/podfacts.ts';
@@ -12,6 +14,8 @@ export interface Observed {
   readonly vm: Vm;
   /** The pod of the VM's pod name, whoever made it. */
   readonly pod: Pod | undefined;
+  /** The settings of the VM with this pod; undefined without one, and where it is not the VM's. */
+  readonly settings: Resolved | Unbelieved | undefined;
   /** The pod's node. */
   readonly node: Node | undefined;
   /** The claim of the VM's pod name, whoever made it. */
@@ -39,7 +43,7 @@ export type PodPlan =
   /** Somebody else's pod is in the way. */
   | { readonly kind: 'conflict'; readonly message: string }
   /** The pod is on its way out; its node is free when it is gone. */
-  | { readonly kind: 'wait'; readonly pod: Pod }
+  | { readonly kind: 'wait'; readonly pod: Pod; readonly settings: Resolved | undefined }
   /** The pod will never run where it is: delete this very pod, then deploy anew. */
   | {
       readonly kind: 'replace';
@@ -49,7 +53,7 @@ export type PodPlan =
       readonly message: string;
     }
   /** The pod lives: say what it does. */
-  | { readonly kind: 'report'; readonly pod: Pod };
+  | { readonly kind: 'report'; readonly pod: Pod; readonly settings: Resolved };
 
 /** Deletion first, then the pod; a deadline that is over only where nothing seen says that the guest has run. */
 export function decide(observed: Observed): Plan {
@@ -63,18 +67,23 @@ export function decide(observed: Observed): Plan {
 }
 
 function decidePod(observed: Observed): PodPlan {
-  const { vm, pod } = observed;
+  const { vm, pod, settings } = observed;
   if (pod === undefined) return { kind: 'deploy' };
   if (!isOwnedBy(pod, vm)) {
     // The pod of a VM of the same name that was deleted goes away by itself.
-    if (isTerminating(pod)) return { kind: 'wait', pod };
+    if (isTerminating(pod)) return { kind: 'wait', pod, settings: undefined };
     return {
       kind: 'conflict',
       message: `pod ${pod.metadata.name ?? ''} exists and does not belong to this VM`,
     };
   }
-  if (isTerminating(pod)) return { kind: 'wait', pod };
-  return replacement(observed, pod) ?? { kind: 'report', pod };
+  if (isTerminating(pod)) {
+    return { kind: 'wait', pod, settings: settings?.kind === 'resolved' ? settings : undefined };
+  }
+  const replaced = replacement(observed, pod);
+  if (replaced !== undefined) return replaced;
+  if (settings?.kind !== 'resolved') return { kind: 'conflict', message: settings?.message ?? '' };
+  return { kind: 'report', pod, settings };
 }
 
 function replacement({ pullSecretVersion }: Observed, pod: Pod): PodPlan | undefined {

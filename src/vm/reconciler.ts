@@ -1,21 +1,21 @@
 import type { Node, Pod } from '../api/core.ts';
 import { annotations } from '../api/meta.ts';
 import { persistentVolumeClaims, pods, vms } from '../api/resources.ts';
-import { EffectiveSettings, type Vm } from '../api/vm.ts';
+import type { Vm } from '../api/vm.ts';
 import { isSvc3Error, messageOf } from '../errors.ts';
 import type { ReconcileResult } from '../kube/types.ts';
 import { nodeOf } from '../placement/podfacts.ts';
+import { settingsOfPod } from './adoption.ts';
 import { grownStorage } from './claim.ts';
 import { decide, type Observed, type Plan, type PodPlan } from './decide.ts';
 import { Deployment, quickStartMs } from './deployment.ts';
 import { expired, expiryPollMs } from './expiry.ts';
 import { ignoring } from './ignoring.ts';
-import { effectiveAnnotation, podNameOf } from './names.ts';
+import { podNameOf } from './names.ts';
 import { patienceMs } from './newcomers.ts';
 import type { VmReconcilerParts } from './parts.ts';
 import { isLost, isOwnedBy, isPodReady } from './podstate.ts';
 import { reportPod } from './report.ts';
-import type { Resolved } from './resolve.ts';
 import { pollMs } from './runnerlinks.ts';
 import { startDeadline } from './startdeadline.ts';
 import { row } from './statusdraft.ts';
@@ -69,9 +69,11 @@ export class VmReconciler {
     this.#uids.set(key, uid);
     const podName = podNameOf(cached.metadata.name ?? '');
     const pod = own.pod(podName, namespace);
+    const vm = own.vm(cached);
     return {
-      vm: own.vm(cached),
+      vm,
       pod,
+      settings: pod === undefined ? undefined : settingsOfPod(vm, pod, this.#parts.sources),
       node: pod === undefined ? undefined : this.#nodeOf(pod),
       claim: this.#parts.claims.get(podName, namespace),
       pullSecretVersion: pullSecretVersion(namespace),
@@ -111,13 +113,13 @@ export class VmReconciler {
         );
         return { requeueAfterMs: 30_000 };
       case 'wait':
-        return this.#wait(vm, plan.pod);
+        return this.#wait(vm, plan);
       case 'replace':
         return this.#replace(vm, plan);
       case 'deploy':
         return this.#deployment.deploy(key, vm);
       default:
-        return this.#reportPod(key, vm, plan.pod);
+        return this.#reportPod(key, vm, plan);
     }
   }
 
@@ -142,10 +144,10 @@ export class VmReconciler {
   }
 
   /** Its node is free when it is gone: the pod's end wakes this VM. On a lost node its guest may still run. */
-  async #wait(vm: Vm, pod: Pod): Promise<void> {
+  async #wait(vm: Vm, { pod, settings }: Extract<Plan, { kind: 'wait' }>): Promise<void> {
     const node = this.#nodeOf(pod);
-    if (isLost(node) && isOwnedBy(pod, vm)) {
-      const { effective, warnings } = resolvedOf(vm, pod);
+    if (isLost(node) && isOwnedBy(pod, vm) && settings !== undefined) {
+      const { effective, warnings } = settings;
       await this.#status.report(vm, reportPod({ vm, pod, node, runner: undefined, effective, warnings }));
       return;
     }
@@ -168,7 +170,11 @@ export class VmReconciler {
     await this.#status.report(vm, pendingDraft(vm, { scheduled: row('False', plan.reason, plan.message) }));
   }
 
-  async #reportPod(key: string, vm: Vm, pod: Pod): Promise<ReconcileResult | void> {
+  async #reportPod(
+    key: string,
+    vm: Vm,
+    { pod, settings }: Extract<Plan, { kind: 'report' }>,
+  ): Promise<ReconcileResult | void> {
     const { runners, attempts, inventory } = this.#parts;
     const uid = vm.metadata.uid ?? '';
     if (this.#parts.own.isDeleted(pod)) return;
@@ -186,7 +192,7 @@ export class VmReconciler {
     await this.#growClaim(vm);
     const runner = runners?.observe(key, vm, pod);
     const node = this.#nodeOf(pod);
-    const { effective, warnings } = resolvedOf(vm, pod);
+    const { effective, warnings } = settings;
     const draft = reportPod({ vm, pod, node, runner, effective, warnings });
     const wrote = await this.#status.report(vm, draft, slowStartOf(pod, this.#parts.now()));
     if (draft.rows.ready.status === 'True') {
@@ -234,15 +240,6 @@ export class VmReconciler {
       client.patch(pods, { name, namespace }, { type: 'merge', body }),
     );
   }
-}
-
-/** Where the status does not know the settings yet, the pod does: the process died between the two writes. */
-function resolvedOf(vm: Vm, pod: Pod): Resolved {
-  const known = vm.status?.effective;
-  const warnings = vm.status?.warnings ?? [];
-  if (known !== undefined) return { kind: 'resolved', effective: known, warnings };
-  const text = pod.metadata.annotations?.[effectiveAnnotation] ?? '{}';
-  return { kind: 'resolved', effective: EffectiveSettings.parse(JSON.parse(text)), warnings };
 }
 
 function slowStartOf(pod: Pod, now: Date): boolean {

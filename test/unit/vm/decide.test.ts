@@ -1,17 +1,20 @@
 import { describe, expect, test } from 'vitest';
 import type { Node, PersistentVolumeClaim, Pod } from '../../../src/api/core.ts';
 import type { Vm } from '../../../src/api/vm.ts';
-import { decide } from '../../../src/vm/decide.ts';
+import { decide, type Observed } from '../../../src/vm/decide.ts';
 import { aPod, aVm, effective, runningStatus } from './builders.ts';
 
 const now = Date.parse('2026-11-01T10:01:00Z');
 const deleted = '2026-11-01T10:00:30Z';
 const foreign = [{ apiVersion: 'svc3.dev/v1', kind: 'VM', name: 'web', uid: 'before', controller: true }];
 
+const believed = { kind: 'resolved', effective, warnings: [] } as const;
+
 interface Row {
   sentence: string;
   vm?: Vm;
   pod?: Pod;
+  settings?: Observed['settings'];
   node?: Node;
   claim?: PersistentVolumeClaim;
   pullSecretVersion?: string;
@@ -70,6 +73,12 @@ const rows: Row[] = [
     sentence: 'a VM is not given up early',
     vm: aVm({ spec: { startDeadlineSeconds: 61 } }),
     plan: { kind: 'deploy' },
+  },
+  {
+    sentence: 'a pod whose settings are not believed is a conflict',
+    pod: aPod(),
+    settings: { kind: 'unbelieved', message: 'its annotation cannot be read' },
+    plan: { kind: 'conflict', message: 'its annotation cannot be read' },
   },
   {
     sentence: 'the pod of a VM of the same name that was before is a conflict',
@@ -177,9 +186,12 @@ const rows: Row[] = [
 ];
 
 describe('decide', () => {
-  test.each(rows)('$sentence', ({ vm = aVm(), pod, node, claim, pullSecretVersion, plan }) => {
-    expect(decide({ vm, pod, node, claim, pullSecretVersion, now })).toMatchObject(plan);
-  });
+  test.each(rows)(
+    '$sentence',
+    ({ vm = aVm(), pod, settings = believed, node, claim, pullSecretVersion, plan }) => {
+      expect(decide({ vm, pod, settings, node, claim, pullSecretVersion, now })).toMatchObject(plan);
+    },
+  );
 
   test('an unpinned pod is left to kube-scheduler', () => {
     const pod = aPod({
@@ -188,7 +200,7 @@ describe('decide', () => {
       },
     });
     const { affinity: _affinity, ...spec } = pod.spec;
-    const nothing = { node: undefined, claim: undefined, pullSecretVersion: undefined };
+    const nothing = { settings: believed, node: undefined, claim: undefined, pullSecretVersion: undefined };
     expect(decide({ vm: aVm(), pod: { ...pod, spec }, ...nothing, now }).kind).toBe('report');
   });
 });
