@@ -2,9 +2,11 @@ import type { Node, PersistentVolumeClaim, Pod } from '../api/core.ts';
 import { annotations } from '../api/meta.ts';
 import { isOwnedBy, isTerminating } from '../api/owner.ts';
 import type { Vm } from '../api/vm.ts';
+import type { Unbelieved } from './adoption.ts';
 import { otherFinalizers } from './finalizer.ts';
 import { pullSecretAnnotation } from './names.ts';
 import { endMessage, pullFailure, unschedulableMessage } from './podstate.ts';
+import type { Resolved } from './resolve.ts';
 import { hasStarted, startedInPod } from './started.ts';
 import { deadlineMessage, startDeadline } from './startdeadline.ts';
 import { nodeOf } from '../placement/podfacts.ts';
@@ -14,6 +16,8 @@ export interface Observed {
   readonly vm: Vm;
   /** The pod of the VM's pod name, whoever made it. */
   readonly pod: Pod | undefined;
+  /** The settings of the VM with this pod; undefined without one, and where it is not the VM's. */
+  readonly settings: Resolved | Unbelieved | undefined;
   /** The pod's node. */
   readonly node: Node | undefined;
   /** The claim of the VM's pod name, whoever made it. */
@@ -37,11 +41,18 @@ export type Plan =
   /** The VM is being deleted and has no guest any more: let go of it. What is left of it goes by its owner reference. */
   | { readonly kind: 'finalize'; readonly finalizers: readonly string[] | undefined }
   /** The VM is being deleted and its disk is still being saved. */
-  | { readonly kind: 'hold'; readonly pod: Pod; readonly message: string; readonly endsAt: number }
+  | {
+      readonly kind: 'hold';
+      readonly pod: Pod;
+      readonly settings: Resolved | undefined;
+      readonly message: string;
+      readonly endsAt: number;
+    }
   /** The VM is being deleted: its guest may end. `abandoned`: Images that get nothing of it; `endsAt`: until when to wait for others. */
   | {
       readonly kind: 'end';
       readonly pod: Pod;
+      readonly settings: Resolved | undefined;
       readonly abandoned: readonly string[];
       readonly endsAt: number | undefined;
     }
@@ -58,7 +69,7 @@ export type PodPlan =
   /** Somebody else's pod is in the way. */
   | { readonly kind: 'conflict'; readonly message: string }
   /** The pod is on its way out; its node is free when it is gone. */
-  | { readonly kind: 'wait'; readonly pod: Pod }
+  | { readonly kind: 'wait'; readonly pod: Pod; readonly settings: Resolved | undefined }
   /** The pod will never run where it is: delete this very pod, then deploy anew. */
   | {
       readonly kind: 'replace';
@@ -68,7 +79,7 @@ export type PodPlan =
       readonly message: string;
     }
   /** The pod lives: say what it does. */
-  | { readonly kind: 'report'; readonly pod: Pod };
+  | { readonly kind: 'report'; readonly pod: Pod; readonly settings: Resolved };
 
 /** Deletion first, then the pod; a deadline that is over only where nothing seen says that the guest has run. */
 export function decide(observed: Observed): Plan {
@@ -82,18 +93,23 @@ export function decide(observed: Observed): Plan {
 }
 
 function decidePod(observed: Observed): PodPlan {
-  const { vm, pod } = observed;
+  const { vm, pod, settings } = observed;
   if (pod === undefined) return { kind: 'deploy' };
   if (!isOwnedBy(pod, vm)) {
     // The pod of a VM of the same name that was deleted goes away by itself.
-    if (isTerminating(pod)) return { kind: 'wait', pod };
+    if (isTerminating(pod)) return { kind: 'wait', pod, settings: undefined };
     return {
       kind: 'conflict',
       message: `pod ${pod.metadata.name ?? ''} exists and does not belong to this VM`,
     };
   }
-  if (isTerminating(pod)) return { kind: 'wait', pod };
-  return replacement(observed, pod) ?? { kind: 'report', pod };
+  if (isTerminating(pod)) {
+    return { kind: 'wait', pod, settings: settings?.kind === 'resolved' ? settings : undefined };
+  }
+  const replaced = replacement(observed, pod);
+  if (replaced !== undefined) return replaced;
+  if (settings?.kind !== 'resolved') return { kind: 'conflict', message: settings?.message ?? '' };
+  return { kind: 'report', pod, settings };
 }
 
 function replacement({ pullSecretVersion }: Observed, pod: Pod): PodPlan | undefined {
@@ -117,19 +133,23 @@ function replacement({ pullSecretVersion }: Observed, pod: Pod): PodPlan | undef
 }
 
 /** First the disk is saved for those who asked before, then the guest ends, then the VM is gone. */
-function deletion({ vm, pod, isNodeLost, unsaved, saveWaitMs, now }: Observed, since: string): Plan {
+function deletion(
+  { vm, pod, settings: known, isNodeLost, unsaved, saveWaitMs, now }: Observed,
+  since: string,
+): Plan {
   const finalizers = otherFinalizers(vm);
   if (finalizers === undefined || pod === undefined || !isOwnedBy(pod, vm))
     return { kind: 'finalize', finalizers };
   // Nobody there ends it: the VM goes, and its pod stays in the way of the next one of its name.
   if (isTerminating(pod)) return isNodeLost ? { kind: 'finalize', finalizers } : { kind: 'ending' };
+  const settings = known?.kind === 'resolved' ? known : undefined;
   const endsAt = Date.parse(since) + saveWaitMs;
   const isGivenUp = vm.metadata.annotations?.[annotations.deleteWithoutSaving] === 'true' || now >= endsAt;
   if (isGivenUp || endMessage(pod) !== undefined)
-    return { kind: 'end', pod, abandoned: unsaved, endsAt: undefined };
+    return { kind: 'end', pod, settings, abandoned: unsaved, endsAt: undefined };
   return unsaved.length > 0
-    ? { kind: 'hold', pod, message: savingMessage(unsaved, endsAt), endsAt }
-    : { kind: 'end', pod, abandoned: [], endsAt };
+    ? { kind: 'hold', pod, settings, message: savingMessage(unsaved, endsAt), endsAt }
+    : { kind: 'end', pod, settings, abandoned: [], endsAt };
 }
 
 /** Says what a deletion waits for, and how long at most. */

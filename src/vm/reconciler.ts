@@ -2,22 +2,22 @@ import type { Node, Pod } from '../api/core.ts';
 import { annotations } from '../api/meta.ts';
 import { isOwnedBy } from '../api/owner.ts';
 import { persistentVolumeClaims, pods, vms } from '../api/resources.ts';
-import { EffectiveSettings, type Vm } from '../api/vm.ts';
+import type { Vm } from '../api/vm.ts';
 import { isSvc3Error, messageOf } from '../errors.ts';
 import { unsavedImages } from '../image/saves.ts';
 import type { ReconcileResult } from '../kube/types.ts';
 import { nodeOf } from '../placement/podfacts.ts';
+import { settingsOfPod } from './adoption.ts';
 import { grownStorage } from './claim.ts';
 import { decide, savingMessage, type Observed, type Plan, type PodPlan } from './decide.ts';
 import { Deployment, quickStartMs } from './deployment.ts';
 import { expired, expiryPollMs } from './expiry.ts';
 import { hold, setFinalizers } from './finalizer.ts';
 import { ignoring } from './ignoring.ts';
-import { effectiveAnnotation, podNameOf } from './names.ts';
+import { podNameOf } from './names.ts';
 import type { VmReconcilerParts } from './parts.ts';
 import { isLost, isPodReady } from './podstate.ts';
 import { reportPod } from './report.ts';
-import type { Resolved } from './resolve.ts';
 import { pollMs } from './runnerlinks.ts';
 import { startDeadline } from './startdeadline.ts';
 import { row } from './statusdraft.ts';
@@ -64,9 +64,11 @@ export class VmReconciler {
     this.#uids.set(key, uid);
     const podName = podNameOf(cached.metadata.name ?? '');
     const pod = own.pod(podName, namespace);
+    const vm = own.vm(cached);
     return {
-      vm: own.vm(cached),
+      vm,
       pod,
+      settings: pod === undefined ? undefined : settingsOfPod(vm, pod, this.#parts.sources),
       node: pod === undefined ? undefined : this.#nodeOf(pod),
       claim: this.#parts.claims.get(podName, namespace),
       pullSecretVersion: pullSecretVersion(namespace),
@@ -122,13 +124,13 @@ export class VmReconciler {
         );
         return { requeueAfterMs: 30_000 };
       case 'wait':
-        return this.#wait(vm, plan.pod);
+        return this.#wait(vm, plan);
       case 'replace':
         return this.#replace(vm, plan);
       case 'deploy':
         return this.#deployment.deploy(key, vm);
       default:
-        return this.#reportPod(key, vm, plan.pod);
+        return this.#reportPod(key, vm, plan);
     }
   }
 
@@ -144,15 +146,20 @@ export class VmReconciler {
   async #waitForSaves(
     key: string,
     vm: Vm,
-    { pod, message, endsAt }: Pick<Extract<Plan, { kind: 'hold' }>, 'pod' | 'message' | 'endsAt'>,
+    { pod, settings, message, endsAt }: Omit<Extract<Plan, { kind: 'hold' }>, 'kind'>,
   ): Promise<ReconcileResult> {
     const { runners, now } = this.#parts;
     await this.#renewControlKeys(pod);
-    const runner = runners?.observe(key, vm, pod);
-    const { fields, rows } = reportPod({ vm, pod, node: this.#nodeOf(pod), runner, ...resolvedOf(vm, pod) });
-    const { stalled: _stalled, ...others } = rows;
     const ready = row('False', 'Terminating', message);
-    await this.#status.report(vm, { fields, rows: { ...others, ready }, reconciling: true });
+    if (settings === undefined) {
+      await this.#status.report(vm, pendingDraft(vm, { ready }));
+    } else {
+      const runner = runners?.observe(key, vm, pod);
+      const { effective, warnings } = settings;
+      const report = reportPod({ vm, pod, node: this.#nodeOf(pod), runner, effective, warnings });
+      const { stalled: _stalled, ...others } = report.rows;
+      await this.#status.report(vm, { ...report, rows: { ...others, ready }, reconciling: true });
+    }
     return { requeueAfterMs: Math.max(0, endsAt - now().getTime()) };
   }
 
@@ -160,7 +167,7 @@ export class VmReconciler {
   async #end(
     key: string,
     vm: Vm,
-    { pod, abandoned, endsAt }: Extract<Plan, { kind: 'end' }>,
+    { pod, settings, abandoned, endsAt }: Extract<Plan, { kind: 'end' }>,
   ): Promise<ReconcileResult | void> {
     const { client, images, own, recorder } = this.#parts;
     if (own.isDeleted(pod)) return undefined;
@@ -168,7 +175,12 @@ export class VmReconciler {
     if (endsAt !== undefined) {
       const unsaved = unsavedImages(vm, await images.live(namespace));
       if (unsaved.length > 0)
-        return this.#waitForSaves(key, vm, { pod, message: savingMessage(unsaved, endsAt), endsAt });
+        return this.#waitForSaves(key, vm, {
+          pod,
+          settings,
+          message: savingMessage(unsaved, endsAt),
+          endsAt,
+        });
     }
     if (abandoned.length > 0) {
       const message = `the VM is deleted although its disk was not saved for ${abandoned.join(', ')}`;
@@ -188,10 +200,10 @@ export class VmReconciler {
   }
 
   /** Its node is free when it is gone: the pod's end wakes this VM. On a lost node its guest may still run. */
-  async #wait(vm: Vm, pod: Pod): Promise<void> {
+  async #wait(vm: Vm, { pod, settings }: Extract<Plan, { kind: 'wait' }>): Promise<void> {
     const node = this.#nodeOf(pod);
-    if (isLost(node) && isOwnedBy(pod, vm)) {
-      const { effective, warnings } = resolvedOf(vm, pod);
+    if (isLost(node) && isOwnedBy(pod, vm) && settings !== undefined) {
+      const { effective, warnings } = settings;
       await this.#status.report(vm, reportPod({ vm, pod, node, runner: undefined, effective, warnings }));
       return;
     }
@@ -214,7 +226,11 @@ export class VmReconciler {
     await this.#status.report(vm, pendingDraft(vm, { scheduled: row('False', plan.reason, plan.message) }));
   }
 
-  async #reportPod(key: string, vm: Vm, pod: Pod): Promise<ReconcileResult | void> {
+  async #reportPod(
+    key: string,
+    vm: Vm,
+    { pod, settings }: Extract<Plan, { kind: 'report' }>,
+  ): Promise<ReconcileResult | void> {
     const { runners, attempts, inventory } = this.#parts;
     const uid = vm.metadata.uid ?? '';
     if (this.#parts.own.isDeleted(pod)) return;
@@ -229,7 +245,7 @@ export class VmReconciler {
     await this.#growClaim(vm);
     const runner = runners?.observe(key, vm, pod);
     const node = this.#nodeOf(pod);
-    const { effective, warnings } = resolvedOf(vm, pod);
+    const { effective, warnings } = settings;
     const draft = reportPod({ vm, pod, node, runner, effective, warnings });
     const wrote = await this.#status.report(vm, draft, slowStartOf(pod, this.#parts.now()));
     if (draft.rows.ready.status === 'True') {
@@ -278,15 +294,6 @@ export class VmReconciler {
       client.patch(pods, { name, namespace }, { type: 'merge', body }),
     );
   }
-}
-
-/** Where the status does not know the settings yet, the pod does: the process died between the two writes. */
-function resolvedOf(vm: Vm, pod: Pod): Resolved {
-  const known = vm.status?.effective;
-  const warnings = vm.status?.warnings ?? [];
-  if (known !== undefined) return { kind: 'resolved', effective: known, warnings };
-  const text = pod.metadata.annotations?.[effectiveAnnotation] ?? '{}';
-  return { kind: 'resolved', effective: EffectiveSettings.parse(JSON.parse(text)), warnings };
 }
 
 function slowStartOf(pod: Pod, now: Date): boolean {

@@ -182,6 +182,7 @@ function reconcile(world: World, state: State, o: number, v: number): State | un
   const plan = decide({
     vm: vmOf(v),
     pod: podOf(v, seen.pod),
+    settings: undefined,
     node: undefined,
     claim: undefined,
     pullSecretVersion: undefined,

@@ -8,10 +8,13 @@ const now = Date.parse('2026-11-01T10:01:00Z');
 const deleted = '2026-11-01T10:00:30Z';
 const foreign = [{ apiVersion: 'svc3.dev/v1', kind: 'VM', name: 'web', uid: 'before', controller: true }];
 
+const believed = { kind: 'resolved', effective, warnings: [] } as const;
+
 interface Row {
   sentence: string;
   vm?: Vm;
   pod?: Pod;
+  settings?: Observed['settings'];
   node?: Node;
   claim?: PersistentVolumeClaim;
   pullSecretVersion?: string;
@@ -139,6 +142,12 @@ const rows: Row[] = [
     plan: { kind: 'deploy' },
   },
   {
+    sentence: 'a pod whose settings are not believed is a conflict',
+    pod: aPod(),
+    settings: { kind: 'unbelieved', message: 'its annotation cannot be read' },
+    plan: { kind: 'conflict', message: 'its annotation cannot be read' },
+  },
+  {
     sentence: 'the pod of a VM of the same name that was before is a conflict',
     pod: aPod({ metadata: { ownerReferences: foreign } }),
     plan: { kind: 'conflict', message: 'pod svc3-vm-web exists and does not belong to this VM' },
@@ -244,9 +253,13 @@ const rows: Row[] = [
 ];
 
 describe('decide', () => {
-  test.each(rows)('$sentence', ({ vm = aVm(), pod, node, claim, pullSecretVersion, more, plan }) => {
-    expect(decide({ vm, pod, node, claim, pullSecretVersion, now, ...calm, ...more })).toMatchObject(plan);
-  });
+  test.each(rows)(
+    '$sentence',
+    ({ vm = aVm(), pod, settings = believed, node, claim, pullSecretVersion, more, plan }) => {
+      const seen = { vm, pod, settings, node, claim, pullSecretVersion, now, ...calm, ...more };
+      expect(decide(seen)).toMatchObject(plan);
+    },
+  );
 
   test('an unpinned pod is left to kube-scheduler', () => {
     const pod = aPod({
@@ -255,7 +268,7 @@ describe('decide', () => {
       },
     });
     const { affinity: _affinity, ...spec } = pod.spec;
-    const nothing = { node: undefined, claim: undefined, pullSecretVersion: undefined };
+    const nothing = { settings: believed, node: undefined, claim: undefined, pullSecretVersion: undefined };
     expect(decide({ vm: aVm(), pod: { ...pod, spec }, ...nothing, now, ...calm }).kind).toBe('report');
   });
 });
