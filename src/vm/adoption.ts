@@ -93,7 +93,7 @@ function contradictionOfDisks(
   const isoOf = (name: string) => sources.iso(name, namespace)?.status?.reference;
   if (spec.image !== undefined) {
     if (!isNamed(spec.image, image, imageOf)) return `names image ${image}`;
-    // What a commit would change.
+    // What a commit would change; a version before wrote no name.
     const name = parseImage(spec.image);
     if (imageName !== (name.kind === 'object' ? name.name : undefined))
       return `names Image ${imageName ?? 'none'}`;
