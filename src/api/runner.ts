@@ -29,6 +29,9 @@ export const runnerPaths = {
 
 export const runnerPort = 8443;
 
+/** Copies of its disk that a runner keeps at a time: a commit's and a save's. */
+export const mostExports = 2;
+
 /** Environment of the runner's container. */
 export const runnerEnvironment = {
   /** The pod's UID by the downward API: tells a restart in place from a new pod on the same disk. */
@@ -101,6 +104,8 @@ export const RunnerSpec = z.object({
   imageDigest: z.string().optional(),
   /** Smallest size of the disk; a bigger image stays as it is (grow only). */
   diskBytes: z.int().positive().optional(),
+  /** The largest disk that the volume has room for, where it is the node's own storage. */
+  diskLimitBytes: z.int().positive().optional(),
   /** The guest's time to shut down; the pod's terminationGracePeriodSeconds is 10 more. */
   graceSeconds: z.int().min(1).default(60),
   /** What to do when QEMU crashes or the guest panics; a guest that powers itself off stays off in any case. */
@@ -131,6 +136,7 @@ export const RunnerReason = z.enum([
   'GpuFailed',
   'PortInUse',
   'DiskInUse',
+  'DiskTooLarge',
   'StorageFull',
   'SuspendedStateLost',
   'StartFailed',

@@ -5,6 +5,7 @@ import { anyAddress } from '../anyaddress.ts';
 import { runnerEnvironment, runnerPaths, runnerPort } from '../api/runner.ts';
 import { messageOf } from '../errors.ts';
 import { ensureCertificate } from '../runner/certificate.ts';
+import { RunnerFailure } from '../runner/failure.ts';
 import { createControlServer } from '../runner/control.ts';
 import { createKeyReader } from '../runner/controlkeys.ts';
 import { createExports } from '../runner/exports.ts';
@@ -95,7 +96,13 @@ async function main(): Promise<void> {
   await supervisor.start();
 }
 
+/** Where the fault is not the runner's, its last words are the sentence alone: they become the VM's condition. */
+function fail(error: unknown): never {
+  const told = messageOf(error);
+  return leave(exitCodes.fault, error instanceof RunnerFailure ? told : `runner fault: ${told}`);
+}
+
 process.stdout.on('error', () => undefined);
-process.on('unhandledRejection', (error) => leave(exitCodes.fault, `runner fault: ${messageOf(error)}`));
-process.on('uncaughtException', (error) => leave(exitCodes.fault, `runner fault: ${messageOf(error)}`));
+process.on('unhandledRejection', fail);
+process.on('uncaughtException', fail);
 await main();

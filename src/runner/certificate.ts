@@ -1,6 +1,8 @@
 import { generateKeyPairSync, randomBytes, sign, X509Certificate } from 'node:crypto';
-import { open, readFile, rename } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { fingerprintOf } from '../control/fingerprint.ts';
+import { writeWhole } from './statefile.ts';
+import { asStorage } from './storage.ts';
 
 export interface RunnerCertificate {
   readonly key: string;
@@ -25,15 +27,7 @@ export async function ensureCertificate({
   const kept = await keptCertificate(path);
   if (kept?.podUid === podUid) return kept;
   const made = { ...createCertificate(vmUid), podUid };
-  // Whole or not at all: a node may lose its power at any moment.
-  const file = await open(`${path}.new`, 'w', 0o600);
-  try {
-    await file.writeFile(JSON.stringify(made));
-    await file.sync();
-  } finally {
-    await file.close();
-  }
-  await rename(`${path}.new`, path);
+  await asStorage("the runner's certificate", () => writeWhole(path, JSON.stringify(made)));
   return made;
 }
 

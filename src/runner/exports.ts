@@ -4,7 +4,7 @@ import { mkdir, open, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import type { Logger } from 'pino';
-import type { ExportTicket, RunnerExport } from '../api/runner.ts';
+import { mostExports, type ExportTicket, type RunnerExport } from '../api/runner.ts';
 import { messageOf, Svc3Error } from '../errors.ts';
 import { copyLive, copyStopped } from './diskcopy.ts';
 import { overlaySize } from './overlay.ts';
@@ -41,8 +41,6 @@ interface Entry {
 }
 
 const ticketLifetimeMs = 3_600_000;
-/** Two at a time is a commit and a save; each takes as much room as the disk holds data. */
-const mostExports = 2;
 
 export function createExports(supervisor: Supervisor, folders: RunnerFolders, log: Logger): Exports {
   const folder = join(folders.state, 'exports');

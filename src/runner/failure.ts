@@ -14,6 +14,7 @@ export class RunnerFailure extends Error {
 /** Reasons that nothing in the life of this pod can heal: QEMU is not started again. */
 const lasting: ReadonlySet<RunnerReason> = new Set([
   'DiskMissing',
+  'DiskTooLarge',
   'ImageInvalid',
   'IsoMissing',
   'ArchitectureUnsupported',

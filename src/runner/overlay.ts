@@ -6,6 +6,7 @@ import type { DiskFormat } from './args.ts';
 import { RunnerFailure } from './failure.ts';
 import { readDiskHeader } from './qcow2.ts';
 import { qemuImg } from './qemuimg.ts';
+import { asStorage } from './storage.ts';
 
 export interface BaseDisk {
   readonly path: string;
@@ -89,7 +90,7 @@ export async function createOverlay(path: string, base: BaseDisk, bytes: number 
   const draft = `${path}.new`;
   await rm(draft, { force: true });
   const size = Math.max(base.virtualSize, bytes ?? 0);
-  await asStorage(() =>
+  await asStorage("the VM's disk", () =>
     qemuImg(['create', '-q', '-f', 'qcow2', '-F', base.format, '-b', base.path, draft, `${size}`]),
   );
   await rename(draft, path);
@@ -106,19 +107,5 @@ export async function overlaySize(path: string): Promise<number> {
 /** Grows the overlay of a VM that does not run; a smaller or equal size changes nothing. */
 export async function growOverlay(path: string, bytes: number): Promise<void> {
   if (bytes <= (await overlaySize(path))) return;
-  await asStorage(() => qemuImg(['resize', '-q', '-f', 'qcow2', path, `${bytes}`]));
-}
-
-async function asStorage<T>(work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (cause) {
-    const message = messageOf(cause);
-    const full = /No space left|Disk quota/i.test(message);
-    throw new RunnerFailure(
-      full ? 'StorageFull' : 'StartFailed',
-      `the VM's disk cannot be made: ${message}`,
-      { cause },
-    );
-  }
+  await asStorage("the VM's disk", () => qemuImg(['resize', '-q', '-f', 'qcow2', path, `${bytes}`]));
 }

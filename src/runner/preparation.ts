@@ -1,5 +1,5 @@
 import { constants, existsSync } from 'node:fs';
-import { access, readdir, rm, writeFile } from 'node:fs/promises';
+import { access, readdir, rename, rm, writeFile } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import type { RunnerSpec } from '../api/runner.ts';
 import type { MachineInput } from './args.ts';
@@ -9,6 +9,7 @@ import { readBootKind } from './bootsector.ts';
 import { forwardAddress } from './relay.ts';
 import { qemuImg } from './qemuimg.ts';
 import { writeSeed } from './seed.ts';
+import { asStorage } from './storage.ts';
 
 /** Folders of the pod; tests put them elsewhere. */
 export interface RunnerFolders {
@@ -127,8 +128,16 @@ async function prepareFirmware(
     );
   }
   const vars = varsPath(folders);
-  if (!existsSync(vars)) await qemuImg(['convert', '-f', 'raw', '-O', 'qcow2', template, vars]);
+  if (!existsSync(vars))
+    await asStorage('the variables of the firmware', () => copyVariables(template, vars));
   return { kind: 'uefi', code, vars };
+}
+
+/** A half-made copy never has the name. */
+async function copyVariables(template: string, vars: string): Promise<void> {
+  const draft = `${vars}.new`;
+  await qemuImg(['convert', '-f', 'raw', '-O', 'qcow2', template, draft]);
+  await rename(draft, vars);
 }
 
 /** What the sockets of a QEMU that is gone left behind. */

@@ -1,5 +1,6 @@
 import { open, readFile, rename } from 'node:fs/promises';
 import { z } from 'zod';
+import { asStorage } from './storage.ts';
 
 /** What must outlive the runner's process; `/var/lib/svc3/state.json`. */
 export const SavedState = z.object({
@@ -36,10 +37,15 @@ export async function readSavedState(path: string): Promise<SavedState | undefin
 
 /** Atomic: a crash leaves the old or the new content. */
 export async function writeSavedState(path: string, state: SavedState): Promise<void> {
+  await asStorage("the VM's state", () => writeWhole(path, JSON.stringify(state)));
+}
+
+/** Whole or not at all: a node may lose its power at any moment. */
+export async function writeWhole(path: string, content: string): Promise<void> {
   const draft = `${path}.new`;
   const file = await open(draft, 'w', 0o600);
   try {
-    await file.writeFile(JSON.stringify(state));
+    await file.writeFile(content);
     await file.sync();
   } finally {
     await file.close();

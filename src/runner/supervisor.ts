@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { PowerRequest, ResizeReply } from '../api/runner.ts';
-import { messageOf, Svc3Error } from '../errors.ts';
+import { invalidField, messageOf, Svc3Error } from '../errors.ts';
 import { devices, qemuArguments } from './args.ts';
 import { bringDown, endNow } from './bringdown.ts';
 import {
@@ -28,6 +28,7 @@ import { checkVerb, createQueue } from './powerstate.ts';
 import { clearSockets, overlayPath, prepareMachine, varsPath, type Host } from './preparation.ts';
 import { createRetries } from './retries.ts';
 import { readSavedState, writeSavedState, type SavedState } from './statefile.ts';
+import { roomRefusal } from './storage.ts';
 import { createStatusBoard, type StatusBoard } from './status.ts';
 import { watchMachine, type Running } from './watch.ts';
 
@@ -90,6 +91,8 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
 
   async function prepareDisk(base: BaseDisk): Promise<void> {
     const size = Math.max(saved.diskBytes ?? 0, spec.diskBytes ?? 0);
+    const refusal = roomRefusal(Math.max(size, base.virtualSize), spec.diskLimitBytes);
+    if (refusal !== undefined) throw new RunnerFailure('DiskTooLarge', refusal);
     if (saved.reverting === undefined) {
       const isNew = await ensureOverlay(overlay, base, size);
       if (isNew) await save({ imageDigest: spec.imageDigest, revertRequest: spec.revertRequest });
@@ -279,6 +282,8 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
     const bytes = roundDiskSize(wished);
     const size = current === undefined ? await overlaySize(overlay) : await liveDiskSize(current.machine.qmp);
     checkGrows(bytes, size);
+    const refusal = roomRefusal(bytes, spec.diskLimitBytes);
+    if (refusal !== undefined) throw invalidField('bytes', refusal);
     if (current === undefined) await growOverlay(overlay, bytes);
     else if (bytes > size) await growLive(current.machine.qmp, bytes);
     await save({ diskBytes: bytes });

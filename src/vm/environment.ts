@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { PortRange } from '../api/meta.ts';
 import { defaultAllowedHostPorts } from '../api/meta.ts';
+import { parseQuantity } from '../api/quantity.ts';
 import { flag } from '../config.ts';
 import type { VmSettings } from './settings.ts';
 
@@ -36,6 +37,7 @@ export const vmEnvironment = {
   SVC3_RUNNER_GRACE_PERIOD_SECONDS: z.coerce.number().int().min(1).max(3600).default(60),
   SVC3_DELETION_SAVE_WAIT_MINUTES: z.coerce.number().min(0).max(10_080).default(60),
   SVC3_DISK_STORAGE_CLASS: z.string().optional(),
+  SVC3_DISK_EPHEMERAL_LIMIT: z.string().default('100Gi'),
   SVC3_VM_PRIORITY_CLASS: z.string().optional(),
 };
 const schema = z.object(vmEnvironment);
@@ -60,6 +62,7 @@ export function vmSettingsOf(environment: VmEnvironment): VmSettings {
     runnerImagePullPolicy: environment.SVC3_RUNNER_IMAGE_PULL_POLICY,
     runnerPullSecret: environment.SVC3_RUNNER_PULL_SECRET,
     storageClassName: environment.SVC3_DISK_STORAGE_CLASS,
+    ephemeralLimitBytes: parseQuantity(environment.SVC3_DISK_EPHEMERAL_LIMIT, 'SVC3_DISK_EPHEMERAL_LIMIT'),
     priorityClassName: environment.SVC3_VM_PRIORITY_CLASS,
     graceSeconds: environment.SVC3_RUNNER_GRACE_PERIOD_SECONDS,
     saveWaitMs: environment.SVC3_DELETION_SAVE_WAIT_MINUTES * 60_000,

@@ -1,3 +1,5 @@
+import { mostExports } from '../api/runner.ts';
+
 const Mi = 2 ** 20;
 
 /** QEMU's own memory beside the guest's: devices, disk cache, display. Measured: 160 MiB. */
@@ -14,6 +16,15 @@ export const emulationBytes = 128 * Mi;
 
 /** Grows with what the guest writes; a request, not a limit, so that the node's eviction manager knows about the pod. */
 export const ephemeralStorageBytes = 256 * Mi;
+
+/**
+ * Room of the volume of an Ephemeral disk that may have `limitBytes`, so that the kubelet never evicts a pod for what svc3
+ * itself writes: the disk and as many copies as a runner keeps, each with the tables of qcow2 (8 bytes for each cluster
+ * of 64 KiB to find it, 2 to count it: far below 1 %), and UEFI's variables (64 MiB on ARM) with the runner's small files.
+ */
+export function stateVolumeBytes(limitBytes: number): number {
+  return Math.ceil(((1 + mostExports) * limitBytes * 1.01 + 128 * Mi) / Mi) * Mi;
+}
 
 /** Memory of the pod under hardware virtualisation: guest and overhead, in bytes. */
 export function podMemoryBytes(guestBytes: number): number {

@@ -31,6 +31,7 @@ import {
   podCpuMilli,
   podMemoryBytes,
   runVolumeBytes,
+  stateVolumeBytes,
 } from './overhead.ts';
 import { containerPorts, runnerPorts, vncPodPort } from './podports.ts';
 import type { VmSettings } from './settings.ts';
@@ -241,14 +242,17 @@ function resources({ effective, placement, settings }: PodInput): ResourceRequir
   };
 }
 
-function volumes({ effective, claimName }: PodInput): Volume[] {
+function volumes({ effective, claimName, settings }: PodInput): Volume[] {
   return [
     { name: 'image', image: { reference: effective.image, pullPolicy: 'IfNotPresent' } },
     ...(effective.iso === undefined
       ? []
       : [{ name: 'iso', image: { reference: effective.iso, pullPolicy: 'IfNotPresent' as const } }]),
     claimName === undefined
-      ? { name: 'state', emptyDir: {} }
+      ? {
+          name: 'state',
+          emptyDir: { sizeLimit: formatQuantity(stateVolumeBytes(settings.ephemeralLimitBytes)) },
+        }
       : { name: 'state', persistentVolumeClaim: { claimName } },
     { name: 'run', emptyDir: { medium: 'Memory', sizeLimit: formatQuantity(runVolumeBytes) } },
     {
@@ -283,7 +287,7 @@ function mounts(effective: EffectiveSettings): VolumeMount[] {
 }
 
 /** All but what the runner reads from the effective settings themselves (`GuestLists`). */
-function runnerSpec({ vm, effective, placement, settings }: PodInput): RunnerSpecInput {
+function runnerSpec({ vm, effective, placement, settings, claimName }: PodInput): RunnerSpecInput {
   const { display, systemSerial, disk, image } = effective;
   const digest = digestOf(image);
   const vncPort = vncPodPort(placement.ports);
@@ -311,6 +315,7 @@ function runnerSpec({ vm, effective, placement, settings }: PodInput): RunnerSpe
     ...(systemSerial === undefined ? {} : { systemSerial }),
     ...(digest === undefined ? {} : { imageDigest: digest }),
     ...(disk?.size === undefined ? {} : { diskBytes: parseQuantity(disk.size, 'disk.size') }),
+    ...(claimName === undefined ? { diskLimitBytes: settings.ephemeralLimitBytes } : {}),
     graceSeconds: settings.graceSeconds,
   };
 }

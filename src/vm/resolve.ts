@@ -1,4 +1,5 @@
 import type { Image, Iso } from '../api/image.ts';
+import { formatQuantity, parseQuantity } from '../api/quantity.ts';
 import type { EffectiveSettings, Vm } from '../api/vm.ts';
 import type { Architecture, VmConfig } from '../api/vmconfig.ts';
 import { isTrue } from '../controller/conditions.ts';
@@ -127,8 +128,21 @@ function settle(
     const row = result.reason === 'ArchitectureMismatch' ? 'prepared' : 'stalled';
     return unresolved(row, result.reason, result.message);
   }
+  const tooLarge = ephemeralRefusal(result.settings, settings);
+  if (tooLarge !== undefined) return unresolved('stalled', 'InvalidSpec', tooLarge);
   const unpinned = [image.warning, iso?.warning].filter((warning) => warning !== undefined);
   return { kind: 'resolved', effective: result.settings, warnings: [...result.warnings, ...unpinned] };
+}
+
+/** Why the size of an Ephemeral disk is refused; that of its image only the runner knows. */
+function ephemeralRefusal(
+  { disk }: EffectiveSettings,
+  { ephemeralLimitBytes }: VmSettings,
+): string | undefined {
+  if (disk?.size === undefined || disk.storage === 'Persistent') return undefined;
+  if (parseQuantity(disk.size, 'disk.size') <= ephemeralLimitBytes) return undefined;
+  const limit = formatQuantity(ephemeralLimitBytes);
+  return `disk.size: ${disk.size} is more than an Ephemeral disk may have here (${limit}, chart value disk.ephemeralLimit); use storage Persistent`;
 }
 
 function pin(

@@ -229,7 +229,10 @@ export class RunnerLinks {
       try {
         link.growth = await link.door.resize(bytes);
       } catch (error) {
-        if (isSvc3Error(error, 'Invalid', 'Conflict', 'BadRequest')) link.refusedBytes = bytes;
+        if (isSvc3Error(error, 'Invalid', 'Conflict', 'BadRequest')) {
+          link.refusedBytes = bytes;
+          link.growth = { diskSize: link.state?.diskSize ?? 0, message: messageOf(error) };
+        }
         throw error;
       }
       return link.door.state();

@@ -22,6 +22,8 @@ export interface VmSettings {
   readonly runnerPullSecret: string | undefined;
   /** StorageClass of Persistent disks that name none. */
   readonly storageClassName: string | undefined;
+  /** `disk.ephemeralLimit`: the largest Ephemeral disk, in bytes. */
+  readonly ephemeralLimitBytes: number;
   readonly priorityClassName: string | undefined;
   /** The guest's time to shut down. */
   readonly graceSeconds: number;

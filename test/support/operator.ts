@@ -20,6 +20,7 @@ export function vmSettings(given: Partial<VmSettings> = {}): VmSettings {
     runnerImagePullPolicy: 'IfNotPresent',
     runnerPullSecret: undefined,
     storageClassName: undefined,
+    ephemeralLimitBytes: 100 * 2 ** 30,
     priorityClassName: undefined,
     graceSeconds: 60,
     saveWaitMs: 3_600_000,

@@ -114,6 +114,7 @@ SVC3_CPU_OVERCOMMIT: {{ .Values.cpuOvercommit | quote }}
 SVC3_ACCELERATOR: {{ .Values.accelerator | quote }}
 SVC3_DELETION_SAVE_WAIT_MINUTES: {{ .Values.deletion.saveWaitMinutes | quote }}
 SVC3_DISK_STORAGE_CLASS: {{ .Values.disk.storageClassName | quote }}
+SVC3_DISK_EPHEMERAL_LIMIT: {{ .Values.disk.ephemeralLimit | quote }}
 SVC3_RUNNER_IMAGE: {{ include "svc3.runnerImage" . | quote }}
 SVC3_RUNNER_IMAGE_PULL_POLICY: {{ .Values.runner.image.pullPolicy | quote }}
 SVC3_RUNNER_PULL_SECRET: {{ .Values.runner.pullSecret | quote }}

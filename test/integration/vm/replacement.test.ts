@@ -160,7 +160,7 @@ describe('a Persistent disk', () => {
 describe('an Ephemeral disk', () => {
   test.each(causes)('is new after $title, and an event says so', async (cause) => {
     const { space, before, after } = await struck('Ephemeral', cause);
-    expect(stateOf(after)).toEqual({ name: 'state', emptyDir: {} });
+    expect(stateOf(after)).toMatchObject({ name: 'state', emptyDir: {} });
     await expect
       .poll(() => messagesOf(space, 'DiskReset'), slow)
       .toEqual([

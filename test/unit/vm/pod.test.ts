@@ -111,6 +111,15 @@ describe('the pod of a VM', () => {
     ]);
   });
 
+  test('has a volume for its Ephemeral disk that holds the disk, its copies and no more', () => {
+    const settings = vmSettings({ ephemeralLimitBytes: 10 * 2 ** 30 });
+    const stateOf = (given: Partial<PodInput>) => specOf(given).volumes?.find(({ name }) => name === 'state');
+    // 3 × 10 Gi and 1 % for the tables of qcow2, 128 Mi for small files.
+    expect(stateOf({ settings })).toEqual({ name: 'state', emptyDir: { sizeLimit: '31156Mi' } });
+    expect(runnerSpecOf({ settings }).diskLimitBytes).toBe(10 * 2 ** 30);
+    expect(runnerSpecOf({ settings, claimName: 'svc3-vm-web' }).diskLimitBytes).toBeUndefined();
+  });
+
   test('tells the runner what to run', () => {
     const vm = aVm({ spec: { powerState: 'Stopped', revertRequest: 'r1' } });
     expect(

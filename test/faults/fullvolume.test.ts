@@ -1,0 +1,106 @@
+import { execFile } from 'node:child_process';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { runnerPaths } from '../../src/api/runner.ts';
+import { allowBootTime, aPod, startRunner } from '../integration/runner/harness.ts';
+import { vmWorld } from '../integration/vm/harness.ts';
+import { startVmOperator } from '../support/operator.ts';
+import { smallVolume } from '../support/smallvolume.ts';
+
+/** The volume of a VM's disk had no limit: a guest filled its node; a runner that found it full spoke of `ENOSPC`. */
+
+allowBootTime();
+
+const run = promisify(execFile);
+const Mi = 2 ** 20;
+
+async function aDisk(size: string): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'svc3-disk-'));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const disk = join(folder, 'disk.qcow2');
+  await run('qemu-img', ['create', '-q', '-f', 'qcow2', disk, size]);
+  return disk;
+}
+
+describe('an Ephemeral disk', () => {
+  test('that is larger than the installation allows is refused in a sentence, by the operator and by the runner', async () => {
+    const world = await vmWorld();
+    onTestFinished(() => world.stop());
+    await world.kubelet.addNode({ name: 'n1' });
+    const operator = await startVmOperator(world.client, { ephemeralLimitBytes: 64 * Mi });
+    onTestFinished(() => operator.stop());
+    const space = await world.namespace('large');
+    await space.deploy('vm', { disk: { size: '65Mi' } });
+    await space.until('vm', 'Stalled', {
+      reason: 'InvalidSpec',
+      message:
+        'disk.size: 65Mi is more than an Ephemeral disk may have here (64Mi, chart value disk.ephemeralLimit); use storage Persistent',
+    });
+    await space.deploy('fits', { disk: { size: '64Mi' } });
+    await space.untilReady('fits');
+
+    const runner = await startRunner(await aPod({ diskLimitBytes: 64 * Mi }, await aDisk('65M')));
+    const { message } = await runner.reaches({
+      powerState: 'Failed',
+      reason: 'DiskTooLarge',
+      retrying: false,
+    });
+    expect(message).toBe(
+      `the disk has ${65 * Mi} bytes, an Ephemeral disk may have ${64 * Mi} here (chart value disk.ephemeralLimit); use storage Persistent`,
+    );
+  });
+
+  test('does not grow beyond that either', async () => {
+    const pod = await aPod({ diskLimitBytes: 64 * Mi, powerState: 'Stopped' }, await aDisk('32M'));
+    const runner = await startRunner(pod);
+    await runner.reaches({ powerState: 'Stopped', diskSize: 32 * Mi });
+    await expect(runner.client.resize(65 * Mi)).rejects.toMatchObject({
+      reason: 'Invalid',
+      message: expect.stringContaining('(chart value disk.ephemeralLimit)'),
+    });
+    expect((await runner.client.resize(64 * Mi)).diskSize).toBe(64 * Mi);
+  });
+});
+
+describe('a runner whose volume is full', () => {
+  async function onSmallVolume(pod: { root: string }, bytes: number) {
+    const volume = await smallVolume(bytes);
+    onTestFinished(() => volume.remove());
+    const mountPoint = pod.root + runnerPaths.state;
+    await run('mkdir', ['-p', mountPoint]);
+    await run('mount', ['--bind', volume.path, mountPoint]);
+    onTestFinished(async () => void (await run('umount', ['-l', mountPoint])));
+    return {
+      fill: () => run('sh', ['-c', `cat /dev/zero > ${mountPoint}/filler || true`]),
+      free: () => rm(join(mountPoint, 'filler')),
+    };
+  }
+
+  test('ends with that sentence where it cannot begin', async () => {
+    const pod = await aPod({ powerState: 'Stopped' }, await aDisk('32M'));
+    const volume = await onSmallVolume(pod, Mi);
+    await volume.fill();
+    await expect(startRunner(pod)).rejects.toThrow(/ended with 1/);
+    expect(await readFile(join(pod.root, 'termination-log'), 'utf8')).toMatch(
+      /^the VM's volume is full, the runner's certificate cannot be written: ENOSPC/,
+    );
+    await volume.free();
+    await (await startRunner(pod)).reaches({ powerState: 'Stopped' });
+  });
+
+  test('answers a verb with that sentence, and obeys when there is room', async () => {
+    const pod = await aPod({ powerState: 'Stopped' }, await aDisk('32M'));
+    const volume = await onSmallVolume(pod, Mi);
+    const runner = await startRunner(pod);
+    await runner.reaches({ powerState: 'Stopped' });
+    await volume.fill();
+    await expect(runner.client.resize(64 * Mi)).rejects.toMatchObject({
+      message: expect.stringMatching(/^the VM's volume is full, /),
+    });
+    await volume.free();
+    expect((await runner.client.resize(64 * Mi)).diskSize).toBe(64 * Mi);
+  });
+});
