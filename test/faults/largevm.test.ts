@@ -75,7 +75,8 @@ describe('what a VM gives its guest', () => {
     const seed = await runner.guest(
       'mkdir -p /tmp/s; mount -t iso9660 -o ro /dev/vdb /tmp/s; cat /tmp/s/meta-data',
     );
-    for (const { name, value } of metadata) expect(seed).toContain(`\n${name}: ${JSON.stringify(value)}\n`);
+    for (const { name, value } of metadata)
+      expect(`\n${seed}`).toContain(`\n${name}: ${JSON.stringify(value)}\n`);
   });
 
   test('fits into the pod at its largest', async () => {
