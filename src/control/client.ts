@@ -11,8 +11,7 @@ import {
   type PowerRequest,
 } from '../api/runner.ts';
 import { Svc3Error, type ErrorReason } from '../errors.ts';
-import { parseForeignJson } from '../foreignjson.ts';
-import { readWhole } from '../wholebody.ts';
+import { parseForeignJson, readWhole } from '../foreign.ts';
 import { connectPinned } from './connection.ts';
 import { tokenLifetimeSeconds, type ControlAction, type ControlClaims } from './token.ts';
 

@@ -1,7 +1,6 @@
 import { request, type Agent } from 'undici';
 import { Svc3Error } from '../errors.ts';
-import { parseForeignJson } from '../foreignjson.ts';
-import { readWhole } from '../wholebody.ts';
+import { parseForeignJson, readWhole } from '../foreign.ts';
 
 export interface RegistryCredentials {
   readonly username: string;

@@ -1,7 +1,6 @@
 import type { Readable } from 'node:stream';
 import { Svc3Error } from '../errors.ts';
-import { parseForeignJson } from '../foreignjson.ts';
-import { readWhole } from '../wholebody.ts';
+import { parseForeignJson, readWhole } from '../foreign.ts';
 import { parseManifest, sha256, type Manifest } from './manifest.ts';
 import {
   createTransport,

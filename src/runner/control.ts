@@ -8,7 +8,7 @@ import { WebSocketServer } from 'ws';
 import { isSvc3Error, messageOf, Svc3Error } from '../errors.ts';
 import { TokenError, verifyControlToken, type ControlAction, type ControlClaims } from '../control/token.ts';
 import { createUses, type Uses } from '../control/uses.ts';
-import { readWhole } from '../wholebody.ts';
+import { readWhole } from '../foreign.ts';
 import { bridge, dialTarget, type StreamTarget } from './bridge.ts';
 import type { RunnerCertificate } from './certificate.ts';
 import { RunnerFailure } from './failure.ts';

@@ -2,7 +2,7 @@ import { X509Certificate, createPrivateKey, type KeyObject } from 'node:crypto';
 import { actionsGroup } from '../../api/meta.ts';
 import { Svc3Error, invalidField } from '../../errors.ts';
 import { imageItem } from '../../items/image.ts';
-import { readWhole } from '../../wholebody.ts';
+import { readWhole } from '../../foreign.ts';
 import { validate } from '../fields.ts';
 import type { JsonValue } from '../json.ts';
 import { brokenMultipart, maxFieldBytes } from '../multipart.ts';

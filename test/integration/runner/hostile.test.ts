@@ -41,14 +41,17 @@ beforeAll(async () => {
   });
 });
 
-beforeEach(() => {
-  client = createRunnerClient({
+const open = (times: { callTimeoutMs?: number } = {}): RunnerClient =>
+  createRunnerClient({
     address: '127.0.0.1',
     port: (server.address() as AddressInfo).port,
     vmUid: 'vm-1',
     sign: () => 'token',
-    callTimeoutMs: 500,
+    ...times,
   });
+
+beforeEach(() => {
+  client = open();
 });
 
 afterAll(() => {
@@ -84,7 +87,7 @@ describe('a runner that means harm', () => {
     ['sends nothing', () => undefined],
   ])('and %s is given up after the time of a call', async (_, sends) => {
     answer = (_request, response) => sends(response);
-    await expect(client.state()).rejects.toMatchObject({ reason: 'Timeout' });
+    await expect(open({ callTimeoutMs: 500 }).state()).rejects.toMatchObject({ reason: 'Timeout' });
     await closed;
   });
 

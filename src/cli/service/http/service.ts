@@ -189,10 +189,9 @@ async function addCredential(
   { verify, contacting }: Parameters<RegistryCredentials['add']>[2],
 ): Promise<{ replaced: boolean; verdict?: Verdict }> {
   const refusals: string[] = [];
-  if (verify !== 'never')
-    contacting?.(
-      `${api.baseUrl} logs in to ${request.server}${verify === 'public' ? ', if that is public' : ''}`,
-    );
+  if (verify === 'always') contacting?.(`${api.baseUrl} logs in to ${request.server}`);
+  if (verify === 'public' && request.server.startsWith('https://'))
+    contacting?.(`${api.baseUrl} logs in to ${request.server}, if that is public`);
   const { status } = await api.json({
     method: 'POST',
     path: path(ns, 'secrets', 'registrycredentials', 'add'),

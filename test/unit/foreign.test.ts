@@ -1,6 +1,7 @@
+import { Readable } from 'node:stream';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { parseForeignJson } from '../../src/foreignjson.ts';
+import { parseForeignJson, readWhole } from '../../src/foreign.ts';
 
 const parse = (text: string) => parseForeignJson(Buffer.from(text));
 
@@ -38,5 +39,33 @@ describe('JSON of somebody else', () => {
 
   test.each(['', '{', '"', '"\\', ']]]]', '{"a" 1}', 'nul'])('that is %j is none', (text) => {
     expect(() => parse(text)).toThrow(SyntaxError);
+  });
+});
+
+const tooLarge = () => new Error('too large');
+
+describe('what is read whole', () => {
+  test('comes in one piece, up to the limit', async () => {
+    const source = Readable.from([Buffer.from('ab'), 'ü', Buffer.from('c')]);
+    expect((await readWhole(source, 5, tooLarge)).toString()).toBe('abüc');
+  });
+
+  test('is not read on beyond it, and its source is destroyed', async () => {
+    let given = 0;
+    const source = new Readable({
+      read() {
+        given += 1;
+        this.push(Buffer.alloc(1_000));
+      },
+      highWaterMark: 1,
+    });
+    await expect(readWhole(source, 10_000, tooLarge)).rejects.toThrow('too large');
+    expect(source.destroyed).toBe(true);
+    expect(given).toBeLessThan(15);
+  });
+
+  test('of a source that breaks is its error', async () => {
+    const source = new Readable({ read: () => source.destroy(new Error('broken')) });
+    await expect(readWhole(source, 10, tooLarge)).rejects.toThrow('broken');
   });
 });
