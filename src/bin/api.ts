@@ -12,7 +12,12 @@ import { rows } from '../gateway/table.ts';
 import { createInformers, type Informers } from '../controller/informers.ts';
 import { verifyLogin } from '../credential/login.ts';
 import { messageOf } from '../errors.ts';
-import { createCertificateStore, ensureCertificate, watchCertificate } from '../http/certificate.ts';
+import {
+  createCertificateStore,
+  ensureCertificate,
+  ensureTlsSecret,
+  watchCertificate,
+} from '../http/certificate.ts';
 import { ensureInternalCertificate, followInternalCertificate } from '../http/internalcertificate.ts';
 import { createAnswerLines } from '../http/accesslog.ts';
 import { createDelegatedAuthorizer } from '../http/delegated.ts';
@@ -166,7 +171,7 @@ async function startAggregation(
           trustIt();
         },
         async ensure() {
-          await ensureCertificate(client, tlsKey, certificateNames(settings));
+          await ensureTlsSecret(client, tlsKey, certificateNames(settings));
           await ensureInternalCertificate(client, tlsKey, internalNames);
         },
         log,

@@ -79,14 +79,23 @@ export function internalPairData({ cert, key }: KeyPair): Record<string, string>
   return { [certName]: cert, [keyName]: key };
 }
 
-/** Reads the Secret, or makes it self-signed; of several replicas that make it at once all return the winner's pair. */
+/** The Secret, made with a self-signed pair where there is none. */
+export function ensureTlsSecret(
+  client: KubeClient,
+  key: SecretKey,
+  names: readonly string[],
+): Promise<Secret> {
+  const make = async (): Promise<Secret> => tlsSecret(key, await selfSigned(names));
+  return ensureObject(client, secrets, key, make, 'svc3-api');
+}
+
+/** Its pair; of several replicas that make it at once all return the winner's. @throws Invalid when it holds none */
 export async function ensureCertificate(
   client: KubeClient,
   key: SecretKey,
   names: readonly string[],
 ): Promise<KeyPair> {
-  const make = async (): Promise<Secret> => tlsSecret(key, await selfSigned(names));
-  const pair = pairOf(await ensureObject(client, secrets, key, make, 'svc3-api'));
+  const pair = pairOf(await ensureTlsSecret(client, key, names));
   if (pair === undefined)
     throw new Svc3Error('Invalid', `Secret ${key.namespace}/${key.name} holds no certificate with its key`);
   return pair;

@@ -26,8 +26,10 @@ const maxMessageBytes = 16 * 1024 * 1024;
 
 /** RFC 6455, 7.4.1: the endpoint ends the connection since a message, or here its sender, violates its policy. */
 const policyViolation = 1008;
-/** The most that a close frame takes of a reason, in bytes. */
-const maxReasonBytes = 123;
+/** What a close frame takes as a reason: 123 bytes. */
+function closeReason(message: string): string {
+  return message.replaceAll(/[^\x20-\x7e]/g, '?').slice(0, 123);
+}
 
 /** Ends a connection whose client answers no ping: it is gone without a word. */
 function keepAlive(ws: WebSocket, everyMs: number): void {
@@ -79,7 +81,7 @@ export function createStreams(
       admitted,
       services.caches.accounts,
       ({ message }) => {
-        ws.close(policyViolation, Buffer.from(message).subarray(0, maxReasonBytes).toString('latin1'));
+        ws.close(policyViolation, closeReason(message));
         runner.destroy();
       },
       options.confirmEveryMs,

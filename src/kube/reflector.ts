@@ -12,8 +12,9 @@ export const defaultTuning: ReflectorTuning = {
   silenceMs: 150_000,
   backoffMinMs: 800,
   backoffMaxMs: 30_000,
-  // An object may have 1.5 MB, and a page is in memory as text and as objects: more at once is what a small process has not.
-  pageSize: 50,
+  // An object may have 1.5 MB, and to read a page takes five to six times its text: 20 of them are 170 MB of the 512 that api and
+  // operator may have.
+  pageSize: 20,
 };
 
 /** How often a list that is older than what was already seen is asked for again before it is believed (etcd restored from a backup). */
