@@ -333,13 +333,20 @@ export function collectVmPods(
   const stopping = new AbortController();
   const podInformer = watched?.pods ?? createInformer({ client, resource: pods });
   const vmInformer = watched?.vms ?? createInformer({ client, resource: vms });
+  const gone = new Set<string>();
+  const collect = ({ metadata }: Pod): void => {
+    if (!metadata.ownerReferences?.some(({ uid }) => gone.has(uid))) return;
+    const { name = '', namespace = '', uid = '' } = metadata;
+    client.delete(pods, { name, namespace }, { uid }).catch(() => undefined);
+  };
   vmInformer.onChange(({ kind, object }) => {
     if (kind !== 'deleted') return;
-    for (const pod of podInformer.list(object.metadata.namespace)) {
-      if (!pod.metadata.ownerReferences?.some(({ uid }) => uid === object.metadata.uid)) continue;
-      const { name = '', namespace = '', uid = '' } = pod.metadata;
-      client.delete(pods, { name, namespace }, { uid }).catch(() => undefined);
-    }
+    gone.add(object.metadata.uid ?? '');
+    for (const pod of podInformer.list(object.metadata.namespace)) collect(pod);
+  });
+  // The pod of a VM that was deleted while its pod was being made is heard of last.
+  podInformer.onChange(({ kind, object }) => {
+    if (kind === 'added') collect(object);
   });
   const running =
     watched === undefined ? [podInformer.run(stopping.signal), vmInformer.run(stopping.signal)] : [];
