@@ -266,7 +266,9 @@ export const vmSettings = {
     .max(604_800)
     .meta({ format: 'int32' })
     .optional()
-    .describe('A VM that has not booted this many seconds after its creation is deleted; unset means never.'),
+    .describe(
+      'A VM whose guest has never run this many seconds after its creation is deleted; unset means never.',
+    ),
   disk: Disk.optional().describe('Where changes to the disk live, and how large it is.'),
   tolerations: z
     .array(Toleration)

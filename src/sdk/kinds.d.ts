@@ -61,7 +61,7 @@ export interface VMSpec {
   netBoost?: boolean;
   /** Whether disk and network are emulated old hardware, for guests without virtio drivers. */
   legacyIO?: boolean;
-  /** A VM that has not booted this many seconds after its creation is deleted; unset means never. */
+  /** A VM whose guest has never run this many seconds after its creation is deleted; unset means never. */
   startDeadlineSeconds?: number;
   /** Where changes to the disk live, and how large it is. */
   disk?: {
@@ -169,7 +169,7 @@ export interface VMStatus {
     netBoost?: boolean;
     /** Whether disk and network are emulated old hardware, for guests without virtio drivers. */
     legacyIO?: boolean;
-    /** A VM that has not booted this many seconds after its creation is deleted; unset means never. */
+    /** A VM whose guest has never run this many seconds after its creation is deleted; unset means never. */
     startDeadlineSeconds?: number;
     /** Where changes to the disk live, and how large it is. */
     disk?: {
@@ -313,7 +313,7 @@ export interface VMConfigSpec {
   netBoost?: boolean;
   /** Whether disk and network are emulated old hardware, for guests without virtio drivers. */
   legacyIO?: boolean;
-  /** A VM that has not booted this many seconds after its creation is deleted; unset means never. */
+  /** A VM whose guest has never run this many seconds after its creation is deleted; unset means never. */
   startDeadlineSeconds?: number;
   /** Where changes to the disk live, and how large it is. */
   disk?: {
