@@ -17,7 +17,7 @@ export interface ImageControllerParts {
 }
 
 /** A pass may wait for the store or for a VM's runner: enough that the half which one namespace may hold leaves others some. */
-const workers = 24;
+const workers = 16;
 
 /** Keeps Images and ISOs as their specs wish, one controller for each. To be made before the informers run. */
 export function createImageControllers(

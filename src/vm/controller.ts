@@ -39,8 +39,11 @@ export interface VmControllerParts {
   controlKeys(): string;
 }
 
-/** Enough to keep one connection busy; a pass waits for kube-apiserver most of its time. */
-const workers = 48;
+/**
+ * A pass waits for nothing but kube-apiserver, which is busy with fewer: more only make each write wait longer, those of other
+ * namespaces too.
+ */
+const workers = 16;
 /** Nodes and pods change in bursts: those who wait are tried once for each. */
 const retryDelayMs = 25;
 /** So soon the sentences of those who wait are made true again, in milliseconds. */

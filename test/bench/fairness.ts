@@ -1,8 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 import { images, namespaces, pods, registryCredentials, vms } from '../../src/api/resources.ts';
-import type { Image } from '../../src/api/image.ts';
-import type { RegistryCredential } from '../../src/api/registrycredential.ts';
 import type { Vm } from '../../src/api/vm.ts';
 import { resourcePath } from '../../src/kube/path.ts';
 import type { KubeObject, Resource } from '../../src/kube/types.ts';
@@ -35,7 +34,9 @@ export const benchmark: Benchmark = {
 };
 
 const failing = 'failing';
+const failingKinds = [vms, images, registryCredentials] as unknown as Resource<KubeObject>[];
 const perSecond = 4;
+const failingPerSecond = 15;
 
 interface Setting {
   readonly cluster: SimulatedCluster;
@@ -152,11 +153,25 @@ async function createToPod(
   };
 }
 
+/**
+ * Images and credentials fail already, and VMs go on coming: more in the time that a silent registry is waited for than
+ * there were ever workers.
+ */
 async function besideNoise(setting: Setting, round: number): Promise<Times> {
-  const { cluster, noise } = setting;
-  const objects = Array.from({ length: noise }, (_, i) => failingObjects(setting, `r${round}-${i}`)).flat();
-  await inParallel(objects, 16, ({ resource, object }) => cluster.client.create(resource, object));
+  const { client } = setting.cluster;
+  const names = Array.from({ length: setting.noise }, (_, i) => `r${round}-${i}`);
+  const resting = names.flatMap((name) => [failingImage(setting, name), failingCredential(name)]);
+  await inParallel(resting, 8, ({ resource, object }) => client.create(resource, object));
+  await until('images and credentials to be seen', () => isSeen(setting), { stepMs: 500 });
+  const coming = createAtRate(
+    client,
+    vms,
+    names.map((name) => failingVm(setting, name)),
+    failingPerSecond,
+  );
+  await delay((names.length / failingPerSecond / 4) * 1_000);
   const times = await createToPod(setting, `beside-${round}`);
+  await coming;
   await removeNoise(setting);
   return times;
 }
@@ -166,27 +181,46 @@ interface Failing {
   readonly object: KubeObject;
 }
 
-function failingObjects({ silent }: Setting, name: string): Failing[] {
-  const host = silent[Number(name.split('-')[1]) % silent.length] ?? '';
-  const metadata = { name, namespace: failing };
-  const vm: Vm = { ...benchVm(name, { image: `${host}/${name}:1` }), metadata };
-  const image = { metadata, spec: { source: { remote: { reference: `${host}/${name}:1` } } } } as Image;
-  const server = `https://${name}.example.com`;
-  const credential = {
-    metadata: { name: `${name}.example.com.443`, namespace: failing },
-    spec: { server, allowInsecure: false, secretRef: { name: `missing-${name}` } },
-  } as RegistryCredential;
-  return [
-    { resource: vms, object: vm },
-    { resource: images, object: image },
-    { resource: registryCredentials, object: credential },
-  ];
+function silentHost({ silent }: Setting, name: string): string {
+  return silent[Number(name.split('-')[1]) % silent.length] ?? '';
+}
+
+function failingVm(setting: Setting, name: string): Vm {
+  const image = `${silentHost(setting, name)}/${name}:1`;
+  const { architecture: _architecture, ...spec } = benchVm(name).spec;
+  return { ...benchVm(name), metadata: { name, namespace: failing }, spec: { ...spec, image } };
+}
+
+function failingImage(setting: Setting, name: string): Failing {
+  const reference = `${silentHost(setting, name)}/${name}:1`;
+  const object = { metadata: { name, namespace: failing }, spec: { source: { remote: { reference } } } };
+  return { resource: images as unknown as Resource<KubeObject>, object };
+}
+
+function failingCredential(name: string): Failing {
+  const spec = {
+    server: `https://${name}.example.com`,
+    allowInsecure: false,
+    secretRef: { name: `missing-${name}` },
+  };
+  const object = { metadata: { name: `${name}.example.com.443`, namespace: failing }, spec };
+  return { resource: registryCredentials as unknown as Resource<KubeObject>, object };
+}
+
+/** What came is dealt with for the first time: from then on it only fails. */
+async function isSeen({ cluster: { client } }: Setting): Promise<boolean> {
+  const lists = await Promise.all(
+    [images, registryCredentials].map((kind) =>
+      client.list(kind as unknown as Resource<Vm>, { namespace: failing }),
+    ),
+  );
+  return lists.every(({ items }) => items.every(({ status }) => status?.conditions !== undefined));
 }
 
 async function removeNoise({ cluster: { client } }: Setting): Promise<void> {
-  const kinds = [vms, images, registryCredentials, pods] as unknown as Resource<KubeObject>[];
+  const kinds = [...failingKinds, pods] as unknown as Resource<KubeObject>[];
   const pathOf = (kind: Resource<KubeObject>) => resourcePath(kind, { namespace: failing });
-  for (const kind of kinds.slice(0, 3)) await client.request({ method: 'DELETE', path: pathOf(kind) });
+  for (const kind of failingKinds) await client.request({ method: 'DELETE', path: pathOf(kind) });
   const isEmpty = async () => {
     const left = await Promise.all(
       kinds.map((kind) =>
