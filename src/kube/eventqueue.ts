@@ -65,7 +65,7 @@ export class EventQueue {
     lane.bytes += write.bytes;
     this.#bytes += write.bytes;
     while (this.#bytes > limitBytes) this.#dropLeast();
-    this.#working ??= this.#work();
+    if (this.#waiting.size > 0) this.#working ??= this.#work();
   }
 
   dropped(reason: EventDropReason): void {

@@ -194,7 +194,7 @@ function failingVm(setting: Setting, name: string): Vm {
 function failingImage(setting: Setting, name: string): Failing {
   const reference = `${silentHost(setting, name)}/${name}:1`;
   const object = { metadata: { name, namespace: failing }, spec: { source: { remote: { reference } } } };
-  return { resource: images as unknown as Resource<KubeObject>, object };
+  return { resource: images, object };
 }
 
 function failingCredential(name: string): Failing {
@@ -204,7 +204,7 @@ function failingCredential(name: string): Failing {
     secretRef: { name: `missing-${name}` },
   };
   const object = { metadata: { name: `${name}.example.com.443`, namespace: failing }, spec };
-  return { resource: registryCredentials as unknown as Resource<KubeObject>, object };
+  return { resource: registryCredentials, object };
 }
 
 /** What came is dealt with for the first time: from then on it only fails. */
@@ -218,7 +218,7 @@ async function isSeen({ cluster: { client } }: Setting): Promise<boolean> {
 }
 
 async function removeNoise({ cluster: { client } }: Setting): Promise<void> {
-  const kinds = [...failingKinds, pods] as unknown as Resource<KubeObject>[];
+  const kinds = [...failingKinds, pods];
   const pathOf = (kind: Resource<KubeObject>) => resourcePath(kind, { namespace: failing });
   for (const kind of failingKinds) await client.request({ method: 'DELETE', path: pathOf(kind) });
   const isEmpty = async () => {
