@@ -5,7 +5,7 @@ import { GuestsFirst } from './test/support/guestsfirst.ts';
 // a stall of the machine (docs/adr/0002-one-repeat-in-ci.md); the report names every test that needed it.
 const retry = process.env['CI'] === 'true' ? 2 : 0;
 
-// For the control planes of tests: they live for seconds, and memory is not what they lack (see src/localcluster/supervisor.ts).
+// For the control planes of tests: they live for seconds, and memory is not what they lack (see src/localcluster/cluster/supervisor.ts).
 process.env['GOGC'] ??= '400';
 
 // End to end on a cluster of their own, beside those that share one.

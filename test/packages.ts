@@ -1,6 +1,6 @@
 /** Installs the Debian packages that the tests need beyond those of the local cluster. */
 import { messageOf } from '../src/errors.ts';
-import { ensurePackages } from '../src/localcluster/debian.ts';
+import { ensurePackages } from '../src/localcluster/images/debian.ts';
 
 const also = {
   'qemu-system-aarch64': 'qemu-system-arm',

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Condition as KubeCondition } from '../kube/types.ts';
+import type { Condition as KubeCondition } from './object.ts';
 import { asAWhole } from './rule.ts';
 
 /** metav1.Condition, bounded as Kubernetes bounds it. */

@@ -2,7 +2,7 @@
  * The parts of Kubernetes' own kinds that svc3 reads or writes, as plain structure. Fields that nobody here uses are
  * left out; objects that came from the server still hold them.
  */
-import type { Condition, KubeObject, ObjectMeta } from '../kube/types.ts';
+import type { Condition, KubeObject, ObjectMeta } from './object.ts';
 import type { Toleration } from './vmconfig.ts';
 
 interface Named extends KubeObject {

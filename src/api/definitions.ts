@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import type { KubeObject, Resource } from '../kube/types.ts';
+import type { KubeObject, Resource } from './object.ts';
 import { ImageSpec, ImageStatus, IsoSpec } from './image.ts';
 import { limits } from './meta.ts';
 import { RegistryCredentialSpec, RegistryCredentialStatus } from './registrycredential.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { KubeObject, ObjectMeta } from '../kube/types.ts';
+import type { KubeObject, ObjectMeta } from './object.ts';
 import { Conditions, ObservedGeneration } from './condition.ts';
 import { limits } from './meta.ts';
 import { SizeQuantity } from './quantity.ts';

@@ -1,4 +1,4 @@
-import type { KubeObject, OwnerReference } from '../kube/types.ts';
+import type { KubeObject, OwnerReference } from './object.ts';
 
 /** Whether the controller of `object` is this very owner, told by its UID: one of the same name before it is another. */
 export function isOwnedBy(object: KubeObject, owner: KubeObject): boolean {

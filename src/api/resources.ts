@@ -1,4 +1,4 @@
-import type { KubeObject, Resource } from '../kube/types.ts';
+import type { KubeObject, Resource } from './object.ts';
 import type {
   ApiService,
   ClusterRole,

@@ -1,4 +1,4 @@
-import type { KubeObject } from '../kube/types.ts';
+import type { KubeObject } from './object.ts';
 
 /** Domains of the labels and annotations that anything here reads. */
 const domains = ['svc3.dev', 'app.kubernetes.io'];

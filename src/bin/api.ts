@@ -1,41 +1,41 @@
 import { X509Certificate } from 'node:crypto';
 import { pino } from 'pino';
-import { anyAddress } from '../anyaddress.ts';
+import { anyAddress } from '../net/anyaddress.ts';
 import { namespaces, objectNames } from '../api/meta.ts';
-import { keepCaBundle } from '../aggregated/cabundle.ts';
-import { createAggregatedFace } from '../aggregated/face.ts';
-import { requestHeadersOf } from '../aggregated/requestheader.ts';
+import { keepCaBundle } from '../http/aggregated/cabundle.ts';
+import { createAggregatedFace } from '../http/aggregated/face.ts';
+import { requestHeadersOf } from '../http/aggregated/requestheader.ts';
 import { configMaps, secrets } from '../api/resources.ts';
 import { kubeConnection, readSettings } from '../config.ts';
-import { createGateway } from '../gateway/face.ts';
-import { rows } from '../gateway/table.ts';
+import { createGateway } from '../http/legacy/face.ts';
+import { rows } from '../http/legacy/table.ts';
 import { createInformers, type Informers } from '../controller/informers.ts';
-import { verifyLogin } from '../credential/login.ts';
+import { verifyLogin } from '../controllers/credential/login.ts';
 import { messageOf } from '../errors.ts';
 import {
   createCertificateStore,
   ensureCertificate,
   ensureTlsSecret,
   watchCertificate,
-} from '../http/certificate.ts';
-import { ensureInternalCertificate, followInternalCertificate } from '../http/internalcertificate.ts';
-import { createAnswerLines } from '../http/accesslog.ts';
-import { createDelegatedAuthorizer } from '../http/delegated.ts';
-import { createImageTransfer } from '../http/imagetransfer.ts';
-import { createResumableUploads } from '../http/resumableuploads.ts';
-import { createUploadTargets } from '../http/uploadtarget.ts';
-import { cachesOf, createApi } from '../http/process.ts';
-import { createRemoteCatalog } from '../http/remotes.ts';
-import { controlKeyOf, createRunnerDoor, createSharedTicketSigner } from '../http/runnerdoor.ts';
-import type { Services } from '../http/services.ts';
-import { ApiSettings, certificateNames, httpSettingsOf, internalNames } from '../http/settings.ts';
-import { createServingTls, type KeyPair } from '../http/tls.ts';
-import { createNamespaceRegistries } from '../image/registries.ts';
+} from '../http/server/certificate.ts';
+import { ensureInternalCertificate, followInternalCertificate } from '../http/server/internalcertificate.ts';
+import { createAnswerLines } from '../http/server/accesslog.ts';
+import { createDelegatedAuthorizer } from '../http/auth/delegated.ts';
+import { createImageTransfer } from '../http/uploads/imagetransfer.ts';
+import { createResumableUploads } from '../http/uploads/resumableuploads.ts';
+import { createUploadTargets } from '../http/uploads/uploadtarget.ts';
+import { cachesOf, createApi } from '../http/server/process.ts';
+import { createRemoteCatalog } from '../http/remotes/remotes.ts';
+import { controlKeyOf, createRunnerDoor, createSharedTicketSigner } from '../http/streams/runnerdoor.ts';
+import type { Services } from '../http/server/services.ts';
+import { ApiSettings, certificateNames, httpSettingsOf, internalNames } from '../http/server/settings.ts';
+import { createServingTls, type KeyPair } from '../http/server/tls.ts';
+import { createNamespaceRegistries } from '../controllers/image/registries.ts';
 import { createClient } from '../kube/client.ts';
 import { readPem } from '../kube/connection.ts';
 import type { Informer, KubeClient } from '../kube/types.ts';
 import type { Secret, UserInfo } from '../api/core.ts';
-import type { Caller } from '../http/route.ts';
+import type { Caller } from '../http/server/route.ts';
 import { createLogger, createMetrics, serveHealth } from '../telemetry.ts';
 
 const settings = readSettings(ApiSettings);

@@ -2,8 +2,8 @@
 /** Builds the pinned tools that tests and the local cluster run: `buildtools.ts [group…]`, all groups by default. */
 import { homedir } from 'node:os';
 import { messageOf } from '../errors.ts';
-import { type ToolGroupName, isToolGroupName, toolGroups } from '../localcluster/toolgroups.ts';
-import { buildTools, cacheRoot } from '../localcluster/tools.ts';
+import { type ToolGroupName, isToolGroupName, toolGroups } from '../localcluster/host/toolgroups.ts';
+import { buildTools, cacheRoot } from '../localcluster/host/tools.ts';
 
 const all = Object.values(toolGroups).map(({ name }) => name);
 const asked = process.argv.slice(2);

@@ -6,13 +6,13 @@
  */
 import { homedir } from 'node:os';
 import { messageOf } from '../errors.ts';
-import { dialThrough, serveForwards } from '../localcluster/forward.ts';
-import { layOutContexts } from '../localcluster/images.ts';
-import { type Places, type Settings, placesOf } from '../localcluster/state.ts';
-import { type Cluster, createCluster } from '../localcluster/supervisor.ts';
-import { answerAsRoot, fullClusterTools } from '../localcluster/cluster.ts';
-import { answerRootCall } from '../localcluster/privilege.ts';
-import { buildTools } from '../localcluster/tools.ts';
+import { dialThrough, serveForwards } from '../localcluster/cluster/forward.ts';
+import { layOutContexts } from '../localcluster/images/images.ts';
+import { type Places, type Settings, placesOf } from '../localcluster/cluster/state.ts';
+import { type Cluster, createCluster } from '../localcluster/cluster/supervisor.ts';
+import { answerAsRoot, fullClusterTools } from '../localcluster/cluster/cluster.ts';
+import { answerRootCall } from '../localcluster/host/privilege.ts';
+import { buildTools } from '../localcluster/host/tools.ts';
 
 type Message =
   | { kind: 'start'; places: Places; settings: Settings }

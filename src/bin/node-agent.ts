@@ -2,7 +2,7 @@ import { kubeConnection, readSettings } from '../config.ts';
 import { runProcess } from '../controller/run.ts';
 import { createClient } from '../kube/client.ts';
 import { createRecorder } from '../kube/recorder.ts';
-import { AgentSettings, createNodeAgent } from '../node/agent.ts';
+import { AgentSettings, createNodeAgent } from '../nodeagent/agent.ts';
 import { createLogger, createMetrics, serveHealth } from '../telemetry.ts';
 
 const settings = readSettings(AgentSettings);

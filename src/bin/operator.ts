@@ -3,26 +3,26 @@ import type { z } from 'zod';
 import { namespaces, objectNames } from '../api/meta.ts';
 import { registryCredentials, secrets } from '../api/resources.ts';
 import { CommonSettings, kubeConnection, readSettings } from '../config.ts';
-import { createRunnerClient, type RunnerClient } from '../control/client.ts';
-import { signControlToken } from '../control/token.ts';
+import { createRunnerClient, type RunnerClient } from '../runnerapi/client.ts';
+import { signControlToken } from '../runnerapi/token.ts';
 import { createInformers } from '../controller/informers.ts';
 import { createLeaderElector } from '../controller/leader.ts';
 import { runProcess } from '../controller/run.ts';
 import { runControllers, type Runtime } from '../controller/runtime.ts';
-import { createCredentialController } from '../credential/controller.ts';
-import { credentialSettings, credentialSettingsOf } from '../credential/settings.ts';
+import { createCredentialController } from '../controllers/credential/controller.ts';
+import { credentialSettings, credentialSettingsOf } from '../controllers/credential/settings.ts';
 import { messageOf, Svc3Error } from '../errors.ts';
-import { createImageControllers } from '../image/controller.ts';
-import { imageEnvironment, imageSettingsOf } from '../image/settings.ts';
+import { createImageControllers } from '../controllers/image/controller.ts';
+import { imageEnvironment, imageSettingsOf } from '../controllers/image/settings.ts';
 import { createClient } from '../kube/client.ts';
 import { createRecorder } from '../kube/recorder.ts';
-import { createNodeController } from '../node/controller.ts';
-import { nodeSettings, nodeSettingsOf } from '../node/settings.ts';
+import { createNodeController } from '../controllers/node/controller.ts';
+import { nodeSettings, nodeSettingsOf } from '../controllers/node/settings.ts';
 import { createLogger, createMetrics, serveHealth } from '../telemetry.ts';
-import { createControlKeys, type ControlKeys } from '../vm/controlkeys.ts';
-import { createVmController } from '../vm/controller.ts';
-import { vmEnvironment, vmSettingsOf } from '../vm/environment.ts';
-import { createImageResolver } from '../vm/imageresolver.ts';
+import { createControlKeys, type ControlKeys } from '../controllers/vm/runner/controlkeys.ts';
+import { createVmController } from '../controllers/vm/controller.ts';
+import { vmEnvironment, vmSettingsOf } from '../controllers/vm/environment.ts';
+import { createImageResolver } from '../controllers/vm/resolve/imageresolver.ts';
 
 const OperatorSettings = CommonSettings.extend({
   ...vmEnvironment,

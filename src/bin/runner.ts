@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { chmod, mkdir } from 'node:fs/promises';
 import { pino } from 'pino';
-import { anyAddress } from '../anyaddress.ts';
+import { anyAddress } from '../net/anyaddress.ts';
 import { runnerEnvironment, runnerPaths, runnerPort } from '../api/runner.ts';
 import { messageOf } from '../errors.ts';
 import { ensureCertificate } from '../runner/certificate.ts';

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { writeFileSync } from 'node:fs';
-import { anyAddress } from '../anyaddress.ts';
+import { anyAddress } from '../net/anyaddress.ts';
 import { WorkSpec, workerEnvironment, workerPaths, type WorkResult } from '../api/worker.ts';
 import { messageOf } from '../errors.ts';
 import { createLogger } from '../telemetry.ts';

@@ -1,10 +1,10 @@
 import { rm } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { messageOf, Svc3Error } from '../errors.ts';
-import { down, status, up } from '../localcluster/cluster.ts';
-import { startControlPlane } from '../localcluster/controlplane.ts';
-import { placesOf, readSettings, type Places } from '../localcluster/state.ts';
-import { buildTools } from '../localcluster/tools.ts';
+import { down, status, up } from '../localcluster/cluster/cluster.ts';
+import { startControlPlane } from '../localcluster/controlplane/controlplane.ts';
+import { placesOf, readSettings, type Places } from '../localcluster/cluster/state.ts';
+import { buildTools } from '../localcluster/host/tools.ts';
 import type { Environment } from './context.ts';
 import { admit, forget } from './devaccess.ts';
 import type { ClusterStatus, LocalCluster, UpOptions } from './localcluster.ts';

@@ -6,7 +6,7 @@ import { createClient } from '../kube/client.ts';
 import { createInformer } from '../kube/informer.ts';
 import { loadKubeconfig } from '../kube/connection.ts';
 import { productVersion } from '../api/meta.ts';
-import { createUsers } from '../users/users.ts';
+import { createUsers } from './users/users.ts';
 import { insidePlugin } from './tokencache.ts';
 
 /** kube-apiserver as the kubeconfig's user, and the users of svc3. */

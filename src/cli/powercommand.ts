@@ -1,4 +1,4 @@
-import { powerVerbs, type PowerCommand } from '../items/power.ts';
+import { powerVerbs, type PowerCommand } from '../wire/power.ts';
 import { command, type Command, type Example } from './command.ts';
 
 /** The commands that change the power state of VMs differ in nothing but their words. */

@@ -1,5 +1,5 @@
 import { invalidField } from '../errors.ts';
-import { readWhole } from '../foreign.ts';
+import { readWhole } from '../net/foreign.ts';
 import type { Context } from './context.ts';
 
 /** Far above any password or token; a wrong file is not read to its end. */

@@ -1,5 +1,5 @@
 import type { ArgumentSpecs, Input, OptionSpecs } from './command.ts';
-import type { SettingsRequest } from '../items/deploy.ts';
+import type { SettingsRequest } from '../wire/deploy.ts';
 
 /** Options that `vm deploy` and `vmc create` share. */
 export const settingsOptions = {

@@ -1,7 +1,7 @@
 import { createServer, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { endpoint } from '../endpoint.ts';
+import { endpoint } from '../net/endpoint.ts';
 import { messageOf, Svc3Error } from '../errors.ts';
 import type { Context } from './context.ts';
 import { usageError } from './parse.ts';

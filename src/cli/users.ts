@@ -1,4 +1,4 @@
-import type { Rights, UserItem, UserToken } from '../users/users.ts';
+import type { Rights, UserItem, UserToken } from './users/users.ts';
 
 export type { Rights, UserItem, UserToken };
 

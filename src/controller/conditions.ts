@@ -1,4 +1,4 @@
-import type { Condition } from '../kube/types.ts';
+import type { Condition } from '../api/object.ts';
 
 /** A condition as a controller decides it; when it changed is found out here. */
 export type DecidedCondition = Omit<Condition, 'lastTransitionTime'>;

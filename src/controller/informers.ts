@@ -2,7 +2,8 @@ import { group } from '../api/meta.ts';
 import { persistentVolumeClaims } from '../api/resources.ts';
 import { slimObject } from '../api/slim.ts';
 import { createInformer } from '../kube/informer.ts';
-import type { Informer, InformerOptions, KubeClient, KubeObject, Log, Resource } from '../kube/types.ts';
+import type { KubeObject, Resource } from '../api/object.ts';
+import type { Informer, InformerOptions, KubeClient, Log } from '../kube/types.ts';
 
 export type SharedInformerOptions<T extends KubeObject> = Omit<
   InformerOptions<T>,

@@ -5,15 +5,8 @@ import { apiVersionOf, resourcePath } from './path.ts';
 import { applyPatch } from './retry.ts';
 import { createTransport } from './transport.ts';
 import type { Transport, TransportOptions } from './transport.ts';
-import type {
-  KubeClient,
-  KubeObject,
-  ListOptions,
-  RawRequest,
-  RawResponse,
-  Resource,
-  WriteOptions,
-} from './types.ts';
+import type { KubeObject, Resource } from '../api/object.ts';
+import type { KubeClient, ListOptions, RawRequest, RawResponse, WriteOptions } from './types.ts';
 
 export const fieldManager = 'svc3';
 

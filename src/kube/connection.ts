@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { endpoint } from '../endpoint.ts';
+import { endpoint } from '../net/endpoint.ts';
 import { Svc3Error } from '../errors.ts';
 
 /** A PEM text, or a file that is read again for every new connection, so that rotation needs no restart. */

@@ -1,5 +1,6 @@
 import { isSvc3Error } from '../errors.ts';
-import type { KubeClient, KubeObject, Resource } from './types.ts';
+import type { KubeObject, Resource } from '../api/object.ts';
+import type { KubeClient } from './types.ts';
 
 /** No object has it, so a write with it only succeeds where there is no object. */
 export const absentVersion = '1';

@@ -1,7 +1,8 @@
 import { messageOf } from '../errors.ts';
 import { createReflector } from './reflector.ts';
 import { createStore } from './store.ts';
-import type { Change, Informer, InformerOptions, KubeObject } from './types.ts';
+import type { KubeObject } from '../api/object.ts';
+import type { Change, Informer, InformerOptions } from './types.ts';
 
 /** An informer: a store kept true by a reflector, telling its handlers every change in the server's order. */
 export function createInformer<T extends KubeObject>(options: InformerOptions<T>): Informer<T> {

@@ -1,4 +1,5 @@
-import type { KubeObject, RawRequest, Resource } from './types.ts';
+import type { KubeObject, Resource } from '../api/object.ts';
+import type { RawRequest } from './types.ts';
 
 export interface PathOptions {
   namespace?: string | undefined;

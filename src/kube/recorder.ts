@@ -4,7 +4,8 @@ import { startReasons } from '../api/reasons.ts';
 import { events } from '../api/resources.ts';
 import { messageOf } from '../errors.ts';
 import { type EventDropReason, EventQueue } from './eventqueue.ts';
-import type { EventRecorder, KubeClient, KubeObject, Log } from './types.ts';
+import type { KubeObject } from '../api/object.ts';
+import type { EventRecorder, KubeClient, Log } from './types.ts';
 
 /** An event that repeats within this time is counted up instead of written anew (events.k8s.io: "series"). */
 const seriesMs = 6 * 60_000;

@@ -4,7 +4,8 @@ import { errorOfStatus } from './errors.ts';
 import { createLineSplitter } from './lines.ts';
 import { cutManagedFields } from './managedfields.ts';
 import { apiVersionOf, resourcePath } from './path.ts';
-import type { InformerOptions, KubeObject, ReflectorTuning } from './types.ts';
+import type { KubeObject } from '../api/object.ts';
+import type { InformerOptions, ReflectorTuning } from './types.ts';
 
 export const defaultTuning: ReflectorTuning = {
   watchMinMs: 300_000,

@@ -1,4 +1,5 @@
-import type { Change, IndexFunction, KubeObject } from './types.ts';
+import type { KubeObject } from '../api/object.ts';
+import type { Change, IndexFunction } from './types.ts';
 
 /** The objects of one resource by namespace and name, with indexes. Knows nothing of the network. */
 export interface Store<T extends KubeObject> {

@@ -1,6 +1,6 @@
 import { request, type Agent } from 'undici';
 import { Svc3Error } from '../errors.ts';
-import { parseForeignJson, readWhole } from '../foreign.ts';
+import { parseForeignJson, readWhole } from '../net/foreign.ts';
 
 export interface RegistryCredentials {
   readonly username: string;

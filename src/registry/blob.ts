@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 import { Svc3Error } from '../errors.ts';
-import { readWhole } from '../foreign.ts';
+import { readWhole } from '../net/foreign.ts';
 import type { RegistryClient } from './client.ts';
 import { verifyDigest } from './digest.ts';
 import { sha256, type Descriptor } from './manifest.ts';

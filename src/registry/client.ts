@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 import { Svc3Error } from '../errors.ts';
-import { parseForeignJson, readWhole } from '../foreign.ts';
+import { parseForeignJson, readWhole } from '../net/foreign.ts';
 import { parseManifest, sha256, type Manifest } from './manifest.ts';
 import {
   createTransport,

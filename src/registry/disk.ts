@@ -3,7 +3,7 @@ import { Readable, Transform } from 'node:stream';
 import { createGunzip, createZstdDecompress } from 'node:zlib';
 import { extract, pack } from 'tar-stream';
 import { Svc3Error } from '../errors.ts';
-import { readWhole } from '../foreign.ts';
+import { readWhole } from '../net/foreign.ts';
 import { blobOf } from './blob.ts';
 import { mediaTypes, type RegistryClient } from './client.ts';
 import { sendPieces } from './pieces.ts';

@@ -1,5 +1,5 @@
 import { Svc3Error } from '../errors.ts';
-import { parseForeignJson } from '../foreign.ts';
+import { parseForeignJson } from '../net/foreign.ts';
 import { readBlob } from './blob.ts';
 import { mediaTypes, type FetchedManifest, type RegistryClient } from './client.ts';
 import { sizeOf, type Descriptor, type Manifest } from './manifest.ts';

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import * as z from 'zod';
 import { messageOf, Svc3Error } from '../errors.ts';
-import { parseForeignJson } from '../foreign.ts';
+import { parseForeignJson } from '../net/foreign.ts';
 
 export interface Descriptor {
   mediaType: string;

@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto';
 import { connect, type Socket } from 'node:net';
-import { parseForeignJson } from '../foreign.ts';
+import { parseForeignJson } from '../net/foreign.ts';
 import { createQueue } from './powerstate.ts';
 
 export interface GuestAgent {

@@ -1,5 +1,5 @@
 import type { RunnerSpec } from '../api/runner.ts';
-import { endpoint } from '../endpoint.ts';
+import { endpoint } from '../net/endpoint.ts';
 
 export type DiskFormat = 'qcow2' | 'raw';
 

@@ -1,6 +1,6 @@
 import { generateKeyPairSync, randomBytes, sign, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import { fingerprintOf } from '../control/fingerprint.ts';
+import { fingerprintOf } from '../runnerapi/fingerprint.ts';
 import { writeWhole } from './statefile.ts';
 import { asStorage } from './storage.ts';
 

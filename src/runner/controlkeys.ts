@@ -1,6 +1,6 @@
 import type { KeyObject } from 'node:crypto';
 import { readFile, stat } from 'node:fs/promises';
-import { parseControlKeys } from '../control/token.ts';
+import { parseControlKeys } from '../runnerapi/token.ts';
 
 /** The installation's public keys as the downward API shows them; read again when the file has changed. */
 export function createKeyReader(path: string): () => Promise<readonly KeyObject[]> {

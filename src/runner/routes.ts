@@ -14,7 +14,7 @@ import { servesConsole, socketPaths } from './args.ts';
 import { queryStatus } from './bringdown.ts';
 import { send, type Call, type Route, type StreamRoute } from './control.ts';
 import type { Exports } from './exports.ts';
-import { parseRange } from './range.ts';
+import { parseRange } from '../net/range.ts';
 import type { Supervisor } from './supervisor.ts';
 
 export interface RouteParts {

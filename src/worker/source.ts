@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 import type { WorkSource } from '../api/worker.ts';
-import { downloadExport } from '../control/download.ts';
+import { downloadExport } from '../runnerapi/download.ts';
 import { Svc3Error } from '../errors.ts';
 import type { RegistryClient } from '../registry/client.ts';
 import { openDisk } from '../registry/disk.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Pod } from '../../src/api/core.ts';
 import { annotations, apiVersion, namespaces } from '../../src/api/meta.ts';
-import type { KubeObject } from '../../src/kube/types.ts';
+import type { KubeObject } from '../../src/api/object.ts';
 import { type Benchmark, type Outcome, rounded, size } from './figures.ts';
 import { startOperatorProcess } from './operatorprocess.ts';
 import { until } from './parallel.ts';

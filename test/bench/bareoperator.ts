@@ -8,7 +8,7 @@ import { createInterface } from 'node:readline';
 import { json, text } from 'node:stream/consumers';
 import type { Pod } from '../../src/api/core.ts';
 import type { Vm } from '../../src/api/vm.ts';
-import type { KubeObject } from '../../src/kube/types.ts';
+import type { KubeObject } from '../../src/api/object.ts';
 
 /** Paths are those of collections of one namespace. */
 export interface BareOperator {

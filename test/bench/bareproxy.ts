@@ -9,7 +9,7 @@ import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { Readable } from 'node:stream';
 import { json } from 'node:stream/consumers';
-import { selfSigned } from '../../src/http/certificate.ts';
+import { selfSigned } from '../../src/http/server/certificate.ts';
 
 export interface BareProxy {
   /** Of kube-apiserver. */

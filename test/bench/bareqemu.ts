@@ -5,7 +5,7 @@ import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync 
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { freePorts } from '../../src/localcluster/ports.ts';
+import { freePorts } from '../../src/localcluster/controlplane/ports.ts';
 import { connectQmp } from '../../src/runner/qmp.ts';
 import { temporaryFolder } from '../support/controlplane.ts';
 import { untilBanner } from './sshbanner.ts';

@@ -1,9 +1,9 @@
 import { join } from 'node:path';
-import { registryHost } from '../../src/localcluster/addresses.ts';
-import { fullClusterTools } from '../../src/localcluster/cluster.ts';
-import { createKubectl, type Kubectl } from '../../src/localcluster/kubectl.ts';
-import type { Places } from '../../src/localcluster/state.ts';
-import { buildTools } from '../../src/localcluster/tools.ts';
+import { registryHost } from '../../src/localcluster/cluster/addresses.ts';
+import { fullClusterTools } from '../../src/localcluster/cluster/cluster.ts';
+import { createKubectl, type Kubectl } from '../../src/localcluster/cluster/kubectl.ts';
+import type { Places } from '../../src/localcluster/cluster/state.ts';
+import { buildTools } from '../../src/localcluster/host/tools.ts';
 import { asOperator } from '../support/asoperator.ts';
 import { type BareQemu, bareQemu, parentOf, qemuOf, secondsSinceBoot, startOf } from './bareqemu.ts';
 import { type Benchmark, median, type Outcome, rounded, size } from './figures.ts';

@@ -1,8 +1,8 @@
 import { namespaces, objectNames } from '../../src/api/meta.ts';
 import { namespaces as namespaceResource, registryCredentials, secrets } from '../../src/api/resources.ts';
-import { pullSecretLabels, pullSecretType } from '../../src/credential/decide.ts';
-import { base64, dockerConfigJson } from '../../src/credential/dockerconfig.ts';
-import { parseServer } from '../../src/credential/registry.ts';
+import { pullSecretLabels, pullSecretType } from '../../src/controllers/credential/decide.ts';
+import { base64, dockerConfigJson } from '../../src/controllers/credential/dockerconfig.ts';
+import { parseServer } from '../../src/registry/identity.ts';
 import { createInformer } from '../../src/kube/informer.ts';
 import type { KubeClient } from '../../src/kube/types.ts';
 import {

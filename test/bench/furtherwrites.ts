@@ -1,7 +1,7 @@
 import { events, typeMeta, vms } from '../../src/api/resources.ts';
 import type { Vm } from '../../src/api/vm.ts';
 import type { RootClient } from '../../src/kube/client.ts';
-import type { KubeObject } from '../../src/kube/types.ts';
+import type { KubeObject } from '../../src/api/object.ts';
 import { benchVm, namespace } from './simulated.ts';
 
 /** What svc3 wrote, per VM: how many of each kind, by the audit log, and a status as it left it. */

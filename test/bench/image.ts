@@ -12,7 +12,7 @@ import { locateDisk, pushDisk } from '../../src/registry/disk.ts';
 import { copyImage, manifestOf, resolveImage } from '../../src/registry/image.ts';
 import { parseReference } from '../../src/registry/reference.ts';
 import type { WorkSpec } from '../../src/api/worker.ts';
-import { workerProcess } from '../../src/image/workerpod.ts';
+import { workerProcess } from '../../src/controllers/image/workerpod.ts';
 import { startRegistry, type TestRegistry } from '../support/registry.ts';
 import { startTransferBench } from './imagethroughapi.ts';
 import { type Benchmark, median, type Outcome, rounded, size } from './figures.ts';

@@ -5,7 +5,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { freePorts } from '../../src/localcluster/ports.ts';
+import { freePorts } from '../../src/localcluster/controlplane/ports.ts';
 import { temporaryFolder } from '../support/controlplane.ts';
 import { until } from './parallel.ts';
 

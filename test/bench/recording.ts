@@ -5,7 +5,7 @@ import { nodes, pods, secrets, vms } from '../../src/api/resources.ts';
 import { isSvc3Error } from '../../src/errors.ts';
 import type { RootClient } from '../../src/kube/client.ts';
 import { createLineSplitter } from '../../src/kube/lines.ts';
-import { podNameOf } from '../../src/vm/names.ts';
+import { podNameOf } from '../../src/controllers/vm/names.ts';
 import { startOperatorProcess } from './operatorprocess.ts';
 import { until } from './parallel.ts';
 import { barePod, benchVm, isVmReady, namespace, observe, simulatedCluster } from './simulated.ts';

@@ -9,7 +9,8 @@ import { createClient, type RootClient } from '../../src/kube/client.ts';
 import { loadKubeconfig } from '../../src/kube/connection.ts';
 import { createInformer } from '../../src/kube/informer.ts';
 import { resourcePath } from '../../src/kube/path.ts';
-import type { Informer, KubeObject, Resource } from '../../src/kube/types.ts';
+import type { KubeObject, Resource } from '../../src/api/object.ts';
+import type { Informer } from '../../src/kube/types.ts';
 import { ownControlPlane, type OwnControlPlane } from '../support/controlplane.ts';
 import { installDefinitions } from '../support/definitions.ts';
 import {

@@ -5,8 +5,8 @@ import { readFile, writeFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { parse } from 'yaml';
-import type { KubeObject } from '../../src/kube/types.ts';
-import { createClusterPki, kubeconfig } from '../../src/localcluster/clusterpki.ts';
+import type { KubeObject } from '../../src/api/object.ts';
+import { createClusterPki, kubeconfig } from '../../src/localcluster/cluster/clusterpki.ts';
 import { temporaryFolder } from '../support/controlplane.ts';
 
 export interface StandInServer {

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { pods, vms } from '../../src/api/resources.ts';
 import { resourcePath } from '../../src/kube/path.ts';
-import { podNameOf } from '../../src/vm/names.ts';
+import { podNameOf } from '../../src/controllers/vm/names.ts';
 import { auditReader, type WriteCounts } from './audit.ts';
 import type { BareOperator, Template } from './bareoperator.ts';
 import { startBareProcess } from './bareprocess.ts';

@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { createClient } from '../../src/kube/client.ts';
 import { loadKubeconfig } from '../../src/kube/connection.ts';
-import { readSettings } from '../../src/localcluster/state.ts';
+import { readSettings } from '../../src/localcluster/cluster/state.ts';
 import { type E2eCluster, e2eCluster, patiently } from '../support/e2e.ts';
 
 const execute = promisify(execFile);

@@ -1,6 +1,6 @@
 import { beforeAll, expect, test } from 'vitest';
-import { run } from '../../src/localcluster/command.ts';
-import { chartFolder } from '../../src/localcluster/install.ts';
+import { run } from '../../src/localcluster/host/command.ts';
+import { chartFolder } from '../../src/localcluster/cluster/install.ts';
 import { type E2eCluster, createVm, e2eCluster, patiently } from '../support/e2e.ts';
 
 const system = 'svc3-system';

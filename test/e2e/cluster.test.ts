@@ -2,11 +2,11 @@ import { existsSync } from 'node:fs';
 import { readFile, readdir } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { cgroupOf, hierarchies } from '../../src/localcluster/cgroup.ts';
-import { down, fullClusterTools, status, up } from '../../src/localcluster/cluster.ts';
-import { createKubectl } from '../../src/localcluster/kubectl.ts';
-import { type Places, placesOf, readReport, readSettings } from '../../src/localcluster/state.ts';
-import { buildTools } from '../../src/localcluster/tools.ts';
+import { cgroupOf, hierarchies } from '../../src/localcluster/cluster/cgroup.ts';
+import { down, fullClusterTools, status, up } from '../../src/localcluster/cluster/cluster.ts';
+import { createKubectl } from '../../src/localcluster/cluster/kubectl.ts';
+import { type Places, placesOf, readReport, readSettings } from '../../src/localcluster/cluster/state.ts';
+import { buildTools } from '../../src/localcluster/host/tools.ts';
 import { type E2eCluster, e2eCluster, patiently, sandboxProcesses, svc3 } from '../support/e2e.ts';
 import { sourcesHash } from '../support/sources.ts';
 

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { readSettings } from '../../src/localcluster/state.ts';
+import { readSettings } from '../../src/localcluster/cluster/state.ts';
 import { type E2eCluster, e2eCluster, patiently } from '../support/e2e.ts';
 
 const execute = promisify(execFile);

@@ -6,12 +6,12 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { objectNames } from '../../src/api/meta.ts';
-import { controlPlaneAddress, registryHost } from '../../src/localcluster/addresses.ts';
-import { pushImage } from '../../src/localcluster/oci.ts';
-import { createPauseImage } from '../../src/localcluster/pause.ts';
-import { startChild, untilReady, type Child } from '../../src/localcluster/process.ts';
-import { readReport, readSettings, registryUser } from '../../src/localcluster/state.ts';
-import { buildTools } from '../../src/localcluster/tools.ts';
+import { controlPlaneAddress, registryHost } from '../../src/localcluster/cluster/addresses.ts';
+import { pushImage } from '../../src/localcluster/images/oci.ts';
+import { createPauseImage } from '../../src/localcluster/images/pause.ts';
+import { startChild, untilReady, type Child } from '../../src/localcluster/host/process.ts';
+import { readReport, readSettings, registryUser } from '../../src/localcluster/cluster/state.ts';
+import { buildTools } from '../../src/localcluster/host/tools.ts';
 import { e2eCluster, patiently, svc3, type E2eCluster } from '../support/e2e.ts';
 import { startRegistry } from '../support/registry.ts';
 

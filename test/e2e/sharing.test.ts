@@ -2,10 +2,10 @@ import { randomBytes } from 'node:crypto';
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { registryHost } from '../../src/localcluster/addresses.ts';
-import { registryOf } from '../../src/localcluster/install.ts';
-import { createImage, pushImage } from '../../src/localcluster/oci.ts';
-import { readSettings, registryUser, type Settings } from '../../src/localcluster/state.ts';
+import { registryHost } from '../../src/localcluster/cluster/addresses.ts';
+import { registryOf } from '../../src/localcluster/cluster/install.ts';
+import { createImage, pushImage } from '../../src/localcluster/images/oci.ts';
+import { readSettings, registryUser, type Settings } from '../../src/localcluster/cluster/state.ts';
 import { createVm, type E2eCluster, e2eCluster, patiently, type TestVm } from '../support/e2e.ts';
 
 /** A private disk that nobody has seen before, on one node. */

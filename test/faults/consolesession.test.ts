@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { WebSocket } from 'ws';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { roleBindings, serviceAccounts } from '../../src/api/resources.ts';
-import { createTicketSigner } from '../../src/http/tickets.ts';
+import { createTicketSigner } from '../../src/http/auth/tickets.ts';
 import { identity, runningVm, startTestApi, tokenOf, type TestApi } from '../support/api.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../support/cluster.ts';
 

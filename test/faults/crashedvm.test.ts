@@ -7,7 +7,7 @@ import { inProcess } from '../integration/cli/inprocess.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
 import { withFaults, type Write } from '../support/faultclient.ts';
 import { startVmOperator, type TestOperator } from '../support/operator.ts';
-import { runnerState } from '../unit/vm/builders.ts';
+import { runnerState } from '../unit/controllers/vm/builders.ts';
 
 const { svc3 } = inProcess();
 /** QEMU was killed six times. */

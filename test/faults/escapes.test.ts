@@ -13,13 +13,13 @@ import {
   vms,
 } from '../../src/api/resources.ts';
 import type { Image } from '../../src/api/image.ts';
-import { buildWorkerPod } from '../../src/image/workerpod.ts';
+import { buildWorkerPod } from '../../src/controllers/image/workerpod.ts';
 import type { KubeClient } from '../../src/kube/types.ts';
-import { buildPod } from '../../src/vm/pod.ts';
+import { buildPod } from '../../src/controllers/vm/pod/pod.ts';
 import { type Rendered, rendered } from '../integration/chart/helm.ts';
 import { install, type Installation, outcome, values } from '../integration/chart/installation.ts';
 import { identity } from '../support/api.ts';
-import { aVm, effective, podInput } from '../unit/vm/builders.ts';
+import { aVm, effective, podInput } from '../unit/controllers/vm/builders.ts';
 
 /**
  * Editors of `svc3-default` were root on its nodes: the namespace is `privileged` for Pod Security. Each escape is tried

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createImageTransfer } from '../../src/http/imagetransfer.ts';
-import { createUploadTargets } from '../../src/http/uploadtarget.ts';
-import { createNamespaceRegistries } from '../../src/image/registries.ts';
+import { createImageTransfer } from '../../src/http/uploads/imagetransfer.ts';
+import { createUploadTargets } from '../../src/http/uploads/uploadtarget.ts';
+import { createNamespaceRegistries } from '../../src/controllers/image/registries.ts';
 import { soon, statusOf } from '../integration/image/harness.ts';
 import { allowBootTime } from '../integration/runner/harness.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';

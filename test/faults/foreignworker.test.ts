@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Pod } from '../../src/api/core.ts';
 import { images, pods } from '../../src/api/resources.ts';
-import { workerPodName, workId } from '../../src/image/names.ts';
+import { workerPodName, workId } from '../../src/controllers/image/names.ts';
 import { pushDisk } from '../../src/registry/disk.ts';
 import {
   anImage,

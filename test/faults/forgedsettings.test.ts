@@ -1,10 +1,10 @@
 /** A pod that somebody wrote for a VM, with settings of their own in the annotation that the operator reads after its death. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { pods } from '../../src/api/resources.ts';
-import { buildPod } from '../../src/vm/pod.ts';
+import { buildPod } from '../../src/controllers/vm/pod/pod.ts';
 import { slow, type VmNamespace, type VmWorld, vmWorld } from '../integration/vm/harness.ts';
 import { startVmOperator, type TestOperator } from '../support/operator.ts';
-import { effective, podInput } from '../unit/vm/builders.ts';
+import { effective, podInput } from '../unit/controllers/vm/builders.ts';
 
 let world: VmWorld;
 let space: VmNamespace;

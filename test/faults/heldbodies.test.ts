@@ -1,9 +1,9 @@
 import type { TLSSocket } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { createAggregatedFace } from '../../src/aggregated/face.ts';
-import { createGateway } from '../../src/gateway/face.ts';
-import { rows } from '../../src/gateway/table.ts';
-import { createDelegatedAuthorizer } from '../../src/http/delegated.ts';
+import { createAggregatedFace } from '../../src/http/aggregated/face.ts';
+import { createGateway } from '../../src/http/legacy/face.ts';
+import { rows } from '../../src/http/legacy/table.ts';
+import { createDelegatedAuthorizer } from '../../src/http/auth/delegated.ts';
 import { identity, startTestApi, type TestApi } from '../support/api.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../support/cluster.ts';
 import { answerOf, rawConnection, type RawAnswer } from '../support/websocket.ts';

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { registryCredentials, secrets } from '../../src/api/resources.ts';
-import { freePorts } from '../../src/localcluster/ports.ts';
+import { freePorts } from '../../src/localcluster/controlplane/ports.ts';
 import { basicAuth, credential } from '../integration/credential/harness.ts';
 import { slow, type VmNamespace, type VmWorld, vmWorld } from '../integration/vm/harness.ts';
 import {

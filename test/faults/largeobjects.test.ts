@@ -1,8 +1,8 @@
 import { beforeAll, expect, test } from 'vitest';
 import { images, isos, persistentVolumeClaims, pods, vmConfigs, vms } from '../../src/api/resources.ts';
 import { createInformers } from '../../src/controller/informers.ts';
-import type { KubeObject, Resource } from '../../src/kube/types.ts';
-import { slimPod } from '../../src/vm/slimpod.ts';
+import type { KubeObject, Resource } from '../../src/api/object.ts';
+import { slimPod } from '../../src/controllers/vm/pod/slimpod.ts';
 import { keptLog } from '../support/api.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../support/cluster.ts';
 

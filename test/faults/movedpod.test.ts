@@ -3,14 +3,14 @@ import { createServer } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { vms } from '../../src/api/resources.ts';
 import type { RunnerState } from '../../src/api/runner.ts';
-import { createRunnerClient } from '../../src/control/client.ts';
-import { createControlKey, parseControlKeys, signControlToken } from '../../src/control/token.ts';
+import { createRunnerClient } from '../../src/runnerapi/client.ts';
+import { createControlKey, parseControlKeys, signControlToken } from '../../src/runnerapi/token.ts';
 import { createCertificate } from '../../src/runner/certificate.ts';
 import { createControlServer } from '../../src/runner/control.ts';
 import { slow, type VmNamespace, type VmWorld, vmWorld } from '../integration/vm/harness.ts';
 import { keptLog } from '../support/api.ts';
 import { startVmOperator, type TestOperator } from '../support/operator.ts';
-import { runnerState } from '../unit/vm/builders.ts';
+import { runnerState } from '../unit/controllers/vm/builders.ts';
 
 let world: VmWorld;
 let space: VmNamespace;

@@ -2,12 +2,12 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Secret } from '../../src/api/core.ts';
 import { namespaces, secrets } from '../../src/api/resources.ts';
 import { createInformers } from '../../src/controller/informers.ts';
-import { ensureCertificate } from '../../src/http/certificate.ts';
-import { ensureInternalCertificate } from '../../src/http/internalcertificate.ts';
+import { ensureCertificate } from '../../src/http/server/certificate.ts';
+import { ensureInternalCertificate } from '../../src/http/server/internalcertificate.ts';
 import { createClient, type RootClient } from '../../src/kube/client.ts';
 import { loadKubeconfig } from '../../src/kube/connection.ts';
 import { createLogger } from '../../src/telemetry.ts';
-import { createControlKeys } from '../../src/vm/controlkeys.ts';
+import { createControlKeys } from '../../src/controllers/vm/runner/controlkeys.ts';
 import { type OwnControlPlane, ownControlPlane } from '../support/controlplane.ts';
 
 /** What exists once for an installation was made by each process that found it missing, and the last one won. */

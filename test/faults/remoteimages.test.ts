@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { createRemoteCatalog } from '../../src/http/remotes.ts';
+import { createRemoteCatalog } from '../../src/http/remotes/remotes.ts';
 import { objectNames } from '../../src/api/meta.ts';
 import { secrets } from '../../src/api/resources.ts';
-import { createNamespaceRegistries } from '../../src/image/registries.ts';
+import { createNamespaceRegistries } from '../../src/controllers/image/registries.ts';
 import { startTestApi, type Answer, type TestApi } from '../support/api.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../support/cluster.ts';
 import { startHostileRegistry, type HostileRegistry } from '../support/hostileregistry.ts';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createGateway } from '../../src/gateway/face.ts';
-import { rows } from '../../src/gateway/table.ts';
+import { createGateway } from '../../src/http/legacy/face.ts';
+import { rows } from '../../src/http/legacy/table.ts';
 import { images } from '../../src/api/resources.ts';
 import { readyOf, soon, statusOf } from '../integration/image/harness.ts';
 import type { SavedVm } from '../integration/image/savedvm.ts';

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { annotations } from '../../src/api/meta.ts';
 import { images, pods, vms } from '../../src/api/resources.ts';
 import type { RegistryClient } from '../../src/registry/client.ts';
-import { podNameOf } from '../../src/vm/names.ts';
+import { podNameOf } from '../../src/controllers/vm/names.ts';
 import { becomesReady, readyOf, soon, statusOf } from '../integration/image/harness.ts';
 import { expectSame, writePattern, type SavedVm } from '../integration/image/savedvm.ts';
 import { allowBootTime } from '../integration/runner/harness.ts';

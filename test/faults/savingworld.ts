@@ -5,8 +5,8 @@ import type { Vm, VmSpecInput } from '../../src/api/vm.ts';
 import { isSvc3Error } from '../../src/errors.ts';
 import { findCondition } from '../../src/controller/conditions.ts';
 import type { KubeClient } from '../../src/kube/types.ts';
-import { podNameOf } from '../../src/vm/names.ts';
-import type { VmSettings } from '../../src/vm/settings.ts';
+import { podNameOf } from '../../src/controllers/vm/names.ts';
+import type { VmSettings } from '../../src/controllers/vm/settings.ts';
 import { startVmOperator, type TestOperator } from '../support/operator.ts';
 import { simulateKubelet, type SimulatedKubelet } from '../support/kubelet.ts';
 import {

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { registryCredentials, secrets, vms } from '../../src/api/resources.ts';
 import { createRegistryClient } from '../../src/registry/client.ts';
 import { pushDisk } from '../../src/registry/disk.ts';
-import { createImageResolver } from '../../src/vm/imageresolver.ts';
+import { createImageResolver } from '../../src/controllers/vm/resolve/imageresolver.ts';
 import { slow, type VmNamespace, type VmWorld, vmWorld } from '../integration/vm/harness.ts';
 import { startVmOperator, type TestOperator } from '../support/operator.ts';
 import { startRegistry, type TestRegistry } from '../support/registry.ts';

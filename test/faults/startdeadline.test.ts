@@ -7,7 +7,7 @@ import type { KubeClient } from '../../src/kube/types.ts';
 import { slow, type VmNamespace, type VmWorld, vmWorld } from '../integration/vm/harness.ts';
 import { holdWatches } from '../support/heldwatches.ts';
 import { startVmOperator, type TestOperator } from '../support/operator.ts';
-import { runnerState } from '../unit/vm/builders.ts';
+import { runnerState } from '../unit/controllers/vm/builders.ts';
 
 let world: VmWorld;
 let space: VmNamespace;

@@ -4,9 +4,9 @@
  */
 import { homedir } from 'node:os';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { down, up } from '../../src/localcluster/cluster.ts';
-import { gpuNode } from '../../src/localcluster/gpunode.ts';
-import { placesOf } from '../../src/localcluster/state.ts';
+import { down, up } from '../../src/localcluster/cluster/cluster.ts';
+import { gpuNode } from '../../src/localcluster/gpu/gpunode.ts';
+import { placesOf } from '../../src/localcluster/cluster/state.ts';
 import { conditionOf, createVm, type E2eCluster, e2eCluster, type TestVm } from '../support/e2e.ts';
 
 /** Everything on that node is emulated, and what a VM runs there twice. */

@@ -1,5 +1,5 @@
 /** Starts a control plane in the folder of the first argument, says so and then does nothing: to be killed. */
-import { startControlPlane } from '../../src/localcluster/controlplane.ts';
+import { startControlPlane } from '../../src/localcluster/controlplane/controlplane.ts';
 import { ensureTools } from './controlplane.ts';
 
 const tools = await ensureTools('controlplane');

@@ -1,7 +1,7 @@
 import { apiServices, namespaces, nodes, services } from '../../src/api/resources.ts';
 import { createClient, type RootClient } from '../../src/kube/client.ts';
 import { loadKubeconfig } from '../../src/kube/connection.ts';
-import { freePorts } from '../../src/localcluster/ports.ts';
+import { freePorts } from '../../src/localcluster/controlplane/ports.ts';
 import { type ApiProcess, startApiProcess } from './apiprocess.ts';
 import { type OwnControlPlane, ownControlPlane } from './controlplane.ts';
 import { installDefinitions } from './definitions.ts';

@@ -7,11 +7,11 @@ import { clusterRoleBindings, roleBindings, serviceAccounts, vms } from '../../s
 import type { Vm, VmStatus } from '../../src/api/vm.ts';
 import { createInformers } from '../../src/controller/informers.ts';
 import { Svc3Error } from '../../src/errors.ts';
-import { selfSigned } from '../../src/http/certificate.ts';
-import { cachesOf, createApi, type Api, type ApiOptions } from '../../src/http/process.ts';
-import type { Services } from '../../src/http/services.ts';
-import { createTicketSigner } from '../../src/http/tickets.ts';
-import { createServingTls, type KeyPair } from '../../src/http/tls.ts';
+import { selfSigned } from '../../src/http/server/certificate.ts';
+import { cachesOf, createApi, type Api, type ApiOptions } from '../../src/http/server/process.ts';
+import type { Services } from '../../src/http/server/services.ts';
+import { createTicketSigner } from '../../src/http/auth/tickets.ts';
+import { createServingTls, type KeyPair } from '../../src/http/server/tls.ts';
 import type { KubeClient } from '../../src/kube/types.ts';
 
 /** A log that keeps every line, for tests that search it. */

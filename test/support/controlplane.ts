@@ -5,9 +5,9 @@ import {
   type ControlPlane,
   type ControlPlaneOptions,
   startControlPlane,
-} from '../../src/localcluster/controlplane.ts';
-import type { ToolGroupName } from '../../src/localcluster/toolgroups.ts';
-import { type Tools, buildTools, cacheRoot } from '../../src/localcluster/tools.ts';
+} from '../../src/localcluster/controlplane/controlplane.ts';
+import type { ToolGroupName } from '../../src/localcluster/host/toolgroups.ts';
+import { type Tools, buildTools, cacheRoot } from '../../src/localcluster/host/tools.ts';
 
 /** The pinned tools of these groups; built first when they are not in the cache yet. */
 export async function ensureTools(...groups: ToolGroupName[]): Promise<Tools> {

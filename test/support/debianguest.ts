@@ -1,7 +1,7 @@
 import { mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { run } from '../../src/localcluster/command.ts';
+import { run } from '../../src/localcluster/host/command.ts';
 import {
   debianSuite,
   ensureGuest,
@@ -9,8 +9,8 @@ import {
   makeBiosDisk,
   makeInitrd,
   unpackPackages,
-} from '../../src/localcluster/guest.ts';
-import { placeText, platforms } from '../../src/localcluster/guestroot.ts';
+} from '../../src/localcluster/images/guest.ts';
+import { placeText, platforms } from '../../src/localcluster/images/guestroot.ts';
 
 const packages = [
   'cloud-guest-utils',

@@ -7,8 +7,8 @@ import { homedir, tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
 import { messageOf } from '../../src/errors.ts';
-import { startChild, untilReady } from '../../src/localcluster/process.ts';
-import { cacheRoot } from '../../src/localcluster/tools.ts';
+import { startChild, untilReady } from '../../src/localcluster/host/process.ts';
+import { cacheRoot } from '../../src/localcluster/host/tools.ts';
 
 const run = promisify(execFile);
 

@@ -6,11 +6,11 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect, inject, vi } from 'vitest';
-import { registryHost } from '../../src/localcluster/addresses.ts';
-import { type Kubectl, createKubectl } from '../../src/localcluster/kubectl.ts';
-import { type Places, placesOf, readReport } from '../../src/localcluster/state.ts';
-import { fullClusterTools } from '../../src/localcluster/cluster.ts';
-import { type Tools, buildTools } from '../../src/localcluster/tools.ts';
+import { registryHost } from '../../src/localcluster/cluster/addresses.ts';
+import { type Kubectl, createKubectl } from '../../src/localcluster/cluster/kubectl.ts';
+import { type Places, placesOf, readReport } from '../../src/localcluster/cluster/state.ts';
+import { fullClusterTools } from '../../src/localcluster/cluster/cluster.ts';
+import { type Tools, buildTools } from '../../src/localcluster/host/tools.ts';
 import { asOperator } from './asoperator.ts';
 
 const execute = promisify(execFile);

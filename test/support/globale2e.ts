@@ -4,8 +4,8 @@ import { homedir } from 'node:os';
 import { dirname } from 'node:path';
 import type { TestProject } from 'vitest/node';
 import { sourcesHash } from './sources.ts';
-import { down, up } from '../../src/localcluster/cluster.ts';
-import { placesOf } from '../../src/localcluster/state.ts';
+import { down, up } from '../../src/localcluster/cluster/cluster.ts';
+import { placesOf } from '../../src/localcluster/cluster/state.ts';
 
 declare module 'vitest' {
   export interface ProvidedContext {

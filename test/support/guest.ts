@@ -1,8 +1,8 @@
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { buildGuest, type GuestImage } from '../../src/localcluster/guest.ts';
-import { buildArmGuest, buildUefiGuest } from '../../src/localcluster/guestvariants.ts';
+import { buildGuest, type GuestImage } from '../../src/localcluster/images/guest.ts';
+import { buildArmGuest, buildUefiGuest } from '../../src/localcluster/images/guestvariants.ts';
 import { createGuestAgent } from '../../src/runner/agent.ts';
 import { buildDebianGuest } from './debianguest.ts';
 

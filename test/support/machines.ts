@@ -1,6 +1,6 @@
 import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { HardwareRoot } from '../../src/node/sysfs.ts';
+import type { HardwareRoot } from '../../src/nodeagent/sysfs.ts';
 
 export interface MachineDevice {
   address: string;

@@ -3,8 +3,8 @@ import { runControllers } from '../../src/controller/runtime.ts';
 import { createRecorder } from '../../src/kube/recorder.ts';
 import type { KubeClient } from '../../src/kube/types.ts';
 import { createLogger, createMetrics } from '../../src/telemetry.ts';
-import { createVmController, type VmControllerParts } from '../../src/vm/controller.ts';
-import type { VmSettings } from '../../src/vm/settings.ts';
+import { createVmController, type VmControllerParts } from '../../src/controllers/vm/controller.ts';
+import type { VmSettings } from '../../src/controllers/vm/settings.ts';
 
 /** Settings of an installation with GPU passthrough off, as the chart's defaults. */
 export function vmSettings(given: Partial<VmSettings> = {}): VmSettings {

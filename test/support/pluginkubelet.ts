@@ -15,7 +15,7 @@ import {
   devicePluginService,
   type RegisterRequest,
   registrationService,
-} from '../../src/node/devicepluginapi.ts';
+} from '../../src/nodeagent/devicepluginapi.ts';
 
 /** The kubelet's side of the device plugin API, over its real gRPC socket in a folder of its own. */
 export interface PluginKubelet {

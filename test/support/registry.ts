@@ -6,9 +6,9 @@ import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { createHash, createSign, X509Certificate } from 'node:crypto';
-import { freePorts } from '../../src/localcluster/ports.ts';
-import { startChild, untilReady, type Child } from '../../src/localcluster/process.ts';
-import { buildTools, cacheRoot } from '../../src/localcluster/tools.ts';
+import { freePorts } from '../../src/localcluster/controlplane/ports.ts';
+import { startChild, untilReady, type Child } from '../../src/localcluster/host/process.ts';
+import { buildTools, cacheRoot } from '../../src/localcluster/host/tools.ts';
 
 const run = promisify(execFile);
 

@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url';
-import { hashOf } from '../../src/localcluster/hash.ts';
+import { hashOf } from '../../src/localcluster/images/hash.ts';
 
 const parts = ['src', 'containers', 'charts', 'package-lock.json', 'rolldown.config.ts'];
 

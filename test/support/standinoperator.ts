@@ -2,7 +2,7 @@ import type { Image } from '../../src/api/image.ts';
 import { images, vmConfigs, vms } from '../../src/api/resources.ts';
 import type { Vm } from '../../src/api/vm.ts';
 import { parseQuantity } from '../../src/api/quantity.ts';
-import { memoryBytes } from '../../src/items/vm.ts';
+import { memoryBytes } from '../../src/wire/vm.ts';
 import { isSvc3Error } from '../../src/errors.ts';
 import type { KubeClient } from '../../src/kube/types.ts';
 import { condition, reportVm, runningStatus } from './api.ts';

@@ -1,12 +1,12 @@
 import type { Duplex, Readable } from 'node:stream';
-import type { ImageItem } from '../../items/image.ts';
-import type { NodeItem } from '../../items/node.ts';
-import type { RegistryCredentialItem } from '../../items/registrycredential.ts';
-import type { DeployRequest, SettingsRequest } from '../../items/deploy.ts';
-import type { PowerCommand } from '../../items/power.ts';
-import type { DeployItem, VmItem } from '../../items/vm.ts';
-import type { VmConfigItem } from '../../items/vmconfig.ts';
-import type { Explanation } from '../../vm/explanation.ts';
+import type { ImageItem } from '../../wire/image.ts';
+import type { NodeItem } from '../../wire/node.ts';
+import type { RegistryCredentialItem } from '../../wire/registrycredential.ts';
+import type { DeployRequest, SettingsRequest } from '../../wire/deploy.ts';
+import type { PowerCommand } from '../../wire/power.ts';
+import type { DeployItem, VmItem } from '../../wire/vm.ts';
+import type { VmConfigItem } from '../../wire/vmconfig.ts';
+import type { Explanation } from '../../controllers/vm/explain/explanation.ts';
 
 /** Request and item shapes are those of `/api/v1`, whichever way is taken. */
 export type {

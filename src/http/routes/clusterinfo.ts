@@ -1,5 +1,5 @@
-import { defineRoute } from '../route.ts';
-import * as schemas from '../schemas.ts';
+import { defineRoute } from '../server/route.ts';
+import * as schemas from '../../wire/schemas.ts';
 
 /** The reachability check: needs no token and no upstream call. */
 export const getClusterInfo = defineRoute({

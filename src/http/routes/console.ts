@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import type { UserInfo } from '../../api/core.ts';
 import type { Vm } from '../../api/vm.ts';
-import { vmState } from '../../items/vm.ts';
+import { vmState } from '../../wire/vm.ts';
 import { Svc3Error } from '../../errors.ts';
-import { findVm } from '../lookup.ts';
-import { defineRoute } from '../route.ts';
-import * as schemas from '../schemas.ts';
+import { findVm } from '../server/lookup.ts';
+import { defineRoute } from '../server/route.ts';
+import * as schemas from '../../wire/schemas.ts';
 import { actionPermission } from './vms.ts';
 
 const tag = 'Console';

@@ -1,14 +1,14 @@
 import type * as z from 'zod';
 import type { Image, Iso } from '../../api/image.ts';
 import { group } from '../../api/meta.ts';
-import { imageItem } from '../../items/image.ts';
-import type { Resource } from '../../kube/types.ts';
-import { defineRoute } from '../route.ts';
-import * as schemas from '../schemas.ts';
-import type { Services } from '../services.ts';
-import { success } from '../status.ts';
-import { writing } from '../upstream.ts';
-import { waitGone, waitSeen } from '../visible.ts';
+import { imageItem } from '../../wire/image.ts';
+import type { Resource } from '../../api/object.ts';
+import { defineRoute } from '../server/route.ts';
+import * as schemas from '../../wire/schemas.ts';
+import type { Services } from '../server/services.ts';
+import { success } from '../server/status.ts';
+import { writing } from '../server/upstream.ts';
+import { waitGone, waitSeen } from '../server/visible.ts';
 import { refuseWhileUsed } from './diskusers.ts';
 
 type Disk = Image | Iso;

@@ -1,7 +1,7 @@
 import type { Image, Iso } from '../../api/image.ts';
 import { group } from '../../api/meta.ts';
 import { Svc3Error } from '../../errors.ts';
-import type { Services } from '../services.ts';
+import type { Services } from '../server/services.ts';
 
 /** `registry/name` of a reference with or without digest. */
 function repositoryOf(reference: string | undefined): string | undefined {

@@ -1,14 +1,14 @@
 import { actionsGroup, group } from '../../api/meta.ts';
 import { images } from '../../api/resources.ts';
 import { Svc3Error } from '../../errors.ts';
-import { imageItem, imageState, isUsable } from '../../items/image.ts';
-import { findImage } from '../lookup.ts';
-import { defineRoute } from '../route.ts';
-import * as schemas from '../schemas.ts';
-import { parseRange } from '../../runner/range.ts';
-import type { DiskDownload } from '../services.ts';
-import { writing } from '../upstream.ts';
-import { waitSeen } from '../visible.ts';
+import { imageItem, imageState, isUsable } from '../../wire/image.ts';
+import { findImage } from '../server/lookup.ts';
+import { defineRoute } from '../server/route.ts';
+import * as schemas from '../../wire/schemas.ts';
+import { parseRange } from '../../net/range.ts';
+import type { DiskDownload } from '../server/services.ts';
+import { writing } from '../server/upstream.ts';
+import { waitSeen } from '../server/visible.ts';
 import { accepted, diskOf, diskRoutes } from './disks.ts';
 
 const tag = 'Images';

@@ -1,6 +1,6 @@
 import { isos } from '../../api/resources.ts';
-import { findIso } from '../lookup.ts';
-import * as schemas from '../schemas.ts';
+import { findIso } from '../server/lookup.ts';
+import * as schemas from '../../wire/schemas.ts';
 import { diskRoutes } from './disks.ts';
 
 export const isoRoutes = diskRoutes({

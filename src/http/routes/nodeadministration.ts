@@ -1,8 +1,8 @@
 import { labels } from '../../api/meta.ts';
 import { nodes } from '../../api/resources.ts';
-import { defineRoute, type Caller, type Permission } from '../route.ts';
-import * as schemas from '../schemas.ts';
-import { success } from '../status.ts';
+import { defineRoute, type Caller, type Permission } from '../server/route.ts';
+import * as schemas from '../../wire/schemas.ts';
+import { success } from '../server/status.ts';
 
 const tag = 'Nodes';
 const one = '/api/v1/nodes/{name}';

@@ -1,12 +1,12 @@
 import { actionsGroup, tagLabel } from '../../api/meta.ts';
 import { nodes } from '../../api/resources.ts';
 import type { Node } from '../../api/core.ts';
-import { isNodeOf, nodeItem, tagsOf, type NodeItem } from '../../items/node.ts';
-import { notFound } from '../lookup.ts';
-import { defineRoute, type Call, type Reply } from '../route.ts';
-import * as schemas from '../schemas.ts';
-import type { Services } from '../services.ts';
-import { success } from '../status.ts';
+import { isNodeOf, nodeItem, tagsOf, type NodeItem } from '../../wire/node.ts';
+import { notFound } from '../server/lookup.ts';
+import { defineRoute, type Call, type Reply } from '../server/route.ts';
+import * as schemas from '../../wire/schemas.ts';
+import type { Services } from '../server/services.ts';
+import { success } from '../server/status.ts';
 
 const tag = 'Nodes';
 const collection = '/api/v1/namespaces/{namespace}/nodes';

@@ -1,10 +1,10 @@
 import { readFile } from 'node:fs/promises';
 import * as z from 'zod';
 import { Svc3Error } from '../../errors.ts';
-import { openApiOf } from '../openapi.ts';
+import { openApiOf } from '../server/openapi.ts';
 import embedded from '../pages/embedded.json' with { type: 'json' };
-import { defineRoute, type Reply, type Route } from '../route.ts';
-import * as schemas from '../schemas.ts';
+import { defineRoute, type Reply, type Route } from '../server/route.ts';
+import * as schemas from '../../wire/schemas.ts';
 
 const common = {
   method: 'GET',

@@ -1,11 +1,11 @@
 import { group } from '../../api/meta.ts';
 import { registryCredentials } from '../../api/resources.ts';
-import { removeCredential, storeCredential, usernameOf, type StoreRequest } from '../../credential/store.ts';
-import { registryCredentialItem } from '../../items/registrycredential.ts';
-import { defineRoute, type Call } from '../route.ts';
-import * as schemas from '../schemas.ts';
-import { success } from '../status.ts';
-import { writing } from '../upstream.ts';
+import { removeCredential, storeCredential, usernameOf, type StoreRequest } from '../../controllers/credential/store.ts';
+import { registryCredentialItem } from '../../wire/registrycredential.ts';
+import { defineRoute, type Call } from '../server/route.ts';
+import * as schemas from '../../wire/schemas.ts';
+import { success } from '../server/status.ts';
+import { writing } from '../server/upstream.ts';
 
 const tag = 'Registry credentials';
 const collection = '/api/v1/namespaces/{namespace}/secrets/registrycredentials';

@@ -2,11 +2,11 @@ import type { Image, Iso } from '../../api/image.ts';
 import { group } from '../../api/meta.ts';
 import { images, isos } from '../../api/resources.ts';
 import { invalidField } from '../../errors.ts';
-import { imageItem } from '../../items/image.ts';
-import { defineRoute, type Call, type Reply } from '../route.ts';
-import * as schemas from '../schemas.ts';
-import { writing } from '../upstream.ts';
-import { waitSeen } from '../visible.ts';
+import { imageItem } from '../../wire/image.ts';
+import { defineRoute, type Call, type Reply } from '../server/route.ts';
+import * as schemas from '../../wire/schemas.ts';
+import { writing } from '../server/upstream.ts';
+import { waitSeen } from '../server/visible.ts';
 
 const tag = 'Remote images and ISOs';
 const namespacePath = '/api/v1/namespaces/{namespace}';

@@ -1,11 +1,11 @@
-import { imageItem } from '../../items/image.ts';
+import { imageItem } from '../../wire/image.ts';
 import { invalidField } from '../../errors.ts';
-import type { DiskKind } from '../../image/place.ts';
-import { defineRoute, type Call, type Reply } from '../route.ts';
-import * as schemas from '../schemas.ts';
-import type { UploadState } from '../services.ts';
-import { success } from '../status.ts';
-import type { UploadTarget } from '../uploadtarget.ts';
+import type { DiskKind } from '../../controllers/image/place.ts';
+import { defineRoute, type Call, type Reply } from '../server/route.ts';
+import * as schemas from '../../wire/schemas.ts';
+import type { UploadState } from '../server/services.ts';
+import { success } from '../server/status.ts';
+import type { UploadTarget } from '../uploads/uploadtarget.ts';
 import { uploadPermission, uploadTag as tag } from './uploadrights.ts';
 
 type AnyCall<P> = Call<P, unknown, unknown>;

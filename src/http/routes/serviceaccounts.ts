@@ -2,11 +2,11 @@ import type { TokenRequest } from '../../api/core.ts';
 import { limits } from '../../api/meta.ts';
 import { serviceAccounts } from '../../api/resources.ts';
 import { Svc3Error, invalidField } from '../../errors.ts';
-import { parseDuration } from '../duration.ts';
-import { defineRoute } from '../route.ts';
-import * as schemas from '../schemas.ts';
-import { success } from '../status.ts';
-import { writing } from '../upstream.ts';
+import { parseDuration } from '../server/duration.ts';
+import { defineRoute } from '../server/route.ts';
+import * as schemas from '../../wire/schemas.ts';
+import { success } from '../server/status.ts';
+import { writing } from '../server/upstream.ts';
 
 const tag = 'Service accounts';
 const collection = '/api/v1/namespaces/{namespace}/serviceaccounts';

@@ -1,4 +1,4 @@
-import type { Route } from '../route.ts';
+import type { Route } from '../server/route.ts';
 import { getClusterInfo } from './clusterinfo.ts';
 import { openConsole, streamConsole, streamTunnel } from './console.ts';
 import { downloadImage, generateImage, imageRoutes } from './images.ts';

@@ -1,15 +1,15 @@
 import { annotations, group } from '../../api/meta.ts';
 import { vmConfigs } from '../../api/resources.ts';
 import type { VmConfig } from '../../api/vmconfig.ts';
-import { settingsOf } from '../../items/deploy.ts';
-import { vmConfigItem } from '../../items/vmconfig.ts';
-import { findVmConfig } from '../lookup.ts';
-import { defineRoute } from '../route.ts';
-import * as schemas from '../schemas.ts';
-import * as vmSchemas from '../vmschemas.ts';
-import { success } from '../status.ts';
-import { writing } from '../upstream.ts';
-import { waitGone, waitSeen } from '../visible.ts';
+import { settingsOf } from '../../wire/deploy.ts';
+import { vmConfigItem } from '../../wire/vmconfig.ts';
+import { findVmConfig } from '../server/lookup.ts';
+import { defineRoute } from '../server/route.ts';
+import * as schemas from '../../wire/schemas.ts';
+import * as vmSchemas from '../../wire/vmschemas.ts';
+import { success } from '../server/status.ts';
+import { writing } from '../server/upstream.ts';
+import { waitGone, waitSeen } from '../server/visible.ts';
 
 const tag = 'VM configurations';
 const collection = '/api/v1/namespaces/{namespace}/vmconfigs';

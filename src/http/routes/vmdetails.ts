@@ -1,10 +1,10 @@
 import * as z from 'zod';
 import { vms } from '../../api/resources.ts';
-import { explain } from '../../vm/explanation.ts';
-import { defineRoute, type Permission } from '../route.ts';
-import * as schemas from '../schemas.ts';
-import * as vmSchemas from '../vmschemas.ts';
-import { success } from '../status.ts';
+import { explain } from '../../controllers/vm/explain/explanation.ts';
+import { defineRoute, type Permission } from '../server/route.ts';
+import * as schemas from '../../wire/schemas.ts';
+import * as vmSchemas from '../../wire/vmschemas.ts';
+import { success } from '../server/status.ts';
 
 const tag = 'VMs';
 const one = '/api/v1/namespaces/{namespace}/vms/{vm}';

@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { images, isos, registryCredentials } from '../../../src/api/resources.ts';
-import type { KubeClient, KubeObject, Resource } from '../../../src/kube/types.ts';
+import type { KubeObject, Resource } from '../../../src/api/object.ts';
+import type { KubeClient } from '../../../src/kube/types.ts';
 import { trial, type Spec, type Trial } from './trial.ts';
 
 let client: KubeClient;

@@ -1,4 +1,5 @@
-import type { KubeClient, KubeObject, Resource } from '../../../src/kube/types.ts';
+import type { KubeObject, Resource } from '../../../src/api/object.ts';
+import type { KubeClient } from '../../../src/kube/types.ts';
 import { testCluster, uniqueNamespace } from '../../support/cluster.ts';
 
 export type Spec = Record<string, unknown>;

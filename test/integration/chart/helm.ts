@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { parseAllDocuments } from 'yaml';
 import type { PolicyRule } from '../../../src/api/core.ts';
-import type { KubeObject } from '../../../src/kube/types.ts';
+import type { KubeObject } from '../../../src/api/object.ts';
 import { ensureTools } from '../../support/controlplane.ts';
 
 const run = promisify(execFile);

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { images, vmConfigs, vms } from '../../../src/api/resources.ts';
-import type { VmItem } from '../../../src/items/vm.ts';
+import type { VmItem } from '../../../src/wire/vm.ts';
 import { condition, reportVm, runningStatus } from '../../support/api.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
 import { json, ok, svc3Program } from './process.ts';

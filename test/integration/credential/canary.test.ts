@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { objectNames } from '../../../src/api/meta.ts';
 import { registryCredentials, typeMeta } from '../../../src/api/resources.ts';
-import { verifyLogin } from '../../../src/credential/login.ts';
+import { verifyLogin } from '../../../src/controllers/credential/login.ts';
 import { startTestApi, type TestApi } from '../../support/api.ts';
 import { ensureTools } from '../../support/controlplane.ts';
 import { svc3Program, type Run } from '../cli/process.ts';

@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { StartedTestContainer } from 'testcontainers';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { verifyLogin } from '../../../src/credential/login.ts';
-import { freePorts } from '../../../src/localcluster/ports.ts';
-import { buildTools, cacheRoot } from '../../../src/localcluster/tools.ts';
+import { verifyLogin } from '../../../src/controllers/credential/login.ts';
+import { freePorts } from '../../../src/localcluster/controlplane/ports.ts';
+import { buildTools, cacheRoot } from '../../../src/localcluster/host/tools.ts';
 import { createRegistryClient, type RegistryClient } from '../../../src/registry/client.ts';
 import { dockerEngine, type DockerEngine } from '../../support/docker.ts';
 

@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { finalizer, labels, namespaces, objectNames } from '../../../src/api/meta.ts';
 import { registryCredentials, secrets } from '../../../src/api/resources.ts';
-import { spacingMs } from '../../../src/credential/pullsecret.ts';
-import { parseServer } from '../../../src/credential/registry.ts';
+import { spacingMs } from '../../../src/controllers/credential/pullsecret.ts';
+import { parseServer } from '../../../src/registry/identity.ts';
 import type { KubeClient } from '../../../src/kube/types.ts';
 import { withFaults, type Fault } from '../../support/faultclient.ts';
 import {

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
 import { namespaces } from '../../../src/api/meta.ts';
 import { registryCredentials, secrets, typeMeta } from '../../../src/api/resources.ts';
-import { base64 } from '../../../src/credential/dockerconfig.ts';
+import { base64 } from '../../../src/controllers/credential/dockerconfig.ts';
 import { ensureTools } from '../../support/controlplane.ts';
 import { withFaults } from '../../support/faultclient.ts';
 import {

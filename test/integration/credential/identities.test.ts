@@ -14,7 +14,7 @@ import {
   secrets,
   typeMeta,
 } from '../../../src/api/resources.ts';
-import { verifyLogin } from '../../../src/credential/login.ts';
+import { verifyLogin } from '../../../src/controllers/credential/login.ts';
 import { createClient, type RootClient } from '../../../src/kube/client.ts';
 import { loadKubeconfig } from '../../../src/kube/connection.ts';
 import { identity, startTestApi, tokenOf, type TestApi } from '../../support/api.ts';

@@ -7,8 +7,8 @@ import {
   registryCredentials,
   secrets,
 } from '../../../src/api/resources.ts';
-import { parseServer } from '../../../src/credential/registry.ts';
-import { removeCredential, storeCredential } from '../../../src/credential/store.ts';
+import { parseServer } from '../../../src/registry/identity.ts';
+import { removeCredential, storeCredential } from '../../../src/controllers/credential/store.ts';
 import {
   addCredential,
   basicAuth,

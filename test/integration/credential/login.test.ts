@@ -1,7 +1,7 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { verifyLogin } from '../../../src/credential/login.ts';
+import { verifyLogin } from '../../../src/controllers/credential/login.ts';
 import { startRegistry, type TestRegistry } from '../../support/registry.ts';
 
 describe.each([

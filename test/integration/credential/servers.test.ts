@@ -1,10 +1,10 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import type { RegistryCredential } from '../../../src/api/registrycredential.ts';
 import { registryCredentials } from '../../../src/api/resources.ts';
-import { parseServer } from '../../../src/credential/registry.ts';
+import { parseServer } from '../../../src/registry/identity.ts';
 import { Svc3Error } from '../../../src/errors.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
-import { refusedServers, servers } from '../../unit/credential/servers.ts';
+import { refusedServers, servers } from '../../unit/controllers/credential/servers.ts';
 
 let cluster: TestCluster;
 let namespace: string;

@@ -1,5 +1,5 @@
-import { createGateway } from '../../../src/gateway/face.ts';
-import { rows } from '../../../src/gateway/table.ts';
+import { createGateway } from '../../../src/http/legacy/face.ts';
+import { rows } from '../../../src/http/legacy/table.ts';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { vmConfigs, vms } from '../../../src/api/resources.ts';
 import { startTestApi, type TestApi } from '../../support/api.ts';

@@ -10,8 +10,8 @@ import {
   ensureCertificate,
   selfSigned,
   watchCertificate,
-} from '../../../src/http/certificate.ts';
-import { createServingTls, type KeyPair } from '../../../src/http/tls.ts';
+} from '../../../src/http/server/certificate.ts';
+import { createServingTls, type KeyPair } from '../../../src/http/server/tls.ts';
 import { startTestApi, type TestApi } from '../../support/api.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
 

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { WebSocket } from 'ws';
 import { roleBindings, vms } from '../../../src/api/resources.ts';
 import type { Vm } from '../../../src/api/vm.ts';
-import type { RunnerClient } from '../../../src/control/client.ts';
+import type { RunnerClient } from '../../../src/runnerapi/client.ts';
 import { Svc3Error } from '../../../src/errors.ts';
 import { identity, reportVm, runningStatus, startTestApi, type TestApi } from '../../support/api.ts';
 import { startBrowser } from '../../support/browser.ts';

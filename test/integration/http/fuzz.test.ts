@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ownResources } from '../../../src/api/resources.ts';
-import { createGateway } from '../../../src/gateway/face.ts';
-import { rows } from '../../../src/gateway/table.ts';
-import { openApiOf } from '../../../src/http/openapi.ts';
+import { createGateway } from '../../../src/http/legacy/face.ts';
+import { rows } from '../../../src/http/legacy/table.ts';
+import { openApiOf } from '../../../src/http/server/openapi.ts';
 import { routes } from '../../../src/http/routes/table.ts';
 import { startTestApi, type TestApi } from '../../support/api.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';

@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { clusterRoles } from '../../../src/api/resources.ts';
-import type { Route } from '../../../src/http/route.ts';
+import type { Route } from '../../../src/http/server/route.ts';
 import { routes } from '../../../src/http/routes/table.ts';
 import { identity, startTestApi, type TestApi } from '../../support/api.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';

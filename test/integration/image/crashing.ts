@@ -1,6 +1,6 @@
 import { expect, onTestFinished } from 'vitest';
-import type { ImageControllerParts } from '../../../src/image/controller.ts';
-import type { ImageSettings } from '../../../src/image/settings.ts';
+import type { ImageControllerParts } from '../../../src/controllers/image/controller.ts';
+import type { ImageSettings } from '../../../src/controllers/image/settings.ts';
 import { withFaults, type Fault } from '../../support/faultclient.ts';
 import { soon, startImageOperator, type ImageCluster, type ImageOperator } from './harness.ts';
 

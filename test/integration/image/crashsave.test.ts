@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { images, pods, secrets } from '../../../src/api/resources.ts';
-import { ticketSecret } from '../../../src/image/names.ts';
+import { ticketSecret } from '../../../src/controllers/image/names.ts';
 import type { RegistryClient } from '../../../src/registry/client.ts';
 import { crashAtEachWrite } from './crashing.ts';
 import { allowBootTime } from '../runner/harness.ts';

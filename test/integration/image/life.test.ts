@@ -3,7 +3,7 @@ import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { finalizer } from '../../../src/api/meta.ts';
 import { images, isos, namespaces, pods, registryCredentials, vms } from '../../../src/api/resources.ts';
-import { parseServer } from '../../../src/credential/registry.ts';
+import { parseServer } from '../../../src/registry/identity.ts';
 import type { RegistryClient } from '../../../src/registry/client.ts';
 import { pushDisk } from '../../../src/registry/disk.ts';
 import type { Vm } from '../../../src/api/vm.ts';

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { images } from '../../../src/api/resources.ts';
-import { createAssumptions } from '../../../src/credential/assumed.ts';
-import type { Disk } from '../../../src/image/caches.ts';
-import { ImageReconciler } from '../../../src/image/reconciler.ts';
-import { createNamespaceRegistries } from '../../../src/image/registries.ts';
-import { Retries } from '../../../src/image/retries.ts';
+import { createAssumptions } from '../../../src/controllers/credential/assumed.ts';
+import type { Disk } from '../../../src/controllers/image/caches.ts';
+import { ImageReconciler } from '../../../src/controllers/image/reconciler.ts';
+import { createNamespaceRegistries } from '../../../src/controllers/image/registries.ts';
+import { Retries } from '../../../src/controllers/image/retries.ts';
 import type { RegistryClient } from '../../../src/registry/client.ts';
 import {
   anImage,

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { images, pods, secrets } from '../../../src/api/resources.ts';
 import { findCondition } from '../../../src/controller/conditions.ts';
-import { ticketSecret } from '../../../src/image/names.ts';
+import { ticketSecret } from '../../../src/controllers/image/names.ts';
 import type { RegistryClient } from '../../../src/registry/client.ts';
 import { allowBootTime, startRunner } from '../runner/harness.ts';
 import {

@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { ToolGroup } from '../../../src/localcluster/toolgroups.ts';
-import { type BuildOptions, buildTools } from '../../../src/localcluster/tools.ts';
+import type { ToolGroup } from '../../../src/localcluster/host/toolgroups.ts';
+import { type BuildOptions, buildTools } from '../../../src/localcluster/host/tools.ts';
 
 const run = promisify(execFile);
 
@@ -68,7 +68,7 @@ test('builds that run at the same time share one result', async () => {
 });
 
 test('a build that was killed is started again from nothing', async () => {
-  const tools = new URL('../../../src/localcluster/tools.ts', import.meta.url).href;
+  const tools = new URL('../../../src/localcluster/host/tools.ts', import.meta.url).href;
   const script = `
     import { buildTools } from ${JSON.stringify(tools)};
     const { cacheDir, modulesDir, group } = JSON.parse(process.argv[1]);

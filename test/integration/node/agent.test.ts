@@ -7,7 +7,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { readHardware } from '../../../src/api/hardware.ts';
 import { nodes } from '../../../src/api/resources.ts';
 import type { KubeClient } from '../../../src/kube/types.ts';
-import { freePorts } from '../../../src/localcluster/ports.ts';
+import { freePorts } from '../../../src/localcluster/controlplane/ports.ts';
 import { testCluster } from '../../support/cluster.ts';
 import { type Machine, machines, writeMachine } from '../../support/machines.ts';
 import { type PluginKubelet, startPluginKubelet } from '../../support/pluginkubelet.ts';

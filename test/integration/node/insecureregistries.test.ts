@@ -7,7 +7,7 @@ import { namespaces, objectNames } from '../../../src/api/meta.ts';
 import { configMaps, events, namespaces as namespaceResource, nodes } from '../../../src/api/resources.ts';
 import { createClient, type RootClient } from '../../../src/kube/client.ts';
 import { loadKubeconfig } from '../../../src/kube/connection.ts';
-import { freePorts } from '../../../src/localcluster/ports.ts';
+import { freePorts } from '../../../src/localcluster/controlplane/ports.ts';
 import { ownControlPlane, type OwnControlPlane } from '../../support/controlplane.ts';
 
 const program = join(import.meta.dirname, '../../../src/bin/node-agent.ts');

@@ -3,8 +3,8 @@ import type { Duplex } from 'node:stream';
 import { connect } from 'node:tls';
 import { describe, expect, test } from 'vitest';
 import { runnerPaths } from '../../../src/api/runner.ts';
-import { createRunnerClient } from '../../../src/control/client.ts';
-import { createControlKey, signControlToken, type ControlClaims } from '../../../src/control/token.ts';
+import { createRunnerClient } from '../../../src/runnerapi/client.ts';
+import { createControlKey, signControlToken, type ControlClaims } from '../../../src/runnerapi/token.ts';
 import { allowBootTime, aPod, clientFor, installation, startRunner } from './harness.ts';
 
 allowBootTime();

@@ -7,7 +7,7 @@ import { buffer } from 'node:stream/consumers';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { RunnerExport, RunnerSpecInput } from '../../../src/api/runner.ts';
-import { downloadExport } from '../../../src/control/download.ts';
+import { downloadExport } from '../../../src/runnerapi/download.ts';
 import { createGuestAgent } from '../../../src/runner/agent.ts';
 import { allowBootTime, aPod, startRunner, type RunningRunner } from './harness.ts';
 

@@ -6,8 +6,8 @@ import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, onTestFinished, vi } from 'vitest';
 import { runnerPaths, type RunnerSpecInput, type RunnerState } from '../../../src/api/runner.ts';
-import { createRunnerClient, type RunnerClient } from '../../../src/control/client.ts';
-import { createControlKey, signControlToken } from '../../../src/control/token.ts';
+import { createRunnerClient, type RunnerClient } from '../../../src/runnerapi/client.ts';
+import { createControlKey, signControlToken } from '../../../src/runnerapi/token.ts';
 import { inGuest, testGuestDisk } from '../../support/guest.ts';
 
 const repository = fileURLToPath(new URL('../../..', import.meta.url));

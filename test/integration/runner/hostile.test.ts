@@ -3,9 +3,9 @@ import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { WebSocketServer } from 'ws';
-import { createRunnerClient, type RunnerClient } from '../../../src/control/client.ts';
-import { downloadExport } from '../../../src/control/download.ts';
-import { askProgress } from '../../../src/image/askprogress.ts';
+import { createRunnerClient, type RunnerClient } from '../../../src/runnerapi/client.ts';
+import { downloadExport } from '../../../src/runnerapi/download.ts';
+import { askProgress } from '../../../src/controllers/image/askprogress.ts';
 import { createCertificate } from '../../../src/runner/certificate.ts';
 
 const certificate = createCertificate('vm-1');

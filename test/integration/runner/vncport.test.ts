@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { expect, test } from 'vitest';
-import { freePorts } from '../../../src/localcluster/ports.ts';
+import { freePorts } from '../../../src/localcluster/controlplane/ports.ts';
 import { allowBootTime, aPod, startRunner } from './harness.ts';
 
 allowBootTime();

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { leases, secrets } from '../../../src/api/resources.ts';
-import { freePorts } from '../../../src/localcluster/ports.ts';
+import { freePorts } from '../../../src/localcluster/controlplane/ports.ts';
 import { slow, type VmNamespace, type VmWorld, vmWorld } from './harness.ts';
 
 const program = join(import.meta.dirname, '../../../src/bin/operator.ts');

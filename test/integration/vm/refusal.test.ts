@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { namespaces, nodes, pods, vms } from '../../../src/api/resources.ts';
-import type { KubeObject, Resource } from '../../../src/kube/types.ts';
+import type { KubeObject, Resource } from '../../../src/api/object.ts';
 import { startVmOperator, type TestOperator } from '../../support/operator.ts';
 import { slow, type VmWorld, vmWorld } from './harness.ts';
 

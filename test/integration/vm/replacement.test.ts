@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Pod } from '../../../src/api/core.ts';
 import { events, nodes, persistentVolumeClaims, pods, storageClasses } from '../../../src/api/resources.ts';
 import { isSvc3Error } from '../../../src/errors.ts';
-import type { KubeObject, Resource } from '../../../src/kube/types.ts';
+import type { KubeObject, Resource } from '../../../src/api/object.ts';
 import { startVmOperator, type TestOperator } from '../../support/operator.ts';
 import { slow, type VmNamespace, type VmWorld, vmWorld } from './harness.ts';
 

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { events, vms } from '../../../src/api/resources.ts';
 import { isSvc3Error } from '../../../src/errors.ts';
-import { vmState } from '../../../src/items/vm.ts';
+import { vmState } from '../../../src/wire/vm.ts';
 import { startVmOperator, type TestOperator } from '../../support/operator.ts';
-import { runnerState } from '../../unit/vm/builders.ts';
+import { runnerState } from '../../unit/controllers/vm/builders.ts';
 import { slow, type VmNamespace, type VmWorld, vmWorld } from './harness.ts';
 
 let world: VmWorld;

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { WorkResult, type WorkSpec } from '../../../src/api/worker.ts';
-import { workerProcess } from '../../../src/image/workerpod.ts';
+import { workerProcess } from '../../../src/controllers/image/workerpod.ts';
 import type { TestRegistry } from '../../support/registry.ts';
 
 /** Tag `1` of a repository, to be stored under `made/`. */

@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import fc from 'fast-check';
 import { isSvc3Error } from '../../../src/errors.ts';
-import { blankQcow2 } from '../../../src/image/blankdisk.ts';
+import { blankQcow2 } from '../../../src/controllers/image/blankdisk.ts';
 import { inspect } from '../../../src/worker/inspection.ts';
 
 const run = promisify(execFile);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { accountOf } from '../../../src/users/names.ts';
+import { accountOf } from '../../../src/cli/users/names.ts';
 
 describe('the account of a user', () => {
   it.for([

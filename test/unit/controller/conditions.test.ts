@@ -8,7 +8,7 @@ import {
   removeCondition,
   setCondition,
 } from '../../../src/controller/conditions.ts';
-import type { Condition } from '../../../src/kube/types.ts';
+import type { Condition } from '../../../src/api/object.ts';
 
 const earlier = '2026-11-01T00:00:00Z';
 const now = new Date('2026-11-21T10:20:30.456Z');

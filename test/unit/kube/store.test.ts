@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { createLineSplitter } from '../../../src/kube/lines.ts';
 import { backoffMs, defaultTuning, isNotNewer } from '../../../src/kube/reflector.ts';
 import { createStore } from '../../../src/kube/store.ts';
-import type { KubeObject } from '../../../src/kube/types.ts';
+import type { KubeObject } from '../../../src/api/object.ts';
 
 const object = (
   name: string,

@@ -8,7 +8,7 @@ import type { Vm } from '../../../src/api/vm.ts';
 import { Inventory } from '../../../src/placement/inventory.ts';
 import { place } from '../../../src/placement/place.ts';
 import { podFacts } from '../../../src/placement/podfacts.ts';
-import { decide } from '../../../src/vm/decide.ts';
+import { decide } from '../../../src/controllers/vm/decide.ts';
 import { aNode, aRequest, ranges } from './builders.ts';
 
 /** What holds the limit; a test takes one out to see that the checker finds what follows. */

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { bootKind } from '../../../src/runner/bootsector.ts';
 import { checkGrows, resizeReply, roundDiskSize } from '../../../src/runner/disksize.ts';
 import { readDiskHeader } from '../../../src/runner/qcow2.ts';
-import { parseRange } from '../../../src/runner/range.ts';
+import { parseRange } from '../../../src/net/range.ts';
 
 function qcow2(change: (bytes: Buffer) => void = () => undefined): Buffer {
   const bytes = Buffer.alloc(112);

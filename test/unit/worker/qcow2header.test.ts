@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { isSvc3Error } from '../../../src/errors.ts';
-import { blankQcow2 } from '../../../src/image/blankdisk.ts';
+import { blankQcow2 } from '../../../src/controllers/image/blankdisk.ts';
 import { readQcow2Header } from '../../../src/worker/qcow2header.ts';
 
 const most = 2 ** 40;

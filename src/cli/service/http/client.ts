@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import type { Duplex, Readable } from 'node:stream';
 import { Agent, type Dispatcher } from 'undici';
 import { errorTable, isSvc3Error, messageOf, Svc3Error, type ErrorReason } from '../../../errors.ts';
-import { readWhole } from '../../../foreign.ts';
+import { readWhole } from '../../../net/foreign.ts';
 import type { BackendOptions, HttpTarget } from '../open.ts';
 
 /** One request to the HTTP API. */

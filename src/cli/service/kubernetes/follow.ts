@@ -1,4 +1,5 @@
-import type { Informer, InformerOptions, KubeClient, KubeObject, Resource } from '../../../kube/types.ts';
+import type { KubeObject, Resource } from '../../../api/object.ts';
+import type { Informer, InformerOptions, KubeClient } from '../../../kube/types.ts';
 import { aborted, sleep } from '../../sleep.ts';
 
 /** Makes caches that lists and watches of kube-apiserver keep true. */

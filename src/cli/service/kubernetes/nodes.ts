@@ -1,8 +1,8 @@
 import { labels, tagLabel } from '../../../api/meta.ts';
 import { nodes, pods } from '../../../api/resources.ts';
-import * as schemas from '../../../http/schemas.ts';
-import { createNodeUsages, keepRequests, type PodRequests } from '../../../items/nodeusage.ts';
-import { isNodeOf, nodeItem, noUsage, type NodeItem, type NodeUsage } from '../../../items/node.ts';
+import * as schemas from '../../../wire/schemas.ts';
+import { createNodeUsages, keepRequests, type PodRequests } from '../../../wire/nodeusage.ts';
+import { isNodeOf, nodeItem, noUsage, type NodeItem, type NodeUsage } from '../../../wire/node.ts';
 import type { Node, Pod } from '../../../api/core.ts';
 import type { Nodes } from '../types.ts';
 import { checked } from './checked.ts';

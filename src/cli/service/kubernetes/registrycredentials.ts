@@ -1,16 +1,16 @@
 import type { SelfSubjectAccessReview } from '../../../api/core.ts';
 import { group } from '../../../api/meta.ts';
 import { registryCredentials, selfSubjectAccessReviews } from '../../../api/resources.ts';
-import { verifyLogin, type LoginRequest } from '../../../credential/login.ts';
-import { parseServer } from '../../../credential/registry.ts';
+import { verifyLogin, type LoginRequest } from '../../../controllers/credential/login.ts';
+import { parseServer } from '../../../registry/identity.ts';
 import {
   checkStoreRequest,
   removeCredential,
   storeCredential,
   usernameOf,
-} from '../../../credential/store.ts';
+} from '../../../controllers/credential/store.ts';
 import { Svc3Error } from '../../../errors.ts';
-import { registryCredentialItem } from '../../../items/registrycredential.ts';
+import { registryCredentialItem } from '../../../wire/registrycredential.ts';
 import type { KubeClient } from '../../../kube/types.ts';
 import type { RegistryCredentialRequest, RegistryCredentials, Verdict } from '../types.ts';
 

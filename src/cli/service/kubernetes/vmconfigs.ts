@@ -1,8 +1,8 @@
 import { vmConfigs } from '../../../api/resources.ts';
-import * as vmSchemas from '../../../http/vmschemas.ts';
-import { settingsOf } from '../../../items/deploy.ts';
+import * as vmSchemas from '../../../wire/vmschemas.ts';
+import { settingsOf } from '../../../wire/deploy.ts';
 import type { VmConfigSpec } from '../../../api/vmconfig.ts';
-import { vmConfigItem } from '../../../items/vmconfig.ts';
+import { vmConfigItem } from '../../../wire/vmconfig.ts';
 import type { VmConfigs } from '../types.ts';
 import { checked } from './checked.ts';
 import { followObjects, type Followable } from './follow.ts';

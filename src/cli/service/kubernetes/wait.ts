@@ -1,5 +1,6 @@
 import { isSvc3Error, Svc3Error } from '../../../errors.ts';
-import type { KubeClient, KubeObject, Resource } from '../../../kube/types.ts';
+import type { KubeObject, Resource } from '../../../api/object.ts';
+import type { KubeClient } from '../../../kube/types.ts';
 import { sleep } from '../../sleep.ts';
 
 const pollMs = 500;

@@ -1,0 +1,195 @@
+import { annotations, labels, limits, namespaces } from '../../api/meta.ts';
+import {
+  clusterRoleBindings,
+  namespaces as namespaceKind,
+  roleBindings,
+  roles,
+  selfSubjectReviews,
+  serviceAccounts,
+} from '../../api/resources.ts';
+import type { ServiceAccount, SelfSubjectReview, Subject, TokenRequest } from '../../api/core.ts';
+import { invalidField, isSvc3Error, Svc3Error } from '../../errors.ts';
+import type { KubeClient, RawResponse } from '../../kube/types.ts';
+import { accountOf } from './names.ts';
+
+export interface UserItem {
+  readonly name: string;
+  /** Name of the ServiceAccount in `svc3-users`. */
+  readonly account: string;
+  readonly createdAt?: string;
+}
+
+export interface UserToken {
+  readonly token: string;
+  readonly expirationTimestamp: string;
+}
+
+export interface Rights {
+  readonly clusterAdmin: boolean;
+  /** ClusterRole that is bound in `namespaces`. */
+  readonly role: string;
+  readonly namespaces: readonly string[];
+}
+
+export interface UsersOptions {
+  readonly client: KubeClient;
+  readonly server: string;
+  readonly context: string;
+  ownBearer(): Promise<{ readonly token: string; readonly expirationTimestamp?: string } | undefined>;
+  warning(text: string): void;
+}
+
+const group = 'rbac.authorization.k8s.io';
+
+/** People as ServiceAccounts of `svc3-users` (spec: "Authentication" 2, 4 and 5). */
+export function createUsers(options: UsersOptions) {
+  const { client } = options;
+  return {
+    async list(): Promise<UserItem[]> {
+      const selector = `${labels.user}=true`;
+      const { items } = await client.list(serviceAccounts, {
+        namespace: namespaces.users,
+        labelSelector: selector,
+      });
+      return items.map(userItem);
+    },
+    add: (name: string, rights: Rights) => addUser(client, name, rights),
+    remove: (name: string) => removeUser(client, name),
+    ownName: () => ownName(client),
+    token: ({ name }: { readonly name?: string }) => userToken(options, name),
+    async ownToken() {
+      const bearer = await options.ownBearer();
+      if (bearer !== undefined) return bearer;
+      throw new Svc3Error(
+        'BadRequest',
+        'the kubeconfig has no bearer token: its user is known by a client certificate or a password',
+      );
+    },
+    cacheKey: (name?: string) => JSON.stringify([options.server, options.context, name ?? '']),
+  };
+}
+
+function userItem({
+  metadata: { name = '', annotations: found, creationTimestamp },
+}: ServiceAccount): UserItem {
+  return {
+    name: found?.[annotations.displayName] ?? name,
+    account: name,
+    ...(creationTimestamp === undefined ? {} : { createdAt: creationTimestamp }),
+  };
+}
+
+/** The account, the right to mint its own tokens, and what else the person may do; applied, so that it can be repeated. */
+async function addUser(client: KubeClient, user: string, rights: Rights): Promise<UserItem> {
+  const account = accountOf(user);
+  const marks = { [labels.user]: 'true', [labels.partOf]: 'svc3' };
+  for (const namespace of rights.namespaces) await requireNamespace(client, namespace);
+  const created = await client.create(serviceAccounts, {
+    metadata: {
+      name: account,
+      namespace: namespaces.users,
+      labels: marks,
+      annotations: { [annotations.displayName]: user },
+    },
+    automountServiceAccountToken: false,
+  });
+  const name = `svc3-user-${account}`;
+  const person: Subject = { kind: 'User', apiGroup: group, name: user };
+  const self: Subject = { kind: 'ServiceAccount', name: account, namespace: namespaces.users };
+  const metadata = { name, namespace: namespaces.users, labels: marks };
+  await client.apply(roles, {
+    metadata,
+    rules: [
+      { apiGroups: [''], resources: ['serviceaccounts/token'], resourceNames: [account], verbs: ['create'] },
+    ],
+  });
+  const ownRole = { apiGroup: group, kind: 'Role' as const, name };
+  await client.apply(roleBindings, { metadata, roleRef: ownRole, subjects: [person, self] });
+  for (const namespace of rights.namespaces) {
+    const roleRef = { apiGroup: group, kind: 'ClusterRole' as const, name: rights.role };
+    await client.apply(roleBindings, {
+      metadata: { name, namespace, labels: marks },
+      roleRef,
+      subjects: [self],
+    });
+  }
+  if (rights.clusterAdmin) {
+    const roleRef = { apiGroup: group, kind: 'ClusterRole' as const, name: 'cluster-admin' };
+    await client.apply(clusterRoleBindings, { metadata: { name, labels: marks }, roleRef, subjects: [self] });
+  }
+  return userItem(created);
+}
+
+async function requireNamespace(client: KubeClient, name: string): Promise<void> {
+  try {
+    await client.get(namespaceKind, name);
+  } catch (error) {
+    if (!isSvc3Error(error, 'NotFound')) throw error;
+    throw invalidField('namespace', `namespace ${name} does not exist`);
+  }
+}
+
+/** The account goes first: from then on its tokens are dead, whatever happens to the rest. */
+async function removeUser(client: KubeClient, user: string): Promise<void> {
+  const account = accountOf(user);
+  const name = `svc3-user-${account}`;
+  try {
+    await client.delete(serviceAccounts, { name: account, namespace: namespaces.users });
+  } catch (error) {
+    if (!isSvc3Error(error, 'NotFound')) throw error;
+    throw new Svc3Error('NotFound', `no user ${user}`, { cause: error });
+  }
+  const own = `${labels.user}=true`;
+  const bound = (await client.list(roleBindings, { labelSelector: own })).items.filter(
+    ({ metadata }) => metadata.name === name,
+  );
+  for (const { metadata } of bound) {
+    await quietly(client.delete(roleBindings, { name, namespace: metadata.namespace ?? '' }));
+  }
+  await quietly(client.delete(roles, { name, namespace: namespaces.users }));
+  await quietly(client.delete(clusterRoleBindings, { name }));
+}
+
+async function quietly(deletion: Promise<void>): Promise<void> {
+  try {
+    await deletion;
+  } catch (error) {
+    if (!isSvc3Error(error, 'NotFound')) throw error;
+  }
+}
+
+async function userToken({ client, warning }: UsersOptions, name: string | undefined): Promise<UserToken> {
+  const user = name ?? (await ownName(client));
+  const path = `/api/v1/namespaces/${namespaces.users}/serviceaccounts/${accountOf(user)}/token`;
+  const spec = { expirationSeconds: limits.userTokenSeconds };
+  try {
+    const { body }: RawResponse<TokenRequest> = await client.request<TokenRequest>({
+      method: 'POST',
+      path,
+      body: { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec },
+      onWarning: warning,
+    });
+    if (body.status === undefined)
+      throw new Svc3Error('BadGateway', 'kube-apiserver answered a TokenRequest without a token');
+    const { token, expirationTimestamp } = body.status;
+    return { token, expirationTimestamp };
+  } catch (error) {
+    if (isSvc3Error(error, 'NotFound', 'Forbidden')) {
+      const hint = 'a cluster administrator makes one with svc3 user add';
+      throw new Svc3Error(
+        error.reason,
+        `user ${user} has no account in svc3, or not the right to its token; ${hint} ${JSON.stringify(user)}`,
+        { cause: error },
+      );
+    }
+    throw error;
+  }
+}
+
+async function ownName(client: KubeClient): Promise<string> {
+  const review: SelfSubjectReview = await client.create(selfSubjectReviews, {});
+  const name = review.status?.userInfo?.username;
+  if (name === undefined || name === '')
+    throw new Svc3Error('Unauthorized', 'kube-apiserver does not know who you are');
+  return name;
+}

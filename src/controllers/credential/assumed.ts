@@ -1,0 +1,100 @@
+import { isNotNewer } from '../../kube/reflector.ts';
+import type { KubeObject } from '../../api/object.ts';
+
+/** How long a write may be missing from the cache before the cache is believed again. */
+export const assumedMs = 2_000;
+
+/**
+ * What this process has written and its cache does not show yet. Without it a pass that begins too early would take the
+ * old object for the present one and write again.
+ */
+export interface Assumptions<T extends KubeObject> {
+  /** `object` is what the server answered to a write. */
+  wrote(key: string, object: T): void;
+  deleted(key: string, object: T): void;
+  /**
+   * Forgets what the cache has caught up with; to be called with every change of the cache. True when the change is the
+   * very write that was assumed, so that nothing is new.
+   */
+  observe(key: string, object: T): boolean;
+  /** The newer one of the cached object and the one that was written. */
+  current(key: string, cached: T | undefined): T | undefined;
+  /** Forgets all. */
+  clear(): void;
+}
+
+interface Assumption<T> {
+  readonly object: T;
+  readonly isDeleted: boolean;
+  /** When it is believed no more, by the clock of `performance`. */
+  readonly due: number;
+}
+
+function versionOf(object: KubeObject): string {
+  return object.metadata?.resourceVersion ?? '0';
+}
+
+/** @param onExpired - called with a key whose write the cache has not shown in time: a watch was cut. */
+export function createAssumptions<T extends KubeObject>(
+  onExpired: (key: string) => void = () => undefined,
+): Assumptions<T> {
+  /** In the order of their ends: one timer, for the first, does for all. */
+  const known = new Map<string, Assumption<T>>();
+  let timer: NodeJS.Timeout | undefined;
+
+  function expire(): void {
+    timer = undefined;
+    const now = performance.now();
+    const expired: string[] = [];
+    for (const [key, { due }] of known) {
+      if (due > now) break;
+      known.delete(key);
+      expired.push(key);
+    }
+    arm();
+    for (const key of expired) onExpired(key);
+  }
+
+  function arm(): void {
+    const [first] = known.values();
+    if (timer !== undefined || first === undefined) return;
+    timer = setTimeout(expire, Math.max(1, first.due - performance.now())).unref();
+  }
+
+  function assume(key: string, object: T, isDeleted: boolean): void {
+    known.delete(key);
+    known.set(key, { object, isDeleted, due: performance.now() + assumedMs });
+    arm();
+  }
+
+  function isCaughtUp({ object, isDeleted }: Assumption<T>, cached: T | undefined): boolean {
+    if (isDeleted) return cached?.metadata?.uid !== object.metadata?.uid;
+    return cached !== undefined && isNotNewer(versionOf(object), versionOf(cached));
+  }
+
+  return {
+    wrote: (key, object) => assume(key, object, false),
+    deleted: (key, object) => assume(key, object, true),
+    observe(key, object) {
+      const assumption = known.get(key);
+      if (assumption === undefined || !isNotNewer(versionOf(assumption.object), versionOf(object)))
+        return false;
+      known.delete(key);
+      return !assumption.isDeleted && versionOf(object) === versionOf(assumption.object);
+    },
+    current(key, cached) {
+      const assumption = known.get(key);
+      if (assumption === undefined) return cached;
+      if (isCaughtUp(assumption, cached)) {
+        known.delete(key);
+        return cached;
+      }
+      return assumption.isDeleted ? undefined : assumption.object;
+    },
+    clear() {
+      clearTimeout(timer);
+      timer = undefined;
+      known.clear();
+    },
+  };
+}

@@ -1,0 +1,174 @@
+import { finalizer, labels, namespaces } from '../../api/meta.ts';
+import { conditionTypes } from '../../api/reasons.ts';
+import type { RegistryCredential } from '../../api/registrycredential.ts';
+import { registryCredentials, secrets, typeMeta } from '../../api/resources.ts';
+import { findCondition } from '../../controller/conditions.ts';
+import { keyOf } from '../../controller/controller.ts';
+import { isSvc3Error } from '../../errors.ts';
+import type { EventRecorder, KubeClient } from '../../kube/types.ts';
+import type { Assumptions } from './assumed.ts';
+import { basicAuthType } from './basicauth.ts';
+import { decide, type Plan } from './decide.ts';
+import type { InsecurePolicy } from './insecure.ts';
+import { findBasicAuth, observe, type Sources } from './observe.ts';
+import { isSameStatus, judge, statusOf, type Verdict } from './status.ts';
+import { storedSecretName } from './storedsecret.ts';
+
+export interface CredentialReconcilerOptions extends Sources {
+  recorder: EventRecorder;
+  policy: InsecurePolicy;
+  /** By `namespace/name`. */
+  assumed: Assumptions<RegistryCredential>;
+  /** What kube-apiserver said when it last refused the pull Secret of the namespace. */
+  refusal(namespace: string): string | undefined;
+  now?: () => Date;
+}
+
+/**
+ * Finalizers, status and events of the RegistryCredentials of one namespace; keys are namespaces. It writes no pull
+ * Secret. One that cannot be written does not hold up the others; its error comes out at the end.
+ */
+export function createCredentialReconciler(
+  options: CredentialReconcilerOptions,
+): (namespace: string) => Promise<void> {
+  return async (namespace) => {
+    const observed = await observe(options, namespace);
+    const plan = decide(observed);
+    const failures: unknown[] = [];
+    for (const credential of observed.credentials) {
+      await reconcile(options, credential, plan).catch((error: unknown) => failures.push(error));
+    }
+    if (failures.length > 0) throw failures[0];
+  };
+}
+
+async function reconcile(
+  options: CredentialReconcilerOptions,
+  cached: RegistryCredential,
+  plan: Plan,
+): Promise<void> {
+  const credential = options.assumed.current(keyOf(cached), cached) ?? cached;
+  if (credential.metadata.deletionTimestamp === undefined) {
+    await report(options, await hold(options, credential), plan);
+  } else {
+    await release(options, credential, plan);
+  }
+}
+
+function hasFinalizer(credential: RegistryCredential): boolean {
+  return credential.metadata.finalizers?.includes(finalizer) === true;
+}
+
+/** A merge patch replaces the whole list, so it names the version that was seen. */
+function patchFinalizers(
+  client: KubeClient,
+  { metadata }: RegistryCredential,
+  finalizers: readonly string[],
+): Promise<RegistryCredential> {
+  const { name = '', namespace = '', uid, resourceVersion } = metadata;
+  return client.patch(
+    registryCredentials,
+    { name, namespace },
+    { type: 'merge', body: { metadata: { uid, resourceVersion, finalizers } } },
+  );
+}
+
+/** Only a credential whose Secret svc3 is to clean up needs the finalizer; others go when they are deleted. */
+async function hold(
+  { client, caches, assumed }: CredentialReconcilerOptions,
+  credential: RegistryCredential,
+): Promise<RegistryCredential> {
+  if (hasFinalizer(credential)) return credential;
+  const secret = caches.basicAuth.get(credential.spec.secretRef.name, namespaces.credentials);
+  if (secret?.metadata.labels?.[labels.managed] !== 'true') return credential;
+  const held = await patchFinalizers(client, credential, [
+    ...(credential.metadata.finalizers ?? []),
+    finalizer,
+  ]);
+  assumed.wrote(keyOf(credential), held);
+  return held;
+}
+
+/** Lets a deleted credential go once the pull Secret does not hold it any more. */
+async function release(
+  options: CredentialReconcilerOptions,
+  credential: RegistryCredential,
+  plan: Plan,
+): Promise<void> {
+  const { kind } = plan.pullSecret;
+  // The change of the pull Secret brings the key back.
+  if (!hasFinalizer(credential) || kind === 'update' || kind === 'delete') return;
+  const { namespace = '', name = '' } = credential.metadata;
+  // A credential that was pointed at another Secret still owns the one that was made for it.
+  const owned = new Set([credential.spec.secretRef.name, storedSecretName(namespace, name)]);
+  for (const secret of owned) await deleteManagedSecret(options, credential, secret);
+  const rest = credential.metadata.finalizers?.filter((each) => each !== finalizer) ?? [];
+  await patchFinalizers(options.client, credential, rest).catch(gone);
+}
+
+/** A basic-auth Secret that CLI or HTTP made for this credential, unless another credential names it too. */
+async function deleteManagedSecret(
+  { client, caches }: Sources,
+  credential: RegistryCredential,
+  name: string,
+): Promise<void> {
+  const others = caches
+    .naming(name)
+    .filter(
+      ({ metadata }) => metadata.uid !== credential.metadata.uid && metadata.deletionTimestamp === undefined,
+    );
+  if (others.length > 0) return;
+  const secret = await findBasicAuth(caches, client, name);
+  if (secret?.type !== basicAuthType || secret.metadata.labels?.[labels.managed] !== 'true') return;
+  const { uid, resourceVersion } = secret.metadata;
+  await client
+    .delete(
+      secrets,
+      { name, namespace: namespaces.credentials },
+      {
+        ...(uid === undefined ? {} : { uid }),
+        ...(resourceVersion === undefined ? {} : { resourceVersion }),
+      },
+    )
+    .catch(gone);
+}
+
+function gone(error: unknown): void {
+  if (!isSvc3Error(error, 'NotFound')) throw error;
+}
+
+async function report(
+  options: CredentialReconcilerOptions,
+  credential: RegistryCredential,
+  plan: Plan,
+): Promise<void> {
+  const { client, recorder, assumed, policy, refusal, now = () => new Date() } = options;
+  const { name = '', namespace = '' } = credential.metadata;
+  const verdict = judge(credential, plan, refusal(namespace), policy);
+  if (verdict === undefined) return;
+  const status = statusOf(credential, verdict, now());
+  if (isSameStatus(credential.status, status)) return;
+  try {
+    const written = await client.apply(
+      registryCredentials,
+      { metadata: { name, namespace, uid: credential.metadata.uid }, status } as RegistryCredential,
+      { subresource: 'status' },
+    );
+    assumed.wrote(keyOf(credential), written);
+  } catch (error) {
+    gone(error);
+    return;
+  }
+  tell(recorder, credential, verdict);
+}
+
+/** Events tell of transitions; that a new credential is published as it should is none. */
+function tell(recorder: EventRecorder, credential: RegistryCredential, verdict: Verdict): void {
+  const before = findCondition(credential.status?.conditions, conditionTypes.ready)?.reason;
+  const { reason, message, isReady } = verdict;
+  if (before === reason || (before === undefined && reason === 'Published')) return;
+  recorder.event(
+    { ...typeMeta(registryCredentials), metadata: credential.metadata },
+    { type: isReady ? 'Normal' : 'Warning', reason, message },
+  );
+}

@@ -1,0 +1,93 @@
+import { conditionTypes } from '../../api/reasons.ts';
+import type { RegistryCredential, RegistryCredentialStatus } from '../../api/registrycredential.ts';
+import { removeCondition, setCondition, type DecidedCondition } from '../../controller/conditions.ts';
+import type { Plan } from './decide.ts';
+import { isAllowedInsecure, type InsecurePolicy } from './insecure.ts';
+import { parseServer } from '../../registry/identity.ts';
+
+/** What is to be said about one credential. */
+export interface Verdict {
+  readonly isReady: boolean;
+  readonly reason:
+    | 'Published'
+    | 'PublishedSecure'
+    | 'SecretNotFound'
+    | 'SecretInvalid'
+    | 'SecretConflict'
+    | 'SecretRefused';
+  readonly message: string;
+}
+
+/** The verdict about a credential; `undefined` while its pull Secret is still to be written. */
+export function judge(
+  credential: RegistryCredential,
+  plan: Plan,
+  refusal: string | undefined,
+  policy: InsecurePolicy,
+): Verdict | undefined {
+  const problem = plan.problems.get(credential.metadata.name ?? '');
+  if (problem !== undefined) return { isReady: false, reason: problem.reason, message: problem.message };
+  if (plan.pullSecret.kind !== 'keep') {
+    return refusal === undefined ? undefined : { isReady: false, reason: 'SecretRefused', message: refusal };
+  }
+  const registry = parseServer(credential.spec.server, 'spec.server');
+  if (credential.spec.allowInsecure && !isAllowedInsecure(registry, policy)) {
+    const why = policy.enabled ? 'the chart does not allow this host' : 'the chart does not allow it';
+    return {
+      isReady: true,
+      reason: 'PublishedSecure',
+      message: `published, but nodes only pull from ${registry.registry} with a certificate they trust: ${why} (insecureRegistries)`,
+    };
+  }
+  return { isReady: true, reason: 'Published', message: `published for ${registry.registry}` };
+}
+
+/** Nothing goes on until somebody acts (kstatus: Stalled). */
+function isStalled({ reason }: Verdict): boolean {
+  return reason === 'SecretNotFound' || reason === 'SecretInvalid' || reason === 'SecretConflict';
+}
+
+/** The status that says so; conditions that did not change keep their time. */
+export function statusOf(
+  credential: RegistryCredential,
+  verdict: Verdict,
+  now: Date,
+): RegistryCredentialStatus {
+  const observedGeneration = credential.metadata.generation ?? 0;
+  const { reason, message, isReady } = verdict;
+  const put = (
+    conditions: RegistryCredentialStatus['conditions'],
+    condition: Omit<DecidedCondition, 'observedGeneration'>,
+  ) => setCondition(conditions, { ...condition, observedGeneration }, now);
+  const { ready, stalled, reconciling } = conditionTypes;
+  let conditions = put(credential.status?.conditions, {
+    type: ready,
+    status: isReady ? 'True' : 'False',
+    reason,
+    message,
+  });
+  conditions = isStalled(verdict)
+    ? put(conditions, { type: stalled, status: 'True', reason, message })
+    : removeCondition(conditions, stalled);
+  conditions =
+    reason === 'SecretRefused'
+      ? put(conditions, { type: reconciling, status: 'True', reason: 'Progressing', message })
+      : removeCondition(conditions, reconciling);
+  return {
+    observedGeneration,
+    conditions,
+    registry: parseServer(credential.spec.server, 'spec.server').registry,
+  };
+}
+
+export function isSameStatus(
+  one: RegistryCredentialStatus | undefined,
+  other: RegistryCredentialStatus,
+): boolean {
+  return (
+    one !== undefined &&
+    one.observedGeneration === other.observedGeneration &&
+    one.registry === other.registry &&
+    one.conditions === other.conditions
+  );
+}

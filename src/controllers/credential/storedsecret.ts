@@ -1,0 +1,79 @@
+import type { Secret } from '../../api/core.ts';
+import { annotations, labels, namespaces } from '../../api/meta.ts';
+import { secrets } from '../../api/resources.ts';
+import { isSvc3Error } from '../../errors.ts';
+import type { DeleteOptions, KubeClient } from '../../kube/types.ts';
+import { basicAuthType } from './basicauth.ts';
+
+/** Name of the basic-auth Secret that `storeCredential` writes for the credential `name` of a namespace. */
+export function storedSecretName(namespace: string, name: string): string {
+  return `${namespace}.${name}`;
+}
+
+/** The Secret that `storeCredential` writes; the label lets the operator delete it. */
+export function basicAuthSecret(
+  name: string,
+  { username, password }: { readonly username: string; readonly password: string },
+): Secret {
+  const encoded = (text: string) => Buffer.from(text, 'utf8').toString('base64');
+  return {
+    metadata: {
+      name,
+      namespace: namespaces.credentials,
+      labels: { [labels.managed]: 'true', [labels.partOf]: 'svc3' },
+    },
+    type: basicAuthType,
+    data: { username: encoded(username), password: encoded(password) },
+  };
+}
+
+/** Creates it; undefined where there is one of that name. */
+export async function createSecret(client: KubeClient, secret: Secret): Promise<Secret | undefined> {
+  try {
+    return await client.create(secrets, secret);
+  } catch (error) {
+    if (isSvc3Error(error, 'AlreadyExists')) return undefined;
+    throw error;
+  }
+}
+
+/** Creates, or overwrites exactly the version that was seen; undefined where somebody was faster. */
+export async function writeOver(
+  client: KubeClient,
+  secret: Secret,
+  seen: Secret | undefined,
+): Promise<Secret | undefined> {
+  if (seen === undefined) return createSecret(client, secret);
+  const { uid, resourceVersion } = seen.metadata;
+  const metadata = { ...secret.metadata, uid, resourceVersion } as Secret['metadata'];
+  try {
+    return await client.replace(secrets, { ...secret, metadata });
+  } catch (error) {
+    if (isSvc3Error(error, 'Conflict', 'NotFound')) return undefined;
+    throw error;
+  }
+}
+
+/** Whether nobody has written it since; false where there is no other. */
+export function isSameVersion(one: Secret, other: Secret | undefined): boolean {
+  return (
+    one.metadata.uid === other?.metadata.uid &&
+    one.metadata.resourceVersion === other?.metadata.resourceVersion
+  );
+}
+
+/** Deletes this version of it: one that somebody has written since stays. */
+export async function deleteUnchanged(client: KubeClient, { metadata }: Secret): Promise<void> {
+  const { name = '', namespace, uid, resourceVersion } = metadata;
+  const preconditions = { uid, resourceVersion } as DeleteOptions;
+  try {
+    await client.delete(secrets, { name, namespace: namespace ?? '' }, preconditions);
+  } catch (error) {
+    if (!isSvc3Error(error, 'Conflict', 'NotFound')) throw error;
+  }
+}
+
+/** The Secret with a note of the credential that it is for, by UID. */
+export function ofCredential(secret: Secret, uid: string): Secret {
+  return { ...secret, metadata: { ...secret.metadata, annotations: { [annotations.credentialUid]: uid } } };
+}

@@ -1,0 +1,56 @@
+import { giveUpUploads } from '../../registry/parts.ts';
+import type { Disk } from './caches.ts';
+import type { Verdict } from './decide.ts';
+import type { Place } from './place.ts';
+import type { NamespaceRegistries } from './registries.ts';
+
+export interface AwaitedUpload {
+  readonly disk: Disk;
+  /** Undefined where the installation has no store. */
+  readonly place: Place | undefined;
+  /** What is said while nothing has come, or more may come. */
+  readonly waiting: Verdict;
+  /** Milliseconds since 1970. */
+  readonly now: number;
+}
+
+/** So often in its patience an upload is looked at. */
+const looks = 24;
+
+/**
+ * Gives uploads to a disk up that nobody went on with, and says what is to be said of the disk then. A store that does not answer or
+ * does not delete is asked again later.
+ */
+export async function awaitUpload(
+  registries: NamespaceRegistries,
+  patienceMs: number,
+  awaited: AwaitedUpload,
+): Promise<{ verdict: Verdict; requeueAfterMs: number }> {
+  const { disk, waiting } = awaited;
+  const requeueAfterMs = patienceMs / looks;
+  const found = await uploadsOf(registries, awaited, patienceMs).catch(() => undefined);
+  const last = found?.givenUp.at(-1);
+  if (last !== undefined && found?.going.length === 0) {
+    const idle = `nobody went on with it for ${Math.round(patienceMs / 360_000) / 10} hours`;
+    const message = `an upload stopped after ${last.offset} bytes and was given up, since ${idle}; ${waiting.message}`;
+    return { verdict: { reason: 'UploadAbandoned', message, isStalled: true }, requeueAfterMs };
+  }
+  const said = disk.status?.conditions?.find(({ type }) => type === 'Stalled');
+  const isStill = said?.reason === 'UploadAbandoned' && (found === undefined || found.going.length === 0);
+  const { reason, message } = said ?? waiting;
+  return { verdict: isStill ? { reason, message, isStalled: true } : waiting, requeueAfterMs };
+}
+
+async function uploadsOf(
+  registries: NamespaceRegistries,
+  { disk, place, now }: AwaitedUpload,
+  patienceMs: number,
+): Promise<Awaited<ReturnType<typeof giveUpUploads>> | undefined> {
+  if (place === undefined) return undefined;
+  const client = await registries.open(disk.metadata.namespace ?? '', place.registry);
+  try {
+    return await giveUpUploads(client, place.repository, now - patienceMs);
+  } finally {
+    await client.close();
+  }
+}

@@ -1,0 +1,104 @@
+import { objectNames } from '../../api/meta.ts';
+import { secrets } from '../../api/resources.ts';
+import { createController, keyOf, type Controller } from '../../controller/controller.ts';
+import type { Runtime } from '../../controller/runtime.ts';
+import { createAssumptions } from '../credential/assumed.ts';
+import { createImageCaches, type Disk } from './caches.ts';
+import { vmNameOf, wishOf, workId } from './names.ts';
+import type { DiskKind } from './place.ts';
+import { ImageReconciler } from './reconciler.ts';
+import { createNamespaceRegistries } from './registries.ts';
+import { Retries } from './retries.ts';
+import type { OpenRunnerExports } from './runner.ts';
+import type { ImageSettings } from './settings.ts';
+
+export interface ImageControllerParts {
+  readonly openRunner?: OpenRunnerExports | undefined;
+}
+
+/** A pass may wait for the store or for a VM's runner: enough that the half which one namespace may hold leaves others some. */
+const workers = 16;
+
+/** Keeps Images and ISOs as their specs wish, one controller for each. To be made before the informers run. */
+export function createImageControllers(
+  runtime: Omit<Runtime<ImageSettings>, 'log'> & Pick<Runtime, 'log'>,
+  parts: ImageControllerParts = {},
+): Controller[] {
+  return [createDiskController(runtime, parts, 'Image'), createDiskController(runtime, parts, 'ISO')];
+}
+
+function createDiskController(
+  runtime: Runtime<ImageSettings>,
+  { openRunner }: ImageControllerParts,
+  kind: DiskKind,
+): Controller {
+  const { client, informers, recorder, log, gate, settings } = runtime;
+  const caches = createImageCaches(informers, kind);
+  const assumed = createAssumptions<Disk>();
+  const retries = new Retries();
+  const reconciler = new ImageReconciler({
+    kind,
+    client,
+    recorder,
+    caches,
+    assumed,
+    retries,
+    settings,
+    openRunner,
+    registries: createNamespaceRegistries(client, settings.store),
+    monotonic: () => performance.now(),
+    now: () => new Date(),
+  });
+  const controller = createController({
+    name: kind.toLowerCase(),
+    workers,
+    log,
+    gate,
+    metrics: runtime.metrics.controllers,
+    reconcile: (key, { signal }) => reconciler.reconcile(key, signal),
+  });
+
+  /** Those that wait for something else than their own object. */
+  const enqueueWhere = (namespace: string | undefined, isMeant: (disk: Disk) => boolean): void => {
+    for (const disk of caches.disks.list(namespace)) if (isMeant(disk)) controller.enqueue(keyOf(disk));
+  };
+  caches.disks.onChange(({ object }) => {
+    const { name, namespace } = object.metadata;
+    assumed.observe(keyOf(object), object);
+    controller.enqueue(keyOf(object));
+    enqueueWhere(
+      namespace,
+      ({ spec, status }) => spec.source.image?.name === name && status?.digest === undefined,
+    );
+  });
+  caches.pods.onChange(({ object }) => {
+    const owner = object.metadata.ownerReferences?.find((each) => each.controller === true);
+    if (owner?.kind === kind) controller.enqueue(`${object.metadata.namespace ?? ''}/${owner.name}`);
+  });
+  caches.vms.onChange(({ object }) => {
+    const { name, namespace } = object.metadata;
+    enqueueWhere(namespace, (disk) => disk.metadata.deletionTimestamp !== undefined || waitsFor(disk, name));
+  });
+  caches.vmConfigs.onChange(({ object }) => {
+    enqueueWhere(object.metadata.namespace, ({ metadata }) => metadata.deletionTimestamp !== undefined);
+  });
+  // A credential that came or was rotated: what was refused may be allowed now.
+  informers
+    .get(secrets, { fieldSelector: `metadata.name=${objectNames.pullSecret}` })
+    .onChange(({ object }) => {
+      enqueueWhere(object.metadata.namespace, (disk) => {
+        const wish = wishOf(disk);
+        if (wish !== undefined) retries.hurry(workId(disk, wish));
+        return wish !== undefined && isUnfinished(disk);
+      });
+    });
+  return controller;
+}
+
+function waitsFor(disk: Disk, vm: string | undefined): boolean {
+  return vmNameOf(disk) === vm && isUnfinished(disk);
+}
+
+function isUnfinished({ metadata, status }: Disk): boolean {
+  return status?.digest === undefined || status.observedGeneration !== metadata.generation;
+}

@@ -1,0 +1,258 @@
+import type { Image, ImageCommit, ImageStatus, Iso } from '../../api/image.ts';
+import type { WorkDone, WorkFailed } from '../../api/worker.ts';
+import { commitOf } from './names.ts';
+import type { DiskKind, Place } from './place.ts';
+
+/** The worker pod of the current wish, as the cache shows it. */
+export type WorkerView =
+  | { readonly phase: 'Waiting' | 'Running'; readonly message: string; readonly address: string | undefined }
+  | { readonly phase: 'Deleting' }
+  | { readonly phase: 'Done'; readonly result: WorkDone }
+  | { readonly phase: 'Failed'; readonly failure: WorkFailed; readonly finishedAt: number };
+
+/** The Image or ISO that is to be copied. */
+export interface CopySource {
+  readonly isReady: boolean;
+  readonly status: ImageStatus | undefined;
+}
+
+/** The VM whose disk is wanted. */
+export interface VmSource {
+  readonly uid: string;
+  readonly runner: { readonly address: string; readonly fingerprint: string | undefined } | undefined;
+  readonly architecture: 'amd64' | 'arm64';
+  /** When its deletion was asked for. */
+  readonly deletionTimestamp: string | undefined;
+  /** Why it must not be committed to this Image. */
+  readonly commitRefusal: string | undefined;
+}
+
+/** Everything that a pass knows; nothing in it changes while it runs. */
+export interface Observed {
+  readonly disk: Image | Iso;
+  readonly kind: DiskKind;
+  /** Undefined where the installation has no store. */
+  readonly place: Place | undefined;
+  /** The current wish (`wishOf`); undefined for an upload that has not come. */
+  readonly wish: string | undefined;
+  readonly worker: WorkerView | undefined;
+  /** Any worker pods of this disk's, of whatever wish. */
+  readonly hasPods: boolean;
+  /** Worker pods of a wish before. */
+  readonly hasOldPods: boolean;
+  readonly copySource: CopySource | undefined;
+  readonly vmSource: VmSource | undefined;
+  /** VMs that need it, by name. */
+  readonly users: readonly string[];
+  /** How often work for this wish has failed in a row, and when it may be tried again. */
+  readonly retryAt: number;
+  readonly now: number;
+}
+
+/** What is said about a disk. */
+export interface Verdict {
+  readonly reason: string;
+  readonly message: string;
+  /** Somebody has to act. */
+  readonly isStalled?: boolean;
+  readonly progress?: number;
+}
+
+/** What a source of work is made of. */
+export type Work =
+  | { readonly kind: 'copy'; readonly from: string; readonly source: CopySource & { status: ImageStatus } }
+  | { readonly kind: 'blank'; readonly size: string }
+  | { readonly kind: 'pull'; readonly reference: string }
+  | { readonly kind: 'upload'; readonly digest: string }
+  | {
+      readonly kind: 'export';
+      readonly vm: string;
+      readonly source: VmSource & { runner: { address: string; fingerprint: string | undefined } };
+    };
+
+export type Plan =
+  /** Nothing to do but to keep the status true. */
+  | { readonly kind: 'stored'; readonly cleanUp: boolean }
+  | { readonly kind: 'say'; readonly verdict: Verdict; readonly requeueAfterMs?: number }
+  /** Its upload has not come whole yet. */
+  | { readonly kind: 'await'; readonly verdict: Verdict }
+  | { readonly kind: 'work'; readonly work: Work }
+  | { readonly kind: 'watch'; readonly worker: Extract<WorkerView, { address: unknown }> }
+  | { readonly kind: 'finish'; readonly result: WorkDone }
+  /** The work failed and is not tried again by itself. */
+  | { readonly kind: 'refuse'; readonly verdict: Verdict }
+  | { readonly kind: 'retry'; readonly failure: WorkFailed }
+  | { readonly kind: 'stopWorkers' }
+  | { readonly kind: 'purge' }
+  | { readonly kind: 'release' };
+
+/** How often a running worker is asked how far it is: a status is written no more often than that. */
+export const watchMs = 5_000;
+/** A source that is not there may come; events tell of objects, nobody tells of registries. */
+const sourcePollMs = 60_000;
+
+/** What to do for an Image or ISO. Deletion first, then work that is under way, then the wish. */
+export function decide(observed: Observed): Plan {
+  const { disk, worker, wish } = observed;
+  if (disk.metadata.deletionTimestamp !== undefined) return decideDeletion(observed);
+  if (wish === undefined) {
+    const how = `upload it: svc3 ${observed.kind.toLowerCase()} upload FILE ${disk.metadata.name}`;
+    return { kind: 'await', verdict: { reason: 'AwaitingUpload', message: how } };
+  }
+  if (isDone(disk, wish)) return { kind: 'stored', cleanUp: observed.hasPods };
+  if (isRefused(disk, wish)) return { kind: 'stored', cleanUp: observed.hasPods };
+  if (observed.place === undefined)
+    return stall('StoreMissing', 'this installation has no image store (chart value store.url)');
+  if (observed.hasOldPods) return { kind: 'stopWorkers' };
+  if (worker !== undefined) return decideWorker(observed, worker);
+  if (observed.now < observed.retryAt) {
+    return { kind: 'say', verdict: lastVerdict(disk), requeueAfterMs: observed.retryAt - observed.now };
+  }
+  return decideWork(observed, wish);
+}
+
+/** Whether the wish has been carried out, or was a commit that was refused: then the version before stays. */
+export function isDone(disk: Image | Iso, wish: string): boolean {
+  const { spec, status } = disk;
+  if (status?.digest === undefined) return false;
+  const commit = commitOf(disk);
+  if (commit !== undefined) return status.commitRequest === commit.request;
+  if (spec.source.upload === undefined) return true;
+  return status.request === wish && stalledOf(status) === undefined;
+}
+
+function stalledOf(status: ImageStatus | undefined) {
+  return status?.conditions?.find(({ type, status }) => type === 'Stalled' && status === 'True');
+}
+
+/** Reasons for which a disk is never made: another VM of the same name has another disk. */
+const finalReasons: ReadonlySet<string> = new Set(['DiskRefused', 'SourceDeleted']);
+
+/** A refusal holds until there is another wish. */
+export function isRefused({ spec, status }: Image | Iso, wish: string): boolean {
+  if (status?.digest !== undefined || !finalReasons.has(stalledOf(status)?.reason ?? '')) return false;
+  return spec.source.upload === undefined || status?.request === wish;
+}
+
+function decideDeletion({ users, hasPods, place }: Observed): Plan {
+  if (users.length > 0) {
+    const shown = users.slice(0, 10).join(', ');
+    const more = users.length > 10 ? ` and ${users.length - 10} more` : '';
+    return say('InUse', `in use by ${users.length === 1 ? 'VM' : 'VMs'} ${shown}${more}`);
+  }
+  if (hasPods) return { kind: 'stopWorkers' };
+  return place === undefined ? { kind: 'release' } : { kind: 'purge' };
+}
+
+function decideWorker({ now, retryAt }: Observed, worker: WorkerView): Plan {
+  switch (worker.phase) {
+    case 'Deleting':
+      return say('Working', 'waiting for the worker pod before to end');
+    case 'Done':
+      return { kind: 'finish', result: worker.result };
+    case 'Failed':
+      return worker.failure.reason === 'DiskRefused'
+        ? refuse(worker.failure.reason, worker.failure.message)
+        : now < retryAt
+          ? {
+              kind: 'say',
+              verdict: { reason: worker.failure.reason, message: worker.failure.message },
+              requeueAfterMs: retryAt - now,
+            }
+          : { kind: 'retry', failure: worker.failure };
+    default:
+      return { kind: 'watch', worker };
+  }
+}
+
+function decideWork(observed: Observed, wish: string): Plan {
+  const commit = commitOf(observed.disk);
+  if (commit !== undefined) return decideCommit(observed, commit);
+  const source: Image['spec']['source'] = observed.disk.spec.source;
+  if (source.blank !== undefined) return work({ kind: 'blank', size: source.blank.size });
+  if (source.remote !== undefined) return work({ kind: 'pull', reference: source.remote.reference });
+  if (source.upload !== undefined) return work({ kind: 'upload', digest: `sha256:${wish}` });
+  if (source.image !== undefined) return decideCopy(observed, source.image.name);
+  if (source.vm !== undefined) return decideSave(observed, source.vm.name);
+  return stall('SourceNotFound', 'spec.source names nothing');
+}
+
+function decideCopy({ copySource, kind }: Observed, name: string): Plan {
+  if (copySource === undefined) return stall('SourceNotFound', `${kind} ${name} does not exist`);
+  const { status, isReady } = copySource;
+  if (status?.digest === undefined || !isReady)
+    return say('SourceNotReady', `${kind} ${name} is not ready yet`);
+  return work({ kind: 'copy', from: name, source: { isReady, status } });
+}
+
+/** A VM that does not exist yet may come; one that was seen and is gone, or was going before the Image was made, does not. */
+function decideSave(observed: Observed, name: string): Plan {
+  const { disk, vmSource } = observed;
+  if (isSourceGone(observed)) return gone(name);
+  if (vmSource === undefined) return stall('SourceNotFound', `VM ${name} does not exist`);
+  const { deletionTimestamp } = vmSource;
+  const { creationTimestamp = '' } = disk.metadata;
+  if (
+    disk.status?.vmUid === undefined &&
+    deletionTimestamp !== undefined &&
+    creationTimestamp > deletionTimestamp
+  )
+    return refuse('SourceDeleted', `VM ${name} was being deleted when this Image was made`);
+  return decideExport(vmSource, name);
+}
+
+function decideCommit(observed: Observed, { vm }: ImageCommit): Plan {
+  const { vmSource } = observed;
+  if (isSourceGone(observed)) return gone(vm);
+  if (vmSource === undefined) return refuse('SourceNotFound', `VM ${vm} does not exist`);
+  if (vmSource.commitRefusal !== undefined) return refuse('CommitRefused', vmSource.commitRefusal);
+  return decideExport(vmSource, vm);
+}
+
+/** The VM whose disk is being taken is no more; another one of its name has another disk. */
+function isSourceGone({ disk, vmSource }: Observed): boolean {
+  const { vmUid } = disk.status ?? {};
+  return vmUid !== undefined && vmUid !== vmSource?.uid;
+}
+
+function gone(name: string): Plan {
+  return refuse('SourceDeleted', `VM ${name} was deleted before its disk was saved`);
+}
+
+function decideExport(source: VmSource, name: string): Plan {
+  const { runner } = source;
+  if (runner === undefined)
+    return {
+      kind: 'say',
+      verdict: { reason: 'SourceNotReady', message: `VM ${name} has no runner yet` },
+      requeueAfterMs: sourcePollMs,
+    };
+  return work({ kind: 'export', vm: name, source: { ...source, runner } });
+}
+
+/** What was said last, to be said on: a pause between two tries is no news. */
+function lastVerdict({ status }: Image | Iso): Verdict {
+  const told = status?.digest === undefined ? 'Ready' : 'Committed';
+  const ready = status?.conditions?.find(({ type }) => type === told);
+  const reconciling = status?.conditions?.find(({ type }) => type === 'Reconciling');
+  return ready === undefined || ready.status === 'True'
+    ? { reason: 'Working', message: reconciling?.message ?? 'trying again soon' }
+    : { reason: ready.reason, message: ready.message };
+}
+
+function work(work: Work): Plan {
+  return { kind: 'work', work };
+}
+
+/** The wish is answered for good: with the disk as it was before, if there was one. */
+function refuse(reason: string, message: string): Plan {
+  return { kind: 'refuse', verdict: { reason, message, isStalled: true } };
+}
+
+function say(reason: string, message: string): Plan {
+  return { kind: 'say', verdict: { reason, message } };
+}
+
+function stall(reason: string, message: string): Plan {
+  return { kind: 'say', verdict: { reason, message, isStalled: true }, requeueAfterMs: sourcePollMs };
+}

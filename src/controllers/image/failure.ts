@@ -1,0 +1,51 @@
+import type { WorkFailed } from '../../api/worker.ts';
+import { isSvc3Error, messageOf } from '../../errors.ts';
+import { failureFrom } from '../../worker/failure.ts';
+import type { Verdict } from './decide.ts';
+
+/** A step of the work did not succeed; it is told in a condition and tried again. */
+export class StepFailed extends Error {
+  override readonly name = 'StepFailed';
+  readonly verdict: Verdict;
+
+  constructor(verdict: Verdict, cause: unknown) {
+    super(verdict.message, { cause });
+    this.verdict = verdict;
+  }
+}
+
+export function verdictOf({ reason, message }: Pick<WorkFailed, 'reason' | 'message'>): Verdict {
+  const isStalled = reason === 'DiskRefused' || reason === 'SourceNotFound';
+  return { reason, message, ...(isStalled ? { isStalled } : {}) };
+}
+
+/** A step that talks to registries. */
+export async function atRegistry<T>(step: () => Promise<T>): Promise<T> {
+  try {
+    return await step();
+  } catch (error) {
+    throw new StepFailed(verdictOf(failureFrom(error)), error);
+  }
+}
+
+/** A step that talks to a VM's runner. */
+export async function atRunner<T>(vm: string, step: () => Promise<T>): Promise<T> {
+  try {
+    return await step();
+  } catch (error) {
+    throw new StepFailed(
+      { reason: 'RunnerUnreachable', message: `VM ${vm}: ${messageOf(error)}`.slice(0, 1024) },
+      error,
+    );
+  }
+}
+
+/** A write of a worker's objects: quota, Pod Security and webhooks may refuse it, and their words are quoted. */
+export async function atCluster<T>(step: () => Promise<T>): Promise<T> {
+  try {
+    return await step();
+  } catch (error) {
+    if (!isSvc3Error(error, 'Forbidden', 'Invalid', 'BadRequest')) throw error;
+    throw new StepFailed({ reason: 'WorkerRefused', message: messageOf(error).slice(0, 1024) }, error);
+  }
+}

@@ -1,0 +1,60 @@
+import { createHash } from 'node:crypto';
+import type { Image, ImageCommit, ImageStatus, Iso } from '../../api/image.ts';
+
+/** Secret of a namespace with the one-time tickets of its worker pods, one entry for each piece of work. */
+export const ticketSecret = 'svc3-worker-tickets';
+
+export const imageAnnotations = {
+  /** On Images and ISOs: digest of the manifest that an upload left in the store. */
+  upload: 'svc3.dev/upload',
+  /** On Images and ISOs: id of that upload, so that a client that lost the answer learns that it is done. */
+  uploadId: 'svc3.dev/upload-id',
+  /** On Images that are blank or uploaded: amd64 or arm64, since nothing else says it. */
+  architecture: 'svc3.dev/architecture',
+} as const;
+
+/** The commit that its Image asks for; it follows a version, so it is nobody's turn before there is one. */
+export function commitOf({ spec, status }: Image | Iso): ImageCommit | undefined {
+  return 'commit' in spec && status?.digest !== undefined ? spec.commit : undefined;
+}
+
+/** The VM whose disk is wanted now: for a commit, else as the source. */
+export function vmNameOf(disk: Image | Iso): string | undefined {
+  const source: Image['spec']['source'] = disk.spec.source;
+  return commitOf(disk)?.vm ?? source.vm?.name;
+}
+
+/**
+ * What is to be done for a disk now, as a word that changes with every new wish: a commit's request, an upload's digest,
+ * `create` for everything that is done once. `undefined`: an upload that has not come yet.
+ */
+export function wishOf(disk: Image | Iso): string | undefined {
+  const commit = commitOf(disk);
+  if (commit !== undefined) return `commit/${commit.vm}/${commit.request}`;
+  const source: Image['spec']['source'] = disk.spec.source;
+  if (source.upload !== undefined) return disk.metadata.annotations?.[imageAnnotations.upload]?.slice(-64);
+  return 'create';
+}
+
+/** What the status says of a wish that was carried out or refused, so that it is not taken up again. */
+export function answerTo(disk: Image | Iso, wish: string): Pick<ImageStatus, 'request' | 'commitRequest'> {
+  const commit = commitOf(disk);
+  if (commit !== undefined) return { commitRequest: commit.request };
+  return wish === 'create' ? {} : { request: wish };
+}
+
+/** Id of the work for a wish: name of its export, tag of its version, entry of its ticket. */
+export function workId(disk: Image | Iso, wish: string): string {
+  return createHash('sha256')
+    .update(`${disk.metadata.uid ?? ''}/${wish}`)
+    .digest('hex')
+    .slice(0, 32);
+}
+
+export function workerPodName(id: string): string {
+  return `svc3-worker-${id}`;
+}
+
+export function architectureOf(disk: Image | Iso): 'amd64' | 'arm64' {
+  return disk.metadata.annotations?.[imageAnnotations.architecture] === 'arm64' ? 'arm64' : 'amd64';
+}

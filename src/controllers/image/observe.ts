@@ -1,0 +1,86 @@
+import type { Pod } from '../../api/core.ts';
+import { isTrue } from '../../controller/conditions.ts';
+import { commitRefusal } from './committarget.ts';
+import type { Disk, ImageCaches } from './caches.ts';
+import type { Observed, VmSource } from './decide.ts';
+import { architectureOf, vmNameOf, wishOf, workerPodName, workId } from './names.ts';
+import { placeOf, type DiskKind } from './place.ts';
+import type { Retries } from './retries.ts';
+import type { ImageSettings } from './settings.ts';
+import { usersOf } from './users.ts';
+import { workerView } from './workerview.ts';
+
+export interface ObserveParts {
+  readonly kind: DiskKind;
+  readonly caches: ImageCaches;
+  readonly settings: ImageSettings;
+  readonly retries: Retries;
+}
+
+/** One frozen view of a disk and of all that it depends on, from memory. */
+export function observe(parts: ObserveParts, disk: Disk, now: number): Observed {
+  const { kind, caches, settings, retries } = parts;
+  const { name = '', namespace = '' } = disk.metadata;
+  const { store } = settings;
+  const place = store.url === '' ? undefined : placeOf(store, kind, namespace, name);
+  const wish = wishOf(disk);
+  const id = wish === undefined ? undefined : workId(disk, wish);
+  const owned = caches.podsOf(disk);
+  const current = owned.find(({ metadata }) => id !== undefined && metadata.name === workerPodName(id));
+  const worker = current === undefined ? undefined : workerView(current, now);
+  if (current !== undefined && id !== undefined && worker?.phase === 'Failed')
+    retries.failed(id, current.metadata.uid ?? '', now);
+  const repository = place === undefined ? '' : `${place.registry}/${place.repository}`;
+  return {
+    disk,
+    kind,
+    place,
+    wish,
+    worker,
+    hasPods: owned.length > 0,
+    hasOldPods: owned.some((pod) => pod !== current),
+    copySource: copySourceOf(caches, disk),
+    vmSource: vmSourceOf(caches, disk),
+    users:
+      disk.metadata.deletionTimestamp === undefined
+        ? []
+        : usersOf({ kind, name, repository }, caches.vms.list(namespace), (config) =>
+            caches.vmConfigs.get(config, namespace),
+          ),
+    retryAt: id === undefined ? 0 : retries.retryAt(id),
+    now,
+  };
+}
+
+function copySourceOf({ disks }: ImageCaches, { metadata, spec }: Disk): Observed['copySource'] {
+  if (spec.source.image === undefined) return undefined;
+  const source = disks.get(spec.source.image.name, metadata.namespace);
+  if (source === undefined || source.metadata.deletionTimestamp !== undefined) return undefined;
+  return { isReady: isTrue(source.status?.conditions, 'Ready'), status: source.status };
+}
+
+function vmSourceOf({ vms }: ImageCaches, disk: Disk): VmSource | undefined {
+  const { name = '', namespace } = disk.metadata;
+  const vmName = vmNameOf(disk);
+  const vm = vmName === undefined ? undefined : vms.get(vmName, namespace);
+  if (vm === undefined) return undefined;
+  const { runner, effective } = vm.status ?? {};
+  return {
+    uid: vm.metadata.uid ?? '',
+    runner:
+      runner?.address === undefined
+        ? undefined
+        : { address: runner.address, fingerprint: runner.fingerprint },
+    architecture: effective?.architecture ?? architectureOf(disk),
+    deletionTimestamp: vm.metadata.deletionTimestamp,
+    commitRefusal: commitRefusal(vm, name),
+  };
+}
+
+/** The worker pod of the current wish. */
+export function currentPod(caches: ImageCaches, disk: Disk): Pod | undefined {
+  const wish = wishOf(disk);
+  if (wish === undefined) return undefined;
+  const name = workerPodName(workId(disk, wish));
+  return caches.podsOf(disk).find(({ metadata }) => metadata.name === name);
+}

@@ -1,0 +1,180 @@
+import { pods, secrets, typeMeta } from '../../api/resources.ts';
+import { labels } from '../../api/meta.ts';
+import { isOwnedBy, isTerminating } from '../../api/owner.ts';
+import type { Pod, Secret } from '../../api/core.ts';
+import type { WorkSource, WorkSpec } from '../../api/worker.ts';
+import { isSvc3Error } from '../../errors.ts';
+import type { KubeClient } from '../../kube/types.ts';
+import { parseReference } from '../../registry/reference.ts';
+import type { Disk } from './caches.ts';
+import type { Work } from './decide.ts';
+import { atCluster, atRunner, StepFailed } from './failure.ts';
+import { architectureOf, ticketSecret, workerPodName } from './names.ts';
+import type { DiskKind, Place } from './place.ts';
+import type { NamespaceRegistries } from './registries.ts';
+import type { OpenRunnerExports } from './runner.ts';
+import type { ImageSettings } from './settings.ts';
+import { buildWorkerPod } from './workerpod.ts';
+
+export interface PodWorkParts {
+  readonly client: KubeClient;
+  readonly settings: ImageSettings;
+  readonly registries: NamespaceRegistries;
+  readonly openRunner: OpenRunnerExports | undefined;
+}
+
+export interface PodWork {
+  readonly disk: Disk;
+  readonly kind: DiskKind;
+  readonly place: Place;
+  readonly id: string;
+}
+
+export type Started =
+  | { readonly kind: 'started'; readonly pod: string }
+  /** The runner is still copying. */
+  | { readonly kind: 'copying'; readonly progress: number };
+
+/** Share of the work that is done when the runner has made its copy, in percent. */
+export const exportShare = 40;
+
+/** Makes the worker pod of an export, once the runner's copy is there. */
+export async function startExport(
+  parts: PodWorkParts,
+  target: PodWork,
+  work: Extract<Work, { kind: 'export' }>,
+): Promise<Started> {
+  const { client, openRunner, settings } = parts;
+  const { vm, source } = work;
+  const { uid, runner } = source;
+  if (openRunner === undefined)
+    throw new StepFailed({ reason: 'RunnerUnreachable', message: 'runners cannot be reached' }, undefined);
+  const exports = openRunner({ address: runner.address, vmUid: uid, pin: runner.fingerprint });
+  const copy = await atRunner(vm, () => exports.startExport(target.id));
+  if (copy.state === 'Copying')
+    return { kind: 'copying', progress: Math.floor((copy.progress * exportShare) / 100) };
+  if (copy.state === 'Failed') {
+    const message = `VM ${vm}: its disk could not be copied: ${copy.message ?? 'nobody knows why'}`;
+    throw new StepFailed({ reason: 'WorkerFailed', message }, undefined);
+  }
+  // A second ticket would make the one of a pod that the cache does not show yet void.
+  const known = await workerOf(client, target);
+  if (known !== undefined) return { kind: 'started', pod: known.metadata.name ?? '' };
+  const { ticket, path } = await atRunner(vm, () => exports.exportTicket(target.id));
+  await atCluster(() => writeTicket(client, target, { [target.id]: Buffer.from(ticket).toString('base64') }));
+  return startWorker(
+    parts,
+    target,
+    {
+      type: 'export',
+      address: runner.address,
+      port: settings.runnerPort,
+      fingerprint: exports.fingerprint() ?? runner.fingerprint ?? '',
+      path,
+    },
+    source.architecture,
+  );
+}
+
+/** Makes the worker pod; one of this disk that is there already does the same work. */
+export async function startWorker(
+  parts: PodWorkParts,
+  target: PodWork,
+  source: WorkSource,
+  architecture = architectureOf(target.disk),
+): Promise<Started> {
+  const spec = await workSpec(parts, target, source, architecture);
+  const pod = buildWorkerPod({ ...target, spec, settings: parts.settings });
+  try {
+    await atCluster(() => parts.client.create(pods, pod));
+  } catch (error) {
+    if (!isSvc3Error(error, 'AlreadyExists') || (await workerOf(parts.client, target)) === undefined)
+      throw error;
+  }
+  return { kind: 'started', pod: pod.metadata.name ?? '' };
+}
+
+async function workSpec(
+  { settings, registries }: PodWorkParts,
+  { disk, kind, place, id }: PodWork,
+  source: WorkSource,
+  architecture: 'amd64' | 'arm64',
+): Promise<WorkSpec> {
+  const namespace = disk.metadata.namespace ?? '';
+  const hosts = new Set([
+    place.registry,
+    ...(source.type === 'export' ? [] : [parseReference(source.reference, 'spec.source').registry]),
+  ]);
+  const access = await Promise.all(
+    [...hosts].map(async (host) => [host, await registries.access(namespace, host)] as const),
+  );
+  return {
+    version: 1,
+    kind,
+    source,
+    target: { ...place, tag: id },
+    registries: Object.fromEntries(access),
+    architecture,
+    limits: { virtualBytes: settings.maxVirtualBytes, fileBytes: settings.scratchBytes },
+    port: settings.workerPort,
+  };
+}
+
+/**
+ * The worker pod as kube-apiserver has it, undefined where there is none.
+ *
+ * @throws StepFailed where another pod has its name, or it is on its way out: no work will come of that.
+ */
+async function workerOf(client: KubeClient, { disk, kind, id }: PodWork): Promise<Pod | undefined> {
+  const name = workerPodName(id);
+  let pod: Pod;
+  try {
+    pod = await client.get(pods, name, disk.metadata.namespace);
+  } catch (error) {
+    if (isSvc3Error(error, 'NotFound')) return undefined;
+    throw error;
+  }
+  if (isTerminating(pod)) throw refused(`pod ${name} is being deleted; another is made when it is gone`);
+  if (isOwnedBy(pod, disk)) return pod;
+  throw refused(`pod ${name} exists and does not belong to ${kind} ${disk.metadata.name ?? ''}; delete it`);
+}
+
+function refused(message: string): StepFailed {
+  return new StepFailed({ reason: 'WorkerRefused', message }, undefined);
+}
+
+/** Each piece of work owns its entry of the namespace's one Secret by a field manager of its own. */
+async function writeTicket(
+  client: KubeClient,
+  { disk, id }: Pick<PodWork, 'disk' | 'id'>,
+  data: Record<string, string>,
+): Promise<void> {
+  const secret: Secret = {
+    ...typeMeta(secrets),
+    metadata: {
+      name: ticketSecret,
+      namespace: disk.metadata.namespace ?? '',
+      labels: { [labels.partOf]: 'svc3', [labels.component]: 'worker' },
+    },
+    type: 'Opaque',
+    data,
+  };
+  await client.apply(secrets, secret, { fieldManager: `svc3-worker-${id}` });
+}
+
+/** Takes ticket and copy of a piece of work away. What cannot be reached any more has forgotten them by itself. */
+export async function forgetExport(
+  { client, openRunner }: PodWorkParts,
+  target: Pick<PodWork, 'disk' | 'id'>,
+  vm: { uid: string; runner: { address: string; fingerprint: string | undefined } | undefined } | undefined,
+): Promise<void> {
+  await writeTicket(client, target, {}).catch((error: unknown) => {
+    // The namespace is being deleted, with the Secret.
+    if (!isSvc3Error(error, 'Forbidden', 'NotFound')) throw error;
+  });
+  if (vm?.runner === undefined) return;
+  const { address, fingerprint } = vm.runner;
+  await openRunner?.({ address, vmUid: vm.uid, pin: fingerprint })
+    .deleteExport(target.id)
+    .catch(() => undefined);
+}

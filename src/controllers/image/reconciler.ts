@@ -1,0 +1,304 @@
+import { finalizer } from '../../api/meta.ts';
+import { namespaces, pods } from '../../api/resources.ts';
+import { splitKey } from '../../controller/controller.ts';
+import { isSvc3Error } from '../../errors.ts';
+import type { ReconcileResult } from '../../kube/types.ts';
+import type { Assumptions } from '../credential/assumed.ts';
+import { askProgress } from './askprogress.ts';
+import { awaitUpload } from './awaitedupload.ts';
+import { resourceOf, type Disk, type ImageCaches } from './caches.ts';
+import { decide, watchMs, type Observed, type Plan, type Verdict, type Work } from './decide.ts';
+import { atRegistry, StepFailed, verdictOf } from './failure.ts';
+import { answerTo, vmNameOf, workerPodName, workId } from './names.ts';
+import { observe } from './observe.ts';
+import type { DiskKind, Place } from './place.ts';
+import { exportShare, forgetExport, startExport, startWorker, type PodWorkParts } from './podwork.ts';
+import { Reporter, type ReporterParts } from './reporter.ts';
+import type { Retries } from './retries.ts';
+import { refusedStatus, storedBy, storedStatus, verdictStatus, type Stored } from './status.ts';
+import { copyInStore, makeBlank, purge } from './storework.ts';
+
+export interface ImageReconcilerParts extends PodWorkParts, ReporterParts {
+  readonly kind: DiskKind;
+  readonly caches: ImageCaches;
+  readonly assumed: Assumptions<Disk>;
+  readonly retries: Retries;
+  readonly now: () => Date;
+}
+
+/** How soon a runner that copies a disk is asked again. */
+const copyPollMs = 1_000;
+
+/** One pass over one Image or ISO: observe, decide, act, report. */
+export class ImageReconciler {
+  readonly #parts: ImageReconcilerParts;
+  readonly #reporter: Reporter;
+
+  constructor(parts: ImageReconcilerParts) {
+    this.#parts = parts;
+    this.#reporter = new Reporter(parts);
+  }
+
+  async reconcile(key: string, signal: AbortSignal): Promise<ReconcileResult | void> {
+    const { caches, assumed, now } = this.#parts;
+    const { namespace = '', name } = splitKey(key);
+    const cached = caches.disks.get(name, namespace);
+    const disk = cached === undefined ? undefined : assumed.current(key, cached);
+    if (disk === undefined) return;
+    const isDeleted = disk.metadata.deletionTimestamp !== undefined;
+    if (isDeleted && !hasFinalizer(disk)) return;
+    const held = isDeleted ? disk : await this.#hold(key, disk);
+    const observed = observe(this.#parts, held, now().getTime());
+    const plan = decide(observed);
+    try {
+      return await this.#act(key, observed, plan, signal);
+    } catch (error) {
+      if (!(error instanceof StepFailed)) throw error;
+      return this.#fail(observed, error.verdict);
+    }
+  }
+
+  async #act(
+    key: string,
+    observed: Observed,
+    plan: Plan,
+    signal: AbortSignal,
+  ): Promise<ReconcileResult | void> {
+    const { disk } = observed;
+    switch (plan.kind) {
+      case 'stored':
+        if (plan.cleanUp) await this.#cleanUp(observed);
+        // A refusal stays as it was said.
+        if (disk.status?.digest === undefined) return undefined;
+        return this.#reporter.report(disk, storedStatus(disk, this.#parts.now()));
+      case 'say':
+        await this.#say(observed, plan.verdict);
+        return plan.requeueAfterMs === undefined ? undefined : { requeueAfterMs: plan.requeueAfterMs };
+      case 'await': {
+        const { registries, settings } = this.#parts;
+        const awaited = { ...observed, waiting: plan.verdict };
+        const { verdict, requeueAfterMs } = await awaitUpload(registries, settings.uploadPatienceMs, awaited);
+        await this.#say(observed, verdict);
+        return { requeueAfterMs };
+      }
+      case 'work':
+        return this.#work(observed, plan.work, signal);
+      case 'watch':
+        return this.#watch(observed, plan.worker);
+      case 'finish':
+        return this.#finish(observed, storedBy(plan.result, placeOf(observed)));
+      case 'refuse':
+        return this.#refuse(observed, plan.verdict);
+      case 'retry':
+        await this.#say(observed, verdictOf(plan.failure));
+        return this.#deletePods(disk);
+      case 'stopWorkers':
+        return this.#deletePods(disk);
+      case 'purge':
+        return this.#purge(key, observed, signal);
+      default:
+        return this.#release(key, observed);
+    }
+  }
+
+  async #work(observed: Observed, work: Work, signal: AbortSignal): Promise<ReconcileResult | void> {
+    const { disk, kind, wish = '' } = observed;
+    const { registries } = this.#parts;
+    const place = placeOf(observed);
+    const id = workId(disk, wish);
+    const target = { disk, kind, place, id };
+    const inStore = { registries, disk, place, tag: id, signal };
+    switch (work.kind) {
+      case 'blank':
+        return this.#finish(observed, await atRegistry(() => makeBlank(inStore, work.size)));
+      case 'copy': {
+        const { status } = work.source;
+        const stored = await atRegistry(() => unlessImpossible(copyInStore(inStore, status)));
+        if (stored !== undefined) return this.#finish(observed, stored);
+        await startWorker(this.#parts, target, { type: 'remote', reference: status.reference ?? '' });
+        return this.#sayWorking(observed, 'a worker pod copies the disk: the store does not mount blobs');
+      }
+      case 'pull':
+        await startWorker(this.#parts, target, { type: 'remote', reference: work.reference });
+        return this.#sayWorking(observed, `pulling ${work.reference}`);
+      case 'upload': {
+        const reference = `${place.registry}/${place.repository}@${work.digest}`;
+        await startWorker(this.#parts, target, { type: 'upload', reference });
+        return this.#sayWorking(observed, 'the upload is being inspected');
+      }
+      default: {
+        const started = await startExport(this.#parts, target, work);
+        if (started.kind === 'started')
+          return this.#sayWorking(observed, `saving the disk of VM ${work.vm}`, exportShare);
+        await this.#sayWorking(observed, `the runner of VM ${work.vm} copies its disk`, started.progress);
+        return { requeueAfterMs: copyPollMs };
+      }
+    }
+  }
+
+  #sayWorking(observed: Observed, message: string, progress = 0): Promise<void> {
+    return this.#say(observed, { reason: 'Working', message, progress });
+  }
+
+  async #watch(
+    { disk, wish = '' }: Observed,
+    worker: Extract<Plan, { kind: 'watch' }>['worker'],
+  ): Promise<ReconcileResult> {
+    const { settings, now } = this.#parts;
+    const { address, phase } = worker;
+    const asked =
+      phase === 'Running' && address !== undefined
+        ? await askProgress(address, settings.workerPort)
+        : undefined;
+    const share = isExport(disk) ? exportShare : 0;
+    const known = disk.status?.progress ?? share;
+    const progress = asked === undefined ? known : Math.floor(share + (asked * (100 - share)) / 100);
+    const status = verdictStatus(
+      disk,
+      { reason: 'Working', message: worker.message, progress: Math.max(known, progress) },
+      now(),
+      { worker: workerPodName(workId(disk, wish)) },
+    );
+    await this.#reporter.report(disk, status);
+    return { requeueAfterMs: watchMs };
+  }
+
+  /** Status first: a pod that is gone without its result being known would do the work again. */
+  async #finish(observed: Observed, stored: Stored): Promise<void> {
+    const { disk, wish = '' } = observed;
+    const { now, retries } = this.#parts;
+    await this.#reporter.report(disk, storedStatus(disk, now(), { stored, answer: answerTo(disk, wish) }));
+    retries.clear(workId(disk, wish));
+    await this.#cleanUp(observed);
+  }
+
+  async #refuse(observed: Observed, verdict: Verdict): Promise<void> {
+    const { disk, wish = '' } = observed;
+    const status = refusedStatus(disk, verdict, this.#parts.now(), answerTo(disk, wish));
+    await this.#reporter.report(disk, status);
+    await this.#cleanUp(observed);
+  }
+
+  /** A step failed: say so, and try again after a pause that grows. */
+  async #fail(observed: Observed, verdict: Verdict): Promise<ReconcileResult | void> {
+    const { disk, wish = '', now } = observed;
+    if (verdict.reason === 'DiskRefused') return this.#refuse(observed, verdict);
+    await this.#say(observed, verdict);
+    const at = this.#parts.retries.failed(workId(disk, wish), String(now), now);
+    return { requeueAfterMs: Math.max(100, at - now) };
+  }
+
+  /** From the moment there is a disk it stays known whose it is: another VM of the name may come. */
+  async #say({ disk, vmSource }: Observed, verdict: Verdict): Promise<void> {
+    const vmUid = disk.status?.vmUid ?? (vmSource?.runner === undefined ? undefined : vmSource.uid);
+    await this.#reporter.report(disk, verdictStatus(disk, verdict, this.#parts.now(), { vmUid }));
+  }
+
+  async #cleanUp({ disk, wish = '', vmSource, hasPods }: Observed): Promise<void> {
+    if (isExport(disk)) await forgetExport(this.#parts, { disk, id: workId(disk, wish) }, vmSource);
+    if (hasPods) await this.#deletePods(disk);
+  }
+
+  async #deletePods(disk: Disk): Promise<void> {
+    const { client, caches } = this.#parts;
+    for (const { metadata } of caches.podsOf(disk)) {
+      const { name = '', namespace = '', uid = '', deletionTimestamp } = metadata;
+      if (deletionTimestamp !== undefined) continue;
+      await ignoreMissing(client.delete(pods, { name, namespace }, { uid }));
+    }
+  }
+
+  async #purge(key: string, observed: Observed, signal: AbortSignal): Promise<ReconcileResult | void> {
+    const { disk } = observed;
+    const { registries } = this.#parts;
+    if (!(await this.#isStillThere(disk))) return undefined;
+    try {
+      const isDeleted = await atRegistry(() => purge({ registries, disk, place: placeOf(observed), signal }));
+      if (!isDeleted)
+        this.#reporter.warn(
+          disk,
+          'KeptInStore',
+          'the store does not delete images; what was stored stays there',
+        );
+    } catch (error) {
+      // With the namespace its credential goes; nobody could ever delete from the store then.
+      if (!(error instanceof StepFailed) || !(await this.#isNamespaceGoing(disk))) throw error;
+      this.#reporter.warn(disk, 'KeptInStore', `what was stored stays in the store: ${error.message}`);
+    }
+    return this.#release(key, observed);
+  }
+
+  /** The cache may be behind: what lies under the name now may be another object's. */
+  async #isStillThere({ metadata }: Disk): Promise<boolean> {
+    const { client, kind } = this.#parts;
+    const { name = '', namespace = '', uid } = metadata;
+    try {
+      return (await client.get(resourceOf(kind), name, namespace)).metadata.uid === uid;
+    } catch (error) {
+      if (isSvc3Error(error, 'NotFound')) return false;
+      throw error;
+    }
+  }
+
+  async #isNamespaceGoing({ metadata }: Disk): Promise<boolean> {
+    const namespace = await this.#parts.client.get(namespaces, metadata.namespace ?? '');
+    return namespace.metadata.deletionTimestamp !== undefined;
+  }
+
+  async #release(key: string, observed: Observed): Promise<void> {
+    const { disk, wish = '' } = observed;
+    if (isExport(disk)) await this.#cleanUp({ ...observed, hasPods: false });
+    this.#parts.retries.clear(workId(disk, wish));
+    this.#reporter.forget(disk.metadata.uid ?? '');
+    const rest = disk.metadata.finalizers?.filter((each) => each !== finalizer) ?? [];
+    await ignoreMissing(this.#patchFinalizers(key, disk, rest));
+  }
+
+  async #hold(key: string, disk: Disk): Promise<Disk> {
+    if (hasFinalizer(disk)) return disk;
+    return this.#patchFinalizers(key, disk, [...(disk.metadata.finalizers ?? []), finalizer]);
+  }
+
+  /** A merge patch replaces the whole list, so it names the version that was seen. */
+  async #patchFinalizers(key: string, { metadata }: Disk, finalizers: readonly string[]): Promise<Disk> {
+    const { client, kind, assumed } = this.#parts;
+    const { name = '', namespace = '', uid, resourceVersion } = metadata;
+    const patched = await client.patch(
+      resourceOf(kind),
+      { name, namespace },
+      { type: 'merge', body: { metadata: { uid, resourceVersion, finalizers } } },
+    );
+    assumed.wrote(key, patched);
+    return patched;
+  }
+}
+
+function hasFinalizer({ metadata }: Disk): boolean {
+  return metadata.finalizers?.includes(finalizer) === true;
+}
+
+function isExport(disk: Disk): boolean {
+  return vmNameOf(disk) !== undefined;
+}
+
+function placeOf({ place }: Observed): Place {
+  if (place === undefined) throw new TypeError('there is no store');
+  return place;
+}
+
+async function unlessImpossible<T>(call: Promise<T>): Promise<T | undefined> {
+  try {
+    return await call;
+  } catch (error) {
+    if (isSvc3Error(error, 'NotImplemented')) return undefined;
+    throw error;
+  }
+}
+
+async function ignoreMissing(call: Promise<unknown>): Promise<void> {
+  try {
+    await call;
+  } catch (error) {
+    if (!isSvc3Error(error, 'NotFound')) throw error;
+  }
+}

@@ -1,0 +1,100 @@
+import type { ImageStatus } from '../../api/image.ts';
+import { typeMeta } from '../../api/resources.ts';
+import { findCondition } from '../../controller/conditions.ts';
+import { keyOf } from '../../controller/controller.ts';
+import type { Assumptions } from '../credential/assumed.ts';
+import { isSvc3Error } from '../../errors.ts';
+import type { EventRecorder, KubeClient } from '../../kube/types.ts';
+import { resourceOf, type Disk } from './caches.ts';
+import { watchMs } from './decide.ts';
+import type { DiskKind } from './place.ts';
+import { isSameStatus } from './status.ts';
+
+export interface ReporterParts {
+  readonly client: KubeClient;
+  readonly recorder: EventRecorder;
+  readonly kind: DiskKind;
+  readonly assumed: Assumptions<Disk>;
+  /** Milliseconds of a clock that never jumps. */
+  readonly monotonic: () => number;
+}
+
+/** Writes status and events: one apply a pass, none when nothing changed, progress at most every five seconds. */
+export class Reporter {
+  readonly #parts: ReporterParts;
+  readonly #writtenAt = new Map<string, number>();
+
+  constructor(parts: ReporterParts) {
+    this.#parts = parts;
+  }
+
+  async report(disk: Disk, status: ImageStatus): Promise<void> {
+    const { client, kind, assumed, monotonic } = this.#parts;
+    const { name = '', namespace = '', uid = '' } = disk.metadata;
+    if (isSameStatus(disk.status, status) || this.#isTooSoon(disk, status)) return;
+    try {
+      const written = await client.apply(
+        resourceOf(kind),
+        { ...typeMeta(resourceOf(kind)), metadata: { name, namespace, uid }, status } as Disk,
+        { subresource: 'status' },
+      );
+      assumed.wrote(keyOf(disk), written);
+      this.#writtenAt.set(uid, monotonic());
+    } catch (error) {
+      if (isSvc3Error(error, 'NotFound')) return;
+      throw error;
+    }
+    this.#tell(disk, status);
+  }
+
+  forget(uid: string): void {
+    this.#writtenAt.delete(uid);
+  }
+
+  warn(disk: Disk, reason: string, message: string): void {
+    const { recorder, kind } = this.#parts;
+    recorder.event(
+      { ...typeMeta(resourceOf(kind)), metadata: disk.metadata },
+      { type: 'Warning', reason, message },
+    );
+  }
+
+  #isTooSoon(disk: Disk, status: ImageStatus): boolean {
+    const writtenAt = this.#writtenAt.get(disk.metadata.uid ?? '');
+    if (writtenAt === undefined || this.#parts.monotonic() - writtenAt >= watchMs) return false;
+    const { progress: _before, ...before } = disk.status ?? {};
+    const { progress: _after, ...after } = status;
+    return isSameStatus(before, after);
+  }
+
+  /** Events tell of transitions: what is ready, and what went wrong. */
+  #tell(disk: Disk, status: ImageStatus): void {
+    const said = newsOf(disk.status);
+    const news = newsOf(status);
+    if (news === undefined || (said?.reason === news.reason && said.message === news.message)) return;
+    const isQuiet = ['Working', 'Pending', 'AwaitingUpload', 'SourceNotReady'].includes(news.reason);
+    if (isQuiet) return;
+    const { recorder, kind } = this.#parts;
+    recorder.event({ ...typeMeta(resourceOf(kind)), metadata: disk.metadata }, news);
+  }
+}
+
+function newsOf(
+  status: ImageStatus | undefined,
+): { type: 'Normal' | 'Warning'; reason: string; message: string } | undefined {
+  const stalled = findCondition(status?.conditions, 'Stalled');
+  if (stalled?.status === 'True')
+    return { type: 'Warning', reason: stalled.reason, message: stalled.message };
+  const committed = findCondition(status?.conditions, 'Committed');
+  // The version before is ready all the while.
+  if (committed?.status === 'Unknown') return undefined;
+  if (committed?.status === 'False')
+    return { type: 'Warning', reason: committed.reason, message: committed.message };
+  const ready = findCondition(status?.conditions, 'Ready');
+  if (ready === undefined) return undefined;
+  return {
+    type: ready.status === 'True' ? 'Normal' : 'Warning',
+    reason: ready.reason,
+    message: ready.message,
+  };
+}

@@ -1,0 +1,34 @@
+import type { Image } from '../../api/image.ts';
+import type { Vm } from '../../api/vm.ts';
+import { commitRefusal } from './committarget.ts';
+import { isDone, isRefused } from './decide.ts';
+import { vmNameOf, wishOf } from './names.ts';
+
+/** Names of the Images that a VM's disk is still being saved for, sorted: a VM that is being deleted waits for them. */
+export function unsavedImages(vm: Vm, images: readonly Image[]): string[] {
+  return images
+    .filter((image) => waitsFor(image, vm))
+    .map(({ metadata }) => metadata.name ?? '')
+    .sort();
+}
+
+function waitsFor(image: Image, vm: Vm): boolean {
+  const { metadata, status } = image;
+  const wish = wishOf(image);
+  if (vmNameOf(image) !== vm.metadata.name || wish === undefined) return false;
+  if (metadata.deletionTimestamp !== undefined || isDone(image, wish) || isRefused(image, wish)) return false;
+  if (status?.vmUid !== undefined) return status.vmUid === vm.metadata.uid;
+  if (status?.digest !== undefined) return commitRefusal(vm, metadata.name ?? '') === undefined;
+  return !isStoreMissing(image) && !isTooLate(image, vm);
+}
+
+/** Where there is no store, nothing would come of it. */
+function isStoreMissing({ status }: Image): boolean {
+  return status?.conditions?.some(({ reason }) => reason === 'StoreMissing') === true;
+}
+
+/** The Image controller refuses it for the same reason; in the same second it is waited for. */
+function isTooLate({ metadata }: Image, vm: Vm): boolean {
+  const { deletionTimestamp } = vm.metadata;
+  return deletionTimestamp !== undefined && (metadata.creationTimestamp ?? '') > deletionTimestamp;
+}

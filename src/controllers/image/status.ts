@@ -1,0 +1,157 @@
+import type { Image, ImageStatus, Iso } from '../../api/image.ts';
+import { formatQuantity } from '../../api/quantity.ts';
+import { conditionTypes } from '../../api/reasons.ts';
+import type { WorkDone } from '../../api/worker.ts';
+import { removeCondition, setCondition } from '../../controller/conditions.ts';
+import type { Verdict } from './decide.ts';
+import { referenceOf, type Place } from './place.ts';
+
+const { ready, committed, stalled, reconciling } = conditionTypes;
+type Conditions = NonNullable<ImageStatus['conditions']>;
+
+/** What a piece of work made, as status fields. */
+export interface Stored {
+  readonly digest: string;
+  readonly reference: string;
+  readonly size: string;
+  readonly storedSize: string;
+  readonly format: 'qcow2' | 'raw' | 'iso';
+  readonly architecture: 'amd64' | 'arm64';
+}
+
+export function storedBy(result: WorkDone, place: Place): Stored {
+  return {
+    digest: result.digest,
+    reference: referenceOf(place, result.digest),
+    size: sizeText(result.size),
+    storedSize: formatQuantity(result.storedSize),
+    format: result.format,
+    architecture: result.architecture,
+  };
+}
+
+/** As people say sizes: 120G is no binary number. */
+export function sizeText(bytes: number): string {
+  const isBinary = bytes % 2 ** 20 === 0;
+  for (const [unit, factor] of [
+    ['T', 1e12],
+    ['G', 1e9],
+    ['M', 1e6],
+  ] as const) {
+    if (!isBinary && bytes % factor === 0) return `${bytes / factor}${unit}`;
+  }
+  return formatQuantity(bytes);
+}
+
+function generationOf({ metadata }: Image | Iso): number {
+  return metadata.generation ?? 0;
+}
+
+type Answer = Pick<ImageStatus, 'request' | 'commitRequest'>;
+
+/** The disk is in the store: what was made now, or what was there before (a description has changed). */
+export function storedStatus(
+  disk: Image | Iso,
+  now: Date,
+  made?: { stored: Stored; answer: Answer },
+): ImageStatus {
+  const {
+    conditions: old,
+    progress: _progress,
+    worker: _worker,
+    vmUid: _vmUid,
+    ...known
+  } = disk.status ?? {};
+  const observedGeneration = generationOf(disk);
+  const message = `stored as ${made?.stored.digest ?? known.digest}`;
+  const isReady = { type: ready, status: 'True', reason: 'Stored', message, observedGeneration } as const;
+  let conditions = setCondition(old, isReady, now);
+  conditions = removeCondition(removeCondition(conditions, stalled), reconciling);
+  if (made?.answer.commitRequest !== undefined)
+    conditions = setCondition(conditions, { ...isReady, type: committed }, now);
+  return { ...known, ...made?.stored, ...made?.answer, observedGeneration, conditions };
+}
+
+export interface VerdictExtra {
+  readonly worker?: string | undefined;
+  /** UID of the VM whose disk is being taken. */
+  readonly vmUid?: string | undefined;
+}
+
+/** Something other than "stored" is to be said. A version from before stays usable: then it is said of the commit alone. */
+export function verdictStatus(
+  disk: Image | Iso,
+  verdict: Verdict,
+  now: Date,
+  extra: VerdictExtra = {},
+): ImageStatus {
+  const { progress: _progress, worker: _worker, ...known } = disk.status ?? {};
+  const { worker, vmUid } = extra;
+  return {
+    ...known,
+    ...(worker === undefined ? {} : { worker }),
+    ...(vmUid === undefined ? {} : { vmUid }),
+    ...(verdict.progress === undefined ? {} : { progress: verdict.progress }),
+    ...(isUsable(disk) ? commitRows(disk, verdict, now) : makingRows(disk, verdict, now)),
+  };
+}
+
+/** The wish is answered for good, and what it asked for was not made. */
+export function refusedStatus(disk: Image | Iso, verdict: Verdict, now: Date, answer: Answer): ImageStatus {
+  const { vmUid: _vmUid, ...status } = verdictStatus(disk, verdict, now);
+  if (!isUsable(disk)) return { ...status, ...answer };
+  return { ...storedStatus({ ...disk, status }, now), ...answer };
+}
+
+function isUsable({ metadata, status }: Image | Iso): boolean {
+  return status?.digest !== undefined && metadata.deletionTimestamp === undefined;
+}
+
+type Rows = Pick<ImageStatus, 'observedGeneration' | 'conditions'>;
+
+/** `observedGeneration` stays behind until the commit is carried out or refused. */
+function commitRows(disk: Image | Iso, { reason, message }: Verdict, now: Date): Rows {
+  const { conditions: old, observedGeneration } = disk.status ?? {};
+  const generation = generationOf(disk);
+  const status = reason === 'Working' ? 'Unknown' : 'False';
+  const commit = { type: committed, status, reason, message, observedGeneration: generation } as const;
+  const conditions = setProgressing(setCondition(old, commit, now), message, generation, now);
+  return {
+    ...(observedGeneration === undefined ? {} : { observedGeneration }),
+    conditions: removeCondition(conditions, stalled),
+  };
+}
+
+function makingRows(disk: Image | Iso, verdict: Verdict, now: Date): Rows {
+  const { reason, message } = verdict;
+  const isStalled = verdict.isStalled === true;
+  const observedGeneration = generationOf(disk);
+  const told = { reason, message, observedGeneration };
+  let conditions = setCondition(disk.status?.conditions, { type: ready, status: 'False', ...told }, now);
+  conditions = isStalled
+    ? setCondition(conditions, { type: stalled, status: 'True', ...told }, now)
+    : removeCondition(conditions, stalled);
+  // An upload that has not come is nothing that svc3 works on.
+  const isIdle = isStalled || reason === 'AwaitingUpload' || reason === 'InUse';
+  conditions = isIdle
+    ? removeCondition(conditions, reconciling)
+    : setProgressing(conditions, message, observedGeneration, now);
+  return { observedGeneration, conditions };
+}
+
+function setProgressing(
+  conditions: Conditions,
+  message: string,
+  observedGeneration: number,
+  now: Date,
+): Conditions {
+  const progressing = { status: 'True', reason: 'Progressing', message, observedGeneration } as const;
+  return setCondition(conditions, { type: reconciling, ...progressing }, now);
+}
+
+/** Same but for the order of fields. */
+export function isSameStatus(one: ImageStatus | undefined, other: ImageStatus): boolean {
+  if (one === undefined) return false;
+  const keys = new Set([...Object.keys(one), ...Object.keys(other)]) as Set<keyof ImageStatus>;
+  return [...keys].every((key) => JSON.stringify(one[key]) === JSON.stringify(other[key]));
+}

@@ -1,0 +1,107 @@
+import { Readable } from 'node:stream';
+import type { ImageStatus } from '../../api/image.ts';
+import { parseQuantity } from '../../api/quantity.ts';
+import { isSvc3Error, Svc3Error } from '../../errors.ts';
+import { pushDisk } from '../../registry/disk.ts';
+import { copyImage, resolveImage } from '../../registry/image.ts';
+import { deleteVersions, publish } from '../../registry/publish.ts';
+import { parseReference } from '../../registry/reference.ts';
+import { blankQcow2 } from './blankdisk.ts';
+import type { Disk } from './caches.ts';
+import { architectureOf } from './names.ts';
+import { referenceOf, type Place } from './place.ts';
+import type { NamespaceRegistries } from './registries.ts';
+import { storedBy, type Stored } from './status.ts';
+
+/** Longest that a registry may take for work that moves no bytes to speak of. */
+const timeoutMs = 60_000;
+
+export interface StoreWorkOptions {
+  readonly registries: NamespaceRegistries;
+  readonly disk: Disk;
+  readonly place: Place;
+  /** Tag of the version that is made. */
+  readonly tag: string;
+  readonly signal: AbortSignal;
+}
+
+/** Makes an empty disk: its qcow2 file is a few clusters, so that no worker is needed. */
+export async function makeBlank(options: StoreWorkOptions, size: string): Promise<Stored> {
+  const { registries, disk, place, tag } = options;
+  const signal = AbortSignal.any([options.signal, AbortSignal.timeout(timeoutMs)]);
+  const client = await registries.open(disk.metadata.namespace ?? '', place.registry);
+  try {
+    const bytes = parseQuantity(size, 'spec.source.blank.size');
+    const content = blankQcow2(bytes);
+    const architecture = architectureOf(disk);
+    const pushed = await pushDisk(client, {
+      repository: place.repository,
+      tag,
+      architecture,
+      fileName: 'disk.qcow2',
+      size: content.length,
+      content: Readable.from([content]),
+      noteDigest: true,
+      signal,
+    });
+    await publish(client, place.repository, pushed.digest, signal);
+    return storedBy(
+      {
+        result: 'Done',
+        digest: pushed.digest,
+        size: Math.ceil(bytes / 512) * 512,
+        storedSize: pushed.size,
+        format: 'qcow2',
+        architecture,
+      },
+      place,
+    );
+  } finally {
+    await client.close();
+  }
+}
+
+/**
+ * Copies within the store by mounting blobs: no bytes move.
+ *
+ * @throws NotImplemented when the store does not mount, or the source lies in another registry.
+ */
+export async function copyInStore(options: StoreWorkOptions, source: ImageStatus): Promise<Stored> {
+  const { registries, disk, place, tag } = options;
+  const signal = AbortSignal.any([options.signal, AbortSignal.timeout(timeoutMs)]);
+  const from = parseReference(source.reference ?? '', 'status.reference');
+  if (from.registry !== place.registry)
+    throw new Svc3Error('NotImplemented', 'the source lies in another registry');
+  const client = await registries.open(disk.metadata.namespace ?? '', place.registry);
+  try {
+    const image = await resolveImage(client, from, { signal });
+    const digest = await copyImage(client, image, from.repository, {
+      repository: place.repository,
+      tag,
+      signal,
+    });
+    await publish(client, place.repository, digest, signal);
+    const { size = '0', storedSize = '0', format = 'qcow2', architecture = 'amd64' } = source;
+    return { digest, reference: referenceOf(place, digest), size, storedSize, format, architecture };
+  } finally {
+    await client.close();
+  }
+}
+
+/** Deletes all versions of a disk; false when the store does not delete. */
+export async function purge(options: Omit<StoreWorkOptions, 'tag'>): Promise<boolean> {
+  const { registries, disk, place } = options;
+  const signal = AbortSignal.any([options.signal, AbortSignal.timeout(timeoutMs)]);
+  const client = await registries.open(disk.metadata.namespace ?? '', place.registry);
+  const { digest } = disk.status ?? {};
+  try {
+    await deleteVersions(client, place.repository, digest === undefined ? [] : [digest], signal);
+    return true;
+  } catch (error) {
+    if (isSvc3Error(error, 'MethodNotAllowed', 'BadRequest')) return false;
+    if (isSvc3Error(error, 'NotFound')) return true;
+    throw error;
+  } finally {
+    await client.close();
+  }
+}

@@ -1,0 +1,66 @@
+import type { Pod } from '../../api/core.ts';
+import { WorkResult, type WorkFailed } from '../../api/worker.ts';
+import type { WorkerView } from './decide.ts';
+import { workerContainer } from './workerpod.ts';
+
+/** What a worker pod has come to, from what its kubelet says. */
+export function workerView(pod: Pod, now: number): WorkerView {
+  if (pod.metadata.deletionTimestamp !== undefined) return { phase: 'Deleting' };
+  const { status = {} } = pod;
+  const container = status.containerStatuses?.find(({ name }) => name === workerContainer);
+  const { terminated } = container?.state ?? {};
+  // It is not started again: what its container says is final, a little before the pod's phase says it too.
+  if (terminated !== undefined || status.phase === 'Succeeded' || status.phase === 'Failed') {
+    const result = resultOf(terminated?.message);
+    if (result?.result === 'Done' && terminated?.exitCode === 0) return { phase: 'Done', result };
+    return {
+      phase: 'Failed',
+      failure: result?.result === 'Failed' ? result : unexplained(pod, terminated),
+      finishedAt: terminated?.finishedAt === undefined ? now : Date.parse(terminated.finishedAt),
+    };
+  }
+  const isRunning = container?.state?.running !== undefined;
+  return {
+    phase: isRunning ? 'Running' : 'Waiting',
+    message: isRunning ? 'a worker pod is at work' : waitingMessage(pod),
+    address: status.podIP,
+  };
+}
+
+/** The worker's last words; undefined where they are somebody else's. */
+function resultOf(message: string | undefined): WorkResult | undefined {
+  try {
+    const parsed = WorkResult.safeParse(JSON.parse(message ?? ''));
+    return parsed.success ? parsed.data : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function unexplained(
+  { status }: Pod,
+  terminated: { exitCode: number; reason?: string; message?: string } | undefined,
+): WorkFailed {
+  const why =
+    status?.message ??
+    (terminated?.reason === 'OOMKilled' ? 'it ran out of memory' : undefined) ??
+    terminated?.message?.trim().split('\n').at(-1) ??
+    (terminated === undefined ? status?.reason : `it ended with exit code ${terminated.exitCode}`);
+  return {
+    result: 'Failed',
+    reason: 'WorkerFailed',
+    message: `the worker pod failed: ${why ?? 'nobody knows why'}`.slice(0, 1024),
+  };
+}
+
+function waitingMessage({ status }: Pod): string {
+  const waiting = status?.containerStatuses?.[0]?.state?.waiting;
+  const unscheduled = status?.conditions?.find(
+    ({ type, status }) => type === 'PodScheduled' && status === 'False',
+  );
+  const why =
+    waiting?.reason === undefined || waiting.reason === 'ContainerCreating'
+      ? unscheduled?.message
+      : [waiting.reason, waiting.message].filter((part) => part !== undefined && part !== '').join(': ');
+  return `waiting for the worker pod${why === undefined ? '' : `: ${why}`}`.slice(0, 1024);
+}

@@ -1,0 +1,59 @@
+import type { Pod } from '../../api/core.ts';
+import { podNamePrefix } from '../../api/meta.ts';
+import { isOwnedBy } from '../../api/owner.ts';
+import type { Vm } from '../../api/vm.ts';
+import type { Informer } from '../../kube/types.ts';
+import type { Inventory } from '../../placement/inventory.ts';
+import { podFacts } from '../../placement/podfacts.ts';
+import { podNameOf } from './names.ts';
+
+/** Index of VMs by the name of their pod: `<namespace>/<pod name>`. */
+export const podNameIndex = {
+  podName: ({ metadata }: Vm) => [`${metadata.namespace ?? ''}/${podNameOf(metadata.name ?? '')}`],
+};
+
+/**
+ * UID of the VM that this pod was made for; undefined for every other pod. Neither labels nor an owner reference alone
+ * prove it: the pod has to have the one name that the pod of a VM can have, in the VM's namespace, so that no tenant
+ * gets more than one pod of a VM counted.
+ * @param named - the VMs whose pod has this pod's namespace and name
+ */
+export function vmUidOf(pod: Pod, named: readonly Vm[]): string | undefined {
+  return named.find((vm) => isOwnedBy(pod, vm))?.metadata.uid;
+}
+
+export interface AccountingParts {
+  readonly pods: Informer<Pod>;
+  /** With `podNameIndex`. */
+  readonly vms: Informer<Vm>;
+  readonly inventory: Inventory;
+  /** Called when a pod has given back what it took. */
+  freed(): void;
+}
+
+/**
+ * Keeps in the inventory what the pods take of the nodes. A pod that is not bound counts while its VM is known: VM and
+ * pod are seen in any order, and a VM may go before its pod.
+ */
+export function accountPods({ pods, vms, inventory, freed }: AccountingParts): void {
+  const account = (pod: Pod) => {
+    const facts = podFacts(pod, vmUidOf(pod, vmsNamedBy(vms, pod)));
+    if (facts !== undefined) inventory.setPod(facts);
+    else if (inventory.removePod(pod.metadata.uid ?? '')) freed();
+  };
+  pods.onChange(({ kind, object }) => {
+    if (kind !== 'deleted') account(object);
+    else if (inventory.removePod(object.metadata.uid ?? '')) freed();
+  });
+  vms.onChange(({ kind, object: { metadata } }) => {
+    if (kind === 'updated') return;
+    const pod = pods.get(podNameOf(metadata.name ?? ''), metadata.namespace);
+    if (pod !== undefined && pod.spec.nodeName === undefined) account(pod);
+  });
+}
+
+/** The VMs whose pod has this pod's name, whoever made the pod. */
+export function vmsNamedBy(vms: Informer<Vm>, { metadata }: Pick<Pod, 'metadata'>): readonly Vm[] {
+  const { name = '', namespace = '' } = metadata;
+  return name.startsWith(podNamePrefix) ? vms.byIndex('podName', `${namespace}/${name}`) : [];
+}

@@ -1,0 +1,162 @@
+import type { Node, PersistentVolumeClaim, Pod } from '../../api/core.ts';
+import { annotations } from '../../api/meta.ts';
+import { isOwnedBy, isTerminating } from '../../api/owner.ts';
+import type { Vm } from '../../api/vm.ts';
+import type { Unbelieved } from './resolve/adoption.ts';
+import { otherFinalizers } from './life/finalizer.ts';
+import { pullSecretAnnotation } from './names.ts';
+import { endMessage, pullFailure, unschedulableMessage } from './pod/podstate.ts';
+import type { Resolved } from './resolve/resolve.ts';
+import { hasStarted, startedInPod } from './life/started.ts';
+import { deadlineMessage, startDeadline } from './life/startdeadline.ts';
+import { nodeOf } from '../../placement/podfacts.ts';
+
+/** What a pass sees of the cluster: caches only. */
+export interface Observed {
+  readonly vm: Vm;
+  /** The pod of the VM's pod name, whoever made it. */
+  readonly pod: Pod | undefined;
+  /** The settings of the VM with this pod; undefined without one, and where it is not the VM's. */
+  readonly settings: Resolved | Unbelieved | undefined;
+  /** The pod's node. */
+  readonly node: Node | undefined;
+  /** The claim of the VM's pod name, whoever made it. */
+  readonly claim: PersistentVolumeClaim | undefined;
+  /** resourceVersion of the namespace's pull Secret; undefined where there is none. */
+  readonly pullSecretVersion: string | undefined;
+  /** Whether the node of the pod does not answer: nobody there ends the pod. */
+  readonly isNodeLost: boolean;
+  /** Images that the disk is still being saved for; only looked at where the VM is being deleted. */
+  readonly unsaved: readonly string[];
+  /** How long a deletion waits for them, in milliseconds. */
+  readonly saveWaitMs: number;
+  /** Milliseconds since 1970. */
+  readonly now: number;
+}
+
+export type ReplaceReason = 'RejectedByNode' | 'Unschedulable' | 'PullRetry';
+
+/** What a pass does about it. */
+export type Plan =
+  /** The VM is being deleted and has no guest any more: let go of it. What is left of it goes by its owner reference. */
+  | { readonly kind: 'finalize'; readonly finalizers: readonly string[] | undefined }
+  /** The VM is being deleted and its disk is still being saved. */
+  | {
+      readonly kind: 'hold';
+      readonly pod: Pod;
+      readonly settings: Resolved | undefined;
+      readonly message: string;
+      readonly endsAt: number;
+    }
+  /** The VM is being deleted: its guest may end. `abandoned`: Images that get nothing of it; `endsAt`: until when to wait for others. */
+  | {
+      readonly kind: 'end';
+      readonly pod: Pod;
+      readonly settings: Resolved | undefined;
+      readonly abandoned: readonly string[];
+      readonly endsAt: number | undefined;
+    }
+  /** The VM is being deleted and its guest is shutting down: the pod's end wakes it. */
+  | { readonly kind: 'ending' }
+  /** As far as the caches know, the VM did not boot in time: to be proven, else `otherwise`. */
+  | { readonly kind: 'expire'; readonly message: string; readonly otherwise: PodPlan }
+  | PodPlan;
+
+/** What a pass does about the pod of a VM. */
+export type PodPlan =
+  /** There is no pod: resolve, place, create. */
+  | { readonly kind: 'deploy' }
+  /** Somebody else's pod is in the way. */
+  | { readonly kind: 'conflict'; readonly message: string }
+  /** The pod is on its way out; its node is free when it is gone. */
+  | { readonly kind: 'wait'; readonly pod: Pod; readonly settings: Resolved | undefined }
+  /** The pod will never run where it is: delete this very pod, then deploy anew. */
+  | {
+      readonly kind: 'replace';
+      readonly pod: Pod;
+      readonly reason: ReplaceReason;
+      readonly node: string | undefined;
+      readonly message: string;
+    }
+  /** The pod lives: say what it does. */
+  | { readonly kind: 'report'; readonly pod: Pod; readonly settings: Resolved };
+
+/** Deletion first, then the pod; a deadline that is over only where nothing seen says that the guest has run. */
+export function decide(observed: Observed): Plan {
+  const { vm, now } = observed;
+  if (vm.metadata.deletionTimestamp !== undefined) return deletion(observed, vm.metadata.deletionTimestamp);
+  const plan = decidePod(observed);
+  const deadline = startDeadline(vm);
+  const isOver = deadline !== undefined && now >= deadline;
+  if (!isOver || hasStarted({ ...observed, runner: undefined }) === 'yes') return plan;
+  return { kind: 'expire', message: deadlineMessage(vm), otherwise: plan };
+}
+
+function decidePod(observed: Observed): PodPlan {
+  const { vm, pod, settings } = observed;
+  if (pod === undefined) return { kind: 'deploy' };
+  if (!isOwnedBy(pod, vm)) {
+    // The pod of a VM of the same name that was deleted goes away by itself.
+    if (isTerminating(pod)) return { kind: 'wait', pod, settings: undefined };
+    return {
+      kind: 'conflict',
+      message: `pod ${pod.metadata.name ?? ''} exists and does not belong to this VM`,
+    };
+  }
+  if (isTerminating(pod)) {
+    return { kind: 'wait', pod, settings: settings?.kind === 'resolved' ? settings : undefined };
+  }
+  const replaced = replacement(observed, pod);
+  if (replaced !== undefined) return replaced;
+  if (settings?.kind !== 'resolved') return { kind: 'conflict', message: settings?.message ?? '' };
+  return { kind: 'report', pod, settings };
+}
+
+function replacement({ pullSecretVersion }: Observed, pod: Pod): PodPlan | undefined {
+  const node = nodeOf(pod);
+  const ended = endMessage(pod);
+  if (ended !== undefined) return { kind: 'replace', pod, reason: 'RejectedByNode', node, message: ended };
+  const unschedulable = unschedulableMessage(pod);
+  // An unpinned pod is kube-scheduler's to wait with; a pinned one could be elsewhere already.
+  if (unschedulable !== undefined && node !== undefined) {
+    return { kind: 'replace', pod, reason: 'Unschedulable', node, message: unschedulable };
+  }
+  const failure = pullFailure(pod);
+  const known = pod.metadata.annotations?.[pullSecretAnnotation];
+  // The kubelet pauses up to five minutes between pulls, and a pod cannot name a Secret it was made without. A pod that
+  // pulls again, for a runner that ended or a node that rebooted, keeps the disk of its guest.
+  const hasDisk = startedInPod(pod) !== 'no';
+  if (failure !== undefined && !hasDisk && pullSecretVersion !== undefined && known !== pullSecretVersion) {
+    return { kind: 'replace', pod, reason: 'PullRetry', node, message: failure };
+  }
+  return undefined;
+}
+
+/** First the disk is saved for those who asked before, then the guest ends, then the VM is gone. */
+function deletion(
+  { vm, pod, settings: known, isNodeLost, unsaved, saveWaitMs, now }: Observed,
+  since: string,
+): Plan {
+  const finalizers = otherFinalizers(vm);
+  if (finalizers === undefined || pod === undefined || !isOwnedBy(pod, vm))
+    return { kind: 'finalize', finalizers };
+  // Nobody there ends it: the VM goes, and its pod stays in the way of the next one of its name.
+  if (isTerminating(pod)) return isNodeLost ? { kind: 'finalize', finalizers } : { kind: 'ending' };
+  const settings = known?.kind === 'resolved' ? known : undefined;
+  const endsAt = Date.parse(since) + saveWaitMs;
+  const isGivenUp = vm.metadata.annotations?.[annotations.deleteWithoutSaving] === 'true' || now >= endsAt;
+  if (isGivenUp || endMessage(pod) !== undefined)
+    return { kind: 'end', pod, settings, abandoned: unsaved, endsAt: undefined };
+  return unsaved.length > 0
+    ? { kind: 'hold', pod, settings, message: savingMessage(unsaved, endsAt), endsAt }
+    : { kind: 'end', pod, settings, abandoned: [], endsAt };
+}
+
+/** Says what a deletion waits for, and how long at most. */
+export function savingMessage(images: readonly string[], endsAt: number): string {
+  const shown = images.slice(0, 10).join(', ');
+  const more = images.length > 10 ? ` and ${images.length - 10} more` : '';
+  const what = images.length === 1 ? `image ${shown} is` : `images ${shown}${more} are`;
+  const until = `${new Date(endsAt).toISOString().slice(0, 19)}Z`;
+  return `the VM is being deleted; it waits until ${what} saved, at most until ${until}`;
+}

@@ -1,0 +1,104 @@
+import { configMaps, events, nodes, pods, vmConfigs, vms } from '../../../api/resources.ts';
+import type { Event } from '../../../api/core.ts';
+import { namespaces, objectNames } from '../../../api/meta.ts';
+import type { Vm } from '../../../api/vm.ts';
+import { isSvc3Error } from '../../../errors.ts';
+import { vmItem, type VmItem } from '../../../wire/vm.ts';
+import type { Condition } from '../../../api/object.ts';
+import type { KubeClient } from '../../../kube/types.ts';
+import type { NodeVerdict } from '../../../placement/explain.ts';
+
+/** Why a VM is as it is. */
+export interface Explanation {
+  readonly item: VmItem;
+  readonly conditions: readonly Condition[];
+  /** What was asked for and is not so. */
+  readonly warnings: readonly string[];
+  /** What placement says of every node; absent for who may not see nodes. */
+  readonly nodes?: readonly NodeVerdict[] | undefined;
+  /** Oldest first; none for who may not see events. */
+  readonly events: readonly {
+    readonly time: string;
+    readonly type: string;
+    readonly reason: string;
+    readonly message: string;
+  }[];
+}
+
+/**
+ * Conditions of a VM, the verdict of every node, and the events of the VM and its pod, as far as the client may see them.
+ * @throws Svc3Error NotFound, Forbidden: of the VM itself
+ */
+export async function explain(client: KubeClient, namespace: string, name: string): Promise<Explanation> {
+  const vm = await client.get(vms, name, namespace);
+  const about = async (kind: string, regarding: string) => {
+    const fieldSelector = `regarding.kind=${kind},regarding.name=${regarding}`;
+    try {
+      return (await client.list(events, { namespace, fieldSelector })).items;
+    } catch (error) {
+      if (isSvc3Error(error, 'Forbidden')) return [];
+      throw error;
+    }
+  };
+  const podName = vm.status?.podName;
+  const [verdicts, ...found] = await Promise.all([
+    verdictsOf(client, vm),
+    about('VM', name),
+    ...(podName === undefined ? [] : [about('Pod', podName)]),
+  ]);
+  // Another VM had the name before: its events are kept for an hour.
+  const made = Date.parse(vm.metadata.creationTimestamp ?? '') || 0;
+  const shown = found
+    .flat()
+    .map((event) => ({
+      time: timeOf(event),
+      type: event.type ?? 'Normal',
+      reason: event.reason ?? '',
+      message: event.note ?? '',
+    }))
+    .filter(({ time }) => !(Date.parse(time) < made));
+  shown.sort((a, b) => (Date.parse(a.time) || 0) - (Date.parse(b.time) || 0));
+  return {
+    item: vmItem(vm),
+    conditions: vm.status?.conditions ?? [],
+    warnings: vm.status?.warnings ?? [],
+    ...(verdicts === undefined ? {} : { nodes: verdicts }),
+    events: shown,
+  };
+}
+
+/** What placement would say of every node now; undefined for who may not see nodes, and pods and VMs of all namespaces. */
+async function verdictsOf(client: KubeClient, vm: Vm): Promise<readonly NodeVerdict[] | undefined> {
+  const { config: configName } = vm.spec;
+  try {
+    const [settings, inventory, running, all, config] = await Promise.all([
+      client.get(configMaps, objectNames.settings, namespaces.system),
+      client.list(nodes),
+      client.list(pods),
+      client.list(vms),
+      configName === undefined
+        ? undefined
+        : client.get(vmConfigs, configName, vm.metadata.namespace).catch(() => undefined),
+    ]);
+    // Placement is only loaded for who asks.
+    const [{ explainVm }, { vmSettingsFrom }] = await Promise.all([
+      import('./explain.ts'),
+      import('../environment.ts'),
+    ]);
+    return explainVm({
+      vm,
+      config,
+      nodes: inventory.items,
+      pods: running.items,
+      vms: all.items,
+      settings: vmSettingsFrom(settings.data ?? {}),
+    });
+  } catch (error) {
+    if (isSvc3Error(error, 'Forbidden', 'NotFound')) return undefined;
+    throw error;
+  }
+}
+
+function timeOf({ series, eventTime, deprecatedLastTimestamp, metadata }: Event): string {
+  return series?.lastObservedTime ?? eventTime ?? deprecatedLastTimestamp ?? metadata.creationTimestamp ?? '';
+}

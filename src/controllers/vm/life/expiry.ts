@@ -1,0 +1,71 @@
+import { nodes, persistentVolumeClaims, pods, vms } from '../../../api/resources.ts';
+import type { Vm } from '../../../api/vm.ts';
+import type { KubeObject, Resource } from '../../../api/object.ts';
+import type { KubeClient } from '../../../kube/types.ts';
+import { nodeOf } from '../../../placement/podfacts.ts';
+import type { Observed } from '../decide.ts';
+import { ignoring } from '../ignoring.ts';
+import { podNameOf } from '../names.ts';
+import type { VmReconcilerParts } from '../parts.ts';
+import { isOwnedBy } from '../../../api/owner.ts';
+import { hasStarted, type StartEvidence } from './started.ts';
+import { startDeadline } from './startdeadline.ts';
+
+/** A VM that the start deadline leaves alone for now is looked at again, in milliseconds. */
+export const expiryPollMs = 30_000;
+
+type Parts = Pick<VmReconcilerParts, 'client' | 'runners' | 'now'>;
+
+/**
+ * The VM as it is now, where its start deadline is over and its guest provably has never run; undefined where one of
+ * them is not so, or is not known yet.
+ *
+ * Caches, and a status that we write ourselves, may be behind by as long as the operator was away or busy: before a VM
+ * is deleted its runner is asked, then kube-apiserver. A runner is asked beside the passes and wakes the VM.
+ */
+export async function expired(key: string, observed: Observed, parts: Parts): Promise<Vm | undefined> {
+  const { vm, pod, node, claim } = observed;
+  const isOwn = pod !== undefined && isOwnedBy(pod, vm);
+  const runner = isOwn ? parts.runners?.recent(key, vm, pod) : undefined;
+  if (hasStarted({ vm, pod, node, claim, runner }) !== 'no') return undefined;
+  const now = await evidenceNow(vm, parts.client);
+  if (now === undefined || hasStarted({ ...now, runner: answerOf(observed, now, runner) }) !== 'no') {
+    return undefined;
+  }
+  const deadline = startDeadline(now.vm);
+  return deadline !== undefined && parts.now().getTime() >= deadline ? now.vm : undefined;
+}
+
+/** The answer is good for the pod that was asked. */
+function answerOf(
+  { pod }: Observed,
+  now: StartEvidence,
+  runner: StartEvidence['runner'],
+): StartEvidence['runner'] {
+  return pod?.metadata.uid === now.pod?.metadata.uid ? runner : undefined;
+}
+
+/** What kube-apiserver says, without caches; undefined where the VM is gone or going. */
+async function evidenceNow(vm: Vm, client: KubeClient): Promise<StartEvidence | undefined> {
+  const { name = '', namespace = '', uid } = vm.metadata;
+  const podName = podNameOf(name);
+  const [current, pod, claim] = await Promise.all([
+    found(client, vms, name, namespace),
+    found(client, pods, podName, namespace),
+    found(client, persistentVolumeClaims, podName, namespace),
+  ]);
+  if (current === undefined || current.metadata.uid !== uid) return undefined;
+  if (current.metadata.deletionTimestamp !== undefined) return undefined;
+  const nodeName = pod === undefined ? undefined : nodeOf(pod);
+  const node = nodeName === undefined ? undefined : await found(client, nodes, nodeName);
+  return { vm: current, pod, node, claim, runner: undefined };
+}
+
+function found<T extends KubeObject>(
+  client: KubeClient,
+  resource: Resource<T>,
+  name: string,
+  namespace?: string,
+): Promise<T | undefined> {
+  return ignoring(['NotFound'], client.get(resource, name, namespace));
+}

@@ -1,0 +1,18 @@
+import { createHash } from 'node:crypto';
+import { podNamePrefix } from '../../api/meta.ts';
+
+/** Label values and hostnames end at 63 characters, so the pod's name does too. */
+const longest = 63;
+
+/** Annotation on VM pods: the settings the pod was made from, should the operator die before they stand in status. */
+export const effectiveAnnotation = 'svc3.dev/effective';
+/** Annotation on VM pods: resourceVersion of the pull Secret when the pod was made. */
+export const pullSecretAnnotation = 'svc3.dev/pull-secret-version';
+
+/** Name of a VM's pod (and of its disk's claim): always the same, so that a second one can never exist. */
+export function podNameOf(vmName: string): string {
+  const name = podNamePrefix + vmName;
+  if (name.length <= longest) return name;
+  const hash = createHash('sha256').update(vmName).digest('hex').slice(0, 8);
+  return `${name.slice(0, longest - hash.length - 1).replace(/[-.]+$/, '')}-${hash}`;
+}

@@ -1,0 +1,39 @@
+import { mostExports } from '../../../api/runner.ts';
+
+const Mi = 2 ** 20;
+
+/** QEMU's own memory beside the guest's: devices, disk cache, display. Measured: 160 MiB. */
+const qemuBytes = 160 * Mi;
+/** The runner process. */
+const runnerBytes = 90 * Mi;
+/** QEMU's page tables of the guest: 8 bytes for each page of 4096. */
+const pageTableShare = 1 / 512;
+/** Sockets and the seed in /run/vm. */
+export const runVolumeBytes = 16 * Mi;
+
+/** Translation cache of the emulator (`tb-size=128`): only where the node has no hardware virtualisation. */
+export const emulationBytes = 128 * Mi;
+
+/** Grows with what the guest writes; a request, not a limit, so that the node's eviction manager knows about the pod. */
+export const ephemeralStorageBytes = 256 * Mi;
+
+/**
+ * Room of the volume of an Ephemeral disk that may have `limitBytes`, so that the kubelet never evicts a pod for what svc3
+ * itself writes: the disk and as many copies as a runner keeps, each with the tables of qcow2 (8 bytes for each cluster
+ * of 64 KiB to find it, 2 to count it: far below 1 %), and UEFI's variables (64 MiB on ARM) with the runner's small files.
+ */
+export function stateVolumeBytes(limitBytes: number): number {
+  return Math.ceil(((1 + mostExports) * limitBytes * 1.01 + 128 * Mi) / Mi) * Mi;
+}
+
+/** Memory of the pod under hardware virtualisation: guest and overhead, in bytes. */
+export function podMemoryBytes(guestBytes: number): number {
+  const overhead = qemuBytes + runnerBytes + runVolumeBytes + Math.ceil(guestBytes * pageTableShare);
+  // Whole Mi, so that the quantity reads well.
+  return Math.ceil((guestBytes + overhead) / Mi) * Mi;
+}
+
+/** CPU of the pod in millicores: guest CPUs divided by the overcommit of the chart. */
+export function podCpuMilli(cpu: number, overcommit: number): number {
+  return Math.max(1, Math.ceil((cpu * 1000) / overcommit));
+}

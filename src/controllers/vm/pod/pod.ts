@@ -1,0 +1,321 @@
+import type {
+  Container,
+  NodeSelectorRequirement,
+  NodeSelectorTerm,
+  Pod,
+  PodSpec,
+  ResourceRequirements,
+  SecurityContext,
+  Volume,
+  VolumeMount,
+} from '../../../api/core.ts';
+import {
+  annotations,
+  apiVersion,
+  extendedResources,
+  labels,
+  objectNames,
+  runnerPort,
+  tagLabel,
+} from '../../../api/meta.ts';
+import { formatQuantity, parseQuantity } from '../../../api/quantity.ts';
+import { runnerEnvironment, runnerPaths, type RunnerSpecInput } from '../../../api/runner.ts';
+import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
+import type { Accelerator } from '../../../placement/facts.ts';
+import type { AssignedPorts } from '../../../placement/ports.ts';
+import { digestOf } from '../resolve/imageref.ts';
+import { effectiveAnnotation, podNameOf, pullSecretAnnotation } from '../names.ts';
+import {
+  emulationBytes,
+  ephemeralStorageBytes,
+  podCpuMilli,
+  podMemoryBytes,
+  runVolumeBytes,
+  stateVolumeBytes,
+} from './overhead.ts';
+import { containerPorts, runnerPorts, vncPodPort } from './podports.ts';
+import type { VmSettings } from '../settings.ts';
+
+/** Where the pod goes: the node that placement chose, or wherever kube-scheduler finds room (`whenFull: Pod`). */
+export interface PodPlacement {
+  readonly node: string | undefined;
+  readonly accelerator: 'auto' | Accelerator;
+  readonly ports: AssignedPorts;
+  readonly requestsEphemeralStorage: boolean;
+}
+
+export interface PodInput {
+  readonly vm: Vm;
+  readonly effective: EffectiveSettings;
+  readonly placement: PodPlacement;
+  readonly settings: VmSettings;
+  /** Public halves of the installation's control keys. */
+  readonly controlKeys: string;
+  /** Group of /dev/kvm on the chosen node. */
+  readonly kvmGroup: number | undefined;
+  /** resourceVersion of the namespace's pull Secret; undefined where there is none. */
+  readonly pullSecretVersion: string | undefined;
+  /** Name of the claim of a Persistent disk. */
+  readonly claimName: string | undefined;
+}
+
+export const runnerContainer = 'runner';
+/** Disk images in the containerDisk layout belong to this user and group. */
+const qemuId = 107;
+
+/** The pod of a VM. Pure; the same input gives the same pod. */
+export function buildPod(input: PodInput): Pod {
+  const { vm } = input;
+  const name = vm.metadata.name ?? '';
+  return {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: {
+      name: podNameOf(name),
+      namespace: vm.metadata.namespace ?? '',
+      labels: {
+        [labels.vm]: name,
+        [labels.name]: 'svc3-vm',
+        [labels.instance]: name,
+        [labels.component]: 'vm',
+        [labels.partOf]: 'svc3',
+        [labels.managedBy]: 'svc3',
+      },
+      annotations: {
+        [annotations.controlKeys]: input.controlKeys,
+        [annotations.runnerSpec]: JSON.stringify(runnerSpec(input)),
+        [effectiveAnnotation]: JSON.stringify(input.effective),
+        ...(input.pullSecretVersion === undefined ? {} : { [pullSecretAnnotation]: input.pullSecretVersion }),
+      },
+      ownerReferences: [
+        {
+          apiVersion,
+          kind: 'VM',
+          name,
+          uid: vm.metadata.uid ?? '',
+          controller: true,
+          blockOwnerDeletion: true,
+        },
+      ],
+    },
+    spec: podSpec(input),
+  };
+}
+
+function podSpec(input: PodInput): PodSpec {
+  const { vm, effective, settings } = input;
+  const pullSecrets = pullSecretsOf(input);
+  return {
+    affinity: {
+      nodeAffinity: {
+        requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: nodeTerms(input) },
+      },
+    },
+    automountServiceAccountToken: false,
+    containers: [container(input)],
+    enableServiceLinks: false,
+    hostname: vm.metadata.name ?? '',
+    ...(pullSecrets.length === 0 ? {} : { imagePullSecrets: pullSecrets }),
+    ...(settings.priorityClassName === undefined ? {} : { priorityClassName: settings.priorityClassName }),
+    // A runner that dies comes back in place and finds its disk; a guest that stops does not end the runner.
+    restartPolicy: 'Always',
+    securityContext: {
+      ...(hasBundle(effective)
+        ? { runAsUser: 0, runAsGroup: qemuId }
+        : { runAsNonRoot: true, runAsUser: qemuId, runAsGroup: qemuId }),
+      fsGroup: qemuId,
+      fsGroupChangePolicy: 'OnRootMismatch',
+      seccompProfile: { type: 'RuntimeDefault' },
+      ...(input.kvmGroup === undefined ? {} : { supplementalGroups: [input.kvmGroup] }),
+    },
+    // The guest's own time, then the runner's ladder of quit and kill.
+    terminationGracePeriodSeconds: settings.graceSeconds + 10,
+    ...(effective.tolerations === undefined ? {} : { tolerations: effective.tolerations }),
+    volumes: volumes(input),
+  };
+}
+
+/** GPU rule 6: x86 VMs with GPU ask for the node's bundle; ARM VMs ask for none. */
+export function hasBundle(effective: EffectiveSettings): boolean {
+  return effective.architecture === 'amd64' && effective.gpuPassthrough === 'Enabled';
+}
+
+/** The pin is a field, not the hostname label: that one can differ from the node's name. */
+function nodeTerms(input: PodInput): NodeSelectorTerm[] {
+  const { placement, vm } = input;
+  if (placement.node !== undefined) {
+    return [{ matchFields: [{ key: 'metadata.name', operator: 'In', values: [placement.node] }] }];
+  }
+  // Terms are alternatives: a node is reserved for nobody, or for this namespace. An empty label reserves nothing.
+  const own = ['', vm.metadata.namespace ?? ''];
+  return [
+    unpinnedTerm(input, { key: labels.namespace, operator: 'DoesNotExist' }),
+    unpinnedTerm(input, { key: labels.namespace, operator: 'In', values: own }),
+  ];
+}
+
+/** What placement demands of a node, as far as affinity can say it; kube-scheduler has filters for the rest. */
+function unpinnedTerm({ effective }: PodInput, reservation: NodeSelectorRequirement): NodeSelectorTerm {
+  return {
+    matchExpressions: [
+      { key: 'kubernetes.io/os', operator: 'In', values: ['linux'] },
+      { key: 'kubernetes.io/arch', operator: 'In', values: [effective.architecture] },
+      reservation,
+      ...(hasBundle(effective)
+        ? [{ key: labels.gpuPassthrough, operator: 'In' as const, values: ['enabled'] }]
+        : []),
+      ...(effective.tagRequired === true && effective.tag !== undefined
+        ? [{ key: tagLabel(effective.tag), operator: 'In' as const, values: ['true'] }]
+        : []),
+    ],
+    ...(effective.nodeName === undefined
+      ? {}
+      : { matchFields: [{ key: 'metadata.name', operator: 'In' as const, values: [effective.nodeName] }] }),
+  };
+}
+
+function pullSecretsOf({ settings, pullSecretVersion }: PodInput): { name: string }[] {
+  const names = [
+    ...(pullSecretVersion === undefined ? [] : [objectNames.pullSecret]),
+    ...(settings.runnerPullSecret === undefined ? [] : [settings.runnerPullSecret]),
+  ];
+  return names.map((name) => ({ name }));
+}
+
+function container(input: PodInput): Container {
+  const { effective, placement, settings } = input;
+  return {
+    name: runnerContainer,
+    image: settings.runnerImage,
+    imagePullPolicy: settings.runnerImagePullPolicy,
+    env: [{ name: runnerEnvironment.podUid, valueFrom: { fieldRef: { fieldPath: 'metadata.uid' } } }],
+    ports: [
+      ...containerPorts(effective, placement.ports),
+      { name: 'control', containerPort: runnerPort, protocol: 'TCP' },
+    ],
+    resources: resources(input),
+    // Quick, so that a VM is Ready soon after its guest is; one probe costs the runner about a millisecond.
+    readinessProbe: probe('/readyz', { periodSeconds: 2, failureThreshold: 1, timeoutSeconds: 2 }),
+    // Only the runner's own life: a guest that hangs is no reason to kill it.
+    livenessProbe: probe('/livez', { periodSeconds: 20, failureThreshold: 6, timeoutSeconds: 5 }),
+    securityContext: securityContext(effective),
+    terminationMessagePolicy: 'FallbackToLogsOnError',
+    volumeMounts: mounts(effective),
+  };
+}
+
+function probe(
+  path: string,
+  times: { periodSeconds: number; failureThreshold: number; timeoutSeconds: number },
+) {
+  return { httpGet: { path, port: runnerPort, scheme: 'HTTPS' as const }, ...times };
+}
+
+/** Restricted; with a GPU root with the one capability that locks the guest's memory for VFIO. */
+function securityContext(effective: EffectiveSettings): SecurityContext {
+  return {
+    allowPrivilegeEscalation: false,
+    capabilities: { ...(hasBundle(effective) ? { add: ['IPC_LOCK'] } : {}), drop: ['ALL'] },
+    readOnlyRootFilesystem: true,
+  };
+}
+
+/** Guest and overhead. No CPU limit: throttling a virtual CPU stalls the guest. */
+function resources({ effective, placement, settings }: PodInput): ResourceRequirements {
+  const guest = parseQuantity(effective.memory, 'memory');
+  const bytes = podMemoryBytes(guest) + (placement.accelerator === 'kvm' ? 0 : emulationBytes);
+  const memory = formatQuantity(bytes);
+  const devices: Record<string, string> = {
+    ...(placement.accelerator === 'kvm' ? { [extendedResources.kvm]: '1' } : {}),
+    ...(hasBundle(effective) ? { [extendedResources.gpuPassthrough]: '1' } : {}),
+  };
+  return {
+    requests: {
+      cpu: `${podCpuMilli(effective.cpu, settings.cpuOvercommit)}m`,
+      memory,
+      ...(placement.requestsEphemeralStorage
+        ? { 'ephemeral-storage': formatQuantity(ephemeralStorageBytes) }
+        : {}),
+      ...devices,
+    },
+    limits: { memory, ...devices },
+  };
+}
+
+function volumes({ effective, claimName, settings }: PodInput): Volume[] {
+  return [
+    { name: 'image', image: { reference: effective.image, pullPolicy: 'IfNotPresent' } },
+    ...(effective.iso === undefined
+      ? []
+      : [{ name: 'iso', image: { reference: effective.iso, pullPolicy: 'IfNotPresent' as const } }]),
+    claimName === undefined
+      ? {
+          name: 'state',
+          emptyDir: { sizeLimit: formatQuantity(stateVolumeBytes(settings.ephemeralLimitBytes)) },
+        }
+      : { name: 'state', persistentVolumeClaim: { claimName } },
+    { name: 'run', emptyDir: { medium: 'Memory', sizeLimit: formatQuantity(runVolumeBytes) } },
+    {
+      name: 'podinfo',
+      downwardAPI: {
+        items: [
+          podInfo(runnerPaths.controlKeys, annotations.controlKeys),
+          podInfo(runnerPaths.spec, annotations.runnerSpec),
+          podInfo(runnerPaths.effective, effectiveAnnotation),
+        ],
+      },
+    },
+  ];
+}
+
+/** An annotation as a file of the downward API volume. */
+function podInfo(path: string, annotation: string) {
+  return {
+    path: path.slice(path.lastIndexOf('/') + 1),
+    fieldRef: { fieldPath: `metadata.annotations['${annotation}']` },
+  };
+}
+
+function mounts(effective: EffectiveSettings): VolumeMount[] {
+  return [
+    { name: 'image', mountPath: runnerPaths.image, readOnly: true },
+    ...(effective.iso === undefined ? [] : [{ name: 'iso', mountPath: runnerPaths.iso, readOnly: true }]),
+    { name: 'state', mountPath: runnerPaths.state },
+    { name: 'run', mountPath: runnerPaths.run },
+    { name: 'podinfo', mountPath: runnerPaths.controlKeys.replace(/\/[^/]+$/, ''), readOnly: true },
+  ];
+}
+
+/** All but what the runner reads from the effective settings themselves (`GuestLists`). */
+function runnerSpec({ vm, effective, placement, settings, claimName }: PodInput): RunnerSpecInput {
+  const { display, systemSerial, disk, image } = effective;
+  const digest = digestOf(image);
+  const vncPort = vncPodPort(placement.ports);
+  return {
+    vm: {
+      namespace: vm.metadata.namespace ?? '',
+      name: vm.metadata.name ?? '',
+      uid: vm.metadata.uid ?? '',
+    },
+    architecture: effective.architecture,
+    accelerator: placement.accelerator,
+    cpu: effective.cpu,
+    memoryMiB: Math.ceil(parseQuantity(effective.memory, 'memory') / 2 ** 20),
+    powerState: vm.spec.powerState,
+    ...(vm.spec.revertRequest === undefined ? {} : { revertRequest: vm.spec.revertRequest }),
+    ...(vm.spec.startRequest === undefined ? {} : { startRequest: vm.spec.startRequest }),
+    ports: runnerPorts(effective, placement.ports),
+    vncConsole: effective.vncConsole === 'Enabled',
+    ...(vncPort === undefined ? {} : { vncPort }),
+    gpuPassthrough: hasBundle(effective),
+    iso: effective.iso !== undefined,
+    netBoost: effective.netBoost ?? true,
+    legacyIO: effective.legacyIO ?? false,
+    ...(display === undefined ? {} : { display }),
+    ...(systemSerial === undefined ? {} : { systemSerial }),
+    ...(digest === undefined ? {} : { imageDigest: digest }),
+    ...(disk?.size === undefined ? {} : { diskBytes: parseQuantity(disk.size, 'disk.size') }),
+    ...(claimName === undefined ? { diskLimitBytes: settings.ephemeralLimitBytes } : {}),
+    graceSeconds: settings.graceSeconds,
+  };
+}

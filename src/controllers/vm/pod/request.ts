@@ -1,0 +1,32 @@
+import { parseQuantity } from '../../../api/quantity.ts';
+import type { EffectiveSettings } from '../../../api/vm.ts';
+import type { PlacementRequest } from '../../../placement/place.ts';
+import { emulationBytes, ephemeralStorageBytes, podCpuMilli, podMemoryBytes } from './overhead.ts';
+import { hasBundle } from './pod.ts';
+import { reservedPortsOf } from './podports.ts';
+import type { VmSettings } from '../settings.ts';
+
+/** What a VM with these settings asks of a node: the numbers its pod will request. */
+export function placementRequest(
+  namespace: string,
+  effective: EffectiveSettings,
+  settings: Pick<VmSettings, 'cpuOvercommit' | 'accelerator'>,
+): PlacementRequest {
+  return {
+    namespace,
+    architecture: effective.architecture,
+    cpuMilli: podCpuMilli(effective.cpu, settings.cpuOvercommit),
+    memoryBytes: podMemoryBytes(parseQuantity(effective.memory, 'memory')),
+    emulationBytes,
+    ephemeralStorageBytes,
+    gpu: hasBundle(effective),
+    accelerator: settings.accelerator,
+    nodeName: effective.nodeName,
+    tag: effective.tag,
+    tagRequired: effective.tagRequired ?? false,
+    packed: effective.scheduler === 'Pack',
+    tolerations: effective.tolerations ?? [],
+    services: ['ssh', 'screenshare', ...(effective.vncConsole === 'Enabled' ? (['vnc'] as const) : [])],
+    reservedPorts: reservedPortsOf(effective),
+  };
+}

@@ -1,0 +1,49 @@
+import type { Container, Pod } from '../../../api/core.ts';
+import { group } from '../../../api/meta.ts';
+
+/** A label is anybody's to write; who owns a pod is fenced in the namespaces of VMs. */
+function isOfVm({ ownerReferences = [] }: Pod['metadata']): boolean {
+  return ownerReferences.some(({ kind, apiVersion }) => kind === 'VM' && apiVersion.startsWith(`${group}/`));
+}
+
+/**
+ * What is kept of a pod in the cache: of a VM's everything but managedFields; of all others, which are the most, only
+ * what placement counts.
+ */
+export function slimPod(pod: Pod): Pod {
+  const { managedFields: _managedFields, ...metadata } = pod.metadata;
+  if (isOfVm(metadata)) return { ...pod, metadata };
+  const { name, namespace, uid, resourceVersion, ownerReferences, deletionTimestamp } = metadata;
+  const { nodeName, overhead, hostNetwork, containers, initContainers } = pod.spec;
+  return defined({
+    metadata: defined({ name, namespace, uid, resourceVersion, ownerReferences, deletionTimestamp }),
+    spec: defined({
+      nodeName,
+      overhead,
+      hostNetwork,
+      containers: containers.map(slimContainer),
+      initContainers: initContainers?.map(slimContainer),
+    }) as Pod['spec'],
+    status: defined({ phase: pod.status?.phase }),
+  } as Pod);
+}
+
+function slimContainer(container: Container): Container {
+  const { name, resources, ports, restartPolicy } = container as Container & { restartPolicy?: string };
+  const hostPorts = ports?.filter(({ hostPort }) => hostPort !== undefined);
+  return defined({
+    name,
+    resources: resources?.requests === undefined ? undefined : { requests: resources.requests },
+    ports: hostPorts?.length === 0 ? undefined : hostPorts,
+    restartPolicy,
+  } as Container);
+}
+
+/** Without the members that are undefined. */
+function defined<T extends object>(object: T): T {
+  const kept: Partial<T> = {};
+  for (const key of Object.keys(object) as (keyof T)[]) {
+    if (object[key] !== undefined) kept[key] = object[key];
+  }
+  return kept as T;
+}

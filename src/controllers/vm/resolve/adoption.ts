@@ -1,0 +1,137 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { Pod } from '../../../api/core.ts';
+import { extendedResources } from '../../../api/meta.ts';
+import { isOwnedBy } from '../../../api/owner.ts';
+import { EffectiveSettings, type Vm, type VmSpec } from '../../../api/vm.ts';
+import { effectiveSettings } from './effective.ts';
+import { digestOf, hasDigest, parseImage, repositoryOf } from './imageref.ts';
+import { effectiveAnnotation } from '../names.ts';
+import { hasBundle } from '../pod/pod.ts';
+import type { Resolved, ResolveSources } from './resolve.ts';
+
+/** A pod whose settings are not believed. */
+export interface Unbelieved {
+  readonly kind: 'unbelieved';
+  readonly message: string;
+}
+
+type Sources = Pick<ResolveSources, 'image' | 'iso' | 'settings'>;
+
+/**
+ * The settings of a VM that has its pod: frozen in its status, and before the operator has written that, in the pod's
+ * annotation. Whoever may write pods in the namespace can have written the annotation: it is believed where it follows
+ * from the VM under this installation's rules, and is what the pod runs. Undefined where the pod is not the VM's.
+ */
+export function settingsOfPod(vm: Vm, pod: Pod, sources: Sources): Resolved | Unbelieved | undefined {
+  const { effective: frozen, warnings = [] } = vm.status ?? {};
+  if (frozen !== undefined) return { kind: 'resolved', effective: frozen, warnings };
+  if (!isOwnedBy(pod, vm)) return undefined;
+  const effective = annotated(pod);
+  const why =
+    effective === undefined
+      ? 'cannot be read'
+      : (contradictionOfVm(vm, effective, sources) ?? contradictionOfPod(pod, effective));
+  if (effective !== undefined && why === undefined) return { kind: 'resolved', effective, warnings };
+  const name = pod.metadata.name ?? '';
+  return {
+    kind: 'unbelieved',
+    message: `pod ${name} is not as svc3 makes it: its annotation ${effectiveAnnotation} ${why}`,
+  };
+}
+
+function annotated(pod: Pod): EffectiveSettings | undefined {
+  try {
+    const value: unknown = JSON.parse(pod.metadata.annotations?.[effectiveAnnotation] ?? '');
+    return EffectiveSettings.safeParse(value).data;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Settings follow from a VM where merging it over them, as over a VMConfig, changes nothing. */
+function contradictionOfVm(vm: Vm, effective: EffectiveSettings, sources: Sources): string | undefined {
+  const { gpuPassthroughEnabled, hostPortsAllowed, portRanges } = sources.settings;
+  const spec = placedSpec(vm);
+  const merged = effectiveSettings({
+    spec,
+    config: spec.config === undefined && spec === vm.spec ? undefined : effective,
+    image: {
+      reference: effective.image,
+      architecture: effective.architecture,
+      ...(effective.imageName === undefined ? {} : { name: effective.imageName }),
+    },
+    iso: effective.iso,
+    gpuPassthroughEnabled,
+    hostPortsAllowed,
+    services: { ssh: portRanges.ssh !== undefined, screenshare: portRanges.screenshare !== undefined },
+  });
+  if (merged.kind === 'refused') return `asks for what is refused: ${merged.message}`;
+  const expected = EffectiveSettings.safeParse(merged.settings).data;
+  if (!isDeepStrictEqual(expected, effective)) return 'does not follow from the VM';
+  return contradictionOfDisks(vm, effective, sources);
+}
+
+/** What of the spec has certainly been so when the pod was made: some fields may change later. */
+function placedSpec({ metadata, spec }: Vm): VmSpec {
+  if (metadata.generation === 1) return spec;
+  const { config, image, architecture, powerState } = spec;
+  return {
+    powerState,
+    ...(config === undefined ? {} : { config }),
+    ...(image === undefined ? {} : { image }),
+    ...(architecture === undefined ? {} : { architecture }),
+  };
+}
+
+function contradictionOfDisks(
+  { metadata, spec }: Vm,
+  { image, imageName, iso }: EffectiveSettings,
+  sources: Sources,
+): string | undefined {
+  const namespace = metadata.namespace ?? '';
+  const imageOf = (name: string) => sources.image(name, namespace)?.status?.reference;
+  const isoOf = (name: string) => sources.iso(name, namespace)?.status?.reference;
+  if (spec.image !== undefined) {
+    if (!isNamed(spec.image, image, imageOf)) return `names image ${image}`;
+    // What a commit would change; a version before wrote no name.
+    const name = parseImage(spec.image);
+    if (imageName !== (name.kind === 'object' ? name.name : undefined))
+      return `names Image ${imageName ?? 'none'}`;
+  }
+  // The medium can be taken out later.
+  if (metadata.generation !== 1) return undefined;
+  const isIso = isIsoOf(spec, iso, isoOf);
+  return isIso ? undefined : `names ISO ${iso}`;
+}
+
+function isIsoOf(
+  { iso: text, config }: VmSpec,
+  iso: string | undefined,
+  isoOf: (name: string) => string | undefined,
+): boolean {
+  if (text === undefined) return iso === undefined || config !== undefined;
+  return text === '' ? iso === undefined : isNamed(text, iso, isoOf);
+}
+
+/** Whether a pinned reference is of the repository that the text names; an object that is gone cannot tell. */
+function isNamed(
+  text: string,
+  pinned: string | undefined,
+  referenceOf: (name: string) => string | undefined,
+): boolean {
+  if (pinned === undefined) return false;
+  const name = parseImage(text);
+  const reference = name.kind === 'reference' ? name.reference : (referenceOf(name.name) ?? pinned);
+  if (repositoryOf(reference) !== repositoryOf(pinned)) return false;
+  return name.kind === 'object' || !hasDigest(reference) || digestOf(reference) === digestOf(pinned);
+}
+
+/** Of the pod only what no webhook of a cluster rewrites. */
+function contradictionOfPod({ spec }: Pod, effective: EffectiveSettings): string | undefined {
+  const mounted = spec.volumes?.find(({ name }) => name === 'image')?.image?.reference ?? '';
+  if (digestOf(mounted) !== digestOf(effective.image))
+    return `says image ${effective.image}, the pod has ${mounted}`;
+  const bundles = spec.containers[0]?.resources?.limits?.[extendedResources.gpuPassthrough];
+  if ((bundles !== undefined) !== hasBundle(effective)) return 'and the pod do not agree on the GPU';
+  return undefined;
+}

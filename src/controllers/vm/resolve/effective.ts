@@ -1,0 +1,154 @@
+import { defaults, forbiddenHostPorts, type PortRange } from '../../../api/meta.ts';
+import { formatQuantity } from '../../../api/quantity.ts';
+import type { EffectiveSettings, VmSpec } from '../../../api/vm.ts';
+import type { Architecture, Disk, Display, PortMapping, Switch, VmConfigSpec } from '../../../api/vmconfig.ts';
+
+/** What the settings of a VM follow from. */
+export interface EffectiveInput {
+  readonly spec: VmSpec;
+  readonly config: VmConfigSpec | undefined;
+  /** The image with its digest, as resolved; its architecture where it is known, its name where it is an Image. */
+  readonly image: {
+    readonly reference: string;
+    readonly name?: string | undefined;
+    readonly architecture: Architecture | undefined;
+  };
+  readonly iso: string | undefined;
+  /** Chart value `gpuPassthrough.enabled`. */
+  readonly gpuPassthroughEnabled: boolean;
+  readonly hostPortsAllowed: readonly PortRange[];
+  /** Services that get a host port by themselves in this installation. */
+  readonly services: { readonly ssh: boolean; readonly screenshare: boolean };
+}
+
+export type Effective =
+  | { readonly kind: 'effective'; readonly settings: EffectiveSettings; readonly warnings: readonly string[] }
+  | {
+      readonly kind: 'refused';
+      readonly reason: 'GPUPassthroughDisabled' | 'ArchitectureMismatch' | 'InvalidSpec';
+      readonly message: string;
+    };
+
+/**
+ * The settings a VM really has: deploy overrides config, config overrides the default. Source of each rule: the
+ * specification's "GPU passthrough rules".
+ */
+export function effectiveSettings(input: EffectiveInput): Effective {
+  const { spec, config, image } = input;
+  const wished = merge(spec, config);
+  const architecture = wished.architecture ?? image.architecture ?? 'amd64';
+  if (image.architecture !== undefined && image.architecture !== architecture) {
+    return {
+      kind: 'refused',
+      reason: 'ArchitectureMismatch',
+      message: `image ${image.reference} is for ${image.architecture}, the VM is for ${architecture}`,
+    };
+  }
+  const warnings: string[] = [];
+  const gpuPassthrough = effectiveGpu(architecture, wished.gpuPassthrough, warnings);
+  if (architecture === 'amd64' && gpuPassthrough === 'Enabled' && !input.gpuPassthroughEnabled) {
+    return { kind: 'refused', reason: 'GPUPassthroughDisabled', message: gpuDisabledMessage };
+  }
+  const vncConsole = effectiveConsole(architecture, gpuPassthrough, wished.vncConsole, warnings);
+  if (vncConsole === 'Disabled' && gpuPassthrough === 'Enabled' && !reachable(input)) {
+    warnings.push(
+      'gpuPassthrough turns the VNC console off and the VM has no host port for SSH or screen sharing',
+    );
+  }
+  const cpu = wished.cpu ?? defaults.cpu;
+  const { ports, iso: _iso, ...rest } = wished;
+  const mapped = usablePorts(ports ?? [], input.hostPortsAllowed, warnings);
+  return {
+    kind: 'effective',
+    warnings,
+    settings: {
+      ...rest,
+      ...(mapped.length === 0 ? {} : { ports: mapped }),
+      ...(input.iso === undefined ? {} : { iso: input.iso }),
+      image: image.reference,
+      ...(image.name === undefined ? {} : { imageName: image.name }),
+      architecture,
+      cpu,
+      memory: wished.memory ?? formatQuantity(cpu * defaults.memoryBytesPerCpu),
+      gpuPassthrough,
+      vncConsole,
+    },
+  };
+}
+
+/** Rule 7 of the architecture's table; the same words in the API's error and in the condition. */
+export const gpuDisabledMessage =
+  'gpuPassthrough: GPU passthrough is not enabled in this cluster (chart value gpuPassthrough.enabled)';
+
+/** Rules 1 and 2: always on for ARM; off for x86 unless config or deploy turn it on. */
+function effectiveGpu(architecture: Architecture, wished: Switch | undefined, warnings: string[]): Switch {
+  if (architecture === 'amd64') return wished ?? 'Disabled';
+  if (wished === 'Disabled') {
+    warnings.push('gpuPassthrough: Disabled has no effect; on arm64 GPU passthrough is always enabled');
+  }
+  return 'Enabled';
+}
+
+/** Rule 4: on x86 the GPU turns the VNC console off. On ARM the console stays possible. */
+function effectiveConsole(
+  architecture: Architecture,
+  gpuPassthrough: Switch,
+  wished: Switch | undefined,
+  warnings: string[],
+): Switch {
+  if (architecture !== 'amd64' || gpuPassthrough === 'Disabled') return wished ?? 'Enabled';
+  if (wished === 'Enabled') {
+    warnings.push('vncConsole: Enabled has no effect; on amd64 gpuPassthrough turns the VNC console off');
+  }
+  return 'Disabled';
+}
+
+function reachable({ services }: EffectiveInput): boolean {
+  return services.ssh || services.screenshare;
+}
+
+type Settings = Omit<VmConfigSpec, 'image'>;
+
+/** Field by field, the VM's own wins; of `disk` and `display` member by member. */
+function merge(spec: VmSpec, config: VmConfigSpec | undefined): Settings {
+  const {
+    config: _config,
+    powerState: _powerState,
+    revertRequest: _revertRequest,
+    startRequest: _startRequest,
+    image: _image,
+    disk,
+    display,
+    ...own
+  } = spec;
+  const { image: _configImage, disk: configDisk, display: configDisplay, ...inherited } = config ?? {};
+  const mergedDisk: Disk = { ...configDisk, ...disk };
+  const mergedDisplay: Display = { ...configDisplay, ...display };
+  return {
+    ...inherited,
+    ...own,
+    ...(disk === undefined && configDisk === undefined ? {} : { disk: mergedDisk }),
+    ...(display === undefined && configDisplay === undefined ? {} : { display: mergedDisplay }),
+  };
+}
+
+/** A mapping that cannot be is left out with a warning and stops nothing (contract: `reservedPorts`). */
+function usablePorts(
+  ports: readonly PortMapping[],
+  allowed: readonly PortRange[],
+  warnings: string[],
+): PortMapping[] {
+  return ports.filter(({ nodePort }) => {
+    const forbidden = forbiddenHostPorts.some((range) => isIn(nodePort, range));
+    if (!forbidden && allowed.some((range) => isIn(nodePort, range))) return true;
+    const ranges = allowed.map(({ first, last }) => `${first}-${last}`).join(', ');
+    warnings.push(
+      `ports: nodePort ${nodePort} is not in the allowed range ${ranges}; the mapping is left out`,
+    );
+    return false;
+  });
+}
+
+function isIn(port: number, range: PortRange): boolean {
+  return port >= range.first && port <= range.last;
+}

@@ -1,0 +1,232 @@
+import type { Image, Iso } from '../../../api/image.ts';
+import { formatQuantity, parseQuantity } from '../../../api/quantity.ts';
+import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
+import type { Architecture, VmConfig } from '../../../api/vmconfig.ts';
+import { isTrue } from '../../../controller/conditions.ts';
+import { keyOf } from '../../../controller/controller.ts';
+import { isSvc3Error, messageOf } from '../../../errors.ts';
+import { effectiveSettings } from './effective.ts';
+import type { ImageAnswer } from './imageresolutions.ts';
+import { hasDigest, parseImage, withDigest } from './imageref.ts';
+import type { VmSettings } from '../settings.ts';
+
+export interface ResolvedImage {
+  /** `sha256:…` of the manifest that a pull of the reference gives. */
+  readonly digest: string;
+  readonly architecture: Architecture | undefined;
+}
+
+/** Asks the registry, with the namespace's credential, what a reference means now. */
+export interface ImageResolver {
+  /** Errors: NotFound, Unauthorized or Forbidden (no pull right); RegistryUnreachable, or what the signal ends it with. */
+  resolve(namespace: string, reference: string, signal: AbortSignal): Promise<ResolvedImage>;
+  /**
+   * Changes with the namespace's credential for the reference's registry: an answer that was given without it, or to an older
+   * one, does not hold for it.
+   */
+  credentialVersion(namespace: string, reference: string): string;
+  /** `changed` is called with each namespace that has another credential than before. */
+  onCredential(changed: (namespace: string) => void): void;
+}
+
+export interface ResolveSources {
+  vmConfig(name: string, namespace: string): VmConfig | undefined;
+  image(name: string, namespace: string): Image | undefined;
+  iso(name: string, namespace: string): Iso | undefined;
+  /** What is known of a reference that the VM of this key names; undefined where nobody can be asked. */
+  answer(vmKey: string, namespace: string, reference: string): ImageAnswer | undefined;
+  readonly settings: VmSettings;
+}
+
+/** Why a VM cannot be placed yet, as a condition row. */
+export interface Unresolved {
+  readonly kind: 'unresolved';
+  readonly row: 'scheduled' | 'prepared' | 'stalled';
+  readonly reason: string;
+  readonly message: string;
+  /** Milliseconds until the registry may be asked again; everything else comes as an event. */
+  readonly retryMs?: number;
+}
+
+/** The registry is being asked what the image means; the VM is woken when there is an answer. */
+export interface Asking {
+  readonly kind: 'asking';
+  readonly message: string;
+  readonly forMs: number;
+}
+
+export interface Resolved {
+  readonly kind: 'resolved';
+  readonly effective: EffectiveSettings;
+  readonly warnings: readonly string[];
+}
+
+interface Pinned {
+  readonly kind: 'pinned';
+  readonly reference: string;
+  /** Of the Image or ISO; a reference of a registry has none. */
+  readonly name?: string;
+  readonly architecture: Architecture | undefined;
+  readonly warning?: string;
+}
+
+function unresolved(row: Unresolved['row'], reason: string, message: string, retryMs?: number): Unresolved {
+  return { kind: 'unresolved', row, reason, message, ...(retryMs === undefined ? {} : { retryMs }) };
+}
+
+/**
+ * The settings a VM gets when it is first placed: its VMConfig as it is now, its image pinned to a digest. Later
+ * changes of either never touch the VM.
+ */
+export function resolveVm(vm: Vm, sources: ResolveSources): Resolved | Unresolved | Asking {
+  const { spec } = vm;
+  const { namespace = '' } = vm.metadata;
+  const config = spec.config === undefined ? undefined : sources.vmConfig(spec.config, namespace);
+  if (spec.config !== undefined && config === undefined) {
+    return unresolved(
+      'scheduled',
+      'ConfigNotFound',
+      `VMConfig ${spec.config} does not exist in namespace ${namespace}`,
+    );
+  }
+  const imageText = spec.image ?? config?.spec.image;
+  if (imageText === undefined) {
+    return unresolved(
+      'stalled',
+      'InvalidSpec',
+      `spec.image: neither the VM nor VMConfig ${spec.config} names an image`,
+    );
+  }
+  const architecture = spec.architecture ?? config?.spec.architecture;
+  const isoText = spec.iso ?? config?.spec.iso;
+  // Both registries are asked at the same time.
+  const image = pin(vm, imageText, 'Image', sources, architecture);
+  const iso = isoText === undefined || isoText === '' ? undefined : pin(vm, isoText, 'ISO', sources);
+  if (image.kind !== 'pinned') return image;
+  if (iso !== undefined && iso.kind !== 'pinned') return iso;
+  return settle(vm, config, image, iso, sources.settings);
+}
+
+function settle(
+  vm: Vm,
+  config: VmConfig | undefined,
+  image: Pinned,
+  iso: Pinned | undefined,
+  settings: VmSettings,
+): Resolved | Unresolved {
+  const { portRanges } = settings;
+  const result = effectiveSettings({
+    spec: vm.spec,
+    config: config?.spec,
+    image,
+    iso: iso?.reference,
+    gpuPassthroughEnabled: settings.gpuPassthroughEnabled,
+    hostPortsAllowed: settings.hostPortsAllowed,
+    services: { ssh: portRanges.ssh !== undefined, screenshare: portRanges.screenshare !== undefined },
+  });
+  if (result.kind === 'refused') {
+    const row = result.reason === 'ArchitectureMismatch' ? 'prepared' : 'stalled';
+    return unresolved(row, result.reason, result.message);
+  }
+  const tooLarge = ephemeralRefusal(result.settings, settings);
+  if (tooLarge !== undefined) return unresolved('stalled', 'InvalidSpec', tooLarge);
+  const unpinned = [image.warning, iso?.warning].filter((warning) => warning !== undefined);
+  return { kind: 'resolved', effective: result.settings, warnings: [...result.warnings, ...unpinned] };
+}
+
+/** Why the size of an Ephemeral disk is refused; that of its image only the runner knows. */
+function ephemeralRefusal(
+  { disk }: EffectiveSettings,
+  { ephemeralLimitBytes }: VmSettings,
+): string | undefined {
+  if (disk?.size === undefined || disk.storage === 'Persistent') return undefined;
+  if (parseQuantity(disk.size, 'disk.size') <= ephemeralLimitBytes) return undefined;
+  const limit = formatQuantity(ephemeralLimitBytes);
+  return `disk.size: ${disk.size} is more than an Ephemeral disk may have here (${limit}, chart value disk.ephemeralLimit); use storage Persistent`;
+}
+
+function pin(
+  vm: Vm,
+  text: string,
+  kind: 'Image' | 'ISO',
+  sources: ResolveSources,
+  architecture?: Architecture,
+): Pinned | Unresolved | Asking {
+  const { namespace = '' } = vm.metadata;
+  const name = parseImage(text);
+  if (name.kind === 'reference') {
+    // Nothing is left to ask.
+    if (architecture !== undefined && hasDigest(text))
+      return { kind: 'pinned', reference: text, architecture };
+    return pinReference(vm, name.reference, sources);
+  }
+  const object = kind === 'Image' ? sources.image(name.name, namespace) : sources.iso(name.name, namespace);
+  return pinObject(object, name.name, namespace, kind);
+}
+
+function pinObject(
+  object: Image | Iso | undefined,
+  name: string,
+  namespace: string,
+  kind: 'Image' | 'ISO',
+): Pinned | Unresolved {
+  if (object === undefined) {
+    return unresolved(
+      'scheduled',
+      'ImageNotFound',
+      `${kind} ${name} does not exist in namespace ${namespace}`,
+    );
+  }
+  const { status } = object;
+  if (status?.reference === undefined || !isTrue(status.conditions, 'Ready')) {
+    const why = status?.conditions?.find(({ type }) => type === 'Ready')?.message ?? '';
+    return unresolved(
+      'scheduled',
+      'ImageNotReady',
+      `${kind} ${name} is not ready${why === '' ? '' : `: ${why}`}`,
+    );
+  }
+  return { kind: 'pinned', name, reference: status.reference, architecture: status.architecture };
+}
+
+function pinReference(vm: Vm, reference: string, sources: ResolveSources): Pinned | Unresolved | Asking {
+  const answer = answerFor(vm, reference, sources);
+  if (answer === undefined) return { kind: 'pinned', reference, architecture: undefined };
+  switch (answer.kind) {
+    case 'asking':
+      return { kind: 'asking', message: `asking the registry for image ${reference}`, forMs: answer.forMs };
+    case 'failed':
+      return pinFailed(reference, answer);
+    default: {
+      const { digest, architecture } = answer.image;
+      const pinned = hasDigest(reference) ? reference : withDigest(reference, digest);
+      return { kind: 'pinned', reference: pinned, architecture };
+    }
+  }
+}
+
+function answerFor(vm: Vm, reference: string, sources: ResolveSources): ImageAnswer | undefined {
+  try {
+    return sources.answer(keyOf(vm), vm.metadata.namespace ?? '', reference);
+  } catch (error) {
+    return { kind: 'failed', error, retryMs: 0 };
+  }
+}
+
+function pinFailed(
+  reference: string,
+  { error, retryMs }: Extract<ImageAnswer, { kind: 'failed' }>,
+): Pinned | Unresolved {
+  const message = messageOf(error);
+  if (isSvc3Error(error, 'NotFound')) {
+    return unresolved('scheduled', 'ImageNotFound', `image ${reference} does not exist: ${message}`, retryMs);
+  }
+  if (isSvc3Error(error, 'Unauthorized', 'Forbidden')) {
+    const denied = `image ${reference} may not be pulled: ${message}`;
+    return unresolved('scheduled', 'ImagePullDenied', denied, retryMs);
+  }
+  if (isSvc3Error(error, 'Invalid')) return unresolved('stalled', 'InvalidSpec', message);
+  // Nodes may reach a registry that the operator does not: the kubelet has the last word.
+  const warning = `image ${reference} could not be pinned to a digest: ${message}`;
+  return { kind: 'pinned', reference, architecture: undefined, warning };
+}

@@ -1,0 +1,93 @@
+import type { PowerRequest, RunnerState } from '../../../api/runner.ts';
+import type { Vm } from '../../../api/vm.ts';
+
+/** What the wished power state asks of the runner now. */
+export type PowerStep =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'verb'; readonly request: PowerRequest }
+  /** The guest turned itself off; the wish to run is older than that. */
+  | { readonly kind: 'guestStopped' }
+  /** QEMU cannot be started any more by itself. */
+  | { readonly kind: 'failed' }
+  | { readonly kind: 'unsupported'; readonly message: string };
+
+const none: PowerStep = { kind: 'none' };
+
+/** Pure: wish, last report and what the runner says → at most one verb. */
+export function powerStep(vm: Vm, state: RunnerState): PowerStep {
+  if (state.busy !== undefined || isOnItsWay(state)) return none;
+  const revert = vm.spec.revertRequest;
+  if (revert !== undefined && revert !== state.revertRequest) {
+    const stopped = vm.spec.powerState === 'Stopped';
+    return {
+      kind: 'verb',
+      request: { action: 'revert', revertRequest: revert, ...(stopped ? { stopped } : {}) },
+    };
+  }
+  switch (vm.spec.powerState) {
+    case 'Running':
+      return run(vm, state);
+    case 'Stopped':
+      return state.powerState === 'Stopped' ? none : { kind: 'verb', request: { action: 'stop' } };
+    default:
+      return suspend(state);
+  }
+}
+
+/** The runner boots by itself when its pod starts, and ends by itself when its pod ends. */
+function isOnItsWay({ reason }: RunnerState): boolean {
+  return reason === 'Starting' || reason === 'ShuttingDown';
+}
+
+function run(vm: Vm, state: RunnerState): PowerStep {
+  switch (state.powerState) {
+    case 'Running':
+      return none;
+    case 'Suspended':
+      return { kind: 'verb', request: { action: 'resume' } };
+    case 'Stopped':
+      if (state.reason !== 'GuestShutdown' || isWishNewer(vm)) return start(vm, state);
+      return isStartAsked(vm, state) ? start(vm, state) : { kind: 'guestStopped' };
+    default:
+      // Whoever asks need not wait for the pause before the next restart.
+      if (isStartAsked(vm, state)) return start(vm, state);
+      if (state.retrying) return none;
+      return isWishNewer(vm) ? start(vm, state) : { kind: 'failed' };
+  }
+}
+
+function start(vm: Vm, state: RunnerState): PowerStep {
+  const request = isStartAsked(vm, state) ? { startRequest: vm.spec.startRequest } : {};
+  return { kind: 'verb', request: { action: 'start', ...request } };
+}
+
+/** Not carried out by the runner, and not made while the guest ran. */
+function isStartAsked({ spec, status }: Vm, state: RunnerState): boolean {
+  const asked = spec.startRequest;
+  return asked !== undefined && asked !== state.startRequest && asked !== status?.startRequest;
+}
+
+function suspend(state: RunnerState): PowerStep {
+  switch (state.powerState) {
+    case 'Suspended':
+      return none;
+    case 'Running':
+      return { kind: 'verb', request: { action: 'suspend' } };
+    default:
+      return { kind: 'unsupported', message: 'spec.powerState: a VM that does not run cannot be suspended' };
+  }
+}
+
+/**
+ * Whether somebody has wished for Running since the guest went down: the spec has changed since that was reported, or
+ * the VM had been reported as stopped as wished.
+ */
+function isWishNewer(vm: Vm): boolean {
+  const ready = vm.status?.conditions?.find(({ type }) => type === 'Ready');
+  if (ready === undefined) return false;
+  if (ready.reason === 'GuestStopped' || ready.reason === 'Crashed') {
+    return (ready.observedGeneration ?? 0) < (vm.metadata.generation ?? 0);
+  }
+  const wasDown = vm.status?.powerState === 'Stopped';
+  return wasDown && (ready.reason === 'AsWished' || ready.reason === 'Starting');
+}

@@ -1,0 +1,303 @@
+import type { Pod } from '../../../api/core.ts';
+import { parseQuantity } from '../../../api/quantity.ts';
+import type { PowerAction, PowerRequest, ResizeReply, RunnerState } from '../../../api/runner.ts';
+import type { Vm } from '../../../api/vm.ts';
+import { isSvc3Error, messageOf } from '../../../errors.ts';
+import { isPodReady, isRunnerUp } from '../pod/podstate.ts';
+import { powerStep } from './power.ts';
+import type { RunnerObservation } from '../status/report.ts';
+
+/** What the VM controller uses of a runner; `createRunnerClient` of src/runnerapi is one. */
+export interface RunnerDoor {
+  state(): Promise<RunnerState>;
+  power(request: PowerRequest): Promise<RunnerState>;
+  resize(bytes: number): Promise<Growth>;
+  eject(): Promise<RunnerState>;
+  fingerprint(): string | undefined;
+}
+
+/** What became of the growth of a disk; its size is in bytes. */
+export type Growth = Pick<ResizeReply, 'diskSize' | 'message'>;
+
+export interface RunnerTarget {
+  readonly address: string;
+  readonly vmUid: string;
+  readonly pin: string | undefined;
+  /** Ends the calls under way: there is another address, or no VM any more. */
+  readonly signal: AbortSignal;
+}
+
+export type OpenRunner = (target: RunnerTarget) => RunnerDoor;
+
+interface Link {
+  readonly podUid: string;
+  /** A pod whose node was restarted is the same one at another address. */
+  readonly address: string;
+  readonly closing: AbortController;
+  readonly door: RunnerDoor;
+  state: RunnerState | undefined;
+  podReady: boolean;
+  error: string | undefined;
+  verb: PowerAction | undefined;
+  busy: boolean;
+  askedAt: number;
+  /** Since when it has not answered how it is; undefined while it does. */
+  silentSince: number | undefined;
+  /** A size that the runner refused: not asked for again. */
+  refusedBytes: number | undefined;
+  /** What became of the last growth of the disk. */
+  growth: Growth | undefined;
+  /** The last start request that it has answered: a runner that does not keep them is not asked twice. */
+  startRequest: string | undefined;
+}
+
+/** How often a runner is asked while its VM is not as wished, in milliseconds. */
+export const pollMs = 2_000;
+
+/** An answer to a question that was put no longer ago is what the runner says now, in milliseconds. */
+export const recentMs = 5_000;
+
+/** So long a runner may be silent before that is told, in milliseconds: each begins by not listening yet. */
+export const silenceMs = 20_000;
+
+/** Runners asked at the same time only to be met: after a start there is one for each VM of the cluster. */
+const metAtOnce = 32;
+
+/**
+ * The talk with runners, in the background: a pass never waits for a guest that shuts down. One call at a time for
+ * each VM; `changed` is called with the VM's key when there is something new. After a restart of the operator
+ * everything here is found out again by asking.
+ */
+export class RunnerLinks {
+  readonly #open: OpenRunner;
+  readonly #changed: (key: string) => void;
+  readonly #now: () => number;
+  readonly #links = new Map<string, Link>();
+  /** Runners to be met when it is their turn. */
+  readonly #unmet = new Set<() => void>();
+  #asking = 0;
+
+  /** `now`: milliseconds of a clock that never jumps. */
+  constructor(open: OpenRunner, changed: (key: string) => void, now: () => number) {
+    this.#open = open;
+    this.#changed = changed;
+    this.#now = now;
+  }
+
+  /** What is known; begins a call where something is to be asked or done. */
+  observe(key: string, vm: Vm, pod: Pod): RunnerObservation | undefined {
+    const link = this.#link(vm, pod);
+    if (link === undefined) return undefined;
+    if (!link.busy) this.#next(key, vm, pod, link);
+    return {
+      state: link.state,
+      podReady: link.podReady,
+      fingerprint: link.door.fingerprint(),
+      verb: link.verb,
+      growth: link.growth,
+      error: this.#told(link),
+    };
+  }
+
+  /** What the runner has said just now; else it is asked, no more often than every `pollMs`, and the answer wakes the VM. */
+  recent(key: string, vm: Vm, pod: Pod): RunnerState | undefined {
+    const link = this.#link(vm, pod);
+    if (link === undefined || link.busy) return undefined;
+    const sinceMs = this.#now() - link.askedAt;
+    if (link.error === undefined && link.state !== undefined && sinceMs <= recentMs) return link.state;
+    if (sinceMs >= pollMs) this.#ask(key, link, isPodReady(pod));
+    return undefined;
+  }
+
+  #told({ error, silentSince }: Link): string | undefined {
+    const silentFor = silentSince === undefined ? Infinity : this.#now() - silentSince;
+    return silentFor < silenceMs ? undefined : error;
+  }
+
+  forget(vmUid: string): void {
+    this.#links.get(vmUid)?.closing.abort();
+    this.#links.delete(vmUid);
+  }
+
+  #link(vm: Vm, pod: Pod): Link | undefined {
+    const vmUid = vm.metadata.uid ?? '';
+    const podUid = pod.metadata.uid ?? '';
+    const address = pod.status?.podIP;
+    if (address === undefined || !isRunnerUp(pod)) return undefined;
+    const known = this.#links.get(vmUid);
+    const same = known?.podUid === podUid ? known : undefined;
+    if (same?.address === address) return same;
+    known?.closing.abort();
+    const closing = new AbortController();
+    const pinned = vm.status?.runner?.podUid === podUid ? vm.status.runner.fingerprint : undefined;
+    const pin = same?.door.fingerprint() ?? pinned;
+    const link: Link = {
+      podUid,
+      address,
+      closing,
+      door: this.#open({ address, vmUid, pin, signal: closing.signal }),
+      state: undefined,
+      podReady: false,
+      error: undefined,
+      verb: undefined,
+      busy: false,
+      askedAt: Number.NEGATIVE_INFINITY,
+      silentSince: undefined,
+      refusedBytes: same?.refusedBytes,
+      growth: same?.growth,
+      startRequest: same?.startRequest,
+    };
+    this.#links.set(vmUid, link);
+    return link;
+  }
+
+  #next(key: string, vm: Vm, pod: Pod, link: Link): void {
+    const podReady = isPodReady(pod);
+    const flipped = link.podReady !== podReady;
+    const due = this.#now() - link.askedAt >= pollMs;
+    const settled = isSettled(vm, podReady);
+    if (link.state === undefined || flipped) {
+      // A runner that was met before need not be asked while all is as wished; one that cannot be reached, once.
+      const first = link.askedAt === Number.NEGATIVE_INFINITY && !wasMet(vm, link.podUid);
+      if (settled && first) this.#meet(key, vm, link, podReady);
+      else if (!settled && (due || flipped)) this.#ask(key, link, podReady);
+      return;
+    }
+    const step = powerStep(vm, link.state);
+    if (step.kind === 'verb' && !isAnswered(link, step.request)) {
+      if (link.error === undefined || due) this.#act(key, link, podReady, step.request);
+      return;
+    }
+    if (link.state.iso && !wishesMedium(vm)) {
+      if (link.error === undefined || due) this.#call(key, link, podReady, () => link.door.eject());
+      return;
+    }
+    const bytes = wishedBytes(vm);
+    if (bytes !== undefined && bytes > (link.state.diskSize ?? Infinity) && bytes !== link.refusedBytes) {
+      this.#resize(key, link, podReady, bytes);
+      return;
+    }
+    if (due && !settled) this.#ask(key, link, podReady);
+  }
+
+  /** All is as wished: it can wait for its turn, unless there is another reason to ask before. */
+  #meet(key: string, vm: Vm, link: Link, podReady: boolean): void {
+    link.askedAt = this.#now();
+    link.podReady = podReady;
+    this.#unmet.add(() => {
+      const isCurrent = this.#links.get(vm.metadata.uid ?? '') === link;
+      if (isCurrent && !link.busy && link.state === undefined) this.#ask(key, link, podReady);
+    });
+    this.#meetNext();
+  }
+
+  #meetNext(): void {
+    while (this.#asking < metAtOnce) {
+      const [meet] = this.#unmet;
+      if (meet === undefined) return;
+      this.#unmet.delete(meet);
+      meet();
+    }
+  }
+
+  #ask(key: string, link: Link, podReady: boolean): void {
+    this.#asking += 1;
+    this.#call(key, link, podReady, async () => {
+      try {
+        return await link.door.state();
+      } catch (error) {
+        link.silentSince ??= this.#now();
+        throw error;
+      } finally {
+        this.#asking -= 1;
+        this.#meetNext();
+      }
+    });
+  }
+
+  #act(key: string, link: Link, podReady: boolean, request: PowerRequest): void {
+    link.verb = request.action;
+    this.#call(key, link, podReady, async () => {
+      const state = await link.door.power(request);
+      link.startRequest = request.startRequest ?? link.startRequest;
+      return state;
+    });
+  }
+
+  #resize(key: string, link: Link, podReady: boolean, bytes: number): void {
+    this.#call(key, link, podReady, async () => {
+      try {
+        link.growth = await link.door.resize(bytes);
+      } catch (error) {
+        if (isSvc3Error(error, 'Invalid', 'Conflict', 'BadRequest')) {
+          link.refusedBytes = bytes;
+          link.growth = { diskSize: link.state?.diskSize ?? 0, message: messageOf(error) };
+        }
+        throw error;
+      }
+      return link.door.state();
+    });
+  }
+
+  #call(key: string, link: Link, podReady: boolean, call: () => Promise<RunnerState>): void {
+    link.busy = true;
+    link.askedAt = this.#now();
+    link.podReady = podReady;
+    const finish = (): void => {
+      link.busy = false;
+      link.verb = undefined;
+      this.#changed(key);
+    };
+    // After the pass that asks: its write of status does not wait for a connection to be set up.
+    afterPass(call).then(
+      (state) => {
+        link.state = state;
+        link.error = undefined;
+        link.silentSince = undefined;
+        finish();
+      },
+      (error: unknown) => {
+        link.error = messageOf(error);
+        finish();
+      },
+    );
+  }
+}
+
+function afterPass<T>(call: () => Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    setImmediate(() => {
+      call().then(resolve, reject);
+    });
+  });
+}
+
+function wasMet(vm: Vm, podUid: string): boolean {
+  return vm.status?.runner?.podUid === podUid && vm.status.runner.fingerprint !== undefined;
+}
+
+function isAnswered(link: Link, { startRequest }: PowerRequest): boolean {
+  return startRequest !== undefined && startRequest === link.startRequest;
+}
+
+/**
+ * Nothing to find out: reported as wished, or that somebody has to act, and the pod is ready just when the guest is to
+ * run.
+ */
+function isSettled(vm: Vm, podReady: boolean): boolean {
+  const conditions = vm.status?.conditions;
+  const ready = conditions?.find(({ type }) => type === 'Ready');
+  const isStalled = conditions?.some(({ type, status }) => type === 'Stalled' && status === 'True');
+  const settled = isStalled === true || ready?.reason === 'AsWished' || ready?.reason === 'GuestStopped';
+  if (!settled || ready?.observedGeneration !== vm.metadata.generation) return false;
+  return podReady === (vm.status?.powerState === 'Running');
+}
+
+/** What the configuration names stays in the drive until the VM says that it wants nothing there. */
+function wishesMedium({ spec }: Vm): boolean {
+  return spec.iso === undefined ? spec.config !== undefined : spec.iso !== '';
+}
+
+function wishedBytes(vm: Vm): number | undefined {
+  return vm.spec.disk?.size === undefined ? undefined : parseQuantity(vm.spec.disk.size, 'disk.size');
+}

@@ -1,0 +1,32 @@
+import type { PortRange } from '../../api/meta.ts';
+import type { Accelerator } from '../../placement/facts.ts';
+import type { PortRanges } from '../../placement/ports.ts';
+import type { Store } from './resolve/imageref.ts';
+
+/** What the installation says about VMs; every field is a chart value. */
+export interface VmSettings {
+  /** `gpuPassthrough.enabled` (spec: GPU passthrough rules 2, 3). */
+  readonly gpuPassthroughEnabled: boolean;
+  /** `hostPorts.allowed`: what `spec.ports` may name, in addition to our own ranges. */
+  readonly hostPortsAllowed: readonly PortRange[];
+  /** `portRanges`; `vnc` only where `vnc.hostPort` is on. */
+  readonly portRanges: PortRanges;
+  readonly cpuOvercommit: number;
+  readonly accelerator: 'auto' | Accelerator;
+  /** `placement.whenFull`: Hold makes no pod, Pod leaves an unpinned one to kube-scheduler. */
+  readonly whenFull: 'Hold' | 'Pod';
+  readonly store: Store;
+  readonly runnerImage: string;
+  readonly runnerImagePullPolicy: 'Always' | 'IfNotPresent' | 'Never';
+  /** `runner.pullSecret`: a Secret of the VM's namespace for the runner image. */
+  readonly runnerPullSecret: string | undefined;
+  /** StorageClass of Persistent disks that name none. */
+  readonly storageClassName: string | undefined;
+  /** `disk.ephemeralLimit`: the largest Ephemeral disk, in bytes. */
+  readonly ephemeralLimitBytes: number;
+  readonly priorityClassName: string | undefined;
+  /** The guest's time to shut down. */
+  readonly graceSeconds: number;
+  /** `deletion.saveWaitMinutes`, in milliseconds: how long the deletion of a VM waits until its disk is saved. */
+  readonly saveWaitMs: number;
+}

@@ -1,0 +1,314 @@
+import type { Node, Pod } from '../../../api/core.ts';
+import { annotations } from '../../../api/meta.ts';
+import type { RunnerState } from '../../../api/runner.ts';
+import { conditionTypes } from '../../../api/reasons.ts';
+import type { EffectiveSettings, ObservedPowerState, RunnerIdentity, Vm } from '../../../api/vm.ts';
+import { isTerminating } from '../../../api/owner.ts';
+import { formatQuantity } from '../../../api/quantity.ts';
+import { nodeOf } from '../../../placement/podfacts.ts';
+import { statusPorts } from '../pod/podports.ts';
+import {
+  crashMessage,
+  createFailure,
+  internalIp,
+  isLost,
+  isPodReady,
+  isRunnerUp,
+  pullFailure,
+  runnerStatus,
+  unschedulableMessage,
+} from '../pod/podstate.ts';
+import { powerStep } from '../runner/power.ts';
+import { startedByRunner } from '../life/started.ts';
+import { row, type Row, type Rows, rowsIn, type StatusDraft } from './statusdraft.ts';
+
+/** What is known of a pod's runner, from asking it. */
+export interface RunnerObservation {
+  readonly state: RunnerState | undefined;
+  /** Readiness of the pod when it was asked: an answer from before the last flip is old. */
+  readonly podReady: boolean;
+  readonly fingerprint: string | undefined;
+  /** The verb that is being carried out. */
+  readonly verb: 'start' | 'stop' | 'suspend' | 'resume' | 'revert' | undefined;
+  /** What became of the growth of the disk that it was last asked for. */
+  readonly growth?: { readonly diskSize: number; readonly message: string } | undefined;
+  /** Why it could not be asked, or why the last verb failed. */
+  readonly error: string | undefined;
+}
+
+export interface PodReport {
+  readonly vm: Vm;
+  readonly pod: Pod;
+  readonly node: Node | undefined;
+  readonly runner: RunnerObservation | undefined;
+  readonly effective: EffectiveSettings;
+  readonly warnings: readonly string[];
+}
+
+/** What the pod of a VM and its runner say about it. Pure. */
+export function reportPod(given: PodReport): StatusDraft {
+  const input = { ...given, runner: fresh(given) };
+  const { vm, pod, node, effective, warnings } = input;
+  const power = powerOf(input);
+  // Once there has been one there always is: the start deadline goes by it.
+  const before = vm.status?.powerState === undefined ? undefined : ('Stopped' as const);
+  const shown = hasNeverRun(input) ? undefined : (power ?? before);
+  const rows = rememberedRows(input) ?? rowsOf(input, power);
+  const { ready, stalled } = rows;
+  const ip = internalIp(node);
+  const nodeName = nodeOf(pod);
+  const state = input.runner?.state;
+  const runner = identityOf(input);
+  const growth = input.runner?.growth;
+  const bytes = state?.diskSize ?? growth?.diskSize;
+  const diskSize = bytes === undefined ? vm.status?.diskSize : formatQuantity(bytes);
+  const diskGrowth = growth?.message ?? vm.status?.diskGrowth;
+  const accelerator = acceleratorOf(pod) ?? vm.status?.accelerator;
+  const revertRequest = state?.revertRequest ?? vm.status?.revertRequest;
+  const startRequest = startedFor(input);
+  return {
+    fields: {
+      effective,
+      ...(shown === undefined ? {} : { powerState: shown }),
+      ...(nodeName === undefined ? {} : { node: nodeName }),
+      ...(ip === undefined ? {} : { ip }),
+      ports: statusPorts(pod.spec.containers[0]?.ports ?? [], effective),
+      podName: pod.metadata.name ?? '',
+      ...(runner === undefined ? {} : { runner }),
+      ...(diskSize === undefined ? {} : { diskSize }),
+      ...(diskGrowth === undefined ? {} : { diskGrowth }),
+      ...(accelerator === undefined ? {} : { accelerator }),
+      ...(revertRequest === undefined ? {} : { revertRequest }),
+      ...(startRequest === undefined ? {} : { startRequest }),
+      ...(warnings.length === 0 ? {} : { warnings: [...warnings] }),
+    },
+    rows,
+    reconciling: ready.status !== 'True' && stalled === undefined && ready.reason !== 'GuestStopped',
+  };
+}
+
+function rowsOf(input: PodReport, power: ObservedPowerState | undefined): Rows {
+  const prepared = preparedRow(input);
+  const booted = bootedRow(input, power);
+  const unsupported = unsupportedRow(input);
+  const stalled = unsupported ?? hopelessRow(input, prepared, booted);
+  return {
+    ready:
+      unsupported === undefined
+        ? readyRow(input, power)
+        : row('False', unsupported.reason, unsupported.message),
+    scheduled: scheduledRow(input.pod, nodeOf(input.pod)),
+    prepared,
+    booted,
+    ...(stalled === undefined ? {} : { stalled }),
+  };
+}
+
+/**
+ * A VM that waits for somebody to act stays as it was reported while its runner has not been asked, as after a start of
+ * this process: there is no news.
+ */
+function rememberedRows({ vm, pod, node, runner }: PodReport): Rows | undefined {
+  const { conditions, runner: known } = vm.status ?? {};
+  const remembered = rowsIn(conditions);
+  const stalled = conditions?.find(({ type }) => type === conditionTypes.stalled);
+  const isCurrent =
+    stalled?.observedGeneration === vm.metadata.generation && known?.podUid === pod.metadata.uid;
+  if (remembered?.stalled?.status !== 'True' || !isCurrent) return undefined;
+  const isTold = runner?.state !== undefined || runner?.error !== undefined || runner?.verb !== undefined;
+  const hasFault = pullFailure(pod) ?? createFailure(pod) ?? crashMessage(pod);
+  return isTold || hasFault !== undefined || isPodReady(pod) || isLost(node) ? undefined : remembered;
+}
+
+/** An answer from before the pod's readiness flipped says nothing about now. */
+function fresh({ pod, runner }: PodReport): RunnerObservation | undefined {
+  return runner === undefined || runner.podReady === isPodReady(pod)
+    ? runner
+    : { ...runner, state: undefined };
+}
+
+/**
+ * The observed power state. A ready pod is a running guest (the runner's `/readyz`), so in the ordinary life of a VM
+ * nobody has to be asked.
+ */
+function powerOf({ vm, pod, runner }: PodReport): ObservedPowerState | undefined {
+  const ready = isPodReady(pod);
+  const state = runner?.state;
+  // A runner that has just begun calls the guest stopped: nothing has been seen of it yet.
+  if (state !== undefined && state.reason !== 'Starting') return state.powerState;
+  if (ready) return 'Running';
+  if (state !== undefined) return undefined;
+  const samePod = vm.status?.runner?.podUid === pod.metadata.uid;
+  return samePod ? vm.status?.powerState : undefined;
+}
+
+function identityOf({ vm, pod, runner }: PodReport): RunnerIdentity | undefined {
+  const podUid = pod.metadata.uid;
+  if (podUid === undefined) return undefined;
+  const known = vm.status?.runner?.podUid === podUid ? vm.status.runner : undefined;
+  const address = pod.status?.podIP;
+  // A pod whose node restarts has no address for a while.
+  if (address === undefined) return known;
+  const fingerprint = runner?.fingerprint ?? known?.fingerprint;
+  const version = runner?.state === undefined ? known?.version : `${runner.state.version}`;
+  return {
+    podUid,
+    address,
+    ...(fingerprint === undefined ? {} : { fingerprint }),
+    ...(version === undefined ? {} : { version }),
+  };
+}
+
+/** As the pod was told; `auto` of an unpinned pod is only known to its runner. */
+function acceleratorOf(pod: Pod): 'kvm' | 'tcg' | undefined {
+  const text = pod.metadata.annotations?.[annotations.runnerSpec];
+  const found = /"accelerator":"(kvm|tcg)"/.exec(text ?? '')?.[1];
+  return found === 'kvm' || found === 'tcg' ? found : undefined;
+}
+
+function scheduledRow(pod: Pod, node: string | undefined): Row {
+  if (node !== undefined) return row('True', 'Scheduled', `placed on node ${node}`);
+  return row('False', 'Unschedulable', unschedulableMessage(pod) ?? 'waiting for kube-scheduler');
+}
+
+/** Reasons of the runner that say the image is at fault. */
+const imageFaults: Readonly<Record<string, string>> = {
+  DiskMissing: 'DiskFileMissing',
+  ImageInvalid: 'DiskFileMissing',
+  IsoMissing: 'DiskFileMissing',
+  ArchitectureUnsupported: 'ArchitectureMismatch',
+};
+
+function preparedRow({ pod, runner }: PodReport): Row {
+  const failure = pullFailure(pod);
+  if (failure !== undefined) return row('False', 'ImagePullFailed', failure);
+  const state = runner?.state;
+  const fault = state?.powerState === 'Failed' ? imageFaults[state.reason ?? ''] : undefined;
+  if (fault !== undefined) return row('False', fault, state?.message ?? '');
+  if (isPodReady(pod) || isRunnerUp(pod)) return row('True', 'Prepared', 'the image is there');
+  const unbound = volumeMessage(pod);
+  if (unbound !== undefined) return row('False', 'VolumePending', unbound);
+  if ((runnerStatus(pod)?.restartCount ?? 0) > 0) return row('True', 'Prepared', 'the image is there');
+  return row('False', 'PullingImage', 'the node pulls the image');
+}
+
+function volumeMessage(pod: Pod): string | undefined {
+  const message = pod.status?.conditions?.find(({ type }) => type === 'PodScheduled')?.message;
+  return message?.includes('PersistentVolumeClaim') === true ? message : undefined;
+}
+
+/** Reasons of the runner with a row of their own. */
+const bootFaults: Readonly<Record<string, string>> = {
+  AcceleratorFailed: 'AcceleratorFailed',
+  GpuMissing: 'GPUUnavailable',
+  GpuBusy: 'GPUUnavailable',
+  GpuFailed: 'GPUUnavailable',
+};
+
+function bootedRow({ pod, runner }: PodReport, power: ObservedPowerState | undefined): Row {
+  const crash = crashMessage(pod) ?? createFailure(pod);
+  if (crash !== undefined) return row('False', 'QEMUFailed', crash);
+  const state = runner?.state;
+  switch (power) {
+    case 'Running':
+      return state?.guestReachable === true
+        ? row('True', 'GuestReachable', 'the guest answers')
+        : row('True', 'Booted', 'QEMU runs the guest');
+    case 'Suspended':
+      return row('True', 'Booted', 'the guest is suspended');
+    case 'Stopped':
+      return row('False', 'NotRunning', state?.message ?? 'the VM is stopped');
+    case 'Failed':
+      return row('False', bootFaults[state?.reason ?? ''] ?? 'QEMUFailed', state?.message ?? 'QEMU ended');
+    default:
+      return row('False', 'Booting', 'QEMU is being started');
+  }
+}
+
+function unsupportedRow({ vm, runner }: PodReport): Row | undefined {
+  if (runner?.state === undefined || runner.verb !== undefined) return undefined;
+  const step = powerStep(vm, runner.state);
+  return step.kind === 'unsupported' ? row('True', 'PowerStateUnsupported', step.message) : undefined;
+}
+
+/** QEMU could never be started: the VM has no guest yet that its start deadline would take from somebody. */
+function hasNeverRun({ vm, pod, runner }: PodReport): boolean {
+  const state = runner?.state;
+  if (state?.powerState !== 'Failed' || vm.status?.powerState !== undefined) return false;
+  return startedByRunner(state, pod) === 'no';
+}
+
+/** QEMU is not started again by itself: its restarts are used up, or nothing in the life of this pod can heal it. */
+function hopelessRow(input: PodReport, prepared: Row, booted: Row): Row | undefined {
+  const state = input.runner?.state;
+  const isFinal = state?.powerState === 'Failed' && !state.retrying && input.runner?.verb === undefined;
+  if (!isFinal || input.vm.spec.powerState === 'Stopped') return undefined;
+  if (state.restarts > 0) {
+    const message = `${state.message ?? 'QEMU ended'}; it is not started again by itself`;
+    return row('True', 'RestartLimitExceeded', message);
+  }
+  const { reason, message } = prepared.status === 'False' ? prepared : booted;
+  return row('True', reason, message);
+}
+
+/** A request that was made while the guest ran is as good as carried out: it does not start a guest that stops later. */
+function startedFor({ vm, runner }: PodReport): string | undefined {
+  if (runner?.state?.powerState === 'Running') return vm.spec.startRequest;
+  return runner?.state?.startRequest ?? vm.status?.startRequest;
+}
+
+const verbReasons = {
+  start: 'Starting',
+  stop: 'Stopping',
+  suspend: 'Suspending',
+  resume: 'Resuming',
+  revert: 'Reverting',
+} as const;
+
+const wishReasons = { Running: 'Starting', Stopped: 'Stopping', Suspended: 'Suspending' } as const;
+
+function readyRow(input: PodReport, power: ObservedPowerState | undefined): Row {
+  const { vm, pod, node, runner } = input;
+  const wished = vm.spec.powerState;
+  if (isLost(node)) return row('Unknown', 'NodeLost', lostMessage(pod));
+  if (runner?.verb !== undefined) return row('False', verbReasons[runner.verb]);
+  const fault = pullFailure(pod) ?? createFailure(pod);
+  if (fault !== undefined) return row('False', 'Starting', fault);
+  const crash = crashMessage(pod);
+  if (crash !== undefined) return row('False', 'Crashed', crash);
+  if (runner?.error !== undefined && !isPodReady(pod) && runner.state === undefined) {
+    return row('Unknown', 'RunnerUnreachable', runner.error);
+  }
+  const step = runner?.state === undefined ? undefined : powerStep(vm, runner.state);
+  if (step?.kind === 'guestStopped') {
+    return row('False', 'GuestStopped', 'the guest has shut itself down');
+  }
+  if (power === 'Failed' && wished !== 'Stopped') {
+    return row('False', 'Crashed', runner?.state?.message ?? 'QEMU ended');
+  }
+  const reverted = vm.spec.revertRequest === undefined || isReverted(input);
+  if (power === wished && reverted) return row('True', 'AsWished', asWished[wished]);
+  return row('False', reverted ? wishReasons[wished] : 'Reverting', runner?.error ?? '');
+}
+
+/** Whoever deletes the pod of a lost node (its taint does after five minutes) does not know whether the guest still runs. */
+function lostMessage(pod: Pod): string {
+  const lost = `node ${nodeOf(pod) ?? ''} does not answer`;
+  if (!isTerminating(pod)) return lost;
+  return `${lost}; the VM is placed anew once its pod is gone: bring the node back, or say that it is off for good (taint node.kubernetes.io/out-of-service)`;
+}
+
+const asWished = {
+  Running: 'the VM runs',
+  Stopped: 'the VM is stopped',
+  Suspended: 'the VM is suspended',
+} as const;
+
+/** A pod made with the request has a fresh disk anyway. */
+function isReverted({ vm, pod, runner }: PodReport): boolean {
+  const wished = vm.spec.revertRequest;
+  if (wished === undefined || runner?.state?.revertRequest === wished) return true;
+  if (vm.status?.revertRequest === wished) return true;
+  const text = pod.metadata.annotations?.[annotations.runnerSpec] ?? '';
+  return text.includes(`"revertRequest":${JSON.stringify(wished)}`);
+}

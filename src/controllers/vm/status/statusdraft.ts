@@ -1,0 +1,116 @@
+import { isDeepStrictEqual } from 'node:util';
+import { conditionTypes } from '../../../api/reasons.ts';
+import type { Vm, VmStatus } from '../../../api/vm.ts';
+import { type DecidedCondition, setCondition } from '../../../controller/conditions.ts';
+import type { Condition } from '../../../api/object.ts';
+
+export type Row = Pick<DecidedCondition, 'status' | 'reason' | 'message'>;
+
+/** A condition row for each question that can be answered; the others are absent. */
+export interface Rows {
+  readonly ready: Row;
+  readonly scheduled?: Row;
+  readonly prepared?: Row;
+  readonly booted?: Row;
+  readonly stalled?: Row;
+}
+
+/** Status as a pass decides it: everything but times and generations. */
+export interface StatusDraft {
+  readonly fields: Omit<VmStatus, 'conditions' | 'observedGeneration'>;
+  readonly rows: Rows;
+  /** svc3 is working on it or waits for something it will notice (kstatus). */
+  readonly reconciling: boolean;
+}
+
+export function row(status: Row['status'], reason: string, message = ''): Row {
+  return { status, reason, message };
+}
+
+const longestMessage = 32_768;
+const order = ['ready', 'scheduled', 'prepared', 'booted', 'stalled'] as const;
+
+/** The rows that conditions were written from. */
+export function rowsIn(conditions: readonly Condition[] = []): Rows | undefined {
+  const rows: { -readonly [key in keyof Rows]?: Row } = {};
+  for (const key of order) {
+    const found = conditions.find(({ type }) => type === conditionTypes[key]);
+    if (found !== undefined) rows[key] = row(found.status, found.reason, found.message);
+  }
+  return rows.ready === undefined ? undefined : { ...rows, ready: rows.ready };
+}
+
+/** The status to write; the very same object as the VM's when nothing has changed. */
+export function statusOf(vm: Vm, draft: StatusDraft, now: Date): VmStatus {
+  const generation = vm.metadata.generation;
+  const decided: DecidedCondition[] = [];
+  for (const key of order) {
+    const value = draft.rows[key];
+    if (value !== undefined) decided.push(condition(conditionTypes[key], value, generation));
+  }
+  if (draft.reconciling) {
+    const progressing = row('True', 'Progressing', draft.rows.ready.message);
+    decided.push(condition(conditionTypes.reconciling, progressing, generation));
+  }
+  let conditions: Condition[] = (vm.status?.conditions ?? []).filter(({ type }) =>
+    decided.some((one) => one.type === type),
+  );
+  for (const one of decided) conditions = setCondition(conditions, one, now);
+  const status: VmStatus = {
+    ...(generation === undefined ? {} : { observedGeneration: generation }),
+    ...draft.fields,
+    conditions,
+  };
+  return isDeepStrictEqual(status, vm.status) ? (vm.status as VmStatus) : status;
+}
+
+function condition(type: string, value: Row, generation: number | undefined): DecidedCondition {
+  return {
+    type,
+    status: value.status,
+    reason: value.reason,
+    message: value.message.slice(0, longestMessage),
+    ...(generation === undefined ? {} : { observedGeneration: generation }),
+  };
+}
+
+/** Conditions and fields that only tell how far a start has come: no write of their own, they go along with the next. */
+const minorReasons = new Set(['PullingImage', 'Prepared', 'Booting', 'Booted', 'GuestReachable']);
+
+/**
+ * Whether two states differ only in how far things are. A VM's life is two writes of status, placed and ready; what
+ * lies between is written only when it takes long or goes wrong.
+ */
+export function differsOnlyInProgress(before: VmStatus | undefined, after: VmStatus): boolean {
+  if (before === undefined || hasMoved(before, after)) return false;
+  return isDeepStrictEqual(essence(before), essence(after));
+}
+
+/** Others call the runner where the status says that it is. */
+function hasMoved(before: VmStatus, after: VmStatus): boolean {
+  const known = before.runner?.address;
+  return known !== undefined && after.runner?.address !== undefined && known !== after.runner.address;
+}
+
+function essence(status: VmStatus): object {
+  const {
+    runner: _runner,
+    diskSize: _diskSize,
+    accelerator: _accelerator,
+    conditions = [],
+    ...fields
+  } = status;
+  return {
+    ...fields,
+    conditions: conditions
+      .filter(({ reason }) => !minorReasons.has(reason))
+      .map(({ type, status, reason, message, observedGeneration }) => ({
+        type,
+        status,
+        reason,
+        message,
+        observedGeneration,
+      }))
+      .sort((a, b) => (a.type < b.type ? -1 : 1)),
+  };
+}

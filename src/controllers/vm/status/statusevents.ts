@@ -1,0 +1,83 @@
+import type { VmStatus } from '../../../api/vm.ts';
+import type { Condition } from '../../../api/object.ts';
+import { isPersistent } from '../pod/claim.ts';
+
+export interface StatusEvent {
+  readonly type: 'Normal' | 'Warning';
+  readonly reason: string;
+  readonly message: string;
+}
+
+/** Steps of an ordinary life that have no event. */
+const silent = new Set([
+  'AskingRegistry',
+  'PullingImage',
+  'Prepared',
+  'Booting',
+  'GuestReachable',
+  'NotRunning',
+  'Starting',
+  'Stopping',
+  'Suspending',
+  'Resuming',
+  'Reverting',
+  'Pending',
+  'Terminating',
+  'Progressing',
+  'AsWished',
+]);
+
+/** Events of the way from one status to the next: one for each condition whose reason changed, named after the reason. */
+export function eventsBetween(before: VmStatus | undefined, after: VmStatus): StatusEvent[] {
+  const events: StatusEvent[] = [];
+  for (const condition of after.conditions ?? []) {
+    const old = before?.conditions?.find(({ type }) => type === condition.type);
+    if (old?.reason === condition.reason && old.status === condition.status) continue;
+    const event = eventOf(condition, old);
+    if (event !== undefined && !events.some(({ reason }) => reason === event.reason)) events.push(event);
+  }
+  if (before?.powerState !== undefined && before.powerState !== after.powerState) {
+    const change = powerEvent(before, after);
+    if (change !== undefined) events.push(change);
+  }
+  const lost = diskEvent(before, after);
+  if (lost !== undefined) events.push(lost);
+  return inOne(events);
+}
+
+/** A start that is told in one status is told in one Event: every write counts while a thousand VMs start. */
+function inOne(events: readonly StatusEvent[]): StatusEvent[] {
+  const scheduled = events.find(({ reason }) => reason === 'Scheduled');
+  const booted = events.find(({ reason }) => reason === 'Booted');
+  if (scheduled === undefined || booted === undefined) return [...events];
+  const told = events.filter((event) => event !== scheduled && event !== booted);
+  return [{ ...booted, message: `${scheduled.message}; ${booted.message}` }, ...told];
+}
+
+/** The pod that the guest ran in goes, and with it an Ephemeral disk: once per pod. */
+function diskEvent(before: VmStatus | undefined, after: VmStatus): StatusEvent | undefined {
+  const old = before?.runner?.podUid;
+  if (old === undefined || before?.powerState === undefined || after.runner?.podUid === old) return undefined;
+  if (after.effective === undefined || isPersistent(after.effective)) return undefined;
+  const message = `the changes to the disk went with pod ${before.podName ?? ''}${before.node === undefined ? '' : ` on node ${before.node}`} (spec.disk.storage is Ephemeral): the VM boots fresh from its image`;
+  return { type: 'Warning', reason: 'DiskReset', message };
+}
+
+function eventOf(
+  { type, status, reason, message }: Condition,
+  old: Condition | undefined,
+): StatusEvent | undefined {
+  if (silent.has(reason) && !(type === 'Booted' && reason === 'GuestReachable')) return undefined;
+  if (type === 'Booted' && status === 'True') {
+    return old?.status === 'True' ? undefined : { type: 'Normal', reason: 'Booted', message };
+  }
+  const good = status === 'True' && type !== 'Stalled';
+  return { type: good ? 'Normal' : 'Warning', reason, message };
+}
+
+function powerEvent(before: VmStatus, after: VmStatus): StatusEvent | undefined {
+  const ready = after.conditions?.find(({ type }) => type === 'Ready');
+  if (ready?.reason !== 'AsWished' || after.powerState === 'Running') return undefined;
+  if (after.powerState === undefined || after.powerState === before.powerState) return undefined;
+  return { type: 'Normal', reason: after.powerState, message: ready.message };
+}

@@ -1,0 +1,75 @@
+import type { Inventory } from '../../placement/inventory.ts';
+import { place, type PlacementRequest } from '../../placement/place.ts';
+
+interface Waiter {
+  readonly key: string;
+  readonly created: string;
+  readonly request: PlacementRequest;
+  /** The sentence that its condition says. */
+  readonly told: string;
+}
+
+/**
+ * The VMs that no node takes. When something has become free, the oldest that now fit get it reserved and are woken:
+ * one for each place, so that hundreds of others are not tried in vain.
+ */
+export class WaitingVms {
+  readonly #inventory: Inventory;
+  readonly #wake: (key: string) => void;
+  readonly #waiters = new Map<string, Waiter>();
+
+  constructor(inventory: Inventory, wake: (key: string) => void) {
+    this.#inventory = inventory;
+    this.#wake = wake;
+  }
+
+  get size(): number {
+    return this.#waiters.size;
+  }
+
+  add(vmUid: string, waiter: Waiter): void {
+    this.#waiters.set(vmUid, waiter);
+  }
+
+  remove(vmUid: string): void {
+    this.#waiters.delete(vmUid);
+  }
+
+  /** Call when capacity may have grown. */
+  retry(): void {
+    const byAge = [...this.#waiters].sort(([, a], [, b]) =>
+      a.created === b.created ? (a.key < b.key ? -1 : 1) : a.created < b.created ? -1 : 1,
+    );
+    for (const [vmUid, { key, request }] of byAge) {
+      const result = place(this.#inventory, request);
+      if (result.kind !== 'placed') continue;
+      this.#inventory.assume(vmUid, result.usage);
+      this.#waiters.delete(vmUid);
+      this.#wake(key);
+    }
+  }
+
+  /**
+   * Call when anything that placement knows may have changed. Wakes those whose sentence is no longer true and returns
+   * how many; VMs that ask for the same are judged once.
+   */
+  wakeOutdated(): number {
+    const sentences = new Map<string, string | undefined>();
+    let woken = 0;
+    for (const { key, request, told } of this.#waiters.values()) {
+      const shape = JSON.stringify(request);
+      if (!sentences.has(shape)) sentences.set(shape, this.#sentence(request));
+      const now = sentences.get(shape);
+      if (now === undefined || now === told) continue;
+      this.#wake(key);
+      woken += 1;
+    }
+    return woken;
+  }
+
+  /** Undefined where a node takes it: that is for `retry`, which gives one place to one VM. */
+  #sentence(request: PlacementRequest): string | undefined {
+    const result = place(this.#inventory, request);
+    return result.kind === 'refused' ? result.message : undefined;
+  }
+}

@@ -1,0 +1,97 @@
+import * as z from 'zod';
+import { actionsGroup, productVersion, version } from '../../api/meta.ts';
+import { openApiOf } from '../server/openapi.ts';
+import type { Route } from '../server/route.ts';
+import { nodeObject } from './schemas.ts';
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** By these `kubectl explain` finds a kind: the operation says which, the schema that it is the one. */
+const marker = 'x-kubernetes-group-version-kind';
+const node = { group: actionsGroup, version, kind: 'Node' };
+const kindOfNode = { [marker]: [node] };
+const nodeName = 'dev.svc3.api.v1.Node';
+
+function jsonSchema(schema: z.ZodType, io: 'input' | 'output'): Json {
+  const { $schema: _, ...rest } = z.toJSONSchema(schema, { target: 'draft-7', io, unrepresentable: 'any' });
+  return rest;
+}
+
+/** OpenAPI 3.0, as kube-apiserver aggregates it. */
+export function openApiV3Of(routes: readonly Route[]): Json {
+  const document = openApiOf(routes) as { components: { schemas: Json }; paths: Record<string, Json> };
+  const { components } = document;
+  const schema = { ...plain(jsonSchema(nodeObject, 'output')), ...kindOfNode };
+  return {
+    ...document,
+    openapi: '3.0.0',
+    paths: Object.fromEntries(
+      Object.entries(document.paths).map(([path, { get, ...others }]) => [
+        path,
+        get === undefined ? others : { ...others, get: { ...(get as Json), [marker]: node } },
+      ]),
+    ),
+    components: { ...components, schemas: { ...components.schemas, [nodeName]: schema } },
+  };
+}
+
+/** What OpenAPI 2.0 can say of a schema. */
+function plain({ type, description, enum: values, const: value, properties, items, required }: Json): Json {
+  const members = Object.entries((properties ?? {}) as Record<string, Json>);
+  return {
+    ...(typeof type === 'string' ? { type } : {}),
+    ...(description === undefined ? {} : { description }),
+    ...(values === undefined ? {} : { enum: values }),
+    ...(value === undefined ? {} : { enum: [value] }),
+    ...(members.length === 0
+      ? {}
+      : { properties: Object.fromEntries(members.map(([name, member]) => [name, plain(member)])) }),
+    ...(items === undefined ? {} : { items: plain(items as Json) }),
+    ...(Array.isArray(required) && required.length > 0 ? { required } : {}),
+  };
+}
+
+function parametersOf({ path, bodyKind, body }: Route): Json[] {
+  const named = Array.from(path.matchAll(/\{(\w+)\}/g), ([, name]) => ({
+    name,
+    in: 'path',
+    required: true,
+    type: 'string',
+  }));
+  if (bodyKind !== 'json') return named;
+  const required = !body.safeParse(undefined).success;
+  return [...named, { name: 'body', in: 'body', required, schema: plain(jsonSchema(body, 'input')) }];
+}
+
+function responsesOf({ replies }: Route): Json {
+  return Object.fromEntries(
+    Object.entries(replies).map(([code, { description, schema }]) => [
+      code,
+      { description, ...(schema === undefined ? {} : { schema: plain(jsonSchema(schema, 'output')) }) },
+    ]),
+  );
+}
+
+/** OpenAPI 2.0, which kube-apiserver joins to its own document. */
+export function openApiV2Of(routes: readonly Route[]): Json {
+  const paths: Record<string, Json> = {};
+  for (const route of routes) {
+    paths[route.path] = {
+      ...paths[route.path],
+      [route.method.toLowerCase()]: {
+        operationId: route.id.replaceAll(/\W+(\w)/g, (_, letter: string) => letter.toUpperCase()),
+        description: route.summary,
+        consumes: ['application/json'],
+        produces: ['application/json'],
+        parameters: parametersOf(route),
+        responses: responsesOf(route),
+      },
+    };
+  }
+  return {
+    swagger: '2.0',
+    info: { title: actionsGroup, version: productVersion },
+    paths,
+    definitions: { [nodeName]: { ...plain(jsonSchema(nodeObject, 'output')), ...kindOfNode } },
+  };
+}

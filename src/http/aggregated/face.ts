@@ -1,0 +1,22 @@
+import type { UserInfo } from '../../api/core.ts';
+import { statusRefusal } from '../server/pipeline.ts';
+import type { FaceOptions } from '../server/process.ts';
+import type { Caller } from '../server/route.ts';
+import { remoteUser, type RequestHeaders } from './requestheader.ts';
+import { aggregatedRoutes } from './routes.ts';
+
+/** The aggregated API `api.svc3.dev/v1`: identity comes from kube-apiserver, see `requestheader.ts`. */
+export function createAggregatedFace(
+  headers: () => RequestHeaders | undefined,
+  callerOf: (user: UserInfo) => Caller,
+): FaceOptions {
+  return {
+    face: {
+      name: 'aggregated',
+      caller: (request) => callerOf(remoteUser(request.raw, headers())),
+      refusal: statusRefusal,
+      owns: (path) => path.startsWith('/apis') || path.startsWith('/openapi'),
+    },
+    routes: aggregatedRoutes,
+  };
+}

@@ -1,0 +1,158 @@
+import * as z from 'zod';
+import { Svc3Error } from '../../errors.ts';
+import { defineRoute, type Call, type Permission, type Reply, type Route } from '../server/route.ts';
+import { findNode, listNodes, nodeItems, tagNode, untagNode, getNode } from '../routes/nodes.ts';
+import { commitVm, execVm, saveVm } from '../routes/vmactions.ts';
+import { namespaceParams, nodeParams } from '../../wire/schemas.ts';
+import { isNodeOf, nodeItem } from '../../wire/node.ts';
+import { discovery, groupVersion, root } from './discovery.ts';
+import { openApiV2Of, openApiV3Of } from './documents.ts';
+import * as schemas from './schemas.ts';
+import { nodeObject, nodeTable, wantsTable } from './table.ts';
+
+const open: Permission = { kind: 'open' };
+/** kubectl and client libraries send options of their own with every read. */
+const anyQuery = z.looseObject({ watch: z.string().optional() });
+const nothing = z.object({});
+
+function answered(path: string, body: () => unknown): Route {
+  return defineRoute({
+    id: `discovery ${path}`,
+    tag: 'Discovery',
+    method: 'GET',
+    path,
+    summary: 'Discovery.',
+    params: nothing,
+    query: anyQuery,
+    body: nothing,
+    bodyKind: 'none',
+    replies: { 200: { description: 'Discovery.' } },
+    permission: open,
+    handler: () => ({ body: body() }),
+  });
+}
+
+function refuseWatch(query: { watch?: string | undefined }): void {
+  if (query.watch !== undefined && query.watch !== 'false' && query.watch !== '0')
+    throw new Svc3Error('MethodNotAllowed', 'nodes of this API cannot be watched');
+}
+
+/** What the handlers need beyond a call: the Accept header. */
+type Read<P> = Call<P, z.output<typeof anyQuery>, unknown>;
+
+function nodeList(call: Read<unknown>, namespace: string | undefined): Reply {
+  refuseWatch(call.query);
+  const items =
+    namespace === undefined
+      ? call.services.caches.nodes
+          .list()
+          .map((node) => nodeItem(node, '', call.services.caches.usages.of(node.metadata.name ?? '')))
+      : nodeItems(call.services, namespace);
+  if (wantsTable(call.accept)) return { body: nodeTable(items) };
+  return { body: { kind: 'NodeList', apiVersion: groupVersion, metadata: {}, items: items.map(nodeObject) } };
+}
+
+const nodesOfNamespace = defineRoute({
+  id: 'aggregatedListNodes',
+  tag: 'Nodes',
+  method: 'GET',
+  path: `${root}/namespaces/{namespace}/nodes`,
+  summary: listNodes.summary,
+  params: namespaceParams,
+  query: anyQuery,
+  body: nothing,
+  bodyKind: 'none',
+  replies: { 200: { description: 'The nodes.', schema: schemas.nodeList } },
+  permission: listNodes.permission,
+  handler: (call) => nodeList(call, call.params.namespace),
+});
+
+const nodesOfAll = defineRoute({
+  id: 'aggregatedListAllNodes',
+  tag: 'Nodes',
+  method: 'GET',
+  path: `${root}/nodes`,
+  summary: 'List the nodes of all namespaces.',
+  params: nothing,
+  query: anyQuery,
+  body: nothing,
+  bodyKind: 'none',
+  replies: { 200: { description: 'The nodes.', schema: schemas.nodeList } },
+  permission: { ...(listNodes.permission as Permission & { kind: 'checked' }), scope: 'cluster' },
+  handler: (call) => nodeList(call, undefined),
+});
+
+const oneNode = defineRoute({
+  id: 'aggregatedGetNode',
+  tag: 'Nodes',
+  method: 'GET',
+  path: `${root}/namespaces/{namespace}/nodes/{name}`,
+  summary: getNode.summary,
+  params: nodeParams,
+  query: anyQuery,
+  body: nothing,
+  bodyKind: 'none',
+  replies: { 200: { description: 'The node.', schema: schemas.nodeObject } },
+  permission: getNode.permission,
+  handler(call) {
+    const { namespace, name } = call.params;
+    const node = findNode(call.services, namespace, name);
+    if (!isNodeOf(node, namespace)) throw new Svc3Error('NotFound', `nodes "${name}" not found`);
+    const item = nodeItem(node, namespace, call.services.caches.usages.of(name));
+    return { body: wantsTable(call.accept) ? nodeTable([item]) : nodeObject(item) };
+  },
+});
+
+/** The same route of `/api/v1` under the aggregated root; a body may carry apiVersion and kind, as kubectl users write them. */
+function aggregated(route: Route, kind: string): Route {
+  const body =
+    route.body instanceof z.ZodObject
+      ? route.body
+      : route.body instanceof z.ZodOptional
+        ? route.body.unwrap()
+        : undefined;
+  const typed =
+    body instanceof z.ZodObject
+      ? body.extend({
+          apiVersion: z.string().optional(),
+          kind: z.string().optional(),
+          metadata: z.looseObject({}).optional(),
+        })
+      : route.body;
+  return {
+    ...route,
+    id: `aggregated ${route.id}`,
+    path: route.path.replace('/api/v1', root),
+    query: z.looseObject({ wait: z.string().optional() }),
+    body: route.body instanceof z.ZodOptional ? typed.optional() : typed,
+    async handler(call: Call<unknown, unknown, unknown>) {
+      const { wait } = call.query as { wait?: string };
+      const reply = await route.handler({
+        ...call,
+        query: wait === undefined ? {} : { wait: wait !== 'false' },
+      });
+      const fields = reply.body as { kind?: string };
+      return fields.kind === undefined
+        ? { ...reply, body: { apiVersion: groupVersion, kind, ...fields } }
+        : reply;
+    },
+  };
+}
+
+const actions: readonly Route[] = [
+  aggregated(execVm, 'VMExec'),
+  aggregated(saveVm, 'VMSave'),
+  aggregated(commitVm, 'VMCommit'),
+  aggregated(tagNode, 'NodeTag'),
+  aggregated(untagNode, 'NodeTag'),
+];
+
+const described: readonly Route[] = [nodesOfNamespace, nodesOfAll, oneNode, ...actions];
+
+/** Every path of the aggregated API. Discovery is answered without any call to kube-apiserver. */
+export const aggregatedRoutes: readonly Route[] = [
+  ...Object.entries(discovery).map(([path, body]) => answered(path, () => body)),
+  answered('/openapi/v2', () => openApiV2Of(described)),
+  answered(`/openapi/v3${root}`, () => openApiV3Of(described)),
+  ...described,
+];

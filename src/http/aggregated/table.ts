@@ -1,0 +1,60 @@
+import type { NodeItem } from '../../wire/node.ts';
+import { groupVersion } from './discovery.ts';
+
+/** A node as an object of the aggregated API. */
+export function nodeObject(item: NodeItem): Record<string, unknown> {
+  const { name, namespace, ...rest } = item;
+  return { apiVersion: groupVersion, kind: 'Node', metadata: { name, namespace }, ...rest };
+}
+
+const column = (name: string, type: string, description: string, priority = 0) => ({
+  name,
+  type,
+  format: name === 'Name' ? 'name' : '',
+  description,
+  priority,
+});
+
+const columnDefinitions = [
+  column('Name', 'string', 'Name of the node.'),
+  column('Phase', 'string', 'Whether the node is ready.'),
+  column('CPU', 'string', 'CPUs that are free, of all.'),
+  column('Memory', 'string', 'Memory that is free, of all.'),
+  column('GPU', 'boolean', 'Whether GPU passthrough is on.'),
+  column('Architecture', 'string', 'Architecture of the node.'),
+  column('IP', 'string', 'Address of the node.', 1),
+  column('Tags', 'string', 'Tags of the node.', 1),
+];
+
+/** meta.k8s.io/v1 Table, what kubectl shows. */
+export function nodeTable(items: readonly NodeItem[]): Record<string, unknown> {
+  return {
+    kind: 'Table',
+    apiVersion: 'meta.k8s.io/v1',
+    metadata: {},
+    columnDefinitions,
+    rows: items.map((item) => ({
+      cells: [
+        item.name,
+        item.phase,
+        `${item.availableCpu}/${item.allocatableCpu}`,
+        `${item.availableMemory}/${item.allocatableMemory}`,
+        item.gpuPassthrough,
+        item.architecture,
+        item.nodeIP,
+        item.tags.join(','),
+      ],
+      object: {
+        kind: 'PartialObjectMetadata',
+        apiVersion: 'meta.k8s.io/v1',
+        metadata: { name: item.name, namespace: item.namespace },
+      },
+    })),
+  };
+}
+
+/** Whether the client prefers a Table: kubectl names it first in Accept. */
+export function wantsTable(accept: string | undefined): boolean {
+  const first = accept?.split(',', 1)[0] ?? '';
+  return first.includes('as=Table') && first.includes('g=meta.k8s.io');
+}

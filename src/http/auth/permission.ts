@@ -1,0 +1,37 @@
+import { isSvc3Error } from '../../errors.ts';
+import type { AccessAttributes, Caller, Permission, Route } from '../server/route.ts';
+
+/** What a route's permission asks for one request. */
+export function attributesOf(permission: Permission, params: unknown): AccessAttributes | undefined {
+  if (permission.kind === 'open' || permission.kind === 'delegated') return undefined;
+  const { group, resource, subresource, verb, scope, name } = permission;
+  const values = params as Readonly<Record<string, string | undefined>>;
+  const namespace = scope === 'namespace' ? values['namespace'] : undefined;
+  const objectName = name === undefined ? undefined : values[name];
+  return {
+    group,
+    resource,
+    verb,
+    ...(subresource === undefined ? {} : { subresource }),
+    ...(namespace === undefined ? {} : { namespace }),
+    ...(objectName === undefined ? {} : { name: objectName }),
+  };
+}
+
+/** A native route's own refusals are shown only to who may do the thing. */
+export async function refusedFor(
+  route: Route,
+  params: unknown,
+  caller: Caller | undefined,
+  error: unknown,
+): Promise<unknown> {
+  const attributes = attributesOf(route.permission, params);
+  if (route.permission.kind !== 'native' || attributes === undefined) return error;
+  if (isSvc3Error(error, 'Unauthorized', 'Forbidden')) return error;
+  try {
+    await caller?.authorize(attributes);
+    return error;
+  } catch (refusal) {
+    return refusal;
+  }
+}

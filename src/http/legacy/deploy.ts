@@ -1,0 +1,141 @@
+import * as z from 'zod';
+import { annotations } from '../../api/meta.ts';
+import type { Vm } from '../../api/vm.ts';
+import { endpoint } from '../../net/endpoint.ts';
+import { Svc3Error, isSvc3Error } from '../../errors.ts';
+import { callFor, inNameOf } from '../server/invoke.ts';
+import { deploy, deployVm } from '../routes/vms.ts';
+import { vmItem } from '../../wire/vm.ts';
+import { execHelp } from './help.ts';
+import { texts, virtualMachineName } from './names.ts';
+import { mapped, type Answer, type GatewayCall } from './row.ts';
+import { settingFields, settings, settingsOf, text } from './vmsettings.ts';
+import { portText, ramText } from './vmviews.ts';
+
+const deployBody = z.object({
+  svc_vm_name: text.min(1),
+  svc_node_name: text.optional(),
+  replicas: z.int().min(1).max(100).optional(),
+  reserved_ports: z.union([z.array(z.string().max(64)).max(32), z.string().max(1024)]).optional(),
+  vm_metadata: z
+    .object({
+      items: z.array(z.object({ key: z.string().min(1).max(128), value: z.string().max(4096) })).max(64),
+    })
+    .optional(),
+  iso_install: z.boolean().optional(),
+  attach_disk: z.boolean().optional(),
+  timeout: z.int().min(1).max(10_080).optional(),
+  ...settings,
+});
+type DeployBody = z.output<typeof deployBody>;
+
+function deployRequest(
+  call: GatewayCall<DeployBody>,
+  name: { name: string; shouldGenerateName: boolean },
+): Record<string, unknown> {
+  const { body } = call;
+  const { reserved_ports: ports, vm_metadata: metadata } = body;
+  return {
+    ...settingsOf(body, call.warn),
+    ...name,
+    vmConfig: body.svc_vm_name,
+    node: body.svc_node_name,
+    timeout: body.timeout,
+    reservedPorts: typeof ports === 'string' ? ports : ports?.join(','),
+    customVMMetadata:
+      metadata === undefined
+        ? undefined
+        : Object.fromEntries(metadata.items.map(({ key, value }) => [key, value])),
+  };
+}
+
+function noRoom(error: unknown): unknown {
+  return isSvc3Error(error, 'Invalid', 'Timeout') && /insufficient cpu/i.test(error.message)
+    ? new Svc3Error('BadRequest', texts.noCpu, { cause: error })
+    : error;
+}
+
+/** Deploys one VM of the configuration; a second one of the name gets a generated suffix (names: "Gateway"). */
+async function deployOne(
+  call: GatewayCall<DeployBody>,
+): Promise<{ vm: Vm; portWarnings: readonly string[] }> {
+  const { namespace, body, services } = call;
+  const annotation = { [annotations.virtualMachineName]: body.svc_vm_name };
+  let generated = services.caches.vms.objects.get(body.svc_vm_name, namespace) !== undefined;
+  for (;;) {
+    const name = { name: body.svc_vm_name, shouldGenerateName: generated };
+    const inner = await callFor(call, deployVm, { params: { namespace }, body: deployRequest(call, name) });
+    try {
+      return await inNameOf(call, deployVm, { namespace }, () =>
+        deploy(inner, { wait: true, failFast: true, annotations: annotation }),
+      );
+    } catch (error) {
+      if (generated || !isSvc3Error(error, 'AlreadyExists')) throw noRoom(error);
+      generated = true;
+    }
+  }
+}
+
+function deployedAnswer(call: GatewayCall<DeployBody>, vm: Vm, portWarnings: readonly string[]): Answer {
+  const item = vmItem(vm);
+  const vnc = item.vncConsole ? portText(item.vnc) : 'N/A';
+  return {
+    message: 'Successfully deployed VM',
+    help: {
+      ...execHelp(call.baseUrl),
+      data_for_virtual_machine_exec_tasks: { svc_vm_name: virtualMachineName(vm) },
+      virtual_machine_vnc: item.vncConsole
+        ? `Once started and deployed, you can use VNC to access it via ${endpoint(item.ip ?? '', vnc)}`
+        : 'VNC console not enabled',
+    },
+    fields: {
+      ram: ramText(item.memory),
+      vcpu: String(item.cpu),
+      host_cpu: String(item.cpu),
+      ip: item.ip ?? '',
+      ssh_port: portText(item.ssh),
+      screen_share_port: portText(item.screenshare),
+      vm_id: vm.metadata.uid ?? '',
+      port_warnings: [...portWarnings],
+      io_boost: false,
+      use_saved_state: false,
+      gpu_passthrough: item.gpuPassthrough,
+      vnc_port: vnc,
+    },
+  };
+}
+
+/** Deploys one VM of a configuration, or several; each waits until it runs. */
+export const deployRow = mapped({
+  kind: 'mapped',
+  method: 'POST',
+  path: '/resources/vm/deploy',
+  successor: 'POST NS/vms',
+  link: '/vms',
+  body: deployBody,
+  bodyKind: 'json',
+  fields: {
+    ...settingFields,
+    name: 'svc_vm_name',
+    vmConfig: 'svc_vm_name',
+    node: 'svc_node_name',
+    reservedPorts: 'reserved_ports',
+    customVMMetadata: 'vm_metadata',
+  },
+  longRunning: true,
+  async handler(call) {
+    const wished = call.body.replicas ?? 1;
+    if (wished === 1) {
+      const { vm, portWarnings } = await deployOne(call);
+      return deployedAnswer(call, vm, portWarnings);
+    }
+    const results = await Promise.allSettled(Array.from({ length: wished }, () => deployOne(call)));
+    const deployed = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value.vm] : []));
+    const failed = results.find((result) => result.status === 'rejected');
+    if (deployed[0] === undefined && failed !== undefined) throw failed.reason;
+    return {
+      message: `${deployed.length} of ${wished} VMs deployed successfully.`,
+      fields: { vm_id: deployed[0]?.metadata.uid ?? '' },
+    };
+  },
+});

@@ -1,0 +1,63 @@
+import * as z from 'zod';
+import type { Image, Iso } from '../../api/image.ts';
+import { Svc3Error } from '../../errors.ts';
+import { callFor, invoke } from '../server/invoke.ts';
+import type { listRemoteImages } from '../routes/remotes.ts';
+import type { uploadImage } from '../routes/uploads.ts';
+import { imageName } from './names.ts';
+import type { Answer, GatewayCall } from './row.ts';
+
+/** A name or reference in a request of 2.4.x. */
+export const shortText = z.string().min(1).max(512);
+
+/** RFC 3339: since when the disk is ready, else when it was made. */
+export function modifiedOf({ metadata, status }: Image | Iso): string {
+  return (
+    status?.conditions?.find(({ type }) => type === 'Ready')?.lastTransitionTime ??
+    metadata.creationTimestamp ??
+    ''
+  );
+}
+
+/** Sizes without the binary `i`, as 2.4.x shows them: `90G`. */
+export function sizeText(disk: Image | Iso): string {
+  return (disk.status?.size ?? '0').replace('i', '');
+}
+
+/** References in the remote registries; asks for the right to list them first. */
+export async function remoteNames(
+  call: GatewayCall<unknown>,
+  route: typeof listRemoteImages,
+): Promise<string[]> {
+  const inner = await callFor(call, route, { params: { namespace: call.namespace } });
+  const { items, incomplete } = await inner.services.remotes.list(call.namespace, call.signal);
+  for (const sentence of incomplete) inner.warn(sentence);
+  return items.map(({ name }) => name);
+}
+
+/** The reference a 2.4.x name of a remote image means: itself, or the one whose last part it is. */
+export async function remoteReference(
+  call: GatewayCall<unknown>,
+  route: typeof listRemoteImages,
+  name: string,
+): Promise<string> {
+  if (name.includes('/')) return name;
+  const reference = (await remoteNames(call, route)).find((candidate) => {
+    const last = candidate.split('/').at(-1) ?? '';
+    return last === name || last.split(':', 1)[0] === name;
+  });
+  if (reference === undefined) throw new Svc3Error('NotFound', `remote image not found: ${name}`);
+  return reference;
+}
+
+/** The name that a pulled disk gets: the one asked for, else the remote one where that can be a name; else the store's choice. */
+export function pulledName(remote: string, newName: string | undefined): string | undefined {
+  const name = newName ?? (remote.includes('/') ? undefined : remote);
+  return name === undefined ? undefined : imageName(name, 'new_name');
+}
+
+/** Takes a disk in as the route does, and answers in the words of 2.4.x. */
+export async function uploaded(call: GatewayCall<unknown>, route: typeof uploadImage): Promise<Answer> {
+  const { body } = await invoke(call, route, { params: { namespace: call.namespace } });
+  return { message: `Successfully uploaded ${(body as { name?: string } | undefined)?.name ?? ''}` };
+}

@@ -1,0 +1,153 @@
+import * as z from 'zod';
+import { Svc3Error, isSvc3Error } from '../../errors.ts';
+import { callFor, invoke } from '../server/invoke.ts';
+import { downloadImage, generateImage, imageRoutes } from '../routes/images.ts';
+import { listRemoteImages, pullImage } from '../routes/remotes.ts';
+import { uploadImage } from '../routes/uploads.ts';
+import { commitVm, saveVm } from '../routes/vmactions.ts';
+import type { Reply } from '../server/route.ts';
+import type { ImageItem } from '../../wire/image.ts';
+import { diskRows } from './diskrows.ts';
+import { modifiedOf, shortText, sizeText } from './disks.ts';
+import { imageName, texts, theVm } from './names.ts';
+import { mapped, nothing, type Row } from './row.ts';
+
+const { list, copy, listRemote, pull, remove, upload } = diskRows({
+  word: 'image',
+  async list(call) {
+    await callFor(call, imageRoutes.list, { params: { namespace: call.namespace } });
+    return call.services.caches.images.objects.list(call.namespace);
+  },
+  attributes: (image) => ({
+    image: image.metadata.name ?? '',
+    image_size: sizeText(image),
+    modified: modifiedOf(image),
+    date_added: image.metadata.creationTimestamp ?? '',
+    owner: 'all',
+  }),
+  routes: {
+    copy: imageRoutes.copy,
+    delete: imageRoutes.delete,
+    listRemote: listRemoteImages,
+    pull: pullImage,
+    upload: uploadImage,
+  },
+  messages: {
+    copied: 'Successfully copied',
+    pulled: 'Successfully copied image.',
+    deleted: (name) => `Successfully deleted: ${name}`,
+  },
+});
+
+/** 2.4.x answered when the image was there, and its clients delete the VM next. */
+async function inTheStore(reply: Promise<Reply>): Promise<void> {
+  const { status, body } = await reply;
+  if (status !== 202) return;
+  const { name } = body as ImageItem;
+  throw new Svc3Error(
+    'Timeout',
+    `image ${name} is still being saved; GET /resources/image/list tells when it is there`,
+  );
+}
+
+const commit = mapped({
+  kind: 'mapped',
+  method: 'POST',
+  path: '/resources/image/commit',
+  successor: 'POST NS/vms/{vm}/commit',
+  link: '/vms',
+  body: z.object({ svc_vm_name: shortText, svc_node_name: z.string().max(253).optional() }),
+  bodyKind: 'json',
+  longRunning: true,
+  async handler(call) {
+    const vm = await theVm(call, call.body.svc_vm_name, call.body.svc_node_name, texts.notDeployed);
+    const params = { namespace: call.namespace, vm: vm.metadata.name ?? '' };
+    await inTheStore(invoke(call, commitVm, { params, query: { wait: 'true' }, body: {} }));
+    return { message: 'committed' };
+  },
+});
+
+const save = mapped({
+  kind: 'mapped',
+  method: 'POST',
+  path: '/resources/image/save',
+  successor: 'POST NS/vms/{vm}/save',
+  link: '/vms',
+  body: z.object({
+    svc_vm_name: shortText,
+    svc_node_name: z.string().max(253).optional(),
+    new_name: shortText,
+  }),
+  bodyKind: 'json',
+  fields: { imageName: 'new_name' },
+  longRunning: true,
+  async handler(call) {
+    const vm = await theVm(call, call.body.svc_vm_name, call.body.svc_node_name, texts.notDeployed);
+    const params = { namespace: call.namespace, vm: vm.metadata.name ?? '' };
+    const body = { imageName: imageName(call.body.new_name, 'new_name') };
+    await inTheStore(invoke(call, saveVm, { params, query: { wait: 'true' }, body }));
+    return { message: 'saved' };
+  },
+});
+
+const generate = mapped({
+  kind: 'mapped',
+  method: 'POST',
+  path: '/resources/image/generate',
+  successor: 'POST NS/images',
+  link: '/images',
+  body: z.object({ file_name: shortText, file_size: z.string().min(1).max(24) }),
+  bodyKind: 'json',
+  fields: { name: 'file_name', size: 'file_size' },
+  async handler(call) {
+    const { file_name: name, file_size: size } = call.body;
+    await invoke(call, generateImage, {
+      params: { namespace: call.namespace },
+      body: {
+        name: imageName(name, 'file_name'),
+        size: size.replace(/([kmgtp])b?$/i, (_, unit: string) =>
+          unit.toLowerCase() === 'k' ? 'k' : unit.toUpperCase(),
+        ),
+      },
+    });
+    return { message: 'Successfully generated image' };
+  },
+});
+
+const download = mapped({
+  kind: 'mapped',
+  method: 'GET',
+  path: '/resources/image/download/{image}',
+  successor: 'GET NS/images/{image}/download',
+  link: '/images/{image}/download',
+  body: nothing,
+  bodyKind: 'none',
+  longRunning: true,
+  async handler(call) {
+    const { image = '' } = call.params;
+    try {
+      return {
+        reply: await invoke(call, downloadImage, {
+          params: { namespace: call.namespace, image: imageName(image, 'image') },
+        }),
+      };
+    } catch (error) {
+      if (!isSvc3Error(error, 'NotFound')) throw error;
+      throw new Svc3Error('NotFound', `image file not found: ${image}`, { cause: error });
+    }
+  },
+});
+
+/** Rows of images, and of what makes one out of a VM. */
+export const imageRows: readonly Row[] = [
+  list,
+  copy,
+  listRemote,
+  pull,
+  remove,
+  commit,
+  save,
+  generate,
+  upload,
+  download,
+];

@@ -1,0 +1,85 @@
+import * as z from 'zod';
+import { Svc3Error } from '../../errors.ts';
+import { callFor, invoke } from '../server/invoke.ts';
+import { createVmConfig, getVmConfig, listVmConfigs } from '../routes/vmconfigs.ts';
+import { deployHelp } from './help.ts';
+import { byName, imageName } from './names.ts';
+import { mapped, nothing, type GatewayCall, type Row } from './row.ts';
+import { settingFields, settings, settingsOf, text } from './vmsettings.ts';
+import { configView } from './vmviews.ts';
+
+const integer = z.int().min(1).max(256);
+
+/** The configurations of the namespace by name; asks for the right to list them first. */
+export async function configsOf(call: GatewayCall<unknown>) {
+  await callFor(call, listVmConfigs, { params: { namespace: call.namespace } });
+  return byName(call.services.caches.vmConfigs.objects.list(call.namespace));
+}
+
+const configs = mapped({
+  kind: 'mapped',
+  method: 'GET',
+  path: '/resources/vm/configs',
+  successor: 'GET NS/vmconfigs',
+  link: '/vmconfigs',
+  body: nothing,
+  bodyKind: 'none',
+  handler: async (call) => ({ fields: { configs: (await configsOf(call)).map(configView) } }),
+});
+
+const config = mapped({
+  kind: 'mapped',
+  method: 'GET',
+  path: '/resources/vm/configs/{vmconfig}',
+  successor: 'GET NS/vmconfigs/{vmconfig}',
+  link: '/vmconfigs/{vmconfig}',
+  body: nothing,
+  bodyKind: 'none',
+  async handler(call) {
+    const name = call.params['vmconfig'] ?? '';
+    await callFor(call, getVmConfig, { params: { namespace: call.namespace, vmconfig: name } });
+    const found = call.services.caches.vmConfigs.objects.get(name, call.namespace);
+    if (found === undefined) throw new Svc3Error('NotFound', `${name} config does not exist`);
+    return { fields: { configs: [configView(found)] } };
+  },
+});
+
+const create = mapped({
+  kind: 'mapped',
+  method: 'POST',
+  path: '/resources/vm/create',
+  successor: 'POST NS/vmconfigs',
+  link: '/vmconfigs',
+  body: z.object({
+    svc_vm_name: text.min(1),
+    svc_base_image: text.min(1),
+    svc_image: text.optional(),
+    svc_cpu_core: integer.optional(),
+    vcpu_count: integer.optional(),
+    memory: z.union([z.number().min(0).max(16_384), z.literal('automatic')]).optional(),
+    ...settings,
+  }),
+  bodyKind: 'json',
+  fields: { ...settingFields, name: 'svc_vm_name', image: 'svc_base_image', cpu: 'vcpu_count' },
+  async handler(call) {
+    const { body, namespace } = call;
+    await invoke(call, createVmConfig, {
+      params: { namespace },
+      body: {
+        ...settingsOf(body, call.warn),
+        name: body.svc_vm_name,
+        image: imageName(body.svc_base_image, 'svc_base_image'),
+        cpu: body.vcpu_count ?? body.svc_cpu_core,
+        memory: body.memory === 'automatic' ? undefined : body.memory,
+      },
+    });
+    return {
+      status: 201,
+      message: 'Successfully Created',
+      help: deployHelp(call.baseUrl, body.svc_vm_name, '<SVC_NODE_NAME>'),
+    };
+  },
+});
+
+/** Rows of configurations. */
+export const vmConfigRows: readonly Row[] = [configs, config, create];

@@ -1,0 +1,158 @@
+import * as z from 'zod';
+import type { Vm } from '../../api/vm.ts';
+import { Svc3Error } from '../../errors.ts';
+import { callFor, invoke } from '../server/invoke.ts';
+import { execVm } from '../routes/vmactions.ts';
+import { deleteVmConfig } from '../routes/vmconfigs.ts';
+import { deleteVm, listVms } from '../routes/vms.ts';
+import type { PowerCommand } from '../../wire/power.ts';
+import { deployRow } from './deploy.ts';
+import { createHelp, deployHelp, execHelp, listNodesHelp, revertHelp } from './help.ts';
+import { texts, theVm, virtualMachineName, vmsNamed } from './names.ts';
+import { mapped, nothing, type GatewayCall, type Row } from './row.ts';
+import { configsOf, vmConfigRows } from './vmconfigs.ts';
+import { text } from './vmsettings.ts';
+import { vmResources } from './vmviews.ts';
+
+const target = z.object({ svc_vm_name: text.min(1), svc_node_name: text.optional() });
+
+const list = mapped({
+  kind: 'mapped',
+  method: 'GET',
+  path: '/resources/vm/list',
+  successor: 'GET NS/vms and GET NS/vmconfigs',
+  link: '/vms',
+  body: nothing,
+  bodyKind: 'none',
+  async handler(call) {
+    await callFor(call, listVms, { params: { namespace: call.namespace } });
+    const vms = call.services.caches.vms.objects.list(call.namespace);
+    return { fields: { virtual_machine_resources: vmResources(vms, await configsOf(call)) } };
+  },
+});
+
+const status = mapped({
+  kind: 'mapped',
+  method: 'GET',
+  path: '/resources/vm/status/{vm}',
+  successor: 'GET NS/vms/{vm}',
+  link: '/vms/{vm}',
+  body: nothing,
+  bodyKind: 'none',
+  async handler(call) {
+    const name = call.params['vm'] ?? '';
+    const vms = await vmsNamed(call, name);
+    const configs = (await configsOf(call)).filter(({ metadata }) => metadata.name === name);
+    if (vms.length === 0 && configs.length === 0) throw new Svc3Error('NotFound', texts.noDeployments);
+    return { fields: { virtual_machine_resources: vmResources(vms, configs) } };
+  },
+});
+
+async function remove(call: GatewayCall<unknown>, vm: Vm): Promise<void> {
+  await invoke(call, deleteVm, { params: { namespace: call.namespace, vm: vm.metadata.name ?? '' } });
+}
+
+const deleteRow = mapped({
+  kind: 'mapped',
+  method: 'DELETE',
+  path: '/resources/vm/delete',
+  successor: 'DELETE NS/vms/{vm}',
+  link: '/vms',
+  body: target,
+  bodyKind: 'json',
+  longRunning: true,
+  async handler(call) {
+    const { svc_vm_name: name, svc_node_name: node } = call.body;
+    const vm = await theVm(call, name, node, texts.notDeployed);
+    await remove(call, vm);
+    return {
+      message: 'Successfully deleted VM',
+      help: { ...listNodesHelp(call.baseUrl), ...deployHelp(call.baseUrl, virtualMachineName(vm), node) },
+    };
+  },
+});
+
+const purge = mapped({
+  kind: 'mapped',
+  method: 'DELETE',
+  path: '/resources/vm/purge',
+  successor: 'DELETE NS/vms/{vm} and DELETE NS/vmconfigs/{vmconfig}',
+  link: '/vmconfigs',
+  body: target,
+  bodyKind: 'json',
+  longRunning: true,
+  async handler(call) {
+    const { svc_vm_name: name } = call.body;
+    const vms = await vmsNamed(call, name);
+    const found = (await configsOf(call)).find(({ metadata }) => metadata.name === name);
+    if (vms.length === 0 && found === undefined) throw new Svc3Error('NotFound', texts.notDeployed);
+    for (const vm of vms) await remove(call, vm);
+    if (found !== undefined)
+      await invoke(call, deleteVmConfig, { params: { namespace: call.namespace, vmconfig: name } });
+    return {
+      message: 'Successfully purged VM',
+      help: {
+        ...listNodesHelp(call.baseUrl),
+        ...createHelp(call.baseUrl),
+        ...deployHelp(call.baseUrl, '<SVC_VM_NAME>', '<SVC_NODE_NAME>'),
+      },
+    };
+  },
+});
+
+const execMessages: Readonly<Record<PowerCommand, (name: string, node: string) => string>> = {
+  start: (name, node) => `${name} has started on ${node}`,
+  stop: (name, node) => `${name} has stopped on ${node}`,
+  resume: (name, node) => `${name} has resumed on ${node}`,
+  suspend: (name, node) => `${name} has been suspended on ${node}`,
+  revert: (name, node) => `Successfully reverted ${name} on ${node}`,
+};
+
+function execRow(command: PowerCommand): Row {
+  return mapped({
+    kind: 'mapped',
+    method: 'POST',
+    path: `/resources/vm/exec/${command}`,
+    successor: 'POST NS/vms/{vm}/exec',
+    link: '/vms',
+    body: target,
+    bodyKind: 'json',
+    longRunning: true,
+    async handler(call) {
+      const { svc_vm_name: name, svc_node_name: node } = call.body;
+      const vm = await theVm(call, name, node, texts.noDeployments);
+      await invoke(call, execVm, {
+        params: { namespace: call.namespace, vm: vm.metadata.name ?? '' },
+        body: { command },
+      });
+      const byName = node !== undefined && node !== '';
+      return {
+        message: execMessages[command](name, byName ? node : 'node'),
+        help: {
+          ...execHelp(call.baseUrl),
+          ...revertHelp(call.baseUrl),
+          data_for_virtual_machine_exec_tasks: {
+            svc_vm_name: virtualMachineName(vm),
+            ...(byName ? { svc_node_name: node } : {}),
+          },
+          ...(byName
+            ? {
+                virtual_machine_vnc: `Once started and deployed, you can use VNC to access this VM via ${vm.status?.ip ?? ''}`,
+              }
+            : {}),
+        },
+      };
+    },
+  });
+}
+
+/** In the order of the mapping table. */
+export const vmRows: readonly Row[] = [
+  list,
+  status,
+  ...vmConfigRows,
+  deployRow,
+  deleteRow,
+  purge,
+  ...(['start', 'stop', 'resume', 'suspend', 'revert'] as const).map(execRow),
+];

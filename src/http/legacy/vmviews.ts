@@ -1,0 +1,147 @@
+import { annotations } from '../../api/meta.ts';
+import { parseQuantity, toGi } from '../../api/quantity.ts';
+import type { Vm } from '../../api/vm.ts';
+import type { VmConfig } from '../../api/vmconfig.ts';
+import { vmItem } from '../../wire/vm.ts';
+import { schedulerWord } from '../../wire/vmconfig.ts';
+import { virtualMachineName } from './names.ts';
+
+const gib = 1024 ** 3;
+
+interface ReservedPort {
+  readonly host_port: number;
+  readonly guest_port: number;
+  readonly protocol: string;
+}
+
+function reservedPorts(vm: Vm): ReservedPort[] {
+  const { ssh, vnc, screenshare, mapped = [] } = vm.status?.ports ?? {};
+  const own: [number | undefined, number][] = [
+    [vnc, 5999],
+    [screenshare, 5900],
+    [ssh, 22],
+  ];
+  return [
+    ...own.flatMap(([host, guest]) =>
+      host === undefined || host === 0 ? [] : [{ host_port: host, guest_port: guest, protocol: 'TCP' }],
+    ),
+    ...mapped.map(({ nodePort, guestPort, protocol }) => ({
+      host_port: nodePort,
+      guest_port: guestPort,
+      protocol,
+    })),
+  ];
+}
+
+/** Ports are texts in 2.4.x; one that is not there is `N/A`. */
+export function portText(port: number | undefined): string {
+  return port === undefined || port === 0 ? 'N/A' : String(port);
+}
+
+/** Memory as 2.4.x shows it: `7.5G`. */
+export function ramText(memory: string): string {
+  return `${toGi(parseQuantity(memory, 'memory'))}G`;
+}
+
+/** One deployed VM in `status` of a list. */
+function deployedVm(vm: Vm, config: VmConfig | undefined): Record<string, unknown> {
+  const item = vmItem(vm);
+  const settings = { ...config?.spec, ...vm.spec };
+  const created = vm.metadata.creationTimestamp ?? '';
+  return {
+    owner: item.owner ?? '',
+    virtual_machine_name: virtualMachineName(vm),
+    virtual_machine_id: vm.metadata.uid ?? '',
+    node_location: item.node ?? '',
+    node_status: 'UP',
+    virtual_machine_ip: item.ip ?? '',
+    vnc_port: item.vncConsole ? portText(item.vnc) : 'N/A',
+    screen_sharing_port: portText(item.screenshare),
+    ssh_port: portText(item.ssh),
+    cpu: item.cpu,
+    vcpu: item.cpu,
+    gpu: item.gpuPassthrough ? '1' : 'N/A',
+    RAM: ramText(item.memory),
+    base_image: settings.image ?? item.image ?? '',
+    image: virtualMachineName(vm),
+    configuration_template: 'default',
+    vm_status: item.status.toLowerCase(),
+    io_boost: false,
+    use_saved_state: false,
+    gpu_passthrough: item.gpuPassthrough,
+    reserved_ports: reservedPorts(vm),
+    creation_timestamp: created,
+    creationTimestamp: created,
+    tag: settings.tag ?? '',
+    tag_required: settings.tagRequired ?? false,
+    replicas: 1,
+  };
+}
+
+/** A configuration without a VM, in a list of VMs. */
+function undeployedVm(config: VmConfig): Record<string, unknown> {
+  const { spec, metadata } = config;
+  const cpu = spec.cpu ?? 3;
+  return {
+    virtual_machine_name: metadata.name ?? '',
+    vm_deployment_status: 'Not Deployed',
+    owner: metadata.annotations?.[annotations.owner] ?? '',
+    cpu,
+    vcpu: cpu,
+    base_image: spec.image ?? '',
+    image: metadata.name ?? '',
+    io_boost: false,
+    use_saved_state: false,
+    gpu_passthrough: spec.gpuPassthrough === 'Enabled' || spec.architecture === 'arm64',
+    configuration_template: 'default',
+    ...(spec.tag === undefined ? {} : { tag: spec.tag, tag_required: spec.tagRequired ?? false }),
+    ...(spec.memory === undefined
+      ? {}
+      : { RAM: `${(parseQuantity(spec.memory, 'memory') / gib).toFixed(2)}G` }),
+  };
+}
+
+/** `virtual_machine_resources`: VMs grouped by their 2.4.x name, then configurations that have none. */
+export function vmResources(vms: readonly Vm[], configs: readonly VmConfig[]): Record<string, unknown>[] {
+  const byName = new Map<string, Vm[]>();
+  for (const vm of vms) {
+    const name = virtualMachineName(vm);
+    byName.set(name, [...(byName.get(name) ?? []), vm]);
+  }
+  const configOf = new Map(configs.map((config) => [config.metadata.name ?? '', config]));
+  const deployed = [...byName]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([name, group]) => ({
+      virtual_machine_name: name,
+      vm_deployment_status: 'Deployed',
+      status: group.map((vm) => deployedVm(vm, configOf.get(vm.spec.config ?? ''))),
+    }));
+  return [
+    ...deployed,
+    ...configs.filter(({ metadata }) => !byName.has(metadata.name ?? '')).map(undeployedVm),
+  ];
+}
+
+/** A configuration in `configs`. */
+export function configView({ spec, metadata }: VmConfig): Record<string, unknown> {
+  const cpu = spec.cpu ?? 3;
+  return {
+    owner: metadata.annotations?.[annotations.owner] ?? '',
+    svc_vm_name: metadata.name ?? '',
+    svc_base_image: spec.image ?? '',
+    svc_cpu_core: cpu,
+    vcpu_count: cpu,
+    iso_image: spec.iso ?? 'None',
+    attached_disk: 'None',
+    vnc_console:
+      spec.vncConsole !== 'Disabled' && (spec.gpuPassthrough !== 'Enabled' || spec.architecture === 'arm64'),
+    io_boost: false,
+    use_saved_state: false,
+    gpu_passthrough: spec.gpuPassthrough === 'Enabled' || spec.architecture === 'arm64',
+    system_serial: spec.systemSerial ?? 'N/A',
+    tag: spec.tag ?? '',
+    tag_required: spec.tagRequired ?? false,
+    scheduler: schedulerWord(spec.scheduler) ?? 'default',
+    memory: spec.memory === undefined ? 'automatic' : toGi(parseQuantity(spec.memory, 'memory')),
+  };
+}

@@ -1,0 +1,96 @@
+import type { IncomingMessage } from 'node:http';
+import type { Readable } from 'node:stream';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { Svc3Error } from '../../errors.ts';
+import type { HeldBytes } from './bytebudget.ts';
+import { parseJson } from './json.ts';
+import { findState } from './requeststate.ts';
+
+/** Larger JSON bodies are refused: the largest honest request is some kilobytes. */
+export const maxJsonBytes = 1024 * 1024;
+const bodyTimeoutMs = 30_000;
+
+function refuse(reason: 'RequestEntityTooLarge' | 'BadRequest', message: string): Svc3Error {
+  return new Svc3Error(reason, message, { details: { causes: [{ field: 'body', message }] } });
+}
+
+/** Reads a JSON request's bytes: at most 1 MiB, within the time, as many as Content-Length says and `held` allows. */
+function readBody(
+  stream: Readable,
+  headers: IncomingMessage['headers'],
+  timeoutMs: number,
+  held: HeldBytes | undefined,
+): Promise<Buffer> {
+  const declared = Number(headers['content-length'] ?? 0);
+  if (declared > maxJsonBytes) {
+    return Promise.reject(
+      refuse('RequestEntityTooLarge', `body: must not be larger than ${maxJsonBytes} bytes`),
+    );
+  }
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    const timer = setTimeout(() => {
+      end(refuse('BadRequest', `body: was not received within ${timeoutMs / 1000} seconds`));
+    }, timeoutMs);
+    const end = (error?: Error): void => {
+      clearTimeout(timer);
+      stream.off('data', onData);
+      if (error === undefined) {
+        resolve(chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks));
+        return;
+      }
+      chunks.length = 0;
+      held?.release();
+      reject(error);
+    };
+    const onData = (chunk: Buffer): void => {
+      bytes += chunk.length;
+      if (bytes > maxJsonBytes) {
+        end(refuse('RequestEntityTooLarge', `body: must not be larger than ${maxJsonBytes} bytes`));
+        return;
+      }
+      try {
+        held?.take(chunk.length);
+        chunks.push(chunk);
+      } catch (error) {
+        end(error as Error);
+      }
+    };
+    stream.on('data', onData);
+    const onCut = (): void => end(refuse('BadRequest', 'body: ended before it was complete'));
+    stream.once('end', () => {
+      stream.off('close', onCut);
+      end();
+    });
+    stream.once('error', onCut);
+    stream.once('close', onCut);
+  });
+}
+
+/** JSON is the only type of a JSON route; no Content-Type means JSON too (kubectl create --raw sends none). */
+export function requireJson(contentType: string | undefined): void {
+  if (contentType === undefined || contentType === '') return;
+  const mediaType = contentType.split(';', 1)[0]?.trim().toLowerCase() ?? '';
+  if (mediaType === 'application/json' || mediaType === 'text/json') return;
+  if (/^application\/[\w.+-]+\+json$/.test(mediaType)) return;
+  const message = 'Content-Type: must be application/json';
+  throw new Svc3Error('UnsupportedMediaType', message, {
+    details: { causes: [{ field: 'Content-Type', message }] },
+  });
+}
+
+/** Bodies are read by us, whatever their type: strictly where a route takes JSON, else not at all. */
+export function installBodyReader(app: FastifyInstance, timeoutMs = bodyTimeoutMs): void {
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('*', async (request: FastifyRequest, payload: FastifyRequest['raw']) => {
+    const state = findState(request);
+    if (state?.route?.bodyKind !== 'json') return undefined;
+    try {
+      return parseJson(await readBody(payload, request.headers, timeoutMs, state.body));
+    } catch (error) {
+      payload.resume();
+      throw error;
+    }
+  });
+}

@@ -1,0 +1,72 @@
+import type { Node, ServiceAccount } from '../../api/core.ts';
+import type { Image, Iso } from '../../api/image.ts';
+import type { Vm } from '../../api/vm.ts';
+import type { VmConfig } from '../../api/vmconfig.ts';
+import { imageItem } from '../../wire/image.ts';
+import { vmItem } from '../../wire/vm.ts';
+import { vmConfigItem } from '../../wire/vmconfig.ts';
+import type { KubeObject } from '../../api/object.ts';
+import type { Informer, KubeClient } from '../../kube/types.ts';
+import { createAccounts, type Accounts } from '../auth/accounts.ts';
+import { createItemLists, type ItemLists } from './itemlists.ts';
+import { createNodeUsages, type NodeUsages, type PodRequests } from '../../wire/nodeusage.ts';
+import { createWatchers, type Watchers } from './watchers.ts';
+
+export interface Informers {
+  readonly vms: Informer<Vm>;
+  readonly vmConfigs: Informer<VmConfig>;
+  readonly images: Informer<Image>;
+  readonly isos: Informer<Iso>;
+  readonly nodes: Informer<Node>;
+  /** With `keepRequests` as their transform. */
+  readonly pods: Informer<PodRequests>;
+  /** With `keepIdentity` as their transform. */
+  readonly accounts: Informer<ServiceAccount>;
+}
+
+interface Cache<T extends KubeObject> {
+  readonly objects: Informer<T>;
+  readonly items: ItemLists;
+  readonly changes: Watchers<T>;
+}
+
+/** The api's watch caches, with each object's JSON made once per change and not per request. */
+export interface Caches {
+  readonly vms: Cache<Vm>;
+  readonly vmConfigs: Cache<VmConfig>;
+  readonly images: Cache<Image>;
+  readonly isos: Cache<Iso>;
+  readonly nodes: Informer<Node>;
+  readonly usages: NodeUsages;
+  readonly accounts: Accounts;
+  hasSynced(): boolean;
+}
+
+/** Indexes of `Informers.vms` that the routes use. */
+export const vmIndexes = {
+  uid: (vm: Vm): readonly string[] => [vm.metadata.uid ?? ''],
+  image: (vm: Vm): readonly string[] => imagesOf(vm).map((image) => `${vm.metadata.namespace}/${image}`),
+};
+
+function imagesOf(vm: Vm): string[] {
+  return [vm.spec.image, vm.spec.iso].filter((name) => name !== undefined);
+}
+
+function cacheOf<T extends KubeObject>(informer: Informer<T>, toItem: (object: T) => unknown): Cache<T> {
+  return { objects: informer, items: createItemLists(informer, toItem), changes: createWatchers(informer) };
+}
+
+/** Call before the informers run. */
+export function createCaches(client: KubeClient, informers: Informers): Caches {
+  const { vms, vmConfigs, images, isos, nodes, pods, accounts } = informers;
+  return {
+    vms: cacheOf(vms, vmItem),
+    vmConfigs: cacheOf(vmConfigs, vmConfigItem),
+    images: cacheOf(images, imageItem),
+    isos: cacheOf(isos, imageItem),
+    nodes,
+    usages: createNodeUsages(pods),
+    accounts: createAccounts(client, accounts),
+    hasSynced: () => Object.values(informers).every((informer: Informer<KubeObject>) => informer.hasSynced()),
+  };
+}

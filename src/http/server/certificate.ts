@@ -1,0 +1,161 @@
+import { X509Certificate, createPrivateKey, webcrypto } from 'node:crypto';
+import 'reflect-metadata';
+import {
+  BasicConstraintsExtension,
+  ExtendedKeyUsage,
+  ExtendedKeyUsageExtension,
+  KeyUsageFlags,
+  KeyUsagesExtension,
+  SubjectAlternativeNameExtension,
+  X509CertificateGenerator,
+} from '@peculiar/x509';
+import type { Secret } from '../../api/core.ts';
+import { labels } from '../../api/meta.ts';
+import { secrets } from '../../api/resources.ts';
+import { Svc3Error } from '../../errors.ts';
+import { ensureObject, retryOnConflict } from '../../kube/ensure.ts';
+import type { Informer, KubeClient } from '../../kube/types.ts';
+import type { CertificateStore } from './services.ts';
+import type { KeyPair } from './tls.ts';
+
+const tenYearsMs = 10 * 365 * 24 * 3600 * 1000;
+const dayMs = 24 * 3600 * 1000;
+
+/** A self-signed ECDSA certificate for these names; the first is its common name. */
+export async function selfSigned(names: readonly string[], now = new Date()): Promise<KeyPair> {
+  const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
+  const keys = await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify']);
+  const isAddress = (name: string): boolean => /^[\d.]+$|:/.test(name);
+  const certificate = await X509CertificateGenerator.createSelfSigned({
+    name: `CN=${names[0] ?? 'svc3'}`,
+    keys,
+    signingAlgorithm: algorithm,
+    notBefore: new Date(now.getTime() - dayMs),
+    notAfter: new Date(now.getTime() + tenYearsMs),
+    extensions: [
+      new BasicConstraintsExtension(true, 0, true),
+      new KeyUsagesExtension(KeyUsageFlags.digitalSignature | KeyUsageFlags.keyCertSign, true),
+      new ExtendedKeyUsageExtension([ExtendedKeyUsage.serverAuth]),
+      new SubjectAlternativeNameExtension(
+        names.map((name) => ({ type: isAddress(name) ? ('ip' as const) : ('dns' as const), value: name })),
+      ),
+    ],
+  });
+  const pkcs8 = await webcrypto.subtle.exportKey('pkcs8', keys.privateKey);
+  const key = createPrivateKey({ key: Buffer.from(pkcs8), format: 'der', type: 'pkcs8' });
+  return {
+    cert: `${certificate.toString('pem')}\n`,
+    key: key.export({ type: 'pkcs8', format: 'pem' }),
+  };
+}
+
+/** In which keys of the Secret a pair lies: the one that clients see, and the one for names inside the cluster. */
+const places = { tls: ['tls.crt', 'tls.key'], internal: ['internal.crt', 'internal.key'] } as const;
+
+/** The pair of a `kubernetes.io/tls` Secret, if it is one that can serve. */
+export function pairOf(secret: Secret | undefined, place: keyof typeof places = 'tls'): KeyPair | undefined {
+  const [certName, keyName] = places[place];
+  const cert = Buffer.from(secret?.data?.[certName] ?? '', 'base64').toString('utf8');
+  const key = Buffer.from(secret?.data?.[keyName] ?? '', 'base64').toString('utf8');
+  try {
+    return new X509Certificate(cert).checkPrivateKey(createPrivateKey(key)) ? { cert, key } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+export interface SecretKey {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+export function isOf({ metadata }: Secret, { namespace, name }: SecretKey): boolean {
+  return metadata.name === name && metadata.namespace === namespace;
+}
+
+/** What of a Secret the pair for names inside the cluster is. */
+export function internalPairData({ cert, key }: KeyPair): Record<string, string> {
+  const [certName, keyName] = places.internal;
+  return { [certName]: cert, [keyName]: key };
+}
+
+/** The Secret, made with a self-signed pair where there is none. */
+export function ensureTlsSecret(
+  client: KubeClient,
+  key: SecretKey,
+  names: readonly string[],
+): Promise<Secret> {
+  const make = async (): Promise<Secret> => tlsSecret(key, await selfSigned(names));
+  return ensureObject(client, secrets, key, make, 'svc3-api');
+}
+
+/** Its pair; of several replicas that make it at once all return the winner's. @throws Invalid when it holds none */
+export async function ensureCertificate(
+  client: KubeClient,
+  key: SecretKey,
+  names: readonly string[],
+): Promise<KeyPair> {
+  const pair = pairOf(await ensureTlsSecret(client, key, names));
+  if (pair === undefined)
+    throw new Svc3Error('Invalid', `Secret ${key.namespace}/${key.name} holds no certificate with its key`);
+  return pair;
+}
+
+function tlsSecret({ namespace, name }: SecretKey, { cert, key }: KeyPair): Secret {
+  return {
+    metadata: {
+      name,
+      namespace,
+      labels: { [labels.partOf]: 'svc3', [labels.component]: 'api', [labels.managedBy]: 'svc3' },
+    },
+    type: 'kubernetes.io/tls',
+    stringData: { 'tls.crt': cert, 'tls.key': key },
+  };
+}
+
+/** Writes an uploaded pair into the Secret, from where every replica takes it. */
+export function createCertificateStore(client: KubeClient, key: SecretKey): CertificateStore {
+  /** The name of cert-manager's Certificate where it is the one that writes the pair; then nothing is written. */
+  async function writeUnlessIssued({ cert, key: privateKey }: KeyPair): Promise<string | undefined> {
+    const { metadata } = await client.get(secrets, key.name, key.namespace);
+    const issuer = metadata.annotations?.['cert-manager.io/certificate-name'];
+    if (issuer !== undefined) return issuer;
+    const { uid, resourceVersion } = metadata;
+    const stringData = { 'tls.crt': cert, 'tls.key': privateKey };
+    const body = { metadata: { uid, resourceVersion }, stringData };
+    await client.patch(secrets, key, { type: 'merge', body });
+    return undefined;
+  }
+
+  return {
+    async replace(pair) {
+      const issuer = await retryOnConflict(() => writeUnlessIssued(pair));
+      if (issuer === undefined) return;
+      throw new Svc3Error(
+        'Conflict',
+        `the certificate is issued by cert-manager (Certificate ${issuer}), which would replace this one`,
+      );
+    },
+  };
+}
+
+/** Calls back with every new good pair of the watched Secret; a broken one is reported and not used. */
+export function watchCertificate(
+  informer: Informer<Secret>,
+  key: SecretKey,
+  onPair: (pair: KeyPair) => void,
+  onBroken: () => void,
+): void {
+  let current = '';
+  informer.onChange((change) => {
+    if (change.kind === 'deleted' || !isOf(change.object, key)) return;
+    const pair = pairOf(change.object);
+    if (pair === undefined) {
+      onBroken();
+      return;
+    }
+    if (pair.cert === current) return;
+    current = pair.cert;
+    onPair(pair);
+  });
+}

@@ -1,0 +1,43 @@
+import type { Image, Iso } from '../../api/image.ts';
+import { images, isos, vmConfigs, vms } from '../../api/resources.ts';
+import type { Vm } from '../../api/vm.ts';
+import type { VmConfig } from '../../api/vmconfig.ts';
+import { Svc3Error, isSvc3Error } from '../../errors.ts';
+import type { KubeObject } from '../../api/object.ts';
+import type { Informer } from '../../kube/types.ts';
+import type { Services } from './services.ts';
+
+interface Key {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+export function notFound(resource: string, name: string): Svc3Error {
+  return new Svc3Error('NotFound', `${resource} "${name}" not found`, {
+    details: { group: 'svc3.dev', kind: resource, name },
+  });
+}
+
+/** From the cache; what the cache does not have (yet) is asked for once. */
+async function find<T extends KubeObject>(informer: Informer<T>, services: Services, key: Key): Promise<T> {
+  const cached = informer.get(key.name, key.namespace);
+  if (cached !== undefined) return cached;
+  try {
+    return await services.client.get(informer.resource, key.name, key.namespace);
+  } catch (error) {
+    if (isSvc3Error(error, 'NotFound')) throw notFound(informer.resource.plural, key.name);
+    throw error;
+  }
+}
+
+/** Each of these throws NotFound. Call them only for callers whose right to the object was asked for. */
+export const findVm = (services: Services, key: Key): Promise<Vm> =>
+  find(services.caches.vms.objects, services, key);
+export const findVmConfig = (services: Services, key: Key): Promise<VmConfig> =>
+  find(services.caches.vmConfigs.objects, services, key);
+export const findImage = (services: Services, key: Key): Promise<Image> =>
+  find(services.caches.images.objects, services, key);
+export const findIso = (services: Services, key: Key): Promise<Iso> =>
+  find(services.caches.isos.objects, services, key);
+
+export const resourcesOf = { vms, vmConfigs, images, isos };

@@ -1,0 +1,279 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { Svc3Error } from '../../errors.ts';
+import type { LogAnswer } from './accesslog.ts';
+import { requireJson } from './body.ts';
+import type { ByteBudget } from './bytebudget.ts';
+import { validate } from './fields.ts';
+import type { JsonValue } from './json.ts';
+import type { ConcurrencyLimit } from '../auth/limits.ts';
+import type { HttpMetrics } from './metrics.ts';
+import { uploadOf } from '../uploads/multipart.ts';
+import { attributesOf, refusedFor } from '../auth/permission.ts';
+import { largeBytes, Pieces } from './pieces.ts';
+import { beginState, findState, type RequestState, stateOf } from './requeststate.ts';
+import type { Call, Caller, Reply, Route } from './route.ts';
+import type { Services } from './services.ts';
+import { failure, refusalFrom } from './status.ts';
+
+export interface Limits {
+  readonly short: ConcurrencyLimit;
+  readonly long: ConcurrencyLimit;
+  readonly bodies: ByteBudget;
+}
+
+/** One way in: how callers are known and refusals are written. */
+export interface Face {
+  readonly name: string;
+  caller(request: FastifyRequest): Caller | Promise<Caller>;
+  /** The body of a refusal. */
+  refusal(error: Svc3Error, request: FastifyRequest): unknown;
+  /** Parameters that are not in the path but in headers, say. */
+  parameters?(request: FastifyRequest): Readonly<Record<string, string>>;
+  /** Whether an unknown path is answered in this face's words. */
+  owns?(path: string): boolean;
+  /** Headers of every reply of a route. */
+  headers?(route: Route, params: Readonly<Record<string, string>>): Readonly<Record<string, string>>;
+}
+
+export interface PipelineContext {
+  readonly services: Services;
+  readonly limits: Limits;
+  readonly metrics: HttpMetrics;
+  readonly drain: AbortSignal;
+  readonly answered: LogAnswer;
+}
+
+/** Beginning of every request of every face, also of those that no route takes. */
+export function beginRequest(request: FastifyRequest, reply: FastifyReply, context: PipelineContext): void {
+  const state = beginState(request);
+  context.metrics.started();
+  void reply.header('x-request-id', request.id);
+  reply.raw.once('close', () => {
+    if (!reply.raw.writableFinished) state.hangUp();
+    endRequest(request, reply, context);
+  });
+}
+
+/** Also of requests that no route of a face took. */
+function namesOf(request: FastifyRequest, state: RequestState): { face: string; route: string } {
+  if (state.route !== undefined) return { face: state.face ?? 'none', route: state.route.id };
+  const { route = 'none', face = 'none' } = request.routeOptions.config as { route?: string; face?: string };
+  return { face, route };
+}
+
+/** End of every request: one line of access log, without address, query, header or body, and the metrics. */
+function endRequest(request: FastifyRequest, reply: FastifyReply, context: PipelineContext): void {
+  const state = stateOf(request);
+  state.release?.();
+  state.body?.release();
+  const { face, route } = namesOf(request, state);
+  const { id: requestId, method } = request;
+  const { statusCode: status } = reply;
+  const seconds = (performance.now() - state.startedAt) / 1000;
+  context.metrics.ended({ face, route, method, status, seconds });
+  const { namespace } = (state.params ?? {}) as { namespace?: string };
+  const durationMs = Math.round(seconds * 10_000) / 10;
+  context.answered({ requestId, face, route, method, status, durationMs, namespace });
+}
+
+/** Whether a route has a body that is read before its handler runs: its right is asked first. */
+function readsBody({ bodyKind }: Route): boolean {
+  return bodyKind === 'json';
+}
+
+async function admit(
+  route: Route,
+  face: Face,
+  request: FastifyRequest,
+  context: PipelineContext,
+): Promise<void> {
+  const state = stateOf(request);
+  state.route = route;
+  state.face = face.name;
+  if (route.permission.kind !== 'open') {
+    const caller = face.caller(request);
+    state.caller = caller instanceof Promise ? await caller : caller;
+  }
+  const limit = route.longRunning === true ? context.limits.long : context.limits.short;
+  const identity = state.caller?.key ?? request.ip;
+  state.release = limit.take(identity);
+  if (readsBody(route)) state.body = context.limits.bodies.open(identity);
+  state.params = validate(
+    route.params,
+    { ...(request.params as Record<string, string>), ...face.parameters?.(request) },
+    'path',
+    () => undefined,
+  );
+  const attributes = attributesOf(route.permission, state.params);
+  if (attributes !== undefined && (route.permission.kind === 'checked' || readsBody(route)))
+    await state.caller?.authorize(attributes);
+}
+
+const anonymous: Caller = {
+  key: '',
+  get client(): never {
+    throw new Svc3Error('Unauthorized', 'Unauthorized');
+  },
+  authorize: () => Promise.reject(new Svc3Error('Unauthorized', 'Unauthorized')),
+  user: () => Promise.resolve({}),
+};
+
+function baseUrlOf(request: FastifyRequest): string {
+  const host = request.headers.host ?? (request.headers[':authority'] as string | undefined) ?? request.host;
+  return `https://${/^[A-Za-z0-9.:[\]-]{1,255}$/.test(host) ? host : 'localhost'}`;
+}
+
+function callOf(
+  route: Route,
+  request: FastifyRequest,
+  context: PipelineContext,
+): Call<unknown, unknown, unknown> {
+  const state = stateOf(request);
+  const warn = (text: string): void => state.warn(text);
+  const query = validate(route.query, queryOf(request), 'query', warn);
+  const body = readsBody(route)
+    ? validate(route.body, request.body as JsonValue | undefined, 'body', warn)
+    : undefined;
+  // A handler may wait for minutes: from here on it has what the schema took of the body, and nobody the rest.
+  request.body = undefined;
+  return {
+    params: state.params,
+    query,
+    body,
+    caller: state.caller ?? anonymous,
+    services: context.services,
+    get signal() {
+      return state.hungUp;
+    },
+    drain: context.drain,
+    get baseUrl() {
+      return baseUrlOf(request);
+    },
+    ...(request.headers.accept === undefined ? {} : { accept: request.headers.accept }),
+    header: (name) => headerOf(request, name),
+    ...(route.bodyKind === 'upload' ? { upload: uploadOf(request) } : {}),
+    warn,
+  };
+}
+
+function headerOf({ headers }: FastifyRequest, name: string): string | undefined {
+  const value = headers[name];
+  return Array.isArray(value) ? value.at(-1) : value;
+}
+
+function queryOf(request: FastifyRequest): JsonValue {
+  const query: Record<string, JsonValue> = {};
+  for (const [key, value] of Object.entries(request.query as Record<string, string | string[]>)) {
+    const text = Array.isArray(value) ? (value.at(-1) ?? '') : value;
+    if (text.includes('\0') || !text.isWellFormed()) {
+      throw new Svc3Error('Invalid', `${key}: must not contain NUL or a lone surrogate`, {
+        details: { causes: [{ field: key, message: 'must not contain NUL or a lone surrogate' }] },
+      });
+    }
+    query[key] = text;
+  }
+  return query;
+}
+
+function warningHeader(text: string): string {
+  return `299 - "${text
+    .replaceAll(/[^\x20-\x7e]/g, '?')
+    .replaceAll(/["\\]/g, "'")
+    .slice(0, 1000)}"`;
+}
+
+export function send(reply: FastifyReply, answer: Reply): FastifyReply {
+  void reply.code(answer.status ?? 200);
+  for (const [name, value] of Object.entries(answer.headers ?? {})) void reply.header(name, value);
+  if (answer.stream !== undefined) return reply.send(answer.stream);
+  if (answer.raw !== undefined) return reply.send(answer.raw);
+  void reply.type('application/json; charset=utf-8');
+  const json = answer.json ?? JSON.stringify(answer.body);
+  if (typeof json === 'string' || json.length <= largeBytes) return reply.send(json);
+  return reply.header('content-length', json.length).send(new Pieces(json));
+}
+
+function addWarnings(request: FastifyRequest, reply: FastifyReply): void {
+  const { warnings } = stateOf(request);
+  if (warnings.length > 0) void reply.header('warning', warnings.map(warningHeader));
+}
+
+function addFaceHeaders(face: Face, route: Route, request: FastifyRequest, reply: FastifyReply): void {
+  const params = (findState(request)?.params ?? request.params) as Readonly<Record<string, string>>;
+  void reply.headers({ ...face.headers?.(route, params) });
+}
+
+/** Writes a refusal in the face's words; what we did not expect is logged and told as InternalError. */
+export function refuse(
+  face: Face,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  error: unknown,
+  context: PipelineContext,
+) {
+  const refusal = refusalFrom(error);
+  if (refusal.status >= 500) {
+    context.services.log.error({ requestId: request.id, err: refusal.cause ?? refusal }, 'a request failed');
+  }
+  const { retryAfterSeconds } = refusal.details;
+  if (refusal.status === 429 || refusal.status === 503)
+    void reply.header('retry-after', String(retryAfterSeconds ?? 1));
+  if (refusal.status === 401) void reply.header('www-authenticate', 'Bearer realm="svc3"');
+  // A body that was not read to its end cannot be followed by another request.
+  if (refusal.status === 413 || !request.raw.complete) void reply.header('connection', 'close');
+  if (findState(request) !== undefined) addWarnings(request, reply);
+  const body = JSON.stringify(face.refusal(refusal, request));
+  return reply.code(refusal.status).type('application/json; charset=utf-8').send(body);
+}
+
+export const statusRefusal = (error: Svc3Error): unknown => failure(error);
+
+/** `/a/{b}` as Fastify writes it. */
+export function fastifyPath(path: string): string {
+  return path.replaceAll(/\{(\w+)\}/g, ':$1');
+}
+
+async function run(
+  route: Route,
+  face: Face,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  context: PipelineContext,
+): Promise<void> {
+  const state = stateOf(request);
+  try {
+    const given = route.handler(callOf(route, request, context));
+    const answer = given instanceof Promise ? await given : given;
+    addWarnings(request, reply);
+    addFaceHeaders(face, route, request, reply);
+    send(reply, answer);
+  } catch (error) {
+    addFaceHeaders(face, route, request, reply);
+    const refusal = await refusedFor(route, state.params, state.caller, error);
+    refuse(face, request, reply, refusal, context);
+  }
+}
+
+/** Serves one route on an instance: authenticate, limit, authorise, read, validate, run, write. */
+export function serveRoute(app: FastifyInstance, route: Route, face: Face, context: PipelineContext): void {
+  app.route({
+    method: route.method,
+    url: fastifyPath(route.path),
+    config: { route: route.id, face: face.name },
+    onRequest: async (request) => {
+      await admit(route, face, request, context);
+      if (!readsBody(route)) return;
+      // Over HTTP/2 a body may come with neither type nor length (kubectl create --raw): without a type it is not read.
+      request.headers['content-type'] ||= 'application/json';
+      requireJson(request.headers['content-type']);
+    },
+    // Fastify waits for the reply to be sent. A promise of it would have to end with the reply's last byte.
+    handler(request, reply) {
+      run(route, face, request, reply, context).catch((error: unknown) => reply.send(error));
+    },
+    errorHandler(error, request, reply) {
+      addFaceHeaders(face, route, request, reply);
+      void refuse(face, request, reply, error, context);
+    },
+  });
+}

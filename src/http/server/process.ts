@@ -1,0 +1,107 @@
+import type { AddressInfo } from 'node:net';
+import type { Registry } from 'prom-client';
+import { images, isos, nodes, pods, serviceAccounts, vmConfigs, vms } from '../../api/resources.ts';
+import type { Informers as SharedInformers } from '../../controller/informers.ts';
+import type { Pod } from '../../api/core.ts';
+import type { LogAnswer } from './accesslog.ts';
+import { keepIdentity } from '../auth/accounts.ts';
+import { createAuthenticator, type Authenticator } from '../auth/auth.ts';
+import type { ByteBudgetLimits } from './bytebudget.ts';
+import { createCaches, vmIndexes, type Caches } from './caches.ts';
+import { createFaceV1 } from './facev1.ts';
+import { ConcurrencyLimit } from '../auth/limits.ts';
+import { createHttpMetrics } from './metrics.ts';
+import { keepRequests, type PodRequests } from '../../wire/nodeusage.ts';
+import type { KubeClient } from '../../kube/types.ts';
+import type { Face } from './pipeline.ts';
+import type { Route } from './route.ts';
+import { createPages } from '../routes/pages.ts';
+import { routes } from '../routes/table.ts';
+import { createServer, type HttpServer } from './server.ts';
+import type { Services } from './services.ts';
+import { isStreamRequest } from '../streams/streamrequest.ts';
+import { createStreams } from '../streams/streams.ts';
+import type { ServingTls } from './tls.ts';
+
+/** Asks the process's informers for everything the routes read; before they run. */
+export function cachesOf(client: KubeClient, informers: SharedInformers): Caches {
+  return createCaches(client, {
+    vms: informers.get(vms, { indexes: vmIndexes }),
+    vmConfigs: informers.get(vmConfigs),
+    images: informers.get(images),
+    isos: informers.get(isos),
+    nodes: informers.get(nodes),
+    pods: informers.get<PodRequests>(pods, { transform: (pod) => keepRequests(pod as Pod) }),
+    accounts: informers.get(serviceAccounts, { transform: keepIdentity }),
+  });
+}
+
+/** Further ways in, made from what the process shares. */
+export interface FaceOptions {
+  readonly face: Face;
+  readonly routes: readonly Route[];
+}
+
+export interface ApiOptions {
+  readonly services: Services;
+  readonly registry: Registry;
+  readonly tls: ServingTls;
+  /** Writes the line of every answered request. Default: the log of the services. */
+  readonly answered?: LogAnswer;
+  readonly faces?: (authenticator: Authenticator) => readonly FaceOptions[];
+  readonly concurrentPerIdentity?: number;
+  readonly longRunningPerIdentity?: number;
+  readonly bodyBytes?: ByteBudgetLimits;
+  readonly headersTimeoutMs?: number;
+  readonly bodyTimeoutMs?: number;
+  /** How often clients of streams are asked whether they are still there. */
+  readonly pingEveryMs?: number;
+  /** How often the right to an open stream is asked for again; default 10 s. */
+  readonly confirmEveryMs?: number;
+}
+
+export interface Api {
+  readonly http: HttpServer;
+  listen(address: { host: string; port: number }): Promise<AddressInfo>;
+  close(graceMs: number, leaveMs?: number): Promise<void>;
+}
+
+/** The HTTP API of one process: `/api/v1`, its pages and streams, and the other faces that are given. */
+export function createApi(options: ApiOptions): Api {
+  const { services } = options;
+  const authenticator = createAuthenticator(services.client, services.caches.accounts);
+  const pages = createPages(routes, new URL('../../', import.meta.resolve('@novnc/novnc')));
+  const http = createServer({
+    services,
+    metrics: createHttpMetrics(options.registry),
+    tls: options.tls,
+    ...(options.answered === undefined ? {} : { answered: options.answered }),
+    faces: [
+      { face: createFaceV1(authenticator), routes: [...routes, ...pages] },
+      ...(options.faces?.(authenticator) ?? []),
+    ],
+    ...(options.concurrentPerIdentity === undefined
+      ? {}
+      : { concurrentPerIdentity: options.concurrentPerIdentity }),
+    ...(options.longRunningPerIdentity === undefined
+      ? {}
+      : { longRunningPerIdentity: options.longRunningPerIdentity }),
+    ...(options.bodyBytes === undefined ? {} : { bodyBytes: options.bodyBytes }),
+    ...(options.headersTimeoutMs === undefined ? {} : { headersTimeoutMs: options.headersTimeoutMs }),
+    ...(options.bodyTimeoutMs === undefined ? {} : { bodyTimeoutMs: options.bodyTimeoutMs }),
+  });
+  // Node asks this of every listener that speaks HTTP/1.1; its types know it only of those that speak nothing else.
+  Object.assign(http.server, { shouldUpgradeCallback: isStreamRequest });
+  http.server.on(
+    'upgrade',
+    createStreams({
+      services,
+      authenticator,
+      limit: new ConcurrencyLimit(options.longRunningPerIdentity ?? 500, 'streams of this identity'),
+      drain: http.drain,
+      ...(options.pingEveryMs === undefined ? {} : { pingEveryMs: options.pingEveryMs }),
+      ...(options.confirmEveryMs === undefined ? {} : { confirmEveryMs: options.confirmEveryMs }),
+    }),
+  );
+  return { http, listen: http.listen, close: http.close };
+}

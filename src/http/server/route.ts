@@ -1,0 +1,128 @@
+import type { Readable } from 'node:stream';
+import type * as z from 'zod';
+import type { UserInfo } from '../../api/core.ts';
+import type { KubeClient } from '../../kube/types.ts';
+import type { Services } from './services.ts';
+
+/** What one request asks the authorizer of Kubernetes. */
+export interface AccessAttributes {
+  readonly group: string;
+  readonly resource: string;
+  readonly subresource?: string;
+  readonly verb: 'get' | 'list' | 'create' | 'update' | 'patch' | 'delete';
+  readonly namespace?: string;
+  readonly name?: string;
+}
+
+/**
+ * Who may call a route. `open`: anybody. `checked`: the authorizer is asked before anything else happens.
+ * `native`: the write itself goes to kube-apiserver with the caller's token and is judged there; the authorizer is
+ * asked before a body is read, so that those without the right take no memory, and before a refusal of our own is shown,
+ * so that it tells them nothing.
+ */
+export type Permission =
+  | { readonly kind: 'open' }
+  /** Needs a caller; the handler runs other routes, which ask for their own rights. */
+  | { readonly kind: 'delegated' }
+  | {
+      readonly kind: 'checked' | 'native';
+      readonly group: string;
+      readonly resource: string;
+      readonly subresource?: string;
+      readonly verb: AccessAttributes['verb'];
+      readonly scope: 'namespace' | 'cluster';
+      /** The path parameter that holds the object's name. */
+      readonly name?: string;
+    };
+
+/** Who calls: what they may do and a client that has exactly their rights. */
+export interface Caller {
+  /** Stands for the identity in limits and in no log. */
+  readonly key: string;
+  readonly client: KubeClient;
+  /** Throws Unauthorized or Forbidden. `isFresh`: not by what was decided a moment ago. */
+  authorize(attributes: AccessAttributes, isFresh?: boolean): Promise<void>;
+  /** The identity. */
+  user(): Promise<UserInfo>;
+  /** When the token ends, in milliseconds since 1970, where it says so. */
+  readonly expiresAt?: number;
+}
+
+export interface Call<P, Q, B> {
+  readonly params: P;
+  readonly query: Q;
+  readonly body: B;
+  readonly caller: Caller;
+  readonly services: Services;
+  /** Aborted when the client has hung up. */
+  readonly signal: AbortSignal;
+  /** Aborted when this process starts to drain. */
+  readonly drain: AbortSignal;
+  /** The address the client used: `https://host[:port]`. */
+  readonly baseUrl: string;
+  readonly accept?: string;
+  /** A header of the request, by its name in lower case. */
+  header(name: string): string | undefined;
+  /** The request's body of an upload. */
+  readonly upload?: Upload;
+  /** Adds a `Warning` header to the reply. */
+  warn(text: string): void;
+}
+
+export interface Upload {
+  readonly contentType: string;
+  readonly contentLength?: number;
+  readonly stream: Readable;
+  /** Whether the client hung up before the end of the body. */
+  isCut(): boolean;
+  /** The parts of a multipart body, in order; a file's content has to be read before the next part comes. */
+  parts?(): AsyncIterable<UploadPart>;
+}
+
+export type UploadPart =
+  | { readonly kind: 'field'; readonly name: string; readonly value: string }
+  | { readonly kind: 'file'; readonly name: string; readonly fileName: string; readonly content: Readable };
+
+export interface Reply {
+  readonly status?: number;
+  readonly body?: unknown;
+  /** JSON that is already text; goes before `body`. */
+  readonly json?: string | Buffer;
+  readonly stream?: Readable;
+  /** Bytes of the type that `headers` names. */
+  readonly raw?: Buffer;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+export interface Route<
+  P extends z.ZodType = z.ZodType,
+  Q extends z.ZodType = z.ZodType,
+  B extends z.ZodType = z.ZodType,
+> {
+  /** Name of the operation in the OpenAPI document, metrics and logs. */
+  readonly id: string;
+  readonly tag: string;
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  /** With parameters in braces, as OpenAPI writes them. */
+  readonly path: string;
+  readonly summary: string;
+  readonly params: P;
+  readonly query: Q;
+  readonly body: B;
+  /** `upload`: the body is a stream and not JSON. */
+  readonly bodyKind: 'none' | 'json' | 'upload';
+  readonly replies: Readonly<Record<number, { readonly description: string; readonly schema?: z.ZodType }>>;
+  readonly permission: Permission;
+  /** May wait for minutes: has its own limit of concurrent requests. */
+  readonly longRunning?: boolean;
+  /** An example body for the browsable page. */
+  readonly example?: unknown;
+  handler(call: Call<z.output<P>, z.output<Q>, z.output<B>>): Promise<Reply> | Reply;
+}
+
+/** Types a route's handler from its schemas. */
+export function defineRoute<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType>(
+  route: Route<P, Q, B>,
+): Route<P, Q, B> {
+  return route;
+}

@@ -1,0 +1,233 @@
+import { randomUUID } from 'node:crypto';
+import type { Http2SecureServer } from 'node:http2';
+import type { AddressInfo, Socket } from 'node:net';
+import multipart from '@fastify/multipart';
+import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify';
+import { Svc3Error } from '../../errors.ts';
+import { answersIn, type LogAnswer } from './accesslog.ts';
+import { installBodyReader } from './body.ts';
+import { ByteBudget, type ByteBudgetLimits } from './bytebudget.ts';
+import { trackConnections } from './connections.ts';
+import { ConcurrencyLimit } from '../auth/limits.ts';
+import type { HttpMetrics } from './metrics.ts';
+import { maxFieldBytes } from '../uploads/multipart.ts';
+import {
+  beginRequest,
+  fastifyPath,
+  refuse,
+  serveRoute,
+  statusRefusal,
+  type Face,
+  type PipelineContext,
+} from './pipeline.ts';
+import { installRequestStates } from './requeststate.ts';
+import type { Route } from './route.ts';
+import type { Services } from './services.ts';
+import type { ServingTls } from './tls.ts';
+import { failure } from './status.ts';
+
+export interface ServerOptions {
+  readonly services: Services;
+  readonly metrics: HttpMetrics;
+  readonly tls: ServingTls;
+  /** Default: by the log of the services. */
+  readonly answered?: LogAnswer;
+  readonly faces: readonly { readonly face: Face; readonly routes: readonly Route[] }[];
+  readonly concurrentPerIdentity?: number;
+  readonly longRunningPerIdentity?: number;
+  /** Of JSON bodies that are held in memory. */
+  readonly bodyBytes?: ByteBudgetLimits;
+  readonly headersTimeoutMs?: number;
+  /** Until a JSON body has come whole; default 30 s. */
+  readonly bodyTimeoutMs?: number;
+}
+
+export interface HttpServer {
+  readonly app: FastifyInstance;
+  /** The node server: WebSocket upgrades are taken from it. */
+  readonly server: Http2SecureServer;
+  /** Aborted when draining begins. */
+  readonly drain: AbortSignal;
+  listen(address: { host: string; port: number }): Promise<AddressInfo>;
+  /**
+   * Tells clients for `leaveMs` to use other connections while everything is still served, then stops taking
+   * connections, lets running requests end (waiting deploys answer 202), and closes after `graceMs` at the latest.
+   */
+  close(graceMs: number, leaveMs?: number): Promise<void>;
+}
+
+const maxHeaderBytes = 32 * 1024;
+/** How long HTTP/2 clients get at least to learn that they shall send no more. */
+const goodbyeMs = 250;
+const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const;
+
+function requestId(given: string | string[] | undefined): string {
+  return typeof given === 'string' && /^[\w.-]{1,64}$/.test(given) ? given : randomUUID();
+}
+
+function fastifyOptions(options: ServerOptions): FastifyServerOptions {
+  return {
+    http2: true,
+    https: {
+      ...options.tls.options,
+      allowHTTP1: true,
+      // Else the last piece of a reply waits for the client's delayed acknowledgement.
+      noDelay: true,
+      maxHeaderSize: maxHeaderBytes,
+      headersTimeout: options.headersTimeoutMs ?? 20_000,
+      // Node looks only this often for connections whose headers are late.
+      connectionsCheckingInterval: Math.min(options.headersTimeoutMs ?? 5_000, 5_000),
+      requestTimeout: 0,
+      keepAliveTimeout: 75_000,
+      settings: { maxConcurrentStreams: 250, maxHeaderListSize: maxHeaderBytes },
+    },
+    logger: false,
+    http2SessionTimeout: 300_000,
+    genReqId: (request: { headers: Record<string, string | string[] | undefined> }) =>
+      requestId(request.headers['x-request-id']),
+    forceCloseConnections: false,
+    return503OnClosing: false,
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 1024, caseSensitive: true },
+    clientErrorHandler: answerMalformed,
+  } as unknown as FastifyServerOptions;
+}
+
+/** What is no HTTP at all gets a Status too, and its connection ends. */
+function answerMalformed(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (!socket.writable || error.code === 'ECONNRESET') {
+    socket.destroy();
+    return;
+  }
+  const tooLarge = error.code === 'HPE_HEADER_OVERFLOW';
+  const [line, field, problem] = tooLarge
+    ? ['431 Request Header Fields Too Large', 'headers', `must not be larger than ${maxHeaderBytes} bytes`]
+    : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
+      ? ['408 Request Timeout', 'headers', 'were not received in time']
+      : ['400 Bad Request', 'request', 'is not HTTP/1.1'];
+  const causes = [{ field, message: problem }];
+  const body = JSON.stringify({
+    ...failure(new Svc3Error('BadRequest', `${field}: ${problem}`, { details: { causes } })),
+    code: Number(line.slice(0, 3)),
+  });
+  socket.end(
+    `HTTP/1.1 ${line}\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
+  );
+}
+
+const unknownPath: Face = {
+  name: 'none',
+  caller: () => {
+    throw new Svc3Error('Unauthorized', 'Unauthorized');
+  },
+  refusal: statusRefusal,
+};
+
+/** Other methods of known paths answer 405 with `Allow`. */
+function refuseOtherMethods(
+  app: FastifyInstance,
+  face: Face,
+  routes: readonly Route[],
+  context: PipelineContext,
+): void {
+  const allowed = new Map<string, Set<string>>();
+  for (const { path, method } of routes) {
+    const shape = fastifyPath(path).replaceAll(/:\w+/g, ':_');
+    const known = allowed.get(shape) ?? new Set();
+    known.add(method);
+    allowed.set(shape, known);
+  }
+  const done = new Set<string>();
+  for (const { path } of routes) {
+    const shape = fastifyPath(path).replaceAll(/:\w+/g, ':_');
+    if (done.has(shape)) continue;
+    done.add(shape);
+    const known = allowed.get(shape) ?? new Set();
+    const others = methods.filter((method) => !known.has(method));
+    app.route({
+      method: others,
+      url: fastifyPath(path),
+      config: { route: 'methodNotAllowed', face: face.name },
+      handler: (request, reply) => {
+        void reply.header('allow', [...known].join(', '));
+        const error = new Svc3Error(
+          'MethodNotAllowed',
+          `${request.method} is not supported here, use ${[...known].join(' or ')}`,
+        );
+        return refuse(face, request, reply, error, context);
+      },
+    });
+  }
+}
+
+/** One TLS listener (HTTP/2 and HTTP/1.1) with the routes of its faces. */
+export function createServer(options: ServerOptions): HttpServer {
+  const draining = new AbortController();
+  const bodies = new ByteBudget(options.bodyBytes);
+  options.metrics.countBodies(() => bodies.total);
+  const context: PipelineContext = {
+    services: options.services,
+    metrics: options.metrics,
+    drain: draining.signal,
+    answered: options.answered ?? answersIn(options.services.log),
+    limits: {
+      short: new ConcurrencyLimit(options.concurrentPerIdentity ?? 1000, 'requests of this identity'),
+      long: new ConcurrencyLimit(options.longRunningPerIdentity ?? 500, 'waiting requests of this identity'),
+      bodies,
+    },
+  };
+  const app: FastifyInstance = Fastify(fastifyOptions(options));
+  const server = app.server as unknown as Http2SecureServer;
+  options.tls.attach(server);
+  const connections = trackConnections(server);
+
+  void app.register(multipart, {
+    limits: { fileSize: Infinity, fieldSize: maxFieldBytes, fields: 16, files: 4, parts: 20 },
+  });
+  installRequestStates(app);
+  app.addHook('onRequest', (request, reply, done) => {
+    beginRequest(request, reply, context);
+    done();
+  });
+  app.addHook('onSend', (request, reply, _payload, done) => {
+    if (connections.leaving && request.raw.httpVersionMajor === 1) void reply.header('connection', 'close');
+    if (request.raw.httpVersionMajor === 2) void reply.removeHeader('connection');
+    void reply.header('x-content-type-options', 'nosniff');
+    if (!reply.hasHeader('cache-control')) void reply.header('cache-control', 'no-store');
+    done();
+  });
+  installBodyReader(app, options.bodyTimeoutMs);
+  app.setErrorHandler((error, request, reply) => {
+    void refuse(unknownPath, request, reply, error, context);
+  });
+  app.setNotFoundHandler((request, reply) => {
+    const owner = options.faces.find(({ face }) => face.owns?.(request.url) === true)?.face ?? unknownPath;
+    return refuse(
+      owner,
+      request,
+      reply,
+      new Svc3Error('NotFound', 'the server could not find the requested resource'),
+      context,
+    );
+  });
+  for (const { face, routes: own } of options.faces) {
+    for (const route of own) serveRoute(app, route, face, context);
+    refuseOtherMethods(app, face, own, context);
+  }
+
+  return {
+    app,
+    server,
+    drain: draining.signal,
+    async listen({ host, port }) {
+      await app.listen({ host, port });
+      return server.address() as AddressInfo;
+    },
+    async close(graceMs, leaveMs = 0) {
+      connections.leave();
+      await new Promise((resolve) => setTimeout(resolve, Math.max(leaveMs, goodbyeMs)));
+      draining.abort(new Error('the server is draining'));
+      await connections.close(graceMs);
+      await app.close().catch(() => undefined);
+    },
+  };
+}

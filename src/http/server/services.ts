@@ -1,0 +1,155 @@
+import type { Duplex, Readable } from 'node:stream';
+import type { Image, Iso } from '../../api/image.ts';
+import type { Vm } from '../../api/vm.ts';
+import type { PortRange } from '../../api/meta.ts';
+import type { LoginRequest, LoginResult } from '../../controllers/credential/login.ts';
+import type { KubeClient } from '../../kube/types.ts';
+import type { Caches } from './caches.ts';
+import type { Caller } from './route.ts';
+import type { UploadTarget } from '../uploads/uploadtarget.ts';
+
+/** Logs in to a registry once; `Unreachable` is no refusal. */
+export type RegistryLogin = (login: LoginRequest) => Promise<LoginResult>;
+
+/** Streams disks between a client and the store; nothing lands on a disk of the api. */
+export interface ImageTransfer {
+  upload(target: {
+    kind: 'Image' | 'ISO';
+    namespace: string;
+    name: string;
+    fileName: string;
+    description?: string;
+    /** Bytes that `content` will give, exactly. */
+    size: number;
+    content: Readable;
+    caller: Caller;
+    signal: AbortSignal;
+  }): Promise<Image | Iso>;
+  download(source: {
+    image: Image;
+    /** First and last byte that are wanted, of a file of `size` bytes; default: all. */
+    range?: (size: number) => { readonly start: number; readonly end: number } | undefined;
+    signal: AbortSignal;
+  }): Promise<DiskDownload>;
+}
+
+export interface DiskDownload {
+  readonly stream: Readable;
+  /** Bytes of the whole file. */
+  readonly size: number;
+  readonly fileName: string;
+  /** SHA-256 of the whole file (`sha256:…`), where the image says it. */
+  readonly digest?: string;
+  /** The part that the stream gives, where `range` asked for one. */
+  readonly part?: { readonly start: number; readonly end: number };
+}
+
+/** How far an upload is. */
+export interface UploadState {
+  readonly id: string;
+  /** Bytes that have come. */
+  readonly offset: number;
+  /** Bytes of the whole file, where the client said. */
+  readonly size?: number;
+  readonly isComplete: boolean;
+}
+
+/** Uploads that go on where they broke off, whichever replica of the api is asked. */
+export interface ResumableUploads {
+  /** @throws AlreadyExists when the name is taken. */
+  begin(
+    target: UploadTarget,
+    file: { readonly size: number | undefined; readonly description: string | undefined },
+  ): Promise<UploadState>;
+  /** @throws NotFound. */
+  state(target: UploadTarget, id: string): Promise<UploadState>;
+  /** What comes is kept, also when it breaks off; after the last byte the object is made (`taken`). */
+  append(
+    target: UploadTarget,
+    id: string,
+    bytes: {
+      /** @throws Conflict when the upload is elsewhere. */
+      readonly offset: number;
+      readonly content: AsyncIterable<Buffer>;
+      readonly length: number | undefined;
+      readonly isLast: boolean;
+      /** Whether so many bytes are all that were to come. */
+      isWhole(received: number): boolean;
+    },
+  ): Promise<UploadState & { readonly taken?: Image | Iso }>;
+  cancel(target: UploadTarget, id: string): Promise<void>;
+}
+
+export interface RemoteImage {
+  readonly name: string;
+  readonly tags?: readonly string[];
+}
+
+/** Lists what the configured remote registries hold, with the namespace's credentials. */
+export interface RemoteCatalog {
+  list(
+    namespace: string,
+    signal: AbortSignal,
+  ): Promise<{
+    readonly items: readonly RemoteImage[];
+    /** What is missing and why, as sentences. */
+    readonly incomplete: readonly string[];
+  }>;
+}
+
+/** Opens streams to the runner of a VM. */
+export interface RunnerDoor {
+  /**
+   * `once`, where given, names a use that the runner allows one time.
+   * @throws Svc3Error Gone when it has been used
+   */
+  openVnc(vm: Vm, once?: string): Promise<Duplex>;
+  openTunnel(vm: Vm, port: number): Promise<Duplex>;
+}
+
+/** The api's serving certificate. */
+export interface CertificateStore {
+  replace(pair: { cert: string; key: string }): Promise<void>;
+}
+
+/** Signs and reads the short-lived tickets with which a browser opens a stream. */
+export interface TicketSigner {
+  sign(claims: Readonly<Record<string, unknown>>): string;
+  /** The claims, or undefined when signature or time do not hold. */
+  verify(ticket: string): Readonly<Record<string, unknown>> | undefined;
+}
+
+export interface HttpSettings {
+  readonly version: string;
+  readonly gpuPassthroughEnabled: boolean;
+  /** Where kube-apiserver is reached from outside, and its CA in PEM. */
+  readonly clusterEndpoint: string;
+  readonly clusterCaPem: string;
+  /** Name under which the API is reached; empty: what the client used. */
+  readonly apiDomain: string;
+  readonly hostPortsAllowed: PortRange;
+  /** Whether VMs without their own host port for SSH are usual; only for messages. */
+  readonly defaultNamespace: string;
+}
+
+export interface AccessLog {
+  info(fields: Record<string, unknown>, message: string): void;
+  warn(fields: Record<string, unknown>, message: string): void;
+  error(fields: Record<string, unknown>, message: string): void;
+}
+
+/** Everything the handlers stand on; joined in `src/bin/api.ts`. */
+export interface Services {
+  /** The api's own ServiceAccount. */
+  readonly client: KubeClient;
+  readonly caches: Caches;
+  readonly settings: HttpSettings;
+  readonly log: AccessLog;
+  readonly registryLogin: RegistryLogin;
+  readonly transfer: ImageTransfer;
+  readonly uploads: ResumableUploads;
+  readonly remotes: RemoteCatalog;
+  readonly runners: RunnerDoor;
+  readonly certificates: CertificateStore;
+  readonly tickets: TicketSigner;
+}

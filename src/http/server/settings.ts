@@ -1,0 +1,79 @@
+import { z } from 'zod';
+import { defaultAllowedHostPorts, namespaces, productVersion, type PortRange } from '../../api/meta.ts';
+import { CommonSettings, flag, port } from '../../config.ts';
+import type { HttpSettings } from './services.ts';
+
+const list = z
+  .string()
+  .default('')
+  .transform((text) =>
+    text
+      .split(',')
+      .map((word) => word.trim())
+      .filter((word) => word !== ''),
+  );
+
+const portRange = z
+  .string()
+  .regex(/^\d{1,5}-\d{1,5}$/, 'must be FIRST-LAST')
+  .default(`${defaultAllowedHostPorts.first}-${defaultAllowedHostPorts.last}`)
+  .transform((text): PortRange => {
+    const [first = 0, last = 0] = text.split('-').map(Number);
+    return { first, last };
+  });
+
+/** Settings of the api's process. */
+export const ApiSettings = CommonSettings.extend({
+  SVC3_HTTP_HOST: z.string().optional(),
+  SVC3_HTTP_PORT: port(8443),
+  SVC3_DEFAULT_NAMESPACE: z.string().default(namespaces.default),
+  SVC3_GPU_PASSTHROUGH_ENABLED: flag(false),
+  SVC3_HOST_PORTS_ALLOWED: portRange,
+  /** Where clients reach the API; its host is also a name of the self-signed certificate. */
+  SVC3_API_BASE_URL: z.url().optional(),
+  /** Where clients reach kube-apiserver; default: the address this process uses. */
+  SVC3_CLUSTER_ENDPOINT: z.url().optional(),
+  SVC3_AGGREGATED_API_ENABLED: flag(true),
+  SVC3_REMOTE_REGISTRIES: list,
+  SVC3_STORE_URL: z.string().default(''),
+  SVC3_STORE_PREFIX: z.string().default('svc3'),
+  /** Hours after which an upload that nobody goes on with is given up. */
+  SVC3_UPLOAD_PATIENCE_HOURS: z.coerce.number().positive().default(24),
+  SVC3_CONCURRENT_REQUESTS: z.coerce.number().int().min(1).default(1000),
+  SVC3_WAITING_REQUESTS: z.coerce.number().int().min(1).default(500),
+  /** How long a pod that is ending still serves before it stops taking connections: Endpoints need that to know. */
+  SVC3_DRAIN_DELAY_MS: z.coerce.number().int().min(0).default(3_000),
+});
+export type ApiSettings = z.infer<typeof ApiSettings>;
+
+export function httpSettingsOf(
+  settings: ApiSettings,
+  cluster: { server: string; caPem: string },
+): HttpSettings {
+  return {
+    version: productVersion,
+    gpuPassthroughEnabled: settings.SVC3_GPU_PASSTHROUGH_ENABLED,
+    clusterEndpoint: settings.SVC3_CLUSTER_ENDPOINT ?? cluster.server,
+    clusterCaPem: cluster.caPem,
+    apiDomain: settings.SVC3_API_BASE_URL === undefined ? '' : new URL(settings.SVC3_API_BASE_URL).host,
+    hostPortsAllowed: settings.SVC3_HOST_PORTS_ALLOWED,
+    defaultNamespace: settings.SVC3_DEFAULT_NAMESPACE,
+  };
+}
+
+const service = 'svc3-api.svc3-system';
+
+/** Names inside the cluster; kube-apiserver dials the first one. */
+export const internalNames: readonly string[] = [
+  `${service}.svc`,
+  service,
+  'svc3-api',
+  `${service}.svc.cluster.local`,
+];
+
+/** Names of the certificate that the api makes for itself. */
+export function certificateNames(settings: ApiSettings): string[] {
+  const { SVC3_API_BASE_URL: baseUrl } = settings;
+  const outside = baseUrl === undefined ? [] : [new URL(baseUrl).hostname.replaceAll(/[[\]]/g, '')];
+  return [...new Set([...internalNames, 'localhost', '127.0.0.1', ...outside])];
+}

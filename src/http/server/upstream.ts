@@ -1,0 +1,41 @@
+import { Svc3Error } from '../../errors.ts';
+
+const deployFields: Readonly<Record<string, string>> = {
+  'spec.config': 'vmConfig',
+  'spec.nodeName': 'node',
+  'spec.ports': 'reservedPorts',
+  'spec.metadata': 'customVMMetadata',
+  'spec.display.width': 'displayWidth',
+  'spec.display.height': 'displayHeight',
+  'spec.display.dpi': 'displayDPI',
+  'spec.startDeadlineSeconds': 'timeout',
+  'metadata.generateName': 'name',
+  'metadata.name': 'name',
+};
+
+/** kube-apiserver's refusal of an object, with the fields as the caller of `/api/v1` wrote them. */
+export function inWordsOfRequest(
+  error: unknown,
+  names: Readonly<Record<string, string>> = deployFields,
+): unknown {
+  if (!(error instanceof Svc3Error) || error.details.causes === undefined) return error;
+  const causes = error.details.causes.map((cause) => {
+    const known = Object.entries(names).find(
+      ([from]) => cause.field === from || cause.field.startsWith(`${from}[`),
+    );
+    return { ...cause, field: known?.[1] ?? cause.field.replace(/^spec\./, '') };
+  });
+  return new Svc3Error(error.reason, error.message, { details: { ...error.details, causes }, cause: error });
+}
+
+/** Runs a write and gives its refusal the request's field names. */
+export async function writing<T>(
+  write: () => Promise<T>,
+  names?: Readonly<Record<string, string>>,
+): Promise<T> {
+  try {
+    return await write();
+  } catch (error) {
+    throw inWordsOfRequest(error, names);
+  }
+}

@@ -1,0 +1,61 @@
+import { createHmac, type KeyObject } from 'node:crypto';
+import type { Secret } from '../../api/core.ts';
+import type { Vm } from '../../api/vm.ts';
+import { createRunnerClient, type RunnerClient } from '../../runnerapi/client.ts';
+import { readPrivateKey, signControlToken } from '../../runnerapi/token.ts';
+import { Svc3Error } from '../../errors.ts';
+import type { RunnerDoor, TicketSigner } from '../server/services.ts';
+import { createTicketSigner } from '../auth/tickets.ts';
+
+/** The installation's private key out of its Secret: the first PEM in it, `current` before others. */
+export function controlKeyOf(secret: Secret | undefined): KeyObject | undefined {
+  const entries = Object.entries(secret?.data ?? {}).sort(
+    ([a], [b]) => Number(b.startsWith('current')) - Number(a.startsWith('current')),
+  );
+  for (const [, value] of entries) {
+    const pem = Buffer.from(value, 'base64').toString('utf8');
+    if (!pem.includes('PRIVATE KEY')) continue;
+    return readPrivateKey(pem);
+  }
+  return undefined;
+}
+
+function noKey(): Svc3Error {
+  return new Svc3Error(
+    'ServiceUnavailable',
+    'the installation has no control key yet; is the operator running?',
+  );
+}
+
+/** Streams to runners, each opened with a token signed by the installation's key. */
+export function createRunnerDoor(key: () => KeyObject | undefined): RunnerDoor {
+  function clientOf(vm: Vm): RunnerClient {
+    const { runner } = vm.status ?? {};
+    const name = vm.metadata.name ?? '';
+    if (runner?.address === undefined)
+      throw new Svc3Error('Conflict', `VM ${name} has no runner that could be reached yet`);
+    const privateKey = key();
+    if (privateKey === undefined) throw noKey();
+    return createRunnerClient({
+      address: runner.address,
+      vmUid: vm.metadata.uid ?? '',
+      ...(runner.fingerprint === undefined ? {} : { pin: runner.fingerprint }),
+      sign: (claims) => signControlToken(claims, privateKey),
+    });
+  }
+  return {
+    openVnc: async (vm, once) => await clientOf(vm).openVnc(once),
+    openTunnel: async (vm, port) => await clientOf(vm).openTunnel(port),
+  };
+}
+
+/** Tickets that every replica can check: their key is derived from the installation's. */
+export function createSharedTicketSigner(key: () => KeyObject | undefined): TicketSigner {
+  function signer(): TicketSigner {
+    const privateKey = key();
+    if (privateKey === undefined) throw noKey();
+    const secret = privateKey.export({ type: 'pkcs8', format: 'der' });
+    return createTicketSigner(createHmac('sha256', secret).update('svc3 console tickets').digest());
+  }
+  return { sign: (claims) => signer().sign(claims), verify: (ticket) => signer().verify(ticket) };
+}

@@ -1,0 +1,175 @@
+import { createHash } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import type { Vm } from '../../api/vm.ts';
+import { createUses } from '../../runnerapi/uses.ts';
+import { Svc3Error } from '../../errors.ts';
+import type { Authenticator } from '../auth/auth.ts';
+import { consoleCookie, cookieValue, isSameOrigin } from '../auth/cookie.ts';
+import { createDelegatedAuthorizer } from '../auth/delegated.ts';
+import { findVm } from '../server/lookup.ts';
+import { attributesOf } from '../auth/permission.ts';
+import type { UserInfo } from '../../api/core.ts';
+import type { Caller } from '../server/route.ts';
+import { ticketSeconds, type TicketClaims } from '../routes/console.ts';
+import type { Services } from '../server/services.ts';
+import { permissionOf, type StreamRequest } from './streamrequest.ts';
+
+export interface Admitted {
+  readonly vm: Vm;
+  /** Stands for the identity in limits. */
+  readonly key: string;
+  /** Of the ticket or the session. */
+  readonly claims?: Partial<TicketClaims>;
+  /** Whose stream it is. */
+  readonly user: UserInfo;
+  /** When it is over, in milliseconds since 1970, where that is known. */
+  readonly endsAt?: number;
+  /** What the runner takes once, whichever replica brings it: stands for the ticket and tells nothing of it. */
+  readonly once?: string;
+  /** The ticket is as good as before: the stream was not opened. */
+  giveBack(): void;
+  /**
+   * Asks for the right again.
+   * @throws Svc3Error Unauthorized, Forbidden when it is over
+   */
+  confirm(): Promise<void>;
+}
+
+export interface StreamAdmission {
+  /** @throws Svc3Error Unauthorized, Forbidden, NotFound */
+  admit(request: IncomingMessage, wish: StreamRequest): Promise<Admitted>;
+  /** The cookie with which the page that got the stream may have it again, without a new ticket. */
+  reconnectCookie(claims: Partial<TicketClaims>, url: string): string | undefined;
+}
+
+const nothingToGiveBack = (): void => undefined;
+
+export function usedTicket(): Svc3Error {
+  return new Svc3Error('Unauthorized', 'Unauthorized: this ticket has been used');
+}
+
+function isFor(
+  claims: Partial<TicketClaims>,
+  kind: TicketClaims['stream'],
+  { params }: StreamRequest,
+  vm: Vm,
+): boolean {
+  const { stream, namespace, vm: name, uid, exp } = claims;
+  return (
+    stream === kind &&
+    namespace === params.namespace &&
+    name === params.vm &&
+    uid === vm.metadata.uid &&
+    typeof exp === 'number' &&
+    exp * 1000 > Date.now()
+  );
+}
+
+/** Who may open a stream: a ticket (once), the cookie of a page that has had it, or a bearer token. */
+export function createStreamAdmission(services: Services, authenticator: Authenticator): StreamAdmission {
+  const uses = createUses(2 * ticketSeconds * 1000);
+  const { accounts } = services.caches;
+  const users = createDelegatedAuthorizer(services.client, accounts);
+  const vmOf = ({ params }: StreamRequest) =>
+    findVm(services, { namespace: params.namespace, name: params.vm });
+  const keyOf = ({ metadata: { namespace, name } }: Vm) => `${namespace}/${name}`;
+
+  async function authorize(caller: Caller, wish: StreamRequest, isFresh: boolean): Promise<void> {
+    const attributes = attributesOf(permissionOf(wish), wish.params);
+    if (attributes !== undefined) await caller.authorize(attributes, isFresh);
+  }
+
+  /**
+   * What a ticket or a session lets in: its user is known by name, so that the account is looked at too. A ticket that names no
+   * user, or no end, was signed by a replica of an earlier version a minute ago.
+   */
+  async function bySession(
+    vm: Vm,
+    claims: Partial<TicketClaims>,
+    wish: StreamRequest,
+    ticket: Pick<Admitted, 'once' | 'giveBack'>,
+  ): Promise<Admitted> {
+    const { user, until } = claims;
+    const confirm = async (isFresh: boolean): Promise<void> => {
+      if (user === undefined) return;
+      await accounts.confirm(user);
+      await authorize(users(user), wish, isFresh);
+    };
+    await confirm(false);
+    return {
+      ...ticket,
+      vm,
+      key: keyOf(vm),
+      claims,
+      user: user ?? {},
+      ...(until === undefined ? {} : { endsAt: until * 1000 }),
+      confirm: () => confirm(true),
+    };
+  }
+
+  async function withTicket(ticket: string, wish: StreamRequest): Promise<Admitted> {
+    const claims = services.tickets.verify(ticket) as Partial<TicketClaims> | undefined;
+    if (claims === undefined) throw new Svc3Error('Unauthorized', 'Unauthorized: the ticket is not valid');
+    const vm = await vmOf(wish);
+    if (!isFor(claims, wish.kind, wish, vm))
+      throw new Svc3Error('Unauthorized', 'Unauthorized: the ticket is not for this stream, or too old');
+    const once = createHash('sha256').update(ticket).digest('base64url');
+    if (!uses.take(once)) throw usedTicket();
+    const giveBack = (): void => uses.giveBack(once);
+    try {
+      return await bySession(vm, claims, wish, { once, giveBack });
+    } catch (error) {
+      giveBack();
+      throw error;
+    }
+  }
+
+  /** The page connects again: no ticket any more, but its account is looked at and its right asked for anew. */
+  async function withCookie(
+    request: IncomingMessage,
+    cookie: string,
+    wish: StreamRequest,
+  ): Promise<Admitted> {
+    const over = new Svc3Error('Unauthorized', 'Unauthorized: this session is over; ask for a new ticket');
+    const claims = services.tickets.verify(cookie) as Partial<TicketClaims> | undefined;
+    // Sessions of earlier versions were renewed without end.
+    if (claims?.user === undefined || claims.until === undefined) throw over;
+    const vm = await vmOf(wish);
+    if (!isFor(claims, 'reconnect', wish, vm) || !isSameOrigin(request.headers)) throw over;
+    return bySession(vm, claims, wish, { giveBack: nothingToGiveBack });
+  }
+
+  async function withToken(request: IncomingMessage, wish: StreamRequest): Promise<Admitted> {
+    const { authorization } = request.headers;
+    const find = () => authenticator.caller(authorization, request.socket.remoteAddress ?? '');
+    const caller = await find();
+    await authorize(caller, wish, false);
+    const { key, expiresAt } = caller;
+    return {
+      vm: await vmOf(wish),
+      key,
+      user: await caller.user(),
+      ...(expiresAt === undefined ? {} : { endsAt: expiresAt }),
+      giveBack: nothingToGiveBack,
+      confirm: async () => authorize(await find(), wish, true),
+    };
+  }
+
+  return {
+    async admit(request, wish) {
+      const { authorization, cookie } = request.headers;
+      const session = wish.kind === 'vnc' && authorization === undefined ? cookieValue(cookie) : undefined;
+      if (wish.query.ticket !== undefined) return withTicket(wish.query.ticket, wish);
+      if (session !== undefined) return withCookie(request, session, wish);
+      return withToken(request, wish);
+    },
+    reconnectCookie(claims, url) {
+      const { user, until, stream } = claims;
+      // The cookie of a session stays as it is: it ends when the token does that opened it, however often the page comes back.
+      if (user === undefined || until === undefined || stream === 'reconnect') return undefined;
+      const session = services.tickets.sign({ ...claims, stream: 'reconnect', exp: until });
+      const seconds = Math.max(0, until - Math.floor(Date.now() / 1000));
+      return consoleCookie(session, new URL(url, 'https://localhost').pathname, seconds);
+    },
+  };
+}

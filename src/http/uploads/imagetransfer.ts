@@ -1,0 +1,112 @@
+import { randomUUID } from 'node:crypto';
+import { PassThrough, pipeline } from 'node:stream';
+import { Svc3Error } from '../../errors.ts';
+import { imageAnnotations } from '../../controllers/image/names.ts';
+import { placeOf } from '../../controllers/image/place.ts';
+import type { NamespaceRegistries } from '../../controllers/image/registries.ts';
+import type { StoreSettings } from '../../controllers/image/settings.ts';
+import type { RegistryClient } from '../../registry/client.ts';
+import { diskDigestOf, locateDisk, openDisk, pushDisk } from '../../registry/disk.ts';
+import { resolveImage, type ResolvedImage } from '../../registry/image.ts';
+import { parseReference } from '../../registry/reference.ts';
+import type { DiskDownload, ImageTransfer } from '../server/services.ts';
+import type { UploadTargets } from './uploadtarget.ts';
+
+const endings = /\.(qcow2|raw|img|iso)$/i;
+
+/** The file's name in the image: its ending says how it is looked at first. */
+function layerName(kind: 'Image' | 'ISO', fileName: string): string {
+  const ending = endings.exec(fileName)?.[1]?.toLowerCase() ?? (kind === 'ISO' ? 'iso' : 'img');
+  return `disk.${ending}`;
+}
+
+/**
+ * Streams between clients and the store with the namespace's own credential; nothing lands on a disk of the api. An upload
+ * becomes visible only when it is whole: the object is made (or an object that waits for its upload is annotated) after
+ * the last byte is in the store, so that a broken upload leaves nothing.
+ */
+export function createImageTransfer(
+  targets: UploadTargets,
+  registries: NamespaceRegistries,
+  store: StoreSettings,
+): ImageTransfer {
+  return {
+    async upload({ kind, namespace, name, fileName, description, size, content, signal }) {
+      if (store.url === '')
+        throw new Svc3Error('Conflict', 'this installation has no image store (chart value store.url)');
+      const target = { kind, namespace, name };
+      const uid = await targets.look(target);
+      const id = randomUUID();
+      const { registry: host, repository } = placeOf(store, kind, namespace, name);
+      const registry = await registries.open(namespace, host);
+      try {
+        const { digest } = await pushDisk(registry, {
+          repository,
+          tag: `upload-${id}`,
+          architecture: 'amd64',
+          fileName: layerName(kind, fileName),
+          size,
+          content,
+          // Two uploads of the same bytes are two images: one may be deleted, the other may not.
+          annotations: { [imageAnnotations.uploadId]: id },
+          signal,
+        });
+        return await targets
+          .handOver(target, { id, digest, uid, description })
+          .catch(async (error: unknown) => {
+            await registry.deleteManifest(repository, digest).catch(() => undefined);
+            throw error;
+          });
+      } finally {
+        await registry.close();
+      }
+    },
+
+    async download({ image, range, signal }) {
+      const { name = '', namespace = '' } = image.metadata;
+      const reference = parseReference(image.status?.reference ?? '', 'image');
+      const registry = await registries.open(namespace, reference.registry);
+      try {
+        const resolved = await resolveImage(registry, reference, { signal });
+        const { repository } = reference;
+        const { part, ...found } = (await openPart(registry, repository, resolved, { range, signal })) ?? {
+          ...(await openDisk(registry, repository, resolved, { signal })),
+          part: undefined,
+        };
+        const out = new PassThrough();
+        pipeline(found.stream, out, () => void registry.close().catch(() => undefined));
+        const fileName = `${name}.${found.name.split('.').at(-1) ?? 'img'}`;
+        const digest = diskDigestOf(resolved);
+        return {
+          stream: out,
+          size: found.size,
+          fileName,
+          ...(digest === undefined ? {} : { digest }),
+          ...(part === undefined ? {} : { part }),
+        };
+      } catch (error) {
+        await registry.close();
+        throw error;
+      }
+    },
+  };
+}
+
+type Opened = Omit<DiskDownload, 'fileName' | 'digest'> & { readonly name: string };
+
+/** The part that is wanted; undefined where that is all, or where the layer is packed and cannot be read in parts. */
+async function openPart(
+  registry: RegistryClient,
+  repository: string,
+  image: ResolvedImage,
+  {
+    range,
+    signal,
+  }: { range: Parameters<ImageTransfer['download']>[0]['range'] | undefined; signal: AbortSignal },
+): Promise<Opened | undefined> {
+  if (range === undefined) return undefined;
+  const disk = await locateDisk(registry, repository, image, signal);
+  const part = disk === undefined ? undefined : range(disk.size);
+  if (disk === undefined || part === undefined) return undefined;
+  return { name: disk.name, size: disk.size, stream: disk.read(part.start, part.end + 1), part };
+}

@@ -1,0 +1,152 @@
+import { randomUUID } from 'node:crypto';
+import { Svc3Error, isSvc3Error } from '../../errors.ts';
+import { placeOf, type Place } from '../../controllers/image/place.ts';
+import type { NamespaceRegistries } from '../../controllers/image/registries.ts';
+import { defaultUploadPatienceMs, type StoreSettings } from '../../controllers/image/settings.ts';
+import type { RegistryClient } from '../../registry/client.ts';
+import {
+  appendParts,
+  deleteParts,
+  giveUpUploads,
+  readParts,
+  uploadTag,
+  writeParts,
+  type PartList,
+} from '../../registry/parts.ts';
+import type { ResumableUploads, UploadState } from '../server/services.ts';
+import type { UploadTarget, UploadTargets } from './uploadtarget.ts';
+
+/** What is known of an upload beside its bytes, in the annotations of its list of parts. */
+const facts = {
+  /** Bytes of the whole file. */
+  size: 'svc3.dev/upload-size',
+  description: 'svc3.dev/upload-description',
+  /** Of the object that waited for it. */
+  uid: 'svc3.dev/upload-uid',
+  /** Two uploads of the same bytes are two lists: one may be deleted, the other may not. */
+  id: 'svc3.dev/upload-id',
+} as const;
+
+export interface ResumableUploadOptions {
+  /** Bytes after which a part is closed. */
+  readonly partBytes?: number;
+  /** An upload without progress for so long has been given up. */
+  readonly patienceMs?: number;
+}
+
+interface Opened {
+  readonly client: RegistryClient;
+  readonly place: Place;
+}
+
+/** Uploads that are taken up again by any replica: how far they are stands in the store (docs/adr/0009). */
+export function createResumableUploads(
+  targets: UploadTargets,
+  registries: NamespaceRegistries,
+  store: StoreSettings,
+  { partBytes, patienceMs = defaultUploadPatienceMs }: ResumableUploadOptions = {},
+): ResumableUploads {
+  async function inStore<T>(target: UploadTarget, work: (opened: Opened) => Promise<T>): Promise<T> {
+    if (store.url === '')
+      throw new Svc3Error('Conflict', 'this installation has no image store (chart value store.url)');
+    const place = placeOf(store, target.kind, target.namespace, target.name);
+    const client = await registries.open(target.namespace, place.registry);
+    try {
+      return await work({ client, place });
+    } finally {
+      await client.close();
+    }
+  }
+
+  /** The upload's list of parts; undefined when its object has taken it over. */
+  async function listOf({ client, place }: Opened, target: UploadTarget, id: string) {
+    try {
+      return await readParts(client, partsPlace(place, id));
+    } catch (error) {
+      if (!isSvc3Error(error, 'NotFound')) throw error;
+      if ((await targets.takenBy(target, id)) !== undefined) return undefined;
+      throw new Svc3Error('NotFound', `there is no upload ${id} to ${target.name}`, { cause: error });
+    }
+  }
+
+  async function complete(opened: Opened, target: UploadTarget, id: string, list: PartList) {
+    const { annotations, digest, offset } = list;
+    const size = sizeOf(list);
+    if (size !== undefined && size !== offset) throw refused(`${offset} of ${size} bytes have come`);
+    if (offset === 0) throw refused('no byte has come');
+    const { [facts.uid]: uid, [facts.description]: description } = annotations;
+    try {
+      return await targets.handOver(target, { id, digest, uid, description });
+    } catch (error) {
+      const taken = await targets.takenBy(target, id);
+      if (taken !== undefined) return taken;
+      // Nobody will ever take it then.
+      if (isSvc3Error(error, 'AlreadyExists', 'NotFound', 'Invalid'))
+        await deleteParts(opened.client, partsPlace(opened.place, id)).catch(() => undefined);
+      throw error;
+    }
+  }
+
+  return {
+    async begin(target, { size, description }) {
+      const uid = await targets.look(target);
+      const id = randomUUID();
+      const annotations = {
+        [facts.id]: id,
+        ...(size === undefined ? {} : { [facts.size]: String(size) }),
+        ...(description === undefined ? {} : { [facts.description]: description }),
+        ...(uid === undefined ? {} : { [facts.uid]: uid }),
+      };
+      return inStore(target, async ({ client, place }) => {
+        // Whoever begins anew does not go on with what was before; a registry that does not delete keeps it.
+        await giveUpUploads(client, place.repository, Date.now() - patienceMs).catch(() => undefined);
+        return stateOf(id, await writeParts(client, partsPlace(place, id), { parts: [], annotations }));
+      });
+    },
+    state: (target, id) =>
+      inStore(target, async (opened) => {
+        const list = await listOf(opened, target, id);
+        return list === undefined ? { id, offset: 0, isComplete: true } : stateOf(id, list);
+      }),
+    append: (target, id, { offset, content, isLast, length, isWhole }) =>
+      inStore(target, async (opened) => {
+        const list = await listOf(opened, target, id);
+        if (list === undefined) throw new Svc3Error('Conflict', `upload ${id} is complete`);
+        if (list.offset !== offset)
+          throw new Svc3Error('Conflict', `Upload-Offset: upload ${id} is at ${list.offset}, not ${offset}`);
+        const size = sizeOf(list);
+        if (size !== undefined && offset + (length ?? 0) > size)
+          throw refused(`with these bytes the file is larger than the ${size} that were announced`);
+        const longer = await appendParts(opened.client, partsPlace(opened.place, id), {
+          list,
+          content,
+          ...(partBytes === undefined ? {} : { partBytes }),
+        });
+        if (!isWhole(longer.offset - offset)) throw refused('ended before it was whole; what came is kept');
+        if (!isLast) return stateOf(id, longer);
+        return { ...stateOf(id, longer), taken: await complete(opened, target, id, longer) };
+      }),
+    cancel: (target, id) =>
+      inStore(target, ({ client, place }) => deleteParts(client, partsPlace(place, id))),
+  };
+}
+
+function partsPlace({ repository }: Place, id: string): { repository: string; tag: string } {
+  return { repository, tag: uploadTag(id) };
+}
+
+function sizeOf({ annotations }: PartList): number | undefined {
+  const text = annotations[facts.size];
+  return text === undefined ? undefined : Number(text);
+}
+
+function stateOf(id: string, list: PartList): UploadState {
+  const size = sizeOf(list);
+  return { id, offset: list.offset, isComplete: false, ...(size === undefined ? {} : { size }) };
+}
+
+function refused(message: string): Svc3Error {
+  return new Svc3Error('BadRequest', `body: ${message}`, {
+    details: { causes: [{ field: 'body', message }] },
+  });
+}

@@ -1,0 +1,132 @@
+import type { Image, Iso } from '../../api/image.ts';
+import { images, isos } from '../../api/resources.ts';
+import { Svc3Error, isSvc3Error } from '../../errors.ts';
+import { imageAnnotations } from '../../controllers/image/names.ts';
+import type { DiskKind } from '../../controllers/image/place.ts';
+import type { Resource } from '../../api/object.ts';
+import type { KubeClient } from '../../kube/types.ts';
+
+type Disk = Image | Iso;
+
+/** The Image or ISO that an upload is to fill. */
+export interface UploadTarget {
+  readonly kind: DiskKind;
+  readonly namespace: string;
+  readonly name: string;
+}
+
+export interface UploadTargets {
+  /**
+   * Whether the name can take an upload: there is no such object, or it waits for its upload, or refused the one before.
+   *
+   * @returns the UID of the object that waits.
+   * @throws AlreadyExists.
+   */
+  look(target: UploadTarget): Promise<string | undefined>;
+  /**
+   * Hands an upload that is whole in the store to the operator.
+   *
+   * @param upload.uid what `look` said when it began: an object that was deleted meanwhile is not made again.
+   * @throws AlreadyExists when somebody else was faster, NotFound when the object was deleted meanwhile.
+   */
+  handOver(
+    target: UploadTarget,
+    upload: {
+      readonly id: string;
+      readonly digest: string;
+      readonly uid: string | undefined;
+      readonly description: string | undefined;
+    },
+  ): Promise<Disk>;
+  /** The object that took the upload of this id over. */
+  takenBy(target: UploadTarget, id: string): Promise<Disk | undefined>;
+}
+
+/** Somebody else's write came in between: look again. */
+const attempts = 5;
+
+export function createUploadTargets(client: KubeClient): UploadTargets {
+  async function found({ kind, name, namespace }: UploadTarget): Promise<Disk | undefined> {
+    try {
+      return await client.get(resourceOf(kind), name, namespace);
+    } catch (error) {
+      if (isSvc3Error(error, 'NotFound')) return undefined;
+      throw error;
+    }
+  }
+
+  async function free(target: UploadTarget): Promise<Disk | undefined> {
+    const disk = await found(target);
+    if (disk !== undefined && !isFree(disk)) throw exists(target, disk);
+    return disk;
+  }
+
+  async function handOverOnce(
+    target: UploadTarget,
+    { id, digest, uid, description }: Parameters<UploadTargets['handOver']>[1],
+  ): Promise<Disk> {
+    const { kind, name, namespace } = target;
+    const resource = resourceOf(kind);
+    const annotations = { [imageAnnotations.upload]: digest, [imageAnnotations.uploadId]: id };
+    const disk = await free(target);
+    if (uid !== undefined && disk?.metadata.uid !== uid)
+      throw new Svc3Error('NotFound', `${nameOf(target)} was deleted while it was being uploaded`);
+    if (disk !== undefined) {
+      const { resourceVersion } = disk.metadata;
+      const body = { metadata: { annotations, uid: disk.metadata.uid, resourceVersion } };
+      const patch = { type: 'merge', body } as const;
+      return client.patch(resource, { name, namespace }, patch, { fieldManager: 'svc3-api' });
+    }
+    return client.create(resource, {
+      metadata: { name, namespace, annotations },
+      spec: { ...(description === undefined ? {} : { description }), source: { upload: {} } },
+    });
+  }
+
+  return {
+    look: async (target) => (await free(target))?.metadata.uid,
+    async handOver(target, upload) {
+      for (let attempt = 1; ; attempt += 1) {
+        try {
+          return await handOverOnce(target, upload);
+        } catch (error) {
+          if (attempt >= attempts || !isSvc3Error(error, 'Conflict')) throw error;
+        }
+      }
+    },
+    async takenBy(target, id) {
+      const disk = await found(target);
+      return disk?.metadata.annotations?.[imageAnnotations.uploadId] === id ? disk : undefined;
+    },
+  };
+}
+
+function resourceOf(kind: DiskKind): Resource<Disk> {
+  return kind === 'ISO' ? isos : images;
+}
+
+/** Whether it waits for an upload; one that was refused can be sent once more. */
+function isFree({ metadata, spec, status }: Disk): boolean {
+  if (metadata.deletionTimestamp !== undefined || spec.source.upload === undefined) return false;
+  const upload = metadata.annotations?.[imageAnnotations.upload];
+  const stalled = status?.conditions?.find(({ type }) => type === 'Stalled');
+  const isRefused = stalled?.status === 'True' && stalled.reason === 'DiskRefused';
+  return upload === undefined || (isRefused && status?.request === upload.slice(-64));
+}
+
+function nameOf({ kind, name }: UploadTarget): string {
+  return `${kind === 'ISO' ? 'isos' : 'images'}.svc3.dev "${name}"`;
+}
+
+function exists(target: UploadTarget, { metadata }: Disk): Svc3Error {
+  const isGoing = metadata.deletionTimestamp !== undefined;
+  const message = isGoing ? 'is being deleted; its name can be used again when it is gone' : 'already exists';
+  return new Svc3Error('AlreadyExists', `${nameOf(target)} ${message}`, {
+    details: {
+      group: 'svc3.dev',
+      kind: target.kind === 'ISO' ? 'isos' : 'images',
+      name: target.name,
+      causes: [{ field: 'name', message }],
+    },
+  });
+}

@@ -1,0 +1,239 @@
+/** The full local cluster as a whole: up, down, status. */
+import { existsSync } from 'node:fs';
+import { chown, mkdir, readFile, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { invalidField } from '../../errors.ts';
+import { allNodes, maxNodes } from './addresses.ts';
+import { ensurePackages } from '../images/debian.ts';
+import { gpuNodeRequirements, startGpuNode } from '../gpu/gpunode.ts';
+import { hashOf } from '../images/hash.ts';
+import {
+  type Software,
+  buildSoftware,
+  chartFolder,
+  deliver,
+  installChart,
+  publishApi,
+  startDemo,
+} from './install.ts';
+import { createKubectl } from './kubectl.ts';
+import { untilNodesReady } from './nodesready.ts';
+import { type RootAnswer, callAsRoot, isRoot } from '../host/privilege.ts';
+import { createSteps } from '../host/progress.ts';
+import { withLock } from './lock.ts';
+import { type Report, type Places, ensureSettings, readReport, writeSecret } from './state.ts';
+import { type Supervised, startSupervised, terminate } from './supervised.ts';
+import { sweep } from './sweep.ts';
+import type { ToolGroupName } from '../host/toolgroups.ts';
+import { type Tools, buildTools } from '../host/tools.ts';
+
+export const fullClusterTools: readonly ToolGroupName[] = [
+  'controlplane',
+  'kubelet',
+  'node',
+  'runc',
+  'registry',
+  'helm',
+];
+
+export interface UpOptions {
+  readonly places: Places;
+  readonly nodes: number;
+  /** Start a VM to look at. */
+  readonly demo?: boolean;
+  /** Allow GPU passthrough in the cluster. */
+  readonly gpuPassthrough?: boolean;
+  /** One more node, emulated, with GPUs; allows GPU passthrough. */
+  readonly gpuNode?: boolean;
+  /** Only Kubernetes and the registry, without svc3 in it. */
+  readonly bare?: boolean;
+  /** A cluster that had to be started ends with this process, however that ends. Needs root. */
+  readonly bound?: boolean;
+  /** PATH of the user. */
+  readonly path?: string;
+  readonly signal: AbortSignal;
+  progress(text: string): void;
+}
+
+/** The user on whose behalf sudo was called. */
+export interface Owner {
+  readonly uid: number;
+  readonly gid: number;
+}
+
+const program = fileURLToPath(new URL('../../bin/localcluster.ts', import.meta.url));
+
+/**
+ * Brings the cluster to what is asked: starts it unless it runs, installs svc3 unless this build of it is there. False
+ * when nothing was to be done. Ends a cluster that it started when that failed or `signal` aborted it; one that runs and
+ * in which only svc3 failed stays to be looked at.
+ */
+export async function up(options: UpOptions): Promise<boolean> {
+  const { places, nodes, progress, signal } = options;
+  const most = options.gpuNode === true ? maxNodes - 1 : maxNodes;
+  if (!Number.isInteger(nodes) || nodes < 1 || nodes > most)
+    throw invalidField('nodes', `a local cluster has 1 to ${most} nodes`);
+  await mkdir(places.state, { recursive: true });
+  const also = options.gpuNode === true ? gpuNodeRequirements : {};
+  await ensurePackages(options.path ?? process.env['PATH'] ?? '', progress, { signal, also });
+  const tools = await buildTools(fullClusterTools, { cacheDir: places.cache, progress });
+  if (!isRoot())
+    return crossToRoot({ verb: 'up', options: { ...options, bound: false, signal: undefined } }, options);
+  return withLock(lockOf(places), async () => {
+    const started = await ensureRunning(options, tools);
+    try {
+      const installed = options.bare === true ? false : await ensureInstalled(options, tools);
+      const joined = options.gpuNode === true && (await ensureGpuNode(options, tools));
+      if (options.bound !== true) await started?.keep();
+      return started !== undefined || installed || joined;
+    } catch (error) {
+      if (signal.aborted || options.bound === true) await started?.end();
+      else await started?.keep();
+      throw error;
+    }
+  });
+}
+
+/** The cluster if it had to be started. */
+async function ensureRunning(options: UpOptions, tools: Tools): Promise<Supervised | undefined> {
+  const { places, nodes, signal, progress } = options;
+  const report = await readReport(places);
+  if (report !== undefined) {
+    if (report.nodes !== nodes) progress(`the cluster has ${report.nodes} nodes; that changes after a down`);
+    return undefined;
+  }
+  const settings = await ensureSettings(places, nodes);
+  // Heartbeats have whole seconds.
+  const startedAt = Math.floor(Date.now() / 1000) * 1000;
+  const supervised = await startSupervised({ places, settings, program, signal, progress });
+  try {
+    const kubectl = createKubectl(tools, places.kubeconfig, signal);
+    const names = allNodes(nodes).map((node) => node.name);
+    await createSteps(places.cache, progress).run('waiting for the nodes', () =>
+      untilNodesReady(kubectl, names, startedAt, signal),
+    );
+  } catch (error) {
+    await supervised.end();
+    throw error;
+  }
+  return supervised;
+}
+
+async function ensureInstalled(options: UpOptions, tools: Tools): Promise<boolean> {
+  const { places, signal, progress } = options;
+  const steps = createSteps(places.cache, progress);
+  const build = { cache: places.cache, signal, progress };
+  const software = await steps.run('images and guest', (step) => buildSoftware(build, step));
+  const settings = await ensureSettings(places, options.nodes);
+  const kubectl = createKubectl(tools, places.kubeconfig, signal);
+  const gpuPassthrough = allowsGpus(options);
+  const installation = { places, settings, tools, kubectl, gpuPassthrough, build };
+  const wanted = await installationMark(software, options);
+  const markFile = join(places.state, 'run', 'installed');
+  if ((await readFile(markFile, 'utf8').catch(() => '')) === wanted) return false;
+  await steps.run('bringing the images to the nodes', () => deliver(installation, software));
+  await steps.run('installing svc3', async () => {
+    await installChart(installation, software);
+    await publishApi(installation);
+  });
+  if (options.demo === true)
+    await steps.run('starting the VM demo', () => startDemo(installation, software.guest));
+  await writeSecret(markFile, wanted);
+  return true;
+}
+
+/** Names everything that the installation is made of. */
+async function installationMark(software: Software, options: UpOptions): Promise<string> {
+  const choices = [options.demo === true, allowsGpus(options)];
+  return hashOf([chartFolder], [JSON.stringify([software, choices])]);
+}
+
+function allowsGpus({ gpuPassthrough, gpuNode }: UpOptions): boolean {
+  return gpuPassthrough === true || gpuNode === true;
+}
+
+async function ensureGpuNode(options: UpOptions, tools: Tools): Promise<boolean> {
+  const { places, signal, progress } = options;
+  const settings = await ensureSettings(places, options.nodes);
+  const kubectl = createKubectl(tools, places.kubeconfig, signal);
+  return createSteps(places.cache, progress).run('starting the GPU node', () =>
+    startGpuNode({ places, settings, tools, kubectl, signal, progress }),
+  );
+}
+
+export interface DownOptions {
+  /** Remove the state too; the guests are cut off then. */
+  readonly purge: boolean;
+  progress?(text: string): void;
+}
+
+/** Ends the cluster; false when it did not run. Its state stays unless `purge`: then its guests are shut down first. */
+export async function down(places: Places, options: DownOptions): Promise<boolean> {
+  // What a cluster has written belongs to root.
+  const needsRoot = (await readReport(places)) !== undefined || (options.purge && existsSync(places.state));
+  if (!isRoot() && needsRoot) return crossToRoot({ verb: 'down', options: { places, ...options } }, options);
+  const end = async (): Promise<boolean> => {
+    const report = await readReport(places);
+    if (report !== undefined && !options.purge)
+      options.progress?.('shutting the guests down, for at most 30 s');
+    const how = options.purge ? 'now' : 'in order';
+    if (report !== undefined) await terminate(report.pid, report.startTime, how);
+    await sweep(places);
+    if (options.purge) await rm(places.state, { recursive: true, force: true });
+    return report !== undefined;
+  };
+  return withLock(lockOf(places), end, undefined, { remove: options.purge });
+}
+
+function lockOf(places: Places): string {
+  return join(dirname(places.state), `${places.name}.lock`);
+}
+
+/** What a user without root asks of the part that has it. */
+type RootRequest =
+  | { verb: 'up'; options: Omit<UpOptions, 'signal' | 'progress'> }
+  | { verb: 'down'; options: { places: Places } & DownOptions };
+
+function crossToRoot(
+  request: object,
+  options: { progress?: (text: string) => void; signal?: AbortSignal },
+): Promise<boolean> {
+  // Programs for root are not on every user's PATH.
+  const PATH = [process.env['PATH'], '/usr/local/sbin', '/usr/sbin', '/sbin'].filter(Boolean).join(':');
+  return callAsRoot({
+    command: [process.execPath, program, 'asroot'],
+    request,
+    // Not HOME: what kubectl, helm and buildah leave there would be root's, and in the user's way.
+    env: { PATH },
+    progress: options.progress ?? (() => undefined),
+    ...(options.signal === undefined ? {} : { signal: options.signal }),
+  });
+}
+
+/** The other half of `crossToRoot`. What the user reads afterwards becomes the user's. */
+export async function answerAsRoot(request: unknown, answer: RootAnswer, owner: Owner): Promise<boolean> {
+  const wanted = request as RootRequest;
+  if (wanted.verb === 'down') return down(wanted.options.places, { ...wanted.options, ...answer });
+  try {
+    return await up({ ...wanted.options, ...answer });
+  } finally {
+    // Also where it failed: a cluster that runs without svc3 stays to be looked at.
+    const { places } = wanted.options;
+    for (const file of [places.kubeconfig, join(places.state, 'settings.json')])
+      await chown(file, owner.uid, owner.gid).catch(() => undefined);
+  }
+}
+
+export interface ClusterStatus {
+  readonly state: 'Running' | 'Degraded' | 'Starting' | 'Stopped' | 'Absent';
+  readonly report?: Report;
+}
+
+export async function status(places: Places): Promise<ClusterStatus> {
+  const report = await readReport(places);
+  if (report === undefined) return { state: existsSync(places.state) ? 'Stopped' : 'Absent' };
+  if (report.phase === 'starting') return { state: 'Starting', report };
+  const whole = report.components.every((component) => component.running);
+  return { state: whole ? 'Running' : 'Degraded', report };
+}

@@ -1,0 +1,125 @@
+/** What a local cluster keeps on disk, and where. */
+import { randomBytes } from 'node:crypto';
+import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { invalidField } from '../../errors.ts';
+import { freePorts } from '../controlplane/ports.ts';
+import { cacheRoot } from '../host/tools.ts';
+
+/** Folders of one cluster. */
+export interface Places {
+  readonly name: string;
+  /** `${XDG_STATE_HOME:-$HOME/.local/state}/svc3/<name>`: outlives the cluster until it is purged. */
+  readonly state: string;
+  /** `${XDG_CACHE_HOME:-$HOME/.cache}/svc3`: shared by all clusters, can be deleted at any time. */
+  readonly cache: string;
+  readonly kubeconfig: string;
+  /** One log per component. */
+  readonly logs: string;
+}
+
+export function placesOf(
+  name: string,
+  env: Readonly<Record<string, string | undefined>>,
+  home: string,
+): Places {
+  if (!/^[a-z0-9]([a-z0-9-]{0,28}[a-z0-9])?$/.test(name))
+    throw invalidField('name', 'a cluster is named with at most 30 lowercase letters, digits and dashes');
+  const state = join(env['XDG_STATE_HOME'] || join(home, '.local/state'), 'svc3', name);
+  return {
+    name,
+    state,
+    cache: cacheRoot(env, home),
+    kubeconfig: join(state, 'kubeconfig'),
+    logs: join(state, 'log'),
+  };
+}
+
+/** Loopback ports of the host. */
+export interface HostPorts {
+  readonly kubernetes: number;
+  readonly registry: number;
+  readonly api: number;
+}
+
+/** What stays the same from one `up` to the next. */
+export interface Settings {
+  readonly nodes: number;
+  readonly ports: HostPorts;
+  readonly registryPassword: string;
+}
+
+export const registryUser = 'svc3';
+
+export async function readSettings(places: Places): Promise<Settings | undefined> {
+  return readJson<Settings>(join(places.state, 'settings.json'));
+}
+
+/** The settings of the last time, or new ones. */
+export async function ensureSettings(places: Places, nodes: number): Promise<Settings> {
+  const old = await readSettings(places);
+  const [kubernetes = 0, registry = 0, api = 0] = old === undefined ? await freePorts(3) : [];
+  const settings: Settings = {
+    nodes,
+    ports: old?.ports ?? { kubernetes, registry, api },
+    registryPassword: old?.registryPassword ?? randomBytes(18).toString('base64url'),
+  };
+  await writeSecret(join(places.state, 'settings.json'), JSON.stringify(settings));
+  return settings;
+}
+
+/** How one component of a cluster is. */
+export interface ComponentReport {
+  readonly name: string;
+  readonly running: boolean;
+  /** How it ended and the last lines of its log. */
+  readonly problem?: string;
+}
+
+/** What the supervisor tells about itself; only true while the process that it names lives. */
+export interface Report {
+  readonly pid: number;
+  /** Of the process, in clock ticks since boot: tells it from a later one with the same number. */
+  readonly startTime: string;
+  readonly sandboxPid?: number;
+  readonly phase: 'starting' | 'running';
+  readonly nodes: number;
+  /** The nodes and the processes that hold their namespaces, numbered as the sandbox sees them. */
+  readonly machines: readonly { readonly name: string; readonly pid: number }[];
+  readonly components: readonly ComponentReport[];
+}
+
+export async function readReport(places: Places): Promise<Report | undefined> {
+  const report = await readJson<Report>(join(places.state, 'supervisor.json'));
+  if (report === undefined || (await startTimeOf(report.pid)) !== report.startTime) return undefined;
+  return report;
+}
+
+export async function writeReport(places: Places, report: Report): Promise<void> {
+  // Nothing in it is secret, and a user whose cluster sudo started reads it too.
+  await writeSecret(join(places.state, 'supervisor.json'), JSON.stringify(report), 0o644);
+}
+
+/** Field 22 of /proc/<pid>/stat; undefined when there is no such process, or it is a zombie. */
+export async function startTimeOf(pid: number): Promise<string | undefined> {
+  const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => undefined);
+  // The command name may hold spaces and parentheses: count from its last one.
+  const fields = stat?.slice(stat.lastIndexOf(')') + 2).split(' ');
+  return fields?.[0] === 'Z' ? undefined : fields?.[19];
+}
+
+async function readJson<T>(path: string): Promise<T | undefined> {
+  try {
+    return JSON.parse(await readFile(path, 'utf8')) as T;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Writes a file that only its owner reads (unless `mode` says more), at once or not at all. */
+export async function writeSecret(path: string, text: string, mode = 0o600): Promise<void> {
+  await mkdir(dirname(path), { recursive: true });
+  const temporary = `${path}.${process.pid}.tmp`;
+  await writeFile(temporary, text, { mode });
+  await rename(temporary, path);
+}

@@ -1,0 +1,68 @@
+import type { Image, Iso } from '../api/image.ts';
+import { imageAnnotations } from '../controllers/image/names.ts';
+import type { Condition } from '../api/object.ts';
+import { conditionOf } from './vm.ts';
+
+/** An Image or ISO as `/api/v1` and the CLI show it (contract: "Images, ISOs"). */
+export interface ImageItem {
+  name: string;
+  namespace: string;
+  description?: string;
+  type?: string;
+  size?: string;
+  state: 'Ready' | 'Updating' | 'Failed';
+  errorMessage?: string;
+  progress?: number;
+  createdAt?: string;
+}
+
+/** What may be said of one upload, and no longer of the next. */
+const refusals: ReadonlySet<string> = new Set(['DiskRefused', 'UploadAbandoned']);
+
+/** Whether what is said of it is said of the upload before: a disk that was refused has been sent once more. */
+function isSentAgain({ metadata, spec, status }: Image | Iso): boolean {
+  const upload = metadata.annotations?.[imageAnnotations.upload];
+  return spec.source.upload !== undefined && upload !== undefined && upload.slice(-64) !== status?.request;
+}
+
+export function imageState(image: Image | Iso): ImageItem['state'] {
+  const conditions = image.status?.conditions;
+  const stalled = conditionOf(conditions, 'Stalled');
+  if (stalled?.status === 'True')
+    return refusals.has(stalled.reason) && isSentAgain(image) ? 'Updating' : 'Failed';
+  const upToDate = image.status?.observedGeneration === image.metadata.generation;
+  return upToDate && conditionOf(conditions, 'Ready')?.status === 'True' ? 'Ready' : 'Updating';
+}
+
+/** Whether there is a version that can be downloaded; a commit that is under way or has failed takes nothing away. */
+export function isUsable({ metadata, status }: Image | Iso): boolean {
+  const ready = conditionOf(status?.conditions, 'Ready')?.status === 'True';
+  return ready && status?.digest !== undefined && metadata.deletionTimestamp === undefined;
+}
+
+/** What keeps the disk from being made; of an Image that is Ready, why its last commit failed. */
+function failureOf({ metadata, status }: Image | Iso, state: ImageItem['state']): Condition | undefined {
+  if (state === 'Failed') return conditionOf(status?.conditions, 'Stalled');
+  const committed = conditionOf(status?.conditions, 'Committed');
+  const isNews = state === 'Ready' || committed?.observedGeneration === metadata.generation;
+  return committed?.status === 'False' && isNews ? committed : undefined;
+}
+
+export function imageItem(image: Image | Iso): ImageItem {
+  const state = imageState(image);
+  const failed = failureOf(image, state);
+  const members = {
+    name: image.metadata.name ?? '',
+    namespace: image.metadata.namespace ?? '',
+    description: image.spec.description,
+    type: image.status?.architecture,
+    size: image.status?.size,
+    state,
+    errorMessage: failed?.message,
+    progress: state === 'Ready' ? undefined : image.status?.progress,
+    createdAt: image.metadata.creationTimestamp,
+  };
+  return Object.fromEntries(
+    Object.entries(members).filter(([, value]) => value !== undefined),
+  ) as unknown as ImageItem;
+}

@@ -1,0 +1,179 @@
+import { annotations } from '../api/meta.ts';
+import { formatGi, parseQuantity } from '../api/quantity.ts';
+import type { Vm, VmSpec } from '../api/vm.ts';
+import type { Condition } from '../api/object.ts';
+
+export type VmState = 'Pending' | 'Running' | 'Stopped' | 'Suspended' | 'Failed';
+
+/** A VM as `/api/v1` and the CLI show it; absent fields are left out (contract: "VMs"). */
+export interface VmItem {
+  name: string;
+  namespace: string;
+  node?: string;
+  ip?: string;
+  cpu: number;
+  memory: string;
+  image?: string;
+  vmConfig?: string;
+  gpuPassthrough: boolean;
+  vncConsole: boolean;
+  ssh: number;
+  vnc?: number;
+  screenshare?: number;
+  deployDate?: string;
+  owner?: string;
+  architecture?: string;
+  status: VmState;
+  message?: string;
+}
+
+export function conditionOf(
+  conditions: readonly Condition[] | undefined,
+  type: string,
+): Condition | undefined {
+  return conditions?.find((condition) => condition.type === type);
+}
+
+function isTrue(vm: Vm, type: string): boolean {
+  return conditionOf(vm.status?.conditions, type)?.status === 'True';
+}
+
+/** The one word of `/api/v1` for a VM (names: "Status of a VM"). */
+export function vmState(vm: Vm): VmState {
+  const observed = vm.status?.powerState;
+  if (observed === 'Failed' || isTrue(vm, 'Stalled')) return 'Failed';
+  if (observed === 'Stopped' || observed === 'Suspended') return observed;
+  return observed === 'Running' && isTrue(vm, 'Booted') ? 'Running' : 'Pending';
+}
+
+/** Whether its deletion waits until its disk is saved, which may take an hour. */
+export function isHeld({ metadata, status }: Vm): boolean {
+  const reason = conditionOf(status?.conditions, 'Ready')?.reason;
+  return metadata.deletionTimestamp !== undefined && reason === 'Terminating';
+}
+
+/** Whether there is a disk to save: the VM has booted, whatever became of it. */
+export function hasDisk(vm: Vm): boolean {
+  const state = vmState(vm);
+  return state === 'Failed' ? vm.status?.powerState === 'Failed' : state !== 'Pending';
+}
+
+/** Why a VM is pending or failed, and what its deletion waits for. */
+export function vmMessage(vm: Vm): string | undefined {
+  if (vm.metadata.deletionTimestamp === undefined) return vmReason(vm);
+  const waits = isHeld(vm) ? conditionOf(vm.status?.conditions, 'Ready')?.message : undefined;
+  return waits ?? 'The VM is being deleted.';
+}
+
+/** Why the VM does not run: the message of the first condition in its way that does not hold. They stay while it is being deleted. */
+export function vmReason(vm: Vm): string | undefined {
+  const conditions = vm.status?.conditions;
+  const stalled = conditionOf(conditions, 'Stalled');
+  if (stalled?.status === 'True') return stalled.message;
+  for (const type of ['Scheduled', 'Prepared', 'Booted', 'Ready']) {
+    const condition = conditionOf(conditions, type);
+    if (condition !== undefined && condition.status !== 'True' && condition.message !== '')
+      return condition.message;
+  }
+  return undefined;
+}
+
+/** What is said of a VM whose deletion was asked for and that is not gone yet. */
+export function deletionMessage(name: string, vm: Vm | undefined): string {
+  const why = vm !== undefined && isHeld(vm) ? `: ${vmMessage(vm)}` : '';
+  return `deletion of VM ${name} has begun${why}`;
+}
+
+type Settings = Partial<VmSpec>;
+
+/** Frozen settings where the VM has been placed, what its spec says before. */
+function settingsOf(vm: Vm): Settings {
+  return vm.status?.effective === undefined ? vm.spec : { ...vm.spec, ...vm.status.effective };
+}
+
+/** Bytes of the guest's memory: 2.5Gi for each cpu where nothing is said. */
+export function memoryBytes(settings: { cpu?: number | undefined; memory?: string | undefined }): number {
+  return settings.memory === undefined
+    ? (settings.cpu ?? 3) * 2.5 * 1024 ** 3
+    : parseQuantity(settings.memory, 'memory');
+}
+
+function requestedImage(vm: Vm): string | undefined {
+  const { effective } = vm.status ?? {};
+  return vm.spec.image ?? effective?.imageName ?? effective?.image;
+}
+
+function consoleIsOn(settings: Settings): boolean {
+  if (settings.vncConsole !== undefined) return settings.vncConsole === 'Enabled';
+  return settings.architecture === 'arm64' || settings.gpuPassthrough !== 'Enabled';
+}
+
+/** Copies only members that have a value. */
+function defined<T extends object>(members: { [K in keyof T]: T[K] | undefined }): T {
+  const kept: Partial<T> = {};
+  for (const name of Object.keys(members) as (keyof T)[]) {
+    const value = members[name];
+    if (value !== undefined) kept[name] = value;
+  }
+  return kept as T;
+}
+
+export function vmItem(vm: Vm): VmItem {
+  const settings = settingsOf(vm);
+  const ports = vm.status?.ports;
+  const state = vmState(vm);
+  const console = consoleIsOn(settings);
+  return defined<VmItem>({
+    name: vm.metadata.name ?? '',
+    namespace: vm.metadata.namespace ?? '',
+    node: vm.status?.node,
+    ip: vm.status?.ip,
+    cpu: settings.cpu ?? 3,
+    memory: formatGi(memoryBytes(settings)),
+    image: requestedImage(vm),
+    vmConfig: vm.spec.config,
+    gpuPassthrough: settings.gpuPassthrough === 'Enabled' || settings.architecture === 'arm64',
+    vncConsole: console,
+    ssh: ports?.ssh ?? 0,
+    vnc: console ? ports?.vnc : undefined,
+    screenshare: ports?.screenshare,
+    deployDate: vm.metadata.creationTimestamp,
+    owner: vm.metadata.annotations?.[annotations.owner],
+    architecture: settings.architecture,
+    status: state,
+    message:
+      state === 'Pending' || state === 'Failed' || vm.metadata.deletionTimestamp !== undefined
+        ? vmMessage(vm)
+        : undefined,
+  });
+}
+
+/** The reply of a deploy (contract: `POST NS/vms`). */
+export interface DeployItem {
+  name: string;
+  node?: string;
+  memory: string;
+  ip?: string;
+  ssh: number;
+  vnc?: number;
+  screenshare?: number;
+  status: VmState;
+  message?: string;
+  portWarnings?: string;
+}
+
+export function deployItem(vm: Vm, portWarnings: readonly string[]): DeployItem {
+  const { name, node, memory, ip, ssh, vnc, screenshare, status, message } = vmItem(vm);
+  return defined<DeployItem>({
+    name,
+    node,
+    memory,
+    ip,
+    ssh,
+    vnc,
+    screenshare,
+    status,
+    message,
+    portWarnings: portWarnings.length === 0 ? undefined : portWarnings.join(' '),
+  });
+}

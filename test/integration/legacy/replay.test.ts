@@ -1,0 +1,248 @@
+import { describe, expect, test } from 'vitest';
+import { rows } from '../../../src/http/legacy/table.ts';
+import { selfSigned } from '../../../src/http/server/certificate.ts';
+import {
+  api,
+  before,
+  call,
+  cluster,
+  contracts,
+  deployed,
+  filled,
+  gone,
+  namespace,
+  noVms,
+  vm,
+  type Contract,
+} from './world.ts';
+
+function templateOf(path: string): RegExp {
+  return new RegExp(`^${path.replaceAll(/\{\w+\}/g, '[^/]+')}$`);
+}
+
+function rowOf({ method, path }: Contract) {
+  const plain = path.replaceAll(/\{\{\w+\}\}/g, 'x');
+  return (
+    rows.find((row) => row.method === method && row.path === plain) ??
+    rows.find((row) => row.method === method && templateOf(row.path).test(plain))
+  );
+}
+
+/** Every field of the example is there with its type; lists are compared by their first element. */
+function expectShape(actual: unknown, expected: unknown, where = ''): void {
+  if (expected === null || expected === undefined) return;
+  if (Array.isArray(expected)) {
+    expect(Array.isArray(actual), where).toBe(true);
+    const [first] = actual as unknown[];
+    if (expected.length > 0 && first !== undefined) expectShape(first, expected[0], `${where}[0]`);
+    return;
+  }
+  if (typeof expected === 'object') {
+    expect(typeof actual, where).toBe('object');
+    for (const [name, member] of Object.entries(expected)) {
+      if (gone.has(name)) continue;
+      expect(actual, where).toHaveProperty([name]);
+      expectShape((actual as Record<string, unknown>)[name], member, `${where}.${name}`);
+    }
+    return;
+  }
+  expect(typeof actual, where).toBe(typeof expected);
+}
+
+function parsed(response: unknown): unknown {
+  if (typeof response !== 'string') return response;
+  try {
+    return JSON.parse(response);
+  } catch {
+    // Some examples are cut off in the middle; their status still counts.
+    return { message: '', help: {}, errors: [] };
+  }
+}
+
+const replayed = contracts.filter((contract) => rowOf(contract)?.kind === 'mapped');
+const ticks = new Map<string, boolean>();
+
+describe('the calls of mapped rows', () => {
+  test.each(
+    replayed.flatMap((contract) =>
+      contract.examples.map(
+        (example) => [`${contract.method} ${contract.path}: ${example.name}`, contract, example] as const,
+      ),
+    ),
+  )('%s', async (_, contract, example) => {
+    await before[contract.path]?.(example);
+    const isUpload = contract.path.endsWith('/upload');
+    const answer = isUpload
+      ? await uploaded(contract.path)
+      : await call(
+          contract.method,
+          filled(contract.path),
+          example.request === null ? undefined : filled(example.request),
+        );
+    expect([answer.status, answer.text.slice(0, 300)]).toEqual([example.status ?? 200, expect.any(String)]);
+    expect(answer.headers['deprecation']).toMatch(/^@\d+$/);
+    expect(answer.headers['link']).toMatch(/^<\/api\/v1\/.*>; rel="successor-version"$/);
+    const expected = filled(parsed(example.response)) as { message?: string } | null;
+    if (expected === null) return;
+    expectShape(answer.json, expected);
+    if (!isUpload && typeof expected.message === 'string' && !expected.message.includes('irtual machine'))
+      expect(answer.json.message).toBe(expected.message);
+    ticks.set(rowOf(contract)!.path, true);
+  });
+
+  async function uploaded(path: string) {
+    const field = path.includes('/iso/') ? 'iso' : 'image';
+    const fileName = `uploaded-${field}.${field === 'iso' ? 'iso' : 'img'}`;
+    const boundary = 'xxxxxxxx';
+    const raw = `--${boundary}\r\nContent-Disposition: form-data; name="${field}"; filename="${fileName}"\r\nContent-Type: application/octet-stream\r\n\r\ndisk\r\n--${boundary}--\r\n`;
+    return api.call('POST', path, {
+      token: cluster.adminToken,
+      raw,
+      headers: { 'x-svc3-namespace': namespace, 'content-type': `multipart/form-data; boundary=${boundary}` },
+    });
+  }
+});
+
+describe('rows of the mapping table', () => {
+  const removed = rows.filter((row) => row.kind === 'removed');
+
+  test.each(removed.map((row) => [`${row.method} ${row.path}`, row] as const))(
+    '%s answers 410 and says what replaces it',
+    async (_, row) => {
+      const path = row.path.replaceAll(/\{\w+\}/g, 'x');
+      const { status, json } = await api.call(row.method, path, row.method === 'GET' ? {} : { body: {} });
+      expect(status).toBe(410);
+      expect(json).toEqual({
+        message: '',
+        help: { replacement: json.errors[0].message },
+        errors: [{ message: expect.stringMatching(/^(Removed|No endpoint)/) }],
+      });
+    },
+  );
+
+  test.each([
+    ['/version/?all=true', 410],
+    ['/users/groups/$ungrouped', 410],
+    ['/resources/vm/migrate', 404],
+    ['/resources/vm/clone', 404],
+  ])('%s answers %i in the envelope', async (path, expected) => {
+    const { status, json } = await call(
+      path.startsWith('/version') ? 'GET' : 'POST',
+      path,
+      path.startsWith('/version') ? undefined : {},
+    );
+    expect([status, json.message, json.help !== undefined, json.errors.length]).toEqual([
+      expected,
+      '',
+      true,
+      1,
+    ]);
+  });
+
+  test('the certificate is set through its row', async () => {
+    const pair = await selfSigned(['legacy.example.com']);
+    const boundary = 'yyyyyyyy';
+    const part = (name: string, value: string) =>
+      `--${boundary}\r\nContent-Disposition: form-data; name="${name}"; filename="${name}.pem"\r\n\r\n${value}\r\n`;
+    const raw = `${part('certPath', pair.cert)}${part('keyPath', pair.key)}--${boundary}--\r\n`;
+    const { status, json } = await api.call('POST', '/resources/cert/set', {
+      token: cluster.adminToken,
+      raw,
+      headers: { 'content-type': `multipart/form-data; boundary=${boundary}` },
+    });
+    expect([status, json.message]).toEqual([200, 'Successfully set certificate']);
+    ticks.set('/resources/cert/set', true);
+  });
+});
+
+describe('texts and refusals', () => {
+  test('the texts that clients match', async () => {
+    await noVms();
+    expect((await call('DELETE', '/resources/vm/delete', { svc_vm_name: 'nothing' })).json.errors).toEqual([
+      { message: 'No VMs with that name are currently deployed' },
+    ]);
+    expect((await call('POST', '/resources/vm/exec/stop', { svc_vm_name: 'nothing' })).json.errors).toEqual([
+      { message: 'No deployments exists for this VM name' },
+    ]);
+    expect((await call('GET', '/resources/vm/status/nothing')).json.errors).toEqual([
+      { message: 'No deployments exists for this VM name' },
+    ]);
+    expect(
+      (await call('POST', '/resources/vm/deploy', { svc_vm_name: 'nothing' })).json.errors[0].message,
+    ).toMatch(/config does not exist$/);
+  });
+
+  test('no token is 401 in the envelope', async () => {
+    const { status, json } = await api.call('GET', '/resources/vm/list');
+    expect([status, json]).toEqual([
+      401,
+      { message: '', help: {}, errors: [{ message: expect.stringContaining('Unauthorized') }] },
+    ]);
+  });
+
+  test('a refused field has the name that the client wrote', async () => {
+    const { status, json } = await call('POST', '/resources/vm/create', {
+      svc_vm_name: 'No_Name',
+      svc_base_image: 'x',
+      vcpu_count: 6,
+    });
+    expect(status).toBe(422);
+    expect(json.errors[0].message).toMatch(/^svc_vm_name: /);
+  });
+
+  test('a second deploy of a configuration gets a name of its own, and its 2.4.x name is ambiguous then', async () => {
+    await deployed();
+    const second = await call('POST', '/resources/vm/deploy', { svc_vm_name: vm, vnc_console: false });
+    expect([second.status, second.json.vnc_port, second.json.help.virtual_machine_vnc]).toEqual([
+      200,
+      'N/A',
+      'VNC console not enabled',
+    ]);
+    const list = await call('GET', '/resources/vm/list?expand');
+    expect(
+      list.json.virtual_machine_resources[0].status.map(
+        (item: { virtual_machine_name: string }) => item.virtual_machine_name,
+      ),
+    ).toEqual([vm, vm]);
+    expect(list.json.virtual_machine_resources[0].status[0]).toMatchObject({
+      ssh_port: '8822',
+      creation_timestamp: expect.any(String),
+      creationTimestamp: expect.any(String),
+    });
+    const ambiguous = await call('DELETE', '/resources/vm/delete', { svc_vm_name: vm });
+    expect([ambiguous.status, ambiguous.json.errors[0].message]).toEqual([
+      400,
+      expect.stringContaining('svc_node_name'),
+    ]);
+    expect((await call('DELETE', '/resources/vm/delete', { svc_vm_name: second.json.vm_id })).status).toBe(
+      200,
+    );
+    await noVms();
+  });
+});
+
+test('docs/gateway.md has a tick for every row', async () => {
+  const lines = rows.map((row) => {
+    const done = row.kind === 'removed' || ticks.get(row.path) === true;
+    return `| ${row.method} ${row.path} | ${row.successor} | ${done ? '✓' : ' '} |`;
+  });
+  expect(lines.filter((line) => line.endsWith('|   |'))).toEqual([]);
+  const page = `# The 2.4.x gateway
+
+Clients of the 2.4.x API keep their paths. Mapped rows run on the handlers of \`/api/v1\` and answer in the envelope
+\`{"message","help","errors"}\` with \`Deprecation\` and \`Link: rel="successor-version"\`; removed rows answer 410 and say what
+replaces them, with or without a token. The namespace is that of the header \`X-Svc3-Namespace\`, else the default namespace. A
+VM's id is its UID. A second deploy of a configuration gets a generated suffix and keeps its \`virtual_machine_name\`; a name that
+then fits several VMs is refused with 400, and \`svc_node_name\` or the id narrows it. Names of images are taken in lower case, other
+characters than letters, digits, \`-\` and \`.\` as \`-\`. Work on images goes on after the answer: \`GET
+/resources/image/list\` shows it; \`image/save\` and \`image/commit\` answer when the image is there.
+
+\`NS\` is \`/api/v1/namespaces/{namespace}\`. A tick means: replayed with the requests that 2.4.x clients send, status, fields and
+types compared, in the last test run (\`test/integration/legacy/replay.test.ts\` writes this table).
+
+| 2.4.x | 3.0.0 | replayed |
+|---|---|---|
+${lines.join('\n')}
+`;
+  await expect(page).toMatchFileSnapshot('../../../docs/gateway.md');
+});

@@ -1,0 +1,220 @@
+import { describe, expect, test } from 'vitest';
+import type { Image } from '../../../../src/api/image.ts';
+import type { WorkFailed } from '../../../../src/api/worker.ts';
+import { decide, type Observed, type Plan } from '../../../../src/controllers/image/decide.ts';
+import { anImage, aVmSource, condition, digest, done, observed } from './builders.ts';
+
+const failed = (reason: WorkFailed['reason']): WorkFailed => ({ result: 'Failed', reason, message: 'why' });
+const remote: Image['spec']['source'] = { remote: { reference: 'r.example.com/a:1' } };
+const save: Image['spec']['source'] = { vm: { name: 'vm', mode: 'Save' } };
+/** An Image of which the commit `two` is asked for. */
+const committing = (status: Image['status'], metadata: Partial<Image['metadata']> = {}): Image => {
+  const image = anImage(remote, { digest, ...status }, metadata);
+  return { ...image, spec: { ...image.spec, commit: { vm: 'vm', request: 'two' } } };
+};
+const deleted = { deletionTimestamp: '2026-01-01T00:00:00Z', finalizers: ['svc3.dev/cleanup'] };
+const stalled = [condition('Ready', 'False', 'DiskRefused'), condition('Stalled', 'True', 'DiskRefused')];
+
+describe('what is decided for a disk', () => {
+  test.each<[string, Observed, Partial<Plan> & { kind: Plan['kind'] }]>([
+    [
+      'a remote one is pulled',
+      observed(anImage(remote)),
+      { kind: 'work', work: { kind: 'pull', reference: 'r.example.com/a:1' } },
+    ],
+    [
+      'a blank one is made',
+      observed(anImage({ blank: { size: '1Gi' } })),
+      { kind: 'work', work: { kind: 'blank', size: '1Gi' } },
+    ],
+    [
+      'one that is there is left alone',
+      observed(anImage(remote, { digest })),
+      { kind: 'stored', cleanUp: false },
+    ],
+    [
+      'pods that outlived their work are taken away',
+      observed(anImage(remote, { digest }), { hasPods: true }),
+      { kind: 'stored', cleanUp: true },
+    ],
+    [
+      'an upload that has not come is waited for',
+      observed(anImage({ upload: {} }), { wish: undefined }),
+      { kind: 'await', verdict: { reason: 'AwaitingUpload' } } as never,
+    ],
+    [
+      'an upload that came is inspected',
+      observed(anImage({ upload: {} }), { wish: 'b'.repeat(64) }),
+      { kind: 'work', work: { kind: 'upload', digest: `sha256:${'b'.repeat(64)}` } },
+    ],
+    [
+      'an upload that was taken over is done',
+      observed(anImage({ upload: {} }, { digest, request: 'x' }), { wish: 'x' }),
+      { kind: 'stored' },
+    ],
+    [
+      'a commit that was carried out is done',
+      observed(committing({ commitRequest: 'two' }), { wish: 'commit/vm/two' }),
+      { kind: 'stored' },
+    ],
+    [
+      'a new commit is carried out',
+      observed(committing({ commitRequest: 'one' }), { wish: 'commit/vm/two', vmSource: aVmSource() }),
+      { kind: 'work', work: { kind: 'export', vm: 'vm', source: { uid: 'u' } } } as never,
+    ],
+    [
+      'a commit of a VM that runs from something else is refused',
+      observed(committing({}), { vmSource: aVmSource({ commitRefusal: 'it runs from x' }) }),
+      { kind: 'refuse', verdict: { reason: 'CommitRefused', message: 'it runs from x' } } as never,
+    ],
+    [
+      'a commit of a VM that does not exist is refused',
+      observed(committing({})),
+      { kind: 'refuse', verdict: { reason: 'SourceNotFound' } } as never,
+    ],
+    [
+      'a commit of a VM that went meanwhile is refused, whoever has its name now',
+      observed(committing({ vmUid: 'before' }), { vmSource: aVmSource() }),
+      { kind: 'refuse', verdict: { reason: 'SourceDeleted' } } as never,
+    ],
+    [
+      'a commit of a VM that is being deleted is tried',
+      observed(committing({}, { creationTimestamp: '2026-01-02T00:00:00Z' }), {
+        vmSource: aVmSource({ deletionTimestamp: '2026-01-01T00:00:00Z' }),
+      }),
+      { kind: 'work' },
+    ],
+    [
+      'a save that was asked for before the VM was deleted goes on',
+      observed(anImage(save, undefined, { creationTimestamp: '2026-01-01T00:00:00Z' }), {
+        vmSource: aVmSource({ deletionTimestamp: '2026-01-01T00:00:00Z' }),
+      }),
+      { kind: 'work' },
+    ],
+    [
+      'a save that was asked for after the VM was deleted is refused',
+      observed(anImage(save, undefined, { creationTimestamp: '2026-01-01T00:00:01Z' }), {
+        vmSource: aVmSource({ deletionTimestamp: '2026-01-01T00:00:00Z' }),
+      }),
+      { kind: 'refuse', verdict: { reason: 'SourceDeleted' } } as never,
+    ],
+    [
+      'a save of a VM that went meanwhile is refused',
+      observed(anImage(save, { vmUid: 'u' })),
+      { kind: 'refuse', verdict: { reason: 'SourceDeleted' } } as never,
+    ],
+    [
+      'a save that was refused stays refused',
+      observed(anImage(save, { conditions: [condition('Stalled', 'True', 'SourceDeleted')] }), {
+        vmSource: aVmSource(),
+      }),
+      { kind: 'stored' },
+    ],
+    [
+      'a disk that was refused is not looked at again',
+      observed(anImage(remote, { conditions: stalled })),
+      { kind: 'stored' },
+    ],
+    [
+      'another upload after a refused one is looked at',
+      observed(anImage({ upload: {} }, { conditions: stalled, request: 'a' }), { wish: 'b' }),
+      { kind: 'work' },
+    ],
+    [
+      'without a store nothing can be made',
+      observed(anImage(remote), { place: undefined }),
+      { kind: 'say', verdict: { reason: 'StoreMissing', isStalled: true } } as never,
+    ],
+    [
+      'pods of an older wish end first',
+      observed(anImage(remote), { hasPods: true, hasOldPods: true }),
+      { kind: 'stopWorkers' },
+    ],
+    [
+      'work that failed waits for its time',
+      observed(anImage(remote), { retryAt: 1_000_500 }),
+      { kind: 'say', requeueAfterMs: 500 },
+    ],
+    [
+      'a running worker is watched',
+      observed(anImage(remote), { hasPods: true, worker: { phase: 'Running', message: 'm', address: 'a' } }),
+      { kind: 'watch' },
+    ],
+    [
+      'a worker that is done is believed',
+      observed(anImage(remote), { hasPods: true, worker: { phase: 'Done', result: done } }),
+      { kind: 'finish', result: done },
+    ],
+    [
+      'a disk that a worker refused stays refused',
+      observed(anImage(remote), {
+        worker: { phase: 'Failed', failure: failed('DiskRefused'), finishedAt: 0 },
+      }),
+      { kind: 'refuse' },
+    ],
+    [
+      'a worker that failed waits for its time',
+      observed(anImage(remote), {
+        retryAt: 1_000_500,
+        worker: { phase: 'Failed', failure: failed('WorkerFailed'), finishedAt: 0 },
+      }),
+      { kind: 'say', requeueAfterMs: 500 },
+    ],
+    [
+      'a worker that failed is made anew',
+      observed(anImage(remote), {
+        worker: { phase: 'Failed', failure: failed('WorkerFailed'), finishedAt: 0 },
+      }),
+      { kind: 'retry' },
+    ],
+    [
+      'a source that is missing stalls the copy',
+      observed(anImage({ image: { name: 'x' } })),
+      {
+        kind: 'say',
+        verdict: { reason: 'SourceNotFound', message: 'Image x does not exist', isStalled: true },
+      } as never,
+    ],
+    [
+      'a source that is being made is waited for',
+      observed(anImage({ image: { name: 'x' } }), { copySource: { isReady: false, status: {} } }),
+      { kind: 'say', verdict: { reason: 'SourceNotReady' } } as never,
+    ],
+    [
+      'a VM that is missing stalls the save',
+      observed(anImage({ vm: { name: 'x', mode: 'Save' } })),
+      { kind: 'say', verdict: { reason: 'SourceNotFound', isStalled: true } } as never,
+    ],
+    [
+      'a VM without a runner is waited for',
+      observed(anImage({ vm: { name: 'x', mode: 'Save' } }), {
+        vmSource: aVmSource({ runner: undefined }),
+      }),
+      { kind: 'say', verdict: { reason: 'SourceNotReady' } } as never,
+    ],
+    [
+      'deletion waits for the VMs that use it',
+      observed(anImage(remote, { digest }, deleted), { users: ['a', 'b'] }),
+      { kind: 'say', verdict: { reason: 'InUse', message: 'in use by VMs a, b' } },
+    ],
+    [
+      'deletion ends the work first',
+      observed(anImage(remote, undefined, deleted), { hasPods: true }),
+      { kind: 'stopWorkers' },
+    ],
+    ['deletion empties the store', observed(anImage(remote, { digest }, deleted)), { kind: 'purge' }],
+    [
+      'deletion without a store lets go',
+      observed(anImage(remote, undefined, deleted), { place: undefined }),
+      { kind: 'release' },
+    ],
+  ])('%s', (_title, given, plan) => {
+    expect(decide(given)).toMatchObject(plan);
+  });
+
+  test('a long list of users is cut', () => {
+    const users = Array.from({ length: 12 }, (_, index) => `vm-${index}`);
+    const plan = decide(observed(anImage(remote, { digest }, deleted), { users }));
+    expect(plan).toMatchObject({ verdict: { message: expect.stringContaining('vm-9 and 2 more') } });
+  });
+});

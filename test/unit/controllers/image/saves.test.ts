@@ -1,0 +1,56 @@
+import { describe, expect, test } from 'vitest';
+import type { Image } from '../../../../src/api/image.ts';
+import { unsavedImages } from '../../../../src/controllers/image/saves.ts';
+import { aVm, effective } from '../vm/builders.ts';
+import { anImage, condition, digest } from './builders.ts';
+
+const deletionTimestamp = '2026-01-01T00:00:10Z';
+const vm = aVm({
+  metadata: { deletionTimestamp },
+  status: { effective: { ...effective, imageName: 'disk' } },
+});
+const ofVm: Image['spec']['source'] = { vm: { name: 'web', mode: 'Save' } };
+const before = { creationTimestamp: '2026-01-01T00:00:00Z' };
+
+function committing(status: Image['status'], target = 'disk'): Image {
+  const image = anImage({ blank: { size: '1Gi' } }, { digest, ...status }, { name: target, ...before });
+  return { ...image, spec: { ...image.spec, commit: { vm: 'web', request: 'two' } } };
+}
+
+describe('a VM that is being deleted waits for', () => {
+  test.each<[string, Image, boolean]>([
+    ['a save', anImage(ofVm, undefined, before), true],
+    ['a save that is under way', anImage(ofVm, { vmUid: 'vm-uid' }, before), true],
+    ['a save of the same second', anImage(ofVm, undefined, { creationTimestamp: deletionTimestamp }), true],
+    [
+      'no save that came later',
+      anImage(ofVm, undefined, { creationTimestamp: '2026-01-01T00:00:11Z' }),
+      false,
+    ],
+    ['no save that is done', anImage(ofVm, { digest }, before), false],
+    ['no save of a VM of its name before it', anImage(ofVm, { vmUid: 'other' }, before), false],
+    ['no save of another VM', anImage({ vm: { name: 'x', mode: 'Save' } }, undefined, before), false],
+    ['no image that is being deleted', anImage(ofVm, undefined, { ...before, deletionTimestamp }), false],
+    [
+      'no save that was refused',
+      anImage(ofVm, { conditions: [condition('Stalled', 'True', 'DiskRefused')] }, before),
+      false,
+    ],
+    [
+      'no save where there is no store',
+      anImage(ofVm, { conditions: [condition('Stalled', 'True', 'StoreMissing')] }, before),
+      false,
+    ],
+    [
+      'a save whose registry is away',
+      anImage(ofVm, { conditions: [condition('Ready', 'False', 'RegistryUnreachable')] }, before),
+      true,
+    ],
+    ['a commit', committing({}), true],
+    ['the next commit', committing({ commitRequest: 'one' }), true],
+    ['no commit that was answered', committing({ commitRequest: 'two' }), false],
+    ['no commit of an image that it does not run from', committing({}, 'other'), false],
+  ])('%s', (_, image, waits) => {
+    expect(unsavedImages(vm, [image])).toEqual(waits ? [image.metadata.name] : []);
+  });
+});

@@ -1,0 +1,95 @@
+import { describe, expect, test } from 'vitest';
+import {
+  isSameStatus,
+  refusedStatus,
+  sizeText,
+  storedBy,
+  storedStatus,
+  verdictStatus,
+} from '../../../../src/controllers/image/status.ts';
+import { anImage, condition, digest, done } from './builders.ts';
+
+const now = new Date('2026-02-02T00:00:00Z');
+const place = { registry: 'store.example.com', repository: 'svc3/team/disk' };
+const reasons = (conditions: { type: string; status: string; reason: string }[] | undefined) =>
+  conditions?.map(({ type, status, reason }) => `${type}=${status} ${reason}`);
+
+describe('the status of a disk', () => {
+  test('that was made says where it lies and that it is ready', () => {
+    const disk = anImage({ blank: { size: '1Gi' } }, { progress: 40, worker: 'pod' });
+    const status = storedStatus(disk, now, { stored: storedBy(done, place), answer: {} });
+    expect(status).toMatchObject({
+      digest,
+      reference: `store.example.com/svc3/team/disk@${digest}`,
+      size: '1Gi',
+      storedSize: '1Mi',
+      observedGeneration: 1,
+    });
+    expect(status).not.toHaveProperty('progress');
+    expect(status).not.toHaveProperty('worker');
+    expect(reasons(status.conditions)).toEqual(['Ready=True Stored']);
+  });
+
+  test('that is being made is not ready and says how far it is', () => {
+    const status = verdictStatus(
+      anImage({ upload: {} }),
+      { reason: 'Working', message: 'm', progress: 7 },
+      now,
+    );
+    expect(status).toMatchObject({ progress: 7, observedGeneration: 1 });
+    expect(reasons(status.conditions)).toEqual(['Ready=False Working', 'Reconciling=True Progressing']);
+  });
+
+  test('stays ready with its version while a commit is under way, but has not observed it', () => {
+    const disk = anImage(
+      { blank: { size: '1Gi' } },
+      { digest, observedGeneration: 1, conditions: [condition('Ready', 'True', 'Stored')] },
+      { generation: 2 },
+    );
+    const status = verdictStatus(disk, { reason: 'Working', message: 'm' }, now, { vmUid: 'u' });
+    expect(reasons(status.conditions)).toEqual([
+      'Ready=True Stored',
+      'Committed=Unknown Working',
+      'Reconciling=True Progressing',
+    ]);
+    expect(status).toMatchObject({ observedGeneration: 1, vmUid: 'u' });
+    const begun = { ...disk, status };
+    const refused = refusedStatus(begun, { reason: 'DiskRefused', message: 'm', isStalled: true }, now, {
+      commitRequest: 'r',
+    });
+    expect(reasons(refused.conditions)).toEqual(['Ready=True Stored', 'Committed=False DiskRefused']);
+    expect(refused).toMatchObject({ observedGeneration: 2, commitRequest: 'r', digest });
+    expect(refused).not.toHaveProperty('vmUid');
+    const made = storedStatus({ ...disk, status: refused }, now, {
+      stored: storedBy(done, place),
+      answer: { commitRequest: 's' },
+    });
+    expect(reasons(made.conditions)).toEqual(['Ready=True Stored', 'Committed=True Stored']);
+  });
+
+  test('of a disk that is being deleted is no longer ready', () => {
+    const disk = anImage(
+      { upload: {} },
+      { digest, conditions: [condition('Ready', 'True', 'Stored')] },
+      { deletionTimestamp: '2026-01-01T00:00:00Z' },
+    );
+    const status = verdictStatus(disk, { reason: 'InUse', message: 'in use by VM a' }, now);
+    expect(reasons(status.conditions)).toEqual(['Ready=False InUse']);
+  });
+
+  test('is the same whatever the order of its fields is', () => {
+    expect(isSameStatus({ digest, size: '1' }, { size: '1', digest })).toBe(true);
+    expect(isSameStatus({ digest, size: '1' }, { digest })).toBe(false);
+    expect(isSameStatus(undefined, {})).toBe(false);
+  });
+
+  test.each([
+    [2 ** 30, '1Gi'],
+    [120e9, '120G'],
+    [1_500_000_000, '1500M'],
+    [65 * 2 ** 20, '65Mi'],
+    [1000, '1000'],
+  ])('says %d bytes as %s', (bytes, text) => {
+    expect(sizeText(bytes)).toBe(text);
+  });
+});

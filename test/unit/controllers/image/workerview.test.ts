@@ -1,0 +1,71 @@
+import { describe, expect, test } from 'vitest';
+import type { Pod, PodStatus } from '../../../../src/api/core.ts';
+import { workerView } from '../../../../src/controllers/image/workerview.ts';
+import { done } from './builders.ts';
+
+const pod = (status: PodStatus, deletionTimestamp?: string): Pod => ({
+  metadata: { name: 'w', ...(deletionTimestamp === undefined ? {} : { deletionTimestamp }) },
+  spec: { containers: [] },
+  status,
+});
+
+function ended(exitCode: number, message: string, more: Partial<PodStatus> = {}): Pod {
+  const state = { terminated: { exitCode, message, ...(exitCode === 137 ? { reason: 'OOMKilled' } : {}) } };
+  return pod({
+    phase: exitCode === 0 ? 'Succeeded' : 'Failed',
+    containerStatuses: [{ name: 'worker', ready: false, restartCount: 0, state }],
+    ...more,
+  });
+}
+
+describe('a worker pod', () => {
+  test('that is done tells what it made', () => {
+    expect(workerView(ended(0, JSON.stringify(done)), 5)).toEqual({ phase: 'Done', result: done });
+  });
+
+  test('that refused a disk tells why', () => {
+    const failure = { result: 'Failed', reason: 'DiskRefused', message: 'no' };
+    expect(workerView(ended(1, JSON.stringify(failure)), 5)).toMatchObject({ phase: 'Failed', failure });
+  });
+
+  test.each<[string, Pod, string]>([
+    ['ran out of memory', ended(137, ''), 'the worker pod failed: it ran out of memory'],
+    ['ended without a word', ended(3, ''), 'the worker pod failed'],
+    ['left lines of its log', ended(1, 'first\nlast'), 'the worker pod failed: last'],
+    [
+      'was evicted',
+      pod({ phase: 'Failed', reason: 'Evicted', message: 'the node is full' }),
+      'the node is full',
+    ],
+    ['claims to be done and is not', ended(0, '{"result":"Done","digest":"x"}'), 'the worker pod failed'],
+  ])('that %s has failed', (_what, ending, message) => {
+    expect(workerView(ending, 5)).toMatchObject({
+      phase: 'Failed',
+      failure: { reason: 'WorkerFailed', message: expect.stringContaining(message) },
+    });
+  });
+
+  test('that cannot start says what it waits for', () => {
+    const waiting = { reason: 'ImagePullBackOff', message: 'no such image' };
+    const status = { name: 'worker', ready: false, restartCount: 0, state: { waiting } };
+    expect(workerView(pod({ phase: 'Pending', containerStatuses: [status] }), 5)).toMatchObject({
+      phase: 'Waiting',
+      message: 'waiting for the worker pod: ImagePullBackOff: no such image',
+    });
+    const unscheduled = {
+      type: 'PodScheduled',
+      status: 'False' as const,
+      message: '0/1 nodes are available',
+    };
+    expect(workerView(pod({ phase: 'Pending', conditions: [unscheduled] }), 5)).toMatchObject({
+      message: 'waiting for the worker pod: 0/1 nodes are available',
+    });
+  });
+
+  test('that runs is at work, and one that is being deleted is ending', () => {
+    const running = { name: 'worker', ready: true, restartCount: 0, state: { running: {} } };
+    const status: PodStatus = { phase: 'Running', podIP: '10.0.0.9', containerStatuses: [running] };
+    expect(workerView(pod(status), 5)).toMatchObject({ phase: 'Running', address: '10.0.0.9' });
+    expect(workerView(pod(status, '2026-01-01T00:00:00Z'), 5)).toEqual({ phase: 'Deleting' });
+  });
+});

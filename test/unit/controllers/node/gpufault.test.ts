@@ -1,0 +1,83 @@
+import { describe, expect, it } from 'vitest';
+import type { CoreCondition, Node } from '../../../../src/api/core.ts';
+import type { VmStatus } from '../../../../src/api/vm.ts';
+import { type GpuFault, gpuConditionPatch, gpuFaultOf } from '../../../../src/controllers/node/gpufault.ts';
+import { aCondition, aVm } from '../vm/builders.ts';
+
+const unavailable = aCondition('Booted', {
+  status: 'False',
+  reason: 'GPUUnavailable',
+  message: 'a GPU of the node is in use: busy; starting again in 8 s',
+});
+
+describe('the fault of a node', () => {
+  it.each<[string, VmStatus | undefined, GpuFault | undefined]>([
+    [
+      'is what the VM on it says, without the next attempt',
+      { node: 'n1', conditions: [unavailable] },
+      { node: 'n1', message: 'VM team/web cannot use the GPUs: a GPU of the node is in use: busy' },
+    ],
+    ['is none without a status', undefined, undefined],
+    ['is none without a node', { conditions: [unavailable] }, undefined],
+    ['is none while the VM runs', { node: 'n1', conditions: [aCondition('Booted')] }, undefined],
+    [
+      'is none where QEMU ended for another reason',
+      { node: 'n1', conditions: [{ ...unavailable, reason: 'QEMUFailed' }] },
+      undefined,
+    ],
+  ])('%s', (_sentence, status, fault) => {
+    expect(gpuFaultOf(aVm(status === undefined ? {} : { status }))).toEqual(fault);
+  });
+
+  it('is none of a VM that is being deleted', () => {
+    const vm = aVm({ status: { node: 'n1', conditions: [unavailable] } });
+    const deletionTimestamp = '2026-11-01T10:00:00Z';
+    expect(gpuFaultOf({ ...vm, metadata: { ...vm.metadata, deletionTimestamp } })).toBeUndefined();
+  });
+});
+
+describe('the condition of a node', () => {
+  const now = new Date('2026-11-01T10:00:00.123Z');
+  const type = 'svc3.dev/GPUUnavailable';
+  const fault = { node: 'n1', message: 'VM a/b cannot use the GPUs: busy' };
+  const told: CoreCondition = {
+    type,
+    status: 'True',
+    reason: 'GPUUnavailable',
+    message: fault.message,
+    lastTransitionTime: '2026-11-01T09:00:00Z',
+    lastHeartbeatTime: '2026-11-01T09:00:00Z',
+  };
+  const aNode = (...conditions: CoreCondition[]): Node => ({
+    metadata: { name: 'n1' },
+    status: { conditions },
+  });
+  const ready: CoreCondition = { type: 'Ready', status: 'True' };
+
+  it.each<[string, Node, GpuFault | undefined, object | undefined]>([
+    ['is not written where there is no fault', aNode(ready), undefined, undefined],
+    ['is not written again while it is true', aNode(ready, told), fault, undefined],
+    [
+      'is written with its time',
+      aNode(ready),
+      fault,
+      { ...told, lastTransitionTime: '2026-11-01T10:00:00Z', lastHeartbeatTime: '2026-11-01T10:00:00Z' },
+    ],
+    [
+      'keeps the time since when, where only the sentence changes',
+      aNode({ ...told, message: 'before' }),
+      fault,
+      { ...told, lastHeartbeatTime: '2026-11-01T10:00:00Z' },
+    ],
+    [
+      'is put right where somebody wrote another status',
+      aNode({ ...told, status: 'False' }),
+      fault,
+      { ...told, lastTransitionTime: '2026-11-01T10:00:00Z', lastHeartbeatTime: '2026-11-01T10:00:00Z' },
+    ],
+    ['goes with the fault', aNode(told), undefined, { type, $patch: 'delete' }],
+    ['of a Node that has no status yet is not written', { metadata: { name: 'n1' } }, undefined, undefined],
+  ])('%s', (_sentence, node, present, patch) => {
+    expect(gpuConditionPatch(node, present, now)).toEqual(patch);
+  });
+});

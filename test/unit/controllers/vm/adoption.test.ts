@@ -1,0 +1,168 @@
+import { describe, expect, test } from 'vitest';
+import type { Pod } from '../../../../src/api/core.ts';
+import type { EffectiveSettings, Vm, VmSpec } from '../../../../src/api/vm.ts';
+import type { VmConfigSpec } from '../../../../src/api/vmconfig.ts';
+import { settingsOfPod } from '../../../../src/controllers/vm/resolve/adoption.ts';
+import { effectiveSettings } from '../../../../src/controllers/vm/resolve/effective.ts';
+import { buildPod } from '../../../../src/controllers/vm/pod/pod.ts';
+import { vmSettings } from '../../../support/operator.ts';
+import { aVm, effective, podInput } from './builders.ts';
+
+const digest = `sha256:${'a'.repeat(64)}`;
+const settings = vmSettings({ gpuPassthroughEnabled: true });
+const stored = {
+  image: `r.example.com/vms/team/golden@${digest}`,
+  iso: `r.example.com/vms/team/iso/cd@${digest}`,
+};
+const sources = {
+  image: (name: string) =>
+    name === 'golden' ? ({ status: { reference: stored.image } } as never) : undefined,
+  iso: (name: string) => (name === 'cd' ? ({ status: { reference: stored.iso } } as never) : undefined),
+  settings,
+};
+
+/** The pod as the operator makes it for a VM of this spec with this VMConfig. */
+function made(
+  spec: Partial<VmSpec>,
+  config?: VmConfigSpec,
+  references: { image?: string; iso?: string } = {},
+) {
+  const vm = aVm({ spec: { ...spec, ...(config === undefined ? {} : { config: 'web' }) } });
+  const { image = effective.image, iso } = references;
+  const result = effectiveSettings({
+    spec: vm.spec,
+    config,
+    image: { reference: image, architecture: 'amd64' },
+    iso,
+    gpuPassthroughEnabled: true,
+    hostPortsAllowed: settings.hostPortsAllowed,
+    services: { ssh: true, screenshare: true },
+  });
+  if (result.kind === 'refused') throw new Error(result.message);
+  const pod = buildPod(podInput({ vm, effective: result.settings, settings }));
+  return { vm, pod, effective: result.settings };
+}
+
+const annotate = (pod: Pod, text: string): Pod => ({
+  ...pod,
+  metadata: { ...pod.metadata, annotations: { ...pod.metadata.annotations, 'svc3.dev/effective': text } },
+});
+
+const said = (vm: Vm, pod: Pod) => {
+  const found = settingsOfPod(vm, pod, sources);
+  return found?.kind === 'unbelieved' ? found.message : found?.kind;
+};
+
+describe('the settings of a pod that the operator made', () => {
+  const image = 'r.example.com/debian';
+  test.each<[string, Partial<VmSpec>, VmConfigSpec | undefined, { image?: string; iso?: string }?]>([
+    ['the defaults', {}, undefined],
+    ['own settings', { cpu: 2, memory: '1Gi', tag: 'ci', vncConsole: 'Disabled' }, undefined],
+    [
+      'those of a VMConfig',
+      {},
+      { cpu: 4, disk: { storage: 'Persistent', size: '10Gi' }, display: { width: 800 } },
+    ],
+    [
+      'own ones over those of a VMConfig',
+      { cpu: 2, disk: { size: '20Gi' } },
+      { cpu: 4, disk: { size: '10Gi' } },
+    ],
+    ['a GPU', { gpuPassthrough: 'Enabled', vncConsole: 'Enabled' }, undefined],
+    ['a GPU of a VMConfig', {}, { gpuPassthrough: 'Enabled', vncConsole: 'Enabled' }],
+    [
+      'ports, of which one is not allowed',
+      {
+        ports: [
+          { nodePort: 20000, guestPort: 80, protocol: 'TCP' },
+          { nodePort: 22, guestPort: 22, protocol: 'TCP' },
+        ],
+      },
+      undefined,
+    ],
+    [
+      'no port of a VMConfig',
+      { ports: [] },
+      { ports: [{ nodePort: 20000, guestPort: 80, protocol: 'TCP' }] },
+    ],
+    ['an Image', { image: 'golden' }, undefined, { image: stored.image }],
+    ['an Image that is gone', { image: 'before' }, undefined, { image: stored.image }],
+    ['an ISO', { iso: 'cd' }, undefined, { iso: stored.iso }],
+    ['no ISO of a VMConfig', { iso: '' }, { iso: 'cd' }],
+    ['a registry that could not be asked', { image: `${image}:12` }, undefined, { image: `${image}:12` }],
+    ['a start that is asked for', { startRequest: 'a', revertRequest: 'b' }, undefined],
+  ])('are believed: %s', (_sentence, spec, config, references) => {
+    const { vm, pod, effective: expected } = made(spec, config, references);
+    expect(settingsOfPod(vm, pod, sources)).toEqual({
+      kind: 'resolved',
+      effective: JSON.parse(JSON.stringify(expected)),
+      warnings: [],
+    });
+  });
+
+  test('are believed when the VM has been changed since', () => {
+    const { vm, pod } = made({ cpu: 2, disk: { size: '10Gi' } });
+    const changed = { ...vm.spec, disk: { size: '20Gi' }, cpu: 4 };
+    expect(said({ ...vm, metadata: { ...vm.metadata, generation: 2 }, spec: changed }, pod)).toBe('resolved');
+  });
+});
+
+describe('settings that somebody has written', () => {
+  const { vm, pod, effective: own } = made({ cpu: 2 });
+  const write = (given: Partial<EffectiveSettings> | object) =>
+    said(vm, annotate(pod, JSON.stringify({ ...own, ...given })));
+
+  test.each([
+    ['nothing', ''],
+    ['no JSON', '{'],
+    ['another type', '[]'],
+    ['a number that is none', '{"cpu":"many"}'],
+  ])('are not believed where they are %s', (_sentence, text) => {
+    expect(said(vm, annotate(pod, text))).toContain('its annotation svc3.dev/effective cannot be read');
+  });
+
+  test.each<[string, object, string]>([
+    ['other CPUs', { cpu: 64 }, 'does not follow from the VM'],
+    ['another node', { nodeName: 'n2' }, 'does not follow from the VM'],
+    ['tolerations', { tolerations: [{ operator: 'Exists' }] }, 'does not follow from the VM'],
+    [
+      'a port that is not allowed',
+      { ports: [{ nodePort: 22, guestPort: 22, protocol: 'TCP' }] },
+      'does not follow',
+    ],
+    ['the GPU', { gpuPassthrough: 'Enabled', vncConsole: 'Disabled' }, 'does not follow from the VM'],
+    ['another image', { image: `r.example.com/other@${digest}` }, 'names image r.example.com/other'],
+    ['an ISO', { iso: stored.iso }, 'names ISO r.example.com/vms/team/iso/cd'],
+  ])('are not believed where they give %s', (_sentence, given, words) => {
+    expect(write(given)).toContain(words);
+  });
+
+  test('are not believed where the installation refuses them, whatever VMConfig they may come from', () => {
+    const from = made({}, { gpuPassthrough: 'Enabled' });
+    const off = { ...sources, settings: vmSettings() };
+    expect(settingsOfPod(from.vm, from.pod, off)).toMatchObject({
+      kind: 'unbelieved',
+      message: expect.stringContaining('GPU passthrough is not enabled'),
+    });
+  });
+
+  test('are not believed where the pod runs something else', () => {
+    const from = made({}, { cpu: 4 });
+    const other = { ...from.effective, image: `r.example.com/debian@sha256:${'b'.repeat(64)}` };
+    expect(said(from.vm, annotate(from.pod, JSON.stringify(other)))).toContain(
+      'the pod has r.example.com/debian',
+    );
+    const gpu = { ...from.effective, gpuPassthrough: 'Enabled', vncConsole: 'Disabled' };
+    expect(said(from.vm, annotate(from.pod, JSON.stringify(gpu)))).toContain('do not agree on the GPU');
+  });
+
+  test('do not matter once the status has them', () => {
+    const placed: Vm = { ...vm, status: { effective: own } };
+    expect(said(placed, annotate(pod, '{'))).toBe('resolved');
+  });
+
+  test("do not matter in a pod that is not the VM's", () => {
+    const stranger = { ...pod, metadata: { ...pod.metadata, ownerReferences: [] } };
+    expect(said(vm, annotate(stranger, '{'))).toBeUndefined();
+  });
+});

@@ -1,0 +1,274 @@
+import { describe, expect, test } from 'vitest';
+import type { Node, PersistentVolumeClaim, Pod } from '../../../../src/api/core.ts';
+import type { Vm } from '../../../../src/api/vm.ts';
+import { decide, type Observed } from '../../../../src/controllers/vm/decide.ts';
+import { aPod, aVm, effective, runningStatus } from './builders.ts';
+
+const now = Date.parse('2026-11-01T10:01:00Z');
+const deleted = '2026-11-01T10:00:30Z';
+const foreign = [{ apiVersion: 'svc3.dev/v1', kind: 'VM', name: 'web', uid: 'before', controller: true }];
+
+const believed = { kind: 'resolved', effective, warnings: [] } as const;
+
+interface Row {
+  sentence: string;
+  vm?: Vm;
+  pod?: Pod;
+  settings?: Observed['settings'];
+  node?: Node;
+  claim?: PersistentVolumeClaim;
+  pullSecretVersion?: string;
+  more?: Partial<Observed>;
+  plan: object;
+}
+
+const going = aVm({ metadata: { deletionTimestamp: deleted, finalizers: ['svc3.dev/cleanup'] } });
+const calm = { isNodeLost: false, unsaved: [], saveWaitMs: 3_600_000 };
+
+const rows: Row[] = [
+  { sentence: 'a VM without a pod is deployed', plan: { kind: 'deploy' } },
+  { sentence: 'a VM with its pod is reported', pod: aPod(), plan: { kind: 'report' } },
+  {
+    sentence: 'a VM that is being deleted is let go where it has no guest, before anything else',
+    vm: aVm({ metadata: { deletionTimestamp: deleted, finalizers: ['svc3.dev/cleanup', 'other/one'] } }),
+    plan: { kind: 'finalize', finalizers: ['other/one'] },
+  },
+  {
+    sentence: 'the guest of a VM that is being deleted ends first',
+    vm: going,
+    pod: aPod(),
+    plan: { kind: 'end', abandoned: [], endsAt: Date.parse(deleted) + 3_600_000 },
+  },
+  {
+    sentence: 'a guest that is ending is waited for',
+    vm: going,
+    pod: aPod({ metadata: { deletionTimestamp: deleted } }),
+    plan: { kind: 'ending' },
+  },
+  {
+    sentence: 'a guest that nobody ends, its node being lost, is not waited for',
+    vm: going,
+    pod: aPod({ metadata: { deletionTimestamp: deleted } }),
+    more: { isNodeLost: true },
+    plan: { kind: 'finalize', finalizers: [] },
+  },
+  {
+    sentence: 'the pod of somebody else is not waited for',
+    vm: going,
+    pod: aPod({ metadata: { ownerReferences: foreign } }),
+    plan: { kind: 'finalize', finalizers: [] },
+  },
+  {
+    sentence: 'a deletion waits until the disk is saved',
+    vm: going,
+    pod: aPod(),
+    more: { unsaved: ['a', 'b'] },
+    plan: {
+      kind: 'hold',
+      message:
+        'the VM is being deleted; it waits until images a, b are saved, at most until 2026-11-01T11:00:30Z',
+      endsAt: Date.parse(deleted) + 3_600_000,
+    },
+  },
+  {
+    sentence: 'a deletion does not wait longer than it may',
+    vm: going,
+    pod: aPod(),
+    more: { unsaved: ['a'], saveWaitMs: 30_000 },
+    plan: { kind: 'end', abandoned: ['a'], endsAt: undefined },
+  },
+  {
+    sentence: 'a deletion does not wait where somebody says so',
+    vm: aVm({
+      metadata: {
+        deletionTimestamp: deleted,
+        finalizers: ['svc3.dev/cleanup'],
+        annotations: { 'svc3.dev/delete-without-saving': 'true' },
+      },
+    }),
+    pod: aPod(),
+    more: { unsaved: ['a'] },
+    plan: { kind: 'end', abandoned: ['a'] },
+  },
+  {
+    sentence: 'a deletion does not wait for a disk that went with its pod',
+    vm: going,
+    pod: aPod({ status: { phase: 'Failed', reason: 'Evicted' } }),
+    more: { unsaved: ['a'] },
+    plan: { kind: 'end', abandoned: ['a'] },
+  },
+  {
+    sentence: 'without our finalizer there is nothing to write',
+    vm: aVm({ metadata: { deletionTimestamp: deleted, finalizers: ['other/one'] } }),
+    plan: { kind: 'finalize', finalizers: undefined },
+  },
+  {
+    sentence: 'a VM that did not boot in time is given up',
+    vm: aVm({ spec: { startDeadlineSeconds: 60 } }),
+    pod: aPod(),
+    plan: {
+      kind: 'expire',
+      message: 'the VM did not boot within 60 seconds and is deleted',
+      otherwise: { kind: 'report' },
+    },
+  },
+  {
+    sentence: 'a VM whose pod is ready is never given up, though no status says so yet',
+    vm: aVm({ spec: { startDeadlineSeconds: 60 } }),
+    pod: aPod({ nodeName: 'n1', status: runningStatus(true) }),
+    plan: { kind: 'report' },
+  },
+  {
+    sentence: 'a VM that has booted once is never given up',
+    vm: aVm({ spec: { startDeadlineSeconds: 60 }, status: { powerState: 'Stopped' } }),
+    plan: { kind: 'deploy' },
+  },
+  {
+    sentence: 'a deadline that is brought forward after the settings froze holds',
+    vm: aVm({
+      spec: { startDeadlineSeconds: 1 },
+      status: { effective: { ...effective, startDeadlineSeconds: 600 } },
+    }),
+    plan: { kind: 'expire', message: 'the VM did not boot within 1 seconds and is deleted' },
+  },
+  {
+    sentence: 'the deadline of a VMConfig holds where the VM has none',
+    vm: aVm({ status: { effective: { ...effective, startDeadlineSeconds: 60 } } }),
+    plan: { kind: 'expire', message: 'the VM did not boot within 60 seconds and is deleted' },
+  },
+  {
+    sentence: 'a VM is not given up early',
+    vm: aVm({ spec: { startDeadlineSeconds: 61 } }),
+    plan: { kind: 'deploy' },
+  },
+  {
+    sentence: 'a pod whose settings are not believed is a conflict',
+    pod: aPod(),
+    settings: { kind: 'unbelieved', message: 'its annotation cannot be read' },
+    plan: { kind: 'conflict', message: 'its annotation cannot be read' },
+  },
+  {
+    sentence: 'the pod of a VM of the same name that was before is a conflict',
+    pod: aPod({ metadata: { ownerReferences: foreign } }),
+    plan: { kind: 'conflict', message: 'pod svc3-vm-web exists and does not belong to this VM' },
+  },
+  {
+    sentence: 'such a pod on its way out is waited for',
+    pod: aPod({ metadata: { ownerReferences: foreign, deletionTimestamp: deleted } }),
+    plan: { kind: 'wait' },
+  },
+  {
+    sentence: 'a pod that owns itself to nobody is a conflict',
+    pod: aPod({ metadata: { ownerReferences: [] } }),
+    plan: { kind: 'conflict' },
+  },
+  {
+    sentence: 'an owner that is not the controller is no owner',
+    pod: aPod({ metadata: { ownerReferences: [{ ...foreign[0]!, uid: 'vm-uid', controller: false }] } }),
+    plan: { kind: 'conflict' },
+  },
+  {
+    sentence: 'the own pod on its way out is waited for',
+    pod: aPod({ metadata: { deletionTimestamp: deleted } }),
+    plan: { kind: 'wait' },
+  },
+  {
+    sentence: 'a pod that the kubelet rejected is replaced, with its words',
+    pod: aPod({
+      nodeName: 'n1',
+      status: { phase: 'Failed', reason: 'OutOfcpu', message: 'Node did not have enough' },
+    }),
+    plan: {
+      kind: 'replace',
+      reason: 'RejectedByNode',
+      node: 'n1',
+      message: 'OutOfcpu: Node did not have enough',
+    },
+  },
+  {
+    sentence: 'a pinned pod that kube-scheduler refuses is replaced',
+    pod: aPod({
+      status: {
+        conditions: [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: '0/1 …' }],
+      },
+    }),
+    plan: { kind: 'replace', reason: 'Unschedulable', node: 'n1', message: '0/1 …' },
+  },
+  {
+    sentence: 'a pod that kube-scheduler has not looked at yet is left alone',
+    pod: aPod({ status: { phase: 'Pending' } }),
+    plan: { kind: 'report' },
+  },
+  {
+    sentence: 'a pod that cannot pull is made anew when there is a new pull Secret',
+    pod: aPod({
+      nodeName: 'n1',
+      status: {
+        containerStatuses: [
+          {
+            name: 'runner',
+            ready: false,
+            restartCount: 0,
+            state: { waiting: { reason: 'ImagePullBackOff', message: 'denied' } },
+          },
+        ],
+      },
+    }),
+    pullSecretVersion: '7',
+    plan: { kind: 'replace', reason: 'PullRetry', message: 'denied' },
+  },
+  {
+    sentence: 'a pod that cannot pull is left alone where the pull Secret is the one it was made with',
+    pod: aPod({
+      nodeName: 'n1',
+      metadata: { annotations: { 'svc3.dev/pull-secret-version': '7' } },
+      status: {
+        containerStatuses: [
+          { name: 'runner', ready: false, restartCount: 0, state: { waiting: { reason: 'ErrImagePull' } } },
+        ],
+      },
+    }),
+    pullSecretVersion: '7',
+    plan: { kind: 'report' },
+  },
+  {
+    sentence: 'a pod that has run before and pulls again keeps its disk',
+    pod: aPod({
+      nodeName: 'n1',
+      status: {
+        containerStatuses: [
+          { name: 'runner', ready: false, restartCount: 1, state: { waiting: { reason: 'ErrImagePull' } } },
+        ],
+      },
+    }),
+    pullSecretVersion: '7',
+    plan: { kind: 'report' },
+  },
+  {
+    sentence: 'a running pod is left alone when the pull Secret changes',
+    pod: aPod({ nodeName: 'n1', status: runningStatus(true) }),
+    pullSecretVersion: '8',
+    plan: { kind: 'report' },
+  },
+];
+
+describe('decide', () => {
+  test.each(rows)(
+    '$sentence',
+    ({ vm = aVm(), pod, settings = believed, node, claim, pullSecretVersion, more, plan }) => {
+      const seen = { vm, pod, settings, node, claim, pullSecretVersion, now, ...calm, ...more };
+      expect(decide(seen)).toMatchObject(plan);
+    },
+  );
+
+  test('an unpinned pod is left to kube-scheduler', () => {
+    const pod = aPod({
+      status: {
+        conditions: [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: 'x' }],
+      },
+    });
+    const { affinity: _affinity, ...spec } = pod.spec;
+    const nothing = { settings: believed, node: undefined, claim: undefined, pullSecretVersion: undefined };
+    expect(decide({ vm: aVm(), pod: { ...pod, spec }, ...nothing, now, ...calm }).kind).toBe('report');
+  });
+});

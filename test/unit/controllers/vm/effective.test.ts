@@ -1,0 +1,314 @@
+import { describe, expect, test } from 'vitest';
+import type { VmSpec } from '../../../../src/api/vm.ts';
+import type { Switch, VmConfigSpec } from '../../../../src/api/vmconfig.ts';
+import { effectiveSettings, type EffectiveInput, gpuDisabledMessage } from '../../../../src/controllers/vm/resolve/effective.ts';
+
+function input(
+  given: Partial<Omit<EffectiveInput, 'spec'>> & { spec?: Partial<VmSpec> } = {},
+): EffectiveInput {
+  return {
+    config: undefined,
+    image: { reference: 'r.example.com/i@sha256:1', architecture: 'amd64' },
+    iso: undefined,
+    gpuPassthroughEnabled: true,
+    hostPortsAllowed: [{ first: 20000, last: 29999 }],
+    services: { ssh: true, screenshare: true },
+    ...given,
+    spec: { powerState: 'Running', ...given.spec },
+  };
+}
+
+const armWarning = 'gpuPassthrough: Disabled has no effect; on arm64 GPU passthrough is always enabled';
+const consoleWarning = 'vncConsole: Enabled has no effect; on amd64 gpuPassthrough turns the VNC console off';
+
+const on = 'Enabled';
+const off = 'Disabled';
+const unset = undefined;
+type Wish = Switch | undefined;
+
+interface GpuRow {
+  rule: string;
+  architecture: 'amd64' | 'arm64';
+  cluster: boolean | 'either';
+  config: Wish;
+  deploy: Wish;
+  gpu: Switch | 'refused';
+  armWarns?: boolean;
+}
+
+/** Architecture × cluster × config × deploy, with the rule of the specification beside each row. */
+const gpuRows: GpuRow[] = [
+  {
+    rule: '1: ARM is always on',
+    architecture: 'arm64',
+    cluster: 'either',
+    config: unset,
+    deploy: unset,
+    gpu: on,
+  },
+  {
+    rule: '1: ARM is always on',
+    architecture: 'arm64',
+    cluster: 'either',
+    config: unset,
+    deploy: on,
+    gpu: on,
+  },
+  {
+    rule: '1: cannot be disabled',
+    architecture: 'arm64',
+    cluster: 'either',
+    config: unset,
+    deploy: off,
+    gpu: on,
+    armWarns: true,
+  },
+  {
+    rule: '1: ARM is always on',
+    architecture: 'arm64',
+    cluster: 'either',
+    config: on,
+    deploy: unset,
+    gpu: on,
+  },
+  { rule: '1: ARM is always on', architecture: 'arm64', cluster: 'either', config: on, deploy: on, gpu: on },
+  {
+    rule: '1: cannot be disabled',
+    architecture: 'arm64',
+    cluster: 'either',
+    config: on,
+    deploy: off,
+    gpu: on,
+    armWarns: true,
+  },
+  {
+    rule: '1: cannot be disabled',
+    architecture: 'arm64',
+    cluster: 'either',
+    config: off,
+    deploy: unset,
+    gpu: on,
+    armWarns: true,
+  },
+  { rule: '1: ARM is always on', architecture: 'arm64', cluster: 'either', config: off, deploy: on, gpu: on },
+  {
+    rule: '1: cannot be disabled',
+    architecture: 'arm64',
+    cluster: 'either',
+    config: off,
+    deploy: off,
+    gpu: on,
+    armWarns: true,
+  },
+  {
+    rule: '2: off by default even when the cluster has it',
+    architecture: 'amd64',
+    cluster: 'either',
+    config: unset,
+    deploy: unset,
+    gpu: off,
+  },
+  {
+    rule: '2: enabled at deploy time',
+    architecture: 'amd64',
+    cluster: true,
+    config: unset,
+    deploy: on,
+    gpu: on,
+  },
+  {
+    rule: '2: disabled at deploy time',
+    architecture: 'amd64',
+    cluster: 'either',
+    config: unset,
+    deploy: off,
+    gpu: off,
+  },
+  {
+    rule: '2: enabled per configuration',
+    architecture: 'amd64',
+    cluster: true,
+    config: on,
+    deploy: unset,
+    gpu: on,
+  },
+  { rule: '2: both say on', architecture: 'amd64', cluster: true, config: on, deploy: on, gpu: on },
+  {
+    rule: '2: deploy overrides config',
+    architecture: 'amd64',
+    cluster: 'either',
+    config: on,
+    deploy: off,
+    gpu: off,
+  },
+  {
+    rule: '2: config says off',
+    architecture: 'amd64',
+    cluster: 'either',
+    config: off,
+    deploy: unset,
+    gpu: off,
+  },
+  {
+    rule: '2: deploy overrides config',
+    architecture: 'amd64',
+    cluster: true,
+    config: off,
+    deploy: on,
+    gpu: on,
+  },
+  { rule: '2: both say off', architecture: 'amd64', cluster: 'either', config: off, deploy: off, gpu: off },
+  {
+    rule: '3: only when the cluster has it',
+    architecture: 'amd64',
+    cluster: false,
+    config: unset,
+    deploy: on,
+    gpu: 'refused',
+  },
+  {
+    rule: '3: only when the cluster has it',
+    architecture: 'amd64',
+    cluster: false,
+    config: on,
+    deploy: unset,
+    gpu: 'refused',
+  },
+  {
+    rule: '3: only when the cluster has it',
+    architecture: 'amd64',
+    cluster: false,
+    config: on,
+    deploy: on,
+    gpu: 'refused',
+  },
+  {
+    rule: '3: only when the cluster has it',
+    architecture: 'amd64',
+    cluster: false,
+    config: off,
+    deploy: on,
+    gpu: 'refused',
+  },
+];
+
+/** Rule 4 for x86, free choice for ARM: what becomes of the console. */
+function expectedConsole(row: GpuRow, config: Wish, deploy: Wish): { console: Switch; warns: boolean } {
+  const wished = deploy ?? config;
+  if (row.architecture === 'amd64' && row.gpu === on) return { console: off, warns: wished === on };
+  return { console: wished ?? on, warns: false };
+}
+
+const wishes: Wish[] = [unset, on, off];
+const combinations = gpuRows.flatMap((row) =>
+  (row.cluster === 'either' ? [true, false] : [row.cluster]).flatMap((cluster) =>
+    wishes.flatMap((vncConfig) => wishes.map((vncDeploy) => ({ row, cluster, vncConfig, vncDeploy }))),
+  ),
+);
+
+function configOf(gpu: Wish, vnc: Wish): VmConfigSpec {
+  return {
+    ...(gpu === unset ? {} : { gpuPassthrough: gpu }),
+    ...(vnc === unset ? {} : { vncConsole: vnc }),
+  };
+}
+
+describe('GPU passthrough and VNC console', () => {
+  test('the table has every combination once', () => {
+    const keys = combinations.map(({ row, cluster, vncConfig, vncDeploy }) =>
+      [row.architecture, cluster, row.config, row.deploy, vncConfig, vncDeploy].join(),
+    );
+    expect(new Set(keys).size).toBe(keys.length);
+    expect(keys).toHaveLength(2 * 2 * 3 * 3 * 3 * 3);
+  });
+
+  test.each(combinations)(
+    'rule $row.rule ($row.architecture, cluster $cluster, config $row.config, deploy $row.deploy, VNC $vncConfig/$vncDeploy)',
+    ({ row, cluster, vncConfig, vncDeploy }) => {
+      const result = effectiveSettings(
+        input({
+          image: { reference: 'r.example.com/i@sha256:1', architecture: row.architecture },
+          gpuPassthroughEnabled: cluster,
+          config: configOf(row.config, vncConfig),
+          spec: configOf(row.deploy, vncDeploy),
+        }),
+      );
+      if (row.gpu === 'refused') {
+        expect(result).toEqual({
+          kind: 'refused',
+          reason: 'GPUPassthroughDisabled',
+          message: gpuDisabledMessage,
+        });
+        return;
+      }
+      const { console: vncConsole, warns } = expectedConsole(row, vncConfig, vncDeploy);
+      expect(result).toMatchObject({ kind: 'effective', settings: { gpuPassthrough: row.gpu, vncConsole } });
+      const warnings = [...(row.armWarns === true ? [armWarning] : []), ...(warns ? [consoleWarning] : [])];
+      expect(result.kind === 'effective' && result.warnings).toEqual(warnings);
+    },
+  );
+
+  test.each([
+    [
+      { ssh: false, screenshare: false },
+      ['gpuPassthrough turns the VNC console off and the VM has no host port for SSH or screen sharing'],
+    ],
+    [{ ssh: true, screenshare: false }, []],
+    [{ ssh: false, screenshare: true }, []],
+  ])('rule 4: with the services %o SSH or screen sharing must be available', (services, warnings) => {
+    const result = effectiveSettings(input({ services, spec: { gpuPassthrough: on } }));
+    expect(result).toMatchObject({ kind: 'effective', warnings });
+  });
+});
+
+describe('the other settings', () => {
+  test.each<{ sentence: string; spec: Partial<VmSpec>; config?: VmConfigSpec; settings: object }>([
+    { sentence: 'defaults are 3 CPUs and 2.5Gi for each', spec: {}, settings: { cpu: 3, memory: '7680Mi' } },
+    {
+      sentence: 'memory follows from the cpu count',
+      spec: { cpu: 1 },
+      settings: { cpu: 1, memory: '2560Mi' },
+    },
+    {
+      sentence: 'the config fills what the VM leaves open',
+      spec: { cpu: 2 },
+      config: { cpu: 4, memory: '1Gi' },
+      settings: { cpu: 2, memory: '1Gi' },
+    },
+    {
+      sentence: 'of the disk, member by member',
+      spec: { disk: { size: '4Gi' } },
+      config: { disk: { storage: 'Persistent', size: '1Gi' } },
+      settings: { disk: { storage: 'Persistent', size: '4Gi' } },
+    },
+    {
+      sentence: "a list of the VM takes the place of the config's",
+      spec: { ports: [{ nodePort: 20001, guestPort: 80, protocol: 'TCP' }] },
+      config: { ports: [{ nodePort: 20002, guestPort: 80, protocol: 'TCP' }] },
+      settings: { ports: [{ nodePort: 20001, guestPort: 80, protocol: 'TCP' }] },
+    },
+  ])('$sentence', ({ spec, config, settings }) => {
+    expect(effectiveSettings(input({ spec, config }))).toMatchObject({ kind: 'effective', settings });
+  });
+
+  test('an image of another architecture than wished is refused', () => {
+    expect(effectiveSettings(input({ spec: { architecture: 'arm64' } }))).toEqual({
+      kind: 'refused',
+      reason: 'ArchitectureMismatch',
+      message: 'image r.example.com/i@sha256:1 is for amd64, the VM is for arm64',
+    });
+  });
+
+  test.each([19999, 30000, 8822, 443])('a mapping of node port %i is left out with a warning', (nodePort) => {
+    const result = effectiveSettings(
+      input({ spec: { ports: [{ nodePort, guestPort: 80, protocol: 'TCP' }] } }),
+    );
+    expect(result).toMatchObject({
+      kind: 'effective',
+      warnings: [
+        `ports: nodePort ${nodePort} is not in the allowed range 20000-29999; the mapping is left out`,
+      ],
+    });
+    expect(result.kind === 'effective' && result.settings.ports).toBeUndefined();
+  });
+});

@@ -1,0 +1,61 @@
+import { expect, test } from 'vitest';
+import type { Node, Pod } from '../../../../src/api/core.ts';
+import { explainVm } from '../../../../src/controllers/vm/explain/explain.ts';
+import { vmSettings } from '../../../support/operator.ts';
+import { aPod, aVm } from './builders.ts';
+
+function aNode(name: string, cpu: string, labels: Record<string, string> = {}): Node {
+  return {
+    metadata: { name, labels: { 'kubernetes.io/arch': 'amd64', 'kubernetes.io/os': 'linux', ...labels } },
+    status: {
+      conditions: [{ type: 'Ready', status: 'True' }],
+      allocatable: { cpu, memory: '32Gi', pods: '110' },
+    },
+  };
+}
+
+const nodes = [aNode('n1', '3'), aNode('n2', '2'), aNode('n3', '8', { 'svc3.dev/namespace': 'other' })];
+
+test('every node has its verdict, before the VM is placed', () => {
+  const verdicts = explainVm({
+    vm: aVm(),
+    config: undefined,
+    nodes,
+    pods: [],
+    vms: [],
+    settings: vmSettings(),
+  });
+  expect(verdicts).toEqual([
+    { node: 'n1', fits: true, reasons: [], free: 100 },
+    { node: 'n2', fits: false, reasons: ['Insufficient cpu'], free: 100 },
+    { node: 'n3', fits: false, reasons: ['node(s) were reserved for another namespace'], free: 100 },
+  ]);
+});
+
+test('the VMConfig counts', () => {
+  const config = { metadata: { name: 'small' }, spec: { cpu: 2 } };
+  const verdicts = explainVm({ vm: aVm(), config, nodes, pods: [], vms: [], settings: vmSettings() });
+  expect(verdicts.map(({ fits }) => fits)).toEqual([true, true, false]);
+});
+
+test("a VM's own pod is not in its way, another VM's is, and a tenant's is where it is bound", () => {
+  const vm = aVm({ spec: { cpu: 3 } });
+  const other = aVm({ metadata: { name: 'b', uid: 'b' } });
+  const own = aPod();
+  const owner = { apiVersion: 'svc3.dev/v1', kind: 'VM', name: 'b', uid: 'b', controller: true };
+  const others = { ...own, metadata: { ...own.metadata, name: 'svc3-vm-b', ownerReferences: [owner] } };
+  const { ownerReferences: _owners, ...nobodys } = { ...own.metadata, name: 'x' };
+  const foreign = { ...own, metadata: nobodys };
+  const fits = (pod: Pod) =>
+    explainVm({ vm, config: undefined, nodes, pods: [pod], vms: [vm, other], settings: vmSettings() })[0]
+      ?.fits;
+  expect(fits(own)).toBe(true);
+  expect(fits(others)).toBe(false);
+  expect(fits(foreign)).toBe(true);
+  expect(fits({ ...foreign, spec: { ...foreign.spec, nodeName: 'n1' } })).toBe(false);
+});
+
+test('a VM that no node could take for reasons of its own has no verdicts', () => {
+  const vm = aVm({ spec: { gpuPassthrough: 'Enabled' } });
+  expect(explainVm({ vm, config: undefined, nodes, pods: [], vms: [], settings: vmSettings() })).toEqual([]);
+});

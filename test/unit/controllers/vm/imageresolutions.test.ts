@@ -1,0 +1,122 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { Svc3Error } from '../../../../src/errors.ts';
+import { ImageResolutions } from '../../../../src/controllers/vm/resolve/imageresolutions.ts';
+import type { ResolvedImage } from '../../../../src/controllers/vm/resolve/resolve.ts';
+
+const image: ResolvedImage = { digest: `sha256:${'a'.repeat(64)}`, architecture: 'amd64' };
+const reference = 'r.example.com/debian:13';
+const other = 'r.example.com/fedora:44';
+
+let now: number;
+let woken: string[];
+/** What the registry is asked, with what ends the question. */
+let asked: { reference: string; answer: (with_: ResolvedImage | Error) => void }[];
+let credential: string;
+let resolutions: ImageResolutions;
+
+beforeEach(() => {
+  now = 0;
+  woken = [];
+  asked = [];
+  credential = '1';
+  resolutions = resolutionsWith(60_000);
+});
+
+function resolutionsWith(answerMs: number): ImageResolutions {
+  const resolver = {
+    resolve(_namespace: string, text: string, signal: AbortSignal) {
+      const { promise, resolve, reject } = Promise.withResolvers<ResolvedImage>();
+      signal.addEventListener('abort', () => reject(signal.reason as Error));
+      asked.push({
+        reference: text,
+        answer: (with_) => (with_ instanceof Error ? reject(with_) : resolve(with_)),
+      });
+      return promise;
+    },
+    credentialVersion: () => credential,
+    onCredential: () => undefined,
+  };
+  return new ImageResolutions(
+    resolver,
+    (key) => woken.push(key),
+    () => now,
+    { answerMs },
+  );
+}
+
+afterEach(() => {
+  for (const { answer } of asked) answer(image);
+});
+
+const answerTo = (vm: string, text = reference) => resolutions.resolve(vm, vm.split('/')[0] ?? '', text);
+
+/** Asks for the VM, and answers. */
+async function answered(vm: string, with_: ResolvedImage | Error): Promise<void> {
+  const before = asked.length;
+  expect(answerTo(vm)).toMatchObject({ kind: 'asking' });
+  await vi.waitFor(() => expect(asked).toHaveLength(before + 1));
+  asked.at(-1)?.answer(with_);
+  await vi.waitFor(() => expect(woken).toContain(vm));
+}
+
+describe('what a reference means', () => {
+  test('is asked once for all VMs that wait, who are woken', async () => {
+    expect(answerTo('ns/a')).toEqual({ kind: 'asking', forMs: 0 });
+    now = 300;
+    expect(answerTo('ns/b')).toEqual({ kind: 'asking', forMs: 300 });
+    await vi.waitFor(() => expect(asked).toHaveLength(1));
+    asked[0]?.answer(image);
+    await vi.waitFor(() => expect(woken).toEqual(['ns/a', 'ns/b']));
+    expect(answerTo('ns/a')).toEqual({ kind: 'resolved', image });
+    expect(asked).toHaveLength(1);
+  });
+
+  test('holds for ten seconds, and longer for a VM that has waited for it', async () => {
+    await answered('ns/a', image);
+    now = 9_000;
+    expect(answerTo('ns/b')).toMatchObject({ kind: 'resolved' });
+    now = 60_000;
+    expect(answerTo('ns/a')).toMatchObject({ kind: 'resolved' });
+    expect(answerTo('ns/a')).toMatchObject({ kind: 'asking' });
+  });
+
+  test('is asked again after a refusal, later each time, but at once with another credential', async () => {
+    const denied = new Svc3Error('Forbidden', 'denied');
+    await answered('ns/a', denied);
+    expect(answerTo('ns/a')).toEqual({ kind: 'failed', error: denied, retryMs: 5_000 });
+    now = 4_999;
+    expect(answerTo('ns/b')).toMatchObject({ kind: 'failed' });
+    now = 5_000;
+    await answered('ns/c', denied);
+    expect(answerTo('ns/c')).toMatchObject({ kind: 'failed', retryMs: 10_000 });
+    credential = '2';
+    expect(answerTo('ns/c')).toMatchObject({ kind: 'asking' });
+  });
+
+  test('is not asked of a registry that has been silent to the namespace, but for other namespaces', async () => {
+    resolutions = resolutionsWith(20);
+    expect(answerTo('ns/a')).toMatchObject({ kind: 'asking' });
+    await vi.waitFor(() => expect(woken).toEqual(['ns/a']));
+    const silent = {
+      kind: 'failed',
+      error: { message: 'registry r.example.com did not answer within 0.02 s' },
+    };
+    expect(answerTo('ns/a')).toMatchObject({ ...silent, retryMs: 30_000 });
+    expect(answerTo('ns/b', other)).toMatchObject(silent);
+    expect(answerTo('elsewhere/a', other)).toMatchObject({ kind: 'asking' });
+    now = 30_000;
+    expect(answerTo('ns/b', other)).toMatchObject({ kind: 'asking' });
+  });
+
+  test('costs all that wait for a silent registry the time of one question', async () => {
+    resolutions = resolutionsWith(20);
+    const vms = Array.from({ length: 50 }, (_, i) => `ns/${i}`);
+    for (const vm of vms) answerTo(vm, `r.example.com/image-${vm.slice(3)}:1`);
+    await vi.waitFor(() => expect(woken).toHaveLength(50));
+    expect(asked.length).toBeLessThanOrEqual(8);
+  });
+
+  test('is no question where the text is no reference', () => {
+    expect(() => answerTo('ns/a', 'r.example.com/UPPER:1')).toThrow('lower case');
+  });
+});

@@ -1,0 +1,253 @@
+import { describe, expect, test } from 'vitest';
+import { RunnerSpec } from '../../../../src/api/runner.ts';
+import type { EffectiveSettings } from '../../../../src/api/vm.ts';
+import { podFacts } from '../../../../src/placement/podfacts.ts';
+import { Inventory } from '../../../../src/placement/inventory.ts';
+import { place } from '../../../../src/placement/place.ts';
+import { podNameOf } from '../../../../src/controllers/vm/names.ts';
+import { buildPod, type PodInput } from '../../../../src/controllers/vm/pod/pod.ts';
+import { vmSettingsFrom } from '../../../../src/controllers/vm/environment.ts';
+import { statusPorts } from '../../../../src/controllers/vm/pod/podports.ts';
+import { placementRequest } from '../../../../src/controllers/vm/pod/request.ts';
+import type { VmSettings } from '../../../../src/controllers/vm/settings.ts';
+import { vmSettings } from '../../../support/operator.ts';
+import { aNode } from '../../placement/builders.ts';
+import { aVm, effective, podInput } from './builders.ts';
+
+function specOf(given: Partial<PodInput> = {}) {
+  return buildPod(podInput(given)).spec;
+}
+
+function runnerSpecOf(given: Partial<PodInput> = {}) {
+  const { annotations } = buildPod(podInput(given)).metadata;
+  return RunnerSpec.parse(JSON.parse(annotations?.['svc3.dev/runner-spec'] ?? ''));
+}
+
+const gpu = { ...effective, gpuPassthrough: 'Enabled' as const, vncConsole: 'Disabled' as const };
+
+describe('the pod of a VM', () => {
+  test('is pinned by the field, not by a label', () => {
+    expect(specOf().affinity?.nodeAffinity).toEqual({
+      requiredDuringSchedulingIgnoredDuringExecution: {
+        nodeSelectorTerms: [{ matchFields: [{ key: 'metadata.name', operator: 'In', values: ['n1'] }] }],
+      },
+    });
+    expect(specOf().nodeName).toBeUndefined();
+  });
+
+  test('has no credential of the cluster in it', () => {
+    expect(specOf()).toMatchObject({ automountServiceAccountToken: false, enableServiceLinks: false });
+    expect(specOf().volumes?.map((volume) => Object.keys(volume).filter((key) => key !== 'name'))).toEqual([
+      ['image'],
+      ['emptyDir'],
+      ['emptyDir'],
+      ['downwardAPI'],
+    ]);
+  });
+
+  test('is what Pod Security calls restricted', () => {
+    expect(specOf().securityContext).toMatchObject({
+      runAsNonRoot: true,
+      runAsUser: 107,
+      runAsGroup: 107,
+      seccompProfile: { type: 'RuntimeDefault' },
+    });
+    expect(specOf().containers[0]?.securityContext).toEqual({
+      allowPrivilegeEscalation: false,
+      capabilities: { drop: ['ALL'] },
+      readOnlyRootFilesystem: true,
+    });
+  });
+
+  test('with a GPU is root of group 107 with the one capability IPC_LOCK and the bundle', () => {
+    const spec = specOf({ effective: gpu });
+    expect(spec.securityContext).toMatchObject({ runAsUser: 0, runAsGroup: 107 });
+    expect(spec.containers[0]?.securityContext?.capabilities).toEqual({ add: ['IPC_LOCK'], drop: ['ALL'] });
+    expect(spec.containers[0]?.resources?.limits).toMatchObject({ 'svc3.dev/gpu-passthrough': '1' });
+  });
+
+  test('of an ARM VM asks for no bundle though its GPU passthrough is on', () => {
+    const spec = specOf({ effective: { ...gpu, architecture: 'arm64' } });
+    expect(spec.containers[0]?.resources?.limits).not.toHaveProperty('svc3.dev/gpu-passthrough');
+    expect(spec.securityContext?.runAsUser).toBe(107);
+  });
+
+  test('under kvm asks for the device and joins its group', () => {
+    const placement = { ...podInput().placement, accelerator: 'kvm' as const };
+    const spec = specOf({ placement, kvmGroup: 36 });
+    expect(spec.containers[0]?.resources?.requests).toMatchObject({ 'svc3.dev/kvm': '1' });
+    expect(spec.securityContext?.supplementalGroups).toEqual([36]);
+  });
+
+  test('names the pull Secret where there is one, and that of the runner image', () => {
+    expect(specOf().imagePullSecrets).toBeUndefined();
+    const settings = vmSettings({ runnerPullSecret: 'runner' });
+    expect(specOf({ pullSecretVersion: '7', settings }).imagePullSecrets).toEqual([
+      { name: 'svc3-registry-credentials' },
+      { name: 'runner' },
+    ]);
+  });
+
+  test('keeps a Persistent disk on its claim', () => {
+    expect(specOf({ claimName: 'svc3-vm-web' }).volumes?.[1]).toEqual({
+      name: 'state',
+      persistentVolumeClaim: { claimName: 'svc3-vm-web' },
+    });
+  });
+
+  test("leads host ports to the guest's ports", () => {
+    const ports = [{ nodePort: 20000, guestPort: 80, protocol: 'UDP' as const }];
+    const given = { effective: { ...effective, ports } };
+    expect(specOf(given).containers[0]?.ports).toEqual([
+      { name: 'ssh', containerPort: 2222, hostPort: 8822, protocol: 'TCP' },
+      { name: 'screenshare', containerPort: 5950, hostPort: 5900, protocol: 'TCP' },
+      { name: 'port-0', containerPort: 20000, hostPort: 20000, protocol: 'UDP' },
+      { name: 'control', containerPort: 8443, protocol: 'TCP' },
+    ]);
+    expect(runnerSpecOf(given).ports).toEqual([
+      { podPort: 2222, guestPort: 22, protocol: 'TCP' },
+      { podPort: 5950, guestPort: 5900, protocol: 'TCP' },
+      { podPort: 20000, guestPort: 80, protocol: 'UDP' },
+    ]);
+  });
+
+  test('has a volume for its Ephemeral disk that holds the disk, its copies and no more', () => {
+    const settings = vmSettings({ ephemeralLimitBytes: 10 * 2 ** 30 });
+    const stateOf = (given: Partial<PodInput>) => specOf(given).volumes?.find(({ name }) => name === 'state');
+    // 3 × 10 Gi and 1 % for the tables of qcow2, 128 Mi for small files.
+    expect(stateOf({ settings })).toEqual({ name: 'state', emptyDir: { sizeLimit: '31156Mi' } });
+    expect(runnerSpecOf({ settings }).diskLimitBytes).toBe(10 * 2 ** 30);
+    expect(runnerSpecOf({ settings, claimName: 'svc3-vm-web' }).diskLimitBytes).toBeUndefined();
+  });
+
+  test('tells the runner what to run', () => {
+    const vm = aVm({ spec: { powerState: 'Stopped', revertRequest: 'r1' } });
+    expect(
+      runnerSpecOf({ vm, effective: { ...effective, disk: { size: '1Gi' }, systemSerial: 'X' } }),
+    ).toMatchObject({
+      vm: { namespace: 'team', name: 'web', uid: 'vm-uid' },
+      cpu: 1,
+      memoryMiB: 256,
+      accelerator: 'tcg',
+      powerState: 'Stopped',
+      revertRequest: 'r1',
+      diskBytes: 2 ** 30,
+      systemSerial: 'X',
+      imageDigest: `sha256:${'a'.repeat(64)}`,
+      graceSeconds: 60,
+    });
+  });
+
+  describe('the raw console on a port of the node (chart value vnc.hostPort)', () => {
+    const settings = vmSettings({ portRanges: { vnc: { first: 5999, last: 6048 } } });
+    const placedWith = (given: EffectiveSettings, ranges = settings) => {
+      const inventory = new Inventory(ranges.portRanges);
+      inventory.setNode(aNode('n1', { gpuEnabled: true, gpu: 1 }));
+      const placed = place(inventory, placementRequest('team', given, ranges));
+      if (placed.kind !== 'placed') throw new Error(placed.message);
+      return { placement: placed, effective: given, settings: ranges };
+    };
+    const portsOf = (input: Partial<PodInput>) => specOf(input).containers[0]?.ports ?? [];
+
+    test('is the first free of its range, and the runner serves it', () => {
+      const input = placedWith(effective);
+      expect(portsOf(input)[0]).toEqual({
+        name: 'vnc',
+        containerPort: 5951,
+        hostPort: 5999,
+        protocol: 'TCP',
+      });
+      expect(statusPorts(portsOf(input), effective)).toEqual({ ssh: 0, vnc: 5999 });
+      expect(runnerSpecOf(input).vncPort).toBe(5951);
+      expect(runnerSpecOf().vncPort).toBeUndefined();
+    });
+
+    test.each<[string, EffectiveSettings, VmSettings]>([
+      ['where the console is off', { ...effective, vncConsole: 'Disabled' }, settings],
+      ['beside a GPU (spec: GPU passthrough rule 4)', gpu, settings],
+      ['where the chart does not say so', effective, vmSettings()],
+    ])('is none %s', (_sentence, given, ranges) => {
+      const input = placedWith(given, ranges);
+      expect(portsOf(input).filter(({ name }) => name === 'vnc')).toEqual([]);
+      expect(statusPorts(portsOf(input), given).vnc).toBeUndefined();
+      expect(runnerSpecOf(input).vncPort).toBeUndefined();
+    });
+
+    test.each([
+      ['true', { vnc: { first: 5999, last: 6048 } }],
+      ['false', {}],
+      [undefined, {}],
+    ])('has a range where SVC3_VNC_HOST_PORT is %s', (hostPort, portRanges) => {
+      const data = {
+        SVC3_RUNNER_IMAGE: 'r.example.com/runner:1',
+        SVC3_PORT_RANGE_VNC: '5999-6048',
+        ...(hostPort === undefined ? {} : { SVC3_VNC_HOST_PORT: hostPort }),
+      };
+      expect(vmSettingsFrom(data).portRanges).toEqual(portRanges);
+    });
+  });
+
+  test('gives the guest its time and the runner ten seconds more', () => {
+    expect(specOf({ settings: vmSettings({ graceSeconds: 30 }) }).terminationGracePeriodSeconds).toBe(40);
+  });
+
+  test('left to kube-scheduler asks for what placement would', () => {
+    const placement = {
+      node: undefined,
+      accelerator: 'auto' as const,
+      ports: {},
+      requestsEphemeralStorage: true,
+    };
+    const given = { ...gpu, tag: 'ci', tagRequired: true, nodeName: 'n7' };
+    const terms = specOf({ placement, effective: given }).affinity?.nodeAffinity
+      ?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms;
+    const reservations = [
+      { key: 'svc3.dev/namespace', operator: 'DoesNotExist' },
+      { key: 'svc3.dev/namespace', operator: 'In', values: ['', 'team'] },
+    ];
+    expect(terms).toEqual(
+      reservations.map((reservation) => ({
+        matchExpressions: [
+          { key: 'kubernetes.io/os', operator: 'In', values: ['linux'] },
+          { key: 'kubernetes.io/arch', operator: 'In', values: ['amd64'] },
+          reservation,
+          { key: 'svc3.dev/gpu-passthrough', operator: 'In', values: ['enabled'] },
+          { key: 'tag.svc3.dev/ci', operator: 'In', values: ['true'] },
+        ],
+        matchFields: [{ key: 'metadata.name', operator: 'In', values: ['n7'] }],
+      })),
+    );
+  });
+
+  test.each([
+    ['tcg', 0],
+    ['kvm', 1000],
+  ] as const)('under %s counts for exactly what placement assumed', (accelerator, kvm) => {
+    const settings = vmSettings({ cpuOvercommit: 8 });
+    const inventory = new Inventory(settings.portRanges);
+    inventory.setNode(aNode('n1', { kvm }));
+    const ports = [{ nodePort: 20000, guestPort: 80, protocol: 'TCP' as const }];
+    const given = { ...effective, ports };
+    const placed = place(inventory, placementRequest('team', given, settings));
+    if (placed.kind !== 'placed') throw new Error(placed.message);
+    expect(placed.accelerator).toBe(accelerator);
+    const pod = buildPod(podInput({ placement: placed, effective: given, settings }));
+    const facts = podFacts(pod, 'vm-uid');
+    expect(facts?.node).toBe('n1');
+    expect(facts?.requests.slice(0, 6)).toEqual(placed.usage.requests.slice(0, 6));
+    expect(facts?.ports).toEqual(placed.usage.ports);
+  });
+});
+
+describe('podNameOf', () => {
+  test('is the name with a prefix', () => {
+    expect(podNameOf('web')).toBe('svc3-vm-web');
+  });
+
+  test('ends at 63 characters and still tells names apart', () => {
+    const long = 'a'.repeat(62);
+    expect(podNameOf(`${long}b`)).toHaveLength(63);
+    expect(podNameOf(`${long}b`)).not.toBe(podNameOf(`${long}c`));
+    expect(podNameOf('a'.repeat(55))).toBe(`svc3-vm-${'a'.repeat(55)}`);
+  });
+});

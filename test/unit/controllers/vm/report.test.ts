@@ -1,0 +1,471 @@
+import { describe, expect, test } from 'vitest';
+import type { Node, Pod } from '../../../../src/api/core.ts';
+import type { RunnerState } from '../../../../src/api/runner.ts';
+import type { VmSpec, VmStatus } from '../../../../src/api/vm.ts';
+import { reportPod, type RunnerObservation } from '../../../../src/controllers/vm/status/report.ts';
+import { differsOnlyInProgress, statusOf } from '../../../../src/controllers/vm/status/statusdraft.ts';
+import { eventsBetween } from '../../../../src/controllers/vm/status/statusevents.ts';
+import { aCondition, aPod, aVm, effective, runnerState, runningStatus } from './builders.ts';
+
+const waiting = (reason: string, message: string) => ({
+  phase: 'Pending' as const,
+  containerStatuses: [
+    { name: 'runner', ready: false, restartCount: 0, state: { waiting: { reason, message } } },
+  ],
+});
+
+const crashed = {
+  phase: 'Running' as const,
+  podIP: '10.0.0.1',
+  containerStatuses: [
+    {
+      name: 'runner',
+      ready: false,
+      restartCount: 3,
+      state: { waiting: { reason: 'CrashLoopBackOff', message: 'back-off 40s' } },
+      lastState: { terminated: { exitCode: 1, reason: 'Error', message: 'line\nno space left\n' } },
+    },
+  ],
+};
+
+function observed(given: Partial<RunnerObservation> = {}): RunnerObservation {
+  return {
+    state: undefined,
+    podReady: false,
+    fingerprint: undefined,
+    verb: undefined,
+    error: undefined,
+    ...given,
+  };
+}
+
+const stopped = (reason: string) => runnerState({ powerState: 'Stopped', reason, message: 'why it is off' });
+const failed = (reason: string, given: Partial<RunnerState> = {}) =>
+  runnerState({ powerState: 'Failed', reason, message: `told: ${reason}`, ...given });
+
+const lostNode: Node = {
+  metadata: { name: 'n1' },
+  status: { conditions: [{ type: 'Ready', status: 'Unknown' }] },
+};
+
+interface Row {
+  sentence: string;
+  pod?: Pod;
+  node?: Node;
+  spec?: Partial<VmSpec>;
+  status?: VmStatus;
+  runner?: RunnerObservation;
+  /** `Type=Status/Reason`, in the order ready, scheduled, prepared, booted, stalled. */
+  rows: string[];
+  power?: string;
+  message?: string;
+}
+
+const bound = (status: Pod['status']) =>
+  aPod({ nodeName: 'n1', ...(status === undefined ? {} : { status }) });
+const running = bound(runningStatus(true));
+const unready = bound(runningStatus(false));
+const ready = 'ready=True/AsWished';
+const starting = 'ready=False/Starting';
+const scheduled = 'scheduled=True/Scheduled';
+const prepared = 'prepared=True/Prepared';
+const pulling = 'prepared=False/PullingImage';
+
+const table: Row[] = [
+  {
+    sentence: 'a pod that was just made',
+    pod: aPod(),
+    rows: [starting, scheduled, pulling, 'booted=False/Booting'],
+  },
+  {
+    sentence: 'a pod whose image cannot be pulled',
+    pod: bound(waiting('ImagePullBackOff', 'denied')),
+    rows: [starting, scheduled, 'prepared=False/ImagePullFailed', 'booted=False/Booting'],
+    message: 'denied',
+  },
+  {
+    sentence: 'a container that cannot be created',
+    pod: bound(waiting('CreateContainerConfigError', 'no such user')),
+    rows: [starting, scheduled, pulling, 'booted=False/QEMUFailed'],
+    message: 'CreateContainerConfigError: no such user',
+  },
+  {
+    sentence: 'a runner that boots its guest',
+    pod: unready,
+    runner: observed({ state: runnerState({ powerState: 'Stopped', reason: 'Starting' }) }),
+    rows: [starting, scheduled, prepared, 'booted=False/Booting'],
+  },
+  {
+    sentence: 'a ready pod is a running guest, without asking',
+    pod: running,
+    rows: [ready, scheduled, prepared, 'booted=True/Booted'],
+    power: 'Running',
+  },
+  {
+    sentence: 'a guest that answers',
+    pod: running,
+    runner: observed({ state: runnerState({ guestReachable: true }), podReady: true }),
+    rows: [ready, scheduled, prepared, 'booted=True/GuestReachable'],
+    power: 'Running',
+  },
+  {
+    sentence: 'an answer from before the pod became ready is old',
+    pod: running,
+    runner: observed({ state: stopped('Requested'), podReady: false }),
+    rows: [ready, scheduled, prepared, 'booted=True/Booted'],
+    power: 'Running',
+  },
+  {
+    sentence: 'stopped as wished',
+    pod: unready,
+    spec: { powerState: 'Stopped' },
+    runner: observed({ state: stopped('Requested') }),
+    rows: [ready, scheduled, prepared, 'booted=False/NotRunning'],
+    power: 'Stopped',
+  },
+  {
+    sentence: 'suspended as wished',
+    pod: unready,
+    spec: { powerState: 'Suspended' },
+    runner: observed({ state: runnerState({ powerState: 'Suspended' }) }),
+    rows: [ready, scheduled, prepared, 'booted=True/Booted'],
+    power: 'Suspended',
+  },
+  ...(['start', 'stop', 'suspend', 'resume', 'revert'] as const).map((verb) => ({
+    sentence: `the verb ${verb} under way`,
+    pod: running,
+    runner: observed({ state: runnerState(), podReady: true, verb }),
+    rows: [
+      `ready=False/${{ start: 'Starting', stop: 'Stopping', suspend: 'Suspending', resume: 'Resuming', revert: 'Reverting' }[verb]}`,
+      scheduled,
+      prepared,
+      'booted=True/Booted',
+    ],
+    power: 'Running',
+  })),
+  {
+    sentence: 'a guest that shut itself down',
+    pod: unready,
+    status: { conditions: [aCondition('Ready')], powerState: 'Running' },
+    runner: observed({ state: stopped('GuestShutdown') }),
+    rows: ['ready=False/GuestStopped', scheduled, prepared, 'booted=False/NotRunning'],
+    power: 'Stopped',
+  },
+  {
+    sentence: 'a crash that the runner repairs',
+    pod: unready,
+    runner: observed({ state: failed('QemuCrashed', { retrying: true, restarts: 1 }) }),
+    rows: ['ready=False/Crashed', scheduled, prepared, 'booted=False/QEMUFailed'],
+    power: 'Failed',
+    message: 'told: QemuCrashed',
+  },
+  ...(
+    [
+      ['DiskMissing', 'prepared=False/DiskFileMissing', 'booted=False/QEMUFailed'],
+      ['ImageInvalid', 'prepared=False/DiskFileMissing', 'booted=False/QEMUFailed'],
+      ['ArchitectureUnsupported', 'prepared=False/ArchitectureMismatch', 'booted=False/QEMUFailed'],
+      ['AcceleratorFailed', prepared, 'booted=False/AcceleratorFailed'],
+      ['GpuBusy', prepared, 'booted=False/GPUUnavailable'],
+      ['GpuFailed', prepared, 'booted=False/GPUUnavailable'],
+      ['OutOfMemory', prepared, 'booted=False/QEMUFailed'],
+    ] as const
+  ).map(([reason, preparedRow, booted]) => ({
+    sentence: `the runner's reason ${reason}`,
+    pod: unready,
+    status: { powerState: 'Running' as const },
+    runner: observed({ state: failed(reason, { retrying: true }) }),
+    rows: ['ready=False/Crashed', scheduled, preparedRow, booted],
+    power: 'Failed',
+    message: `told: ${reason}`,
+  })),
+  {
+    sentence: 'a crash beyond its restarts: nothing goes on by itself',
+    pod: unready,
+    status: { powerState: 'Running' },
+    runner: observed({ state: failed('QemuCrashed', { restarts: 6 }) }),
+    rows: [
+      'ready=False/Crashed',
+      scheduled,
+      prepared,
+      'booted=False/QEMUFailed',
+      'stalled=True/RestartLimitExceeded',
+    ],
+    power: 'Failed',
+    message: 'told: QemuCrashed',
+  },
+  {
+    sentence: 'a crash beyond its restarts that is being mended',
+    pod: unready,
+    status: { powerState: 'Failed' },
+    runner: observed({ state: failed('QemuCrashed', { restarts: 6 }), verb: 'start' }),
+    rows: ['ready=False/Starting', scheduled, prepared, 'booted=False/QEMUFailed'],
+    power: 'Failed',
+  },
+  {
+    sentence: 'an image that has gone bad after the VM has run',
+    pod: unready,
+    status: { powerState: 'Running' },
+    runner: observed({ state: failed('ImageInvalid') }),
+    rows: [
+      'ready=False/Crashed',
+      scheduled,
+      'prepared=False/DiskFileMissing',
+      'booted=False/QEMUFailed',
+      'stalled=True/DiskFileMissing',
+    ],
+    power: 'Failed',
+    message: 'told: ImageInvalid',
+  },
+  {
+    sentence: 'a GPU that is busy before the VM has ever run: no power state yet',
+    pod: unready,
+    runner: observed({ state: failed('GpuBusy', { retrying: true }) }),
+    rows: ['ready=False/Crashed', scheduled, prepared, 'booted=False/GPUUnavailable'],
+    message: 'told: GpuBusy',
+  },
+  ...(
+    [
+      ['DiskMissing', 'prepared=False/DiskFileMissing', 'booted=False/QEMUFailed', 'DiskFileMissing'],
+      [
+        'ArchitectureUnsupported',
+        'prepared=False/ArchitectureMismatch',
+        'booted=False/QEMUFailed',
+        'ArchitectureMismatch',
+      ],
+      ['GpuMissing', prepared, 'booted=False/GPUUnavailable', 'GPUUnavailable'],
+      ['FirmwareMissing', prepared, 'booted=False/QEMUFailed', 'QEMUFailed'],
+    ] as const
+  ).map(([reason, preparedRow, booted, stalled]) => ({
+    sentence: `the runner's reason ${reason} before the VM has ever run: nothing goes on by itself`,
+    pod: unready,
+    runner: observed({ state: failed(reason) }),
+    rows: ['ready=False/Crashed', scheduled, preparedRow, booted, `stalled=True/${stalled}`],
+    message: `told: ${reason}`,
+  })),
+  {
+    sentence: 'a runner that dies again and again',
+    pod: bound(crashed),
+    rows: ['ready=False/Crashed', scheduled, prepared, 'booted=False/QEMUFailed'],
+    message: 'the runner ended: exit code 1: no space left',
+  },
+  {
+    sentence: 'a runner that nobody can reach',
+    pod: unready,
+    runner: observed({ error: 'the runner at 10.0.0.1 does not answer' }),
+    rows: ['ready=Unknown/RunnerUnreachable', scheduled, prepared, 'booted=False/Booting'],
+    message: 'the runner at 10.0.0.1 does not answer',
+  },
+  {
+    sentence: 'a node that does not answer',
+    pod: running,
+    node: lostNode,
+    rows: ['ready=Unknown/NodeLost', scheduled, prepared, 'booted=True/Booted'],
+    power: 'Running',
+    message: 'node n1 does not answer',
+  },
+  {
+    sentence: 'a node that does not answer and whose pod is to be deleted',
+    pod: aPod({
+      nodeName: 'n1',
+      status: runningStatus(true),
+      metadata: { deletionTimestamp: '2026-11-01T10:05:00Z' },
+    }),
+    node: lostNode,
+    rows: ['ready=Unknown/NodeLost', scheduled, prepared, 'booted=True/Booted'],
+    power: 'Running',
+    message:
+      'node n1 does not answer; the VM is placed anew once its pod is gone: bring the node back, or say that it is off for good (taint node.kubernetes.io/out-of-service)',
+  },
+  {
+    sentence: 'a wish that does not exist for this VM',
+    pod: unready,
+    spec: { powerState: 'Suspended' },
+    runner: observed({ state: stopped('Requested') }),
+    rows: [
+      'ready=False/PowerStateUnsupported',
+      scheduled,
+      prepared,
+      'booted=False/NotRunning',
+      'stalled=True/PowerStateUnsupported',
+    ],
+    power: 'Stopped',
+  },
+  {
+    sentence: 'a revert that is still to be done',
+    pod: running,
+    spec: { revertRequest: 'r2' },
+    runner: observed({ state: runnerState({ revertRequest: 'r1' }), podReady: true }),
+    rows: ['ready=False/Reverting', scheduled, prepared, 'booted=True/Booted'],
+    power: 'Running',
+  },
+];
+
+function draftOf({ pod = aPod(), node, spec, status, runner }: Row) {
+  const vm = aVm({ ...(spec === undefined ? {} : { spec }), ...(status === undefined ? {} : { status }) });
+  return { vm, draft: reportPod({ vm, pod, node, runner, effective, warnings: [] }) };
+}
+
+describe('what is reported of a pod', () => {
+  test.each(table)('$sentence', (one) => {
+    const { draft } = draftOf(one);
+    const rows = Object.entries(draft.rows).map(
+      ([type, { status, reason }]) => `${type}=${status}/${reason}`,
+    );
+    expect(rows).toEqual(one.rows);
+    expect(draft.fields.powerState).toBe(one.power);
+    if (one.message !== undefined) expect(draft.rows.ready.message).toBe(one.message);
+  });
+
+  test('the ports come from the pod', () => {
+    expect(draftOf({ sentence: '', rows: [] }).draft.fields).toMatchObject({
+      podName: 'svc3-vm-web',
+      node: 'n1',
+      ports: { ssh: 8822, screenshare: 5900 },
+      accelerator: 'tcg',
+    });
+  });
+
+  test('a VM that has run before keeps a power state while its new pod starts', () => {
+    const { draft } = draftOf({ sentence: '', rows: [], status: { powerState: 'Running' } });
+    expect(draft.fields.powerState).toBe('Stopped');
+  });
+});
+
+describe('the status that is written', () => {
+  const now = new Date('2026-11-01T11:00:00Z');
+  const made = draftOf({ sentence: '', rows: [], pod: aPod() });
+  const first = statusOf(made.vm, made.draft, now);
+
+  test('the size of a disk that has grown is known before the runner is asked again', () => {
+    const growth = { diskSize: 2 ** 31, message: 'the disk has grown' };
+    const flipped = observed({ state: runnerState({ diskSize: 2 ** 30 }), podReady: false, growth });
+    const { draft } = draftOf({ sentence: '', rows: [], pod: running, runner: flipped });
+    expect(draft.fields).toMatchObject({ diskSize: '2Gi', diskGrowth: 'the disk has grown' });
+  });
+
+  test('is the same object when nothing has changed', () => {
+    const vm = aVm({ status: first });
+    const { draft } = draftOf({ sentence: '', rows: [], pod: aPod() });
+    expect(statusOf(vm, draft, new Date('2026-11-01T12:00:00Z'))).toBe(first);
+  });
+
+  test('keeps the times of conditions whose status stays', () => {
+    const vm = aVm({ status: first });
+    const { draft } = draftOf({ sentence: '', rows: [], pod: running });
+    const second = statusOf(vm, draft, new Date('2026-11-01T12:00:00Z'));
+    const times = Object.fromEntries(second.conditions?.map((c) => [c.type, c.lastTransitionTime]) ?? []);
+    expect(times).toEqual({
+      Ready: '2026-11-01T12:00:00Z',
+      Scheduled: '2026-11-01T11:00:00Z',
+      Prepared: '2026-11-01T12:00:00Z',
+      Booted: '2026-11-01T12:00:00Z',
+    });
+  });
+
+  test('Reconciling goes when the VM is as wished', () => {
+    expect(first.conditions?.map(({ type }) => type)).toContain('Reconciling');
+    const { draft } = draftOf({ sentence: '', rows: [], pod: running });
+    const second = statusOf(aVm({ status: first }), draft, now);
+    expect(second.conditions?.map(({ type }) => type)).not.toContain('Reconciling');
+  });
+
+  test('a step on the way is no write of its own; the end is, and so is a failure', () => {
+    const after = (pod: Pod) => {
+      const { draft } = draftOf({ sentence: '', rows: [], pod });
+      return statusOf(aVm({ status: first }), draft, now);
+    };
+    expect(differsOnlyInProgress(first, after(unready))).toBe(true);
+    expect(differsOnlyInProgress(first, after(running))).toBe(false);
+    expect(differsOnlyInProgress(first, after(bound(waiting('ErrImagePull', 'x'))))).toBe(false);
+    expect(differsOnlyInProgress(undefined, first)).toBe(false);
+  });
+
+  describe('a VM that waits for somebody to act', () => {
+    const final = { state: failed('QemuCrashed', { restarts: 6 }) };
+    const crash = draftOf({ sentence: '', rows: [], pod: unready, runner: observed(final) });
+    const stalled = statusOf(aVm(), crash.draft, now);
+    const types = (status: VmStatus) => status.conditions?.map(({ type }) => type);
+
+    test('is not called reconciling', () => {
+      expect(types(stalled)).toEqual(['Ready', 'Scheduled', 'Prepared', 'Booted', 'Stalled']);
+    });
+
+    test('stays as it was told while its runner has not been asked', () => {
+      const { vm, draft } = draftOf({ sentence: '', rows: [], pod: unready, status: stalled });
+      expect(statusOf(vm, draft, now)).toBe(stalled);
+    });
+
+    test.each<[string, Partial<Row>]>([
+      ['its pod is ready', { pod: running }],
+      ['its node is lost', { node: lostNode }],
+      ['its runner crashes', { pod: bound(crashed) }],
+      ['it is started', { runner: observed({ verb: 'start' }) }],
+    ])('is looked at anew when %s', (_sentence, news) => {
+      const { vm, draft } = draftOf({ sentence: '', rows: [], pod: unready, status: stalled, ...news });
+      expect(types(statusOf(vm, draft, now))).not.toContain('Stalled');
+    });
+  });
+
+  test('events tell of transitions, once', () => {
+    const { draft } = draftOf({ sentence: '', rows: [], pod: running });
+    const second = statusOf(aVm({ status: first }), draft, now);
+    expect(eventsBetween(undefined, first).map(({ type, reason }) => `${type} ${reason}`)).toEqual([
+      'Normal Scheduled',
+    ]);
+    expect(eventsBetween(first, second).map(({ type, reason }) => `${type} ${reason}`)).toEqual([
+      'Normal Booted',
+    ]);
+    expect(eventsBetween(second, second)).toEqual([]);
+    const broken = draftOf({
+      sentence: '',
+      rows: [],
+      status: second,
+      pod: bound(waiting('ErrImagePull', 'x')),
+    });
+    const third = statusOf(aVm({ status: second }), broken.draft, now);
+    expect(eventsBetween(second, third).map(({ type, reason }) => `${type} ${reason}`)).toEqual([
+      'Warning ImagePullFailed',
+    ]);
+  });
+
+  describe('the disk that goes with its pod is told once', () => {
+    const ran: VmStatus = {
+      ...statusOf(aVm(), draftOf({ sentence: '', rows: [], pod: running }).draft, now),
+      runner: { podUid: 'pod-uid', address: '10.0.0.1' },
+    };
+    const { runner: _runner, podName: _podName, ...gone } = ran;
+    const persistent = { ...effective, disk: { storage: 'Persistent' as const } };
+    const lost =
+      'the changes to the disk went with pod svc3-vm-web on node n1 (spec.disk.storage is Ephemeral): the VM boots fresh from its image';
+    test.each<{ sentence: string; before: VmStatus; after: VmStatus; told: string[] }>([
+      { sentence: 'an Ephemeral disk whose pod goes', before: ran, after: gone, told: [lost] },
+      {
+        sentence: 'an Ephemeral disk whose pod was gone before anybody looked',
+        before: ran,
+        after: { ...ran, runner: { podUid: 'next', address: '10.0.0.2' } },
+        told: [lost],
+      },
+      {
+        sentence: 'what was told already',
+        before: gone,
+        after: { ...ran, runner: { podUid: 'next', address: '10.0.0.2' } },
+        told: [],
+      },
+      {
+        sentence: 'a pod that has another address after its node restarted',
+        before: ran,
+        after: { ...ran, runner: { podUid: 'pod-uid', address: '10.0.0.9' } },
+        told: [],
+      },
+      {
+        sentence: 'a Persistent disk',
+        before: { ...ran, effective: persistent },
+        after: { ...gone, effective: persistent },
+        told: [],
+      },
+    ])('$sentence', ({ before, after, told }) => {
+      const events = eventsBetween(before, after).filter(({ reason }) => reason === 'DiskReset');
+      expect(events.map(({ message }) => message)).toEqual(told);
+    });
+  });
+});

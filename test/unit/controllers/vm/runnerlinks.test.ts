@@ -1,0 +1,284 @@
+import { describe, expect, test, vi } from 'vitest';
+import type { PowerRequest, RunnerState } from '../../../../src/api/runner.ts';
+import { Svc3Error } from '../../../../src/errors.ts';
+import { pollMs, RunnerLinks, silenceMs } from '../../../../src/controllers/vm/runner/runnerlinks.ts';
+import { aCondition, aPod, aVm, runnerState, runningStatus } from './builders.ts';
+
+/** A runner whose state the test sets; calls are answered when the test says so. */
+function aRunner(initial: Partial<RunnerState> = {}) {
+  let clock = 1_000_000;
+  const runner = {
+    state: runnerState(initial),
+    calls: [] as string[],
+    changed: vi.fn(),
+    pins: [] as (string | undefined)[],
+    fault: undefined as Error | undefined,
+    pass(ms: number) {
+      clock += ms;
+    },
+  };
+  const answer = async (call: string, then: () => void = () => undefined): Promise<RunnerState> => {
+    runner.calls.push(call);
+    if (runner.fault !== undefined) throw runner.fault;
+    then();
+    return runner.state;
+  };
+  const links = new RunnerLinks(
+    ({ pin }) => {
+      runner.pins.push(pin);
+      return {
+        state: () => answer('state'),
+        power: ({ action }: PowerRequest) =>
+          answer(action, () => {
+            const after = {
+              start: 'Running',
+              resume: 'Running',
+              revert: 'Running',
+              stop: 'Stopped',
+              suspend: 'Suspended',
+            } as const;
+            runner.state = { ...runner.state, powerState: after[action], reason: 'Requested' };
+          }),
+        resize: (bytes: number) =>
+          answer(`resize ${bytes}`, () => Object.assign(runner.state, { diskSize: bytes })).then(() => ({
+            diskSize: bytes,
+            message: 'the disk has grown',
+          })),
+        eject: () => answer('eject', () => Object.assign(runner.state, { iso: false })),
+        fingerprint: () => 'print',
+      };
+    },
+    runner.changed,
+    () => clock,
+  );
+  return { links, runner };
+}
+
+const pod = (ready: boolean) => aPod({ nodeName: 'n1', status: runningStatus(ready) });
+const settled = {
+  powerState: 'Running' as const,
+  runner: { podUid: 'pod-uid', fingerprint: 'print' },
+  conditions: [aCondition('Ready')],
+};
+
+async function answered(runner: ReturnType<typeof aRunner>['runner'], times: number): Promise<void> {
+  await vi.waitFor(() => expect(runner.changed).toHaveBeenCalledTimes(times));
+}
+
+describe('the talk with a runner', () => {
+  test('a pod without an address or a running container is not called', () => {
+    const { links, runner } = aRunner();
+    expect(links.observe('k', aVm(), aPod({ nodeName: 'n1' }))).toBeUndefined();
+    expect(runner.calls).toEqual([]);
+  });
+
+  test('a new runner is asked once, and its answer wakes the VM', async () => {
+    const { links, runner } = aRunner();
+    expect(links.observe('team/web', aVm(), pod(false))).toMatchObject({ state: undefined });
+    links.observe('team/web', aVm(), pod(false));
+    await answered(runner, 1);
+    expect(runner.changed).toHaveBeenCalledWith('team/web');
+    expect(links.observe('team/web', aVm(), pod(false))).toMatchObject({
+      state: { powerState: 'Running' },
+      fingerprint: 'print',
+    });
+    expect(runner.calls).toEqual(['state']);
+  });
+
+  test('after a restart of the operator a settled VM is not asked, and its pin is believed', () => {
+    const { links, runner } = aRunner();
+    links.observe('k', aVm({ status: settled }), pod(true));
+    expect(runner.calls).toEqual([]);
+    expect(runner.pins).toEqual(['print']);
+  });
+
+  test('the pin of another pod is not believed', () => {
+    const { links, runner } = aRunner();
+    const status = { ...settled, runner: { podUid: 'before', fingerprint: 'print' } };
+    links.observe('k', aVm({ status }), pod(true));
+    expect(runner.pins).toEqual([undefined]);
+  });
+
+  test('a pod whose readiness flips is asked at once', async () => {
+    const { links, runner } = aRunner();
+    const vm = aVm({ status: settled });
+    links.observe('k', vm, pod(true));
+    runner.state = runnerState({ powerState: 'Stopped', reason: 'GuestShutdown' });
+    links.observe('k', vm, pod(false));
+    await answered(runner, 1);
+    expect(links.observe('k', vm, pod(false))).toMatchObject({
+      state: { powerState: 'Stopped' },
+      podReady: false,
+    });
+  });
+
+  test('a wish becomes one verb, carried out once', async () => {
+    const { links, runner } = aRunner();
+    const vm = aVm({ spec: { powerState: 'Stopped' }, metadata: { generation: 2 }, status: settled });
+    links.observe('k', vm, pod(true));
+    await answered(runner, 1);
+    expect(links.observe('k', vm, pod(true))).toMatchObject({ verb: 'stop' });
+    links.observe('k', vm, pod(true));
+    await answered(runner, 2);
+    expect(links.observe('k', vm, pod(true))).toMatchObject({
+      verb: undefined,
+      state: { powerState: 'Stopped' },
+    });
+    expect(runner.calls).toEqual(['state', 'stop']);
+  });
+
+  test('a runner that does not listen yet is asked again, and its silence is told when it lasts', async () => {
+    const { links, runner } = aRunner();
+    const vm = aVm({ status: {} });
+    runner.fault = new Svc3Error('ServiceUnavailable', 'the runner does not answer');
+    links.observe('k', vm, pod(false));
+    await answered(runner, 1);
+    expect(links.observe('k', vm, pod(false))?.error).toBeUndefined();
+    runner.pass(silenceMs);
+    expect(links.observe('k', vm, pod(false))?.error).toBe('the runner does not answer');
+    await answered(runner, 2);
+    runner.fault = undefined;
+    runner.pass(pollMs);
+    links.observe('k', vm, pod(false));
+    await answered(runner, 3);
+    expect(links.observe('k', vm, pod(false))).toMatchObject({ error: undefined, state: runner.state });
+  });
+
+  test('a verb that failed is told and tried again after a pause', async () => {
+    const { links, runner } = aRunner();
+    const vm = aVm({ spec: { powerState: 'Suspended' }, metadata: { generation: 2 }, status: settled });
+    links.observe('k', vm, pod(true));
+    await answered(runner, 1);
+    runner.fault = new Svc3Error('Conflict', 'the VM is being exported');
+    links.observe('k', vm, pod(true));
+    await answered(runner, 2);
+    expect(links.observe('k', vm, pod(true))).toMatchObject({
+      error: 'the VM is being exported',
+      verb: undefined,
+    });
+    expect(runner.calls).toEqual(['state', 'suspend']);
+    runner.pass(pollMs);
+    runner.fault = undefined;
+    links.observe('k', vm, pod(true));
+    await answered(runner, 3);
+    expect(runner.calls).toEqual(['state', 'suspend', 'suspend']);
+  });
+
+  test('a disk that is to be larger grows once', async () => {
+    const { links, runner } = aRunner({ diskSize: 2 ** 30 });
+    const vm = aVm({ spec: { disk: { size: '2Gi' } }, metadata: { generation: 2 }, status: settled });
+    links.observe('k', vm, pod(true));
+    await answered(runner, 1);
+    links.observe('k', vm, pod(true));
+    await answered(runner, 2);
+    links.observe('k', vm, pod(true));
+    expect(runner.calls).toEqual(['state', `resize ${2 ** 31}`, 'state']);
+    expect(links.observe('k', vm, pod(true))?.growth).toMatchObject({ diskSize: 2 ** 31 });
+  });
+
+  test('a size that the runner refuses is asked for once', async () => {
+    const { links, runner } = aRunner({ diskSize: 2 ** 30 });
+    const vm = aVm({ spec: { disk: { size: '2Gi' } }, metadata: { generation: 1 }, status: settled });
+    links.observe('k', aVm({ ...vm, metadata: { generation: 2 } }), pod(true));
+    await answered(runner, 1);
+    runner.fault = new Svc3Error('Invalid', 'the disk can only grow');
+    links.observe('k', vm, pod(true));
+    await answered(runner, 2);
+    runner.pass(pollMs);
+    links.observe('k', vm, pod(true));
+    expect(runner.calls.filter((call) => call.startsWith('resize'))).toHaveLength(1);
+  });
+
+  test.each([
+    ['the VM names none any more', {}, true],
+    ['the VM wants none, whatever its configuration names', { config: 'installer', iso: '' }, true],
+    ['the VM names one', { iso: 'debian' }, false],
+    ['its configuration may name one', { config: 'installer' }, false],
+  ])('the medium is taken out of the drive, once: %s', async (_sentence, spec, isTakenOut) => {
+    const { links, runner } = aRunner({ iso: true });
+    const vm = aVm({ spec, metadata: { generation: 2 }, status: settled });
+    links.observe('k', vm, pod(true));
+    await answered(runner, 1);
+    links.observe('k', vm, pod(true));
+    if (isTakenOut) await answered(runner, 2);
+    links.observe('k', vm, pod(true));
+    expect(runner.calls).toEqual(isTakenOut ? ['state', 'eject'] : ['state']);
+  });
+
+  test('a pod at another address is called there, with its pin, and not where it was', async () => {
+    const opened: { address: string; pin: string | undefined; signal: AbortSignal }[] = [];
+    const links = new RunnerLinks(
+      (target) => {
+        opened.push(target);
+        return {
+          state: () => new Promise(() => undefined),
+          power: () => Promise.reject(new Error('not asked for')),
+          resize: () => Promise.reject(new Error('not asked for')),
+          eject: () => Promise.reject(new Error('not asked for')),
+          fingerprint: () => 'print',
+        };
+      },
+      () => undefined,
+      () => 1_000_000,
+    );
+    const at = (podIP: string) => aPod({ nodeName: 'n1', status: { ...runningStatus(false), podIP } });
+    links.observe('k', aVm(), at('10.0.0.1'));
+    links.observe('k', aVm(), at('10.0.0.1'));
+    links.observe('k', aVm(), at('10.0.0.2'));
+    expect(opened.map(({ address, pin }) => [address, pin])).toEqual([
+      ['10.0.0.1', undefined],
+      ['10.0.0.2', 'print'],
+    ]);
+    expect(opened.map(({ signal }) => signal.aborted)).toEqual([true, false]);
+    links.forget('vm-uid');
+    expect(opened.at(-1)?.signal.aborted).toBe(true);
+  });
+
+  test('a new pod is another runner', async () => {
+    const { links, runner } = aRunner();
+    links.observe('k', aVm(), pod(false));
+    await answered(runner, 1);
+    const other = aPod({ nodeName: 'n1', status: runningStatus(false), metadata: { uid: 'other' } });
+    expect(links.observe('k', aVm(), other)).toMatchObject({ state: undefined });
+    await answered(runner, 2);
+  });
+});
+
+describe('after a start among hundreds of VMs that run', () => {
+  test('their runners are met a few at a time, and a VM that needs something is asked at once', async () => {
+    const asked: string[] = [];
+    let answers: PromiseWithResolvers<RunnerState>[] = [];
+    const links = new RunnerLinks(
+      ({ vmUid }) => ({
+        state() {
+          asked.push(vmUid);
+          const answer = Promise.withResolvers<RunnerState>();
+          answers.push(answer);
+          return answer.promise;
+        },
+        power: () => Promise.reject(new Error('nobody asked for that')),
+        resize: () => Promise.reject(new Error('nobody asked for that')),
+        eject: () => Promise.reject(new Error('nobody asked for that')),
+        fingerprint: () => undefined,
+      }),
+      () => undefined,
+      () => 1_000_000,
+    );
+    const met = { ...settled, runner: { podUid: 'pod-uid' } };
+    const uids = Array.from({ length: 100 }, (_, i) => `vm-${i}`);
+    for (const uid of uids) links.observe(uid, aVm({ status: met, metadata: { uid } }), pod(true));
+    await vi.waitFor(() => expect(asked).toHaveLength(32));
+    links.observe('late', aVm({ metadata: { uid: 'late' } }), pod(false));
+    await vi.waitFor(() => expect(asked).toHaveLength(33));
+    expect(asked.at(-1)).toBe('late');
+    links.forget('vm-50');
+    while (answers.length > 0) {
+      const now = answers;
+      answers = [];
+      for (const answer of now) answer.resolve(runnerState());
+      await vi.waitFor(() => expect(answers.length > 0 || asked.length >= 100).toBe(true));
+    }
+    expect(asked).toHaveLength(100);
+    expect(new Set(asked)).toEqual(new Set([...uids.filter((uid) => uid !== 'vm-50'), 'late']));
+  });
+});

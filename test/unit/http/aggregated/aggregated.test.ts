@@ -1,0 +1,133 @@
+import type { IncomingMessage } from 'node:http';
+import { describe, expect, test } from 'vitest';
+import { resources, root } from '../../../../src/http/aggregated/discovery.ts';
+import { openApiV2Of, openApiV3Of } from '../../../../src/http/aggregated/documents.ts';
+import { remoteUser, requestHeadersOf } from '../../../../src/http/aggregated/requestheader.ts';
+import { aggregatedRoutes } from '../../../../src/http/aggregated/routes.ts';
+import { nodeTable, wantsTable } from '../../../../src/http/aggregated/table.ts';
+import { nodeItem, noUsage } from '../../../../src/wire/node.ts';
+
+describe('discovery', () => {
+  test('names exactly the resources that have a path', () => {
+    const served = new Set(
+      aggregatedRoutes.flatMap(({ path }) => {
+        const match = /\/namespaces\/\{namespace\}\/(\w+)\/\{\w+\}(?:\/(\w+))?$/.exec(path);
+        return match === null ? [] : [match[2] === undefined ? match[1] : `${match[1]}/${match[2]}`];
+      }),
+    );
+    expect(served).toEqual(new Set(resources.map(({ name }) => name)));
+  });
+
+  test('offers nothing that garbage collection or the end of a namespace would use', () => {
+    const verbs = resources.flatMap((resource) => resource.verbs);
+    for (const verb of ['watch', 'delete', 'deletecollection', 'update', 'patch'])
+      expect(verbs).not.toContain(verb);
+  });
+
+  test('needs nobody: every path of it is open', () => {
+    for (const { path, permission } of aggregatedRoutes)
+      if (!path.includes('{') && !path.endsWith('/nodes'))
+        expect([path, permission.kind]).toEqual([path, 'open']);
+    expect(aggregatedRoutes.map(({ path }) => path)).toContain(`/openapi/v3${root}`);
+  });
+});
+
+describe('a table', () => {
+  test.each([
+    ['application/json;as=Table;v=v1;g=meta.k8s.io,application/json', true],
+    ['application/json,application/json;as=Table;v=v1;g=meta.k8s.io', false],
+    ['application/json', false],
+    ['application/json;as=PartialObjectMetadataList;g=meta.k8s.io', false],
+    [undefined, false],
+  ])('is wanted by Accept %s: %s', (accept, wanted) => {
+    expect(wantsTable(accept)).toBe(wanted);
+  });
+
+  test('has a cell for every column', () => {
+    const node = nodeItem({ metadata: { name: 'n1' } }, 'team', noUsage);
+    const { columnDefinitions, rows } = nodeTable([node]) as {
+      columnDefinitions: unknown[];
+      rows: { cells: unknown[]; object: { metadata: object } }[];
+    };
+    expect(rows[0]?.cells).toHaveLength(columnDefinitions.length);
+    expect(rows[0]?.object.metadata).toEqual({ name: 'n1', namespace: 'team' });
+  });
+});
+
+describe('who calls through kube-apiserver', () => {
+  const data = {
+    'requestheader-client-ca-file': 'CA',
+    'requestheader-allowed-names': '["front-proxy-client"]',
+    'requestheader-username-headers': '["X-Remote-User"]',
+  };
+  const headers = requestHeadersOf({ metadata: { name: 'x' }, data });
+
+  function request(
+    given: readonly (readonly [string, string])[],
+    { authorized = true, name = 'front-proxy-client' }: { authorized?: boolean; name?: string } = {},
+  ): IncomingMessage {
+    const socket = { authorized, getPeerCertificate: () => ({ subject: { CN: name } }) };
+    return { rawHeaders: given.flat(), socket } as unknown as IncomingMessage;
+  }
+  const user = [['X-Remote-User', 'jane']] as const;
+
+  test('is what its headers say, several of one name being several', () => {
+    const given = [
+      ['X-Remote-User', 'jane'],
+      ['X-Remote-Uid', 'u1'],
+      ['X-Remote-Group', 'a'],
+      ['x-remote-group', 'b'],
+      ['X-Remote-Extra-Scopes', 'one'],
+      ['X-Remote-Extra-Scopes', 'two'],
+      ['X-Remote-Extra-Example.com%2Fteam', 't'],
+    ] as const;
+    expect(remoteUser(request(given), headers)).toEqual({
+      username: 'jane',
+      uid: 'u1',
+      groups: ['a', 'b'],
+      extra: { scopes: ['one', 'two'], 'example.com/team': ['t'] },
+    });
+  });
+
+  test('may have a field with any name', () => {
+    const given = [...user, ['X-Remote-Extra-__proto__', 'x'], ['X-Remote-Extra-%zz', 'y']] as const;
+    expect(Object.entries(remoteUser(request(given), headers).extra ?? {})).toEqual([
+      ['__proto__', ['x']],
+      ['%zz', ['y']],
+    ]);
+  });
+
+  test.each([
+    ['a certificate of another CA', request(user, { authorized: false })],
+    ['a certificate of another name', request(user, { name: 'admin' })],
+    ['no user name', request([['X-Remote-Group', 'system:masters']])],
+    ['an empty user name', request([['X-Remote-User', '']])],
+  ])('is nobody with %s', (_, given) => {
+    expect(() => remoteUser(given, headers)).toThrow(/^Unauthorized/);
+  });
+
+  test('is nobody where the cluster has no aggregation layer', () => {
+    expect(requestHeadersOf(undefined)).toBeUndefined();
+    expect(requestHeadersOf({ metadata: { name: 'x' }, data: {} })).toBeUndefined();
+    expect(() => remoteUser(request(user), undefined)).toThrow(/^Unauthorized/);
+  });
+});
+
+describe('the OpenAPI documents', () => {
+  const described = aggregatedRoutes.filter(({ path }) => path.startsWith(root) && path !== root);
+  test.each([
+    ['2.0', openApiV2Of(described), 'definitions'],
+    ['3.0', openApiV3Of(described), 'components'],
+  ] as const)('%s has every path, and the kind by which kubectl explains it', (_, document, place) => {
+    expect(new Set(Object.keys(document['paths'] as object))).toEqual(
+      new Set(described.map(({ path }) => path)),
+    );
+    expect(JSON.stringify(document[place])).toContain(
+      '"x-kubernetes-group-version-kind":[{"group":"api.svc3.dev","version":"v1","kind":"Node"}]',
+    );
+  });
+
+  test('2.0 has nothing that it cannot have', () => {
+    expect(JSON.stringify(openApiV2Of(described))).not.toMatch(/"(anyOf|oneOf|const|\$ref|nullable)":/);
+  });
+});

@@ -1,0 +1,32 @@
+import { describe, expect, test } from 'vitest';
+import { consoleCookie, cookieValue, isSameOrigin } from '../../../../src/http/auth/cookie.ts';
+
+describe('the cookie of the console', () => {
+  test('comes back as it was given, among others', () => {
+    const cookie = consoleCookie('a.b-c_d', '/api/v1/namespaces/n/vms/v/console/stream', 60) ?? '';
+    expect(cookie).toMatch(/; Secure; HttpOnly; SameSite=Strict$/);
+    expect(cookie).toContain('; Path=/api/v1/namespaces/n/vms/v/console/stream;');
+    expect(cookieValue(`x=1; ${cookie.split(';', 1)[0]}; y=2`)).toBe('a.b-c_d');
+  });
+
+  test('is left out where browsers would drop it', () => {
+    expect(consoleCookie('a'.repeat(4000), '/', 60)).toBeUndefined();
+  });
+
+  test.each([[undefined], [''], ['other=1'], ['__Secure-svc3-console-2=1']])(
+    'is not in the header %j',
+    (header) => {
+      expect(cookieValue(header)).toBeUndefined();
+    },
+  );
+});
+
+test.each([
+  ['the page that this server gave', 'https://svc3.example.com:8443', 'svc3.example.com:8443', true],
+  ['a page of another host', 'https://evil.example.com', 'svc3.example.com:8443', false],
+  ['a page of another port', 'https://svc3.example.com', 'svc3.example.com:8443', false],
+  ['a page without an origin', 'null', 'svc3.example.com:8443', false],
+  ['no browser', undefined, 'svc3.example.com:8443', false],
+])('%s: same origin %s', (_, origin, host, expected) => {
+  expect(isSameOrigin({ ...(origin === undefined ? {} : { origin }), host })).toBe(expected);
+});

@@ -1,0 +1,69 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { Svc3Error } from '../../../../src/errors.ts';
+import { parseJson } from '../../../../src/http/server/json.ts';
+
+const parse = (text: string) => parseJson(new TextEncoder().encode(text));
+
+function refusal(text: string): Svc3Error {
+  try {
+    parse(text);
+  } catch (error) {
+    if (error instanceof Svc3Error) return error;
+    throw error;
+  }
+  throw new Error(`${text} was taken`);
+}
+
+describe('parseJson', () => {
+  test('reads what JSON.parse reads, with the same result', () => {
+    fc.assert(
+      fc.property(fc.jsonValue({ maxDepth: 6 }), fc.integer({ min: 0, max: 3 }), (value, indent) => {
+        const text = JSON.stringify(value, null, indent);
+        const expected = JSON.parse(text) as unknown;
+        if (text.includes('\\u0000') || text.includes('__proto__') || /\\ud[89a-f]/i.test(text)) return;
+        expect(parse(text)).toEqual(expected);
+      }),
+    );
+  });
+
+  test('refuses what JSON.parse refuses', () => {
+    fc.assert(
+      fc.property(fc.string(), (text) => {
+        let good = true;
+        try {
+          JSON.parse(text);
+        } catch {
+          good = false;
+        }
+        if (!good && text.trim() !== '') expect(() => parse(text)).toThrow(Svc3Error);
+      }),
+    );
+  });
+
+  test('nothing is undefined', () => {
+    expect(parse(' \n')).toBeUndefined();
+  });
+
+  test.each([
+    ['a field given twice', '{"a":1,"a":2}', 'Invalid', 'a'],
+    ['a field given twice in a list', '{"a":[{"b":1},{"b":1,"b":2}]}', 'Invalid', 'a[1].b'],
+    ['__proto__', '{"a":{"__proto__":{"x":1}}}', 'Invalid', 'a.__proto__'],
+    ['NUL in a value', '{"a":"x\\u0000y"}', 'Invalid', 'a'],
+    ['NUL in a name', '{"a\\u0000":1}', 'Invalid', 'body'],
+    ['a lone surrogate', '{"a":"\\udc00"}', 'Invalid', 'a'],
+    ['an infinite number', '{"a":-1e400}', 'Invalid', 'a'],
+    ['a cut document', '{"a":', 'BadRequest', 'body'],
+    ['two documents', '{} {}', 'BadRequest', 'body'],
+    ['a trailing comma', '[1,]', 'BadRequest', 'body'],
+    ['deep nesting', '['.repeat(65) + ']'.repeat(65), 'BadRequest', 'body'],
+    ['a number with a leading zero', '{"a":01}', 'BadRequest', 'body'],
+  ])('%s is refused and named', (_, text, reason, field) => {
+    const error = refusal(text);
+    expect([error.reason, error.details.causes?.[0]?.field]).toEqual([reason, field]);
+  });
+
+  test('bytes that are not UTF-8 are refused', () => {
+    expect(() => parseJson(new Uint8Array([0x22, 0xff, 0x22]))).toThrow(/UTF-8/);
+  });
+});

@@ -1,0 +1,75 @@
+import { expect, test } from 'vitest';
+import { openApiOf } from '../../../../src/http/server/openapi.ts';
+import { routes } from '../../../../src/http/routes/table.ts';
+
+const document = openApiOf(routes) as {
+  paths: Record<
+    string,
+    Record<string, { operationId: string; parameters: { name: string; in: string }[]; responses: object }>
+  >;
+};
+
+test('every route is in the document once, with all its path parameters', () => {
+  for (const route of routes) {
+    const operation = document.paths[route.path]?.[route.method.toLowerCase()];
+    expect(operation?.operationId).toBe(route.id);
+    const named = [...route.path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name);
+    expect(
+      operation?.parameters
+        .filter((parameter) => parameter.in === 'path')
+        .map((parameter) => parameter.name)
+        .sort(),
+    ).toEqual(named.sort());
+  }
+  expect(new Set(routes.map((route) => route.id)).size).toBe(routes.length);
+});
+
+test('the rows of the specification are there', () => {
+  const rows = Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.keys(methods).map(
+      (method) => `${method.toUpperCase()} ${path.replace('/api/v1/namespaces/{namespace}', 'NS')}`,
+    ),
+  );
+  expect(rows).toEqual(
+    expect.arrayContaining([
+      'GET NS/secrets/registrycredentials',
+      'POST NS/secrets/registrycredentials/add',
+      'DELETE NS/secrets/registrycredentials/remove',
+      'POST NS/vms',
+      'GET NS/vms',
+      'GET NS/vms/{vm}',
+      'DELETE NS/vms/{vm}',
+      'POST NS/vms/{vm}/exec',
+      'POST NS/vms/{vm}/save',
+      'POST NS/vms/{vm}/commit',
+      'GET NS/vmconfigs',
+      'POST NS/vmconfigs',
+      'GET NS/vmconfigs/{vmconfig}',
+      'DELETE NS/vmconfigs/{vmconfig}',
+      'GET NS/nodes',
+      'POST NS/nodes/{name}/tag',
+      'POST NS/nodes/{name}/untag',
+      'GET NS/images',
+      'POST NS/images',
+      'DELETE NS/images/{image}',
+      'POST NS/images/{image}/copy',
+      'POST NS/images/{image}/description',
+      'GET NS/images/{image}/download',
+      'POST NS/upload/image',
+      'GET NS/remoteimages',
+      'POST NS/remoteimages/{remoteimage}/pull',
+      'GET NS/isos',
+      'DELETE NS/isos/{iso}',
+      'POST NS/isos/{iso}/copy',
+      'POST NS/isos/{iso}/description',
+      'POST NS/upload/iso',
+      'GET NS/remoteisos',
+      'POST NS/remoteisos/{remoteiso}/pull',
+      'POST NS/serviceaccounts/{serviceaccount}/token',
+      'POST NS/serviceaccounts/{serviceaccount}',
+      'DELETE NS/serviceaccounts/{serviceaccount}',
+      'GET /api/v1/cluster-info',
+      'POST /api/v1/upload/cert',
+    ]),
+  );
+});

@@ -1,0 +1,67 @@
+import { mkdtemp, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import {
+  ensureSettings,
+  placesOf,
+  readReport,
+  startTimeOf,
+  writeReport,
+} from '../../../../src/localcluster/cluster/state.ts';
+
+let folder: string;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'svc3-state-'));
+});
+afterEach(() => rm(folder, { recursive: true, force: true }));
+
+describe('where a cluster is kept', () => {
+  test('state and cache follow the XDG variables', () => {
+    const places = placesOf('one', { XDG_STATE_HOME: '/s', XDG_CACHE_HOME: '/c' }, '/home/me');
+    expect(places).toMatchObject({
+      state: '/s/svc3/one',
+      cache: '/c/svc3',
+      kubeconfig: '/s/svc3/one/kubeconfig',
+    });
+  });
+
+  test('without them both lie in the home', () => {
+    expect(placesOf('one', {}, '/home/me')).toMatchObject({
+      state: '/home/me/.local/state/svc3/one',
+      cache: '/home/me/.cache/svc3',
+    });
+  });
+
+  test.each(['', '../other', 'Upper', 'a'.repeat(31), '-dash'])('the name %j is refused', (name) => {
+    expect(() => placesOf(name, {}, '/home/me')).toThrow(
+      'name: a cluster is named with at most 30 lowercase letters, digits and dashes',
+    );
+  });
+});
+
+describe('what stays from one start to the next', () => {
+  test('ports and password stay, and only the owner reads them', async () => {
+    const places = placesOf('one', { XDG_STATE_HOME: folder }, folder);
+    const first = await ensureSettings(places, 1);
+    expect(await ensureSettings(places, 3)).toEqual({ ...first, nodes: 3 });
+    expect((await stat(join(places.state, 'settings.json'))).mode & 0o777).toBe(0o600);
+  });
+});
+
+describe('the report of a supervisor', () => {
+  const report = { phase: 'running', nodes: 1, machines: [], components: [] } as const;
+
+  test('counts while its process lives', async () => {
+    const places = placesOf('one', { XDG_STATE_HOME: folder }, folder);
+    const startTime = (await startTimeOf(process.pid)) ?? '';
+    await writeReport(places, { ...report, pid: process.pid, startTime });
+    expect(await readReport(places)).toMatchObject({ pid: process.pid });
+  });
+
+  test('counts no more when the number belongs to another process', async () => {
+    const places = placesOf('one', { XDG_STATE_HOME: folder }, folder);
+    await writeReport(places, { ...report, pid: process.pid, startTime: '1' });
+    expect(await readReport(places)).toBeUndefined();
+  });
+});

@@ -1,0 +1,112 @@
+import { generateKeyPairSync } from 'node:crypto';
+import { describe, expect, test } from 'vitest';
+import {
+  createControlKey,
+  encodePublicKey,
+  parseControlKeys,
+  readPrivateKey,
+  signControlToken,
+  tokenLifetimeSeconds,
+  verifyControlToken,
+  type ControlClaims,
+  type ExpectedClaims,
+} from '../../../src/runnerapi/token.ts';
+
+const now = 1_800_000_000;
+const installation = createControlKey();
+const keys = parseControlKeys(installation.publicKey);
+const claims: ControlClaims = {
+  vmUid: 'vm-1',
+  action: 'power',
+  fingerprint: 'aa',
+  exp: now + tokenLifetimeSeconds,
+};
+const expected: ExpectedClaims = { vmUid: 'vm-1', action: 'power', fingerprint: 'aa', nowSeconds: now };
+
+describe('a control token', () => {
+  test('is accepted by the runner it was made for', () => {
+    expect(verifyControlToken(signControlToken(claims, installation.privateKey), keys, expected)).toEqual(
+      claims,
+    );
+  });
+
+  test.each<[string, Partial<ExpectedClaims>, string]>([
+    ['another VM', { vmUid: 'vm-2' }, 'meant for another VM'],
+    ['another action', { action: 'tunnel' }, 'meant for another action than tunnel'],
+    ['another certificate', { fingerprint: 'bb' }, 'made for another certificate'],
+    ['a later time', { nowSeconds: now + tokenLifetimeSeconds }, 'expired'],
+    ['a much earlier time', { nowSeconds: now - 3600 }, 'valid for too long'],
+  ])('is refused for %s', (_sentence, other, message) => {
+    const token = signControlToken(claims, installation.privateKey);
+    expect(() => verifyControlToken(token, keys, { ...expected, ...other })).toThrow(message);
+  });
+
+  test('is refused when signed by another key', () => {
+    const token = signControlToken(claims, createControlKey().privateKey);
+    expect(() => verifyControlToken(token, keys, expected)).toThrow('signed by no known key');
+  });
+
+  test('is accepted under either key during a rotation', () => {
+    const next = createControlKey();
+    const both = parseControlKeys(`${installation.publicKey}\n${next.publicKey}`);
+    for (const key of [installation, next]) {
+      expect(verifyControlToken(signControlToken(claims, key.privateKey), both, expected)).toEqual(claims);
+    }
+  });
+
+  test('is refused when its claims are changed after signing', () => {
+    const [head, , signature] = signControlToken(claims, installation.privateKey).split('.');
+    const body = Buffer.from(JSON.stringify({ ...claims, vmUid: 'vm-2' })).toString('base64url');
+    expect(() => verifyControlToken([head, body, signature].join('.'), keys, expected)).toThrow(
+      'signed by no known key',
+    );
+  });
+
+  test.each([
+    ['empty text', ''],
+    ['two parts', 'svc3c1.abc'],
+    ['four parts', 'svc3c1.a.b.c'],
+    ['another prefix', signControlToken(claims, installation.privateKey).replace('svc3c1', 'svc3c9')],
+    ['a JSON web token', 'eyJhbGciOiJub25lIn0.eyJzdWIiOiJ4In0.'],
+  ])('is refused when it is %s', (_sentence, token) => {
+    expect(() => verifyControlToken(token, keys, expected)).toThrow('not a control token');
+  });
+
+  test.each([
+    ['without an action', { ...claims, action: undefined }],
+    ['with an unknown action', { ...claims, action: 'root' }],
+    ['with an expiry that is no number', { ...claims, exp: 'never' }],
+    ['that are null', null],
+  ])('with claims %s is refused although signed', (_sentence, odd) => {
+    const token = signControlToken(odd as ControlClaims, installation.privateKey);
+    expect(() => verifyControlToken(token, keys, expected)).toThrow('claims are incomplete');
+  });
+
+  test('with no key at all is refused', () => {
+    const token = signControlToken(claims, installation.privateKey);
+    expect(() => verifyControlToken(token, [], expected)).toThrow('signed by no known key');
+  });
+});
+
+describe('control keys', () => {
+  test('are written the same from the private and the public half', () => {
+    const { privateKey, publicKey } = generateKeyPairSync('ed25519');
+    expect(encodePublicKey(privateKey)).toBe(encodePublicKey(publicKey));
+  });
+
+  test('leave out words that are no keys', () => {
+    expect(parseControlKeys(`# comment ${installation.publicKey}, abc`)).toHaveLength(1);
+    expect(parseControlKeys('')).toHaveLength(0);
+  });
+
+  test('survive a round trip through PEM', () => {
+    const pem = installation.privateKey.export({ type: 'pkcs8', format: 'pem' });
+    expect(encodePublicKey(readPrivateKey(pem))).toBe(installation.publicKey);
+  });
+
+  test('of another kind are refused', () => {
+    const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+    const pem = privateKey.export({ type: 'pkcs8', format: 'pem' });
+    expect(() => readPrivateKey(pem)).toThrow('not an Ed25519 key');
+  });
+});

@@ -1,0 +1,126 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { guestMetadata, memoryQuantity, reservedPorts, settingsOf, vmOf } from '../../../src/wire/deploy.ts';
+
+const allowed = { first: 20_000, last: 29_999 };
+const options = { namespace: 'team', hostPortsAllowed: allowed };
+
+describe('port mappings', () => {
+  test.each<[string, string | undefined, object[], string[]]>([
+    ['nothing', undefined, [], []],
+    ['commas and spaces only', ' , ,', [], []],
+    ['one', '20080:80', [{ nodePort: 20_080, guestPort: 80, protocol: 'TCP' }], []],
+    [
+      'two with protocols',
+      '20080:80/tcp, 20053:53/UDP',
+      [
+        { nodePort: 20_080, guestPort: 80, protocol: 'TCP' },
+        { nodePort: 20_053, guestPort: 53, protocol: 'UDP' },
+      ],
+      [],
+    ],
+    ['outside the range', '30000:80', [], ['usable node ports are 20000-29999']],
+    ['of a port that is never given away', '443:443', [], ['usable node ports']],
+    ['to a port that is none', '20080:0', [], ['0 is not a port']],
+    ['to a port beyond all', '20080:65536', [], ['65536 is not a port']],
+    [
+      'given twice, which the other protocol is not',
+      '20080:80,20080:81,20080:82/udp',
+      [
+        { nodePort: 20_080, guestPort: 80, protocol: 'TCP' },
+        { nodePort: 20_080, guestPort: 82, protocol: 'UDP' },
+      ],
+      ['node port 20080 is given twice'],
+    ],
+  ])('%s', (_, text, ports, warnings) => {
+    const read = reservedPorts(text, allowed);
+    expect(read.ports).toEqual(ports);
+    expect(read.warnings).toEqual(warnings.map((warning) => expect.stringContaining(warning)));
+  });
+
+  test.each(['80', '80:', ':80', 'a:b', '20080:80/sctp', '20080:80:80', '-1:80', '1e4:80'])(
+    '%s is refused and named',
+    (text) => {
+      expect(() => reservedPorts(text, allowed)).toThrow(/^reservedPorts: /);
+    },
+  );
+
+  test('what is taken is in the range and there once, whatever is asked for', () => {
+    const mapping = fc
+      .tuple(fc.nat(70_000), fc.nat(70_000), fc.constantFrom('', '/tcp', '/udp'))
+      .map(([node, guest, protocol]) => `${node}:${guest}${protocol}`);
+    fc.assert(
+      fc.property(fc.array(mapping, { maxLength: 32 }), (mappings) => {
+        const { ports, warnings } = reservedPorts(mappings.join(','), allowed);
+        expect(ports.length + warnings.length).toBe(mappings.length);
+        for (const { nodePort } of ports)
+          expect(nodePort >= allowed.first && nodePort <= allowed.last).toBe(true);
+        const keys = ports.map(({ nodePort, protocol }) => `${nodePort}/${protocol}`);
+        expect(new Set(keys).size).toBe(keys.length);
+      }),
+    );
+  });
+});
+
+describe('memory', () => {
+  test.each([
+    [undefined, undefined],
+    [0, undefined],
+    [0.25, '256Mi'],
+    [2, '2048Mi'],
+    [4.8, '4915Mi'],
+  ])('of %s GiB is %s', (gib, quantity) => {
+    expect(memoryQuantity(gib)).toBe(quantity);
+  });
+
+  test.each([0.01, 20_000])('of %s GiB is refused and named', (gib) => {
+    expect(() => memoryQuantity(gib)).toThrow(/^memory: /);
+  });
+});
+
+describe('metadata of the guest', () => {
+  test('is a text or an object', () => {
+    const pairs = [
+      { name: 'a', value: '1' },
+      { name: 'b', value: 'x=y' },
+    ];
+    expect(guestMetadata('a=1,b=x=y')).toEqual(pairs);
+    expect(guestMetadata({ a: '1', b: 'x=y' })).toEqual(pairs);
+    expect(guestMetadata('')).toBeUndefined();
+  });
+
+  test.each(['a', '=1', 'a=1,a=2', 'a b=1', 'ä=1'])('%s is refused and named', (text) => {
+    expect(() => guestMetadata(text)).toThrow(/^customVMMetadata: /);
+  });
+});
+
+describe('a deploy', () => {
+  test('without a name gets one of vm- and what kube-apiserver adds', () => {
+    expect(vmOf({ image: 'debian' }, options).vm.metadata).toMatchObject({ generateName: 'vm-' });
+    expect(vmOf({ name: '', image: 'debian' }, options).vm.metadata).toMatchObject({ generateName: 'vm-' });
+  });
+
+  test('with a prefix gets a name that begins so', () => {
+    const { metadata } = vmOf({ name: 'web', shouldGenerateName: true, image: 'debian' }, options).vm;
+    expect([metadata.generateName, metadata.name]).toEqual(['web-', undefined]);
+  });
+
+  test.each([
+    ['ten minutes where nothing is said', {}, {}, 600],
+    ['the minutes that are said', { timeout: 3 }, {}, 180],
+    ['no time where nobody waits', {}, { withoutDeadline: true }, undefined],
+    ['the minutes that are said also where nobody waits', { timeout: 3 }, { withoutDeadline: true }, 180],
+  ])('has %s to start', (_, request, more, seconds) => {
+    const { spec } = vmOf({ image: 'debian', ...request }, { ...options, ...more }).vm;
+    expect(spec.startDeadlineSeconds).toBe(seconds);
+  });
+
+  test('leaves out what is empty, so that it is inherited', () => {
+    const given = { tag: '', iso: '', systemSerial: '', scheduler: '' as const, node: '', memory: 0 };
+    expect(settingsOf(given)).toEqual({});
+    expect(vmOf({ vmConfig: 'c', ...given }, options).vm.spec).toEqual({
+      config: 'c',
+      startDeadlineSeconds: 600,
+    });
+  });
+});

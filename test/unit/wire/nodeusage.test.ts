@@ -1,0 +1,60 @@
+import { expect, test } from 'vitest';
+import type { Pod } from '../../../src/api/core.ts';
+import { createNodeUsages, keepRequests, type PodRequests } from '../../../src/wire/nodeusage.ts';
+import type { Change, Informer } from '../../../src/kube/types.ts';
+
+const container = (cpu: string, memory: string) => ({ name: 'c', resources: { requests: { cpu, memory } } });
+
+function aPod(node: string | undefined, phase = 'Running', spec: Partial<Pod['spec']> = {}): Pod {
+  return {
+    metadata: { name: 'p', namespace: 'n', uid: 'u', resourceVersion: '1' },
+    spec: {
+      containers: [container('500m', '1Gi')],
+      ...(node === undefined ? {} : { nodeName: node }),
+      ...spec,
+    },
+    status: { phase },
+  } as Pod;
+}
+
+const gib = 1024 ** 3;
+
+test.each<[string, Pod, object | undefined]>([
+  [
+    'a running pod requests what its containers request',
+    aPod('n1'),
+    { cpuMilli: 500, memoryBytes: gib, gpus: 0 },
+  ],
+  ['a pod without a node requests nothing', aPod(undefined), undefined],
+  ['a pod that has ended requests nothing', aPod('n1', 'Succeeded'), undefined],
+  ['a pod that has failed requests nothing', aPod('n1', 'Failed'), undefined],
+  [
+    'a pod requests the most that it ever needs at once',
+    aPod('n1', 'Running', { initContainers: [container('2', '1Mi'), container('1', '1Mi')] }),
+    { cpuMilli: 2000, memoryBytes: gib, gpus: 0 },
+  ],
+  [
+    'the overhead of a runtime counts',
+    aPod('n1', 'Running', { overhead: { cpu: '250m' } }),
+    { cpuMilli: 750, memoryBytes: gib, gpus: 0 },
+  ],
+])('%s', (_, pod, usage) => {
+  expect(keepRequests(pod).usage).toEqual(usage);
+});
+
+test('the sums follow every change', () => {
+  let tell: (change: Change<PodRequests>) => void = () => undefined;
+  const usages = createNodeUsages({ onChange: (handler) => void (tell = handler) } as Informer<PodRequests>);
+  const cpu = (node: string) => usages.of(node).cpuMilli;
+  const [first, moved] = [keepRequests(aPod('n1')), keepRequests(aPod('n2'))];
+  const ended = keepRequests(aPod('n2', 'Succeeded'));
+  tell({ kind: 'added', object: first });
+  tell({ kind: 'added', object: keepRequests(aPod('n1')) });
+  expect([cpu('n1'), cpu('n2')]).toEqual([1000, 0]);
+  tell({ kind: 'updated', old: first, object: moved });
+  expect([cpu('n1'), cpu('n2')]).toEqual([500, 500]);
+  tell({ kind: 'updated', old: moved, object: ended });
+  expect([cpu('n1'), cpu('n2')]).toEqual([500, 0]);
+  tell({ kind: 'deleted', object: ended });
+  expect([cpu('n1'), cpu('n2')]).toEqual([500, 0]);
+});

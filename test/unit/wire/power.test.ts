@@ -1,0 +1,137 @@
+import { describe, expect, test } from 'vitest';
+import type { Vm, VmStatus } from '../../../src/api/vm.ts';
+import { Svc3Error } from '../../../src/errors.ts';
+import { powerCommands, powerSettled, powerWish, type PowerCommand } from '../../../src/wire/power.ts';
+
+type State = 'Running' | 'Stopped' | 'Suspended' | 'Failed' | 'Pending';
+const booted = [
+  { type: 'Booted', status: 'True', reason: 'Test', message: '', lastTransitionTime: '2026-01-01T00:00:00Z' },
+] as const;
+
+function aVm(state: State, wished: 'Running' | 'Stopped' | 'Suspended', status: VmStatus = {}): Vm {
+  const observed = state === 'Pending' ? {} : { powerState: state, conditions: [...booted] };
+  return {
+    apiVersion: 'svc3.dev/v1',
+    kind: 'VM',
+    metadata: { name: 'demo', namespace: 'team' },
+    spec: { image: 'debian', powerState: wished },
+    status: { ...observed, ...status },
+  };
+}
+
+function outcome(vm: Vm, command: PowerCommand): string {
+  try {
+    return powerWish(vm, command).powerState;
+  } catch (error) {
+    return error instanceof Svc3Error ? error.reason : String(error);
+  }
+}
+
+describe('a command', () => {
+  test.each<[State, Readonly<Record<PowerCommand, string>>]>([
+    [
+      'Running',
+      { start: 'Conflict', stop: 'Stopped', resume: 'Conflict', suspend: 'Suspended', revert: 'Running' },
+    ],
+    [
+      'Stopped',
+      { start: 'Running', stop: 'Conflict', resume: 'Conflict', suspend: 'Conflict', revert: 'Running' },
+    ],
+    [
+      'Suspended',
+      { start: 'Conflict', stop: 'Stopped', resume: 'Running', suspend: 'Conflict', revert: 'Running' },
+    ],
+    [
+      'Failed',
+      { start: 'Running', stop: 'Stopped', resume: 'Conflict', suspend: 'Conflict', revert: 'Running' },
+    ],
+    [
+      'Pending',
+      { start: 'Conflict', stop: 'Conflict', resume: 'Conflict', suspend: 'Conflict', revert: 'Conflict' },
+    ],
+  ])('for a VM that is %s', (state, expected) => {
+    const wished = state === 'Stopped' || state === 'Suspended' ? state : 'Running';
+    const outcomes = powerCommands.map((command) => [command, outcome(aVm(state, wished), command)]);
+    expect(Object.fromEntries(outcomes)).toEqual(expected);
+  });
+
+  test.each<[PowerCommand, State, 'Running' | 'Stopped' | 'Suspended']>([
+    ['stop', 'Running', 'Stopped'],
+    ['start', 'Stopped', 'Running'],
+    ['suspend', 'Running', 'Suspended'],
+    ['resume', 'Suspended', 'Running'],
+  ])('%s may be said again while it is under way', (command, state, wished) => {
+    expect(outcome(aVm(state, wished), command)).toBe(wished);
+  });
+
+  test('that does not fit names the VM, its state and the field', () => {
+    expect(() => powerWish(aVm('Running', 'Running'), 'start')).toThrow(
+      'VM demo is Running, start needs it to be Stopped or Failed',
+    );
+  });
+
+  test('start is another wish each time, whatever the spec says', () => {
+    const vm = aVm('Failed', 'Running');
+    expect(powerWish(vm, 'start').startRequest).not.toBe(powerWish(vm, 'start').startRequest);
+  });
+
+  test('revert is another wish each time', () => {
+    const vm = aVm('Running', 'Running');
+    expect(powerWish(vm, 'revert').revertRequest).not.toBe(powerWish(vm, 'revert').revertRequest);
+  });
+});
+
+describe('a wish is carried out', () => {
+  const stopped = { powerState: 'Stopped' } as const;
+  const reconciling = { ...booted[0], type: 'Reconciling' };
+  const started = { powerState: 'Running', startRequest: 's2' } as const;
+  const reverted = { powerState: 'Running', revertRequest: 'r2' } as const;
+  test.each<[string, Vm, Parameters<typeof powerSettled>[1], boolean]>([
+    ['when the state is the wished one', aVm('Stopped', 'Stopped', { observedGeneration: 5 }), stopped, true],
+    [
+      'not before the operator has seen it',
+      aVm('Stopped', 'Stopped', { observedGeneration: 4 }),
+      stopped,
+      false,
+    ],
+    ['not in another state', aVm('Running', 'Stopped', { observedGeneration: 5 }), stopped, false],
+    [
+      'or never will be, when the VM failed',
+      aVm('Failed', 'Stopped', { observedGeneration: 5 }),
+      stopped,
+      true,
+    ],
+    [
+      'not while the failure is being mended',
+      aVm('Failed', 'Stopped', { observedGeneration: 5, conditions: [reconciling] }),
+      stopped,
+      false,
+    ],
+    [
+      'not by the failure from before the start',
+      aVm('Failed', 'Running', { observedGeneration: 5, startRequest: 's1' }),
+      started,
+      false,
+    ],
+    [
+      'when the start has failed again',
+      aVm('Failed', 'Running', { observedGeneration: 5, startRequest: 's2' }),
+      started,
+      true,
+    ],
+    [
+      'when this revert is done',
+      aVm('Running', 'Running', { observedGeneration: 5, revertRequest: 'r2' }),
+      reverted,
+      true,
+    ],
+    [
+      'not when another revert was done',
+      aVm('Running', 'Running', { observedGeneration: 5, revertRequest: 'r1' }),
+      reverted,
+      false,
+    ],
+  ])('%s', (_, vm, wish, expected) => {
+    expect(powerSettled(vm, wish, 5)).toBe(expected);
+  });
+});

@@ -1,0 +1,127 @@
+import { describe, expect, test } from 'vitest';
+import type { Vm, VmStatus } from '../../../src/api/vm.ts';
+import { deployItem, vmItem, vmMessage, vmState } from '../../../src/wire/vm.ts';
+
+const condition = (type: string, status: 'True' | 'False' = 'True', message = '') => ({
+  type,
+  status,
+  reason: 'Test',
+  message,
+  lastTransitionTime: '2026-01-01T00:00:00Z',
+});
+const booted = condition('Booted');
+
+function aVm(status?: VmStatus, spec: Partial<Vm['spec']> = {}, metadata: Partial<Vm['metadata']> = {}): Vm {
+  return {
+    apiVersion: 'svc3.dev/v1',
+    kind: 'VM',
+    metadata: { name: 'demo', namespace: 'team', ...metadata },
+    spec: { image: 'debian', powerState: 'Running', ...spec },
+    ...(status === undefined ? {} : { status }),
+  };
+}
+
+describe('the one word for a VM', () => {
+  test.each<[string, VmStatus | undefined, string]>([
+    ['nobody has looked at it', undefined, 'Pending'],
+    ['it is not booted yet', { powerState: 'Running' }, 'Pending'],
+    ['it runs', { powerState: 'Running', conditions: [booted] }, 'Running'],
+    ['it boots again', { powerState: 'Running', conditions: [condition('Booted', 'False')] }, 'Pending'],
+    ['it was stopped', { powerState: 'Stopped', conditions: [booted] }, 'Stopped'],
+    ['it was suspended', { powerState: 'Suspended' }, 'Suspended'],
+    ['it crashed beyond its restarts', { powerState: 'Failed' }, 'Failed'],
+    ['its user has to change it', { conditions: [condition('Stalled')] }, 'Failed'],
+    ['it was stalled once', { conditions: [condition('Stalled', 'False')] }, 'Pending'],
+  ])('where %s', (_, status, word) => {
+    expect(vmState(aVm(status))).toBe(word);
+  });
+});
+
+describe('why a VM is pending or failed', () => {
+  test('the first thing in its way is told', () => {
+    const conditions = [
+      condition('Ready', 'False', 'last'),
+      condition('Scheduled'),
+      condition('Prepared', 'False', 'first'),
+    ];
+    expect(vmMessage(aVm({ conditions }))).toBe('first');
+  });
+
+  test('what its user has to change goes before everything else', () => {
+    const conditions = [condition('Scheduled', 'False', 'no node'), condition('Stalled', 'True', 'no image')];
+    expect(vmMessage(aVm({ conditions }))).toBe('no image');
+  });
+
+  test('a deletion is told whatever else there is', () => {
+    const vm = aVm(
+      { conditions: [condition('Stalled', 'True', 'no image')] },
+      {},
+      { deletionTimestamp: 'now' },
+    );
+    expect(vmMessage(vm)).toBe('The VM is being deleted.');
+    expect(vmItem(vm).message).toBe('The VM is being deleted.');
+  });
+
+  test('nothing is told of a VM that runs', () => {
+    const status: VmStatus = {
+      powerState: 'Running',
+      conditions: [booted, condition('Ready', 'False', 'x')],
+    };
+    expect(vmItem(aVm(status))).not.toHaveProperty('message');
+  });
+});
+
+describe('the item of a VM', () => {
+  test('before it is placed shows what was asked for, and leaves out what is not known', () => {
+    expect(vmItem(aVm())).toEqual({
+      name: 'demo',
+      namespace: 'team',
+      cpu: 3,
+      memory: '7.50Gi',
+      image: 'debian',
+      gpuPassthrough: false,
+      vncConsole: true,
+      ssh: 0,
+      status: 'Pending',
+    });
+  });
+
+  test.each<[string, Partial<Vm['spec']>, object]>([
+    ['2.5 GiB for each cpu where no memory is said', { cpu: 2 }, { memory: '5.00Gi' }],
+    ['the memory that is said', { memory: '512Mi' }, { memory: '0.50Gi' }],
+    ['no console where GPU passthrough is on', { gpuPassthrough: 'Enabled' }, { vncConsole: false }],
+    [
+      'the console on ARM, where GPU passthrough is always on',
+      { architecture: 'arm64', gpuPassthrough: 'Disabled' },
+      { vncConsole: true, gpuPassthrough: true },
+    ],
+    ['no console where it was turned off', { vncConsole: 'Disabled' }, { vncConsole: false }],
+  ])('shows %s', (_, spec, expected) => {
+    expect(vmItem(aVm(undefined, spec))).toMatchObject(expected);
+  });
+
+  test('shows the settings that were frozen when it was placed', () => {
+    const effective = {
+      image: 'r.example.com/debian@sha256:0',
+      architecture: 'amd64',
+      cpu: 8,
+      memory: '2Gi',
+      gpuPassthrough: 'Enabled',
+      vncConsole: 'Disabled',
+    } as const;
+    const item = vmItem(aVm({ effective, ports: { ssh: 8822, vnc: 5999 } }, { cpu: 1 }));
+    expect(item).toMatchObject({
+      cpu: 8,
+      memory: '2.00Gi',
+      gpuPassthrough: true,
+      image: 'debian',
+      ssh: 8822,
+    });
+    expect(item).not.toHaveProperty('vnc');
+  });
+});
+
+test('the reply of a deploy has all port warnings in one text, or none', () => {
+  expect(deployItem(aVm(), ['One.', 'Two.'])).toMatchObject({ portWarnings: 'One. Two.' });
+  expect(deployItem(aVm(), [])).toEqual({ name: 'demo', memory: '7.50Gi', ssh: 0, status: 'Pending' });
+});
