@@ -1,4 +1,4 @@
-/** `npm run check`, the gate: format, lint, types, what comments cite, generated files, unit tests. */
+/** `npm run check`, the gate: format, lint, types, what comments cite, which folder imports which, generated files, unit tests. */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
@@ -11,6 +11,11 @@ const steps: ReadonlyArray<{ name: string; command: string[]; hint: string }> = 
     name: 'citations',
     command: ['node', 'scripts/citations.ts'],
     hint: 'cite a page of this repository, or bring it in',
+  },
+  {
+    name: 'rooms',
+    command: ['node', 'scripts/rooms.ts'],
+    hint: 'keep to the table in docs/architecture.md, or change it with a reason',
   },
   {
     name: 'generate',

@@ -190,7 +190,7 @@ const stages: Stage[] = [
   {
     name: 'check',
     run: async () =>
-      runCommand(['node', 'scripts/check.ts', 'format', 'lint', 'types', 'citations', 'generate']),
+      runCommand(['node', 'scripts/check.ts', 'format', 'lint', 'types', 'citations', 'rooms', 'generate']),
   },
   { name: 'unit', run: async () => runTests('unit') },
   { name: 'integration', run: async () => runTests('integration') },

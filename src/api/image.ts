@@ -149,3 +149,12 @@ export interface Iso extends KubeObject {
   spec: IsoSpec;
   status?: ImageStatus;
 }
+
+export const imageAnnotations = {
+  /** On Images and ISOs: digest of the manifest that an upload left in the store. */
+  upload: 'svc3.dev/upload',
+  /** On Images and ISOs: id of that upload, so that a client that lost the answer learns that it is done. */
+  uploadId: 'svc3.dev/upload-id',
+  /** On Images that are blank or uploaded: amd64 or arm64, since nothing else says it. */
+  architecture: 'svc3.dev/architecture',
+} as const;

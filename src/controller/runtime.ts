@@ -1,7 +1,6 @@
 import type { Logger } from 'pino';
 import type { EventRecorder, KubeClient } from '../kube/types.ts';
-import type { Metrics } from '../telemetry.ts';
-import type { Controller, Gate } from './controller.ts';
+import type { Controller, ControllerMetrics, Gate } from './controller.ts';
 import type { Informers } from './informers.ts';
 
 /** What a folder's `create…Controller(runtime)` gets: everything a controller needs of its process. */
@@ -11,7 +10,7 @@ export interface Runtime<Settings = unknown> {
   readonly informers: Informers;
   readonly recorder: EventRecorder;
   readonly log: Logger;
-  readonly metrics: Metrics;
+  readonly metrics: { readonly controllers: ControllerMetrics };
   readonly settings: Settings;
   readonly gate: Gate;
 }

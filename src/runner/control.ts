@@ -6,7 +6,12 @@ import type { KeyObject } from 'node:crypto';
 import type { Logger } from 'pino';
 import { WebSocketServer } from 'ws';
 import { isSvc3Error, messageOf, Svc3Error } from '../errors.ts';
-import { TokenError, verifyControlToken, type ControlAction, type ControlClaims } from '../runnerapi/token.ts';
+import {
+  TokenError,
+  verifyControlToken,
+  type ControlAction,
+  type ControlClaims,
+} from '../runnerapi/token.ts';
 import { createUses, type Uses } from '../runnerapi/uses.ts';
 import { readWhole } from '../net/foreign.ts';
 import { bridge, dialTarget, type StreamTarget } from './bridge.ts';

@@ -1,5 +1,5 @@
 import type { Image, Iso } from '../api/image.ts';
-import { imageAnnotations } from '../controllers/image/names.ts';
+import { imageAnnotations } from '../api/image.ts';
 import type { Condition } from '../api/object.ts';
 import { conditionOf } from './vm.ts';
 

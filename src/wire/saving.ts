@@ -3,7 +3,7 @@ import type { Image } from '../api/image.ts';
 import { group } from '../api/meta.ts';
 import type { Vm } from '../api/vm.ts';
 import { Svc3Error } from '../errors.ts';
-import { commitTarget } from '../controllers/image/committarget.ts';
+import { commitTarget } from '../api/committarget.ts';
 import { imageItem } from './image.ts';
 import { hasDisk, vmState } from './vm.ts';
 

@@ -4,7 +4,11 @@ import { namespaces } from '../../src/api/meta.ts';
 import { registryCredentials, secrets } from '../../src/api/resources.ts';
 import { createRegistryCredentials } from '../../src/cli/service/kubernetes/registrycredentials.ts';
 import { createInformers } from '../../src/controller/informers.ts';
-import { removeCredential, storeCredential, type StoreRequest } from '../../src/controllers/credential/store.ts';
+import {
+  removeCredential,
+  storeCredential,
+  type StoreRequest,
+} from '../../src/controllers/credential/store.ts';
 import { isSvc3Error } from '../../src/errors.ts';
 import type { KubeClient } from '../../src/kube/types.ts';
 import {

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Pod } from '../../src/api/core.ts';
 import { configMaps, namespaces, pods, vms } from '../../src/api/resources.ts';
-import { explain } from '../../src/controllers/vm/explain/explanation.ts';
+import { explain } from '../../src/usecases/explanation.ts';
 import { slow, type VmNamespace, type VmWorld, vmWorld } from '../integration/vm/harness.ts';
 import { startVmOperator } from '../support/operator.ts';
 

@@ -6,7 +6,7 @@ import type { DeployRequest, SettingsRequest } from '../../wire/deploy.ts';
 import type { PowerCommand } from '../../wire/power.ts';
 import type { DeployItem, VmItem } from '../../wire/vm.ts';
 import type { VmConfigItem } from '../../wire/vmconfig.ts';
-import type { Explanation } from '../../controllers/vm/explain/explanation.ts';
+import type { Explanation } from '../../usecases/explanation.ts';
 
 /** Request and item shapes are those of `/api/v1`, whichever way is taken. */
 export type {

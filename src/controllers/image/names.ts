@@ -1,17 +1,14 @@
 import { createHash } from 'node:crypto';
-import type { Image, ImageCommit, ImageStatus, Iso } from '../../api/image.ts';
+import {
+  imageAnnotations,
+  type Image,
+  type ImageCommit,
+  type ImageStatus,
+  type Iso,
+} from '../../api/image.ts';
 
 /** Secret of a namespace with the one-time tickets of its worker pods, one entry for each piece of work. */
 export const ticketSecret = 'svc3-worker-tickets';
-
-export const imageAnnotations = {
-  /** On Images and ISOs: digest of the manifest that an upload left in the store. */
-  upload: 'svc3.dev/upload',
-  /** On Images and ISOs: id of that upload, so that a client that lost the answer learns that it is done. */
-  uploadId: 'svc3.dev/upload-id',
-  /** On Images that are blank or uploaded: amd64 or arm64, since nothing else says it. */
-  architecture: 'svc3.dev/architecture',
-} as const;
 
 /** The commit that its Image asks for; it follows a version, so it is nobody's turn before there is one. */
 export function commitOf({ spec, status }: Image | Iso): ImageCommit | undefined {

@@ -1,6 +1,6 @@
 import type { Pod } from '../../api/core.ts';
 import { isTrue } from '../../controller/conditions.ts';
-import { commitRefusal } from './committarget.ts';
+import { commitRefusal } from '../../api/committarget.ts';
 import type { Disk, ImageCaches } from './caches.ts';
 import type { Observed, VmSource } from './decide.ts';
 import { architectureOf, vmNameOf, wishOf, workerPodName, workId } from './names.ts';

@@ -1,6 +1,6 @@
 import type { Image } from '../../api/image.ts';
 import type { Vm } from '../../api/vm.ts';
-import { commitRefusal } from './committarget.ts';
+import { commitRefusal } from '../../api/committarget.ts';
 import { isDone, isRefused } from './decide.ts';
 import { vmNameOf, wishOf } from './names.ts';
 

@@ -1,6 +1,11 @@
 import { group } from '../../api/meta.ts';
 import { registryCredentials } from '../../api/resources.ts';
-import { removeCredential, storeCredential, usernameOf, type StoreRequest } from '../../controllers/credential/store.ts';
+import {
+  removeCredential,
+  storeCredential,
+  usernameOf,
+  type StoreRequest,
+} from '../../controllers/credential/store.ts';
 import { registryCredentialItem } from '../../wire/registrycredential.ts';
 import { defineRoute, type Call } from '../server/route.ts';
 import * as schemas from '../../wire/schemas.ts';

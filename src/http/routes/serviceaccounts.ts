@@ -2,7 +2,7 @@ import type { TokenRequest } from '../../api/core.ts';
 import { limits } from '../../api/meta.ts';
 import { serviceAccounts } from '../../api/resources.ts';
 import { Svc3Error, invalidField } from '../../errors.ts';
-import { parseDuration } from '../server/duration.ts';
+import { parseDuration } from '../../wire/duration.ts';
 import { defineRoute } from '../server/route.ts';
 import * as schemas from '../../wire/schemas.ts';
 import { success } from '../server/status.ts';

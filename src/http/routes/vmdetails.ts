@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { vms } from '../../api/resources.ts';
-import { explain } from '../../controllers/vm/explain/explanation.ts';
+import { explain } from '../../usecases/explanation.ts';
 import { defineRoute, type Permission } from '../server/route.ts';
 import * as schemas from '../../wire/schemas.ts';
 import * as vmSchemas from '../../wire/vmschemas.ts';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { PassThrough, pipeline } from 'node:stream';
 import { Svc3Error } from '../../errors.ts';
-import { imageAnnotations } from '../../controllers/image/names.ts';
+import { imageAnnotations } from '../../api/image.ts';
 import { placeOf } from '../../controllers/image/place.ts';
 import type { NamespaceRegistries } from '../../controllers/image/registries.ts';
 import type { StoreSettings } from '../../controllers/image/settings.ts';

@@ -2,7 +2,12 @@ import { randomBytes } from 'node:crypto';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
-import { type CertificateAuthority, type KeyPair, createAuthority, createSigningKey } from '../controlplane/pki.ts';
+import {
+  type CertificateAuthority,
+  type KeyPair,
+  createAuthority,
+  createSigningKey,
+} from '../controlplane/pki.ts';
 
 /** First address of the Services' range; kube-apiserver gives it to `kubernetes.default`. */
 export const kubernetesServiceIp = '10.96.0.1';

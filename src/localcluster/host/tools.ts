@@ -62,7 +62,10 @@ export async function buildTools(
 }
 
 async function buildGroup(group: ToolGroup, options: BuildOptions): Promise<string> {
-  const moduleDir = join(options.modulesDir ?? join(import.meta.dirname, '../../../controlplane'), group.module);
+  const moduleDir = join(
+    options.modulesDir ?? join(import.meta.dirname, '../../../controlplane'),
+    group.module,
+  );
   const toolsDir = join(options.cacheDir, 'tools');
   const id = `${group.name}-${await fingerprint(group, moduleDir)}`;
   const folder = join(toolsDir, id);

@@ -10,7 +10,7 @@ import { createApiClient, type ApiClient } from '../../../src/cli/service/http/c
 import { downloadResumably } from '../../../src/cli/service/http/download.ts';
 import { uploadResumably } from '../../../src/cli/service/http/upload.ts';
 import type { DiskItem } from '../../../src/cli/service/types.ts';
-import { imageAnnotations } from '../../../src/controllers/image/names.ts';
+import { imageAnnotations } from '../../../src/api/image.ts';
 import { withDiskDigest } from '../../../src/registry/disk.ts';
 import { readAllParts, readParts } from '../../../src/registry/parts.ts';
 import { startCuttingProxy, type CuttingProxy } from '../../support/cuttingproxy.ts';

@@ -3,7 +3,7 @@ import { request as httpsRequest } from 'node:https';
 import { buffer } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { images } from '../../../src/api/resources.ts';
-import { imageAnnotations } from '../../../src/controllers/image/names.ts';
+import { imageAnnotations } from '../../../src/api/image.ts';
 import { readAllParts, readParts } from '../../../src/registry/parts.ts';
 import { startTransferApi, type TransferApi } from './transferharness.ts';
 

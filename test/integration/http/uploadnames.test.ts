@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { finalizer } from '../../../src/api/meta.ts';
 import { images } from '../../../src/api/resources.ts';
-import { imageAnnotations } from '../../../src/controllers/image/names.ts';
+import { imageAnnotations } from '../../../src/api/image.ts';
 import { startTransferApi, type TransferApi } from './transferharness.ts';
 
 let transfer: TransferApi;

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { images } from '../../../src/api/resources.ts';
-import { imageAnnotations } from '../../../src/controllers/image/names.ts';
+import { imageAnnotations } from '../../../src/api/image.ts';
 import { imageItem } from '../../../src/wire/image.ts';
 import type { RegistryClient } from '../../../src/registry/client.ts';
 import { appendParts, uploadTag, writeParts } from '../../../src/registry/parts.ts';

@@ -11,7 +11,10 @@ import { findCondition } from '../../../src/controller/conditions.ts';
 import { createInformers } from '../../../src/controller/informers.ts';
 import { createCredentialController } from '../../../src/controllers/credential/controller.ts';
 import { isSvc3Error } from '../../../src/errors.ts';
-import { createImageControllers, type ImageControllerParts } from '../../../src/controllers/image/controller.ts';
+import {
+  createImageControllers,
+  type ImageControllerParts,
+} from '../../../src/controllers/image/controller.ts';
 import type { ImageSettings } from '../../../src/controllers/image/settings.ts';
 import { createRecorder } from '../../../src/kube/recorder.ts';
 import type { KubeClient } from '../../../src/kube/types.ts';

@@ -2,7 +2,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { images, isos, pods } from '../../../src/api/resources.ts';
-import { imageAnnotations } from '../../../src/controllers/image/names.ts';
+import { imageAnnotations } from '../../../src/api/image.ts';
 import type { RegistryClient } from '../../../src/registry/client.ts';
 import { diskDigestOf, pushDisk } from '../../../src/registry/disk.ts';
 import { resolveImage } from '../../../src/registry/image.ts';

@@ -2,7 +2,7 @@ import { limits } from '../../../api/meta.ts';
 import { serviceAccounts } from '../../../api/resources.ts';
 import type { TokenRequest } from '../../../api/core.ts';
 import { invalidField, Svc3Error } from '../../../errors.ts';
-import { parseDuration } from '../../../http/server/duration.ts';
+import { parseDuration } from '../../../wire/duration.ts';
 import type { KubeClient, RawResponse } from '../../../kube/types.ts';
 import type { IssuedToken, ServiceAccounts } from '../types.ts';
 

@@ -7,7 +7,7 @@ import { committedImage, savedImage } from '../../../wire/saving.ts';
 import { powerSettled, powerWish, type PowerCommand } from '../../../wire/power.ts';
 import { deletionMessage, isHeld, vmItem, vmMessage, vmState } from '../../../wire/vm.ts';
 import type { KubeClient } from '../../../kube/types.ts';
-import { explain } from '../../../controllers/vm/explain/explanation.ts';
+import { explain } from '../../../usecases/explanation.ts';
 import type { Service, Vms, WaitOptions } from '../types.ts';
 import { checked } from './checked.ts';
 import { deploy } from './deploy.ts';

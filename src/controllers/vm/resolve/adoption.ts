@@ -95,8 +95,8 @@ function contradictionOfDisks(
     if (!isNamed(spec.image, image, imageOf)) return `names image ${image}`;
     // What a commit would change; a version before wrote no name.
     const name = parseImage(spec.image);
-    if (imageName !== (name.kind === 'object' ? name.name : undefined))
-      return `names Image ${imageName ?? 'none'}`;
+    const own = name.kind === 'object' ? name.name : undefined;
+    if (imageName !== undefined && imageName !== own) return `names Image ${imageName}`;
   }
   // The medium can be taken out later.
   if (metadata.generation !== 1) return undefined;

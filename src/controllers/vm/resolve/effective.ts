@@ -1,7 +1,14 @@
 import { defaults, forbiddenHostPorts, type PortRange } from '../../../api/meta.ts';
 import { formatQuantity } from '../../../api/quantity.ts';
 import type { EffectiveSettings, VmSpec } from '../../../api/vm.ts';
-import type { Architecture, Disk, Display, PortMapping, Switch, VmConfigSpec } from '../../../api/vmconfig.ts';
+import type {
+  Architecture,
+  Disk,
+  Display,
+  PortMapping,
+  Switch,
+  VmConfigSpec,
+} from '../../../api/vmconfig.ts';
 
 /** What the settings of a VM follow from. */
 export interface EffectiveInput {

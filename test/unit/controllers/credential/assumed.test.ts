@@ -1,5 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { assumedMs, createAssumptions, type Assumptions } from '../../../../src/controllers/credential/assumed.ts';
+import {
+  assumedMs,
+  createAssumptions,
+  type Assumptions,
+} from '../../../../src/controllers/credential/assumed.ts';
 import type { KubeObject } from '../../../../src/api/object.ts';
 
 const at = (resourceVersion: string, uid = 'a'): KubeObject => ({ metadata: { uid, resourceVersion } });

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { commitRefusal, commitTarget } from '../../../../src/controllers/image/committarget.ts';
+import { commitRefusal, commitTarget } from '../../../../src/api/committarget.ts';
 import { aVm, effective } from '../vm/builders.ts';
 
 test.each([

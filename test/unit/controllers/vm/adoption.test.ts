@@ -132,6 +132,7 @@ describe('settings that somebody has written', () => {
     ],
     ['the GPU', { gpuPassthrough: 'Enabled', vncConsole: 'Disabled' }, 'does not follow from the VM'],
     ['another image', { image: `r.example.com/other@${digest}` }, 'names image r.example.com/other'],
+    ['an Image to commit to', { imageName: 'golden' }, 'names Image golden'],
     ['an ISO', { iso: stored.iso }, 'names ISO r.example.com/vms/team/iso/cd'],
   ])('are not believed where they give %s', (_sentence, given, words) => {
     expect(write(given)).toContain(words);

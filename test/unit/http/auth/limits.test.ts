@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { ExpiringMap } from '../../../../src/http/auth/expiringmap.ts';
 import { ConcurrencyLimit } from '../../../../src/http/auth/limits.ts';
-import { parseDuration } from '../../../../src/http/server/duration.ts';
+import { parseDuration } from '../../../../src/wire/duration.ts';
 import { createTicketSigner } from '../../../../src/http/auth/tickets.ts';
 
 test('an identity may run as many requests as the limit, whatever others do', () => {

@@ -2,7 +2,12 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync } f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { forgetBuilds, markUsed, outdatedBuilds, pruneFolders } from '../../../../src/localcluster/host/prune.ts';
+import {
+  forgetBuilds,
+  markUsed,
+  outdatedBuilds,
+  pruneFolders,
+} from '../../../../src/localcluster/host/prune.ts';
 
 let cache: string;
 beforeEach(() => (cache = mkdtempSync(join(tmpdir(), 'svc3-prune-'))));

@@ -1,4 +1,4 @@
-import type { Vm } from '../../api/vm.ts';
+import type { Vm } from './vm.ts';
 
 /** The Image whose new version the disk of a VM may become, or why there is none. */
 export type CommitTarget =

@@ -1,12 +1,12 @@
-import { configMaps, events, nodes, pods, vmConfigs, vms } from '../../../api/resources.ts';
-import type { Event } from '../../../api/core.ts';
-import { namespaces, objectNames } from '../../../api/meta.ts';
-import type { Vm } from '../../../api/vm.ts';
-import { isSvc3Error } from '../../../errors.ts';
-import { vmItem, type VmItem } from '../../../wire/vm.ts';
-import type { Condition } from '../../../api/object.ts';
-import type { KubeClient } from '../../../kube/types.ts';
-import type { NodeVerdict } from '../../../placement/explain.ts';
+import { configMaps, events, nodes, pods, vmConfigs, vms } from '../api/resources.ts';
+import type { Event } from '../api/core.ts';
+import { namespaces, objectNames } from '../api/meta.ts';
+import type { Vm } from '../api/vm.ts';
+import { isSvc3Error } from '../errors.ts';
+import { vmItem, type VmItem } from '../wire/vm.ts';
+import type { Condition } from '../api/object.ts';
+import type { KubeClient } from '../kube/types.ts';
+import type { NodeVerdict } from '../placement/explain.ts';
 
 /** Why a VM is as it is. */
 export interface Explanation {
@@ -82,8 +82,8 @@ async function verdictsOf(client: KubeClient, vm: Vm): Promise<readonly NodeVerd
     ]);
     // Placement is only loaded for who asks.
     const [{ explainVm }, { vmSettingsFrom }] = await Promise.all([
-      import('./explain.ts'),
-      import('../environment.ts'),
+      import('../controllers/vm/explain/explain.ts'),
+      import('../controllers/vm/environment.ts'),
     ]);
     return explainVm({
       vm,
