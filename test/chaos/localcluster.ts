@@ -1,0 +1,49 @@
+/** The cluster of a run: three nodes, made for it and taken away with it. */
+import { existsSync } from 'node:fs';
+import { readdir } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { dirname } from 'node:path';
+import { down, up } from '../../src/localcluster/cluster.ts';
+import { ensurePackages } from '../../src/localcluster/debian.ts';
+import { type Places, placesOf, readReport } from '../../src/localcluster/state.ts';
+
+const nodes = 3;
+
+export interface LocalCluster {
+  readonly places: Places;
+  remove(): Promise<void>;
+}
+
+/** @param running - a cluster that is used as it is, and left */
+export async function bringUp(
+  kind: 'chaos' | 'soak',
+  running: string | undefined,
+  signal: AbortSignal,
+): Promise<LocalCluster> {
+  const progress = (line: string): void => console.error(line);
+  const also = { sshpass: 'sshpass', ssh: 'openssh-client', 'qemu-img': 'qemu-utils' };
+  await ensurePackages(process.env['PATH'] ?? '', progress, { signal, also });
+  const places = placesOf(running ?? `${kind}-${process.pid}`, process.env, homedir());
+  await forgetInterrupted(dirname(places.state));
+  const remove = async (): Promise<void> => {
+    if (running === undefined) await down(places, { purge: true });
+  };
+  try {
+    await up({ places, nodes, bound: running === undefined, signal, progress });
+    const report = await readReport(places);
+    if (report?.nodes !== nodes) throw new Error(`the cluster ${places.name} does not have ${nodes} nodes`);
+  } catch (error) {
+    await remove();
+    throw error;
+  }
+  return { places, remove };
+}
+
+/** Clusters of runs are named after the process that made them; one that was killed left its state. */
+async function forgetInterrupted(states: string): Promise<void> {
+  for (const name of existsSync(states) ? await readdir(states) : []) {
+    const pid = /^(?:chaos|soak)-(\d+)$/.exec(name)?.[1];
+    if (pid === undefined || existsSync(`/proc/${pid}`)) continue;
+    await down(placesOf(name, process.env, homedir()), { purge: true });
+  }
+}
