@@ -167,7 +167,8 @@ async function connect(inside: Sandbox['inside'], node: NodeAddresses, nodePid: 
   const script = [
     `ip link add ${link} type veth peer name eth0 netns ${nodePid}`,
     `ip link set ${link} master br0 up`,
-    `ip route add ${node.podRange} via ${node.ip}`,
+    // A node that is made anew finds the route of the one before.
+    `ip route replace ${node.podRange} via ${node.ip}`,
   ].join(' && ');
   const [program, ...parameters] = inside(['sh', '-c', script]);
   await run(program, parameters);

@@ -33,7 +33,7 @@ function generator(seed: number): () => number {
   };
 }
 
-const letters = 'abcdefghijklmnopqrstuvwxyz0123456789';
+const letters = 'abcdefghijklmnopqrstuvwxyz0123456789'.split('');
 
 export function createRandom(seed: string): Random {
   const next = generator(hash(seed));
@@ -54,7 +54,7 @@ export function createRandom(seed: string): Random {
       return (found ?? pick(choices.filter(({ weight }) => weight > 0))).value;
     },
     chance: (probability) => next() < probability,
-    word: (length) => Array.from({ length }, () => pick([...letters])).join(''),
+    word: (length) => Array.from({ length }, () => pick(letters)).join(''),
     fork: (name) => createRandom(`${seed}/${name}`),
   };
 }

@@ -134,7 +134,7 @@ function tally(pairs: readonly (readonly [string, string])[]): string[] {
   return [...rows]
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([name, row]) => {
-      const counts = [...row].sort().map(([result, times]) => `${times} ${result}`);
+      const counts = [...row].map(([result, times]) => `${times} ${result}`);
       return `  ${name.padEnd(36)} ${counts.join(', ')}`;
     });
 }

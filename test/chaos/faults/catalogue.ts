@@ -88,7 +88,7 @@ function onComponents(match: RegExp, name: string, weight: number): FaultKind[] 
       .filter((component) => match.test(component.name))
       .map((component) => ({
         what: component.name,
-        ...(component.node === undefined ? {} : { node: component.node }),
+        node: component.node,
         pids: [component.pid],
       }));
   return [

@@ -120,7 +120,7 @@ export async function keepComponents(
           until === undefined && (target.what === name || (target.node ?? ' ') === name.split(' ')[0]),
       );
     for (const name of components.names) {
-      const isMissing = !running.has(name) && !isFaulty(name);
+      const isMissing = !running.has(name) && !components.isStarted(name) && !isFaulty(name);
       // Twice in a row: one that was just started again may not be what it will be yet.
       if (isMissing && missedBefore.has(name)) {
         note(`${name} had ended by itself and was started again`);

@@ -18,13 +18,13 @@ export interface Subject {
 
 /** Operations, conditions, events, faults and guests from one time to another. */
 export function timeline(history: History, subject: Subject, from: number, until: number): string[] {
-  const names = [
+  const names = new Set([
     subject.name,
     `svc3-vm-${subject.name}`,
     ...(subject.image === undefined ? [] : [subject.image]),
-  ];
+  ]);
   const isOurs = (namespace: string | undefined, name: string | undefined): boolean =>
-    namespace === subject.namespace && names.includes(name ?? '');
+    namespace === subject.namespace && names.has(name ?? '');
   const lines = [
     ...operationLines(history, isOurs),
     ...eventLines(history, isOurs),
@@ -110,12 +110,15 @@ function guestLines(history: History, isOurs: IsOurs): Line[] {
       .filter(({ object }) => isOurs(object.metadata.namespace, object.metadata.name))
       .map(({ object }) => object.metadata.uid),
   );
-  return history.guests
-    .filter(({ vmUid }) => uids.has(vmUid))
-    .flatMap(({ pid, podUid, node, since, until }) => [
-      { at: since, text: `QEMU ${pid} runs in pod ${podUid.slice(0, 8)} on ${node}` },
-      ...(until === undefined ? [] : [{ at: until, text: `QEMU ${pid} is gone` }]),
-    ]);
+  const own = history.guests.filter(({ vmUid }) => uids.has(vmUid));
+  const begun = own.map(({ pid, podUid, node, since }) => ({
+    at: since,
+    text: `QEMU ${pid} runs in pod ${podUid.slice(0, 8)} on ${node}`,
+  }));
+  const ended = own.flatMap(({ pid, until }) =>
+    until === undefined ? [] : [{ at: until, text: `QEMU ${pid} is gone` }],
+  );
+  return [...begun, ...ended];
 }
 
 function faultLines({ faults }: History): Line[] {

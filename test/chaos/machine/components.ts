@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { insideNode, insideSandbox } from '../../../src/localcluster/sandbox.ts';
-import { type Command, startChild } from '../../../src/localcluster/process.ts';
+import { type Child, type Command, startChild } from '../../../src/localcluster/process.ts';
 import { type Places, readReport } from '../../../src/localcluster/state.ts';
 import { startTimeOf } from '../record/guests.ts';
 
@@ -30,6 +30,8 @@ export interface Components {
   programOf(name: ComponentName): string;
   /** Starts one as the local cluster's supervisor had started it. */
   start(name: ComponentName): void;
+  /** Whether one that was started here has not ended since; it shows among those that run a moment later. */
+  isStarted(name: ComponentName): boolean;
   /** The process that holds the namespaces of a node, as the sandbox counts it. */
   nodePid(node: string): number;
   /** The same as this machine counts it; undefined while the node is off. */
@@ -39,7 +41,7 @@ export interface Components {
   readonly sandboxPid: number;
 }
 
-const programs = [
+const programs = new Set([
   'etcd',
   'kube-apiserver',
   'kube-controller-manager',
@@ -48,7 +50,7 @@ const programs = [
   'containerd',
   'kube-proxy',
   'kubelet',
-];
+]);
 
 /** Notes what runs in a cluster that is up. */
 export async function findComponents(places: Places): Promise<Components> {
@@ -58,6 +60,7 @@ export async function findComponents(places: Places): Promise<Components> {
   const nodePids = new Map(report.machines.map(({ name, pid }) => [name, pid]));
   const running = (): Component[] => componentsOf(sandboxPid);
   const recipes = new Map(running().map((component) => [component.name, recipeOf(component)]));
+  const started = new Map<ComponentName, Child>();
   const recipeFor = (name: ComponentName): Recipe => {
     const recipe = recipes.get(name);
     if (recipe === undefined) throw new Error(`nobody knows how to start ${name}`);
@@ -82,8 +85,9 @@ export async function findComponents(places: Places): Promise<Components> {
       const inside =
         node === undefined ? insideSandbox(sandboxPid, own) : insideNode(sandboxPid, nodePid(node), own);
       const logFile = join(places.logs, `${name.replace(' ', '-')}.log`);
-      startChild({ name, command: inside, logFile, env });
+      started.set(name, startChild({ name, command: inside, logFile, env }));
     },
+    isStarted: (name) => started.get(name)?.isRunning() === true,
   };
 }
 
@@ -95,7 +99,7 @@ function componentsOf(sandboxPid: number): Component[] {
     try {
       const [program = '', ...words] = commandOf(Number(entry));
       const name = program.split('/').at(-1) ?? '';
-      if (!programs.includes(name) || readlinkSync(`/proc/${entry}/ns/pid`) !== namespace) return [];
+      if (!programs.has(name) || readlinkSync(`/proc/${entry}/ns/pid`) !== namespace) return [];
       // One that has been killed is there until its parent has noticed.
       if (startTimeOf(Number(entry)) === undefined) return [];
       const node = /(?:\/nodes\/|--hostname-override=)(node\d+)/.exec(words.join(' '))?.[1];

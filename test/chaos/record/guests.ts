@@ -25,7 +25,7 @@ export interface PodProcesses {
 export async function podProcesses(places: Places): Promise<PodProcesses> {
   const parent = cgroupOf(places);
   // Every process is in every hierarchy: one is enough.
-  const [root] = (await hierarchies()).map((point) => join(point, parent)).filter(exists);
+  const root = (await hierarchies()).map((point) => join(point, parent)).find(exists);
   const known = new Map<string, PodProcess>();
   return {
     scan() {

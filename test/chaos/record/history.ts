@@ -77,7 +77,7 @@ export interface Operation {
 /** What a fault is done to. */
 export interface FaultTarget {
   readonly what: string;
-  readonly node?: string;
+  readonly node?: string | undefined;
   readonly podUid?: string;
   readonly pids?: readonly number[];
 }

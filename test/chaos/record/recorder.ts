@@ -81,5 +81,5 @@ export function startRecorder({ endpoint, history, log, canaries }: RecorderOpti
 
 function trimmed<T extends Watched[ResourceName]>(resource: ResourceName, object: T): T {
   const { managedFields: _managedFields, ...metadata } = object.metadata;
-  return withoutSecrets(resource, { ...object, metadata }) as T;
+  return withoutSecrets(resource, { ...object, metadata });
 }
