@@ -114,6 +114,7 @@ async function runOn(
     if (signal.aborted) return [];
     note('the faults have ended; waiting until everything has come to rest');
     const unsettled = await untilAtRest(recorder, signal, note);
+    if (signal.aborted) return [];
     await readDisks(recorder, markers, ssh, history);
     await saved.done();
     note('deleting everything');

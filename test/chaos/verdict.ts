@@ -25,8 +25,8 @@ export interface AfterFaults {
 export function judge(history: History, after: AfterFaults): Verdict[] {
   const { guests, contents, disks, store } = history;
   const ended = guests.filter(({ until }) => until !== undefined).length;
-  const plain = (texts: readonly string[]): Violation[] =>
-    texts.map((what) => ({ object: '', at: after.at, what, evidence: [] }));
+  const listed = (evidence: readonly string[], what: string): Violation[] =>
+    evidence.length === 0 ? [] : [{ object: `${evidence.length} things`, at: after.at, what, evidence }];
   return [
     {
       invariant: 'no running guest ends without a cause',
@@ -74,8 +74,12 @@ export function judge(history: History, after: AfterFaults): Verdict[] {
       seen: `${count(history, 'addCredential') + count(history, 'replaceCredential')} passwords`,
     },
     { invariant: 'no Secret where nobody asked for it', violations: unaskedSecrets(history), seen: '' },
-    { invariant: 'everything comes to rest', violations: plain(after.unsettled), seen: '' },
-    { invariant: 'nothing is left after all is deleted', violations: plain(after.left), seen: '' },
+    {
+      invariant: 'everything comes to rest',
+      violations: listed(after.unsettled, 'not at rest in time'),
+      seen: '',
+    },
+    { invariant: 'nothing is left after all is deleted', violations: listed(after.left, 'left'), seen: '' },
   ];
 }
 

@@ -1,4 +1,4 @@
-/** Invariant: no running guest ended without a cause. */
+/** Invariant: no running guest ended without a cause. Running is a guest whose pod was Ready: somebody may use it. */
 import type { Vm } from '../../../src/api/vm.ts';
 import { type Fault, type GuestLife, type History, sightsOf, type Sight } from '../record/history.ts';
 import { timeline } from './timeline.ts';
@@ -15,8 +15,9 @@ const endings = /^(kill QEMU|kill runner|reboot node)$/;
 
 export function unexplainedEndings(history: History): Violation[] {
   const vms = sightsOf(history, 'vms');
+  const pods = sightsOf(history, 'pods');
   return history.guests.flatMap((life) => {
-    if (life.until === undefined) return [];
+    if (life.until === undefined || !wasReady(life, life.until, pods)) return [];
     if (causeOf(life, life.until, history, vms) !== undefined) return [];
     const { namespace = '?', name = life.vmUid } =
       vms.find(({ object }) => object.metadata.uid === life.vmUid)?.object.metadata ?? {};
@@ -29,6 +30,17 @@ export function unexplainedEndings(history: History): Violation[] {
       },
     ];
   });
+}
+
+/** Readiness of the pod while this QEMU was there; a start that fails is no end of a running guest. */
+function wasReady({ podUid, since }: GuestLife, until: number, pods: readonly Sight<'pods'>[]): boolean {
+  return pods.some(
+    ({ at, object: { metadata, status } }) =>
+      metadata.uid === podUid &&
+      at >= since &&
+      at < until &&
+      status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') === true,
+  );
 }
 
 /** Why a guest ended, in words; undefined where nothing explains it. */

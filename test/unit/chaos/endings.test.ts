@@ -18,6 +18,7 @@ import { runningStatus } from '../vm/builders.ts';
 /** A guest that ended at 100 s. */
 const ended = aGuest({ until: 100 });
 const running = vmSight(0, {}, 'ADDED');
+const ready = podSight(60, { status: runningStatus(true) });
 
 interface Row {
   sentence: string;
@@ -121,21 +122,27 @@ const unexplained: Row[] = [
 
 describe('a guest that ends', () => {
   test.each(explained)('is explained by $sentence', ({ history }) => {
-    expect(unexplainedEndings(aHistory(history))).toEqual([]);
+    const sights = [ready, ...(history.sights ?? [])];
+    expect(unexplainedEndings(aHistory({ ...history, sights }))).toEqual([]);
   });
 
   test.each(unexplained)('is not explained by $sentence', ({ history }) => {
-    const found = unexplainedEndings(aHistory({ guests: [ended], sights: [running], ...history }));
+    const found = unexplainedEndings(aHistory({ guests: [ended], sights: [running, ready], ...history }));
     expect(found).toHaveLength(1);
     expect(found[0]).toMatchObject({ object: 'team/web', at: s(100) });
     expect(found[0]?.evidence.join('\n')).toContain('QEMU 100 is gone');
   });
 });
 
+test('a start that failed is no end of a running guest', () => {
+  const notReady = podSight(10, { status: runningStatus(false) });
+  const before = podSight(-10, { status: runningStatus(true) });
+  expect(unexplainedEndings(aHistory({ guests: [ended], sights: [before, running, notReady] }))).toEqual([]);
+});
+
 describe('a VM that is deleted', () => {
   const deleted = vmSight(60, { metadata: { deletionTimestamp } });
   const deadline = eventSight(59, 'StartDeadlineExceeded');
-  const ready = podSight(30, { status: runningStatus(true) });
   const found = (history: Partial<History>): number => unaskedDeletions(aHistory(history)).length;
 
   test('was asked for by its user', () => {
