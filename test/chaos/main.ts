@@ -19,7 +19,7 @@ import type { Canaries } from './record/canaries.ts';
 import { podProcesses } from './record/guests.ts';
 import { emptyHistory, type History } from './record/history.ts';
 import { createRunLog, type RunLog } from './record/log.ts';
-import { leaksInLogs } from './record/logs.ts';
+import { keepLogs, leaksInLogs } from './record/logs.ts';
 import { startRecorder } from './record/recorder.ts';
 import { SavedDisks } from './record/saved.ts';
 import { scanGuests, scanStore } from './record/scanning.ts';
@@ -63,6 +63,7 @@ async function runOn(
   const scans = [
     scanGuests(pods, history, log, recording.signal),
     scanStore(store, history, log, recording.signal),
+    keepLogs(places, join(log.folder, 'logs'), recording.signal),
   ];
   const markers = new Markers();
   const saved = new SavedDisks({ recorder, history, markers, store, log });
@@ -133,9 +134,9 @@ async function runOn(
       },
       signal,
     );
-    history.leaks.push(...(await leaksInLogs(places.state, canaries)));
     recording.abort();
     await Promise.all([...scans, keeper]);
+    history.leaks.push(...(await leaksInLogs(join(log.folder, 'logs'), canaries)));
     const verdicts = judge(history, { unsettled, left, at: Date.now() });
     const text = report(history, verdicts);
     say(text);
