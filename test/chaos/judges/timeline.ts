@@ -54,10 +54,16 @@ function operationLines({ operations }: History, isOurs: IsOurs): Line[] {
     }));
 }
 
+/** The kubelet tells of an image volume that is there each time it looks at the pod. */
+const noise = 'Pulled';
+
 function eventLines(history: History, isOurs: IsOurs): Line[] {
   return sightsOf(history, 'events')
     .filter(
-      ({ type, object }) => type !== 'DELETED' && isOurs(object.regarding?.namespace, object.regarding?.name),
+      ({ type, object }) =>
+        type !== 'DELETED' &&
+        object.reason !== noise &&
+        isOurs(object.regarding?.namespace, object.regarding?.name),
     )
     .map(({ at, object }) => ({
       at,
