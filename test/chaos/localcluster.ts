@@ -1,8 +1,9 @@
 /** The cluster of a run: three nodes, made for it and taken away with it. */
 import { existsSync } from 'node:fs';
-import { readdir } from 'node:fs/promises';
+import { readdir, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
+import { cgroupOf, hierarchies } from '../../src/localcluster/cgroup.ts';
 import { down, up } from '../../src/localcluster/cluster.ts';
 import { ensurePackages } from '../../src/localcluster/debian.ts';
 import { type Places, placesOf, readReport } from '../../src/localcluster/state.ts';
@@ -32,11 +33,26 @@ export async function bringUp(
     await up({ places, nodes, bound: running === undefined, signal, progress });
     const report = await readReport(places);
     if (report?.nodes !== nodes) throw new Error(`the cluster ${places.name} does not have ${nodes} nodes`);
+    await giveWeight(places);
   } catch (error) {
     await remove();
     throw error;
   }
   return { places, remove };
+}
+
+/**
+ * On a machine that others use too all pods of the cluster together would have the weight of one process: they get that of a
+ * few, or whatever is seen is only that they starve.
+ */
+async function giveWeight(places: Places): Promise<void> {
+  const weights = { 'cpu.shares': '8192', 'cpu.weight': '800' };
+  for (const hierarchy of await hierarchies()) {
+    for (const [file, weight] of Object.entries(weights)) {
+      const path = join(hierarchy, cgroupOf(places), file);
+      if (existsSync(path)) await writeFile(path, weight);
+    }
+  }
 }
 
 /** Clusters of runs are named after the process that made them; one that was killed left its state. */
