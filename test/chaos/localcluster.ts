@@ -1,12 +1,13 @@
 /** The cluster of a run: three nodes, made for it and taken away with it. */
 import { existsSync } from 'node:fs';
-import { readdir, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { cgroupOf, hierarchies } from '../../src/localcluster/cgroup.ts';
 import { down, up } from '../../src/localcluster/cluster.ts';
 import { ensurePackages } from '../../src/localcluster/debian.ts';
 import { type Places, placesOf, readReport } from '../../src/localcluster/state.ts';
+import { removeInterruptedClusters } from '../support/interruptedclusters.ts';
 
 const nodes = 3;
 
@@ -25,7 +26,7 @@ export async function bringUp(
   const also = { sshpass: 'sshpass', ssh: 'openssh-client', 'qemu-img': 'qemu-utils' };
   await ensurePackages(process.env['PATH'] ?? '', progress, { signal, also });
   const places = placesOf(running ?? `${kind}-${process.pid}`, process.env, homedir());
-  await forgetInterrupted(dirname(places.state));
+  await removeInterruptedClusters();
   const remove = async (): Promise<void> => {
     if (running === undefined) await down(places, { purge: true });
   };
@@ -52,14 +53,5 @@ async function giveWeight(places: Places): Promise<void> {
       const path = join(hierarchy, cgroupOf(places), file);
       if (existsSync(path)) await writeFile(path, weight);
     }
-  }
-}
-
-/** Clusters of runs are named after the process that made them; one that was killed left its state. */
-async function forgetInterrupted(states: string): Promise<void> {
-  for (const name of existsSync(states) ? await readdir(states) : []) {
-    const pid = /^(?:chaos|soak)-(\d+)$/.exec(name)?.[1];
-    if (pid === undefined || existsSync(`/proc/${pid}`)) continue;
-    await down(placesOf(name, process.env, homedir()), { purge: true });
   }
 }

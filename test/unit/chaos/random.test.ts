@@ -49,10 +49,10 @@ describe('choices at random', () => {
 
 describe('the settings of a run', () => {
   test('are 30 min, 10 min in CI, and what is said', () => {
-    expect(chaosSettings({}).chaosMs).toBe(1_800_000);
-    expect(chaosSettings({ CI: 'true' }).chaosMs).toBe(600_000);
-    expect(chaosSettings({ SVC3_CHAOS_MINUTES: '2.5' }).chaosMs).toBe(150_000);
-    expect(soakSettings({}).soakMs).toBe(2_700_000);
+    expect(chaosSettings({}).durationMs).toBe(1_800_000);
+    expect(chaosSettings({ CI: 'true' }).durationMs).toBe(600_000);
+    expect(chaosSettings({ SVC3_CHAOS_MINUTES: '2.5' }).durationMs).toBe(150_000);
+    expect(soakSettings({}).durationMs).toBe(2_700_000);
   });
 
   test('have a seed of their own unless one is given', () => {
