@@ -26,7 +26,7 @@ export interface WorkloadOptions {
 /** Two processors emulate all guests: more of them would only wait for each other. */
 const mostVms = 7;
 const mostVmsOfOne = 3;
-const mostImagesOfOne = 4;
+const mostImagesOfOne = 6;
 
 interface Step {
   readonly weight: number;
@@ -71,21 +71,27 @@ export class Workload {
     const mayMake = images.length < mostImagesOfOne;
     const on = <T>(weight: number, list: readonly T[], act: (one: T) => Promise<unknown>): Step[] =>
       list.length === 0 ? [] : [{ weight, value: () => act(this.#options.random.pick(list)) }];
+    // What a guest has written is what a save can lose.
+    const marked = withDisk.filter((vm) => this.#lastMarker(vm) !== undefined);
+    const replaceable = images.filter((image) => image.spec.source.vm === undefined);
+    const isFull = images.length >= mostImagesOfOne;
     return [
       ...(hasRoom ? [{ weight: 12, value: () => this.#deploy(ready) }] : []),
-      ...on(2, withDisk, (vm) => this.#delete(vm)),
+      ...on(1, withDisk, (vm) => this.#delete(vm)),
       ...on(0.5, vms, (vm) => this.#delete(vm)),
       ...on(6, running, (vm) => this.#mark(vm)),
-      ...on(4, withDisk, (vm) => this.#power(vm)),
-      ...on(mayMake ? 5 : 0, withDisk, (vm) => this.#save(vm)),
+      ...on(3, withDisk, (vm) => this.#power(vm)),
+      ...on(mayMake ? 4 : 0, marked, (vm) => this.#save(vm)),
+      ...on(mayMake ? 1 : 0, withDisk, (vm) => this.#save(vm)),
       ...on(
         2,
         withDisk.filter((vm) => isOwnImage(vm, images)),
         (vm) => this.#commit(vm),
       ),
-      ...on(mayMake ? 2 : 0, ready, (image) => this.#copy(image)),
-      ...(mayMake ? [{ weight: 1, value: () => this.#blank() }] : []),
-      ...on(images.length >= mostImagesOfOne ? 6 : 1, images, (image) => this.#deleteImage(image)),
+      ...on(mayMake ? 1.5 : 0, ready, (image) => this.#copy(image)),
+      ...(mayMake ? [{ weight: 0.7, value: () => this.#blank() }] : []),
+      ...on(isFull ? 6 : 0.5, replaceable, (image) => this.#deleteImage(image)),
+      ...on(isFull ? 2 : 0.3, images, (image) => this.#deleteImage(image)),
     ].filter(({ weight }) => weight > 0);
   }
 
