@@ -7,8 +7,9 @@ import { down, fullClusterTools, status, up } from '../../src/localcluster/clust
 import { createKubectl } from '../../src/localcluster/cluster/kubectl.ts';
 import { type Places, placesOf, readReport, readSettings } from '../../src/localcluster/cluster/state.ts';
 import { buildTools } from '../../src/localcluster/host/tools.ts';
-import { type E2eCluster, e2eCluster, patiently, sandboxProcesses, svc3 } from '../support/e2e.ts';
+import { type E2eCluster, e2eCluster, patiently, sandboxProcesses } from '../support/e2e.ts';
 import { sourcesHash } from '../support/sources.ts';
+import { svc3 } from '../support/svc3cli.ts';
 
 /** Processes, mounts and cgroups of the machine that belong to a cluster. */
 async function remains(

@@ -12,7 +12,8 @@ import { createPauseImage } from '../../src/localcluster/images/pause.ts';
 import { startChild, untilReady, type Child } from '../../src/localcluster/host/process.ts';
 import { readReport, readSettings, registryUser } from '../../src/localcluster/cluster/state.ts';
 import { buildTools } from '../../src/localcluster/host/tools.ts';
-import { e2eCluster, patiently, svc3, type E2eCluster } from '../support/e2e.ts';
+import { e2eCluster, patiently, type E2eCluster } from '../support/e2e.ts';
+import { svc3 } from '../support/svc3cli.ts';
 import { startRegistry } from '../support/registry.ts';
 
 const run = promisify(execFile);

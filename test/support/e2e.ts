@@ -1,10 +1,6 @@
 /** The full cluster as e2e tests see it. */
-import { execFile } from 'node:child_process';
-import { mkdtemp, readFile, readdir, rm, stat } from 'node:fs/promises';
-import { homedir, tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
+import { readFile, readdir, stat } from 'node:fs/promises';
+import { homedir } from 'node:os';
 import { expect, inject, vi } from 'vitest';
 import { registryHost } from '../../src/localcluster/cluster/addresses.ts';
 import { type Kubectl, createKubectl } from '../../src/localcluster/cluster/kubectl.ts';
@@ -12,10 +8,8 @@ import { type Places, placesOf, readReport } from '../../src/localcluster/cluste
 import { fullClusterTools } from '../../src/localcluster/cluster/cluster.ts';
 import { type Tools, buildTools } from '../../src/localcluster/host/tools.ts';
 import { asOperator } from './asoperator.ts';
-
-const execute = promisify(execFile);
-const root = fileURLToPath(new URL('../..', import.meta.url));
-const program = join(root, 'src/bin/localcluster.ts');
+import { guestSsh } from './guestssh.ts';
+import { svc3 } from './svc3cli.ts';
 
 /** A wait that a loaded machine does not break. */
 export const patiently = { timeout: 120_000, interval: 250 };
@@ -46,49 +40,10 @@ export async function e2eCluster(name: string = inject('e2eCluster')): Promise<E
     kubectl: createKubectl(tools, places.kubeconfig, new AbortController().signal),
     asOperator: createKubectl(tools, places.kubeconfig, new AbortController().signal, [asOperator]),
     guest: `${registryHost}/svc3/guest:latest`,
-    ssh: (address, command) => ssh(places, address, command),
+    ssh: (address, command) => guestSsh(places, address, command),
     svc3: (...parameters) => svc3(parameters, { KUBECONFIG: places.kubeconfig }),
     processes: async (text) => sandboxProcesses((await readReport(places))?.sandboxPid ?? 0, text),
   };
-}
-
-/** `svc3` in a process of its own, in a clean home: it never sees the settings of whoever runs the tests. */
-export async function svc3(
-  parameters: readonly string[],
-  env: Record<string, string>,
-): Promise<{ stdout: string; stderr: string; code: number }> {
-  const config = await mkdtemp(join(tmpdir(), 'svc3-e2e-'));
-  const environment = { ...process.env, XDG_CONFIG_HOME: config, ...env };
-  try {
-    const main = join(root, 'src/bin/svc3.ts');
-    const result = await execute(process.execPath, [main, ...parameters], { env: environment });
-    return { ...result, code: 0 };
-  } catch (error) {
-    const failed = error as { stdout: string; stderr: string; code: number };
-    return { stdout: failed.stdout, stderr: failed.stderr, code: failed.code };
-  } finally {
-    await rm(config, { recursive: true, force: true });
-  }
-}
-
-async function ssh(places: Places, address: { ip: string; port: number }, command: string): Promise<string> {
-  const dial = `${process.execPath} ${program} dial ${places.state}/run/connect.sock %h:%p`;
-  const options = [
-    'StrictHostKeyChecking=no',
-    'UserKnownHostsFile=/dev/null',
-    'LogLevel=ERROR',
-    `ProxyCommand=${dial}`,
-  ];
-  const parameters = [
-    ...options.flatMap((option) => ['-o', option]),
-    '-p',
-    String(address.port),
-    `admin@${address.ip}`,
-  ];
-  const { stdout } = await execute('sshpass', ['-p', 'admin', 'ssh', ...parameters, command], {
-    timeout: 60_000,
-  });
-  return stdout;
 }
 
 /** Processes of a sandbox whose command line holds the text; numbers as the host sees them. */

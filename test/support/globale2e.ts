@@ -1,8 +1,6 @@
-import { existsSync } from 'node:fs';
-import { readdir } from 'node:fs/promises';
 import { homedir } from 'node:os';
-import { dirname } from 'node:path';
 import type { TestProject } from 'vitest/node';
+import { removeInterruptedClusters } from './interruptedclusters.ts';
 import { sourcesHash } from './sources.ts';
 import { down, up } from '../../src/localcluster/cluster/cluster.ts';
 import { placesOf } from '../../src/localcluster/cluster/state.ts';
@@ -27,18 +25,9 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   const signal = new AbortController().signal;
   const progress = (line: string): void => console.error(line);
   project.provide('e2eSources', await sourcesHash());
-  await forgetInterrupted(dirname(places.state));
+  await removeInterruptedClusters();
   await up({ places, nodes: 2, gpuPassthrough: true, bound: running === undefined, signal, progress });
   return async () => {
     if (running === undefined) await down(places, { purge: true });
   };
-}
-
-/** Clusters of tests are named after the process that made them. */
-async function forgetInterrupted(states: string): Promise<void> {
-  for (const name of existsSync(states) ? await readdir(states) : []) {
-    const pid = /^(?:e2e|beside|gpu)-(\d+)$/.exec(name)?.[1];
-    if (pid === undefined || existsSync(`/proc/${pid}`)) continue;
-    await down(placesOf(name, process.env, homedir()), { purge: true });
-  }
 }

@@ -23,7 +23,7 @@ export async function configureRegistry(state: string, settings: Settings): Prom
 }
 
 /** The registry knows no other hash. Perl's crypt is that of the C library, and Perl is on every Debian. */
-async function bcrypt(password: string): Promise<string> {
+export async function bcrypt(password: string): Promise<string> {
   const salt = '$2b$04$' + Buffer.from(password).toString('hex').padEnd(22, '0').slice(0, 22);
   const program = 'my ($p, $s) = split /\\n/, join("", <STDIN>); print crypt($p, $s)';
   const hash = await run('perl', ['-e', program], { input: `${password}\n${salt}\n` });

@@ -122,26 +122,9 @@ export async function createSandbox(volumes: string): Promise<Sandbox> {
     exited,
     inside,
     async addNode(node, state) {
-      const script: Command = [
-        'bash',
-        '-c',
-        nodeScript,
-        'bash',
-        state,
-        node.name,
-        node.ip,
-        controlPlaneAddress,
-      ];
-      const [program, ...rest] = boundToParent(
-        inside(['unshare', '--net', '--mount', '--ipc', '--uts', ...script]),
-      );
-      const holder = spawn(program, rest, { stdio: ['pipe', 'pipe', 'pipe'] });
+      const { machine, holder } = await addNode(pid, node, state);
       holders.push(holder);
-      const nodePid = await answer(holder, 'pid', node.name);
-      await connect(inside, node, nodePid);
-      holder.stdin.write('connected\n');
-      await answer(holder, 'ready', node.name);
-      return { pid: Number(nodePid), inside: (command) => insideNode(pid, Number(nodePid), command) };
+      return machine;
     },
     async kill() {
       try {
@@ -155,13 +138,37 @@ export async function createSandbox(volumes: string): Promise<Sandbox> {
   };
 }
 
+/** Makes a node in the sandbox whose pid 1 is `sandboxPid`. It ends when the holder's input closes. */
+export async function addNode(
+  sandboxPid: number,
+  node: NodeAddresses,
+  state: string,
+): Promise<{ readonly machine: SandboxNode; readonly holder: ChildProcess }> {
+  const inside = (command: Command): Command => insideSandbox(sandboxPid, command);
+  const script: Command = ['bash', '-c', nodeScript, 'bash', state, node.name, node.ip, controlPlaneAddress];
+  const [program, ...rest] = boundToParent(
+    inside(['unshare', '--net', '--mount', '--ipc', '--uts', ...script]),
+  );
+  const holder = spawn(program, rest, { stdio: ['pipe', 'pipe', 'pipe'] });
+  const nodePid = await answer(holder, 'pid', node.name);
+  await connect(inside, node, nodePid);
+  holder.stdin.write('connected\n');
+  await answer(holder, 'ready', node.name);
+  const machine: SandboxNode = {
+    pid: Number(nodePid),
+    inside: (command) => insideNode(sandboxPid, Number(nodePid), command),
+  };
+  return { machine, holder };
+}
+
 /** The peer goes to the node only now that the node says that it is in its own namespace: else it lands in the sandbox's. */
 async function connect(inside: Sandbox['inside'], node: NodeAddresses, nodePid: string): Promise<void> {
   const link = `v${node.index}`;
   const script = [
     `ip link add ${link} type veth peer name eth0 netns ${nodePid}`,
     `ip link set ${link} master br0 up`,
-    `ip route add ${node.podRange} via ${node.ip}`,
+    // A node that is made anew finds the route of the one before.
+    `ip route replace ${node.podRange} via ${node.ip}`,
   ].join(' && ');
   const [program, ...parameters] = inside(['sh', '-c', script]);
   await run(program, parameters);

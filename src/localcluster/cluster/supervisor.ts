@@ -4,8 +4,7 @@
  */
 import type { ChildProcess } from 'node:child_process';
 import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
-import { watch, type FSWatcher } from 'node:fs';
-import { chmod } from 'node:fs/promises';
+import type { FSWatcher } from 'node:fs';
 import { join } from 'node:path';
 import { Svc3Error } from '../../errors.ts';
 import { type NodeAddresses, allNodes, controlPlaneAddress, registryHost } from './addresses.ts';
@@ -25,6 +24,7 @@ import { shutDownGuests } from './shutdown.ts';
 import { type ComponentReport, type Places, type Settings, startTimeOf, writeReport } from './state.ts';
 import { startJanitor, sweep } from './sweep.ts';
 import type { Tools } from '../host/tools.ts';
+import { openVolumes } from './volumes.ts';
 
 export interface SupervisorOptions {
   readonly places: Places;
@@ -130,7 +130,7 @@ class SandboxedCluster implements Cluster {
       places,
       nodes.map((node) => node.name),
     );
-    this.#openVolumes();
+    this.#volumes = openVolumes(join(places.state, 'volumes'));
     this.#stopping.signal.throwIfAborted();
     const sandbox = await createSandbox(join(places.state, 'volumes'));
     this.#sandbox = sandbox;
@@ -266,14 +266,6 @@ class SandboxedCluster implements Cluster {
       machines: [...this.#nodes].map(([name, { pid }]) => ({ name, pid })),
       components: [...this.#reports.values()],
       ...(this.#sandbox === undefined ? {} : { sandboxPid: this.#sandbox.pid }),
-    });
-  }
-
-  /** kube-controller-manager makes volumes that only root can write; pods that are not root must be able to. */
-  #openVolumes(): void {
-    const folder = join(this.#options.places.state, 'volumes');
-    this.#volumes = watch(folder, (_, name) => {
-      if (name !== null) chmod(join(folder, name), 0o777).catch(() => undefined);
     });
   }
 }

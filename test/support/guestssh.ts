@@ -1,0 +1,33 @@
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import type { Places } from '../../src/localcluster/cluster/state.ts';
+
+const execute = promisify(execFile);
+const program = fileURLToPath(new URL('../../src/bin/localcluster.ts', import.meta.url));
+
+/** Runs a command in the small guest whose SSH server is behind `ip:port` of a node of a local cluster. */
+export async function guestSsh(
+  places: Places,
+  address: { ip: string; port: number },
+  command: string,
+  timeoutMs = 60_000,
+): Promise<string> {
+  const dial = `${process.execPath} ${program} dial ${places.state}/run/connect.sock %h:%p`;
+  const options = [
+    'StrictHostKeyChecking=no',
+    'UserKnownHostsFile=/dev/null',
+    'LogLevel=ERROR',
+    `ProxyCommand=${dial}`,
+  ];
+  const parameters = [
+    ...options.flatMap((option) => ['-o', option]),
+    '-p',
+    String(address.port),
+    `admin@${address.ip}`,
+  ];
+  const { stdout } = await execute('sshpass', ['-p', 'admin', 'ssh', ...parameters, command], {
+    timeout: timeoutMs,
+  });
+  return stdout;
+}
