@@ -277,7 +277,10 @@ export class VmReconciler {
     try {
       await client.patch(persistentVolumeClaims, { name, namespace }, { type: 'merge', body });
     } catch (error) {
-      if (!isSvc3Error(error, 'Forbidden', 'Invalid')) throw error;
+      if (!isSvc3Error(error, 'Forbidden', 'Invalid')) {
+        this.#grown.delete(uid);
+        throw error;
+      }
       recorder.event(typed(vm), { type: 'Warning', reason: 'VolumeNotGrown', message: messageOf(error) });
     }
   }
