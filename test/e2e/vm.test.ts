@@ -37,6 +37,34 @@ describe('the life of a VM', () => {
   });
 });
 
+describe('a VM with 35 metadata values of 4,000 bytes', () => {
+  let vm: TestVm;
+  const metadata = Array.from({ length: 35 }, (_, index) => ({
+    name: `name-${index}`,
+    value: `$$(HOSTNAME) ${'v'.repeat(3987)}`,
+  }));
+  beforeAll(async () => {
+    vm = await createVm(cluster, 'large', { metadata });
+  });
+  afterAll(() => vm.delete());
+
+  test('gives them to its guest, whole', async () => {
+    await vm.untilReady();
+    expect(await vm.ssh('hostname')).toBe('large');
+    // Only root of the guest reads the medium; it lies in the pod as the guest has it.
+    const seed = await cluster.kubectl(
+      'exec',
+      '-n',
+      'svc3-default',
+      podOf(vm),
+      '--',
+      'cat',
+      '/run/vm/seed.iso',
+    );
+    for (const { name, value } of metadata) expect(seed).toContain(`${name}: "${value}"\n`);
+  });
+});
+
 describe('what dies comes back', () => {
   let vm: TestVm;
   beforeAll(async () => {
