@@ -2,7 +2,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { RunnerState } from '../../src/api/runner.ts';
 import { pods, vms } from '../../src/api/resources.ts';
-import { isSvc3Error } from '../../src/errors.ts';
 import type { KubeClient } from '../../src/kube/types.ts';
 import { slow, type VmNamespace, type VmWorld, vmWorld } from '../integration/vm/harness.ts';
 import { holdWatches } from '../support/heldwatches.ts';
@@ -63,17 +62,8 @@ async function untilPodReady(name: string): Promise<void> {
   await expect.poll(ready, slow).toBe('True');
 }
 
-const isThere = (name: string) =>
-  space.vm(name).then(
-    () => true,
-    (error: unknown) => {
-      if (isSvc3Error(error, 'NotFound')) return false;
-      throw error;
-    },
-  );
-
 async function expectKept(name: string, pod: string | undefined): Promise<void> {
-  expect(await isThere(name)).toBe(true);
+  expect(await space.isThere(name)).toBe(true);
   expect((await space.pod(name))?.metadata.uid).toBe(pod);
   expect((await space.pod(name))?.metadata.deletionTimestamp).toBeUndefined();
   expect(await space.events(name)).not.toContain('StartDeadlineExceeded');
@@ -139,7 +129,7 @@ describe('a VM past its start deadline', () => {
       Promise.resolve(
         runnerState({ powerState: 'Failed', reason: 'GpuBusy', retrying: true, guestStarted: false }),
       );
-    await expect.poll(() => isThere('silent'), slow).toBe(false);
+    await expect.poll(() => space.isThere('silent'), slow).toBe(false);
     await expect.poll(() => space.events('silent'), slow).toContain('StartDeadlineExceeded');
     await expect.poll(() => space.pod('silent'), slow).toBeUndefined();
   });
@@ -187,7 +177,7 @@ describe('a VM past its start deadline', () => {
     await expect
       .poll(async () => (await space.vm('longer')).status?.observedGeneration, slow)
       .toBeGreaterThan(1);
-    expect(await isThere('longer')).toBe(true);
+    expect(await space.isThere('longer')).toBe(true);
     await space.remove('longer');
   });
 
@@ -195,7 +185,7 @@ describe('a VM past its start deadline', () => {
     await deployAndLeave('never');
     await untilOver('never');
     await startOperator();
-    await expect.poll(() => isThere('never'), slow).toBe(false);
+    await expect.poll(() => space.isThere('never'), slow).toBe(false);
     await expect.poll(() => space.pod('never'), slow).toBeUndefined();
     await expect.poll(() => space.events('never'), slow).toContain('StartDeadlineExceeded');
   });

@@ -27,6 +27,7 @@ export interface VmNamespace {
   readonly name: string;
   deploy(name: string, spec?: VmSpecInput): Promise<Vm>;
   vm(name: string): Promise<Vm>;
+  isThere(name: string): Promise<boolean>;
   pod(name: string): Promise<Pod | undefined>;
   condition(name: string, type: string): Promise<Partial<Condition>>;
   /** Waits until the condition matches. */
@@ -96,6 +97,14 @@ function vmNamespace(client: RootClient, name: string): VmNamespace {
         },
       } as Vm),
     vm: (vm) => client.get(vms, vm, name),
+    isThere: (vm) =>
+      space.vm(vm).then(
+        () => true,
+        (error: unknown) => {
+          if (isSvc3Error(error, 'NotFound')) return false;
+          throw error;
+        },
+      ),
     async pod(vm) {
       try {
         return await client.get(pods, podNameOf(vm), name);

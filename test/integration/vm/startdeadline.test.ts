@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { events, vms } from '../../../src/api/resources.ts';
-import { isSvc3Error } from '../../../src/errors.ts';
 import { vmState } from '../../../src/wire/vm.ts';
 import { startVmOperator, type TestOperator } from '../../support/operator.ts';
 import { runnerState } from '../../unit/controllers/vm/builders.ts';
@@ -36,15 +35,6 @@ afterAll(async () => {
 
 const failing = { powerState: 'Failed', reason: 'GpuBusy', message: busy, retrying: true } as const;
 
-const isThere = (name: string) =>
-  space.vm(name).then(
-    () => true,
-    (error: unknown) => {
-      if (isSvc3Error(error, 'NotFound')) return false;
-      throw error;
-    },
-  );
-
 /** As the API does for callers that may not delete. */
 const bringForward = (name: string) =>
   world.client.patch(
@@ -63,7 +53,7 @@ test('a VM that fails before it has ever run is deleted at its start deadline, w
   expect(vmState(vm)).toBe('Pending');
   await expect.poll(() => space.events('never'), slow).toContain('GPUUnavailable');
   await bringForward('never');
-  await expect.poll(() => isThere('never'), slow).toBe(false);
+  await expect.poll(() => space.isThere('never'), slow).toBe(false);
   await expect.poll(() => space.pod('never'), slow).toBeUndefined();
   const notes = async () =>
     (await world.client.list(events, { namespace: space.name })).items
