@@ -70,7 +70,7 @@ export interface Api {
 export function createApi(options: ApiOptions): Api {
   const { services } = options;
   const authenticator = createAuthenticator(services.client, services.caches.accounts);
-  const pages = createPages(routes, new URL('../../', import.meta.resolve('@novnc/novnc')));
+  const pages = createPages(routes, new URL('../', import.meta.resolve('@novnc/novnc')));
   const http = createServer({
     services,
     metrics: createHttpMetrics(options.registry),
