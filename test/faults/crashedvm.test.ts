@@ -134,7 +134,7 @@ describe('a VM whose restarts are used up', { timeout: 180_000 }, () => {
   test('can be saved', async () => {
     const saved = await http('save', { imageName: 'saved' });
     expect([saved.status, saved.json.name]).toEqual([202, 'saved']);
-    const { code, stderr } = await cli('vm', 'save', 'vm', 'saved-too');
+    const { code, stderr } = await cli('vm', 'save', 'vm', 'saved-too', '--no-wait');
     expect([code, stderr]).toEqual([0, expect.any(String)]);
   });
 
