@@ -57,9 +57,10 @@ async function removeClaim(space: VmNamespace): Promise<void> {
   await expect.poll(uidNow, slow).not.toBe(uid);
 }
 
-/** The VM has a pod, on a claim of its own. No volume is ever bound here: nobody provisions any. */
+/** The VM had a pod, on a claim of its own. Nobody provisions volumes here, so kube-scheduler turns the pod away. */
 async function untilOnOwnClaim(space: VmNamespace): Promise<void> {
-  await expect.poll(() => space.pod('vm'), slow).toBeDefined();
+  const message = expect.stringContaining('unbound immediate PersistentVolumeClaims');
+  await space.until('vm', 'Scheduled', { status: 'False', reason: 'Unschedulable', message });
   const { metadata } = await claimOf(space);
   expect(metadata.ownerReferences).toMatchObject([{ uid: (await space.vm('vm')).metadata.uid }]);
   expect(metadata.deletionTimestamp).toBeUndefined();
