@@ -1,5 +1,5 @@
 /** Who waits for a deploy sees a status, which is written later than a guest starts: no such waiter deletes the VM for it. */
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, test, vi } from 'vitest';
 import { vms } from '../../src/api/resources.ts';
 import type { Vm } from '../../src/api/vm.ts';
 import { inProcess } from '../integration/cli/inprocess.ts';
