@@ -42,7 +42,7 @@ function customResourceDefinition(definition: Definition): CustomResourceDefinit
         listKind: `${resource.kind}List`,
         plural: resource.plural,
         singular: definition.singular,
-        ...(definition.shortNames.length === 0 ? {} : { shortNames: definition.shortNames }),
+        ...(definition.shortNames.length === 0 ? {} : { shortNames: [...definition.shortNames] }),
         categories: [category],
       },
       versions: [
@@ -51,7 +51,7 @@ function customResourceDefinition(definition: Definition): CustomResourceDefinit
           served: true,
           storage: true,
           subresources: { status: {} },
-          additionalPrinterColumns: definition.columns,
+          additionalPrinterColumns: [...definition.columns],
           schema: { openAPIV3Schema: rootSchema(definition) },
         },
       ],

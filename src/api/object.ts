@@ -1,30 +1,28 @@
 /** What every object of the Kubernetes API has. Types only: importing this costs nothing at run time. */
+import type { V1ObjectMeta, V1OwnerReference } from '@kubernetes/client-node';
 
-export interface OwnerReference {
-  apiVersion: string;
-  kind: string;
-  name: string;
-  uid: string;
-  controller?: boolean;
-  blockOwnerDeletion?: boolean;
-}
+/**
+ * As JSON carries a generated type: the generated classes say Date, which is what their own client makes of it; on the wire
+ * it is RFC 3339 text.
+ */
+export type Json<T> = T extends Date
+  ? string
+  : T extends readonly (infer Item)[]
+    ? Json<Item>[]
+    : T extends object
+      ? { [Field in keyof T]: Json<T[Field]> }
+      : T;
 
-export interface ObjectMeta {
-  name?: string;
-  generateName?: string;
-  namespace?: string;
-  uid?: string;
-  resourceVersion?: string;
-  generation?: number;
-  creationTimestamp?: string;
-  deletionTimestamp?: string;
-  deletionGracePeriodSeconds?: number;
-  labels?: Record<string, string>;
-  annotations?: Record<string, string>;
-  finalizers?: string[];
-  ownerReferences?: OwnerReference[];
-  managedFields?: unknown[];
-}
+export type OwnerReference = Json<V1OwnerReference>;
+export type ObjectMeta = Json<V1ObjectMeta>;
+
+/**
+ * An object as kube-apiserver stores and gives it: the fields named are there, though the generated type says that they may
+ * be missing, as it serves requests too.
+ */
+export type Stored<T, Present extends keyof T = never> = Json<Omit<T, 'metadata' | Present>> & {
+  metadata: ObjectMeta;
+} & { [Field in Present]-?: Json<NonNullable<T[Field]>> };
 
 export interface KubeObject {
   apiVersion?: string;

@@ -13,9 +13,8 @@ export interface SdkFile {
 /** The kinds of `svc3.dev/v1` for clients in TypeScript: as interfaces, and as classes of `kubernetes-fluent-client`. */
 export function sdkFiles(): SdkFile[] {
   const kinds = customResourceDefinitions().flatMap((definition) => {
-    const [version] = definition.spec['versions'] as [{ schema: { openAPIV3Schema: JsonSchema } }];
-    const { kind } = definition.spec['names'] as { kind: string };
-    return interfacesOf(kind, version.schema.openAPIV3Schema);
+    const schema = definition.spec.versions[0]?.schema?.openAPIV3Schema as JsonSchema;
+    return interfacesOf(definition.spec.names.kind, schema);
   });
   const found = resourceRows();
   const names = definitions.map(({ resource }) => resource.kind);

@@ -36,7 +36,7 @@ export async function aggregatedCluster(): Promise<AggregatedCluster> {
       versionPriority: 15,
       service: { name: 'svc3-api', namespace: 'svc3-system', port },
     },
-  } as never);
+  });
   await client.create(nodes, { metadata: { name: 'n1', labels: { 'kubernetes.io/arch': 'amd64' } } });
   const status = { allocatable: { cpu: '12', memory: '32Gi' } };
   await client.patch(nodes, { name: 'n1' }, { type: 'merge', body: { status } }, { subresource: 'status' });

@@ -128,7 +128,8 @@ async function environmentOf(
   const environment: Record<string, string | undefined> = { PATH: process.env['PATH'] };
   for (const { name, value, valueFrom } of pod.spec.containers[0]?.env ?? []) {
     const reference = valueFrom?.secretKeyRef;
-    const secret = reference === undefined ? undefined : await client.get(secrets, reference.name, namespace);
+    const secret =
+      reference === undefined ? undefined : await client.get(secrets, reference.name!, namespace);
     environment[name] =
       reference === undefined
         ? value

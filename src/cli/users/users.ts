@@ -169,7 +169,7 @@ async function userToken({ client, warning }: UsersOptions, name: string | undef
       body: { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec },
       onWarning: warning,
     });
-    if (body.status === undefined)
+    if (body.status?.token === undefined || body.status.expirationTimestamp === undefined)
       throw new Svc3Error('BadGateway', 'kube-apiserver answered a TokenRequest without a token');
     const { token, expirationTimestamp } = body.status;
     return { token, expirationTimestamp };

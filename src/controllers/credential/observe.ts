@@ -25,9 +25,9 @@ const bySecret = 'secretRef';
 /** Only what is read here stays in memory; of managedFields, who applied it. */
 function slimSecret(secret: Secret): Secret {
   const { managedFields, annotations: _, ...metadata } = secret.metadata;
-  const appliers = ((managedFields ?? []) as { manager?: string; operation?: string }[])
+  const appliers = (managedFields ?? [])
     .filter(({ operation }) => operation === 'Apply')
-    .map(({ manager, operation }) => ({ manager, operation }));
+    .map(({ manager = '', operation = '' }) => ({ manager, operation }));
   return { ...secret, metadata: { ...metadata, managedFields: appliers } };
 }
 

@@ -1,4 +1,4 @@
-import type { CoreCondition, Node } from '../../api/core.ts';
+import type { NodeCondition, Node } from '../../api/core.ts';
 import { nodeConditions } from '../../api/meta.ts';
 import type { Vm } from '../../api/vm.ts';
 
@@ -24,7 +24,7 @@ export function gpuFaultOf(vm: Vm): GpuFault | undefined {
 }
 
 /** A member of a strategic merge patch of `status.conditions`. */
-export type ConditionPatch = CoreCondition | { readonly type: string; readonly $patch: 'delete' };
+export type ConditionPatch = NodeCondition | { readonly type: string; readonly $patch: 'delete' };
 
 /**
  * What is to be changed of the Node's condition `svc3.dev/GPUUnavailable`, which is there only while it is true;

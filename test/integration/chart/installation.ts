@@ -90,7 +90,7 @@ function identitiesOf(admin: RootClient): Pick<Installation, 'identity' | 'tenan
         },
       },
     });
-    return admin.withToken(body.status!.token);
+    return admin.withToken(body.status!.token!);
   }
 
   async function tenantUser(name: string, rules: PolicyRule[], clusterRole?: string): Promise<KubeClient> {

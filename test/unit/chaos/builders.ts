@@ -44,6 +44,7 @@ export function eventSight(at: number, reason: string, uid = 'vm-uid'): Sight {
   const event: Event = {
     metadata: { name: `${reason}-${at}`, namespace: 'team' },
     regarding: { kind: 'VM', namespace: 'team', name: 'web', uid },
+    eventTime: new Date(at).toISOString(),
     reason,
     note: '',
   };

@@ -14,7 +14,7 @@ function aPod(node: string | undefined, phase = 'Running', spec: Partial<Pod['sp
       ...spec,
     },
     status: { phase },
-  } as Pod;
+  };
 }
 
 const gib = 1024 ** 3;

@@ -47,7 +47,7 @@ async function requestToken(
     },
     onWarning: warning,
   });
-  if (body.status === undefined)
+  if (body.status?.token === undefined || body.status.expirationTimestamp === undefined)
     throw new Svc3Error('BadGateway', 'kube-apiserver answered a TokenRequest without a token');
   const { token, expirationTimestamp } = body.status;
   return { token, expirationTimestamp };

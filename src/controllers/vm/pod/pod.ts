@@ -130,7 +130,10 @@ function podSpec(input: PodInput): PodSpec {
     },
     // The guest's own time, then the runner's ladder of quit and kill.
     terminationGracePeriodSeconds: settings.graceSeconds + 10,
-    ...(effective.tolerations === undefined ? {} : { tolerations: effective.tolerations }),
+    // zod says `| undefined` of fields that may be left out; JSON has no such thing.
+    ...(effective.tolerations === undefined
+      ? {}
+      : { tolerations: effective.tolerations as NonNullable<PodSpec['tolerations']> }),
     volumes: volumes(input),
   };
 }

@@ -13,7 +13,7 @@ function ended(exitCode: number, message: string, more: Partial<PodStatus> = {})
   const state = { terminated: { exitCode, message, ...(exitCode === 137 ? { reason: 'OOMKilled' } : {}) } };
   return pod({
     phase: exitCode === 0 ? 'Succeeded' : 'Failed',
-    containerStatuses: [{ name: 'worker', ready: false, restartCount: 0, state }],
+    containerStatuses: [{ name: 'worker', ready: false, restartCount: 0, image: '', imageID: '', state }],
     ...more,
   });
 }
@@ -47,7 +47,14 @@ describe('a worker pod', () => {
 
   test('that cannot start says what it waits for', () => {
     const waiting = { reason: 'ImagePullBackOff', message: 'no such image' };
-    const status = { name: 'worker', ready: false, restartCount: 0, state: { waiting } };
+    const status = {
+      name: 'worker',
+      ready: false,
+      restartCount: 0,
+      image: '',
+      imageID: '',
+      state: { waiting },
+    };
     expect(workerView(pod({ phase: 'Pending', containerStatuses: [status] }), 5)).toMatchObject({
       phase: 'Waiting',
       message: 'waiting for the worker pod: ImagePullBackOff: no such image',
@@ -63,7 +70,14 @@ describe('a worker pod', () => {
   });
 
   test('that runs is at work, and one that is being deleted is ending', () => {
-    const running = { name: 'worker', ready: true, restartCount: 0, state: { running: {} } };
+    const running = {
+      name: 'worker',
+      ready: true,
+      restartCount: 0,
+      image: '',
+      imageID: '',
+      state: { running: {} },
+    };
     const status: PodStatus = { phase: 'Running', podIP: '10.0.0.9', containerStatuses: [running] };
     expect(workerView(pod(status), 5)).toMatchObject({ phase: 'Running', address: '10.0.0.9' });
     expect(workerView(pod(status, '2026-01-01T00:00:00Z'), 5)).toEqual({ phase: 'Deleting' });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { CoreCondition, Node } from '../../../../src/api/core.ts';
+import type { NodeCondition, Node } from '../../../../src/api/core.ts';
 import type { VmStatus } from '../../../../src/api/vm.ts';
 import { type GpuFault, gpuConditionPatch, gpuFaultOf } from '../../../../src/controllers/node/gpufault.ts';
 import { aCondition, aVm } from '../vm/builders.ts';
@@ -40,7 +40,7 @@ describe('the condition of a node', () => {
   const now = new Date('2026-11-01T10:00:00.123Z');
   const type = 'svc3.dev/GPUUnavailable';
   const fault = { node: 'n1', message: 'VM a/b cannot use the GPUs: busy' };
-  const told: CoreCondition = {
+  const told: NodeCondition = {
     type,
     status: 'True',
     reason: 'GPUUnavailable',
@@ -48,11 +48,11 @@ describe('the condition of a node', () => {
     lastTransitionTime: '2026-11-01T09:00:00Z',
     lastHeartbeatTime: '2026-11-01T09:00:00Z',
   };
-  const aNode = (...conditions: CoreCondition[]): Node => ({
+  const aNode = (...conditions: NodeCondition[]): Node => ({
     metadata: { name: 'n1' },
     status: { conditions },
   });
-  const ready: CoreCondition = { type: 'Ready', status: 'True' };
+  const ready: NodeCondition = { type: 'Ready', status: 'True' };
 
   it.each<[string, Node, GpuFault | undefined, object | undefined]>([
     ['is not written where there is no fault', aNode(ready), undefined, undefined],

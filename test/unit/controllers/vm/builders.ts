@@ -71,7 +71,14 @@ export function runningStatus(ready: boolean): PodStatus {
     podIP: '10.0.0.1',
     conditions: [{ type: 'Ready', status: ready ? 'True' : 'False' }],
     containerStatuses: [
-      { name: 'runner', ready, restartCount: 0, state: { running: { startedAt: '2026-11-01T10:00:01Z' } } },
+      {
+        name: 'runner',
+        ready,
+        restartCount: 0,
+        image: '',
+        imageID: '',
+        state: { running: { startedAt: '2026-11-01T10:00:01Z' } },
+      },
     ],
   };
 }

@@ -209,6 +209,8 @@ const rows: Row[] = [
             name: 'runner',
             ready: false,
             restartCount: 0,
+            image: '',
+            imageID: '',
             state: { waiting: { reason: 'ImagePullBackOff', message: 'denied' } },
           },
         ],
@@ -224,7 +226,14 @@ const rows: Row[] = [
       metadata: { annotations: { 'svc3.dev/pull-secret-version': '7' } },
       status: {
         containerStatuses: [
-          { name: 'runner', ready: false, restartCount: 0, state: { waiting: { reason: 'ErrImagePull' } } },
+          {
+            name: 'runner',
+            ready: false,
+            restartCount: 0,
+            image: '',
+            imageID: '',
+            state: { waiting: { reason: 'ErrImagePull' } },
+          },
         ],
       },
     }),
@@ -237,7 +246,14 @@ const rows: Row[] = [
       nodeName: 'n1',
       status: {
         containerStatuses: [
-          { name: 'runner', ready: false, restartCount: 1, state: { waiting: { reason: 'ErrImagePull' } } },
+          {
+            name: 'runner',
+            ready: false,
+            restartCount: 1,
+            image: '',
+            imageID: '',
+            state: { waiting: { reason: 'ErrImagePull' } },
+          },
         ],
       },
     }),

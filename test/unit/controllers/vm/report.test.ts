@@ -10,7 +10,14 @@ import { aCondition, aPod, aVm, effective, runnerState, runningStatus } from './
 const waiting = (reason: string, message: string) => ({
   phase: 'Pending' as const,
   containerStatuses: [
-    { name: 'runner', ready: false, restartCount: 0, state: { waiting: { reason, message } } },
+    {
+      name: 'runner',
+      ready: false,
+      restartCount: 0,
+      image: '',
+      imageID: '',
+      state: { waiting: { reason, message } },
+    },
   ],
 });
 
@@ -22,6 +29,8 @@ const crashed = {
       name: 'runner',
       ready: false,
       restartCount: 3,
+      image: '',
+      imageID: '',
       state: { waiting: { reason: 'CrashLoopBackOff', message: 'back-off 40s' } },
       lastState: { terminated: { exitCode: 1, reason: 'Error', message: 'line\nno space left\n' } },
     },

@@ -17,7 +17,7 @@ interface Row {
 
 const bound = (status: PodStatus) => aPod({ nodeName: 'n1', status });
 const container = (given: object): PodStatus => ({
-  containerStatuses: [{ name: 'runner', ready: false, restartCount: 0, ...given }],
+  containerStatuses: [{ name: 'runner', ready: false, restartCount: 0, image: '', imageID: '', ...given }],
 });
 const pulling = container({ state: { waiting: { reason: 'ImagePullBackOff' } }, started: false });
 const unready = bound(runningStatus(false));
@@ -68,7 +68,14 @@ const rows: Row[] = [
   },
   {
     sentence: 'a container that has run before is known to its runner alone',
-    pod: bound(container({ restartCount: 1, state: { waiting: { reason: 'CrashLoopBackOff' } } })),
+    pod: bound(
+      container({
+        restartCount: 1,
+        image: '',
+        imageID: '',
+        state: { waiting: { reason: 'CrashLoopBackOff' } },
+      }),
+    ),
     started: 'unknown',
   },
   {
@@ -129,7 +136,7 @@ const rows: Row[] = [
     sentence: 'an older runner that was itself restarted',
     pod: bound({
       ...runningStatus(false),
-      ...container({ restartCount: 1, state: { running: { startedAt: startTime } } }),
+      ...container({ restartCount: 1, image: '', imageID: '', state: { running: { startedAt: startTime } } }),
     }),
     runner: failed({}),
     started: 'unknown',
