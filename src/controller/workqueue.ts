@@ -11,7 +11,7 @@ export interface BackoffOptions {
 
 /**
  * `low` keys are handed out while no `normal` key waits, as those that controller-runtime's priority queue takes in with
- * `LowPriority`; but none waits for longer than `lowPriorityMs` for that.
+ * `LowPriority`; but only for `lowPriorityMs`: after that they get three of four turns, the one that waits longest first.
  */
 export type Priority = 'normal' | 'low';
 
@@ -27,7 +27,10 @@ const turnsOfNormal = 4;
 export interface WorkqueueOptions extends BackoffOptions {
   /** Keys worked on at the same time. Default: no limit, and none for a namespace either. */
   workers?: number;
-  /** Asked when a key is added without a priority, also by a timer. Default `normal`. */
+  /**
+   * Asked whenever a key is queued, also by a timer; for one that was added during its pass when the pass is done, because
+   * what the pass did may have changed the answer. Default `normal`.
+   */
   priorityOf?: (key: string) => Priority;
   /** Seconds that a key has waited, when it is handed out. */
   onTaken?: (seconds: number) => void;
@@ -49,10 +52,10 @@ export interface WorkqueueState {
 
 export interface Workqueue extends WorkqueueState {
   /**
-   * Queues the key, once, however often it is added; a key being worked on is queued again when it is done. Adding a key
-   * of low priority as normal lifts it, the other way round changes nothing.
+   * Queues the key, once, however often it is added; a key being worked on is queued again when it is done. One that waits
+   * with low priority is lifted when it is normal by now, the other way round changes nothing.
    */
-  add(key: string, priority?: Priority): void;
+  add(key: string): void;
   /** Adds the key after a time; of several the earliest counts. */
   addAfter(key: string, delayMs: number): void;
   /** Adds the key after its own backoff, which doubles with every call until `forget`; never sooner than `atLeastMs`. */
@@ -198,7 +201,7 @@ export function createWorkqueue(options: WorkqueueOptions = {}): Workqueue {
   const waiting = new WaitingKeys();
   const active = new ActiveKeys();
   /** Added while being worked on. */
-  const dirty = new Map<string, Priority>();
+  const dirty = new Set<string>();
   const timers = new Map<string, { due: number; timer: NodeJS.Timeout }>();
   const failed = new Map<string, number>();
   let takers: ((key: string | undefined) => void)[] = [];
@@ -226,13 +229,13 @@ export function createWorkqueue(options: WorkqueueOptions = {}): Workqueue {
     }
   }
 
-  function add(key: string, priority = priorityOf(key)): void {
+  function add(key: string): void {
     if (closed) return;
     if (active.has(key)) {
-      if (dirty.get(key) !== 'normal') dirty.set(key, priority);
+      dirty.add(key);
       return;
     }
-    if (waiting.add(key, priority)) adds += 1;
+    if (waiting.add(key, priorityOf(key))) adds += 1;
     serveTakers();
   }
 
@@ -281,9 +284,7 @@ export function createWorkqueue(options: WorkqueueOptions = {}): Workqueue {
     done(key) {
       const workedMs = active.delete(key);
       if (workedMs !== undefined) onDone?.(workedMs / 1000);
-      const priority = dirty.get(key);
-      dirty.delete(key);
-      if (priority !== undefined) add(key, priority);
+      if (dirty.delete(key)) add(key);
       // One more worker is free: also a namespace that had its share may have a turn now.
       serveTakers();
     },

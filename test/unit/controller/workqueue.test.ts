@@ -1,6 +1,11 @@
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { backoffDelay, createWorkqueue, lowPriorityMs } from '../../../src/controller/workqueue.ts';
+import {
+  backoffDelay,
+  createWorkqueue,
+  lowPriorityMs,
+  type Priority,
+} from '../../../src/controller/workqueue.ts';
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
@@ -18,6 +23,63 @@ async function drain(queue: ReturnType<typeof createWorkqueue>): Promise<string[
     queue.done(key);
   }
   return keys;
+}
+
+/** No namespace has more of sixteen. */
+const workers = 8;
+
+interface Burst {
+  /** Of each VM, from its pod to the pass that writes its status. */
+  readonly waitedMs: readonly number[];
+  /** The places in which their pods were made, in the order of their statuses. */
+  readonly order: readonly number[];
+  /** Until the last pod was made. */
+  readonly podsMs: number;
+}
+
+/**
+ * VMs of one namespace that come at once: the first pass over each makes its pod, the second writes its status. The
+ * events of the writes bring the key back, that of the finalizer during the first pass.
+ */
+async function burst(count: number, passMs: number): Promise<Burst> {
+  const podAt = new Map<string, number>();
+  const statusAt = new Map<string, number>();
+  const queue = createWorkqueue({
+    workers: 2 * workers,
+    priorityOf: (key) => (podAt.has(key) ? 'low' : 'normal'),
+  });
+  const pass = async (key: string): Promise<void> => {
+    if (podAt.has(key)) {
+      // Later passes find nothing to write.
+      if (statusAt.has(key)) return;
+      statusAt.set(key, performance.now());
+    } else {
+      queue.add(key);
+    }
+    await new Promise((resolve) => {
+      setTimeout(resolve, passMs);
+    });
+    if (!podAt.has(key)) podAt.set(key, performance.now());
+    queue.add(key);
+  };
+  const work = async (): Promise<void> => {
+    for (let key = await queue.take(); key !== undefined; key = await queue.take()) {
+      await pass(key);
+      queue.done(key);
+    }
+  };
+  const working = Array.from({ length: 2 * workers }, work);
+  for (let i = 0; i < count; i += 1) queue.add(`burst/${i}`);
+  while (statusAt.size < count) await vi.advanceTimersByTimeAsync(passMs);
+  queue.shutDown();
+  await vi.advanceTimersByTimeAsync(passMs);
+  await Promise.all(working);
+  const keys = [...podAt.keys()];
+  return {
+    waitedMs: keys.map((key) => (statusAt.get(key) ?? NaN) - (podAt.get(key) ?? NaN)),
+    order: [...statusAt.keys()].map((key) => keys.indexOf(key)),
+    podsMs: Math.max(...podAt.values()),
+  };
 }
 
 describe('a workqueue', () => {
@@ -46,13 +108,14 @@ describe('a workqueue', () => {
     expect(await Promise.all(waiting)).toEqual(['a', 'b']);
   });
 
-  test('hands out keys of low priority when no other waits, and lifts one that is added as normal', async () => {
-    const queue = createWorkqueue();
-    queue.add('low', 'low');
-    queue.add('lifted', 'low');
-    queue.add('a');
+  test('hands out keys of low priority when no other waits, and lifts one that is normal when it is added again', async () => {
+    const low = new Set(['low', 'lifted']);
+    const queue = createWorkqueue({ priorityOf: (key) => (low.has(key) ? 'low' : 'normal') });
+    ['low', 'lifted', 'a'].forEach((key) => queue.add(key));
+    low.delete('lifted');
     queue.add('lifted');
-    queue.add('a', 'low');
+    low.add('a');
+    queue.add('a');
     expect(await drain(queue)).toEqual(['a', 'lifted', 'low']);
   });
 
@@ -71,9 +134,34 @@ describe('a workqueue', () => {
     expect(await drain(queue)).toEqual(['c', 'b']);
   });
 
+  test('asks for the priority of a key that came back during its pass when the pass is done', async () => {
+    let hasPod = false;
+    const queue = createWorkqueue({ priorityOf: (key) => (key === 'a' && hasPod ? 'low' : 'normal') });
+    queue.add('a');
+    await queue.take();
+    // The finalizer is written, and its event comes, before the pod is made.
+    queue.add('a');
+    hasPod = true;
+    queue.add('b');
+    queue.done('a');
+    queue.add('c');
+    expect(await drain(queue)).toEqual(['b', 'c', 'a']);
+  });
+
+  test.each([2, 10, 40, 150])(
+    'in a burst of 1,000 with passes of %i ms keeps no status for two seconds, oldest first, and pods go on',
+    async (passMs) => {
+      const { waitedMs, order, podsMs } = await burst(1_000, passMs);
+      expect(Math.max(...waitedMs)).toBeLessThan(2_000);
+      expect(order).toEqual(order.toSorted((a, b) => a - b));
+      // One of four turns at the least.
+      expect(podsMs).toBeLessThan((4 * 1_000 * passMs) / workers + lowPriorityMs);
+    },
+  );
+
   test('keeps no key of low priority back for longer than its time, and the others no longer either', async () => {
-    const queue = createWorkqueue();
-    for (let i = 0; i < 8; i += 1) queue.add(`old-${i}`, 'low');
+    const queue = createWorkqueue({ priorityOf: (key) => (key.startsWith('old') ? 'low' : 'normal') });
+    for (let i = 0; i < 8; i += 1) queue.add(`old-${i}`);
     vi.advanceTimersByTime(lowPriorityMs + 1);
     for (let i = 0; i < 4; i += 1) queue.add(`new-${i}`);
     const order = await drain(queue);
@@ -206,7 +294,8 @@ describe('a workqueue', () => {
     );
     return fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
-        const queue = createWorkqueue();
+        let priority: Priority = 'normal';
+        const queue = createWorkqueue({ priorityOf: () => priority });
         const active = new Set<string>();
         /** Added and not taken since. */
         const owed = new Set<string>();
@@ -218,7 +307,8 @@ describe('a workqueue', () => {
         };
         for (const { kind, key } of steps) {
           if (kind === 'add' || kind === 'low') {
-            queue.add(key, kind === 'low' ? 'low' : 'normal');
+            priority = kind === 'low' ? 'low' : 'normal';
+            queue.add(key);
             owed.add(key);
           } else if (kind === 'take' && queue.depth() > 0) {
             await take();
