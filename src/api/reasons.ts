@@ -92,6 +92,10 @@ export const reasonTable: readonly ReasonRow[] = [
       'Create the Image, or correct the reference.',
     ],
     ImageNotReady: ['The Image is still being made.', waits],
+    ImageTerminating: [
+      'The Image or ISO is being deleted: no VM is placed from it any more.',
+      'Deploy with another, or delete the VM; an Image of the same name that is made afterwards is used.',
+    ],
     AskingRegistry: ['The registry is asked what the image is, and has not answered yet.', waits],
     ImagePullDenied: [
       'The registry refused to give the image.',

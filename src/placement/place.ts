@@ -143,6 +143,11 @@ export function verdictOn(
 function excludes(facts: ClassFacts, request: PlacementRequest): string | undefined {
   if (facts.cordoned) return reasons.unschedulable;
   if (!facts.ready) return reasons.notReady;
+  return excludesForGood(facts, request);
+}
+
+/** The same for what does not pass by itself. */
+function excludesForGood(facts: ClassFacts, request: PlacementRequest): string | undefined {
   if (!toleratesAll(facts.taints, request.tolerations)) return reasons.taints;
   if (facts.operatingSystem !== 'linux') return reasons.operatingSystem;
   if (request.architecture !== undefined && facts.architecture !== request.architecture) {
@@ -168,6 +173,19 @@ function acceleratorOn(facts: ClassFacts, request: PlacementRequest): Accelerato
   if (facts.accelerator !== undefined) return facts.accelerator;
   if (request.accelerator !== 'auto') return request.accelerator;
   return facts.hasKvm ? 'kvm' : 'tcg';
+}
+
+/**
+ * Under which accelerator a pod runs that is left to kube-scheduler: its devices are fixed before its node is. `kvm` where the
+ * chart says so, or where a node has it that takes such VMs when it has room; else `auto`, and QEMU emulates.
+ */
+export function unpinnedAccelerator(inventory: Inventory, request: PlacementRequest): 'auto' | Accelerator {
+  if (request.accelerator !== 'auto') return request.accelerator;
+  for (const { facts } of inventory.classes()) {
+    if (excludesForGood(facts, request) === undefined && acceleratorOn(facts, request) === 'kvm')
+      return 'kvm';
+  }
+  return 'auto';
 }
 
 /** What is needed differs by class only through the accelerator: two vectors per decision. */

@@ -332,7 +332,7 @@ describe("what the operator makes passes, and is nobody else's to change", () =>
     ],
     [
       'a VM with /dev/kvm',
-      () => buildPod(podInput({ vm, kvmGroup: 104, placement: { ...pinned, accelerator: 'kvm' } })),
+      () => buildPod(podInput({ vm, kvmGroups: [104], placement: { ...pinned, accelerator: 'kvm' } })),
     ],
     [
       'a VM with GPUs',

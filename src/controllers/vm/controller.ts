@@ -101,7 +101,7 @@ export function createVmController(runtime: Runtime<VmSettings>, parts: VmContro
     own,
     runners,
     controlKeys: () => parts.controlKeys(),
-    kvmGroup: (node) => kvmGroupOf(nodeInformer.get(node)),
+    kvmGroups: (node) => kvmGroupsOf(node === undefined ? nodeInformer.list() : [nodeInformer.get(node)]),
     pullSecretVersion: (namespace) => versionOf(pullSecrets.get(objectNames.pullSecret, namespace)),
     now: () => new Date(),
   });
@@ -203,6 +203,11 @@ function isBooted(vm: Vm): boolean {
 
 function versionOf(secret: Secret | undefined): string | undefined {
   return secret?.metadata.resourceVersion;
+}
+
+function kvmGroupsOf(nodesToJoin: readonly (Node | undefined)[]): readonly number[] {
+  const groups = nodesToJoin.map(kvmGroupOf).filter((group) => group !== undefined);
+  return [...new Set(groups)].toSorted((a, b) => a - b);
 }
 
 /** The group that the node agent found on /dev/kvm; an annotation that is not JSON says nothing. */

@@ -3,7 +3,13 @@ import { persistentVolumeClaims, pods } from '../../api/resources.ts';
 import type { EffectiveSettings, Vm } from '../../api/vm.ts';
 import { isSvc3Error, messageOf, Svc3Error } from '../../errors.ts';
 import type { ReconcileResult } from '../../kube/types.ts';
-import { place, type Placed, type PlacementRequest, type Refused } from '../../placement/place.ts';
+import {
+  place,
+  type Placed,
+  type PlacementRequest,
+  type Refused,
+  unpinnedAccelerator,
+} from '../../placement/place.ts';
 import { buildClaim, type ClaimHolder, holderOf, isPersistent } from './pod/claim.ts';
 import { hold } from './life/finalizer.ts';
 import { ignoring } from './ignoring.ts';
@@ -52,7 +58,10 @@ export class Deployment {
     const request = placementRequest(vm.metadata.namespace ?? '', resolved.effective, this.#parts.settings);
     const placement = this.#place(vm, resolved.effective, request);
     if (placement.kind === 'placed') return this.#create(vm, resolved, pinned(placement), placement);
-    if (this.#parts.settings.whenFull === 'Pod') return this.#create(vm, resolved, unpinned, undefined);
+    if (this.#parts.settings.whenFull === 'Pod') {
+      const accelerator = unpinnedAccelerator(this.#parts.inventory, request);
+      return this.#create(vm, resolved, { ...unpinned, accelerator }, undefined);
+    }
     const told = placement.message;
     waiting.add(uid, { key, created: vm.metadata.creationTimestamp ?? '', request, told });
     const scheduled = row('False', 'Unschedulable', told);
@@ -184,7 +193,7 @@ export class Deployment {
   }
 
   #pod(vm: Vm, resolved: Resolved, placement: PodPlacement): Pod {
-    const { settings, controlKeys, kvmGroup, pullSecretVersion } = this.#parts;
+    const { settings, controlKeys, kvmGroups, pullSecretVersion } = this.#parts;
     const { node, accelerator } = placement;
     return buildPod({
       vm,
@@ -192,16 +201,15 @@ export class Deployment {
       placement,
       settings,
       controlKeys: controlKeys(),
-      kvmGroup: node !== undefined && accelerator === 'kvm' ? kvmGroup(node) : undefined,
+      kvmGroups: accelerator === 'kvm' ? kvmGroups(node) : [],
       pullSecretVersion: pullSecretVersion(vm.metadata.namespace ?? ''),
       claimName: isPersistent(resolved.effective) ? podNameOf(vm.metadata.name ?? '') : undefined,
     });
   }
 }
 
-const unpinned: PodPlacement = {
+const unpinned: Omit<PodPlacement, 'accelerator'> = {
   node: undefined,
-  accelerator: 'auto',
   ports: {},
   requestsEphemeralStorage: true,
 };

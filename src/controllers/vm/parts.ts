@@ -41,8 +41,8 @@ export interface VmReconcilerParts {
   readonly runners: Runners | undefined;
   /** Public halves of the control keys, for the pods' annotation. */
   controlKeys(): string;
-  /** Group of /dev/kvm on a node. */
-  kvmGroup(node: string): number | undefined;
+  /** Groups of /dev/kvm on a node; without one on all nodes. */
+  kvmGroups(node: string | undefined): readonly number[];
   /** resourceVersion of the pull Secret of a namespace. */
   pullSecretVersion(namespace: string): string | undefined;
   /** Wall clock, for times that people read and for deadlines. */

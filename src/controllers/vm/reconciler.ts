@@ -26,6 +26,9 @@ import { pendingDraft, StatusWriter, typed } from './status/statuswriter.ts';
 /** A start that takes longer than this shows how far it is. */
 const slowStartMs = 10_000;
 
+/** What kube-apiserver has and the cache does not is looked for again, in milliseconds: its event may be under way. */
+const cacheLagMs = 1_000;
+
 /** One pass over one VM: observe, decide, act, report. */
 export class VmReconciler {
   readonly #parts: VmReconcilerParts;
@@ -96,7 +99,7 @@ export class VmReconciler {
     const { vm } = observed;
     switch (plan.kind) {
       case 'finalize':
-        return this.#finalize(key, vm, plan.finalizers);
+        return this.#finalize(key, observed, plan.finalizers);
       case 'hold':
         return this.#waitForSaves(key, vm, plan);
       case 'end':
@@ -134,12 +137,28 @@ export class VmReconciler {
     }
   }
 
-  /** What is left of it (its claim, the pod of a lost node) follows by its owner reference. */
-  async #finalize(key: string, vm: Vm, finalizers: readonly string[] | undefined): Promise<void> {
+  /**
+   * What is left of it (its claim, the pod of a lost node) follows by its owner reference, and so would a pod that the cache does
+   * not show yet, made a moment ago by the leader before: its guest has to end, and its disk may be wanted.
+   */
+  async #finalize(
+    key: string,
+    { vm, pod }: Observed,
+    finalizers: readonly string[] | undefined,
+  ): Promise<ReconcileResult | void> {
+    const hasPod = finalizers !== undefined && pod === undefined && (await this.#hasPodNow(vm));
+    if (hasPod) return { requeueAfterMs: cacheLagMs };
     this.#forget(key);
-    if (finalizers === undefined) return;
+    if (finalizers === undefined) return undefined;
     await ignoring(['NotFound'], setFinalizers(this.#parts, vm, finalizers));
     this.#parts.own.forget(vm.metadata.uid ?? '');
+    return undefined;
+  }
+
+  async #hasPodNow(vm: Vm): Promise<boolean> {
+    const { name = '', namespace = '' } = vm.metadata;
+    const pod = await ignoring(['NotFound'], this.#parts.client.get(pods, podNameOf(name), namespace));
+    return pod !== undefined && isOwnedBy(pod, vm);
   }
 
   /** The runner goes on working, and what is known of it stays true: the Image controller reads it there. */

@@ -82,6 +82,39 @@ describe('whenFull: Pod', () => {
   });
 });
 
+describe('whenFull: Pod where nodes have hardware virtualisation', () => {
+  test('asks for /dev/kvm and its group, and waits for a node that has it', async () => {
+    const space = await world.namespace('overflowkvm');
+    const annotations = { 'svc3.dev/hardware': JSON.stringify({ version: 1, kvm: { gid: 104 } }) };
+    const tag = { 'tag.svc3.dev/virt': 'true' };
+    const full = { cpu: '0', 'svc3.dev/kvm': '110' };
+    await world.kubelet.addNode({ name: 'kvm1', annotations, labels: tag, allocatable: full });
+    await withOperator({ whenFull: 'Pod' }, async () => {
+      await space.deploy('vm', { tag: 'virt', tagRequired: true });
+      await space.until('vm', 'Scheduled', { status: 'False', reason: 'Unschedulable' });
+      const spec = (await space.pod('vm'))?.spec;
+      expect(spec?.containers[0]?.resources?.limits).toMatchObject({ 'svc3.dev/kvm': '1' });
+      expect(spec?.securityContext?.supplementalGroups).toEqual([104]);
+      // Neither one without the device nor one that is labelled to emulate.
+      await world.kubelet.addNode({ name: 'plain', labels: tag });
+      const emulating = { ...tag, 'svc3.dev/accelerator': 'tcg' };
+      await world.kubelet.addNode({
+        name: 'labelled',
+        labels: emulating,
+        allocatable: { 'svc3.dev/kvm': '110' },
+      });
+      await expect
+        .poll(async () => (await space.condition('vm', 'Scheduled')).message, slow)
+        .toMatch(/^0\/6 nodes are available: .*1 Insufficient svc3.dev\/kvm/);
+      await world.kubelet.addNode({ name: 'kvm2', labels: tag, allocatable: { 'svc3.dev/kvm': '110' } });
+      await space.untilReady('vm');
+      expect((await space.vm('vm')).status).toMatchObject({ node: 'kvm2', accelerator: 'kvm' });
+      await space.remove('vm');
+      for (const name of ['kvm1', 'plain', 'labelled', 'kvm2']) await world.kubelet.removeNode(name);
+    });
+  });
+});
+
 describe('the pull Secret', () => {
   test('a pod that cannot pull is made anew when the Secret comes, and names it', async () => {
     const space = await world.namespace('pulling');

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { NodeFacts, PodFacts } from '../../../src/placement/facts.ts';
 import { explain } from '../../../src/placement/explain.ts';
 import { Inventory } from '../../../src/placement/inventory.ts';
-import { place, type PlacementRequest } from '../../../src/placement/place.ts';
+import { place, type PlacementRequest, unpinnedAccelerator } from '../../../src/placement/place.ts';
 import { aNode, aPod, aRequest, Gi, ranges } from './builders.ts';
 
 function inventoryOf(nodes: readonly NodeFacts[], pods: readonly PodFacts[] = []): Inventory {
@@ -299,5 +299,21 @@ describe('the inventory', () => {
       { node: 'b', fits: false, reasons: ['Insufficient cpu', 'Insufficient memory'], free: 0 },
       { node: 'c', fits: false, reasons: ['node(s) were unschedulable'], free: 100 },
     ]);
+  });
+});
+
+describe('a pod that is left to kube-scheduler', () => {
+  const full = { kvm: 1, cpu: 0 };
+
+  test.each<[sentence: string, nodes: NodeFacts[], request: Partial<PlacementRequest>, expected: string]>([
+    ['runs under kvm where a node that is full has it', [aNode('a'), aNode('b', full)], {}, 'kvm'],
+    ['also where that node is cordoned for now', [aNode('a', { ...full, cordoned: true })], {}, 'kvm'],
+    ['emulates where no node has it', [aNode('a')], {}, 'auto'],
+    ['emulates where only nodes of others have it', [aNode('a', { ...full, reservedFor: 'x' })], {}, 'auto'],
+    ['emulates where the node is labelled so', [aNode('a', { ...full, accelerator: 'tcg' })], {}, 'auto'],
+    ['runs as the chart says', [], { accelerator: 'kvm' }, 'kvm'],
+    ['also where it says to emulate', [aNode('a', full)], { accelerator: 'tcg' }, 'tcg'],
+  ])('%s', (_sentence, nodes, request, expected) => {
+    expect(unpinnedAccelerator(inventoryOf(nodes), aRequest(request))).toBe(expected);
   });
 });

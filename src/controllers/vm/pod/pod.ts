@@ -51,8 +51,8 @@ export interface PodInput {
   readonly settings: VmSettings;
   /** Public halves of the installation's control keys. */
   readonly controlKeys: string;
-  /** Group of /dev/kvm on the chosen node. */
-  readonly kvmGroup: number | undefined;
+  /** Groups of /dev/kvm: on the chosen node, or on all nodes that it could be. */
+  readonly kvmGroups: readonly number[];
   /** resourceVersion of the namespace's pull Secret; undefined where there is none. */
   readonly pullSecretVersion: string | undefined;
   /** Name of the claim of a Persistent disk. */
@@ -126,7 +126,7 @@ function podSpec(input: PodInput): PodSpec {
       fsGroup: qemuId,
       fsGroupChangePolicy: 'OnRootMismatch',
       seccompProfile: { type: 'RuntimeDefault' },
-      ...(input.kvmGroup === undefined ? {} : { supplementalGroups: [input.kvmGroup] }),
+      ...(input.kvmGroups.length === 0 ? {} : { supplementalGroups: [...input.kvmGroups] }),
     },
     // The guest's own time, then the runner's ladder of quit and kill.
     terminationGracePeriodSeconds: settings.graceSeconds + 10,
@@ -158,12 +158,19 @@ function nodeTerms(input: PodInput): NodeSelectorTerm[] {
 }
 
 /** What placement demands of a node, as far as affinity can say it; kube-scheduler has filters for the rest. */
-function unpinnedTerm({ effective }: PodInput, reservation: NodeSelectorRequirement): NodeSelectorTerm {
+function unpinnedTerm(
+  { effective, placement }: PodInput,
+  reservation: NodeSelectorRequirement,
+): NodeSelectorTerm {
   return {
     matchExpressions: [
       { key: 'kubernetes.io/os', operator: 'In', values: ['linux'] },
       { key: 'kubernetes.io/arch', operator: 'In', values: [effective.architecture] },
       reservation,
+      // Whoever asks for the device must not get a node that is labelled to emulate.
+      ...(placement.accelerator === 'kvm'
+        ? [{ key: labels.accelerator, operator: 'NotIn' as const, values: ['tcg'] }]
+        : []),
       ...(hasBundle(effective)
         ? [{ key: labels.gpuPassthrough, operator: 'In' as const, values: ['enabled'] }]
         : []),

@@ -1,4 +1,5 @@
 import type { Image, Iso } from '../../../api/image.ts';
+import { isTerminating } from '../../../api/owner.ts';
 import { formatQuantity, parseQuantity } from '../../../api/quantity.ts';
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
 import type { Architecture, VmConfig } from '../../../api/vmconfig.ts';
@@ -176,6 +177,9 @@ function pinObject(
       'ImageNotFound',
       `${kind} ${name} does not exist in namespace ${namespace}`,
     );
+  }
+  if (isTerminating(object)) {
+    return unresolved('scheduled', 'ImageTerminating', `${kind} ${name} is being deleted`);
   }
   const { status } = object;
   if (status?.reference === undefined || !isTrue(status.conditions, 'Ready')) {

@@ -1,7 +1,9 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Pod } from '../../../api/core.ts';
 import { parseQuantity } from '../../../api/quantity.ts';
 import type { PowerAction, PowerRequest, ResizeReply, RunnerState } from '../../../api/runner.ts';
 import type { Vm } from '../../../api/vm.ts';
+import { CallLimiter } from '../../../controller/limiter.ts';
 import { isSvc3Error, messageOf } from '../../../errors.ts';
 import { isPodReady, isRunnerUp } from '../pod/podstate.ts';
 import { powerStep } from './power.ts';
@@ -60,8 +62,11 @@ export const recentMs = 5_000;
 /** So long a runner may be silent before that is told, in milliseconds: each begins by not listening yet. */
 export const silenceMs = 20_000;
 
-/** Runners asked at the same time only to be met: after a start there is one for each VM of the cluster. */
-const metAtOnce = 32;
+/**
+ * Runners asked at the same time only to be met: after a start there is one for each VM of the cluster. A namespace gets no more of
+ * them than are left free, so that one whose runners cannot be reached does not keep the others waiting.
+ */
+const metAtOnce = { total: 32, perHost: 32 };
 
 /**
  * The talk with runners, in the background: a pass never waits for a guest that shuts down. One call at a time for
@@ -73,9 +78,7 @@ export class RunnerLinks {
   readonly #changed: (key: string) => void;
   readonly #now: () => number;
   readonly #links = new Map<string, Link>();
-  /** Runners to be met when it is their turn. */
-  readonly #unmet = new Set<() => void>();
-  #asking = 0;
+  readonly #meetings = new CallLimiter(metAtOnce);
 
   /** `now`: milliseconds of a clock that never jumps. */
   constructor(open: OpenRunner, changed: (key: string) => void, now: () => number) {
@@ -105,7 +108,7 @@ export class RunnerLinks {
     if (link === undefined || link.busy) return undefined;
     const sinceMs = this.#now() - link.askedAt;
     if (link.error === undefined && link.state !== undefined && sinceMs <= recentMs) return link.state;
-    if (sinceMs >= pollMs) this.#ask(key, link, isPodReady(pod));
+    if (sinceMs >= pollMs) void this.#ask(key, link, isPodReady(pod));
     return undefined;
   }
 
@@ -160,7 +163,7 @@ export class RunnerLinks {
       // A runner that was met before need not be asked while all is as wished; one that cannot be reached, once.
       const first = link.askedAt === Number.NEGATIVE_INFINITY && !wasMet(vm, link.podUid);
       if (settled && first) this.#meet(key, vm, link, podReady);
-      else if (!settled && (due || flipped)) this.#ask(key, link, podReady);
+      else if (!settled && (due || flipped)) void this.#ask(key, link, podReady);
       return;
     }
     const step = powerStep(vm, link.state);
@@ -169,7 +172,7 @@ export class RunnerLinks {
       return;
     }
     if (link.state.iso && !wishesMedium(vm)) {
-      if (link.error === undefined || due) this.#call(key, link, podReady, () => link.door.eject());
+      if (link.error === undefined || due) void this.#call(key, link, podReady, () => link.door.eject());
       return;
     }
     const bytes = wishedBytes(vm);
@@ -177,47 +180,36 @@ export class RunnerLinks {
       this.#resize(key, link, podReady, bytes);
       return;
     }
-    if (due && !settled) this.#ask(key, link, podReady);
+    if (due && !settled) void this.#ask(key, link, podReady);
   }
 
   /** All is as wished: it can wait for its turn, unless there is another reason to ask before. */
   #meet(key: string, vm: Vm, link: Link, podReady: boolean): void {
     link.askedAt = this.#now();
     link.podReady = podReady;
-    this.#unmet.add(() => {
-      const isCurrent = this.#links.get(vm.metadata.uid ?? '') === link;
-      if (isCurrent && !link.busy && link.state === undefined) this.#ask(key, link, podReady);
+    const { namespace = '' } = vm.metadata;
+    const { signal } = link.closing;
+    const meeting = this.#meetings.run(namespace, link.address, signal, async () => {
+      if (!signal.aborted && !link.busy && link.state === undefined) await this.#ask(key, link, podReady);
     });
-    this.#meetNext();
+    // There is another runner, or no VM any more.
+    meeting.catch(() => undefined);
   }
 
-  #meetNext(): void {
-    while (this.#asking < metAtOnce) {
-      const [meet] = this.#unmet;
-      if (meet === undefined) return;
-      this.#unmet.delete(meet);
-      meet();
-    }
-  }
-
-  #ask(key: string, link: Link, podReady: boolean): void {
-    this.#asking += 1;
-    this.#call(key, link, podReady, async () => {
+  #ask(key: string, link: Link, podReady: boolean): Promise<void> {
+    return this.#call(key, link, podReady, async () => {
       try {
         return await link.door.state();
       } catch (error) {
         link.silentSince ??= this.#now();
         throw error;
-      } finally {
-        this.#asking -= 1;
-        this.#meetNext();
       }
     });
   }
 
   #act(key: string, link: Link, podReady: boolean, request: PowerRequest): void {
     link.verb = request.action;
-    this.#call(key, link, podReady, async () => {
+    void this.#call(key, link, podReady, async () => {
       const state = await link.door.power(request);
       link.startRequest = request.startRequest ?? link.startRequest;
       return state;
@@ -225,7 +217,7 @@ export class RunnerLinks {
   }
 
   #resize(key: string, link: Link, podReady: boolean, bytes: number): void {
-    this.#call(key, link, podReady, async () => {
+    void this.#call(key, link, podReady, async () => {
       try {
         link.growth = await link.door.resize(bytes);
       } catch (error) {
@@ -239,37 +231,25 @@ export class RunnerLinks {
     });
   }
 
-  #call(key: string, link: Link, podReady: boolean, call: () => Promise<RunnerState>): void {
+  /** Resolves when the call has ended, also when it has failed. */
+  async #call(key: string, link: Link, podReady: boolean, call: () => Promise<RunnerState>): Promise<void> {
     link.busy = true;
     link.askedAt = this.#now();
     link.podReady = podReady;
-    const finish = (): void => {
+    try {
+      // After the pass that asks: its write of status does not wait for a connection to be set up.
+      await nextTurn();
+      link.state = await call();
+      link.error = undefined;
+      link.silentSince = undefined;
+    } catch (error) {
+      link.error = messageOf(error);
+    } finally {
       link.busy = false;
       link.verb = undefined;
       this.#changed(key);
-    };
-    // After the pass that asks: its write of status does not wait for a connection to be set up.
-    afterPass(call).then(
-      (state) => {
-        link.state = state;
-        link.error = undefined;
-        link.silentSince = undefined;
-        finish();
-      },
-      (error: unknown) => {
-        link.error = messageOf(error);
-        finish();
-      },
-    );
+    }
   }
-}
-
-function afterPass<T>(call: () => Promise<T>): Promise<T> {
-  return new Promise((resolve, reject) => {
-    setImmediate(() => {
-      call().then(resolve, reject);
-    });
-  });
 }
 
 function wasMet(vm: Vm, podUid: string): boolean {

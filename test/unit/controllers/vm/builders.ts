@@ -45,7 +45,7 @@ export function podInput(given: Partial<PodInput> = {}): PodInput {
     },
     settings: vmSettings(),
     controlKeys: 'key',
-    kvmGroup: undefined,
+    kvmGroups: [],
     pullSecretVersion: undefined,
     claimName: undefined,
     ...given,

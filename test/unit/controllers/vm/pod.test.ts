@@ -74,9 +74,26 @@ describe('the pod of a VM', () => {
 
   test('under kvm asks for the device and joins its group', () => {
     const placement = { ...podInput().placement, accelerator: 'kvm' as const };
-    const spec = specOf({ placement, kvmGroup: 36 });
+    const spec = specOf({ placement, kvmGroups: [36] });
     expect(spec.containers[0]?.resources?.requests).toMatchObject({ 'svc3.dev/kvm': '1' });
     expect(spec.securityContext?.supplementalGroups).toEqual([36]);
+  });
+
+  test('under kvm without a node of its own keeps away from nodes that are labelled to emulate', () => {
+    const placement = { ...podInput().placement, node: undefined, accelerator: 'kvm' as const };
+    const spec = specOf({ placement, kvmGroups: [36, 104] });
+    expect(spec.containers[0]?.resources?.limits).toMatchObject({ 'svc3.dev/kvm': '1' });
+    expect(spec.securityContext?.supplementalGroups).toEqual([36, 104]);
+    const terms =
+      spec.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms ?? [];
+    expect(terms).toHaveLength(2);
+    for (const { matchExpressions } of terms) {
+      expect(matchExpressions).toContainEqual({
+        key: 'svc3.dev/accelerator',
+        operator: 'NotIn',
+        values: ['tcg'],
+      });
+    }
   });
 
   test('names the pull Secret where there is one, and that of the runner image', () => {

@@ -245,40 +245,56 @@ describe('the talk with a runner', () => {
 });
 
 describe('after a start among hundreds of VMs that run', () => {
-  test('their runners are met a few at a time, and a VM that needs something is asked at once', async () => {
-    const asked: string[] = [];
-    let answers: PromiseWithResolvers<RunnerState>[] = [];
+  /** Runners that answer when the test says so. */
+  function manyRunners() {
+    const talk = { asked: [] as string[], answers: [] as PromiseWithResolvers<RunnerState>[] };
+    const refuse = () => Promise.reject(new Error('nobody asked for that'));
     const links = new RunnerLinks(
       ({ vmUid }) => ({
         state() {
-          asked.push(vmUid);
+          talk.asked.push(vmUid);
           const answer = Promise.withResolvers<RunnerState>();
-          answers.push(answer);
+          talk.answers.push(answer);
           return answer.promise;
         },
-        power: () => Promise.reject(new Error('nobody asked for that')),
-        resize: () => Promise.reject(new Error('nobody asked for that')),
-        eject: () => Promise.reject(new Error('nobody asked for that')),
+        power: refuse,
+        resize: refuse,
+        eject: refuse,
         fingerprint: () => undefined,
       }),
       () => undefined,
       () => 1_000_000,
     );
-    const met = { ...settled, runner: { podUid: 'pod-uid' } };
+    return { links, talk };
+  }
+  const met = { ...settled, runner: { podUid: 'pod-uid' } };
+  const aRunning = (uid: string, namespace: string) =>
+    aVm({ status: met, metadata: { name: uid, uid, namespace } });
+
+  test('their runners are met a few at a time, and a VM that needs something is asked at once', async () => {
+    const { links, talk } = manyRunners();
     const uids = Array.from({ length: 100 }, (_, i) => `vm-${i}`);
-    for (const uid of uids) links.observe(uid, aVm({ status: met, metadata: { uid } }), pod(true));
-    await vi.waitFor(() => expect(asked).toHaveLength(32));
+    for (const uid of uids) links.observe(uid, aRunning(uid, 'team'), pod(true));
+    await vi.waitFor(() => expect(talk.asked).toHaveLength(16));
     links.observe('late', aVm({ metadata: { uid: 'late' } }), pod(false));
-    await vi.waitFor(() => expect(asked).toHaveLength(33));
-    expect(asked.at(-1)).toBe('late');
+    await vi.waitFor(() => expect(talk.asked).toHaveLength(17));
+    expect(talk.asked.at(-1)).toBe('late');
     links.forget('vm-50');
-    while (answers.length > 0) {
-      const now = answers;
-      answers = [];
+    while (talk.answers.length > 0) {
+      const now = talk.answers;
+      talk.answers = [];
       for (const answer of now) answer.resolve(runnerState());
-      await vi.waitFor(() => expect(answers.length > 0 || asked.length >= 100).toBe(true));
+      await vi.waitFor(() => expect(talk.answers.length > 0 || talk.asked.length >= 100).toBe(true));
     }
-    expect(asked).toHaveLength(100);
-    expect(new Set(asked)).toEqual(new Set([...uids.filter((uid) => uid !== 'vm-50'), 'late']));
+    expect(talk.asked).toHaveLength(100);
+    expect(new Set(talk.asked)).toEqual(new Set([...uids.filter((uid) => uid !== 'vm-50'), 'late']));
+  });
+
+  test('a namespace whose runners do not answer keeps no other one waiting', async () => {
+    const { links, talk } = manyRunners();
+    for (let i = 0; i < 100; i += 1) links.observe(`a/${i}`, aRunning(`silent-${i}`, 'silent'), pod(true));
+    await vi.waitFor(() => expect(talk.asked).toHaveLength(16));
+    for (const team of ['b', 'c']) links.observe(`${team}/vm`, aRunning(team, team), pod(true));
+    await vi.waitFor(() => expect(talk.asked.slice(16)).toEqual(['b', 'c']));
   });
 });

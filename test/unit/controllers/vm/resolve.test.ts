@@ -1,0 +1,114 @@
+import { describe, expect, test } from 'vitest';
+import type { Image } from '../../../../src/api/image.ts';
+import type { VmConfig } from '../../../../src/api/vmconfig.ts';
+import { Svc3Error } from '../../../../src/errors.ts';
+import type { ImageAnswer } from '../../../../src/controllers/vm/resolve/imageresolutions.ts';
+import { resolveVm, type ResolveSources } from '../../../../src/controllers/vm/resolve/resolve.ts';
+import { vmSettings } from '../../../support/operator.ts';
+import { aCondition, aVm } from './builders.ts';
+
+const digest = `sha256:${'b'.repeat(64)}`;
+
+function anImage(given: Partial<Image['metadata']> = {}, ready = true): Image {
+  return {
+    metadata: { name: 'debian', namespace: 'team', ...given },
+    spec: { source: { upload: {} } },
+    status: {
+      reference: `store.example.com/team/debian@${digest}`,
+      architecture: 'amd64',
+      conditions: [{ ...aCondition('Ready'), status: ready ? 'True' : 'False', message: 'being made' }],
+    },
+  } as Image;
+}
+
+function sources(given: { image?: Image; config?: VmConfig; answer?: ImageAnswer } = {}): ResolveSources {
+  return {
+    vmConfig: () => given.config,
+    image: () => given.image,
+    iso: () => undefined,
+    answer: () => given.answer,
+    settings: vmSettings(),
+  };
+}
+
+function resolved(spec: Parameters<typeof aVm>[0], given: Parameters<typeof sources>[0] = {}): string {
+  const result = resolveVm(aVm(spec), sources(given));
+  if (result.kind === 'resolved') return `${result.effective.image} ${result.effective.architecture}`;
+  return result.kind === 'asking'
+    ? `asking for ${result.forMs} ms`
+    : `${result.row} ${result.reason}: ${result.message}`;
+}
+
+describe('an Image of the namespace', () => {
+  const vm = { spec: { image: 'debian' } };
+
+  test('that is ready is pinned to its digest', () => {
+    expect(resolved(vm, { image: anImage() })).toBe(`store.example.com/team/debian@${digest} amd64`);
+  });
+
+  test.each<[what: string, image: Image | undefined, expected: string]>([
+    [
+      'that does not exist',
+      undefined,
+      'scheduled ImageNotFound: Image debian does not exist in namespace team',
+    ],
+    [
+      'that is being made',
+      anImage({}, false),
+      'scheduled ImageNotReady: Image debian is not ready: being made',
+    ],
+    [
+      'that is being deleted, ready as it is',
+      anImage({ deletionTimestamp: '2026-11-01T10:00:00Z' }),
+      'scheduled ImageTerminating: Image debian is being deleted',
+    ],
+  ])('%s is not placed from', (_what, image, expected) => {
+    expect(resolved(vm, image === undefined ? {} : { image })).toBe(expected);
+  });
+});
+
+describe('an image of a registry', () => {
+  const image = { digest, architecture: 'arm64' as const };
+  const reference = 'r.example.com/debian';
+
+  test('is pinned to what the registry says', () => {
+    expect(resolved({}, { answer: { kind: 'resolved', image } })).toBe(`${reference}@${digest} arm64`);
+  });
+
+  test('is waited for while the registry is asked', () => {
+    expect(resolved({}, { answer: { kind: 'asking', forMs: 7 } })).toBe('asking for 7 ms');
+  });
+
+  test.each<[error: Error, expected: string]>([
+    [
+      new Svc3Error('NotFound', 'no tag'),
+      `scheduled ImageNotFound: image ${reference} does not exist: no tag`,
+    ],
+    [
+      new Svc3Error('Forbidden', 'no right'),
+      `scheduled ImagePullDenied: image ${reference} may not be pulled: no right`,
+    ],
+    [new Svc3Error('Invalid', 'no reference'), 'stalled InvalidSpec: no reference'],
+    // Nodes may reach a registry that the operator does not.
+    [new Svc3Error('Timeout', 'silence'), `${reference} amd64`],
+  ])('that is answered with %s', (error, expected) => {
+    expect(resolved({}, { answer: { kind: 'failed', error, retryMs: 1_000 } })).toBe(expected);
+  });
+});
+
+describe('a VM that cannot be placed for what it names', () => {
+  test.each<[what: string, spec: object, expected: string]>([
+    [
+      'no VMConfig of that name',
+      { config: 'c' },
+      'scheduled ConfigNotFound: VMConfig c does not exist in namespace team',
+    ],
+    [
+      'an Ephemeral disk that is larger than the installation allows',
+      { image: `r.example.com/debian@${digest}`, architecture: 'amd64', disk: { size: '200Gi' } },
+      'stalled InvalidSpec: disk.size: 200Gi is more than an Ephemeral disk may have here (100Gi, chart value disk.ephemeralLimit); use storage Persistent',
+    ],
+  ])('%s', (_what, spec, expected) => {
+    expect(resolved({ spec })).toBe(expected);
+  });
+});
