@@ -43,7 +43,9 @@ function rows(
 /** Every condition reason that svc3 writes; docs/conditions.md is made from it. */
 export const reasonTable: readonly ReasonRow[] = [
   ...rows('VM', 'Ready', 'True', {
-    AsWished: ['The VM is in the power state that spec.powerState wishes.', nothing],
+    Running: ['The VM runs, as spec.powerState says.', nothing],
+    Stopped: ['The VM is stopped, as spec.powerState says.', nothing],
+    Suspended: ['The VM is suspended, as spec.powerState says.', nothing],
   }),
   ...rows('VM', 'Ready', 'False', {
     Pending: ['No node has been chosen yet; condition Scheduled says why.', 'See the row of Scheduled.'],
@@ -315,6 +317,9 @@ function section(kind: ReasonRow['kind']): string {
       .map((row) => `| ${row.type} | ${row.status} | ${row.reason} | ${row.meaning} | ${row.action} |`),
   ].join('\n');
 }
+
+/** Reasons of a VM's Ready condition that is True: the power state that was requested. */
+export const readyReasons: ReadonlySet<string> = new Set(['Running', 'Stopped', 'Suspended']);
 
 /** Reasons of Normal Events that tell of a start: they are kept however many Events there are, as Warnings are. */
 export const startReasons: ReadonlySet<string> = new Set(['Scheduled', 'Booted']);

@@ -89,12 +89,12 @@ test('stop, suspend and revert are carried out once, whoever of operator and api
   runner = await startRunner(await aPod({ vm: spec }));
   followRunner();
   let through = await startBoth();
-  await untilIt('Running AsWished');
+  await untilIt('Running Running');
 
   // Whoever still waits learns that it will be done.
   expect(await interrupted(through, 'stop')).toBe(202);
   through = await startBoth();
-  await untilIt('Stopped AsWished');
+  await untilIt('Stopped Stopped');
   expect(begun('stop')).toBe(1);
 
   expect((await exec(through, 'start')).status).toBe(200);
@@ -102,12 +102,12 @@ test('stop, suspend and revert are carried out once, whoever of operator and api
   expect((await exec(through, 'suspend', '?wait=false')).status).toBe(202);
   await killBoth();
   through = await startBoth();
-  await untilIt('Suspended AsWished');
+  await untilIt('Suspended Suspended');
   expect(begun('suspend')).toBe(1);
 
   await interrupted(through, 'revert');
   await startBoth();
-  const reverted = await untilIt('Running AsWished');
+  const reverted = await untilIt('Running Running');
   expect(reverted.status?.revertRequest).toBe(reverted.spec.revertRequest);
   expect(reverted.spec.revertRequest).toBeDefined();
   expect(begun('revert')).toBe(1);

@@ -120,7 +120,7 @@ function vmNamespace(client: RootClient, name: string): VmNamespace {
     async until(vm, type, expected) {
       await expect.poll(() => space.condition(vm, type), slow).toMatchObject(expected);
     },
-    untilReady: (vm) => space.until(vm, 'Ready', { status: 'True', reason: 'AsWished' }),
+    untilReady: (vm) => space.until(vm, 'Ready', { status: 'True' }),
     async events(vm) {
       const { items } = await client.list(events, { namespace: name });
       return items

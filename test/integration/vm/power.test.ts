@@ -98,7 +98,7 @@ async function untilIt(is: string, expectedVerbs: string[]): Promise<void> {
 
 describe('the wished power state is carried out by the runner', () => {
   test('runs after the start, without a verb', async () => {
-    await untilIt('Running AsWished', []);
+    await untilIt('Running Running', []);
     expect((await space.vm('vm')).status?.runner).toMatchObject({
       address: '127.0.0.1',
       fingerprint: 'print',
@@ -107,7 +107,7 @@ describe('the wished power state is carried out by the runner', () => {
 
   test('stop', async () => {
     await wish({ powerState: 'Stopped' });
-    await untilIt('Stopped AsWished', ['stop']);
+    await untilIt('Stopped Stopped', ['stop']);
     await expect.poll(() => space.events('vm'), slow).toContain('Stopped');
     expect((await space.vm('vm')).status?.diskSize).toBe('1Gi');
   });
@@ -123,19 +123,19 @@ describe('the wished power state is carried out by the runner', () => {
 
   test('start', async () => {
     await wish({ powerState: 'Running' });
-    await untilIt('Running AsWished', ['start']);
+    await untilIt('Running Running', ['start']);
   });
 
   test('suspend and resume', async () => {
     await wish({ powerState: 'Suspended' });
-    await untilIt('Suspended AsWished', ['suspend']);
+    await untilIt('Suspended Suspended', ['suspend']);
     await wish({ powerState: 'Running' });
-    await untilIt('Running AsWished', ['resume']);
+    await untilIt('Running Running', ['resume']);
   });
 
   test('revert, once for each request', async () => {
     await wish({ revertRequest: 'first' });
-    await untilIt('Running AsWished', ['revert']);
+    await untilIt('Running Running', ['revert']);
     expect((await space.vm('vm')).status?.revertRequest).toBe('first');
   });
 
@@ -145,35 +145,35 @@ describe('the wished power state is carried out by the runner', () => {
     await untilIt('Stopped GuestStopped', []);
     await expect.poll(() => space.events('vm'), slow).toContain('GuestStopped');
     await wish({ powerState: 'Stopped' });
-    await untilIt('Stopped AsWished', []);
+    await untilIt('Stopped Stopped', []);
     await wish({ powerState: 'Running' });
-    await untilIt('Running AsWished', ['start']);
+    await untilIt('Running Running', ['start']);
   });
 
   test('a verb survives the death of the operator', async () => {
     await operator.stop();
     await wish({ powerState: 'Stopped' });
     operator = await start();
-    await untilIt('Stopped AsWished', ['stop']);
+    await untilIt('Stopped Stopped', ['stop']);
     await operator.stop();
     operator = await start();
     await wish({ powerState: 'Running' });
-    await untilIt('Running AsWished', ['start']);
+    await untilIt('Running Running', ['start']);
   });
 
   test('a medium that is no longer named is taken out of the drive', async () => {
     become({ iso: true });
     await wish({ iso: 'registry.example.com/debian-installer:12' });
-    await untilIt('Running AsWished', []);
+    await untilIt('Running Running', []);
     await wish({ iso: '' });
     await expect.poll(() => runner.verbs, slow).toEqual(['eject']);
-    await untilIt('Running AsWished', ['eject']);
+    await untilIt('Running Running', ['eject']);
   });
 
   test('a disk grows', async () => {
     await wish({ disk: { size: '2Gi' } });
     await expect.poll(() => runner.verbs, slow).toEqual([`resize ${2 ** 31}`]);
-    await untilIt('Running AsWished', [`resize ${2 ** 31}`]);
+    await untilIt('Running Running', [`resize ${2 ** 31}`]);
     const status = async () => (await space.vm('vm')).status;
     await expect.poll(status, slow).toMatchObject({
       diskSize: '2Gi',
@@ -183,7 +183,7 @@ describe('the wished power state is carried out by the runner', () => {
     await operator.stop();
     operator = await start();
     await wish({ disk: { size: '2048Mi' } });
-    await untilIt('Running AsWished', []);
+    await untilIt('Running Running', []);
     await expect.poll(status, slow).toMatchObject({ diskGrowth: expect.stringContaining('in the guest') });
   });
 });

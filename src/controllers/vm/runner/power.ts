@@ -1,4 +1,5 @@
 import type { PowerRequest, RunnerState } from '../../../api/runner.ts';
+import { readyReasons } from '../../../api/reasons.ts';
 import type { Vm } from '../../../api/vm.ts';
 
 /** What the wished power state asks of the runner now. */
@@ -89,5 +90,5 @@ function isWishNewer(vm: Vm): boolean {
     return (ready.observedGeneration ?? 0) < (vm.metadata.generation ?? 0);
   }
   const wasDown = vm.status?.powerState === 'Stopped';
-  return wasDown && (ready.reason === 'AsWished' || ready.reason === 'Starting');
+  return wasDown && (readyReasons.has(ready.reason) || ready.reason === 'Starting');
 }

@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Pod } from '../../../api/core.ts';
 import { parseQuantity } from '../../../api/quantity.ts';
+import { readyReasons } from '../../../api/reasons.ts';
 import type { PowerAction, PowerRequest, ResizeReply, RunnerState } from '../../../api/runner.ts';
 import type { Vm } from '../../../api/vm.ts';
 import { CallLimiter } from '../../../controller/limiter.ts';
@@ -268,8 +269,9 @@ function isSettled(vm: Vm, podReady: boolean): boolean {
   const conditions = vm.status?.conditions;
   const ready = conditions?.find(({ type }) => type === 'Ready');
   const isStalled = conditions?.some(({ type, status }) => type === 'Stalled' && status === 'True');
-  const settled = isStalled === true || ready?.reason === 'AsWished' || ready?.reason === 'GuestStopped';
-  if (!settled || ready?.observedGeneration !== vm.metadata.generation) return false;
+  const reason = ready?.reason ?? '';
+  const isDone = isStalled === true || readyReasons.has(reason) || reason === 'GuestStopped';
+  if (!isDone || ready?.observedGeneration !== vm.metadata.generation) return false;
   return podReady === (vm.status?.powerState === 'Running');
 }
 

@@ -287,7 +287,7 @@ function readyRow(input: PodReport, power: ObservedPowerState | undefined): Row 
     return row('False', 'Crashed', runner?.state?.message ?? 'QEMU ended');
   }
   const reverted = vm.spec.revertRequest === undefined || isReverted(input);
-  if (power === wished && reverted) return row('True', 'AsWished', asWished[wished]);
+  if (power === wished && reverted) return row('True', wished, asRequested[wished]);
   return row('False', reverted ? wishReasons[wished] : 'Reverting', runner?.error ?? '');
 }
 
@@ -298,7 +298,7 @@ function lostMessage(pod: Pod): string {
   return `${lost}; the VM is placed anew once its pod is gone: bring the node back, or say that it is off for good (taint node.kubernetes.io/out-of-service)`;
 }
 
-const asWished = {
+const asRequested = {
   Running: 'the VM runs',
   Stopped: 'the VM is stopped',
   Suspended: 'the VM is suspended',

@@ -1,4 +1,5 @@
 import type { VmStatus } from '../../../api/vm.ts';
+import { readyReasons } from '../../../api/reasons.ts';
 import type { Condition } from '../../../api/object.ts';
 import { isPersistent } from '../pod/claim.ts';
 
@@ -24,7 +25,7 @@ const silent = new Set([
   'Pending',
   'Terminating',
   'Progressing',
-  'AsWished',
+  ...readyReasons,
 ]);
 
 /** Events of the way from one status to the next: one for each condition whose reason changed, named after the reason. */
@@ -77,7 +78,8 @@ function eventOf(
 
 function powerEvent(before: VmStatus, after: VmStatus): StatusEvent | undefined {
   const ready = after.conditions?.find(({ type }) => type === 'Ready');
-  if (ready?.reason !== 'AsWished' || after.powerState === 'Running') return undefined;
+  if (ready === undefined || !readyReasons.has(ready.reason) || after.powerState === 'Running')
+    return undefined;
   if (after.powerState === undefined || after.powerState === before.powerState) return undefined;
   return { type: 'Normal', reason: after.powerState, message: ready.message };
 }

@@ -102,7 +102,7 @@ export function aCondition(type: string, given: Partial<Condition> = {}): Condit
   return {
     type,
     status: 'True',
-    reason: 'AsWished',
+    reason: 'Running',
     message: '',
     observedGeneration: 1,
     lastTransitionTime: '2026-11-01T10:00:02Z',

@@ -68,7 +68,7 @@ const rows: Row[] = [
     sentence: 'a guest that shut itself down stays off',
     wished: 'Running',
     state: { powerState: 'Stopped', reason: 'GuestShutdown' },
-    status: reported('AsWished', 1),
+    status: reported('Running', 1),
     step: { kind: 'guestStopped' },
   },
   {
@@ -89,7 +89,7 @@ const rows: Row[] = [
     sentence: 'it is started when it had been stopped as wished meanwhile',
     wished: 'Running',
     state: { powerState: 'Stopped', reason: 'GuestShutdown' },
-    status: reported('AsWished', 2, 'Stopped'),
+    status: reported('Stopped', 2, 'Stopped'),
     step: verb('start'),
   },
   {
@@ -138,7 +138,7 @@ const rows: Row[] = [
     wished: 'Running',
     state: { powerState: 'Stopped', reason: 'GuestShutdown' },
     start: 'b',
-    status: { ...reported('AsWished', 2), startRequest: 'b' },
+    status: { ...reported('Running', 2), startRequest: 'b' },
     step: { kind: 'guestStopped' },
   },
   {

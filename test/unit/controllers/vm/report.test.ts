@@ -74,7 +74,7 @@ const bound = (status: Pod['status']) =>
   aPod({ nodeName: 'n1', ...(status === undefined ? {} : { status }) });
 const running = bound(runningStatus(true));
 const unready = bound(runningStatus(false));
-const ready = 'ready=True/AsWished';
+const ready = 'ready=True/Running';
 const starting = 'ready=False/Starting';
 const scheduled = 'scheduled=True/Scheduled';
 const prepared = 'prepared=True/Prepared';
@@ -129,7 +129,7 @@ const table: Row[] = [
     pod: unready,
     spec: { powerState: 'Stopped' },
     runner: observed({ state: stopped('Requested') }),
-    rows: [ready, scheduled, prepared, 'booted=False/NotRunning'],
+    rows: ['ready=True/Stopped', scheduled, prepared, 'booted=False/NotRunning'],
     power: 'Stopped',
   },
   {
@@ -137,7 +137,7 @@ const table: Row[] = [
     pod: unready,
     spec: { powerState: 'Suspended' },
     runner: observed({ state: runnerState({ powerState: 'Suspended' }) }),
-    rows: [ready, scheduled, prepared, 'booted=True/Booted'],
+    rows: ['ready=True/Suspended', scheduled, prepared, 'booted=True/Booted'],
     power: 'Suspended',
   },
   ...(['start', 'stop', 'suspend', 'resume', 'revert'] as const).map((verb) => ({
