@@ -12,7 +12,7 @@ import { createExports } from '../runner/exports.ts';
 import { relayPorts } from '../runner/relay.ts';
 import { createRoutes, createStreamRoutes } from '../runner/routes.ts';
 import { readRunnerSpec } from '../runner/spec.ts';
-import { createSupervisor } from '../runner/supervisor.ts';
+import { Supervisor } from '../runner/supervisor.ts';
 
 /** Exit codes of the runner: 0 the guest was taken down as asked, 1 a fault of the runner, 2 settings it cannot use. */
 const exitCodes = { ended: 0, fault: 1, settings: 2 } as const;
@@ -58,7 +58,7 @@ async function main(): Promise<void> {
     gpuAddresses: (env[runnerEnvironment.gpuAddresses] ?? '').split(',').filter((address) => address !== ''),
     path: env['PATH'] ?? '',
   };
-  const supervisor = createSupervisor({
+  const supervisor = new Supervisor({
     host,
     podUid: env[runnerEnvironment.podUid],
     log,

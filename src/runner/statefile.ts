@@ -5,7 +5,7 @@ import { asStorage } from './storage.ts';
 /** What must outlive the runner's process; `/var/lib/svc3/state.json`. */
 export const SavedState = z.object({
   version: z.literal(1),
-  /** The pod that wrote it: in a new pod the operator's wish wins. */
+  /** The pod that wrote it: in a new pod what the operator asks for wins. */
   podUid: z.string().optional(),
   powerState: z.enum(['Running', 'Stopped', 'Suspended']),
   reason: z.string().optional(),
@@ -24,20 +24,44 @@ export const SavedState = z.object({
 });
 export type SavedState = z.infer<typeof SavedState>;
 
-/** Undefined where there is none, or none that can be read: the runner starts as in a new pod. */
-export async function readSavedState(path: string): Promise<SavedState | undefined> {
-  const text = await readFile(path, 'utf8').catch(() => undefined);
-  if (text === undefined) return undefined;
-  try {
-    return SavedState.parse(JSON.parse(text));
-  } catch {
-    return undefined;
-  }
-}
+/** The state that is on disk, and what it was in memory last. */
+export class StateFile {
+  readonly #path: string;
+  readonly #podUid: string | undefined;
+  #current: SavedState;
 
-/** Atomic: a crash leaves the old or the new content. */
-export async function writeSavedState(path: string, state: SavedState): Promise<void> {
-  await asStorage("the VM's state", () => writeWhole(path, JSON.stringify(state)));
+  /** @param fresh - what holds where nothing has been written yet. */
+  constructor(path: string, podUid: string | undefined, fresh: SavedState) {
+    this.#path = path;
+    this.#podUid = podUid;
+    this.#current = fresh;
+  }
+
+  get current(): SavedState {
+    return this.#current;
+  }
+
+  /** Undefined where there is no file, or none that can be read: the runner starts as in a new pod. */
+  async read(): Promise<SavedState | undefined> {
+    const text = await readFile(this.#path, 'utf8').catch(() => undefined);
+    if (text === undefined) return undefined;
+    try {
+      return SavedState.parse(JSON.parse(text));
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** Goes on from a state that was read, without writing it. */
+  adopt(state: SavedState): void {
+    this.#current = state;
+  }
+
+  /** Atomic: a crash leaves the old or the new content. */
+  async save(change: Partial<SavedState>): Promise<void> {
+    this.#current = { ...this.#current, ...change, podUid: this.#podUid };
+    await asStorage("the VM's state", () => writeWhole(this.#path, JSON.stringify(this.#current)));
+  }
 }
 
 /** Whole or not at all: a node may lose its power at any moment. */

@@ -1,53 +1,19 @@
-import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { PowerRequest, ResizeReply } from '../api/runner.ts';
-import { invalidField, messageOf, Svc3Error } from '../errors.ts';
+import { messageOf, Svc3Error } from '../errors.ts';
 import { devices, qemuArguments } from './args.ts';
 import { bringDown, endNow } from './bringdown.ts';
-import {
-  checkGrows,
-  growFileSystem,
-  growLive,
-  liveDiskSize,
-  resizeReply,
-  roundDiskSize,
-} from './disksize.ts';
+import { Disk } from './disk.ts';
 import { diagnoseExit, RunnerFailure } from './failure.ts';
 import { launchMachine } from './machine.ts';
-import {
-  createOverlay,
-  ensureOverlay,
-  findDisk,
-  growOverlay,
-  overlaySize,
-  type BaseDisk,
-} from './overlay.ts';
 import { checkVerb, createQueue } from './powerstate.ts';
-import { clearSockets, overlayPath, prepareMachine, varsPath, type Host } from './preparation.ts';
-import { createRetries } from './retries.ts';
-import { readSavedState, writeSavedState, type SavedState } from './statefile.ts';
-import { roomRefusal } from './storage.ts';
+import { clearSockets, prepareMachine, type Host } from './preparation.ts';
+import { createRetries, type Retries } from './retries.ts';
+import { StateFile, type SavedState } from './statefile.ts';
 import { createStatusBoard, type StatusBoard } from './status.ts';
 import { watchMachine, type Running } from './watch.ts';
-
-export interface Supervisor {
-  readonly status: StatusBoard;
-  /** Reads what was saved and boots the VM where it is to run. */
-  start(): Promise<void>;
-  /** One verb at a time, in the order of asking. Throws Conflict when it does not fit the state. */
-  power(request: PowerRequest): Promise<void>;
-  resize(bytes: number): Promise<ResizeReply>;
-  eject(): Promise<void>;
-  /** The QEMU that runs now. */
-  running(): Running | undefined;
-  /** Runs in turn with the verbs; `until` keeps the disk from being taken away until it is settled. */
-  inTurn<T>(task: () => Promise<T>): Promise<T>;
-  holdDisk(until: Promise<unknown>): void;
-  /** Takes the guest down within the time and starts nothing again. Not in turn: a hung verb must not stop it. */
-  shutdown(graceMs: number): Promise<void>;
-}
 
 export interface SupervisorOptions {
   readonly host: Host;
@@ -56,293 +22,291 @@ export interface SupervisorOptions {
   readonly onSerial: (chunk: Buffer) => void;
 }
 
-export function createSupervisor(options: SupervisorOptions): Supervisor {
-  const { host, log } = options;
-  const { spec, folders } = host;
-  const statePath = join(folders.state, 'state.json');
-  const overlay = overlayPath(folders);
-  const status = createStatusBoard({
-    powerState: 'Stopped',
-    guestReachable: false,
-    reason: 'Starting',
-    retrying: false,
-    restarts: 0,
-    ejected: false,
-    guestStarted: false,
-  });
-  const inTurn = createQueue();
-  let saved: SavedState = {
-    version: 1,
-    powerState: spec.powerState,
-    ejected: false,
-    guestStarted: false,
-  };
-  let current: Running | undefined;
-  let retryTimer: NodeJS.Timeout | undefined;
-  const retries = createRetries(spec.restart, () => performance.now());
-  let isEnding = false;
-  let diskHeld: Promise<unknown> = Promise.resolve();
-  let booting: Promise<void> = Promise.resolve();
+/**
+ * Drives the one QEMU of a VM: boots it, carries out power verbs, starts it again after a crash. What must outlive this
+ * process is in the state file before it is done, so that a runner that is killed goes on where it was.
+ */
+export class Supervisor {
+  readonly status: StatusBoard;
+  /** Runs a task in turn with the verbs: one at a time, in the order of asking. */
+  readonly inTurn = createQueue();
+  readonly #options: SupervisorOptions;
+  readonly #state: StateFile;
+  readonly #disk: Disk;
+  readonly #retries: Retries;
+  #running: Running | undefined;
+  #retryTimer: NodeJS.Timeout | undefined;
+  #isEnding = false;
+  #booting: Promise<void> = Promise.resolve();
 
-  async function save(change: Partial<SavedState>): Promise<void> {
-    saved = { ...saved, ...change, podUid: options.podUid };
-    await writeSavedState(statePath, saved);
+  constructor(options: SupervisorOptions) {
+    const { host, podUid } = options;
+    const { powerState, restart } = host.spec;
+    const never = { ejected: false, guestStarted: false };
+    this.#options = options;
+    this.status = createStatusBoard({
+      powerState: 'Stopped',
+      guestReachable: false,
+      reason: 'Starting',
+      retrying: false,
+      restarts: 0,
+      ...never,
+    });
+    this.#state = new StateFile(join(host.folders.state, 'state.json'), podUid, {
+      version: 1,
+      powerState,
+      ...never,
+    });
+    this.#disk = new Disk(host, this.#state, this.status);
+    this.#retries = createRetries(restart, () => performance.now());
   }
 
-  async function prepareDisk(base: BaseDisk): Promise<void> {
-    const size = Math.max(saved.diskBytes ?? 0, spec.diskBytes ?? 0);
-    const refusal = roomRefusal(Math.max(size, base.virtualSize), spec.diskLimitBytes);
-    if (refusal !== undefined) throw new RunnerFailure('DiskTooLarge', refusal);
-    if (saved.reverting === undefined) {
-      const isNew = await ensureOverlay(overlay, base, size);
-      if (isNew) await save({ imageDigest: spec.imageDigest, revertRequest: spec.revertRequest });
-      else checkImage(saved.imageDigest, spec.imageDigest);
-      if (size > 0) await growOverlay(overlay, roundDiskSize(size));
-    } else {
-      await createOverlay(overlay, base, size);
-      await rm(varsPath(folders), { force: true });
-      const revertRequest = saved.reverting.request ?? saved.revertRequest;
-      await save({ reverting: undefined, revertRequest, imageDigest: spec.imageDigest });
-    }
-    status.update({ diskSize: await overlaySize(overlay), revertRequest: saved.revertRequest });
+  /** The QEMU that runs now. */
+  running(): Running | undefined {
+    return this.#running;
   }
 
-  function boot(): Promise<void> {
-    booting = bootNow();
-    return booting;
+  /** Keeps the disk from being taken away, and QEMU from ending by itself, until then. */
+  holdDisk(until: Promise<unknown>): void {
+    this.#disk.hold(until);
   }
 
-  async function bootNow(): Promise<void> {
-    clearTimeout(retryTimer);
-    if (isEnding || current !== undefined) return;
+  /** Reads what was saved and boots the VM where it is to run. */
+  start(): Promise<void> {
+    return this.inTurn(() => this.#begin());
+  }
+
+  /** Carries out a verb. Throws Conflict when it does not fit the state. */
+  power(request: PowerRequest): Promise<void> {
+    return this.inTurn(() => this.#carryOut(request));
+  }
+
+  resize(bytes: number): Promise<ResizeReply> {
+    return this.inTurn(() => this.#disk.resize(bytes, this.#running?.machine));
+  }
+
+  /** Takes the CD out for good. Throws Conflict where there is none. */
+  eject(): Promise<void> {
+    return this.inTurn(() => this.#eject());
+  }
+
+  /** Takes the guest down within the time and starts nothing again. Not in turn: a hung verb must not stop it. */
+  async shutdown(graceMs: number): Promise<void> {
+    this.#isEnding = true;
+    clearTimeout(this.#retryTimer);
+    this.status.update({ reason: 'ShuttingDown', message: 'the pod is being ended' });
+    await Promise.race([this.#booting, delay(graceMs / 2, undefined, { ref: false })]);
+    await this.#takeDown(graceMs);
+  }
+
+  async #begin(): Promise<void> {
+    const before = await this.#state.read();
+    const isSamePod = before?.podUid === this.#options.podUid;
+    this.#state.adopt(startingState(before, isSamePod, this.#state.current, this.#options.host));
+    const { ejected, guestStarted, startRequest, powerState } = this.#state.current;
+    this.status.update({ ejected, guestStarted, startRequest });
+    if (powerState === 'Running') return this.#boot();
     try {
-      await prepareDisk(await findDisk(folders.image));
-      const { input } = await prepareMachine(host, saved.ejected);
-      await clearSockets(folders.run);
-      const command = qemuArguments(input);
-      const machine = await launchMachine({ command, run: folders.run, onSerial: options.onSerial });
-      retries.started();
-      log.info({ pid: machine.pid, accelerator: input.accelerator }, 'QEMU started');
-      adopt(
-        watchMachine(machine, {
-          accelerator: input.accelerator,
-          status,
-          log,
-          mayQuit: () => (isEnding ? Promise.resolve() : diskHeld),
-        }),
-      );
-      await noteStart();
-      if (isEnding) await takeDown(1000);
+      await this.#disk.prepare();
     } catch (error) {
-      fail(asFailure(error), false);
+      return this.#fail(asFailure(error), false);
     }
+    if (powerState === 'Suspended') {
+      const message = 'the memory of the suspended guest was lost with its pod or runner';
+      return this.#stopped('SuspendedStateLost', message);
+    }
+    const reason = isSamePod && before?.reason === 'GuestShutdown' ? 'GuestShutdown' : 'Requested';
+    return this.#stopped(reason, isSamePod ? before?.message : undefined);
+  }
+
+  #boot(): Promise<void> {
+    this.#booting = this.#bootNow();
+    return this.#booting;
+  }
+
+  async #bootNow(): Promise<void> {
+    clearTimeout(this.#retryTimer);
+    if (this.#isEnding || this.#running !== undefined) return;
+    try {
+      await this.#disk.prepare();
+      this.#adopt(await this.#launch());
+      await this.#noteStart();
+      if (this.#isEnding) await this.#takeDown(1000);
+    } catch (error) {
+      this.#fail(asFailure(error), false);
+    }
+  }
+
+  async #launch(): Promise<Running> {
+    const { host, log, onSerial } = this.#options;
+    const { run } = host.folders;
+    const { input } = await prepareMachine(host, this.#state.current.ejected);
+    await clearSockets(run);
+    const machine = await launchMachine({ command: qemuArguments(input), run, onSerial });
+    this.#retries.started();
+    log.info({ pid: machine.pid, accelerator: input.accelerator }, 'QEMU started');
+    return watchMachine(machine, {
+      accelerator: input.accelerator,
+      status: this.status,
+      log,
+      mayQuit: () => (this.#isEnding ? Promise.resolve() : this.#disk.free()),
+    });
   }
 
   /** Before anybody gives this VM up as one that never ran; a disk that is full of the guest's data stops no guest. */
-  async function noteStart(): Promise<void> {
-    if (saved.guestStarted === true) return;
-    await save({ guestStarted: true }).catch((error: unknown) =>
-      log.error({ err: error }, 'that the guest has started could not be written down'),
-    );
+  async #noteStart(): Promise<void> {
+    if (this.#state.current.guestStarted === true) return;
+    await this.#state
+      .save({ guestStarted: true })
+      .catch((error: unknown) =>
+        this.#options.log.error({ err: error }, 'that the guest has started could not be written down'),
+      );
   }
 
-  function adopt(running: Running): void {
-    current = running;
-    status.update({
+  #adopt(running: Running): void {
+    this.#running = running;
+    this.status.update({
       powerState: 'Running',
       guestReachable: false,
       reason: undefined,
       message: undefined,
       retrying: false,
-      restarts: retries.crashes,
+      restarts: this.#retries.crashes,
       guestStarted: true,
     });
     void running.machine.exited.then(async (exit) => {
-      if (current !== running) return;
-      current = undefined;
+      if (this.#running !== running) return;
+      this.#running = undefined;
+      // The verb that ends QEMU says what it becomes.
       if (running.expected) return;
       if (running.end === 'guestShutdown')
-        await settle('Stopped', 'GuestShutdown', 'the guest has shut itself down');
-      else fail(running.failure ?? diagnoseExit(exit, true), true);
+        await this.#stopped('GuestShutdown', 'the guest has shut itself down');
+      else this.#fail(running.failure ?? diagnoseExit(exit, true), true);
     });
   }
 
-  async function settle(
-    powerState: 'Stopped',
+  async #stopped(
     reason: 'GuestShutdown' | 'Requested' | 'SuspendedStateLost',
     message?: string,
   ): Promise<void> {
-    await save({ powerState, reason, message });
-    status.update({ powerState, guestReachable: false, reason, message, retrying: false });
-    log.info({ reason }, 'VM stopped');
+    await this.#state.save({ powerState: 'Stopped', reason, message });
+    this.status.update({ powerState: 'Stopped', guestReachable: false, reason, message, retrying: false });
+    this.#options.log.info({ reason }, 'VM stopped');
   }
 
-  function fail(failure: RunnerFailure, hasRun: boolean): void {
-    const pauseMs = retries.after(failure, hasRun);
-    const retrying = pauseMs !== undefined && !isEnding && saved.powerState === 'Running';
-    const message = retrying ? `${failure.message}; starting again in ${pauseMs / 1000} s` : failure.message;
+  #fail(failure: RunnerFailure, hasRun: boolean): void {
     const { reason } = failure;
-    status.update({
-      powerState: 'Failed',
-      guestReachable: false,
-      reason,
-      message,
-      retrying,
-      restarts: retries.crashes,
-    });
-    log.error({ reason, retrying }, message);
-    if (retrying) retryTimer = setTimeout(() => void inTurn(boot), pauseMs);
+    const backoffMs = this.#retries.after(failure, hasRun);
+    const retrying =
+      backoffMs !== undefined && !this.#isEnding && this.#state.current.powerState === 'Running';
+    const message = retrying
+      ? `${failure.message}; starting again in ${backoffMs / 1000} s`
+      : failure.message;
+    const restarts = this.#retries.crashes;
+    this.status.update({ powerState: 'Failed', guestReachable: false, reason, message, retrying, restarts });
+    this.#options.log.error({ reason, retrying }, message);
+    if (retrying) this.#retryTimer = setTimeout(() => void this.inTurn(() => this.#boot()), backoffMs);
   }
 
-  async function takeDown(graceMs: number): Promise<void> {
-    const running = current;
+  async #takeDown(graceMs: number): Promise<void> {
+    const running = this.#running;
     if (running === undefined) return;
+    const { qmp, shutdownQmp } = running.machine;
     running.expected = true;
-    await bringDown(running.machine, isEnding ? running.machine.shutdownQmp : running.machine.qmp, graceMs);
-    log.info({ by: running.end ?? 'runner' }, 'QEMU ended');
+    await bringDown(running.machine, this.#isEnding ? shutdownQmp : qmp, graceMs);
+    this.#options.log.info({ by: running.end ?? 'runner' }, 'QEMU ended');
   }
 
-  async function startAnew({ startRequest = saved.startRequest }: PowerRequest): Promise<void> {
-    await save({ powerState: 'Running', reason: undefined, message: undefined, startRequest });
-    status.update({ startRequest });
-    retries.renew();
-    await boot();
-  }
-
-  async function stop(): Promise<void> {
-    clearTimeout(retryTimer);
-    await diskHeld;
-    await save({ powerState: 'Stopped', reason: 'Requested', message: undefined });
-    await takeDown(spec.graceSeconds * 1000);
-    await settle('Stopped', 'Requested');
-  }
-
-  async function pause(): Promise<void> {
-    await need().machine.qmp.execute('stop');
-    await save({ powerState: 'Suspended', reason: 'Requested', message: undefined });
-    const message = `suspended in memory${spec.gpuPassthrough ? ' only, since the VM has a GPU' : ''}: it is lost when the pod ends`;
-    status.update({ powerState: 'Suspended', reason: 'Requested', message });
-  }
-
-  async function resume(): Promise<void> {
-    await need().machine.qmp.execute('cont');
-    await save({ powerState: 'Running', reason: undefined, message: undefined });
-    status.update({ powerState: 'Running', reason: undefined, message: undefined });
-  }
-
-  async function revert(request: PowerRequest): Promise<void> {
-    clearTimeout(retryTimer);
-    await diskHeld;
-    const powerState = request.stopped === true ? 'Stopped' : 'Running';
-    await save({
-      powerState,
-      reason: 'Requested',
-      message: undefined,
-      reverting: { request: request.revertRequest },
-    });
-    if (current !== undefined) {
-      current.expected = true;
-      await endNow(current.machine);
-    }
-    status.update({
-      powerState: 'Stopped',
-      guestReachable: false,
-      reason: 'Requested',
-      message: undefined,
-      retrying: false,
-    });
-    retries.renew();
-    if (powerState === 'Running') await boot();
-    else await prepareDisk(await findDisk(folders.image));
-  }
-
-  async function carryOut(request: PowerRequest): Promise<void> {
+  async #carryOut(request: PowerRequest): Promise<void> {
     const { action } = request;
-    if (isCarriedOut(request, saved)) return;
-    if (isEnding) throw new Svc3Error('ServiceUnavailable', 'the VM is being shut down');
-    checkVerb(action, status.current.powerState);
-    status.update({ busy: action });
-    log.info({ action }, 'power verb begun');
+    if (isCarriedOut(request, this.#state.current)) return;
+    if (this.#isEnding) throw new Svc3Error('ServiceUnavailable', 'the VM is being shut down');
+    checkVerb(action, this.status.current.powerState);
+    this.status.update({ busy: action });
+    this.#options.log.info({ action }, 'power verb begun');
+    const verbs = {
+      start: () => this.#start(request),
+      stop: () => this.#stop(),
+      suspend: () => this.#suspend(),
+      resume: () => this.#resume(),
+      revert: () => this.#revert(request),
+    };
     try {
-      await { start: () => startAnew(request), stop, suspend: pause, resume, revert: () => revert(request) }[
-        action
-      ]();
+      await verbs[action]();
     } finally {
-      status.update({ busy: undefined });
+      this.status.update({ busy: undefined });
     }
   }
 
-  function need(): Running {
-    if (current === undefined) throw new Svc3Error('Conflict', 'the VM does not run');
-    return current;
+  async #start({ startRequest = this.#state.current.startRequest }: PowerRequest): Promise<void> {
+    await this.#state.save({ powerState: 'Running', reason: undefined, message: undefined, startRequest });
+    this.status.update({ startRequest });
+    this.#retries.renew();
+    await this.#boot();
   }
 
-  async function resize(wished: number): Promise<ResizeReply> {
-    await diskHeld;
-    const bytes = roundDiskSize(wished);
-    const size = current === undefined ? await overlaySize(overlay) : await liveDiskSize(current.machine.qmp);
-    checkGrows(bytes, size);
-    const refusal = roomRefusal(bytes, spec.diskLimitBytes);
-    if (refusal !== undefined) throw invalidField('bytes', refusal);
-    if (current === undefined) await growOverlay(overlay, bytes);
-    else if (bytes > size) await growLive(current.machine.qmp, bytes);
-    await save({ diskBytes: bytes });
-    status.update({ diskSize: bytes });
-    if (current === undefined) return resizeReply(bytes, { grown: false, why: 'the VM does not run' });
-    return resizeReply(bytes, await growFileSystem(current.machine.agent));
+  async #stop(): Promise<void> {
+    clearTimeout(this.#retryTimer);
+    await this.#disk.free();
+    await this.#state.save({ powerState: 'Stopped', reason: 'Requested', message: undefined });
+    await this.#takeDown(this.#options.host.spec.graceSeconds * 1000);
+    await this.#stopped('Requested');
   }
 
-  async function eject(): Promise<void> {
-    if (!spec.iso || saved.ejected) throw new Svc3Error('Conflict', 'the VM has no CD');
-    await current?.machine.qmp.execute('eject', { id: devices.cd, force: true });
-    await save({ ejected: true });
-    status.update({ ejected: true });
+  async #suspend(): Promise<void> {
+    await this.#need().machine.qmp.execute('stop');
+    await this.#state.save({ powerState: 'Suspended', reason: 'Requested', message: undefined });
+    const only = this.#options.host.spec.gpuPassthrough ? ' only, since the VM has a GPU' : '';
+    const message = `suspended in memory${only}: it is lost when the pod ends`;
+    this.status.update({ powerState: 'Suspended', reason: 'Requested', message });
   }
 
-  async function start(): Promise<void> {
-    const before = await readSavedState(statePath);
-    const isSamePod = before?.podUid === options.podUid;
-    if (before !== undefined) saved = { ...before, guestStarted: before.guestStarted ?? true };
-    // In a new pod the operator's wish wins.
-    if (!isSamePod) saved = { ...saved, powerState: spec.powerState, startRequest: spec.startRequest };
-    const { ejected, guestStarted, startRequest } = saved;
-    status.update({ ejected, guestStarted, startRequest });
-    if (saved.powerState === 'Running') return boot();
-    try {
-      await prepareDisk(await findDisk(folders.image));
-    } catch (error) {
-      return fail(asFailure(error), false);
+  async #resume(): Promise<void> {
+    await this.#need().machine.qmp.execute('cont');
+    await this.#state.save({ powerState: 'Running', reason: undefined, message: undefined });
+    this.status.update({ powerState: 'Running', reason: undefined, message: undefined });
+  }
+
+  async #revert({ stopped, revertRequest }: PowerRequest): Promise<void> {
+    clearTimeout(this.#retryTimer);
+    await this.#disk.free();
+    const powerState = stopped === true ? 'Stopped' : 'Running';
+    const told = { reason: 'Requested', message: undefined } as const;
+    await this.#state.save({ powerState, ...told, reverting: { request: revertRequest } });
+    if (this.#running !== undefined) {
+      this.#running.expected = true;
+      await endNow(this.#running.machine);
     }
-    if (saved.powerState === 'Suspended') {
-      return settle(
-        'Stopped',
-        'SuspendedStateLost',
-        'the memory of the suspended guest was lost with its pod or runner',
-      );
-    }
-    const reason = isSamePod && before?.reason === 'GuestShutdown' ? 'GuestShutdown' : 'Requested';
-    return settle('Stopped', reason, isSamePod ? before?.message : undefined);
+    this.status.update({ powerState: 'Stopped', guestReachable: false, ...told, retrying: false });
+    this.#retries.renew();
+    if (powerState === 'Running') await this.#boot();
+    else await this.#disk.prepare();
   }
 
-  return {
-    status,
-    inTurn,
-    start: () => inTurn(start),
-    power: (request) => inTurn(() => carryOut(request)),
-    resize: (bytes) => inTurn(() => resize(bytes)),
-    eject: () => inTurn(eject),
-    running: () => current,
-    holdDisk: (until) => {
-      diskHeld = Promise.allSettled([diskHeld, until]);
-    },
-    async shutdown(graceMs) {
-      isEnding = true;
-      clearTimeout(retryTimer);
-      status.update({ reason: 'ShuttingDown', message: 'the pod is being ended' });
-      await Promise.race([booting, delay(graceMs / 2, undefined, { ref: false })]);
-      await takeDown(graceMs);
-    },
-  };
+  async #eject(): Promise<void> {
+    if (!this.#options.host.spec.iso || this.#state.current.ejected)
+      throw new Svc3Error('Conflict', 'the VM has no CD');
+    await this.#running?.machine.qmp.execute('eject', { id: devices.cd, force: true });
+    await this.#state.save({ ejected: true });
+    this.status.update({ ejected: true });
+  }
+
+  #need(): Running {
+    if (this.#running === undefined) throw new Svc3Error('Conflict', 'the VM does not run');
+    return this.#running;
+  }
+}
+
+/** What a runner begins with: in the same pod what it wrote down, in a new one what the operator asks for. */
+function startingState(
+  before: SavedState | undefined,
+  isSamePod: boolean,
+  fresh: SavedState,
+  { spec: { powerState, startRequest } }: Host,
+): SavedState {
+  // A runner from before that member never said whether the guest has run: it may have.
+  const known = before === undefined ? fresh : { ...before, guestStarted: before.guestStarted ?? true };
+  return isSamePod ? known : { ...known, powerState, startRequest };
 }
 
 /** The requests of a verb are done once per value, whoever asks again after a cut connection. */
@@ -355,12 +319,4 @@ function asFailure(error: unknown): RunnerFailure {
   return error instanceof RunnerFailure
     ? error
     : new RunnerFailure('StartFailed', messageOf(error), { cause: error });
-}
-
-function checkImage(made: string | undefined, given: string | undefined): void {
-  if (made === undefined || given === undefined || made === given) return;
-  throw new RunnerFailure(
-    'ImageInvalid',
-    `the VM's disk was made on image ${made}, the pod has ${given}: revert the VM to begin anew on it`,
-  );
 }

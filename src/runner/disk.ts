@@ -1,0 +1,108 @@
+import { rm } from 'node:fs/promises';
+import type { ResizeReply, RunnerSpec } from '../api/runner.ts';
+import { invalidField } from '../errors.ts';
+import {
+  checkGrows,
+  growFileSystem,
+  growLive,
+  liveDiskSize,
+  resizeReply,
+  roundDiskSize,
+} from './disksize.ts';
+import { RunnerFailure } from './failure.ts';
+import type { Machine } from './machine.ts';
+import {
+  createOverlay,
+  ensureOverlay,
+  findDisk,
+  growOverlay,
+  overlaySize,
+  type BaseDisk,
+} from './overlay.ts';
+import { overlayPath, varsPath, type Host } from './preparation.ts';
+import type { StateFile } from './statefile.ts';
+import type { StatusBoard } from './status.ts';
+import { roomRefusal } from './storage.ts';
+
+/** The VM's own disk: a qcow2 overlay on the image, and how large it is to be. */
+export class Disk {
+  readonly #host: Host;
+  readonly #state: StateFile;
+  readonly #status: StatusBoard;
+  readonly #overlay: string;
+  #held: Promise<unknown> = Promise.resolve();
+
+  constructor(host: Host, state: StateFile, status: StatusBoard) {
+    this.#host = host;
+    this.#state = state;
+    this.#status = status;
+    this.#overlay = overlayPath(host.folders);
+  }
+
+  /** A copy of the disk is being made until then: QEMU must not end, and nothing may change the file. */
+  hold(until: Promise<unknown>): void {
+    this.#held = Promise.allSettled([this.#held, until]);
+  }
+
+  /** Resolves when no copy needs the disk any more. */
+  free(): Promise<unknown> {
+    return this.#held;
+  }
+
+  /** Makes the disk ready for a start: makes the overlay, carries out a revert that was begun, grows it. */
+  async prepare(): Promise<void> {
+    const { spec, folders } = this.#host;
+    const base = await findDisk(folders.image);
+    const size = Math.max(this.#state.current.diskBytes ?? 0, spec.diskBytes ?? 0);
+    const refusal = roomRefusal(Math.max(size, base.virtualSize), spec.diskLimitBytes);
+    if (refusal !== undefined) throw new RunnerFailure('DiskTooLarge', refusal);
+    if (this.#state.current.reverting === undefined) await this.#open(spec, base, size);
+    else await this.#revert(spec, base, size);
+    const { revertRequest } = this.#state.current;
+    this.#status.update({ diskSize: await overlaySize(this.#overlay), revertRequest });
+  }
+
+  async #open(spec: RunnerSpec, base: BaseDisk, size: number): Promise<void> {
+    const { imageDigest, revertRequest } = spec;
+    const isNew = await ensureOverlay(this.#overlay, base, size);
+    if (isNew) await this.#state.save({ imageDigest, revertRequest });
+    else checkImage(this.#state.current.imageDigest, imageDigest);
+    if (size > 0) await growOverlay(this.#overlay, roundDiskSize(size));
+  }
+
+  async #revert({ imageDigest }: RunnerSpec, base: BaseDisk, size: number): Promise<void> {
+    await createOverlay(this.#overlay, base, size);
+    await rm(varsPath(this.#host.folders), { force: true });
+    const { reverting, revertRequest } = this.#state.current;
+    await this.#state.save({
+      reverting: undefined,
+      revertRequest: reverting?.request ?? revertRequest,
+      imageDigest,
+    });
+  }
+
+  /** Grows the disk and, where its agent answers, the guest's file system. Throws Invalid where it would shrink or has no room. */
+  async resize(requested: number, machine: Machine | undefined): Promise<ResizeReply> {
+    await this.#held;
+    const bytes = roundDiskSize(requested);
+    const size = machine === undefined ? await overlaySize(this.#overlay) : await liveDiskSize(machine.qmp);
+    checkGrows(bytes, size);
+    const refusal = roomRefusal(bytes, this.#host.spec.diskLimitBytes);
+    if (refusal !== undefined) throw invalidField('bytes', refusal);
+    if (machine === undefined) await growOverlay(this.#overlay, bytes);
+    else if (bytes > size) await growLive(machine.qmp, bytes);
+    await this.#state.save({ diskBytes: bytes });
+    this.#status.update({ diskSize: bytes });
+    if (machine === undefined) return resizeReply(bytes, { grown: false, why: 'the VM does not run' });
+    return resizeReply(bytes, await growFileSystem(machine.agent));
+  }
+}
+
+/** An overlay on another image than its own is garbage: the file system of one under the changes of another. */
+function checkImage(made: string | undefined, given: string | undefined): void {
+  if (made === undefined || given === undefined || made === given) return;
+  throw new RunnerFailure(
+    'ImageInvalid',
+    `the VM's disk was made on image ${made}, the pod has ${given}: revert the VM to begin anew on it`,
+  );
+}
