@@ -3,7 +3,7 @@ import type { KubeObject, ObjectMeta } from './object.ts';
 import { Conditions, ObservedGeneration } from './condition.ts';
 import { limits } from './meta.ts';
 import { SizeQuantity } from './quantity.ts';
-import { asAWhole, rules, type Rule } from './rule.ts';
+import { asAWhole, exactlyOneOf, rules, type Rule } from './rule.ts';
 import { Architecture } from './vmconfig.ts';
 
 const objectName = z
@@ -32,11 +32,6 @@ const remote = z
   .describe('Pulled from a registry; a RegistryCredential of the namespace for that host is used.');
 
 const upload = z.object({}).optional().describe('Filled by an upload through the HTTP API.');
-
-function exactlyOneOf(members: readonly string[]): Rule {
-  const count = members.map((member) => `(has(self.${member}) ? 1 : 0)`).join(' + ');
-  return { rule: `${count} == 1`, message: `exactly one of ${members.join(', ')} is required` };
-}
 
 export const ImageSource = z
   .object({

@@ -19,6 +19,12 @@ export function rules(list: readonly Rule[]): { 'x-kubernetes-validations': read
   return { 'x-kubernetes-validations': list };
 }
 
+/** The rule that an object has exactly one of these members: a union as Kubernetes' own kinds write it. */
+export function exactlyOneOf(members: readonly string[]): Rule {
+  const count = members.map((member) => `(has(self.${member}) ? 1 : 0)`).join(' + ');
+  return { rule: `${count} == 1`, message: `exactly one of ${members.join(', ')} is required` };
+}
+
 /** Says that a condition, a setting or another object is written as a whole: whoever writes it owns all of it. */
 export const asAWhole = { 'x-kubernetes-map-type': 'atomic' } as const;
 

@@ -16,6 +16,8 @@ export const runnerPaths = {
   state: '/var/lib/svc3',
   /** Sockets and the seed: a memory emptyDir. */
   run: '/run/vm',
+  /** There once the runner has done what it began with (booted, or found that the VM stays off): what the startup probe waits for. */
+  started: '/run/vm/started',
   /** The public control keys: the pod's annotation `svc3.dev/control-keys` through the downward API. */
   controlKeys: '/etc/svc3/podinfo/control-keys',
   /**
@@ -67,6 +69,19 @@ export const GuestLists = z.object({
   sshAuthorizedKeys: z.array(z.string()).default([]),
 });
 
+/** How long a guest that need not answer is waited for, where nothing else is said. */
+export const defaultReadinessSeconds = 180;
+
+/** `spec.readiness`; with none of the members it is SSH or guest agent, whichever answers first. */
+export const RunnerReadiness = z.object({
+  tcp: z.object({ port: z.int().min(1).max(65535) }).optional(),
+  http: z.object({ port: z.int().min(1).max(65535), path: z.string() }).optional(),
+  guestAgent: z.object({}).optional(),
+  none: z.object({}).optional(),
+  timeoutSeconds: z.int().min(1).default(defaultReadinessSeconds),
+});
+export type RunnerReadiness = z.infer<typeof RunnerReadiness>;
+
 /** Everything the runner must know of its VM. Written by the operator when it makes the pod, in two files. */
 export const RunnerSpec = z.object({
   version: z.int().default(runnerVersion),
@@ -89,6 +104,7 @@ export const RunnerSpec = z.object({
   vncConsole: z.boolean().default(true),
   /** Serve it on this TCP port of the pod as well, raw and without a password (chart value `vnc.hostPort`). */
   vncPort: z.int().min(5900).max(65535).optional(),
+  readiness: RunnerReadiness.default({ timeoutSeconds: defaultReadinessSeconds }),
   gpuPassthrough: z.boolean().default(false),
   iso: z.boolean().default(false),
   /** virtio-net where true, an emulated Intel card (e1000) where false. */
@@ -150,8 +166,12 @@ export const RunnerState = z.object({
   version: z.int(),
   vmUid: words(64),
   powerState: RunnerPowerState,
-  /** The guest agent answered or an SSH server sent its banner since the last boot. */
+  /** The guest has answered what `spec.readiness` asks since the last boot. */
   guestReachable: z.boolean(),
+  /** `spec.readiness` is met; undefined from a runner that does not know the member. */
+  guestReady: z.boolean().optional(),
+  /** What is known of the guest's answers since it was booted. */
+  readiness: z.enum(['Waiting', 'Answering', 'NotAnswering', 'Unchecked']).optional().catch(undefined),
   reason: words(64).optional(),
   message: words(1024).optional(),
   /** Failed, but the runner starts QEMU again by itself. */

@@ -8,6 +8,7 @@ import {
   diskSettings,
   guestLists,
   PortMapping,
+  readinessSettings,
   Switch,
   vmSettings,
 } from './vmconfig.ts';
@@ -149,6 +150,7 @@ export const EffectiveSettings = z
       .describe('Port mappings.'),
     metadata: guestLists.metadata.optional(),
     sshAuthorizedKeys: guestLists.sshAuthorizedKeys.optional(),
+    readiness: readinessSettings.optional().describe('When the VM is Ready.'),
     iso: z.string().max(1024).optional().describe('The install medium as an OCI reference with its digest.'),
     disk: z
       .object({ ...diskSettings, size: z.string().max(24).optional().describe('Virtual size of the disk.') })

@@ -3,7 +3,7 @@ import type { KubeObject, ObjectMeta } from './object.ts';
 import { Conditions, ObservedGeneration } from './condition.ts';
 import { forbiddenHostPorts, limits } from './meta.ts';
 import { SizeQuantity } from './quantity.ts';
-import { type Rule, rules } from './rule.ts';
+import { exactlyOneOf, type Rule, rules } from './rule.ts';
 
 export const Architecture = z.enum(['amd64', 'arm64']);
 export type Architecture = z.infer<typeof Architecture>;
@@ -139,6 +139,34 @@ export const diskRules: readonly Rule[] = [
 export const Disk = z.object(diskSettings).meta(rules(diskRules));
 export type Disk = z.infer<typeof Disk>;
 
+const guestPort = z.int().min(1).max(65535).meta({ format: 'int32' }).describe('Port inside the guest.');
+
+/** Without the rule, for what svc3 writes itself. */
+export const readinessSettings = z.object({
+  tcp: z
+    .object({ port: guestPort })
+    .optional()
+    .describe('The guest is ready while it takes connections at this port.'),
+  http: z
+    .object({
+      port: guestPort,
+      path: z
+        .string()
+        .min(1)
+        .max(1024)
+        .regex(/^\/[!-~]*$/)
+        .default('/')
+        .describe('Path of the page, with its query.'),
+    })
+    .optional()
+    .describe('The guest is ready while this page answers with a status from 200 to 399.'),
+  guestAgent: z.object({}).optional().describe('The guest is ready once the QEMU guest agent has answered.'),
+  none: z.object({}).optional().describe('The guest is ready when QEMU runs.'),
+});
+
+export const Readiness = readinessSettings.meta(rules([exactlyOneOf(['tcp', 'http', 'guestAgent', 'none'])]));
+export type Readiness = z.infer<typeof Readiness>;
+
 /** Lists that the guest gets, without the bounds of their sums: what svc3 writes itself keeps to them already. */
 export const guestLists = {
   metadata: z
@@ -269,6 +297,9 @@ export const vmSettings = {
     .describe(
       'A VM whose guest has never run this many seconds after its creation is deleted; unset means never.',
     ),
+  readiness: Readiness.optional().describe(
+    "When the VM is Ready: exactly one member. Unset means when SSH or the guest agent answers, or else when the guest has had the installation's time for it (chart value readiness.timeoutSeconds).",
+  ),
   disk: Disk.optional().describe('Where changes to the disk live, and how large it is.'),
   tolerations: z
     .array(Toleration)

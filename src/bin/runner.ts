@@ -1,5 +1,5 @@
 import { writeFileSync } from 'node:fs';
-import { chmod, mkdir } from 'node:fs/promises';
+import { chmod, mkdir, rm, writeFile } from 'node:fs/promises';
 import { pino } from 'pino';
 import { anyAddress } from '../net/anyaddress.ts';
 import { runnerEnvironment, runnerPaths, runnerPort } from '../api/runner.ts';
@@ -49,6 +49,9 @@ async function main(): Promise<void> {
     run: root + runnerPaths.run,
   };
   await Promise.all([folders.state, folders.run].map((folder) => mkdir(folder, { recursive: true })));
+  // A container that is started again in place finds the folder as it was.
+  const started = root + runnerPaths.started;
+  await rm(started, { force: true });
   await chmod(folders.run, 0o700).catch(() => undefined);
   const bind = env[runnerEnvironment.bind] ?? (await anyAddress());
   const host = {
@@ -94,6 +97,7 @@ async function main(): Promise<void> {
   };
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => void end(signal));
   await supervisor.start();
+  await writeFile(started, '');
 }
 
 /** Where the fault is not the runner's, its last words are the sentence alone: they become the VM's condition. */

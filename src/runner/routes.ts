@@ -11,9 +11,9 @@ import {
 } from '../api/runner.ts';
 import { Svc3Error } from '../errors.ts';
 import { servesConsole, socketPaths } from './args.ts';
-import { queryStatus } from './bringdown.ts';
-import { send, type Call, type Route, type StreamRoute } from './control.ts';
+import { type Call, type Route, type StreamRoute } from './control.ts';
 import type { Exports } from './exports.ts';
+import { ReadinessProbe } from './readinessprobe.ts';
 import { parseRange } from '../net/range.ts';
 import type { Supervisor } from './supervisor.ts';
 
@@ -43,9 +43,10 @@ export function stateOf({ spec, supervisor }: RouteParts): RunnerState {
 
 export function createRoutes(parts: RouteParts): Route[] {
   const { supervisor, exports } = parts;
+  const probe = new ReadinessProbe(supervisor, parts.spec.vm.uid);
   return [
     { method: 'GET', pattern: /^\/livez$/, run: async () => ({ status: 'ok' }) },
-    { method: 'GET', pattern: /^\/readyz$/, run: (call) => readiness(parts, call) },
+    { method: 'GET', pattern: /^\/readyz$/, run: (call) => probe.answer(call) },
     {
       method: 'GET',
       pattern: /^\/v1\/state$/,
@@ -142,16 +143,6 @@ export function createStreamRoutes({ spec, supervisor, run }: RouteParts): Strea
       },
     },
   ];
-}
-
-/** Ready is: the guest runs and QEMU answers. A VM that is stopped on purpose is not ready, and not broken. */
-async function readiness(parts: RouteParts, { response }: Call): Promise<unknown> {
-  const { powerState, reason } = parts.supervisor.status.current;
-  const current = parts.supervisor.running();
-  const isRunning = powerState === 'Running' && reason !== 'ShuttingDown' && current !== undefined;
-  if (isRunning && (await queryStatus(current.machine.qmp)) === 'running') return { status: 'ok' };
-  send(response, 503, { status: powerState, ...(reason === undefined ? {} : { reason }) });
-  return undefined;
 }
 
 async function sendExport(exports: Exports, call: Call): Promise<undefined> {

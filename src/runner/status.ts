@@ -1,9 +1,12 @@
-import type { RunnerPowerState, RunnerReason } from '../api/runner.ts';
+import type { RunnerPowerState, RunnerReason, RunnerState } from '../api/runner.ts';
 
 /** The part of the runner's state that changes. */
 export interface Status {
   readonly powerState: RunnerPowerState;
   readonly guestReachable: boolean;
+  /** `spec.readiness` is met: the guest answers, need not answer, or has had its time to. */
+  readonly guestReady?: boolean | undefined;
+  readonly readiness?: RunnerState['readiness'];
   readonly reason?: RunnerReason | undefined;
   readonly message?: string | undefined;
   readonly retrying: boolean;

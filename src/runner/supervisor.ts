@@ -10,6 +10,7 @@ import { diagnoseExit, RunnerFailure } from './failure.ts';
 import { launchMachine } from './machine.ts';
 import { checkVerb, createQueue } from './powerstate.ts';
 import { clearSockets, prepareMachine, type Host } from './preparation.ts';
+import { guestDown } from './readiness.ts';
 import { createRetries, type Retries } from './retries.ts';
 import { StateFile, type SavedState } from './statefile.ts';
 import { createStatusBoard, type StatusBoard } from './status.ts';
@@ -46,7 +47,7 @@ export class Supervisor {
     this.#options = options;
     this.status = createStatusBoard({
       powerState: 'Stopped',
-      guestReachable: false,
+      ...guestDown,
       reason: 'Starting',
       retrying: false,
       restarts: 0,
@@ -147,6 +148,7 @@ export class Supervisor {
     log.info({ pid: machine.pid, accelerator: input.accelerator }, 'QEMU started');
     return watchMachine(machine, {
       accelerator: input.accelerator,
+      readiness: host.spec.readiness,
       status: this.status,
       log,
       mayQuit: () => (this.#isEnding ? Promise.resolve() : this.#disk.free()),
@@ -167,7 +169,6 @@ export class Supervisor {
     this.#running = running;
     this.status.update({
       powerState: 'Running',
-      guestReachable: false,
       reason: undefined,
       message: undefined,
       retrying: false,
@@ -190,7 +191,7 @@ export class Supervisor {
     message?: string,
   ): Promise<void> {
     await this.#state.save({ powerState: 'Stopped', reason, message });
-    this.status.update({ powerState: 'Stopped', guestReachable: false, reason, message, retrying: false });
+    this.status.update({ powerState: 'Stopped', ...guestDown, reason, message, retrying: false });
     this.#options.log.info({ reason }, 'VM stopped');
   }
 
@@ -203,7 +204,7 @@ export class Supervisor {
       ? `${failure.message}; starting again in ${backoffMs / 1000} s`
       : failure.message;
     const restarts = this.#retries.crashes;
-    this.status.update({ powerState: 'Failed', guestReachable: false, reason, message, retrying, restarts });
+    this.status.update({ powerState: 'Failed', ...guestDown, reason, message, retrying, restarts });
     this.#options.log.error({ reason, retrying }, message);
     if (retrying) this.#retryTimer = setTimeout(() => void this.inTurn(() => this.#boot()), backoffMs);
   }
@@ -277,7 +278,7 @@ export class Supervisor {
       this.#running.expected = true;
       await endNow(this.#running.machine);
     }
-    this.status.update({ powerState: 'Stopped', guestReachable: false, ...told, retrying: false });
+    this.status.update({ powerState: 'Stopped', ...guestDown, ...told, retrying: false });
     this.#retries.renew();
     if (powerState === 'Running') await this.#boot();
     else await this.#disk.prepare();

@@ -4,6 +4,8 @@ import type { Qmp } from './qmp.ts';
 export interface GuestPorts {
   /** A port of 127.0.0.1 behind which the guest's TCP port is. It accepts before the guest listens. */
   loopbackPort(guestPort: number): Promise<number>;
+  /** Whether the guest has taken a connection that came in through that loopback port and is still open. */
+  isConnected(guestPort: number): Promise<boolean>;
 }
 
 const largestNumberOfPorts = 64;
@@ -32,11 +34,18 @@ export function createGuestPorts(qmp: Qmp): GuestPorts {
       found.catch(() => known.delete(guestPort));
       return found;
     },
+    isConnected: async (guestPort) => connectedPorts(await monitor(qmp, 'info usernet')).has(guestPort),
   };
 }
 
 function monitor(qmp: Qmp, command: string): Promise<string> {
   return qmp.execute<string>('human-monitor-command', { 'command-line': command });
+}
+
+/** Guest ports with an open connection that came from outside, from the table of `info usernet`. */
+export function connectedPorts(text: string): Set<number> {
+  const rows = text.matchAll(/^\s*TCP\[ESTABLISHED\]\s+\d+\s+127\.0\.0\.1\s+\d+\s+\S+\s+(\d+)\s/gm);
+  return new Set([...rows].map(([, port]) => Number(port)));
 }
 
 /** Guest port → loopback port, from the table of `info usernet`. */

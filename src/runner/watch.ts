@@ -4,7 +4,9 @@ import { queryStatus } from './bringdown.ts';
 import { RunnerFailure } from './failure.ts';
 import type { Machine } from './machine.ts';
 import type { QmpEvent } from './qmp.ts';
-import { waitForGuest } from './reachability.ts';
+import type { RunnerReadiness } from '../api/runner.ts';
+import { guestCheck } from './guestcheck.ts';
+import { followGuest } from './readiness.ts';
 import type { StatusBoard } from './status.ts';
 import { createGuestPorts, type GuestPorts } from './usernet.ts';
 
@@ -21,6 +23,7 @@ export interface Running {
 
 export interface WatchOptions {
   readonly accelerator: 'kvm' | 'tcg';
+  readonly readiness: RunnerReadiness;
   readonly status: StatusBoard;
   readonly log: Logger;
   /** Resolves when nobody needs QEMU's disk any more. */
@@ -40,13 +43,10 @@ export function watchMachine(machine: Machine, options: WatchOptions): Running {
   function lookForGuest(): void {
     search.abort();
     search = new AbortController();
-    const { signal } = search;
-    status.update({ guestReachable: false });
-    void waitForGuest(machine.agent, running.ports, AbortSignal.any([signal, gone.signal])).then(
-      (answers) => {
-        if (answers) status.update({ guestReachable: true });
-      },
-    );
+    const { readiness } = options;
+    const check = guestCheck(readiness, machine.agent, running.ports);
+    const signal = AbortSignal.any([search.signal, gone.signal]);
+    void followGuest({ readiness, check, status, signal });
   }
 
   async function quit(): Promise<void> {

@@ -63,6 +63,25 @@ export interface VMSpec {
   legacyIO?: boolean;
   /** A VM whose guest has never run this many seconds after its creation is deleted; unset means never. */
   startDeadlineSeconds?: number;
+  /** When the VM is Ready: exactly one member. Unset means when SSH or the guest agent answers, or else when the guest has had the installation's time for it (chart value readiness.timeoutSeconds). */
+  readiness?: {
+    /** The guest is ready while it takes connections at this port. */
+    tcp?: {
+      /** Port inside the guest. */
+      port: number;
+    };
+    /** The guest is ready while this page answers with a status from 200 to 399. */
+    http?: {
+      /** Port inside the guest. */
+      port: number;
+      /** Path of the page, with its query. */
+      path?: string;
+    };
+    /** The guest is ready once the QEMU guest agent has answered. */
+    guestAgent?: Record<string, never>;
+    /** The guest is ready when QEMU runs. */
+    none?: Record<string, never>;
+  };
   /** Where changes to the disk live, and how large it is. */
   disk?: {
     /** Where changes to the disk live. Ephemeral (the default) goes with the pod and survives restarts of its container; Persistent is a PersistentVolumeClaim and survives drain, reboot and re-placement. */
@@ -171,6 +190,25 @@ export interface VMStatus {
     legacyIO?: boolean;
     /** A VM whose guest has never run this many seconds after its creation is deleted; unset means never. */
     startDeadlineSeconds?: number;
+    /** When the VM is Ready. */
+    readiness?: {
+      /** The guest is ready while it takes connections at this port. */
+      tcp?: {
+        /** Port inside the guest. */
+        port: number;
+      };
+      /** The guest is ready while this page answers with a status from 200 to 399. */
+      http?: {
+        /** Port inside the guest. */
+        port: number;
+        /** Path of the page, with its query. */
+        path?: string;
+      };
+      /** The guest is ready once the QEMU guest agent has answered. */
+      guestAgent?: Record<string, never>;
+      /** The guest is ready when QEMU runs. */
+      none?: Record<string, never>;
+    };
     /** Where changes to the disk live, and how large it is. */
     disk?: {
       /** Where changes to the disk live. Ephemeral (the default) goes with the pod and survives restarts of its container; Persistent is a PersistentVolumeClaim and survives drain, reboot and re-placement. */
@@ -315,6 +353,25 @@ export interface VMConfigSpec {
   legacyIO?: boolean;
   /** A VM whose guest has never run this many seconds after its creation is deleted; unset means never. */
   startDeadlineSeconds?: number;
+  /** When the VM is Ready: exactly one member. Unset means when SSH or the guest agent answers, or else when the guest has had the installation's time for it (chart value readiness.timeoutSeconds). */
+  readiness?: {
+    /** The guest is ready while it takes connections at this port. */
+    tcp?: {
+      /** Port inside the guest. */
+      port: number;
+    };
+    /** The guest is ready while this page answers with a status from 200 to 399. */
+    http?: {
+      /** Port inside the guest. */
+      port: number;
+      /** Path of the page, with its query. */
+      path?: string;
+    };
+    /** The guest is ready once the QEMU guest agent has answered. */
+    guestAgent?: Record<string, never>;
+    /** The guest is ready when QEMU runs. */
+    none?: Record<string, never>;
+  };
   /** Where changes to the disk live, and how large it is. */
   disk?: {
     /** Where changes to the disk live. Ephemeral (the default) goes with the pod and survives restarts of its container; Persistent is a PersistentVolumeClaim and survives drain, reboot and re-placement. */
