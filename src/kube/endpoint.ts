@@ -16,7 +16,7 @@ const drainMs = 1_000;
 const connectTimeoutMs = 5_000;
 
 /** How soon after another a renewal is asked for in vain: a burst of refusals is one reason, not many. */
-const renewPauseMs = 1_000;
+const renewBackoffMs = 1_000;
 
 /** How long a server has to answer whether it is there; undici gives a PING the same time after that. */
 const probeMs = 2_000;
@@ -81,135 +81,150 @@ export function createEndpoint(
   options: EndpointOptions = {},
 ): Endpoint {
   dropOrphanedStreams();
-  const live = new Set<Socket>();
-  const listeners = new Set<() => void>();
-  let opened = 0;
-  const { http1Only } = options;
-  let multiplexed = http1Only === undefined && origin.startsWith('https:');
-  let cached: { fingerprint: string; connector: buildConnector.connector } | undefined;
+  return new PooledEndpoint(origin, readTls, options);
+}
 
-  /** GOAWAY leaves the old connection open beside its successor: wait for it, then cut it, so that there is never a second one. */
-  async function slot(): Promise<void> {
-    const until = performance.now() + drainMs;
-    const mustWait = (): boolean => multiplexed && live.size > 0;
-    while (mustWait() && performance.now() < until) {
-      await sleep(10);
-    }
-    if (mustWait()) {
-      live.forEach((socket) => socket.destroy());
-    }
+class PooledEndpoint implements Endpoint {
+  readonly #origin: string;
+  readonly #readTls: () => Promise<ConnectionOptions>;
+  readonly #http1Only: EndpointOptions['http1Only'];
+  readonly #live = new Set<Socket>();
+  readonly #listeners = new Set<() => void>();
+  #pool: InstanceType<typeof Pool>;
+  #opened = 0;
+  /** One connection carries all calls; false from when the server turned out to speak HTTP/1.1. */
+  #multiplexed: boolean;
+  #connector: { readonly fingerprint: string; readonly connect: buildConnector.connector } | undefined;
+  #renewedAt = Number.NEGATIVE_INFINITY;
+  #probing = false;
+
+  constructor(origin: string, readTls: () => Promise<ConnectionOptions>, { http1Only }: EndpointOptions) {
+    this.#origin = origin;
+    this.#readTls = readTls;
+    this.#http1Only = http1Only;
+    this.#multiplexed = http1Only === undefined && origin.startsWith('https:');
+    this.#pool = this.#createPool();
   }
 
-  async function connectorNow(): Promise<buildConnector.connector> {
-    const tls = await readTls();
-    const key = fingerprint(tls);
-    if (cached?.fingerprint !== key) {
-      // undici offers http/1.1 first unless told otherwise, and load balancers that follow the client's order then take it.
-      cached = {
-        fingerprint: key,
-        connector: connectorOf({
-          ...(tls as buildConnector.BuildOptions),
-          allowH2: http1Only === undefined,
-          preferH2: http1Only === undefined,
-          timeout: connectTimeoutMs,
-          keepAliveInitialDelay: keepAliveMs,
-        }),
-      };
-    }
-    return cached.connector;
+  exchange(options: Dispatcher.DispatchOptions, cut: Cut): Promise<WholeReply> {
+    return exchange(this.#pool, options, cut);
   }
 
-  async function open(options: buildConnector.Options): Promise<Socket> {
-    await slot();
-    const socket = await connect(await connectorNow(), options);
-    live.add(socket);
-    // undici stops listening before the socket is done: a late error must not end the process.
-    socket.on('error', () => undefined);
-    opened += 1;
-    socket.once('close', () => live.delete(socket));
-    const { alpnProtocol } = socket as { alpnProtocol?: unknown };
-    if (multiplexed && alpnProtocol !== 'h2') {
-      multiplexed = false;
-      replacePool();
-    }
-    return socket;
+  request(options: Dispatcher.RequestOptions): Promise<Dispatcher.ResponseData> {
+    return requestOf.call(this.#pool, options);
   }
 
-  function createPool() {
-    const created = new Pool(origin, {
-      connections: multiplexed ? 1 : (http1Only?.connections ?? http1Connections),
+  suspect(): void {
+    if (this.#probing) return;
+    this.#probing = true;
+    void this.#probe().finally(() => {
+      this.#probing = false;
+    });
+  }
+
+  renew(): void {
+    if (performance.now() - this.#renewedAt < renewBackoffMs) return;
+    this.#renewedAt = performance.now();
+    this.#replacePool();
+    this.#listeners.forEach((listener) => listener());
+  }
+
+  onMoved(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  connections(): number {
+    return this.#live.size;
+  }
+
+  opened(): number {
+    return this.#opened;
+  }
+
+  async close(): Promise<void> {
+    await this.#pool.destroy();
+    this.#cutAll();
+  }
+
+  #createPool(): InstanceType<typeof Pool> {
+    const pool = new Pool(this.#origin, {
+      connections: this.#multiplexed ? 1 : (this.#http1Only?.connections ?? http1Connections),
       connect: (options, callback) => {
-        open(options).then(
+        this.#open(options).then(
           (socket) => callback(null, socket),
           (error: unknown) => callback(error instanceof Error ? error : new Error(String(error)), null),
         );
       },
-      allowH2: http1Only === undefined,
+      allowH2: this.#http1Only === undefined,
       keepAliveTimeout: idleMs,
       h2Options: { connectionWindowSize: connectionWindowBytes },
     });
-    created.on('disconnect', (_origin, _targets, error) => {
-      if (error.message.includes('GOAWAY')) {
-        listeners.forEach((listener) => listener());
-      }
+    pool.on('disconnect', (_origin, _targets, error) => {
+      if (error.message.includes('GOAWAY')) this.#listeners.forEach((listener) => listener());
     });
-    return created;
+    return pool;
   }
 
-  let pool = createPool();
+  #replacePool(): void {
+    const old = this.#pool;
+    this.#pool = this.#createPool();
+    old.close().catch(() => undefined);
+  }
 
-  let renewedAt = Number.NEGATIVE_INFINITY;
-  let probing = false;
+  async #open(options: buildConnector.Options): Promise<Socket> {
+    await this.#untilAlone();
+    const socket = await connect(await this.#connectorNow(), options);
+    this.#live.add(socket);
+    // undici stops listening before the socket is done: a late error must not end the process.
+    socket.on('error', () => undefined);
+    this.#opened += 1;
+    socket.once('close', () => this.#live.delete(socket));
+    const { alpnProtocol } = socket as { alpnProtocol?: unknown };
+    if (this.#multiplexed && alpnProtocol !== 'h2') {
+      this.#multiplexed = false;
+      this.#replacePool();
+    }
+    return socket;
+  }
+
+  /** GOAWAY leaves the old connection open beside its successor: wait for it, then cut it, so that there is never a second one. */
+  async #untilAlone(): Promise<void> {
+    const until = performance.now() + drainMs;
+    const mustWait = (): boolean => this.#multiplexed && this.#live.size > 0;
+    while (mustWait() && performance.now() < until) await sleep(10);
+    if (mustWait()) this.#cutAll();
+  }
+
+  #cutAll(): void {
+    this.#live.forEach((socket) => socket.destroy());
+  }
+
+  async #connectorNow(): Promise<buildConnector.connector> {
+    const tls = await this.#readTls();
+    const key = fingerprint(tls);
+    if (this.#connector?.fingerprint !== key) {
+      // undici offers http/1.1 first unless told otherwise, and load balancers that follow the client's order then take it.
+      const connector = connectorOf({
+        ...(tls as buildConnector.BuildOptions),
+        allowH2: this.#http1Only === undefined,
+        preferH2: this.#http1Only === undefined,
+        timeout: connectTimeoutMs,
+        keepAliveInitialDelay: keepAliveMs,
+      });
+      this.#connector = { fingerprint: key, connect: connector };
+    }
+    return this.#connector.connect;
+  }
 
   /** undici sends a PING when a call has timed out and drops the connection when no answer comes, so one is made that may. */
-  async function probe(): Promise<void> {
+  async #probe(): Promise<void> {
     try {
-      const options = {
-        method: 'GET',
-        path: '/livez',
-        headersTimeout: probeMs,
-        bodyTimeout: probeMs,
-      } as const;
-      await (await requestOf.call(pool, options)).body.dump();
+      const times = { headersTimeout: probeMs, bodyTimeout: probeMs };
+      const reply = await requestOf.call(this.#pool, { method: 'GET', path: '/livez', ...times });
+      await reply.body.dump();
     } catch {
       // The calls that wait hear of it themselves.
     }
   }
-
-  function replacePool(): void {
-    const old = pool;
-    pool = createPool();
-    old.close().catch(() => undefined);
-  }
-
-  return {
-    exchange: (options, cut) => exchange(pool, options, cut),
-    request: (options) => requestOf.call(pool, options),
-    suspect() {
-      if (!probing) {
-        probing = true;
-        void probe().finally(() => {
-          probing = false;
-        });
-      }
-    },
-    renew() {
-      if (performance.now() - renewedAt < renewPauseMs) {
-        return;
-      }
-      renewedAt = performance.now();
-      replacePool();
-      listeners.forEach((listener) => listener());
-    },
-    onMoved(listener) {
-      listeners.add(listener);
-      return () => listeners.delete(listener);
-    },
-    connections: () => live.size,
-    opened: () => opened,
-    async close() {
-      await pool.destroy();
-      live.forEach((socket) => socket.destroy());
-    },
-  };
 }

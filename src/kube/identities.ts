@@ -20,7 +20,7 @@ export function createProvenTokens() {
   const until = new Map<string, number>();
   return {
     has: (hash: string): boolean => (until.get(hash) ?? 0) > performance.now(),
-    settle(hash: string, accepted: boolean): void {
+    note(hash: string, accepted: boolean): void {
       until.delete(hash);
       if (!accepted) {
         return;

@@ -1,5 +1,5 @@
 import { messageOf } from '../errors.ts';
-import { createReflector } from './reflector.ts';
+import { Reflector } from './reflector.ts';
 import { createStore } from './store.ts';
 import type { KubeObject } from '../api/object.ts';
 import type { Change, Informer, InformerOptions } from './types.ts';
@@ -25,7 +25,7 @@ export function createInformer<T extends KubeObject>(options: InformerOptions<T>
     }
   }
 
-  const reflector = createReflector(options, {
+  const reflector = new Reflector(options, {
     replace(objects) {
       tell(store.replace(objects));
       if (!synced) {

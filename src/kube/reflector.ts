@@ -18,7 +18,7 @@ export const defaultTuning: ReflectorTuning = {
   pageSize: 20,
 };
 
-/** How often a list that is older than what was already seen is asked for again before it is believed (etcd restored from a backup). */
+/** How often a list that is older than what was already seen is asked for again before it counts (etcd restored from a backup). */
 const staleLists = 3;
 
 /** Where a reflector puts what it hears, in the server's order. */
@@ -70,37 +70,84 @@ export function backoffMs(
  * Keeps a sink true to one resource of the server: list, then watch from there, for ever. Errors never end it; it ends
  * with the signal. Events that the sink has seen (a replay) are dropped by their resourceVersion.
  */
-export function createReflector<T extends KubeObject>(
-  options: InformerOptions<T>,
-  sink: Sink<T>,
-): { run(signal: AbortSignal): Promise<void> } {
-  const {
-    client,
-    resource,
-    namespace,
-    labelSelector,
-    fieldSelector,
-    log,
-    transform = dropManagedFields,
-    keepManagedFields = false,
-  } = options;
-  const tuning = { ...defaultTuning, ...options.tuning };
-  const path = resourcePath(resource, { namespace });
-  const selectors = { labelSelector, fieldSelector };
-  const fields = { resource: resource.plural };
-  let version: string | undefined;
+export class Reflector<T extends KubeObject> {
+  readonly #options: InformerOptions<T>;
+  readonly #sink: Sink<T>;
+  readonly #tuning: ReflectorTuning;
+  readonly #path: string;
+  readonly #transform: (object: T) => T;
+  /** Of the newest list or event that the sink has. */
+  #version: string | undefined;
 
-  async function listOnce(
-    signal: AbortSignal,
-    pageSize: number | undefined,
-  ): Promise<{ items: T[]; version: string }> {
+  constructor(options: InformerOptions<T>, sink: Sink<T>) {
+    this.#options = options;
+    this.#sink = sink;
+    this.#tuning = { ...defaultTuning, ...options.tuning };
+    this.#path = resourcePath(options.resource, { namespace: options.namespace });
+    this.#transform = options.transform ?? dropManagedFields;
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    let failures = 0;
+    let needsList = true;
+    while (!signal.aborted) {
+      const before = this.#version;
+      let failure: unknown;
+      try {
+        if (needsList) await this.#list(signal);
+        needsList = false;
+        if (await this.#watch(signal)) {
+          failures = 0;
+          continue;
+        }
+        failures += 1;
+      } catch (error) {
+        if (signal.aborted) return;
+        failure = error;
+        failures = this.#version === before ? failures + 1 : 0;
+        // The first 410 in a row is the ordinary end of a version, not a failure.
+        if (failures === 1 && !needsList && isSvc3Error(error, 'Expired', 'Gone')) failures = 0;
+        needsList ||= mustRelist(error);
+        this.#logFailure(error, failures, needsList);
+      }
+      await sleep(this.#delayMs(failures, failure), undefined, { signal }).catch(() => undefined);
+    }
+  }
+
+  async #list(signal: AbortSignal): Promise<void> {
+    for (let attempt = 1; ; attempt += 1) {
+      const { items, version } = await this.#listWhole(signal);
+      const known = this.#version;
+      const isOld = known !== undefined && version !== known && isNotNewer(version, known);
+      if (!isOld || attempt >= staleLists) {
+        this.#version = version;
+        this.#sink.replace(items);
+        return;
+      }
+      this.#options.log?.warn({ ...this.#fields(), attempt }, 'list was older than what was seen before');
+      await sleep(backoffMs(attempt, this.#tuning), undefined, { signal });
+    }
+  }
+
+  async #listWhole(signal: AbortSignal): Promise<{ items: T[]; version: string }> {
+    try {
+      return await this.#listPages(signal, this.#tuning.pageSize);
+    } catch (error) {
+      if (!isSvc3Error(error, 'Expired', 'Gone')) throw error;
+      // The continue token expired between two pages: in one piece it cannot.
+      return this.#listPages(signal, undefined);
+    }
+  }
+
+  async #listPages(signal: AbortSignal, limit: number | undefined): Promise<{ items: T[]; version: string }> {
+    const { client, resource } = this.#options;
     const items: T[] = [];
     let next: string | undefined;
     for (;;) {
       const { body } = await client.request<ListPage<T>>({
         method: 'GET',
-        path,
-        query: { ...selectors, limit: pageSize, continue: next },
+        path: this.#path,
+        query: { ...this.#selectors(), limit, continue: next },
         signal,
         timeoutMs: 60_000,
       });
@@ -108,144 +155,91 @@ export function createReflector<T extends KubeObject>(
         // Lists of built-in kinds leave out what every watch event says.
         item.apiVersion ??= apiVersionOf(resource);
         item.kind ??= resource.kind;
-        items.push(transform(item));
+        items.push(this.#transform(item));
       }
       next = body.metadata.continue;
-      if (next === undefined || next === '') {
-        return { items, version: body.metadata.resourceVersion ?? '' };
-      }
+      if (next === undefined || next === '') return { items, version: body.metadata.resourceVersion ?? '' };
     }
-  }
-
-  async function list(signal: AbortSignal): Promise<void> {
-    for (let attempt = 1; ; attempt += 1) {
-      let listed: Awaited<ReturnType<typeof listOnce>>;
-      try {
-        listed = await listOnce(signal, tuning.pageSize);
-      } catch (error) {
-        if (!isSvc3Error(error, 'Expired', 'Gone')) {
-          throw error;
-        }
-        // The continue token expired between two pages: in one piece it cannot.
-        listed = await listOnce(signal, undefined);
-      }
-      const isOld =
-        version !== undefined && listed.version !== version && isNotNewer(listed.version, version);
-      if (!isOld || attempt >= staleLists) {
-        version = listed.version;
-        sink.replace(listed.items);
-        return;
-      }
-      log?.warn({ ...fields, attempt }, 'list was older than what was seen before');
-      await sleep(backoffMs(attempt, tuning), undefined, { signal });
-    }
-  }
-
-  function take(line: string): void {
-    const { type, object } = JSON.parse(line) as WatchEvent<T>;
-    if (type === 'ERROR') {
-      throw errorOfStatus(object);
-    }
-    const eventVersion = object.metadata?.resourceVersion;
-    if (eventVersion === undefined || (version !== undefined && isNotNewer(eventVersion, version))) {
-      return;
-    }
-    if (type === 'DELETED') {
-      sink.remove(transform(object));
-    } else if (type !== 'BOOKMARK') {
-      sink.put(transform(object));
-    }
-    version = eventVersion;
   }
 
   /** One watch from the last version seen until it ends; resolves to whether it was of any use. */
-  async function watch(signal: AbortSignal): Promise<boolean> {
+  async #watch(signal: AbortSignal): Promise<boolean> {
+    const { watchMinMs, watchMaxMs, silenceMs, backoffMinMs } = this.#tuning;
     const started = performance.now();
-    const timeoutMs = tuning.watchMinMs + Math.random() * (tuning.watchMaxMs - tuning.watchMinMs);
-    const { body, cancel } = await client.stream({
+    const timeoutMs = watchMinMs + Math.random() * (watchMaxMs - watchMinMs);
+    const { body, cancel } = await this.#options.client.stream({
       method: 'GET',
-      path,
+      path: this.#path,
       query: {
-        ...selectors,
+        ...this.#selectors(),
         watch: true,
         allowWatchBookmarks: true,
-        resourceVersion: version,
+        resourceVersion: this.#version,
         timeoutSeconds: Math.max(1, Math.round(timeoutMs / 1000)),
       },
-      silenceMs: tuning.silenceMs,
+      silenceMs,
       movable: true,
       signal,
     });
     let lines = 0;
     const onLine = (line: string): void => {
-      take(line);
+      this.#take(line);
       lines += 1;
     };
-    const splitter = createLineSplitter(onLine, keepManagedFields ? undefined : cutManagedFields);
+    const cut = this.#options.keepManagedFields === true ? undefined : cutManagedFields;
+    const splitter = createLineSplitter(onLine, cut);
     try {
-      for await (const chunk of body) {
-        splitter.push(chunk);
-      }
+      for await (const chunk of body) splitter.push(chunk);
     } finally {
       cancel();
     }
-    return lines > 0 || performance.now() - started > tuning.backoffMinMs;
+    return lines > 0 || performance.now() - started > backoffMinMs;
   }
 
-  /** Watches that break are resumed; only what says that the version is of no use any more leads to a new list. */
-  function mustRelist(error: unknown): boolean {
-    return !isSvc3Error(
-      error,
-      'ServiceUnavailable',
-      'Timeout',
-      'TooManyRequests',
-      'InternalError',
-      'BadGateway',
-      'Unauthorized',
-    );
+  #take(line: string): void {
+    const { type, object } = JSON.parse(line) as WatchEvent<T>;
+    if (type === 'ERROR') throw errorOfStatus(object);
+    const version = object.metadata?.resourceVersion;
+    const isSeen = this.#version !== undefined && version !== undefined && isNotNewer(version, this.#version);
+    if (version === undefined || isSeen) return;
+    if (type === 'DELETED') this.#sink.remove(this.#transform(object));
+    else if (type !== 'BOOKMARK') this.#sink.put(this.#transform(object));
+    this.#version = version;
   }
 
   /** Milliseconds until the next try; a watch that had brought something and was cut is no reason to wait long. */
-  function delayOf(failures: number, error: unknown): number {
+  #delayMs(failures: number, error: unknown): number {
     const retryAfter = isSvc3Error(error) ? (error.details.retryAfterSeconds ?? 0) * 1000 : 0;
-    return Math.max(retryAfter, failures === 0 ? Math.random() * 100 : backoffMs(failures, tuning));
+    return Math.max(retryAfter, failures === 0 ? Math.random() * 100 : backoffMs(failures, this.#tuning));
   }
 
-  async function run(signal: AbortSignal): Promise<void> {
-    let failures = 0;
-    let needsList = true;
-    while (!signal.aborted) {
-      const before: string | undefined = version;
-      let failure: unknown;
-      try {
-        if (needsList) {
-          await list(signal);
-          needsList = false;
-        }
-        if (await watch(signal)) {
-          failures = 0;
-          continue;
-        }
-        failures += 1;
-      } catch (error) {
-        if (signal.aborted) {
-          return;
-        }
-        failure = error;
-        failures = version === before ? failures + 1 : 0;
-        // The first 410 in a row is the ordinary end of a version, not a failure.
-        failures = failures === 1 && !needsList && isSvc3Error(error, 'Expired', 'Gone') ? 0 : failures;
-        needsList ||= mustRelist(error);
-        log?.[needsList ? 'warn' : 'debug'](
-          { ...fields, err: messageOf(error), failures },
-          needsList ? 'list or watch failed' : 'watch ended',
-        );
-      }
-      await sleep(delayOf(failures, failure), undefined, { signal }).catch(() => undefined);
-    }
+  #selectors() {
+    const { labelSelector, fieldSelector } = this.#options;
+    return { labelSelector, fieldSelector };
   }
 
-  return { run };
+  #fields() {
+    return { resource: this.#options.resource.plural };
+  }
+
+  #logFailure(error: unknown, failures: number, needsList: boolean): void {
+    const fields = { ...this.#fields(), err: messageOf(error), failures };
+    if (needsList) this.#options.log?.warn(fields, 'list or watch failed');
+    else this.#options.log?.debug(fields, 'watch ended');
+  }
+}
+
+/** Watches that break are resumed; only what says that the version is of no use any more leads to a new list. */
+function mustRelist(error: unknown): boolean {
+  return !isSvc3Error(
+    error,
+    'ServiceUnavailable',
+    'Timeout',
+    'TooManyRequests',
+    'InternalError',
+    'BadGateway',
+    'Unauthorized',
+  );
 }
 
 function dropManagedFields<T extends KubeObject>(object: T): T {

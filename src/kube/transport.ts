@@ -4,6 +4,7 @@ import type { ConnectionConfig } from './connection.ts';
 import { callerCredential, createCredential } from './credential.ts';
 import type { Credential } from './credential.ts';
 import type { Endpoint } from './endpoint.ts';
+import { deadline, limitCall } from './deadline.ts';
 import { Cut } from './exchange.ts';
 import { errorOfConnection, errorOfReply, retryAfterOf, wasNeverSent } from './errors.ts';
 import { createEndpoints, createProvenTokens, hashOf } from './identities.ts';
@@ -55,139 +56,70 @@ export interface Transport {
   close(): Promise<void>;
 }
 
-/** An abort signal that fires with the caller's or after a time, and lets go of the caller's when done. */
-function deadline(signal: AbortSignal | undefined, ms: number, what: string) {
-  const controller = new AbortController();
-  const timer = setTimeout(
-    () => controller.abort(new Svc3Error('Timeout', `${what}: no answer within ${Math.round(ms)} ms`)),
-    ms,
-  );
-  const forward = (): void => controller.abort(signal?.reason);
-  if (signal?.aborted === true) {
-    forward();
-  }
-  signal?.addEventListener('abort', forward, { once: true });
-  return {
-    controller,
-    stopTimer: (): void => clearTimeout(timer),
-    release(): void {
-      clearTimeout(timer);
-      signal?.removeEventListener('abort', forward);
-    },
-  };
-}
-
-/**
- * Cuts a call after a time or with the caller's signal; `suspect` is told when it takes suspiciously long. Ends with the
- * returned function. One timer: there are thousands of calls in a second.
- */
-function limitCall(
-  cut: Cut,
-  { signal, method, path }: RawRequest,
-  { leftMs, suspectMs }: { readonly leftMs: number; readonly suspectMs: number },
-  suspect: () => void,
-): () => void {
-  const end = (): void =>
-    cut.cut(new Svc3Error('Timeout', `${method} ${path}: no answer within ${Math.round(leftMs)} ms`));
-  const doubt = (): void => {
-    timer = setTimeout(end, leftMs - suspectMs);
-    suspect();
-  };
-  let timer = suspectMs < leftMs ? setTimeout(doubt, suspectMs) : setTimeout(end, leftMs);
-  if (signal === undefined) return () => clearTimeout(timer);
-  const forward = (): void => cut.cut(signal.reason as Error);
-  if (signal.aborted) forward();
-  signal.addEventListener('abort', forward, { once: true });
-  return () => {
-    clearTimeout(timer);
-    signal.removeEventListener('abort', forward);
-  };
-}
-
+/** Who calls, and over which connection. */
 interface Identity {
   readonly credential: Credential;
   endpoint(): Endpoint;
-  settle(code: number): void;
+  /** Told the status of every reply, so that tokens that are refused are kept apart from those that are not. */
+  answered(code: number): void;
+}
+
+/** What all identities of a transport have in common. */
+interface Shared {
+  readonly host: string;
+  /** Path of the API server's root, without a slash at its end. */
+  readonly prefix: string;
+  readonly userAgent: string;
+  readonly suspectMs: number;
+  readonly onCall: TransportOptions['onCall'];
 }
 
 export function createTransport(config: ConnectionConfig, options: TransportOptions = {}): Transport {
   const { host, pathname } = new URL(config.server);
-  const prefix = pathname.replace(/\/+$/, '');
-  const { userAgent = 'svc3', suspectMs = defaultSuspectMs } = options;
+  const { userAgent = 'svc3', suspectMs = defaultSuspectMs, onCall } = options;
+  const shared = { host, prefix: pathname.replace(/\/+$/, ''), userAgent, suspectMs, onCall };
   const own = createCredential(config);
   const endpoints = createEndpoints(config, own);
   const proven = createProvenTokens();
 
-  async function optionsOf(
-    identity: Identity,
-    request: RawRequest,
-    limits: { headersTimeout: number; bodyTimeout: number },
-  ) {
-    const authorization = await identity.credential.authorization();
-    const { method, contentType = 'application/json' } = request;
-    const headers: Record<string, string> = { accept: 'application/json', 'user-agent': userAgent };
-    if (request.body !== undefined) headers['content-type'] = contentType;
-    if (authorization !== undefined) headers['authorization'] = authorization;
-    Object.assign(headers, request.headers);
-    const path = prefix + withQuery(request.path, request.query);
-    const body =
-      request.body === undefined ? undefined : JSON.stringify(request.body, null, indentOf(contentType));
-    return { method, path, headers, ...(body === undefined ? {} : { body }), ...limits };
+  function createFor(identity: Identity): Transport {
+    const caller = new Caller(shared, identity);
+    return {
+      credential: identity.credential,
+      call: (request, guard) => caller.call(request, guard),
+      stream: (request) => caller.stream(request),
+      withToken(token) {
+        const hash = hashOf(token);
+        return createFor({
+          credential: callerCredential(token),
+          endpoint: () => endpoints.get(proven.has(hash) ? 'proven' : 'unproven'),
+          answered: (code) => proven.note(hash, code !== 401),
+        });
+      },
+      connections: () => ({
+        open: endpoints.all().reduce((sum, endpoint) => sum + endpoint.connections(), 0),
+        opened: endpoints.all().reduce((sum, endpoint) => sum + endpoint.opened(), 0),
+      }),
+      async close() {
+        await Promise.all(endpoints.all().map((endpoint) => endpoint.close()));
+      },
+    };
   }
 
-  /** The error of a failed attempt; the caller's own abort comes out as it was given. */
-  function failureOf(thrown: unknown, signal: Pick<AbortSignal, 'aborted' | 'reason'>): Failure {
-    if (signal.aborted) {
-      return { error: signal.reason, neverSent: false };
-    }
-    if (isSvc3Error(thrown)) {
-      return { error: thrown, neverSent: false };
-    }
-    return { error: errorOfConnection(thrown, host), neverSent: wasNeverSent(thrown) };
+  return createFor({ credential: own, endpoint: () => endpoints.get('own'), answered: () => undefined });
+}
+
+/** The calls of one identity: attempts, retries within the time of a call, and streams. */
+class Caller {
+  readonly #shared: Shared;
+  readonly #identity: Identity;
+
+  constructor(shared: Shared, identity: Identity) {
+    this.#shared = shared;
+    this.#identity = identity;
   }
 
-  function refuse(identity: Identity, code: number, text: string, headers: Headers): never {
-    identity.settle(code);
-    let body: unknown = text;
-    try {
-      body = decode(text, headers);
-    } catch {
-      // The raw text says more than a parse error.
-    }
-    throw errorOfReply(code, body, retryAfterOf(headers['retry-after']));
-  }
-
-  async function attempt(identity: Identity, request: RawRequest, leftMs: number): Promise<RawResponse> {
-    const started = performance.now();
-    const cut = new Cut();
-    const release = limitCall(cut, request, { leftMs, suspectMs }, () => identity.endpoint().suspect());
-    let code = 0;
-    try {
-      // undici asks the server for a PING when its own time-out fires, and drops a connection that is dead: let it fire first.
-      const headersTimeout = Math.max(1, Math.floor(leftMs * 0.95));
-      const bodyTimeout = Math.max(1, Math.ceil(leftMs));
-      const options = await optionsOf(identity, request, { headersTimeout, bodyTimeout });
-      const reply = await identity.endpoint().exchange(options, cut);
-      const { text } = reply;
-      code = reply.statusCode;
-      if (code >= 400) {
-        refuse(identity, code, text, reply.headers);
-      }
-      identity.settle(code);
-      if (request.onWarning !== undefined) {
-        for (const warning of warningsOf(reply.headers)) request.onWarning(warning);
-      }
-      return { status: code, headers: reply.headers, body: decode(text, reply.headers) };
-    } catch (error) {
-      const failure = failureOf(error, { aborted: cut.reason !== undefined, reason: cut.reason });
-      throw Object.assign(new Error('attempt failed', { cause: failure.error }), { failure });
-    } finally {
-      release();
-      options.onCall?.({ method: request.method, code, durationMs: performance.now() - started });
-    }
-  }
-
-  async function call(identity: Identity, request: RawRequest, guard?: () => void): Promise<RawResponse> {
+  async call(request: RawRequest, guard?: () => void): Promise<RawResponse> {
     const until = performance.now() + (request.timeoutMs ?? defaultTimeoutMs);
     let renewed = false;
     let earlier: unknown;
@@ -195,14 +127,11 @@ export function createTransport(config: ConnectionConfig, options: TransportOpti
       request.signal?.throwIfAborted();
       guard?.();
       try {
-        return await attempt(identity, request, Math.max(1, until - performance.now()));
+        return await this.#attempt(request, Math.max(1, until - performance.now()));
       } catch (thrown) {
         const { failure } = thrown as { failure: Failure };
-        if (!renewed && isSvc3Error(failure.error, 'Unauthorized') && identity.credential.renew()) {
+        if (!renewed && isSvc3Error(failure.error, 'Unauthorized') && (await this.#renew())) {
           renewed = true;
-          if ((await identity.credential.clientCertificate()) !== undefined) {
-            identity.endpoint().renew();
-          }
           continue;
         }
         const delay = retryDelay(request, failure, failures, until - performance.now());
@@ -216,19 +145,41 @@ export function createTransport(config: ConnectionConfig, options: TransportOpti
     }
   }
 
-  async function stream(identity: Identity, request: StreamRequest): Promise<StreamResponse> {
+  async #attempt(request: RawRequest, leftMs: number): Promise<RawResponse> {
     const started = performance.now();
-    const limit = deadline(
-      request.signal,
-      request.timeoutMs ?? defaultTimeoutMs,
-      `${request.method} ${request.path}`,
-    );
+    const cut = new Cut();
+    const { suspectMs } = this.#shared;
+    const suspect = (): void => this.#identity.endpoint().suspect();
+    const release = limitCall(cut, request, { leftMs, suspectMs }, suspect);
+    let code = 0;
+    try {
+      // undici asks the server for a PING when its own time-out fires, and drops a connection that is dead: let it fire first.
+      const headersTimeout = Math.max(1, Math.floor(leftMs * 0.95));
+      const bodyTimeout = Math.max(1, Math.ceil(leftMs));
+      const options = await this.#optionsOf(request, { headersTimeout, bodyTimeout });
+      const reply = await this.#identity.endpoint().exchange(options, cut);
+      code = reply.statusCode;
+      if (code >= 400) this.#refuse(code, reply.text, reply.headers);
+      this.#identity.answered(code);
+      if (request.onWarning !== undefined) {
+        for (const warning of warningsOf(reply.headers)) request.onWarning(warning);
+      }
+      return { status: code, headers: reply.headers, body: decode(reply.text, reply.headers) };
+    } catch (error) {
+      const failure = this.#failureOf(error, { aborted: cut.reason !== undefined, reason: cut.reason });
+      throw Object.assign(new Error('attempt failed', { cause: failure.error }), { failure });
+    } finally {
+      release();
+      this.#report(request, code, started);
+    }
+  }
+
+  async stream(request: StreamRequest): Promise<StreamResponse> {
+    const started = performance.now();
+    const { method, path, timeoutMs = defaultTimeoutMs, silenceMs = defaultSilenceMs } = request;
+    const limit = deadline(request.signal, timeoutMs, `${method} ${path}`);
     const { controller } = limit;
-    const moved = (): void =>
-      controller.abort(
-        new Svc3Error('ServiceUnavailable', `kube-apiserver ${host} asked to use a new connection`),
-      );
-    const forget = request.movable === true ? identity.endpoint().onMoved(moved) : (): void => undefined;
+    const forget = request.movable === true ? this.#onMoved(controller) : (): void => undefined;
     const release = (): void => {
       limit.release();
       forget();
@@ -236,63 +187,82 @@ export function createTransport(config: ConnectionConfig, options: TransportOpti
     let code = 0;
     try {
       const { signal } = controller;
-      const headersTimeout = request.timeoutMs ?? defaultTimeoutMs;
-      const bodyTimeout = request.silenceMs ?? defaultSilenceMs;
-      const options = await optionsOf(identity, request, { headersTimeout, bodyTimeout });
+      const options = await this.#optionsOf(request, { headersTimeout: timeoutMs, bodyTimeout: silenceMs });
       signal.throwIfAborted();
-      const reply = await identity.endpoint().request({ ...options, signal });
+      const reply = await this.#identity.endpoint().request({ ...options, signal });
       code = reply.statusCode;
       if (code >= 400) {
         const text = await reply.body.text();
-        if (
-          code === 401 &&
-          identity.credential.renew() &&
-          (await identity.credential.clientCertificate()) !== undefined
-        ) {
-          identity.endpoint().renew();
-        }
-        refuse(identity, code, text, reply.headers);
+        if (code === 401) await this.#renew();
+        this.#refuse(code, text, reply.headers);
       }
-      identity.settle(code);
+      this.#identity.answered(code);
       limit.stopTimer();
       return {
         status: code,
         headers: reply.headers,
-        body: chunks(reply.body, (error) => failureOf(error, controller.signal).error, release),
+        body: chunks(reply.body, (error) => this.#failureOf(error, signal).error, release),
         cancel: () => controller.abort(new Svc3Error('Timeout', 'cancelled')),
       };
     } catch (error) {
       release();
-      throw failureOf(error, controller.signal).error;
+      throw this.#failureOf(error, controller.signal).error;
     } finally {
-      options.onCall?.({ method: request.method, code, durationMs: performance.now() - started });
+      this.#report(request, code, started);
     }
   }
 
-  function createFor(identity: Identity): Transport {
-    return {
-      credential: identity.credential,
-      call: (request, guard) => call(identity, request, guard),
-      stream: (request) => stream(identity, request),
-      withToken(token) {
-        const hash = hashOf(token);
-        return createFor({
-          credential: callerCredential(token),
-          endpoint: () => endpoints.get(proven.has(hash) ? 'proven' : 'unproven'),
-          settle: (code) => proven.settle(hash, code !== 401),
-        });
-      },
-      connections: () => ({
-        open: endpoints.all().reduce((sum, endpoint) => sum + endpoint.connections(), 0),
-        opened: endpoints.all().reduce((sum, endpoint) => sum + endpoint.opened(), 0),
-      }),
-      async close() {
-        await Promise.all(endpoints.all().map((endpoint) => endpoint.close()));
-      },
-    };
+  /** Ends a stream when the server wants its connection to end, so that it goes on over the next one. */
+  #onMoved(controller: AbortController): () => void {
+    const message = `kube-apiserver ${this.#shared.host} asked to use a new connection`;
+    return this.#identity
+      .endpoint()
+      .onMoved(() => controller.abort(new Svc3Error('ServiceUnavailable', message)));
   }
 
-  return createFor({ credential: own, endpoint: () => endpoints.get('own'), settle: () => undefined });
+  async #optionsOf(request: RawRequest, limits: { headersTimeout: number; bodyTimeout: number }) {
+    const { prefix, userAgent } = this.#shared;
+    const authorization = await this.#identity.credential.authorization();
+    const { method, contentType = 'application/json' } = request;
+    const headers: Record<string, string> = { accept: 'application/json', 'user-agent': userAgent };
+    if (request.body !== undefined) headers['content-type'] = contentType;
+    if (authorization !== undefined) headers['authorization'] = authorization;
+    Object.assign(headers, request.headers);
+    const path = prefix + withQuery(request.path, request.query);
+    const body =
+      request.body === undefined ? undefined : JSON.stringify(request.body, null, indentOf(contentType));
+    return { method, path, headers, ...(body === undefined ? {} : { body }), ...limits };
+  }
+
+  /** After a 401: whether there may be another token or certificate to try with. A certificate needs a connection of its own. */
+  async #renew(): Promise<boolean> {
+    const { credential } = this.#identity;
+    if (!credential.renew()) return false;
+    if ((await credential.clientCertificate()) !== undefined) this.#identity.endpoint().renew();
+    return true;
+  }
+
+  /** The error of a failed attempt; the caller's own abort comes out as it was given. */
+  #failureOf(thrown: unknown, signal: Pick<AbortSignal, 'aborted' | 'reason'>): Failure {
+    if (signal.aborted) return { error: signal.reason, neverSent: false };
+    if (isSvc3Error(thrown)) return { error: thrown, neverSent: false };
+    return { error: errorOfConnection(thrown, this.#shared.host), neverSent: wasNeverSent(thrown) };
+  }
+
+  #refuse(code: number, text: string, headers: Headers): never {
+    this.#identity.answered(code);
+    let body: unknown = text;
+    try {
+      body = decode(text, headers);
+    } catch {
+      // The raw text says more than a parse error.
+    }
+    throw errorOfReply(code, body, retryAfterOf(headers['retry-after']));
+  }
+
+  #report({ method }: RawRequest, code: number, started: number): void {
+    this.#shared.onCall?.({ method, code, durationMs: performance.now() - started });
+  }
 }
 
 async function* chunks(
