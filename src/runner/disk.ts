@@ -62,8 +62,7 @@ export class Disk {
     this.#status.update({ diskSize: await overlaySize(this.#overlay), revertRequest });
   }
 
-  async #open(spec: RunnerSpec, base: BaseDisk, size: number): Promise<void> {
-    const { imageDigest, revertRequest } = spec;
+  async #open({ imageDigest, revertRequest }: RunnerSpec, base: BaseDisk, size: number): Promise<void> {
     const isNew = await ensureOverlay(this.#overlay, base, size);
     if (isNew) await this.#state.save({ imageDigest, revertRequest });
     else checkImage(this.#state.current.imageDigest, imageDigest);
