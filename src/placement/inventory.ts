@@ -73,7 +73,6 @@ export class Inventory {
     this.#known--;
     this.#unlink(state);
     state.facts = undefined;
-    this.#dirty.delete(state);
     this.#dropIfUnused(state);
   }
 
@@ -168,7 +167,7 @@ export class Inventory {
     const { used } = state;
     for (let i = 0; i <= KVM; i++) used[i] = (used[i] as number) + sign * (usage.requests[i] as number);
     for (const port of usage.ports) this.#countPort(state, port, sign);
-    if (state.facts !== undefined) this.#dirty.add(state);
+    this.#dirty.add(state);
   }
 
   #countPort(state: NodeState, port: HostPort, sign: 1 | -1): void {
@@ -204,6 +203,7 @@ export class Inventory {
   /** Puts the nodes that changed where they now belong; many events on a node cost one move. */
   #settle(): void {
     for (const state of this.#dirty) {
+      // Not known, or not any more: what is used there waits for the Node.
       if (state.facts === undefined) continue;
       const nodeClass = state.class ?? this.#classOf(state.facts);
       if (state.class !== undefined) nodeClass.tree.remove(state);
@@ -243,11 +243,9 @@ function capacityOf(facts: NodeFacts, ranges: PortRanges): ResourceVector {
 }
 
 function freeFraction({ capacity, free }: NodeState): number {
-  return (fraction(free[CPU], capacity[CPU]) + fraction(free[MEMORY], capacity[MEMORY])) / 2;
-}
-
-function fraction(free = 0, of = 0): number {
-  return of === 0 ? 0 : free / of;
+  const part = (of: number): number =>
+    capacity[of] === 0 ? 0 : (free[of] as number) / (capacity[of] as number);
+  return (part(CPU) + part(MEMORY)) / 2;
 }
 
 function classFacts(node: NodeFacts): ClassFacts {

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import type { Node, Pod } from '../../../src/api/core.ts';
-import { nodeFacts } from '../../../src/placement/nodefacts.ts';
-import { podFacts } from '../../../src/placement/podfacts.ts';
-import { CPU, GPU, KVM, MEMORY, PODS } from '../../../src/placement/resources.ts';
+import { nodeFacts, tagsOf } from '../../../src/placement/nodefacts.ts';
+import { nodeOf, podFacts } from '../../../src/placement/podfacts.ts';
+import { CPU, EPHEMERAL_STORAGE, GPU, KVM, MEMORY, PODS } from '../../../src/placement/resources.ts';
 
 const node: Node = {
   metadata: {
@@ -64,8 +64,73 @@ describe('nodeFacts', () => {
   });
 
   test('a node without status is not ready and has nothing', () => {
-    expect(nodeFacts({ metadata: { name: 'n' } })).toMatchObject({ ready: false, tags: [] });
+    const facts = nodeFacts({ metadata: { name: 'n' } });
+    expect(facts).toMatchObject({
+      operatingSystem: 'linux',
+      architecture: '',
+      ready: false,
+      cordoned: false,
+      taints: [],
+      tags: [],
+      reservedFor: undefined,
+      gpuEnabled: false,
+      accelerator: undefined,
+      reportsEphemeralStorage: false,
+    });
+    expect(new Set(facts.allocatable)).toEqual(new Set([0]));
   });
+
+  test.each([
+    [[{ type: 'Ready', status: 'True' }], true],
+    [[{ type: 'Ready', status: 'False' }], false],
+    [[{ type: 'Ready', status: 'Unknown' }], false],
+    [[{ type: 'DiskPressure', status: 'True' }], false],
+    [
+      [
+        { type: 'DiskPressure', status: 'False' },
+        { type: 'Ready', status: 'True' },
+      ],
+      true,
+    ],
+    [[], false],
+  ])('with conditions %j it is ready: %s', (conditions, ready) => {
+    expect(nodeFacts({ ...node, status: { conditions } }).ready).toBe(ready);
+  });
+
+  test.each([
+    [{ 'kubernetes.io/os': 'windows', 'kubernetes.io/arch': 'arm64' }, 'windows', 'arm64'],
+    [{}, 'plan9', 'riscv64'],
+  ])('with labels %j it is of %s and %s, else what the kubelet says', (labels, os, architecture) => {
+    const status = { nodeInfo: { operatingSystem: 'plan9', architecture: 'riscv64' } };
+    expect(nodeFacts({ metadata: { name: 'n', labels }, status } as Node)).toMatchObject({
+      operatingSystem: os,
+      architecture,
+    });
+  });
+
+  test('local storage counts where the kubelet reports it', () => {
+    const facts = nodeFacts({ ...node, status: { allocatable: { 'ephemeral-storage': '10Ki' } } });
+    expect(facts.reportsEphemeralStorage).toBe(true);
+    expect(facts.allocatable[EPHEMERAL_STORAGE]).toBe(10_240);
+  });
+
+  test.each(['kvm', 'tcg'])('the accelerator %s may be set by label', (accelerator) => {
+    const labels = { 'svc3.dev/accelerator': accelerator };
+    expect(nodeFacts({ metadata: { name: 'n', labels } })).toMatchObject({ accelerator });
+  });
+
+  test('a taint without a value has the empty one', () => {
+    const taints = [{ key: 'k', effect: 'NoSchedule' }];
+    expect(nodeFacts({ ...node, spec: { taints } }).taints).toEqual([
+      { key: 'k', value: '', effect: 'NoSchedule' },
+    ]);
+  });
+});
+
+test('tags are the labels of ours that say true, sorted', () => {
+  expect(
+    tagsOf({ 'tag.svc3.dev/z': 'true', 'tag.svc3.dev/a': 'true', 'tag.svc3.dev/off': 'no', other: 'true' }),
+  ).toEqual(['a', 'z']);
 });
 
 const pod: Pod = {
@@ -138,5 +203,120 @@ describe('podFacts', () => {
       { port: 8822, protocol: 'TCP' },
       { port: 1, protocol: 'TCP' },
     ]);
+  });
+
+  test('a port is of TCP unless it says UDP; 0 is none', () => {
+    const ports = [
+      { containerPort: 1, hostPort: 53, protocol: 'UDP' },
+      { containerPort: 2, hostPort: 53, protocol: 'TCP' },
+      { containerPort: 3, hostPort: 0 },
+    ];
+    const spec = { nodeName: 'n1', containers: [{ name: 'a', ports }, { name: 'b' }] };
+    expect(podFacts({ ...pod, spec } as Pod)?.ports).toEqual([
+      { port: 53, protocol: 'UDP' },
+      { port: 53, protocol: 'TCP' },
+    ]);
+  });
+
+  const Mi = 2 ** 20;
+  const takes = (memory: number, more: object = {}): object => ({
+    name: 'x',
+    resources: { requests: { memory: `${memory}Mi`, cpu: `${memory}m` } },
+    ...more,
+  });
+  const sidecar = { restartPolicy: 'Always' };
+
+  // KEP-753: a sidecar runs on, so it counts beside the containers and beside every init container after it.
+  test.each<[string, object[], object[], number]>([
+    ['containers run together', [], [takes(1), takes(2)], 3],
+    ['init containers run one after the other', [takes(4), takes(5)], [takes(1)], 5],
+    ['init containers that are smaller do not matter', [takes(1)], [takes(4)], 4],
+    ['a sidecar runs beside the containers', [takes(2, sidecar)], [takes(4)], 6],
+    ['sidecars run beside each other', [takes(2, sidecar), takes(3, sidecar)], [takes(4)], 9],
+    ['a sidecar runs beside the init container after it', [takes(2, sidecar), takes(9)], [takes(4)], 11],
+    [
+      'a sidecar does not run beside the init container before it',
+      [takes(9), takes(2, sidecar)],
+      [takes(4)],
+      9,
+    ],
+    [
+      'two sidecars run beside the init container after them',
+      [takes(2, sidecar), takes(3, sidecar), takes(9)],
+      [takes(4)],
+      14,
+    ],
+    ['sidecars alone may be what the pod takes', [takes(2, sidecar), takes(3, sidecar)], [], 5],
+    ['another restart policy is no sidecar', [takes(5, { restartPolicy: 'Never' })], [takes(4)], 5],
+  ])('%s', (_sentence, initContainers, containers, expected) => {
+    const spec = { nodeName: 'n1', initContainers, containers };
+    const requests = podFacts({ ...pod, spec } as Pod)?.requests ?? [];
+    expect([requests[MEMORY], requests[CPU], requests[PODS]]).toEqual([expected * Mi, expected, 1]);
+  });
+
+  test('every resource that placement knows is counted, in init containers too', () => {
+    const requests = {
+      cpu: '1',
+      memory: '1Mi',
+      'ephemeral-storage': '3Ki',
+      'svc3.dev/gpu-passthrough': '1',
+      'svc3.dev/kvm': '2',
+    };
+    const of = (spec: object): readonly number[] =>
+      podFacts({ ...pod, spec: { nodeName: 'n1', containers: [], ...spec } } as Pod)?.requests ?? [];
+    const counted = [CPU, MEMORY, EPHEMERAL_STORAGE, GPU, KVM];
+    for (const spec of [
+      { containers: [{ name: 'a', resources: { requests } }] },
+      { initContainers: [{ name: 'a', resources: { requests } }] },
+      { overhead: requests },
+    ])
+      expect(counted.map((i) => of(spec)[i])).toEqual([1_000, Mi, 3_072, 1, 2]);
+  });
+
+  test('the overhead comes on top of the start too', () => {
+    const spec = {
+      nodeName: 'n1',
+      initContainers: [takes(9)],
+      containers: [takes(4)],
+      overhead: { memory: '1Mi' },
+    };
+    expect(podFacts({ ...pod, spec } as Pod)?.requests[MEMORY]).toBe(10 * Mi);
+  });
+});
+
+describe('the node of a pod', () => {
+  const field = (more: object = {}): object => ({
+    matchFields: [{ key: 'metadata.name', operator: 'In', values: ['n2'], ...more }],
+  });
+  const onTerms = (...nodeSelectorTerms: object[]): Pod =>
+    ({
+      ...pod,
+      spec: {
+        containers: [],
+        affinity: { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } } },
+      },
+    }) as Pod;
+
+  test.each<[string, Pod, string | undefined]>([
+    ['it is bound to', { ...pinned, spec: { ...pinned.spec, nodeName: 'n1' } }, 'n1'],
+    ['it is pinned on', pinned, 'n2'],
+    ['is none of two that it may be on', onTerms(field({ values: ['n2', 'n3'] })), undefined],
+    ['is none of two terms', onTerms(field(), field()), undefined],
+    ['is none without terms', onTerms(), undefined],
+    ['is not one that it must not be on', onTerms(field({ operator: 'NotIn' })), undefined],
+    ['is named by no other field', onTerms(field({ key: 'metadata.namespace' })), undefined],
+    ['is not named by labels', onTerms({ matchExpressions: [] }), undefined],
+    [
+      'is named by one of several fields',
+      onTerms({
+        matchFields: [
+          { key: 'x', operator: 'In', values: ['n3'] },
+          ...(field() as { matchFields: object[] }).matchFields,
+        ],
+      }),
+      'n2',
+    ],
+  ])('%s', (_sentence, of, expected) => {
+    expect(nodeOf(of)).toBe(expected);
   });
 });

@@ -3,7 +3,8 @@ import type { NodeFacts, PodFacts } from '../../../src/placement/facts.ts';
 import { explain } from '../../../src/placement/explain.ts';
 import { Inventory } from '../../../src/placement/inventory.ts';
 import { place, type PlacementRequest, unpinnedAccelerator } from '../../../src/placement/place.ts';
-import { aNode, aPod, aRequest, Gi, ranges } from './builders.ts';
+import { KVM } from '../../../src/placement/resources.ts';
+import { amounts, aNode, aPod, aRequest, Gi, ranges } from './builders.ts';
 
 function inventoryOf(nodes: readonly NodeFacts[], pods: readonly PodFacts[] = []): Inventory {
   const inventory = new Inventory(ranges);
@@ -48,6 +49,111 @@ const rows: Row[] = [
     pods: [aPod('p', 'b', { cpu: 8 })],
     request: { tag: 'ci' },
     outcome: 'a',
+  },
+  {
+    sentence: 'a wished tag wins over any number of soft taints',
+    nodes: [
+      aNode('a'),
+      aNode('b', {
+        tags: ['ci'],
+        taints: ['x', 'y', 'z'].map((key) => ({ key, effect: 'PreferNoSchedule' })),
+      }),
+    ],
+    request: { tag: 'ci' },
+    outcome: 'b',
+  },
+  {
+    sentence: 'of nodes with soft taints the one with fewer is taken, tolerated ones aside',
+    nodes: [
+      aNode('a', { taints: ['x', 'y'].map((key) => ({ key, effect: 'PreferNoSchedule' })) }),
+      aNode('b', { taints: ['t', 'u', 'x'].map((key) => ({ key, effect: 'PreferNoSchedule' })) }),
+    ],
+    request: { tolerations: [{ key: 't' }, { key: 'u' }] },
+    outcome: 'b',
+  },
+  {
+    sentence: 'a node to be avoided is left out though it is the freest',
+    nodes: [aNode('a'), aNode('b')],
+    pods: [aPod('p', 'b', { cpu: 4 })],
+    request: { avoid: new Set(['a']) },
+    outcome: 'b',
+  },
+  {
+    sentence: 'nodes of different kinds are one choice: the freest',
+    nodes: [aNode('a', { cpu: 4 }), aNode('b', { tags: ['x'] }), aNode('c', { kvm: 1 })],
+    pods: [aPod('p', 'a'), aPod('q', 'c', { cpu: 2 })],
+    outcome: 'b',
+  },
+  {
+    sentence: 'packing chooses among nodes of different kinds too',
+    nodes: [aNode('a'), aNode('b', { tags: ['x'] }), aNode('c', { kvm: 1 })],
+    pods: [aPod('p', 'b', { cpu: 2 }), aPod('q', 'a')],
+    request: { packed: true },
+    outcome: 'b',
+  },
+  {
+    sentence: 'of equal nodes of different kinds the first by name is taken',
+    nodes: [aNode('b'), aNode('a', { tags: ['x'] })],
+    outcome: 'a',
+  },
+  {
+    sentence: 'of equal nodes of different kinds packing takes the last by name',
+    nodes: [aNode('b'), aNode('a', { tags: ['x'] })],
+    request: { packed: true },
+    outcome: 'b',
+  },
+  {
+    sentence: 'an architecture that is not known is any',
+    nodes: [aNode('a', { architecture: 'arm64' })],
+    request: { architecture: undefined },
+    outcome: 'a',
+  },
+  {
+    sentence: 'a VM without a GPU is taken by a node whose GPU is in use',
+    nodes: [aNode('a', { gpuEnabled: true, gpu: 1 })],
+    pods: [aPod('p', 'a', { gpu: 1 })],
+    outcome: 'a',
+  },
+  {
+    sentence: 'slots of hardware virtualisation are counted',
+    nodes: [aNode('a', { kvm: 1 })],
+    pods: [aPod('p', 'a', { kvm: 1 })],
+    outcome: '0/1 nodes are available: 1 Insufficient svc3.dev/kvm.',
+  },
+  {
+    sentence: 'a reserved port of the range of SSH leaves one less for SSH',
+    nodes: [aNode('a', { cpu: 100, memory: 100 })],
+    pods: Array.from({ length: 49 }, (_, i) =>
+      aPod(`p${i}`, 'a', { ports: [{ port: 8822 + i, protocol: 'TCP' }] }),
+    ),
+    request: { services: ['ssh'], reservedPorts: [{ port: 8871, protocol: 'TCP' }] },
+    outcome: "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports.",
+  },
+  {
+    sentence: 'the last port of the range of SSH is given',
+    nodes: [aNode('a', { cpu: 100, memory: 100 })],
+    pods: Array.from({ length: 49 }, (_, i) =>
+      aPod(`p${i}`, 'a', { ports: [{ port: 8822 + i, protocol: 'TCP' }] }),
+    ),
+    request: { services: ['ssh'] },
+    outcome: 'a',
+  },
+  {
+    sentence: 'a node on which a port is taken and nothing is left is told by its port',
+    nodes: [aNode('a', { cpu: 1 }), aNode('b', { cpu: 1 })],
+    pods: [
+      aPod('p', 'a', { ports: [{ port: 20000, protocol: 'TCP' }] }),
+      aPod('q', 'b', { ports: [{ port: 20001, protocol: 'TCP' }] }),
+    ],
+    request: { reservedPorts: [{ port: 20000, protocol: 'TCP' }] },
+    outcome:
+      "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't have free ports for the requested pod ports.",
+  },
+  {
+    sentence: 'a node that is the only one and named is not told beside others',
+    nodes: [aNode('a', { cpu: 0 })],
+    request: { nodeName: 'a' },
+    outcome: '0/1 nodes are available: 1 Insufficient cpu.',
   },
   {
     sentence: 'a required tag that no node has is refused',
@@ -229,6 +335,41 @@ describe('place', () => {
     expect(result).toMatchObject({ kind: 'placed', ports: { ssh: 8824, screenshare: 5900 } });
   });
 
+  test('what is assumed of a decision is all that its pod will take', () => {
+    const inventory = inventoryOf([aNode('a', { kvm: 1, gpuEnabled: true, gpu: 1 })]);
+    const reserved = { port: 20000, protocol: 'UDP' as const };
+    const result = place(
+      inventory,
+      aRequest({
+        gpu: true,
+        ephemeralStorageBytes: 3 * Gi,
+        emulationBytes: Gi,
+        services: ['ssh', 'vnc'],
+        reservedPorts: [reserved],
+      }),
+    );
+    expect(result).toMatchObject({
+      kind: 'placed',
+      node: 'a',
+      ports: { ssh: 8822 },
+      requestsEphemeralStorage: true,
+      usage: { node: 'a', ports: [{ port: 8822, protocol: 'TCP' }, reserved] },
+    });
+    const requests = result.kind === 'placed' ? result.usage.requests : [];
+    const expected = amounts({ cpu: 1, memory: 1, ephemeral: 3, pods: 1, gpu: 1, kvm: 1 });
+    expect(requests.slice(0, KVM + 1)).toEqual(expected.slice(0, KVM + 1));
+  });
+
+  test('where the node emulates, its memory is assumed too', () => {
+    const result = place(inventoryOf([aNode('a')]), aRequest({ emulationBytes: 2 * Gi }));
+    expect(result).toMatchObject({ usage: { requests: expect.arrayContaining([3 * Gi]) } });
+  });
+
+  test('a pod does not request local storage where the kubelet does not manage it', () => {
+    const inventory = inventoryOf([aNode('a', { reportsEphemeralStorage: false })]);
+    expect(place(inventory, aRequest())).toMatchObject({ requestsEphemeralStorage: false });
+  });
+
   test.each([
     ['auto', undefined, 1, 'kvm'],
     ['auto', undefined, 0, 'tcg'],
@@ -298,6 +439,26 @@ describe('the inventory', () => {
       { node: 'a', fits: true, reasons: [], free: 100 },
       { node: 'b', fits: false, reasons: ['Insufficient cpu', 'Insufficient memory'], free: 0 },
       { node: 'c', fits: false, reasons: ['node(s) were unschedulable'], free: 100 },
+    ]);
+  });
+
+  test('the verdict of a VM that names its node speaks of the others by that alone', () => {
+    const inventory = inventoryOf([aNode('c'), aNode('b', { cordoned: true }), aNode('a')]);
+    const notNamed = "node(s) didn't match the requested node name";
+    expect(
+      explain(inventory, aRequest({ nodeName: 'c' })).map(({ node, reasons }) => [node, reasons]),
+    ).toEqual([
+      ['a', [notNamed]],
+      ['b', [notNamed]],
+      ['c', []],
+    ]);
+  });
+
+  test('the verdict on a node whose ports are taken says so', () => {
+    const port = { port: 20000, protocol: 'TCP' as const };
+    const inventory = inventoryOf([aNode('a', { cpu: 1 })], [aPod('p', 'a', { ports: [port] })]);
+    expect(explain(inventory, aRequest({ reservedPorts: [port] }))).toMatchObject([
+      { fits: false, reasons: ["node(s) didn't have free ports for the requested pod ports"] },
     ]);
   });
 });

@@ -13,7 +13,13 @@ const smallRanges = { ssh: { first: 8822, last: 8823 }, screenshare: { first: 59
 const name = fc.integer({ min: 0, max: 11 }).map((i) => `n${i}`);
 
 const taint = fc.record({
-  key: fc.constantFrom('a', 'b', 'node.kubernetes.io/not-ready', 'node.kubernetes.io/unschedulable'),
+  key: fc.constantFrom(
+    'a',
+    'b',
+    'node.kubernetes.io/not-ready',
+    'node.kubernetes.io/unreachable',
+    'node.kubernetes.io/unschedulable',
+  ),
   value: fc.constantFrom('', 'x'),
   effect: fc.constantFrom('NoSchedule', 'PreferNoSchedule', 'NoExecute'),
 });
@@ -206,7 +212,9 @@ function explained(
 // Hundreds of histories: seconds on an idle machine.
 describe('placement kept by events', { timeout: 120_000 }, () => {
   test('decides like a naive one that shares no code with it and looks at every node', () => {
-    fc.assert(fc.property(fc.array(step, { minLength: 10, maxLength: 60 }), run), { numRuns: 500 });
+    fc.assert(fc.property(fc.array(step, { minLength: 10, maxLength: 60, size: 'max' }), run), {
+      numRuns: 1_000,
+    });
   });
 
   test('never puts two GPU VMs on a node, however many are thrown at it', () => {

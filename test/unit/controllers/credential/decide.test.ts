@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import type { Secret } from '../../../../src/api/core.ts';
 import type { RegistryCredential } from '../../../../src/api/registrycredential.ts';
-import { decide } from '../../../../src/controllers/credential/decide.ts';
+import { decide, isOurs, pullSecretLabels } from '../../../../src/controllers/credential/decide.ts';
 import { base64 } from '../../../../src/controllers/credential/dockerconfig.ts';
-import { judge, statusOf } from '../../../../src/controllers/credential/status.ts';
+import { isSameStatus, judge, statusOf } from '../../../../src/controllers/credential/status.ts';
 import { aBasicAuth, aCredential, aPullSecret } from './builders.ts';
 
 const [one, two] = ['https://one.example.com', 'https://two.example.com'];
@@ -145,6 +145,94 @@ describe('the pull Secret of a namespace', () => {
   });
 });
 
+describe('a Secret in the place of the pull Secret', () => {
+  const unlabelled = (managedFields: object[] | undefined, more: Partial<Secret> = {}): Secret =>
+    aPullSecret([one], { metadata: { name: 'svc3-registry-credentials', managedFields } as never, ...more });
+
+  test.each<[string, Secret, boolean]>([
+    ['with the label is ours', aPullSecret([one]), true],
+    ['that svc3 applied is ours', unlabelled([{ manager: 'svc3', operation: 'Apply' }]), true],
+    [
+      'that svc3 applied is ours, whoever wrote it too',
+      unlabelled([
+        { manager: 'kubectl', operation: 'Update' },
+        { manager: 'svc3', operation: 'Apply' },
+      ]),
+      true,
+    ],
+    ['that somebody updated as svc3 is not', unlabelled([{ manager: 'svc3', operation: 'Update' }]), false],
+    ['that somebody else applied is not', unlabelled([{ manager: 'helm', operation: 'Apply' }]), false],
+    [
+      'that somebody else applied and somebody updated as svc3 is not',
+      unlabelled([
+        { manager: 'helm', operation: 'Apply' },
+        { manager: 'svc3', operation: 'Update' },
+      ]),
+      false,
+    ],
+    ['that nobody has told of is not', unlabelled(undefined), false],
+    ['of another type is not', aPullSecret([one], { type: 'Opaque' }), false],
+    [
+      'of another type is not, whoever applied it',
+      unlabelled([{ manager: 'svc3', operation: 'Apply' }], { type: 'Opaque' }),
+      false,
+    ],
+    [
+      'labelled by another manager is not',
+      aPullSecret([one], {
+        metadata: { name: 'x', labels: { ...pullSecretLabels, 'app.kubernetes.io/managed-by': 'Helm' } },
+      }),
+      false,
+    ],
+  ])('%s', (_sentence, secret, expected) => {
+    expect(isOurs(secret)).toBe(expected);
+  });
+
+  const credentials = [aCredential(one)];
+  test.each<[string, Secret, RegExp]>([
+    ['that is not ours', aPullSecret([one], { type: 'Opaque' }), /svc3 did not make is in the way/],
+    [
+      'that is ours and being deleted',
+      aPullSecret([one], {
+        metadata: { ...aPullSecret([one]).metadata, deletionTimestamp: '2026-01-01T00:00:00Z' },
+      }),
+      /is being deleted and waits for finalizers/,
+    ],
+  ])('%s is left alone, and every credential says so', (_sentence, pullSecret, message) => {
+    const both = [...credentials, aCredential(two)];
+    const plan = decide({ credentials: both, secrets: secretsFor(credentials), pullSecret });
+    expect(plan.pullSecret).toEqual({ kind: 'keep' });
+    // What is wrong with a credential of its own is said first.
+    expect([...plan.problems.values()]).toEqual([
+      expect.objectContaining({ reason: 'SecretNotFound' }),
+      { reason: 'SecretConflict', message: expect.stringMatching(message) },
+    ]);
+  });
+
+  test('is changed where any label of ours is missing or another', () => {
+    for (const label of Object.keys(pullSecretLabels)) {
+      const labels = { ...pullSecretLabels, [label]: label.endsWith('managed-by') ? 'svc3' : 'other' };
+      const managedFields = [{ manager: 'svc3', operation: 'Apply' }];
+      const metadata = { name: 'x', labels, managedFields };
+      const plan = decide({
+        credentials,
+        secrets: secretsFor(credentials),
+        pullSecret: aPullSecret([one], { metadata }),
+      });
+      expect(plan.pullSecret.kind).toBe(label.endsWith('managed-by') ? 'keep' : 'update');
+    }
+  });
+});
+
+test('what is published is known, to be kept out of texts', () => {
+  const credentials = [aCredential(one), aCredential(two)];
+  const { logins } = decide({ credentials, secrets: secretsFor(credentials), pullSecret: undefined });
+  expect(logins).toMatchObject([
+    { registry: { name: 'one.example.com.443' }, username: 'alice', password: 's3cret' },
+    { registry: { name: 'two.example.com.443' }, username: 'alice', password: 's3cret' },
+  ]);
+});
+
 describe('a basic-auth Secret', () => {
   const credential = aCredential(one);
   const { name } = credential.spec.secretRef;
@@ -190,6 +278,37 @@ describe('a basic-auth Secret', () => {
       message: /line break/,
     },
     {
+      title: 'with a line break in the username',
+      secret: aBasicAuth(name, data('ali\nce', 'p4ss')),
+      reason: 'SecretInvalid',
+      message: /line break or other control character in the username/,
+    },
+    {
+      title: 'with a bell in the password',
+      secret: aBasicAuth(name, data('alice', 'p4\u0007ss')),
+      reason: 'SecretInvalid',
+      message: /control character in the password/,
+    },
+    {
+      title: 'whose username is not text',
+      secret: aBasicAuth(name, { data: { username: '/////w==', password: base64('p4ss') } }),
+      reason: 'SecretInvalid',
+      message: /holds a username that is not UTF-8 text/,
+    },
+    {
+      title: 'that is not base64',
+      secret: aBasicAuth(name, { data: { username: base64('alice'), password: '%%%' } }),
+      reason: 'SecretInvalid',
+      message: /holds a password that is not UTF-8 text/,
+    },
+    {
+      title: 'without a type',
+      secret: { ...aBasicAuth(name), type: undefined as never },
+      reason: 'SecretInvalid',
+      message:
+        /Secret svc3-credentials\/team.one.example.com.443 is of type Opaque, not kubernetes.io\/basic-auth/,
+    },
+    {
       title: 'whose password is not text',
       secret: aBasicAuth(name, { data: { username: base64('alice'), password: '/////w==' } }),
       reason: 'SecretInvalid',
@@ -211,6 +330,31 @@ describe('the status of a credential', () => {
   const now = new Date('2026-01-02T03:04:05Z');
   const plan = (credential: RegistryCredential, pullSecret: Secret | undefined) =>
     decide({ credentials: [credential], secrets: secretsFor([credential]), pullSecret });
+
+  test('of another credential is not this one’s', () => {
+    const [credential, other] = [aCredential(one), aCredential(two)];
+    const credentials = [credential, other];
+    const both = decide({ credentials, secrets: secretsFor([other]), pullSecret: aPullSecret([two]) });
+    expect(judge(credential, both, undefined, off)?.reason).toBe('SecretNotFound');
+    expect(judge(other, both, undefined, off)?.reason).toBe('Published');
+  });
+
+  test('tells of an insecure registry why nodes do not trust it', () => {
+    const server = 'http://one.example.com:5000';
+    const credential = aCredential(server);
+    const message = (policy: typeof off) =>
+      judge(credential, plan(credential, aPullSecret([server])), undefined, policy)?.message;
+    expect(message(off)).toMatch(/only pull from one.example.com:5000 .*: the chart does not allow it \(/);
+    expect(message({ enabled: true, allowed: [] })).toMatch(/: the chart does not allow this host \(/);
+  });
+
+  test('is another when generation, registry or conditions are', () => {
+    const status = { observedGeneration: 1, registry: 'a', conditions: [] };
+    expect(isSameStatus(status, { ...status })).toBe(true);
+    expect(isSameStatus(undefined, status)).toBe(false);
+    for (const other of [{ observedGeneration: 2 }, { registry: 'b' }, { conditions: [] }])
+      expect(isSameStatus(status, { ...status, ...other })).toBe(false);
+  });
 
   test('says nothing before the pull Secret is written', () => {
     const credential = aCredential(one);
