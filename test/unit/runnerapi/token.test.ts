@@ -1,11 +1,13 @@
-import { generateKeyPairSync } from 'node:crypto';
+import { generateKeyPairSync, sign } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import {
+  controlActions,
   createControlKey,
   encodePublicKey,
   parseControlKeys,
   readPrivateKey,
   signControlToken,
+  TokenError,
   tokenLifetimeSeconds,
   verifyControlToken,
   type ControlClaims,
@@ -35,10 +37,43 @@ describe('a control token', () => {
     ['another action', { action: 'tunnel' }, 'meant for another action than tunnel'],
     ['another certificate', { fingerprint: 'bb' }, 'made for another certificate'],
     ['a later time', { nowSeconds: now + tokenLifetimeSeconds }, 'expired'],
+    ['a later time, to the second', { nowSeconds: claims.exp }, 'expired'],
     ['a much earlier time', { nowSeconds: now - 3600 }, 'valid for too long'],
+    ['more than five minutes to live', { nowSeconds: claims.exp - 301 }, 'valid for too long'],
   ])('is refused for %s', (_sentence, other, message) => {
     const token = signControlToken(claims, installation.privateKey);
     expect(() => verifyControlToken(token, keys, { ...expected, ...other })).toThrow(message);
+  });
+
+  test.each([claims.exp - 1, claims.exp - 300])('is accepted at %i', (nowSeconds) => {
+    const token = signControlToken(claims, installation.privateKey);
+    expect(verifyControlToken(token, keys, { ...expected, nowSeconds })).toEqual(claims);
+  });
+
+  test('is good for a minute: longer than a call, shorter than anybody needs to store it up', () => {
+    expect(tokenLifetimeSeconds).toBe(60);
+  });
+
+  test('may say that it is for one use', () => {
+    const once = { ...claims, once: 'x' };
+    expect(verifyControlToken(signControlToken(once, installation.privateKey), keys, expected)).toEqual(once);
+  });
+
+  test.each(controlActions)('is for %s where it says so, and for nothing else', (action) => {
+    const token = signControlToken({ ...claims, action }, installation.privateKey);
+    for (const asked of controlActions) {
+      const verify = () => verifyControlToken(token, keys, { ...expected, action: asked });
+      if (asked === action) expect(verify()).toMatchObject({ action });
+      else expect(verify).toThrow('meant for another action');
+    }
+  });
+
+  test('whose claims are no JSON is refused although signed', () => {
+    const payload = `svc3c1.${Buffer.from('{').toString('base64url')}`;
+    const signature = sign(null, Buffer.from(payload), installation.privateKey).toString('base64url');
+    const verify = () => verifyControlToken(`${payload}.${signature}`, keys, expected);
+    expect(verify).toThrow(TokenError);
+    expect(verify).toThrow('claims are not JSON');
   });
 
   test('is refused when signed by another key', () => {
@@ -77,6 +112,10 @@ describe('a control token', () => {
     ['with an unknown action', { ...claims, action: 'root' }],
     ['with an expiry that is no number', { ...claims, exp: 'never' }],
     ['that are null', null],
+    ['that are a word', 'power'],
+    ['without a VM', { ...claims, vmUid: undefined }],
+    ['with a certificate that is no text', { ...claims, fingerprint: 5 }],
+    ['with a use that is no text', { ...claims, once: 5 }],
   ])('with claims %s is refused although signed', (_sentence, odd) => {
     const token = signControlToken(odd as ControlClaims, installation.privateKey);
     expect(() => verifyControlToken(token, keys, expected)).toThrow('claims are incomplete');
@@ -97,6 +136,15 @@ describe('control keys', () => {
   test('leave out words that are no keys', () => {
     expect(parseControlKeys(`# comment ${installation.publicKey}, abc`)).toHaveLength(1);
     expect(parseControlKeys('')).toHaveLength(0);
+  });
+
+  test('are 43 characters each, between commas or white space', () => {
+    const other = createControlKey().publicKey;
+    for (const between of [',', ', ', '\n', ' \t '])
+      expect(parseControlKeys(`${installation.publicKey}${between}${other}`)).toHaveLength(2);
+    expect(parseControlKeys(`${installation.publicKey}${other}`)).toHaveLength(0);
+    expect(parseControlKeys(installation.publicKey.slice(1))).toHaveLength(0);
+    expect(parseControlKeys(`${installation.publicKey}x`)).toHaveLength(0);
   });
 
   test('survive a round trip through PEM', () => {
