@@ -85,7 +85,10 @@ function promiseOf({ at, type, object }: Sight<'images'>): Promised | undefined 
   return { object: object_, repository, digest, from: at, until: Number.POSITIVE_INFINITY };
 }
 
-/** Saves and commits that were accepted while their VM was there, and of which nothing has come at the end. */
+/**
+ * Saves that were accepted and never made a Ready image. Whoever deletes an image that is still being made has given it up;
+ * deleting one that has failed already (as the end of every run does) gives nothing up.
+ */
 export function lostSaves(history: History): Violation[] {
   const images = sightsOf(history, 'images');
   return history.operations.flatMap((operation) => {
@@ -95,14 +98,7 @@ export function lostSaves(history: History): Violation[] {
       ({ object }) => object.metadata.namespace === namespace && object.metadata.name === image,
     );
     const wasReady = own.some((sight) => promiseOf(sight) !== undefined);
-    const isDeleted = history.operations.some(
-      (other) =>
-        other.verb === 'deleteImage' &&
-        other.namespace === namespace &&
-        other.name === image &&
-        other.outcome !== 'refused',
-    );
-    if (wasReady || isDeleted || hasLostItsDisk(history, operation)) return [];
+    if (wasReady || isGivenUp(history, { namespace, image }, own) || hasLostItsDisk(history, operation)) return [];
     return [
       {
         object: `${namespace}/${image}`,
@@ -112,6 +108,25 @@ export function lostSaves(history: History): Violation[] {
       },
     ];
   });
+}
+
+/** Its deletion was asked for before it had failed. */
+function isGivenUp(
+  { operations }: History,
+  { namespace, image }: { readonly namespace: string; readonly image: string },
+  own: readonly Sight<'images'>[],
+): boolean {
+  const deletion = operations.find(
+    (other) =>
+      other.verb === 'deleteImage' &&
+      other.namespace === namespace &&
+      other.name === image &&
+      other.outcome !== 'refused',
+  );
+  const failed = own.find(({ object }) =>
+    object.status?.conditions?.some(({ type, status }) => type === 'Stalled' && status === 'True'),
+  );
+  return deletion !== undefined && (failed === undefined || deletion.at <= failed.at);
 }
 
 /** The Ephemeral disk that was to be saved went with its pod by something that does not ask svc3. */

@@ -56,10 +56,10 @@ export const digest = `sha256:${'d'.repeat(64)}`;
 /** Image `team/saved`. */
 export function imageSight(
   at: number,
-  given: { ready?: boolean; digest?: string; deleted?: boolean } = {},
+  given: { ready?: boolean; digest?: string; deleted?: boolean; stalled?: boolean } = {},
   type?: Sight['type'],
 ): Sight {
-  const { ready = true, digest: own = digest, deleted = false } = given;
+  const { ready = true, digest: own = digest, deleted = false, stalled = false } = given;
   const image: Image = {
     metadata: {
       name: 'saved',
@@ -71,7 +71,10 @@ export function imageSight(
     spec: { source: { vm: { name: 'web', mode: 'Save' } } },
     status: {
       observedGeneration: 1,
-      conditions: [aCondition('Ready', { status: ready ? 'True' : 'False' })],
+      conditions: [
+        aCondition('Ready', { status: ready ? 'True' : 'False' }),
+        ...(stalled ? [aCondition('Stalled', { reason: 'SourceNotFound' })] : []),
+      ],
       ...(ready ? { digest: own, reference: `r.example.com/svc3/team/saved@${own}` } : {}),
     },
   };

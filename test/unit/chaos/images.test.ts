@@ -29,6 +29,13 @@ describe('a save that was accepted', () => {
     expect(lostSaves(aHistory({ operations: [save, given] }))).toEqual([]);
   });
 
+  test('is lost where the image had failed before its user, or the end of the run, deleted it', () => {
+    const given = anOperation({ at: 60, verb: 'deleteImage', name: 'saved' });
+    const failedAt = (at: number) => [imageSight(at, { ready: false, stalled: true })];
+    expect(lostSaves(aHistory({ operations: [save, given], sights: failedAt(20) }))).toHaveLength(1);
+    expect(lostSaves(aHistory({ operations: [save, given], sights: failedAt(70) }))).toEqual([]);
+  });
+
   test('cannot be had where the Ephemeral disk went with its pod', () => {
     expect(lostSaves(aHistory({ operations: [save], sights: [eventSight(15, 'DiskReset')] }))).toEqual([]);
     expect(lostSaves(aHistory({ operations: [save], sights: [eventSight(5, 'DiskReset')] }))).toHaveLength(1);
