@@ -98,7 +98,8 @@ export function lostSaves(history: History): Violation[] {
       ({ object }) => object.metadata.namespace === namespace && object.metadata.name === image,
     );
     const wasReady = own.some((sight) => promiseOf(sight) !== undefined);
-    if (wasReady || isGivenUp(history, { namespace, image }, own) || hasLostItsDisk(history, operation)) return [];
+    if (wasReady || isGivenUp(history, { namespace, image }, own) || hasLostItsDisk(history, operation))
+      return [];
     return [
       {
         object: `${namespace}/${image}`,
