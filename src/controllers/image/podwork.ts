@@ -1,5 +1,5 @@
 import { pods, secrets, typeMeta } from '../../api/resources.ts';
-import { labels } from '../../api/meta.ts';
+import { apiVersion, labels } from '../../api/meta.ts';
 import { isOwnedBy, isTerminating } from '../../api/owner.ts';
 import type { Pod, Secret } from '../../api/core.ts';
 import type { WorkSource, WorkSpec } from '../../api/worker.ts';
@@ -61,7 +61,9 @@ export async function startExport(
   const known = await workerOf(client, target);
   if (known !== undefined) return { kind: 'started', pod: known.metadata.name ?? '' };
   const { ticket, path } = await atRunner(vm, () => exports.exportTicket(target.id));
-  await atCluster(() => writeTicket(client, target, { [target.id]: Buffer.from(ticket).toString('base64') }));
+  await atCluster(() =>
+    writeTickets(client, target, { [target.id]: Buffer.from(ticket).toString('base64') }),
+  );
   return startWorker(
     parts,
     target,
@@ -143,32 +145,38 @@ function refused(message: string): StepFailed {
   return new StepFailed({ reason: 'WorkerRefused', message }, undefined);
 }
 
-/** Each piece of work owns its entry of the namespace's one Secret by a field manager of its own. */
-async function writeTicket(
+/**
+ * Each disk owns its entries of the namespace's one Secret, and one of the Secret's owner references, by a field manager of
+ * its own. So Kubernetes' garbage collector deletes the Secret with the last disk that had a ticket in it: nobody here has to
+ * know whether others still need it, which no precondition could tell from a server-side apply that is on its way.
+ */
+async function writeTickets(
   client: KubeClient,
-  { disk, id }: Pick<PodWork, 'disk' | 'id'>,
+  { disk, kind }: Pick<PodWork, 'disk' | 'kind'>,
   data: Record<string, string>,
 ): Promise<void> {
+  const { name = '', namespace = '', uid = '' } = disk.metadata;
   const secret: Secret = {
     ...typeMeta(secrets),
     metadata: {
       name: ticketSecret,
-      namespace: disk.metadata.namespace ?? '',
+      namespace,
       labels: { [labels.partOf]: 'svc3', [labels.component]: 'worker' },
+      ownerReferences: [{ apiVersion, kind, name, uid }],
     },
     type: 'Opaque',
     data,
   };
-  await client.apply(secrets, secret, { fieldManager: `svc3-worker-${id}` });
+  await client.apply(secrets, secret, { fieldManager: `svc3-worker-${uid}` });
 }
 
 /** Takes ticket and copy of a piece of work away. What cannot be reached any more has forgotten them by itself. */
 export async function forgetExport(
   { client, openRunner }: PodWorkParts,
-  target: Pick<PodWork, 'disk' | 'id'>,
+  target: Pick<PodWork, 'disk' | 'kind' | 'id'>,
   vm: { uid: string; runner: { address: string; fingerprint: string | undefined } | undefined } | undefined,
 ): Promise<void> {
-  await writeTicket(client, target, {}).catch((error: unknown) => {
+  await writeTickets(client, target, {}).catch((error: unknown) => {
     // The namespace is being deleted, with the Secret.
     if (!isSvc3Error(error, 'Forbidden', 'NotFound')) throw error;
   });

@@ -194,8 +194,8 @@ export class ImageReconciler {
     await this.#reporter.report(disk, verdictStatus(disk, verdict, this.#parts.now(), { vmUid }));
   }
 
-  async #cleanUp({ disk, wish = '', vmSource, hasPods }: Observed): Promise<void> {
-    if (isExport(disk)) await forgetExport(this.#parts, { disk, id: workId(disk, wish) }, vmSource);
+  async #cleanUp({ disk, kind, wish = '', vmSource, hasPods }: Observed): Promise<void> {
+    if (isExport(disk)) await forgetExport(this.#parts, { disk, kind, id: workId(disk, wish) }, vmSource);
     if (hasPods) await this.#deletePods(disk);
   }
 

@@ -55,6 +55,28 @@ describe('the disk of a VM', () => {
     await expect(runner.client.getExport('none')).rejects.toMatchObject({ reason: 'NotFound' });
   });
 
+  test('leaves no Secret behind once the last image that had a ticket is gone', async () => {
+    const { client } = cluster;
+    const vm = await aStoppedVm(cluster);
+    const { namespace } = vm;
+    startOperator(vm);
+    for (const name of ['first', 'last']) {
+      await client.create(images, anImage(namespace, name, { vm: { name: 'vm', mode: 'Save' } }));
+      await becomesReady(client, namespace, name);
+    }
+    const owners = async () =>
+      (await client.get(secrets, ticketSecret, namespace)).metadata.ownerReferences?.map(({ name }) => name);
+    expect(await owners()).toEqual(['first', 'last']);
+    await client.delete(images, { name: 'first', namespace });
+    await expect.poll(owners, soon).toEqual(['last']);
+    await client.delete(images, { name: 'last', namespace });
+    const left = async () =>
+      (await client.list(secrets, { namespace })).items.filter(
+        ({ metadata }) => metadata.name === ticketSecret,
+      );
+    await expect.poll(left, soon).toEqual([]);
+  });
+
   test('is committed as a new version of its image, as often as is asked, and the versions before stay', async () => {
     const { client } = cluster;
     const vm = await aStoppedVm(cluster);
