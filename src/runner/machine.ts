@@ -4,6 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { createGuestAgent, type GuestAgent } from './agent.ts';
 import { socketPaths, type QemuCommand } from './args.ts';
 import { diagnoseExit, type MachineExit } from './failure.ts';
+import { giveUpWhenStuck } from './progress.ts';
 import { connectQmp, type Qmp } from './qmp.ts';
 
 /** One life of one QEMU process. */
@@ -24,14 +25,15 @@ export interface LaunchOptions {
   readonly run: string;
   /** Takes the guest's serial console. */
   readonly onSerial: (chunk: Buffer) => void;
+  /** How often a QEMU that is starting is looked at, in milliseconds; only tests change it. */
+  readonly lookEveryMs?: number;
 }
 
-const readyWithinMs = 30_000;
 /** A QEMU that cannot have a device closes its monitors and ends soon after; VFIO takes its time to give memory back. */
 const endsWithinMs = 10_000;
 const stderrTail = 8 * 1024;
 
-/** Starts QEMU and waits for both monitors. Throws RunnerFailure when it ends before. */
+/** Starts QEMU and waits for both monitors. Throws RunnerFailure when it ends before, Error when it makes no progress. */
 export async function launchMachine(options: LaunchOptions): Promise<Machine> {
   const killedBefore = await oomKills();
   const child = spawn(options.command.binary, options.command.argv, { stdio: ['ignore', 'pipe', 'pipe'] });
@@ -43,13 +45,10 @@ export async function launchMachine(options: LaunchOptions): Promise<Machine> {
     connectQmp(sockets.qmp, giveUp.signal),
     connectQmp(sockets.qmpShutdown, giveUp.signal),
   ]);
-  const timer = setTimeout(
-    () => giveUp.abort(new Error('QEMU did not open its monitors in time')),
-    readyWithinMs,
-  );
   const ended = exited.then((exit) => {
     throw diagnoseExit(exit, false);
   });
+  const stopLooking = giveUpWhenStuck(child.pid ?? 0, giveUp, options.lookEveryMs);
   // What QEMU said last tells more than a monitor that was closed.
   const opened = monitors.catch(async (error: unknown) => {
     if (!giveUp.signal.aborted) await Promise.race([ended, delay(endsWithinMs, undefined, { ref: false })]);
@@ -71,7 +70,7 @@ export async function launchMachine(options: LaunchOptions): Promise<Machine> {
     await exited;
     throw error;
   } finally {
-    clearTimeout(timer);
+    stopLooking();
   }
 }
 

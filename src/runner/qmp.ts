@@ -55,7 +55,11 @@ export async function connectQmp(path: string, signal: AbortSignal): Promise<Qmp
   const qmp = openQmp(socket);
   try {
     await raceAbort(qmp.greeting, signal);
-    await qmp.execute('qmp_capabilities');
+    // Until the signal too: a QEMU that is still starting answers when it gets to it.
+    await raceAbort(
+      qmp.execute('qmp_capabilities', undefined, { timeoutMs: Number.POSITIVE_INFINITY }),
+      signal,
+    );
     return qmp;
   } catch (error) {
     qmp.close();
@@ -68,7 +72,8 @@ async function dial(path: string, signal: AbortSignal): Promise<Socket> {
     signal.throwIfAborted();
     const socket = await tryConnect(path);
     if (socket !== undefined) return socket;
-    await delay(retryEveryMs, undefined, { signal });
+    // With the reason of whoever gave up, which the error of an aborted delay does not tell.
+    await delay(retryEveryMs, undefined, { signal }).catch(() => signal.throwIfAborted());
   }
 }
 
@@ -83,7 +88,8 @@ function tryConnect(path: string): Promise<Socket | undefined> {
   });
 }
 
-function raceAbort<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+async function raceAbort<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  signal.throwIfAborted();
   return new Promise((resolve, reject) => {
     const abort = () => reject(signal.reason instanceof Error ? signal.reason : new Error('aborted'));
     signal.addEventListener('abort', abort, { once: true });
@@ -146,10 +152,11 @@ export function openQmp(socket: Socket): Qmp & { greeting: Promise<void> } {
           return;
         }
         const id = nextId++;
-        const timer = setTimeout(() => {
+        const giveUp = (): void => {
           pending.delete(id);
           reject(new Error(`QEMU did not answer ${command} within ${timeoutMs} ms`));
-        }, timeoutMs);
+        };
+        const timer = timeoutMs === Number.POSITIVE_INFINITY ? undefined : setTimeout(giveUp, timeoutMs);
         pending.set(id, {
           resolve: (value) => {
             clearTimeout(timer);
