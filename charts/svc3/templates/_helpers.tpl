@@ -53,11 +53,13 @@ capabilities:
   value: {{ .Values.logLevel | quote }}
 {{- end }}
 
+{{/* A process takes long to start on a loaded node, and killing it makes it begin again with more load: it has two minutes or more. */}}
 {{- define "svc3.healthProbes" -}}
 startupProbe:
   httpGet: {path: /livez, port: health}
   periodSeconds: 1
-  failureThreshold: 60
+  timeoutSeconds: 5
+  failureThreshold: 120
 livenessProbe:
   httpGet: {path: /livez, port: health}
   periodSeconds: 10
