@@ -15,6 +15,12 @@ import type { Operations, Tenant } from './workload/tenant.ts';
 export const tenantNames = ['chaos-a', 'chaos-b', 'chaos-c', 'chaos-d'];
 const administrator = 'chaos-admin';
 
+/** As docs/install.md has an administrator label a namespace for VMs. */
+const tenantLabels = {
+  'pod-security.kubernetes.io/enforce': 'privileged',
+  'svc3.dev/pod-security': 'restricted',
+};
+
 /** Longer than any run. */
 const tokenSeconds = 6 * 3600;
 
@@ -44,7 +50,7 @@ export async function setUp({ places, random, operations, canaries, folder }: Se
   const tenants: Tenant[] = [];
   const logins = new Map<string, Login>();
   for (const namespace of tenantNames) {
-    await create(kube, '/api/v1/namespaces', { metadata: { name: namespace } });
+    await create(kube, '/api/v1/namespaces', { metadata: { name: namespace, labels: tenantLabels } });
     await addUser(places, namespace, ['--in', namespace]);
     const token = await tokenOf(kube, namespace);
     const kubeconfig = join(folder, `${namespace}.kubeconfig`);

@@ -1,4 +1,5 @@
 /** Invariants: no password outside of its namespace, no Secret of svc3's where nobody asked for one. */
+import type { Image } from '../../../src/api/image.ts';
 import { objectNames } from '../../../src/api/meta.ts';
 import { type History, sightsOf } from '../record/history.ts';
 import type { Violation } from './violation.ts';
@@ -25,17 +26,20 @@ export function unaskedSecrets(history: History): Violation[] {
   });
 }
 
+/** Watches of two resources are not in step. */
+const slackMs = 5_000;
+
 function wasAskedFor(history: History, name: string, namespace: string, at: number): boolean {
-  if (name === ticketSecret) {
-    const images = sightsOf(history, 'images');
-    return images.some(
-      ({ object, at: seen }) =>
-        object.metadata.namespace === namespace && object.spec.source.vm !== undefined && seen <= at,
-    );
-  }
-  // Watches of two resources are not in step.
-  const credentials = sightsOf(history, 'registrycredentials');
-  return credentials.some(
-    ({ object, at: seen }) => object.metadata.namespace === namespace && seen <= at + 5_000,
+  const asking =
+    name === ticketSecret
+      ? sightsOf(history, 'images').filter(({ object }) => takesDisk(object))
+      : sightsOf(history, 'registrycredentials');
+  return asking.some(
+    ({ object, at: seen }) => object.metadata.namespace === namespace && seen <= at + slackMs,
   );
+}
+
+/** A save, or a commit to an image that came otherwise. */
+function takesDisk({ spec }: Image): boolean {
+  return spec.source.vm !== undefined || spec.commit !== undefined;
 }
