@@ -212,7 +212,7 @@ describe('podFacts', () => {
       { containerPort: 3, hostPort: 0 },
     ];
     const spec = { nodeName: 'n1', containers: [{ name: 'a', ports }, { name: 'b' }] };
-    expect(podFacts({ ...pod, spec } as Pod)?.ports).toEqual([
+    expect(podFacts({ ...pod, spec })?.ports).toEqual([
       { port: 53, protocol: 'UDP' },
       { port: 53, protocol: 'TCP' },
     ]);
@@ -263,7 +263,7 @@ describe('podFacts', () => {
       'svc3.dev/kvm': '2',
     };
     const of = (spec: object): readonly number[] =>
-      podFacts({ ...pod, spec: { nodeName: 'n1', containers: [], ...spec } } as Pod)?.requests ?? [];
+      podFacts({ ...pod, spec: { nodeName: 'n1', containers: [], ...spec } })?.requests ?? [];
     const counted = [CPU, MEMORY, EPHEMERAL_STORAGE, GPU, KVM];
     for (const spec of [
       { containers: [{ name: 'a', resources: { requests } }] },
@@ -288,14 +288,13 @@ describe('the node of a pod', () => {
   const field = (more: object = {}): object => ({
     matchFields: [{ key: 'metadata.name', operator: 'In', values: ['n2'], ...more }],
   });
-  const onTerms = (...nodeSelectorTerms: object[]): Pod =>
-    ({
-      ...pod,
-      spec: {
-        containers: [],
-        affinity: { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } } },
-      },
-    }) as Pod;
+  const onTerms = (...nodeSelectorTerms: object[]): Pod => ({
+    ...pod,
+    spec: {
+      containers: [],
+      affinity: { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } } },
+    },
+  });
 
   test.each<[string, Pod, string | undefined]>([
     ['it is bound to', { ...pinned, spec: { ...pinned.spec, nodeName: 'n1' } }, 'n1'],

@@ -18,7 +18,7 @@ function anImage(given: Partial<Image['metadata']> = {}, ready = true): Image {
       architecture: 'amd64',
       conditions: [{ ...aCondition('Ready'), status: ready ? 'True' : 'False', message: 'being made' }],
     },
-  } as Image;
+  };
 }
 
 function sources(given: { image?: Image; config?: VmConfig; answer?: ImageAnswer } = {}): ResolveSources {
