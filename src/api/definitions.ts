@@ -46,7 +46,7 @@ const ready: PrinterColumn = {
   name: 'Ready',
   type: 'string',
   jsonPath: condition('Ready', 'status'),
-  description: 'Whether all is as wished.',
+  description: 'Whether the object is as requested.',
 };
 
 const reason: PrinterColumn = {

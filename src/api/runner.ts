@@ -93,7 +93,7 @@ export const RunnerSpec = z.object({
   firmware: z.enum(['auto', 'bios', 'uefi']).default('auto'),
   cpu: z.int().min(1),
   memoryMiB: z.int().min(32),
-  /** The wish at the time the pod was made; what the runner has written down wins after a restart in place. */
+  /** The request at the time the pod was made; what the runner has written down wins after a restart in place. */
   powerState: z.enum(['Running', 'Stopped', 'Suspended']).default('Running'),
   /** The value of `spec.revertRequest` that a fresh overlay already answers. */
   revertRequest: z.string().optional(),
@@ -213,7 +213,7 @@ export const PowerRequest = z.object({
 });
 export type PowerRequest = z.infer<typeof PowerRequest>;
 
-/** `POST /v1/resize`: the wished size in bytes and what the guest made of it. */
+/** `POST /v1/resize`: the requested size in bytes and what the guest made of it. */
 export const ResizeRequest = z.object({ bytes: z.int().positive() });
 export const ResizeReply = z.object({
   diskSize: bytes,

@@ -74,7 +74,7 @@ export const VmSpec = z
     image: kept(vmSettings.image, unchanged.image),
     architecture: kept(vmSettings.architecture, unchanged.architecture),
     disk: VmDisk.optional().describe(vmSettings.disk.description ?? ''),
-    powerState: PowerState.default('Running').describe('The power state that is wished.'),
+    powerState: PowerState.default('Running').describe('The requested power state.'),
     revertRequest: z
       .string()
       .min(1)

@@ -59,7 +59,7 @@ export interface Controller {
   pending(): number;
 }
 
-/** So long passes may follow each other before timers, probes and watches have their turn, in milliseconds. */
+/** How long passes may follow each other before timers, probes and watches have their turn, in milliseconds. */
 const turnMs = 10;
 
 /** How soon a key is looked at again while the gate is closed. */
@@ -91,7 +91,7 @@ export function createController(options: ControllerOptions): Controller {
   });
   metrics?.workqueue(name, queue);
 
-  function settle(key: string, result: ReconcileResult | void): ReconcileOutcome {
+  function succeed(key: string, result: ReconcileResult | void): ReconcileOutcome {
     queue.forget(key);
     if (result?.requeueAfterMs === undefined) {
       return 'done';
@@ -130,7 +130,7 @@ export function createController(options: ControllerOptions): Controller {
     const reconcileId = randomUUID();
     let outcome: ReconcileOutcome;
     try {
-      outcome = settle(key, await options.reconcile(key, { signal, reconcileId }));
+      outcome = succeed(key, await options.reconcile(key, { signal, reconcileId }));
     } catch (error) {
       if (signal.aborted) {
         return;

@@ -114,19 +114,19 @@ export class Inventory {
 
   /** All classes, with every event so far taken in. */
   classes(): Iterable<NodeClass> {
-    this.#settle();
+    this.#applyChanges();
     return this.#classes.values();
   }
 
   node(name: string): NodeState | undefined {
-    this.#settle();
+    this.#applyChanges();
     const state = this.#nodes.get(name);
     return state?.facts === undefined ? undefined : state;
   }
 
   /** Every known node, for explanations; decisions never walk this. */
   nodes(): NodeState[] {
-    this.#settle();
+    this.#applyChanges();
     return [...this.#nodes.values()].filter((state) => state.facts !== undefined);
   }
 
@@ -201,7 +201,7 @@ export class Inventory {
   }
 
   /** Puts the nodes that changed where they now belong; many events on a node cost one move. */
-  #settle(): void {
+  #applyChanges(): void {
     for (const state of this.#dirty) {
       // Not known, or not any more: what is used there waits for the Node.
       if (state.facts === undefined) continue;

@@ -69,7 +69,7 @@ export interface Refused {
   readonly counts: ReadonlyMap<string, number>;
 }
 
-/** How good a class is before looking at what is free: the wished tag first, then the fewest soft taints. */
+/** How good a class is before looking at what is free: the requested tag first, then the fewest soft taints. */
 interface Candidate {
   readonly class: NodeClass;
   readonly rank: number;

@@ -104,7 +104,7 @@ export interface VMSpec {
     /** How long a NoExecute taint is tolerated, in seconds; unset means for ever. */
     tolerationSeconds?: number;
   }[];
-  /** The power state that is wished. */
+  /** The requested power state. */
   powerState?: 'Running' | 'Stopped' | 'Suspended';
   /** Any text; each new value discards the changes to the disk once and boots fresh from the image. */
   revertRequest?: string;

@@ -5,7 +5,7 @@ import type { RegistryCredential } from '../../api/registrycredential.ts';
 import { configMaps } from '../../api/resources.ts';
 import { createController, keyOf, splitKey } from '../../controller/controller.ts';
 import { runControllers, type Runtime } from '../../controller/runtime.ts';
-import { createAssumptions } from './assumed.ts';
+import { createExpectations } from '../../controller/expectations.ts';
 import { createInsecureRegistriesReconciler } from './insecureregistries.ts';
 import { createCredentialCaches } from './observe.ts';
 import { createPullSecretReconciler } from './pullsecret.ts';
@@ -48,12 +48,12 @@ export function createCredentialController(
     fieldSelector: `metadata.name=${objectNames.insecureRegistries}`,
   });
 
-  const assumedPullSecrets = createAssumptions<Secret>((namespace) => publisher.enqueue(namespace));
-  const assumed = createAssumptions<RegistryCredential>((key) =>
+  const expectedPullSecrets = createExpectations<Secret>((namespace) => publisher.enqueue(namespace));
+  const expected = createExpectations<RegistryCredential>((key) =>
     reporter.enqueue(splitKey(key).namespace ?? ''),
   );
-  const assumedConfigMap = createAssumptions<ConfigMap>((name) => nodes.enqueue(name));
-  const sources = { client, caches, assumedPullSecrets };
+  const expectedConfigMap = createExpectations<ConfigMap>((name) => nodes.enqueue(name));
+  const sources = { client, caches, expectedPullSecrets };
   const pullSecret = createPullSecretReconciler({
     ...sources,
     onRefusal: (namespace) => reporter.enqueue(namespace),
@@ -68,7 +68,7 @@ export function createCredentialController(
     ...sources,
     recorder,
     policy,
-    assumed,
+    expected,
     refusal: pullSecret.refusal,
   });
   const reporter = createController({
@@ -104,7 +104,7 @@ export function createCredentialController(
       client,
       credentials: caches.credentials,
       configMap,
-      assumed: assumedConfigMap,
+      expected: expectedConfigMap,
       policy,
     }),
   });
@@ -117,7 +117,7 @@ export function createCredentialController(
   caches.credentials.onChange((change) => {
     const { object } = change;
     // A status or finalizer of ours concerns nobody; the generation tells whether a relist hid a change behind it.
-    const isOurs = assumed.observe(keyOf(object), object);
+    const isOurs = expected.observe(keyOf(object), object);
     if (
       isOurs &&
       change.kind === 'updated' &&
@@ -134,11 +134,11 @@ export function createCredentialController(
   });
   caches.pullSecrets.onChange(({ object }) => {
     const { namespace = '' } = object.metadata;
-    if (assumedPullSecrets.observe(namespace, object)) reporter.enqueue(namespace);
+    if (expectedPullSecrets.observe(namespace, object)) reporter.enqueue(namespace);
     else enqueue(namespace);
   });
   configMap.onChange(({ object }) => {
-    assumedConfigMap.observe(object.metadata.name ?? '', object);
+    expectedConfigMap.observe(object.metadata.name ?? '', object);
     nodes.enqueue(objectNames.insecureRegistries);
   });
 
@@ -157,7 +157,7 @@ export function createCredentialController(
       try {
         await runControllers([publisher, reporter, nodes], signal);
       } finally {
-        for (const assumptions of [assumedPullSecrets, assumed, assumedConfigMap]) assumptions.clear();
+        for (const expectations of [expectedPullSecrets, expected, expectedConfigMap]) expectations.clear();
       }
     },
   };

@@ -3,7 +3,7 @@ import { labels, namespaces, objectNames } from '../../api/meta.ts';
 import type { RegistryCredential } from '../../api/registrycredential.ts';
 import { configMaps } from '../../api/resources.ts';
 import type { Informer, KubeClient } from '../../kube/types.ts';
-import type { Assumptions } from './assumed.ts';
+import type { Expectations } from '../../controller/expectations.ts';
 import { insecureServers, serversKey, type InsecurePolicy } from './insecure.ts';
 
 export interface InsecureRegistriesOptions {
@@ -11,17 +11,17 @@ export interface InsecureRegistriesOptions {
   credentials: Informer<RegistryCredential>;
   /** Of the one ConfigMap. */
   configMap: Informer<ConfigMap>;
-  assumed: Assumptions<ConfigMap>;
+  expected: Expectations<ConfigMap>;
   policy: InsecurePolicy;
 }
 
 /** Keeps the ConfigMap true from which node agents learn what containerd may reach without a trusted certificate. */
 export function createInsecureRegistriesReconciler(options: InsecureRegistriesOptions): () => Promise<void> {
-  const { client, credentials, configMap, assumed, policy } = options;
+  const { client, credentials, configMap, expected, policy } = options;
   const name = objectNames.insecureRegistries;
   return async () => {
     const servers = insecureServers(credentials.list(), policy).join('\n');
-    const present = assumed.current(name, configMap.get(name, namespaces.node));
+    const present = expected.current(name, configMap.get(name, namespaces.node));
     // Agents take a missing one for an empty one.
     if (present === undefined ? servers === '' : present.data?.[serversKey] === servers) return;
     const written = await client.apply(configMaps, {
@@ -37,6 +37,6 @@ export function createInsecureRegistriesReconciler(options: InsecureRegistriesOp
       },
       data: { [serversKey]: servers },
     });
-    assumed.wrote(name, written);
+    expected.wrote(name, written);
   };
 }

@@ -5,7 +5,7 @@ import { registryCredentials, secrets } from '../../api/resources.ts';
 import type { Informers } from '../../controller/informers.ts';
 import { isSvc3Error } from '../../errors.ts';
 import type { Informer, KubeClient } from '../../kube/types.ts';
-import type { Assumptions } from './assumed.ts';
+import type { Expectations } from '../../controller/expectations.ts';
 import type { Observed } from './decide.ts';
 
 /** The caches that everything about registry credentials is decided from. */
@@ -81,16 +81,16 @@ export async function findBasicAuth(
   }
 }
 
-/** What a pass looks at; what is assumed of pull Secrets is by namespace. */
+/** What a pass looks at; what is expected of pull Secrets is by namespace. */
 export interface Sources {
   readonly client: KubeClient;
   readonly caches: CredentialCaches;
-  readonly assumedPullSecrets: Assumptions<Secret>;
+  readonly expectedPullSecrets: Expectations<Secret>;
 }
 
 /** One namespace: its credentials in order of their names, their Secrets, and its pull Secret. */
 export async function observe(
-  { client, caches, assumedPullSecrets }: Sources,
+  { client, caches, expectedPullSecrets }: Sources,
   namespace: string,
 ): Promise<Observed> {
   const credentials = [...caches.credentials.list(namespace)].sort((a, b) =>
@@ -103,5 +103,5 @@ export async function observe(
     if (secret !== undefined) found.set(spec.secretRef.name, secret);
   }
   const cached = caches.pullSecrets.get(objectNames.pullSecret, namespace);
-  return { credentials, secrets: found, pullSecret: assumedPullSecrets.current(namespace, cached) };
+  return { credentials, secrets: found, pullSecret: expectedPullSecrets.current(namespace, cached) };
 }

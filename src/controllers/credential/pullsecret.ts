@@ -94,7 +94,7 @@ function isGoing(error: unknown): boolean {
 }
 
 async function act(
-  { client, assumedPullSecrets }: Sources,
+  { client, expectedPullSecrets }: Sources,
   namespace: string,
   plan: PullSecretPlan,
 ): Promise<void> {
@@ -108,14 +108,14 @@ async function act(
         ...(resourceVersion === undefined ? {} : { resourceVersion }),
       };
       await client.delete(secrets, { name: objectNames.pullSecret, namespace }, preconditions).catch(gone);
-      assumedPullSecrets.deleted(namespace, plan.secret);
+      expectedPullSecrets.deleted(namespace, plan.secret);
       return;
     }
     case 'create':
     case 'update': {
       const old = plan.kind === 'update' ? plan.secret.metadata : { resourceVersion: absentVersion };
       const written = await client.apply(secrets, pullSecret(namespace, plan.config, old));
-      assumedPullSecrets.wrote(namespace, written);
+      expectedPullSecrets.wrote(namespace, written);
       return;
     }
   }

@@ -6,7 +6,7 @@ import { findCondition } from '../../controller/conditions.ts';
 import { keyOf } from '../../controller/controller.ts';
 import { isSvc3Error } from '../../errors.ts';
 import type { EventRecorder, KubeClient } from '../../kube/types.ts';
-import type { Assumptions } from './assumed.ts';
+import type { Expectations } from '../../controller/expectations.ts';
 import { basicAuthType } from './basicauth.ts';
 import { decide, type Plan } from './decide.ts';
 import type { InsecurePolicy } from './insecure.ts';
@@ -18,7 +18,7 @@ export interface CredentialReconcilerOptions extends Sources {
   recorder: EventRecorder;
   policy: InsecurePolicy;
   /** By `namespace/name`. */
-  assumed: Assumptions<RegistryCredential>;
+  expected: Expectations<RegistryCredential>;
   /** What kube-apiserver said when it last refused the pull Secret of the namespace. */
   refusal(namespace: string): string | undefined;
   now?: () => Date;
@@ -47,7 +47,7 @@ async function reconcile(
   cached: RegistryCredential,
   plan: Plan,
 ): Promise<void> {
-  const credential = options.assumed.current(keyOf(cached), cached) ?? cached;
+  const credential = options.expected.current(keyOf(cached), cached) ?? cached;
   if (credential.metadata.deletionTimestamp === undefined) {
     await report(options, await hold(options, credential), plan);
   } else {
@@ -75,7 +75,7 @@ function patchFinalizers(
 
 /** Only a credential whose Secret svc3 is to clean up needs the finalizer; others go when they are deleted. */
 async function hold(
-  { client, caches, assumed }: CredentialReconcilerOptions,
+  { client, caches, expected }: CredentialReconcilerOptions,
   credential: RegistryCredential,
 ): Promise<RegistryCredential> {
   if (hasFinalizer(credential)) return credential;
@@ -85,7 +85,7 @@ async function hold(
     ...(credential.metadata.finalizers ?? []),
     finalizer,
   ]);
-  assumed.wrote(keyOf(credential), held);
+  expected.wrote(keyOf(credential), held);
   return held;
 }
 
@@ -142,7 +142,7 @@ async function report(
   credential: RegistryCredential,
   plan: Plan,
 ): Promise<void> {
-  const { client, recorder, assumed, policy, refusal, now = () => new Date() } = options;
+  const { client, recorder, expected, policy, refusal, now = () => new Date() } = options;
   const { name = '', namespace = '' } = credential.metadata;
   const verdict = judge(credential, plan, refusal(namespace), policy);
   if (verdict === undefined) return;
@@ -154,7 +154,7 @@ async function report(
       { metadata: { name, namespace, uid: credential.metadata.uid }, status } as RegistryCredential,
       { subresource: 'status' },
     );
-    assumed.wrote(keyOf(credential), written);
+    expected.wrote(keyOf(credential), written);
   } catch (error) {
     gone(error);
     return;

@@ -14,7 +14,7 @@ export interface AwaitedUpload {
   readonly now: number;
 }
 
-/** So often in its patience an upload is looked at. */
+/** How often an upload is looked at in the time that it may take. */
 const looks = 24;
 
 /**

@@ -2,9 +2,9 @@ import { objectNames } from '../../api/meta.ts';
 import { secrets } from '../../api/resources.ts';
 import { createController, keyOf, type Controller } from '../../controller/controller.ts';
 import type { Runtime } from '../../controller/runtime.ts';
-import { createAssumptions } from '../credential/assumed.ts';
+import { createExpectations } from '../../controller/expectations.ts';
 import { createImageCaches, type Disk } from './caches.ts';
-import { vmNameOf, wishOf, workId } from './names.ts';
+import { vmNameOf, requestOf, workId } from './names.ts';
 import type { DiskKind } from './place.ts';
 import { ImageReconciler } from './reconciler.ts';
 import { createNamespaceRegistries } from './registries.ts';
@@ -19,7 +19,7 @@ export interface ImageControllerParts {
 /** A pass may wait for the store or for a VM's runner: enough that the half which one namespace may hold leaves others some. */
 const workers = 16;
 
-/** Keeps Images and ISOs as their specs wish, one controller for each. To be made before the informers run. */
+/** Keeps Images and ISOs as their specs say, one controller for each. To be made before the informers run. */
 export function createImageControllers(
   runtime: Omit<Runtime<ImageSettings>, 'log'> & Pick<Runtime, 'log'>,
   parts: ImageControllerParts = {},
@@ -34,14 +34,14 @@ function createDiskController(
 ): Controller {
   const { client, informers, recorder, log, gate, settings } = runtime;
   const caches = createImageCaches(informers, kind);
-  const assumed = createAssumptions<Disk>();
+  const expected = createExpectations<Disk>();
   const retries = new Retries();
   const reconciler = new ImageReconciler({
     kind,
     client,
     recorder,
     caches,
-    assumed,
+    expected,
     retries,
     settings,
     openRunner,
@@ -64,7 +64,7 @@ function createDiskController(
   };
   caches.disks.onChange(({ object }) => {
     const { name, namespace } = object.metadata;
-    assumed.observe(keyOf(object), object);
+    expected.observe(keyOf(object), object);
     controller.enqueue(keyOf(object));
     enqueueWhere(
       namespace,
@@ -87,9 +87,9 @@ function createDiskController(
     .get(secrets, { fieldSelector: `metadata.name=${objectNames.pullSecret}` })
     .onChange(({ object }) => {
       enqueueWhere(object.metadata.namespace, (disk) => {
-        const wish = wishOf(disk);
-        if (wish !== undefined) retries.hurry(workId(disk, wish));
-        return wish !== undefined && isUnfinished(disk);
+        const request = requestOf(disk);
+        if (request !== undefined) retries.hurry(workId(disk, request));
+        return request !== undefined && isUnfinished(disk);
       });
     });
   return controller;

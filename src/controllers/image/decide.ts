@@ -3,7 +3,7 @@ import type { WorkDone, WorkFailed } from '../../api/worker.ts';
 import { commitOf } from './names.ts';
 import type { DiskKind, Place } from './place.ts';
 
-/** The worker pod of the current wish, as the cache shows it. */
+/** The worker pod of the current request, as the cache shows it. */
 export type WorkerView =
   | { readonly phase: 'Waiting' | 'Running'; readonly message: string; readonly address: string | undefined }
   | { readonly phase: 'Deleting' }
@@ -33,18 +33,18 @@ export interface Observed {
   readonly kind: DiskKind;
   /** Undefined where the installation has no store. */
   readonly place: Place | undefined;
-  /** The current wish (`wishOf`); undefined for an upload that has not come. */
-  readonly wish: string | undefined;
+  /** The current request (`requestOf`); undefined for an upload that has not come. */
+  readonly request: string | undefined;
   readonly worker: WorkerView | undefined;
-  /** Any worker pods of this disk's, of whatever wish. */
+  /** Any worker pods of this disk's, of whatever request. */
   readonly hasPods: boolean;
-  /** Worker pods of a wish before. */
+  /** Worker pods of a request before. */
   readonly hasOldPods: boolean;
   readonly copySource: CopySource | undefined;
   readonly vmSource: VmSource | undefined;
   /** VMs that need it, by name. */
   readonly users: readonly string[];
-  /** How often work for this wish has failed in a row, and when it may be tried again. */
+  /** How often work for this request has failed in a row, and when it may be tried again. */
   readonly retryAt: number;
   readonly now: number;
 }
@@ -91,16 +91,16 @@ export const watchMs = 5_000;
 /** A source that is not there may come; events tell of objects, nobody tells of registries. */
 const sourcePollMs = 60_000;
 
-/** What to do for an Image or ISO. Deletion first, then work that is under way, then the wish. */
+/** What to do for an Image or ISO. Deletion first, then work that is under way, then the request. */
 export function decide(observed: Observed): Plan {
-  const { disk, worker, wish } = observed;
+  const { disk, worker, request } = observed;
   if (disk.metadata.deletionTimestamp !== undefined) return decideDeletion(observed);
-  if (wish === undefined) {
+  if (request === undefined) {
     const how = `upload it: svc3 ${observed.kind.toLowerCase()} upload FILE ${disk.metadata.name}`;
     return { kind: 'await', verdict: { reason: 'AwaitingUpload', message: how } };
   }
-  if (isDone(disk, wish)) return { kind: 'stored', cleanUp: observed.hasPods };
-  if (isRefused(disk, wish)) return { kind: 'stored', cleanUp: observed.hasPods };
+  if (isDone(disk, request)) return { kind: 'stored', cleanUp: observed.hasPods };
+  if (isRefused(disk, request)) return { kind: 'stored', cleanUp: observed.hasPods };
   if (observed.place === undefined)
     return stall('StoreMissing', 'this installation has no image store (chart value store.url)');
   if (observed.hasOldPods) return { kind: 'stopWorkers' };
@@ -108,17 +108,17 @@ export function decide(observed: Observed): Plan {
   if (observed.now < observed.retryAt) {
     return { kind: 'say', verdict: lastVerdict(disk), requeueAfterMs: observed.retryAt - observed.now };
   }
-  return decideWork(observed, wish);
+  return decideWork(observed, request);
 }
 
-/** Whether the wish has been carried out, or was a commit that was refused: then the version before stays. */
-export function isDone(disk: Image | Iso, wish: string): boolean {
+/** Whether the request has been carried out, or was a commit that was refused: then the version before stays. */
+export function isDone(disk: Image | Iso, request: string): boolean {
   const { spec, status } = disk;
   if (status?.digest === undefined) return false;
   const commit = commitOf(disk);
   if (commit !== undefined) return status.commitRequest === commit.request;
   if (spec.source.upload === undefined) return true;
-  return status.request === wish && stalledOf(status) === undefined;
+  return status.request === request && stalledOf(status) === undefined;
 }
 
 function stalledOf(status: ImageStatus | undefined) {
@@ -128,10 +128,10 @@ function stalledOf(status: ImageStatus | undefined) {
 /** Reasons for which a disk is never made: another VM of the same name has another disk. */
 const finalReasons: ReadonlySet<string> = new Set(['DiskRefused', 'SourceDeleted']);
 
-/** A refusal holds until there is another wish. */
-export function isRefused({ spec, status }: Image | Iso, wish: string): boolean {
+/** A refusal holds until there is another request. */
+export function isRefused({ spec, status }: Image | Iso, request: string): boolean {
   if (status?.digest !== undefined || !finalReasons.has(stalledOf(status)?.reason ?? '')) return false;
-  return spec.source.upload === undefined || status?.request === wish;
+  return spec.source.upload === undefined || status?.request === request;
 }
 
 function decideDeletion({ users, hasPods, place }: Observed): Plan {
@@ -165,13 +165,13 @@ function decideWorker({ now, retryAt }: Observed, worker: WorkerView): Plan {
   }
 }
 
-function decideWork(observed: Observed, wish: string): Plan {
+function decideWork(observed: Observed, request: string): Plan {
   const commit = commitOf(observed.disk);
   if (commit !== undefined) return decideCommit(observed, commit);
   const source: Image['spec']['source'] = observed.disk.spec.source;
   if (source.blank !== undefined) return work({ kind: 'blank', size: source.blank.size });
   if (source.remote !== undefined) return work({ kind: 'pull', reference: source.remote.reference });
-  if (source.upload !== undefined) return work({ kind: 'upload', digest: `sha256:${wish}` });
+  if (source.upload !== undefined) return work({ kind: 'upload', digest: `sha256:${request}` });
   if (source.image !== undefined) return decideCopy(observed, source.image.name);
   if (source.vm !== undefined) return decideSave(observed, source.vm.name);
   return stall('SourceNotFound', 'spec.source names nothing');
@@ -230,7 +230,7 @@ function decideExport(source: VmSource, name: string): Plan {
   return work({ kind: 'export', vm: name, source: { ...source, runner } });
 }
 
-/** What was said last, to be said on: a pause between two tries is no news. */
+/** What was said last, to be said on: the backoff between two tries changes nothing. */
 function lastVerdict({ status }: Image | Iso): Verdict {
   const told = status?.digest === undefined ? 'Ready' : 'Committed';
   const ready = status?.conditions?.find(({ type }) => type === told);
@@ -244,7 +244,7 @@ function work(work: Work): Plan {
   return { kind: 'work', work };
 }
 
-/** The wish is answered for good: with the disk as it was before, if there was one. */
+/** The request is answered for good: with the disk as it was before, if there was one. */
 function refuse(reason: string, message: string): Plan {
   return { kind: 'refuse', verdict: { reason, message, isStalled: true } };
 }

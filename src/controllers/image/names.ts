@@ -22,10 +22,10 @@ export function vmNameOf(disk: Image | Iso): string | undefined {
 }
 
 /**
- * What is to be done for a disk now, as a word that changes with every new wish: a commit's request, an upload's digest,
+ * What is to be done for a disk now, as a word that changes with every new request: a commit's request, an upload's digest,
  * `create` for everything that is done once. `undefined`: an upload that has not come yet.
  */
-export function wishOf(disk: Image | Iso): string | undefined {
+export function requestOf(disk: Image | Iso): string | undefined {
   const commit = commitOf(disk);
   if (commit !== undefined) return `commit/${commit.vm}/${commit.request}`;
   const source: Image['spec']['source'] = disk.spec.source;
@@ -33,17 +33,17 @@ export function wishOf(disk: Image | Iso): string | undefined {
   return 'create';
 }
 
-/** What the status says of a wish that was carried out or refused, so that it is not taken up again. */
-export function answerTo(disk: Image | Iso, wish: string): Pick<ImageStatus, 'request' | 'commitRequest'> {
+/** What the status says of a request that was carried out or refused, so that it is not taken up again. */
+export function answerTo(disk: Image | Iso, request: string): Pick<ImageStatus, 'request' | 'commitRequest'> {
   const commit = commitOf(disk);
   if (commit !== undefined) return { commitRequest: commit.request };
-  return wish === 'create' ? {} : { request: wish };
+  return request === 'create' ? {} : { request };
 }
 
-/** Id of the work for a wish: name of its export, tag of its version, entry of its ticket. */
-export function workId(disk: Image | Iso, wish: string): string {
+/** Id of the work for a request: name of its export, tag of its version, entry of its ticket. */
+export function workId(disk: Image | Iso, request: string): string {
   return createHash('sha256')
-    .update(`${disk.metadata.uid ?? ''}/${wish}`)
+    .update(`${disk.metadata.uid ?? ''}/${request}`)
     .digest('hex')
     .slice(0, 32);
 }

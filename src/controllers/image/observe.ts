@@ -3,7 +3,7 @@ import { isTrue } from '../../controller/conditions.ts';
 import { commitRefusal } from '../../api/committarget.ts';
 import type { Disk, ImageCaches } from './caches.ts';
 import type { Observed, VmSource } from './decide.ts';
-import { architectureOf, vmNameOf, wishOf, workerPodName, workId } from './names.ts';
+import { architectureOf, vmNameOf, requestOf, workerPodName, workId } from './names.ts';
 import { placeOf, type DiskKind } from './place.ts';
 import type { Retries } from './retries.ts';
 import type { ImageSettings } from './settings.ts';
@@ -23,8 +23,8 @@ export function observe(parts: ObserveParts, disk: Disk, now: number): Observed 
   const { name = '', namespace = '' } = disk.metadata;
   const { store } = settings;
   const place = store.url === '' ? undefined : placeOf(store, kind, namespace, name);
-  const wish = wishOf(disk);
-  const id = wish === undefined ? undefined : workId(disk, wish);
+  const request = requestOf(disk);
+  const id = request === undefined ? undefined : workId(disk, request);
   const owned = caches.podsOf(disk);
   const current = owned.find(({ metadata }) => id !== undefined && metadata.name === workerPodName(id));
   const worker = current === undefined ? undefined : workerView(current, now);
@@ -35,7 +35,7 @@ export function observe(parts: ObserveParts, disk: Disk, now: number): Observed 
     disk,
     kind,
     place,
-    wish,
+    request,
     worker,
     hasPods: owned.length > 0,
     hasOldPods: owned.some((pod) => pod !== current),
@@ -77,10 +77,10 @@ function vmSourceOf({ vms }: ImageCaches, disk: Disk): VmSource | undefined {
   };
 }
 
-/** The worker pod of the current wish. */
+/** The worker pod of the current request. */
 export function currentPod(caches: ImageCaches, disk: Disk): Pod | undefined {
-  const wish = wishOf(disk);
-  if (wish === undefined) return undefined;
-  const name = workerPodName(workId(disk, wish));
+  const request = requestOf(disk);
+  if (request === undefined) return undefined;
+  const name = workerPodName(workId(disk, request));
   return caches.podsOf(disk).find(({ metadata }) => metadata.name === name);
 }

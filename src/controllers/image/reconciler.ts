@@ -3,7 +3,7 @@ import { namespaces, pods } from '../../api/resources.ts';
 import { splitKey } from '../../controller/controller.ts';
 import { isSvc3Error } from '../../errors.ts';
 import type { ReconcileResult } from '../../kube/types.ts';
-import type { Assumptions } from '../credential/assumed.ts';
+import type { Expectations } from '../../controller/expectations.ts';
 import { askProgress } from './askprogress.ts';
 import { awaitUpload } from './awaitedupload.ts';
 import { resourceOf, type Disk, type ImageCaches } from './caches.ts';
@@ -21,7 +21,7 @@ import { copyInStore, makeBlank, purge } from './storework.ts';
 export interface ImageReconcilerParts extends PodWorkParts, ReporterParts {
   readonly kind: DiskKind;
   readonly caches: ImageCaches;
-  readonly assumed: Assumptions<Disk>;
+  readonly expected: Expectations<Disk>;
   readonly retries: Retries;
   readonly now: () => Date;
 }
@@ -40,10 +40,10 @@ export class ImageReconciler {
   }
 
   async reconcile(key: string, signal: AbortSignal): Promise<ReconcileResult | void> {
-    const { caches, assumed, now } = this.#parts;
+    const { caches, expected, now } = this.#parts;
     const { namespace = '', name } = splitKey(key);
     const cached = caches.disks.get(name, namespace);
-    const disk = cached === undefined ? undefined : assumed.current(key, cached);
+    const disk = cached === undefined ? undefined : expected.current(key, cached);
     if (disk === undefined) return;
     const isDeleted = disk.metadata.deletionTimestamp !== undefined;
     if (isDeleted && !hasFinalizer(disk)) return;
@@ -102,10 +102,10 @@ export class ImageReconciler {
   }
 
   async #work(observed: Observed, work: Work, signal: AbortSignal): Promise<ReconcileResult | void> {
-    const { disk, kind, wish = '' } = observed;
+    const { disk, kind, request = '' } = observed;
     const { registries } = this.#parts;
     const place = placeOf(observed);
-    const id = workId(disk, wish);
+    const id = workId(disk, request);
     const target = { disk, kind, place, id };
     const inStore = { registries, disk, place, tag: id, signal };
     switch (work.kind) {
@@ -141,7 +141,7 @@ export class ImageReconciler {
   }
 
   async #watch(
-    { disk, wish = '' }: Observed,
+    { disk, request = '' }: Observed,
     worker: Extract<Plan, { kind: 'watch' }>['worker'],
   ): Promise<ReconcileResult> {
     const { settings, now } = this.#parts;
@@ -157,7 +157,7 @@ export class ImageReconciler {
       disk,
       { reason: 'Working', message: worker.message, progress: Math.max(known, progress) },
       now(),
-      { worker: workerPodName(workId(disk, wish)) },
+      { worker: workerPodName(workId(disk, request)) },
     );
     await this.#reporter.report(disk, status);
     return { requeueAfterMs: watchMs };
@@ -165,26 +165,26 @@ export class ImageReconciler {
 
   /** Status first: a pod that is gone without its result being known would do the work again. */
   async #finish(observed: Observed, stored: Stored): Promise<void> {
-    const { disk, wish = '' } = observed;
+    const { disk, request = '' } = observed;
     const { now, retries } = this.#parts;
-    await this.#reporter.report(disk, storedStatus(disk, now(), { stored, answer: answerTo(disk, wish) }));
-    retries.clear(workId(disk, wish));
+    await this.#reporter.report(disk, storedStatus(disk, now(), { stored, answer: answerTo(disk, request) }));
+    retries.clear(workId(disk, request));
     await this.#cleanUp(observed);
   }
 
   async #refuse(observed: Observed, verdict: Verdict): Promise<void> {
-    const { disk, wish = '' } = observed;
-    const status = refusedStatus(disk, verdict, this.#parts.now(), answerTo(disk, wish));
+    const { disk, request = '' } = observed;
+    const status = refusedStatus(disk, verdict, this.#parts.now(), answerTo(disk, request));
     await this.#reporter.report(disk, status);
     await this.#cleanUp(observed);
   }
 
-  /** A step failed: say so, and try again after a pause that grows. */
+  /** A step failed: say so, and try again after its backoff. */
   async #fail(observed: Observed, verdict: Verdict): Promise<ReconcileResult | void> {
-    const { disk, wish = '', now } = observed;
+    const { disk, request = '', now } = observed;
     if (verdict.reason === 'DiskRefused') return this.#refuse(observed, verdict);
     await this.#say(observed, verdict);
-    const at = this.#parts.retries.failed(workId(disk, wish), String(now), now);
+    const at = this.#parts.retries.failed(workId(disk, request), String(now), now);
     return { requeueAfterMs: Math.max(100, at - now) };
   }
 
@@ -194,8 +194,8 @@ export class ImageReconciler {
     await this.#reporter.report(disk, verdictStatus(disk, verdict, this.#parts.now(), { vmUid }));
   }
 
-  async #cleanUp({ disk, kind, wish = '', vmSource, hasPods }: Observed): Promise<void> {
-    if (isExport(disk)) await forgetExport(this.#parts, { disk, kind, id: workId(disk, wish) }, vmSource);
+  async #cleanUp({ disk, kind, request = '', vmSource, hasPods }: Observed): Promise<void> {
+    if (isExport(disk)) await forgetExport(this.#parts, { disk, kind, id: workId(disk, request) }, vmSource);
     if (hasPods) await this.#deletePods(disk);
   }
 
@@ -246,9 +246,9 @@ export class ImageReconciler {
   }
 
   async #release(key: string, observed: Observed): Promise<void> {
-    const { disk, wish = '' } = observed;
+    const { disk, request = '' } = observed;
     if (isExport(disk)) await this.#cleanUp({ ...observed, hasPods: false });
-    this.#parts.retries.clear(workId(disk, wish));
+    this.#parts.retries.clear(workId(disk, request));
     this.#reporter.forget(disk.metadata.uid ?? '');
     const rest = disk.metadata.finalizers?.filter((each) => each !== finalizer) ?? [];
     await ignoreMissing(this.#patchFinalizers(key, disk, rest));
@@ -261,14 +261,14 @@ export class ImageReconciler {
 
   /** A merge patch replaces the whole list, so it names the version that was seen. */
   async #patchFinalizers(key: string, { metadata }: Disk, finalizers: readonly string[]): Promise<Disk> {
-    const { client, kind, assumed } = this.#parts;
+    const { client, kind, expected } = this.#parts;
     const { name = '', namespace = '', uid, resourceVersion } = metadata;
     const patched = await client.patch(
       resourceOf(kind),
       { name, namespace },
       { type: 'merge', body: { metadata: { uid, resourceVersion, finalizers } } },
     );
-    assumed.wrote(key, patched);
+    expected.wrote(key, patched);
     return patched;
   }
 }

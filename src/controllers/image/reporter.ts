@@ -2,7 +2,7 @@ import type { ImageStatus } from '../../api/image.ts';
 import { typeMeta } from '../../api/resources.ts';
 import { findCondition } from '../../controller/conditions.ts';
 import { keyOf } from '../../controller/controller.ts';
-import type { Assumptions } from '../credential/assumed.ts';
+import type { Expectations } from '../../controller/expectations.ts';
 import { isSvc3Error } from '../../errors.ts';
 import type { EventRecorder, KubeClient } from '../../kube/types.ts';
 import { resourceOf, type Disk } from './caches.ts';
@@ -14,7 +14,7 @@ export interface ReporterParts {
   readonly client: KubeClient;
   readonly recorder: EventRecorder;
   readonly kind: DiskKind;
-  readonly assumed: Assumptions<Disk>;
+  readonly expected: Expectations<Disk>;
   /** Milliseconds of a clock that never jumps. */
   readonly monotonic: () => number;
 }
@@ -29,7 +29,7 @@ export class Reporter {
   }
 
   async report(disk: Disk, status: ImageStatus): Promise<void> {
-    const { client, kind, assumed, monotonic } = this.#parts;
+    const { client, kind, expected, monotonic } = this.#parts;
     const { name = '', namespace = '', uid = '' } = disk.metadata;
     if (isSameStatus(disk.status, status) || this.#isTooSoon(disk, status)) return;
     try {
@@ -38,7 +38,7 @@ export class Reporter {
         { ...typeMeta(resourceOf(kind)), metadata: { name, namespace, uid }, status } as Disk,
         { subresource: 'status' },
       );
-      assumed.wrote(keyOf(disk), written);
+      expected.wrote(keyOf(disk), written);
       this.#writtenAt.set(uid, monotonic());
     } catch (error) {
       if (isSvc3Error(error, 'NotFound')) return;
@@ -69,17 +69,17 @@ export class Reporter {
 
   /** Events tell of transitions: what is ready, and what went wrong. */
   #tell(disk: Disk, status: ImageStatus): void {
-    const said = newsOf(disk.status);
-    const news = newsOf(status);
-    if (news === undefined || (said?.reason === news.reason && said.message === news.message)) return;
-    const isQuiet = ['Working', 'Pending', 'AwaitingUpload', 'SourceNotReady'].includes(news.reason);
+    const said = eventOf(disk.status);
+    const event = eventOf(status);
+    if (event === undefined || (said?.reason === event.reason && said.message === event.message)) return;
+    const isQuiet = ['Working', 'Pending', 'AwaitingUpload', 'SourceNotReady'].includes(event.reason);
     if (isQuiet) return;
     const { recorder, kind } = this.#parts;
-    recorder.event({ ...typeMeta(resourceOf(kind)), metadata: disk.metadata }, news);
+    recorder.event({ ...typeMeta(resourceOf(kind)), metadata: disk.metadata }, event);
   }
 }
 
-function newsOf(
+function eventOf(
   status: ImageStatus | undefined,
 ): { type: 'Normal' | 'Warning'; reason: string; message: string } | undefined {
   const stalled = findCondition(status?.conditions, 'Stalled');

@@ -2,7 +2,7 @@ import { backoffDelay } from '../../controller/workqueue.ts';
 
 const times = { baseMs: 2_000, maxMs: 300_000 } as const;
 
-/** Growing pauses between tries of one piece of work. Kept in memory: a new leader tries at once. */
+/** Exponential backoff between tries of one piece of work. Kept in memory: a new leader tries at once. */
 export class Retries {
   readonly #entries = new Map<string, { count: number; at: number; attempt: string }>();
 

@@ -2,7 +2,7 @@ import type { Image } from '../../api/image.ts';
 import type { Vm } from '../../api/vm.ts';
 import { commitRefusal } from '../../api/committarget.ts';
 import { isDone, isRefused } from './decide.ts';
-import { vmNameOf, wishOf } from './names.ts';
+import { vmNameOf, requestOf } from './names.ts';
 
 /** Names of the Images that a VM's disk is still being saved for, sorted: a VM that is being deleted waits for them. */
 export function unsavedImages(vm: Vm, images: readonly Image[]): string[] {
@@ -14,9 +14,10 @@ export function unsavedImages(vm: Vm, images: readonly Image[]): string[] {
 
 function waitsFor(image: Image, vm: Vm): boolean {
   const { metadata, status } = image;
-  const wish = wishOf(image);
-  if (vmNameOf(image) !== vm.metadata.name || wish === undefined) return false;
-  if (metadata.deletionTimestamp !== undefined || isDone(image, wish) || isRefused(image, wish)) return false;
+  const request = requestOf(image);
+  if (vmNameOf(image) !== vm.metadata.name || request === undefined) return false;
+  if (metadata.deletionTimestamp !== undefined || isDone(image, request) || isRefused(image, request))
+    return false;
   if (status?.vmUid !== undefined) return status.vmUid === vm.metadata.uid;
   if (status?.digest !== undefined) return commitRefusal(vm, metadata.name ?? '') === undefined;
   return !isStoreMissing(image) && !isTooLate(image, vm);

@@ -92,11 +92,11 @@ export function verdictStatus(
     ...(worker === undefined ? {} : { worker }),
     ...(vmUid === undefined ? {} : { vmUid }),
     ...(verdict.progress === undefined ? {} : { progress: verdict.progress }),
-    ...(isUsable(disk) ? commitRows(disk, verdict, now) : makingRows(disk, verdict, now)),
+    ...(isUsable(disk) ? commitConditions(disk, verdict, now) : progressConditions(disk, verdict, now)),
   };
 }
 
-/** The wish is answered for good, and what it asked for was not made. */
+/** The request is answered for good, and what it asked for was not made. */
 export function refusedStatus(disk: Image | Iso, verdict: Verdict, now: Date, answer: Answer): ImageStatus {
   const { vmUid: _vmUid, ...status } = verdictStatus(disk, verdict, now);
   if (!isUsable(disk)) return { ...status, ...answer };
@@ -107,10 +107,10 @@ function isUsable({ metadata, status }: Image | Iso): boolean {
   return status?.digest !== undefined && metadata.deletionTimestamp === undefined;
 }
 
-type Rows = Pick<ImageStatus, 'observedGeneration' | 'conditions'>;
+type ReportedConditions = Pick<ImageStatus, 'observedGeneration' | 'conditions'>;
 
 /** `observedGeneration` stays behind until the commit is carried out or refused. */
-function commitRows(disk: Image | Iso, { reason, message }: Verdict, now: Date): Rows {
+function commitConditions(disk: Image | Iso, { reason, message }: Verdict, now: Date): ReportedConditions {
   const { conditions: old, observedGeneration } = disk.status ?? {};
   const generation = generationOf(disk);
   const status = reason === 'Working' ? 'Unknown' : 'False';
@@ -122,7 +122,7 @@ function commitRows(disk: Image | Iso, { reason, message }: Verdict, now: Date):
   };
 }
 
-function makingRows(disk: Image | Iso, verdict: Verdict, now: Date): Rows {
+function progressConditions(disk: Image | Iso, verdict: Verdict, now: Date): ReportedConditions {
   const { reason, message } = verdict;
   const isStalled = verdict.isStalled === true;
   const observedGeneration = generationOf(disk);

@@ -15,7 +15,7 @@ export function gpuFaultOf(vm: Vm): GpuFault | undefined {
   if (metadata.deletionTimestamp !== undefined || status?.node === undefined) return undefined;
   const booted = status.conditions?.find(({ type }) => type === 'Booted');
   if (booted?.status !== 'False' || booted.reason !== 'GPUUnavailable') return undefined;
-  // The runner's next attempt is no news of the node.
+  // When the runner tries again says nothing of the node.
   const why = booted.message.replace(/; starting again in .*$/s, '');
   return {
     node: status.node,

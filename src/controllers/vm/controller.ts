@@ -19,8 +19,8 @@ import type { Change, Informer } from '../../kube/types.ts';
 import { Inventory } from '../../placement/inventory.ts';
 import { nodeFacts } from '../../placement/nodefacts.ts';
 import { accountPods, podNameIndex, vmsNamedBy } from './accounting.ts';
-import { Attempts } from './attempts.ts';
-import { OwnWrites } from './caches.ts';
+import { DeployBackoff } from './deploybackoff.ts';
+import { VmExpectations } from './expectations.ts';
 import { createLiveLists } from './life/livelists.ts';
 import { podNameOf } from './names.ts';
 import { slimPod } from './pod/slimpod.ts';
@@ -47,12 +47,12 @@ export interface VmControllerParts {
 const workers = 16;
 /** Nodes and pods change in bursts: those who wait are tried once for each. */
 const retryDelayMs = 25;
-/** So soon the sentences of those who wait are made true again, in milliseconds. */
+/** Milliseconds after a change in which the messages of VMs that wait for a node are brought up to date. */
 const outdatedDelayMs = 1_000;
-/** What each rewritten sentence puts off the next look: under constant change no more than 50 are written in a second. */
+/** Milliseconds that each rewritten message puts off the next look: under constant change no more than 50 are written in a second. */
 const perSentenceMs = 20;
 
-/** Keeps every VM's pod as its spec wishes. */
+/** Keeps every VM's pod as its spec says. */
 export function createVmController(runtime: Runtime<VmSettings>, parts: VmControllerParts): Controller {
   const { informers, settings, log } = runtime;
   const vmInformer = informers.get(vms);
@@ -65,8 +65,8 @@ export function createVmController(runtime: Runtime<VmSettings>, parts: VmContro
   const monotonic = () => performance.now();
 
   const inventory = new Inventory(settings.portRanges);
-  const own = new OwnWrites(podInformer, monotonic);
-  const attempts = new Attempts(monotonic);
+  const expectations = new VmExpectations(podInformer, monotonic);
+  const backoff = new DeployBackoff(monotonic);
   const waiting = new WaitingVms(inventory, (key) => controller.enqueue(key));
   const resolutions =
     parts.resolver === undefined
@@ -97,8 +97,8 @@ export function createVmController(runtime: Runtime<VmSettings>, parts: VmContro
     settings,
     inventory,
     waiting,
-    attempts,
-    own,
+    backoff,
+    expectations,
     runners,
     controlKeys: () => parts.controlKeys(),
     kvmGroups: (node) => kvmGroupsOf(node === undefined ? nodeInformer.list() : [nodeInformer.get(node)]),
@@ -108,7 +108,7 @@ export function createVmController(runtime: Runtime<VmSettings>, parts: VmContro
   const controller = createController({
     name: 'vm',
     workers,
-    priorityOf: (key) => priorityOf(key, vmInformer, own),
+    priorityOf: (key) => priorityOf(key, vmInformer, expectations),
     log,
     gate: runtime.gate,
     metrics: runtime.metrics.controllers,
@@ -137,7 +137,7 @@ export function createVmController(runtime: Runtime<VmSettings>, parts: VmContro
   const wakeUnplaced = (namespace: string) => {
     for (const vm of vmInformer.list(namespace)) {
       if (vm.status?.podName !== undefined) continue;
-      attempts.clear(vm.metadata.uid ?? '');
+      backoff.clear(vm.metadata.uid ?? '');
       controller.enqueue(keyOf(vm));
     }
   };
@@ -162,13 +162,13 @@ export function createVmController(runtime: Runtime<VmSettings>, parts: VmContro
  * Pods first, statuses later: writes take turns at kube-apiserver, in a burst a VM's pod is worth more than another VM's
  * status, and a status that comes a little later often tells in one write what else were two.
  */
-function priorityOf(key: string, informer: Informer<Vm>, own: OwnWrites): Priority {
+function priorityOf(key: string, informer: Informer<Vm>, expectations: VmExpectations): Priority {
   const { namespace = '', name } = splitKey(key);
   const vm = informer.get(name, namespace);
   if (vm === undefined || vm.metadata.deletionTimestamp !== undefined) return 'normal';
   const { observedGeneration = vm.metadata.generation } = vm.status ?? {};
   const isAsked = observedGeneration !== vm.metadata.generation;
-  return isAsked || own.pod(podNameOf(name), namespace) === undefined ? 'normal' : 'low';
+  return isAsked || expectations.pod(podNameOf(name), namespace) === undefined ? 'normal' : 'low';
 }
 
 function followNodes(

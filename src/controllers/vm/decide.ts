@@ -2,7 +2,7 @@ import type { Node, PersistentVolumeClaim, Pod } from '../../api/core.ts';
 import { annotations } from '../../api/meta.ts';
 import { isOwnedBy, isTerminating } from '../../api/owner.ts';
 import type { Vm } from '../../api/vm.ts';
-import type { Unbelieved } from './resolve/adoption.ts';
+import type { Contradicted } from './resolve/adoption.ts';
 import { otherFinalizers } from './life/finalizer.ts';
 import { pullSecretAnnotation } from './names.ts';
 import { endMessage, pullFailure, unschedulableMessage } from './pod/podstate.ts';
@@ -17,7 +17,7 @@ export interface Observed {
   /** The pod of the VM's pod name, whoever made it. */
   readonly pod: Pod | undefined;
   /** The settings of the VM with this pod; undefined without one, and where it is not the VM's. */
-  readonly settings: Resolved | Unbelieved | undefined;
+  readonly settings: Resolved | Contradicted | undefined;
   /** The pod's node. */
   readonly node: Node | undefined;
   /** The claim of the VM's pod name, whoever made it. */
@@ -123,7 +123,7 @@ function replacement({ pullSecretVersion }: Observed, pod: Pod): PodPlan | undef
   }
   const failure = pullFailure(pod);
   const known = pod.metadata.annotations?.[pullSecretAnnotation];
-  // The kubelet pauses up to five minutes between pulls, and a pod cannot name a Secret it was made without. A pod that
+  // The kubelet's backoff between pulls grows to five minutes, and a pod cannot name a Secret it was made without. A pod that
   // pulls again, for a runner that ended or a node that rebooted, keeps the disk of its guest.
   const hasDisk = startedInPod(pod) !== 'no';
   if (failure !== undefined && !hasDisk && pullSecretVersion !== undefined && known !== pullSecretVersion) {

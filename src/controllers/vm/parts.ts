@@ -4,8 +4,8 @@ import type { RunnerState } from '../../api/runner.ts';
 import type { Vm } from '../../api/vm.ts';
 import type { EventRecorder, Informer, KubeClient } from '../../kube/types.ts';
 import type { Inventory } from '../../placement/inventory.ts';
-import type { Attempts } from './attempts.ts';
-import type { OwnWrites } from './caches.ts';
+import type { DeployBackoff } from './deploybackoff.ts';
+import type { VmExpectations } from './expectations.ts';
 import type { LiveList } from './life/livelists.ts';
 import type { RunnerObservation } from './status/report.ts';
 import type { ResolveSources } from './resolve/resolve.ts';
@@ -36,8 +36,8 @@ export interface VmReconcilerParts {
   readonly settings: VmSettings;
   readonly inventory: Inventory;
   readonly waiting: WaitingVms;
-  readonly attempts: Attempts;
-  readonly own: OwnWrites;
+  readonly backoff: DeployBackoff;
+  readonly expectations: VmExpectations;
   readonly runners: Runners | undefined;
   /** Public halves of the control keys, for the pods' annotation. */
   controlKeys(): string;

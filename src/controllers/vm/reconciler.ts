@@ -10,7 +10,7 @@ import { nodeOf } from '../../placement/podfacts.ts';
 import { settingsOfPod } from './resolve/adoption.ts';
 import { grownStorage } from './pod/claim.ts';
 import { decide, savingMessage, type Observed, type Plan, type PodPlan } from './decide.ts';
-import { Deployment, quickStartMs } from './deployment.ts';
+import { PodCreation, quickStartMs } from './podcreation.ts';
 import { expired, expiryPollMs } from './life/expiry.ts';
 import { hold, setFinalizers } from './life/finalizer.ts';
 import { ignoring } from './ignoring.ts';
@@ -20,7 +20,7 @@ import { isLost, isPodReady } from './pod/podstate.ts';
 import { reportPod } from './status/report.ts';
 import { pollMs } from './runner/runnerlinks.ts';
 import { startDeadline } from './life/startdeadline.ts';
-import { row } from './status/statusdraft.ts';
+import { condition } from './status/statusdraft.ts';
 import { pendingDraft, StatusWriter, typed } from './status/statuswriter.ts';
 
 /** A start that takes longer than this shows how far it is. */
@@ -33,7 +33,7 @@ const cacheLagMs = 1_000;
 export class VmReconciler {
   readonly #parts: VmReconcilerParts;
   readonly #status: StatusWriter;
-  readonly #deployment: Deployment;
+  readonly #deployment: PodCreation;
   readonly #uids = new Map<string, string>();
   /** Sizes of claims that were asked for, by VM: until the cache shows them, and once where they are refused. */
   readonly #grown = new Map<string, string>();
@@ -41,7 +41,7 @@ export class VmReconciler {
   constructor(parts: VmReconcilerParts) {
     this.#parts = parts;
     this.#status = new StatusWriter(parts);
-    this.#deployment = new Deployment(parts, this.#status);
+    this.#deployment = new PodCreation(parts, this.#status);
   }
 
   async reconcile(key: string): Promise<ReconcileResult | void> {
@@ -56,7 +56,7 @@ export class VmReconciler {
   }
 
   #observe(key: string): Observed | undefined {
-    const { own, images, settings, pullSecretVersion, now } = this.#parts;
+    const { expectations, images, settings, pullSecretVersion, now } = this.#parts;
     const slash = key.indexOf('/');
     const namespace = key.slice(0, slash);
     const cached = this.#parts.vms.get(key.slice(slash + 1), namespace);
@@ -66,8 +66,8 @@ export class VmReconciler {
     if ((this.#uids.get(key) ?? uid) !== uid) this.#forget(key);
     this.#uids.set(key, uid);
     const podName = podNameOf(cached.metadata.name ?? '');
-    const pod = own.pod(podName, namespace);
-    const vm = own.vm(cached);
+    const pod = expectations.pod(podName, namespace);
+    const vm = expectations.vm(cached);
     return {
       vm,
       pod,
@@ -85,13 +85,13 @@ export class VmReconciler {
   #forget(key: string): void {
     const uid = this.#uids.get(key);
     if (uid === undefined) return;
-    const { inventory, waiting, attempts, own, runners } = this.#parts;
+    const { inventory, waiting, backoff, expectations, runners } = this.#parts;
     this.#uids.delete(key);
     inventory.forget(uid);
     waiting.remove(uid);
-    attempts.clear(uid);
+    backoff.clear(uid);
     this.#grown.delete(uid);
-    own.forget(uid);
+    expectations.forget(uid);
     runners?.forget(uid);
   }
 
@@ -123,7 +123,7 @@ export class VmReconciler {
       case 'conflict':
         await this.#status.report(
           vm,
-          pendingDraft(vm, { scheduled: row('False', 'PodConflict', plan.message) }),
+          pendingDraft(vm, { scheduled: condition('False', 'PodConflict', plan.message) }),
         );
         return { requeueAfterMs: 30_000 };
       case 'wait':
@@ -151,7 +151,7 @@ export class VmReconciler {
     this.#forget(key);
     if (finalizers === undefined) return undefined;
     await ignoring(['NotFound'], setFinalizers(this.#parts, vm, finalizers));
-    this.#parts.own.forget(vm.metadata.uid ?? '');
+    this.#parts.expectations.forget(vm.metadata.uid ?? '');
     return undefined;
   }
 
@@ -169,15 +169,15 @@ export class VmReconciler {
   ): Promise<ReconcileResult> {
     const { runners, now } = this.#parts;
     await this.#renewControlKeys(pod);
-    const ready = row('False', 'Terminating', message);
+    const ready = condition('False', 'Terminating', message);
     if (settings === undefined) {
       await this.#status.report(vm, pendingDraft(vm, { ready }));
     } else {
       const runner = runners?.observe(key, vm, pod);
       const { effective, warnings } = settings;
       const report = reportPod({ vm, pod, node: this.#nodeOf(pod), runner, effective, warnings });
-      const { stalled: _stalled, ...others } = report.rows;
-      await this.#status.report(vm, { ...report, rows: { ...others, ready }, reconciling: true });
+      const { stalled: _stalled, ...others } = report.conditions;
+      await this.#status.report(vm, { ...report, conditions: { ...others, ready }, reconciling: true });
     }
     return { requeueAfterMs: Math.max(0, endsAt - now().getTime()) };
   }
@@ -188,8 +188,8 @@ export class VmReconciler {
     vm: Vm,
     { pod, settings, abandoned, endsAt }: Extract<Plan, { kind: 'end' }>,
   ): Promise<ReconcileResult | void> {
-    const { client, images, own, recorder } = this.#parts;
-    if (own.isDeleted(pod)) return undefined;
+    const { client, images, expectations, recorder } = this.#parts;
+    if (expectations.isDeleted(pod)) return undefined;
     const { name = '', namespace = '', uid = '' } = pod.metadata;
     if (endsAt !== undefined) {
       const unsaved = unsavedImages(vm, await images.live(namespace));
@@ -206,7 +206,7 @@ export class VmReconciler {
       recorder.event(typed(vm), { type: 'Warning', reason: 'SaveAbandoned', message });
     }
     await ignoring(['NotFound', 'Conflict'], client.delete(pods, { name, namespace }, { uid }));
-    own.deletedPod(pod);
+    expectations.deletedPod(pod);
     return undefined;
   }
 
@@ -228,21 +228,24 @@ export class VmReconciler {
     }
     const message = `pod ${pod.metadata.name ?? ''} is being deleted`;
     const reason = vm.status?.conditions?.find(({ type }) => type === 'Scheduled');
-    // A refusal that led here stays readable until there is news.
+    // A refusal that led here stays readable until the next one or a node.
     if (reason?.status === 'False') return;
-    await this.#status.report(vm, pendingDraft(vm, { ready: row('False', 'Starting', message) }));
+    await this.#status.report(vm, pendingDraft(vm, { ready: condition('False', 'Starting', message) }));
   }
 
   async #replace(vm: Vm, plan: Extract<Plan, { kind: 'replace' }>): Promise<ReconcileResult | void> {
-    const { client, attempts, own } = this.#parts;
-    if (own.isDeleted(plan.pod)) return;
+    const { client, backoff, expectations } = this.#parts;
+    if (expectations.isDeleted(plan.pod)) return;
     const { name = '', namespace = '', uid = '', resourceVersion = '' } = plan.pod.metadata;
     // With resourceVersion: a pod that was bound meanwhile stays.
     await ignoring(['NotFound'], client.delete(pods, { name, namespace }, { uid, resourceVersion }));
-    own.deletedPod(plan.pod);
+    expectations.deletedPod(plan.pod);
     if (plan.reason === 'PullRetry') return;
-    attempts.failed(vm.metadata.uid ?? '', plan.node);
-    await this.#status.report(vm, pendingDraft(vm, { scheduled: row('False', plan.reason, plan.message) }));
+    backoff.failed(vm.metadata.uid ?? '', plan.node);
+    await this.#status.report(
+      vm,
+      pendingDraft(vm, { scheduled: condition('False', plan.reason, plan.message) }),
+    );
   }
 
   async #reportPod(
@@ -250,10 +253,10 @@ export class VmReconciler {
     vm: Vm,
     { pod, settings }: Extract<Plan, { kind: 'report' }>,
   ): Promise<ReconcileResult | void> {
-    const { runners, attempts, inventory } = this.#parts;
+    const { runners, backoff, inventory } = this.#parts;
     const uid = vm.metadata.uid ?? '';
-    if (this.#parts.own.isDeleted(pod)) return;
-    const startAgeMs = this.#parts.own.startAgeMs(uid);
+    if (this.#parts.expectations.isDeleted(pod)) return;
+    const startAgeMs = this.#parts.expectations.startAgeMs(uid);
     const quickMs = quickStartMs - startAgeMs;
     if (quickMs > 0 && vm.status?.podName === undefined && !isPodReady(pod)) {
       return { requeueAfterMs: quickMs };
@@ -267,8 +270,8 @@ export class VmReconciler {
     const { effective, warnings } = settings;
     const draft = reportPod({ vm, pod, node, runner, effective, warnings });
     const wrote = await this.#status.report(vm, draft, slowStartOf(pod, this.#parts.now()));
-    if (draft.rows.ready.status === 'True') {
-      attempts.clear(uid);
+    if (draft.conditions.ready.status === 'True') {
+      backoff.clear(uid);
       // A guest that ends before its pod has become ready flips nothing: only its runner can tell.
       const isSeen = isPodReady(pod) === (draft.fields.powerState === 'Running');
       return runner === undefined || isSeen ? undefined : { requeueAfterMs: pollMs };

@@ -58,7 +58,7 @@ function aMedium(): Buffer {
 }
 
 describe('an Image', () => {
-  test('that is blank lies in the store as an empty disk of the wished size', async () => {
+  test('that is blank lies in the store as an empty disk of the requested size', async () => {
     const { client } = cluster;
     const namespace = await cluster.namespace();
     await client.create(images, anImage(namespace, 'blank', { blank: { size: '120G' } }));

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { images } from '../../../src/api/resources.ts';
-import { createAssumptions } from '../../../src/controllers/credential/assumed.ts';
+import { createExpectations } from '../../../src/controller/expectations.ts';
 import type { Disk } from '../../../src/controllers/image/caches.ts';
 import { ImageReconciler } from '../../../src/controllers/image/reconciler.ts';
 import { createNamespaceRegistries } from '../../../src/controllers/image/registries.ts';
@@ -53,7 +53,7 @@ function lagging(shown: Disk): ImageReconciler {
       pods: none,
       podsOf: () => [],
     } as never,
-    assumed: createAssumptions<Disk>(),
+    expected: createExpectations<Disk>(),
     retries: new Retries(),
     openRunner: undefined,
     registries: createNamespaceRegistries(client, settings.store),

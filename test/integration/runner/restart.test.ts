@@ -26,7 +26,7 @@ describe('a runner that ends', () => {
     await third.reaches({ powerState: 'Stopped', reason: 'Requested' });
   });
 
-  test('says that a suspended guest was lost with it, and a new pod follows the wish it was made with', async () => {
+  test('says that a suspended guest was lost with it, and a new pod follows the request it was made with', async () => {
     const pod = await aPod();
     const first = await startRunner(pod);
     await first.reaches({ powerState: 'Running' });

@@ -79,7 +79,7 @@ afterAll(async () => {
   await world?.stop();
 });
 
-async function wish(spec: object): Promise<void> {
+async function request(spec: object): Promise<void> {
   runner.verbs = [];
   await world.client.patch(vms, { name: 'vm', namespace: space.name }, { type: 'merge', body: { spec } });
 }
@@ -96,7 +96,7 @@ async function untilIt(is: string, expectedVerbs: string[]): Promise<void> {
   expect(runner.verbs).toEqual(expectedVerbs);
 }
 
-describe('the wished power state is carried out by the runner', () => {
+describe('the requested power state is carried out by the runner', () => {
   test('runs after the start, without a verb', async () => {
     await untilIt('Running Running', []);
     expect((await space.vm('vm')).status?.runner).toMatchObject({
@@ -106,14 +106,14 @@ describe('the wished power state is carried out by the runner', () => {
   });
 
   test('stop', async () => {
-    await wish({ powerState: 'Stopped' });
+    await request({ powerState: 'Stopped' });
     await untilIt('Stopped Stopped', ['stop']);
     await expect.poll(() => space.events('vm'), slow).toContain('Stopped');
     expect((await space.vm('vm')).status?.diskSize).toBe('1Gi');
   });
 
   test('suspending what does not run is refused, and says so', async () => {
-    await wish({ powerState: 'Suspended' });
+    await request({ powerState: 'Suspended' });
     await untilIt('Stopped PowerStateUnsupported', []);
     expect(await space.condition('vm', 'Stalled')).toMatchObject({
       status: 'True',
@@ -122,56 +122,56 @@ describe('the wished power state is carried out by the runner', () => {
   });
 
   test('start', async () => {
-    await wish({ powerState: 'Running' });
+    await request({ powerState: 'Running' });
     await untilIt('Running Running', ['start']);
   });
 
   test('suspend and resume', async () => {
-    await wish({ powerState: 'Suspended' });
+    await request({ powerState: 'Suspended' });
     await untilIt('Suspended Suspended', ['suspend']);
-    await wish({ powerState: 'Running' });
+    await request({ powerState: 'Running' });
     await untilIt('Running Running', ['resume']);
   });
 
   test('revert, once for each request', async () => {
-    await wish({ revertRequest: 'first' });
+    await request({ revertRequest: 'first' });
     await untilIt('Running Running', ['revert']);
     expect((await space.vm('vm')).status?.revertRequest).toBe('first');
   });
 
-  test('a guest that shuts itself down stays off until it is wished for again', async () => {
+  test('a guest that shuts itself down stays off until it is requested again', async () => {
     runner.verbs = [];
     become({ powerState: 'Stopped', reason: 'GuestShutdown', message: 'the guest has shut itself down' });
     await untilIt('Stopped GuestStopped', []);
     await expect.poll(() => space.events('vm'), slow).toContain('GuestStopped');
-    await wish({ powerState: 'Stopped' });
+    await request({ powerState: 'Stopped' });
     await untilIt('Stopped Stopped', []);
-    await wish({ powerState: 'Running' });
+    await request({ powerState: 'Running' });
     await untilIt('Running Running', ['start']);
   });
 
   test('a verb survives the death of the operator', async () => {
     await operator.stop();
-    await wish({ powerState: 'Stopped' });
+    await request({ powerState: 'Stopped' });
     operator = await start();
     await untilIt('Stopped Stopped', ['stop']);
     await operator.stop();
     operator = await start();
-    await wish({ powerState: 'Running' });
+    await request({ powerState: 'Running' });
     await untilIt('Running Running', ['start']);
   });
 
   test('a medium that is no longer named is taken out of the drive', async () => {
     become({ iso: true });
-    await wish({ iso: 'registry.example.com/debian-installer:12' });
+    await request({ iso: 'registry.example.com/debian-installer:12' });
     await untilIt('Running Running', []);
-    await wish({ iso: '' });
+    await request({ iso: '' });
     await expect.poll(() => runner.verbs, slow).toEqual(['eject']);
     await untilIt('Running Running', ['eject']);
   });
 
   test('a disk grows', async () => {
-    await wish({ disk: { size: '2Gi' } });
+    await request({ disk: { size: '2Gi' } });
     await expect.poll(() => runner.verbs, slow).toEqual([`resize ${2 ** 31}`]);
     await untilIt('Running Running', [`resize ${2 ** 31}`]);
     const status = async () => (await space.vm('vm')).status;
@@ -182,7 +182,7 @@ describe('the wished power state is carried out by the runner', () => {
     // An operator that has not asked for it says the same.
     await operator.stop();
     operator = await start();
-    await wish({ disk: { size: '2048Mi' } });
+    await request({ disk: { size: '2048Mi' } });
     await untilIt('Running Running', []);
     await expect.poll(status, slow).toMatchObject({ diskGrowth: expect.stringContaining('in the guest') });
   });

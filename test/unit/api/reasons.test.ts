@@ -28,7 +28,7 @@ test('every reason that a controller writes as a literal stands in the table', (
   const controllers = join(import.meta.dirname, '../../../src/controllers');
   for (const file of globSync('**/*.ts', { cwd: controllers })) {
     const text = readFileSync(join(controllers, file), 'utf8');
-    for (const [, reason = ''] of text.matchAll(/\brow\(\s*'(?:True|False|Unknown)',\s*'([A-Z]\w+)'/g))
+    for (const [, reason = ''] of text.matchAll(/\bcondition\(\s*'(?:True|False|Unknown)',\s*'([A-Z]\w+)'/g))
       written.set(reason, file);
     for (const [, reason = ''] of text.matchAll(/\bunresolved\(\s*'\w+',\s*'([A-Z]\w+)'/g))
       written.set(reason, file);

@@ -37,14 +37,14 @@ const rows: Row[] = [
   },
   { sentence: 'of equal nodes the first by name is taken', nodes: [aNode('b'), aNode('a')], outcome: 'a' },
   {
-    sentence: 'a wished tag wins over a freer node',
+    sentence: 'a requested tag wins over a freer node',
     nodes: [aNode('a'), aNode('b', { tags: ['ci'] })],
     pods: [aPod('p', 'b', { cpu: 6 })],
     request: { tag: 'ci' },
     outcome: 'b',
   },
   {
-    sentence: 'a wished tag that has no room is no reason to wait',
+    sentence: 'a requested tag that has no room is no reason to wait',
     nodes: [aNode('a'), aNode('b', { tags: ['ci'] })],
     pods: [aPod('p', 'b', { cpu: 8 })],
     request: { tag: 'ci' },

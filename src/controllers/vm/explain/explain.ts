@@ -28,7 +28,7 @@ export interface ExplainInput {
  * where the VM cannot be placed for reasons of its own, which its conditions tell.
  */
 export function explainVm({ vm, config, nodes, pods, vms, settings }: ExplainInput): NodeVerdict[] {
-  const effective = vm.status?.effective ?? wished(vm, config, settings);
+  const effective = vm.status?.effective ?? requested(vm, config, settings);
   if (effective === undefined) return [];
   const inventory = new Inventory(settings.portRanges);
   for (const node of nodes) inventory.setNode(nodeFacts(node));
@@ -42,7 +42,7 @@ export function explainVm({ vm, config, nodes, pods, vms, settings }: ExplainInp
 }
 
 /** Before the VM is placed, what its spec and VMConfig say; the architecture of an image is not known here. */
-function wished(vm: Vm, config: VmConfig | undefined, settings: ExplainInput['settings']) {
+function requested(vm: Vm, config: VmConfig | undefined, settings: ExplainInput['settings']) {
   const { portRanges } = settings;
   const result = effectiveSettings({
     spec: vm.spec,

@@ -3,7 +3,7 @@ import { vms } from '../../../api/resources.ts';
 import type { Vm } from '../../../api/vm.ts';
 import type { VmReconcilerParts } from '../parts.ts';
 
-type Parts = Pick<VmReconcilerParts, 'client' | 'own'>;
+type Parts = Pick<VmReconcilerParts, 'client' | 'expectations'>;
 
 /** Puts our finalizer on a VM, so that it is deleted no sooner than its disk is saved and its guest has ended. */
 export async function hold(parts: Parts, vm: Vm): Promise<Vm> {
@@ -19,13 +19,13 @@ export function otherFinalizers({ metadata }: Vm): readonly string[] | undefined
 
 /** A merge patch replaces the whole list, so it names the version that was seen. */
 export async function setFinalizers(
-  { client, own }: Parts,
+  { client, expectations }: Parts,
   { metadata }: Vm,
   finalizers: readonly string[],
 ): Promise<Vm> {
   const { name = '', namespace = '', uid, resourceVersion } = metadata;
   const body = { metadata: { uid, resourceVersion, finalizers } };
   const written = await client.patch(vms, { name, namespace }, { type: 'merge', body });
-  own.wroteVm(written);
+  expectations.wroteVm(written);
   return written;
 }

@@ -13,7 +13,7 @@ function hasBooted(vm: Vm): boolean {
   return vm.status?.powerState !== undefined;
 }
 
-/** The VM's own first: it may be brought forward after the settings froze. */
+/** The VM's own first: it may be brought forward after the effective settings were frozen. */
 function secondsOf({ spec, status }: Vm): number | undefined {
   return spec.startDeadlineSeconds ?? status?.effective?.startDeadlineSeconds;
 }

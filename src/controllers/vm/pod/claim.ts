@@ -50,7 +50,7 @@ export function holderOf(claim: PersistentVolumeClaim, vm: Vm): ClaimHolder {
   return { kind: 'foreign', message };
 }
 
-/** The storage to ask for where the wished disk no longer fits the VM's claim; undefined where it does. */
+/** The storage to ask for where the requested disk no longer fits the VM's claim; undefined where it does. */
 export function grownStorage(vm: Vm, claim: PersistentVolumeClaim | undefined): string | undefined {
   if (claim === undefined || !isOwnedBy(claim, vm)) return undefined;
   const size = vm.spec.disk?.size;

@@ -9,9 +9,9 @@ import { effectiveAnnotation } from '../names.ts';
 import { hasBundle } from '../pod/pod.ts';
 import type { Resolved, ResolveSources } from './resolve.ts';
 
-/** A pod whose settings are not believed. */
-export interface Unbelieved {
-  readonly kind: 'unbelieved';
+/** A pod whose settings contradict its VM or itself. */
+export interface Contradicted {
+  readonly kind: 'contradicted';
   readonly message: string;
 }
 
@@ -19,10 +19,10 @@ type Sources = Pick<ResolveSources, 'image' | 'iso' | 'settings'>;
 
 /**
  * The settings of a VM that has its pod: frozen in its status, and before the operator has written that, in the pod's
- * annotation. Whoever may write pods in the namespace can have written the annotation: it is believed where it follows
+ * annotation. Whoever may write pods in the namespace can have written the annotation: it is taken where it follows
  * from the VM under this installation's rules, and is what the pod runs. Undefined where the pod is not the VM's.
  */
-export function settingsOfPod(vm: Vm, pod: Pod, sources: Sources): Resolved | Unbelieved | undefined {
+export function settingsOfPod(vm: Vm, pod: Pod, sources: Sources): Resolved | Contradicted | undefined {
   const { effective: frozen, warnings = [] } = vm.status ?? {};
   if (frozen !== undefined) return { kind: 'resolved', effective: frozen, warnings };
   if (!isOwnedBy(pod, vm)) return undefined;
@@ -34,7 +34,7 @@ export function settingsOfPod(vm: Vm, pod: Pod, sources: Sources): Resolved | Un
   if (effective !== undefined && why === undefined) return { kind: 'resolved', effective, warnings };
   const name = pod.metadata.name ?? '';
   return {
-    kind: 'unbelieved',
+    kind: 'contradicted',
     message: `pod ${name} is not as svc3 makes it: its annotation ${effectiveAnnotation} ${why}`,
   };
 }

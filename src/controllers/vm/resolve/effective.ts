@@ -42,8 +42,8 @@ export type Effective =
  */
 export function effectiveSettings(input: EffectiveInput): Effective {
   const { spec, config, image } = input;
-  const wished = merge(spec, config);
-  const architecture = wished.architecture ?? image.architecture ?? 'amd64';
+  const requested = merge(spec, config);
+  const architecture = requested.architecture ?? image.architecture ?? 'amd64';
   if (image.architecture !== undefined && image.architecture !== architecture) {
     return {
       kind: 'refused',
@@ -52,18 +52,18 @@ export function effectiveSettings(input: EffectiveInput): Effective {
     };
   }
   const warnings: string[] = [];
-  const gpuPassthrough = effectiveGpu(architecture, wished.gpuPassthrough, warnings);
+  const gpuPassthrough = effectiveGpu(architecture, requested.gpuPassthrough, warnings);
   if (architecture === 'amd64' && gpuPassthrough === 'Enabled' && !input.gpuPassthroughEnabled) {
     return { kind: 'refused', reason: 'GPUPassthroughDisabled', message: gpuDisabledMessage };
   }
-  const vncConsole = effectiveConsole(architecture, gpuPassthrough, wished.vncConsole, warnings);
+  const vncConsole = effectiveConsole(architecture, gpuPassthrough, requested.vncConsole, warnings);
   if (vncConsole === 'Disabled' && gpuPassthrough === 'Enabled' && !reachable(input)) {
     warnings.push(
       'gpuPassthrough turns the VNC console off and the VM has no host port for SSH or screen sharing',
     );
   }
-  const cpu = wished.cpu ?? defaults.cpu;
-  const { ports, iso: _iso, ...rest } = wished;
+  const cpu = requested.cpu ?? defaults.cpu;
+  const { ports, iso: _iso, ...rest } = requested;
   const mapped = usablePorts(ports ?? [], input.hostPortsAllowed, warnings);
   return {
     kind: 'effective',
@@ -76,7 +76,7 @@ export function effectiveSettings(input: EffectiveInput): Effective {
       ...(image.name === undefined ? {} : { imageName: image.name }),
       architecture,
       cpu,
-      memory: wished.memory ?? formatQuantity(cpu * defaults.memoryBytesPerCpu),
+      memory: requested.memory ?? formatQuantity(cpu * defaults.memoryBytesPerCpu),
       gpuPassthrough,
       vncConsole,
     },
@@ -88,9 +88,9 @@ export const gpuDisabledMessage =
   'gpuPassthrough: GPU passthrough is not enabled in this cluster (chart value gpuPassthrough.enabled)';
 
 /** Rules 1 and 2: always on for ARM; off for x86 unless config or deploy turn it on. */
-function effectiveGpu(architecture: Architecture, wished: Switch | undefined, warnings: string[]): Switch {
-  if (architecture === 'amd64') return wished ?? 'Disabled';
-  if (wished === 'Disabled') {
+function effectiveGpu(architecture: Architecture, requested: Switch | undefined, warnings: string[]): Switch {
+  if (architecture === 'amd64') return requested ?? 'Disabled';
+  if (requested === 'Disabled') {
     warnings.push('gpuPassthrough: Disabled has no effect; on arm64 GPU passthrough is always enabled');
   }
   return 'Enabled';
@@ -100,11 +100,11 @@ function effectiveGpu(architecture: Architecture, wished: Switch | undefined, wa
 function effectiveConsole(
   architecture: Architecture,
   gpuPassthrough: Switch,
-  wished: Switch | undefined,
+  requested: Switch | undefined,
   warnings: string[],
 ): Switch {
-  if (architecture !== 'amd64' || gpuPassthrough === 'Disabled') return wished ?? 'Enabled';
-  if (wished === 'Enabled') {
+  if (architecture !== 'amd64' || gpuPassthrough === 'Disabled') return requested ?? 'Enabled';
+  if (requested === 'Enabled') {
     warnings.push('vncConsole: Enabled has no effect; on amd64 gpuPassthrough turns the VNC console off');
   }
   return 'Disabled';

@@ -15,7 +15,7 @@ export type ImageAnswer =
 export interface ImageResolutionTimes {
   /** A registry that takes longer is left to the kubelet: the VM is not pinned then. */
   readonly answerMs: number;
-  /** So long a question waits for its turn before the VM goes on without an answer. */
+  /** How long a question waits for its turn before the VM goes on without an answer. */
   readonly turnMs: number;
   /** Hundreds of VMs of one image come within moments; a tag that moves is seen this late. */
   readonly keepMs: number;

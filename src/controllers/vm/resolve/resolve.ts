@@ -39,10 +39,10 @@ export interface ResolveSources {
   readonly settings: VmSettings;
 }
 
-/** Why a VM cannot be placed yet, as a condition row. */
+/** Why a VM cannot be placed yet, as one of its conditions. */
 export interface Unresolved {
   readonly kind: 'unresolved';
-  readonly row: 'scheduled' | 'prepared' | 'stalled';
+  readonly condition: 'scheduled' | 'prepared' | 'stalled';
   readonly reason: string;
   readonly message: string;
   /** Milliseconds until the registry may be asked again; everything else comes as an event. */
@@ -71,8 +71,13 @@ interface Pinned {
   readonly warning?: string;
 }
 
-function unresolved(row: Unresolved['row'], reason: string, message: string, retryMs?: number): Unresolved {
-  return { kind: 'unresolved', row, reason, message, ...(retryMs === undefined ? {} : { retryMs }) };
+function unresolved(
+  condition: Unresolved['condition'],
+  reason: string,
+  message: string,
+  retryMs?: number,
+): Unresolved {
+  return { kind: 'unresolved', condition, reason, message, ...(retryMs === undefined ? {} : { retryMs }) };
 }
 
 /**
@@ -105,10 +110,10 @@ export function resolveVm(vm: Vm, sources: ResolveSources): Resolved | Unresolve
   const iso = isoText === undefined || isoText === '' ? undefined : pin(vm, isoText, 'ISO', sources);
   if (image.kind !== 'pinned') return image;
   if (iso !== undefined && iso.kind !== 'pinned') return iso;
-  return settle(vm, config, image, iso, sources.settings);
+  return settingsOf(vm, config, image, iso, sources.settings);
 }
 
-function settle(
+function settingsOf(
   vm: Vm,
   config: VmConfig | undefined,
   image: Pinned,
@@ -126,8 +131,8 @@ function settle(
     services: { ssh: portRanges.ssh !== undefined, screenshare: portRanges.screenshare !== undefined },
   });
   if (result.kind === 'refused') {
-    const row = result.reason === 'ArchitectureMismatch' ? 'prepared' : 'stalled';
-    return unresolved(row, result.reason, result.message);
+    const condition = result.reason === 'ArchitectureMismatch' ? 'prepared' : 'stalled';
+    return unresolved(condition, result.reason, result.message);
   }
   const tooLarge = ephemeralRefusal(result.settings, settings);
   if (tooLarge !== undefined) return unresolved('stalled', 'InvalidSpec', tooLarge);

@@ -6,7 +6,7 @@ import { createControlKey, encodePublicKey, readPrivateKey } from '../../../runn
 import { ensureObject } from '../../../kube/ensure.ts';
 import type { Informer, KubeClient } from '../../../kube/types.ts';
 
-/** The installation's Ed25519 keys: entry `current` signs, `previous` is still believed during a rotation. */
+/** The installation's Ed25519 keys: entry `current` signs, `previous` is still accepted during a rotation. */
 export interface ControlKeys {
   /** Makes the Secret where there is none. Only the leader does. */
   ensure(): Promise<void>;

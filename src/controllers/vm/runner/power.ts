@@ -2,11 +2,11 @@ import type { PowerRequest, RunnerState } from '../../../api/runner.ts';
 import { readyReasons } from '../../../api/reasons.ts';
 import type { Vm } from '../../../api/vm.ts';
 
-/** What the wished power state asks of the runner now. */
+/** What the requested power state asks of the runner now. */
 export type PowerStep =
   | { readonly kind: 'none' }
   | { readonly kind: 'verb'; readonly request: PowerRequest }
-  /** The guest turned itself off; the wish to run is older than that. */
+  /** The guest turned itself off; the request to run is older than that. */
   | { readonly kind: 'guestStopped' }
   /** QEMU cannot be started any more by itself. */
   | { readonly kind: 'failed' }
@@ -14,7 +14,7 @@ export type PowerStep =
 
 const none: PowerStep = { kind: 'none' };
 
-/** Pure: wish, last report and what the runner says → at most one verb. */
+/** Pure: requested state, last report and what the runner says → at most one verb. */
 export function powerStep(vm: Vm, state: RunnerState): PowerStep {
   if (state.busy !== undefined || isOnItsWay(state)) return none;
   const revert = vm.spec.revertRequest;
@@ -47,13 +47,13 @@ function run(vm: Vm, state: RunnerState): PowerStep {
     case 'Suspended':
       return { kind: 'verb', request: { action: 'resume' } };
     case 'Stopped':
-      if (state.reason !== 'GuestShutdown' || isWishNewer(vm)) return start(vm, state);
+      if (state.reason !== 'GuestShutdown' || isRequestNewer(vm)) return start(vm, state);
       return isStartAsked(vm, state) ? start(vm, state) : { kind: 'guestStopped' };
     default:
-      // Whoever asks need not wait for the pause before the next restart.
+      // Whoever asks need not wait for the backoff before the next restart.
       if (isStartAsked(vm, state)) return start(vm, state);
       if (state.retrying) return none;
-      return isWishNewer(vm) ? start(vm, state) : { kind: 'failed' };
+      return isRequestNewer(vm) ? start(vm, state) : { kind: 'failed' };
   }
 }
 
@@ -80,10 +80,10 @@ function suspend(state: RunnerState): PowerStep {
 }
 
 /**
- * Whether somebody has wished for Running since the guest went down: the spec has changed since that was reported, or
- * the VM had been reported as stopped as wished.
+ * Whether somebody has requested Running since the guest went down: the spec has changed since that was reported, or
+ * the VM had been reported as stopped because that was requested.
  */
-function isWishNewer(vm: Vm): boolean {
+function isRequestNewer(vm: Vm): boolean {
   const ready = vm.status?.conditions?.find(({ type }) => type === 'Ready');
   if (ready === undefined) return false;
   if (ready.reason === 'GuestStopped' || ready.reason === 'Crashed') {

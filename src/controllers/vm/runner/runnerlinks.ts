@@ -11,7 +11,7 @@ import { powerStep } from './power.ts';
 import type { RunnerObservation } from '../status/report.ts';
 
 /** What the VM controller uses of a runner; `createRunnerClient` of src/runnerapi is one. */
-export interface RunnerDoor {
+export interface RunnerConnection {
   state(): Promise<RunnerState>;
   power(request: PowerRequest): Promise<RunnerState>;
   resize(bytes: number): Promise<Growth>;
@@ -30,14 +30,14 @@ export interface RunnerTarget {
   readonly signal: AbortSignal;
 }
 
-export type OpenRunner = (target: RunnerTarget) => RunnerDoor;
+export type OpenRunner = (target: RunnerTarget) => RunnerConnection;
 
 interface Link {
   readonly podUid: string;
   /** A pod whose node was restarted is the same one at another address. */
   readonly address: string;
   readonly closing: AbortController;
-  readonly door: RunnerDoor;
+  readonly connection: RunnerConnection;
   state: RunnerState | undefined;
   podReady: boolean;
   error: string | undefined;
@@ -54,13 +54,13 @@ interface Link {
   startRequest: string | undefined;
 }
 
-/** How often a runner is asked while its VM is not as wished, in milliseconds. */
+/** How often a runner is asked while its VM is not as requested, in milliseconds. */
 export const pollMs = 2_000;
 
 /** An answer to a question that was put no longer ago is what the runner says now, in milliseconds. */
 export const recentMs = 5_000;
 
-/** So long a runner may be silent before that is told, in milliseconds: each begins by not listening yet. */
+/** How long a runner may be silent before the VM's condition says so, in milliseconds: each begins by not listening yet. */
 export const silenceMs = 20_000;
 
 /**
@@ -96,7 +96,7 @@ export class RunnerLinks {
     return {
       state: link.state,
       podReady: link.podReady,
-      fingerprint: link.door.fingerprint(),
+      fingerprint: link.connection.fingerprint(),
       verb: link.verb,
       growth: link.growth,
       error: this.#told(link),
@@ -134,12 +134,12 @@ export class RunnerLinks {
     known?.closing.abort();
     const closing = new AbortController();
     const pinned = vm.status?.runner?.podUid === podUid ? vm.status.runner.fingerprint : undefined;
-    const pin = same?.door.fingerprint() ?? pinned;
+    const pin = same?.connection.fingerprint() ?? pinned;
     const link: Link = {
       podUid,
       address,
       closing,
-      door: this.#open({ address, vmUid, pin, signal: closing.signal }),
+      connection: this.#open({ address, vmUid, pin, signal: closing.signal }),
       state: undefined,
       podReady: false,
       error: undefined,
@@ -159,12 +159,12 @@ export class RunnerLinks {
     const podReady = isPodReady(pod);
     const flipped = link.podReady !== podReady;
     const due = this.#now() - link.askedAt >= pollMs;
-    const settled = isSettled(vm, podReady);
+    const isIdle = hasNothingToAsk(vm, podReady);
     if (link.state === undefined || flipped) {
-      // A runner that was met before need not be asked while all is as wished; one that cannot be reached, once.
+      // A runner that was met before need not be asked while all is as requested; one that cannot be reached, once.
       const first = link.askedAt === Number.NEGATIVE_INFINITY && !wasMet(vm, link.podUid);
-      if (settled && first) this.#meet(key, vm, link, podReady);
-      else if (!settled && (due || flipped)) void this.#ask(key, link, podReady);
+      if (isIdle && first) this.#meet(key, vm, link, podReady);
+      else if (!isIdle && (due || flipped)) void this.#ask(key, link, podReady);
       return;
     }
     const step = powerStep(vm, link.state);
@@ -172,19 +172,20 @@ export class RunnerLinks {
       if (link.error === undefined || due) this.#act(key, link, podReady, step.request);
       return;
     }
-    if (link.state.iso && !wishesMedium(vm)) {
-      if (link.error === undefined || due) void this.#call(key, link, podReady, () => link.door.eject());
+    if (link.state.iso && !requestsMedium(vm)) {
+      if (link.error === undefined || due)
+        void this.#call(key, link, podReady, () => link.connection.eject());
       return;
     }
-    const bytes = wishedBytes(vm);
+    const bytes = requestedBytes(vm);
     if (bytes !== undefined && bytes > (link.state.diskSize ?? Infinity) && bytes !== link.refusedBytes) {
       this.#resize(key, link, podReady, bytes);
       return;
     }
-    if (due && !settled) void this.#ask(key, link, podReady);
+    if (due && !isIdle) void this.#ask(key, link, podReady);
   }
 
-  /** All is as wished: it can wait for its turn, unless there is another reason to ask before. */
+  /** All is as requested: it can wait for its turn, unless there is another reason to ask before. */
   #meet(key: string, vm: Vm, link: Link, podReady: boolean): void {
     link.askedAt = this.#now();
     link.podReady = podReady;
@@ -200,7 +201,7 @@ export class RunnerLinks {
   #ask(key: string, link: Link, podReady: boolean): Promise<void> {
     return this.#call(key, link, podReady, async () => {
       try {
-        return await link.door.state();
+        return await link.connection.state();
       } catch (error) {
         link.silentSince ??= this.#now();
         throw error;
@@ -211,7 +212,7 @@ export class RunnerLinks {
   #act(key: string, link: Link, podReady: boolean, request: PowerRequest): void {
     link.verb = request.action;
     void this.#call(key, link, podReady, async () => {
-      const state = await link.door.power(request);
+      const state = await link.connection.power(request);
       link.startRequest = request.startRequest ?? link.startRequest;
       return state;
     });
@@ -220,7 +221,7 @@ export class RunnerLinks {
   #resize(key: string, link: Link, podReady: boolean, bytes: number): void {
     void this.#call(key, link, podReady, async () => {
       try {
-        link.growth = await link.door.resize(bytes);
+        link.growth = await link.connection.resize(bytes);
       } catch (error) {
         if (isSvc3Error(error, 'Invalid', 'Conflict', 'BadRequest')) {
           link.refusedBytes = bytes;
@@ -228,7 +229,7 @@ export class RunnerLinks {
         }
         throw error;
       }
-      return link.door.state();
+      return link.connection.state();
     });
   }
 
@@ -262,10 +263,10 @@ function isAnswered(link: Link, { startRequest }: PowerRequest): boolean {
 }
 
 /**
- * Nothing to find out: reported as wished, or that somebody has to act, and the pod is ready just when the guest is to
+ * Nothing to find out: reported as requested, or that somebody has to act, and the pod is ready just when the guest is to
  * run.
  */
-function isSettled(vm: Vm, podReady: boolean): boolean {
+function hasNothingToAsk(vm: Vm, podReady: boolean): boolean {
   const conditions = vm.status?.conditions;
   const ready = conditions?.find(({ type }) => type === 'Ready');
   const isStalled = conditions?.some(({ type, status }) => type === 'Stalled' && status === 'True');
@@ -276,10 +277,10 @@ function isSettled(vm: Vm, podReady: boolean): boolean {
 }
 
 /** What the configuration names stays in the drive until the VM says that it wants nothing there. */
-function wishesMedium({ spec }: Vm): boolean {
+function requestsMedium({ spec }: Vm): boolean {
   return spec.iso === undefined ? spec.config !== undefined : spec.iso !== '';
 }
 
-function wishedBytes(vm: Vm): number | undefined {
+function requestedBytes(vm: Vm): number | undefined {
   return vm.spec.disk?.size === undefined ? undefined : parseQuantity(vm.spec.disk.size, 'disk.size');
 }

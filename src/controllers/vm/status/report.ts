@@ -20,7 +20,13 @@ import {
 } from '../pod/podstate.ts';
 import { powerStep } from '../runner/power.ts';
 import { startedByRunner } from '../life/started.ts';
-import { row, type Row, type Rows, rowsIn, type StatusDraft } from './statusdraft.ts';
+import {
+  condition,
+  type ConditionDraft,
+  type ConditionDrafts,
+  conditionsIn,
+  type StatusDraft,
+} from './statusdraft.ts';
 
 /** What is known of a pod's runner, from asking it. */
 export interface RunnerObservation {
@@ -53,8 +59,8 @@ export function reportPod(given: PodReport): StatusDraft {
   // Once there has been one there always is: the start deadline goes by it.
   const before = vm.status?.powerState === undefined ? undefined : ('Stopped' as const);
   const shown = hasNeverRun(input) ? undefined : (power ?? before);
-  const rows = rememberedRows(input) ?? rowsOf(input, power);
-  const { ready, stalled } = rows;
+  const conditions = rememberedConditions(input) ?? conditionsOf(input, power);
+  const { ready, stalled } = conditions;
   const ip = internalIp(node);
   const nodeName = nodeOf(pod);
   const state = input.runner?.state;
@@ -82,22 +88,22 @@ export function reportPod(given: PodReport): StatusDraft {
       ...(startRequest === undefined ? {} : { startRequest }),
       ...(warnings.length === 0 ? {} : { warnings: [...warnings] }),
     },
-    rows,
+    conditions,
     reconciling: ready.status !== 'True' && stalled === undefined && ready.reason !== 'GuestStopped',
   };
 }
 
-function rowsOf(input: PodReport, power: ObservedPowerState | undefined): Rows {
-  const prepared = preparedRow(input);
-  const booted = bootedRow(input, power);
-  const unsupported = unsupportedRow(input);
-  const stalled = unsupported ?? hopelessRow(input, prepared, booted);
+function conditionsOf(input: PodReport, power: ObservedPowerState | undefined): ConditionDrafts {
+  const prepared = preparedCondition(input);
+  const booted = bootedCondition(input, power);
+  const unsupported = unsupportedCondition(input);
+  const stalled = unsupported ?? hopelessCondition(input, prepared, booted);
   return {
     ready:
       unsupported === undefined
-        ? readyRow(input, power)
-        : row('False', unsupported.reason, unsupported.message),
-    scheduled: scheduledRow(input.pod, nodeOf(input.pod)),
+        ? readyCondition(input, power)
+        : condition('False', unsupported.reason, unsupported.message),
+    scheduled: scheduledCondition(input.pod, nodeOf(input.pod)),
     prepared,
     booted,
     ...(stalled === undefined ? {} : { stalled }),
@@ -106,11 +112,11 @@ function rowsOf(input: PodReport, power: ObservedPowerState | undefined): Rows {
 
 /**
  * A VM that waits for somebody to act stays as it was reported while its runner has not been asked, as after a start of
- * this process: there is no news.
+ * this process: nothing has changed.
  */
-function rememberedRows({ vm, pod, node, runner }: PodReport): Rows | undefined {
+function rememberedConditions({ vm, pod, node, runner }: PodReport): ConditionDrafts | undefined {
   const { conditions, runner: known } = vm.status ?? {};
-  const remembered = rowsIn(conditions);
+  const remembered = conditionsIn(conditions);
   const stalled = conditions?.find(({ type }) => type === conditionTypes.stalled);
   const isCurrent =
     stalled?.observedGeneration === vm.metadata.generation && known?.podUid === pod.metadata.uid;
@@ -166,9 +172,9 @@ function acceleratorOf(pod: Pod): 'kvm' | 'tcg' | undefined {
   return found === 'kvm' || found === 'tcg' ? found : undefined;
 }
 
-function scheduledRow(pod: Pod, node: string | undefined): Row {
-  if (node !== undefined) return row('True', 'Scheduled', `placed on node ${node}`);
-  return row('False', 'Unschedulable', unschedulableMessage(pod) ?? 'waiting for kube-scheduler');
+function scheduledCondition(pod: Pod, node: string | undefined): ConditionDraft {
+  if (node !== undefined) return condition('True', 'Scheduled', `placed on node ${node}`);
+  return condition('False', 'Unschedulable', unschedulableMessage(pod) ?? 'waiting for kube-scheduler');
 }
 
 /** Reasons of the runner that say the image is at fault. */
@@ -179,17 +185,17 @@ const imageFaults: Readonly<Record<string, string>> = {
   ArchitectureUnsupported: 'ArchitectureMismatch',
 };
 
-function preparedRow({ pod, runner }: PodReport): Row {
+function preparedCondition({ pod, runner }: PodReport): ConditionDraft {
   const failure = pullFailure(pod);
-  if (failure !== undefined) return row('False', 'ImagePullFailed', failure);
+  if (failure !== undefined) return condition('False', 'ImagePullFailed', failure);
   const state = runner?.state;
   const fault = state?.powerState === 'Failed' ? imageFaults[state.reason ?? ''] : undefined;
-  if (fault !== undefined) return row('False', fault, state?.message ?? '');
-  if (isPodReady(pod) || isRunnerUp(pod)) return row('True', 'Prepared', 'the image is there');
+  if (fault !== undefined) return condition('False', fault, state?.message ?? '');
+  if (isPodReady(pod) || isRunnerUp(pod)) return condition('True', 'Prepared', 'the image is there');
   const unbound = volumeMessage(pod);
-  if (unbound !== undefined) return row('False', 'VolumePending', unbound);
-  if ((runnerStatus(pod)?.restartCount ?? 0) > 0) return row('True', 'Prepared', 'the image is there');
-  return row('False', 'PullingImage', 'the node pulls the image');
+  if (unbound !== undefined) return condition('False', 'VolumePending', unbound);
+  if ((runnerStatus(pod)?.restartCount ?? 0) > 0) return condition('True', 'Prepared', 'the image is there');
+  return condition('False', 'PullingImage', 'the node pulls the image');
 }
 
 function volumeMessage(pod: Pod): string | undefined {
@@ -197,7 +203,7 @@ function volumeMessage(pod: Pod): string | undefined {
   return message?.includes('PersistentVolumeClaim') === true ? message : undefined;
 }
 
-/** Reasons of the runner with a row of their own. */
+/** Reasons of the runner with a condition of their own. */
 const bootFaults: Readonly<Record<string, string>> = {
   AcceleratorFailed: 'AcceleratorFailed',
   GpuMissing: 'GPUUnavailable',
@@ -205,30 +211,34 @@ const bootFaults: Readonly<Record<string, string>> = {
   GpuFailed: 'GPUUnavailable',
 };
 
-function bootedRow({ pod, runner }: PodReport, power: ObservedPowerState | undefined): Row {
+function bootedCondition({ pod, runner }: PodReport, power: ObservedPowerState | undefined): ConditionDraft {
   const crash = crashMessage(pod) ?? createFailure(pod);
-  if (crash !== undefined) return row('False', 'QEMUFailed', crash);
+  if (crash !== undefined) return condition('False', 'QEMUFailed', crash);
   const state = runner?.state;
   switch (power) {
     case 'Running':
       return state?.guestReachable === true
-        ? row('True', 'GuestReachable', 'the guest answers')
-        : row('True', 'Booted', 'QEMU runs the guest');
+        ? condition('True', 'GuestReachable', 'the guest answers')
+        : condition('True', 'Booted', 'QEMU runs the guest');
     case 'Suspended':
-      return row('True', 'Booted', 'the guest is suspended');
+      return condition('True', 'Booted', 'the guest is suspended');
     case 'Stopped':
-      return row('False', 'NotRunning', state?.message ?? 'the VM is stopped');
+      return condition('False', 'NotRunning', state?.message ?? 'the VM is stopped');
     case 'Failed':
-      return row('False', bootFaults[state?.reason ?? ''] ?? 'QEMUFailed', state?.message ?? 'QEMU ended');
+      return condition(
+        'False',
+        bootFaults[state?.reason ?? ''] ?? 'QEMUFailed',
+        state?.message ?? 'QEMU ended',
+      );
     default:
-      return row('False', 'Booting', 'QEMU is being started');
+      return condition('False', 'Booting', 'QEMU is being started');
   }
 }
 
-function unsupportedRow({ vm, runner }: PodReport): Row | undefined {
+function unsupportedCondition({ vm, runner }: PodReport): ConditionDraft | undefined {
   if (runner?.state === undefined || runner.verb !== undefined) return undefined;
   const step = powerStep(vm, runner.state);
-  return step.kind === 'unsupported' ? row('True', 'PowerStateUnsupported', step.message) : undefined;
+  return step.kind === 'unsupported' ? condition('True', 'PowerStateUnsupported', step.message) : undefined;
 }
 
 /** QEMU could never be started: the VM has no guest yet that its start deadline would take from somebody. */
@@ -239,16 +249,20 @@ function hasNeverRun({ vm, pod, runner }: PodReport): boolean {
 }
 
 /** QEMU is not started again by itself: its restarts are used up, or nothing in the life of this pod can heal it. */
-function hopelessRow(input: PodReport, prepared: Row, booted: Row): Row | undefined {
+function hopelessCondition(
+  input: PodReport,
+  prepared: ConditionDraft,
+  booted: ConditionDraft,
+): ConditionDraft | undefined {
   const state = input.runner?.state;
   const isFinal = state?.powerState === 'Failed' && !state.retrying && input.runner?.verb === undefined;
   if (!isFinal || input.vm.spec.powerState === 'Stopped') return undefined;
   if (state.restarts > 0) {
     const message = `${state.message ?? 'QEMU ended'}; it is not started again by itself`;
-    return row('True', 'RestartLimitExceeded', message);
+    return condition('True', 'RestartLimitExceeded', message);
   }
   const { reason, message } = prepared.status === 'False' ? prepared : booted;
-  return row('True', reason, message);
+  return condition('True', reason, message);
 }
 
 /** A request that was made while the guest ran is as good as carried out: it does not start a guest that stops later. */
@@ -265,30 +279,30 @@ const verbReasons = {
   revert: 'Reverting',
 } as const;
 
-const wishReasons = { Running: 'Starting', Stopped: 'Stopping', Suspended: 'Suspending' } as const;
+const requestedReasons = { Running: 'Starting', Stopped: 'Stopping', Suspended: 'Suspending' } as const;
 
-function readyRow(input: PodReport, power: ObservedPowerState | undefined): Row {
+function readyCondition(input: PodReport, power: ObservedPowerState | undefined): ConditionDraft {
   const { vm, pod, node, runner } = input;
-  const wished = vm.spec.powerState;
-  if (isLost(node)) return row('Unknown', 'NodeLost', lostMessage(pod));
-  if (runner?.verb !== undefined) return row('False', verbReasons[runner.verb]);
+  const requested = vm.spec.powerState;
+  if (isLost(node)) return condition('Unknown', 'NodeLost', lostMessage(pod));
+  if (runner?.verb !== undefined) return condition('False', verbReasons[runner.verb]);
   const fault = pullFailure(pod) ?? createFailure(pod);
-  if (fault !== undefined) return row('False', 'Starting', fault);
+  if (fault !== undefined) return condition('False', 'Starting', fault);
   const crash = crashMessage(pod);
-  if (crash !== undefined) return row('False', 'Crashed', crash);
+  if (crash !== undefined) return condition('False', 'Crashed', crash);
   if (runner?.error !== undefined && !isPodReady(pod) && runner.state === undefined) {
-    return row('Unknown', 'RunnerUnreachable', runner.error);
+    return condition('Unknown', 'RunnerUnreachable', runner.error);
   }
   const step = runner?.state === undefined ? undefined : powerStep(vm, runner.state);
   if (step?.kind === 'guestStopped') {
-    return row('False', 'GuestStopped', 'the guest has shut itself down');
+    return condition('False', 'GuestStopped', 'the guest has shut itself down');
   }
-  if (power === 'Failed' && wished !== 'Stopped') {
-    return row('False', 'Crashed', runner?.state?.message ?? 'QEMU ended');
+  if (power === 'Failed' && requested !== 'Stopped') {
+    return condition('False', 'Crashed', runner?.state?.message ?? 'QEMU ended');
   }
   const reverted = vm.spec.revertRequest === undefined || isReverted(input);
-  if (power === wished && reverted) return row('True', wished, asRequested[wished]);
-  return row('False', reverted ? wishReasons[wished] : 'Reverting', runner?.error ?? '');
+  if (power === requested && reverted) return condition('True', requested, asRequested[requested]);
+  return condition('False', reverted ? requestedReasons[requested] : 'Reverting', runner?.error ?? '');
 }
 
 /** Whoever deletes the pod of a lost node (its taint does after five minutes) does not know whether the guest still runs. */
@@ -306,9 +320,9 @@ const asRequested = {
 
 /** A pod made with the request has a fresh disk anyway. */
 function isReverted({ vm, pod, runner }: PodReport): boolean {
-  const wished = vm.spec.revertRequest;
-  if (wished === undefined || runner?.state?.revertRequest === wished) return true;
-  if (vm.status?.revertRequest === wished) return true;
+  const requested = vm.spec.revertRequest;
+  if (requested === undefined || runner?.state?.revertRequest === requested) return true;
+  if (vm.status?.revertRequest === requested) return true;
   const text = pod.metadata.annotations?.[annotations.runnerSpec] ?? '';
-  return text.includes(`"revertRequest":${JSON.stringify(wished)}`);
+  return text.includes(`"revertRequest":${JSON.stringify(requested)}`);
 }

@@ -4,40 +4,40 @@ import type { Vm, VmStatus } from '../../../api/vm.ts';
 import { type DecidedCondition, setCondition } from '../../../controller/conditions.ts';
 import type { Condition } from '../../../api/object.ts';
 
-export type Row = Pick<DecidedCondition, 'status' | 'reason' | 'message'>;
+export type ConditionDraft = Pick<DecidedCondition, 'status' | 'reason' | 'message'>;
 
-/** A condition row for each question that can be answered; the others are absent. */
-export interface Rows {
-  readonly ready: Row;
-  readonly scheduled?: Row;
-  readonly prepared?: Row;
-  readonly booted?: Row;
-  readonly stalled?: Row;
+/** A condition for each question that can be answered; the others are absent. */
+export interface ConditionDrafts {
+  readonly ready: ConditionDraft;
+  readonly scheduled?: ConditionDraft;
+  readonly prepared?: ConditionDraft;
+  readonly booted?: ConditionDraft;
+  readonly stalled?: ConditionDraft;
 }
 
 /** Status as a pass decides it: everything but times and generations. */
 export interface StatusDraft {
   readonly fields: Omit<VmStatus, 'conditions' | 'observedGeneration'>;
-  readonly rows: Rows;
+  readonly conditions: ConditionDrafts;
   /** svc3 is working on it or waits for something it will notice (kstatus). */
   readonly reconciling: boolean;
 }
 
-export function row(status: Row['status'], reason: string, message = ''): Row {
+export function condition(status: ConditionDraft['status'], reason: string, message = ''): ConditionDraft {
   return { status, reason, message };
 }
 
 const longestMessage = 32_768;
 const order = ['ready', 'scheduled', 'prepared', 'booted', 'stalled'] as const;
 
-/** The rows that conditions were written from. */
-export function rowsIn(conditions: readonly Condition[] = []): Rows | undefined {
-  const rows: { -readonly [key in keyof Rows]?: Row } = {};
+/** What conditions were written from; undefined where Ready is not among them. */
+export function conditionsIn(conditions: readonly Condition[] = []): ConditionDrafts | undefined {
+  const drafts: { -readonly [key in keyof ConditionDrafts]?: ConditionDraft } = {};
   for (const key of order) {
     const found = conditions.find(({ type }) => type === conditionTypes[key]);
-    if (found !== undefined) rows[key] = row(found.status, found.reason, found.message);
+    if (found !== undefined) drafts[key] = condition(found.status, found.reason, found.message);
   }
-  return rows.ready === undefined ? undefined : { ...rows, ready: rows.ready };
+  return drafts.ready === undefined ? undefined : { ...drafts, ready: drafts.ready };
 }
 
 /** The status to write; the very same object as the VM's when nothing has changed. */
@@ -45,12 +45,12 @@ export function statusOf(vm: Vm, draft: StatusDraft, now: Date): VmStatus {
   const generation = vm.metadata.generation;
   const decided: DecidedCondition[] = [];
   for (const key of order) {
-    const value = draft.rows[key];
-    if (value !== undefined) decided.push(condition(conditionTypes[key], value, generation));
+    const value = draft.conditions[key];
+    if (value !== undefined) decided.push(decidedCondition(conditionTypes[key], value, generation));
   }
   if (draft.reconciling) {
-    const progressing = row('True', 'Progressing', draft.rows.ready.message);
-    decided.push(condition(conditionTypes.reconciling, progressing, generation));
+    const progressing = condition('True', 'Progressing', draft.conditions.ready.message);
+    decided.push(decidedCondition(conditionTypes.reconciling, progressing, generation));
   }
   let conditions: Condition[] = (vm.status?.conditions ?? []).filter(({ type }) =>
     decided.some((one) => one.type === type),
@@ -64,7 +64,11 @@ export function statusOf(vm: Vm, draft: StatusDraft, now: Date): VmStatus {
   return isDeepStrictEqual(status, vm.status) ? (vm.status as VmStatus) : status;
 }
 
-function condition(type: string, value: Row, generation: number | undefined): DecidedCondition {
+function decidedCondition(
+  type: string,
+  value: ConditionDraft,
+  generation: number | undefined,
+): DecidedCondition {
   return {
     type,
     status: value.status,

@@ -3,14 +3,20 @@ import type { Vm } from '../../../api/vm.ts';
 import { isPersistent } from '../pod/claim.ts';
 import { ignoring } from '../ignoring.ts';
 import type { VmReconcilerParts } from '../parts.ts';
-import { differsOnlyInProgress, row, type Rows, type StatusDraft, statusOf } from './statusdraft.ts';
+import {
+  differsOnlyInProgress,
+  condition,
+  type ConditionDrafts,
+  type StatusDraft,
+  statusOf,
+} from './statusdraft.ts';
 import { eventsBetween } from './statusevents.ts';
 
-/** A VM without a pod: what froze stays, what belonged to the pod goes. */
-export function pendingDraft(vm: Vm, rows: Partial<Rows>): StatusDraft {
+/** The status of a VM without a pod: the effective settings and what is known of the disk stay, what belonged to the pod goes. */
+export function pendingDraft(vm: Vm, conditions: Partial<ConditionDrafts>): StatusDraft {
   const { effective, node, diskSize, diskGrowth, revertRequest, startRequest, warnings, powerState } =
     vm.status ?? {};
-  const cause = rows.stalled ?? rows.scheduled ?? rows.prepared;
+  const cause = conditions.stalled ?? conditions.scheduled ?? conditions.prepared;
   const sticky = effective !== undefined && isPersistent(effective);
   return {
     fields: {
@@ -25,8 +31,8 @@ export function pendingDraft(vm: Vm, rows: Partial<Rows>): StatusDraft {
       // That it has ever booted is what the start deadline goes by.
       ...(powerState === undefined ? {} : { powerState: 'Stopped' as const }),
     },
-    rows: { ready: row('False', 'Pending', cause?.message ?? ''), ...rows },
-    reconciling: rows.stalled === undefined,
+    conditions: { ready: condition('False', 'Pending', cause?.message ?? ''), ...conditions },
+    reconciling: conditions.stalled === undefined,
   };
 }
 
@@ -45,10 +51,10 @@ export class StatusWriter {
 
   /** At most one write of status in a pass, none when nothing has changed. Events follow what was written. */
   async report(vm: Vm, draft: StatusDraft, isSlow = true): Promise<'written' | 'same' | 'later'> {
-    const { client, own, recorder, now } = this.#parts;
+    const { client, expectations, recorder, now } = this.#parts;
     const status = statusOf(vm, draft, now());
     if (status === vm.status) return 'same';
-    if (differsOnlyInProgress(vm.status, status) && (draft.rows.ready.status === 'True' || !isSlow))
+    if (differsOnlyInProgress(vm.status, status) && (draft.conditions.ready.status === 'True' || !isSlow))
       return 'later';
     const { name = '', namespace = '', uid = '' } = vm.metadata;
     const written = await ignoring(
@@ -58,7 +64,7 @@ export class StatusWriter {
       }),
     );
     if (written !== undefined) {
-      own.wroteVm(written);
+      expectations.wroteVm(written);
       for (const event of eventsBetween(vm.status, status)) recorder.event(typed(vm), event);
     }
     return 'written';

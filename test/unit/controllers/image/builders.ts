@@ -41,7 +41,7 @@ export function observed(disk: Image, more: Partial<Observed> = {}): Observed {
     disk,
     kind: 'Image',
     place: { registry: 'store.example.com', repository: 'svc3/team/disk' },
-    wish: 'create',
+    request: 'create',
     worker: undefined,
     hasPods: false,
     hasOldPods: false,

@@ -39,27 +39,27 @@ describe('what is decided for a disk', () => {
     ],
     [
       'an upload that has not come is waited for',
-      observed(anImage({ upload: {} }), { wish: undefined }),
+      observed(anImage({ upload: {} }), { request: undefined }),
       { kind: 'await', verdict: { reason: 'AwaitingUpload' } } as never,
     ],
     [
       'an upload that came is inspected',
-      observed(anImage({ upload: {} }), { wish: 'b'.repeat(64) }),
+      observed(anImage({ upload: {} }), { request: 'b'.repeat(64) }),
       { kind: 'work', work: { kind: 'upload', digest: `sha256:${'b'.repeat(64)}` } },
     ],
     [
       'an upload that was taken over is done',
-      observed(anImage({ upload: {} }, { digest, request: 'x' }), { wish: 'x' }),
+      observed(anImage({ upload: {} }, { digest, request: 'x' }), { request: 'x' }),
       { kind: 'stored' },
     ],
     [
       'a commit that was carried out is done',
-      observed(committing({ commitRequest: 'two' }), { wish: 'commit/vm/two' }),
+      observed(committing({ commitRequest: 'two' }), { request: 'commit/vm/two' }),
       { kind: 'stored' },
     ],
     [
       'a new commit is carried out',
-      observed(committing({ commitRequest: 'one' }), { wish: 'commit/vm/two', vmSource: aVmSource() }),
+      observed(committing({ commitRequest: 'one' }), { request: 'commit/vm/two', vmSource: aVmSource() }),
       { kind: 'work', work: { kind: 'export', vm: 'vm', source: { uid: 'u' } } } as never,
     ],
     [
@@ -117,7 +117,7 @@ describe('what is decided for a disk', () => {
     ],
     [
       'another upload after a refused one is looked at',
-      observed(anImage({ upload: {} }, { conditions: stalled, request: 'a' }), { wish: 'b' }),
+      observed(anImage({ upload: {} }, { conditions: stalled, request: 'a' }), { request: 'b' }),
       { kind: 'work' },
     ],
     [
@@ -126,7 +126,7 @@ describe('what is decided for a disk', () => {
       { kind: 'say', verdict: { reason: 'StoreMissing', isStalled: true } } as never,
     ],
     [
-      'pods of an older wish end first',
+      'pods of an older request end first',
       observed(anImage(remote), { hasPods: true, hasOldPods: true }),
       { kind: 'stopWorkers' },
     ],

@@ -50,7 +50,7 @@ const annotate = (pod: Pod, text: string): Pod => ({
 
 const said = (vm: Vm, pod: Pod) => {
   const found = settingsOfPod(vm, pod, sources);
-  return found?.kind === 'unbelieved' ? found.message : found?.kind;
+  return found?.kind === 'contradicted' ? found.message : found?.kind;
 };
 
 describe('the settings of a pod that the operator made', () => {
@@ -142,7 +142,7 @@ describe('settings that somebody has written', () => {
     const from = made({}, { gpuPassthrough: 'Enabled' });
     const off = { ...sources, settings: vmSettings() };
     expect(settingsOfPod(from.vm, from.pod, off)).toMatchObject({
-      kind: 'unbelieved',
+      kind: 'contradicted',
       message: expect.stringContaining('GPU passthrough is not enabled'),
     });
   });

@@ -144,7 +144,7 @@ const rows: Row[] = [
   {
     sentence: 'a pod whose settings are not believed is a conflict',
     pod: aPod(),
-    settings: { kind: 'unbelieved', message: 'its annotation cannot be read' },
+    settings: { kind: 'contradicted', message: 'its annotation cannot be read' },
     plan: { kind: 'conflict', message: 'its annotation cannot be read' },
   },
   {

@@ -28,14 +28,14 @@ const consoleWarning = 'vncConsole: Enabled has no effect; on amd64 gpuPassthrou
 const on = 'Enabled';
 const off = 'Disabled';
 const unset = undefined;
-type Wish = Switch | undefined;
+type Requested = Switch | undefined;
 
 interface GpuRow {
   rule: string;
   architecture: 'amd64' | 'arm64';
   cluster: boolean | 'either';
-  config: Wish;
-  deploy: Wish;
+  config: Requested;
+  deploy: Requested;
   gpu: Switch | 'refused';
   armWarns?: boolean;
 }
@@ -197,20 +197,24 @@ const gpuRows: GpuRow[] = [
 ];
 
 /** Rule 4 for x86, free choice for ARM: what becomes of the console. */
-function expectedConsole(row: GpuRow, config: Wish, deploy: Wish): { console: Switch; warns: boolean } {
-  const wished = deploy ?? config;
-  if (row.architecture === 'amd64' && row.gpu === on) return { console: off, warns: wished === on };
-  return { console: wished ?? on, warns: false };
+function expectedConsole(
+  row: GpuRow,
+  config: Requested,
+  deploy: Requested,
+): { console: Switch; warns: boolean } {
+  const requested = deploy ?? config;
+  if (row.architecture === 'amd64' && row.gpu === on) return { console: off, warns: requested === on };
+  return { console: requested ?? on, warns: false };
 }
 
-const wishes: Wish[] = [unset, on, off];
+const requests: Requested[] = [unset, on, off];
 const combinations = gpuRows.flatMap((row) =>
   (row.cluster === 'either' ? [true, false] : [row.cluster]).flatMap((cluster) =>
-    wishes.flatMap((vncConfig) => wishes.map((vncDeploy) => ({ row, cluster, vncConfig, vncDeploy }))),
+    requests.flatMap((vncConfig) => requests.map((vncDeploy) => ({ row, cluster, vncConfig, vncDeploy }))),
   ),
 );
 
-function configOf(gpu: Wish, vnc: Wish): VmConfigSpec {
+function configOf(gpu: Requested, vnc: Requested): VmConfigSpec {
   return {
     ...(gpu === unset ? {} : { gpuPassthrough: gpu }),
     ...(vnc === unset ? {} : { vncConsole: vnc }),
@@ -295,7 +299,7 @@ describe('the other settings', () => {
     expect(effectiveSettings(input({ spec, config }))).toMatchObject({ kind: 'effective', settings });
   });
 
-  test('an image of another architecture than wished is refused', () => {
+  test('an image of another architecture than requested is refused', () => {
     expect(effectiveSettings(input({ spec: { architecture: 'arm64' } }))).toEqual({
       kind: 'refused',
       reason: 'ArchitectureMismatch',

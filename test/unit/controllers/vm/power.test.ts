@@ -6,7 +6,7 @@ import { aCondition, aVm, runnerState } from './builders.ts';
 
 interface Row {
   sentence: string;
-  wished: PowerState;
+  requested: PowerState;
   state: Partial<RunnerState>;
   revert?: string;
   start?: string;
@@ -22,91 +22,96 @@ const reported = (reason: string, observedGeneration: number, powerState?: 'Stop
 });
 
 const rows: Row[] = [
-  { sentence: 'running as wished', wished: 'Running', state: {}, step: none },
-  { sentence: 'stopped as wished', wished: 'Stopped', state: { powerState: 'Stopped' }, step: none },
-  { sentence: 'suspended as wished', wished: 'Suspended', state: { powerState: 'Suspended' }, step: none },
-  { sentence: 'a running VM is stopped', wished: 'Stopped', state: {}, step: verb('stop') },
+  { sentence: 'running as requested', requested: 'Running', state: {}, step: none },
+  { sentence: 'stopped as requested', requested: 'Stopped', state: { powerState: 'Stopped' }, step: none },
+  {
+    sentence: 'suspended as requested',
+    requested: 'Suspended',
+    state: { powerState: 'Suspended' },
+    step: none,
+  },
+  { sentence: 'a running VM is stopped', requested: 'Stopped', state: {}, step: verb('stop') },
   {
     sentence: 'a suspended VM is stopped',
-    wished: 'Stopped',
+    requested: 'Stopped',
     state: { powerState: 'Suspended' },
     step: verb('stop'),
   },
   {
     sentence: 'a crashed VM is stopped',
-    wished: 'Stopped',
+    requested: 'Stopped',
     state: { powerState: 'Failed' },
     step: verb('stop'),
   },
-  { sentence: 'a running VM is suspended', wished: 'Suspended', state: {}, step: verb('suspend') },
+  { sentence: 'a running VM is suspended', requested: 'Suspended', state: {}, step: verb('suspend') },
   {
     sentence: 'a stopped VM cannot be suspended',
-    wished: 'Suspended',
+    requested: 'Suspended',
     state: { powerState: 'Stopped' },
     step: { kind: 'unsupported', message: 'spec.powerState: a VM that does not run cannot be suspended' },
   },
   {
     sentence: 'a suspended VM is resumed',
-    wished: 'Running',
+    requested: 'Running',
     state: { powerState: 'Suspended' },
     step: verb('resume'),
   },
   {
     sentence: 'a VM that was stopped on request is started',
-    wished: 'Running',
+    requested: 'Running',
     state: { powerState: 'Stopped', reason: 'Requested' },
     step: verb('start'),
   },
-  { sentence: 'a runner at work is left alone', wished: 'Stopped', state: { busy: 'start' }, step: none },
+  { sentence: 'a runner at work is left alone', requested: 'Stopped', state: { busy: 'start' }, step: none },
   {
     sentence: 'a runner that boots by itself is left alone',
-    wished: 'Running',
+    requested: 'Running',
     state: { powerState: 'Stopped', reason: 'Starting' },
     step: none,
   },
   {
     sentence: 'a guest that shut itself down stays off',
-    wished: 'Running',
+    requested: 'Running',
     state: { powerState: 'Stopped', reason: 'GuestShutdown' },
     status: reported('Running', 1),
     step: { kind: 'guestStopped' },
   },
   {
     sentence: 'a guest that was reported off stays off',
-    wished: 'Running',
+    requested: 'Running',
     state: { powerState: 'Stopped', reason: 'GuestShutdown' },
     status: reported('GuestStopped', 2),
     step: { kind: 'guestStopped' },
   },
   {
     sentence: 'it is started when the spec was written again since',
-    wished: 'Running',
+    requested: 'Running',
     state: { powerState: 'Stopped', reason: 'GuestShutdown' },
     status: reported('GuestStopped', 1),
     step: verb('start'),
   },
   {
-    sentence: 'it is started when it had been stopped as wished meanwhile',
-    wished: 'Running',
+    sentence: 'it is started when it had been stopped as requested meanwhile',
+    requested: 'Running',
     state: { powerState: 'Stopped', reason: 'GuestShutdown' },
     status: reported('Stopped', 2, 'Stopped'),
     step: verb('start'),
   },
   {
     sentence: 'a crash that the runner repairs is left to it',
-    wished: 'Running',
+    requested: 'Running',
     state: { powerState: 'Failed', retrying: true },
     step: none,
   },
   {
     sentence: 'a crash beyond its restarts is told',
-    wished: 'Running',
+    requested: 'Running',
     state: { powerState: 'Failed' },
     step: { kind: 'failed' },
   },
   {
     sentence: 'a crash beyond its restarts is tried again when the spec was written again since',
-    wished: 'Running',
+    requested: 'Running',
     state: { powerState: 'Failed' },
     status: reported('Crashed', 1),
     step: verb('start'),
@@ -119,7 +124,7 @@ const rows: Row[] = [
     ] as const
   ).map(([what, state]) => ({
     sentence: `${what} is started when that is asked for`,
-    wished: 'Running' as const,
+    requested: 'Running' as const,
     state: { ...state, startRequest: 'a' },
     start: 'b',
     status: reported('Crashed', 2),
@@ -127,15 +132,15 @@ const rows: Row[] = [
   })),
   {
     sentence: 'what was asked for once is done once',
-    wished: 'Running',
+    requested: 'Running',
     state: { powerState: 'Failed', startRequest: 'b' },
     start: 'b',
     status: reported('Crashed', 2),
     step: { kind: 'failed' },
   },
   {
-    sentence: 'a start that was asked for while the guest ran is no news when it goes down',
-    wished: 'Running',
+    sentence: 'a start that was asked for while the guest ran does not start it when it goes down',
+    requested: 'Running',
     state: { powerState: 'Stopped', reason: 'GuestShutdown' },
     start: 'b',
     status: { ...reported('Running', 2), startRequest: 'b' },
@@ -143,28 +148,28 @@ const rows: Row[] = [
   },
   {
     sentence: 'a start that is asked for does not start what is to be stopped',
-    wished: 'Stopped',
+    requested: 'Stopped',
     state: { powerState: 'Stopped' },
     start: 'b',
     step: none,
   },
   {
     sentence: 'a new revert request comes first',
-    wished: 'Running',
+    requested: 'Running',
     state: { revertRequest: 'a' },
     revert: 'b',
     step: { kind: 'verb', request: { action: 'revert', revertRequest: 'b' } },
   },
   {
     sentence: 'a revert of a VM that is to be stopped leaves it stopped',
-    wished: 'Stopped',
+    requested: 'Stopped',
     state: {},
     revert: 'b',
     step: { kind: 'verb', request: { action: 'revert', revertRequest: 'b', stopped: true } },
   },
   {
     sentence: 'the same revert request is done once',
-    wished: 'Running',
+    requested: 'Running',
     state: { revertRequest: 'b' },
     revert: 'b',
     step: none,
@@ -172,11 +177,11 @@ const rows: Row[] = [
 ];
 
 describe('powerStep', () => {
-  test.each(rows)('$sentence', ({ wished, state, revert, start, status, step }) => {
+  test.each(rows)('$sentence', ({ requested, state, revert, start, status, step }) => {
     const vm = aVm({
       metadata: { generation: 2 },
       spec: {
-        powerState: wished,
+        powerState: requested,
         ...(revert === undefined ? {} : { revertRequest: revert }),
         ...(start === undefined ? {} : { startRequest: start }),
       },

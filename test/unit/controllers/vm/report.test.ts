@@ -125,7 +125,7 @@ const table: Row[] = [
     power: 'Running',
   },
   {
-    sentence: 'stopped as wished',
+    sentence: 'stopped as requested',
     pod: unready,
     spec: { powerState: 'Stopped' },
     runner: observed({ state: stopped('Requested') }),
@@ -133,7 +133,7 @@ const table: Row[] = [
     power: 'Stopped',
   },
   {
-    sentence: 'suspended as wished',
+    sentence: 'suspended as requested',
     pod: unready,
     spec: { powerState: 'Suspended' },
     runner: observed({ state: runnerState({ powerState: 'Suspended' }) }),
@@ -178,12 +178,12 @@ const table: Row[] = [
       ['GpuFailed', prepared, 'booted=False/GPUUnavailable'],
       ['OutOfMemory', prepared, 'booted=False/QEMUFailed'],
     ] as const
-  ).map(([reason, preparedRow, booted]) => ({
+  ).map(([reason, preparedCondition, booted]) => ({
     sentence: `the runner's reason ${reason}`,
     pod: unready,
     status: { powerState: 'Running' as const },
     runner: observed({ state: failed(reason, { retrying: true }) }),
-    rows: ['ready=False/Crashed', scheduled, preparedRow, booted],
+    rows: ['ready=False/Crashed', scheduled, preparedCondition, booted],
     power: 'Failed',
     message: `told: ${reason}`,
   })),
@@ -244,11 +244,11 @@ const table: Row[] = [
       ['GpuMissing', prepared, 'booted=False/GPUUnavailable', 'GPUUnavailable'],
       ['FirmwareMissing', prepared, 'booted=False/QEMUFailed', 'QEMUFailed'],
     ] as const
-  ).map(([reason, preparedRow, booted, stalled]) => ({
+  ).map(([reason, preparedCondition, booted, stalled]) => ({
     sentence: `the runner's reason ${reason} before the VM has ever run: nothing goes on by itself`,
     pod: unready,
     runner: observed({ state: failed(reason) }),
-    rows: ['ready=False/Crashed', scheduled, preparedRow, booted, `stalled=True/${stalled}`],
+    rows: ['ready=False/Crashed', scheduled, preparedCondition, booted, `stalled=True/${stalled}`],
     message: `told: ${reason}`,
   })),
   {
@@ -286,7 +286,7 @@ const table: Row[] = [
       'node n1 does not answer; the VM is placed anew once its pod is gone: bring the node back, or say that it is off for good (taint node.kubernetes.io/out-of-service)',
   },
   {
-    sentence: 'a wish that does not exist for this VM',
+    sentence: 'a request that does not exist for this VM',
     pod: unready,
     spec: { powerState: 'Suspended' },
     runner: observed({ state: stopped('Requested') }),
@@ -317,12 +317,12 @@ function draftOf({ pod = aPod(), node, spec, status, runner }: Row) {
 describe('what is reported of a pod', () => {
   test.each(table)('$sentence', (one) => {
     const { draft } = draftOf(one);
-    const rows = Object.entries(draft.rows).map(
+    const rows = Object.entries(draft.conditions).map(
       ([type, { status, reason }]) => `${type}=${status}/${reason}`,
     );
     expect(rows).toEqual(one.rows);
     expect(draft.fields.powerState).toBe(one.power);
-    if (one.message !== undefined) expect(draft.rows.ready.message).toBe(one.message);
+    if (one.message !== undefined) expect(draft.conditions.ready.message).toBe(one.message);
   });
 
   test('the ports come from the pod', () => {
@@ -371,7 +371,7 @@ describe('the status that is written', () => {
     });
   });
 
-  test('Reconciling goes when the VM is as wished', () => {
+  test('Reconciling goes when the VM is as requested', () => {
     expect(first.conditions?.map(({ type }) => type)).toContain('Reconciling');
     const { draft } = draftOf({ sentence: '', rows: [], pod: running });
     const second = statusOf(aVm({ status: first }), draft, now);

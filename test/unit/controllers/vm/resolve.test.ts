@@ -36,7 +36,7 @@ function resolved(spec: Parameters<typeof aVm>[0], given: Parameters<typeof sour
   if (result.kind === 'resolved') return `${result.effective.image} ${result.effective.architecture}`;
   return result.kind === 'asking'
     ? `asking for ${result.forMs} ms`
-    : `${result.row} ${result.reason}: ${result.message}`;
+    : `${result.condition} ${result.reason}: ${result.message}`;
 }
 
 describe('an Image of the namespace', () => {

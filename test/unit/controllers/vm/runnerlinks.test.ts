@@ -55,7 +55,7 @@ function aRunner(initial: Partial<RunnerState> = {}) {
 }
 
 const pod = (ready: boolean) => aPod({ nodeName: 'n1', status: runningStatus(ready) });
-const settled = {
+const reported = {
   powerState: 'Running' as const,
   runner: { podUid: 'pod-uid', fingerprint: 'print' },
   conditions: [aCondition('Ready')],
@@ -85,23 +85,23 @@ describe('the talk with a runner', () => {
     expect(runner.calls).toEqual(['state']);
   });
 
-  test('after a restart of the operator a settled VM is not asked, and its pin is believed', () => {
+  test('after a restart of the operator a VM that is as requested is not asked, and its pin is kept', () => {
     const { links, runner } = aRunner();
-    links.observe('k', aVm({ status: settled }), pod(true));
+    links.observe('k', aVm({ status: reported }), pod(true));
     expect(runner.calls).toEqual([]);
     expect(runner.pins).toEqual(['print']);
   });
 
-  test('the pin of another pod is not believed', () => {
+  test('the pin of another pod is not taken', () => {
     const { links, runner } = aRunner();
-    const status = { ...settled, runner: { podUid: 'before', fingerprint: 'print' } };
+    const status = { ...reported, runner: { podUid: 'before', fingerprint: 'print' } };
     links.observe('k', aVm({ status }), pod(true));
     expect(runner.pins).toEqual([undefined]);
   });
 
   test('a pod whose readiness flips is asked at once', async () => {
     const { links, runner } = aRunner();
-    const vm = aVm({ status: settled });
+    const vm = aVm({ status: reported });
     links.observe('k', vm, pod(true));
     runner.state = runnerState({ powerState: 'Stopped', reason: 'GuestShutdown' });
     links.observe('k', vm, pod(false));
@@ -112,9 +112,9 @@ describe('the talk with a runner', () => {
     });
   });
 
-  test('a wish becomes one verb, carried out once', async () => {
+  test('a requested state becomes one verb, carried out once', async () => {
     const { links, runner } = aRunner();
-    const vm = aVm({ spec: { powerState: 'Stopped' }, metadata: { generation: 2 }, status: settled });
+    const vm = aVm({ spec: { powerState: 'Stopped' }, metadata: { generation: 2 }, status: reported });
     links.observe('k', vm, pod(true));
     await answered(runner, 1);
     expect(links.observe('k', vm, pod(true))).toMatchObject({ verb: 'stop' });
@@ -144,9 +144,9 @@ describe('the talk with a runner', () => {
     expect(links.observe('k', vm, pod(false))).toMatchObject({ error: undefined, state: runner.state });
   });
 
-  test('a verb that failed is told and tried again after a pause', async () => {
+  test('a verb that failed is told and tried again after a backoff', async () => {
     const { links, runner } = aRunner();
-    const vm = aVm({ spec: { powerState: 'Suspended' }, metadata: { generation: 2 }, status: settled });
+    const vm = aVm({ spec: { powerState: 'Suspended' }, metadata: { generation: 2 }, status: reported });
     links.observe('k', vm, pod(true));
     await answered(runner, 1);
     runner.fault = new Svc3Error('Conflict', 'the VM is being exported');
@@ -166,7 +166,7 @@ describe('the talk with a runner', () => {
 
   test('a disk that is to be larger grows once', async () => {
     const { links, runner } = aRunner({ diskSize: 2 ** 30 });
-    const vm = aVm({ spec: { disk: { size: '2Gi' } }, metadata: { generation: 2 }, status: settled });
+    const vm = aVm({ spec: { disk: { size: '2Gi' } }, metadata: { generation: 2 }, status: reported });
     links.observe('k', vm, pod(true));
     await answered(runner, 1);
     links.observe('k', vm, pod(true));
@@ -178,7 +178,7 @@ describe('the talk with a runner', () => {
 
   test('a size that the runner refuses is asked for once', async () => {
     const { links, runner } = aRunner({ diskSize: 2 ** 30 });
-    const vm = aVm({ spec: { disk: { size: '2Gi' } }, metadata: { generation: 1 }, status: settled });
+    const vm = aVm({ spec: { disk: { size: '2Gi' } }, metadata: { generation: 1 }, status: reported });
     links.observe('k', aVm({ ...vm, metadata: { generation: 2 } }), pod(true));
     await answered(runner, 1);
     runner.fault = new Svc3Error('Invalid', 'the disk can only grow');
@@ -196,7 +196,7 @@ describe('the talk with a runner', () => {
     ['its configuration may name one', { config: 'installer' }, false],
   ])('the medium is taken out of the drive, once: %s', async (_sentence, spec, isTakenOut) => {
     const { links, runner } = aRunner({ iso: true });
-    const vm = aVm({ spec, metadata: { generation: 2 }, status: settled });
+    const vm = aVm({ spec, metadata: { generation: 2 }, status: reported });
     links.observe('k', vm, pod(true));
     await answered(runner, 1);
     links.observe('k', vm, pod(true));
@@ -267,7 +267,7 @@ describe('after a start among hundreds of VMs that run', () => {
     );
     return { links, talk };
   }
-  const met = { ...settled, runner: { podUid: 'pod-uid' } };
+  const met = { ...reported, runner: { podUid: 'pod-uid' } };
   const aRunning = (uid: string, namespace: string) =>
     aVm({ status: met, metadata: { name: uid, uid, namespace } });
 

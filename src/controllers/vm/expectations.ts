@@ -2,14 +2,14 @@ import type { Pod } from '../../api/core.ts';
 import type { Vm } from '../../api/vm.ts';
 import type { Informer } from '../../kube/types.ts';
 
-/** How long a pod that was made is believed in without the cache showing it, in milliseconds. */
-const believeMs = 5_000;
+/** How long a pod that was made is expected without the cache showing it, in milliseconds. */
+const expectationMs = 5_000;
 
 /**
  * The caches with our own writes laid over them: a pass that runs before its predecessor's writes have come back
  * would write them a second time. Only saves writes; nothing depends on it for safety.
  */
-export class OwnWrites {
+export class VmExpectations {
   readonly #vms = new Map<string, Vm>();
   readonly #made = new Map<string, { pod: Pod; at: number }>();
   readonly #deleted = new Set<string>();
@@ -46,7 +46,7 @@ export class OwnWrites {
     const cached = this.#pods.get(name, namespace);
     if (cached !== undefined) return cached;
     const own = this.#made.get(`${namespace}/${name}`);
-    return own !== undefined && this.#now() - own.at < believeMs ? own.pod : undefined;
+    return own !== undefined && this.#now() - own.at < expectationMs ? own.pod : undefined;
   }
 
   madePod(pod: Pod): void {

@@ -19,7 +19,7 @@ import { buildPod, type PodPlacement } from './pod/pod.ts';
 import { reportPod } from './status/report.ts';
 import { placementRequest } from './pod/request.ts';
 import { type Asking, type Resolved, resolveVm, type Unresolved } from './resolve/resolve.ts';
-import { row } from './status/statusdraft.ts';
+import { condition } from './status/statusdraft.ts';
 import { pendingDraft, type StatusWriter } from './status/statuswriter.ts';
 
 /** A VM that nobody takes is looked at again, should an event have been missed. */
@@ -35,7 +35,7 @@ export const quickStartMs = 300;
 const slowAnswerMs = 1_000;
 
 /** Gives a VM its pod: resolve, place, assume, create. */
-export class Deployment {
+export class PodCreation {
   readonly #parts: VmReconcilerParts;
   readonly #status: StatusWriter;
 
@@ -45,9 +45,9 @@ export class Deployment {
   }
 
   async deploy(key: string, vm: Vm): Promise<ReconcileResult | void> {
-    const { attempts, inventory, waiting } = this.#parts;
+    const { backoff, inventory, waiting } = this.#parts;
     const uid = vm.metadata.uid ?? '';
-    const waitMs = attempts.waitMs(uid);
+    const waitMs = backoff.waitMs(uid);
     if (waitMs > 0) {
       inventory.forget(uid);
       return { requeueAfterMs: waitMs };
@@ -64,16 +64,16 @@ export class Deployment {
     }
     const told = placement.message;
     waiting.add(uid, { key, created: vm.metadata.creationTimestamp ?? '', request, told });
-    const scheduled = row('False', 'Unschedulable', told);
+    const scheduled = condition('False', 'Unschedulable', told);
     await this.#status.report(vm, pendingDraft(vm, { scheduled }));
     return { requeueAfterMs: waitingMs };
   }
 
   async #unresolved(vm: Vm, unresolved: Unresolved): Promise<ReconcileResult> {
     this.#parts.inventory.forget(vm.metadata.uid ?? '');
-    const { row: name, reason, message, retryMs = waitingMs } = unresolved;
+    const { condition: name, reason, message, retryMs = waitingMs } = unresolved;
     const status = name === 'stalled' ? 'True' : 'False';
-    await this.#status.report(vm, pendingDraft(vm, { [name]: row(status, reason, message) }));
+    await this.#status.report(vm, pendingDraft(vm, { [name]: condition(status, reason, message) }));
     return { requeueAfterMs: retryMs };
   }
 
@@ -81,7 +81,12 @@ export class Deployment {
   async #asking(vm: Vm, { message, forMs }: Asking): Promise<ReconcileResult> {
     if (forMs < slowAnswerMs) return { requeueAfterMs: slowAnswerMs - forMs };
     if (vm.status?.conditions !== undefined) return { requeueAfterMs: waitingMs };
-    return this.#unresolved(vm, { kind: 'unresolved', row: 'scheduled', reason: 'AskingRegistry', message });
+    return this.#unresolved(vm, {
+      kind: 'unresolved',
+      condition: 'scheduled',
+      reason: 'AskingRegistry',
+      message,
+    });
   }
 
   /** Frozen once the VM has been placed; before that as VMConfig and image are now. */
@@ -96,10 +101,10 @@ export class Deployment {
    * volume may be there only; a node that turned the pod away is the last choice.
    */
   #place(vm: Vm, effective: EffectiveSettings, request: PlacementRequest): Placed | Refused {
-    const { inventory, attempts } = this.#parts;
+    const { inventory, backoff } = this.#parts;
     const uid = vm.metadata.uid ?? '';
     inventory.forget(uid);
-    const avoid = attempts.avoided(uid);
+    const avoid = backoff.avoided(uid);
     const before = vm.status?.node;
     const tries: PlacementRequest[] = [
       ...(isPersistent(effective) &&
@@ -129,7 +134,7 @@ export class Deployment {
     placement: PodPlacement,
     placed: Placed | undefined,
   ): Promise<ReconcileResult | void> {
-    const { own, inventory, nodes } = this.#parts;
+    const { expectations, inventory, nodes } = this.#parts;
     const uid = vm.metadata.uid ?? '';
     let pod: Pod;
     try {
@@ -146,7 +151,7 @@ export class Deployment {
       return this.#refused(vm, messageOf(error));
     }
     // The assumption ends when the cache shows the pod, which is pinned and counts from then on.
-    own.madePod(pod);
+    expectations.madePod(pod);
     const node = placement.node === undefined ? undefined : nodes.get(placement.node);
     const { effective, warnings } = resolved;
     // All else of the status can be read from the pod later.
@@ -178,18 +183,18 @@ export class Deployment {
   async #withoutClaim(vm: Vm, claim: Exclude<ClaimHolder, { kind: 'own' }>): Promise<ReconcileResult> {
     const { kind, message } = claim;
     this.#parts.inventory.forget(vm.metadata.uid ?? '');
-    const rows =
+    const conditions =
       kind === 'foreign'
-        ? { stalled: row('True', 'ClaimConflict', message) }
-        : { scheduled: row('False', 'ClaimTerminating', message) };
-    await this.#status.report(vm, pendingDraft(vm, rows));
+        ? { stalled: condition('True', 'ClaimConflict', message) }
+        : { scheduled: condition('False', 'ClaimTerminating', message) };
+    await this.#status.report(vm, pendingDraft(vm, conditions));
     return { requeueAfterMs: claimWaitMs[kind] };
   }
 
   async #refused(vm: Vm, message: string): Promise<ReconcileResult> {
-    const pauseMs = this.#parts.attempts.failed(vm.metadata.uid ?? '');
-    await this.#status.report(vm, pendingDraft(vm, { scheduled: row('False', 'PodRefused', message) }));
-    return { requeueAfterMs: pauseMs };
+    const delayMs = this.#parts.backoff.failed(vm.metadata.uid ?? '');
+    await this.#status.report(vm, pendingDraft(vm, { scheduled: condition('False', 'PodRefused', message) }));
+    return { requeueAfterMs: delayMs };
   }
 
   #pod(vm: Vm, resolved: Resolved, placement: PodPlacement): Pod {

@@ -1,20 +1,20 @@
-import { isNotNewer } from '../../kube/reflector.ts';
-import type { KubeObject } from '../../api/object.ts';
+import { isNotNewer } from '../kube/reflector.ts';
+import type { KubeObject } from '../api/object.ts';
 
-/** How long a write may be missing from the cache before the cache is believed again. */
-export const assumedMs = 2_000;
+/** How long a write may be missing from the cache before the cache counts again, in milliseconds. */
+export const expectationMs = 2_000;
 
 /**
  * What this process has written and its cache does not show yet. Without it a pass that begins too early would take the
  * old object for the present one and write again.
  */
-export interface Assumptions<T extends KubeObject> {
+export interface Expectations<T extends KubeObject> {
   /** `object` is what the server answered to a write. */
   wrote(key: string, object: T): void;
   deleted(key: string, object: T): void;
   /**
    * Forgets what the cache has caught up with; to be called with every change of the cache. True when the change is the
-   * very write that was assumed, so that nothing is new.
+   * very write that was expected, so that nothing is new.
    */
   observe(key: string, object: T): boolean;
   /** The newer one of the cached object and the one that was written. */
@@ -23,10 +23,10 @@ export interface Assumptions<T extends KubeObject> {
   clear(): void;
 }
 
-interface Assumption<T> {
+interface Expectation<T> {
   readonly object: T;
   readonly isDeleted: boolean;
-  /** When it is believed no more, by the clock of `performance`. */
+  /** When it ends, by the clock of `performance`. */
   readonly due: number;
 }
 
@@ -35,11 +35,11 @@ function versionOf(object: KubeObject): string {
 }
 
 /** @param onExpired - called with a key whose write the cache has not shown in time: a watch was cut. */
-export function createAssumptions<T extends KubeObject>(
+export function createExpectations<T extends KubeObject>(
   onExpired: (key: string) => void = () => undefined,
-): Assumptions<T> {
+): Expectations<T> {
   /** In the order of their ends: one timer, for the first, does for all. */
-  const known = new Map<string, Assumption<T>>();
+  const known = new Map<string, Expectation<T>>();
   let timer: NodeJS.Timeout | undefined;
 
   function expire(): void {
@@ -61,35 +61,35 @@ export function createAssumptions<T extends KubeObject>(
     timer = setTimeout(expire, Math.max(1, first.due - performance.now())).unref();
   }
 
-  function assume(key: string, object: T, isDeleted: boolean): void {
+  function expect(key: string, object: T, isDeleted: boolean): void {
     known.delete(key);
-    known.set(key, { object, isDeleted, due: performance.now() + assumedMs });
+    known.set(key, { object, isDeleted, due: performance.now() + expectationMs });
     arm();
   }
 
-  function isCaughtUp({ object, isDeleted }: Assumption<T>, cached: T | undefined): boolean {
+  function isCaughtUp({ object, isDeleted }: Expectation<T>, cached: T | undefined): boolean {
     if (isDeleted) return cached?.metadata?.uid !== object.metadata?.uid;
     return cached !== undefined && isNotNewer(versionOf(object), versionOf(cached));
   }
 
   return {
-    wrote: (key, object) => assume(key, object, false),
-    deleted: (key, object) => assume(key, object, true),
+    wrote: (key, object) => expect(key, object, false),
+    deleted: (key, object) => expect(key, object, true),
     observe(key, object) {
-      const assumption = known.get(key);
-      if (assumption === undefined || !isNotNewer(versionOf(assumption.object), versionOf(object)))
+      const expectation = known.get(key);
+      if (expectation === undefined || !isNotNewer(versionOf(expectation.object), versionOf(object)))
         return false;
       known.delete(key);
-      return !assumption.isDeleted && versionOf(object) === versionOf(assumption.object);
+      return !expectation.isDeleted && versionOf(object) === versionOf(expectation.object);
     },
     current(key, cached) {
-      const assumption = known.get(key);
-      if (assumption === undefined) return cached;
-      if (isCaughtUp(assumption, cached)) {
+      const expectation = known.get(key);
+      if (expectation === undefined) return cached;
+      if (isCaughtUp(expectation, cached)) {
         known.delete(key);
         return cached;
       }
-      return assumption.isDeleted ? undefined : assumption.object;
+      return expectation.isDeleted ? undefined : expectation.object;
     },
     clear() {
       clearTimeout(timer);
