@@ -24,7 +24,7 @@ const entry = fc
     cpu: fc.integer({ min: 0, max: 3 }),
     gpu: fc.integer({ min: 0, max: 1 }),
   })
-  .map(({ cpu, gpu, ...given }): Entry => ({ ...given, free: vector(cpu, gpu) }));
+  .map(({ name, score, cpu, gpu }): Entry => ({ name, score, free: vector(cpu, gpu) }));
 
 const entries = fc.uniqueArray(entry, { maxLength: 40, size: 'max', selector: ({ name }) => name });
 

@@ -83,7 +83,7 @@ describe('a call to a runner', () => {
       {},
       ticket,
     ],
-  ])('for %s asks that and nothing else', async (_what, ask, method, path, action, body, reply) => {
+  ])('for %s asks that and nothing else', async (...[, ask, method, path, action, body, reply]) => {
     const runner = await replying(reply);
     expect(await ask(clientOf(runner))).toMatchObject(reply as object);
     expect(runner.asked).toMatchObject([
