@@ -43,13 +43,24 @@ function rows(
 /** Every condition reason that svc3 writes; docs/conditions.md is made from it. */
 export const reasonTable: readonly ReasonRow[] = [
   ...rows('VM', 'Ready', 'True', {
-    Running: ['The VM runs, as spec.powerState says.', nothing],
+    Running: [
+      'The VM runs and its guest answers what spec.readiness asks, as spec.powerState says.',
+      nothing,
+    ],
+    GuestNotAnswering: [
+      'The VM runs; neither SSH nor the guest agent has answered in the time for it (chart value readiness.timeoutSeconds), so nobody can say more.',
+      'Nothing, where the guest has neither; else look at its console. spec.readiness says what to ask instead.',
+    ],
     Stopped: ['The VM is stopped, as spec.powerState says.', nothing],
     Suspended: ['The VM is suspended, as spec.powerState says.', nothing],
   }),
   ...rows('VM', 'Ready', 'False', {
     Pending: ['No node has been chosen yet; condition Scheduled says why.', 'See condition Scheduled.'],
     Starting: ['The VM is being started.', waits],
+    GuestNotReady: [
+      'The VM runs; its guest does not answer yet what spec.readiness asks.',
+      'Nothing, while it boots; else look at its console and at what spec.readiness names.',
+    ],
     Stopping: ['The guest is shutting down.', waits],
     Suspending: ['The VM is being suspended.', waits],
     Resuming: ['The VM is being resumed.', waits],
@@ -141,7 +152,6 @@ export const reasonTable: readonly ReasonRow[] = [
   }),
   ...rows('VM', 'Booted', 'True', {
     Booted: ['QEMU runs the guest.', nothing],
-    GuestReachable: ['The guest answers: its agent, or its SSH server.', nothing],
   }),
   ...rows('VM', 'Booted', 'False', {
     Booting: ['QEMU is being started.', waits],
@@ -322,7 +332,12 @@ function section(kind: ReasonRow['kind']): string {
 }
 
 /** Reasons of a VM's Ready condition that is True: the power state that was requested. */
-export const readyReasons: ReadonlySet<string> = new Set(['Running', 'Stopped', 'Suspended']);
+export const readyReasons: ReadonlySet<string> = new Set([
+  'Running',
+  'GuestNotAnswering',
+  'Stopped',
+  'Suspended',
+]);
 
 /** Reasons of Normal Events that tell of a start: they are kept however many Events there are, as Warnings are. */
 export const startReasons: ReadonlySet<string> = new Set(['Scheduled', 'Booted']);

@@ -23,6 +23,7 @@ export function vmSettings(given: Partial<VmSettings> = {}): VmSettings {
     ephemeralLimitBytes: 100 * 2 ** 30,
     priorityClassName: undefined,
     graceSeconds: 60,
+    readinessSeconds: 180,
     saveWaitMs: 3_600_000,
     ...given,
   };

@@ -114,6 +114,7 @@ SVC3_INSECURE_REGISTRIES_ALLOWED: {{ join "," .Values.insecureRegistries.allowed
 SVC3_PLACEMENT_WHEN_FULL: {{ .Values.placement.whenFull | quote }}
 SVC3_CPU_OVERCOMMIT: {{ .Values.cpuOvercommit | quote }}
 SVC3_ACCELERATOR: {{ .Values.accelerator | quote }}
+SVC3_READINESS_TIMEOUT_SECONDS: {{ .Values.readiness.timeoutSeconds | quote }}
 SVC3_DELETION_SAVE_WAIT_MINUTES: {{ .Values.deletion.saveWaitMinutes | quote }}
 SVC3_DISK_STORAGE_CLASS: {{ .Values.disk.storageClassName | quote }}
 SVC3_DISK_EPHEMERAL_LIMIT: {{ .Values.disk.ephemeralLimit | quote }}

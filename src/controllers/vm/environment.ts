@@ -1,3 +1,4 @@
+import { defaultReadinessSeconds } from '../../api/runner.ts';
 import { z } from 'zod';
 import type { PortRange } from '../../api/meta.ts';
 import { defaultAllowedHostPorts } from '../../api/meta.ts';
@@ -35,6 +36,7 @@ export const vmEnvironment = {
   SVC3_RUNNER_IMAGE_PULL_POLICY: z.enum(['Always', 'IfNotPresent', 'Never']).default('IfNotPresent'),
   SVC3_RUNNER_PULL_SECRET: z.string().optional(),
   SVC3_RUNNER_GRACE_PERIOD_SECONDS: z.coerce.number().int().min(1).max(3600).default(60),
+  SVC3_READINESS_TIMEOUT_SECONDS: z.coerce.number().int().min(1).max(86_400).default(defaultReadinessSeconds),
   SVC3_DELETION_SAVE_WAIT_MINUTES: z.coerce.number().min(0).max(10_080).default(60),
   SVC3_DISK_STORAGE_CLASS: z.string().optional(),
   SVC3_DISK_EPHEMERAL_LIMIT: z.string().default('100Gi'),
@@ -65,6 +67,7 @@ export function vmSettingsOf(environment: VmEnvironment): VmSettings {
     ephemeralLimitBytes: parseQuantity(environment.SVC3_DISK_EPHEMERAL_LIMIT, 'SVC3_DISK_EPHEMERAL_LIMIT'),
     priorityClassName: environment.SVC3_VM_PRIORITY_CLASS,
     graceSeconds: environment.SVC3_RUNNER_GRACE_PERIOD_SECONDS,
+    readinessSeconds: environment.SVC3_READINESS_TIMEOUT_SECONDS,
     saveWaitMs: environment.SVC3_DELETION_SAVE_WAIT_MINUTES * 60_000,
   };
 }

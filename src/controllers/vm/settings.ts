@@ -27,6 +27,8 @@ export interface VmSettings {
   readonly priorityClassName: string | undefined;
   /** The guest's time to shut down. */
   readonly graceSeconds: number;
+  /** `readiness.timeoutSeconds`: how long a guest may take to answer on SSH or by its agent before it counts as ready all the same. */
+  readonly readinessSeconds: number;
   /** `deletion.saveWaitMinutes`, in milliseconds: how long the deletion of a VM waits until its disk is saved. */
   readonly saveWaitMs: number;
 }

@@ -193,7 +193,7 @@ function pullSecretsOf({ settings, pullSecretVersion }: PodInput): { name: strin
 }
 
 function container(input: PodInput): Container {
-  const { effective, placement, settings } = input;
+  const { vm, effective, placement, settings } = input;
   return {
     name: runnerContainer,
     image: settings.runnerImage,
@@ -204,14 +204,34 @@ function container(input: PodInput): Container {
       { name: 'control', containerPort: runnerPort, protocol: 'TCP' },
     ],
     resources: resources(input),
-    // Quick, so that a VM is Ready soon after its guest is; one probe costs the runner about a millisecond.
-    readinessProbe: probe('/readyz', { periodSeconds: 2, failureThreshold: 1, timeoutSeconds: 2 }),
+    startupProbe,
+    readinessProbe: readinessProbe(vm),
     // Only the runner's own life: a guest that hangs is no reason to kill it.
     livenessProbe: probe('/livez', { periodSeconds: 20, failureThreshold: 6, timeoutSeconds: 5 }),
     securityContext: securityContext(effective),
     terminationMessagePolicy: 'FallbackToLogsOnError',
     volumeMounts: mounts(effective),
   };
+}
+
+/** A probe that fails is a Warning event; this one waits until the runner has booted the guest, or has found that it stays off. */
+const startupProbe = {
+  exec: { command: ['/bin/sh', '-c', `until test -e ${runnerPaths.started}; do sleep 0.2; done`] },
+  periodSeconds: 5,
+  timeoutSeconds: 600,
+  failureThreshold: 3,
+};
+
+/** Longer than any guest is stopped for in the course of a day, and short enough that a runner that hangs is noticed. */
+const readinessWaitSeconds = 3_600;
+
+/**
+ * The runner holds its answer back until there is news (see its `ReadinessProbe`), so the pod is Ready as soon as the guest is. One
+ * probe in two seconds of a guest that runs costs the runner about a millisecond each.
+ */
+function readinessProbe({ metadata: { uid = '' } }: Vm) {
+  const path = `/readyz?vm=${uid}&wait=${readinessWaitSeconds}`;
+  return probe(path, { periodSeconds: 2, failureThreshold: 1, timeoutSeconds: readinessWaitSeconds + 60 });
 }
 
 function probe(
@@ -298,7 +318,7 @@ function mounts(effective: EffectiveSettings): VolumeMount[] {
 
 /** All but what the runner reads from the effective settings themselves (`GuestLists`). */
 function runnerSpec({ vm, effective, placement, settings, claimName }: PodInput): RunnerSpecInput {
-  const { display, systemSerial, disk, image } = effective;
+  const { display, systemSerial, disk, image, readiness } = effective;
   const digest = digestOf(image);
   const vncPort = vncPodPort(placement.ports);
   return {
@@ -326,6 +346,7 @@ function runnerSpec({ vm, effective, placement, settings, claimName }: PodInput)
     ...(digest === undefined ? {} : { imageDigest: digest }),
     ...(disk?.size === undefined ? {} : { diskBytes: parseQuantity(disk.size, 'disk.size') }),
     ...(claimName === undefined ? { diskLimitBytes: settings.ephemeralLimitBytes } : {}),
+    readiness: { ...readiness, timeoutSeconds: settings.readinessSeconds },
     graceSeconds: settings.graceSeconds,
   };
 }

@@ -217,9 +217,7 @@ function bootedCondition({ pod, runner }: PodReport, power: ObservedPowerState |
   const state = runner?.state;
   switch (power) {
     case 'Running':
-      return state?.guestReachable === true
-        ? condition('True', 'GuestReachable', 'the guest answers')
-        : condition('True', 'Booted', 'QEMU runs the guest');
+      return condition('True', 'Booted', 'QEMU runs the guest');
     case 'Suspended':
       return condition('True', 'Booted', 'the guest is suspended');
     case 'Stopped':
@@ -301,8 +299,31 @@ function readyCondition(input: PodReport, power: ObservedPowerState | undefined)
     return condition('False', 'Crashed', runner?.state?.message ?? 'QEMU ended');
   }
   const reverted = vm.spec.revertRequest === undefined || isReverted(input);
-  if (power === requested && reverted) return condition('True', requested, asRequested[requested]);
+  if (power === requested && reverted) {
+    return requested === 'Running'
+      ? guestCondition(input)
+      : condition('True', requested, asRequested[requested]);
+  }
   return condition('False', reverted ? requestedReasons[requested] : 'Reverting', runner?.error ?? '');
+}
+
+/** QEMU runs; the pod is Ready once `spec.readiness` is met, which its runner knows (`/readyz`). */
+function guestCondition({ pod, runner, effective: { readiness } }: PodReport): ConditionDraft {
+  const state = runner?.state;
+  const asked = askedOf(readiness);
+  // A runner from before that member makes its pod Ready as soon as QEMU runs.
+  if (!isPodReady(pod) && state?.guestReady !== true) {
+    return condition('False', 'GuestNotReady', `the VM runs; its guest does not answer yet: ${asked}`);
+  }
+  return state?.readiness === 'NotAnswering'
+    ? condition('True', 'GuestNotAnswering', `the VM runs; its guest has not answered in time: ${asked}`)
+    : condition('True', 'Running', 'the VM runs');
+}
+
+function askedOf(readiness: EffectiveSettings['readiness']): string {
+  if (readiness?.tcp !== undefined) return `TCP port ${readiness.tcp.port}`;
+  if (readiness?.http !== undefined) return `HTTP port ${readiness.http.port}, path ${readiness.http.path}`;
+  return readiness?.guestAgent === undefined ? 'SSH or guest agent' : 'guest agent';
 }
 
 /** Whoever deletes the pod of a lost node (its taint does after five minutes) does not know whether the guest still runs. */
@@ -313,7 +334,6 @@ function lostMessage(pod: Pod): string {
 }
 
 const asRequested = {
-  Running: 'the VM runs',
   Stopped: 'the VM is stopped',
   Suspended: 'the VM is suspended',
 } as const;

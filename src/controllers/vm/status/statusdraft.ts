@@ -79,7 +79,7 @@ function decidedCondition(
 }
 
 /** Conditions and fields that only tell how far a start has come: no write of their own, they go along with the next. */
-const minorReasons = new Set(['PullingImage', 'Prepared', 'Booting', 'Booted', 'GuestReachable']);
+const minorReasons = new Set(['PullingImage', 'Prepared', 'Booting', 'Booted']);
 
 /**
  * Whether two states differ only in how far things are. A VM's life is two writes of status, placed and ready; what

@@ -15,7 +15,7 @@ const silent = new Set([
   'PullingImage',
   'Prepared',
   'Booting',
-  'GuestReachable',
+  'GuestNotReady',
   'NotRunning',
   'Starting',
   'Stopping',
@@ -68,7 +68,7 @@ function eventOf(
   { type, status, reason, message }: Condition,
   old: Condition | undefined,
 ): StatusEvent | undefined {
-  if (silent.has(reason) && !(type === 'Booted' && reason === 'GuestReachable')) return undefined;
+  if (silent.has(reason)) return undefined;
   if (type === 'Booted' && status === 'True') {
     return old?.status === 'True' ? undefined : { type: 'Normal', reason: 'Booted', message };
   }

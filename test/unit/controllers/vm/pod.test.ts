@@ -204,6 +204,18 @@ describe('the pod of a VM', () => {
     });
   });
 
+  test('asks the runner for news of its own VM, longer than any stop, and tells it what makes the guest ready', () => {
+    const [container] = specOf({}).containers;
+    const { readinessProbe, startupProbe } = container ?? {};
+    expect(readinessProbe?.httpGet?.path).toBe('/readyz?vm=vm-uid&wait=3600');
+    // The runner answers before the kubelet gives up, or every hour of a stopped VM had a Warning.
+    expect(readinessProbe?.timeoutSeconds).toBeGreaterThan(3600);
+    expect(startupProbe?.exec?.command.at(-1)).toContain('test -e /run/vm/started');
+    const readiness = { tcp: { port: 80 } };
+    const given = { effective: { ...effective, readiness }, settings: vmSettings({ readinessSeconds: 20 }) };
+    expect(runnerSpecOf(given)).toMatchObject({ readiness: { ...readiness, timeoutSeconds: 20 } });
+  });
+
   test('gives the guest its time and the runner ten seconds more', () => {
     expect(specOf({ settings: vmSettings({ graceSeconds: 30 }) }).terminationGracePeriodSeconds).toBe(40);
   });

@@ -75,6 +75,8 @@ const bound = (status: Pod['status']) =>
 const running = bound(runningStatus(true));
 const unready = bound(runningStatus(false));
 const ready = 'ready=True/Running';
+const booted = 'booted=True/Booted';
+const answered = runnerState({ guestReachable: true, guestReady: true, readiness: 'Answering' });
 const starting = 'ready=False/Starting';
 const scheduled = 'scheduled=True/Scheduled';
 const prepared = 'prepared=True/Prepared';
@@ -113,9 +115,32 @@ const table: Row[] = [
   {
     sentence: 'a guest that answers',
     pod: running,
-    runner: observed({ state: runnerState({ guestReachable: true }), podReady: true }),
-    rows: [ready, scheduled, prepared, 'booted=True/GuestReachable'],
+    runner: observed({ state: answered, podReady: true }),
+    rows: [ready, scheduled, prepared, booted],
     power: 'Running',
+  },
+  {
+    sentence: 'a guest that boots: QEMU runs, nobody can log in yet',
+    pod: unready,
+    runner: observed({ state: runnerState({ guestReady: false, readiness: 'Waiting' }) }),
+    rows: ['ready=False/GuestNotReady', scheduled, prepared, booted],
+    power: 'Running',
+    message: 'the VM runs; its guest does not answer yet: SSH or guest agent',
+  },
+  {
+    sentence: 'a guest that answers before the kubelet has heard of it',
+    pod: unready,
+    runner: observed({ state: answered }),
+    rows: [ready, scheduled, prepared, booted],
+    power: 'Running',
+  },
+  {
+    sentence: 'a guest that has neither SSH nor agent, or never came up',
+    pod: running,
+    runner: observed({ state: runnerState({ guestReady: true, readiness: 'NotAnswering' }), podReady: true }),
+    rows: ['ready=True/GuestNotAnswering', scheduled, prepared, booted],
+    power: 'Running',
+    message: 'the VM runs; its guest has not answered in time: SSH or guest agent',
   },
   {
     sentence: 'an answer from before the pod became ready is old',
