@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { chmod, mkdir, rm, writeFile } from 'node:fs/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import { pino } from 'pino';
 import { anyAddress } from '../net/anyaddress.ts';
 import { runnerEnvironment, runnerPaths, runnerPort } from '../api/runner.ts';
@@ -16,6 +17,8 @@ import { Supervisor } from '../runner/supervisor.ts';
 
 /** Exit codes of the runner: 0 the guest was taken down as asked, 1 a fault of the runner, 2 settings it cannot use. */
 const exitCodes = { ended: 0, fault: 1, settings: 2 } as const;
+
+const lastAnswersMs = 100;
 
 const { env } = process;
 /** The guest's console has standard output for itself; the runner's own log goes to standard error. */
@@ -92,6 +95,8 @@ async function main(): Promise<void> {
     isEnding = true;
     log.info({ signal }, 'shutting the guest down');
     await supervisor.shutdown(spec.graceSeconds * 1000);
+    // For answers that were held back until the guest was down.
+    await delay(lastAnswersMs);
     await server.close();
     leave(exitCodes.ended);
   };

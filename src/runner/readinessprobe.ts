@@ -50,8 +50,9 @@ export class ReadinessProbe {
 
   async #isReady(): Promise<boolean> {
     const { current } = this.#supervisor.status;
-    // A pod that is being ended takes no new clients whatever it answers, and the guest is still there for those it has.
-    if (current.reason === 'ShuttingDown') return this.#toldReady;
+    // A pod that is being ended takes no new clients whatever it answers, and the guest is still there for those it has. Once it is
+    // down, an answer that is held back must come before the process ends: to be cut off is a failure, and a Warning.
+    if (current.reason === 'ShuttingDown') return this.#toldReady || current.powerState === 'Stopped';
     const running = this.#supervisor.running();
     if (!isGuestReady(current) || running === undefined) return false;
     return (await queryStatus(running.machine.qmp)) === 'running';

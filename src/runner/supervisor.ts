@@ -98,6 +98,7 @@ export class Supervisor {
     this.status.update({ reason: 'ShuttingDown', message: 'the pod is being ended' });
     await Promise.race([this.#booting, delay(graceMs / 2, undefined, { ref: false })]);
     await this.#takeDown(graceMs);
+    this.status.update({ powerState: 'Stopped', ...guestDown });
   }
 
   async #begin(): Promise<void> {

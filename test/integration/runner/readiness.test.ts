@@ -98,6 +98,15 @@ test('where nothing is to be asked, a guest is ready when QEMU runs', async () =
   expect(await runner.client.state()).toMatchObject({ guestReachable: false, readiness: 'Unchecked' });
 });
 
+test('an answer that is held back when the pod is ended comes before the process is gone', async () => {
+  const runner = await startRunner(await aPod({ readiness: { tcp: { port: 7777 } }, graceSeconds: 3 }));
+  await runner.reaches({ powerState: 'Running' });
+  const held = probe(runner, 150);
+  runner.process.kill('SIGTERM');
+  expect(await held).toMatchObject(ready);
+  expect(await runner.exitCode()).toBe(0);
+});
+
 test('while the pod is being ended the kubelet hears nothing new', async () => {
   const runner = await startRunner(await aPod({ readiness: { none: {} }, graceSeconds: 3 }));
   expect(await probe(runner, 60)).toMatchObject(ready);

@@ -210,7 +210,7 @@ describe('the pod of a VM', () => {
     expect(readinessProbe?.httpGet?.path).toBe('/readyz?vm=vm-uid&wait=3600');
     // The runner answers before the kubelet gives up, or every hour of a stopped VM had a Warning.
     expect(readinessProbe?.timeoutSeconds).toBeGreaterThan(3600);
-    expect(startupProbe?.exec?.command.at(-1)).toContain('test -e /run/vm/started');
+    expect(startupProbe?.exec?.command?.at(-1)).toContain('test -e /run/vm/started');
     const readiness = { tcp: { port: 80 } };
     const given = { effective: { ...effective, readiness }, settings: vmSettings({ readinessSeconds: 20 }) };
     expect(runnerSpecOf(given)).toMatchObject({ readiness: { ...readiness, timeoutSeconds: 20 } });
