@@ -107,6 +107,7 @@ async function main(): Promise<void> {
     ],
     concurrentPerIdentity: settings.SVC3_CONCURRENT_REQUESTS,
     longRunningPerIdentity: settings.SVC3_WAITING_REQUESTS,
+    checkReplies: settings.SVC3_CHECK_REPLIES,
   });
   aggregation?.onClientCa((pem) => tls.setClientCa(pem));
   aggregation?.follow(tlsSecret, (pair) => tls.setInternal(pair));

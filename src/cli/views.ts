@@ -120,22 +120,14 @@ export function diskView(kind: 'image' | 'iso'): View<DiskItem> {
 
 function percent(disk: DiskItem): string | undefined {
   if (disk.state !== 'Updating' || disk.progress === undefined) return undefined;
-  return typeof disk.progress === 'number' ? `${disk.progress}%` : disk.progress;
+  return `${disk.progress}%`;
 }
 
 export function remoteView(kind: 'remote-image' | 'remote-iso'): View<RemoteItem> {
-  const field = (item: RemoteItem, name: string) => {
-    const value = item[name];
-    return typeof value === 'string' || typeof value === 'number' ? value : undefined;
-  };
   return {
     kind,
     name: (item) => item.name,
-    columns: [
-      nameColumn,
-      { header: 'REGISTRY', value: (item) => field(item, 'registry'), wide: true },
-      { header: 'DESCRIPTION', value: (item) => field(item, 'description'), shrinks: true },
-    ],
+    columns: [nameColumn, { header: 'TAGS', value: (item) => item.tags?.join(','), shrinks: true }],
   };
 }
 

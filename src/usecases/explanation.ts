@@ -3,27 +3,10 @@ import type { Event } from '../api/core.ts';
 import { namespaces, objectNames } from '../api/meta.ts';
 import type { Vm } from '../api/vm.ts';
 import { isSvc3Error } from '../errors.ts';
-import { vmItem, type VmItem } from '../wire/vm.ts';
-import type { Condition } from '../api/object.ts';
+import { vmItem } from '../wire/vm.ts';
+import type { Explanation } from '../wire/vmschemas.ts';
 import type { KubeClient } from '../kube/types.ts';
 import type { NodeVerdict } from '../placement/explain.ts';
-
-/** Why a VM is as it is. */
-export interface Explanation {
-  readonly item: VmItem;
-  readonly conditions: readonly Condition[];
-  /** What was asked for and is not so. */
-  readonly warnings: readonly string[];
-  /** What placement says of every node; absent for who may not see nodes. */
-  readonly nodes?: readonly NodeVerdict[] | undefined;
-  /** Oldest first; none for who may not see events. */
-  readonly events: readonly {
-    readonly time: string;
-    readonly type: string;
-    readonly reason: string;
-    readonly message: string;
-  }[];
-}
 
 /**
  * Conditions of a VM, the verdict of every node, and the events of the VM and its pod, as far as the client may see them.

@@ -3,38 +3,9 @@ import type { Vm, VmSpecInput } from '../api/vm.ts';
 import type { PortMapping, Switch } from '../api/vmconfig.ts';
 import { invalidField, Svc3Error } from '../errors.ts';
 import { vmReason } from './vm.ts';
+import type { DeployRequest, SettingsRequest } from './vmschemas.ts';
 
-/** Settings that a deploy and a configuration share, in the words of `/api/v1` and the CLI. */
-export interface SettingsRequest {
-  readonly image?: string | undefined;
-  readonly cpu?: number | undefined;
-  /** GiB; 0 means: from cpu. */
-  readonly memory?: number | undefined;
-  readonly gpuPassthrough?: boolean | undefined;
-  readonly vncConsole?: boolean | undefined;
-  readonly tag?: string | undefined;
-  readonly tagRequired?: boolean | undefined;
-  readonly scheduler?: 'default' | 'most-allocated' | '' | undefined;
-  readonly iso?: string | undefined;
-  readonly systemSerial?: string | undefined;
-  readonly customVMMetadata?: string | Readonly<Record<string, string>> | undefined;
-  readonly netBoost?: boolean | undefined;
-  readonly legacyIO?: boolean | undefined;
-  readonly displayWidth?: number | undefined;
-  readonly displayHeight?: number | undefined;
-  readonly displayDPI?: number | undefined;
-  readonly sshAuthorizedKeys?: readonly string[] | undefined;
-}
-
-export interface DeployRequest extends SettingsRequest {
-  readonly name?: string | undefined;
-  readonly shouldGenerateName?: boolean | undefined;
-  readonly vmConfig?: string | undefined;
-  readonly node?: string | undefined;
-  readonly reservedPorts?: string | undefined;
-  /** Minutes. */
-  readonly timeout?: number | undefined;
-}
+export type { DeployRequest, SettingsRequest };
 
 export function toSwitch(value: boolean | undefined): Switch | undefined {
   if (value === undefined) return undefined;

@@ -1,20 +1,10 @@
 import type { Image, Iso } from '../api/image.ts';
 import { imageAnnotations } from '../api/image.ts';
 import type { Condition } from '../api/object.ts';
+import type { ImageItem } from './schemas.ts';
 import { conditionOf } from './vm.ts';
 
-/** An Image or ISO as `/api/v1` and the CLI show it (contract: "Images, ISOs"). */
-export interface ImageItem {
-  name: string;
-  namespace: string;
-  description?: string;
-  type?: string;
-  size?: string;
-  state: 'Ready' | 'Updating' | 'Failed';
-  errorMessage?: string;
-  progress?: number;
-  createdAt?: string;
-}
+export type { ImageItem };
 
 /** What may be said of one upload, and no longer of the next. */
 const refusals: ReadonlySet<string> = new Set(['DiskRefused', 'UploadAbandoned']);

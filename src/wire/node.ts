@@ -1,26 +1,9 @@
 import { annotations, extendedResources, labels, tagLabelPrefix } from '../api/meta.ts';
 import { parseMilli, parseQuantity } from '../api/quantity.ts';
 import type { Node } from '../api/core.ts';
+import type { NodeItem } from './schemas.ts';
 
-/** A node as `/api/v1` and the CLI show it (contract: "Nodes"). */
-export interface NodeItem {
-  name: string;
-  namespace: string;
-  nodeIP: string;
-  availableCpu: number;
-  availableMemory: string;
-  availableGpu: number;
-  allocatableCpu: number;
-  allocatableMemory: string;
-  allocatableGpu: number;
-  nodeType: 'WORKER';
-  phase: 'READY' | 'NOT READY';
-  architecture: string;
-  tags: string[];
-  gpuPassthrough: boolean;
-  /** Why VMs cannot use the node's GPUs; absent where they can. */
-  gpuPassthroughReason?: string;
-}
+export type { NodeItem };
 
 /** What the pods of a node have requested. */
 export interface NodeUsage {

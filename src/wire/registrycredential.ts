@@ -1,12 +1,7 @@
 import type { RegistryCredential } from '../api/registrycredential.ts';
+import type { RegistryCredentialItem } from './schemas.ts';
 
-/** A RegistryCredential as `/api/v1` and the CLI show it; never a password. */
-export interface RegistryCredentialItem {
-  server: string;
-  username: string;
-  allowInsecure: boolean;
-  createdAt: string;
-}
+export type { RegistryCredentialItem };
 
 export function registryCredentialItem(
   credential: RegistryCredential,

@@ -1,7 +1,10 @@
 import * as z from 'zod';
 import { imageName, label, subdomain, tag } from './names.ts';
 
-/** Schemas of requests and replies of `/api/v1` (contract: "General"); field names are exact. */
+/**
+ * Schemas of requests and replies of `/api/v1` (contract: "General"); field names are exact. Types of the bodies are inferred from
+ * them. The id of a schema is its name in the OpenAPI documents.
+ */
 
 const size = z
   .string()
@@ -24,11 +27,16 @@ export const waitQuery = z.object({ wait: flag.optional() });
 
 /** Free text of an image or ISO. */
 export const description = z.string().max(1024);
-export const generateBody = z.object({ name: imageName, size, description: description.optional() });
-export const copyBody = z.object({ name: imageName, description: description.optional() });
-export const descriptionBody = z.object({ description });
+export const generateBody = z
+  .object({ name: imageName, size, description: description.optional() })
+  .meta({ id: 'ImageGenerateRequest' });
+export const copyBody = z
+  .object({ name: imageName, description: description.optional() })
+  .meta({ id: 'CopyRequest' });
+export const descriptionBody = z.object({ description }).meta({ id: 'DescriptionRequest' });
 export const pullBody = z
   .object({ name: imageName.optional(), description: description.optional() })
+  .meta({ id: 'PullRequest' })
   .optional();
 export const pullParams = namespaceParams.extend({
   remoteimage: z
@@ -44,47 +52,53 @@ export const pullIsoParams = namespaceParams.extend({ remoteiso: pullParams.shap
 const uploadId = z.string().regex(/^[0-9a-z-]{1,64}$/, 'must be the id of an upload');
 export const imageUploadParams = imageParams.extend({ image: imageName, upload: uploadId });
 export const isoUploadParams = isoParams.extend({ iso: imageName, upload: uploadId });
-export const uploadState = z.object({
-  upload: z.string(),
-  offset: z.int().describe('Bytes that have come.'),
-  size: z.int().optional().describe('Bytes of the whole file, where Upload-Length said it.'),
-  complete: z.boolean(),
-});
+export const uploadState = z
+  .object({
+    upload: z.string(),
+    offset: z.int().describe('Bytes that have come.'),
+    size: z.int().optional().describe('Bytes of the whole file, where Upload-Length said it.'),
+    complete: z.boolean(),
+  })
+  .meta({ id: 'UploadState' });
 export const uploadQuery = z.object({
   name: imageName.optional(),
   description: description.optional(),
   fileName: z.string().max(255).optional(),
 });
-export const tagBody = z.object({ tag });
+export const tagBody = z.object({ tag }).meta({ id: 'TagRequest' });
 export const clusterNodeParams = z.object({ name: subdomain });
-export const assignBody = z.object({
-  namespace: label.optional().describe('Absent: VMs of every namespace.'),
-});
-export const gpuPassthroughBody = z.object({ allowed: z.boolean() });
+export const assignBody = z
+  .object({ namespace: label.optional().describe('Absent: VMs of every namespace.') })
+  .meta({ id: 'AssignRequest' });
+export const gpuPassthroughBody = z.object({ allowed: z.boolean() }).meta({ id: 'GpuPassthroughRequest' });
 
-export const registryAddBody = z.object({
-  server: z.string().min(1).max(280),
-  username: z
-    .string()
-    .min(1)
-    .max(1024)
-    .regex(/^[^:\p{Cc}]+$/u, 'must not contain a colon, a line break or another control character'),
-  password: z
-    .string()
-    .min(1)
-    .max(65_536)
-    .regex(/^\P{Cc}+$/u, 'must not contain a line break or another control character'),
-  allowInsecure: z.boolean().optional(),
-  replace: z.boolean().optional(),
-  verify: z.boolean().optional().describe('true: log in once and say in a Warning whether it was refused.'),
-  verifyOnlyPublic: z
-    .boolean()
-    .optional()
-    .describe(
-      'true: with verify, not over plain HTTP nor at an address that is private, loopback or link-local.',
-    ),
-});
-export const registryRemoveBody = z.object({ server: z.string().min(1).max(280) });
+export const registryAddBody = z
+  .object({
+    server: z.string().min(1).max(280),
+    username: z
+      .string()
+      .min(1)
+      .max(1024)
+      .regex(/^[^:\p{Cc}]+$/u, 'must not contain a colon, a line break or another control character'),
+    password: z
+      .string()
+      .min(1)
+      .max(65_536)
+      .regex(/^\P{Cc}+$/u, 'must not contain a line break or another control character'),
+    allowInsecure: z.boolean().optional(),
+    replace: z.boolean().optional(),
+    verify: z.boolean().optional().describe('true: log in once and say in a Warning whether it was refused.'),
+    verifyOnlyPublic: z
+      .boolean()
+      .optional()
+      .describe(
+        'true: with verify, not over plain HTTP nor at an address that is private, loopback or link-local.',
+      ),
+  })
+  .meta({ id: 'RegistryCredentialRequest' });
+export const registryRemoveBody = z
+  .object({ server: z.string().min(1).max(280) })
+  .meta({ id: 'RegistryCredentialRemoveRequest' });
 
 export const tokenBody = z
   .object({
@@ -102,6 +116,7 @@ export const tokenBody = z
       .optional(),
     status: z.record(z.string(), z.unknown()).optional(),
   })
+  .meta({ id: 'TokenRequest' })
   .optional();
 
 export const tunnelQuery = z.object({
@@ -114,82 +129,121 @@ export const tunnelQuery = z.object({
   ticket: z.string().max(4096).optional(),
 });
 
-export const status = z.object({
-  kind: z.literal('Status'),
-  apiVersion: z.literal('v1'),
-  metadata: z.object({}),
-  status: z.enum(['Success', 'Failure']),
-  message: z.string(),
-  reason: z.string().optional(),
-  details: z
-    .object({
-      group: z.string().optional(),
-      kind: z.string().optional(),
-      name: z.string().optional(),
-      retryAfterSeconds: z.int().optional(),
-      causes: z
-        .array(z.object({ field: z.string(), message: z.string(), reason: z.string().optional() }))
-        .optional(),
-    })
-    .optional(),
-  code: z.int(),
-});
+export const status = z
+  .object({
+    kind: z.literal('Status'),
+    apiVersion: z.literal('v1'),
+    metadata: z.object({}),
+    status: z.enum(['Success', 'Failure']),
+    message: z.string(),
+    reason: z.string().optional(),
+    details: z
+      .object({
+        group: z.string().optional(),
+        kind: z.string().optional(),
+        name: z.string().optional(),
+        retryAfterSeconds: z.int().optional(),
+        causes: z
+          .array(z.object({ field: z.string(), message: z.string(), reason: z.string().optional() }))
+          .optional(),
+      })
+      .optional(),
+    code: z.int(),
+  })
+  .meta({ id: 'Status' });
 
-export const nodeItem = z.object({
-  name: z.string(),
-  namespace: z.string(),
-  nodeIP: z.string(),
-  availableCpu: z.int(),
-  availableMemory: z.string(),
-  availableGpu: z.int(),
-  allocatableCpu: z.int(),
-  allocatableMemory: z.string(),
-  allocatableGpu: z.int(),
-  nodeType: z.literal('WORKER'),
-  phase: z.enum(['READY', 'NOT READY']),
-  architecture: z.string(),
-  tags: z.array(z.string()),
-  gpuPassthrough: z.boolean(),
-  gpuPassthroughReason: z.string().optional(),
-});
-export const imageItem = z.object({
-  name: z.string(),
-  namespace: z.string(),
-  description: z.string().optional(),
-  type: z.string().optional(),
-  size: z.string().optional(),
-  state: z.enum(['Ready', 'Updating', 'Failed']),
-  errorMessage: z.string().optional(),
-  progress: z.int().optional(),
-  createdAt: z.string().optional(),
-});
-export const remoteItem = z.object({ name: z.string(), tags: z.array(z.string()).optional() });
+export const nodeItem = z
+  .object({
+    name: z.string(),
+    namespace: z.string(),
+    nodeIP: z.string(),
+    availableCpu: z.int(),
+    availableMemory: z.string(),
+    availableGpu: z.int(),
+    allocatableCpu: z.int(),
+    allocatableMemory: z.string(),
+    allocatableGpu: z.int(),
+    nodeType: z.literal('WORKER'),
+    phase: z.enum(['READY', 'NOT READY']),
+    architecture: z.string(),
+    tags: z.array(z.string()),
+    gpuPassthrough: z.boolean(),
+    gpuPassthroughReason: z
+      .string()
+      .optional()
+      .describe("Why VMs cannot use the node's GPUs; absent where they can."),
+  })
+  .meta({ id: 'Node' });
+export const imageItem = z
+  .object({
+    name: z.string(),
+    namespace: z.string(),
+    description: z.string().optional(),
+    type: z.string().optional(),
+    size: z.string().optional(),
+    state: z.enum(['Ready', 'Updating', 'Failed']),
+    errorMessage: z.string().optional(),
+    progress: z.int().optional(),
+    createdAt: z.string().optional(),
+  })
+  .meta({ id: 'Image' });
+export const remoteItem = z
+  .object({ name: z.string(), tags: z.array(z.string()).optional() })
+  .meta({ id: 'RemoteImage' });
 export const incomplete = z
   .array(z.string())
   .optional()
   .describe('Absent where the list is whole; else what is missing and why.');
-export const registryItem = z.object({
-  server: z.string(),
-  username: z.string(),
-  allowInsecure: z.boolean(),
-  createdAt: z.string(),
-});
-export const serviceAccountItem = z.object({ name: z.string(), createdAt: z.string() });
-export const tokenReply = z.object({ token: z.string(), expirationTimestamp: z.string() });
-export const clusterInfo = z.object({
-  apiDomain: z.string(),
-  apiEndpoint: z.string(),
-  certData: z.string(),
-  gpuPassthroughEnabled: z.boolean(),
-  version: z.string(),
-});
-export const consoleReply = z.object({
-  ticket: z.string(),
-  path: z.string(),
-  page: z.string(),
-  expirationTimestamp: z.string(),
-});
+export const registryItem = z
+  .object({
+    server: z.string(),
+    username: z.string(),
+    allowInsecure: z.boolean(),
+    createdAt: z.string(),
+  })
+  .meta({ id: 'RegistryCredential' });
+export const serviceAccountItem = z
+  .object({ name: z.string(), createdAt: z.string() })
+  .meta({ id: 'ServiceAccount' });
+export const tokenReply = z
+  .object({ token: z.string(), expirationTimestamp: z.string() })
+  .meta({ id: 'IssuedToken' });
+export const clusterInfo = z
+  .object({
+    apiDomain: z.string(),
+    apiEndpoint: z.string(),
+    certData: z.string(),
+    gpuPassthroughEnabled: z.boolean(),
+    version: z.string(),
+  })
+  .meta({ id: 'ClusterInfo' });
+export const consoleReply = z
+  .object({
+    ticket: z.string(),
+    path: z.string(),
+    page: z.string(),
+    expirationTimestamp: z.string(),
+  })
+  .meta({ id: 'ConsoleTicket' });
 
 export function listOf<T extends z.ZodType>(item: T) {
   return z.object({ items: z.array(item) });
 }
+
+/** metav1.Status, the body of every refusal of `/api/v1` and of replies with nothing to say. */
+export type Status = z.output<typeof status>;
+/** A node as `/api/v1` and the CLI show it (contract: "Nodes"). */
+export type NodeItem = z.output<typeof nodeItem>;
+/** An Image or ISO as `/api/v1` and the CLI show it (contract: "Images, ISOs"). */
+export type ImageItem = z.output<typeof imageItem>;
+/** What a remote registry of the installation holds. */
+export type RemoteItem = z.output<typeof remoteItem>;
+/** A RegistryCredential as `/api/v1` and the CLI show it; never a password. */
+export type RegistryCredentialItem = z.output<typeof registryItem>;
+export type RegistryCredentialRequest = z.output<typeof registryAddBody>;
+export type ServiceAccountItem = z.output<typeof serviceAccountItem>;
+/** A token and when it ends (RFC 3339). */
+export type IssuedToken = z.output<typeof tokenReply>;
+export type TokenRequestBody = z.output<typeof tokenBody>;
+/** What the installation says about itself. */
+export type ClusterInfo = z.output<typeof clusterInfo>;

@@ -2,30 +2,9 @@ import { annotations } from '../api/meta.ts';
 import { formatGi, parseQuantity } from '../api/quantity.ts';
 import type { Vm, VmSpec } from '../api/vm.ts';
 import type { Condition } from '../api/object.ts';
+import type { DeployItem, VmItem, VmState } from './vmschemas.ts';
 
-export type VmState = 'Pending' | 'Running' | 'Stopped' | 'Suspended' | 'Failed';
-
-/** A VM as `/api/v1` and the CLI show it; absent fields are left out (contract: "VMs"). */
-export interface VmItem {
-  name: string;
-  namespace: string;
-  node?: string;
-  ip?: string;
-  cpu: number;
-  memory: string;
-  image?: string;
-  vmConfig?: string;
-  gpuPassthrough: boolean;
-  vncConsole: boolean;
-  ssh: number;
-  vnc?: number;
-  screenshare?: number;
-  deployDate?: string;
-  owner?: string;
-  architecture?: string;
-  status: VmState;
-  message?: string;
-}
+export type { DeployItem, VmItem, VmState };
 
 export function conditionOf(
   conditions: readonly Condition[] | undefined,
@@ -146,20 +125,6 @@ export function vmItem(vm: Vm): VmItem {
         ? vmMessage(vm)
         : undefined,
   });
-}
-
-/** The reply of a deploy (contract: `POST NS/vms`). */
-export interface DeployItem {
-  name: string;
-  node?: string;
-  memory: string;
-  ip?: string;
-  ssh: number;
-  vnc?: number;
-  screenshare?: number;
-  status: VmState;
-  message?: string;
-  portWarnings?: string;
 }
 
 export function deployItem(vm: Vm, portWarnings: readonly string[]): DeployItem {

@@ -1,30 +1,8 @@
 import { parseQuantity, toGi } from '../api/quantity.ts';
 import type { VmConfig } from '../api/vmconfig.ts';
+import type { VmConfigItem } from './vmschemas.ts';
 
-/** A VMConfig as `/api/v1` and the CLI show it (contract: "VM configurations"); memory is a number of GiB. */
-export interface VmConfigItem {
-  name: string;
-  namespace: string;
-  image?: string;
-  type?: string;
-  cpu?: number;
-  memory?: number;
-  gpuPassthrough?: boolean;
-  vncConsole?: boolean;
-  scheduler?: 'default' | 'most-allocated';
-  tag?: string;
-  tagRequired?: boolean;
-  iso?: string;
-  systemSerial?: string;
-  netBoost?: boolean;
-  legacyIO?: boolean;
-  nodeName?: string;
-  displayWidth?: number;
-  displayHeight?: number;
-  displayDPI?: number;
-  customVMMetadata?: Record<string, string>;
-  createdAt?: string;
-}
+export type { VmConfigItem };
 
 function toBoolean(value: 'Enabled' | 'Disabled' | undefined): boolean | undefined {
   return value === undefined ? undefined : value === 'Enabled';

@@ -1,5 +1,7 @@
 import * as z from 'zod';
 import { configName, imageName, imageReference, subdomain, tag, vmName } from './names.ts';
+import { powerCommands } from './power.ts';
+import type { ReadonlyDeep } from './readonly.ts';
 import { description } from './schemas.ts';
 
 /** Schemas of VMs and their configurations in requests and replies of `/api/v1` (contract: "VMs"); field names are exact. */
@@ -42,88 +44,146 @@ const settings = {
     .optional(),
 } as const;
 
-export const deployBody = z.object({
-  name: z
-    .union([vmName, z.literal('')])
-    .optional()
-    .describe('Absent: vm- and 5 characters.'),
-  shouldGenerateName: z.boolean().optional().describe('true: name is a prefix.'),
-  vmConfig: configName.optional(),
-  ...settings,
-  node: z.union([subdomain, z.literal('')]).optional(),
-  reservedPorts: z
-    .string()
-    .max(1024)
-    .optional()
-    .describe('NODE:VM[,NODE:VM], each with an optional /tcp or /udp.'),
-  timeout: z.int().min(1).max(10_080).optional().describe('Minutes until the VM must run; default 10.'),
-});
+export const deployBody = z
+  .object({
+    name: z
+      .union([vmName, z.literal('')])
+      .optional()
+      .describe('Absent: vm- and 5 characters.'),
+    shouldGenerateName: z.boolean().optional().describe('true: name is a prefix.'),
+    vmConfig: configName.optional(),
+    ...settings,
+    node: z.union([subdomain, z.literal('')]).optional(),
+    reservedPorts: z
+      .string()
+      .max(1024)
+      .optional()
+      .describe('NODE:VM[,NODE:VM], each with an optional /tcp or /udp.'),
+    timeout: z.int().min(1).max(10_080).optional().describe('Minutes until the VM must run; default 10.'),
+  })
+  .meta({ id: 'DeployRequest' });
 
-export const vmConfigBody = z.object({
-  name: configName,
-  ...settings,
-  image: imageReference,
-  nodeName: z.union([subdomain, z.literal('')]).optional(),
-  type: z.enum(['amd64', 'arm64']).optional(),
-});
+export const vmConfigBody = z
+  .object({
+    name: configName,
+    ...settings,
+    image: imageReference,
+    nodeName: z.union([subdomain, z.literal('')]).optional(),
+    type: z.enum(['amd64', 'arm64']).optional(),
+  })
+  .meta({ id: 'VMConfigRequest' });
 
-export const execBody = z.object({ command: z.enum(['start', 'stop', 'resume', 'suspend', 'revert']) });
-export const saveBody = z.object({ imageName, description: description.optional() });
-export const commitBody = z.object({ description: description.optional() }).optional();
+export const execBody = z.object({ command: z.enum(powerCommands) }).meta({ id: 'ExecRequest' });
+export const saveBody = z
+  .object({ imageName, description: description.optional() })
+  .meta({ id: 'SaveRequest' });
+export const commitBody = z
+  .object({ description: description.optional() })
+  .meta({ id: 'CommitRequest' })
+  .optional();
 
 const vmState = z.enum(['Pending', 'Running', 'Stopped', 'Suspended', 'Failed']);
-export const vmItem = z.object({
-  name: z.string(),
-  namespace: z.string(),
-  node: z.string().optional(),
-  ip: z.string().optional(),
-  cpu: z.int(),
-  memory: z.string(),
-  image: z.string().optional(),
-  vmConfig: z.string().optional(),
-  gpuPassthrough: z.boolean(),
-  vncConsole: z.boolean(),
-  ssh: z.int(),
-  vnc: z.int().optional(),
-  screenshare: z.int().optional(),
-  deployDate: z.string().optional(),
-  owner: z.string().optional(),
-  architecture: z.string().optional(),
-  status: vmState,
-  message: z.string().optional(),
-});
-export const deployReply = z.object({
-  name: z.string(),
-  node: z.string().optional(),
-  memory: z.string(),
-  ip: z.string().optional(),
-  ssh: z.int(),
-  vnc: z.int().optional(),
-  screenshare: z.int().optional(),
-  status: vmState,
-  message: z.string().optional(),
-  portWarnings: z.string().optional(),
-});
-export const vmConfigItem = z.object({
-  name: z.string(),
-  namespace: z.string(),
-  image: z.string().optional(),
-  type: z.string().optional(),
-  cpu: z.int().optional(),
-  memory: z.number().optional(),
-  gpuPassthrough: z.boolean().optional(),
-  vncConsole: z.boolean().optional(),
-  scheduler: z.enum(['default', 'most-allocated']).optional(),
-  tag: z.string().optional(),
-  tagRequired: z.boolean().optional(),
-  iso: z.string().optional(),
-  systemSerial: z.string().optional(),
-  netBoost: z.boolean().optional(),
-  legacyIO: z.boolean().optional(),
-  nodeName: z.string().optional(),
-  displayWidth: z.int().optional(),
-  displayHeight: z.int().optional(),
-  displayDPI: z.int().optional(),
-  customVMMetadata: z.record(z.string(), z.string()).optional(),
-  createdAt: z.string().optional(),
-});
+export const vmItem = z
+  .object({
+    name: z.string(),
+    namespace: z.string(),
+    node: z.string().optional(),
+    ip: z.string().optional(),
+    cpu: z.int(),
+    memory: z.string(),
+    image: z.string().optional(),
+    vmConfig: z.string().optional(),
+    gpuPassthrough: z.boolean(),
+    vncConsole: z.boolean(),
+    ssh: z.int(),
+    vnc: z.int().optional(),
+    screenshare: z.int().optional(),
+    deployDate: z.string().optional(),
+    owner: z.string().optional(),
+    architecture: z.string().optional(),
+    status: vmState,
+    message: z.string().optional(),
+  })
+  .meta({ id: 'VM' });
+export const deployReply = z
+  .object({
+    name: z.string(),
+    node: z.string().optional(),
+    memory: z.string(),
+    ip: z.string().optional(),
+    ssh: z.int(),
+    vnc: z.int().optional(),
+    screenshare: z.int().optional(),
+    status: vmState,
+    message: z.string().optional(),
+    portWarnings: z.string().optional(),
+  })
+  .meta({ id: 'DeployReply' });
+export const vmConfigItem = z
+  .object({
+    name: z.string(),
+    namespace: z.string(),
+    image: z.string().optional(),
+    type: z.string().optional(),
+    cpu: z.int().optional(),
+    memory: z.number().optional(),
+    gpuPassthrough: z.boolean().optional(),
+    vncConsole: z.boolean().optional(),
+    scheduler: z.enum(['default', 'most-allocated']).optional(),
+    tag: z.string().optional(),
+    tagRequired: z.boolean().optional(),
+    iso: z.string().optional(),
+    systemSerial: z.string().optional(),
+    netBoost: z.boolean().optional(),
+    legacyIO: z.boolean().optional(),
+    nodeName: z.string().optional(),
+    displayWidth: z.int().optional(),
+    displayHeight: z.int().optional(),
+    displayDPI: z.int().optional(),
+    customVMMetadata: z.record(z.string(), z.string()).optional(),
+    createdAt: z.string().optional(),
+  })
+  .meta({ id: 'VMConfig' });
+
+/** What conditions, placement and Events say of a VM. */
+export const explanation = z
+  .object({
+    item: vmItem,
+    conditions: z.array(
+      z.object({
+        type: z.string(),
+        status: z.enum(['True', 'False', 'Unknown']),
+        reason: z.string(),
+        message: z.string(),
+        lastTransitionTime: z.string(),
+        observedGeneration: z.int().optional(),
+      }),
+    ),
+    warnings: z.array(z.string()).describe('What was asked for and is not so.'),
+    nodes: z
+      .array(
+        z.object({ node: z.string(), fits: z.boolean(), reasons: z.array(z.string()), free: z.number() }),
+      )
+      .optional()
+      .describe(
+        'What placement says of every node; absent for who may not see nodes and the pods of all namespaces.',
+      ),
+    events: z
+      .array(z.object({ time: z.string(), type: z.string(), reason: z.string(), message: z.string() }))
+      .describe('Oldest first; none for who may not see events.'),
+  })
+  .meta({ id: 'VMExplanation' });
+
+export type VmState = z.output<typeof vmState>;
+/** A VM as `/api/v1` and the CLI show it; absent fields are left out (contract: "VMs"). */
+export type VmItem = z.output<typeof vmItem>;
+/** The reply of a deploy (contract: `POST NS/vms`). */
+export type DeployItem = z.output<typeof deployReply>;
+/** A VMConfig as `/api/v1` and the CLI show it (contract: "VM configurations"); memory is a number of GiB. */
+export type VmConfigItem = z.output<typeof vmConfigItem>;
+/** Settings that a deploy and a configuration share, in the words of `/api/v1` and the CLI. */
+export type SettingsRequest = z.output<z.ZodObject<typeof settings>>;
+export type DeployRequest = z.output<typeof deployBody>;
+export type VmConfigRequest = z.output<typeof vmConfigBody>;
+/** Why a VM is as it is. */
+export type Explanation = ReadonlyDeep<z.output<typeof explanation>>;

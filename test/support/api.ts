@@ -109,7 +109,13 @@ export async function startTestApi(
   const running = informers.run(stopping.signal);
   await informers.synced();
   const more = typeof options === 'function' ? options(services) : options;
-  const api = createApi({ services, registry, tls: createServingTls({ pair: tls }), ...more });
+  const api = createApi({
+    services,
+    registry,
+    tls: createServingTls({ pair: tls }),
+    checkReplies: true,
+    ...more,
+  });
   const { port } = await api.listen({ host: '127.0.0.1', port: 0 });
   const agent = new Agent({ connect: { ca: tls.cert }, allowH2: false, connections: 64 });
   const baseUrl = `https://localhost:${port}`;

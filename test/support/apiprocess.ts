@@ -26,6 +26,7 @@ export async function startApiProcess(
       SVC3_HEALTH_HOST: '127.0.0.1',
       SVC3_HEALTH_PORT: '0',
       SVC3_DRAIN_DELAY_MS: '200',
+      SVC3_CHECK_REPLIES: 'true',
       ...environment,
     },
     stdio: ['ignore', 'pipe', 'pipe'],

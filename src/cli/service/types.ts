@@ -1,58 +1,42 @@
 import type { Duplex, Readable } from 'node:stream';
-import type { ImageItem } from '../../wire/image.ts';
-import type { NodeItem } from '../../wire/node.ts';
-import type { RegistryCredentialItem } from '../../wire/registrycredential.ts';
-import type { DeployRequest, SettingsRequest } from '../../wire/deploy.ts';
 import type { PowerCommand } from '../../wire/power.ts';
-import type { DeployItem, VmItem } from '../../wire/vm.ts';
-import type { VmConfigItem } from '../../wire/vmconfig.ts';
-import type { Explanation } from '../../usecases/explanation.ts';
+import type {
+  ClusterInfo,
+  ImageItem,
+  IssuedToken,
+  NodeItem,
+  RegistryCredentialItem,
+  RegistryCredentialRequest,
+  RemoteItem,
+  ServiceAccountItem,
+} from '../../wire/schemas.ts';
+import type {
+  DeployItem,
+  DeployRequest,
+  Explanation,
+  VmConfigItem,
+  VmConfigRequest,
+  VmItem,
+} from '../../wire/vmschemas.ts';
 
 /** Request and item shapes are those of `/api/v1`, whichever way is taken. */
 export type {
   DeployItem,
-  Explanation,
-  RegistryCredentialItem,
-  VmItem,
-  VmConfigItem,
-  NodeItem,
   DeployRequest,
+  Explanation,
+  IssuedToken,
+  NodeItem,
+  RegistryCredentialItem,
+  RegistryCredentialRequest,
+  RemoteItem,
+  ServiceAccountItem,
+  VmConfigItem,
+  VmConfigRequest,
+  VmItem,
 };
-
-/** A configuration that is wished for. */
-export interface VmConfigRequest extends SettingsRequest {
-  readonly name: string;
-  readonly nodeName?: string | undefined;
-}
 
 /** An Image or an ISO. */
 export type DiskItem = ImageItem;
-
-/** What a remote registry of the installation holds. */
-export interface RemoteItem {
-  readonly name: string;
-  readonly [field: string]: unknown;
-}
-
-/** A credential to store; the password is never shown again. */
-export interface RegistryCredentialRequest {
-  readonly server: string;
-  readonly username: string;
-  readonly password: string;
-  readonly allowInsecure?: boolean;
-  readonly replace?: boolean;
-}
-
-export interface ServiceAccountItem {
-  readonly name: string;
-  readonly createdAt: string;
-}
-
-/** A token and when it ends (RFC 3339). */
-export interface IssuedToken {
-  readonly token: string;
-  readonly expirationTimestamp: string;
-}
 
 /** Whether and how long a command waits for what it began. */
 export interface WaitOptions {
@@ -205,6 +189,6 @@ export interface Service {
   readonly registryCredentials: RegistryCredentials;
   namespaces(): Promise<string[]>;
   /** Version of the installation and what it says about itself; undefined where it cannot be asked. */
-  clusterInfo(): Promise<Readonly<Record<string, unknown>> | undefined>;
+  clusterInfo(): Promise<ClusterInfo | undefined>;
   close(): Promise<void>;
 }

@@ -1,27 +1,25 @@
-import * as z from 'zod';
 import { actionsGroup, productVersion, version } from '../../api/meta.ts';
 import { openApiOf } from '../server/openapi.ts';
+import { createNamedSchemas, type Json, type NamedSchemas } from '../server/jsonschema.ts';
 import type { Route } from '../server/route.ts';
-import { nodeObject } from './schemas.ts';
-
-type Json = Readonly<Record<string, unknown>>;
+import { nodeId } from './schemas.ts';
 
 /** By these `kubectl explain` finds a kind: the operation says which, the schema that it is the one. */
 const marker = 'x-kubernetes-group-version-kind';
 const node = { group: actionsGroup, version, kind: 'Node' };
 const kindOfNode = { [marker]: [node] };
-const nodeName = 'dev.svc3.api.v1.Node';
-
-function jsonSchema(schema: z.ZodType, io: 'input' | 'output'): Json {
-  const { $schema: _, ...rest } = z.toJSONSchema(schema, { target: 'draft-7', io, unrepresentable: 'any' });
-  return rest;
-}
+/** kube-apiserver joins the schemas to its own: their names tell whose they are. */
+const nameOf = (id: string): string => `dev.svc3.api.v1.${id}`;
+const nodeName = nameOf(nodeId);
 
 /** OpenAPI 3.0, as kube-apiserver aggregates it. */
 export function openApiV3Of(routes: readonly Route[]): Json {
-  const document = openApiOf(routes) as { components: { schemas: Json }; paths: Record<string, Json> };
+  const document = openApiOf(routes, nameOf) as {
+    components: { schemas: Record<string, Json> };
+    paths: Record<string, Json>;
+  };
   const { components } = document;
-  const schema = { ...plain(jsonSchema(nodeObject, 'output')), ...kindOfNode };
+  const schema = { ...components.schemas[nodeName], ...kindOfNode };
   return {
     ...document,
     openapi: '3.0.0',
@@ -36,7 +34,9 @@ export function openApiV3Of(routes: readonly Route[]): Json {
 }
 
 /** What OpenAPI 2.0 can say of a schema. */
-function plain({ type, description, enum: values, const: value, properties, items, required }: Json): Json {
+function plain(schema: Json): Json {
+  const { $ref, type, description, enum: values, const: value, properties, items, required } = schema;
+  if ($ref !== undefined) return { $ref };
   const members = Object.entries((properties ?? {}) as Record<string, Json>);
   return {
     ...(typeof type === 'string' ? { type } : {}),
@@ -51,7 +51,7 @@ function plain({ type, description, enum: values, const: value, properties, item
   };
 }
 
-function parametersOf({ path, bodyKind, body }: Route): Json[] {
+function parametersOf(schemas: NamedSchemas, { path, bodyKind, body }: Route): Json[] {
   const named = Array.from(path.matchAll(/\{(\w+)\}/g), ([, name]) => ({
     name,
     in: 'path',
@@ -60,20 +60,21 @@ function parametersOf({ path, bodyKind, body }: Route): Json[] {
   }));
   if (bodyKind !== 'json') return named;
   const required = !body.safeParse(undefined).success;
-  return [...named, { name: 'body', in: 'body', required, schema: plain(jsonSchema(body, 'input')) }];
+  return [...named, { name: 'body', in: 'body', required, schema: plain(schemas.of(body, 'input')) }];
 }
 
-function responsesOf({ replies }: Route): Json {
+function responsesOf(schemas: NamedSchemas, { replies }: Route): Json {
   return Object.fromEntries(
     Object.entries(replies).map(([code, { description, schema }]) => [
       code,
-      { description, ...(schema === undefined ? {} : { schema: plain(jsonSchema(schema, 'output')) }) },
+      { description, ...(schema === undefined ? {} : { schema: plain(schemas.of(schema, 'output')) }) },
     ]),
   );
 }
 
 /** OpenAPI 2.0, which kube-apiserver joins to its own document. */
 export function openApiV2Of(routes: readonly Route[]): Json {
+  const schemas = createNamedSchemas('draft-7', (id) => `#/definitions/${nameOf(id)}`);
   const paths: Record<string, Json> = {};
   for (const route of routes) {
     paths[route.path] = {
@@ -83,8 +84,8 @@ export function openApiV2Of(routes: readonly Route[]): Json {
         description: route.summary,
         consumes: ['application/json'],
         produces: ['application/json'],
-        parameters: parametersOf(route),
-        responses: responsesOf(route),
+        parameters: parametersOf(schemas, route),
+        responses: responsesOf(schemas, route),
       },
     };
   }
@@ -92,6 +93,11 @@ export function openApiV2Of(routes: readonly Route[]): Json {
     swagger: '2.0',
     info: { title: actionsGroup, version: productVersion },
     paths,
-    definitions: { [nodeName]: { ...plain(jsonSchema(nodeObject, 'output')), ...kindOfNode } },
+    definitions: Object.fromEntries(
+      Object.entries(schemas.named).map(([id, schema]) => [
+        nameOf(id),
+        { ...plain(schema), ...(id === nodeId ? kindOfNode : {}) },
+      ]),
+    ),
   };
 }

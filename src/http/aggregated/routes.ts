@@ -1,10 +1,10 @@
 import * as z from 'zod';
 import { Svc3Error } from '../../errors.ts';
-import { defineRoute, type Call, type Permission, type Reply, type Route } from '../server/route.ts';
+import { defineRoute, type Call, type Permission, type ReplyOf, type Route } from '../server/route.ts';
 import { findNode, listNodes, nodeItems, tagNode, untagNode, getNode } from '../routes/nodes.ts';
 import { commitVm, execVm, saveVm } from '../routes/vmactions.ts';
 import { namespaceParams, nodeParams } from '../../wire/schemas.ts';
-import { isNodeOf, nodeItem } from '../../wire/node.ts';
+import { isNodeOf, nodeItem, type NodeItem } from '../../wire/node.ts';
 import { discovery, groupVersion, root } from './discovery.ts';
 import { openApiV2Of, openApiV3Of } from './documents.ts';
 import * as schemas from './schemas.ts';
@@ -37,10 +37,23 @@ function refuseWatch(query: { watch?: string | undefined }): void {
     throw new Svc3Error('MethodNotAllowed', 'nodes of this API cannot be watched');
 }
 
+const nodeListReplies = { 200: { description: 'The nodes.', schema: schemas.nodeList } };
+
+/** What kubectl asks for by its Accept header. */
+function asTable(items: readonly NodeItem[]): {
+  readonly raw: Buffer;
+  readonly headers: Record<string, string>;
+} {
+  return {
+    raw: Buffer.from(JSON.stringify(nodeTable(items))),
+    headers: { 'content-type': 'application/json; charset=utf-8' },
+  };
+}
+
 /** What the handlers need beyond a call: the Accept header. */
 type Read<P> = Call<P, z.output<typeof anyQuery>, unknown>;
 
-function nodeList(call: Read<unknown>, namespace: string | undefined): Reply {
+function nodeList(call: Read<unknown>, namespace: string | undefined): ReplyOf<typeof nodeListReplies> {
   refuseWatch(call.query);
   const items =
     namespace === undefined
@@ -48,7 +61,7 @@ function nodeList(call: Read<unknown>, namespace: string | undefined): Reply {
           .list()
           .map((node) => nodeItem(node, '', call.services.caches.usages.of(node.metadata.name ?? '')))
       : nodeItems(call.services, namespace);
-  if (wantsTable(call.accept)) return { body: nodeTable(items) };
+  if (wantsTable(call.accept)) return asTable(items);
   return { body: { kind: 'NodeList', apiVersion: groupVersion, metadata: {}, items: items.map(nodeObject) } };
 }
 
@@ -62,7 +75,7 @@ const nodesOfNamespace = defineRoute({
   query: anyQuery,
   body: nothing,
   bodyKind: 'none',
-  replies: { 200: { description: 'The nodes.', schema: schemas.nodeList } },
+  replies: nodeListReplies,
   permission: listNodes.permission,
   handler: (call) => nodeList(call, call.params.namespace),
 });
@@ -77,7 +90,7 @@ const nodesOfAll = defineRoute({
   query: anyQuery,
   body: nothing,
   bodyKind: 'none',
-  replies: { 200: { description: 'The nodes.', schema: schemas.nodeList } },
+  replies: nodeListReplies,
   permission: { ...(listNodes.permission as Permission & { kind: 'checked' }), scope: 'cluster' },
   handler: (call) => nodeList(call, undefined),
 });
@@ -99,32 +112,19 @@ const oneNode = defineRoute({
     const node = findNode(call.services, namespace, name);
     if (!isNodeOf(node, namespace)) throw new Svc3Error('NotFound', `nodes "${name}" not found`);
     const item = nodeItem(node, namespace, call.services.caches.usages.of(name));
-    return { body: wantsTable(call.accept) ? nodeTable([item]) : nodeObject(item) };
+    return wantsTable(call.accept) ? asTable([item]) : { body: nodeObject(item) };
   },
 });
 
 /** The same route of `/api/v1` under the aggregated root; a body may carry apiVersion and kind, as kubectl users write them. */
 function aggregated(route: Route, kind: string): Route {
-  const body =
-    route.body instanceof z.ZodObject
-      ? route.body
-      : route.body instanceof z.ZodOptional
-        ? route.body.unwrap()
-        : undefined;
-  const typed =
-    body instanceof z.ZodObject
-      ? body.extend({
-          apiVersion: z.string().optional(),
-          kind: z.string().optional(),
-          metadata: z.looseObject({}).optional(),
-        })
-      : route.body;
   return {
     ...route,
     id: `aggregated ${route.id}`,
     path: route.path.replace('/api/v1', root),
     query: z.looseObject({ wait: z.string().optional() }),
-    body: route.body instanceof z.ZodOptional ? typed.optional() : typed,
+    body: schemas.typedRequest(route.body),
+    replies: schemas.typedReplies(route.replies, kind),
     async handler(call: Call<unknown, unknown, unknown>) {
       const { wait } = call.query as { wait?: string };
       const reply = await route.handler({

@@ -1,8 +1,9 @@
 import type { NodeItem } from '../../wire/node.ts';
 import { groupVersion } from './discovery.ts';
+import type { NodeObject } from './schemas.ts';
 
 /** A node as an object of the aggregated API. */
-export function nodeObject(item: NodeItem): Record<string, unknown> {
+export function nodeObject(item: NodeItem): NodeObject {
   const { name, namespace, ...rest } = item;
   return { apiVersion: groupVersion, kind: 'Node', metadata: { name, namespace }, ...rest };
 }

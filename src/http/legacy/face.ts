@@ -55,6 +55,18 @@ function idOf(row: Row): string {
 }
 
 const params = z.looseObject({ namespace: label });
+const envelopeSchema = z
+  .looseObject({
+    message: z.string(),
+    help: z.record(z.string(), z.unknown()),
+    errors: z.array(z.object({ message: z.string() })),
+  })
+  .meta({ id: 'LegacyEnvelope' });
+const mappedReplies = {
+  200: { description: 'The envelope, or the disk of a download.', schema: envelopeSchema },
+  201: { description: 'The envelope: it was created.', schema: envelopeSchema },
+  206: { description: 'The part of a download that Range asked for.' },
+};
 
 function mappedRoute(row: MappedRow): Route {
   return {
@@ -67,7 +79,7 @@ function mappedRoute(row: MappedRow): Route {
     query: z.looseObject({}),
     body: row.body,
     bodyKind: row.bodyKind,
-    replies: { 200: { description: 'The envelope.' } },
+    replies: mappedReplies,
     permission: { kind: 'delegated' },
     ...(row.longRunning === true ? { longRunning: true } : {}),
     async handler(call: Call<unknown, unknown, unknown>) {
@@ -93,7 +105,7 @@ function removedRoute(row: RemovedRow): Route {
     query: z.looseObject({}),
     body: z.unknown(),
     bodyKind: 'none',
-    replies: { 410: { description: 'What replaces it.' } },
+    replies: { 410: { description: 'What replaces it.', schema: envelopeSchema } },
     permission: { kind: 'open' },
     handler() {
       const text = spelledOut(row.successor);

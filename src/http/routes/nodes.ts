@@ -3,7 +3,7 @@ import { nodes } from '../../api/resources.ts';
 import type { Node } from '../../api/core.ts';
 import { isNodeOf, nodeItem, tagsOf, type NodeItem } from '../../wire/node.ts';
 import { notFound } from '../server/lookup.ts';
-import { defineRoute, type Call, type Reply } from '../server/route.ts';
+import { defineRoute, type Call, type ReplyOf } from '../server/route.ts';
 import * as schemas from '../../wire/schemas.ts';
 import type { Services } from '../server/services.ts';
 import { success } from '../server/status.ts';
@@ -69,10 +69,12 @@ export const getNode = defineRoute({
   },
 });
 
+const tagReplies = { 200: { description: 'Done.', schema: schemas.status } };
+
 async function setTag(
   call: Call<{ namespace: string; name: string }, unknown, { tag: string }>,
   value: 'true' | null,
-): Promise<Reply> {
+): Promise<ReplyOf<typeof tagReplies>> {
   const { params, body, services } = call;
   const node = findNode(services, params.namespace, params.name);
   const known = tagsOf(node).includes(body.tag);
@@ -108,8 +110,6 @@ async function seesTag(
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
 }
-
-const tagReplies = { 200: { description: 'Done.', schema: schemas.status } };
 
 export const tagNode = defineRoute({
   id: 'tagNode',

@@ -3,7 +3,7 @@ import * as z from 'zod';
 import { Svc3Error } from '../../errors.ts';
 import { openApiOf } from '../server/openapi.ts';
 import embedded from '../pages/embedded.json' with { type: 'json' };
-import { defineRoute, type Reply, type Route } from '../server/route.ts';
+import { defineRoute, type ReplyOf, type Route } from '../server/route.ts';
 import * as schemas from '../../wire/schemas.ts';
 
 const common = {
@@ -14,6 +14,9 @@ const common = {
   bodyKind: 'none',
   permission: { kind: 'open' },
 } as const;
+
+const fileReplies = { 200: { description: 'A file.' } };
+type FileReply = ReplyOf<typeof fileReplies>;
 
 /** Nothing of these pages comes from elsewhere, and no other page may frame them. */
 const pageHeaders = {
@@ -32,13 +35,13 @@ function notFound(name: string, cause?: unknown): Svc3Error {
   return new Svc3Error('NotFound', `"${name}" not found`, { cause });
 }
 
-function answer(name: string, content: Buffer): Reply {
+function answer(name: string, content: Buffer): FileReply {
   const type = types[name.split('.').at(-1) ?? ''] ?? 'application/octet-stream';
   return { raw: content, headers: { ...pageHeaders, 'content-type': type, 'cache-control': 'no-cache' } };
 }
 
 /** Files of the pages lie in the bundle: `embedded.json` is made of the files beside it by a unit test. */
-function pageFile(name: string): Reply {
+function pageFile(name: string): FileReply {
   const text = Object.hasOwn(embedded, name)
     ? (embedded as Readonly<Record<string, string>>)[name]
     : undefined;
@@ -46,7 +49,7 @@ function pageFile(name: string): Reply {
   return answer(name, Buffer.from(text));
 }
 
-async function noVncFile(folder: URL, name: string): Promise<Reply> {
+async function noVncFile(folder: URL, name: string): Promise<FileReply> {
   if (!/^[a-z0-9]+(?:[./-][a-z0-9]+)*\.js$/i.test(name)) throw notFound(name);
   try {
     return answer(name, await readFile(new URL(name, folder)));
@@ -79,7 +82,7 @@ export function createPages(routes: readonly Route[], noVnc: URL): Route[] {
       replies: { 200: { description: 'HTML.' } },
       handler: () => pageFile(file),
     });
-  const files = (id: string, path: string, read: (name: string) => Reply | Promise<Reply>) =>
+  const files = (id: string, path: string, read: (name: string) => FileReply | Promise<FileReply>) =>
     defineRoute({
       ...common,
       id,
@@ -87,7 +90,7 @@ export function createPages(routes: readonly Route[], noVnc: URL): Route[] {
       path: `${path}/*`,
       summary: 'Files of the pages.',
       params: z.object({ '*': z.string().max(200) }),
-      replies: { 200: { description: 'A file.' } },
+      replies: fileReplies,
       handler: ({ params }) => read(params['*']),
     });
   return [

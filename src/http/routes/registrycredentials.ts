@@ -88,11 +88,10 @@ export const addRegistryCredential = defineRoute({
       fieldNames,
     );
     if (body.verify === true) await verify(call);
-    const code = replaced ? 200 : 201;
-    return {
-      status: code,
-      body: success(`the credential for ${body.server} was ${replaced ? 'replaced' : 'added'}`, code),
-    };
+    const what = `the credential for ${body.server} was`;
+    return replaced
+      ? { body: success(`${what} replaced`) }
+      : { status: 201, body: success(`${what} added`, 201) };
   },
 });
 

@@ -3,7 +3,7 @@ import { group } from '../../api/meta.ts';
 import { images, isos } from '../../api/resources.ts';
 import { invalidField } from '../../errors.ts';
 import { imageItem } from '../../wire/image.ts';
-import { defineRoute, type Call, type Reply } from '../server/route.ts';
+import { defineRoute, type Call, type ReplyOf } from '../server/route.ts';
 import * as schemas from '../../wire/schemas.ts';
 import { writing } from '../server/upstream.ts';
 import { waitSeen } from '../server/visible.ts';
@@ -36,7 +36,7 @@ async function list({
   services,
   signal,
   warn,
-}: Call<{ namespace: string }, unknown, unknown>): Promise<Reply> {
+}: Call<{ namespace: string }, unknown, unknown>): Promise<ReplyOf<typeof listReplies>> {
   const { items, incomplete } = await services.remotes.list(params.namespace, signal);
   for (const sentence of incomplete) warn(sentence);
   return { body: { items, ...(incomplete.length === 0 ? {} : { incomplete }) } };
@@ -82,7 +82,7 @@ async function pulled(
   { body, params, caller, services, signal }: Call<{ namespace: string }, unknown, PullBody | undefined>,
   kind: 'images' | 'isos',
   { field, reference }: { readonly field: string; readonly reference: string },
-): Promise<Reply> {
+): Promise<ReplyOf<typeof accepted>> {
   const disk: Image & Iso = {
     metadata: { name: body?.name ?? nameOfReference(reference, field), namespace: params.namespace },
     spec: {

@@ -1,7 +1,7 @@
 import { imageItem } from '../../wire/image.ts';
 import { invalidField } from '../../errors.ts';
 import type { DiskKind } from '../../controllers/image/place.ts';
-import { defineRoute, type Call, type Reply } from '../server/route.ts';
+import { defineRoute, type Call, type ReplyOf } from '../server/route.ts';
 import * as schemas from '../../wire/schemas.ts';
 import type { UploadState } from '../server/services.ts';
 import { success } from '../server/status.ts';
@@ -12,6 +12,10 @@ type AnyCall<P> = Call<P, unknown, unknown>;
 
 const one = (kind: 'image' | 'iso') =>
   `/api/v1/namespaces/{namespace}/upload/${kind}/{${kind}}/{upload}` as const;
+/** Of an upload that begins with more to come. */
+export const begunReplies = {
+  201: { description: 'With Upload-Complete: ?0, go on at Location.', schema: schemas.uploadState },
+};
 const kept = { 200: { description: 'How far it is.', schema: schemas.uploadState } };
 
 /** An integer of a header; undefined where it is missing. */
@@ -47,7 +51,7 @@ export async function beginUpload(
   call: AnyCall<unknown>,
   target: UploadTarget,
   description: string | undefined,
-): Promise<Reply> {
+): Promise<ReplyOf<typeof begunReplies>> {
   const { services, upload } = call;
   if (/^multipart\//i.test(upload?.contentType ?? ''))
     throw invalidField('Upload-Complete', 'a form cannot be resumed; send the raw disk');
@@ -80,7 +84,11 @@ async function appended(
   });
 }
 
-async function proceed(call: AnyCall<unknown>, target: UploadTarget, id: string): Promise<Reply> {
+async function proceed(
+  call: AnyCall<unknown>,
+  target: UploadTarget,
+  id: string,
+): Promise<ReplyOf<typeof append.replies>> {
   const offset = count(call, 'Upload-Offset');
   if (offset === undefined) throw invalidField('Upload-Offset', 'is required', 'FieldValueRequired');
   try {
@@ -96,12 +104,20 @@ async function proceed(call: AnyCall<unknown>, target: UploadTarget, id: string)
   }
 }
 
-async function shown(call: AnyCall<unknown>, target: UploadTarget, id: string): Promise<Reply> {
+async function shown(
+  call: AnyCall<unknown>,
+  target: UploadTarget,
+  id: string,
+): Promise<ReplyOf<typeof kept>> {
   const state = await call.services.uploads.state(target, id);
   return { headers: headersOf(state), body: bodyOf(state) };
 }
 
-async function cancelled(call: AnyCall<unknown>, target: UploadTarget, id: string): Promise<Reply> {
+async function cancelled(
+  call: AnyCall<unknown>,
+  target: UploadTarget,
+  id: string,
+): Promise<ReplyOf<typeof cancel.replies>> {
   await call.services.uploads.cancel(target, id);
   return { body: success(`Successfully cancelled upload ${id}`) };
 }

@@ -136,8 +136,9 @@ export const createServiceAccountToken = defineRoute({
         }),
       { 'spec.expirationSeconds': field },
     );
-    if (reply.status === undefined) throw new Svc3Error('BadGateway', 'kube-apiserver returned no token');
-    const { token, expirationTimestamp } = reply.status;
+    const { token, expirationTimestamp } = reply.status ?? {};
+    if (token === undefined || expirationTimestamp === undefined)
+      throw new Svc3Error('BadGateway', 'kube-apiserver returned no token');
     return { body: { token, expirationTimestamp } };
   },
 });

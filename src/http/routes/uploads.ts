@@ -7,11 +7,11 @@ import { validate } from '../server/fields.ts';
 import type { JsonValue } from '../server/json.ts';
 import { brokenMultipart, maxFieldBytes } from '../uploads/multipart.ts';
 import { readDiskBody, type DiskBody } from '../uploads/diskbody.ts';
-import { defineRoute, type Call, type Reply } from '../server/route.ts';
+import { defineRoute, type Call, type ReplyOf } from '../server/route.ts';
 import * as schemas from '../../wire/schemas.ts';
 import { success } from '../server/status.ts';
 import { nameOfReference } from './remotes.ts';
-import { beginUpload, isComplete } from './resumable.ts';
+import { beginUpload, begunReplies, isComplete } from './resumable.ts';
 import { uploadPermission, uploadTag as tag } from './uploadrights.ts';
 
 interface UploadQuery {
@@ -25,11 +25,16 @@ function nameOfFile(fileName: string): string {
   return nameOfReference(fileName.replace(/\.(qcow2|raw|img|iso)$/i, '').replaceAll('/', '-'), 'name');
 }
 
+const uploadReplies = {
+  ...begunReplies,
+  202: { description: 'It is being taken in; poll it.', schema: schemas.imageItem },
+};
+
 /** Streams the file of the body into the store; form fields in front of it are as good as the query's. */
 async function upload(
   call: Call<{ namespace: string }, UploadQuery, unknown>,
   kind: 'Image' | 'ISO',
-): Promise<Reply> {
+): Promise<ReplyOf<typeof uploadReplies>> {
   const { name, description } = call.query;
   if (isComplete(call) === false) {
     if (name === undefined) throw invalidField('name', 'is required in the query', 'FieldValueRequired');
@@ -67,11 +72,6 @@ function taken(
     signal: call.signal,
   });
 }
-
-const uploadReplies = {
-  201: { description: 'With Upload-Complete: ?0, go on at Location.', schema: schemas.uploadState },
-  202: { description: 'It is being taken in; poll it.', schema: schemas.imageItem },
-};
 
 export const uploadImage = defineRoute({
   id: 'uploadImage',

@@ -7,7 +7,7 @@ import { powerSettled, powerVerbs, powerWish, type PowerCommand, type PowerWish 
 import { committedImage, savedImage, savingOf } from '../../wire/saving.ts';
 import { vmMessage, vmState } from '../../wire/vm.ts';
 import { findImage, findVm } from '../server/lookup.ts';
-import { defineRoute, type Call, type Reply } from '../server/route.ts';
+import { defineRoute, type Call, type ReplyOf } from '../server/route.ts';
 import * as schemas from '../../wire/schemas.ts';
 import * as vmSchemas from '../../wire/vmschemas.ts';
 import { success } from '../server/status.ts';
@@ -87,15 +87,22 @@ export const execVm = defineRoute({
   async handler(call) {
     const { settled } = await execute(call, call.query.wait ?? true);
     const { command } = call.body;
-    const message = settled
-      ? `VM ${call.params.vm} was ${powerVerbs[command].done}`
-      : `${command} of VM ${call.params.vm} was accepted`;
-    return { status: settled ? 200 : 202, body: success(message, settled ? 200 : 202) };
+    const { vm } = call.params;
+    return settled
+      ? { body: success(`VM ${vm} was ${powerVerbs[command].done}`) }
+      : { status: 202, body: success(`${command} of VM ${vm} was accepted`, 202) };
   },
 });
 
 /** As long as the deletion of a VM waits for the same, unless the installation says otherwise. */
 const savingWaitMs = 3_600_000;
+
+const savingReplies = {
+  200: { description: 'With `?wait=true`: its disk is in the store.', schema: schemas.imageItem },
+  202: { description: 'It is being made; poll the image.', schema: schemas.imageItem },
+  409: { description: 'The VM has no disk to save, or is being deleted.', schema: schemas.status },
+  422: { description: 'With `?wait=true`: it failed; the message says why.', schema: schemas.status },
+};
 
 /**
  * Answers 202 with the image as it was asked for; with `?wait=true` 200 when its disk is in the store, or 202 when that takes
@@ -104,7 +111,7 @@ const savingWaitMs = 3_600_000;
 async function saving(
   { query, services, drain, signal }: Call<unknown, { wait?: boolean | undefined }, unknown>,
   asked: Image,
-): Promise<Reply> {
+): Promise<ReplyOf<typeof savingReplies>> {
   const { name = '', namespace = '', uid } = asked.metadata;
   const { changes } = services.caches.images;
   if (query.wait !== true) {
@@ -127,13 +134,6 @@ async function saving(
   if (outcome.kind === 'failed') throw outcome.error;
   return { body: imageItem(image ?? asked) };
 }
-
-const savingReplies = {
-  200: { description: 'With `?wait=true`: its disk is in the store.', schema: schemas.imageItem },
-  202: { description: 'It is being made; poll the image.', schema: schemas.imageItem },
-  409: { description: 'The VM has no disk to save, or is being deleted.', schema: schemas.status },
-  422: { description: 'With `?wait=true`: it failed; the message says why.', schema: schemas.status },
-};
 
 export const saveVm = defineRoute({
   id: 'saveVm',

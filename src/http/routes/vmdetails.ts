@@ -1,4 +1,3 @@
-import * as z from 'zod';
 import { vms } from '../../api/resources.ts';
 import { explain } from '../../usecases/explanation.ts';
 import { defineRoute, type Permission } from '../server/route.ts';
@@ -17,26 +16,6 @@ const vmRight = (verb: 'get' | 'patch'): Permission => ({
   name: 'vm',
 });
 
-const explanation = z.object({
-  item: vmSchemas.vmItem,
-  conditions: z.array(
-    z.object({
-      type: z.string(),
-      status: z.enum(['True', 'False', 'Unknown']),
-      reason: z.string(),
-      message: z.string(),
-      lastTransitionTime: z.string(),
-      observedGeneration: z.int().optional(),
-    }),
-  ),
-  warnings: z.array(z.string()),
-  nodes: z
-    .array(z.object({ node: z.string(), fits: z.boolean(), reasons: z.array(z.string()), free: z.number() }))
-    .optional()
-    .describe('Absent for who may not see nodes and the pods of all namespaces.'),
-  events: z.array(z.object({ time: z.string(), type: z.string(), reason: z.string(), message: z.string() })),
-});
-
 /** Everything is read with the caller's own rights: nobody sees more than kubectl shows them. */
 export const explainVm = defineRoute({
   id: 'explainVm',
@@ -48,7 +27,7 @@ export const explainVm = defineRoute({
   query: schemas.nothing,
   body: schemas.nothing,
   bodyKind: 'none',
-  replies: { 200: { description: 'The explanation.', schema: explanation } },
+  replies: { 200: { description: 'The explanation.', schema: vmSchemas.explanation } },
   permission: vmRight('get'),
   handler: async ({ params, caller }) => ({
     body: await explain(caller.client, params.namespace, params.vm),

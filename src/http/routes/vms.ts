@@ -6,7 +6,7 @@ import { didNotRun, vmOf, type DeployRequest } from '../../wire/deploy.ts';
 import { removeNeverRun } from '../../wire/removal.ts';
 import { deletionMessage, deployItem, isHeld, vmItem, vmMessage, vmState } from '../../wire/vm.ts';
 import { findImage, findVm, findVmConfig } from '../server/lookup.ts';
-import { defineRoute, type Call, type Reply } from '../server/route.ts';
+import { defineRoute, type Call, type ReplyOf } from '../server/route.ts';
 import * as schemas from '../../wire/schemas.ts';
 import * as vmSchemas from '../../wire/vmschemas.ts';
 import type { Services } from '../server/services.ts';
@@ -205,9 +205,15 @@ export const deployVm = defineRoute({
   async handler(call) {
     const { vm, portWarnings, settled } = await deploy(call, { wait: call.query.wait ?? true });
     for (const warning of vm.status?.warnings ?? []) call.warn(warning);
-    return { status: settled ? 200 : 202, body: deployItem(vm, portWarnings) };
+    const body = deployItem(vm, portWarnings);
+    return settled ? { body } : { status: 202, body };
   },
 });
+
+const deletionReplies = {
+  200: { description: 'The VM is gone.', schema: schemas.status },
+  202: { description: 'The VM is being deleted.', schema: schemas.status },
+};
 
 /** A guest has a minute to shut down unless the installation says otherwise. */
 const deletionWaitMs = 90_000;
@@ -215,7 +221,7 @@ const deletionWaitMs = 90_000;
 /** Deletes with the caller's rights and waits a while until it is gone, so that the name is free again. */
 export async function deleteVmAndWait(
   call: Call<{ namespace: string; vm: string }, { wait?: boolean | undefined }, unknown>,
-): Promise<Reply> {
+): Promise<ReplyOf<typeof deletionReplies>> {
   const { namespace, vm: name } = call.params;
   const { objects, changes } = call.services.caches.vms;
   const uid = objects.get(name, namespace)?.metadata.uid;
@@ -235,7 +241,7 @@ export async function deleteVmAndWait(
   return isGone(left) ? { body: success(`Successfully deleted vm ${name}`) } : deletionBegun(name, left);
 }
 
-function deletionBegun(name: string, vm: Vm | undefined): Reply {
+function deletionBegun(name: string, vm: Vm | undefined): ReplyOf<typeof deletionReplies> {
   return { status: 202, body: success(deletionMessage(name, vm), 202) };
 }
 
@@ -249,10 +255,7 @@ export const deleteVm = defineRoute({
   query: schemas.waitQuery,
   body: schemas.nothing,
   bodyKind: 'none',
-  replies: {
-    200: { description: 'The VM is gone.', schema: schemas.status },
-    202: { description: 'The VM is being deleted.', schema: schemas.status },
-  },
+  replies: deletionReplies,
   permission: { kind: 'native', ...vmPermission, verb: 'delete', name: 'vm' },
   longRunning: true,
   handler: deleteVmAndWait,

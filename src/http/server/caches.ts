@@ -2,9 +2,9 @@ import type { Node, ServiceAccount } from '../../api/core.ts';
 import type { Image, Iso } from '../../api/image.ts';
 import type { Vm } from '../../api/vm.ts';
 import type { VmConfig } from '../../api/vmconfig.ts';
-import { imageItem } from '../../wire/image.ts';
-import { vmItem } from '../../wire/vm.ts';
-import { vmConfigItem } from '../../wire/vmconfig.ts';
+import { imageItem, type ImageItem } from '../../wire/image.ts';
+import { vmItem, type VmItem } from '../../wire/vm.ts';
+import { vmConfigItem, type VmConfigItem } from '../../wire/vmconfig.ts';
 import type { KubeObject } from '../../api/object.ts';
 import type { Informer, KubeClient } from '../../kube/types.ts';
 import { createAccounts, type Accounts } from '../auth/accounts.ts';
@@ -24,18 +24,18 @@ export interface Informers {
   readonly accounts: Informer<ServiceAccount>;
 }
 
-interface Cache<T extends KubeObject> {
+interface Cache<T extends KubeObject, I> {
   readonly objects: Informer<T>;
-  readonly items: ItemLists;
+  readonly items: ItemLists<I>;
   readonly changes: Watchers<T>;
 }
 
 /** The api's watch caches, with each object's JSON made once per change and not per request. */
 export interface Caches {
-  readonly vms: Cache<Vm>;
-  readonly vmConfigs: Cache<VmConfig>;
-  readonly images: Cache<Image>;
-  readonly isos: Cache<Iso>;
+  readonly vms: Cache<Vm, VmItem>;
+  readonly vmConfigs: Cache<VmConfig, VmConfigItem>;
+  readonly images: Cache<Image, ImageItem>;
+  readonly isos: Cache<Iso, ImageItem>;
   readonly nodes: Informer<Node>;
   readonly usages: NodeUsages;
   readonly accounts: Accounts;
@@ -52,7 +52,7 @@ function imagesOf(vm: Vm): string[] {
   return [vm.spec.image, vm.spec.iso].filter((name) => name !== undefined);
 }
 
-function cacheOf<T extends KubeObject>(informer: Informer<T>, toItem: (object: T) => unknown): Cache<T> {
+function cacheOf<T extends KubeObject, I>(informer: Informer<T>, toItem: (object: T) => I): Cache<T, I> {
   return { objects: informer, items: createItemLists(informer, toItem), changes: createWatchers(informer) };
 }
 

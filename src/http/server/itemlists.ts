@@ -1,13 +1,14 @@
 import type { KubeObject } from '../../api/object.ts';
 import type { Change, Informer } from '../../kube/types.ts';
+import type { JsonText } from './route.ts';
 
 /**
  * The `{"items":[…]}` of every namespace as bytes, put together from the JSON of single objects: an object is
  * serialised at most once per change, by the first who reads it, and a list once per change of its namespace.
  */
-export interface ItemLists {
-  list(namespace: string): Buffer;
-  item(name: string, namespace: string): string | undefined;
+export interface ItemLists<I> {
+  list(namespace: string): JsonText<{ items: I[] }>;
+  item(name: string, namespace: string): JsonText<I> | undefined;
 }
 
 interface NamespaceItems<T> {
@@ -18,10 +19,10 @@ interface NamespaceItems<T> {
 
 const emptyList = Buffer.from('{"items":[]}');
 
-export function createItemLists<T extends KubeObject>(
+export function createItemLists<T extends KubeObject, I>(
   informer: Informer<T>,
-  toItem: (object: T) => unknown,
-): ItemLists {
+  toItem: (object: T) => I,
+): ItemLists<I> {
   const namespaces = new Map<string, NamespaceItems<T>>();
 
   function apply(change: Change<T>): void {

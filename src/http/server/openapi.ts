@@ -1,33 +1,23 @@
-import * as z from 'zod';
+import type * as z from 'zod';
 import { productVersion } from '../../api/meta.ts';
+import { createNamedSchemas, type Json, type NamedSchemas } from './jsonschema.ts';
 import type { Route } from './route.ts';
 import { status } from '../../wire/schemas.ts';
 
-type Json = Record<string, unknown>;
-
-function jsonSchema(schema: z.ZodType, io: 'input' | 'output'): Json {
-  const { $schema: _, ...rest } = z.toJSONSchema(schema, {
-    target: 'draft-2020-12',
-    io,
-    unrepresentable: 'any',
-  }) as Json;
-  return rest;
-}
-
-function parameters(schema: z.ZodType, place: 'path' | 'query'): Json[] {
-  const { properties = {}, required = [] } = jsonSchema(schema, 'input') as {
+function parameters(schemas: NamedSchemas, schema: z.ZodType, where: 'path' | 'query'): Json[] {
+  const { properties = {}, required = [] } = schemas.of(schema, 'input') as {
     properties?: Record<string, Json>;
     required?: string[];
   };
   return Object.entries(properties).map(([name, property]) => ({
     name,
-    in: place,
-    required: place === 'path' || required.includes(name),
+    in: where,
+    required: where === 'path' || required.includes(name),
     schema: property,
   }));
 }
 
-function requestBody(route: Route): Json {
+function requestBody(schemas: NamedSchemas, route: Route): Json {
   if (route.bodyKind === 'none') return {};
   if (route.bodyKind === 'upload') {
     return {
@@ -40,7 +30,7 @@ function requestBody(route: Route): Json {
       },
     };
   }
-  const schema = jsonSchema(route.body, 'input');
+  const schema = schemas.of(route.body, 'input');
   return {
     requestBody: {
       required: !route.body.safeParse(undefined).success,
@@ -61,43 +51,48 @@ const refusals: Readonly<Record<string, string>> = {
   429: 'Too many requests at the same time.',
 };
 
-function responses(route: Route): Json {
-  const replies: Json = {};
+function responses(schemas: NamedSchemas, route: Route): Json {
+  const replies: Record<string, Json> = {};
   for (const [code, { description, schema }] of Object.entries(route.replies)) {
     const content =
       schema === undefined
         ? { 'application/octet-stream': { schema: { type: 'string', format: 'binary' } } }
-        : { 'application/json': { schema: jsonSchema(schema, 'output') } };
+        : { 'application/json': { schema: schemas.of(schema, 'output') } };
     replies[code] = { description, content };
   }
   for (const [code, description] of Object.entries(refusals)) {
     if (route.permission.kind === 'open' && (code === '401' || code === '403')) continue;
     replies[code] ??= {
       description,
-      content: { 'application/json': { schema: { $ref: '#/components/schemas/Status' } } },
+      content: { 'application/json': { schema: schemas.of(status, 'output') } },
     };
   }
   return replies;
 }
 
-function operation(route: Route): Json {
+function operation(schemas: NamedSchemas, route: Route): Json {
   return {
     operationId: route.id,
     summary: route.summary,
     tags: [route.tag],
-    parameters: [...parameters(route.params, 'path'), ...parameters(route.query, 'query')],
-    ...requestBody(route),
-    responses: responses(route),
+    parameters: [...parameters(schemas, route.params, 'path'), ...parameters(schemas, route.query, 'query')],
+    ...requestBody(schemas, route),
+    responses: responses(schemas, route),
     ...(route.permission.kind === 'open' ? { security: [] } : {}),
   };
 }
 
-/** The OpenAPI 3.1 document of the routes. */
-export function openApiOf(routes: readonly Route[]): Json {
-  const paths: Record<string, Json> = {};
+/**
+ * The OpenAPI 3.1 document of the routes.
+ *
+ * @param nameOf - the name in the document of a schema's id
+ */
+export function openApiOf(routes: readonly Route[], nameOf = (id: string) => id): Json {
+  const schemas = createNamedSchemas('draft-2020-12', (id) => `#/components/schemas/${nameOf(id)}`);
+  const paths: Record<string, Record<string, Json>> = {};
   for (const route of routes) {
     const path = (paths[route.path] ??= {});
-    path[route.method.toLowerCase()] = operation(route);
+    path[route.method.toLowerCase()] = operation(schemas, route);
   }
   return {
     openapi: '3.1.0',
@@ -113,7 +108,14 @@ export function openApiOf(routes: readonly Route[]): Json {
     paths,
     components: {
       securitySchemes: { bearer: { type: 'http', scheme: 'bearer' } },
-      schemas: { Status: jsonSchema(status, 'output') },
+      schemas: renamed(schemas.named, nameOf),
     },
   };
+}
+
+function renamed(
+  named: Readonly<Record<string, Json>>,
+  nameOf: (id: string) => string,
+): Record<string, Json> {
+  return Object.fromEntries(Object.entries(named).map(([id, schema]) => [nameOf(id), schema]));
 }

@@ -9,6 +9,7 @@ import type { ConcurrencyLimit } from '../auth/limits.ts';
 import type { HttpMetrics } from './metrics.ts';
 import { uploadOf } from '../uploads/multipart.ts';
 import { attributesOf, refusedFor } from '../auth/permission.ts';
+import type { ReplyCheck } from './replycheck.ts';
 import { largeBytes, Pieces } from './pieces.ts';
 import { beginState, findState, type RequestState, stateOf } from './requeststate.ts';
 import type { Call, Caller, Reply, Route } from './route.ts';
@@ -41,6 +42,7 @@ export interface PipelineContext {
   readonly metrics: HttpMetrics;
   readonly drain: AbortSignal;
   readonly answered: LogAnswer;
+  readonly checkReply?: ReplyCheck;
 }
 
 /** Beginning of every request of every face, also of those that no route takes. */
@@ -244,6 +246,7 @@ async function run(
   try {
     const given = route.handler(callOf(route, request, context));
     const answer = given instanceof Promise ? await given : given;
+    context.checkReply?.(route, answer);
     addWarnings(request, reply);
     addFaceHeaders(face, route, request, reply);
     send(reply, answer);

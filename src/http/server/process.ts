@@ -17,6 +17,7 @@ import type { Face } from './pipeline.ts';
 import type { Route } from './route.ts';
 import { createPages } from '../routes/pages.ts';
 import { routes } from '../routes/table.ts';
+import { checkReply } from './replycheck.ts';
 import { createServer, type HttpServer } from './server.ts';
 import type { Services } from './services.ts';
 import { isStreamRequest } from '../streams/streamrequest.ts';
@@ -48,6 +49,8 @@ export interface ApiOptions {
   readonly tls: ServingTls;
   /** Writes the line of every answered request. Default: the log of the services. */
   readonly answered?: LogAnswer;
+  /** Holds every reply against the schema of its route; default false. */
+  readonly checkReplies?: boolean;
   readonly faces?: (authenticator: Authenticator) => readonly FaceOptions[];
   readonly concurrentPerIdentity?: number;
   readonly longRunningPerIdentity?: number;
@@ -76,6 +79,7 @@ export function createApi(options: ApiOptions): Api {
     metrics: createHttpMetrics(options.registry),
     tls: options.tls,
     ...(options.answered === undefined ? {} : { answered: options.answered }),
+    ...(options.checkReplies === true ? { checkReply } : {}),
     faces: [
       { face: createFaceV1(authenticator), routes: [...routes, ...pages] },
       ...(options.faces?.(authenticator) ?? []),

@@ -2,6 +2,7 @@ import type { Readable } from 'node:stream';
 import type * as z from 'zod';
 import type { UserInfo } from '../../api/core.ts';
 import type { KubeClient } from '../../kube/types.ts';
+import type { ReadonlyDeep } from '../../wire/readonly.ts';
 import type { Services } from './services.ts';
 
 /** What one request asks the authorizer of Kubernetes. */
@@ -83,6 +84,34 @@ export type UploadPart =
   | { readonly kind: 'field'; readonly name: string; readonly value: string }
   | { readonly kind: 'file'; readonly name: string; readonly fileName: string; readonly content: Readable };
 
+/** JSON that has been serialised already, of a body of type T. */
+export type JsonText<T> = (string | Buffer) & { readonly [bodyOfText]?: T };
+declare const bodyOfText: unique symbol;
+
+/** What a route may answer, by HTTP status; without a schema: bytes. */
+export type Replies = Readonly<Record<number, { readonly description: string; readonly schema?: z.ZodType }>>;
+
+type Head<Code extends string | number> = {
+  readonly headers?: Readonly<Record<string, string>>;
+} & (`${Code}` extends '200' ? { readonly status?: 200 } : { readonly status: NumberOf<Code> });
+
+/** A key of an object as the number that it was written as. */
+type NumberOf<Key extends string | number> = `${Key}` extends `${infer N extends number}` ? N : never;
+
+type BodyOf<D> = D extends { readonly schema: infer S extends z.ZodType }
+  ?
+      | { readonly body: ReadonlyDeep<z.output<S>> }
+      | { readonly json: JsonText<z.output<S>> }
+      // Another representation than the schema's, which the client has asked for.
+      | { readonly raw: Buffer }
+  : Pick<Reply, 'body' | 'json' | 'stream' | 'raw'>;
+
+/** What a handler returns: a body that one of the route's replies describes, with that reply's status. */
+export type ReplyOf<R extends Replies> = number extends keyof R
+  ? Reply
+  : { [C in keyof R & (string | number)]: Head<C> & BodyOf<R[C]> }[keyof R & (string | number)];
+
+/** A reply of any route. */
 export interface Reply {
   readonly status?: number;
   readonly body?: unknown;
@@ -111,7 +140,7 @@ export interface Route<
   readonly body: B;
   /** `upload`: the body is a stream and not JSON. */
   readonly bodyKind: 'none' | 'json' | 'upload';
-  readonly replies: Readonly<Record<number, { readonly description: string; readonly schema?: z.ZodType }>>;
+  readonly replies: Replies;
   readonly permission: Permission;
   /** May wait for minutes: has its own limit of concurrent requests. */
   readonly longRunning?: boolean;
@@ -120,9 +149,20 @@ export interface Route<
   handler(call: Call<z.output<P>, z.output<Q>, z.output<B>>): Promise<Reply> | Reply;
 }
 
-/** Types a route's handler from its schemas. */
-export function defineRoute<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType>(
-  route: Route<P, Q, B>,
+/** A route whose handler may answer only what `replies` describes. */
+interface TypedRoute<
+  P extends z.ZodType,
+  Q extends z.ZodType,
+  B extends z.ZodType,
+  R extends Replies,
+> extends Omit<Route<P, Q, B>, 'replies' | 'handler'> {
+  readonly replies: R;
+  handler(call: Call<z.output<P>, z.output<Q>, z.output<B>>): Promise<ReplyOf<R>> | ReplyOf<R>;
+}
+
+/** Types a route's handler, and what it answers, from its schemas. */
+export function defineRoute<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, R extends Replies>(
+  route: TypedRoute<P, Q, B, R>,
 ): Route<P, Q, B> {
-  return route;
+  return route as Route<P, Q, B>;
 }

@@ -21,6 +21,7 @@ import {
   type PipelineContext,
 } from './pipeline.ts';
 import { installRequestStates } from './requeststate.ts';
+import type { ReplyCheck } from './replycheck.ts';
 import type { Route } from './route.ts';
 import type { Services } from './services.ts';
 import type { ServingTls } from './tls.ts';
@@ -32,6 +33,8 @@ export interface ServerOptions {
   readonly tls: ServingTls;
   /** Default: by the log of the services. */
   readonly answered?: LogAnswer;
+  /** Looks at every reply before it is sent; default: nothing does. */
+  readonly checkReply?: ReplyCheck;
   readonly faces: readonly { readonly face: Face; readonly routes: readonly Route[] }[];
   readonly concurrentPerIdentity?: number;
   readonly longRunningPerIdentity?: number;
@@ -169,6 +172,7 @@ export function createServer(options: ServerOptions): HttpServer {
     metrics: options.metrics,
     drain: draining.signal,
     answered: options.answered ?? answersIn(options.services.log),
+    ...(options.checkReply === undefined ? {} : { checkReply: options.checkReply }),
     limits: {
       short: new ConcurrencyLimit(options.concurrentPerIdentity ?? 1000, 'requests of this identity'),
       long: new ConcurrencyLimit(options.longRunningPerIdentity ?? 500, 'waiting requests of this identity'),

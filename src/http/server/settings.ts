@@ -41,6 +41,8 @@ export const ApiSettings = CommonSettings.extend({
   SVC3_UPLOAD_PATIENCE_HOURS: z.coerce.number().positive().default(24),
   SVC3_CONCURRENT_REQUESTS: z.coerce.number().int().min(1).default(1000),
   SVC3_WAITING_REQUESTS: z.coerce.number().int().min(1).default(500),
+  /** Holds every reply against the schema of its route: for tests and development. */
+  SVC3_CHECK_REPLIES: flag(false),
   /** How long a pod that is ending still serves before it stops taking connections: Endpoints need that to know. */
   SVC3_DRAIN_DELAY_MS: z.coerce.number().int().min(0).default(3_000),
 });

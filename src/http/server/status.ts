@@ -1,22 +1,12 @@
 import { Svc3Error, errorTable, type ErrorReason } from '../../errors.ts';
-
-/** metav1.Status, the body of every refusal of `/api/v1` and of replies with nothing to say. */
-export interface Status {
-  kind: 'Status';
-  apiVersion: 'v1';
-  metadata: Record<string, never>;
-  status: 'Success' | 'Failure';
-  message: string;
-  reason?: string;
-  details?: Record<string, unknown>;
-  code: number;
-}
+import type { ReadonlyDeep } from '../../wire/readonly.ts';
+import type { Status } from '../../wire/schemas.ts';
 
 export function success(message: string, code = 200): Status {
   return { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', message, code };
 }
 
-export function failure(error: Svc3Error): Status {
+export function failure(error: Svc3Error): ReadonlyDeep<Status> {
   return {
     kind: 'Status',
     apiVersion: 'v1',
@@ -24,7 +14,7 @@ export function failure(error: Svc3Error): Status {
     status: 'Failure',
     message: error.message,
     reason: error.reason,
-    details: { ...error.details },
+    details: error.details,
     code: error.status,
   };
 }

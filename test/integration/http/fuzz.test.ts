@@ -14,6 +14,7 @@ const wished = 10_000;
 const seed = Number(process.env['SVC3_FUZZ_SEED'] ?? 1);
 
 interface Schema {
+  readonly $ref?: string;
   readonly type?: string;
   readonly enum?: readonly unknown[];
   readonly const?: unknown;
@@ -75,8 +76,12 @@ const nasty = fc.constantFrom<unknown>(
   ['x', 1, null],
 );
 
+/** Schemas of the documents that others refer to. */
+const named: Record<string, Schema> = {};
+
 /** Values that fit the schema, and now and then ones that do not. */
-function valueOf(schema: Schema, depth = 0): fc.Arbitrary<unknown> {
+function valueOf(given: Schema, depth = 0): fc.Arbitrary<unknown> {
+  const schema = given.$ref === undefined ? given : (named[given.$ref.split('/').at(-1) ?? ''] ?? given);
   return fc.oneof(
     { arbitrary: fitting(schema, depth), weight: 6 },
     { arbitrary: nasty, weight: 2 },
@@ -212,7 +217,10 @@ function requestOf(target: Target) {
 }
 
 function targets(): Target[] {
-  const own = openApiOf(routes) as { paths: Record<string, Record<string, Operation>> };
+  const own = openApiOf(routes) as {
+    paths: Record<string, Record<string, Operation>>;
+    components: { schemas: Record<string, Schema> };
+  };
   const face = createGateway(
     {
       caller: () => {
@@ -223,6 +231,7 @@ function targets(): Target[] {
     'x',
   );
   const legacy = openApiOf(face.routes) as typeof own;
+  Object.assign(named, own.components.schemas, legacy.components.schemas);
   const all = (document: typeof own, isLegacy: boolean) =>
     Object.entries(document.paths).flatMap(([path, methods]) =>
       Object.entries(methods).map(([method, operation]) => ({

@@ -23,6 +23,7 @@ export const vmcCreate = command({
     const created = await vmConfigs.create(ns, {
       ...withoutUndefined({ ...settingsOf(options), nodeName: options.node }),
       name,
+      image: options.image,
     });
     await out.item(vmConfigView, created);
   },

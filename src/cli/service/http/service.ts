@@ -1,4 +1,5 @@
 import { poll } from '../../poll.ts';
+import type { ClusterInfo } from '../../../wire/schemas.ts';
 import type {
   Explanation,
   RemoteItem,
@@ -71,7 +72,7 @@ export function openHttp(
         path: '/api/v1/cluster-info',
         anonymous: true,
       });
-      return value as Readonly<Record<string, unknown>>;
+      return value as ClusterInfo;
     },
     close: () => api.close(),
   };

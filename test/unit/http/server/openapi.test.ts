@@ -73,3 +73,21 @@ test('the rows of the specification are there', () => {
     ]),
   );
 });
+
+test('bodies are named schemas, written once and referred to', () => {
+  const { components } = document as unknown as { components: { schemas: Record<string, object> } };
+  const text = JSON.stringify(document);
+  const referred = new Set(Array.from(text.matchAll(/"#\/components\/schemas\/(\w+)"/g), ([, name]) => name));
+  expect(Object.keys(components.schemas).sort()).toEqual([...referred].sort());
+  expect([...referred]).toEqual(
+    expect.arrayContaining(['VM', 'VMConfig', 'Image', 'Node', 'Status', 'DeployRequest', 'DeployReply']),
+  );
+  expect(text).not.toMatch(/"#\/(\$defs|definitions)\//);
+});
+
+test('every reply with a JSON body has a schema', () => {
+  const bare = routes.flatMap(({ id, replies }) =>
+    Object.entries(replies).flatMap(([code, { schema }]) => (schema === undefined ? [`${id} ${code}`] : [])),
+  );
+  expect(bare).toEqual(['streamConsole 101', 'streamTunnel 101', 'downloadImage 200', 'downloadImage 206']);
+});
