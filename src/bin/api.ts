@@ -23,7 +23,7 @@ import { createAnswerLines } from '../http/server/accesslog.ts';
 import { createDelegatedAuthorizer } from '../http/auth/delegated.ts';
 import { createImageTransfer } from '../http/uploads/imagetransfer.ts';
 import { createResumableUploads } from '../http/uploads/resumableuploads.ts';
-import { createUploadTargets } from '../http/uploads/uploadtarget.ts';
+import { createUploadTargets } from '../usecases/uploadtarget.ts';
 import { cachesOf, createApi } from '../http/server/process.ts';
 import { createRemoteCatalog } from '../http/remotes/remotes.ts';
 import { controlKeyOf, createRunnerDoor, createSharedTicketSigner } from '../http/streams/runnerdoor.ts';

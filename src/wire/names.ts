@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { invalidField } from '../errors.ts';
 
 /** Names in requests of `/api/v1`; each refuses with a sentence of its own. */
 
@@ -56,3 +57,15 @@ export const tag = z
     /^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$/,
     'must be 1 to 63 letters, digits, "-", "_" and ".", and begin and end with a letter or digit',
   );
+
+/** The name that a pulled image gets when nothing is said: the last part of its reference, without tag and digest. */
+export function nameOfReference(reference: string, field: string): string {
+  const last = reference.split('@', 1)[0]?.split('/').at(-1)?.split(':', 1)[0] ?? '';
+  const name = last
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9.-]+/g, '-')
+    .replaceAll(/^[^a-z0-9]+|[^a-z0-9]+$/g, '')
+    .slice(0, 63);
+  if (name === '') throw invalidField(field, 'has no part that could be a name; give one');
+  return name;
+}

@@ -21,18 +21,18 @@ export const powerVerbs: Readonly<Record<PowerCommand, Verb>> = {
   revert: { from: ['Running', 'Stopped', 'Suspended', 'Failed'], to: 'Running', done: 'reverted' },
 };
 
-export interface PowerWish {
+export interface PowerRequest {
   readonly powerState: PowerState;
   readonly revertRequest?: string;
   readonly startRequest?: string;
 }
 
 /**
- * What of a VM's spec a command changes. A command whose wish stands already and is under way may be repeated. A start
+ * What of a VM's spec a command changes. A command that has been asked for already and is under way may be repeated. A start
  * is asked for once whatever the spec says: a guest that went down by itself leaves it at Running.
  * @throws Svc3Error Conflict when the command does not fit the observed state
  */
-export function powerWish(vm: Vm, command: PowerCommand): PowerWish {
+export function powerRequest(vm: Vm, command: PowerCommand): PowerRequest {
   const verb = powerVerbs[command];
   const state = vmState(vm);
   const name = vm.metadata.name ?? '';
@@ -56,17 +56,18 @@ export function powerWish(vm: Vm, command: PowerCommand): PowerWish {
   return { powerState: verb.to };
 }
 
-/** Whether the operator has carried out a wish that was written with this generation. */
-export function powerSettled(vm: Vm, wish: PowerWish, generation: number): boolean {
+/** Whether the operator has carried out what was written with this generation. */
+export function powerDone(vm: Vm, requested: PowerRequest, generation: number): boolean {
   if ((vm.status?.observedGeneration ?? 0) < generation) return false;
   const state = vmState(vm);
-  if (state === 'Failed') return isFailedSince(vm, wish);
-  if (wish.revertRequest !== undefined && vm.status?.revertRequest !== wish.revertRequest) return false;
-  return state === wish.powerState;
+  if (state === 'Failed') return isFailedSince(vm, requested);
+  if (requested.revertRequest !== undefined && vm.status?.revertRequest !== requested.revertRequest)
+    return false;
+  return state === requested.powerState;
 }
 
-/** Whether the failure is what came of the wish, and not the one before it that is being mended. */
-function isFailedSince({ status }: Vm, { startRequest }: PowerWish): boolean {
+/** Whether the failure is what came of the request, and not the one before it that is being mended. */
+function isFailedSince({ status }: Vm, { startRequest }: PowerRequest): boolean {
   if (status?.conditions?.some(({ type, status: is }) => type === 'Reconciling' && is === 'True') === true)
     return false;
   // One that never ran has no runner that could answer a request.

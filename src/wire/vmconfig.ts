@@ -1,6 +1,8 @@
+import { annotations } from '../api/meta.ts';
 import { parseQuantity, toGi } from '../api/quantity.ts';
 import type { VmConfig } from '../api/vmconfig.ts';
-import type { VmConfigItem } from './vmschemas.ts';
+import { settingsOf } from './deploy.ts';
+import type { VmConfigItem, VmConfigRequest } from './vmschemas.ts';
 
 export type { VmConfigItem };
 
@@ -46,4 +48,22 @@ export function vmConfigItem(config: VmConfig): VmConfigItem {
   return Object.fromEntries(
     Object.entries(members).filter(([, value]) => value !== undefined),
   ) as unknown as VmConfigItem;
+}
+
+/** The VMConfig that a request asks for, with who owns it. */
+export function vmConfigOf(
+  request: VmConfigRequest,
+  { namespace, owner = '' }: { readonly namespace: string; readonly owner?: string | undefined },
+): VmConfig {
+  const { name, nodeName = '', type } = request;
+  return {
+    apiVersion: 'svc3.dev/v1',
+    kind: 'VMConfig',
+    metadata: { name, namespace, ...(owner === '' ? {} : { annotations: { [annotations.owner]: owner } }) },
+    spec: {
+      ...settingsOf(request),
+      ...(nodeName === '' ? {} : { nodeName }),
+      ...(type === undefined ? {} : { architecture: type }),
+    } as VmConfig['spec'],
+  };
 }

@@ -33,8 +33,9 @@ const commitByHttp = ({ namespace }: SavedVm) =>
     body: {},
   });
 const commitByCli = ({ namespace }: SavedVm) =>
-  createVms({ client: world.client, informers: createInformer }, () =>
-    Promise.reject(new Error('no HTTP API')),
+  createVms(
+    { client: world.client, informers: createInformer },
+    { http: () => Promise.reject(new Error('no HTTP API')), warning: () => undefined },
   ).commit(namespace, 'vm', {});
 
 describe('a VM whose VMConfig names another image since it was placed', () => {

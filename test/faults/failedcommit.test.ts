@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createImageTransfer } from '../../src/http/uploads/imagetransfer.ts';
-import { createUploadTargets } from '../../src/http/uploads/uploadtarget.ts';
+import { createUploadTargets } from '../../src/usecases/uploadtarget.ts';
 import { createNamespaceRegistries } from '../../src/controllers/image/registries.ts';
 import { soon, statusOf } from '../integration/image/harness.ts';
 import { allowBootTime } from '../integration/runner/harness.ts';

@@ -7,9 +7,9 @@ import { defineRoute } from '../server/route.ts';
 import * as schemas from '../../wire/schemas.ts';
 import type { Services } from '../server/services.ts';
 import { success } from '../server/status.ts';
-import { writing } from '../server/upstream.ts';
+import { refuseWhileUsed, type PossibleUsers } from '../../usecases/diskusers.ts';
+import { writing } from '../../usecases/writing.ts';
 import { waitGone, waitSeen } from '../server/visible.ts';
-import { refuseWhileUsed } from './diskusers.ts';
 
 type Disk = Image | Iso;
 
@@ -42,6 +42,14 @@ export function diskOf(
   return {
     metadata: { name, namespace },
     spec: { ...(description === undefined ? {} : { description }), source },
+  };
+}
+
+function possibleUsers({ caches }: Services, namespace: string): PossibleUsers {
+  const { vms, vmConfigs } = caches;
+  return {
+    vms: vms.objects.list(namespace),
+    config: (name) => vmConfigs.objects.get(name, namespace),
   };
 }
 
@@ -149,7 +157,7 @@ export function diskRoutes<P extends z.ZodType<{ namespace: string }>>(kind: Dis
       async handler({ params: given, caller, services, signal }) {
         const key = keyOf(given);
         const disk = await kind.find(services, key);
-        refuseWhileUsed(services, disk, word);
+        refuseWhileUsed(possibleUsers(services, key.namespace), disk, word);
         const { uid } = disk.metadata;
         await caller.client.delete(resource, key, uid === undefined ? {} : { uid });
         await waitGone(services.caches[plural].changes, key, signal);

@@ -7,7 +7,7 @@ import { defineRoute } from '../server/route.ts';
 import * as schemas from '../../wire/schemas.ts';
 import { parseRange } from '../../net/range.ts';
 import type { DiskDownload } from '../server/services.ts';
-import { writing } from '../server/upstream.ts';
+import { writing } from '../../usecases/writing.ts';
 import { waitSeen } from '../server/visible.ts';
 import { accepted, diskOf, diskRoutes } from './disks.ts';
 

@@ -10,7 +10,7 @@ import { registryCredentialItem } from '../../wire/registrycredential.ts';
 import { defineRoute, type Call } from '../server/route.ts';
 import * as schemas from '../../wire/schemas.ts';
 import { success } from '../server/status.ts';
-import { writing } from '../server/upstream.ts';
+import { writing } from '../../usecases/writing.ts';
 
 const tag = 'Registry credentials';
 const collection = '/api/v1/namespaces/{namespace}/secrets/registrycredentials';

@@ -1,28 +1,16 @@
 import type { Image, Iso } from '../../api/image.ts';
 import { group } from '../../api/meta.ts';
 import { images, isos } from '../../api/resources.ts';
-import { invalidField } from '../../errors.ts';
 import { imageItem } from '../../wire/image.ts';
 import { defineRoute, type Call, type ReplyOf } from '../server/route.ts';
+import { nameOfReference } from '../../wire/names.ts';
 import * as schemas from '../../wire/schemas.ts';
-import { writing } from '../server/upstream.ts';
+import { writing } from '../../usecases/writing.ts';
 import { waitSeen } from '../server/visible.ts';
 
 const tag = 'Remote images and ISOs';
 const namespacePath = '/api/v1/namespaces/{namespace}';
 const accepted = { 202: { description: 'It is being pulled; poll it.', schema: schemas.imageItem } };
-
-/** The name that a pulled image gets when nothing is said: the last part of its reference, without tag and digest. */
-export function nameOfReference(reference: string, field: string): string {
-  const last = reference.split('@', 1)[0]?.split('/').at(-1)?.split(':', 1)[0] ?? '';
-  const name = last
-    .toLowerCase()
-    .replaceAll(/[^a-z0-9.-]+/g, '-')
-    .replaceAll(/^[^a-z0-9]+|[^a-z0-9]+$/g, '')
-    .slice(0, 63);
-  if (name === '') throw invalidField(field, 'has no part that could be a name; give one');
-  return name;
-}
 
 const listReplies = {
   200: {

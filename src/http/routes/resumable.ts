@@ -5,7 +5,7 @@ import { defineRoute, type Call, type ReplyOf } from '../server/route.ts';
 import * as schemas from '../../wire/schemas.ts';
 import type { UploadState } from '../server/services.ts';
 import { success } from '../server/status.ts';
-import type { UploadTarget } from '../uploads/uploadtarget.ts';
+import type { UploadTarget } from '../../usecases/uploadtarget.ts';
 import { uploadPermission, uploadTag as tag } from './uploadrights.ts';
 
 type AnyCall<P> = Call<P, unknown, unknown>;

@@ -6,7 +6,7 @@ import { parseDuration } from '../../wire/duration.ts';
 import { defineRoute } from '../server/route.ts';
 import * as schemas from '../../wire/schemas.ts';
 import { success } from '../server/status.ts';
-import { writing } from '../server/upstream.ts';
+import { writing } from '../../usecases/writing.ts';
 
 const tag = 'Service accounts';
 const collection = '/api/v1/namespaces/{namespace}/serviceaccounts';

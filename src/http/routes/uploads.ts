@@ -3,14 +3,14 @@ import { actionsGroup } from '../../api/meta.ts';
 import { Svc3Error, invalidField } from '../../errors.ts';
 import { imageItem } from '../../wire/image.ts';
 import { readWhole } from '../../net/foreign.ts';
-import { validate } from '../server/fields.ts';
-import type { JsonValue } from '../server/json.ts';
+import { validate } from '../../wire/fields.ts';
+import type { JsonValue } from '../../wire/fields.ts';
 import { brokenMultipart, maxFieldBytes } from '../uploads/multipart.ts';
 import { readDiskBody, type DiskBody } from '../uploads/diskbody.ts';
 import { defineRoute, type Call, type ReplyOf } from '../server/route.ts';
 import * as schemas from '../../wire/schemas.ts';
 import { success } from '../server/status.ts';
-import { nameOfReference } from './remotes.ts';
+import { nameOfReference } from '../../wire/names.ts';
 import { beginUpload, begunReplies, isComplete } from './resumable.ts';
 import { uploadPermission, uploadTag as tag } from './uploadrights.ts';
 

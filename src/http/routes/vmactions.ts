@@ -1,70 +1,20 @@
 import type { Image } from '../../api/image.ts';
-import { images, vms } from '../../api/resources.ts';
-import type { Vm } from '../../api/vm.ts';
-import { Svc3Error } from '../../errors.ts';
+import { execute } from '../../usecases/power.ts';
+import { commit, save, untilSaved } from '../../usecases/saving.ts';
 import { imageItem } from '../../wire/image.ts';
-import { powerSettled, powerVerbs, powerWish, type PowerCommand, type PowerWish } from '../../wire/power.ts';
-import { committedImage, savedImage, savingOf } from '../../wire/saving.ts';
-import { vmMessage, vmState } from '../../wire/vm.ts';
-import { findImage, findVm } from '../server/lookup.ts';
-import { defineRoute, type Call, type ReplyOf } from '../server/route.ts';
+import { powerVerbs } from '../../wire/power.ts';
 import * as schemas from '../../wire/schemas.ts';
 import * as vmSchemas from '../../wire/vmschemas.ts';
+import { findVm } from '../server/lookup.ts';
+import { defineRoute, type Call, type ReplyOf } from '../server/route.ts';
+import type { Services } from '../server/services.ts';
 import { success } from '../server/status.ts';
-import { writing } from '../server/upstream.ts';
 import { waitSeen } from '../server/visible.ts';
+import { waiterOf } from '../server/waiter.ts';
 import { actionPermission } from './vms.ts';
 
 const tag = 'VMs';
 const one = '/api/v1/namespaces/{namespace}/vms/{vm}';
-
-const verbWaitMs = 120_000;
-
-export interface Executed {
-  readonly vm: Vm;
-  readonly settled: boolean;
-}
-
-/** Writes the wish into the VM's spec as the api and waits until the operator has carried it out. */
-export async function execute(
-  call: Call<{ namespace: string; vm: string }, unknown, { command: PowerCommand }>,
-  wait: boolean,
-): Promise<Executed> {
-  const { services, params, body } = call;
-  const vm = await findVm(services, { namespace: params.namespace, name: params.vm });
-  const wish = powerWish(vm, body.command);
-  const patched = await services.client.patch(
-    vms,
-    { name: params.vm, namespace: params.namespace },
-    { type: 'merge', body: { metadata: { uid: vm.metadata.uid }, spec: wish } },
-    { fieldManager: 'svc3-api' },
-  );
-  if (!wait) return { vm: patched, settled: false };
-  return await carriedOut(call, patched, wish);
-}
-
-async function carriedOut(
-  call: Call<{ namespace: string; vm: string }, unknown, unknown>,
-  patched: Vm,
-  wish: PowerWish,
-): Promise<Executed> {
-  const { name = '', namespace = '', uid, generation = 0 } = patched.metadata;
-  const done = (vm: Vm | undefined): boolean => {
-    if (vm === undefined || vm.metadata.uid !== uid) return true;
-    return powerSettled(vm, wish, generation);
-  };
-  let vm: Vm | undefined;
-  try {
-    const signal = AbortSignal.any([AbortSignal.timeout(verbWaitMs), call.drain, call.signal]);
-    vm = await call.services.caches.vms.changes.until({ name, namespace }, done, signal);
-  } catch {
-    return { vm: patched, settled: false };
-  }
-  if (vm === undefined || vm.metadata.uid !== uid) throw new Svc3Error('NotFound', `vms "${name}" not found`);
-  if (vmState(vm) === 'Failed')
-    throw new Svc3Error('Conflict', `VM ${name} is Failed: ${vmMessage(vm) ?? 'see its conditions'}`);
-  return { vm, settled: true };
-}
 
 export const execVm = defineRoute({
   id: 'execVm',
@@ -85,17 +35,16 @@ export const execVm = defineRoute({
   longRunning: true,
   example: { command: 'stop' },
   async handler(call) {
-    const { settled } = await execute(call, call.query.wait ?? true);
+    const { params, services, query } = call;
     const { command } = call.body;
-    const { vm } = call.params;
-    return settled
+    const { vm } = params;
+    const environment = { writer: services.client, fieldManager: 'svc3-api', wait: waiterOf(call) };
+    const found = await findVm(services, { namespace: params.namespace, name: vm });
+    return (await execute(environment, found, command, { wait: query.wait ?? true }))
       ? { body: success(`VM ${vm} was ${powerVerbs[command].done}`) }
       : { status: 202, body: success(`${command} of VM ${vm} was accepted`, 202) };
   },
 });
-
-/** As long as the deletion of a VM waits for the same, unless the installation says otherwise. */
-const savingWaitMs = 3_600_000;
 
 const savingReplies = {
   200: { description: 'With `?wait=true`: its disk is in the store.', schema: schemas.imageItem },
@@ -109,31 +58,18 @@ const savingReplies = {
  * longer than this process or its limit.
  */
 async function saving(
-  { query, services, drain, signal }: Call<unknown, { wait?: boolean | undefined }, unknown>,
+  call: Call<unknown, { wait?: boolean | undefined }, unknown>,
   asked: Image,
 ): Promise<ReplyOf<typeof savingReplies>> {
-  const { name = '', namespace = '', uid } = asked.metadata;
-  const { changes } = services.caches.images;
-  if (query.wait !== true) {
-    await waitSeen(changes, asked, signal);
+  if (call.query.wait !== true) {
+    await waitSeen(call.services.caches.images.changes, asked, call.signal);
     return { status: 202, body: imageItem(asked) };
   }
-  let isSeen = false;
-  const isOver = (image: Image | undefined): boolean => {
-    isSeen ||= image?.metadata.uid === uid;
-    return isSeen && savingOf(asked, image).kind !== 'underWay';
-  };
-  let image: Image | undefined;
-  try {
-    const limit = AbortSignal.any([AbortSignal.timeout(savingWaitMs), drain, signal]);
-    image = await changes.until({ name, namespace }, isOver, limit);
-  } catch {
-    return { status: 202, body: imageItem(asked) };
-  }
-  const outcome = savingOf(asked, image);
-  if (outcome.kind === 'failed') throw outcome.error;
-  return { body: imageItem(image ?? asked) };
+  const saved = await untilSaved(waiterOf(call), asked);
+  return saved === undefined ? { status: 202, body: imageItem(asked) } : { body: imageItem(saved) };
 }
+
+const writerOf = ({ client }: Services) => ({ writer: client, fieldManager: 'svc3-api' });
 
 export const saveVm = defineRoute({
   id: 'saveVm',
@@ -152,11 +88,7 @@ export const saveVm = defineRoute({
   async handler(call) {
     const { params, body, services } = call;
     const vm = await findVm(services, { namespace: params.namespace, name: params.vm });
-    const image = savedImage(vm, body.imageName, body.description);
-    const created = await writing(() => services.client.create(images, image), {
-      'metadata.name': 'imageName',
-    });
-    return saving(call, created);
+    return saving(call, await save(writerOf(services), vm, body));
   },
 });
 
@@ -175,18 +107,7 @@ export const commitVm = defineRoute({
   longRunning: true,
   async handler(call) {
     const { params, body, services } = call;
-    const { namespace } = params;
-    const vm = await findVm(services, { namespace, name: params.vm });
-    const { name, body: change } = committedImage(vm, body?.description);
-    await findImage(services, { namespace, name });
-    const patched = await writing(() =>
-      services.client.patch(
-        images,
-        { name, namespace },
-        { type: 'merge', body: change },
-        { fieldManager: 'svc3-api' },
-      ),
-    );
-    return saving(call, patched);
+    const vm = await findVm(services, { namespace: params.namespace, name: params.vm });
+    return saving(call, await commit(writerOf(services), vm, body?.description));
   },
 });

@@ -1,14 +1,12 @@
-import { annotations, group } from '../../api/meta.ts';
+import { group } from '../../api/meta.ts';
 import { vmConfigs } from '../../api/resources.ts';
-import type { VmConfig } from '../../api/vmconfig.ts';
-import { settingsOf } from '../../wire/deploy.ts';
-import { vmConfigItem } from '../../wire/vmconfig.ts';
+import { vmConfigItem, vmConfigOf } from '../../wire/vmconfig.ts';
 import { findVmConfig } from '../server/lookup.ts';
 import { defineRoute } from '../server/route.ts';
 import * as schemas from '../../wire/schemas.ts';
 import * as vmSchemas from '../../wire/vmschemas.ts';
 import { success } from '../server/status.ts';
-import { writing } from '../server/upstream.ts';
+import { writing } from '../../usecases/writing.ts';
 import { waitGone, waitSeen } from '../server/visible.ts';
 
 const tag = 'VM configurations';
@@ -68,19 +66,8 @@ export const createVmConfig = defineRoute({
   permission: { kind: 'native', ...permission, verb: 'create' },
   example: { name: 'small', image: 'registry.example.com/team/debian:12', cpu: 2, memory: 2 },
   async handler({ params, body, caller, services, signal }) {
-    const { username: owner = '' } = await caller.user();
-    const config: VmConfig = {
-      metadata: {
-        name: body.name,
-        namespace: params.namespace,
-        ...(owner === '' ? {} : { annotations: { [annotations.owner]: owner } }),
-      },
-      spec: {
-        ...settingsOf(body),
-        ...(body.nodeName === undefined || body.nodeName === '' ? {} : { nodeName: body.nodeName }),
-        ...(body.type === undefined ? {} : { architecture: body.type }),
-      } as VmConfig['spec'],
-    };
+    const { username: owner } = await caller.user();
+    const config = vmConfigOf(body, { namespace: params.namespace, owner });
     const created = await writing(() => caller.client.create(vmConfigs, config), {
       'metadata.name': 'name',
       'spec.metadata': 'customVMMetadata',

@@ -1,6 +1,6 @@
 import type * as z from 'zod';
-import { validate } from './fields.ts';
-import type { JsonValue } from './json.ts';
+import { validate } from '../../wire/fields.ts';
+import type { JsonValue } from '../../wire/fields.ts';
 import { attributesOf, refusedFor } from '../auth/permission.ts';
 import type { Call, Reply, Route } from './route.ts';
 

@@ -1,6 +1,5 @@
 import { Svc3Error, invalidField } from '../../errors.ts';
-
-export type JsonValue = string | number | boolean | null | JsonValue[] | { [key: string]: JsonValue };
+import type { JsonValue } from '../../wire/fields.ts';
 
 const maxDepth = 64;
 const numberPattern = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;

@@ -6,7 +6,7 @@ import type { LoginRequest, LoginResult } from '../../controllers/credential/log
 import type { KubeClient } from '../../kube/types.ts';
 import type { Caches } from './caches.ts';
 import type { Caller } from './route.ts';
-import type { UploadTarget } from '../uploads/uploadtarget.ts';
+import type { UploadTarget } from '../../usecases/uploadtarget.ts';
 
 /** Logs in to a registry once; `Unreachable` is no refusal. */
 export type RegistryLogin = (login: LoginRequest) => Promise<LoginResult>;

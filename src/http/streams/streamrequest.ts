@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { Svc3Error } from '../../errors.ts';
-import { validate } from '../server/fields.ts';
+import { validate } from '../../wire/fields.ts';
 import type { Permission } from '../server/route.ts';
 import { streamConsole, streamTunnel } from '../routes/console.ts';
 import { tunnelQuery, vmParams } from '../../wire/schemas.ts';

@@ -10,7 +10,7 @@ import { diskDigestOf, locateDisk, openDisk, pushDisk } from '../../registry/dis
 import { resolveImage, type ResolvedImage } from '../../registry/image.ts';
 import { parseReference } from '../../registry/reference.ts';
 import type { DiskDownload, ImageTransfer } from '../server/services.ts';
-import type { UploadTargets } from './uploadtarget.ts';
+import type { UploadTargets } from '../../usecases/uploadtarget.ts';
 
 const endings = /\.(qcow2|raw|img|iso)$/i;
 

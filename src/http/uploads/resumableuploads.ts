@@ -14,7 +14,7 @@ import {
   type PartList,
 } from '../../registry/parts.ts';
 import type { ResumableUploads, UploadState } from '../server/services.ts';
-import type { UploadTarget, UploadTargets } from './uploadtarget.ts';
+import type { UploadTarget, UploadTargets } from '../../usecases/uploadtarget.ts';
 
 /** What is known of an upload beside its bytes, in the annotations of its list of parts. */
 const facts = {

@@ -5,7 +5,7 @@ import { images } from '../../../src/api/resources.ts';
 import { createImageTransfer } from '../../../src/http/uploads/imagetransfer.ts';
 import { createRemoteCatalog } from '../../../src/http/remotes/remotes.ts';
 import { createResumableUploads } from '../../../src/http/uploads/resumableuploads.ts';
-import { createUploadTargets, type UploadTargets } from '../../../src/http/uploads/uploadtarget.ts';
+import { createUploadTargets, type UploadTargets } from '../../../src/usecases/uploadtarget.ts';
 import { createNamespaceRegistries } from '../../../src/controllers/image/registries.ts';
 import { createRegistryClient, type RegistryClient } from '../../../src/registry/client.ts';
 import { copyImage, resolveImage } from '../../../src/registry/image.ts';

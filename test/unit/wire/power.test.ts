@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Vm, VmStatus } from '../../../src/api/vm.ts';
 import { Svc3Error } from '../../../src/errors.ts';
-import { powerCommands, powerSettled, powerWish, type PowerCommand } from '../../../src/wire/power.ts';
+import { powerCommands, powerDone, powerRequest, type PowerCommand } from '../../../src/wire/power.ts';
 
 type State = 'Running' | 'Stopped' | 'Suspended' | 'Failed' | 'Pending';
 const booted = [
@@ -21,7 +21,7 @@ function aVm(state: State, wished: 'Running' | 'Stopped' | 'Suspended', status: 
 
 function outcome(vm: Vm, command: PowerCommand): string {
   try {
-    return powerWish(vm, command).powerState;
+    return powerRequest(vm, command).powerState;
   } catch (error) {
     return error instanceof Svc3Error ? error.reason : String(error);
   }
@@ -65,19 +65,19 @@ describe('a command', () => {
   });
 
   test('that does not fit names the VM, its state and the field', () => {
-    expect(() => powerWish(aVm('Running', 'Running'), 'start')).toThrow(
+    expect(() => powerRequest(aVm('Running', 'Running'), 'start')).toThrow(
       'VM demo is Running, start needs it to be Stopped or Failed',
     );
   });
 
   test('start is another wish each time, whatever the spec says', () => {
     const vm = aVm('Failed', 'Running');
-    expect(powerWish(vm, 'start').startRequest).not.toBe(powerWish(vm, 'start').startRequest);
+    expect(powerRequest(vm, 'start').startRequest).not.toBe(powerRequest(vm, 'start').startRequest);
   });
 
   test('revert is another wish each time', () => {
     const vm = aVm('Running', 'Running');
-    expect(powerWish(vm, 'revert').revertRequest).not.toBe(powerWish(vm, 'revert').revertRequest);
+    expect(powerRequest(vm, 'revert').revertRequest).not.toBe(powerRequest(vm, 'revert').revertRequest);
   });
 });
 
@@ -86,7 +86,7 @@ describe('a wish is carried out', () => {
   const reconciling = { ...booted[0], type: 'Reconciling' };
   const started = { powerState: 'Running', startRequest: 's2' } as const;
   const reverted = { powerState: 'Running', revertRequest: 'r2' } as const;
-  test.each<[string, Vm, Parameters<typeof powerSettled>[1], boolean]>([
+  test.each<[string, Vm, Parameters<typeof powerDone>[1], boolean]>([
     ['when the state is the wished one', aVm('Stopped', 'Stopped', { observedGeneration: 5 }), stopped, true],
     [
       'not before the operator has seen it',
@@ -132,6 +132,6 @@ describe('a wish is carried out', () => {
       false,
     ],
   ])('%s', (_, vm, wish, expected) => {
-    expect(powerSettled(vm, wish, 5)).toBe(expected);
+    expect(powerDone(vm, wish, 5)).toBe(expected);
   });
 });

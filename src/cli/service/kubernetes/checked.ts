@@ -1,6 +1,6 @@
 import type * as z from 'zod';
-import { validate } from '../../../http/server/fields.ts';
-import type { JsonValue } from '../../../http/server/json.ts';
+import { validate } from '../../../wire/fields.ts';
+import type { JsonValue } from '../../../wire/fields.ts';
 
 /**
  * Checks a request with the schema of `/api/v1`, so that a refusal is the same sentence on both ways.

@@ -1,7 +1,7 @@
 import type { Image, Iso } from '../../../api/image.ts';
 import { images, isos, vmConfigs, vms } from '../../../api/resources.ts';
-import { Svc3Error } from '../../../errors.ts';
-import { nameOfReference } from '../../../http/routes/remotes.ts';
+import { refuseWhileUsed, type PossibleUsers } from '../../../usecases/diskusers.ts';
+import { nameOfReference } from '../../../wire/names.ts';
 import * as schemas from '../../../wire/schemas.ts';
 import { imageItem } from '../../../wire/image.ts';
 import type { Resource } from '../../../api/object.ts';
@@ -47,13 +47,7 @@ export function createDisks(
     },
     async delete(namespace, name) {
       const disk = await client.get(resource, name, namespace);
-      const users = await usersOf(client, namespace, name, field);
-      if (users.length > 0) {
-        throw new Svc3Error(
-          'Conflict',
-          `${field} ${name} is in use by ${users.length === 1 ? 'VM' : 'VMs'} ${users.join(', ')}`,
-        );
-      }
+      refuseWhileUsed(await possibleUsers(client, namespace), disk, field);
       const { uid } = disk.metadata;
       await client.delete(resource, { name, namespace }, uid === undefined ? {} : { uid });
     },
@@ -74,23 +68,13 @@ export function createDisks(
   };
 }
 
-/** Names of the VMs that run from (or have in their drive) this disk. */
-async function usersOf(
-  client: KubeClient,
-  namespace: string,
-  name: string,
-  field: 'image' | 'iso',
-): Promise<string[]> {
+async function possibleUsers(client: KubeClient, namespace: string): Promise<PossibleUsers> {
   const [running, configs] = await Promise.all([
     client.list(vms, { namespace }),
     client.list(vmConfigs, { namespace }),
   ]);
-  const fromConfig = new Set(
-    configs.items.filter((config) => config.spec[field] === name).map(({ metadata }) => metadata.name),
-  );
-  return running.items
-    .filter(({ spec }) => (spec[field] === undefined ? fromConfig.has(spec.config) : spec[field] === name))
-    .map(({ metadata }) => metadata.name ?? '');
+  const byName = new Map(configs.items.map((config) => [config.metadata.name, config]));
+  return { vms: running.items, config: (name) => byName.get(name) };
 }
 
 function described(description: string | undefined): { description?: string } {

@@ -24,7 +24,7 @@ export interface KubernetesServiceOptions {
 export function createKubernetesService(options: KubernetesServiceOptions): Service {
   const { client, http, hasHttp, warning } = options;
   return {
-    vms: createVms(options, http),
+    vms: createVms(options, { http, warning }),
     vmConfigs: createVmConfigs(options),
     nodes: createNodes(options),
     images: createDisks(options, 'images', http),

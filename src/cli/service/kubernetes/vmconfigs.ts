@@ -1,10 +1,9 @@
 import { vmConfigs } from '../../../api/resources.ts';
 import * as vmSchemas from '../../../wire/vmschemas.ts';
-import { settingsOf } from '../../../wire/deploy.ts';
-import type { VmConfigSpec } from '../../../api/vmconfig.ts';
-import { vmConfigItem } from '../../../wire/vmconfig.ts';
+import { vmConfigItem, vmConfigOf } from '../../../wire/vmconfig.ts';
 import type { VmConfigs } from '../types.ts';
 import { checked } from './checked.ts';
+import { usernameOf } from './username.ts';
 import { followObjects, type Followable } from './follow.ts';
 
 /** VM configurations straight on kube-apiserver. */
@@ -20,11 +19,8 @@ export function createVmConfigs(followable: Followable): VmConfigs {
     get: async (namespace, name) => vmConfigItem(await client.get(vmConfigs, name, namespace)),
     async create(namespace, given) {
       const request = checked(vmSchemas.vmConfigBody, given);
-      const spec = settingsOf(request) as VmConfigSpec;
-      if (request.nodeName !== undefined) spec.nodeName = request.nodeName;
-      return vmConfigItem(
-        await client.create(vmConfigs, { metadata: { name: request.name, namespace }, spec }),
-      );
+      const config = vmConfigOf(request, { namespace, owner: await usernameOf(client) });
+      return vmConfigItem(await client.create(vmConfigs, config));
     },
     delete: (namespace, name) => client.delete(vmConfigs, { name, namespace }),
   };

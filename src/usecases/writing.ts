@@ -1,4 +1,4 @@
-import { Svc3Error } from '../../errors.ts';
+import { Svc3Error } from '../errors.ts';
 
 const deployFields: Readonly<Record<string, string>> = {
   'spec.config': 'vmConfig',

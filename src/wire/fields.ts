@@ -1,6 +1,8 @@
 import * as z from 'zod';
-import { invalidField, Svc3Error, type FieldCause } from '../../errors.ts';
-import type { JsonValue } from './json.ts';
+import { invalidField, Svc3Error, type FieldCause } from '../errors.ts';
+
+/** What JSON can say. */
+export type JsonValue = string | number | boolean | null | JsonValue[] | { [key: string]: JsonValue };
 
 type Shape = Readonly<Record<string, z.core.$ZodType>>;
 

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import * as z from 'zod';
-import type { Svc3Error } from '../../../../src/errors.ts';
-import { validate } from '../../../../src/http/server/fields.ts';
-import type { JsonValue } from '../../../../src/http/server/json.ts';
+import type { Svc3Error } from '../../../src/errors.ts';
+import { validate } from '../../../src/wire/fields.ts';
+import type { JsonValue } from '../../../src/wire/fields.ts';
 
 const schema = z.object({
   name: z.string(),

@@ -1,0 +1,161 @@
+import type { Image } from '../api/image.ts';
+import { group, type PortRange } from '../api/meta.ts';
+import { vms } from '../api/resources.ts';
+import type { Vm } from '../api/vm.ts';
+import type { VmConfig } from '../api/vmconfig.ts';
+import { invalidField, isSvc3Error, Svc3Error } from '../errors.ts';
+import type { KubeClient } from '../kube/types.ts';
+import { didNotRun, vmOf, type DeployRequest } from '../wire/deploy.ts';
+import { vmMessage, vmState } from '../wire/vm.ts';
+import { removeNeverRun } from './removal.ts';
+import type { Waiter } from './waiter.ts';
+import { writing } from './writing.ts';
+
+export interface DeployEnvironment {
+  /** Whose right it is to create the VM. */
+  readonly caller: KubeClient;
+  /** Writes the start deadline where the caller may not delete. */
+  readonly writer: KubeClient;
+  readonly fieldManager?: string;
+  /** The caller's name; undefined where the cluster does not tell it. */
+  owner(): Promise<string | undefined>;
+  /** Undefined where the caller may not see it: the operator can. @throws NotFound */
+  findConfig(name: string): Promise<VmConfig | undefined>;
+  /** Undefined where the caller may not see it: the operator can. @throws NotFound */
+  findImage(name: string): Promise<Image | undefined>;
+  /** What the installation allows; undefined where the caller may not see it: the operator says it then. */
+  settings(): Promise<InstallationSettings | undefined>;
+  readonly wait: Waiter;
+}
+
+export interface InstallationSettings {
+  readonly hostPortsAllowed: PortRange;
+  readonly gpuPassthroughEnabled: boolean;
+}
+
+export interface DeployOptions {
+  readonly namespace: string;
+  /** Until it runs; else it is created only. */
+  readonly wait: boolean;
+  readonly annotations?: Readonly<Record<string, string>>;
+  /** Gives up as soon as no node fits, as clients of the 2.4.x API expect. */
+  readonly failFast?: boolean;
+  /** Called with every state that is seen. */
+  progress?(vm: Vm): void;
+}
+
+export interface Deployed {
+  readonly vm: Vm;
+  readonly portWarnings: readonly string[];
+  /** False: the VM was created and nobody waits for it any longer. */
+  readonly runs: boolean;
+}
+
+/** So long after the start deadline the operator has deleted the VM, where it works and the guest has not started. */
+const deadlineGraceMs = 5_000;
+const anyHostPort = { first: 1, last: 65_535 };
+
+/**
+ * Creates a VM with the caller's rights and waits until it runs. A VM that must be changed by its user to ever run is
+ * removed and its reason returned. At the start deadline the operator removes it (contract: `timeout`), and nobody else:
+ * what is seen here is a status, which is written later than a guest starts.
+ */
+export async function deploy(
+  environment: DeployEnvironment,
+  request: DeployRequest,
+  options: DeployOptions,
+): Promise<Deployed> {
+  const [owner = '', settings] = await Promise.all([environment.owner(), environment.settings()]);
+  await check(environment, request, settings);
+  const { vm, portWarnings } = vmOf(request, {
+    namespace: options.namespace,
+    hostPortsAllowed: settings?.hostPortsAllowed ?? anyHostPort,
+    withoutDeadline: !options.wait,
+    ...(owner === '' ? {} : { owner }),
+    ...(options.annotations === undefined ? {} : { annotations: options.annotations }),
+  });
+  const created = await writing(() => environment.caller.create(vms, vm));
+  if (!options.wait) return { vm: created, portWarnings, runs: false };
+  return { ...(await untilItRuns(environment, created, options)), portWarnings };
+}
+
+/** What can be known to be wrong before the VM exists. */
+async function check(
+  { findConfig, findImage }: DeployEnvironment,
+  { image: imageName, vmConfig, gpuPassthrough }: DeployRequest,
+  settings: InstallationSettings | undefined,
+): Promise<void> {
+  if (imageName === undefined && vmConfig === undefined)
+    throw invalidField('image', 'image or vmConfig is required', 'FieldValueRequired');
+  const config = vmConfig === undefined ? undefined : await requireConfig(findConfig, vmConfig);
+  const name = imageName ?? config?.spec.image;
+  const image = name === undefined || name.includes('/') ? undefined : await findImage(name);
+  const architecture = config?.spec.architecture ?? image?.status?.architecture;
+  const gpu = gpuPassthrough ?? config?.spec.gpuPassthrough === 'Enabled';
+  if (gpu && architecture === 'amd64' && settings?.gpuPassthroughEnabled === false)
+    throw invalidField(
+      'gpuPassthrough',
+      'GPU passthrough is not enabled in this cluster',
+      'FieldValueForbidden',
+    );
+}
+
+async function requireConfig(
+  find: DeployEnvironment['findConfig'],
+  name: string,
+): Promise<VmConfig | undefined> {
+  try {
+    return await find(name);
+  } catch (error) {
+    if (!isSvc3Error(error, 'NotFound')) throw error;
+    const details = { group, kind: 'vmconfigs', name };
+    throw new Svc3Error('NotFound', `${name} config does not exist`, { details, cause: error });
+  }
+}
+
+function isUnschedulable({ status }: Vm): boolean {
+  const scheduled = status?.conditions?.find(({ type }) => type === 'Scheduled');
+  return scheduled?.status === 'False' && scheduled.reason === 'Unschedulable';
+}
+
+async function untilItRuns(
+  { caller, writer, fieldManager, wait }: DeployEnvironment,
+  created: Vm,
+  { failFast, progress }: DeployOptions,
+): Promise<{ readonly vm: Vm; readonly runs: boolean }> {
+  let last = created;
+  const waited = await wait(vms, created, {
+    timeoutMs: (created.spec.startDeadlineSeconds ?? 600) * 1000 + deadlineGraceMs,
+    isNew: true,
+    done(vm) {
+      last = vm;
+      progress?.(vm);
+      const state = vmState(vm);
+      return state === 'Running' || state === 'Failed' || (failFast === true && isUnschedulable(vm));
+    },
+  });
+  if (waited.kind === 'interrupted') return { vm: last, runs: false };
+  if (waited.kind === 'timeout') throw didNotRun(last, 'left');
+  if (waited.kind === 'gone') throw didNotRun(last, 'removed');
+  if (vmState(last) === 'Running') return { vm: last, runs: true };
+  await removeNeverRun(last, { caller, writer, ...(fieldManager === undefined ? {} : { fieldManager }) });
+  throw cannotRun(last);
+}
+
+function cannotRun(vm: Vm): Svc3Error {
+  const { name = '' } = vm.metadata;
+  const message = vmMessage(vm);
+  const causes = [{ field: fieldOf(vm), message: message ?? '' }];
+  return new Svc3Error('Invalid', message ?? `VM ${name} cannot run`, {
+    details: { group, kind: 'vms', name, causes },
+  });
+}
+
+/** The field of the request that the reason of a stalled VM is about. */
+function fieldOf({ status }: Vm): string {
+  const stalled = status?.conditions?.find(({ type }) => type === 'Stalled');
+  const reason = stalled?.status === 'True' ? stalled.reason : '';
+  if (reason.startsWith('GPU')) return 'gpuPassthrough';
+  if (reason.startsWith('Config')) return 'vmConfig';
+  return reason.startsWith('Image') || reason.startsWith('Architecture') ? 'image' : 'vm';
+}

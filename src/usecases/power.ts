@@ -1,0 +1,55 @@
+import { vms } from '../api/resources.ts';
+import type { Vm } from '../api/vm.ts';
+import { Svc3Error } from '../errors.ts';
+import type { KubeClient } from '../kube/types.ts';
+import { powerDone, powerRequest, type PowerCommand } from '../wire/power.ts';
+import { vmMessage, vmState } from '../wire/vm.ts';
+import type { Waiter } from './waiter.ts';
+
+export interface PowerEnvironment {
+  /** Whose right it is to write the VM's spec. */
+  readonly writer: KubeClient;
+  readonly fieldManager?: string;
+  readonly wait: Waiter;
+}
+
+const timeoutMs = 120_000;
+
+/**
+ * Writes what a command asks for into the VM's spec and, with `wait`, waits until the operator has carried it out, 2 minutes at most.
+ *
+ * @returns whether it has been carried out; false: it goes on.
+ * @throws Svc3Error Conflict when the command does not fit the VM's state, or it has failed; NotFound when the VM is gone
+ */
+export async function execute(
+  { writer, fieldManager, wait }: PowerEnvironment,
+  vm: Vm,
+  command: PowerCommand,
+  options: { readonly wait: boolean; progress?(vm: Vm): void },
+): Promise<boolean> {
+  const { name = '', namespace = '', uid } = vm.metadata;
+  const requested = powerRequest(vm, command);
+  const patched = await writer.patch(
+    vms,
+    { name, namespace },
+    { type: 'merge', body: { metadata: { uid }, spec: requested } },
+    fieldManager === undefined ? {} : { fieldManager },
+  );
+  if (!options.wait) return false;
+  const generation = patched.metadata.generation ?? 0;
+  const waited = await wait(vms, patched, {
+    timeoutMs,
+    done(seen) {
+      options.progress?.(seen);
+      return powerDone(seen, requested, generation);
+    },
+  });
+  if (waited.kind === 'gone') throw new Svc3Error('NotFound', `vms "${name}" not found`);
+  if (waited.kind !== 'done') return false;
+  if (vmState(waited.object) === 'Failed')
+    throw new Svc3Error(
+      'Conflict',
+      `VM ${name} is Failed: ${vmMessage(waited.object) ?? 'see its conditions'}`,
+    );
+  return true;
+}

@@ -1,0 +1,66 @@
+import type { Image } from '../api/image.ts';
+import { images } from '../api/resources.ts';
+import type { Vm } from '../api/vm.ts';
+import type { KubeClient } from '../kube/types.ts';
+import { committedImage, savedImage, savingOf } from '../wire/saving.ts';
+import type { Waiter } from './waiter.ts';
+import { writing } from './writing.ts';
+
+/** Whose right it is to write images. */
+export interface SavingEnvironment {
+  readonly writer: KubeClient;
+  readonly fieldManager?: string;
+}
+
+/**
+ * Makes the Image that the operator fills with the VM's disk.
+ *
+ * @throws Svc3Error Conflict where the VM has no disk to save, AlreadyExists of the image
+ */
+export function save(
+  { writer }: SavingEnvironment,
+  vm: Vm,
+  { imageName, description }: { readonly imageName: string; readonly description?: string | undefined },
+): Promise<Image> {
+  const image = savedImage(vm, imageName, description);
+  return writing(() => writer.create(images, image), { 'metadata.name': 'imageName' });
+}
+
+/**
+ * Asks for the VM's disk as the new content of the Image it runs from.
+ *
+ * @throws Svc3Error Conflict where the VM has no disk, or runs from no Image; NotFound of the Image
+ */
+export function commit(
+  { writer, fieldManager }: SavingEnvironment,
+  vm: Vm,
+  description: string | undefined,
+): Promise<Image> {
+  const { name, body } = committedImage(vm, description);
+  const key = { name, namespace: vm.metadata.namespace ?? '' };
+  const options = fieldManager === undefined ? {} : { fieldManager };
+  return writing(() => writer.patch(images, key, { type: 'merge', body }, options));
+}
+
+/** As long as the deletion of a VM waits for the same, unless the installation says otherwise. */
+const timeoutMs = 3_600_000;
+
+/**
+ * Waits until the disk is in the store, an hour at most.
+ *
+ * @param asked - the Image as the save or commit wrote it
+ * @returns undefined where it takes longer.
+ * @throws Svc3Error when it has failed, in the Image's words
+ */
+export async function untilSaved(wait: Waiter, asked: Image): Promise<Image | undefined> {
+  const waited = await wait(images, asked, {
+    timeoutMs,
+    isNew: true,
+    done: (image) => savingOf(asked, image).kind !== 'underWay',
+  });
+  if (waited.kind === 'timeout' || waited.kind === 'interrupted') return undefined;
+  const image = waited.kind === 'done' ? waited.object : undefined;
+  const outcome = savingOf(asked, image);
+  if (outcome.kind === 'failed') throw outcome.error;
+  return image;
+}

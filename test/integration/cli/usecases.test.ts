@@ -1,0 +1,132 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { annotations } from '../../../src/api/meta.ts';
+import { images, namespaces, vmConfigs, vms } from '../../../src/api/resources.ts';
+import type { Vm } from '../../../src/api/vm.ts';
+import { reportVm, runningStatus, startTestApi, type TestApi } from '../../support/api.ts';
+import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
+import { inProcess } from './inprocess.ts';
+import type { Run } from './process.ts';
+
+type Way = 'kubernetes' | 'http';
+const ways: readonly Way[] = ['kubernetes', 'http'];
+
+let cluster: TestCluster;
+let api: TestApi;
+const spaces: Record<Way, string> = { kubernetes: '', http: '' };
+const environments: Record<Way, Record<string, string>> = { kubernetes: {}, http: {} };
+const { svc3, home } = inProcess();
+
+beforeAll(async () => {
+  cluster = await testCluster();
+  api = await startTestApi(cluster.client, (services) => ({
+    settings: { ...services.settings, clusterEndpoint: cluster.server, clusterCaPem: cluster.caPem },
+  }));
+  await writeFile(join(home, 'api.pem'), api.tls.cert);
+  for (const way of ways) spaces[way] = await uniqueNamespace(cluster.client, 'cli-usecases');
+  environments.kubernetes = { KUBECONFIG: cluster.kubeconfigPath };
+  environments.http = {
+    SVC3_API_URL: api.baseUrl,
+    SVC3_TOKEN: cluster.adminToken,
+    SVC3_CA_FILE: join(home, 'api.pem'),
+  };
+});
+
+afterAll(() => api?.close());
+
+/** What a run said, without what differs by nature: the namespace, times and random parts. */
+function said({ code, stdout, stderr }: Run, way: Way): Run {
+  const plain = (text: string) =>
+    text
+      .replaceAll(spaces[way], 'NS')
+      .replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, 'TIME')
+      .replaceAll(/\b\d+s\b/g, 'AGE')
+      .replaceAll(/ +/g, ' ');
+  return { code, stdout: plain(stdout), stderr: plain(stderr) };
+}
+
+/** Runs one command line both ways and returns what both said, which must be the same. */
+async function both(line: string, stdin = ''): Promise<Run> {
+  const words = line.split(' ');
+  const [first, second] = await Promise.all(
+    ways.map(async (way) =>
+      said(await svc3([...words, '-n', spaces[way]], { stdin, env: environments[way] }), way),
+    ),
+  );
+  expect(second, line).toEqual(first);
+  return first ?? { code: null, stdout: '', stderr: '' };
+}
+
+describe('a use case is the same whichever way the CLI takes', () => {
+  it('a VM configuration has its owner', async () => {
+    await both('vmc create mine -i registry.example.com/team/debian:12');
+    const owners = await Promise.all(
+      ways.map(async (way) => {
+        const { metadata } = await cluster.client.get(vmConfigs, 'mine', spaces[way]);
+        return metadata.annotations?.[annotations.owner];
+      }),
+    );
+    expect(owners[0]).toBeTruthy();
+    expect(owners[1]).toBe(owners[0]);
+  });
+
+  it('an image is not deleted under a VM that runs from it by its reference', async () => {
+    const reference = `registry.example.com/svc3/used@sha256:${'a'.repeat(64)}`;
+    for (const way of ways) {
+      const namespace = spaces[way];
+      await cluster.client.create(images, {
+        metadata: { name: 'used', namespace },
+        spec: { source: { blank: { size: '1G' } } },
+      });
+      await cluster.client.patch(
+        images,
+        { name: 'used', namespace },
+        { type: 'merge', body: { status: { reference } } },
+        { subresource: 'status' },
+      );
+      const vm = await cluster.client.create(vms, {
+        metadata: { name: 'user', namespace },
+        spec: { image: reference },
+      } as never);
+      await reportVm(cluster.client, vm, {
+        ...runningStatus,
+        effective: { ...runningStatus.effective, image: reference },
+      });
+    }
+    await expect
+      .poll(() => api.services.caches.vms.objects.get('user', spaces.http)?.status?.effective?.image)
+      .toBe(reference);
+    expect(await both('image delete used')).toMatchObject({
+      code: 7,
+      stderr: 'svc3: image used is in use by VM user\n',
+    });
+  });
+
+  it('warnings of a VM are no warnings of ports', async () => {
+    const reported = ways.map(async (way) => {
+      let vm: Vm | undefined;
+      await expect
+        .poll(async () => {
+          vm = (await cluster.client.list(vms, { namespace: spaces[way] })).items.find(
+            ({ metadata }) => metadata.name === 'warned',
+          );
+          return vm;
+        })
+        .toBeDefined();
+      if (vm !== undefined)
+        await reportVm(cluster.client, vm, { ...runningStatus, warnings: ['netBoost has no effect'] });
+    });
+    const [run] = await Promise.all([
+      both('vm deploy warned -i registry.example.com/team/debian:12 -o json'),
+      ...reported,
+    ]);
+    expect(run.code).toBe(0);
+    expect(run.stdout).not.toContain('portWarnings');
+    expect(run.stderr).toContain('netBoost has no effect');
+  });
+
+  it('what a commit says of the image is held to the same limit', async () => {
+    expect(await both(`vm commit nothing -d ${'x'.repeat(1025)}`)).toMatchObject({ code: 2 });
+  });
+});
