@@ -38,11 +38,7 @@ export async function admit(
   });
   try {
     const name = await users.ownName();
-    try {
-      await users.add(name, { clusterAdmin: true, role: 'svc3-edit', namespaces: [] });
-    } catch (error) {
-      if (!isSvc3Error(error, 'AlreadyExists')) throw error;
-    }
+    await users.add(name, { clusterAdmin: true, role: 'svc3-edit', namespaces: [], completes: true });
     const config = createConfigStore(environment);
     const saved = await config.read();
     if (saved.baseUrl !== undefined && !saved.baseUrl.startsWith('https://127.0.0.1:')) {

@@ -29,6 +29,8 @@ export interface Rights {
   /** ClusterRole that is bound in `namespaces`. */
   readonly role: string;
   readonly namespaces: readonly string[];
+  /** Gives an account that this person has already what it lacks; default false: AlreadyExists. */
+  readonly completes?: boolean;
 }
 
 export interface UsersOptions {
@@ -84,15 +86,7 @@ async function addUser(client: KubeClient, user: string, rights: Rights): Promis
   const account = accountOf(user);
   const marks = { [labels.user]: 'true', [labels.partOf]: 'svc3' };
   for (const namespace of rights.namespaces) await requireNamespace(client, namespace);
-  const created = await client.create(serviceAccounts, {
-    metadata: {
-      name: account,
-      namespace: namespaces.users,
-      labels: marks,
-      annotations: { [annotations.displayName]: user },
-    },
-    automountServiceAccountToken: false,
-  });
+  const created = await createAccount(client, account, user, rights.completes === true);
   const name = `svc3-user-${account}`;
   const person: Subject = { kind: 'User', apiGroup: group, name: user };
   const self: Subject = { kind: 'ServiceAccount', name: account, namespace: namespaces.users };
@@ -118,6 +112,34 @@ async function addUser(client: KubeClient, user: string, rights: Rights): Promis
     await client.apply(clusterRoleBindings, { metadata: { name, labels: marks }, roleRef, subjects: [self] });
   }
   return userItem(created);
+}
+
+/** @throws AlreadyExists where there is one, unless it is this person's and `mayExist` */
+async function createAccount(
+  client: KubeClient,
+  account: string,
+  user: string,
+  mayExist: boolean,
+): Promise<ServiceAccount> {
+  try {
+    return await client.create(serviceAccounts, {
+      metadata: {
+        name: account,
+        namespace: namespaces.users,
+        labels: { [labels.user]: 'true', [labels.partOf]: 'svc3' },
+        annotations: { [annotations.displayName]: user },
+      },
+      automountServiceAccountToken: false,
+    });
+  } catch (error) {
+    if (!mayExist || !isSvc3Error(error, 'AlreadyExists')) throw error;
+    const existing = await client.get(serviceAccounts, account, namespaces.users);
+    const owner = existing.metadata.annotations?.[annotations.displayName];
+    if (existing.metadata.labels?.[labels.user] === 'true' && owner === user) return existing;
+    const whose = owner === undefined ? 'of no user of svc3' : `of user ${owner}`;
+    const message = `ServiceAccount ${account} in ${namespaces.users} is ${whose}; delete it or choose another user name`;
+    throw new Svc3Error('AlreadyExists', message, { cause: error });
+  }
 }
 
 async function requireNamespace(client: KubeClient, name: string): Promise<void> {

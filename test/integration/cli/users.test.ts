@@ -1,10 +1,12 @@
 import { readFile, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { namespaces, selfSubjectReviews, serviceAccounts } from '../../../src/api/resources.ts';
+import { namespaces, roleBindings, selfSubjectReviews, serviceAccounts } from '../../../src/api/resources.ts';
 import type { SelfSubjectReview } from '../../../src/api/core.ts';
 import { isSvc3Error } from '../../../src/errors.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
+import { createUsers } from '../../../src/cli/users/users.ts';
+import { accountOf } from '../../../src/cli/users/names.ts';
 import { json, ok, svc3Program } from './process.ts';
 
 let cluster: TestCluster;
@@ -131,5 +133,34 @@ describe('svc3 sa, straight on kube-apiserver', () => {
         ({ metadata }) => metadata.name,
       ),
     ).not.toContain('ci');
+  });
+});
+
+describe('an account that is there already, as `svc3 dev up` finds it', () => {
+  const rights = { clusterAdmin: false, role: 'view', namespaces: [], completes: true };
+  const users = () =>
+    createUsers({
+      client: cluster.client,
+      server: cluster.server,
+      context: 'test',
+      ownBearer: () => Promise.resolve(undefined),
+      warning: () => undefined,
+    });
+
+  it('gets what it lacks: the run before was ended after its first write', async () => {
+    const user = `cut-${person}`;
+    await users().add(user, { ...rights, completes: false });
+    const key = { name: `svc3-user-${accountOf(user)}`, namespace: 'svc3-users' };
+    await cluster.client.delete(roleBindings, key);
+    await users().add(user, rights);
+    expect((await cluster.client.get(roleBindings, key.name, key.namespace)).metadata.name).toBe(key.name);
+  });
+
+  it("is refused with a sentence where it is not this person's", async () => {
+    const user = `taken-${person}`;
+    await cluster.client.create(serviceAccounts, {
+      metadata: { name: accountOf(user), namespace: 'svc3-users' },
+    });
+    await expect(users().add(user, rights)).rejects.toThrow(/is of no user of svc3; delete it/);
   });
 });
