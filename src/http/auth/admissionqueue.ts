@@ -1,4 +1,5 @@
 import { Svc3Error } from '../../errors.ts';
+import { FairQueue } from '../../fairqueue.ts';
 
 export interface AdmissionQueueLimits {
   /** How many run at the same time. */
@@ -13,11 +14,10 @@ export interface AdmissionQueueLimits {
 
 /** Runs a few pieces of work at a time and lets those that wait in by turns between their keys: many of one key delay no other. */
 export class AdmissionQueue {
-  /** Those who wait, by key; the first key is served next. */
-  readonly #waiting = new Map<string, (() => void)[]>();
+  readonly #waiting = new FairQueue<() => void>();
+  readonly #waitingByKey = new Map<string, number>();
   readonly #limits: AdmissionQueueLimits;
   #running = 0;
-  #waitingInAll = 0;
 
   constructor(limits: AdmissionQueueLimits) {
     this.#limits = limits;
@@ -34,34 +34,33 @@ export class AdmissionQueue {
     }
   }
 
-  /** Resolves when somebody who has ended leaves their place. */
+  /** Resolves when work that has ended leaves its turn to this one. */
   #turn(key: string): Promise<void> {
     const { waitingPerKey, waiting, what } = this.#limits;
-    const others = this.#waiting.get(key) ?? [];
-    if (others.length >= waitingPerKey)
+    const ofKey = this.#waitingByKey.get(key) ?? 0;
+    if (ofKey >= waitingPerKey)
       throw tooMany('TooManyRequests', `more than ${waitingPerKey} ${what} from one address wait`);
-    if (this.#waitingInAll >= waiting)
+    if (this.#waiting.size >= waiting)
       throw tooMany('ServiceUnavailable', `more than ${waiting} ${what} wait`);
+    this.#waitingByKey.set(key, ofKey + 1);
     return new Promise((resolve) => {
-      others.push(resolve);
-      this.#waiting.set(key, others);
-      this.#waitingInAll += 1;
+      this.#waiting.add(key, () => {
+        this.#leave(key);
+        resolve();
+      });
     });
   }
 
+  #leave(key: string): void {
+    const left = (this.#waitingByKey.get(key) ?? 0) - 1;
+    if (left > 0) this.#waitingByKey.set(key, left);
+    else this.#waitingByKey.delete(key);
+  }
+
   #next(): void {
-    const [first] = this.#waiting;
-    if (first === undefined) {
-      this.#running -= 1;
-      return;
-    }
-    const [key, others] = first;
-    const resolve = others.shift();
-    this.#waitingInAll -= 1;
-    this.#waiting.delete(key);
-    // Behind all other keys.
-    if (others.length > 0) this.#waiting.set(key, others);
-    resolve?.();
+    const begin = this.#waiting.take();
+    if (begin === undefined) this.#running -= 1;
+    else begin();
   }
 }
 
