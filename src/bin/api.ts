@@ -3,11 +3,11 @@ import { pino } from 'pino';
 import { anyAddress } from '../net/anyaddress.ts';
 import { namespaces, objectNames } from '../api/meta.ts';
 import { keepCaBundle } from '../http/aggregated/cabundle.ts';
-import { createAggregatedFace } from '../http/aggregated/face.ts';
+import { createAggregatedSurface } from '../http/aggregated/surface.ts';
 import { requestHeadersOf } from '../http/aggregated/requestheader.ts';
 import { configMaps, secrets } from '../api/resources.ts';
 import { kubeConnection, readSettings } from '../config.ts';
-import { createGateway } from '../http/legacy/face.ts';
+import { createGateway } from '../http/legacy/gateway.ts';
 import { rows } from '../http/legacy/table.ts';
 import { createInformers, type Informers } from '../controller/informers.ts';
 import { verifyLogin } from '../controllers/credential/login.ts';
@@ -26,7 +26,11 @@ import { createResumableUploads } from '../http/uploads/resumableuploads.ts';
 import { createUploadTargets } from '../usecases/uploadtarget.ts';
 import { cachesOf, createApi } from '../http/server/process.ts';
 import { createRemoteCatalog } from '../http/remotes/remotes.ts';
-import { controlKeyOf, createRunnerDoor, createSharedTicketSigner } from '../http/streams/runnerdoor.ts';
+import {
+  controlKeyOf,
+  createRunnerConnections,
+  createSharedTicketSigner,
+} from '../http/streams/runnerconnections.ts';
 import type { Services } from '../http/server/services.ts';
 import { ApiSettings, certificateNames, httpSettingsOf, internalNames } from '../http/server/settings.ts';
 import { createServingTls, type KeyPair } from '../http/server/tls.ts';
@@ -83,12 +87,12 @@ async function main(): Promise<void> {
     registryLogin: verifyLogin,
     transfer: createImageTransfer(uploadTargets, registries, store),
     uploads: createResumableUploads(uploadTargets, registries, store, {
-      patienceMs: settings.SVC3_UPLOAD_PATIENCE_HOURS * 3_600_000,
+      expiryMs: settings.SVC3_UPLOAD_EXPIRY_HOURS * 3_600_000,
     }),
     remotes: createRemoteCatalog(settings.SVC3_REMOTE_REGISTRIES, (registry, namespace) =>
       registries.look(namespace, registry),
     ),
-    runners: createRunnerDoor(controlKey),
+    runners: createRunnerConnections(controlKey),
     certificates: createCertificateStore(client, tlsKey),
     tickets: createSharedTicketSigner(controlKey),
   };
@@ -101,9 +105,9 @@ async function main(): Promise<void> {
     registry: metrics.registry,
     tls,
     answered: log.isLevelEnabled('info') ? answerLines.answered : () => undefined,
-    faces: (authenticator) => [
+    surfaces: (authenticator) => [
       createGateway(authenticator, rows, settings.SVC3_DEFAULT_NAMESPACE),
-      ...(aggregation === undefined ? [] : [aggregation.face]),
+      ...(aggregation === undefined ? [] : [aggregation.surface]),
     ],
     concurrentPerIdentity: settings.SVC3_CONCURRENT_REQUESTS,
     longRunningPerIdentity: settings.SVC3_WAITING_REQUESTS,
@@ -137,7 +141,7 @@ async function main(): Promise<void> {
   await client.close();
 }
 
-/** What the aggregated face needs; undefined where it is off or the cluster has no aggregation layer. */
+/** What the aggregated API surface needs; undefined where it is off or the cluster has no aggregation layer. */
 async function startAggregation(
   client: KubeClient,
   informers: Informers,
@@ -179,7 +183,7 @@ async function startAggregation(
         signal: stopping.signal,
       });
     },
-    face: createAggregatedFace(() => headers, callerOf),
+    surface: createAggregatedSurface(() => headers, callerOf),
     onClientCa: (listener: (pem: string) => void) => {
       changed = listener;
     },

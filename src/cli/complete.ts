@@ -12,7 +12,7 @@ export interface Candidate {
 }
 
 /** How long a shell waits for names out of the cluster. */
-const patienceMs = 3000;
+const timeoutMs = 3000;
 
 /** What the last of `words` may become. Names come from the cluster; a cluster that does not answer has none. */
 export async function candidates(words: readonly string[], context: Context): Promise<Candidate[]> {
@@ -121,7 +121,7 @@ function optionCandidates(options: Readonly<Record<string, OptionSpec>>): Candid
 
 async function names(source: NameSource, context: Context): Promise<Candidate[]> {
   const giveUp = new Promise<string[]>((resolve) => {
-    setTimeout(resolve, patienceMs, []).unref();
+    setTimeout(resolve, timeoutMs, []).unref();
   });
   try {
     const found = await Promise.race([live(source, context), giveUp]);

@@ -31,7 +31,7 @@ export async function openClient({
   return { client, users, connection, close: () => client.close() };
 }
 
-/** The command line's own door to kube-apiserver: the kubeconfig's user, nothing else. */
+/** The command line's own connection to kube-apiserver: the kubeconfig's user, nothing else. */
 export async function openKubernetes(target: KubernetesTarget & BackendOptions): Promise<KubernetesBackend> {
   const { client, users, connection, close } = await openClient(target);
   const http = target.http ?? (() => Promise.reject(needsApi()));

@@ -1,6 +1,6 @@
 /** What `svc3 dev` needs of the local cluster; `src/bin/svc3.ts` joins it to `src/localcluster`. */
 
-/** The cluster that is wished for. */
+/** The cluster that is asked for. */
 export interface UpOptions {
   readonly name: string;
   readonly nodes: number;

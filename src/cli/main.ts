@@ -11,7 +11,7 @@ import type { Backends, Opener, OpenOptions } from './service/open.ts';
 import { canonicalPath, childWords, groupAt, leafAt } from './tree.ts';
 
 /** What `src/bin/svc3.ts` joins to the commands. */
-export interface Doors extends Backends {
+export interface Connections extends Backends {
   localCluster(): Promise<LocalCluster>;
 }
 
@@ -21,9 +21,13 @@ const interrupted = 130;
 /**
  * Runs one command line and returns the exit code. Failures are one line on stderr; nothing is thrown.
  */
-export async function main(argv: readonly string[], environment: Environment, doors: Doors): Promise<number> {
+export async function main(
+  argv: readonly string[],
+  environment: Environment,
+  connections: Connections,
+): Promise<number> {
   try {
-    return await dispatch(argv, environment, doors);
+    return await dispatch(argv, environment, connections);
   } catch (error) {
     if (environment.signal.aborted) return interrupted;
     environment.stderr.write(`svc3: ${printable(withoutGroup(messageOf(error)))}\n`);
@@ -36,8 +40,12 @@ function withoutGroup(message: string): string {
   return message.replaceAll(/\b(vms|vmconfigs|images|isos|registrycredentials)\.svc3\.dev "/g, '$1 "');
 }
 
-async function dispatch(argv: readonly string[], environment: Environment, doors: Doors): Promise<number> {
-  if (argv[0] === '__complete') return complete(argv.slice(1), environment, doors);
+async function dispatch(
+  argv: readonly string[],
+  environment: Environment,
+  connections: Connections,
+): Promise<number> {
+  if (argv[0] === '__complete') return complete(argv.slice(1), environment, connections);
   const split = splitPath(argv[0] === '--version' ? ['version'] : argv, (path) => isGroupPath(path));
   const path = canonicalPath(split.path);
   const leaf = leafAt(path);
@@ -55,7 +63,10 @@ async function dispatch(argv: readonly string[], environment: Environment, doors
   }
   const format = checkedFormat(text(words.values, 'output'), command.outputs ?? []);
   const input = inputFor(command, words);
-  const { context, close, exitCode } = createContext(environment, doors, { values: words.values, format });
+  const { context, close, exitCode } = createContext(environment, connections, {
+    values: words.values,
+    format,
+  });
   try {
     await command.run(context, input);
     return exitCode();
@@ -65,9 +76,13 @@ async function dispatch(argv: readonly string[], environment: Environment, doors
 }
 
 /** The candidates of a shell's last word, one a line. */
-async function complete(words: readonly string[], environment: Environment, doors: Doors): Promise<number> {
+async function complete(
+  words: readonly string[],
+  environment: Environment,
+  connections: Connections,
+): Promise<number> {
   const { candidates } = await import('./complete.ts');
-  const { context, close } = createContext(environment, doors, {
+  const { context, close } = createContext(environment, connections, {
     values: contextValues(words),
     format: 'table',
   });
@@ -137,7 +152,7 @@ function text(values: Values, name: string): string | undefined {
 
 function createContext(
   environment: Environment,
-  doors: Doors,
+  connections: Connections,
   { values, format }: { values: Values; format: string },
 ): { context: Context; close(): Promise<void>; exitCode(): number } {
   const config = createConfigStore(environment);
@@ -145,7 +160,7 @@ function createContext(
   const options: OpenOptions = {
     environment,
     config,
-    backends: doors,
+    backends: connections,
     warning: (message) => out.warning(message),
     namespace: text(values, 'namespace'),
     apiUrl: text(values, 'api-url'),
@@ -164,7 +179,7 @@ function createContext(
     namespace: async () => (await opener()).namespace(),
     service: async () => (await opener()).service(),
     users: async () => (await opener()).users(),
-    localCluster: () => doors.localCluster(),
+    localCluster: () => connections.localCluster(),
     reachApi: async (url, caFile) => (await opener()).reachApi(url, caFile),
     globalArguments: ['api-url', 'kubeconfig', 'context'].flatMap((name) => {
       const value = text(values, name);

@@ -15,8 +15,8 @@ export function powerCommand(
       const [{ vms }, ns] = await Promise.all([service(), namespace()]);
       const progress = (text: string) => out.progress(text);
       for (const name of names) {
-        const settled = await vms.exec(ns, name, verb, { wait: !options['no-wait'], signal, progress });
-        const message = settled
+        const done = await vms.exec(ns, name, verb, { wait: !options['no-wait'], signal, progress });
+        const message = done
           ? `VM ${name} was ${powerVerbs[verb].done}`
           : `${verb} of VM ${name} was accepted`;
         await out.done('vm', name, message);

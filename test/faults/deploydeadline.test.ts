@@ -21,7 +21,7 @@ beforeAll(async () => {
 
 afterAll(() => api?.close());
 
-/** Each face answers with a text that tells what became of it. */
+/** Each API surface answers with a text that tells what became of it. */
 const deploys: Record<string, (name: string) => Promise<string>> = {
   async http(name) {
     const { status, text } = await api.call('POST', `/api/v1/namespaces/${namespace}/vms`, {
@@ -40,12 +40,12 @@ const deploys: Record<string, (name: string) => Promise<string>> = {
 const vmNamed = (name: string): Promise<Vm> =>
   vi.waitFor(() => cluster.client.get(vms, name, namespace), { timeout: 30_000, interval: 20 });
 
-describe.each(Object.keys(deploys))('a deploy by %s', { timeout: 150_000 }, (face) => {
-  const deploy = (name: string) => deploys[face]!(name);
+describe.each(Object.keys(deploys))('a deploy by %s', { timeout: 150_000 }, (surface) => {
+  const deploy = (name: string) => deploys[surface]!(name);
 
   // No operator looks at it: its guest may run all the same.
   test.concurrent('leaves a VM past its deadline to the operator', async ({ expect: expectHere }) => {
-    const name = `late-${face}`;
+    const name = `late-${surface}`;
     const said = await deploy(name);
     expectHere(said).toContain(
       'did not run within its timeout and is removed by the operator unless it has started',
@@ -55,7 +55,7 @@ describe.each(Object.keys(deploys))('a deploy by %s', { timeout: 150_000 }, (fac
   });
 
   test.concurrent('does not delete a VM whose guest ran and crashed', async ({ expect: expectHere }) => {
-    const name = `crashed-${face}`;
+    const name = `crashed-${surface}`;
     const deploying = deploy(name);
     await reportVm(cluster.client, await vmNamed(name), {
       powerState: 'Failed',
@@ -66,7 +66,7 @@ describe.each(Object.keys(deploys))('a deploy by %s', { timeout: 150_000 }, (fac
   });
 
   test.concurrent('deletes a VM that will never run', async ({ expect: expectHere }) => {
-    const name = `stalled-${face}`;
+    const name = `stalled-${surface}`;
     const deploying = deploy(name);
     await reportVm(cluster.client, await vmNamed(name), {
       conditions: [condition('Stalled', 'True', 'InvalidSpec', 'spec.image: no')],

@@ -1,7 +1,7 @@
 import type { TLSSocket } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { createAggregatedFace } from '../../src/http/aggregated/face.ts';
-import { createGateway } from '../../src/http/legacy/face.ts';
+import { createAggregatedSurface } from '../../src/http/aggregated/surface.ts';
+import { createGateway } from '../../src/http/legacy/gateway.ts';
 import { rows } from '../../src/http/legacy/table.ts';
 import { createDelegatedAuthorizer } from '../../src/http/auth/delegated.ts';
 import { identity, startTestApi, type TestApi } from '../support/api.ts';
@@ -19,9 +19,9 @@ beforeAll(async () => {
   namespace = await uniqueNamespace(cluster.client, 'heldbodies');
   api = await startTestApi(cluster.client, {}, (services) => ({
     bodyBytes: { perProcess: 6 * megabyte, perIdentity: 4 * megabyte },
-    faces: (authenticator) => [
+    surfaces: (authenticator) => [
       createGateway(authenticator, rows, services.settings.defaultNamespace),
-      createAggregatedFace(
+      createAggregatedSurface(
         () => undefined,
         createDelegatedAuthorizer(services.client, services.caches.accounts),
       ),

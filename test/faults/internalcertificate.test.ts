@@ -15,7 +15,7 @@ import { startApiProcess } from '../support/apiprocess.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../support/cluster.ts';
 
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
-const patience = { timeout: 45_000, interval: 200 };
+const timeouts = { timeout: 45_000, interval: 200 };
 let cluster: TestCluster;
 let namespace: string;
 /** Two replicas, each with connections of its own. */
@@ -118,19 +118,19 @@ describe('on a cluster of their own', () => {
     try {
       const all = async () =>
         new Set([await trusted(), ...(await Promise.all(started.map(({ port }) => shown(port))))]);
-      await expect.poll(async () => (await all()).size, patience).toBe(1);
+      await expect.poll(async () => (await all()).size, timeouts).toBe(1);
       const [before] = await all();
       await own.client.delete(secrets, { name: 'svc3-api-tls', namespace: 'svc3-system' });
       await expect
         .poll(async () => {
           const now = await all();
           return now.size === 1 && !now.has(before ?? '');
-        }, patience)
+        }, timeouts)
         .toBe(true);
       const secret = await own.client.get(secrets, 'svc3-api-tls', 'svc3-system');
       const stored = new X509Certificate(pairOf(secret, 'internal')?.cert ?? '').fingerprint256;
       expect(await all()).toEqual(new Set([stored]));
-      await expect.poll(() => own.available(), patience).toBe(true);
+      await expect.poll(() => own.available(), timeouts).toBe(true);
     } finally {
       await started[1]?.stop();
     }

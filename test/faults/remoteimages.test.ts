@@ -9,7 +9,7 @@ import { testCluster, uniqueNamespace, type TestCluster } from '../support/clust
 import { startHostileRegistry, type HostileRegistry } from '../support/hostileregistry.ts';
 
 const repositories = 300;
-const patienceMs = 1_500;
+const timeoutMs = 1_500;
 
 let cluster: TestCluster;
 let good: HostileRegistry;
@@ -62,7 +62,7 @@ async function apiOf(registries: readonly HostileRegistry[], times = {}): Promis
     remotes: createRemoteCatalog(
       registries.map(({ address }) => address),
       (host, namespace) => plain(host).look(namespace, host),
-      { patienceMs, ...times },
+      { timeoutMs, ...times },
     ),
   });
   apis.push(api);
@@ -79,7 +79,7 @@ const whole = (registry: HostileRegistry) =>
 
 describe('remote images', () => {
   test('are asked for once, however many ask, and few calls at a time', async () => {
-    const api = await apiOf([good], { patienceMs: 60_000 });
+    const api = await apiOf([good], { timeoutMs: 60_000 });
     const places = await Promise.all(
       Array.from({ length: 3 }, () => uniqueNamespace(cluster.client, 'remote')),
     );
@@ -93,7 +93,7 @@ describe('remote images', () => {
   });
 
   test('are asked for anew with another credential, and shown to nobody else', async () => {
-    const api = await apiOf([good], { patienceMs: 60_000 });
+    const api = await apiOf([good], { timeoutMs: 60_000 });
     const [mine, others] = [
       await uniqueNamespace(cluster.client, 'remote'),
       await uniqueNamespace(cluster.client, 'remote'),
@@ -116,7 +116,7 @@ describe('remote images', () => {
     const api = await apiOf([silent, good]);
     const namespace = await uniqueNamespace(cluster.client, 'remote');
     const waiting = `remote registry ${silent.address} is still being listed; ask again for more`;
-    // The one that answers may need longer than patience on a busy machine: what has come of it by then is shown, the rest later.
+    // The one that answers may need longer than timeouts on a busy machine: what has come of it by then is shown, the rest later.
     await expect
       .poll(async () => (await list(api, namespace)).json, { timeout: 30_000 })
       .toEqual({ items: whole(good), incomplete: [waiting] });
@@ -128,7 +128,7 @@ describe('remote images', () => {
     good.answers.set('/v2/_catalog', (_request, response) => {
       response.writeHead(403).end(JSON.stringify({ errors: [{ code: 'DENIED', message: 'not you' }] }));
     });
-    const api = await apiOf([good], { patienceMs: 60_000 });
+    const api = await apiOf([good], { timeoutMs: 60_000 });
     const namespace = await uniqueNamespace(cluster.client, 'remote');
     for (let round = 0; round < 3; round += 1) {
       expect((await list(api, namespace)).json).toMatchObject({
@@ -149,7 +149,7 @@ describe('remote images', () => {
       good.answers.set(`/v2/${name}/tags/list`, (_request, response) =>
         response.end(JSON.stringify({ tags })),
       );
-    const api = await apiOf([good], { patienceMs: 60_000 });
+    const api = await apiOf([good], { timeoutMs: 60_000 });
     const { json } = await list(api, await uniqueNamespace(cluster.client, 'remote'));
     expect(json.items.length).toBeGreaterThanOrEqual(2_000);
     expect(json.items.length).toBeLessThan(2_000 + 4 * 50);
@@ -161,7 +161,7 @@ describe('remote images', () => {
 
   test('of repositories that are not shown are left out, and that is said', async () => {
     good.answers.set('/v2/team/r3/tags/list', (_request, response) => response.writeHead(403).end('{}'));
-    const api = await apiOf([good], { patienceMs: 60_000 });
+    const api = await apiOf([good], { timeoutMs: 60_000 });
     const { json } = await list(api, await uniqueNamespace(cluster.client, 'remote'));
     expect(json.items).toHaveLength(2 * (repositories - 1));
     expect(json.incomplete).toEqual([`remote registry ${good.address} does not show 1 of its repositories`]);

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createGateway } from '../../src/http/legacy/face.ts';
+import { createGateway } from '../../src/http/legacy/gateway.ts';
 import { rows } from '../../src/http/legacy/table.ts';
 import { images } from '../../src/api/resources.ts';
 import { readyOf, soon, statusOf } from '../integration/image/harness.ts';
@@ -16,7 +16,7 @@ let api: TestApi;
 beforeAll(async () => {
   world = await savingWorld();
   api = await startTestApi(world.client, {}, (services) => ({
-    faces: (authenticator) => [createGateway(authenticator, rows, services.settings.defaultNamespace)],
+    surfaces: (authenticator) => [createGateway(authenticator, rows, services.settings.defaultNamespace)],
   }));
 });
 

@@ -107,7 +107,7 @@ SVC3_PORT_RANGE_VNC: {{ .Values.portRanges.vnc | quote }}
 SVC3_VNC_HOST_PORT: {{ .Values.vnc.hostPort | quote }}
 SVC3_STORE_URL: {{ .Values.store.url | quote }}
 SVC3_STORE_PREFIX: {{ .Values.store.prefix | quote }}
-SVC3_UPLOAD_PATIENCE_HOURS: {{ .Values.store.uploadPatienceHours | quote }}
+SVC3_UPLOAD_EXPIRY_HOURS: {{ .Values.store.uploadExpiryHours | quote }}
 SVC3_REMOTE_REGISTRIES: {{ join "," .Values.remoteRegistries | quote }}
 SVC3_INSECURE_REGISTRIES_ENABLED: {{ .Values.insecureRegistries.enabled | quote }}
 SVC3_INSECURE_REGISTRIES_ALLOWED: {{ join "," .Values.insecureRegistries.allowed | quote }}

@@ -40,7 +40,7 @@ export type DiskItem = ImageItem;
 
 /** Whether and how long a command waits for what it began. */
 export interface WaitOptions {
-  /** False: return as soon as the wish is written down. */
+  /** False: return as soon as it is asked for. */
   readonly wait: boolean;
   readonly signal: AbortSignal;
   progress(text: string): void;
@@ -55,7 +55,7 @@ export interface Vms {
   deploy(namespace: string, request: DeployRequest, options: WaitOptions): Promise<DeployItem>;
   /** Waits a while until it is gone, so that the name is free again; else returns how its deletion goes on. */
   delete(namespace: string, name: string, options: WaitOptions): Promise<string | undefined>;
-  /** True when the VM is in the wished state; false when it goes on getting there. */
+  /** True when the VM is in the requested state; false when it goes on getting there. */
   exec(namespace: string, name: string, command: PowerCommand, options: WaitOptions): Promise<boolean>;
   save(
     namespace: string,

@@ -13,7 +13,7 @@ export const imageEnvironment = {
   /** Room of a worker for the disk while it looks at it; also the largest file that is taken. */
   SVC3_WORKER_SCRATCH_SIZE: z.string().default('256Gi'),
   /** Hours after which an upload that nobody goes on with is given up. */
-  SVC3_UPLOAD_PATIENCE_HOURS: z.coerce.number().positive().default(24),
+  SVC3_UPLOAD_EXPIRY_HOURS: z.coerce.number().positive().default(24),
   /** Port at which a worker tells how far it is. */
   SVC3_WORKER_PORT: z.coerce.number().int().min(0).max(65_535).default(8080),
 };
@@ -51,7 +51,7 @@ export function imageSettingsOf(environment: z.infer<typeof schema>): ImageSetti
     workerPullSecret: environment.SVC3_RUNNER_PULL_SECRET,
     workerPort: environment.SVC3_WORKER_PORT,
     scratchBytes: parseQuantity(environment.SVC3_WORKER_SCRATCH_SIZE, 'SVC3_WORKER_SCRATCH_SIZE'),
-    uploadPatienceMs: environment.SVC3_UPLOAD_PATIENCE_HOURS * hourMs,
+    uploadPatienceMs: environment.SVC3_UPLOAD_EXPIRY_HOURS * hourMs,
     maxVirtualBytes: parseQuantity(limits.diskSize.max),
     runnerPort,
   };

@@ -1,17 +1,17 @@
 import type { UserInfo } from '../../api/core.ts';
 import { statusRefusal } from '../server/pipeline.ts';
-import type { FaceOptions } from '../server/process.ts';
+import type { ApiSurfaceOptions } from '../server/process.ts';
 import type { Caller } from '../server/route.ts';
 import { remoteUser, type RequestHeaders } from './requestheader.ts';
 import { aggregatedRoutes } from './routes.ts';
 
 /** The aggregated API `api.svc3.dev/v1`: identity comes from kube-apiserver, see `requestheader.ts`. */
-export function createAggregatedFace(
+export function createAggregatedSurface(
   headers: () => RequestHeaders | undefined,
   callerOf: (user: UserInfo) => Caller,
-): FaceOptions {
+): ApiSurfaceOptions {
   return {
-    face: {
+    surface: {
       name: 'aggregated',
       caller: (request) => callerOf(remoteUser(request.raw, headers())),
       refusal: statusRefusal,

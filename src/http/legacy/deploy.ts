@@ -124,17 +124,17 @@ export const deployRow = mapped({
   },
   longRunning: true,
   async handler(call) {
-    const wished = call.body.replicas ?? 1;
-    if (wished === 1) {
+    const requested = call.body.replicas ?? 1;
+    if (requested === 1) {
       const { vm, portWarnings } = await deployOne(call);
       return deployedAnswer(call, vm, portWarnings);
     }
-    const results = await Promise.allSettled(Array.from({ length: wished }, () => deployOne(call)));
+    const results = await Promise.allSettled(Array.from({ length: requested }, () => deployOne(call)));
     const deployed = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value.vm] : []));
     const failed = results.find((result) => result.status === 'rejected');
     if (deployed[0] === undefined && failed !== undefined) throw failed.reason;
     return {
-      message: `${deployed.length} of ${wished} VMs deployed successfully.`,
+      message: `${deployed.length} of ${requested} VMs deployed successfully.`,
       fields: { vm_id: deployed[0]?.metadata.uid ?? '' },
     };
   },

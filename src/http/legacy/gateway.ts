@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { Svc3Error, type FieldCause } from '../../errors.ts';
 import type { Authenticator } from '../auth/auth.ts';
-import type { FaceOptions } from '../server/process.ts';
+import type { ApiSurfaceOptions } from '../server/process.ts';
 import type { Call, Reply, Route } from '../server/route.ts';
 import { label } from '../../wire/names.ts';
 import type { Answer, GatewayCall, MappedRow, RemovedRow, Row } from './row.ts';
@@ -119,12 +119,12 @@ export function createGateway(
   authenticator: Authenticator,
   rows: readonly Row[],
   defaultNamespace: string,
-): FaceOptions {
+): ApiSurfaceOptions {
   const mappedRows = new Map(
     rows.flatMap((row) => (row.kind === 'mapped' ? [[idOf(row), row] as const] : [])),
   );
   return {
-    face: {
+    surface: {
       name: 'legacy',
       caller: (request) => authenticator.caller(request.headers.authorization, request.ip),
       refusal: (error) => envelope({ errors: [error.message] }),

@@ -7,7 +7,7 @@ import type { RemoteCatalog } from '../server/services.ts';
 
 export interface CatalogTimes {
   /** So long a caller waits for registries; what has come by then is the answer. */
-  readonly patienceMs: number;
+  readonly timeoutMs: number;
   /** So long a registry may take in all, in the background. */
   readonly listingMs: number;
   /** How long a list holds, and how long a failure. */
@@ -16,7 +16,7 @@ export interface CatalogTimes {
 }
 
 const defaultTimes: CatalogTimes = {
-  patienceMs: 8_000,
+  timeoutMs: 8_000,
   listingMs: 60_000,
   keepMs: 60_000,
   keepFailureMs: 10_000,
@@ -67,9 +67,9 @@ export function createRemoteCatalog(
   return {
     async list(namespace, signal) {
       const asked = await Promise.all(entries.map((entry) => listingOf(entry, namespace)));
-      await patiently(
+      await withTimeout(
         asked.map(({ done }) => done),
-        times.patienceMs,
+        times.timeoutMs,
         signal,
       );
       const listings = asked.map(({ listing }) => listing);
@@ -89,13 +89,13 @@ function entryOf(text: string): RemoteRegistry {
 }
 
 /** Waits for all of them, no longer than a time and the caller. */
-async function patiently(
+async function withTimeout(
   all: readonly Promise<unknown>[],
-  patienceMs: number,
+  timeoutMs: number,
   signal: AbortSignal,
 ): Promise<void> {
   const stop = new AbortController();
-  const enough = delay(patienceMs, undefined, { signal: AbortSignal.any([signal, stop.signal]) });
+  const enough = delay(timeoutMs, undefined, { signal: AbortSignal.any([signal, stop.signal]) });
   await Promise.race([Promise.all(all), enough]).finally(() => {
     stop.abort();
     enough.catch(() => undefined);

@@ -100,13 +100,13 @@ async function seesTag(
   services: Services,
   name: string,
   tag: string,
-  wished: boolean,
+  expected: boolean,
   signal: AbortSignal,
 ): Promise<void> {
   const endsAt = performance.now() + 1_000;
   while (performance.now() < endsAt && !signal.aborted) {
     const node = services.caches.nodes.get(name);
-    if (node === undefined || tagsOf(node).includes(tag) === wished) return;
+    if (node === undefined || tagsOf(node).includes(tag) === expected) return;
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
 }

@@ -165,47 +165,47 @@ const cancel = {
   permission: uploadPermission,
 } as const;
 
-const imagePlace = { path: one('image'), params: schemas.imageUploadParams } as const;
-const isoPlace = { path: one('iso'), params: schemas.isoUploadParams } as const;
+const imagePath = { path: one('image'), params: schemas.imageUploadParams } as const;
+const isoPath = { path: one('iso'), params: schemas.isoUploadParams } as const;
 
 export const getImageUpload = defineRoute({
   id: 'getImageUpload',
-  ...imagePlace,
+  ...imagePath,
   ...read,
   handler: (call) => shown(call, targetOf('Image', call.params, call.params.image), call.params.upload),
 });
 
 export const appendImageUpload = defineRoute({
   id: 'appendImageUpload',
-  ...imagePlace,
+  ...imagePath,
   ...append,
   handler: (call) => proceed(call, targetOf('Image', call.params, call.params.image), call.params.upload),
 });
 
 export const cancelImageUpload = defineRoute({
   id: 'cancelImageUpload',
-  ...imagePlace,
+  ...imagePath,
   ...cancel,
   handler: (call) => cancelled(call, targetOf('Image', call.params, call.params.image), call.params.upload),
 });
 
 export const getIsoUpload = defineRoute({
   id: 'getIsoUpload',
-  ...isoPlace,
+  ...isoPath,
   ...read,
   handler: (call) => shown(call, targetOf('ISO', call.params, call.params.iso), call.params.upload),
 });
 
 export const appendIsoUpload = defineRoute({
   id: 'appendIsoUpload',
-  ...isoPlace,
+  ...isoPath,
   ...append,
   handler: (call) => proceed(call, targetOf('ISO', call.params, call.params.iso), call.params.upload),
 });
 
 export const cancelIsoUpload = defineRoute({
   id: 'cancelIsoUpload',
-  ...isoPlace,
+  ...isoPath,
   ...cancel,
   handler: (call) => cancelled(call, targetOf('ISO', call.params, call.params.iso), call.params.upload),
 });

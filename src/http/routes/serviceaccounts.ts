@@ -92,7 +92,7 @@ interface TokenBody {
   readonly spec?: { readonly expirationSeconds?: number | undefined } | undefined;
 }
 
-/** The wished lifetime and the field that says it; one year where nothing is said (spec: "Limits"). */
+/** The requested lifetime and the field that says it; one year where nothing is said (spec: "Limits"). */
 function lifetime(body: TokenBody | undefined): { seconds: number; field: string } {
   if (body?.duration !== undefined) {
     const seconds = parseDuration(body.duration, 'duration');

@@ -4,7 +4,7 @@ import type { AccessLog } from './services.ts';
 /** One answered request: no address, query, header or body. */
 export interface Answered {
   readonly requestId: string;
-  readonly face: string;
+  readonly surface: string;
   readonly route: string;
   readonly method: string;
   readonly status: number;
@@ -42,10 +42,10 @@ export function createAnswerLines(component: string, write: (text: string) => vo
     lines = '';
     if (text !== '') write(text);
   };
-  const answered: LogAnswer = ({ requestId, face, route, method, status, durationMs, namespace }) => {
+  const answered: LogAnswer = ({ requestId, surface, route, method, status, durationMs, namespace }) => {
     lines +=
       `{"level":"info","time":"${new Date().toISOString()}","component":"${component}","requestId":${quoted(requestId)},` +
-      `"face":"${face}","route":"${route}","method":${quoted(method)},"status":${status},"durationMs":${durationMs},` +
+      `"surface":"${surface}","route":"${route}","method":${quoted(method)},"status":${status},"durationMs":${durationMs},` +
       `${namespace === undefined ? '' : `"namespace":${quoted(namespace)},`}"msg":"answered"}\n`;
     timer ??= setTimeout(flush, flushMs);
   };

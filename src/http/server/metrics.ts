@@ -5,11 +5,11 @@ export interface HttpMetrics {
   started(): void;
   /** `bytes`: of bodies that are held now. */
   countBodies(bytes: () => number): void;
-  ended(row: { face: string; route: string; method: string; status: number; seconds: number }): void;
+  ended(row: { surface: string; route: string; method: string; status: number; seconds: number }): void;
 }
 
 export function createHttpMetrics(registry: Registry): HttpMetrics {
-  const labelNames = ['face', 'route', 'method', 'code'] as const;
+  const labelNames = ['surface', 'route', 'method', 'code'] as const;
   const requests = new Counter({
     name: 'svc3_http_requests_total',
     help: 'Requests answered.',
@@ -19,7 +19,7 @@ export function createHttpMetrics(registry: Registry): HttpMetrics {
   const duration = new Histogram({
     name: 'svc3_http_request_duration_seconds',
     help: 'Time from the first byte of a request to the last of its reply.',
-    labelNames: ['face', 'route', 'method'] as const,
+    labelNames: ['surface', 'route', 'method'] as const,
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60, 600],
     registers: [registry],
   });
@@ -38,10 +38,10 @@ export function createHttpMetrics(registry: Registry): HttpMetrics {
       });
     },
     started: () => inFlight.inc(),
-    ended({ face, route, method, status, seconds }) {
+    ended({ surface, route, method, status, seconds }) {
       inFlight.dec();
-      requests.inc({ face, route, method, code: String(status) });
-      duration.observe({ face, route, method }, seconds);
+      requests.inc({ surface, route, method, code: String(status) });
+      duration.observe({ surface, route, method }, seconds);
     },
   };
 }

@@ -23,14 +23,14 @@ export interface Limits {
 }
 
 /** One way in: how callers are known and refusals are written. */
-export interface Face {
+export interface ApiSurface {
   readonly name: string;
   caller(request: FastifyRequest): Caller | Promise<Caller>;
   /** The body of a refusal. */
   refusal(error: Svc3Error, request: FastifyRequest): unknown;
   /** Parameters that are not in the path but in headers, say. */
   parameters?(request: FastifyRequest): Readonly<Record<string, string>>;
-  /** Whether an unknown path is answered in this face's words. */
+  /** Whether an unknown path is answered in this API surface's words. */
   owns?(path: string): boolean;
   /** Headers of every reply of a route. */
   headers?(route: Route, params: Readonly<Record<string, string>>): Readonly<Record<string, string>>;
@@ -45,7 +45,7 @@ export interface PipelineContext {
   readonly checkReply?: ReplyCheck;
 }
 
-/** Beginning of every request of every face, also of those that no route takes. */
+/** Beginning of every request of every API surface, also of those that no route takes. */
 export function beginRequest(request: FastifyRequest, reply: FastifyReply, context: PipelineContext): void {
   const state = beginState(request);
   context.metrics.started();
@@ -56,11 +56,14 @@ export function beginRequest(request: FastifyRequest, reply: FastifyReply, conte
   });
 }
 
-/** Also of requests that no route of a face took. */
-function namesOf(request: FastifyRequest, state: RequestState): { face: string; route: string } {
-  if (state.route !== undefined) return { face: state.face ?? 'none', route: state.route.id };
-  const { route = 'none', face = 'none' } = request.routeOptions.config as { route?: string; face?: string };
-  return { face, route };
+/** Also of requests that no route of an API surface took. */
+function namesOf(request: FastifyRequest, state: RequestState): { surface: string; route: string } {
+  if (state.route !== undefined) return { surface: state.surface ?? 'none', route: state.route.id };
+  const { route = 'none', surface = 'none' } = request.routeOptions.config as {
+    route?: string;
+    surface?: string;
+  };
+  return { surface, route };
 }
 
 /** End of every request: one line of access log, without address, query, header or body, and the metrics. */
@@ -68,14 +71,14 @@ function endRequest(request: FastifyRequest, reply: FastifyReply, context: Pipel
   const state = stateOf(request);
   state.release?.();
   state.body?.release();
-  const { face, route } = namesOf(request, state);
+  const { surface, route } = namesOf(request, state);
   const { id: requestId, method } = request;
   const { statusCode: status } = reply;
   const seconds = (performance.now() - state.startedAt) / 1000;
-  context.metrics.ended({ face, route, method, status, seconds });
+  context.metrics.ended({ surface, route, method, status, seconds });
   const { namespace } = (state.params ?? {}) as { namespace?: string };
   const durationMs = Math.round(seconds * 10_000) / 10;
-  context.answered({ requestId, face, route, method, status, durationMs, namespace });
+  context.answered({ requestId, surface, route, method, status, durationMs, namespace });
 }
 
 /** Whether a route has a body that is read before its handler runs: its right is asked first. */
@@ -85,15 +88,15 @@ function readsBody({ bodyKind }: Route): boolean {
 
 async function admit(
   route: Route,
-  face: Face,
+  surface: ApiSurface,
   request: FastifyRequest,
   context: PipelineContext,
 ): Promise<void> {
   const state = stateOf(request);
   state.route = route;
-  state.face = face.name;
+  state.surface = surface.name;
   if (route.permission.kind !== 'open') {
-    const caller = face.caller(request);
+    const caller = surface.caller(request);
     state.caller = caller instanceof Promise ? await caller : caller;
   }
   const limit = route.longRunning === true ? context.limits.long : context.limits.short;
@@ -102,7 +105,7 @@ async function admit(
   if (readsBody(route)) state.body = context.limits.bodies.open(identity);
   state.params = validate(
     route.params,
-    { ...(request.params as Record<string, string>), ...face.parameters?.(request) },
+    { ...(request.params as Record<string, string>), ...surface.parameters?.(request) },
     'path',
     () => undefined,
   );
@@ -200,14 +203,19 @@ function addWarnings(request: FastifyRequest, reply: FastifyReply): void {
   if (warnings.length > 0) void reply.header('warning', warnings.map(warningHeader));
 }
 
-function addFaceHeaders(face: Face, route: Route, request: FastifyRequest, reply: FastifyReply): void {
+function addSurfaceHeaders(
+  surface: ApiSurface,
+  route: Route,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): void {
   const params = (findState(request)?.params ?? request.params) as Readonly<Record<string, string>>;
-  void reply.headers({ ...face.headers?.(route, params) });
+  void reply.headers({ ...surface.headers?.(route, params) });
 }
 
-/** Writes a refusal in the face's words; what we did not expect is logged and told as InternalError. */
+/** Writes a refusal in the API surface's words; what we did not expect is logged and told as InternalError. */
 export function refuse(
-  face: Face,
+  surface: ApiSurface,
   request: FastifyRequest,
   reply: FastifyReply,
   error: unknown,
@@ -224,7 +232,7 @@ export function refuse(
   // A body that was not read to its end cannot be followed by another request.
   if (refusal.status === 413 || !request.raw.complete) void reply.header('connection', 'close');
   if (findState(request) !== undefined) addWarnings(request, reply);
-  const body = JSON.stringify(face.refusal(refusal, request));
+  const body = JSON.stringify(surface.refusal(refusal, request));
   return reply.code(refusal.status).type('application/json; charset=utf-8').send(body);
 }
 
@@ -237,7 +245,7 @@ export function fastifyPath(path: string): string {
 
 async function run(
   route: Route,
-  face: Face,
+  surface: ApiSurface,
   request: FastifyRequest,
   reply: FastifyReply,
   context: PipelineContext,
@@ -248,23 +256,28 @@ async function run(
     const answer = given instanceof Promise ? await given : given;
     context.checkReply?.(route, answer);
     addWarnings(request, reply);
-    addFaceHeaders(face, route, request, reply);
+    addSurfaceHeaders(surface, route, request, reply);
     send(reply, answer);
   } catch (error) {
-    addFaceHeaders(face, route, request, reply);
+    addSurfaceHeaders(surface, route, request, reply);
     const refusal = await refusedFor(route, state.params, state.caller, error);
-    refuse(face, request, reply, refusal, context);
+    refuse(surface, request, reply, refusal, context);
   }
 }
 
 /** Serves one route on an instance: authenticate, limit, authorise, read, validate, run, write. */
-export function serveRoute(app: FastifyInstance, route: Route, face: Face, context: PipelineContext): void {
+export function serveRoute(
+  app: FastifyInstance,
+  route: Route,
+  surface: ApiSurface,
+  context: PipelineContext,
+): void {
   app.route({
     method: route.method,
     url: fastifyPath(route.path),
-    config: { route: route.id, face: face.name },
+    config: { route: route.id, surface: surface.name },
     onRequest: async (request) => {
-      await admit(route, face, request, context);
+      await admit(route, surface, request, context);
       if (!readsBody(route)) return;
       // Over HTTP/2 a body may come with neither type nor length (kubectl create --raw): without a type it is not read.
       request.headers['content-type'] ||= 'application/json';
@@ -272,11 +285,11 @@ export function serveRoute(app: FastifyInstance, route: Route, face: Face, conte
     },
     // Fastify waits for the reply to be sent. A promise of it would have to end with the reply's last byte.
     handler(request, reply) {
-      run(route, face, request, reply, context).catch((error: unknown) => reply.send(error));
+      run(route, surface, request, reply, context).catch((error: unknown) => reply.send(error));
     },
     errorHandler(error, request, reply) {
-      addFaceHeaders(face, route, request, reply);
-      void refuse(face, request, reply, error, context);
+      addSurfaceHeaders(surface, route, request, reply);
+      void refuse(surface, request, reply, error, context);
     },
   });
 }

@@ -8,12 +8,12 @@ import { keepIdentity } from '../auth/accounts.ts';
 import { createAuthenticator, type Authenticator } from '../auth/auth.ts';
 import type { ByteBudgetLimits } from './bytebudget.ts';
 import { createCaches, vmIndexes, type Caches } from './caches.ts';
-import { createFaceV1 } from './facev1.ts';
+import { createSurfaceV1 } from './surfacev1.ts';
 import { ConcurrencyLimit } from '../auth/limits.ts';
 import { createHttpMetrics } from './metrics.ts';
 import { keepRequests, type PodRequests } from '../../wire/nodeusage.ts';
 import type { KubeClient } from '../../kube/types.ts';
-import type { Face } from './pipeline.ts';
+import type { ApiSurface } from './pipeline.ts';
 import type { Route } from './route.ts';
 import { createPages } from '../routes/pages.ts';
 import { routes } from '../routes/table.ts';
@@ -38,8 +38,8 @@ export function cachesOf(client: KubeClient, informers: SharedInformers): Caches
 }
 
 /** Further ways in, made from what the process shares. */
-export interface FaceOptions {
-  readonly face: Face;
+export interface ApiSurfaceOptions {
+  readonly surface: ApiSurface;
   readonly routes: readonly Route[];
 }
 
@@ -51,7 +51,7 @@ export interface ApiOptions {
   readonly answered?: LogAnswer;
   /** Holds every reply against the schema of its route; default false. */
   readonly checkReplies?: boolean;
-  readonly faces?: (authenticator: Authenticator) => readonly FaceOptions[];
+  readonly surfaces?: (authenticator: Authenticator) => readonly ApiSurfaceOptions[];
   readonly concurrentPerIdentity?: number;
   readonly longRunningPerIdentity?: number;
   readonly bodyBytes?: ByteBudgetLimits;
@@ -69,7 +69,7 @@ export interface Api {
   close(graceMs: number, leaveMs?: number): Promise<void>;
 }
 
-/** The HTTP API of one process: `/api/v1`, its pages and streams, and the other faces that are given. */
+/** The HTTP API of one process: `/api/v1`, its pages and streams, and the other API surfaces that are given. */
 export function createApi(options: ApiOptions): Api {
   const { services } = options;
   const authenticator = createAuthenticator(services.client, services.caches.accounts);
@@ -80,9 +80,9 @@ export function createApi(options: ApiOptions): Api {
     tls: options.tls,
     ...(options.answered === undefined ? {} : { answered: options.answered }),
     ...(options.checkReplies === true ? { checkReply } : {}),
-    faces: [
-      { face: createFaceV1(authenticator), routes: [...routes, ...pages] },
-      ...(options.faces?.(authenticator) ?? []),
+    surfaces: [
+      { surface: createSurfaceV1(authenticator), routes: [...routes, ...pages] },
+      ...(options.surfaces?.(authenticator) ?? []),
     ],
     ...(options.concurrentPerIdentity === undefined
       ? {}

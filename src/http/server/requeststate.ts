@@ -9,7 +9,7 @@ export class RequestState {
   readonly startedAt = performance.now();
   /** The route that took it, once one has. */
   route: Route | undefined = undefined;
-  face: string | undefined = undefined;
+  surface: string | undefined = undefined;
   caller: Caller | undefined = undefined;
   params: unknown = undefined;
   release: (() => void) | undefined = undefined;

@@ -164,5 +164,5 @@ interface TypedRoute<
 export function defineRoute<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, R extends Replies>(
   route: TypedRoute<P, Q, B, R>,
 ): Route<P, Q, B> {
-  return route as Route<P, Q, B>;
+  return route;
 }

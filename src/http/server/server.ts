@@ -17,7 +17,7 @@ import {
   refuse,
   serveRoute,
   statusRefusal,
-  type Face,
+  type ApiSurface,
   type PipelineContext,
 } from './pipeline.ts';
 import { installRequestStates } from './requeststate.ts';
@@ -35,7 +35,7 @@ export interface ServerOptions {
   readonly answered?: LogAnswer;
   /** Looks at every reply before it is sent; default: nothing does. */
   readonly checkReply?: ReplyCheck;
-  readonly faces: readonly { readonly face: Face; readonly routes: readonly Route[] }[];
+  readonly surfaces: readonly { readonly surface: ApiSurface; readonly routes: readonly Route[] }[];
   readonly concurrentPerIdentity?: number;
   readonly longRunningPerIdentity?: number;
   /** Of JSON bodies that are held in memory. */
@@ -117,7 +117,7 @@ function answerMalformed(error: NodeJS.ErrnoException, socket: Socket): void {
   );
 }
 
-const unknownPath: Face = {
+const unknownPath: ApiSurface = {
   name: 'none',
   caller: () => {
     throw new Svc3Error('Unauthorized', 'Unauthorized');
@@ -128,7 +128,7 @@ const unknownPath: Face = {
 /** Other methods of known paths answer 405 with `Allow`. */
 function refuseOtherMethods(
   app: FastifyInstance,
-  face: Face,
+  surface: ApiSurface,
   routes: readonly Route[],
   context: PipelineContext,
 ): void {
@@ -149,20 +149,20 @@ function refuseOtherMethods(
     app.route({
       method: others,
       url: fastifyPath(path),
-      config: { route: 'methodNotAllowed', face: face.name },
+      config: { route: 'methodNotAllowed', surface: surface.name },
       handler: (request, reply) => {
         void reply.header('allow', [...known].join(', '));
         const error = new Svc3Error(
           'MethodNotAllowed',
           `${request.method} is not supported here, use ${[...known].join(' or ')}`,
         );
-        return refuse(face, request, reply, error, context);
+        return refuse(surface, request, reply, error, context);
       },
     });
   }
 }
 
-/** One TLS listener (HTTP/2 and HTTP/1.1) with the routes of its faces. */
+/** One TLS listener (HTTP/2 and HTTP/1.1) with the routes of its API surfaces. */
 export function createServer(options: ServerOptions): HttpServer {
   const draining = new AbortController();
   const bodies = new ByteBudget(options.bodyBytes);
@@ -204,7 +204,8 @@ export function createServer(options: ServerOptions): HttpServer {
     void refuse(unknownPath, request, reply, error, context);
   });
   app.setNotFoundHandler((request, reply) => {
-    const owner = options.faces.find(({ face }) => face.owns?.(request.url) === true)?.face ?? unknownPath;
+    const owner =
+      options.surfaces.find(({ surface }) => surface.owns?.(request.url) === true)?.surface ?? unknownPath;
     return refuse(
       owner,
       request,
@@ -213,9 +214,9 @@ export function createServer(options: ServerOptions): HttpServer {
       context,
     );
   });
-  for (const { face, routes: own } of options.faces) {
-    for (const route of own) serveRoute(app, route, face, context);
-    refuseOtherMethods(app, face, own, context);
+  for (const { surface, routes: own } of options.surfaces) {
+    for (const route of own) serveRoute(app, route, surface, context);
+    refuseOtherMethods(app, surface, own, context);
   }
 
   return {

@@ -98,7 +98,7 @@ export interface RemoteCatalog {
 }
 
 /** Opens streams to the runner of a VM. */
-export interface RunnerDoor {
+export interface RunnerConnections {
   /**
    * `once`, where given, names a use that the runner allows one time.
    * @throws Svc3Error Gone when it has been used
@@ -149,7 +149,7 @@ export interface Services {
   readonly transfer: ImageTransfer;
   readonly uploads: ResumableUploads;
   readonly remotes: RemoteCatalog;
-  readonly runners: RunnerDoor;
+  readonly runners: RunnerConnections;
   readonly certificates: CertificateStore;
   readonly tickets: TicketSigner;
 }

@@ -38,7 +38,7 @@ export const ApiSettings = CommonSettings.extend({
   SVC3_STORE_URL: z.string().default(''),
   SVC3_STORE_PREFIX: z.string().default('svc3'),
   /** Hours after which an upload that nobody goes on with is given up. */
-  SVC3_UPLOAD_PATIENCE_HOURS: z.coerce.number().positive().default(24),
+  SVC3_UPLOAD_EXPIRY_HOURS: z.coerce.number().positive().default(24),
   SVC3_CONCURRENT_REQUESTS: z.coerce.number().int().min(1).default(1000),
   SVC3_WAITING_REQUESTS: z.coerce.number().int().min(1).default(500),
   /** Holds every reply against the schema of its route: for tests and development. */

@@ -7,7 +7,7 @@ export interface KeyPair {
 
 export interface ServingTlsOptions {
   readonly pair: KeyPair;
-  /** Certificate for names inside the cluster, by which kube-apiserver reaches the aggregated face. */
+  /** Certificate for names inside the cluster, by which kube-apiserver reaches the aggregated API surface. */
   readonly internal?: KeyPair & { readonly names: readonly string[] };
   /** PEM of the CA whose client certificates are asked for. A client without one is served all the same. */
   readonly clientCa?: string;

@@ -4,7 +4,7 @@ import type { Vm } from '../../api/vm.ts';
 import { createRunnerClient, type RunnerClient } from '../../runnerapi/client.ts';
 import { readPrivateKey, signControlToken } from '../../runnerapi/token.ts';
 import { Svc3Error } from '../../errors.ts';
-import type { RunnerDoor, TicketSigner } from '../server/services.ts';
+import type { RunnerConnections, TicketSigner } from '../server/services.ts';
 import { createTicketSigner } from '../auth/tickets.ts';
 
 /** The installation's private key out of its Secret: the first PEM in it, `current` before others. */
@@ -28,7 +28,7 @@ function noKey(): Svc3Error {
 }
 
 /** Streams to runners, each opened with a token signed by the installation's key. */
-export function createRunnerDoor(key: () => KeyObject | undefined): RunnerDoor {
+export function createRunnerConnections(key: () => KeyObject | undefined): RunnerConnections {
   function clientOf(vm: Vm): RunnerClient {
     const { runner } = vm.status ?? {};
     const name = vm.metadata.name ?? '';

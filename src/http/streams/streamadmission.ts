@@ -37,7 +37,7 @@ export interface Admitted {
 
 export interface StreamAdmission {
   /** @throws Svc3Error Unauthorized, Forbidden, NotFound */
-  admit(request: IncomingMessage, wish: StreamRequest): Promise<Admitted>;
+  admit(request: IncomingMessage, asked: StreamRequest): Promise<Admitted>;
   /** The cookie with which the page that got the stream may have it again, without a new ticket. */
   reconnectCookie(claims: Partial<TicketClaims>, url: string): string | undefined;
 }
@@ -74,8 +74,8 @@ export function createStreamAdmission(services: Services, authenticator: Authent
     findVm(services, { namespace: params.namespace, name: params.vm });
   const keyOf = ({ metadata: { namespace, name } }: Vm) => `${namespace}/${name}`;
 
-  async function authorize(caller: Caller, wish: StreamRequest, isFresh: boolean): Promise<void> {
-    const attributes = attributesOf(permissionOf(wish), wish.params);
+  async function authorize(caller: Caller, asked: StreamRequest, isFresh: boolean): Promise<void> {
+    const attributes = attributesOf(permissionOf(asked), asked.params);
     if (attributes !== undefined) await caller.authorize(attributes, isFresh);
   }
 
@@ -86,14 +86,14 @@ export function createStreamAdmission(services: Services, authenticator: Authent
   async function bySession(
     vm: Vm,
     claims: Partial<TicketClaims>,
-    wish: StreamRequest,
+    asked: StreamRequest,
     ticket: Pick<Admitted, 'once' | 'giveBack'>,
   ): Promise<Admitted> {
     const { user, until } = claims;
     const confirm = async (isFresh: boolean): Promise<void> => {
       if (user === undefined) return;
       await accounts.confirm(user);
-      await authorize(users(user), wish, isFresh);
+      await authorize(users(user), asked, isFresh);
     };
     await confirm(false);
     return {
@@ -107,17 +107,17 @@ export function createStreamAdmission(services: Services, authenticator: Authent
     };
   }
 
-  async function withTicket(ticket: string, wish: StreamRequest): Promise<Admitted> {
+  async function withTicket(ticket: string, asked: StreamRequest): Promise<Admitted> {
     const claims = services.tickets.verify(ticket) as Partial<TicketClaims> | undefined;
     if (claims === undefined) throw new Svc3Error('Unauthorized', 'Unauthorized: the ticket is not valid');
-    const vm = await vmOf(wish);
-    if (!isFor(claims, wish.kind, wish, vm))
+    const vm = await vmOf(asked);
+    if (!isFor(claims, asked.kind, asked, vm))
       throw new Svc3Error('Unauthorized', 'Unauthorized: the ticket is not for this stream, or too old');
     const once = createHash('sha256').update(ticket).digest('base64url');
     if (!uses.take(once)) throw usedTicket();
     const giveBack = (): void => uses.giveBack(once);
     try {
-      return await bySession(vm, claims, wish, { once, giveBack });
+      return await bySession(vm, claims, asked, { once, giveBack });
     } catch (error) {
       giveBack();
       throw error;
@@ -128,40 +128,40 @@ export function createStreamAdmission(services: Services, authenticator: Authent
   async function withCookie(
     request: IncomingMessage,
     cookie: string,
-    wish: StreamRequest,
+    asked: StreamRequest,
   ): Promise<Admitted> {
     const over = new Svc3Error('Unauthorized', 'Unauthorized: this session is over; ask for a new ticket');
     const claims = services.tickets.verify(cookie) as Partial<TicketClaims> | undefined;
     // Sessions of earlier versions were renewed without end.
     if (claims?.user === undefined || claims.until === undefined) throw over;
-    const vm = await vmOf(wish);
-    if (!isFor(claims, 'reconnect', wish, vm) || !isSameOrigin(request.headers)) throw over;
-    return bySession(vm, claims, wish, { giveBack: nothingToGiveBack });
+    const vm = await vmOf(asked);
+    if (!isFor(claims, 'reconnect', asked, vm) || !isSameOrigin(request.headers)) throw over;
+    return bySession(vm, claims, asked, { giveBack: nothingToGiveBack });
   }
 
-  async function withToken(request: IncomingMessage, wish: StreamRequest): Promise<Admitted> {
+  async function withToken(request: IncomingMessage, asked: StreamRequest): Promise<Admitted> {
     const { authorization } = request.headers;
     const find = () => authenticator.caller(authorization, request.socket.remoteAddress ?? '');
     const caller = await find();
-    await authorize(caller, wish, false);
+    await authorize(caller, asked, false);
     const { key, expiresAt } = caller;
     return {
-      vm: await vmOf(wish),
+      vm: await vmOf(asked),
       key,
       user: await caller.user(),
       ...(expiresAt === undefined ? {} : { endsAt: expiresAt }),
       giveBack: nothingToGiveBack,
-      confirm: async () => authorize(await find(), wish, true),
+      confirm: async () => authorize(await find(), asked, true),
     };
   }
 
   return {
-    async admit(request, wish) {
+    async admit(request, asked) {
       const { authorization, cookie } = request.headers;
-      const session = wish.kind === 'vnc' && authorization === undefined ? cookieValue(cookie) : undefined;
-      if (wish.query.ticket !== undefined) return withTicket(wish.query.ticket, wish);
-      if (session !== undefined) return withCookie(request, session, wish);
-      return withToken(request, wish);
+      const session = asked.kind === 'vnc' && authorization === undefined ? cookieValue(cookie) : undefined;
+      if (asked.query.ticket !== undefined) return withTicket(asked.query.ticket, asked);
+      if (session !== undefined) return withCookie(request, session, asked);
+      return withToken(request, asked);
     },
     reconnectCookie(claims, url) {
       const { user, until, stream } = claims;

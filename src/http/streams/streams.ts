@@ -61,10 +61,10 @@ export function createStreams(
   });
 
   /** Whoever's runner could not be reached keeps the ticket. */
-  async function openRunner({ vm, once, giveBack }: Admitted, wish: StreamRequest): Promise<Duplex> {
+  async function openRunner({ vm, once, giveBack }: Admitted, asked: StreamRequest): Promise<Duplex> {
     const { runners } = services;
     try {
-      if (wish.kind === 'tunnel') return await runners.openTunnel(vm, wish.query.port ?? 22);
+      if (asked.kind === 'tunnel') return await runners.openTunnel(vm, asked.query.port ?? 22);
       requireConsole(vm);
       return await runners.openVnc(vm, once);
     } catch (error) {
@@ -108,13 +108,13 @@ export function createStreams(
 
   async function open(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
     if (drain.aborted) throw new Svc3Error('ServiceUnavailable', 'this server is going away, try again');
-    const wish = readStreamRequest(request);
-    const admitted = await admission.admit(request, wish);
+    const asked = readStreamRequest(request);
+    const admitted = await admission.admit(request, asked);
     const release = limit.take(admitted.key);
     socket.once('close', release);
     // A client may have gone before anybody listened.
     if (socket.destroyed) release();
-    const runner = await openRunner(admitted, wish);
+    const runner = await openRunner(admitted, asked);
     // Whatever becomes of the client, the runner learns of it.
     socket.once('close', () => runner.destroy());
     if (socket.destroyed) {

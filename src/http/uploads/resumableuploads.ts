@@ -31,7 +31,7 @@ export interface ResumableUploadOptions {
   /** Bytes after which a part is closed. */
   readonly partBytes?: number;
   /** An upload without progress for so long has been given up. */
-  readonly patienceMs?: number;
+  readonly expiryMs?: number;
 }
 
 interface Opened {
@@ -44,7 +44,7 @@ export function createResumableUploads(
   targets: UploadTargets,
   registries: NamespaceRegistries,
   store: StoreSettings,
-  { partBytes, patienceMs = defaultUploadPatienceMs }: ResumableUploadOptions = {},
+  { partBytes, expiryMs = defaultUploadPatienceMs }: ResumableUploadOptions = {},
 ): ResumableUploads {
   async function inStore<T>(target: UploadTarget, work: (opened: Opened) => Promise<T>): Promise<T> {
     if (store.url === '')
@@ -99,7 +99,7 @@ export function createResumableUploads(
       };
       return inStore(target, async ({ client, place }) => {
         // Whoever begins anew does not go on with what was before; a registry that does not delete keeps it.
-        await giveUpUploads(client, place.repository, Date.now() - patienceMs).catch(() => undefined);
+        await giveUpUploads(client, place.repository, Date.now() - expiryMs).catch(() => undefined);
         return stateOf(id, await writeParts(client, partsPlace(place, id), { parts: [], annotations }));
       });
     },

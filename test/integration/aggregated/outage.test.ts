@@ -5,7 +5,7 @@ import { type AggregatedCluster, aggregatedCluster } from '../../support/aggrega
 let cluster: AggregatedCluster;
 
 // kube-apiserver looks at an APIService every 30 s, and the namespace controller comes back ever more rarely.
-const patience = { timeout: 120_000, interval: 250 };
+const timeouts = { timeout: 120_000, interval: 250 };
 
 beforeAll(async () => {
   cluster = await aggregatedCluster();
@@ -18,10 +18,10 @@ afterAll(async () => {
 test('while the api is down a namespace waits in Terminating, and goes when it is back', async () => {
   const { client } = cluster;
   const up = await cluster.start();
-  await vi.waitFor(async () => expect(await cluster.available()).toBe(true), patience);
+  await vi.waitFor(async () => expect(await cluster.available()).toBe(true), timeouts);
   await client.create(namespaces, { metadata: { name: 'short-lived' } });
   expect(await up.stop()).toBe(0);
-  await vi.waitFor(async () => expect(await cluster.available()).toBe(false), patience);
+  await vi.waitFor(async () => expect(await cluster.available()).toBe(false), timeouts);
 
   await client.delete(namespaces, { name: 'short-lived' });
   await vi.waitFor(async () => {
@@ -29,7 +29,7 @@ test('while the api is down a namespace waits in Terminating, and goes when it i
     expect(status?.conditions?.find(({ type }) => type === 'NamespaceDeletionDiscoveryFailure')?.status).toBe(
       'True',
     );
-  }, patience);
+  }, timeouts);
   // Nothing else waits.
   await client.create(secrets, {
     metadata: { name: 'works', namespace: 'svc3-system' },
@@ -39,6 +39,6 @@ test('while the api is down a namespace waits in Terminating, and goes when it i
   await cluster.start();
   await vi.waitFor(
     () => expect(client.get(namespaces, 'short-lived')).rejects.toMatchObject({ reason: 'NotFound' }),
-    patience,
+    timeouts,
   );
 }, 300_000);

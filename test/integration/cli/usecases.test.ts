@@ -2,8 +2,8 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { annotations } from '../../../src/api/meta.ts';
-import { images, namespaces, vmConfigs, vms } from '../../../src/api/resources.ts';
-import type { Vm } from '../../../src/api/vm.ts';
+import { images, vmConfigs, vms } from '../../../src/api/resources.ts';
+import type { Vm, VmStatus } from '../../../src/api/vm.ts';
 import { reportVm, runningStatus, startTestApi, type TestApi } from '../../support/api.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
 import { inProcess } from './inprocess.ts';
@@ -92,7 +92,7 @@ describe('a use case is the same whichever way the CLI takes', () => {
       await reportVm(cluster.client, vm, {
         ...runningStatus,
         effective: { ...runningStatus.effective, image: reference },
-      });
+      } as VmStatus);
     }
     await expect
       .poll(() => api.services.caches.vms.objects.get('user', spaces.http)?.status?.effective?.image)

@@ -1,4 +1,4 @@
-import { createGateway } from '../../../src/http/legacy/face.ts';
+import { createGateway } from '../../../src/http/legacy/gateway.ts';
 import { rows } from '../../../src/http/legacy/table.ts';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { vmConfigs, vms } from '../../../src/api/resources.ts';
@@ -14,7 +14,7 @@ beforeAll(async () => {
   cluster = await testCluster();
   namespace = await uniqueNamespace(cluster.client, 'badbody');
   api = await startTestApi(cluster.client, {}, (services) => ({
-    faces: (authenticator) => [createGateway(authenticator, rows, services.settings.defaultNamespace)],
+    surfaces: (authenticator) => [createGateway(authenticator, rows, services.settings.defaultNamespace)],
   }));
 });
 

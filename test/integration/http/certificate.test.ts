@@ -22,7 +22,7 @@ let token: string;
 let replicas: readonly TestApi[] = [];
 let broken = 0;
 const stopping = new AbortController();
-const patience = { timeout: 30_000, interval: 100 };
+const timeouts = { timeout: 30_000, interval: 100 };
 const name = 'svc3-api-tls';
 
 beforeAll(async () => {
@@ -78,7 +78,7 @@ const shownByAll = (part: string) =>
       expect(await Promise.all(replicas.map(shown))).toEqual(
         replicas.map(() => expect.stringContaining(part)),
       ),
-    patience,
+    timeouts,
   );
 
 async function upload(api: TestApi, { cert, key }: KeyPair) {
@@ -88,7 +88,7 @@ async function upload(api: TestApi, { cert, key }: KeyPair) {
   const raw = `${part('certPath', cert)}${part('keyPath', key)}--${boundary}--\r\n`;
   const headers = { 'content-type': `multipart/form-data; boundary=${boundary}` };
   // The client of the test would only trust the first certificate.
-  return vi.waitFor(() => post(api, raw, headers), patience);
+  return vi.waitFor(() => post(api, raw, headers), timeouts);
 }
 
 async function post(api: TestApi, raw: string, headers: Record<string, string>) {
@@ -114,7 +114,7 @@ describe('the certificate', () => {
     };
     await vi.waitFor(
       async () => expect(new Set(await Promise.all(replicas.map(fingerprint))).size).toBe(1),
-      patience,
+      timeouts,
     );
   });
 
@@ -153,7 +153,7 @@ describe('the certificate', () => {
     await shownByAll('issued.example.com');
     const seen = broken;
     await write({ 'tls.key': (await selfSigned(['other'])).key });
-    await vi.waitFor(() => expect(broken).toBeGreaterThan(seen), patience);
+    await vi.waitFor(() => expect(broken).toBeGreaterThan(seen), timeouts);
     await shownByAll('issued.example.com');
   });
 

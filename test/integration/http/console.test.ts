@@ -45,7 +45,7 @@ function runnerOf(vm: Vm): RunnerClient {
   return runner;
 }
 
-const patience = { timeout: 60_000, interval: 200 };
+const timeouts = { timeout: 60_000, interval: 200 };
 const consoleOf = (name: string) => `/api/v1/namespaces/${namespace}/vms/${name}/console`;
 
 /** A VM that the api takes for running. */
@@ -61,7 +61,7 @@ async function aVm(name: string, effective: Partial<typeof runningStatus.effecti
       expect(api.services.caches.vms.objects.get(name, namespace)?.metadata.resourceVersion).toBe(
         vm.metadata.resourceVersion,
       ),
-    patience,
+    timeouts,
   );
   return vm;
 }
@@ -146,13 +146,13 @@ test('a person logs in to a guest, pastes, and comes back after the connection w
   const page = await browser.newPage();
   await page.goto(`${api.baseUrl}${ticket.page}`);
   const state = () => page.textContent('#state');
-  await vi.waitFor(async () => expect(await state()).toBe('Connected'), patience);
+  await vi.waitFor(async () => expect(await state()).toBe('Connected'), timeouts);
   expect(page.url()).not.toContain('ticket');
 
   /** The text on the guest's screen, as the guest knows it. */
   const screen = () => runner.guest(`fold -w 80 /dev/vcs1 | sed 's/ *$//' | grep .`);
   const shows = (text: string | RegExp) =>
-    vi.waitFor(async () => expect(await screen()).toMatch(text), patience);
+    vi.waitFor(async () => expect(await screen()).toMatch(text), timeouts);
   const type = (text: string) => typeAsPersonOn(page, text);
   /** An emulated keyboard on a busy machine can lose a key: then the line is typed once more. */
   const typeLine = (line: string, file: string, content: string) =>
@@ -162,7 +162,7 @@ test('a person logs in to a guest, pastes, and comes back after the connection w
         timeout: 15_000,
         interval: 200,
       });
-    }, patience);
+    }, timeouts);
 
   await shows(/login:/);
   const before = await litPoints(page);
@@ -172,7 +172,7 @@ test('a person logs in to a guest, pastes, and comes back after the connection w
   await shows(/^~ #$/m);
   await typeLine('echo "It is $((40+2))" | tee /tmp/typed', '/tmp/typed', 'It is 42\n');
   await shows(/^It is 42$/m);
-  await vi.waitFor(async () => expect(await litPoints(page)).toBeGreaterThan(before), patience);
+  await vi.waitFor(async () => expect(await litPoints(page)).toBeGreaterThan(before), timeouts);
   const picture = await page.screenshot();
   expect(picture.subarray(1, 4).toString('latin1')).toBe('PNG');
 
@@ -183,12 +183,12 @@ test('a person logs in to a guest, pastes, and comes back after the connection w
   await page.click('#clipboard button');
   await vi.waitFor(
     async () => expect(await runner.guest('cat /tmp/pasted || true')).toBe('{Mixed|Case~}\n'),
-    patience,
+    timeouts,
   );
 
   expect(sockets.size).toBe(1);
   for (const socket of sockets) socket.destroy();
-  await vi.waitFor(async () => expect([sockets.size, await state()]).toEqual([1, 'Connected']), patience);
+  await vi.waitFor(async () => expect([sockets.size, await state()]).toEqual([1, 'Connected']), timeouts);
   await page.click('canvas');
   await typeLine('echo again > /tmp/again', '/tmp/again', 'again\n');
 
@@ -196,7 +196,7 @@ test('a person logs in to a guest, pastes, and comes back after the connection w
   await second.goto(`${api.baseUrl}${ticket.page}`);
   await vi.waitFor(
     async () => expect(await second.textContent('#state')).toContain('Ask for a new one: svc3 vm console'),
-    patience,
+    timeouts,
   );
 });
 
@@ -235,7 +235,7 @@ describe('a stream of the console', () => {
     await withRunner('back');
     const role = { namespace, role: 'cluster-admin' };
     const token = await identity(cluster.client, 'operator-on-duty', role);
-    const first = await vi.waitFor(() => ticketFor('back', token), patience);
+    const first = await vi.waitFor(() => ticketFor('back', token), timeouts);
     const { path } = first;
     const { status, cookie } = await open(`${path}?ticket=${first.ticket}`);
     expect([status, cookie]).toEqual([101, expect.stringMatching(/^__Secure-svc3-console=/)]);
@@ -246,7 +246,7 @@ describe('a stream of the console', () => {
     await withRunner('back-2');
     expect((await open(`${consoleOf('back-2')}/stream`, { cookie, origin })).status).toBe(401);
     await cluster.client.delete(roleBindings, { name: `${namespace}-operator-on-duty`, namespace });
-    await vi.waitFor(async () => expect((await open(path, { cookie, origin })).status).toBe(403), patience);
+    await vi.waitFor(async () => expect((await open(path, { cookie, origin })).status).toBe(403), timeouts);
   });
 
   test.each([
@@ -276,13 +276,13 @@ test('the page of the API shows its routes and tries them', async () => {
   await page.fill('#listVmConfigs input', namespace);
   await page.click('#listVmConfigs button');
   const answer = (id: string) => page.textContent(`#${id} pre`);
-  await vi.waitFor(async () => expect(await answer('listVmConfigs')).toMatch(/^200 [^]*"items"/), patience);
+  await vi.waitFor(async () => expect(await answer('listVmConfigs')).toMatch(/^200 [^]*"items"/), timeouts);
   await page.click('#createVmConfig summary');
   await page.fill('#createVmConfig input', namespace);
   await page.fill('#createVmConfig textarea', '{"name":"tried","image":"debian","memory":-1}');
   await page.click('#createVmConfig button');
-  await vi.waitFor(async () => expect(await answer('createVmConfig')).toMatch(/^422 [^]*memory/), patience);
+  await vi.waitFor(async () => expect(await answer('createVmConfig')).toMatch(/^422 [^]*memory/), timeouts);
   await page.fill('#token', 'nonsense');
   await page.click('#listVmConfigs button');
-  await vi.waitFor(async () => expect(await answer('listVmConfigs')).toMatch(/^401 /), patience);
+  await vi.waitFor(async () => expect(await answer('listVmConfigs')).toMatch(/^401 /), timeouts);
 });

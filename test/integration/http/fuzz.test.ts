@@ -1,14 +1,14 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ownResources } from '../../../src/api/resources.ts';
-import { createGateway } from '../../../src/http/legacy/face.ts';
+import { createGateway } from '../../../src/http/legacy/gateway.ts';
 import { rows } from '../../../src/http/legacy/table.ts';
 import { openApiOf } from '../../../src/http/server/openapi.ts';
 import { routes } from '../../../src/http/routes/table.ts';
 import { startTestApi, type TestApi } from '../../support/api.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
 
-/** Requests in all, spread over the routes of both faces. */
+/** Requests in all, spread over the routes of both API surfaces. */
 const wished = 10_000;
 /** The same requests in every run; another number gives others. */
 const seed = Number(process.env['SVC3_FUZZ_SEED'] ?? 1);
@@ -45,7 +45,7 @@ beforeAll(async () => {
   cluster = await testCluster();
   namespace = await uniqueNamespace(cluster.client, 'fuzz');
   api = await startTestApi(cluster.client, {}, (services) => ({
-    faces: (authenticator) => [createGateway(authenticator, rows, services.settings.defaultNamespace)],
+    surfaces: (authenticator) => [createGateway(authenticator, rows, services.settings.defaultNamespace)],
   }));
 });
 
@@ -221,7 +221,7 @@ function targets(): Target[] {
     paths: Record<string, Record<string, Operation>>;
     components: { schemas: Record<string, Schema> };
   };
-  const face = createGateway(
+  const surface = createGateway(
     {
       caller: () => {
         throw new Error('not called');
@@ -230,7 +230,7 @@ function targets(): Target[] {
     rows,
     'x',
   );
-  const legacy = openApiOf(face.routes) as typeof own;
+  const legacy = openApiOf(surface.routes) as typeof own;
   Object.assign(named, own.components.schemas, legacy.components.schemas);
   const all = (document: typeof own, isLegacy: boolean) =>
     Object.entries(document.paths).flatMap(([path, methods]) =>

@@ -78,7 +78,7 @@ const identities = {
   'cluster admin': ['viewer', 'editor', 'cluster'],
 } as const;
 type Identity = keyof typeof identities;
-const strangers = new Set<Identity>(['no token', 'an expired token', 'a token for another audience']);
+const unauthenticated = new Set<Identity>(['no token', 'an expired token', 'a token for another audience']);
 
 let cluster: TestCluster;
 let api: TestApi;
@@ -203,7 +203,7 @@ describe('every route for every identity', () => {
           expect(status).toBeLessThan(500);
         } else {
           expect([status, json.kind, json.code]).toEqual(
-            strangers.has(who) ? [401, 'Status', 401] : [403, 'Status', 403],
+            unauthenticated.has(who) ? [401, 'Status', 401] : [403, 'Status', 403],
           );
         }
       }

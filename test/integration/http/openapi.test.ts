@@ -127,11 +127,9 @@ test('no route with a JSON body was left out but those that need a running VM or
     )
     .map(({ operationId }) => operationId)
     .filter((id) => !compared.has(id));
-  expect(left.sort()).toEqual(
-    [
-      ...['execVm', 'saveVm', 'commitVm', 'openConsole', 'getOpenApi'],
-      ...['uploadImage', 'getImageUpload', 'appendImageUpload', 'cancelImageUpload'],
-      ...['uploadIso', 'getIsoUpload', 'appendIsoUpload', 'cancelIsoUpload', 'uploadCertificate'],
-    ].sort(),
-  );
+  const exempt =
+    'execVm saveVm commitVm openConsole getOpenApi uploadCertificate ' +
+    'uploadImage getImageUpload appendImageUpload cancelImageUpload ' +
+    'uploadIso getIsoUpload appendIsoUpload cancelIsoUpload';
+  expect(left.sort()).toEqual(exempt.split(' ').sort());
 });

@@ -125,7 +125,7 @@ describe('one api', () => {
     for (const secret of ['canary', token, '127.0.0.1']) expect(log).not.toContain(secret);
     const metrics = await api.registry.metrics();
     expect(metrics).toMatch(
-      /svc3_http_requests_total\{face="v1",route="createVmConfig",method="POST",code="422"\} \d/,
+      /svc3_http_requests_total\{surface="v1",route="createVmConfig",method="POST",code="422"\} \d/,
     );
     expect(metrics).not.toContain(namespace);
   });

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { constants } from 'node:http2';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createGateway } from '../../../src/http/legacy/face.ts';
+import { createGateway } from '../../../src/http/legacy/gateway.ts';
 import { rows } from '../../../src/http/legacy/table.ts';
 import { startTestApi, type TestApi } from '../../support/api.ts';
 import { testCluster, type TestCluster } from '../../support/cluster.ts';
@@ -14,7 +14,7 @@ let api: TestApi;
 beforeAll(async () => {
   cluster = await testCluster();
   api = await startTestApi(cluster.client, {}, (services) => ({
-    faces: (authenticator) => [createGateway(authenticator, rows, services.settings.defaultNamespace)],
+    surfaces: (authenticator) => [createGateway(authenticator, rows, services.settings.defaultNamespace)],
   }));
 });
 

@@ -24,7 +24,7 @@ function echo(): Promise<Duplex> {
 }
 
 const runners = { openVnc: echo, openTunnel: echo };
-const patience = { timeout: 30_000, interval: 50 };
+const timeouts = { timeout: 30_000, interval: 50 };
 const pathOf = (rest: string) => `/api/v1/namespaces/${namespace}/vms/${rest}`;
 
 async function aVm(name: string): Promise<void> {
@@ -57,7 +57,7 @@ async function opened(to = api): Promise<{ socket: TLSSocket; received: () => Bu
   };
   await vi.waitFor(
     () => expect(Buffer.concat(chunks).toString('latin1')).toMatch(/^HTTP\/1\.1 101 [^]*\r\n\r\n/),
-    patience,
+    timeouts,
   );
   return { socket, received };
 }
@@ -68,7 +68,7 @@ async function goneAfter(write: (socket: TLSSocket) => unknown): Promise<void> {
   const closed = once(socket, 'close');
   write(socket);
   await closed;
-  await vi.waitFor(() => expect(open.size).toBe(0), patience);
+  await vi.waitFor(() => expect(open.size).toBe(0), timeouts);
 }
 
 describe('who opens a stream', () => {
@@ -139,7 +139,7 @@ describe('who opens a stream', () => {
       const answer = await exchange(api, head + smuggled);
       expect([answer.status, answer.text.match(/HTTP\/1\.1 \d/g)?.length], answer.text).toEqual([status, 1]);
     }
-    await vi.waitFor(() => expect(open.size).toBe(0), patience);
+    await vi.waitFor(() => expect(open.size).toBe(0), timeouts);
   });
 
   test('and leaves at once takes no place of others', async () => {
@@ -151,10 +151,10 @@ describe('who opens a stream', () => {
         if (round % 2 === 0) reset(socket);
         else socket.destroySoon();
       }
-      await vi.waitFor(() => expect(open.size).toBe(0), patience);
-      const { socket } = await vi.waitFor(() => opened(narrow), patience);
+      await vi.waitFor(() => expect(open.size).toBe(0), timeouts);
+      const { socket } = await vi.waitFor(() => opened(narrow), timeouts);
       socket.destroy();
-      await vi.waitFor(() => expect(open.size).toBe(0), patience);
+      await vi.waitFor(() => expect(open.size).toBe(0), timeouts);
     } finally {
       await narrow.close();
     }
@@ -170,9 +170,9 @@ test('more streams than one identity may have are refused with a time to come ag
     expect([refused.status, refused.json.reason]).toEqual([429, 'TooManyRequests']);
     expect(refused.text).toContain('\r\nRetry-After: 1\r\n');
     streams[0]?.socket.destroy();
-    const again = await vi.waitFor(() => opened(narrow), patience);
+    const again = await vi.waitFor(() => opened(narrow), timeouts);
     for (const { socket } of [...streams, again]) socket.destroy();
-    await vi.waitFor(() => expect(open.size).toBe(0), patience);
+    await vi.waitFor(() => expect(open.size).toBe(0), timeouts);
   } finally {
     await narrow.close();
   }
@@ -183,12 +183,12 @@ describe('an open stream', () => {
   test('carries bytes of every size both ways', async () => {
     const { socket, received } = await opened();
     socket.write(frame(binary, 'hello'));
-    await vi.waitFor(() => expect(received().toString('latin1')).toContain('hello'), patience);
+    await vi.waitFor(() => expect(received().toString('latin1')).toContain('hello'), timeouts);
     const large = Buffer.alloc(1_000_000, 'x');
     socket.write(frame(binary, large));
-    await vi.waitFor(() => expect(received().length).toBeGreaterThan(large.length), patience);
+    await vi.waitFor(() => expect(received().length).toBeGreaterThan(large.length), timeouts);
     socket.destroy();
-    await vi.waitFor(() => expect(open.size).toBe(0), patience);
+    await vi.waitFor(() => expect(open.size).toBe(0), timeouts);
   });
 
   test.each([
@@ -231,7 +231,7 @@ describe('an open stream', () => {
     const closed = once(socket, 'close');
     for (const stream of open) stream.end();
     await closed;
-    await vi.waitFor(() => expect(open.size).toBe(0), patience);
+    await vi.waitFor(() => expect(open.size).toBe(0), timeouts);
   });
 
   test('ends when its client is silent, not when it is only idle', async () => {
@@ -246,10 +246,10 @@ describe('an open stream', () => {
         pings += 1;
         idle.write(frame(10));
       });
-      await vi.waitFor(() => expect(pings).toBeGreaterThan(4), patience);
+      await vi.waitFor(() => expect(pings).toBeGreaterThan(4), timeouts);
       expect(open.size).toBe(1);
       idle.destroy();
-      await vi.waitFor(() => expect(open.size).toBe(0), patience);
+      await vi.waitFor(() => expect(open.size).toBe(0), timeouts);
     } finally {
       await asking.close();
     }
@@ -280,11 +280,11 @@ describe('an open stream', () => {
       ),
       { numRuns: 60, seed: 1 },
     );
-    await vi.waitFor(() => expect(open.size).toBe(1), patience);
+    await vi.waitFor(() => expect(open.size).toBe(1), timeouts);
     steady.write(frame(binary, 'still here'));
-    await vi.waitFor(() => expect(received().toString('latin1')).toContain('still here'), patience);
+    await vi.waitFor(() => expect(received().toString('latin1')).toContain('still here'), timeouts);
     steady.destroy();
     expect(api.log.lines.filter((line) => line.includes('"level":"error"'))).toEqual([]);
-    await vi.waitFor(() => expect(open.size).toBe(0), patience);
+    await vi.waitFor(() => expect(open.size).toBe(0), timeouts);
   });
 });

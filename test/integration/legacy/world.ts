@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect } from 'vitest';
 import { images, isos, nodes, vmConfigs, vms } from '../../../src/api/resources.ts';
-import { createGateway } from '../../../src/http/legacy/face.ts';
+import { createGateway } from '../../../src/http/legacy/gateway.ts';
 import { rows } from '../../../src/http/legacy/table.ts';
 import { isSvc3Error } from '../../../src/errors.ts';
 import { Readable } from 'node:stream';
@@ -82,7 +82,7 @@ beforeAll(async () => {
       },
     },
     (services) => ({
-      faces: (authenticator) => [createGateway(authenticator, rows, services.settings.defaultNamespace)],
+      surfaces: (authenticator) => [createGateway(authenticator, rows, services.settings.defaultNamespace)],
     }),
   );
   fields.domain = api.baseUrl;

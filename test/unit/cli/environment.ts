@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import type { Environment } from '../../../src/cli/context.ts';
-import type { Doors } from '../../../src/cli/main.ts';
+import type { Connections } from '../../../src/cli/main.ts';
 import { main } from '../../../src/cli/main.ts';
 
 export interface Terminal {
@@ -41,7 +41,7 @@ export function aTerminal(options: TerminalOptions = {}): Terminal {
   return { environment, stdout: stdout.text, stderr: stderr.text };
 }
 
-const closed: Doors = {
+const closed: Connections = {
   openKubernetes: () => Promise.reject(new Error('no cluster in a unit test')),
   openServer: () => Promise.reject(new Error('no cluster in a unit test')),
   openHttp: () => Promise.reject(new Error('no API in a unit test')),
@@ -52,9 +52,9 @@ const closed: Doors = {
 export async function run(
   words: readonly string[],
   options: TerminalOptions = {},
-  doors: Partial<Doors> = {},
+  connections: Partial<Connections> = {},
 ) {
   const terminal = aTerminal(options);
-  const code = await main(words, terminal.environment, { ...closed, ...doors });
+  const code = await main(words, terminal.environment, { ...closed, ...connections });
   return { code, stdout: terminal.stdout(), stderr: terminal.stderr() };
 }

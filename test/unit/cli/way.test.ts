@@ -20,7 +20,7 @@ async function configured(config: object): Promise<void> {
 /** Which way `vm list` takes, and with which token and authority. */
 async function way(words: readonly string[] = [], variables: Record<string, string> = {}): Promise<string> {
   let taken = 'none';
-  const doors: Backends = {
+  const connections: Backends = {
     openKubernetes(target) {
       taken = `kubernetes ${target.kubeconfig}`;
       return Promise.reject(new Error('enough'));
@@ -35,7 +35,7 @@ async function way(words: readonly string[] = [], variables: Record<string, stri
   await run(
     ['vm', 'list', '-n', 'x', ...words],
     { home, variables: { KUBECONFIG: '/k', ...variables } },
-    doors,
+    connections,
   );
   return taken;
 }

@@ -4,7 +4,7 @@ import { createLogger } from '../../../../src/telemetry.ts';
 
 const answered: Answered = {
   requestId: '0c7a9a3e-5a0c-4b1e-8f6f-0d9f6f1c2b3a',
-  face: 'v1',
+  surface: 'v1',
   route: 'getVm',
   method: 'GET',
   status: 200,
