@@ -116,7 +116,7 @@ describe('remote images', () => {
     const api = await apiOf([silent, good]);
     const namespace = await uniqueNamespace(cluster.client, 'remote');
     const waiting = `remote registry ${silent.address} is still being listed; ask again for more`;
-    // The one that answers may need longer than timeouts on a busy machine: what has come of it by then is shown, the rest later.
+    // The one that answers may need longer than the time-out on a busy machine: what has come of it by then is shown, the rest later.
     await expect
       .poll(async () => (await list(api, namespace)).json, { timeout: 30_000 })
       .toEqual({ items: whole(good), incomplete: [waiting] });

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { annotations } from '../../../src/api/meta.ts';
 import { images, vmConfigs, vms } from '../../../src/api/resources.ts';
-import type { Vm, VmStatus } from '../../../src/api/vm.ts';
+import type { Vm } from '../../../src/api/vm.ts';
 import { reportVm, runningStatus, startTestApi, type TestApi } from '../../support/api.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
 import { inProcess } from './inprocess.ts';
@@ -91,8 +91,8 @@ describe('a use case is the same whichever way the CLI takes', () => {
       } as never);
       await reportVm(cluster.client, vm, {
         ...runningStatus,
-        effective: { ...runningStatus.effective, image: reference },
-      } as VmStatus);
+        effective: { ...runningStatus.effective!, image: reference },
+      });
     }
     await expect
       .poll(() => api.services.caches.vms.objects.get('user', spaces.http)?.status?.effective?.image)
