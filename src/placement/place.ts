@@ -234,10 +234,10 @@ export function portsOn(
   return assignPorts(inventory.ranges, state.usedPorts, request.services, request.reservedPorts);
 }
 
-function placedOn(inventory: Inventory, state: NodeState, request: PlacementRequest): Placed | Refused {
-  const facts = state.class?.facts;
-  const ports = portsOn(inventory, state, request);
-  if (facts === undefined || ports === undefined) return refused(inventory, new Map([[reasons.ports, 1]]));
+/** The decision for a node that is known and was accepted: its ports are free. */
+function placedOn(inventory: Inventory, state: NodeState, request: PlacementRequest): Placed {
+  const { facts } = state.class as NodeClass;
+  const ports = portsOn(inventory, state, request) as AssignedPorts;
   const accelerator = acceleratorOn(facts, request);
   const assigned = Object.values(ports).map((port) => ({ port, protocol: 'TCP' as const }));
   return {
@@ -271,7 +271,7 @@ function countMissing(
   }
   for (const state of taken) {
     const mask = missing(state.free, need);
-    masks.set(mask, (masks.get(mask) ?? 0) - 1);
+    masks.set(mask, (masks.get(mask) as number) - 1);
   }
   add(counts, reasons.ports, taken.size);
   for (const [mask, nodes] of masks) for (const reason of reasonsOfMissing(mask)) add(counts, reason, nodes);

@@ -130,6 +130,52 @@ const rows: Row[] = [
     outcome: "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports.",
   },
   {
+    sentence: 'a node with neither a port for SSH nor cpu is told by its ports',
+    nodes: [aNode('a', { cpu: 0, memory: 100 })],
+    pods: Array.from({ length: 50 }, (_, i) =>
+      aPod(`p${i}`, 'a', { ports: [{ port: 8822 + i, protocol: 'TCP' }] }),
+    ),
+    request: { services: ['ssh'] },
+    outcome: "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports.",
+  },
+  {
+    sentence: 'a node whose last port for SSH the VM wants for itself, without cpu, is told by its ports',
+    nodes: [aNode('a', { cpu: 0, memory: 100 })],
+    pods: Array.from({ length: 49 }, (_, i) =>
+      aPod(`p${i}`, 'a', { ports: [{ port: 8822 + i, protocol: 'TCP' }] }),
+    ),
+    request: { services: ['ssh'], reservedPorts: [{ port: 8871, protocol: 'TCP' }] },
+    outcome: "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports.",
+  },
+  {
+    sentence: 'a node without cpu that has ports left is told by its cpu',
+    nodes: [aNode('a', { cpu: 0, memory: 100 })],
+    pods: Array.from({ length: 49 }, (_, i) =>
+      aPod(`p${i}`, 'a', { ports: [{ port: 8822 + i, protocol: 'TCP' }] }),
+    ),
+    request: { services: ['ssh', 'vnc'] },
+    outcome: '0/1 nodes are available: 1 Insufficient cpu.',
+  },
+  {
+    sentence: 'a port that is taken on a node that is no candidate is not told of',
+    nodes: [aNode('a', { cordoned: true }), aNode('b', { cpu: 0 })],
+    pods: [aPod('p', 'a', { ports: [{ port: 20000, protocol: 'TCP' }] })],
+    request: { reservedPorts: [{ port: 20000, protocol: 'TCP' }] },
+    outcome: '0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable.',
+  },
+  {
+    sentence: 'a required tag is taken where it is',
+    nodes: [aNode('a'), aNode('b', { tags: ['ci'] })],
+    request: { tag: 'ci', tagRequired: true },
+    outcome: 'b',
+  },
+  {
+    sentence: 'that a tag is required means nothing without one',
+    nodes: [aNode('a')],
+    request: { tagRequired: true },
+    outcome: 'a',
+  },
+  {
     sentence: 'the last port of the range of SSH is given',
     nodes: [aNode('a', { cpu: 100, memory: 100 })],
     pods: Array.from({ length: 49 }, (_, i) =>

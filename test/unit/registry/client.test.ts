@@ -1,0 +1,595 @@
+import { text } from 'node:stream/consumers';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { Agent } from 'undici';
+import type { ErrorReason } from '../../../src/errors.ts';
+import { createAuthorizer } from '../../../src/registry/auth.ts';
+import { createRegistryClient, mediaTypes, type RegistryClient } from '../../../src/registry/client.ts';
+import { sha256 } from '../../../src/registry/manifest.ts';
+import type { RegistryEndpoint } from '../../../src/registry/transport.ts';
+import { type Answer, type HostileRegistry, startHostileRegistry } from '../../support/hostileregistry.ts';
+import { withoutDelays } from '../delays.ts';
+
+const login = { username: 'alice', password: 'p4ssw0rd' };
+const basic = `Basic ${Buffer.from('alice:p4ssw0rd').toString('base64')}`;
+
+let registry: HostileRegistry;
+let client: RegistryClient;
+
+function clientOf(more: Partial<RegistryEndpoint> = {}): RegistryClient {
+  const made = createRegistryClient({ registry: registry.address, scheme: 'http', ...more });
+  onTestFinished(() => made.close());
+  return made;
+}
+
+beforeEach(async () => {
+  registry = await startHostileRegistry();
+  onTestFinished(() => registry.close());
+  client = clientOf();
+});
+
+const saying =
+  (status: number, headers: Record<string, string> = {}, body = ''): Answer =>
+  (_request, response) =>
+    void response.writeHead(status, headers).end(body);
+
+/** Answers in turn, the last one again and again. */
+function inTurn(...answers: Answer[]): Answer {
+  let turn = 0;
+  return (request, response) => answers[Math.min(turn++, answers.length - 1)]!(request, response);
+}
+
+const manifest = { schemaVersion: 2, mediaType: mediaTypes.ociManifest, layers: [] };
+
+describe('a manifest', () => {
+  test('is asked for in every form that is understood', async () => {
+    let accept: string | undefined;
+    const { digest } = registry.put('/v2/a/manifests/1', manifest, mediaTypes.ociManifest);
+    const answer = registry.answers.get('/v2/a/manifests/1')!;
+    registry.answers.set('/v2/a/manifests/1', (request, response) => {
+      ({ accept } = request.headers);
+      return answer(request, response);
+    });
+    expect(await client.manifest('a', '1')).toMatchObject({ digest, manifest });
+    expect(accept?.split(', ')).toEqual([
+      mediaTypes.ociManifest,
+      mediaTypes.ociIndex,
+      mediaTypes.dockerManifest,
+      mediaTypes.dockerIndex,
+    ]);
+    expect((await client.manifest('a', digest)).digest).toBe(digest);
+    expect(registry.requests).toEqual([`GET /v2/a/manifests/1`, `GET /v2/a/manifests/${digest}`]);
+  });
+
+  test.each([
+    [manifest, 'a/b; charset=x', mediaTypes.ociManifest],
+    [{ schemaVersion: 2 }, 'a/b; charset=x', 'a/b'],
+  ])('%o that is sent as %s is %s', async (document, contentType, mediaType) => {
+    registry.put('/v2/a/manifests/1', document, contentType);
+    expect((await client.manifest('a', '1')).mediaType).toBe(mediaType);
+  });
+
+  test('of another digest than asked for is not believed', async () => {
+    const digest = sha256(Buffer.from('x'));
+    registry.answers.set(`/v2/a/manifests/${digest}`, saying(200, {}, '{"schemaVersion":2}'));
+    await expect(client.manifest('a', digest)).rejects.toMatchObject({
+      reason: 'BadGateway',
+      message: `${registry.address}/a sent a manifest that does not match its digest ${digest}`,
+    });
+  });
+
+  test('may have 4 MiB and no more, nor more than an index says', async () => {
+    const sized = (bytes: number): string => '{"schemaVersion":2}'.padEnd(bytes);
+    registry.answers.set('/v2/a/manifests/1', saying(200, {}, sized(4 * 2 ** 20)));
+    expect((await client.manifest('a', '1')).bytes.length).toBe(4 * 2 ** 20);
+    registry.answers.set('/v2/a/manifests/1', saying(200, {}, sized(4 * 2 ** 20 + 1)));
+    const tooLarge = `the manifest of ${registry.address}/a is larger than`;
+    await expect(client.manifest('a', '1')).rejects.toThrow(`${tooLarge} 4194304 bytes`);
+    registry.answers.set('/v2/a/manifests/1', saying(200, {}, sized(101)));
+    expect((await client.manifest('a', '1', { size: 101 })).bytes.length).toBe(101);
+    await expect(client.manifest('a', '1', { size: 100 })).rejects.toThrow(`${tooLarge} 100 bytes`);
+  });
+
+  test('has a digest that is asked for without it', async () => {
+    const digest = sha256(Buffer.from('x'));
+    registry.answers.set('/v2/a/manifests/1', saying(200, { 'docker-content-digest': digest }));
+    expect(await client.digestOf('a', '1')).toBe(digest);
+    expect(registry.requests).toEqual(['HEAD /v2/a/manifests/1']);
+    expect(await client.digestOf('a', 'gone')).toBeUndefined();
+  });
+
+  test.each([{}, { 'docker-content-digest': 'sha512:abc' }])(
+    'is fetched where %o does not tell its digest',
+    async (headers) => {
+      registry.answers.set('/v2/a/manifests/1', saying(200, headers, '{"schemaVersion":2}'));
+      expect(await client.digestOf('a', '1')).toBe(sha256(Buffer.from('{"schemaVersion":2}')));
+    },
+  );
+
+  test('is put as what it is, and deleted by its digest', async () => {
+    let sent: unknown;
+    registry.answers.set('/v2/a/manifests/1', (request, response) => {
+      void text(request).then((body) => {
+        sent = { body, type: request.headers['content-type'] };
+        response.writeHead(201).end();
+      });
+    });
+    expect(await client.putManifest('a', '1', Buffer.from('{}'), 'a/b')).toBe(sha256(Buffer.from('{}')));
+    expect(sent).toEqual({ body: '{}', type: 'a/b' });
+    registry.answers.set('/v2/a/manifests/sha256:x', saying(202));
+    await client.deleteManifest('a', 'sha256:x');
+    await client.deleteManifest('a', 'sha256:gone');
+    expect(registry.requests.slice(1)).toEqual([
+      'DELETE /v2/a/manifests/sha256:x',
+      'DELETE /v2/a/manifests/sha256:gone',
+    ]);
+    registry.answers.set('/v2/a/manifests/sha256:x', saying(405));
+    await expect(client.deleteManifest('a', 'sha256:x')).rejects.toMatchObject({
+      reason: 'MethodNotAllowed',
+    });
+  });
+});
+
+describe('a blob', () => {
+  let ranges: (string | undefined)[];
+  beforeEach(() => {
+    ranges = [];
+    registry.answers.set('/v2/a/blobs/d', ({ headers }, response) => {
+      ranges.push(headers.range);
+      response.writeHead(headers.range === undefined ? 200 : 206, { 'content-length': '2' }).end('xy');
+    });
+  });
+
+  test.each([
+    [{}, undefined],
+    [{ offset: 0 }, undefined],
+    [{ offset: 3 }, 'bytes=3-'],
+    [{ end: 4 }, 'bytes=0-4'],
+    [{ offset: 3, end: 4 }, 'bytes=3-4'],
+  ])('is read %o', async (options, range) => {
+    expect(await text(await client.blob('a', 'd', options))).toBe('xy');
+    expect(ranges).toEqual([range]);
+  });
+
+  test('has a size, or is not there', async () => {
+    expect(await client.blobSize('a', 'd')).toBe(2);
+    expect(await client.blobSize('a', 'gone')).toBeUndefined();
+  });
+
+  test.each([
+    ['bytes 3-4/9', true],
+    ['bytes 4-4/9', false],
+    ['bytes 0-4/9', false],
+  ])('that begins at %s where byte 3 was asked for is believed: %s', async (contentRange, isBelieved) => {
+    registry.answers.set('/v2/a/blobs/d', saying(206, { 'content-range': contentRange }, 'xy'));
+    const read = client.blob('a', 'd', { offset: 3 });
+    if (isBelieved) expect(await text(await read)).toBe('xy');
+    else
+      await expect(read).rejects.toMatchObject({
+        reason: 'BadGateway',
+        message: expect.stringMatching(/sent bytes from \d on, not from 3/),
+      });
+  });
+
+  test('that is sent whole where a part was asked for is not taken', async () => {
+    registry.answers.set('/v2/a/blobs/d', saying(200, {}, 'wxyz'));
+    await expect(client.blob('a', 'd', { offset: 3 })).rejects.toThrow('answered 200');
+  });
+
+  test('is mounted, or the upload that the registry began instead is given up', async () => {
+    registry.answers.set('/v2/a/blobs/uploads/', saying(201));
+    expect(await client.mountBlob('a', 'sha256:x', 'b/c')).toBe(true);
+    registry.answers.set('/v2/a/blobs/uploads/', saying(202, { location: '/v2/a/blobs/uploads/1' }));
+    expect(await client.mountBlob('a', 'sha256:x', 'b/c')).toBe(false);
+    const mount = 'POST /v2/a/blobs/uploads/?mount=sha256:x&from=b%2Fc';
+    expect(registry.requests).toEqual([mount, mount, 'DELETE /v2/a/blobs/uploads/1']);
+  });
+
+  test('is put once', async () => {
+    const digest = sha256(Buffer.from('xy'));
+    registry.answers.set('/v2/a/blobs/uploads/', saying(202, { location: '/v2/a/blobs/uploads/1?s=2' }));
+    registry.answers.set(
+      '/v2/a/blobs/uploads/1',
+      inTurn(saying(202, { location: '/v2/a/blobs/uploads/1?s=3', range: '0-1' }), saying(201)),
+    );
+    expect(await client.putBlob('a', Buffer.from('xy'))).toBe(digest);
+    expect(registry.requests).toEqual([
+      `HEAD /v2/a/blobs/${digest}`,
+      'POST /v2/a/blobs/uploads/',
+      'PATCH /v2/a/blobs/uploads/1?s=2',
+      `PUT /v2/a/blobs/uploads/1?s=3&digest=${encodeURIComponent(digest)}`,
+    ]);
+    registry.answers.set(`/v2/a/blobs/${digest}`, saying(200));
+    await client.putBlob('a', Buffer.from('xy'));
+    expect(registry.requests.slice(4)).toEqual([`HEAD /v2/a/blobs/${digest}`]);
+  });
+
+  test('has an upload with a location', async () => {
+    registry.answers.set('/v2/a/blobs/uploads/', saying(202));
+    await expect(client.upload('a')).rejects.toThrow('began an upload to a without a location');
+  });
+
+  test('has an upload that can be gone on with', async () => {
+    registry.answers.set('/v2/a/blobs/uploads/1', saying(204, { range: '0-41' }));
+    const upload = await client.upload('a', { location: '/v2/a/blobs/uploads/1' });
+    expect([upload.offset, upload.location]).toEqual([42, '/v2/a/blobs/uploads/1']);
+    expect(registry.requests).toEqual(['GET /v2/a/blobs/uploads/1']);
+  });
+});
+
+describe('a list', () => {
+  const path = '/v2/a/tags/list';
+  const names = (from: number, count: number): string[] =>
+    Array.from({ length: count }, (_, i) => `t${from + i}`);
+  const page = (tags: unknown, next?: string): Answer =>
+    saying(200, next === undefined ? {} : { link: `<${next}>; rel="next"` }, JSON.stringify({ tags }));
+
+  test('is read page by page', async () => {
+    registry.answers.set(path, inTurn(page(names(0, 2), `${path}?n=1000&last=t1`), page(names(2, 1))));
+    expect(await client.tags('a')).toEqual(names(0, 3));
+    expect(registry.requests).toEqual([`GET ${path}?n=1000`, `GET ${path}?n=1000&last=t1`]);
+  });
+
+  test('is read no further than wanted', async () => {
+    registry.answers.set(path, page(names(0, 2), `${path}?last=t1`));
+    expect(await client.tags('a', { limit: 3 })).toEqual(['t0', 't1', 't0']);
+    expect(registry.requests).toEqual([`GET ${path}?n=3`, `GET ${path}?last=t1`]);
+    expect(await client.tags('a', { limit: 4 })).toHaveLength(4);
+    expect(registry.requests).toHaveLength(4);
+  });
+
+  test('without end is read for a thousand pages', async () => {
+    registry.answers.set(path, page(['t'], path));
+    expect(await client.tags('a')).toHaveLength(1_000);
+  });
+
+  test.each<[string, Answer, string[]]>([
+    ['that is not there is empty', saying(404), []],
+    ['of nothing is empty', page(null), []],
+    ['of something else is empty', saying(200, {}, '{}'), []],
+    [
+      'of names that are none leaves them out',
+      page(['a', 5, null, 'x'.repeat(255), 'x'.repeat(256)]),
+      ['a', 'x'.repeat(255)],
+    ],
+  ])('%s', async (_sentence, answer, expected) => {
+    registry.answers.set(path, answer);
+    expect(await client.tags('a')).toEqual(expected);
+  });
+
+  test.each(['{', '5', 'null', '{"tags":5}'])('that is %s is none', async (body) => {
+    registry.answers.set(path, saying(200, {}, body));
+    await expect(client.tags('a')).rejects.toMatchObject({
+      reason: 'BadGateway',
+      message: `the registry's answer to ${path} is not a list`,
+    });
+  });
+
+  test('of repositories is the catalogue', async () => {
+    registry.answers.set('/v2/_catalog', saying(200, {}, '{"repositories":["a","b"]}'));
+    expect(await client.repositories()).toEqual(['a', 'b']);
+    expect(await client.repositories({ limit: 1 })).toEqual(['a']);
+    expect(registry.requests).toEqual(['GET /v2/_catalog?n=1000', 'GET /v2/_catalog?n=1']);
+  });
+});
+
+describe('a refusal', () => {
+  test.each<[number, ErrorReason, string]>([
+    [400, 'BadRequest', 'answered 400'],
+    [401, 'Unauthorized', 'refused the login'],
+    [403, 'Forbidden', 'denied access'],
+    [404, 'NotFound', 'answered 404'],
+    [405, 'MethodNotAllowed', 'answered 405'],
+    [413, 'RequestEntityTooLarge', 'answered 413'],
+    [416, 'RangeNotSatisfiable', 'answered 416'],
+    [418, 'BadRequest', 'answered 418'],
+    [505, 'BadGateway', 'answered 505'],
+  ])('of %i is %s and quotes the registry', async (status, reason, what) => {
+    const errors = JSON.stringify({ errors: [{ code: 'DENIED', message: 'no' }, { code: 'MORE' }] });
+    registry.answers.set('/v2/', saying(status, {}, errors));
+    await expect(client.login()).rejects.toMatchObject({
+      reason,
+      message: `registry ${registry.address} ${what} (DENIED: no)`,
+    });
+    expect(registry.requests).toHaveLength(1);
+  });
+
+  test.each([
+    ['', ''],
+    ['<html>', ''],
+    ['null', ''],
+    ['{"errors":[]}', ''],
+    ['{"errors":[{"code":"","message":"no"}]}', ' (no)'],
+    ['{"errors":[{"code":"NO"}]}', ' (NO)'],
+    [JSON.stringify({ errors: [{ message: 'x'.repeat(301) }] }), ` (${'x'.repeat(300)})`],
+  ])('of %s is told as far as it says something', async (body, said) => {
+    registry.answers.set('/v2/', saying(404, {}, body));
+    await expect(client.login()).rejects.toMatchObject({
+      message: `registry ${registry.address} answered 404${said}`,
+    });
+  });
+
+  test.each([
+    ['the password', 'you sent p4ssw0rd', '(you sent ***)'],
+    ['a header', `you sent ${basic}`, '(you sent Basic ***)'],
+    ['a token', 'you sent bearer abc.def', '(you sent bearer ***)'],
+    [
+      'a password that lies across the end of what is quoted',
+      `${'x'.repeat(296)}p4ssw0rd`,
+      `(${'x'.repeat(296)}***)`,
+    ],
+  ])('that quotes %s does not tell it', async (_what, message, expected) => {
+    registry.answers.set('/v2/', saying(403, {}, JSON.stringify({ errors: [{ message }] })));
+    await expect(clientOf({ credentials: login }).login()).rejects.toThrow(expected);
+  });
+});
+
+describe('a registry that is away for a moment', () => {
+  test.each([408, 429, 500, 502, 503, 504])(
+    'and answers %i is asked again, five times in all',
+    async (status) => {
+      const waited = withoutDelays();
+      registry.answers.set('/v2/', inTurn(...Array<Answer>(4).fill(saying(status)), saying(200)));
+      await client.login();
+      expect(registry.requests).toHaveLength(5);
+      expect(waited).toHaveLength(4);
+      for (const [attempt, ms] of waited.entries()) expect(ms).toBeLessThanOrEqual(200 * 2 ** attempt);
+      registry.answers.set('/v2/', saying(status));
+      await expect(client.login()).rejects.toThrow(`answered ${status}`);
+      expect(registry.requests).toHaveLength(10);
+    },
+  );
+
+  test.each([
+    ['7', 7_000],
+    ['0', 0],
+    ['3600', 30_000],
+  ])('and asks for %s seconds is given them, half a minute at most', async (retryAfter, ms) => {
+    const waited = withoutDelays();
+    registry.answers.set('/v2/', inTurn(saying(429, { 'retry-after': retryAfter }), saying(200)));
+    await client.login();
+    expect(waited).toEqual([ms]);
+  });
+
+  test.each(['soon', '-5'])('and asks for %s is asked again as if it had not', async (retryAfter) => {
+    const waited = withoutDelays();
+    registry.answers.set('/v2/', inTurn(saying(429, { 'retry-after': retryAfter }), saying(200)));
+    await client.login();
+    expect(waited[0]).toBeLessThanOrEqual(200);
+  });
+
+  test('and drops the connection is asked again, and told of in the end', async () => {
+    const waited = withoutDelays();
+    registry.answers.set(
+      '/v2/',
+      inTurn((request) => request.socket.destroy(), saying(200)),
+    );
+    await client.login();
+    expect(waited).toHaveLength(1);
+    registry.answers.set('/v2/', (request) => request.socket.destroy());
+    await expect(client.login()).rejects.toThrow(`registry ${registry.address} could not be reached`);
+    expect(registry.requests).toHaveLength(7);
+  });
+
+  test('is not asked twice to begin an upload', async () => {
+    withoutDelays();
+    registry.answers.set('/v2/a/blobs/uploads/', saying(503));
+    await expect(client.upload('a')).rejects.toThrow('answered 503');
+    expect(registry.requests).toHaveLength(1);
+  });
+
+  test('is asked no more when nobody wants to know', async () => {
+    const wanted = new AbortController();
+    registry.answers.set('/v2/', (request) => {
+      wanted.abort();
+      request.socket.destroy();
+    });
+    await expect(client.login({ signal: wanted.signal })).rejects.toThrow();
+    expect(registry.requests).toHaveLength(1);
+  });
+});
+
+describe('a redirect', () => {
+  let elsewhere: HostileRegistry;
+  beforeEach(async () => {
+    elsewhere = await startHostileRegistry();
+    onTestFinished(() => elsewhere.close());
+    elsewhere.answers.set('/blob', saying(200, {}, 'xy'));
+  });
+
+  test.each([301, 302, 303, 307, 308])('with %i is followed, and the password stays', async (status) => {
+    registry.answers.set(
+      '/v2/a/blobs/d',
+      (request, response) =>
+        void (
+          request.headers.authorization === undefined
+            ? response.writeHead(401, { 'www-authenticate': 'Basic realm="r"' })
+            : response.writeHead(status, { location: `http://${elsewhere.address}/blob` })
+        ).end(),
+    );
+    expect(await text(await clientOf({ credentials: login }).blob('a', 'd'))).toBe('xy');
+    expect(registry.credentials).toEqual([basic]);
+    expect(elsewhere.credentials).toEqual([]);
+  });
+
+  test('may lead to a path of the same registry', async () => {
+    registry.answers.set('/v2/a/blobs/d', saying(307, { location: '../other?x=1' }));
+    registry.answers.set('/v2/a/other', saying(200, {}, 'xy'));
+    expect(await text(await client.blob('a', 'd'))).toBe('xy');
+    expect(registry.requests.at(-1)).toBe('GET /v2/a/other?x=1');
+  });
+
+  test('is followed five times', async () => {
+    registry.answers.set('/v2/', saying(307, { location: '/v2/' }));
+    await expect(client.login()).rejects.toThrow(`registry ${registry.address} redirects without end`);
+    expect(registry.requests).toHaveLength(6);
+  });
+
+  test.each(['ftp://x/y', 'http://', 'file:///etc/passwd'])('to %s is not followed', async (location) => {
+    registry.answers.set('/v2/', saying(307, { location }));
+    await expect(client.login()).rejects.toThrow(
+      `registry ${registry.address} names a location that cannot be followed`,
+    );
+  });
+
+  test('of a write is none', async () => {
+    registry.answers.set(
+      '/v2/a/blobs/uploads/',
+      saying(307, { location: `http://${elsewhere.address}/blob` }),
+    );
+    await expect(client.upload('a')).rejects.toThrow('answered 307');
+    expect(elsewhere.requests).toEqual([]);
+  });
+
+  test('without a location is an answer', async () => {
+    registry.answers.set('/v2/', saying(307));
+    await expect(client.login()).rejects.toThrow('answered 307');
+  });
+});
+
+describe('a login', () => {
+  const withLogin = (): RegistryClient => clientOf({ credentials: login });
+  const basicOnly: Answer = ({ headers }, response) =>
+    void response
+      .writeHead(headers.authorization === basic ? 200 : 401, { 'www-authenticate': 'Basic realm="r"' })
+      .end();
+
+  test('is sent when it is asked for, and from then on', async () => {
+    registry.answers.set('/v2/', basicOnly);
+    const known = withLogin();
+    await known.login();
+    await known.login();
+    expect(registry.requests).toHaveLength(3);
+    expect(registry.credentials).toEqual([basic, basic]);
+  });
+
+  test('that is refused is not tried again', async () => {
+    registry.answers.set('/v2/', saying(401, { 'www-authenticate': 'Basic realm="r"' }));
+    const known = withLogin();
+    await expect(known.login()).rejects.toMatchObject({ reason: 'Unauthorized' });
+    expect(registry.requests).toHaveLength(2);
+    await expect(known.login()).rejects.toMatchObject({ reason: 'Unauthorized' });
+    expect(registry.requests).toHaveLength(3);
+  });
+
+  test('without a credential is refused at once', async () => {
+    registry.answers.set('/v2/', basicOnly);
+    await expect(client.login()).rejects.toMatchObject({ reason: 'Unauthorized' });
+    expect(registry.requests).toHaveLength(1);
+  });
+
+  test.each(['Negotiate', 'Bearer service="s"'])(
+    'that is asked for by %s is none of ours',
+    async (scheme) => {
+      registry.answers.set('/v2/', saying(401, { 'www-authenticate': scheme }));
+      await expect(withLogin().login()).rejects.toMatchObject({ reason: 'Unauthorized' });
+      expect(registry.requests).toHaveLength(1);
+    },
+  );
+
+  describe('by tokens', () => {
+    let issued: string[];
+    let reply: (token: string) => unknown;
+    beforeEach(() => {
+      issued = [];
+      reply = (token) => ({ token, expires_in: 300 });
+      registry.answers.set('/token', (_request, response) => {
+        issued.push(`t${issued.length}`);
+        response.end(JSON.stringify(reply(issued.at(-1)!)));
+      });
+      const realm = `Bearer realm="http://${registry.address}/token",service="s"`;
+      const guarded: Answer = ({ headers }, response) =>
+        void (
+          headers.authorization === `Bearer ${issued.at(-1)}`
+            ? response.writeHead(200)
+            : response.writeHead(401, { 'www-authenticate': realm })
+        ).end('{}');
+      registry.answers.set('/v2/', guarded).set('/v2/a/blobs/d', guarded).set('/v2/b/blobs/d', guarded);
+    });
+
+    test('asks the token service with the password and the scope, and the registry with the token', async () => {
+      const known = withLogin();
+      await text(await known.blob('a', 'd'));
+      expect(registry.requests).toEqual([
+        'GET /v2/a/blobs/d',
+        'GET /token?service=s&scope=repository%3Aa%3Apull',
+        'GET /v2/a/blobs/d',
+      ]);
+      expect(registry.credentials).toEqual([basic, 'Bearer t0']);
+      // The token is kept for its scope, and for no other.
+      await text(await known.blob('a', 'd'));
+      expect(registry.requests).toHaveLength(4);
+      await text(await known.blob('b', 'd'));
+      expect(registry.requests.slice(4)).toEqual([
+        'GET /token?service=s&scope=repository%3Ab%3Apull',
+        'GET /v2/b/blobs/d',
+      ]);
+    });
+
+    test('asks anonymously without a credential, and for no scope to log in', async () => {
+      await client.login();
+      expect(registry.requests).toEqual(['GET /v2/', 'GET /token?service=s', 'GET /v2/']);
+      expect(registry.credentials).toEqual(['Bearer t0']);
+    });
+
+    test('takes a new token where the registry refuses the one that it has', async () => {
+      const known = withLogin();
+      await known.login();
+      issued.push('revoked');
+      await known.login();
+      expect(registry.requests.slice(3)).toEqual(['GET /v2/', 'GET /token?service=s', 'GET /v2/']);
+    });
+
+    test.each([
+      ['access_token', (value: string) => ({ access_token: value })],
+      ['token before access_token', (value: string) => ({ token: value, access_token: 'x' })],
+    ])('reads %s', async (_member, said) => {
+      reply = said;
+      await client.login();
+      expect(registry.credentials).toEqual(['Bearer t0']);
+    });
+
+    test.each<[string, unknown]>([
+      ['nothing', null],
+      ['no token', {}],
+      ['a token that is none', { token: 5 }],
+      ['an empty token', { token: '' }],
+      ['a token that would be two headers', { token: 'a\r\nb: c' }],
+    ])('is the fault of a token service that sends %s', async (_what, said) => {
+      reply = () => said;
+      await expect(client.login()).rejects.toMatchObject({
+        reason: 'BadGateway',
+        message: `the token service of registry ${registry.address} sent no token`,
+      });
+    });
+
+    test.each<[string, Answer, ErrorReason, string]>([
+      ['refuses', saying(401), 'Unauthorized', 'refused the login'],
+      ['forbids', saying(403), 'Unauthorized', 'refused the login'],
+      ['is broken', saying(500), 'BadGateway', 'answered 500'],
+      ['answers otherwise', saying(201), 'BadGateway', 'answered 201'],
+      ['sends no JSON', saying(200, {}, '<token>'), 'BadGateway', 'sent something that is not JSON'],
+      ['sends too much', saying(200, {}, ' '.repeat(65_537)), 'BadGateway', 'sent more than 65536 bytes'],
+    ])('is told of a token service that %s', async (_what, answer, reason, message) => {
+      registry.answers.set('/token', answer);
+      await expect(withLogin().login()).rejects.toMatchObject({
+        reason,
+        message: expect.stringContaining(message),
+      });
+    });
+  });
+
+  test.each([
+    ['http', 'http', true],
+    ['https', 'http', false],
+    ['http', 'ftp', false],
+  ] as const)('over %s goes to a token service over %s: %s', async (scheme, realm, isAsked) => {
+    const authorizer = createAuthorizer({
+      agent: new Agent(),
+      registry: 'r',
+      allowPlainRealm: scheme === 'http',
+    });
+    const asked = authorizer.challenge(`Bearer realm="${realm}://tokens.example.com"`, '');
+    if (isAsked) expect(await asked).toBe(true);
+    else await expect(asked).rejects.toThrow('names a token service that is not https');
+  });
+});

@@ -1,0 +1,109 @@
+import { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { type ErrorReason, Svc3Error } from '../../../src/errors.ts';
+import { resumable } from '../../../src/registry/resume.ts';
+import { withoutDelays } from '../delays.ts';
+
+const all = '0123456789';
+
+async function* broken(said: string, error: Error = new Error('cut off')): AsyncGenerator<Buffer> {
+  if (said !== '') yield Buffer.from(said);
+  throw error;
+}
+
+describe('a stream that is taken up again', () => {
+  let offsets: number[];
+  let waited: number[];
+  beforeEach(() => {
+    offsets = [];
+    waited = withoutDelays();
+  });
+
+  /** Opens what each turn says, the last one again and again. */
+  const opening =
+    (...turns: ((offset: number) => Readable)[]) =>
+    async (offset: number): Promise<Readable> => {
+      const turn = turns[Math.min(offsets.length, turns.length - 1)]!;
+      offsets.push(offset);
+      return turn(offset);
+    };
+  const rest = (offset: number): Readable => Readable.from([Buffer.from(all.slice(offset))]);
+  const cut = (bytes: number, error?: Error) => (offset: number) =>
+    Readable.from(broken(all.slice(offset, offset + bytes), error));
+
+  /** What comes of it: its bytes, or the error. */
+  const outcome = (stream: Readable): Promise<string> => text(stream).catch((error: Error) => error.message);
+
+  test('gives all bytes, each once', async () => {
+    expect(await outcome(resumable(opening(rest), { size: 10 }))).toBe(all);
+    expect(offsets).toEqual([0]);
+  });
+
+  test('begins where it is told', async () => {
+    expect(await outcome(resumable(opening(rest), { size: 10, start: 4 }))).toBe('456789');
+    expect(offsets).toEqual([4]);
+  });
+
+  test('asks for nothing where all is there', async () => {
+    expect(await outcome(resumable(opening(rest), { size: 10, start: 10 }))).toBe('');
+    expect(offsets).toEqual([]);
+  });
+
+  test('goes on from the byte that it has', async () => {
+    expect(await outcome(resumable(opening(cut(3), cut(4), rest), { size: 10 }))).toBe(all);
+    expect(offsets).toEqual([0, 3, 7]);
+  });
+
+  test('goes on where it ended without an error before its end', async () => {
+    const short = (offset: number) => Readable.from([Buffer.from(all.slice(offset, offset + 3))]);
+    expect(await outcome(resumable(opening(short), { size: 10 }))).toBe(all);
+    expect(offsets).toEqual([0, 3, 6, 9]);
+  });
+
+  test('is given up after six times without a byte, which takes 6.3 s', async () => {
+    expect(await outcome(resumable(opening(cut(0)), { size: 10 }))).toBe('cut off');
+    expect(offsets).toHaveLength(7);
+    expect(waited).toEqual([100, 200, 400, 800, 1_600, 3_200]);
+  });
+
+  test('has its tries anew with every byte that comes', async () => {
+    const turns = all.split('').flatMap(() => [cut(0), cut(0), cut(0), cut(0), cut(1)]);
+    expect(await outcome(resumable(opening(...turns), { size: 10 }))).toBe(all);
+    expect(offsets).toHaveLength(50);
+  });
+
+  test('that sends more than it has is not believed', async () => {
+    const more = () => Readable.from([Buffer.from('01234567890')]);
+    expect(await outcome(resumable(opening(more), { size: 10 }))).toBe('the source sent more than 10 bytes');
+    expect(offsets).toEqual([0]);
+  });
+
+  test.each<ErrorReason>([
+    'Unauthorized',
+    'Forbidden',
+    'NotFound',
+    'Conflict',
+    'RangeNotSatisfiable',
+    'Invalid',
+  ])('that is refused (%s) is refused', async (reason) => {
+    const refusing = cut(0, new Svc3Error(reason, 'no'));
+    expect(await outcome(resumable(opening(refusing), { size: 10 }))).toBe('no');
+    expect(offsets).toEqual([0]);
+  });
+
+  test.each<ErrorReason>(['BadGateway', 'TooManyRequests', 'Timeout'])(
+    'that could not be had this time (%s) is asked for again',
+    async (reason) => {
+      const away = cut(0, new Svc3Error(reason, 'not now'));
+      expect(await outcome(resumable(opening(away, rest), { size: 10 }))).toBe(all);
+    },
+  );
+
+  test('that nobody wants any more is not taken up again', async () => {
+    const wanted = new AbortController();
+    const opened = opening((offset) => (wanted.abort(), cut(0)(offset)));
+    expect(await outcome(resumable(opened, { size: 10, signal: wanted.signal }))).toBe('cut off');
+    expect(offsets).toEqual([0]);
+  });
+});
