@@ -1,6 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { pieces } from '../../../src/registry/pieces.ts';
+import { type ErrorReason, Svc3Error } from '../../../src/errors.ts';
+import { appendPiece, pieceBytes, pieces, sendPieces } from '../../../src/registry/pieces.ts';
+import type { Upload } from '../../../src/registry/upload.ts';
+import { withoutDelays } from '../delays.ts';
 
 async function* stream(chunks: readonly Uint8Array[]): AsyncGenerator<Buffer> {
   for (const chunk of chunks) yield Buffer.from(chunk);
@@ -30,5 +33,142 @@ describe('pieces of a stream', () => {
     expect([one.toString(), two.toString()]).toEqual(['aaaa', 'bbbb']);
     const three = (await read.next()).value as Buffer;
     expect([two.toString(), three.toString()]).toEqual(['bbbb', 'cccc']);
+  });
+});
+
+/** An upload whose `append` does what each turn says: keeps so many bytes, then throws or not. */
+function anUpload(...turns: { keeps?: number; error?: Error; resync?: Error }[]) {
+  let held = Buffer.alloc(0);
+  let known = 0;
+  let turn = 0;
+  let resyncs = 0;
+  const upload: Upload = {
+    location: '/u',
+    get offset() {
+      return known;
+    },
+    async append(bytes) {
+      const { keeps, error } = turns[turn++] ?? {};
+      held = Buffer.concat([held, (bytes as Buffer).subarray(0, keeps ?? bytes.length)] as Buffer[]);
+      if (error !== undefined) throw error;
+      known = held.length;
+    },
+    async resync() {
+      resyncs += 1;
+      const { resync } = turns[turn - 1] ?? {};
+      if (resync !== undefined && resyncs % 3 !== 0) throw resync;
+      return (known = held.length);
+    },
+    finish: async () => undefined,
+    cancel: async () => undefined,
+  };
+  return { upload, held: () => held.toString(), appends: () => turn, resyncs: () => resyncs };
+}
+
+describe('a piece of an upload', () => {
+  const piece = Buffer.from('0123456789');
+  const cut = new Error('cut off');
+
+  test('is sent once where it arrives', async () => {
+    const { upload, held, appends, resyncs } = anUpload();
+    await appendPiece(upload, piece, {});
+    await appendPiece(upload, piece, {});
+    expect([held(), appends(), resyncs()]).toEqual(['01234567890123456789', 2, 0]);
+  });
+
+  test('is gone on with from where the registry has it', async () => {
+    const waited = withoutDelays();
+    const { upload, held, appends } = anUpload({}, { keeps: 3, error: cut }, { keeps: 4, error: cut });
+    await appendPiece(upload, Buffer.from('ab'), {});
+    await appendPiece(upload, piece, {});
+    expect([held(), appends(), waited.length]).toEqual(['ab0123456789', 4, 2]);
+    for (const [i, ms] of waited.entries()) expect(ms).toBeLessThanOrEqual(400 * 2 ** (i + 1));
+  });
+
+  test('that the registry takes in parts is sent in parts', async () => {
+    const { upload, held } = anUpload({ keeps: 4 }, { keeps: 4 });
+    await appendPiece(upload, piece, {});
+    expect(held()).toBe('0123456789');
+  });
+
+  test('that the registry takes and does not keep is given up after six times', async () => {
+    const { upload, appends } = anUpload(...Array.from({ length: 20 }, () => ({ keeps: 0 })));
+    await expect(appendPiece(upload, piece, {})).rejects.toThrow(
+      'takes a piece of an upload and does not keep it',
+    );
+    expect(appends()).toBe(6);
+  });
+
+  test('that never arrives is given up after six times', async () => {
+    withoutDelays();
+    const { upload, appends } = anUpload(...Array.from({ length: 20 }, () => ({ keeps: 0, error: cut })));
+    await expect(appendPiece(upload, piece, {})).rejects.toThrow('cut off');
+    expect(appends()).toBe(6);
+  });
+
+  test.each<ErrorReason>(['Unauthorized', 'Forbidden', 'NotFound'])(
+    'that is refused (%s) is refused',
+    async (reason) => {
+      const { upload, appends } = anUpload({ keeps: 0, error: new Svc3Error(reason, 'no') });
+      await expect(appendPiece(upload, piece, {})).rejects.toMatchObject({ reason });
+      expect(appends()).toBe(1);
+    },
+  );
+
+  test('is asked after again where the registry is away', async () => {
+    const waited = withoutDelays();
+    const { upload, held, resyncs } = anUpload({ keeps: 3, error: cut, resync: cut });
+    await appendPiece(upload, piece, {});
+    expect([held(), resyncs(), waited.length]).toEqual(['0123456789', 3, 3]);
+  });
+
+  test('is not asked after again where the registry says that it is gone', async () => {
+    withoutDelays();
+    const gone = new Svc3Error('NotFound', 'gone');
+    const { upload, resyncs } = anUpload({ keeps: 3, error: cut, resync: gone });
+    await expect(appendPiece(upload, piece, {})).rejects.toThrow('gone');
+    expect(resyncs()).toBe(1);
+  });
+
+  test('that nobody wants any more is not tried again', async () => {
+    const { upload, appends } = anUpload({ keeps: 3, error: cut });
+    await expect(appendPiece(upload, piece, { signal: AbortSignal.abort() })).rejects.toThrow('cut off');
+    expect(appends()).toBe(1);
+  });
+});
+
+describe('all pieces', () => {
+  const options = { onPiece: () => undefined };
+
+  test('are told of before and after they are sent', async () => {
+    const { upload, held } = anUpload();
+    const told: string[] = [];
+    await sendPieces(upload, stream([Buffer.from('xy')]), {
+      onPiece: (piece) => told.push(`sends ${piece.toString()}, ${held().length} there`),
+      onSent: () => told.push(`sent, ${upload.offset} there`),
+    });
+    expect(told).toEqual(['sends xy, 0 there', 'sent, 2 there']);
+  });
+
+  test('are of 4 MiB, in order', async () => {
+    const { upload, held, appends } = anUpload();
+    const content = Buffer.alloc(pieceBytes + 3, 'x');
+    await sendPieces(upload, stream([content]), options);
+    expect([pieceBytes, appends(), held().length]).toEqual([4_194_304, 2, pieceBytes + 3]);
+  });
+
+  test('fail with the one that fails, also the last', async () => {
+    const { upload } = anUpload({ keeps: 0, error: new Svc3Error('Forbidden', 'no') });
+    await expect(sendPieces(upload, stream([Buffer.from('xy')]), options)).rejects.toThrow('no');
+  });
+
+  test('fail with their source, after what is under way', async () => {
+    const { upload, held } = anUpload();
+    async function* broken(): AsyncGenerator<Buffer> {
+      yield Buffer.alloc(pieceBytes, 'x');
+      throw new Error('source cut off');
+    }
+    await expect(sendPieces(upload, broken(), options)).rejects.toThrow('source cut off');
+    expect(held().length).toBe(pieceBytes);
   });
 });

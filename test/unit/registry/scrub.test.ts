@@ -30,3 +30,36 @@ test('takes a secret in base64 out of a text, also where it was cut off', () => 
   expect(scrubBase64(`refused: ${secret.slice(8, 60)}…`, secret)).toBe('refused: ***…');
   expect(scrubBase64('refused: exceededquota', secret)).toBe('refused: exceededquota');
 });
+
+const forms = (password: string): string[] => [
+  password,
+  Buffer.from(password).toString('base64'),
+  Buffer.from(`alice:${password}`).toString('base64'),
+  encodeURIComponent(password),
+  JSON.stringify(password).slice(1, -1),
+];
+
+test.each(['abc', 'p4ss', 'secret', 'hunter2!', 'a"b', 'päss wörd', 'correct horse battery'])(
+  'takes the password %s out of a text in every form, however short',
+  (password) => {
+    for (const form of forms(password))
+      expect(scrub(`no: ${form}.`, { username: 'alice', password })).toBe('no: ***.');
+  },
+);
+
+test('takes the longest form first: no part of another is left', () => {
+  // The password stands in its own header.
+  const login = { username: 'YWxpY2U6', password: 'WVd4' };
+  const header = Buffer.from(`${login.username}:${login.password}`).toString('base64');
+  expect(header).toContain(login.password);
+  expect(scrub(`no: ${header}`, login)).toBe('no: ***');
+  expect(scrub('no: "a%20b"', { username: 'alice', password: 'a%20b' })).toBe('no: "***"');
+});
+
+test('takes every occurrence out', () => {
+  expect(scrub('p4ss p4ss', { username: 'alice', password: 'p4ss' })).toBe('*** ***');
+});
+
+test('a password of two characters would tear words apart', () => {
+  expect(scrub('an answer', { username: 'alice', password: 'an' })).toBe('an answer');
+});
