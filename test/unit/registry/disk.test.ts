@@ -1,0 +1,211 @@
+import { Readable } from 'node:stream';
+import { buffer, text } from 'node:stream/consumers';
+import { gzipSync, zstdCompressSync } from 'node:zlib';
+import { pack, type Headers } from 'tar-stream';
+import { describe, expect, test } from 'vitest';
+import { mediaTypes } from '../../../src/registry/client.ts';
+import { diskDigestOf, locateDisk, openDisk, pushDisk } from '../../../src/registry/disk.ts';
+import { resolveImage, type ResolvedImage } from '../../../src/registry/image.ts';
+import { sha256 } from '../../../src/registry/manifest.ts';
+import { memoryRegistry, type MemoryRegistry } from './memoryregistry.ts';
+
+async function tar(...entries: (Headers & { content?: string })[]): Promise<Buffer> {
+  const packing = pack();
+  for (const { content = '', ...header } of entries) packing.entry(header, content);
+  packing.finalize();
+  return buffer(packing);
+}
+
+/** An image of these layers, lowest first. */
+function imageOf(registry: MemoryRegistry, ...layers: [bytes: Buffer, mediaType: string][]): ResolvedImage {
+  const descriptors = layers.map(([bytes, mediaType]) => {
+    registry.blobs.set(sha256(bytes), bytes);
+    return { mediaType, digest: sha256(bytes), size: bytes.length };
+  });
+  return {
+    digest: '',
+    architecture: 'amd64',
+    mediaType: mediaTypes.ociManifest,
+    manifest: { schemaVersion: 2, config: descriptors[0]!, layers: descriptors },
+    annotations: {},
+    size: 0,
+  };
+}
+
+const plain = mediaTypes.ociLayer;
+const disk = { name: 'disk/disk.qcow2', content: 'bytes of a disk' };
+
+describe('the disk of an image', () => {
+  test.each<[string, (bytes: Buffer) => Buffer, string]>([
+    ['plain', (bytes) => bytes, plain],
+    ['in gzip', (bytes) => gzipSync(bytes), mediaTypes.ociLayerGzip],
+    [
+      'in gzip as Docker calls it',
+      (bytes) => gzipSync(bytes),
+      'application/vnd.docker.image.rootfs.diff.tar.gzip',
+    ],
+    ['in zstd', (bytes) => zstdCompressSync(bytes), mediaTypes.ociLayerZstd],
+  ])('is read from a layer that is %s, and the layer verified', async (_how, packed, mediaType) => {
+    const registry = memoryRegistry();
+    const image = imageOf(registry, [packed(await tar({ name: 'README', content: 'x' }, disk)), mediaType]);
+    const { name, size, stream, verified } = await openDisk(registry, 'a', image);
+    expect([name, size, await text(stream)]).toEqual(['disk.qcow2', 15, 'bytes of a disk']);
+    await expect(verified).resolves.toBeUndefined();
+  });
+
+  test.each(['disk/a.qcow2', './disk/a.raw', '/disk/a.img', 'disk/a.iso'])('may be %s', async (name) => {
+    const registry = memoryRegistry();
+    const image = imageOf(registry, [await tar({ ...disk, name }), plain]);
+    expect((await openDisk(registry, 'a', image)).name).toBe(name.replace(/.*\//, ''));
+  });
+
+  test.each<Headers>([
+    { name: 'disk/a.txt' },
+    { name: 'disk/a.qcow2.old' },
+    { name: 'disks/a.qcow2' },
+    { name: 'x/disk/a.qcow2' },
+    { name: 'disk/b/a.qcow2' },
+    { name: 'a.qcow2' },
+    { name: 'disk/a.qcow2', type: 'directory' },
+    { name: 'disk/a.qcow2', type: 'symlink', linkname: '/etc/passwd' },
+  ])('is not %o', async (header) => {
+    const registry = memoryRegistry();
+    const image = imageOf(registry, [await tar(header), plain]);
+    await expect(openDisk(registry, 'a', image)).rejects.toMatchObject({
+      reason: 'Invalid',
+      message: expect.stringContaining('r.example.com/a holds no disk'),
+    });
+  });
+
+  test('is the first of the highest layer that has one', async () => {
+    const registry = memoryRegistry();
+    const layers = [
+      await tar({ name: 'disk/low.raw', content: 'low' }),
+      await tar({ name: 'disk/one.raw', content: 'one' }, { name: 'disk/two.raw', content: 'two' }),
+      await tar({ name: 'README', content: 'x' }),
+    ];
+    const image = imageOf(registry, ...layers.map((bytes): [Buffer, string] => [bytes, plain]));
+    const { name, stream } = await openDisk(registry, 'a', image);
+    expect([name, await text(stream)]).toEqual(['one.raw', 'one']);
+  });
+
+  test('is not verified where the layer is another', async () => {
+    const registry = memoryRegistry();
+    const image = imageOf(registry, [await tar(disk), plain]);
+    const [[digest]] = [...registry.blobs] as [[string, Buffer]];
+    registry.blobs.set(digest, await tar({ ...disk, content: 'others of a disk'.slice(0, 15) }));
+    const { stream, verified } = await openDisk(registry, 'a', image);
+    const read = text(stream).catch(() => 'broken off');
+    await expect(verified).rejects.toMatchObject({ reason: 'BadGateway' });
+    await read;
+  });
+
+  test('is not unpacked beyond what it may have', async () => {
+    const registry = memoryRegistry();
+    const bytes = await tar({ name: 'disk/zeros.raw', content: '\0'.repeat(300_000) });
+    const image = imageOf(registry, [zstdCompressSync(bytes), mediaTypes.ociLayerZstd]);
+    const read = async (maxUnpackedBytes: number): Promise<unknown> => {
+      const opened = await openDisk(registry, 'a', image, { maxUnpackedBytes });
+      const whole = text(opened.stream).catch(() => undefined);
+      await opened.verified;
+      return whole;
+    };
+    expect(await read(bytes.length)).toHaveLength(300_000);
+    await expect(read(bytes.length - 1)).rejects.toThrow(
+      `a layer of r.example.com/a unpacks to more than ${bytes.length - 1} bytes`,
+    );
+  });
+});
+
+describe('a disk that is read from any place', () => {
+  test('is found by the beginning of its layer', async () => {
+    const registry = memoryRegistry();
+    const image = imageOf(registry, [await tar({ name: 'disk', type: 'directory' }, disk), plain]);
+    const found = await locateDisk(registry, 'a', image);
+    expect(found).toMatchObject({ name: 'disk.qcow2', size: 15 });
+    expect(await text(found!.read())).toBe('bytes of a disk');
+    expect(await text(found!.read(6))).toBe('of a disk');
+    expect(await text(found!.read(6, 8))).toBe('of');
+    const layer = image.manifest.layers[0]!;
+    expect(registry.calls[0]).toBe(`blob ${layer.digest} 0-${Math.min(8_192, layer.size) - 1}`);
+  });
+
+  test('is none in a layer that is packed, nor where it does not stand at the beginning', async () => {
+    const registry = memoryRegistry();
+    const packed = imageOf(registry, [gzipSync(await tar(disk)), mediaTypes.ociLayerGzip]);
+    expect(await locateDisk(registry, 'a', packed)).toBeUndefined();
+    const late = await tar({ name: 'README', content: 'x'.repeat(9_000) }, disk);
+    expect(await locateDisk(registry, 'a', imageOf(registry, [late, plain]))).toBeUndefined();
+    const none: ResolvedImage = { ...packed, manifest: { ...packed.manifest, layers: [] } };
+    expect(await locateDisk(registry, 'a', none)).toBeUndefined();
+  });
+
+  test('is not read beyond what was asked for', async () => {
+    const registry = memoryRegistry();
+    const image = imageOf(registry, [await tar(disk), plain]);
+    const more = { ...registry, blob: async () => Readable.from([Buffer.alloc(100_000)]) };
+    await expect(locateDisk(more, 'a', image)).rejects.toThrow('sent more of a layer than asked for');
+  });
+});
+
+describe('a disk that is pushed', () => {
+  const push = (registry: MemoryRegistry, more: object = {}) =>
+    pushDisk(registry, {
+      repository: 'a',
+      tag: '1',
+      architecture: 'arm64',
+      fileName: 'disk.qcow2',
+      size: disk.content.length,
+      content: Readable.from([Buffer.from(disk.content)]),
+      ...more,
+    });
+
+  test('comes back as it was, for its architecture, in files that the emulator may read', async () => {
+    const registry = memoryRegistry();
+    const told: number[] = [];
+    const { digest, size } = await push(registry, { onProgress: (bytes: number) => told.push(bytes) });
+    const image = await resolveImage(registry, { registry: 'r', repository: 'a', tag: '1' });
+    expect(image).toMatchObject({ digest, size, architecture: 'arm64', annotations: {} });
+    expect(told).toEqual([size]);
+    const opened = await openDisk(registry, 'a', image);
+    expect([opened.name, await text(opened.stream)]).toEqual(['disk.qcow2', disk.content]);
+    const layer = registry.blobs.get(image.manifest.layers[0]!.digest)!;
+    const octal = (at: number): number => Number.parseInt(layer.toString('latin1', at, at + 7), 8);
+    for (const [at, mode] of [
+      [0, 0o755],
+      [512, 0o444],
+    ] as const)
+      expect([octal(at + 100), octal(at + 108), octal(at + 116)]).toEqual([mode, 107, 107]);
+    // The same disk is the same layer, whenever it is pushed.
+    const again = memoryRegistry();
+    expect((await push(again)).digest).toBe(digest);
+  });
+
+  test('has annotations, and its own digest where it is to be noted', async () => {
+    const registry = memoryRegistry();
+    await push(registry, { noteDigest: true, annotations: { a: 'b' } });
+    const image = await resolveImage(registry, { registry: 'r', repository: 'a', tag: '1' });
+    expect(image.annotations['a']).toBe('b');
+    expect(diskDigestOf(image)).toBe(sha256(Buffer.from(disk.content)));
+    expect(diskDigestOf({ ...image, annotations: {} })).toBeUndefined();
+    const wrong = { 'svc3.dev/disk-digest': `x${sha256(Buffer.from(''))}` };
+    expect(diskDigestOf({ ...image, annotations: wrong })).toBeUndefined();
+  });
+
+  test.each<[string, object]>([
+    ['breaks off', { content: Readable.from(brokenOff()) }],
+    ['breaks off while it is digested', { content: Readable.from(brokenOff()), noteDigest: true }],
+    ['is shorter than it was said', { size: 16 }],
+    ['is longer than it was said', { size: 14 }],
+  ])('that %s is not named, and its upload is given up', async (_what, more) => {
+    const registry = memoryRegistry();
+    await expect(push(registry, more)).rejects.toThrow();
+    expect(registry.calls).toEqual(['cancel a']);
+    expect([...registry.manifests.keys()]).toEqual([]);
+  });
+});
+
+async function* brokenOff(): AsyncGenerator<Buffer> {
+  yield Buffer.from('byt');
+  throw new Error('cut off');
+}
