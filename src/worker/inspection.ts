@@ -69,6 +69,11 @@ async function check(path: string, below: number, { signal, toolLimits }: Inspec
     accept: [0, 2, 3],
     ...(toolLimits === undefined ? {} : { limits: toolLimits }),
   });
+  judgeCheck({ code, output, below });
+}
+
+/** @throws Invalid where `qemu-img check` found damage, or the end of the image at `below` or beyond. */
+export function judgeCheck({ code, output, below }: { code: number; output: string; below: number }): void {
   const report = JSON.parse(output === '' ? '{}' : output) as CheckReport;
   if (code === 2) throw new Svc3Error('Invalid', `the qcow2 file is damaged in ${report.corruptions} places`);
   if ((report['image-end-offset'] ?? 0) >= below)

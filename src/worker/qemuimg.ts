@@ -52,8 +52,8 @@ export async function qemuImg(
   let errors = '';
   child.stdout.on('data', (chunk: Buffer) => {
     const text = chunk.toString('utf8');
-    const percent = /\((\d+(?:\.\d+)?)\/100%\)\s*$/.exec(text)?.[1];
-    if (percent !== undefined) onProgress?.(Number(percent));
+    const percent = percentIn(text);
+    if (percent !== undefined) onProgress?.(percent);
     else if (output.length < outputLimit) output += text;
   });
   child.stderr.on('data', (chunk: Buffer) => {
@@ -68,10 +68,24 @@ export async function qemuImg(
     throw new Svc3Error('InternalError', 'qemu-img could not be started', { cause: error });
   });
   if (accept.includes(code)) return { code, output };
+  throw failureOf(code, errors);
+}
+
+/** The last percentage that `-p` has written; undefined in a text that is no progress. */
+export function percentIn(text: string): number | undefined {
+  const percent = /\((\d+(?:\.\d+)?)\/100%\)\s*$/.exec(text)?.[1];
+  return percent === undefined ? undefined : Number(percent);
+}
+
+/** What an exit code that is no answer means, with what was written to stderr. 137 and 152: ended by a limit (SIGKILL, SIGXCPU). */
+export function failureOf(code: number, errors: string): Svc3Error {
   if (code === 137 || code === 152)
-    throw new Svc3Error('Invalid', 'the disk file needs more time or memory to be looked at than is allowed');
-  if (/No space left on device|Disk quota exceeded/.test(errors)) throw noRoom();
-  throw new Svc3Error('Invalid', `the disk file is damaged: ${lastLine(errors)}`);
+    return new Svc3Error(
+      'Invalid',
+      'the disk file needs more time or memory to be looked at than is allowed',
+    );
+  if (/No space left on device|Disk quota exceeded/.test(errors)) return noRoom();
+  return new Svc3Error('Invalid', `the disk file is damaged: ${lastLine(errors)}`);
 }
 
 /** Its last words without the names of our files. */

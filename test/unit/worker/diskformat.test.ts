@@ -13,6 +13,9 @@ describe('the format of a file', () => {
     ['begins as nothing that is known', bytesAt(0, '\xeb\x63\x90'), 'Image', 'raw'],
     ['holds only zeros', Buffer.alloc(10), 'Image', 'raw'],
     ['has a volume descriptor', bytesAt(32_769, 'CD001'), 'ISO', 'iso'],
+    ['holds a magic elsewhere', bytesAt(1, 'KDMV'), 'Image', 'raw'],
+    ['holds half a magic', Buffer.from('vhdx'), 'Image', 'raw'],
+    ['ends with its volume descriptor', bytesAt(32_769, 'CD001').subarray(0, 32_774), 'ISO', 'iso'],
     ['is a hybrid medium taken as a disk', bytesAt(32_769, 'CD001'), 'Image', 'raw'],
   ])('that %s is told by its bytes', (_what, head, kind, format) => {
     expect(detectFormat(head, kind)).toBe(format);
@@ -28,6 +31,25 @@ describe('the format of a file', () => {
     ['gzip', bytesAt(0, '\x1f\x8b'), 'Image', 'a gzip file, not qcow2 or raw; unpack it first'],
     ['xz', bytesAt(0, '\xfd7zXZ\0'), 'Image', 'an xz file'],
     ['zstd', bytesAt(0, '\x28\xb5\x2f\xfd'), 'Image', 'a zstd file'],
+    [
+      'QED',
+      bytesAt(0, 'QED\0'),
+      'Image',
+      'a QED disk, not qcow2 or raw; convert it with qemu-img convert -O qcow2',
+    ],
+    ['Parallels', bytesAt(0, 'WithoutFreeSpace'), 'Image', 'a Parallels disk'],
+    ['bzip2', bytesAt(0, 'BZh9'), 'Image', 'a bzip2 file'],
+    ['zip', bytesAt(0, 'PK\x03\x04'), 'Image', 'a zip file'],
+    ['LUKS, with what to do', bytesAt(0, 'LUKS\xba\xbe'), 'Image', 'decrypt it first'],
+    ['a gzip file of two bytes', Buffer.from('1f8b', 'hex'), 'Image', 'a gzip file'],
+    ['nothing as an ISO', Buffer.alloc(0), 'ISO', 'the file is empty'],
+    [
+      'an ISO that ends within its name',
+      bytesAt(32_769, 'CD001').subarray(0, 32_773),
+      'ISO',
+      'not an ISO 9660',
+    ],
+    ['an ISO whose name is elsewhere', bytesAt(32_768, 'CD001'), 'ISO', 'not an ISO 9660'],
     ['nothing', Buffer.alloc(0), 'Image', 'the file is empty'],
     ['a disk as an ISO', bytesAt(0, 'QFI\xfb'), 'ISO', 'not an ISO 9660 medium'],
   ])('%s is refused by its name', (_what, head, kind, sentence) => {

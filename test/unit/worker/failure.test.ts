@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { Svc3Error } from '../../../src/errors.ts';
 import { RegistryUnreachable } from '../../../src/registry/transport.ts';
-import { failureFrom } from '../../../src/worker/failure.ts';
+import { failureFrom, noRoom } from '../../../src/worker/failure.ts';
 
 describe('a failure of the work', () => {
   test.each<[string, unknown, string]>([
@@ -10,9 +10,28 @@ describe('a failure of the work', () => {
     ['a refused login', new Svc3Error('Unauthorized', 'no'), 'RegistryDenied'],
     ['a missing right', new Svc3Error('Forbidden', 'no'), 'RegistryDenied'],
     ['a registry that answers 502', new Svc3Error('BadGateway', 'no'), 'RegistryUnreachable'],
+    ['a registry that is away', new Svc3Error('ServiceUnavailable', 'no'), 'RegistryUnreachable'],
+    ['a registry that has enough', new Svc3Error('TooManyRequests', 'no'), 'RegistryUnreachable'],
+    ['a registry that is slow', new Svc3Error('Timeout', 'no'), 'RegistryUnreachable'],
+    ['a volume that is full', noRoom(), 'WorkerFailed'],
     ['a registry that is gone', new RegistryUnreachable('r', new Error('refused')), 'RegistryUnreachable'],
     ['anything else', new Error('surprise'), 'WorkerFailed'],
   ])('because of %s has its own word', (_what, error, reason) => {
     expect(failureFrom(error)).toMatchObject({ result: 'Failed', reason });
+  });
+
+  test('is told in its own words, in short', () => {
+    expect(failureFrom(new Error('surprise')).message).toBe('surprise');
+    expect(failureFrom(new Error('x'.repeat(2_000))).message).toBe('x'.repeat(1024));
+  });
+
+  test('for want of room says what to set, and keeps its cause', () => {
+    const cause = new Error('ENOSPC');
+    expect(noRoom(cause)).toMatchObject({
+      reason: 'RequestEntityTooLarge',
+      message: expect.stringContaining('SVC3_WORKER_SCRATCH_SIZE'),
+      cause,
+    });
+    expect(noRoom()).not.toHaveProperty('cause');
   });
 });

@@ -1,0 +1,66 @@
+import { describe, expect, test } from 'vitest';
+import { judgeCheck } from '../../../src/worker/inspection.ts';
+import { defaultToolLimits, failureOf, percentIn } from '../../../src/worker/qemuimg.ts';
+
+test.each([
+  ['    (0.00/100%)\r', 0],
+  ['    (12.50/100%)\r', 12.5],
+  ['    (1.00/100%)\r    (2.00/100%)\r', 2],
+  ['    (100/100%)\n', 100],
+  ['{"image-end-offset": 5}', undefined],
+  ['(5.00/100%) done', undefined],
+  ['', undefined],
+])('the progress in %j is %s', (text, percent) => {
+  expect(percentIn(text)).toBe(percent);
+});
+
+describe('qemu-img that fails', () => {
+  const tooMuch = 'the disk file needs more time or memory to be looked at than is allowed';
+
+  test.each<[number, string, string, string]>([
+    [137, '', 'Invalid', tooMuch],
+    [152, 'anything', 'Invalid', tooMuch],
+    [1, 'qemu-img: error while writing: No space left on device', 'RequestEntityTooLarge', 'no room'],
+    [1, 'qemu-img: Disk quota exceeded\n', 'RequestEntityTooLarge', 'no room'],
+    [1, '', 'Invalid', 'the disk file is damaged: '],
+    [1, 'first\nqemu-img: last\n', 'Invalid', 'the disk file is damaged: last'],
+    [
+      1,
+      "qemu-img: Could not open '/var/lib/svc3/work-x/fetched': bad",
+      'Invalid',
+      'the disk file is damaged: Could not open fetched: bad',
+    ],
+    [1, 'at /var/lib/svc3/fetched', 'Invalid', 'the disk file is damaged: at fetched'],
+    [1, 'b\u0007ll \u001b[31m', 'Invalid', 'the disk file is damaged: b?ll ?[31m'],
+    [1, 'x'.repeat(400), 'Invalid', `the disk file is damaged: ${'x'.repeat(300)}`],
+  ])('with %i and %j is told', (code, errors, reason, message) => {
+    const error = failureOf(code, errors);
+    expect(error.reason).toBe(reason);
+    expect(error.message).toContain(message);
+    expect(error.message).not.toContain('/var');
+    if (reason === 'Invalid') expect(error.message).toBe(message);
+  });
+
+  test('may use 1 GiB, an hour of CPU and two hours in all', () => {
+    expect(defaultToolLimits).toEqual({ memoryBytes: 2 ** 30, cpuSeconds: 3_600, timeMs: 7_200_000 });
+  });
+});
+
+describe('what qemu-img check says', () => {
+  test.each([
+    [0, ''],
+    [0, '{}'],
+    [3, '{"image-end-offset": 99}'],
+    [0, '{"image-end-offset": 99}'],
+  ])('with %i and %s is no reason against the disk', (code, output) => {
+    expect(() => judgeCheck({ code, output, below: 100 })).not.toThrow();
+  });
+
+  test.each([
+    [2, '{"corruptions": 7}', 'the qcow2 file is damaged in 7 places'],
+    [0, '{"image-end-offset": 100}', 'the qcow2 file ends before its data does; it is cut off'],
+    [3, '{"image-end-offset": 101}', 'the qcow2 file ends before its data does; it is cut off'],
+  ])('with %i and %s is', (code, output, message) => {
+    expect(() => judgeCheck({ code, output, below: 100 })).toThrow(message);
+  });
+});
