@@ -11,7 +11,6 @@ import {
   KVM,
   MEMORY,
   PODS,
-  RESOURCES,
   type ResourceVector,
 } from './resources.ts';
 
@@ -69,7 +68,6 @@ function raiseToStart(running: ResourceVector, initContainers: readonly Containe
     if (isSidecar(container)) {
       add(running, own);
       add(sidecars, own);
-      raise(starting, sidecars);
     } else {
       add(own, sidecars);
       raise(starting, own);
@@ -83,7 +81,6 @@ function isSidecar(container: Container & { restartPolicy?: string }): boolean {
 }
 
 function addList(into: ResourceVector, list: Readonly<Record<string, string>> | undefined): void {
-  if (list === undefined) return;
   into[CPU] = (into[CPU] as number) + milliAmount(list, 'cpu');
   into[MEMORY] = (into[MEMORY] as number) + wholeAmount(list, 'memory');
   into[EPHEMERAL_STORAGE] = (into[EPHEMERAL_STORAGE] as number) + wholeAmount(list, 'ephemeral-storage');
@@ -92,11 +89,11 @@ function addList(into: ResourceVector, list: Readonly<Record<string, string>> | 
 }
 
 function add(into: ResourceVector, amounts: ResourceVector): void {
-  for (let i = 0; i < RESOURCES; i++) into[i] = (into[i] as number) + (amounts[i] as number);
+  amounts.forEach((amount, i) => (into[i] = (into[i] as number) + amount));
 }
 
 function raise(into: ResourceVector, amounts: ResourceVector): void {
-  for (let i = 0; i < RESOURCES; i++) into[i] = Math.max(into[i] as number, amounts[i] as number);
+  amounts.forEach((amount, i) => (into[i] = Math.max(into[i] as number, amount)));
 }
 
 function hostPortsOf(pod: Pod): HostPort[] {

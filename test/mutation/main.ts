@@ -1,13 +1,14 @@
 /**
  * `npm run mutate [-- NAME…]`: changes the sources in small ways, one at a time, in copies of the checkout, and runs the unit
- * tests that reach the file. What no test notices is listed. SVC3_MUTANTS: how many per target (default 60);
- * SVC3_MUTATION_SEED: which (printed; the same seed takes the same ones).
+ * tests that reach the file. What no test notices is listed, but for what equivalent.ts names. SVC3_MUTANTS: how many per target
+ * (default 60); SVC3_MUTATION_SEED: which (printed; the same seed takes the same ones).
  */
 import { spawn } from 'node:child_process';
 import { cpSync, globSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { isNamed } from './equivalent.ts';
 import { type Mutant, mutantsOf } from './mutants.ts';
 import { sampleOf, seeded } from './sample.ts';
 import { type Target, targets } from './targets.ts';
@@ -19,8 +20,8 @@ interface Change extends Mutant {
 type Verdict = 'noticed' | 'survived' | 'no test reaches it';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
-/** A mutant that makes a test run for ever counts as noticed. */
-const testTimeoutMs = 60_000;
+/** A mutant that makes tests run for ever, or so many times as long as they take without it, counts as noticed. */
+const patience = { factor: 5, leastMs: 20_000, mostMs: 300_000 } as const;
 const copies = 2;
 
 /** A tree of its own for one mutant at a time; packages are shared. */
@@ -52,7 +53,11 @@ function changesOf(target: Target): Change[] {
 }
 
 /** Exit code and output of the unit tests that import the file. */
-async function relatedTests(folder: string, file: string): Promise<{ code: number; output: string }> {
+async function relatedTests(
+  folder: string,
+  file: string,
+  timeoutMs: number,
+): Promise<{ code: number; output: string }> {
   const parameters = [
     'related',
     file,
@@ -74,7 +79,7 @@ async function relatedTests(folder: string, file: string): Promise<{ code: numbe
   let output = '';
   for (const stream of [child.stdout, child.stderr])
     stream.on('data', (text: Buffer) => (output += text.toString()));
-  const timer = setTimeout(() => process.kill(-(child.pid ?? 0), 'SIGKILL'), testTimeoutMs);
+  const timer = setTimeout(() => process.kill(-(child.pid ?? 0), 'SIGKILL'), timeoutMs);
   const code = await new Promise<number>((resolve) => {
     child.once('close', (status) => resolve(status ?? 1));
   });
@@ -82,12 +87,30 @@ async function relatedTests(folder: string, file: string): Promise<{ code: numbe
   return { code, output };
 }
 
+/** How long the tests of a file may take with a mutant in it, by file. */
+const allowedMs = new Map<string, Promise<number>>();
+
+/** Without a mutant they have to be green: otherwise every mutant would seem to be noticed. */
+function allowedFor(folder: string, file: string): Promise<number> {
+  const measure = async (): Promise<number> => {
+    const startedMs = performance.now();
+    const { code, output } = await relatedTests(folder, file, patience.mostMs);
+    if (code !== 0) throw new Error(`the tests of ${file} fail without a mutant:\n${output}`);
+    const tookMs = performance.now() - startedMs;
+    return Math.min(patience.mostMs, Math.max(patience.leastMs, patience.factor * tookMs));
+  };
+  const known = allowedMs.get(file) ?? measure();
+  allowedMs.set(file, known);
+  return known;
+}
+
 async function verdictOf(folder: string, change: Change): Promise<Verdict> {
+  const timeoutMs = await allowedFor(folder, change.file);
   const path = join(folder, change.file);
   const original = readFileSync(path, 'utf8');
   writeFileSync(path, original.slice(0, change.start) + change.text + original.slice(change.end));
   try {
-    const { code, output } = await relatedTests(folder, change.file);
+    const { code, output } = await relatedTests(folder, change.file, timeoutMs);
     if (output.includes('No test files found')) return 'no test reaches it';
     return code === 0 ? 'survived' : 'noticed';
   } finally {
@@ -95,11 +118,20 @@ async function verdictOf(folder: string, change: Change): Promise<Verdict> {
   }
 }
 
-/** The change as a person reads it: place, line and what stands there instead. */
-function describe(change: Change): string {
-  const source = readFileSync(join(root, change.file), 'utf8');
+/** The change as a person reads it: what stands there and what instead. */
+function describe(change: Change, source: string): string {
   const brief = (text: string): string => text.replaceAll(/\s+/g, ' ').slice(0, 70);
-  return `${change.file}:${change.line}  ${brief(source.slice(change.start, change.end))}  →  ${brief(change.text)}`;
+  return `${brief(source.slice(change.start, change.end))}  →  ${brief(change.text)}`;
+}
+
+/** What a sample lost: its lines for the list, without those that are named as equivalent. */
+function unnamed(lost: readonly (readonly [Change, Verdict])[]): string[] {
+  return lost.flatMap(([change, verdict]) => {
+    const source = readFileSync(join(root, change.file), 'utf8');
+    const text = describe(change, source);
+    if (isNamed(change.file, source, change.start, text)) return [];
+    return [`${change.file}:${change.line}  ${text}${verdict === 'survived' ? '' : `  (${verdict})`}`];
+  });
 }
 
 async function tryAll(folders: readonly string[], changes: readonly Change[]): Promise<Map<Change, Verdict>> {
@@ -136,13 +168,15 @@ async function main(names: readonly string[]): Promise<number> {
     const all = changesOf(target);
     const verdicts = await tryAll(folders, sampleOf(all, most, seeded(seed)));
     const lost = [...verdicts].filter(([, verdict]) => verdict !== 'noticed');
-    const score = verdicts.size === 0 ? 1 : 1 - lost.length / verdicts.size;
+    const lines = unnamed(lost);
+    const named = lost.length - lines.length;
+    const counted = verdicts.size - named;
+    const score = counted === 0 ? 1 : 1 - lines.length / counted;
     kept &&= score >= target.goal;
-    const line = `${target.name.padEnd(12)} ${String(verdicts.size).padStart(4)} of ${String(all.length).padStart(4)}  ${(score * 100).toFixed(0).padStart(3)} % noticed (goal ${target.goal * 100} %)`;
+    const line = `${target.name.padEnd(12)} ${String(verdicts.size).padStart(4)} of ${String(all.length).padStart(4)}  ${(score * 100).toFixed(0).padStart(3)} % noticed (goal ${target.goal * 100} %, ${named} named as equivalent)`;
     table.push(line);
     console.log(line);
-    for (const [change, verdict] of lost)
-      console.log(`  ${describe(change)}${verdict === 'survived' ? '' : `  (${verdict})`}`);
+    for (const each of lines) console.log(`  ${each}`);
   }
   console.log(`\n${table.join('\n')}`);
   return kept ? 0 : 1;

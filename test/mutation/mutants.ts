@@ -76,11 +76,20 @@ export function mutantsOf(source: string): Mutant[] {
     for (const text of replacements(node, textOf)) replace(node, text);
     for (const [field, value] of Object.entries(node)) {
       if (field === 'key' && node['computed'] === false) continue;
+      if (isOrder(node) && (field === 'consequent' || field === 'alternate')) continue;
       for (const child of Array.isArray(value) ? value : [value]) if (isNode(child)) visit(child);
     }
   };
   visit(parseAst(source, { lang: 'ts' }) as unknown as Node);
   return found.toSorted((a, b) => a.start - b.start || a.end - b.end);
+}
+
+/** `a < b ? -1 : 1`: of what tells an order only the sign matters. */
+function isOrder(node: Node): boolean {
+  if (node.type !== 'ConditionalExpression') return false;
+  const [one, other] = [node['consequent'] as Node, node['alternate'] as Node];
+  const isMinusOne = one.type === 'UnaryExpression' && (one['argument'] as Node)['value'] === 1;
+  return isMinusOne && other['value'] === 1;
 }
 
 /** Texts that may stand in place of a node. */

@@ -54,6 +54,22 @@ describe('a pod', () => {
     }
   });
 
+  test.each<[string, number[], number[]]>([
+    ['gains its first port', [], [20000]],
+    ['gains another port', [20000], [20000, 20001]],
+    ['loses a port', [20000, 20001], [20000]],
+    ['loses its last port', [20000], []],
+    ['changes one of two ports', [20000, 20001], [20000, 20002]],
+    ['changes both', [20000, 20001], [20002, 20003]],
+  ])('that %s is counted with those that it has now', (_what, then, now) => {
+    const inventory = inventoryOf(aNode('a'));
+    for (const ports of [then, now]) inventory.setPod(aPod('p', 'a', { ports: ports.map(tcp) }));
+    for (const port of [20000, 20001, 20002, 20003]) {
+      const result = place(inventory, aRequest({ reservedPorts: [tcp(port)] }));
+      expect([port, result.kind]).toEqual([port, now.includes(port) ? 'refused' : 'placed']);
+    }
+  });
+
   test('that is seen again with the port of another protocol frees the first', () => {
     const inventory = inventoryOf(aNode('a'));
     inventory.setPod(aPod('p', 'a', { ports: [tcp(20000)] }));

@@ -79,6 +79,12 @@ const rows: Row[] = [
     outcome: 'b',
   },
   {
+    sentence: 'nodes that have all just turned the pod away are told as without free ports',
+    nodes: [aNode('a'), aNode('b')],
+    request: { avoid: new Set(['a', 'b']) },
+    outcome: "0/2 nodes are available: 2 node(s) didn't have free ports for the requested pod ports.",
+  },
+  {
     sentence: 'nodes of different kinds are one choice: the freest',
     nodes: [aNode('a', { cpu: 4 }), aNode('b', { tags: ['x'] }), aNode('c', { kvm: 1 })],
     pods: [aPod('p', 'a'), aPod('q', 'c', { cpu: 2 })],

@@ -237,11 +237,6 @@ describe('a list', () => {
     expect(registry.requests).toHaveLength(4);
   });
 
-  test('without end is read for a thousand pages', async () => {
-    registry.answers.set(path, page(['t'], path));
-    expect(await client.tags('a')).toHaveLength(1_000);
-  });
-
   test.each<[string, Answer, string[]]>([
     ['that is not there is empty', saying(404), []],
     ['of nothing is empty', page(null), []],

@@ -1,0 +1,115 @@
+/** Mutants that change nothing that anybody can see: no test can notice them, so they do not count. */
+export interface Equivalent {
+  readonly file: string;
+  /** Every mutant from this text to the end of the function that it begins. */
+  readonly within?: string;
+  /** Mutants as the list of survivors shows them: `what stands there  →  what stands there instead`. */
+  readonly changes?: readonly string[];
+  readonly why: string;
+}
+
+export const equivalents: readonly Equivalent[] = [
+  {
+    file: 'src/placement/amount.ts',
+    within: 'function milliOf',
+    why: 'the same text has the same amount, remembered or not',
+  },
+  {
+    file: 'src/placement/amount.ts',
+    changes: ['10_000  →  120000'],
+    why: 'how many texts are remembered is memory against time',
+  },
+  {
+    file: 'src/placement/nodetree.ts',
+    within: 'function hash',
+    why: 'any priorities give a tree with the same order; that it is balanced is tested by what it costs',
+  },
+  {
+    file: 'src/placement/nodetree.ts',
+    changes: [
+      'i < RESOURCES  →  i <= RESOURCES',
+      '(left.max[i] as number) > most  →  (left.max[i] as number) >= most',
+      '(left.min[i] as number) < least  →  (left.min[i] as number) <= least',
+      '(right.max[i] as number) > most  →  (right.max[i] as number) >= most',
+      '(right.min[i] as number) < least  →  (right.min[i] as number) <= least',
+      'left.priority > right.priority  →  left.priority >= right.priority',
+    ],
+    why: 'equal numbers are equal, and nobody asks for a tenth resource',
+  },
+  {
+    file: 'src/placement/nodetree.ts',
+    changes: ['a.name < b.name  →  a.name <= b.name', 'a.score > b.score  →  a.score >= b.score'],
+    why: 'names are unique, and equal scores have been told apart before',
+  },
+  {
+    file: 'src/placement/nodetree.ts',
+    changes: ['if (branch === undefined) return undefined;  →  {}'],
+    why: 'what is taken out is in the tree: the branch that leads to it is there',
+  },
+  {
+    file: 'src/placement/inventory.ts',
+    changes: [
+      'this.#dropIfUnused(state);  →  ;',
+      'if (state.facts === undefined && state.used[PODS] === 0) this.#nodes.d  →  {}',
+      'this.#nodes.delete(state.name);  →  ;',
+      'if (users?.size === 0) this.#portUsers.delete(key);  →  {}',
+      'this.#portUsers.delete(key);  →  ;',
+    ],
+    why: 'nodes that are gone and ports that nobody has are forgotten for the sake of memory',
+  },
+  {
+    file: 'src/placement/inventory.ts',
+    changes: [
+      'if (sameUsage(old, pod)) return;  →  {}',
+      'amount === b.requests[i]  →  amount !== b.requests[i]',
+      'state.class ?? this.#classOf(state.facts)  →  (this.#classOf(state.facts))',
+      'if (state.class !== undefined) nodeClass.tree.remove(state);  →  { nodeClass.tree.remove(state); }',
+      'this.#dirty.clear();  →  ;',
+    ],
+    why: 'done again, it comes to the same; not to do it saves time',
+  },
+  {
+    file: 'src/placement/inventory.ts',
+    changes: ['if (pod.claim !== undefined) this.forget(pod.claim);  →  { this.forget(pod.claim); }'],
+    why: 'nobody claims undefined',
+  },
+  {
+    file: 'src/placement/place.ts',
+    changes: [
+      'best !== undefined && candidate.rank > rank  →  (candidate.rank > rank)',
+      'request.tag !== undefined && !facts.tags.includes(request.tag)  →  (!facts.tags.includes(request.tag))',
+      '1_000  →  12000',
+    ],
+    why: 'a rank that all candidates have, and no node has a thousand soft taints',
+  },
+  {
+    file: 'src/placement/place.ts',
+    changes: [
+      'a.score < b.score  →  a.score <= b.score',
+      'a.score > b.score  →  a.score >= b.score',
+      'a.name > b.name  →  a.name >= b.name',
+      'a.name < b.name  →  a.name <= b.name',
+    ],
+    why: 'names are unique, and equal scores have been told apart before',
+  },
+  {
+    file: 'src/placement/resources.ts',
+    changes: ['8  →  9', '9  →  10'],
+    why: 'the last index of a vector is any that nothing else has',
+  },
+  {
+    file: 'src/placement/explain.ts',
+    changes: ['misnamed || state.class === undefined  →  (misnamed)', 'a.node < b.node  →  a.node <= b.node'],
+    why: 'a node that is listed has a class; names are unique',
+  },
+];
+
+/** Whether a mutant of a file is named, by the text of the file, where the mutant begins, and its line in the list of survivors. */
+export function isNamed(file: string, source: string, start: number, change: string): boolean {
+  return equivalents.some((each) => {
+    if (each.file !== file) return false;
+    if (each.changes?.includes(change) === true) return true;
+    const from = each.within === undefined ? -1 : source.indexOf(each.within);
+    return from !== -1 && from <= start && start < source.indexOf('\n}\n', from);
+  });
+}
