@@ -163,24 +163,22 @@ test('400 requests with any headers: each has one well-formed answer that is no 
 
 describe('over HTTP/2', () => {
   test.each([
-    ['a header of HTTP/1.1', { 'transfer-encoding': 'chunked' }],
-    ['a token of control characters', { authorization: 'Bearer a\u0001' }],
-    ['a host of another place', { host: 'evil.example.com' }],
-  ])('%s makes no answer of 5xx', async (_, headers) => {
+    // Refused by the client itself over HTTP/2; that it is refused by the server stands above, over HTTP/1.1.
+    ['a token that is none', { authorization: 'Bearer \u00e9' }, 401],
+    ['two tokens in one', { authorization: 'Bearer a, Bearer b' }, 401],
+    ['a host of another place', { host: 'evil.example.com' }, 200],
+    ['a path of another place', { ':path': 'https://evil.example.com/' }, 404],
+    ['a path that climbs', { ':path': '/api/v1/../../etc/passwd' }, 404],
+  ])('%s is answered, and not by 5xx', async (_, headers, expected) => {
     const session = api.http2();
     session.on('error', () => undefined);
-    const outcome = await new Promise<number>((resolve) => {
-      try {
-        const stream = session.request({ ':path': info, ...headers });
-        stream.once('response', (answer) => resolve(Number(answer[':status'])));
-        stream.once('error', () => resolve(0));
-      } catch {
-        // The client itself does not write it.
-        resolve(0);
-      }
+    const outcome = await new Promise<unknown>((resolve) => {
+      const stream = session.request({ ':path': info, ...headers });
+      stream.once('response', (answer) => resolve(answer[':status']));
+      stream.once('error', resolve);
     });
     session.destroy();
-    expect(outcome).toBeLessThan(500);
+    expect(outcome).toBe(expected);
   });
 
   test('streams that are reset as soon as they are opened keep nobody else from being served', async () => {

@@ -44,13 +44,20 @@ async function runUntilWrite(
   return hasCrashed ? 'crashed' : 'done';
 }
 
+/** A piece of work takes two writes at least: of what does it, and of the status. A run with fewer crashes would show nothing. */
+const leastCrashes = 2;
+
 /** Operators die one after the other, each a write later than the one before; then one lives, and the work gets done. */
 export async function crashAtEachWrite(
   cluster: ImageCluster,
   { isDone, faults, ...how }: Crashing & { isDone(): Promise<boolean>; faults: readonly Fault[] },
 ): Promise<ImageOperator> {
-  for (const [index, fault] of faults.entries())
+  let crashes = 0;
+  for (const [index, fault] of faults.entries()) {
     if ((await runUntilWrite(cluster, { at: index + 1, fault, ...how }, isDone)) === 'done') break;
+    crashes += 1;
+  }
+  expect(crashes).toBeGreaterThanOrEqual(leastCrashes);
   const operator = startImageOperator(cluster.client, how.settings ?? cluster.settings, how.parts);
   onTestFinished(() => operator.stop());
   await expect.poll(isDone, soon).toBe(true);

@@ -176,4 +176,9 @@ test('a VM without virtio drivers gets a SATA disk and an Intel network card', a
   await placeDisk(pod.root, join(folder, 'disk.raw'));
   const runner = await startRunner(pod);
   await runner.reaches({ powerState: 'Running' });
+  const devices = [...(await runner.qemuArguments()).matchAll(/-device (\S+)/g)].map(([, device]) => device);
+  expect(devices.find((device) => device?.includes('drive=disk'))).toMatch(/^ide-hd,bus=ide\.0,/);
+  expect(devices.find((device) => device?.includes('netdev=net0'))).toMatch(/^e1000,/);
+  // What the guest has no driver for but can do without (its console, its agent) may stay on virtio.
+  expect(devices.filter((device) => /^virtio-(blk|net|scsi)/.test(device ?? ''))).toEqual([]);
 });

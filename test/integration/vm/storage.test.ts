@@ -14,6 +14,12 @@ beforeAll(async () => {
     volumeBindingMode: 'WaitForFirstConsumer',
     allowVolumeExpansion: true,
   });
+  await world.client.create(storageClasses, {
+    metadata: { name: 'manual' },
+    provisioner: 'example.com/none',
+    volumeBindingMode: 'Immediate',
+    allowVolumeExpansion: true,
+  });
 });
 
 afterAll(async () => {
@@ -32,8 +38,40 @@ async function withOperator(
   }
 }
 
+/** Stands in for kube-controller-manager's volume controller; a claim that is bound for real: test/e2e/drain.test.ts. */
+async function bindClaim(namespace: string, name: string): Promise<void> {
+  const { metadata, spec } = await world.client.get(persistentVolumeClaims, name, namespace);
+  const storage = spec?.resources?.requests?.['storage'] ?? '';
+  const volumeName = `${namespace}-volume`;
+  const body = {
+    apiVersion: 'v1',
+    kind: 'PersistentVolume',
+    metadata: { name: volumeName },
+    spec: {
+      capacity: { storage },
+      accessModes: spec?.accessModes,
+      storageClassName: spec?.storageClassName,
+      hostPath: { path: '/none' },
+      claimRef: { apiVersion: 'v1', kind: 'PersistentVolumeClaim', name, namespace, uid: metadata.uid },
+    },
+  };
+  await world.client.request({ method: 'POST', path: '/api/v1/persistentvolumes', body });
+  const merge = (part: object, subresource?: string) =>
+    world.client.patch(
+      persistentVolumeClaims,
+      { name, namespace },
+      { type: 'merge', body: part },
+      subresource === undefined ? {} : { subresource },
+    );
+  await merge({
+    metadata: { annotations: { 'pv.kubernetes.io/bind-completed': 'yes' } },
+    spec: { volumeName },
+  });
+  await merge({ status: { phase: 'Bound', capacity: { storage } } }, 'status');
+}
+
 describe('a Persistent disk', () => {
-  test('is a claim of the VM, waits for its volume with a reason, and grows', async () => {
+  test('is a claim of the VM, which its pod mounts', async () => {
     const space = await world.namespace('persistent');
     await withOperator({ storageClassName: 'fast' }, async () => {
       await space.deploy('vm', { disk: { storage: 'Persistent', size: '1Gi' } });
@@ -58,6 +96,29 @@ describe('a Persistent disk', () => {
       await expect
         .poll(volume, slow)
         .toEqual({ name: 'state', persistentVolumeClaim: { claimName: 'svc3-vm-vm' } });
+      await space.remove('vm');
+    });
+  });
+
+  test('waits for its volume with a reason, and grows once it has one', async () => {
+    const space = await world.namespace('growing');
+    await withOperator({ storageClassName: 'manual' }, async () => {
+      await space.deploy('vm', { disk: { storage: 'Persistent', size: '1Gi' } });
+      await space.until('vm', 'Prepared', {
+        status: 'False',
+        reason: 'VolumePending',
+        message: expect.stringContaining('unbound immediate PersistentVolumeClaims'),
+      });
+      await bindClaim(space.name, 'svc3-vm-vm');
+      await space.untilReady('vm');
+      const larger = { spec: { disk: { size: '2Gi' } } };
+      await world.client.patch(vms, { name: 'vm', namespace: space.name }, { type: 'merge', body: larger });
+      await expect
+        .poll(async () => {
+          const { spec } = await world.client.get(persistentVolumeClaims, 'svc3-vm-vm', space.name);
+          return spec?.resources?.requests?.['storage'];
+        }, slow)
+        .toBe('2253Mi');
       await space.remove('vm');
     });
   });

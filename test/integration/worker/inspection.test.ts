@@ -1,4 +1,4 @@
-import { execFile } from 'node:child_process';
+import { execFile, execFileSync } from 'node:child_process';
 import { mkdtemp, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -88,27 +88,38 @@ describe('a disk file', () => {
     await expect(look(path)).rejects.toThrow(/damaged/);
   });
 
-  test('that needs more memory or time than is allowed is refused', async () => {
-    const path = await aDisk('slow');
+  test.each([
+    ['time', { timeMs: 1 }],
+    ['memory', { memoryBytes: 48 * 2 ** 20 }],
+  ])('that needs more %s than is allowed is refused', async (what, less) => {
+    const path = await aDisk(what);
     const options = { kind: 'Image', maxVirtualSize: 2 ** 40, signal: AbortSignal.timeout(60_000) } as const;
-    const toolLimits = { memoryBytes: 2 ** 30, cpuSeconds: 60, timeMs: 1 };
+    const toolLimits = { memoryBytes: 2 ** 30, cpuSeconds: 60, timeMs: 60_000, ...less };
     await expect(inspect(path, { ...options, toolLimits })).rejects.toThrow('needs more time or memory');
   });
 
   test('with a damaged beginning is taken or refused with a sentence, and never opens another file', async () => {
     const whole = await readFile(await aDisk('fuzzed'));
     const path = file('fuzz');
-    const change = fc.record({
-      at: fc.integer({ min: 4, max: 112 }),
-      byte: fc.integer({ min: 0, max: 255 }),
-    });
+    // Whoever opened it would wait for a writer, who never comes: the signal would end the test.
+    const other = file('other');
+    execFileSync('mkfifo', [other]);
+    const nameAt = 512;
+    whole.write(other, nameAt);
+    const byte = fc.record({ at: fc.integer({ min: 4, max: 112 }), byte: fc.integer({ min: 0, max: 255 }) });
+    const changes = fc.array(byte, { minLength: 1, maxLength: 4 });
     await fc.assert(
-      fc.asyncProperty(fc.array(change, { minLength: 1, maxLength: 4 }), async (changes) => {
+      fc.asyncProperty(changes, fc.boolean(), async (bytesChanged, namesOther) => {
         const bytes = Buffer.from(whole);
-        for (const { at, byte } of changes) bytes.writeUInt8(byte, at);
+        for (const { at, byte } of bytesChanged) bytes.writeUInt8(byte, at);
+        if (namesOther) {
+          bytes.writeBigUInt64BE(BigInt(nameAt), 8);
+          bytes.writeUInt32BE(other.length, 16);
+        }
         await writeFile(path, bytes);
         try {
           await look(path);
+          expect(namesOther).toBe(false);
         } catch (error) {
           if (!isSvc3Error(error, 'Invalid')) throw error;
           expect(error.message).toMatch(/^the (qcow2|disk) file /);
