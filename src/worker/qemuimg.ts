@@ -77,9 +77,12 @@ export function percentIn(text: string): number | undefined {
   return percent === undefined ? undefined : Number(percent);
 }
 
-/** What an exit code that is no answer means, with what was written to stderr. 137 and 152: ended by a limit (SIGKILL, SIGXCPU). */
+/** ENOMEM and EAGAIN, as the C library words them: the limit of memory is met by a call that fails, too. */
+const outOfMemory = /Cannot allocate memory|Resource temporarily unavailable/;
+
+/** What an exit code that is no answer means, with what was written to stderr. 137 and 152: ended by a limit (a signal, SIGXCPU). */
 export function failureOf(code: number, errors: string): Svc3Error {
-  if (code === 137 || code === 152)
+  if (code === 137 || code === 152 || outOfMemory.test(errors))
     return new Svc3Error(
       'Invalid',
       'the disk file needs more time or memory to be looked at than is allowed',

@@ -104,9 +104,9 @@ describe('a Persistent disk', () => {
     const space = await world.namespace('growing');
     await withOperator({ storageClassName: 'manual' }, async () => {
       await space.deploy('vm', { disk: { storage: 'Persistent', size: '1Gi' } });
-      await space.until('vm', 'Prepared', {
+      await space.until('vm', 'Scheduled', {
         status: 'False',
-        reason: 'VolumePending',
+        reason: 'Unschedulable',
         message: expect.stringContaining('unbound immediate PersistentVolumeClaims'),
       });
       await bindClaim(space.name, 'svc3-vm-vm');

@@ -90,7 +90,7 @@ describe('a disk file', () => {
 
   test.each([
     ['time', { timeMs: 1 }],
-    ['memory', { memoryBytes: 48 * 2 ** 20 }],
+    ['memory', { memoryBytes: 24 * 2 ** 20 }],
   ])('that needs more %s than is allowed is refused', async (what, less) => {
     const path = await aDisk(what);
     const options = { kind: 'Image', maxVirtualSize: 2 ** 40, signal: AbortSignal.timeout(60_000) } as const;

@@ -20,6 +20,8 @@ describe('qemu-img that fails', () => {
   test.each<[number, string, string, string]>([
     [137, '', 'Invalid', tooMuch],
     [152, 'anything', 'Invalid', tooMuch],
+    [1, 'qemu-img: Check failed: Cannot allocate memory', 'Invalid', tooMuch],
+    [1, 'qemu: qemu_thread_create: Resource temporarily unavailable', 'Invalid', tooMuch],
     [1, 'qemu-img: error while writing: No space left on device', 'RequestEntityTooLarge', 'no room'],
     [1, 'qemu-img: Disk quota exceeded\n', 'RequestEntityTooLarge', 'no room'],
     [1, '', 'Invalid', 'the disk file is damaged: '],

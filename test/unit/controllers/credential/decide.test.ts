@@ -407,6 +407,17 @@ describe('the status of a credential', () => {
     expect(statusOf(after, published!, now).conditions?.map(({ type }) => type)).toEqual(['Ready']);
   });
 
+  test.each([
+    ['SecretNotFound', true],
+    ['SecretInvalid', true],
+    ['SecretConflict', true],
+    ['SecretRefused', false],
+  ] as const)('waits for somebody to act where the reason is %s: %s', (reason, isStalled) => {
+    const credential = aCredential(one);
+    const { conditions } = statusOf(credential, { isReady: false, reason, message: 'why' }, now);
+    expect(conditions?.map(({ type }) => type)).toEqual(['Ready', isStalled ? 'Stalled' : 'Reconciling']);
+  });
+
   test('does not change when there is nothing new', () => {
     const credential = aCredential(one);
     const verdict = judge(credential, plan(credential, aPullSecret([one])), undefined, off)!;

@@ -1,0 +1,114 @@
+import { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import { describe, expect, test } from 'vitest';
+import { pushDisk } from '../../../src/registry/disk.ts';
+import { appendParts, uploadTag, writeParts } from '../../../src/registry/parts.ts';
+import { openSource, type SourceOptions } from '../../../src/worker/source.ts';
+import { withoutDelays } from '../delays.ts';
+import { memoryRegistry, type MemoryRegistry } from '../registry/memoryregistry.ts';
+import { standIn } from '../runnerapi/standin.ts';
+
+const content = 'bytes of a disk';
+const { signal } = new AbortController();
+
+function options(registry: MemoryRegistry, opened: string[] = []): SourceOptions {
+  const open = (name: string): MemoryRegistry => (opened.push(name), registry);
+  return { open, ticket: 'secret', maxBytes: 1_000, signal };
+}
+
+async function pushed(architecture: string): Promise<MemoryRegistry> {
+  const registry = memoryRegistry();
+  await pushDisk(registry, {
+    repository: 'team/vm',
+    tag: '1',
+    architecture,
+    fileName: 'disk.qcow2',
+    size: content.length,
+    content: Readable.from([Buffer.from(content)]),
+  });
+  return registry;
+}
+
+const reference = 'r.example.com/team/vm:1';
+
+describe('the disk of an image', () => {
+  test.each(['amd64', 'arm64'])(
+    'for %s is opened at its registry, with what is known of it',
+    async (architecture) => {
+      const opened: string[] = [];
+      const registry = await pushed(architecture);
+      const source = await openSource({ type: 'remote', reference }, options(registry, opened));
+      expect(opened).toEqual(['r.example.com']);
+      expect(source).toMatchObject({
+        size: content.length,
+        architecture,
+        image: { registry: 'r.example.com', repository: 'team/vm', fileName: 'disk.qcow2' },
+      });
+      expect(await text(source.stream)).toBe(content);
+      await expect(source.verified).resolves.toBeUndefined();
+    },
+  );
+
+  test('for another architecture is refused', async () => {
+    const registry = await pushed('riscv64');
+    await expect(openSource({ type: 'remote', reference }, options(registry))).rejects.toMatchObject({
+      reason: 'Invalid',
+      message: 'the image is for riscv64; VMs are amd64 or arm64',
+    });
+  });
+
+  test('that was uploaded says nothing of its architecture: the api did not know it', async () => {
+    const source = await openSource({ type: 'upload', reference }, options(await pushed('arm64')));
+    expect(source.architecture).toBeUndefined();
+    expect(source.image?.fileName).toBe('disk.qcow2');
+    expect(await text(source.stream)).toBe(content);
+  });
+
+  test('that was uploaded in parts is their bytes', async () => {
+    const registry = memoryRegistry();
+    const place = { repository: 'team/vm', tag: uploadTag('1') };
+    const list = await writeParts(registry, place, { parts: [], annotations: {} });
+    const given = Readable.from([Buffer.from('bytes of '), Buffer.from('a disk')]);
+    await appendParts(registry, place, { list, content: given, partBytes: 9 });
+    const uploaded = { type: 'upload', reference: `r.example.com/team/vm:${uploadTag('1')}` } as const;
+    const source = await openSource(uploaded, options(registry));
+    expect(source).toMatchObject({ size: content.length, architecture: undefined });
+    expect(source.image).toBeUndefined();
+    expect(await text(source.stream)).toBe(content);
+  });
+
+  test('may unpack to 64 MiB more than it may have: archives have headers', async () => {
+    const registry = await pushed('amd64');
+    const bytes = registry.blobs.values().next().value!.length;
+    const open = async (more: number): Promise<void> => {
+      const allowed = { ...options(registry), maxBytes: bytes + more - 64 * 2 ** 20 };
+      const { stream, verified } = await openSource({ type: 'remote', reference }, allowed);
+      await Promise.all([text(stream), verified]);
+    };
+    await expect(open(0)).resolves.toBeUndefined();
+    await expect(open(-1)).rejects.toThrow(`unpacks to more than ${bytes - 1} bytes`);
+  });
+});
+
+test('the copy of a VM is read from its runner with the ticket, and gone on with where it breaks off', async () => {
+  withoutDelays();
+  const runner = await standIn(({ headers }, response) => {
+    const from = Number(/bytes=(\d+)-/.exec(headers.range ?? '')?.[1]);
+    const range = `bytes ${from}-${content.length - 1}/${content.length}`;
+    response.writeHead(206, { 'content-range': range, 'content-length': content.length - from });
+    if (from > 0) response.end(content.slice(from));
+    else response.write(content.slice(0, 5), () => setImmediate(() => response.destroy()));
+  });
+  const { port, certificate, asked } = runner;
+  const { fingerprint } = certificate;
+  const source = await openSource(
+    { type: 'export', address: '127.0.0.1', port, fingerprint, path: '/v1/exports/a/data' },
+    options(memoryRegistry()),
+  );
+  expect(source).toMatchObject({ size: content.length, architecture: undefined });
+  expect(await text(source.stream)).toBe(content);
+  expect(asked.map(({ authorization, headers }) => [authorization, headers.range])).toEqual([
+    ['Ticket secret', 'bytes=0-'],
+    ['Ticket secret', 'bytes=5-'],
+  ]);
+});
