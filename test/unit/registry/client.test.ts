@@ -1,7 +1,8 @@
+import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
-import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { Agent } from 'undici';
-import type { ErrorReason } from '../../../src/errors.ts';
+import { type ErrorReason, Svc3Error } from '../../../src/errors.ts';
 import { createAuthorizer } from '../../../src/registry/auth.ts';
 import { createRegistryClient, mediaTypes, type RegistryClient } from '../../../src/registry/client.ts';
 import { sha256 } from '../../../src/registry/manifest.ts';
@@ -534,6 +535,28 @@ describe('a login', () => {
       expect(registry.requests.slice(3)).toEqual(['GET /v2/', 'GET /token?service=s', 'GET /v2/']);
     });
 
+    // Given up 10 s before its end, since requests take time; a short one at half of its life.
+    test.each<[string, unknown, number]>([
+      ['of 300 s', 300, 290],
+      ['of 20 s', 20, 10],
+      ['of 4 s', 4, 2],
+      ['of the default life', undefined, 50],
+      ['that says that it never lived', 0, 50],
+      ['that says something else', 'soon', 50],
+    ])('keeps a token %s for so long', async (_what, expires_in, seconds) => {
+      reply = (token) => ({ token, expires_in });
+      let now = 1_000_000;
+      const clock = vi.spyOn(performance, 'now').mockImplementation(() => now);
+      onTestFinished(() => clock.mockRestore());
+      await client.login();
+      now += seconds * 1_000 - 1;
+      await client.login();
+      expect(issued).toEqual(['t0']);
+      now += 1;
+      await client.login();
+      expect(issued).toEqual(['t0', 't1']);
+    });
+
     test.each([
       ['access_token', (value: string) => ({ access_token: value })],
       ['token before access_token', (value: string) => ({ token: value, access_token: 'x' })],
@@ -586,5 +609,107 @@ describe('a login', () => {
     const asked = authorizer.challenge(`Bearer realm="${realm}://tokens.example.com"`, '');
     if (isAsked) expect(await asked).toBe(true);
     else await expect(asked).rejects.toThrow('names a token service that is not https');
+  });
+});
+
+describe('an upload', () => {
+  const at = '/v2/a/blobs/uploads/1';
+
+  test.each<[string, number, Record<string, string>, number]>([
+    ['what was sent, where the registry says nothing', 5, {}, 5],
+    ['what the registry says', 5, { range: '0-2' }, 3],
+    ['what the registry says in bytes', 5, { range: 'bytes=0-2' }, 3],
+    ['what was sent, where the registry says nonsense', 5, { range: 'all' }, 5],
+    ['nothing, where the registry says that of five', 5, { range: '0-0' }, 0],
+    ['one byte, which is said as none is', 1, { range: '0-0' }, 1],
+  ])('has taken %s', async (_what, bytes, headers, offset) => {
+    registry.answers.set('/v2/a/blobs/uploads/', saying(202, { location: at }));
+    registry.answers.set(at, saying(202, { location: `${at}?s=2`, ...headers }));
+    const upload = await client.upload('a');
+    expect([upload.offset, upload.location]).toEqual([0, at]);
+    await upload.append(Buffer.alloc(bytes));
+    expect([upload.offset, upload.location]).toEqual([offset, `${at}?s=2`]);
+  });
+
+  test('says of each piece where it belongs', async () => {
+    const ranges: unknown[] = [];
+    registry.answers.set('/v2/a/blobs/uploads/', saying(202, { location: at }));
+    registry.answers.set(at, ({ headers }, response) => {
+      ranges.push([headers['content-range'], headers['content-length'], headers['content-type']]);
+      response.writeHead(202).end();
+    });
+    const upload = await client.upload('a');
+    await upload.append(Buffer.alloc(5));
+    await upload.append(Buffer.alloc(3));
+    expect(ranges).toEqual([
+      ['0-4', '5', 'application/octet-stream'],
+      ['5-7', '3', 'application/octet-stream'],
+    ]);
+    expect([upload.offset, upload.location]).toEqual([8, at]);
+  });
+
+  test('counts a stream whose length nobody knows', async () => {
+    registry.answers.set('/v2/a/blobs/uploads/', saying(202, { location: at }));
+    registry.answers.set(at, (request, response) => {
+      void text(request).then(() => response.writeHead(202).end());
+    });
+    const upload = await client.upload('a');
+    await upload.append(Readable.from([Buffer.alloc(5), Buffer.alloc(2)]));
+    expect(upload.offset).toBe(7);
+  });
+
+  test('is asked how far it came', async () => {
+    registry.answers.set('/v2/a/blobs/uploads/', saying(202, { location: at }));
+    registry.answers.set(
+      at,
+      inTurn(saying(202), saying(204, { range: '0-1', location: `${at}?s=3` }), saying(204)),
+    );
+    const upload = await client.upload('a');
+    await upload.append(Buffer.alloc(5));
+    expect([await upload.resync(), upload.offset, upload.location]).toEqual([2, 2, `${at}?s=3`]);
+    expect(await upload.resync()).toBe(0);
+  });
+
+  test('is given up without a word, whatever the registry says', async () => {
+    withoutDelays();
+    registry.answers.set('/v2/a/blobs/uploads/', saying(202, { location: at }));
+    registry.answers.set(at, (request) => request.socket.destroy());
+    const upload = await client.upload('a');
+    await expect(upload.cancel()).resolves.toBeUndefined();
+    registry.answers.set(at, saying(403));
+    await expect(upload.cancel()).resolves.toBeUndefined();
+  });
+});
+
+describe('who wants to know what is connected to', () => {
+  test('is told of it before anything is sent', async () => {
+    registry.answers.set('/v2/', saying(200));
+    const told: unknown[] = [];
+    const beforeConnect = (...each: [string, readonly string[]]): void => {
+      told.push(...each, registry.requests.length);
+    };
+    await clientOf({ beforeConnect }).login();
+    expect(told).toEqual(['127.0.0.1', ['127.0.0.1'], 0]);
+  });
+
+  test('is told the addresses of a name', async () => {
+    registry.answers.set('/v2/', saying(200));
+    const told: [string, readonly string[]][] = [];
+    const local = registry.address.replace('127.0.0.1', 'localhost');
+    await clientOf({ registry: local, beforeConnect: (...each) => told.push(each) }).login();
+    expect(told.map(([host]) => host)).toEqual(['localhost']);
+    expect(told[0]?.[1]).toContain('127.0.0.1');
+  });
+
+  test.each(['127.0.0.1', 'localhost'])('may forbid %s: nothing is sent', async (host) => {
+    const forbidden = new Svc3Error('Forbidden', 'not there');
+    const closed = clientOf({
+      registry: registry.address.replace('127.0.0.1', host),
+      beforeConnect: () => {
+        throw forbidden;
+      },
+    });
+    await expect(closed.login()).rejects.toBe(forbidden);
+    expect(registry.requests).toEqual([]);
   });
 });

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { ExpiringMap } from '../../../../src/http/auth/expiringmap.ts';
 import { ConcurrencyLimit } from '../../../../src/http/auth/limits.ts';
 import { parseDuration } from '../../../../src/wire/duration.ts';
@@ -27,6 +27,53 @@ test('a full map drops its oldest entry; a failed promise is forgotten', async (
   await map.getOrMake('b', 1000, () => Promise.resolve(2));
   await map.getOrMake('c', 1000, () => Promise.resolve(3));
   expect([map.size, map.get('a')]).toEqual([2, undefined]);
+});
+
+test('a map that is full drops no entry for one that it has already', () => {
+  const map = new ExpiringMap<number>(2);
+  for (const [key, value] of [
+    ['a', 1],
+    ['b', 2],
+    ['a', 3],
+  ] as const)
+    map.set(key, value, 1000);
+  expect([map.get('a'), map.get('b'), map.size]).toEqual([3, 2, 2]);
+  // The newest of its entries is the one that was set last.
+  map.set('c', 4, 1000);
+  expect([map.get('a'), map.get('b')]).toEqual([3, undefined]);
+  map.delete('a');
+  expect([map.get('a'), map.size]).toEqual([undefined, 1]);
+});
+
+test('an entry is there until its time and not after', () => {
+  let now = 500;
+  const clock = vi.spyOn(performance, 'now').mockImplementation(() => now);
+  onTestFinished(() => clock.mockRestore());
+  const map = new ExpiringMap<number>(2);
+  map.set('a', 1, 1000);
+  now += 999;
+  expect(map.get('a')).toBe(1);
+  now += 1;
+  expect([map.get('a'), map.size]).toEqual([undefined, 0]);
+});
+
+test('a failed promise does not forget the one that came after it', async () => {
+  const map = new ExpiringMap<Promise<number>>(2);
+  const failed = map.getOrMake('a', 1000, () => Promise.reject(new Error('no')));
+  map.set('a', Promise.resolve(2), 1000);
+  await expect(failed).rejects.toThrow('no');
+  expect(await map.get('a')).toBe(2);
+});
+
+test('an identity that runs nothing is not remembered', () => {
+  const limit = new ConcurrencyLimit(1, 'requests');
+  for (let i = 0; i < 3; i++) {
+    const done = limit.take('a');
+    expect(limit.total).toBe(1);
+    done();
+    done();
+    expect(limit.total).toBe(0);
+  }
 });
 
 test('an entry ends', () => {
