@@ -16,7 +16,7 @@ import type { RunLog } from './record/log.ts';
 import { readDisks, untilAtRest } from './rest.ts';
 import { chaosSettings, type RunSettings } from './settings.ts';
 import { type People, setUp } from './setup.ts';
-import { type AfterFaults, judge, report, type Verdict } from './verdict.ts';
+import { type AfterFaults, judge, report, summary, type Verdict } from './verdict.ts';
 import { workOnCredentials } from './workload/credentials.ts';
 import { Operations } from './workload/tenant.ts';
 import { type Ssh, Workload } from './workload/workload.ts';
@@ -56,6 +56,7 @@ async function runOn(
     const text = report(history, verdicts);
     log.file('report.txt', text);
     note(text);
+    note(summary(seed, history, verdicts));
     return verdicts;
   } finally {
     await observation.stop();

@@ -114,6 +114,13 @@ export function report(history: History, verdicts: readonly Verdict[]): string {
   ].join('\n');
 }
 
+/** The whole run in one line, e.g. for the end of a log of CI. */
+export function summary(seed: string, { faults }: History, verdicts: readonly Verdict[]): string {
+  const injected = faults.filter(({ problem }) => problem === undefined).length;
+  const findings = verdicts.flatMap(({ violations }) => violations).length;
+  return `chaos: seed ${seed}, ${injected} faults injected, ${findings} findings`;
+}
+
 /** So many lines of evidence are printed; all of them stand in the folder of the run. */
 const shownLines = 40;
 
