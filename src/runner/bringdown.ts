@@ -3,13 +3,15 @@ import type { Machine } from './machine.ts';
 import type { Qmp } from './qmp.ts';
 import { shutdownSteps, type ShutdownAction } from './shutdown.ts';
 
-/** States in which there is no guest left that could hear the power button. */
+/**
+ * States in which there is no guest left that could hear the power button. A QEMU that says nothing is none of them: on a loaded
+ * node it may only be slow, and its guest would lose what it has not written yet.
+ */
 const beyondAsking: ReadonlySet<string> = new Set([
   'shutdown',
   'guest-panicked',
   'internal-error',
   'prelaunch',
-  'unknown',
 ]);
 
 /** Takes a guest down within the time: asked first, made at the end. Resolves when QEMU is gone. */

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { allowBootTime, aPod, startRunner } from './harness.ts';
 
@@ -42,6 +43,19 @@ describe('power verbs', () => {
     await runner.client.power({ action: 'start' });
     await runner.reaches(up);
     expect(await runner.guest('cat /root/file')).toBe('kept\n');
+  });
+
+  test('stop asks the guest also of a QEMU that is slow to answer', async () => {
+    const runner = await startRunner(await aPod());
+    await runner.reaches(up);
+    const pid = await runner.qemuPid();
+    process.kill(pid, 'SIGSTOP');
+    const stopping = runner.client.power({ action: 'stop' });
+    // Longer than the runner waits to hear what QEMU does.
+    await delay(3_000);
+    process.kill(pid, 'SIGCONT');
+    expect(await stopping).toMatchObject({ powerState: 'Stopped' });
+    expect(runner.log()).toContain('"by":"guestShutdown"');
   });
 
   test('revert boots the image afresh, once per request', async () => {
