@@ -41,15 +41,17 @@ interface Promised {
   readonly until: number;
 }
 
-/** What a watch sees is a moment old, and reading the registry's folder takes one. */
+/** What a watch sees is a moment old. */
 const slackMs = 5_000;
 
 /** Manifests of Ready images that the registry's folder did not hold. */
 export function missingFromStore(history: History): Violation[] {
   return promises(history).flatMap(({ object, repository, digest, from, until }) => {
     const missing = history.store.find(
-      ({ at, repositories }) =>
-        at >= from + slackMs && at <= until - slackMs && repositories.get(repository)?.has(digest) !== true,
+      (sight) =>
+        sight.at >= from + slackMs &&
+        sight.until <= until - slackMs &&
+        sight.repositories.get(repository)?.has(digest) !== true,
     );
     if (missing === undefined) return [];
     const [namespace = '', name = ''] = object.split('/');

@@ -111,7 +111,10 @@ export interface GuestLife {
 
 /** What the registry's folder held. */
 export interface StoreSight {
+  /** Before it was read, which takes seconds on a loaded machine. */
   readonly at: number;
+  /** After that. */
+  readonly until: number;
   /** Digests of the manifests, by repository. */
   readonly repositories: ReadonlyMap<string, ReadonlySet<string>>;
 }

@@ -21,7 +21,7 @@ export async function scanGuests(
   }
 }
 
-/** Runs until the signal is aborted. A sight is dated before it is read: what comes meanwhile may be in it or not. */
+/** Runs until the signal is aborted. What comes or goes while a sight is being read may be in it or not. */
 export async function scanStore(
   store: StoreFolder,
   history: History,
@@ -31,9 +31,11 @@ export async function scanStore(
   while (!signal.aborted) {
     const at = Date.now();
     const repositories = await store.repositories();
-    history.store.push({ at, repositories });
+    const until = Date.now();
+    history.store.push({ at, until, repositories });
     log.write('store', {
       at,
+      until,
       repositories: Object.fromEntries([...repositories].map(([name, all]) => [name, [...all]])),
     });
     await delay(storeMs, undefined, { signal }).catch(() => undefined);

@@ -48,8 +48,9 @@ describe('a save that was accepted', () => {
 });
 
 describe('an image that is Ready', () => {
-  const at = (seconds: number, digests: readonly string[]): StoreSight => ({
+  const at = (seconds: number, digests: readonly string[], until = seconds): StoreSight => ({
     at: s(seconds),
+    until: s(until),
     repositories: new Map([['svc3/team/saved', new Set(digests)]]),
   });
   const found = (store: StoreSight[], sights = [imageSight(30)]): number =>
@@ -62,13 +63,19 @@ describe('an image that is Ready', () => {
   test('is missing', () => {
     expect(found([at(40, [digest]), at(50, [])])).toBe(1);
     expect(found([at(40, ['sha256:other'])])).toBe(1);
-    expect(found([{ at: s(40), repositories: new Map() }])).toBe(1);
+    expect(found([{ at: s(40), until: s(40), repositories: new Map() }])).toBe(1);
   });
 
   test('may be missing before and after', () => {
     expect(found([at(20, []), at(40, [digest])])).toBe(0);
     expect(found([at(60, [])], [imageSight(30), imageSight(50, { deleted: true })])).toBe(0);
     expect(found([at(60, [])], [imageSight(30), imageSight(50, {}, 'DELETED')])).toBe(0);
+  });
+
+  test('may be deleted while the registry is being looked at', () => {
+    const sights = [imageSight(30), imageSight(50, { deleted: true })];
+    expect(found([at(40, [], 44)], sights)).toBe(1);
+    expect(found([at(40, [], 51)], sights)).toBe(0);
   });
 
   test('is another version after a commit', () => {
