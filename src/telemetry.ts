@@ -17,7 +17,7 @@ export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 const allowedKeys = new Set(
   [
     'controller namespace name node pod reconcileId err component resource kind reason uid key attempt failures count',
-    'code exitCode signal durationMs seconds delayMs address host port version method route face status requestId image',
+    'code exitCode signal durationMs seconds delayMs address host port version method route surface status requestId image',
     'digest repository registry bytes state action verb architecture accelerator device path file line stream user result',
   ].flatMap((words) => words.split(' ')),
 );
