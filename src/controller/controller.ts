@@ -4,7 +4,8 @@ import { isSvc3Error } from '../errors.ts';
 import type { Log, ReconcileResult } from '../kube/types.ts';
 import { StallingError, WaitingError } from './outcome.ts';
 import { createWorkqueue } from './workqueue.ts';
-import type { BackoffOptions, Priority, WorkqueueState } from './workqueue.ts';
+import type { BackoffOptions } from './backoff.ts';
+import type { Priority, WorkqueueState } from './workqueue.ts';
 
 /** Says whether this process may write now. */
 export interface Gate {

@@ -19,6 +19,7 @@ export interface Expectations<T extends KubeObject> {
   observe(key: string, object: T): boolean;
   /** The newer one of the cached object and the one that was written. */
   current(key: string, cached: T | undefined): T | undefined;
+  forget(key: string): void;
   /** Forgets all. */
   clear(): void;
 }
@@ -34,9 +35,13 @@ function versionOf(object: KubeObject): string {
   return object.metadata?.resourceVersion ?? '0';
 }
 
-/** @param onExpired - called with a key whose write the cache has not shown in time: a watch was cut. */
+/**
+ * @param onExpired - called with a key whose write the cache has not shown in time: a watch was cut
+ * @param forMs - how long that is, in milliseconds
+ */
 export function createExpectations<T extends KubeObject>(
   onExpired: (key: string) => void = () => undefined,
+  forMs = expectationMs,
 ): Expectations<T> {
   /** In the order of their ends: one timer, for the first, does for all. */
   const known = new Map<string, Expectation<T>>();
@@ -63,7 +68,7 @@ export function createExpectations<T extends KubeObject>(
 
   function expect(key: string, object: T, isDeleted: boolean): void {
     known.delete(key);
-    known.set(key, { object, isDeleted, due: performance.now() + expectationMs });
+    known.set(key, { object, isDeleted, due: performance.now() + forMs });
     arm();
   }
 
@@ -91,6 +96,7 @@ export function createExpectations<T extends KubeObject>(
       }
       return expectation.isDeleted ? undefined : expectation.object;
     },
+    forget: (key) => known.delete(key),
     clear() {
       clearTimeout(timer);
       timer = undefined;

@@ -1,13 +1,5 @@
 import { FairQueue, hasShare } from '../fairqueue.ts';
-
-/** Times of the per-key backoff, in milliseconds. */
-export interface BackoffOptions {
-  /** After the first failure. Default 100. */
-  baseMs?: number;
-  /** At most. Default 5 minutes. */
-  maxMs?: number;
-  random?: () => number;
-}
+import { Backoff, type BackoffOptions } from './backoff.ts';
 
 /**
  * `low` keys are handed out while no `normal` key waits, as those that controller-runtime's priority queue takes in with
@@ -69,13 +61,6 @@ export interface Workqueue extends WorkqueueState {
   failures(key: string): number;
   /** Hands out nothing more; keys that wait are dropped. */
   shutDown(): void;
-}
-
-/** Milliseconds to wait after the nth failure in a row (from 1): half of the exponential value for sure, half random. */
-export function backoffDelay(failures: number, options: BackoffOptions = {}): number {
-  const { baseMs = 100, maxMs = 300_000, random = Math.random } = options;
-  const full = Math.min(maxMs, baseMs * 2 ** Math.min(failures - 1, 30));
-  return full / 2 + (random() * full) / 2;
 }
 
 /** Longest time a timer of Node can be set to. */
@@ -203,7 +188,7 @@ export function createWorkqueue(options: WorkqueueOptions = {}): Workqueue {
   /** Added while being worked on. */
   const dirty = new Set<string>();
   const timers = new Map<string, { due: number; timer: NodeJS.Timeout }>();
-  const failed = new Map<string, number>();
+  const backoff = new Backoff(() => performance.now(), options);
   let takers: ((key: string | undefined) => void)[] = [];
   let closed = false;
   let adds = 0;
@@ -268,11 +253,9 @@ export function createWorkqueue(options: WorkqueueOptions = {}): Workqueue {
     add,
     addAfter,
     addBackoff(key, atLeastMs = 0) {
-      const failures = (failed.get(key) ?? 0) + 1;
-      failed.set(key, failures);
-      addAfter(key, Math.max(atLeastMs, backoffDelay(failures, options)));
+      addAfter(key, Math.max(atLeastMs, backoff.failed(key)));
     },
-    forget: (key) => failed.delete(key),
+    forget: (key) => backoff.clear(key),
     take() {
       if (closed) return Promise.resolve(undefined);
       const key = next();
@@ -293,7 +276,7 @@ export function createWorkqueue(options: WorkqueueOptions = {}): Workqueue {
     adds: () => adds,
     retries: () => retries,
     takenAt: () => active.times(),
-    failures: (key) => failed.get(key) ?? 0,
+    failures: (key) => backoff.failures(key),
     shutDown() {
       closed = true;
       timers.forEach(({ timer }) => clearTimeout(timer));

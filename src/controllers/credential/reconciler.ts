@@ -1,17 +1,19 @@
-import { finalizer, labels, namespaces } from '../../api/meta.ts';
+import { labels, namespaces } from '../../api/meta.ts';
 import { conditionTypes } from '../../api/reasons.ts';
 import type { RegistryCredential } from '../../api/registrycredential.ts';
 import { registryCredentials, secrets, typeMeta } from '../../api/resources.ts';
 import { findCondition } from '../../controller/conditions.ts';
 import { keyOf } from '../../controller/controller.ts';
-import { isSvc3Error } from '../../errors.ts';
-import type { EventRecorder, KubeClient } from '../../kube/types.ts';
+import { addFinalizer, hasFinalizer, removeFinalizer } from '../../controller/finalizer.ts';
+import { ignoring } from '../../controller/ignoring.ts';
+import { applyStatus, isSameStatus } from '../../controller/status.ts';
+import type { EventRecorder } from '../../kube/types.ts';
 import type { Expectations } from '../../controller/expectations.ts';
 import { basicAuthType } from './basicauth.ts';
 import { decide, type Plan } from './decide.ts';
 import type { InsecurePolicy } from './insecure.ts';
 import { findBasicAuth, observe, type Sources } from './observe.ts';
-import { isSameStatus, judge, statusOf, type Verdict } from './status.ts';
+import { judge, statusOf, type Verdict } from './status.ts';
 import { storedSecretName } from './storedsecret.ts';
 
 export interface CredentialReconcilerOptions extends Sources {
@@ -55,24 +57,6 @@ async function reconcile(
   }
 }
 
-function hasFinalizer(credential: RegistryCredential): boolean {
-  return credential.metadata.finalizers?.includes(finalizer) === true;
-}
-
-/** A merge patch replaces the whole list, so it names the version that was seen. */
-function patchFinalizers(
-  client: KubeClient,
-  { metadata }: RegistryCredential,
-  finalizers: readonly string[],
-): Promise<RegistryCredential> {
-  const { name = '', namespace = '', uid, resourceVersion } = metadata;
-  return client.patch(
-    registryCredentials,
-    { name, namespace },
-    { type: 'merge', body: { metadata: { uid, resourceVersion, finalizers } } },
-  );
-}
-
 /** Only a credential whose Secret svc3 is to clean up needs the finalizer; others go when they are deleted. */
 async function hold(
   { client, caches, expected }: CredentialReconcilerOptions,
@@ -81,10 +65,7 @@ async function hold(
   if (hasFinalizer(credential)) return credential;
   const secret = caches.basicAuth.get(credential.spec.secretRef.name, namespaces.credentials);
   if (secret?.metadata.labels?.[labels.managed] !== 'true') return credential;
-  const held = await patchFinalizers(client, credential, [
-    ...(credential.metadata.finalizers ?? []),
-    finalizer,
-  ]);
+  const held = await addFinalizer(client, registryCredentials, credential);
   expected.wrote(keyOf(credential), held);
   return held;
 }
@@ -102,8 +83,7 @@ async function release(
   // A credential that was pointed at another Secret still owns the one that was made for it.
   const owned = new Set([credential.spec.secretRef.name, storedSecretName(namespace, name)]);
   for (const secret of owned) await deleteManagedSecret(options, credential, secret);
-  const rest = credential.metadata.finalizers?.filter((each) => each !== finalizer) ?? [];
-  await patchFinalizers(options.client, credential, rest).catch(gone);
+  await ignoring(['NotFound'], removeFinalizer(options.client, registryCredentials, credential));
 }
 
 /** A basic-auth Secret that CLI or HTTP made for this credential, unless another credential names it too. */
@@ -121,20 +101,17 @@ async function deleteManagedSecret(
   const secret = await findBasicAuth(caches, client, name);
   if (secret?.type !== basicAuthType || secret.metadata.labels?.[labels.managed] !== 'true') return;
   const { uid, resourceVersion } = secret.metadata;
-  await client
-    .delete(
+  await ignoring(
+    ['NotFound'],
+    client.delete(
       secrets,
       { name, namespace: namespaces.credentials },
       {
         ...(uid === undefined ? {} : { uid }),
         ...(resourceVersion === undefined ? {} : { resourceVersion }),
       },
-    )
-    .catch(gone);
-}
-
-function gone(error: unknown): void {
-  if (!isSvc3Error(error, 'NotFound')) throw error;
+    ),
+  );
 }
 
 async function report(
@@ -143,22 +120,14 @@ async function report(
   plan: Plan,
 ): Promise<void> {
   const { client, recorder, expected, policy, refusal, now = () => new Date() } = options;
-  const { name = '', namespace = '' } = credential.metadata;
+  const { namespace = '' } = credential.metadata;
   const verdict = judge(credential, plan, refusal(namespace), policy);
   if (verdict === undefined) return;
   const status = statusOf(credential, verdict, now());
   if (isSameStatus(credential.status, status)) return;
-  try {
-    const written = await client.apply(
-      registryCredentials,
-      { metadata: { name, namespace, uid: credential.metadata.uid }, status } as RegistryCredential,
-      { subresource: 'status' },
-    );
-    expected.wrote(keyOf(credential), written);
-  } catch (error) {
-    gone(error);
-    return;
-  }
+  const written = await applyStatus(client, registryCredentials, credential, status);
+  if (written === undefined) return;
+  expected.wrote(keyOf(credential), written);
   tell(recorder, credential, verdict);
 }
 

@@ -79,15 +79,3 @@ export function statusOf(
     registry: parseServer(credential.spec.server, 'spec.server').registry,
   };
 }
-
-export function isSameStatus(
-  one: RegistryCredentialStatus | undefined,
-  other: RegistryCredentialStatus,
-): boolean {
-  return (
-    one !== undefined &&
-    one.observedGeneration === other.observedGeneration &&
-    one.registry === other.registry &&
-    one.conditions === other.conditions
-  );
-}

@@ -8,7 +8,7 @@ import { vmNameOf, requestOf, workId } from './names.ts';
 import type { DiskKind } from './place.ts';
 import { ImageReconciler } from './reconciler.ts';
 import { createNamespaceRegistries } from './registries.ts';
-import { Retries } from './retries.ts';
+import { WorkBackoff } from './workbackoff.ts';
 import type { OpenRunnerExports } from './runner.ts';
 import type { ImageSettings } from './settings.ts';
 
@@ -35,14 +35,14 @@ function createDiskController(
   const { client, informers, recorder, log, gate, settings } = runtime;
   const caches = createImageCaches(informers, kind);
   const expected = createExpectations<Disk>();
-  const retries = new Retries();
+  const backoff = new WorkBackoff();
   const reconciler = new ImageReconciler({
     kind,
     client,
     recorder,
     caches,
     expected,
-    retries,
+    backoff,
     settings,
     openRunner,
     registries: createNamespaceRegistries(client, settings.store),
@@ -88,7 +88,7 @@ function createDiskController(
     .onChange(({ object }) => {
       enqueueWhere(object.metadata.namespace, (disk) => {
         const request = requestOf(disk);
-        if (request !== undefined) retries.hurry(workId(disk, request));
+        if (request !== undefined) backoff.hurry(workId(disk, request));
         return request !== undefined && isUnfinished(disk);
       });
     });

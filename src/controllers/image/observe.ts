@@ -5,7 +5,7 @@ import type { Disk, ImageCaches } from './caches.ts';
 import type { Observed, VmSource } from './decide.ts';
 import { architectureOf, vmNameOf, requestOf, workerPodName, workId } from './names.ts';
 import { placeOf, type DiskKind } from './place.ts';
-import type { Retries } from './retries.ts';
+import type { WorkBackoff } from './workbackoff.ts';
 import type { ImageSettings } from './settings.ts';
 import { usersOf } from './users.ts';
 import { workerView } from './workerview.ts';
@@ -14,12 +14,12 @@ export interface ObserveParts {
   readonly kind: DiskKind;
   readonly caches: ImageCaches;
   readonly settings: ImageSettings;
-  readonly retries: Retries;
+  readonly backoff: WorkBackoff;
 }
 
 /** One frozen view of a disk and of all that it depends on, from memory. */
 export function observe(parts: ObserveParts, disk: Disk, now: number): Observed {
-  const { kind, caches, settings, retries } = parts;
+  const { kind, caches, settings, backoff } = parts;
   const { name = '', namespace = '' } = disk.metadata;
   const { store } = settings;
   const place = store.url === '' ? undefined : placeOf(store, kind, namespace, name);
@@ -29,7 +29,7 @@ export function observe(parts: ObserveParts, disk: Disk, now: number): Observed 
   const current = owned.find(({ metadata }) => id !== undefined && metadata.name === workerPodName(id));
   const worker = current === undefined ? undefined : workerView(current, now);
   if (current !== undefined && id !== undefined && worker?.phase === 'Failed')
-    retries.failed(id, current.metadata.uid ?? '', now);
+    backoff.failed(id, current.metadata.uid ?? '');
   const repository = place === undefined ? '' : `${place.registry}/${place.repository}`;
   return {
     disk,
@@ -47,7 +47,7 @@ export function observe(parts: ObserveParts, disk: Disk, now: number): Observed 
         : usersOf({ kind, name, repository }, caches.vms.list(namespace), (config) =>
             caches.vmConfigs.get(config, namespace),
           ),
-    retryAt: id === undefined ? 0 : retries.retryAt(id),
+    retryAt: id === undefined ? 0 : backoff.retryAt(id),
     now,
   };
 }

@@ -1,6 +1,7 @@
-import { finalizer } from '../../api/meta.ts';
 import { namespaces, pods } from '../../api/resources.ts';
 import { splitKey } from '../../controller/controller.ts';
+import { addFinalizer, hasFinalizer, removeFinalizer } from '../../controller/finalizer.ts';
+import { ignoring } from '../../controller/ignoring.ts';
 import { isSvc3Error } from '../../errors.ts';
 import type { ReconcileResult } from '../../kube/types.ts';
 import type { Expectations } from '../../controller/expectations.ts';
@@ -14,7 +15,7 @@ import { observe } from './observe.ts';
 import type { DiskKind, Place } from './place.ts';
 import { exportShare, forgetExport, startExport, startWorker, type PodWorkParts } from './podwork.ts';
 import { Reporter, type ReporterParts } from './reporter.ts';
-import type { Retries } from './retries.ts';
+import type { WorkBackoff } from './workbackoff.ts';
 import { refusedStatus, storedBy, storedStatus, verdictStatus, type Stored } from './status.ts';
 import { copyInStore, makeBlank, purge } from './storework.ts';
 
@@ -22,7 +23,7 @@ export interface ImageReconcilerParts extends PodWorkParts, ReporterParts {
   readonly kind: DiskKind;
   readonly caches: ImageCaches;
   readonly expected: Expectations<Disk>;
-  readonly retries: Retries;
+  readonly backoff: WorkBackoff;
   readonly now: () => Date;
 }
 
@@ -166,9 +167,9 @@ export class ImageReconciler {
   /** Status first: a pod that is gone without its result being known would do the work again. */
   async #finish(observed: Observed, stored: Stored): Promise<void> {
     const { disk, request = '' } = observed;
-    const { now, retries } = this.#parts;
+    const { now, backoff } = this.#parts;
     await this.#reporter.report(disk, storedStatus(disk, now(), { stored, answer: answerTo(disk, request) }));
-    retries.clear(workId(disk, request));
+    backoff.clear(workId(disk, request));
     await this.#cleanUp(observed);
   }
 
@@ -184,7 +185,7 @@ export class ImageReconciler {
     const { disk, request = '', now } = observed;
     if (verdict.reason === 'DiskRefused') return this.#refuse(observed, verdict);
     await this.#say(observed, verdict);
-    const at = this.#parts.retries.failed(workId(disk, request), String(now), now);
+    const at = this.#parts.backoff.failed(workId(disk, request), String(now));
     return { requeueAfterMs: Math.max(100, at - now) };
   }
 
@@ -204,7 +205,7 @@ export class ImageReconciler {
     for (const { metadata } of caches.podsOf(disk)) {
       const { name = '', namespace = '', uid = '', deletionTimestamp } = metadata;
       if (deletionTimestamp !== undefined) continue;
-      await ignoreMissing(client.delete(pods, { name, namespace }, { uid }));
+      await ignoring(['NotFound'], client.delete(pods, { name, namespace }, { uid }));
     }
   }
 
@@ -232,12 +233,8 @@ export class ImageReconciler {
   async #isStillThere({ metadata }: Disk): Promise<boolean> {
     const { client, kind } = this.#parts;
     const { name = '', namespace = '', uid } = metadata;
-    try {
-      return (await client.get(resourceOf(kind), name, namespace)).metadata.uid === uid;
-    } catch (error) {
-      if (isSvc3Error(error, 'NotFound')) return false;
-      throw error;
-    }
+    const now = await ignoring(['NotFound'], client.get(resourceOf(kind), name, namespace));
+    return now?.metadata.uid === uid;
   }
 
   async #isNamespaceGoing({ metadata }: Disk): Promise<boolean> {
@@ -248,33 +245,20 @@ export class ImageReconciler {
   async #release(key: string, observed: Observed): Promise<void> {
     const { disk, request = '' } = observed;
     if (isExport(disk)) await this.#cleanUp({ ...observed, hasPods: false });
-    this.#parts.retries.clear(workId(disk, request));
+    this.#parts.backoff.clear(workId(disk, request));
     this.#reporter.forget(disk.metadata.uid ?? '');
-    const rest = disk.metadata.finalizers?.filter((each) => each !== finalizer) ?? [];
-    await ignoreMissing(this.#patchFinalizers(key, disk, rest));
+    const { client, kind, expected } = this.#parts;
+    const released = await ignoring(['NotFound'], removeFinalizer(client, resourceOf(kind), disk));
+    if (released !== undefined) expected.wrote(key, released);
   }
 
   async #hold(key: string, disk: Disk): Promise<Disk> {
     if (hasFinalizer(disk)) return disk;
-    return this.#patchFinalizers(key, disk, [...(disk.metadata.finalizers ?? []), finalizer]);
-  }
-
-  /** A merge patch replaces the whole list, so it names the version that was seen. */
-  async #patchFinalizers(key: string, { metadata }: Disk, finalizers: readonly string[]): Promise<Disk> {
     const { client, kind, expected } = this.#parts;
-    const { name = '', namespace = '', uid, resourceVersion } = metadata;
-    const patched = await client.patch(
-      resourceOf(kind),
-      { name, namespace },
-      { type: 'merge', body: { metadata: { uid, resourceVersion, finalizers } } },
-    );
-    expected.wrote(key, patched);
-    return patched;
+    const held = await addFinalizer(client, resourceOf(kind), disk);
+    expected.wrote(key, held);
+    return held;
   }
-}
-
-function hasFinalizer({ metadata }: Disk): boolean {
-  return metadata.finalizers?.includes(finalizer) === true;
 }
 
 function isExport(disk: Disk): boolean {
@@ -292,13 +276,5 @@ async function unlessImpossible<T>(call: Promise<T>): Promise<T | undefined> {
   } catch (error) {
     if (isSvc3Error(error, 'NotImplemented')) return undefined;
     throw error;
-  }
-}
-
-async function ignoreMissing(call: Promise<unknown>): Promise<void> {
-  try {
-    await call;
-  } catch (error) {
-    if (!isSvc3Error(error, 'NotFound')) throw error;
   }
 }

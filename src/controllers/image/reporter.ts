@@ -2,13 +2,12 @@ import type { ImageStatus } from '../../api/image.ts';
 import { typeMeta } from '../../api/resources.ts';
 import { findCondition } from '../../controller/conditions.ts';
 import { keyOf } from '../../controller/controller.ts';
+import { applyStatus, isSameStatus } from '../../controller/status.ts';
 import type { Expectations } from '../../controller/expectations.ts';
-import { isSvc3Error } from '../../errors.ts';
 import type { EventRecorder, KubeClient } from '../../kube/types.ts';
 import { resourceOf, type Disk } from './caches.ts';
 import { watchMs } from './decide.ts';
 import type { DiskKind } from './place.ts';
-import { isSameStatus } from './status.ts';
 
 export interface ReporterParts {
   readonly client: KubeClient;
@@ -30,20 +29,12 @@ export class Reporter {
 
   async report(disk: Disk, status: ImageStatus): Promise<void> {
     const { client, kind, expected, monotonic } = this.#parts;
-    const { name = '', namespace = '', uid = '' } = disk.metadata;
+    const { uid = '' } = disk.metadata;
     if (isSameStatus(disk.status, status) || this.#isTooSoon(disk, status)) return;
-    try {
-      const written = await client.apply(
-        resourceOf(kind),
-        { ...typeMeta(resourceOf(kind)), metadata: { name, namespace, uid }, status } as Disk,
-        { subresource: 'status' },
-      );
-      expected.wrote(keyOf(disk), written);
-      this.#writtenAt.set(uid, monotonic());
-    } catch (error) {
-      if (isSvc3Error(error, 'NotFound')) return;
-      throw error;
-    }
+    const written = await applyStatus(client, resourceOf(kind), disk, status);
+    if (written === undefined) return;
+    expected.wrote(keyOf(disk), written);
+    this.#writtenAt.set(uid, monotonic());
     this.#tell(disk, status);
   }
 

@@ -148,10 +148,3 @@ function setProgressing(
   const progressing = { status: 'True', reason: 'Progressing', message, observedGeneration } as const;
   return setCondition(conditions, { type: reconciling, ...progressing }, now);
 }
-
-/** Same but for the order of fields. */
-export function isSameStatus(one: ImageStatus | undefined, other: ImageStatus): boolean {
-  if (one === undefined) return false;
-  const keys = new Set([...Object.keys(one), ...Object.keys(other)]) as Set<keyof ImageStatus>;
-  return [...keys].every((key) => JSON.stringify(one[key]) === JSON.stringify(other[key]));
-}

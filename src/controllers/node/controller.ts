@@ -3,7 +3,7 @@ import { nodes, vms } from '../../api/resources.ts';
 import type { Vm } from '../../api/vm.ts';
 import { createController, type Controller } from '../../controller/controller.ts';
 import type { Runtime } from '../../controller/runtime.ts';
-import { isSvc3Error } from '../../errors.ts';
+import { ignoring } from '../../controller/ignoring.ts';
 import type { EventRecorder } from '../../kube/types.ts';
 import { decideNode, isLabelled, nodePatch, type NodeVerdict } from './decide.ts';
 import { type GpuFault, gpuConditionPatch, gpuFaultOf } from './gpufault.ts';
@@ -68,6 +68,11 @@ export function createNodeController(
     else tell(node, 'Normal', 'GPUAvailable', 'no VM is kept from the GPUs of this node any more');
   }
 
+  async function report(node: Node, fault: GpuFault | undefined): Promise<void> {
+    await labelNode(node, decideNode(node, settings, fault));
+    await setCondition(node, fault);
+  }
+
   /** Once as long as it is so; a new leader says it again. */
   function tellIgnored(node: Node): void {
     const { uid = '' } = node.metadata;
@@ -95,12 +100,7 @@ export function createNodeController(
       if (node === undefined || node.metadata.deletionTimestamp !== undefined) return;
       const fault = faultOn(name);
       tellIgnored(node);
-      try {
-        await labelNode(node, decideNode(node, settings, fault));
-        await setCondition(node, fault);
-      } catch (error) {
-        if (!isSvc3Error(error, 'NotFound')) throw error;
-      }
+      await ignoring(['NotFound'], report(node, fault));
     },
   });
   informer.onChange(({ kind, object }) => {

@@ -1,4 +1,4 @@
-import type { Node, PersistentVolumeClaim, Pod, Secret } from '../../api/core.ts';
+import type { Node, PersistentVolumeClaim, Pod } from '../../api/core.ts';
 import { annotations, labels, objectNames } from '../../api/meta.ts';
 import {
   images,
@@ -25,9 +25,12 @@ import { createLiveLists } from './life/livelists.ts';
 import { podNameOf } from './names.ts';
 import { slimPod } from './pod/slimpod.ts';
 import { isLost } from './pod/podstate.ts';
+import { ClaimGrowth } from './pod/claimgrowth.ts';
+import { PodCreation } from './podcreation.ts';
+import { StatusWriter } from './status/statuswriter.ts';
 import { VmReconciler } from './reconciler.ts';
 import { ImageResolutions } from './resolve/imageresolutions.ts';
-import type { ImageResolver } from './resolve/resolve.ts';
+import type { ImageResolver, ResolveSources } from './resolve/resolve.ts';
 import { type OpenRunner, RunnerLinks } from './runner/runnerlinks.ts';
 import type { VmSettings } from './settings.ts';
 import { debounced, paced } from './pacing.ts';
@@ -52,110 +55,175 @@ const outdatedDelayMs = 1_000;
 /** Milliseconds that each rewritten message puts off the next look: under constant change no more than 50 are written in a second. */
 const perSentenceMs = 20;
 
-/** Keeps every VM's pod as its spec says. */
-export function createVmController(runtime: Runtime<VmSettings>, parts: VmControllerParts): Controller {
-  const { informers, settings, log } = runtime;
+/** What the controller reads, from memory. */
+function createCaches({ informers }: Runtime<VmSettings>) {
   const vmInformer = informers.get(vms);
   const podInformer = informers.get(pods, { transform: slimPod });
-  const nodeInformer = informers.get(nodes);
-  const configInformer = informers.get(vmConfigs);
-  const imageInformer = informers.get(images);
-  const isoInformer = informers.get(isos);
-  const pullSecrets = informers.get(secrets, { fieldSelector: `metadata.name=${objectNames.pullSecret}` });
-  const monotonic = () => performance.now();
-
-  const inventory = new Inventory(settings.portRanges);
-  const expectations = new VmExpectations(podInformer, monotonic);
-  const backoff = new DeployBackoff(monotonic);
-  const waiting = new WaitingVms(inventory, (key) => controller.enqueue(key));
-  const resolutions =
-    parts.resolver === undefined
-      ? undefined
-      : new ImageResolutions(parts.resolver, (key) => controller.enqueue(key), monotonic);
-  const runners =
-    parts.openRunner === undefined
-      ? undefined
-      : new RunnerLinks(parts.openRunner, (key) => controller.enqueue(key), monotonic);
-  const claimInformer = informers.get(persistentVolumeClaims, { labelSelector: `${labels.managedBy}=svc3` });
-  const reconciler = new VmReconciler({
-    client: runtime.client,
-    recorder: runtime.recorder,
+  vmInformer.addIndexes(podNameIndex);
+  podInformer.addIndexes({ node: (pod) => (pod.spec.nodeName === undefined ? [] : [pod.spec.nodeName]) });
+  return {
     vms: vmInformer,
-    nodes: nodeInformer,
-    claims: claimInformer,
-    sources: {
-      vmConfig: (name, namespace) => configInformer.get(name, namespace),
-      image: (name, namespace) => imageInformer.get(name, namespace),
-      iso: (name, namespace) => isoInformer.get(name, namespace),
-      answer: (key, namespace, reference) => resolutions?.resolve(key, namespace, reference),
-      settings,
-    },
-    images: {
-      cached: (namespace) => imageInformer.list(namespace),
-      live: createLiveLists(async (namespace) => (await runtime.client.list(images, { namespace })).items),
-    },
-    settings,
+    pods: podInformer,
+    nodes: informers.get(nodes),
+    configs: informers.get(vmConfigs),
+    images: informers.get(images),
+    isos: informers.get(isos),
+    /** Of Persistent disks. */
+    claims: informers.get(persistentVolumeClaims, { labelSelector: `${labels.managedBy}=svc3` }),
+    pullSecrets: informers.get(secrets, { fieldSelector: `metadata.name=${objectNames.pullSecret}` }),
+  };
+}
+
+type Caches = ReturnType<typeof createCaches>;
+
+/** What is kept in memory beside the caches; it may be lost at any time. */
+function createMemory(
+  { settings }: Runtime<VmSettings>,
+  { resolver, openRunner }: VmControllerParts,
+  caches: Caches,
+  wake: (key: string) => void,
+) {
+  const monotonic = () => performance.now();
+  const inventory = new Inventory(settings.portRanges);
+  return {
     inventory,
-    waiting,
-    backoff,
-    expectations,
+    expectations: new VmExpectations(caches.pods, monotonic),
+    backoff: new DeployBackoff(monotonic),
+    waiting: new WaitingVms(inventory, wake),
+    resolutions: resolver === undefined ? undefined : new ImageResolutions(resolver, wake, monotonic),
+    runners: openRunner === undefined ? undefined : new RunnerLinks(openRunner, wake, monotonic),
+  };
+}
+
+type Memory = ReturnType<typeof createMemory>;
+
+function createReconciler(
+  { client, recorder, settings }: Runtime<VmSettings>,
+  parts: VmControllerParts,
+  caches: Caches,
+  { inventory, expectations, backoff, waiting, resolutions, runners }: Memory,
+): VmReconciler {
+  const now = () => new Date();
+  const controlKeys = () => parts.controlKeys();
+  const pullSecretVersion = (namespace: string) =>
+    caches.pullSecrets.get(objectNames.pullSecret, namespace)?.metadata.resourceVersion;
+  const sources: ResolveSources = {
+    vmConfig: (name, namespace) => caches.configs.get(name, namespace),
+    image: (name, namespace) => caches.images.get(name, namespace),
+    iso: (name, namespace) => caches.isos.get(name, namespace),
+    answer: (key, namespace, reference) => resolutions?.resolve(key, namespace, reference),
+    settings,
+  };
+  return new VmReconciler({
+    client,
+    recorder,
+    observer: {
+      ...caches,
+      images: (namespace) => caches.images.list(namespace),
+      sources,
+      expectations,
+      pullSecretVersion,
+      saveWaitMs: settings.saveWaitMs,
+      now,
+    },
+    podCreation: new PodCreation({
+      client,
+      sources,
+      settings,
+      inventory,
+      waiting,
+      backoff,
+      expectations,
+      nodes: caches.nodes,
+      controlKeys,
+      kvmGroups: (node) => kvmGroupsOf(node === undefined ? caches.nodes.list() : [caches.nodes.get(node)]),
+      pullSecretVersion,
+    }),
+    claimGrowth: new ClaimGrowth(client, recorder),
     runners,
-    controlKeys: () => parts.controlKeys(),
-    kvmGroups: (node) => kvmGroupsOf(node === undefined ? nodeInformer.list() : [nodeInformer.get(node)]),
-    pullSecretVersion: (namespace) => versionOf(pullSecrets.get(objectNames.pullSecret, namespace)),
-    now: () => new Date(),
+    expectations,
+    status: new StatusWriter({ client, recorder, expectations, now }),
+    liveImages: createLiveLists(async (namespace) => (await client.list(images, { namespace })).items),
+    controlKeys,
+    now,
   });
-  const controller = createController({
+}
+
+/** Keeps every VM's pod as its spec says. */
+export function createVmController(runtime: Runtime<VmSettings>, parts: VmControllerParts): Controller {
+  const caches = createCaches(runtime);
+  const memory = createMemory(runtime, parts, caches, (key) => controller.enqueue(key));
+  const reconciler = createReconciler(runtime, parts, caches, memory);
+  const controller: Controller = createController({
     name: 'vm',
     workers,
-    priorityOf: (key) => priorityOf(key, vmInformer, expectations),
-    log,
+    priorityOf: (key) => priorityOf(key, caches.vms, memory.expectations),
+    log: runtime.log,
     gate: runtime.gate,
     metrics: runtime.metrics.controllers,
     reconcile: (key) => reconciler.reconcile(key),
   });
+  // What nodes have left is counted before a VM is looked at.
+  followPlaces(caches, memory, controller);
+  followVms(caches, controller);
+  followSources(caches, memory, controller, parts.resolver);
+  return controller;
+}
 
+/** A VM, its pod and its claim wake it; by their name: also a pod that is not the VM's, and only in the way. */
+function followVms(caches: Caches, controller: Controller): void {
+  caches.vms.onChange(({ object }) => controller.enqueue(keyOf(object)));
+  caches.pods.onChange(({ object }) => enqueueNamed(caches, controller, object));
+  caches.claims.onChange(({ kind, object }) => {
+    if (kind === 'deleted') enqueueNamed(caches, controller, object);
+  });
+}
+
+function enqueueNamed(caches: Caches, controller: Controller, object: Pod | PersistentVolumeClaim): void {
+  for (const vm of vmsNamedBy(caches.vms, object)) controller.enqueue(keyOf(vm));
+}
+
+/** What nodes have and pods take of them, and the VMs that wait for some of it. */
+function followPlaces(caches: Caches, { inventory, waiting }: Memory, controller: Controller): void {
   const retryWaiting = debounced(() => waiting.retry(), retryDelayMs);
   const wakeOutdated = paced(() => waiting.wakeOutdated(), outdatedDelayMs, perSentenceMs);
   const changed = () => {
     if (waiting.size > 0) wakeOutdated();
   };
-  vmInformer.addIndexes(podNameIndex);
-  // By its name: also a pod that is not the VM's, and only in the way.
-  const enqueueVm = (object: Pod | PersistentVolumeClaim) => {
-    for (const vm of vmsNamedBy(vmInformer, object)) controller.enqueue(keyOf(vm));
+  accountPods({ pods: caches.pods, vms: caches.vms, inventory, freed: retryWaiting });
+  followNodes(caches, inventory, retryWaiting, (pod) => enqueueNamed(caches, controller, pod));
+  caches.pods.onChange(changed);
+  caches.nodes.onChange(changed);
+}
+
+/** What a VM is made from, and what its deletion waits for. */
+function followSources(
+  caches: Caches,
+  { backoff }: Memory,
+  controller: Controller,
+  resolver: ImageResolver | undefined,
+): void {
+  const enqueueWhere = (namespace: string | undefined, isMeant: (vm: Vm) => boolean) => {
+    for (const vm of caches.vms.list(namespace)) if (isMeant(vm)) controller.enqueue(keyOf(vm));
   };
-  accountPods({ pods: podInformer, vms: vmInformer, inventory, freed: retryWaiting });
-  podInformer.onChange(({ object }) => enqueueVm(object));
-  followNodes(nodeInformer, podInformer, inventory, retryWaiting, enqueueVm);
-  claimInformer.onChange(({ kind, object }) => {
-    if (kind === 'deleted') enqueueVm(object);
-  });
-  podInformer.onChange(changed);
-  nodeInformer.onChange(changed);
-  vmInformer.onChange(({ object }) => controller.enqueue(keyOf(object)));
-  const wakeUnplaced = (namespace: string) => {
-    for (const vm of vmInformer.list(namespace)) {
-      if (vm.status?.podName !== undefined) continue;
-      backoff.clear(vm.metadata.uid ?? '');
-      controller.enqueue(keyOf(vm));
-    }
-  };
-  for (const informer of [configInformer, imageInformer, isoInformer] as Informer<KubeObject>[]) {
+  const wakeUnplaced = (namespace: string) =>
+    enqueueWhere(namespace, ({ metadata, status }) => {
+      if (status?.podName !== undefined) return false;
+      backoff.forget(metadata.uid ?? '');
+      return true;
+    });
+  for (const informer of [caches.configs, caches.images, caches.isos] as Informer<KubeObject>[]) {
     informer.onChange(({ object }) => wakeUnplaced(object.metadata?.namespace ?? ''));
   }
-  // What a deletion waits for.
-  imageInformer.onChange(({ object }) => {
-    for (const vm of vmInformer.list(object.metadata.namespace))
-      if (vm.metadata.deletionTimestamp !== undefined) controller.enqueue(keyOf(vm));
+  caches.images.onChange(({ object }) => {
+    enqueueWhere(object.metadata.namespace, ({ metadata }) => metadata.deletionTimestamp !== undefined);
   });
-  parts.resolver?.onCredential(wakeUnplaced);
-  pullSecrets.onChange(({ object }) => {
-    const namespace = object.metadata.namespace ?? '';
+  resolver?.onCredential(wakeUnplaced);
+  caches.pullSecrets.onChange(({ object }) => {
+    const { namespace = '' } = object.metadata;
     wakeUnplaced(namespace);
-    for (const vm of vmInformer.list(namespace)) if (!isBooted(vm)) controller.enqueue(keyOf(vm));
+    enqueueWhere(namespace, (vm) => !isBooted(vm));
   });
-  return controller;
 }
 
 /**
@@ -172,14 +240,12 @@ function priorityOf(key: string, informer: Informer<Vm>, expectations: VmExpecta
 }
 
 function followNodes(
-  informer: Informer<Node>,
-  podInformer: Informer<Pod>,
+  caches: Caches,
   inventory: Inventory,
   freed: () => void,
-  enqueueVm: (pod: Pod) => void,
+  enqueue: (pod: Pod) => void,
 ): void {
-  podInformer.addIndexes({ node: (pod) => (pod.spec.nodeName === undefined ? [] : [pod.spec.nodeName]) });
-  informer.onChange((change) => {
+  caches.nodes.onChange((change) => {
     const { object } = change;
     const name = object.metadata.name ?? '';
     if (change.kind === 'deleted') {
@@ -189,7 +255,7 @@ function followNodes(
     inventory.setNode(nodeFacts(object));
     freed();
     if (!lostFlipped(change)) return;
-    for (const pod of podInformer.byIndex('node', name)) enqueueVm(pod);
+    for (const pod of caches.pods.byIndex('node', name)) enqueue(pod);
   });
 }
 
@@ -199,10 +265,6 @@ function lostFlipped(change: Change<Node>): boolean {
 
 function isBooted(vm: Vm): boolean {
   return vm.status?.conditions?.some(({ type, status }) => type === 'Booted' && status === 'True') ?? false;
-}
-
-function versionOf(secret: Secret | undefined): string | undefined {
-  return secret?.metadata.resourceVersion;
 }
 
 function kvmGroupsOf(nodesToJoin: readonly (Node | undefined)[]): readonly number[] {

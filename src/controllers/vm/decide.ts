@@ -3,7 +3,7 @@ import { annotations } from '../../api/meta.ts';
 import { isOwnedBy, isTerminating } from '../../api/owner.ts';
 import type { Vm } from '../../api/vm.ts';
 import type { Contradicted } from './resolve/adoption.ts';
-import { otherFinalizers } from './life/finalizer.ts';
+import { hasFinalizer } from '../../controller/finalizer.ts';
 import { pullSecretAnnotation } from './names.ts';
 import { endMessage, pullFailure, unschedulableMessage } from './pod/podstate.ts';
 import type { Resolved } from './resolve/resolve.ts';
@@ -39,7 +39,7 @@ export type ReplaceReason = 'RejectedByNode' | 'Unschedulable' | 'PullRetry';
 /** What a pass does about it. */
 export type Plan =
   /** The VM is being deleted and has no guest any more: let go of it. What is left of it goes by its owner reference. */
-  | { readonly kind: 'finalize'; readonly finalizers: readonly string[] | undefined }
+  | { readonly kind: 'finalize'; readonly isHeld: boolean }
   /** The VM is being deleted and its disk is still being saved. */
   | {
       readonly kind: 'hold';
@@ -137,11 +137,10 @@ function deletion(
   { vm, pod, settings: known, isNodeLost, unsaved, saveWaitMs, now }: Observed,
   since: string,
 ): Plan {
-  const finalizers = otherFinalizers(vm);
-  if (finalizers === undefined || pod === undefined || !isOwnedBy(pod, vm))
-    return { kind: 'finalize', finalizers };
+  const isHeld = hasFinalizer(vm);
+  if (!isHeld || pod === undefined || !isOwnedBy(pod, vm)) return { kind: 'finalize', isHeld };
   // Nobody there ends it: the VM goes, and its pod stays in the way of the next one of its name.
-  if (isTerminating(pod)) return isNodeLost ? { kind: 'finalize', finalizers } : { kind: 'ending' };
+  if (isTerminating(pod)) return isNodeLost ? { kind: 'finalize', isHeld } : { kind: 'ending' };
   const settings = known?.kind === 'resolved' ? known : undefined;
   const endsAt = Date.parse(since) + saveWaitMs;
   const isGivenUp = vm.metadata.annotations?.[annotations.deleteWithoutSaving] === 'true' || now >= endsAt;

@@ -1,51 +1,53 @@
-/** What is remembered of a VM that could not be deployed; lost with the process, which only means trying sooner. */
-interface Failures {
-  count: number;
-  notBefore: number;
-  readonly avoid: Map<string, number>;
-}
+import { Backoff } from '../../controller/backoff.ts';
 
-const firstMs = 1_000;
-const longestMs = 60_000;
+/** Doubles up to a minute. One operator makes the tries, so that there is nobody to spread them over. */
+const times = { baseMs: 1_000, maxMs: 60_000, random: () => 1 } as const;
+
 /** How long a node that turned a pod away is only taken when nothing else fits. */
 const avoidMs = 120_000;
 
-/** Exponential backoff between tries to deploy a VM, and the nodes that turned it away. Clock: monotonic milliseconds. */
+/** Exponential backoff between tries to deploy a VM, by its UID, and the nodes that turned it away. */
 export class DeployBackoff {
-  readonly #known = new Map<string, Failures>();
+  readonly #backoff: Backoff;
+  /** Until when a node is avoided. */
+  readonly #avoided = new Map<string, Map<string, number>>();
   readonly #now: () => number;
 
+  /** `now`: milliseconds of a clock that never jumps. */
   constructor(now: () => number) {
     this.#now = now;
+    this.#backoff = new Backoff(now, times);
   }
 
   /** Milliseconds to wait before the next try; 0: now. */
   waitMs(vmUid: string): number {
-    return Math.max(0, (this.#known.get(vmUid)?.notBefore ?? 0) - this.#now());
+    return this.#backoff.waitMs(vmUid);
   }
 
-  /** Counts a failure; the backoff doubles from a second up to a minute. Returns it in milliseconds. */
+  /** Counts a failure. Returns the milliseconds to wait. */
   failed(vmUid: string, node?: string): number {
-    let known = this.#known.get(vmUid);
-    if (known === undefined) {
-      known = { count: 0, notBefore: 0, avoid: new Map() };
-      this.#known.set(vmUid, known);
-    }
-    const delayMs = Math.min(longestMs, firstMs * 2 ** known.count);
-    known.count += 1;
-    known.notBefore = this.#now() + delayMs;
-    if (node !== undefined) known.avoid.set(node, this.#now() + avoidMs);
-    return delayMs;
+    if (node !== undefined) this.#nodesOf(vmUid).set(node, this.#now() + avoidMs);
+    return this.#backoff.failed(vmUid);
   }
 
   avoided(vmUid: string): ReadonlySet<string> {
     const now = this.#now();
-    const avoid = this.#known.get(vmUid)?.avoid ?? [];
-    return new Set([...avoid].filter(([, until]) => until > now).map(([node]) => node));
+    const nodes = [...(this.#avoided.get(vmUid) ?? [])];
+    return new Set(nodes.filter(([, until]) => until > now).map(([node]) => node));
   }
 
   /** The VM runs, or is gone. */
-  clear(vmUid: string): void {
-    this.#known.delete(vmUid);
+  forget(vmUid: string): void {
+    this.#backoff.clear(vmUid);
+    this.#avoided.delete(vmUid);
+  }
+
+  #nodesOf(vmUid: string): Map<string, number> {
+    let nodes = this.#avoided.get(vmUid);
+    if (nodes === undefined) {
+      nodes = new Map();
+      this.#avoided.set(vmUid, nodes);
+    }
+    return nodes;
   }
 }

@@ -1,19 +1,23 @@
 import type { Pod } from '../../api/core.ts';
 import type { Vm } from '../../api/vm.ts';
+import { keyOf } from '../../controller/controller.ts';
+import { createExpectations } from '../../controller/expectations.ts';
 import type { Informer } from '../../kube/types.ts';
+import type { VmMemory } from './parts.ts';
 
-/** How long a pod that was made is expected without the cache showing it, in milliseconds. */
-const expectationMs = 5_000;
+/** How long a write is expected without the cache showing it, in milliseconds. */
+const expectedMs = 5_000;
 
 /**
- * The caches with our own writes laid over them: a pass that runs before its predecessor's writes have come back
- * would write them a second time. Only saves writes; nothing depends on it for safety.
+ * The caches of VMs and pods with our own writes laid over them: a pass that runs before its predecessor's writes have come
+ * back would write them a second time. Only saves writes; nothing depends on it for safety.
  */
-export class VmExpectations {
-  readonly #vms = new Map<string, Vm>();
-  readonly #made = new Map<string, { pod: Pod; at: number }>();
+export class VmExpectations implements VmMemory {
+  readonly #vms = createExpectations<Vm>(undefined, expectedMs);
+  readonly #made = createExpectations<Pod>(undefined, expectedMs);
+  /** UIDs of pods whose deletion was asked for, until they are gone: they run to the end of their grace period. */
   readonly #deleted = new Set<string>();
-  /** When this process made a pod, by the uid of its VM. */
+  /** When this process made a pod, by the UID of its VM. */
   readonly #startedAt = new Map<string, number>();
   readonly #pods: Informer<Pod>;
   readonly #now: () => number;
@@ -22,38 +26,28 @@ export class VmExpectations {
   constructor(pods: Informer<Pod>, now: () => number) {
     this.#pods = pods;
     this.#now = now;
-    pods.onChange((change) => {
-      this.#made.delete(keyOf(change.object));
-      if (change.kind === 'deleted') this.#deleted.delete(change.object.metadata.uid ?? '');
+    pods.onChange(({ kind, object }) => {
+      this.#made.observe(keyOf(object), object);
+      if (kind === 'deleted') this.#deleted.delete(object.metadata.uid ?? '');
     });
   }
 
   /** The newer one of the cached VM and what our last write returned. */
   vm(cached: Vm): Vm {
-    const uid = cached.metadata.uid ?? '';
-    const own = this.#vms.get(uid);
-    if (own === undefined) return cached;
-    if (isNewer(own, cached)) return own;
-    this.#vms.delete(uid);
-    return cached;
+    return this.#vms.current(cached.metadata.uid ?? '', cached) ?? cached;
   }
 
   wroteVm(written: Vm): void {
-    this.#vms.set(written.metadata.uid ?? '', written);
+    this.#vms.wrote(written.metadata.uid ?? '', written);
   }
 
   pod(name: string, namespace: string): Pod | undefined {
-    const cached = this.#pods.get(name, namespace);
-    if (cached !== undefined) return cached;
-    const own = this.#made.get(`${namespace}/${name}`);
-    return own !== undefined && this.#now() - own.at < expectationMs ? own.pod : undefined;
+    return this.#made.current(`${namespace}/${name}`, this.#pods.get(name, namespace));
   }
 
   madePod(pod: Pod): void {
-    const { name = '', namespace = '', ownerReferences = [] } = pod.metadata;
-    for (const { uid } of ownerReferences) this.#startedAt.set(uid, this.#now());
-    // The watch can be faster than the reply.
-    if (this.#pods.get(name, namespace) === undefined) this.#made.set(keyOf(pod), { pod, at: this.#now() });
+    for (const { uid } of pod.metadata.ownerReferences ?? []) this.#startedAt.set(uid, this.#now());
+    this.#made.wrote(keyOf(pod), pod);
   }
 
   /** Milliseconds since this process made the VM's last pod; Infinity where another one did. */
@@ -63,7 +57,7 @@ export class VmExpectations {
   }
 
   deletedPod(pod: Pod): void {
-    this.#made.delete(keyOf(pod));
+    this.#made.forget(keyOf(pod));
     const cached = this.#pods.get(pod.metadata.name ?? '', pod.metadata.namespace);
     if (cached?.metadata.uid === pod.metadata.uid) this.#deleted.add(pod.metadata.uid ?? '');
   }
@@ -73,18 +67,7 @@ export class VmExpectations {
   }
 
   forget(vmUid: string): void {
-    this.#vms.delete(vmUid);
+    this.#vms.forget(vmUid);
     this.#startedAt.delete(vmUid);
   }
-}
-
-function keyOf({ metadata }: Pod): string {
-  return `${metadata.namespace ?? ''}/${metadata.name ?? ''}`;
-}
-
-/** resourceVersions of one resource are numbers that grow (Kubernetes 1.35: comparable resource versions). */
-function isNewer(a: Vm, b: Vm): boolean {
-  const own = a.metadata.resourceVersion ?? '0';
-  const cached = b.metadata.resourceVersion ?? '0';
-  return own.length === cached.length ? own > cached : own.length > cached.length;
 }

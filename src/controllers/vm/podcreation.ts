@@ -1,8 +1,14 @@
-import type { Pod } from '../../api/core.ts';
-import { persistentVolumeClaims, pods } from '../../api/resources.ts';
+import type { Node, Pod } from '../../api/core.ts';
+import { persistentVolumeClaims, pods, vms } from '../../api/resources.ts';
 import type { EffectiveSettings, Vm } from '../../api/vm.ts';
 import { isSvc3Error, messageOf, Svc3Error } from '../../errors.ts';
-import type { ReconcileResult } from '../../kube/types.ts';
+import { addFinalizer, hasFinalizer } from '../../controller/finalizer.ts';
+import type { Informer, KubeClient, ReconcileResult } from '../../kube/types.ts';
+import type { Inventory } from '../../placement/inventory.ts';
+import type { DeployBackoff } from './deploybackoff.ts';
+import type { VmExpectations } from './expectations.ts';
+import type { VmSettings } from './settings.ts';
+import type { WaitingVms } from './waiting.ts';
 import {
   place,
   type Placed,
@@ -11,16 +17,21 @@ import {
   unpinnedAccelerator,
 } from '../../placement/place.ts';
 import { buildClaim, type ClaimHolder, holderOf, isPersistent } from './pod/claim.ts';
-import { hold } from './life/finalizer.ts';
-import { ignoring } from './ignoring.ts';
+import { ignoring } from '../../controller/ignoring.ts';
 import { podNameOf } from './names.ts';
-import type { VmReconcilerParts } from './parts.ts';
+import type { Pass, VmMemory } from './parts.ts';
 import { buildPod, type PodPlacement } from './pod/pod.ts';
 import { reportPod } from './status/report.ts';
 import { placementRequest } from './pod/request.ts';
-import { type Asking, type Resolved, resolveVm, type Unresolved } from './resolve/resolve.ts';
+import {
+  type Asking,
+  type Resolved,
+  type ResolveSources,
+  resolveVm,
+  type Unresolved,
+} from './resolve/resolve.ts';
 import { condition } from './status/statusdraft.ts';
-import { pendingDraft, type StatusWriter } from './status/statuswriter.ts';
+import { pendingDraft } from './status/pending.ts';
 
 /** A VM that nobody takes is looked at again, should an event have been missed. */
 const waitingMs = 60_000;
@@ -28,23 +39,60 @@ const waitingMs = 60_000;
 /** Somebody else's claim is not in the cache, and nothing tells that it is gone; in milliseconds. */
 const claimWaitMs = { going: 2_000, foreign: 30_000 } as const;
 
-/** A start that takes no longer than this is told in one write of status, when the VM runs; in milliseconds. */
-export const quickStartMs = 300;
-
 /** A registry that takes longer to answer shows in the VM's status, in milliseconds. */
 const slowAnswerMs = 1_000;
 
-/** Gives a VM its pod: resolve, place, assume, create. */
-export class PodCreation {
-  readonly #parts: VmReconcilerParts;
-  readonly #status: StatusWriter;
+export interface PodCreationParts {
+  readonly client: KubeClient;
+  readonly sources: ResolveSources;
+  readonly settings: VmSettings;
+  readonly inventory: Inventory;
+  readonly waiting: WaitingVms;
+  readonly backoff: DeployBackoff;
+  readonly expectations: VmExpectations;
+  readonly nodes: Pick<Informer<Node>, 'get'>;
+  /** Public halves of the control keys, for the pods' annotation. */
+  controlKeys(): string;
+  /** Groups of /dev/kvm on a node; without one on all nodes. */
+  kvmGroups(node: string | undefined): readonly number[];
+  /** resourceVersion of the pull Secret of a namespace. */
+  pullSecretVersion(namespace: string): string | undefined;
+}
 
-  constructor(parts: VmReconcilerParts, status: StatusWriter) {
+/** Gives VMs their pods: resolve, place, assume, create. It remembers who waits for a node, and for how long. */
+export class PodCreation implements VmMemory {
+  readonly #parts: PodCreationParts;
+
+  constructor(parts: PodCreationParts) {
     this.#parts = parts;
-    this.#status = status;
   }
 
-  async deploy(key: string, vm: Vm): Promise<ReconcileResult | void> {
+  forget(vmUid: string): void {
+    const { inventory, waiting, backoff } = this.#parts;
+    inventory.forget(vmUid);
+    waiting.remove(vmUid);
+    backoff.forget(vmUid);
+  }
+
+  /** It does not wait for a node. */
+  hasPod(vmUid: string): void {
+    this.#parts.waiting.remove(vmUid);
+  }
+
+  /** The pod of the VM lives: a bound one counts by itself, and for one that is as requested failures of before do not count. */
+  seen(vmUid: string, { isBound, isReady }: { isBound: boolean; isReady: boolean }): void {
+    if (isReady) this.#parts.backoff.forget(vmUid);
+    else if (isBound) this.#parts.inventory.forget(vmUid);
+  }
+
+  /** The pod cannot run on this node. */
+  turnedAway(vmUid: string, node: string | undefined): void {
+    this.#parts.backoff.failed(vmUid, node);
+  }
+
+  /** One try; sets the status of the pass to what became of it. */
+  async deploy(pass: Pass): Promise<ReconcileResult | void> {
+    const { vm } = pass.observed;
     const { backoff, inventory, waiting } = this.#parts;
     const uid = vm.metadata.uid ?? '';
     const waitMs = backoff.waitMs(uid);
@@ -53,40 +101,24 @@ export class PodCreation {
       return { requeueAfterMs: waitMs };
     }
     const resolved = this.#settings(vm);
-    if (resolved.kind === 'asking') return this.#asking(vm, resolved);
-    if (resolved.kind === 'unresolved') return this.#unresolved(vm, resolved);
+    if (resolved.kind === 'asking') return asking(pass, resolved);
+    if (resolved.kind === 'unresolved') return this.#unresolved(pass, resolved);
     const request = placementRequest(vm.metadata.namespace ?? '', resolved.effective, this.#parts.settings);
     const placement = this.#place(vm, resolved.effective, request);
-    if (placement.kind === 'placed') return this.#create(vm, resolved, pinned(placement), placement);
+    if (placement.kind === 'placed') return this.#create(pass, resolved, pinned(placement), placement);
     if (this.#parts.settings.whenFull === 'Pod') {
       const accelerator = unpinnedAccelerator(this.#parts.inventory, request);
-      return this.#create(vm, resolved, { ...unpinned, accelerator }, undefined);
+      return this.#create(pass, resolved, { ...unpinned, accelerator }, undefined);
     }
     const told = placement.message;
-    waiting.add(uid, { key, created: vm.metadata.creationTimestamp ?? '', request, told });
-    const scheduled = condition('False', 'Unschedulable', told);
-    await this.#status.report(vm, pendingDraft(vm, { scheduled }));
+    waiting.add(uid, { key: pass.key, created: vm.metadata.creationTimestamp ?? '', request, told });
+    pass.status = pendingDraft(vm, { scheduled: condition('False', 'Unschedulable', told) });
     return { requeueAfterMs: waitingMs };
   }
 
-  async #unresolved(vm: Vm, unresolved: Unresolved): Promise<ReconcileResult> {
-    this.#parts.inventory.forget(vm.metadata.uid ?? '');
-    const { condition: name, reason, message, retryMs = waitingMs } = unresolved;
-    const status = name === 'stalled' ? 'True' : 'False';
-    await this.#status.report(vm, pendingDraft(vm, { [name]: condition(status, reason, message) }));
-    return { requeueAfterMs: retryMs };
-  }
-
-  /** The answer wakes the VM. It is told only where it takes long, and what was said before stays. */
-  async #asking(vm: Vm, { message, forMs }: Asking): Promise<ReconcileResult> {
-    if (forMs < slowAnswerMs) return { requeueAfterMs: slowAnswerMs - forMs };
-    if (vm.status?.conditions !== undefined) return { requeueAfterMs: waitingMs };
-    return this.#unresolved(vm, {
-      kind: 'unresolved',
-      condition: 'scheduled',
-      reason: 'AskingRegistry',
-      message,
-    });
+  #unresolved(pass: Pass, unresolved: Unresolved): ReconcileResult {
+    this.#parts.inventory.forget(pass.observed.vm.metadata.uid ?? '');
+    return tell(pass, unresolved);
   }
 
   /** Frozen once the VM has been placed; before that as VMConfig and image are now. */
@@ -129,34 +161,32 @@ export class PodCreation {
   }
 
   async #create(
-    vm: Vm,
+    pass: Pass,
     resolved: Resolved,
     placement: PodPlacement,
     placed: Placed | undefined,
   ): Promise<ReconcileResult | void> {
-    const { expectations, inventory, nodes } = this.#parts;
+    const { client, expectations, inventory, nodes } = this.#parts;
+    const { vm } = pass.observed;
     const uid = vm.metadata.uid ?? '';
     let pod: Pod;
     try {
       // Before there is a guest: its deletion has to wait for the guest's end.
-      await hold(this.#parts, vm);
+      if (!hasFinalizer(vm)) expectations.wroteVm(await addFinalizer(client, vms, vm));
       const claim = await this.#claim(vm, resolved.effective);
-      if (claim.kind !== 'own') return await this.#withoutClaim(vm, claim);
-      pod = await this.#parts.client.create(pods, this.#pod(vm, resolved, placement));
+      if (claim.kind !== 'own') return this.#withoutClaim(pass, claim);
+      pod = await client.create(pods, this.#pod(vm, resolved, placement));
     } catch (error) {
       // The cache is behind: its event brings us back; nothing that is there is touched.
       if (isSvc3Error(error, 'AlreadyExists')) return { requeueAfterMs: 1_000 };
       if (placed !== undefined) inventory.forget(uid);
       if (!isRefusal(error)) throw error;
-      return this.#refused(vm, messageOf(error));
+      return this.#refused(pass, messageOf(error));
     }
     // The assumption ends when the cache shows the pod, which is pinned and counts from then on.
     expectations.madePod(pod);
     const node = placement.node === undefined ? undefined : nodes.get(placement.node);
-    const { effective, warnings } = resolved;
-    // All else of the status can be read from the pod later.
-    if (warnings.length === 0) return { requeueAfterMs: quickStartMs };
-    await this.#status.report(vm, reportPod({ vm, pod, node, runner: undefined, effective, warnings }));
+    pass.status = reportPod({ vm, pod, node, runner: undefined, ...resolved });
     return undefined;
   }
 
@@ -180,21 +210,21 @@ export class PodCreation {
   }
 
   /** Nothing under the claim's name is touched; the end of one of ours wakes this VM. */
-  async #withoutClaim(vm: Vm, claim: Exclude<ClaimHolder, { kind: 'own' }>): Promise<ReconcileResult> {
-    const { kind, message } = claim;
+  #withoutClaim(pass: Pass, { kind, message }: Exclude<ClaimHolder, { kind: 'own' }>): ReconcileResult {
+    const { vm } = pass.observed;
     this.#parts.inventory.forget(vm.metadata.uid ?? '');
     const conditions =
       kind === 'foreign'
         ? { stalled: condition('True', 'ClaimConflict', message) }
         : { scheduled: condition('False', 'ClaimTerminating', message) };
-    await this.#status.report(vm, pendingDraft(vm, conditions));
+    pass.status = pendingDraft(vm, conditions);
     return { requeueAfterMs: claimWaitMs[kind] };
   }
 
-  async #refused(vm: Vm, message: string): Promise<ReconcileResult> {
-    const delayMs = this.#parts.backoff.failed(vm.metadata.uid ?? '');
-    await this.#status.report(vm, pendingDraft(vm, { scheduled: condition('False', 'PodRefused', message) }));
-    return { requeueAfterMs: delayMs };
+  #refused(pass: Pass, message: string): ReconcileResult {
+    const { vm } = pass.observed;
+    pass.status = pendingDraft(vm, { scheduled: condition('False', 'PodRefused', message) });
+    return { requeueAfterMs: this.#parts.backoff.failed(vm.metadata.uid ?? '') };
   }
 
   #pod(vm: Vm, resolved: Resolved, placement: PodPlacement): Pod {
@@ -211,6 +241,23 @@ export class PodCreation {
       claimName: isPersistent(resolved.effective) ? podNameOf(vm.metadata.name ?? '') : undefined,
     });
   }
+}
+
+/** The answer wakes the VM. It is told only where it takes long, and what was said before stays. */
+function asking(pass: Pass, { message, forMs }: Asking): ReconcileResult {
+  if (forMs < slowAnswerMs) return { requeueAfterMs: slowAnswerMs - forMs };
+  if (pass.observed.vm.status?.conditions !== undefined) return { requeueAfterMs: waitingMs };
+  return tell(pass, { kind: 'unresolved', condition: 'scheduled', reason: 'AskingRegistry', message });
+}
+
+/** Why the VM cannot be placed. */
+function tell(
+  pass: Pass,
+  { condition: type, reason, message, retryMs = waitingMs }: Unresolved,
+): ReconcileResult {
+  const told = condition(type === 'stalled' ? 'True' : 'False', reason, message);
+  pass.status = pendingDraft(pass.observed.vm, { [type]: told });
+  return { requeueAfterMs: retryMs };
 }
 
 const unpinned: Omit<PodPlacement, 'accelerator'> = {

@@ -4,7 +4,7 @@ import { createExpectations } from '../../../src/controller/expectations.ts';
 import type { Disk } from '../../../src/controllers/image/caches.ts';
 import { ImageReconciler } from '../../../src/controllers/image/reconciler.ts';
 import { createNamespaceRegistries } from '../../../src/controllers/image/registries.ts';
-import { Retries } from '../../../src/controllers/image/retries.ts';
+import { WorkBackoff } from '../../../src/controllers/image/workbackoff.ts';
 import type { RegistryClient } from '../../../src/registry/client.ts';
 import {
   anImage,
@@ -54,7 +54,7 @@ function lagging(shown: Disk): ImageReconciler {
       podsOf: () => [],
     } as never,
     expected: createExpectations<Disk>(),
-    retries: new Retries(),
+    backoff: new WorkBackoff(),
     openRunner: undefined,
     registries: createNamespaceRegistries(client, settings.store),
     monotonic: () => performance.now(),

@@ -1,11 +1,6 @@
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import {
-  backoffDelay,
-  createWorkqueue,
-  lowPriorityMs,
-  type Priority,
-} from '../../../src/controller/workqueue.ts';
+import { createWorkqueue, lowPriorityMs, type Priority } from '../../../src/controller/workqueue.ts';
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
@@ -326,18 +321,4 @@ describe('a workqueue', () => {
       }),
     );
   });
-});
-
-test('a backoff is at least half of the exponential value, never above it, and never above the maximum', () => {
-  fc.assert(
-    fc.property(
-      fc.integer({ min: 1, max: 10_000 }),
-      fc.double({ min: 0, max: 1, noNaN: true }),
-      (failures, random) => {
-        const full = Math.min(300_000, 100 * 2 ** Math.min(failures - 1, 30));
-        const delay = backoffDelay(failures, { random: () => random });
-        return delay >= full / 2 && delay <= full;
-      },
-    ),
-  );
 });

@@ -4,9 +4,9 @@ import type { KubeObject, Resource } from '../../../api/object.ts';
 import type { KubeClient } from '../../../kube/types.ts';
 import { nodeOf } from '../../../placement/podfacts.ts';
 import type { Observed } from '../decide.ts';
-import { ignoring } from '../ignoring.ts';
+import { ignoring } from '../../../controller/ignoring.ts';
 import { podNameOf } from '../names.ts';
-import type { VmReconcilerParts } from '../parts.ts';
+import type { Runners } from '../parts.ts';
 import { isOwnedBy } from '../../../api/owner.ts';
 import { hasStarted, type StartEvidence } from './started.ts';
 import { startDeadline } from './startdeadline.ts';
@@ -14,7 +14,11 @@ import { startDeadline } from './startdeadline.ts';
 /** A VM that the start deadline leaves alone for now is looked at again, in milliseconds. */
 export const expiryPollMs = 30_000;
 
-type Parts = Pick<VmReconcilerParts, 'client' | 'runners' | 'now'>;
+interface Parts {
+  readonly client: KubeClient;
+  readonly runners: Runners | undefined;
+  now(): Date;
+}
 
 /**
  * The VM as it is now, where its start deadline is over and its guest provably has never run; undefined where one of

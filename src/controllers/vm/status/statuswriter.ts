@@ -1,72 +1,61 @@
 import { typeMeta, vms } from '../../../api/resources.ts';
+import type { Pod } from '../../../api/core.ts';
 import type { Vm } from '../../../api/vm.ts';
-import { isPersistent } from '../pod/claim.ts';
-import { ignoring } from '../ignoring.ts';
-import type { VmReconcilerParts } from '../parts.ts';
-import {
-  differsOnlyInProgress,
-  condition,
-  type ConditionDrafts,
-  type StatusDraft,
-  statusOf,
-} from './statusdraft.ts';
+import { applyStatus } from '../../../controller/status.ts';
+import type { EventRecorder, KubeClient } from '../../../kube/types.ts';
+import type { VmExpectations } from '../expectations.ts';
+import { isPodReady } from '../pod/podstate.ts';
+import { type StatusDraft, statusOf } from './statusdraft.ts';
 import { eventsBetween } from './statusevents.ts';
-
-/** The status of a VM without a pod: the effective settings and what is known of the disk stay, what belonged to the pod goes. */
-export function pendingDraft(vm: Vm, conditions: Partial<ConditionDrafts>): StatusDraft {
-  const { effective, node, diskSize, diskGrowth, revertRequest, startRequest, warnings, powerState } =
-    vm.status ?? {};
-  const cause = conditions.stalled ?? conditions.scheduled ?? conditions.prepared;
-  const sticky = effective !== undefined && isPersistent(effective);
-  return {
-    fields: {
-      ...(effective === undefined ? {} : { effective }),
-      // Where the disk is; other VMs may go anywhere.
-      ...(sticky && node !== undefined ? { node } : {}),
-      ...(diskSize === undefined ? {} : { diskSize }),
-      ...(diskGrowth === undefined ? {} : { diskGrowth }),
-      ...(revertRequest === undefined ? {} : { revertRequest }),
-      ...(startRequest === undefined ? {} : { startRequest }),
-      ...(warnings === undefined ? {} : { warnings }),
-      // That it has ever booted is what the start deadline goes by.
-      ...(powerState === undefined ? {} : { powerState: 'Stopped' as const }),
-    },
-    conditions: { ready: condition('False', 'Pending', cause?.message ?? ''), ...conditions },
-    reconciling: conditions.stalled === undefined,
-  };
-}
+import { whenDue } from './statuspolicy.ts';
 
 /** Objects of a list come without their type, and an event must say what it regards. */
 export function typed(vm: Vm): Vm {
   return { ...vm, ...typeMeta(vms) };
 }
 
+export interface StatusWriterParts {
+  readonly client: KubeClient;
+  readonly recorder: EventRecorder;
+  readonly expectations: VmExpectations;
+  /** Wall clock, for times that people read. */
+  now(): Date;
+}
+
 /** The only place where the status of a VM is written. */
 export class StatusWriter {
-  readonly #parts: VmReconcilerParts;
+  readonly #parts: StatusWriterParts;
 
-  constructor(parts: VmReconcilerParts) {
+  constructor(parts: StatusWriterParts) {
     this.#parts = parts;
   }
 
-  /** At most one write of status in a pass, none when nothing has changed. Events follow what was written. */
-  async report(vm: Vm, draft: StatusDraft, isSlow = true): Promise<'written' | 'same' | 'later'> {
-    const { client, expectations, recorder, now } = this.#parts;
+  /**
+   * Writes the status when it is due; events follow what was written.
+   *
+   * @returns the milliseconds after which the pass is to be repeated for a status that was put off; undefined: for none
+   */
+  async report(vm: Vm, pod: Pod | undefined, draft: StatusDraft): Promise<number | undefined> {
+    const { expectations, now } = this.#parts;
     const status = statusOf(vm, draft, now());
-    if (status === vm.status) return 'same';
-    if (differsOnlyInProgress(vm.status, status) && (draft.conditions.ready.status === 'True' || !isSlow))
-      return 'later';
-    const { name = '', namespace = '', uid = '' } = vm.metadata;
-    const written = await ignoring(
-      ['NotFound'],
-      client.apply(vms, { ...typeMeta(vms), metadata: { name, namespace, uid }, status } as Vm, {
-        subresource: 'status',
-      }),
-    );
-    if (written !== undefined) {
-      expectations.wroteVm(written);
-      for (const event of eventsBetween(vm.status, status)) recorder.event(typed(vm), event);
-    }
-    return 'written';
+    const created = pod?.metadata.creationTimestamp;
+    const due = whenDue({
+      before: vm.status,
+      after: status,
+      startAgeMs: expectations.startAgeMs(vm.metadata.uid ?? ''),
+      podAgeMs: created === undefined ? Infinity : now().getTime() - Date.parse(created),
+      isPodReady: pod !== undefined && isPodReady(pod),
+    });
+    if (due.kind === 'later') return due.afterMs;
+    if (due.kind === 'now') await this.#write(vm, status);
+    return undefined;
+  }
+
+  async #write(vm: Vm, status: NonNullable<Vm['status']>): Promise<void> {
+    const { client, recorder, expectations } = this.#parts;
+    const written = await applyStatus(client, vms, vm, status);
+    if (written === undefined) return;
+    expectations.wroteVm(written);
+    for (const event of eventsBetween(vm.status, status)) recorder.event(typed(vm), event);
   }
 }

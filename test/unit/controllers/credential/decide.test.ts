@@ -3,7 +3,7 @@ import type { Secret } from '../../../../src/api/core.ts';
 import type { RegistryCredential } from '../../../../src/api/registrycredential.ts';
 import { decide, isOurs, pullSecretLabels } from '../../../../src/controllers/credential/decide.ts';
 import { base64 } from '../../../../src/controllers/credential/dockerconfig.ts';
-import { isSameStatus, judge, statusOf } from '../../../../src/controllers/credential/status.ts';
+import { judge, statusOf } from '../../../../src/controllers/credential/status.ts';
 import { aBasicAuth, aCredential, aPullSecret } from './builders.ts';
 
 const [one, two] = ['https://one.example.com', 'https://two.example.com'];
@@ -346,14 +346,6 @@ describe('the status of a credential', () => {
       judge(credential, plan(credential, aPullSecret([server])), undefined, policy)?.message;
     expect(message(off)).toMatch(/only pull from one.example.com:5000 .*: the chart does not allow it \(/);
     expect(message({ enabled: true, allowed: [] })).toMatch(/: the chart does not allow this host \(/);
-  });
-
-  test('is another when generation, registry or conditions are', () => {
-    const status = { observedGeneration: 1, registry: 'a', conditions: [] };
-    expect(isSameStatus(status, { ...status })).toBe(true);
-    expect(isSameStatus(undefined, status)).toBe(false);
-    for (const other of [{ observedGeneration: 2 }, { registry: 'b' }, { conditions: [] }])
-      expect(isSameStatus(status, { ...status, ...other })).toBe(false);
   });
 
   test('says nothing before the pull Secret is written', () => {

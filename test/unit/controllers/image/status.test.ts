@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
 import {
-  isSameStatus,
   refusedStatus,
   sizeText,
   storedBy,
@@ -75,12 +74,6 @@ describe('the status of a disk', () => {
     );
     const status = verdictStatus(disk, { reason: 'InUse', message: 'in use by VM a' }, now);
     expect(reasons(status.conditions)).toEqual(['Ready=False InUse']);
-  });
-
-  test('is the same whatever the order of its fields is', () => {
-    expect(isSameStatus({ digest, size: '1' }, { size: '1', digest })).toBe(true);
-    expect(isSameStatus({ digest, size: '1' }, { digest })).toBe(false);
-    expect(isSameStatus(undefined, {})).toBe(false);
   });
 
   test.each([

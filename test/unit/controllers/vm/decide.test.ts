@@ -31,7 +31,7 @@ const rows: Row[] = [
   {
     sentence: 'a VM that is being deleted is let go where it has no guest, before anything else',
     vm: aVm({ metadata: { deletionTimestamp: deleted, finalizers: ['svc3.dev/cleanup', 'other/one'] } }),
-    plan: { kind: 'finalize', finalizers: ['other/one'] },
+    plan: { kind: 'finalize', isHeld: true },
   },
   {
     sentence: 'the guest of a VM that is being deleted ends first',
@@ -50,13 +50,13 @@ const rows: Row[] = [
     vm: going,
     pod: aPod({ metadata: { deletionTimestamp: deleted } }),
     more: { isNodeLost: true },
-    plan: { kind: 'finalize', finalizers: [] },
+    plan: { kind: 'finalize', isHeld: true },
   },
   {
     sentence: 'the pod of somebody else is not waited for',
     vm: going,
     pod: aPod({ metadata: { ownerReferences: foreign } }),
-    plan: { kind: 'finalize', finalizers: [] },
+    plan: { kind: 'finalize', isHeld: true },
   },
   {
     sentence: 'a deletion waits until the disk is saved',
@@ -100,7 +100,7 @@ const rows: Row[] = [
   {
     sentence: 'without our finalizer there is nothing to write',
     vm: aVm({ metadata: { deletionTimestamp: deleted, finalizers: ['other/one'] } }),
-    plan: { kind: 'finalize', finalizers: undefined },
+    plan: { kind: 'finalize', isHeld: false },
   },
   {
     sentence: 'a VM that did not boot in time is given up',

@@ -1,0 +1,74 @@
+import type { Image } from '../../../api/image.ts';
+import { isOwnedBy } from '../../../api/owner.ts';
+import { pods, vms } from '../../../api/resources.ts';
+import type { Vm } from '../../../api/vm.ts';
+import { removeFinalizer } from '../../../controller/finalizer.ts';
+import { ignoring } from '../../../controller/ignoring.ts';
+import type { EventRecorder, KubeClient } from '../../../kube/types.ts';
+import { unsavedImages } from '../../image/saves.ts';
+import { type Plan, savingMessage } from '../decide.ts';
+import type { VmExpectations } from '../expectations.ts';
+import { podNameOf } from '../names.ts';
+import { typed } from '../status/statuswriter.ts';
+import type { LiveList } from './livelists.ts';
+
+export interface DeletionParts {
+  readonly client: KubeClient;
+  readonly recorder: EventRecorder;
+  readonly expectations: VmExpectations;
+  /** Images of a namespace as kube-apiserver has them now. */
+  readonly liveImages: LiveList<Image>;
+}
+
+type EndPlan = Extract<Plan, { kind: 'end' }>;
+/** What a VM that is being deleted still waits for. */
+export type HoldPlan = Extract<Plan, { kind: 'hold' }>;
+
+/**
+ * Lets go of a VM that is being deleted and has no guest, as far as the cache knows. What is left of it (its claim, the pod
+ * of a lost node) follows by its owner reference, and so would a pod that the cache does not show yet, made a moment ago
+ * by the leader before: its guest has to end, and its disk may be wanted.
+ *
+ * @returns whether the VM is gone, for all that concerns us
+ */
+export async function letGo(
+  { client }: DeletionParts,
+  vm: Vm,
+  { hasFinalizer, hasPod }: { hasFinalizer: boolean; hasPod: boolean },
+): Promise<boolean> {
+  if (!hasFinalizer) return true;
+  if (!hasPod && (await hasPodNow(client, vm))) return false;
+  await ignoring(['NotFound'], removeFinalizer(client, vms, vm));
+  return true;
+}
+
+async function hasPodNow(client: KubeClient, vm: Vm): Promise<boolean> {
+  const { name = '', namespace = '' } = vm.metadata;
+  const pod = await ignoring(['NotFound'], client.get(pods, podNameOf(name), namespace));
+  return pod !== undefined && isOwnedBy(pod, vm);
+}
+
+/**
+ * Ends the guest of a VM that is being deleted. The cache may not know yet who asked for the disk before that: kube-apiserver
+ * does, and then what to wait for is returned.
+ */
+export async function endGuest(
+  { client, recorder, expectations, liveImages }: DeletionParts,
+  vm: Vm,
+  { pod, settings, abandoned, endsAt }: EndPlan,
+): Promise<HoldPlan | undefined> {
+  if (expectations.isDeleted(pod)) return undefined;
+  const { name = '', namespace = '', uid = '' } = pod.metadata;
+  if (endsAt !== undefined) {
+    const unsaved = unsavedImages(vm, await liveImages(namespace));
+    if (unsaved.length > 0)
+      return { kind: 'hold', pod, settings, message: savingMessage(unsaved, endsAt), endsAt };
+  }
+  if (abandoned.length > 0) {
+    const message = `the VM is deleted although its disk was not saved for ${abandoned.join(', ')}`;
+    recorder.event(typed(vm), { type: 'Warning', reason: 'SaveAbandoned', message });
+  }
+  await ignoring(['NotFound', 'Conflict'], client.delete(pods, { name, namespace }, { uid }));
+  expectations.deletedPod(pod);
+  return undefined;
+}

@@ -1,0 +1,59 @@
+import type { Node, PersistentVolumeClaim, Pod } from '../../api/core.ts';
+import type { Image } from '../../api/image.ts';
+import type { Vm } from '../../api/vm.ts';
+import { splitKey } from '../../controller/controller.ts';
+import type { Informer } from '../../kube/types.ts';
+import { nodeOf } from '../../placement/podfacts.ts';
+import { unsavedImages } from '../image/saves.ts';
+import type { Observed } from './decide.ts';
+import type { VmExpectations } from './expectations.ts';
+import { podNameOf } from './names.ts';
+import { isLost } from './pod/podstate.ts';
+import { settingsOfPod } from './resolve/adoption.ts';
+import type { ResolveSources } from './resolve/resolve.ts';
+
+export interface ObserverParts {
+  readonly vms: Pick<Informer<Vm>, 'get'>;
+  readonly nodes: Pick<Informer<Node>, 'get'>;
+  /** Claims of Persistent disks. */
+  readonly claims: Pick<Informer<PersistentVolumeClaim>, 'get'>;
+  readonly sources: ResolveSources;
+  readonly expectations: VmExpectations;
+  images(namespace: string): readonly Image[];
+  /** resourceVersion of the pull Secret of a namespace. */
+  pullSecretVersion(namespace: string): string | undefined;
+  /** How long a deletion waits until the disk is saved, in milliseconds. */
+  readonly saveWaitMs: number;
+  /** Wall clock, for deadlines. */
+  now(): Date;
+}
+
+/** What a pass sees of the VM of this key, from memory; undefined where it is gone. */
+export function observe(parts: ObserverParts, key: string): Observed | undefined {
+  const { expectations, sources, saveWaitMs } = parts;
+  const { namespace = '', name } = splitKey(key);
+  const cached = parts.vms.get(name, namespace);
+  if (cached === undefined) return undefined;
+  const isDeleted = cached.metadata.deletionTimestamp !== undefined;
+  const podName = podNameOf(name);
+  const pod = expectations.pod(podName, namespace);
+  const vm = expectations.vm(cached);
+  const node = pod === undefined ? undefined : nodeOfPod(parts, pod);
+  return {
+    vm,
+    pod,
+    settings: pod === undefined ? undefined : settingsOfPod(vm, pod, sources),
+    node,
+    claim: parts.claims.get(podName, namespace),
+    pullSecretVersion: parts.pullSecretVersion(namespace),
+    isNodeLost: isLost(node),
+    unsaved: isDeleted ? unsavedImages(cached, parts.images(namespace)) : [],
+    saveWaitMs,
+    now: parts.now().getTime(),
+  };
+}
+
+function nodeOfPod({ nodes }: ObserverParts, pod: Pod): Node | undefined {
+  const name = nodeOf(pod);
+  return name === undefined ? undefined : nodes.get(name);
+}

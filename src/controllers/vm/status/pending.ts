@@ -1,0 +1,27 @@
+import type { Vm } from '../../../api/vm.ts';
+import { isPersistent } from '../pod/claim.ts';
+import { condition, type ConditionDrafts, type StatusDraft } from './statusdraft.ts';
+
+/** The status of a VM without a pod: the effective settings and what is known of the disk stay, what belonged to the pod goes. */
+export function pendingDraft(vm: Vm, conditions: Partial<ConditionDrafts>): StatusDraft {
+  const { effective, node, diskSize, diskGrowth, revertRequest, startRequest, warnings, powerState } =
+    vm.status ?? {};
+  const cause = conditions.stalled ?? conditions.scheduled ?? conditions.prepared;
+  const sticky = effective !== undefined && isPersistent(effective);
+  return {
+    fields: {
+      ...(effective === undefined ? {} : { effective }),
+      // Where the disk is; other VMs may go anywhere.
+      ...(sticky && node !== undefined ? { node } : {}),
+      ...(diskSize === undefined ? {} : { diskSize }),
+      ...(diskGrowth === undefined ? {} : { diskGrowth }),
+      ...(revertRequest === undefined ? {} : { revertRequest }),
+      ...(startRequest === undefined ? {} : { startRequest }),
+      ...(warnings === undefined ? {} : { warnings }),
+      // That it has ever booted is what the start deadline goes by.
+      ...(powerState === undefined ? {} : { powerState: 'Stopped' as const }),
+    },
+    conditions: { ready: condition('False', 'Pending', cause?.message ?? ''), ...conditions },
+    reconciling: conditions.stalled === undefined,
+  };
+}

@@ -1,0 +1,75 @@
+import { expect, test } from 'vitest';
+import type { Observed, PodPlan } from '../../../../src/controllers/vm/decide.ts';
+import { planStatus } from '../../../../src/controllers/vm/status/planstatus.ts';
+import { aCondition, aPod, aVm, effective } from './builders.ts';
+
+type Given = Extract<PodPlan, { kind: 'conflict' | 'wait' | 'replace' }>;
+
+function said(plan: Given, given: Partial<Observed> = {}): string[] | undefined {
+  const observed: Observed = {
+    vm: aVm(),
+    pod: undefined,
+    settings: undefined,
+    node: undefined,
+    claim: undefined,
+    pullSecretVersion: undefined,
+    isNodeLost: false,
+    unsaved: [],
+    saveWaitMs: 0,
+    now: 0,
+    ...given,
+  };
+  const status = planStatus(observed, plan);
+  if (status === undefined) return undefined;
+  return Object.entries(status.conditions).map(
+    ([type, { status: is, reason, message }]) => `${type}=${is}/${reason}: ${message}`,
+  );
+}
+
+const pod = aPod({ nodeName: 'n1' });
+const settings = { kind: 'resolved', effective, warnings: [] } as const;
+const replace = { kind: 'replace', pod, node: 'n1', message: 'why' } as const;
+const isRefused = aVm({
+  status: { conditions: [aCondition('Scheduled', { status: 'False', reason: 'PodRefused' })] },
+});
+const lost = {
+  metadata: { name: 'n1' },
+  status: { conditions: [{ type: 'Ready', status: 'Unknown' as const }] },
+};
+
+test.each<[sentence: string, plan: Given, given: Partial<Observed>, expected: string[] | undefined]>([
+  [
+    'a pod in the way',
+    { kind: 'conflict', message: 'why' },
+    {},
+    ['ready=False/Pending: why', 'scheduled=False/PodConflict: why'],
+  ],
+  [
+    'a pod that its node rejected',
+    { ...replace, reason: 'RejectedByNode' },
+    {},
+    ['ready=False/Pending: why', 'scheduled=False/RejectedByNode: why'],
+  ],
+  ['nothing of a pod that is made again at once', { ...replace, reason: 'PullRetry' }, {}, undefined],
+  [
+    'a pod that is on its way out',
+    { kind: 'wait', pod, settings },
+    {},
+    ['ready=False/Starting: pod svc3-vm-web is being deleted'],
+  ],
+  [
+    'nothing in place of the refusal that led there',
+    { kind: 'wait', pod, settings },
+    { vm: isRefused },
+    undefined,
+  ],
+])('%s', (_sentence, plan, given, expected) => {
+  expect(said(plan, given)).toEqual(expected);
+});
+
+test('a pod that is on its way out on a lost node may still run', () => {
+  const plan = { kind: 'wait', pod, settings } as const;
+  expect(said(plan, { pod, node: lost, isNodeLost: true })?.[0]).toMatch(
+    /^ready=Unknown\/NodeLost: node n1 does not answer/,
+  );
+});

@@ -1,0 +1,89 @@
+import { beforeEach, describe, expect, test, vi } from 'vitest';
+import type { Node, Pod } from '../../../../src/api/core.ts';
+import type { Vm } from '../../../../src/api/vm.ts';
+import { VmExpectations } from '../../../../src/controllers/vm/expectations.ts';
+import { VmReconciler, type VmReconcilerParts } from '../../../../src/controllers/vm/reconciler.ts';
+import { StatusWriter } from '../../../../src/controllers/vm/status/statuswriter.ts';
+import { aPod, aVm, effective, runningStatus } from './builders.ts';
+
+const now = () => new Date('2026-11-01T10:01:00Z');
+const held = { finalizers: ['svc3.dev/cleanup'] };
+
+let vm: Vm | undefined;
+let pod: Pod | undefined;
+const apply = vi.fn(async (_resource: unknown, body: Vm) => body);
+const patch = vi.fn();
+const forget = vi.fn();
+
+function aReconciler(): VmReconciler {
+  const pods = { get: () => pod, onChange: () => undefined };
+  const expectations = new VmExpectations(pods as never, () => 0);
+  const client = { apply, patch };
+  const recorder = { event: () => undefined };
+  const memory = { forget };
+  return new VmReconciler({
+    client,
+    recorder,
+    observer: {
+      vms: { get: () => vm },
+      nodes: { get: (): Node => ({ metadata: { name: 'n1' } }) },
+      claims: { get: () => undefined },
+      sources: {},
+      expectations,
+      images: () => [],
+      pullSecretVersion: () => undefined,
+      saveWaitMs: 0,
+      now,
+    },
+    podCreation: { ...memory, hasPod: () => undefined, seen: () => undefined },
+    claimGrowth: { ...memory, grow: async () => undefined },
+    runners: undefined,
+    expectations,
+    status: new StatusWriter({ client, recorder, expectations, now } as never),
+    liveImages: async () => [],
+    controlKeys: () => 'new',
+    now,
+  } as unknown as VmReconcilerParts);
+}
+
+beforeEach(() => {
+  vi.clearAllMocks();
+  patch.mockResolvedValue({});
+  vm = aVm({ metadata: { ...aVm().metadata, ...held }, status: { effective } });
+  pod = aPod({ nodeName: 'n1', status: runningStatus(true) });
+});
+
+describe('a pass', () => {
+  test('writes the status although an action failed, and fails', async () => {
+    patch.mockRejectedValue(new Error('the keys could not be renewed'));
+    await expect(aReconciler().reconcile('team/web')).rejects.toThrow('the keys could not be renewed');
+    expect(apply).toHaveBeenCalledOnce();
+    expect(apply.mock.calls[0]?.[1].status?.powerState).toBe('Running');
+  });
+
+  test('writes nothing again while the cache does not show what it wrote', async () => {
+    apply.mockImplementation(async (_resource, body) => ({
+      ...vm,
+      ...body,
+      spec: (vm as Vm).spec,
+      metadata: { ...(vm as Vm).metadata, resourceVersion: '9' },
+    }));
+    const reconciler = aReconciler();
+    await reconciler.reconcile('team/web');
+    await reconciler.reconcile('team/web');
+    expect(apply).toHaveBeenCalledOnce();
+  });
+
+  test('over a VM that is gone lets every part forget it, and one of the same name is another', async () => {
+    const reconciler = aReconciler();
+    await reconciler.reconcile('team/web');
+    expect(forget).not.toHaveBeenCalled();
+    vm = aVm({ metadata: { ...aVm().metadata, ...held, uid: 'another' } });
+    pod = undefined;
+    await reconciler.reconcile('team/web').catch(() => undefined);
+    expect(forget.mock.calls).toEqual([['vm-uid'], ['vm-uid']]);
+    vm = undefined;
+    await reconciler.reconcile('team/web');
+    expect(forget.mock.calls.slice(2)).toEqual([['another'], ['another']]);
+  });
+});
