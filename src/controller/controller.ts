@@ -5,7 +5,7 @@ import type { Log, ReconcileResult } from '../kube/types.ts';
 import { StallingError, WaitingError } from './outcome.ts';
 import { createWorkqueue } from './workqueue.ts';
 import type { BackoffOptions } from './backoff.ts';
-import type { Priority, WorkqueueState } from './workqueue.ts';
+import type { Priority, Workqueue, WorkqueueState } from './workqueue.ts';
 
 /** Says whether this process may write now. */
 export interface Gate {
@@ -82,99 +82,112 @@ export function keyOf(object: { metadata?: { namespace?: string; name?: string }
 
 /** A workqueue and the workers that call `reconcile` for its keys. Knows no kind. */
 export function createController(options: ControllerOptions): Controller {
-  const { name, log, metrics, gate, workers = 1, priorityOf } = options;
-  const queue = createWorkqueue({
-    ...options.backoff,
-    workers,
-    ...(priorityOf === undefined ? {} : { priorityOf }),
-    onTaken: (seconds) => metrics?.queued(name, seconds),
-    onDone: (seconds) => metrics?.worked(name, seconds),
-  });
-  metrics?.workqueue(name, queue);
+  return new QueueController(options);
+}
 
-  function succeed(key: string, result: ReconcileResult | void): ReconcileOutcome {
-    queue.forget(key);
-    if (result?.requeueAfterMs === undefined) {
-      return 'done';
-    }
-    queue.addAfter(key, result.requeueAfterMs);
-    return 'requeued';
+class QueueController implements Controller {
+  readonly name: string;
+  readonly #options: ControllerOptions;
+  readonly #queue: Workqueue;
+  /** When timers, probes and watches have to have their turn. */
+  #turnEnds = 0;
+
+  constructor(options: ControllerOptions) {
+    const { name, metrics, workers = 1, priorityOf } = options;
+    this.name = name;
+    this.#options = options;
+    this.#queue = createWorkqueue({
+      ...options.backoff,
+      workers,
+      ...(priorityOf === undefined ? {} : { priorityOf }),
+      onTaken: (seconds) => metrics?.queued(name, seconds),
+      onDone: (seconds) => metrics?.worked(name, seconds),
+    });
+    metrics?.workqueue(name, this.#queue);
   }
 
-  function fail(key: string, error: unknown, fields: object): ReconcileOutcome {
-    if (error instanceof StallingError) {
-      queue.forget(key);
-      log.info({ ...fields, err: error }, 'reconcile stalled');
-      return 'stalled';
-    }
-    if (error instanceof WaitingError) {
-      queue.forget(key);
-      queue.addAfter(key, error.afterMs);
-      log.debug({ ...fields, err: error }, 'reconcile waits');
-      return 'waiting';
-    }
-    const retryAfterMs = isSvc3Error(error) ? (error.details.retryAfterSeconds ?? 0) * 1000 : 0;
-    queue.addBackoff(key, retryAfterMs);
-    if (isSvc3Error(error, 'Conflict', 'AlreadyExists')) {
-      log.debug({ ...fields, err: error }, 'reconcile met a newer object');
-      return 'conflict';
-    }
-    log.warn({ ...fields, err: error, failures: queue.failures(key) }, 'reconcile failed');
-    return 'error';
+  enqueue(key: string): void {
+    this.#queue.add(key);
   }
 
-  async function pass(key: string, signal: AbortSignal): Promise<void> {
-    if (gate?.isHeld() === false) {
-      queue.addAfter(key, closedGateMs);
-      return;
-    }
-    const reconcileId = randomUUID();
-    let outcome: ReconcileOutcome;
-    try {
-      outcome = succeed(key, await options.reconcile(key, { signal, reconcileId }));
-    } catch (error) {
-      if (signal.aborted) {
-        return;
-      }
-      outcome = fail(key, error, { controller: name, ...splitKey(key), reconcileId });
-    }
-    metrics?.reconciled(name, outcome);
+  enqueueAfter(key: string, delayMs: number): void {
+    this.#queue.addAfter(key, delayMs);
   }
 
-  let turnEnds = 0;
-
-  /** Passes that wait for nothing would otherwise keep the process to themselves for as long as there are keys. */
-  async function breathe(): Promise<void> {
-    if (performance.now() < turnEnds) {
-      return;
-    }
-    await nextTurn();
-    turnEnds = performance.now() + turnMs;
+  async run(signal: AbortSignal): Promise<void> {
+    const stop = (): void => this.#queue.shutDown();
+    signal.addEventListener('abort', stop, { once: true });
+    if (signal.aborted) stop();
+    await Promise.all(Array.from({ length: this.#options.workers ?? 1 }, () => this.#work(signal)));
   }
 
-  async function work(signal: AbortSignal): Promise<void> {
+  pending(): number {
+    return this.#queue.depth() + this.#queue.active();
+  }
+
+  async #work(signal: AbortSignal): Promise<void> {
+    const queue = this.#queue;
     for (let key = await queue.take(); key !== undefined; key = await queue.take()) {
       try {
-        await breathe();
-        await pass(key, signal);
+        await this.#breathe();
+        await this.#pass(key, signal);
       } finally {
         queue.done(key);
       }
     }
   }
 
-  return {
-    name,
-    enqueue: (key) => queue.add(key),
-    enqueueAfter: (key, delayMs) => queue.addAfter(key, delayMs),
-    async run(signal) {
-      const stop = (): void => queue.shutDown();
-      signal.addEventListener('abort', stop, { once: true });
-      if (signal.aborted) {
-        stop();
-      }
-      await Promise.all(Array.from({ length: workers }, () => work(signal)));
-    },
-    pending: () => queue.depth() + queue.active(),
-  };
+  /** Passes that wait for nothing would otherwise keep the process to themselves for as long as there are keys. */
+  async #breathe(): Promise<void> {
+    if (performance.now() < this.#turnEnds) return;
+    await nextTurn();
+    this.#turnEnds = performance.now() + turnMs;
+  }
+
+  async #pass(key: string, signal: AbortSignal): Promise<void> {
+    const { name, gate, metrics, reconcile } = this.#options;
+    if (gate?.isHeld() === false) {
+      this.#queue.addAfter(key, closedGateMs);
+      return;
+    }
+    const reconcileId = randomUUID();
+    let outcome: ReconcileOutcome;
+    try {
+      outcome = this.#succeed(key, await reconcile(key, { signal, reconcileId }));
+    } catch (error) {
+      if (signal.aborted) return;
+      outcome = this.#fail(key, error, { controller: name, ...splitKey(key), reconcileId });
+    }
+    metrics?.reconciled(name, outcome);
+  }
+
+  #succeed(key: string, result: ReconcileResult | void): ReconcileOutcome {
+    this.#queue.forget(key);
+    if (result?.requeueAfterMs === undefined) return 'done';
+    this.#queue.addAfter(key, result.requeueAfterMs);
+    return 'requeued';
+  }
+
+  #fail(key: string, error: unknown, fields: object): ReconcileOutcome {
+    const { log } = this.#options;
+    if (error instanceof StallingError) {
+      this.#queue.forget(key);
+      log.info({ ...fields, err: error }, 'reconcile stalled');
+      return 'stalled';
+    }
+    if (error instanceof WaitingError) {
+      this.#queue.forget(key);
+      this.#queue.addAfter(key, error.afterMs);
+      log.debug({ ...fields, err: error }, 'reconcile waits');
+      return 'waiting';
+    }
+    const retryAfterMs = isSvc3Error(error) ? (error.details.retryAfterSeconds ?? 0) * 1000 : 0;
+    this.#queue.addBackoff(key, retryAfterMs);
+    if (isSvc3Error(error, 'Conflict', 'AlreadyExists')) {
+      log.debug({ ...fields, err: error }, 'reconcile met a newer object');
+      return 'conflict';
+    }
+    log.warn({ ...fields, err: error, failures: this.#queue.failures(key) }, 'reconcile failed');
+    return 'error';
+  }
 }

@@ -182,109 +182,139 @@ class ActiveKeys {
  * (docs/adr/0017-fair-workqueues.md).
  */
 export function createWorkqueue(options: WorkqueueOptions = {}): Workqueue {
-  const { workers = Infinity, priorityOf = () => 'normal', onTaken, onDone } = options;
-  const waiting = new WaitingKeys();
-  const active = new ActiveKeys();
-  /** Added while being worked on. */
-  const dirty = new Set<string>();
-  const timers = new Map<string, { due: number; timer: NodeJS.Timeout }>();
-  const backoff = new Backoff(() => performance.now(), options);
-  let takers: ((key: string | undefined) => void)[] = [];
-  let closed = false;
-  let adds = 0;
-  let retries = 0;
+  return new KeyQueue(options);
+}
 
-  function mayTakeTurn(group: string): boolean {
-    return group === '' || hasShare(active.ofGroup(group), active.size, workers);
+class KeyQueue implements Workqueue {
+  readonly #options: WorkqueueOptions;
+  readonly #waiting = new WaitingKeys();
+  readonly #active = new ActiveKeys();
+  /** Added while being worked on. */
+  readonly #dirty = new Set<string>();
+  readonly #timers = new Map<string, { due: number; timer: NodeJS.Timeout }>();
+  readonly #backoff: Backoff;
+  #takers: ((key: string | undefined) => void)[] = [];
+  #isClosed = false;
+  #adds = 0;
+  #retries = 0;
+
+  constructor(options: WorkqueueOptions) {
+    this.#options = options;
+    this.#backoff = new Backoff(() => performance.now(), options);
   }
 
-  function next(): string | undefined {
-    const taken = waiting.take(mayTakeTurn);
+  add(key: string): void {
+    if (this.#isClosed) return;
+    if (this.#active.has(key)) {
+      this.#dirty.add(key);
+      return;
+    }
+    const priority = this.#options.priorityOf?.(key) ?? 'normal';
+    if (this.#waiting.add(key, priority)) this.#adds += 1;
+    this.#serveTakers();
+  }
+
+  addAfter(key: string, delayMs: number): void {
+    this.#retries += 1;
+    this.#schedule(key, delayMs);
+  }
+
+  addBackoff(key: string, atLeastMs = 0): void {
+    this.addAfter(key, Math.max(atLeastMs, this.#backoff.failed(key)));
+  }
+
+  forget(key: string): void {
+    this.#backoff.clear(key);
+  }
+
+  take(): Promise<string | undefined> {
+    if (this.#isClosed) return Promise.resolve(undefined);
+    const key = this.#next();
+    if (key !== undefined) return Promise.resolve(key);
+    return new Promise((resolve) => {
+      this.#takers.push(resolve);
+    });
+  }
+
+  done(key: string): void {
+    const workedMs = this.#active.delete(key);
+    if (workedMs !== undefined) this.#options.onDone?.(workedMs / 1000);
+    if (this.#dirty.delete(key)) this.add(key);
+    // One more worker is free: also a namespace that had its share may have a turn now.
+    this.#serveTakers();
+  }
+
+  depth(): number {
+    return this.#waiting.size;
+  }
+
+  active(): number {
+    return this.#active.size;
+  }
+
+  adds(): number {
+    return this.#adds;
+  }
+
+  retries(): number {
+    return this.#retries;
+  }
+
+  takenAt(): Iterable<number> {
+    return this.#active.times();
+  }
+
+  failures(key: string): number {
+    return this.#backoff.failures(key);
+  }
+
+  shutDown(): void {
+    this.#isClosed = true;
+    this.#timers.forEach(({ timer }) => clearTimeout(timer));
+    this.#timers.clear();
+    this.#waiting.clear();
+    this.#dirty.clear();
+    this.#takers.forEach((taker) => taker(undefined));
+    this.#takers = [];
+  }
+
+  #next(): string | undefined {
+    const { workers = Infinity, onTaken } = this.#options;
+    const taken = this.#waiting.take(
+      (group) => group === '' || hasShare(this.#active.ofGroup(group), this.#active.size, workers),
+    );
     if (taken === undefined) return undefined;
-    active.add(taken.key);
+    this.#active.add(taken.key);
     onTaken?.(taken.waitedMs / 1000);
     return taken.key;
   }
 
-  function serveTakers(): void {
-    while (takers.length > 0 && waiting.size > 0) {
-      const key = next();
+  #serveTakers(): void {
+    while (this.#takers.length > 0 && this.#waiting.size > 0) {
+      const key = this.#next();
       if (key === undefined) return;
-      takers.shift()?.(key);
+      this.#takers.shift()?.(key);
     }
   }
 
-  function add(key: string): void {
-    if (closed) return;
-    if (active.has(key)) {
-      dirty.add(key);
-      return;
-    }
-    if (waiting.add(key, priorityOf(key))) adds += 1;
-    serveTakers();
-  }
-
-  function schedule(key: string, delayMs: number): void {
-    if (closed) return;
+  #schedule(key: string, delayMs: number): void {
+    if (this.#isClosed) return;
     if (delayMs <= 0) {
-      add(key);
+      this.add(key);
       return;
     }
     const due = performance.now() + delayMs;
-    const earlier = timers.get(key);
+    const earlier = this.#timers.get(key);
     if (earlier !== undefined && earlier.due <= due) return;
     clearTimeout(earlier?.timer);
     const timer = setTimeout(
       () => {
-        timers.delete(key);
-        schedule(key, due - performance.now() < 1 ? 0 : due - performance.now());
+        this.#timers.delete(key);
+        // Timers of Node may be a millisecond early.
+        this.#schedule(key, due - performance.now() < 1 ? 0 : due - performance.now());
       },
       Math.min(delayMs, longestTimerMs),
     );
-    timers.set(key, { due, timer });
+    this.#timers.set(key, { due, timer });
   }
-
-  function addAfter(key: string, delayMs: number): void {
-    retries += 1;
-    schedule(key, delayMs);
-  }
-
-  return {
-    add,
-    addAfter,
-    addBackoff(key, atLeastMs = 0) {
-      addAfter(key, Math.max(atLeastMs, backoff.failed(key)));
-    },
-    forget: (key) => backoff.clear(key),
-    take() {
-      if (closed) return Promise.resolve(undefined);
-      const key = next();
-      if (key !== undefined) return Promise.resolve(key);
-      return new Promise((resolve) => {
-        takers.push(resolve);
-      });
-    },
-    done(key) {
-      const workedMs = active.delete(key);
-      if (workedMs !== undefined) onDone?.(workedMs / 1000);
-      if (dirty.delete(key)) add(key);
-      // One more worker is free: also a namespace that had its share may have a turn now.
-      serveTakers();
-    },
-    depth: () => waiting.size,
-    active: () => active.size,
-    adds: () => adds,
-    retries: () => retries,
-    takenAt: () => active.times(),
-    failures: (key) => backoff.failures(key),
-    shutDown() {
-      closed = true;
-      timers.forEach(({ timer }) => clearTimeout(timer));
-      timers.clear();
-      waiting.clear();
-      dirty.clear();
-      takers.forEach((taker) => taker(undefined));
-      takers = [];
-    },
-  };
 }
