@@ -1,15 +1,7 @@
+import { otherFinalizers } from '../api/finalizer.ts';
 import { finalizer } from '../api/meta.ts';
 import type { KubeObject, Resource } from '../api/object.ts';
 import type { KubeClient } from '../kube/types.ts';
-
-export function hasFinalizer({ metadata }: KubeObject): boolean {
-  return metadata?.finalizers?.includes(finalizer) === true;
-}
-
-/** The finalizers of others. */
-export function otherFinalizers({ metadata }: KubeObject): readonly string[] {
-  return (metadata?.finalizers ?? []).filter((each) => each !== finalizer);
-}
 
 /**
  * The object with our finalizer, as kube-apiserver has written it.

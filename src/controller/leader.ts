@@ -6,6 +6,7 @@ import { resourcePath } from '../kube/path.ts';
 import type { KubeClient, Log } from '../kube/types.ts';
 import { formatMicroTime } from './conditions.ts';
 import type { Gate } from './controller.ts';
+import { ignoring } from './ignoring.ts';
 
 /** Times of an election in milliseconds; those of Kubernetes' own controllers. Only tests change them. */
 export interface ElectionTimes {
@@ -55,205 +56,191 @@ function stateOf(lease: Lease): string {
 
 /** Leader election on a `Lease`, judged by the local monotonic clock: others' clocks and jumps of ours do not matter. */
 export function createLeaderElector(options: LeaderElectorOptions): LeaderElector {
-  const { client, namespace, name, identity, log } = options;
-  const times = options.times ?? defaultTimes;
-  const monotonic = options.monotonic ?? (() => performance.now());
-  const wall = options.wall ?? (() => new Date());
-  const path = resourcePath(leases, { namespace, name });
-  const fields = { name, namespace };
-  let known: Lease | undefined;
-  let seen = { state: '', at: 0 };
+  return new LeaseElector(options);
+}
+
+class LeaseElector implements LeaderElector {
+  readonly gate: Gate = { isHeld: () => this.isLeader(), assertHeld: () => this.#assertHeld() };
+  readonly #options: LeaderElectorOptions;
+  readonly #times: ElectionTimes;
+  readonly #monotonic: () => number;
+  readonly #fields: { readonly name: string; readonly namespace: string };
+  #known: Lease | undefined;
+  #seen = { state: '', at: 0 };
   /** When the request of the last renewal that succeeded was sent. */
-  let renewedAt = Number.NEGATIVE_INFINITY;
+  #renewedAt = Number.NEGATIVE_INFINITY;
 
-  const isHeld = (): boolean => monotonic() - renewedAt < times.renewDeadlineMs;
-  const gate: Gate = {
-    isHeld,
-    assertHeld() {
-      if (!isHeld()) {
-        throw new Svc3Error('ServiceUnavailable', 'this process does not lead, it writes nothing');
-      }
-    },
-  };
-
-  function observe(lease: Lease): Lease {
-    known = lease;
-    const state = stateOf(lease);
-    if (state !== seen.state) {
-      seen = { state, at: monotonic() };
-    }
-    return lease;
+  constructor(options: LeaderElectorOptions) {
+    const { name, namespace, times = defaultTimes, monotonic = () => performance.now() } = options;
+    this.#options = options;
+    this.#times = times;
+    this.#monotonic = monotonic;
+    this.#fields = { name, namespace };
   }
 
-  function isFree(lease: Lease): boolean {
+  isLeader(): boolean {
+    return this.#monotonic() - this.#renewedAt < this.#times.renewDeadlineMs;
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    if (!(await this.#acquire(signal))) return;
+    try {
+      await this.#lead(signal);
+    } finally {
+      await this.#release();
+    }
+  }
+
+  #assertHeld(): void {
+    if (!this.isLeader())
+      throw new Svc3Error('ServiceUnavailable', 'this process does not lead, it writes nothing');
+  }
+
+  async #acquire(signal: AbortSignal): Promise<boolean> {
+    while (!signal.aborted) {
+      if (await this.#attempt()) return true;
+      const waitMs = this.#times.retryMs * (1 + Math.random() * 0.2);
+      await sleep(waitMs, undefined, { signal }).catch(() => undefined);
+    }
+    return false;
+  }
+
+  async #lead(signal: AbortSignal): Promise<void> {
+    const { log, onStarted } = this.#options;
+    const { name, namespace } = this.#fields;
+    log.info(this.#fields, 'leads');
+    const leading = new AbortController();
+    const renewing = new AbortController();
+    const stop = (): void => leading.abort(signal.reason);
+    signal.addEventListener('abort', stop, { once: true });
+    if (signal.aborted) stop();
+    const renewal = this.#renewUntil(renewing.signal).then((held) => {
+      if (held) return true;
+      this.#renewedAt = Number.NEGATIVE_INFINITY;
+      leading.abort(new Svc3Error('ServiceUnavailable', 'the lease was lost'));
+      return false;
+    });
+    try {
+      await onStarted(leading.signal);
+    } finally {
+      signal.removeEventListener('abort', stop);
+      renewing.abort();
+    }
+    if (!(await renewal))
+      throw new Svc3Error('ServiceUnavailable', `the lease ${namespace}/${name} was lost`);
+  }
+
+  /** Renews until told to stop, or until the deadline has passed without success: then false. */
+  async #renewUntil(stop: AbortSignal): Promise<boolean> {
+    const { identity } = this.#options;
+    while (!stop.aborted) {
+      const untilDeadlineMs = this.#renewedAt + this.#times.renewDeadlineMs - this.#monotonic();
+      const waitMs = Math.min(this.#times.retryMs, Math.max(50, untilDeadlineMs));
+      await sleep(waitMs, undefined, { signal: stop }).catch(() => undefined);
+      if (stop.aborted) return true;
+      const held = await this.#attempt();
+      const holder = this.#known?.spec?.holderIdentity ?? identity;
+      if (!held && (!this.isLeader() || holder !== identity)) return false;
+    }
+    return true;
+  }
+
+  async #release(): Promise<void> {
+    const { identity, log, wall = () => new Date() } = this.#options;
+    const lease = this.#known;
+    this.#renewedAt = Number.NEGATIVE_INFINITY;
+    if (lease?.spec?.holderIdentity !== identity) return;
+    const now = formatMicroTime(wall());
+    const free = { holderIdentity: '', leaseDurationSeconds: 1, renewTime: now, acquireTime: now };
+    try {
+      await this.#write({ ...lease, spec: { ...lease.spec, ...free } });
+      log.info(this.#fields, 'released the lease');
+    } catch (error) {
+      log.warn({ ...this.#fields, err: messageOf(error) }, 'lease could not be released');
+    }
+  }
+
+  async #attempt(): Promise<boolean> {
+    try {
+      return await this.#tryHold();
+    } catch (error) {
+      const quiet = isSvc3Error(error, 'Conflict', 'AlreadyExists');
+      const fields = { ...this.#fields, err: messageOf(error) };
+      this.#options.log[quiet ? 'debug' : 'warn'](fields, 'lease could not be written');
+      return false;
+    }
+  }
+
+  async #tryHold(): Promise<boolean> {
+    const { identity, wall = () => new Date() } = this.#options;
+    const sentAt = this.#monotonic();
+    const lease = this.#known?.spec?.holderIdentity === identity ? this.#known : await this.#read();
+    if (lease !== undefined && !this.#isFree(lease)) return false;
+    try {
+      await this.#write(this.#claimed(lease, formatMicroTime(wall())));
+    } catch (error) {
+      // Somebody else wrote: read it afresh next time.
+      this.#known = undefined;
+      throw error;
+    }
+    this.#renewedAt = sentAt;
+    return true;
+  }
+
+  #isFree(lease: Lease): boolean {
     const holder = lease.spec?.holderIdentity ?? '';
     const durationMs = (lease.spec?.leaseDurationSeconds ?? 0) * 1000;
-    return holder === '' || holder === identity || monotonic() - seen.at > durationMs;
+    return (
+      holder === '' || holder === this.#options.identity || this.#monotonic() - this.#seen.at > durationMs
+    );
   }
 
   /** The lease as ours; what others wrote into it stays, text for text. */
-  function claimed(lease: Lease | undefined, now: string): Lease {
+  #claimed(lease: Lease | undefined, now: string): Lease {
+    const { identity } = this.#options;
     const spec = lease?.spec ?? {};
     const taken = spec.holderIdentity !== identity;
     return {
       ...lease,
       apiVersion: 'coordination.k8s.io/v1',
       kind: 'Lease',
-      metadata: { ...lease?.metadata, name, namespace },
+      metadata: { ...lease?.metadata, ...this.#fields },
       spec: {
         ...spec,
         holderIdentity: identity,
-        leaseDurationSeconds: Math.ceil(times.leaseMs / 1000),
+        leaseDurationSeconds: Math.ceil(this.#times.leaseMs / 1000),
         renewTime: now,
         ...(taken ? { acquireTime: now, leaseTransitions: (spec.leaseTransitions ?? -1) + 1 } : {}),
       },
     };
   }
 
-  async function read(): Promise<Lease | undefined> {
-    try {
-      return observe((await client.request<Lease>({ method: 'GET', path, timeoutMs: callTimeoutMs })).body);
-    } catch (error) {
-      if (isSvc3Error(error, 'NotFound')) {
-        return undefined;
-      }
-      throw error;
-    }
+  async #read(): Promise<Lease | undefined> {
+    const path = resourcePath(leases, this.#fields);
+    const call = this.#options.client.request<Lease>({ method: 'GET', path, timeoutMs: callTimeoutMs });
+    const found = await ignoring(['NotFound'], call);
+    return found === undefined ? undefined : this.#observe(found.body);
   }
 
   /** Writes with the resourceVersion that was read: of two candidates one gets Conflict. */
-  async function write(lease: Lease): Promise<void> {
+  async #write(lease: Lease): Promise<void> {
+    const { namespace } = this.#fields;
     const create = lease.metadata.resourceVersion === undefined;
-    const { body } = await client.request<Lease>({
+    const { body } = await this.#options.client.request<Lease>({
       method: create ? 'POST' : 'PUT',
-      path: create ? resourcePath(leases, { namespace }) : path,
+      path: resourcePath(leases, create ? { namespace } : this.#fields),
       body: lease,
       timeoutMs: callTimeoutMs,
     });
-    observe(body);
+    this.#observe(body);
   }
 
-  async function tryHold(): Promise<boolean> {
-    const sentAt = monotonic();
-    const mine = known?.spec?.holderIdentity === identity ? known : await read();
-    if (mine !== undefined && !isFree(mine)) {
-      return false;
-    }
-    try {
-      await write(claimed(mine, formatMicroTime(wall())));
-    } catch (error) {
-      // Somebody else wrote: read it afresh next time.
-      known = undefined;
-      throw error;
-    }
-    renewedAt = sentAt;
-    return true;
+  #observe(lease: Lease): Lease {
+    this.#known = lease;
+    const state = stateOf(lease);
+    if (state !== this.#seen.state) this.#seen = { state, at: this.#monotonic() };
+    return lease;
   }
-
-  async function attempt(): Promise<boolean> {
-    try {
-      return await tryHold();
-    } catch (error) {
-      const quiet = isSvc3Error(error, 'Conflict', 'AlreadyExists');
-      log[quiet ? 'debug' : 'warn']({ ...fields, err: messageOf(error) }, 'lease could not be written');
-      return false;
-    }
-  }
-
-  async function acquire(signal: AbortSignal): Promise<boolean> {
-    while (!signal.aborted) {
-      if (await attempt()) {
-        return true;
-      }
-      await sleep(times.retryMs * (1 + Math.random() * 0.2), undefined, { signal }).catch(() => undefined);
-    }
-    return false;
-  }
-
-  /** Renews until told to stop, or until the deadline has passed without success: then false. */
-  async function renewUntil(stop: AbortSignal): Promise<boolean> {
-    while (!stop.aborted) {
-      await sleep(
-        Math.min(times.retryMs, Math.max(50, renewedAt + times.renewDeadlineMs - monotonic())),
-        undefined,
-        { signal: stop },
-      ).catch(() => undefined);
-      if (stop.aborted) {
-        return true;
-      }
-      const held = await attempt();
-      if (!held && (!isHeld() || (known?.spec?.holderIdentity ?? identity) !== identity)) {
-        return false;
-      }
-    }
-    return true;
-  }
-
-  async function release(): Promise<void> {
-    const lease = known;
-    renewedAt = Number.NEGATIVE_INFINITY;
-    if (lease?.spec?.holderIdentity !== identity) {
-      return;
-    }
-    const now = formatMicroTime(wall());
-    try {
-      await write({
-        ...lease,
-        spec: {
-          ...lease.spec,
-          holderIdentity: '',
-          leaseDurationSeconds: 1,
-          renewTime: now,
-          acquireTime: now,
-        },
-      });
-      log.info(fields, 'released the lease');
-    } catch (error) {
-      log.warn({ ...fields, err: messageOf(error) }, 'lease could not be released');
-    }
-  }
-
-  async function lead(signal: AbortSignal): Promise<void> {
-    log.info(fields, 'leads');
-    const leading = new AbortController();
-    const renewing = new AbortController();
-    const stop = (): void => leading.abort(signal.reason);
-    signal.addEventListener('abort', stop, { once: true });
-    if (signal.aborted) {
-      stop();
-    }
-    const renewal = renewUntil(renewing.signal).then((held) => {
-      if (!held) {
-        renewedAt = Number.NEGATIVE_INFINITY;
-        leading.abort(new Svc3Error('ServiceUnavailable', 'the lease was lost'));
-      }
-      return held;
-    });
-    try {
-      await options.onStarted(leading.signal);
-    } finally {
-      signal.removeEventListener('abort', stop);
-      renewing.abort();
-    }
-    if (!(await renewal)) {
-      throw new Svc3Error('ServiceUnavailable', `the lease ${namespace}/${name} was lost`);
-    }
-  }
-
-  return {
-    gate,
-    isLeader: isHeld,
-    async run(signal) {
-      if (!(await acquire(signal))) {
-        return;
-      }
-      try {
-        await lead(signal);
-      } finally {
-        await release();
-      }
-    },
-  };
 }
 
 /** The client, whose writes are refused while the gate is closed: checked again before every attempt of a retry. */

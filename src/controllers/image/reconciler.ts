@@ -1,6 +1,7 @@
 import { namespaces, pods } from '../../api/resources.ts';
 import { splitKey } from '../../controller/controller.ts';
-import { addFinalizer, hasFinalizer, removeFinalizer } from '../../controller/finalizer.ts';
+import { hasFinalizer } from '../../api/finalizer.ts';
+import { addFinalizer, removeFinalizer } from '../../controller/finalizer.ts';
 import { ignoring } from '../../controller/ignoring.ts';
 import { isSvc3Error } from '../../errors.ts';
 import type { ReconcileResult } from '../../kube/types.ts';

@@ -3,7 +3,7 @@ import { annotations } from '../../api/meta.ts';
 import { isOwnedBy, isTerminating } from '../../api/owner.ts';
 import type { Vm } from '../../api/vm.ts';
 import type { Contradicted } from './resolve/adoption.ts';
-import { hasFinalizer } from '../../controller/finalizer.ts';
+import { hasFinalizer } from '../../api/finalizer.ts';
 import { pullSecretAnnotation } from './names.ts';
 import { endMessage, pullFailure, unschedulableMessage } from './pod/podstate.ts';
 import type { Resolved } from './resolve/resolve.ts';
