@@ -102,9 +102,7 @@ function replacements(node: Node, textOf: (node: Node) => string): string[] {
     case 'UnaryExpression':
       return node['operator'] === '!' ? [textOf(node['argument'] as Node)] : [];
     case 'ConditionalExpression':
-      return [textOf(node['consequent'] as Node), textOf(node['alternate'] as Node)].map(
-        (text) => `(${text})`,
-      );
+      return conditional(textOf(node['consequent'] as Node), textOf(node['alternate'] as Node));
     case 'IfStatement':
       return ifStatement(node, textOf);
     case 'Literal':
@@ -116,6 +114,11 @@ function replacements(node: Node, textOf: (node: Node) => string): string[] {
     default:
       return [];
   }
+}
+
+function conditional(consequent: string, alternate: string): string[] {
+  // `x === undefined ? {} : { x }`: a member that is undefined is as good as none, but for the type checker.
+  return consequent === '{}' ? ['({})'] : [`(${consequent})`, `(${alternate})`];
 }
 
 function turnedBinary(node: Node, textOf: (node: Node) => string): string[] {

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import { buffer, text } from 'node:stream/consumers';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
-import { pack, type Headers } from 'tar-stream';
+import { pack } from 'tar-stream';
 import { describe, expect, test } from 'vitest';
 import { mediaTypes } from '../../../src/registry/client.ts';
 import { diskDigestOf, locateDisk, openDisk, pushDisk } from '../../../src/registry/disk.ts';
@@ -9,7 +9,9 @@ import { resolveImage, type ResolvedImage } from '../../../src/registry/image.ts
 import { sha256 } from '../../../src/registry/manifest.ts';
 import { memoryRegistry, type MemoryRegistry } from './memoryregistry.ts';
 
-async function tar(...entries: (Headers & { content?: string })[]): Promise<Buffer> {
+type Header = Parameters<ReturnType<typeof pack>['entry']>[0];
+
+async function tar(...entries: (Header & { content?: string })[]): Promise<Buffer> {
   const packing = pack();
   for (const { content = '', ...header } of entries) packing.entry(header, content);
   packing.finalize();
@@ -59,7 +61,7 @@ describe('the disk of an image', () => {
     expect((await openDisk(registry, 'a', image)).name).toBe(name.replace(/.*\//, ''));
   });
 
-  test.each<Headers>([
+  test.each<Header>([
     { name: 'disk/a.txt' },
     { name: 'disk/a.qcow2.old' },
     { name: 'disks/a.qcow2' },
@@ -144,7 +146,10 @@ describe('a disk that is read from any place', () => {
     const registry = memoryRegistry();
     const image = imageOf(registry, [await tar(disk), plain]);
     const more = { ...registry, blob: async () => Readable.from([Buffer.alloc(100_000)]) };
-    await expect(locateDisk(more, 'a', image)).rejects.toThrow('sent more of a layer than asked for');
+    await expect(locateDisk(more, 'a', image)).rejects.toMatchObject({
+      reason: 'BadGateway',
+      message: 'r.example.com/a sent more of a layer than asked for',
+    });
   });
 });
 

@@ -49,7 +49,7 @@ function anUpload(...turns: { keeps?: number; error?: Error; resync?: Error }[])
     },
     async append(bytes) {
       const { keeps, error } = turns[turn++] ?? {};
-      held = Buffer.concat([held, (bytes as Buffer).subarray(0, keeps ?? bytes.length)] as Buffer[]);
+      held = Buffer.concat([held, (bytes as Buffer).subarray(0, keeps)]);
       if (error !== undefined) throw error;
       known = held.length;
     },

@@ -22,6 +22,7 @@ describe('mutants', () => {
     ['log.info(a);', []],
     ['const x = !a;', ['const x = a;']],
     ['const x = a ? b : c;', ['const x = (b);', 'const x = (c);']],
+    ['const x = a ? {} : { a };', ['const x = ({});']],
     ['const x = a < b ? -1 : 1;', ['const x = (-1);', 'const x = (1);', 'const x = a <= b ? -1 : 1;']],
     ['if (a) b();', ['{ b(); }', '{}', 'if (a) ;']],
     ["const x = 'Running';", ["const x = 'mutated';"]],
