@@ -66,7 +66,7 @@ test('a rolling restart under load over HTTP/1.1 loses no read and does no write
     }
     unanswered += 1;
     const other = createClient(current);
-    const { status } = await other.send(method, body).finally(() => other.close());
+    const { status } = await other.send(method, body).finally(() => void other.close());
     // The write whose answer did not come was done (409) or not.
     outcomes.push(`${method} ${status === 409 ? 201 : status}`);
     return false;
@@ -104,7 +104,7 @@ test('a rolling restart under load over HTTP/1.1 loses no read and does no write
   // No more than a call of each client at each restart.
   expect(unanswered).toBeLessThanOrEqual(3 * 6);
   const { items } = await cluster.client.list(vmConfigs, { namespace });
-  expect(items.map(({ metadata }) => metadata.name).toSorted()).toEqual(written.toSorted());
+  expect(new Set(items.map(({ metadata }) => metadata.name))).toEqual(new Set(written));
   // Nothing was written over.
   expect(items.filter(({ metadata }) => metadata.generation !== 1)).toEqual([]);
 });

@@ -44,9 +44,6 @@ async function runUntilWrite(
   return hasCrashed ? 'crashed' : 'done';
 }
 
-/** A piece of work takes two writes at least: of what does it, and of the status. A run with fewer crashes would show nothing. */
-const leastCrashes = 2;
-
 /** Operators die one after the other, each a write later than the one before; then one lives, and the work gets done. */
 export async function crashAtEachWrite(
   cluster: ImageCluster,
@@ -57,7 +54,8 @@ export async function crashAtEachWrite(
     if ((await runUntilWrite(cluster, { at: index + 1, fault, ...how }, isDone)) === 'done') break;
     crashes += 1;
   }
-  expect(crashes).toBeGreaterThanOrEqual(leastCrashes);
+  // One write whose answer is lost may be all that there was to do; without a crash nothing would have been shown.
+  expect(crashes).toBeGreaterThanOrEqual(1);
   const operator = startImageOperator(cluster.client, how.settings ?? cluster.settings, how.parts);
   onTestFinished(() => operator.stop());
   await expect.poll(isDone, soon).toBe(true);

@@ -35,13 +35,12 @@ const reference = { registry: 'r.example.com', repository: 'a', tag: '1' };
 /** An index of images for these architectures; `unknown` is an attestation. */
 function anIndex(...architectures: (string | undefined)[]): MemoryRegistry {
   const registry = memoryRegistry();
-  const manifests = architectures.map((architecture, i) => ({
-    mediaType: mediaTypes.ociManifest,
-    ...put(registry, { tag: `m${i}`, config: { architecture, i } }),
-    ...(architecture === undefined
-      ? {}
-      : { platform: { architecture, os: architecture === 'unknown' ? 'unknown' : 'linux' } }),
-  }));
+  const manifests = architectures.map((architecture, i) => {
+    const { digest, size } = put(registry, { tag: `m${i}`, config: { architecture, i } });
+    const os = architecture === 'unknown' ? 'unknown' : 'linux';
+    const platform = architecture === undefined ? undefined : { architecture, os };
+    return { mediaType: mediaTypes.ociManifest, digest, size, platform };
+  });
   registry.put('a', '1', { schemaVersion: 2, mediaType: mediaTypes.ociIndex, manifests });
   return registry;
 }

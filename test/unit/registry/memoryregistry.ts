@@ -9,6 +9,8 @@ export interface MemoryRegistry extends RegistryClient {
   readonly blobs: Map<string, Buffer>;
   /** By `repository:tag` and `repository@digest`. */
   readonly manifests: Map<string, { bytes: Buffer; mediaType: string }>;
+  /** Bytes of an upload under way over HTTP, by repository. */
+  readonly uploads: Map<string, Buffer>;
   /** What was asked of it, in order. */
   readonly calls: string[];
   put(repository: string, tag: string, manifest: object): { digest: string; size: number };
@@ -61,6 +63,7 @@ export function memoryRegistry({ mounts = true } = {}): MemoryRegistry {
     registry: 'r.example.com',
     blobs,
     manifests,
+    uploads: new Map(),
     calls,
     put(repository, tag, manifest) {
       const bytes = Buffer.from(JSON.stringify(manifest));

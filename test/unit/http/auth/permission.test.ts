@@ -45,7 +45,7 @@ describe('what is asked of the authorizer', () => {
       name: 'one',
       ...expected,
     };
-    const asked = attributesOf({ ...permission, ...more } as Permission, params);
+    const asked = attributesOf({ ...permission, ...more }, params);
     expect(asked).toEqual(whole);
     for (const [key, value] of Object.entries(whole)) expect(key in asked!).toBe(value !== undefined);
   });
