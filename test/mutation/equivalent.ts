@@ -107,6 +107,18 @@ export const equivalents: readonly Equivalent[] = [
     changes: ['known.clear();  →  ;'],
     why: 'how many addresses are remembered is memory against time',
   },
+  {
+    file: 'src/worker/diskformat.ts',
+    changes: [
+      'head.length >= at + bytes.length && head.subarray(at, at + bytes.lengt  →  (head.subarray(at, at + bytes.length).equals(bytes))',
+    ],
+    why: 'fewer bytes are not equal',
+  },
+  {
+    file: 'src/worker/work.ts',
+    changes: ['1024  →  12288'],
+    why: 'how much of a file is read at once is memory against time',
+  },
 ];
 
 /** Whether a mutant of a file is named, by the text of the file, where the mutant begins, and its line in the list of survivors. */

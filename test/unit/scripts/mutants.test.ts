@@ -56,7 +56,7 @@ describe('a mutant that is named as equivalent', () => {
     for (const { file, within, changes = [] } of equivalents) {
       const source = readFileSync(file, 'utf8').replaceAll(/\s+/g, ' ');
       if (within !== undefined) expect(source).toContain(within);
-      for (const change of changes) expect(source).toContain(change.split('  →  ')[0]);
+      for (const change of changes) expect(source).toContain(change.split('  →  ')[0]?.slice(0, 70));
     }
   });
 

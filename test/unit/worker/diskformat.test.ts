@@ -54,5 +54,6 @@ describe('the format of a file', () => {
     ['a disk as an ISO', bytesAt(0, 'QFI\xfb'), 'ISO', 'not an ISO 9660 medium'],
   ])('%s is refused by its name', (_what, head, kind, sentence) => {
     expect(() => detectFormat(head, kind)).toThrow(sentence);
+    expect(() => detectFormat(head, kind)).toThrow(expect.objectContaining({ reason: 'Invalid' }));
   });
 });

@@ -235,6 +235,12 @@ describe('a qcow2 header is refused', () => {
       'is encrypted',
     ],
     ['with encryption in version 2', { version: 2, extensions: [[encryption, 0]] }, 'is encrypted'],
+    ['of which no more than the header was read', { head: 104 }, 'has header extensions without end'],
+    [
+      'of version 2 of which no more than the header was read',
+      { version: 2, head: 72 },
+      'has header extensions without end',
+    ],
     ['whose extensions go on where reading ended', { head: 111 }, 'has header extensions without end'],
   ])('%s', (_sentence, fields, message) => {
     expect(() => read(fields)).toThrow(message);
