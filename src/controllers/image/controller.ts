@@ -9,7 +9,7 @@ import type { DiskKind } from './place.ts';
 import { ImageReconciler } from './reconciler.ts';
 import { createNamespaceRegistries } from './registries.ts';
 import { WorkBackoff } from './workbackoff.ts';
-import type { OpenRunnerExports } from './runner.ts';
+import { hasMoved, type OpenRunnerExports } from './runner.ts';
 import type { ImageSettings } from './settings.ts';
 
 export interface ImageControllerParts {
@@ -75,9 +75,17 @@ function createDiskController(
     const owner = object.metadata.ownerReferences?.find((each) => each.controller === true);
     if (owner?.kind === kind) controller.enqueue(`${object.metadata.namespace ?? ''}/${owner.name}`);
   });
-  caches.vms.onChange(({ object }) => {
-    const { name, namespace } = object.metadata;
-    enqueueWhere(namespace, (disk) => disk.metadata.deletionTimestamp !== undefined || waitsFor(disk, name));
+  const tryAtOnce = (disk: Disk): void => {
+    const request = requestOf(disk);
+    if (request !== undefined) backoff.hurry(workId(disk, request));
+  };
+  caches.vms.onChange((change) => {
+    const { name, namespace } = change.object.metadata;
+    enqueueWhere(namespace, (disk) => {
+      const isWaiting = waitsFor(disk, name);
+      if (isWaiting && hasMoved(change)) tryAtOnce(disk);
+      return isWaiting || disk.metadata.deletionTimestamp !== undefined;
+    });
   });
   caches.vmConfigs.onChange(({ object }) => {
     enqueueWhere(object.metadata.namespace, ({ metadata }) => metadata.deletionTimestamp !== undefined);
@@ -87,9 +95,8 @@ function createDiskController(
     .get(secrets, { fieldSelector: `metadata.name=${objectNames.pullSecret}` })
     .onChange(({ object }) => {
       enqueueWhere(object.metadata.namespace, (disk) => {
-        const request = requestOf(disk);
-        if (request !== undefined) backoff.hurry(workId(disk, request));
-        return request !== undefined && isUnfinished(disk);
+        tryAtOnce(disk);
+        return requestOf(disk) !== undefined && isUnfinished(disk);
       });
     });
   return controller;
