@@ -7,6 +7,17 @@ app.kubernetes.io/part-of: svc3
 app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
+{{- with .root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* Labels of a part's pods. Call with (dict "root" $ "component" "operator" "values" .Values.operator). */}}
+{{- define "svc3.podLabels" -}}
+{{ include "svc3.labels" . }}
+{{- with .values.podLabels }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
 {{- define "svc3.selector" -}}
@@ -71,8 +82,23 @@ readinessProbe:
   timeoutSeconds: 5
 {{- end }}
 
-{{/* Scheduling fields from a part's values. Call with (dict "values" .Values.operator). */}}
+{{/* Scheduling fields from a part's values. Call as svc3.podLabels, with "replicated" true for a Deployment. */}}
 {{- define "svc3.scheduling" -}}
+{{- if .values.affinity }}
+affinity: {{- toYaml .values.affinity | nindent 2 }}
+{{- else if .replicated }}
+affinity: {{- include "svc3.antiAffinity" . | nindent 2 }}
+{{- end }}
+{{- with .values.topologySpreadConstraints }}
+topologySpreadConstraints:
+{{- range . }}
+  - {{- toYaml . | nindent 4 }}
+    {{- if not .labelSelector }}
+    labelSelector:
+      matchLabels: {{- include "svc3.selector" $ | nindent 8 }}
+    {{- end }}
+{{- end }}
+{{- end }}
 {{- with .values.nodeSelector }}
 nodeSelector: {{- toYaml . | nindent 2 }}
 {{- end }}
@@ -95,15 +121,24 @@ podAntiAffinity:
           matchLabels: {{- include "svc3.selector" . | nindent 12 }}
 {{- end }}
 
+{{/* A range of ports as the values write it, refused where it ends before it begins. Call with (list "portRanges.ssh" .Values.portRanges.ssh). */}}
+{{- define "svc3.portRange" -}}
+{{- $ends := splitList "-" (index . 1) }}
+{{- if gt (atoi (first $ends)) (atoi (last $ends)) }}
+{{- fail (printf "%s: the range %s ends before it begins" (index . 0) (index . 1)) }}
+{{- end }}
+{{- index . 1 | quote }}
+{{- end }}
+
 {{/* Settings that operator and api share; a pod annotation holds their checksum, so that a change restarts the pods. */}}
 {{- define "svc3.settings" -}}
 SVC3_DEFAULT_NAMESPACE: {{ .Values.defaultNamespace | quote }}
 SVC3_GPU_PASSTHROUGH_ENABLED: {{ .Values.gpuPassthrough.enabled | quote }}
 SVC3_GPU_TOWER_CARDS: {{ join "," .Values.gpuPassthrough.towerCards | quote }}
-SVC3_HOST_PORTS_ALLOWED: {{ .Values.hostPorts.allowed | quote }}
-SVC3_PORT_RANGE_SSH: {{ .Values.portRanges.ssh | quote }}
-SVC3_PORT_RANGE_SCREENSHARE: {{ .Values.portRanges.screenshare | quote }}
-SVC3_PORT_RANGE_VNC: {{ .Values.portRanges.vnc | quote }}
+SVC3_HOST_PORTS_ALLOWED: {{ include "svc3.portRange" (list "hostPorts.allowed" .Values.hostPorts.allowed) }}
+SVC3_PORT_RANGE_SSH: {{ include "svc3.portRange" (list "portRanges.ssh" .Values.portRanges.ssh) }}
+SVC3_PORT_RANGE_SCREENSHARE: {{ include "svc3.portRange" (list "portRanges.screenshare" .Values.portRanges.screenshare) }}
+SVC3_PORT_RANGE_VNC: {{ include "svc3.portRange" (list "portRanges.vnc" .Values.portRanges.vnc) }}
 SVC3_VNC_HOST_PORT: {{ .Values.vnc.hostPort | quote }}
 SVC3_STORE_URL: {{ .Values.store.url | quote }}
 SVC3_STORE_PREFIX: {{ .Values.store.prefix | quote }}

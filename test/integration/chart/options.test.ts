@@ -1,0 +1,213 @@
+import { describe, expect, test } from 'vitest';
+import { type Rendered, allOn, helmTemplate, rendered } from './helm.ts';
+
+/** The spec of an object, untyped: the kinds are of many groups. */
+function specOf(objects: readonly Rendered[], kind: string, name: string): Record<string, unknown> {
+  const found = objects.find((object) => object.kind === kind && object.metadata.name === name);
+  if (found === undefined) throw new Error(`the chart has no ${kind} ${name}`);
+  return found.spec as unknown as Record<string, unknown>;
+}
+
+function podOf(objects: readonly Rendered[], kind: string, name: string) {
+  const { template } = specOf(objects, kind, name) as unknown as {
+    template: { metadata: { labels: Record<string, string> }; spec: Record<string, unknown> };
+  };
+  return template;
+}
+
+const json = (path: string, value: unknown): string => `--set-json=${path}=${JSON.stringify(value)}`;
+
+describe('scheduling', () => {
+  const workloads = [
+    ['operator', 'Deployment', 'svc3-operator'],
+    ['api', 'Deployment', 'svc3-api'],
+    ['nodeAgent', 'DaemonSet', 'svc3-node-agent'],
+  ] as const;
+
+  test.each(workloads)('an affinity of %s is the one that its pods have', async (part, kind, name) => {
+    const affinity = { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: {} } };
+    const objects = await rendered(json(`${part}.affinity`, affinity));
+    expect(podOf(objects, kind, name).spec['affinity']).toEqual(affinity);
+  });
+
+  test('without one replicas prefer nodes of their own', async () => {
+    const objects = await rendered();
+    for (const name of ['svc3-operator', 'svc3-api'])
+      expect(podOf(objects, 'Deployment', name).spec['affinity']).toHaveProperty('podAntiAffinity');
+    expect(podOf(objects, 'DaemonSet', 'svc3-node-agent').spec).not.toHaveProperty('affinity');
+  });
+
+  test('topology spread is about the replicas of the part, unless a selector says otherwise', async () => {
+    const zone = {
+      maxSkew: 1,
+      topologyKey: 'topology.kubernetes.io/zone',
+      whenUnsatisfiable: 'DoNotSchedule',
+    };
+    const other = { ...zone, labelSelector: { matchLabels: { app: 'other' } } };
+    const objects = await rendered(json('api.topologySpreadConstraints', [zone, other]));
+    const { spec } = podOf(objects, 'Deployment', 'svc3-api');
+    const selector = (specOf(objects, 'Deployment', 'svc3-api') as { selector: object }).selector;
+    expect(spec['topologySpreadConstraints']).toEqual([{ ...zone, labelSelector: selector }, other]);
+  });
+});
+
+describe('labels and annotations', () => {
+  test('common labels are on every object but the kinds, and on pods, not in selectors', async () => {
+    const objects = await rendered(...allOn, '--set=commonLabels.team=platform');
+    for (const { kind, metadata } of objects.filter((object) => object.kind !== 'CustomResourceDefinition'))
+      expect([kind, metadata.name, metadata.labels?.['team']]).toEqual([kind, metadata.name, 'platform']);
+    expect(podOf(objects, 'Deployment', 'svc3-api').metadata.labels).toHaveProperty('team', 'platform');
+    expect(JSON.stringify(specOf(objects, 'Deployment', 'svc3-api')['selector'])).not.toContain('platform');
+  });
+
+  test('labels of pods are on those of the part alone, annotations on its object', async () => {
+    const objects = await rendered('--set=api.podLabels.tier=front', '--set=api.annotations.note=mine');
+    expect(podOf(objects, 'Deployment', 'svc3-api').metadata.labels).toHaveProperty('tier', 'front');
+    expect(podOf(objects, 'Deployment', 'svc3-operator').metadata.labels).not.toHaveProperty('tier');
+    const api = objects.find(({ kind, metadata }) => kind === 'Deployment' && metadata.name === 'svc3-api');
+    expect(api?.metadata.annotations).toEqual({ note: 'mine' });
+  });
+});
+
+describe('ways to the api', () => {
+  test('none by default', async () => {
+    expect(await helmTemplate()).not.toMatch(/kind: (Ingress|TLSRoute|HTTPRoute|BackendTLSPolicy)\n/);
+  });
+
+  test('an Ingress to its HTTPS port', async () => {
+    const objects = await rendered(
+      '--set=api.ingress.enabled=true',
+      '--set=api.ingress.className=nginx',
+      '--set=api.ingress.tlsSecretName=vms-tls',
+      '--set=api.ingress.hosts={vms.example.com}',
+    );
+    expect(specOf(objects, 'Ingress', 'svc3-api')).toEqual({
+      ingressClassName: 'nginx',
+      tls: [{ hosts: ['vms.example.com'], secretName: 'vms-tls' }],
+      rules: [
+        {
+          host: 'vms.example.com',
+          http: {
+            paths: [
+              {
+                path: '/',
+                pathType: 'Prefix',
+                backend: { service: { name: 'svc3-api', port: { name: 'https' } } },
+              },
+            ],
+          },
+        },
+      ],
+    });
+  });
+
+  const gateway = [
+    '--set=api.gateway.enabled=true',
+    '--set=api.gateway.hostnames={vms.example.com}',
+    json('api.gateway.parentRefs', [{ name: 'public', namespace: 'gateways', sectionName: 'tls' }]),
+  ];
+  const route = {
+    parentRefs: [{ name: 'public', namespace: 'gateways', sectionName: 'tls' }],
+    hostnames: ['vms.example.com'],
+    rules: [{ backendRefs: [{ name: 'svc3-api', port: 443 }] }],
+  };
+
+  test('a TLSRoute, which passes TLS through', async () => {
+    const objects = await rendered(...gateway);
+    expect(specOf(objects, 'TLSRoute', 'svc3-api')).toEqual(route);
+    expect(objects.map(({ kind }) => kind)).not.toContain('BackendTLSPolicy');
+  });
+
+  test('an HTTPRoute with the policy by which the Gateway trusts the api', async () => {
+    const more = ['--set=api.gateway.route=HTTPRoute', '--set=api.gateway.caConfigMap=svc3-ca'];
+    const objects = await rendered(...gateway, ...more);
+    expect(specOf(objects, 'HTTPRoute', 'svc3-api')).toEqual(route);
+    expect(specOf(objects, 'BackendTLSPolicy', 'svc3-api')).toEqual({
+      targetRefs: [{ group: '', kind: 'Service', name: 'svc3-api' }],
+      validation: {
+        hostname: 'svc3-api.svc3-system.svc',
+        caCertificateRefs: [{ group: '', kind: 'ConfigMap', name: 'svc3-ca' }],
+      },
+    });
+  });
+});
+
+describe('monitors', () => {
+  const named = (objects: readonly Rendered[], kind: string): string[] =>
+    objects.filter((object) => object.kind === kind).map(({ metadata }) => metadata.name);
+  const parts = ['svc3-api', 'svc3-node-agent', 'svc3-operator'];
+
+  test('serviceMonitor renders ServiceMonitors, each of which finds one Service by its labels', async () => {
+    const objects = await rendered('--set=serviceMonitor.enabled=true');
+    expect(named(objects, 'ServiceMonitor')).toEqual(parts);
+    expect(named(objects, 'PodMonitor')).toEqual([]);
+    for (const name of parts) {
+      const { selector } = specOf(objects, 'ServiceMonitor', name) as {
+        selector: { matchLabels: Record<string, string> };
+      };
+      const found = objects.filter(
+        ({ kind, metadata }) =>
+          kind === 'Service' &&
+          Object.entries(selector.matchLabels).every(([key, value]) => metadata.labels?.[key] === value),
+      );
+      expect(found.map(({ metadata }) => metadata.name)).toEqual([`${name}-metrics`]);
+    }
+  });
+
+  test('podMonitor renders PodMonitors and no Service', async () => {
+    const objects = await rendered('--set=podMonitor.enabled=true');
+    expect(named(objects, 'PodMonitor')).toEqual(parts);
+    expect(named(objects, 'ServiceMonitor')).toEqual([]);
+    expect(named(objects, 'Service')).toEqual(['svc3-api']);
+  });
+
+  test('of a node agent that is not there nothing is asked', async () => {
+    const objects = await rendered('--set=serviceMonitor.enabled=true', '--set=nodeAgent.enabled=false');
+    expect(named(objects, 'ServiceMonitor')).toEqual(['svc3-api', 'svc3-operator']);
+  });
+});
+
+test.each([
+  ['a quantity that is none', ['api.resources.limits.memory=lots'], "at '/api/resources/limits/memory'"],
+  ['a negative quantity', ['operator.resources.requests.cpu=-1'], "at '/operator/resources/requests/cpu'"],
+  [
+    'an unknown field of resources',
+    ['api.resources.limit.cpu=1'],
+    "additional properties 'limit' not allowed",
+  ],
+  ['a port beyond the last one', ['portRanges.vnc=5999-70000'], "at '/portRanges/vnc'"],
+  ['port 0', ['hostPorts.allowed=0-100'], "at '/hostPorts/allowed'"],
+  [
+    'a range that ends before it begins',
+    ['portRanges.ssh=8871-8822'],
+    'portRanges.ssh: the range 8871-8822 ends before it begins',
+  ],
+  [
+    'a label of ours',
+    ['commonLabels.svc3\\.dev/owner=me'],
+    "at '/commonLabels/svc3.dev~1owner': false schema",
+  ],
+  ['a label that Kubernetes would refuse', ['api.podLabels.team=a b'], "at '/api/podLabels/team'"],
+  ['an affinity of no kind', ['api.affinity.nodes=x'], "additional properties 'nodes' not allowed"],
+  [
+    'a spread without a topology',
+    ['api.topologySpreadConstraints[0].maxSkew=1'],
+    "at '/api/topologySpreadConstraints/0'",
+  ],
+  ['a toleration with an unknown effect', ['api.tolerations[0].effect=No'], "at '/api/tolerations/0/effect'"],
+  ['an Ingress without a host', ['api.ingress.enabled=true'], "at '/api/ingress/hosts'"],
+  ['a route without a Gateway', ['api.gateway.enabled=true'], "at '/api/gateway/parentRefs'"],
+  [
+    'an HTTPRoute that cannot trust the api',
+    [
+      'api.gateway.enabled=true',
+      'api.gateway.route=HTTPRoute',
+      'api.gateway.hostnames={a.example.com}',
+      'api.gateway.parentRefs[0].name=public',
+    ],
+    "at '/api/gateway/caConfigMap'",
+  ],
+  ['an interval without a unit', ['podMonitor.interval=30'], "at '/podMonitor/interval'"],
+])('%s is refused with the value named', async (_, sets, message) => {
+  await expect(helmTemplate(...sets.map((set) => `--set=${set}`))).rejects.toThrow(message);
+});
