@@ -1,7 +1,7 @@
 /**
  * The processes behind `svc3 dev up`: `supervise` owns a cluster and `forward` serves the ways into its sandbox, both
  * speaking with their parent over Node's IPC channel; `asroot` is what sudo runs for a user who is not root;
- * `dial` joins its input and output to an address in a sandbox, e.g. as ProxyCommand of ssh; `contexts` lays out what
+ * `enforce` keeps the network policies of a cluster; `dial` joins its input and output to an address in a sandbox, e.g. as ProxyCommand of ssh; `contexts` lays out what
  * container images are built from.
  */
 import { homedir } from 'node:os';
@@ -13,6 +13,11 @@ import { type Cluster, createCluster } from '../localcluster/cluster/supervisor.
 import { answerAsRoot, fullClusterTools } from '../localcluster/cluster/cluster.ts';
 import { answerRootCall } from '../localcluster/host/privilege.ts';
 import { buildTools } from '../localcluster/host/tools.ts';
+import { type WatchWorld, enforcePolicies, networkPolicies } from '../localcluster/addons/policyenforcer.ts';
+import { namespaces, pods } from '../api/resources.ts';
+import { createClient } from '../kube/client.ts';
+import { loadKubeconfig } from '../kube/connection.ts';
+import { createInformer } from '../kube/informer.ts';
 
 type Message =
   | { kind: 'start'; places: Places; settings: Settings }
@@ -27,6 +32,7 @@ else if (role === 'asroot') {
   const owner = { uid: Number(SUDO_UID), gid: Number(SUDO_GID) };
   await answerRootCall((request, answer) => answerAsRoot(request, answer, owner));
 } else if (role === 'dial') await dial(parameters);
+else if (role === 'enforce') await enforce(parameters);
 else if (role === 'contexts' && parameters[0] !== undefined) {
   const { cache } = placesOf('default', process.env, homedir());
   await layOutContexts(parameters[0], {
@@ -68,6 +74,7 @@ async function run(places: Places, settings: Settings, made: (cluster: Cluster) 
       settings,
       tools: await buildTools(fullClusterTools, { cacheDir: places.cache }),
       forwarder: [process.execPath, import.meta.filename, 'forward'],
+      enforcer: [process.execPath, import.meta.filename, 'enforce'],
       progress: (text) => process.send?.({ kind: 'progress', text }),
     });
     made(cluster);
@@ -92,6 +99,33 @@ async function tell(message: object): Promise<void> {
     if (process.connected) process.send?.(message, undefined, undefined, () => resolve());
     else resolve();
   });
+}
+
+/** Watches through the loopback port: kubeconfig, then the sandbox's pid 1 and the nodes' processes as the sandbox sees them. */
+async function enforce([kubeconfig = '', sandbox = '', ...nodes]: readonly string[]): Promise<void> {
+  const client = createClient(await loadKubeconfig(kubeconfig));
+  const signal = new AbortController().signal;
+  const watch: WatchWorld = (onChange) => {
+    const informers = {
+      pods: createInformer({ client, resource: pods }),
+      namespaces: createInformer({ client, resource: namespaces }),
+      policies: createInformer({ client, resource: networkPolicies }),
+    };
+    for (const informer of Object.values(informers)) {
+      informer.onChange(onChange);
+      void informer.run(signal);
+    }
+    return {
+      synced: async () => void (await Promise.all(Object.values(informers).map((each) => each.synced()))),
+      world: () => ({
+        pods: informers.pods.list(),
+        namespaces: informers.namespaces.list(),
+        policies: informers.policies.list(),
+      }),
+    };
+  };
+  const machines = { sandboxPid: Number(sandbox), nodePids: nodes.map(Number) };
+  await enforcePolicies(watch, machines, console.error);
 }
 
 async function dial([socket = '', address = '']: readonly string[]): Promise<void> {

@@ -53,6 +53,7 @@ async function describe(places: Places): Promise<ClusterStatus> {
       ? {}
       : {
           nodes: report.machines.map(({ name: machine }) => machine),
+          ...(report.hostAccess === undefined ? {} : { hostAccess: report.hostAccess.message }),
           components: report.components.map(component),
         }),
   };

@@ -8,6 +8,8 @@ export interface UpOptions {
   readonly controlPlane: boolean;
   /** Only Kubernetes and the registry, without svc3. */
   readonly bare: boolean;
+  /** What is started where it is asked for. */
+  readonly addons: { readonly dns: boolean; readonly networkPolicies: boolean };
   /** Start a VM to look at. */
   readonly demo: boolean;
   readonly gpuPassthrough: boolean;
@@ -26,6 +28,8 @@ export interface ClusterStatus {
   readonly bin?: readonly string[];
   readonly baseUrl?: string;
   readonly nodes?: readonly string[];
+  /** Whether the host reaches the nodes at their addresses, in words. */
+  readonly hostAccess?: string;
   readonly components?: readonly {
     readonly name: string;
     readonly state: string;

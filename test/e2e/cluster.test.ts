@@ -4,6 +4,7 @@ import { homedir } from 'node:os';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { cgroupOf, hierarchies } from '../../src/localcluster/cluster/cgroup.ts';
 import { down, fullClusterTools, status, up } from '../../src/localcluster/cluster/cluster.ts';
+import { run } from '../../src/localcluster/host/command.ts';
 import { createKubectl } from '../../src/localcluster/cluster/kubectl.ts';
 import { type Places, placesOf, readReport, readSettings } from '../../src/localcluster/cluster/state.ts';
 import { buildTools } from '../../src/localcluster/host/tools.ts';
@@ -11,10 +12,10 @@ import { type E2eCluster, e2eCluster, patiently, sandboxProcesses } from '../sup
 import { sourcesHash } from '../support/sources.ts';
 import { svc3 } from '../support/svc3cli.ts';
 
-/** Processes, mounts and cgroups of the machine that belong to a cluster. */
+/** Processes, mounts, cgroups and the network link of the machine that belong to a cluster. */
 async function remains(
   places: Places,
-): Promise<{ processes: string[]; mounts: string[]; cgroups: string[] }> {
+): Promise<{ processes: string[]; mounts: string[]; cgroups: string[]; links: string[] }> {
   const processes: string[] = [];
   for (const pid of await readdir('/proc')) {
     if (!/^\d+$/.test(pid) || Number(pid) === process.pid) continue;
@@ -25,10 +26,12 @@ async function remains(
     .split('\n')
     .filter((line) => line.includes(places.state));
   const cgroups = (await hierarchies()).map((folder) => `${folder}/${cgroupOf(places)}`).filter(existsSync);
-  return { processes, mounts, cgroups };
+  const aliases = (await run('ip', ['-d', 'link', 'show'])).split('\n');
+  const links = aliases.filter((line) => line.includes(`alias ${places.name} `));
+  return { processes, mounts, cgroups, links };
 }
 
-const nothing = { processes: [], mounts: [], cgroups: [] };
+const nothing = { processes: [], mounts: [], cgroups: [], links: [] };
 
 describe('the cluster that svc3 runs in', () => {
   let cluster: E2eCluster;
@@ -58,6 +61,7 @@ describe('the cluster that svc3 runs in', () => {
       'kube-apiserver',
       'kube-controller-manager',
       'kube-scheduler',
+      'network-policies',
       'node1 containerd',
       'node1 kube-proxy',
       'node1 kubelet',

@@ -26,7 +26,16 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   const progress = (line: string): void => console.error(line);
   project.provide('e2eSources', await sourcesHash());
   await removeInterruptedClusters();
-  await up({ places, nodes: 2, gpuPassthrough: true, bound: running === undefined, signal, progress });
+  const addons = { dns: true, networkPolicies: true };
+  await up({
+    places,
+    nodes: 2,
+    gpuPassthrough: true,
+    addons,
+    bound: running === undefined,
+    signal,
+    progress,
+  });
   return async () => {
     if (running === undefined) await down(places, { purge: true });
   };

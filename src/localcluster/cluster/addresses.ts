@@ -1,11 +1,16 @@
 /**
- * Addresses inside the sandbox. Every cluster has a network namespace of its own without a link to the host, so all of
- * them use the same ones.
+ * Addresses inside the sandbox. Every cluster has a network namespace of its own, so all of them use the same ones; the
+ * host has a link to one of them (hostlink.ts).
  */
 export const maxNodes = 9;
+/** The control plane and the nodes. */
+export const nodeRange = '10.231.0.0/24';
 export const controlPlaneAddress = '10.231.0.2';
 export const serviceRange = '10.96.0.0/16';
 export const podRange = '10.244.0.0/16';
+/** ClusterIP of the Service of the cluster's DNS, in a cluster that has it. */
+export const dnsAddress = '10.96.0.10';
+export const clusterDomain = 'cluster.local';
 export const registryPort = 5000;
 /** The image store as nodes and pods name it. */
 export const registryHost = `${controlPlaneAddress}:${registryPort}`;

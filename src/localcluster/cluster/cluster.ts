@@ -17,12 +17,24 @@ import {
   publishApi,
   startDemo,
 } from './install.ts';
+import { releaseRanges, unlinkHost } from './hostlink.ts';
+import { addonTools, ensureAddons, optionsOf } from '../addons/addons.ts';
 import { createKubectl } from './kubectl.ts';
 import { untilNodesReady } from './nodesready.ts';
 import { type RootAnswer, callAsRoot, isRoot } from '../host/privilege.ts';
 import { createSteps } from '../host/progress.ts';
 import { withLock } from './lock.ts';
-import { type Report, type Places, ensureSettings, readReport, writeSecret } from './state.ts';
+import {
+  type Addons,
+  type Report,
+  type Places,
+  ensureSettings,
+  mergedAddons,
+  noAddons,
+  readReport,
+  readSettings,
+  writeSecret,
+} from './state.ts';
 import { type Supervised, startSupervised, terminate } from './supervised.ts';
 import { sweep } from './sweep.ts';
 import type { ToolGroupName } from '../host/toolgroups.ts';
@@ -48,6 +60,8 @@ export interface UpOptions {
   readonly gpuNode?: boolean;
   /** Only Kubernetes and the registry, without svc3 in it. */
   readonly bare?: boolean;
+  /** What this cluster is to have beside that; once asked for, it stays. */
+  readonly addons?: Partial<Addons>;
   /** A cluster that had to be started ends with this process, however that ends. Needs root. */
   readonly bound?: boolean;
   /** PATH of the user. */
@@ -77,7 +91,8 @@ export async function up(options: UpOptions): Promise<boolean> {
   await mkdir(places.state, { recursive: true });
   const also = options.gpuNode === true ? gpuNodeRequirements : {};
   await ensurePackages(options.path ?? process.env['PATH'] ?? '', progress, { signal, also });
-  const tools = await buildTools(fullClusterTools, { cacheDir: places.cache, progress });
+  const groups = [...fullClusterTools, ...addonTools(await addonsOf(options))];
+  const tools = await buildTools(groups, { cacheDir: places.cache, progress });
   if (!isRoot())
     return crossToRoot({ verb: 'up', options: { ...options, bound: false, signal: undefined } }, options);
   return withLock(lockOf(places), async () => {
@@ -101,9 +116,12 @@ async function ensureRunning(options: UpOptions, tools: Tools): Promise<Supervis
   const report = await readReport(places);
   if (report !== undefined) {
     if (report.nodes !== nodes) progress(`the cluster has ${report.nodes} nodes; that changes after a down`);
+    const missing = missingAddons(options.addons ?? {}, report.addons ?? noAddons);
+    if (missing.length > 0)
+      progress(`the cluster runs without ${missing.join(', ')}; that changes after a down`);
     return undefined;
   }
-  const settings = await ensureSettings(places, nodes);
+  const settings = await ensureSettings(places, nodes, options.addons);
   // Heartbeats have whole seconds.
   const startedAt = Math.floor(Date.now() / 1000) * 1000;
   const supervised = await startSupervised({ places, settings, program, signal, progress });
@@ -113,11 +131,22 @@ async function ensureRunning(options: UpOptions, tools: Tools): Promise<Supervis
     await createSteps(places.cache, progress).run('waiting for the nodes', () =>
       untilNodesReady(kubectl, names, startedAt, signal),
     );
+    await ensureAddons(settings.addons, { places, tools, kubectl, signal, progress });
   } catch (error) {
     await supervised.end();
     throw error;
   }
   return supervised;
+}
+
+/** With those of an earlier time. */
+async function addonsOf({ places, addons = {} }: UpOptions): Promise<Addons> {
+  return mergedAddons((await readSettings(places))?.addons, addons);
+}
+
+/** As `svc3 dev up` names them. */
+function missingAddons(asked: Partial<Addons>, present: Addons): string[] {
+  return optionsOf(mergedAddons(undefined, asked)).filter((option) => !optionsOf(present).includes(option));
 }
 
 async function ensureInstalled(options: UpOptions, tools: Tools): Promise<boolean> {
@@ -180,7 +209,9 @@ export async function down(places: Places, options: DownOptions): Promise<boolea
     const how = options.purge ? 'now' : 'in order';
     if (report !== undefined) await terminate(report.pid, report.startTime, how);
     await sweep(places);
+    await unlinkHost(places);
     if (options.purge) await rm(places.state, { recursive: true, force: true });
+    if (options.purge) await releaseRanges(places);
     return report !== undefined;
   };
   return withLock(lockOf(places), end, undefined, { remove: options.purge });

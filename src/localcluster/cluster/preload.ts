@@ -18,23 +18,25 @@ export async function preload(
 ): Promise<void> {
   for (const [index, node] of report.machines.entries()) {
     const folder = await preloadHosts(nodeFolder(places.state, nodeAddresses(index + 1)), settings);
-    const ctr = async (...parameters: string[]): Promise<string> => {
-      const command = [
-        tools.path('ctr'),
-        '--address',
-        containerdSocket,
-        '-n',
-        'k8s.io',
-        'images',
-        ...parameters,
-      ] as const;
-      const [program, ...rest] = insideNode(report.sandboxPid ?? 0, node.pid, [...command]);
-      return run(program, rest);
-    };
+    const ctr = ctrOf(tools, report.sandboxPid ?? 0, node.pid);
     const present = await ctr('ls', '-q');
     for (const reference of references)
       if (!present.split('\n').includes(reference)) await ctr('pull', '--hosts-dir', folder, reference);
   }
+}
+
+/** `ctr images` of a node; the numbers are those of `insideNode`. */
+export function ctrOf(
+  tools: Tools,
+  sandboxPid: number,
+  nodePid: number,
+): (...parameters: string[]) => Promise<string> {
+  const images = ['--address', containerdSocket, '-n', 'k8s.io', 'images'];
+  return (...parameters) => {
+    const command = [tools.path('ctr'), ...images, ...parameters] as const;
+    const [program, ...rest] = insideNode(sandboxPid, nodePid, [...command]);
+    return run(program, rest);
+  };
 }
 
 /** Makes a folder for `ctr --hosts-dir` below `parent`; returns it. */

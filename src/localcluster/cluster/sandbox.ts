@@ -1,5 +1,5 @@
 /**
- * The namespaces a cluster lives in: network, mount, PID, IPC and UTS, with a bridge inside and no link to the host. The
+ * The namespaces a cluster lives in: network, mount, PID, IPC and UTS, with a bridge inside. The
  * sandbox ends with its pid 1, which ends when the pipe from its owner closes: nothing can outlive the owner.
  */
 import { type ChildProcess, spawn } from 'node:child_process';

@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path';
 import { invalidField } from '../../errors.ts';
 import { freePorts } from '../controlplane/ports.ts';
 import { cacheRoot } from '../host/tools.ts';
+import type { HostAccess } from './hostlink.ts';
 
 /** Folders of one cluster. */
 export interface Places {
@@ -42,9 +43,17 @@ export interface HostPorts {
   readonly api: number;
 }
 
+/** Parts of a cluster that it only has where they were asked for. */
+export const addonNames = ['dns', 'networkPolicies'] as const;
+
+export type Addons = Readonly<Record<(typeof addonNames)[number], boolean>>;
+
+export const noAddons: Addons = { dns: false, networkPolicies: false };
+
 /** What stays the same from one `up` to the next. */
 export interface Settings {
   readonly nodes: number;
+  readonly addons: Addons;
   readonly ports: HostPorts;
   readonly registryPassword: string;
 }
@@ -55,17 +64,28 @@ export async function readSettings(places: Places): Promise<Settings | undefined
   return readJson<Settings>(join(places.state, 'settings.json'));
 }
 
-/** The settings of the last time, or new ones. */
-export async function ensureSettings(places: Places, nodes: number): Promise<Settings> {
+/** The settings of the last time, or new ones; an add-on stays once it was asked for. */
+export async function ensureSettings(
+  places: Places,
+  nodes: number,
+  asked: Partial<Addons> = {},
+): Promise<Settings> {
   const old = await readSettings(places);
   const [kubernetes = 0, registry = 0, api = 0] = old === undefined ? await freePorts(3) : [];
   const settings: Settings = {
     nodes,
+    addons: mergedAddons(old?.addons, asked),
     ports: old?.ports ?? { kubernetes, registry, api },
     registryPassword: old?.registryPassword ?? randomBytes(18).toString('base64url'),
   };
   await writeSecret(join(places.state, 'settings.json'), JSON.stringify(settings));
   return settings;
+}
+
+/** What there was and what is asked for. */
+export function mergedAddons(old: Addons = noAddons, asked: Partial<Addons> = {}): Addons {
+  const entries = addonNames.map((name) => [name, old[name] || asked[name] === true]);
+  return Object.fromEntries(entries) as Addons;
 }
 
 /** How one component of a cluster is. */
@@ -84,6 +104,9 @@ export interface Report {
   readonly sandboxPid?: number;
   readonly phase: 'starting' | 'running';
   readonly nodes: number;
+  readonly addons?: Addons;
+  /** Known once the sandbox is there. */
+  readonly hostAccess?: HostAccess;
   /** The nodes and the processes that hold their namespaces, numbered as the sandbox sees them. */
   readonly machines: readonly { readonly name: string; readonly pid: number }[];
   readonly components: readonly ComponentReport[];

@@ -17,6 +17,8 @@ import { type NodeOptions, configureNode, containerdSocket, nodeCommands, nodeFo
 import { archiveOf } from '../images/oci.ts';
 import { createPauseImage, pauseImage } from '../images/pause.ts';
 import { type Child, type Command, exitError, startChild, untilReady } from '../host/process.ts';
+import { type HostAccess, linkHost, unlinkHost } from './hostlink.ts';
+import { filterBridge } from '../addons/policyenforcer.ts';
 import { isServing } from './probe.ts';
 import { configureRegistry } from './registry.ts';
 import { type Sandbox, type SandboxNode, createSandbox } from './sandbox.ts';
@@ -32,6 +34,8 @@ export interface SupervisorOptions {
   readonly tools: Tools;
   /** The command that runs `serveForwards`. */
   readonly forwarder: Command;
+  /** The command that runs `enforcePolicies`; kubeconfig, sandbox and nodes are added to it. */
+  readonly enforcer: Command;
   progress(text: string): void;
 }
 
@@ -72,6 +76,7 @@ class SandboxedCluster implements Cluster {
   #forwarder: Forwarder | undefined;
   #janitor: ChildProcess | undefined;
   #volumes: FSWatcher | undefined;
+  #hostAccess: HostAccess | undefined;
   #phase: 'starting' | 'running' = 'starting';
 
   constructor(options: SupervisorOptions) {
@@ -104,6 +109,7 @@ class SandboxedCluster implements Cluster {
     // A step that was under way may still have made a sandbox.
     await this.#starting.catch(() => undefined);
     await this.#sandbox?.kill();
+    await unlinkHost(places);
     this.#volumes?.close();
     this.#forwarder?.stop();
     await removeCgroups(places);
@@ -136,10 +142,19 @@ class SandboxedCluster implements Cluster {
     this.#sandbox = sandbox;
     this.#stopping.signal.throwIfAborted();
     void sandbox.exited.then(() => this.#isStopping || this.#end('the sandbox ended'));
+    this.#hostAccess = await linkHost(places, sandbox.pid);
+    if (!this.#hostAccess.reachable) this.#options.progress(this.#hostAccess.message);
     const registry = this.#startRegistry(sandbox);
     await this.#startForwarder(sandbox);
     await this.#startControlPlane(sandbox);
     await Promise.all([registry, ...nodes.map((node) => this.#startNode(sandbox, node))]);
+    if (settings.addons.networkPolicies) await this.#startPolicies(sandbox);
+  }
+
+  async #startPolicies(sandbox: Sandbox): Promise<void> {
+    const { places, enforcer } = this.#options;
+    const machines = [...this.#nodes.values()].map(({ pid }) => String(pid));
+    await this.#run('network-policies', [...enforcer, places.kubeconfig, String(sandbox.pid), ...machines]);
   }
 
   async #startForwarder(sandbox: Sandbox): Promise<void> {
@@ -203,9 +218,11 @@ class SandboxedCluster implements Cluster {
       state: places.state,
       tools,
       registryAliases: [`127.0.0.1:${settings.ports.registry}`],
+      dns: settings.addons.dns,
     };
     await configureNode(options);
     const machine = await sandbox.addNode(node, nodeFolder(places.state, node));
+    if (settings.addons.networkPolicies) await filterBridge(machine);
     this.#nodes.set(node.name, machine);
     const commands = nodeCommands(options);
     const runtime = await this.#run(`${node.name} containerd`, machine.inside(commands.containerd));
@@ -263,9 +280,11 @@ class SandboxedCluster implements Cluster {
       startTime: (await startTimeOf(process.pid)) ?? '',
       phase: this.#phase,
       nodes: this.#options.settings.nodes,
+      addons: this.#options.settings.addons,
       machines: [...this.#nodes].map(([name, { pid }]) => ({ name, pid })),
       components: [...this.#reports.values()],
       ...(this.#sandbox === undefined ? {} : { sandboxPid: this.#sandbox.pid }),
+      ...(this.#hostAccess === undefined ? {} : { hostAccess: this.#hostAccess }),
     });
   }
 }

@@ -82,6 +82,7 @@ async function makeDisk(options: GpuNodeOptions, machine: GpuMachine, sandboxPid
     state: places.state,
     tools,
     registryAliases: [`127.0.0.1:${settings.ports.registry}`],
+    dns: settings.addons.dns,
   };
   await configureNode(node);
   await install(options, node, root);

@@ -66,6 +66,11 @@ export const toolGroups = {
     binaries: { helm: 'helm.sh/helm/v4/cmd/helm' },
     versions: { 'helm.sh/helm/v4/internal/version.version': 'helm.sh/helm/v4' },
   },
+  dns: {
+    name: 'dns',
+    module: 'dns',
+    binaries: { coredns: 'svc3.dev/controlplane/dns' },
+  },
   kwok: {
     name: 'kwok',
     module: 'kwok',

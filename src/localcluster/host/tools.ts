@@ -34,8 +34,8 @@ export function cacheRoot(env: Readonly<Record<string, string | undefined>>, hom
 }
 
 /**
- * Builds what is missing and returns where the binaries are. A group is built once per content of its go.mod, go.sum and
- * recipe, under a lock, into a temporary folder that is renamed when it is complete: any number of processes may ask for
+ * Builds what is missing and returns where the binaries are. A group is built once per content of its go.mod, go.sum,
+ * main.go and recipe, under a lock, into a temporary folder that is renamed when it is complete: any number of processes may ask for
  * the same group, and an interrupted build leaves nothing that looks finished.
  */
 export async function buildTools(
@@ -100,7 +100,7 @@ async function removeLeftovers(toolsDir: string, id: string): Promise<void> {
 
 async function fingerprint(group: ToolGroup, moduleDir: string): Promise<string> {
   const hash = createHash('sha256').update(JSON.stringify(group)).update(arch());
-  for (const name of ['go.mod', 'go.sum']) {
+  for (const name of ['go.mod', 'go.sum', 'main.go']) {
     hash.update(await readFile(join(moduleDir, name)).catch(() => ''));
   }
   return hash.digest('hex').slice(0, 12);

@@ -44,6 +44,11 @@ function executable(machine: number, code: Buffer): Buffer {
   return file;
 }
 
+/** Of this machine, as images name it. */
+export function architectureOfHost(): 'amd64' | 'arm64' {
+  return arch() === 'arm64' ? 'arm64' : 'amd64';
+}
+
 /** An image whose only process waits. `more`: further files, which make it another image. */
 export async function createPauseImage(more: readonly OciFile[] = []): Promise<OciImage> {
   const program = programs[arch()];
@@ -52,7 +57,7 @@ export async function createPauseImage(more: readonly OciFile[] = []): Promise<O
   const content = executable(program.machine, Buffer.from(program.code, 'hex'));
   return createImage({
     files: [{ name: 'pause', content, mode: 0o755 }, ...more],
-    architecture: arch() === 'arm64' ? 'arm64' : 'amd64',
+    architecture: architectureOfHost(),
     entrypoint: ['/pause'],
   });
 }

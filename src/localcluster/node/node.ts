@@ -1,7 +1,13 @@
 /** One node: settings and command lines of its containerd, kubelet and kube-proxy. */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type NodeAddresses, podRange, registryHost } from '../cluster/addresses.ts';
+import {
+  clusterDomain,
+  dnsAddress,
+  type NodeAddresses,
+  podRange,
+  registryHost,
+} from '../cluster/addresses.ts';
 import { cgroupOf } from '../cluster/cgroup.ts';
 import { pauseImage } from '../images/pause.ts';
 import type { Command } from '../host/process.ts';
@@ -19,6 +25,8 @@ export interface NodeOptions {
   readonly tools: Tools;
   /** Other names under which nodes know the store, e.g. the host's loopback address with its port. */
   readonly registryAliases: readonly string[];
+  /** Whether the cluster has DNS. */
+  readonly dns: boolean;
 }
 
 export function nodeFolder(state: string, node: NodeAddresses): string {
@@ -116,8 +124,9 @@ function kubeletConfig(options: NodeOptions, folder: string): object {
     failSwapOn: false,
     failCgroupV1: false,
     containerRuntimeEndpoint: `unix://${containerdSocket}`,
-    // There is no DNS. Without an address here every pod gets a warning; this one refuses at once.
-    clusterDNS: [options.node.ip],
+    // In a cluster without DNS: with no address here every pod gets a warning; that of the node refuses at once.
+    clusterDNS: [options.dns ? dnsAddress : options.node.ip],
+    clusterDomain,
     podLogsDir: '/var/log/pods',
     volumePluginDir: join(folder, 'volumeplugins'),
     makeIPTablesUtilChains: false,

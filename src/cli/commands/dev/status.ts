@@ -42,6 +42,7 @@ function description(status: ClusterStatus): string {
     ['kubeconfig', status.kubeconfig],
     ['api', status.baseUrl],
     ['nodes', status.nodes?.join(', ')],
+    ['from here', status.hostAccess],
     ...(status.components ?? []).map(
       (each) => ['component', [each.name, each.state, each.message].join(' ').trim()] as const,
     ),

@@ -4,7 +4,7 @@ export const devUp = command({
   path: ['dev', 'up'],
   summary: 'Start a local cluster with svc3 in it',
   description:
-    'Everything in it is the real thing: etcd, Kubernetes, containerd, an OCI registry, svc3 installed by its chart. It needs root or sudo; with --control-plane it is only etcd and the control plane on loopback, without root. A cluster that runs already is left as it is.',
+    'Everything in it is the real thing: etcd, Kubernetes, containerd, an OCI registry, svc3 installed by its chart. It needs root or sudo; with --control-plane it is only etcd and the control plane on loopback, without root. A cluster that runs already is left as it is. DNS and network policies are there where they were asked for once, until the state is purged. One cluster at a time is reachable from this machine at the addresses of its nodes; `svc3 dev status` says which.',
   options: {
     nodes: { kind: 'integer', placeholder: 'N', summary: 'Number of nodes, 1 to 9', fallback: 1 },
     name: {
@@ -20,6 +20,8 @@ export const devUp = command({
       summary: 'One more node, an emulated machine with two GPUs; implies --gpu-passthrough',
     },
     bare: { kind: 'flag', summary: 'Only Kubernetes and the registry, without svc3' },
+    dns: { kind: 'flag', summary: 'Cluster DNS (CoreDNS)' },
+    'network-policies': { kind: 'flag', summary: 'Enforce NetworkPolicies; without it they have no effect' },
     'control-plane': {
       kind: 'flag',
       summary: 'Only etcd, kube-apiserver, kube-controller-manager and kube-scheduler, until Ctrl-C',
@@ -28,6 +30,7 @@ export const devUp = command({
   examples: [
     { line: 'svc3 dev up', summary: 'A cluster with one node' },
     { line: 'svc3 dev up --nodes 3', summary: 'With three nodes' },
+    { line: 'svc3 dev up --dns --network-policies', summary: 'With DNS and enforced network policies' },
     { line: 'svc3 dev up --control-plane', summary: 'Only the control plane, in seconds' },
   ],
   async run({ out, localCluster, environment, signal }, { options }) {
@@ -40,6 +43,10 @@ export const devUp = command({
       gpuPassthrough: options['gpu-passthrough'],
       gpuNode: options['gpu-node'],
       bare: options.bare,
+      addons: {
+        dns: options.dns,
+        networkPolicies: options['network-policies'],
+      },
       signal,
       progress: (text) => (out.format === 'table' ? out.line(text) : out.progress(text)),
     });
