@@ -17,7 +17,7 @@ import {
   publishApi,
   startDemo,
 } from './install.ts';
-import { releaseRanges, unlinkHost } from './hostlink.ts';
+import { releaseRange, unlinkHost } from './hostlink.ts';
 import { addonTools, ensureAddons, optionsOf } from '../addons/addons.ts';
 import { createKubectl } from './kubectl.ts';
 import { untilNodesReady } from './nodesready.ts';
@@ -211,7 +211,7 @@ export async function down(places: Places, options: DownOptions): Promise<boolea
     await sweep(places);
     await unlinkHost(places);
     if (options.purge) await rm(places.state, { recursive: true, force: true });
-    if (options.purge) await releaseRanges(places);
+    if (options.purge) await releaseRange(places);
     return report !== undefined;
   };
   return withLock(lockOf(places), end, undefined, { remove: options.purge });

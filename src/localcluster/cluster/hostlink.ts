@@ -5,7 +5,7 @@
  */
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import { nodeRange, podRange, serviceRange } from './addresses.ts';
+import { nodeRange } from './addresses.ts';
 import { messageOf } from '../../errors.ts';
 import { run } from '../host/command.ts';
 import { insideSandbox } from './sandbox.ts';
@@ -16,7 +16,8 @@ export const hostLink = 'svc3-host';
 const hostEnd = '10.231.255.2';
 const sandboxEnd = '10.231.255.1';
 
-const ranges = ['10.231.0.0/16', podRange, serviceRange];
+/** Of all clusters' nodes and links. Pods and Services stay out: nobody on the host dials them, and a host may have networks of its own there. */
+const range = '10.231.0.0/16';
 
 /** Whether the nodes of a cluster can be reached from the host at their addresses, and why not. */
 export interface HostAccess {
@@ -25,18 +26,17 @@ export interface HostAccess {
 }
 
 /**
- * Makes the ranges of a cluster unreachable on the host: without a route of their own, packets for them would leave the machine by
+ * Makes the addresses of nodes unreachable on the host: without a route of their own, packets for them would leave the machine by
  * the default route. A more specific route, such as that of the link, comes first. Each state has routes of its own, told
  * apart by their metric, so that the last one to be purged takes the last route away.
  */
-export async function protectRanges(places: Places): Promise<void> {
-  for (const range of ranges) await ip('route', 'replace', 'unreachable', range, ...metricOf(places));
+export async function protectRange(places: Places): Promise<void> {
+  await ip('route', 'replace', 'unreachable', range, ...metricOf(places));
 }
 
-/** Takes the routes of `protectRanges` away; it is no fault when there are none. */
-export async function releaseRanges(places: Places): Promise<void> {
-  for (const range of ranges)
-    await ip('route', 'del', 'unreachable', range, ...metricOf(places)).catch(() => undefined);
+/** Takes the route of `protectRange` away; it is no fault when there is none. */
+export async function releaseRange(places: Places): Promise<void> {
+  await ip('route', 'del', 'unreachable', range, ...metricOf(places)).catch(() => undefined);
 }
 
 /** Tells a state from others, also of the same name in another user's folder. */
@@ -70,7 +70,7 @@ export async function unlinkHost(places: Places): Promise<void> {
 /** Links the host to a sandbox unless another cluster has the link; says how it ended, and never fails. */
 export async function linkHost(places: Places, sandboxPid: number): Promise<HostAccess> {
   try {
-    await protectRanges(places);
+    await protectRange(places);
     await unlinkHost(places);
     await guard(sandboxPid);
     await ip('link', 'add', hostLink, 'type', 'veth', 'peer', 'name', 'host0', 'netns', String(sandboxPid));
