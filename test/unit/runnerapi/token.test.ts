@@ -152,6 +152,11 @@ describe('control keys', () => {
     expect(encodePublicKey(readPrivateKey(pem))).toBe(installation.publicKey);
   });
 
+  test('of a kind without a point are refused', () => {
+    const { publicKey } = generateKeyPairSync('rsa', { modulusLength: 1024 });
+    expect(() => encodePublicKey(publicKey)).toThrow('not an Ed25519 key');
+  });
+
   test('of another kind are refused', () => {
     const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
     const pem = privateKey.export({ type: 'pkcs8', format: 'pem' });
