@@ -9,13 +9,17 @@ interface Written {
 
 export class Markers {
   #written: readonly Written[] = [];
+  readonly #reverted = new Set<string>();
 
+  /** What is written after a revert was asked for does not count: it may be carried out long after it was accepted. */
   add(written: Written): void {
+    if (this.#reverted.has(written.vmUid)) return;
     this.#written = [...this.#written, written];
   }
 
   /** A revert was asked for, whatever came of it: what was written may be gone. */
   forget(vmUid: string): void {
+    this.#reverted.add(vmUid);
     this.#written = this.#written.filter((each) => each.vmUid !== vmUid);
   }
 
