@@ -6,7 +6,7 @@ import type { VmConfig } from '../api/vmconfig.ts';
 import { invalidField, isSvc3Error, Svc3Error } from '../errors.ts';
 import type { KubeClient } from '../kube/types.ts';
 import { didNotRun, vmOf, type DeployRequest } from '../wire/deploy.ts';
-import { vmMessage, vmState } from '../wire/vm.ts';
+import { isReachable, vmMessage, vmReason, vmState } from '../wire/vm.ts';
 import { removeNeverRun } from './removal.ts';
 import type { Waiter } from './waiter.ts';
 import { writing } from './writing.ts';
@@ -33,10 +33,12 @@ export interface InstallationSettings {
   readonly gpuPassthroughEnabled: boolean;
 }
 
+export type DeployWait = boolean | 'reachable';
+
 export interface DeployOptions {
   readonly namespace: string;
-  /** Until it runs; else it is created only. */
-  readonly wait: boolean;
+  /** Until QEMU runs it, or until its guest answers as well (`spec.readiness`); else it is created only. */
+  readonly wait: DeployWait;
   readonly annotations?: Readonly<Record<string, string>>;
   /** Gives up as soon as no node fits, as clients of the 2.4.x API expect. */
   readonly failFast?: boolean;
@@ -70,13 +72,17 @@ export async function deploy(
   const { vm, portWarnings } = vmOf(request, {
     namespace: options.namespace,
     hostPortsAllowed: settings?.hostPortsAllowed ?? anyHostPort,
-    withoutDeadline: !options.wait,
+    withoutDeadline: options.wait === false,
     ...(owner === '' ? {} : { owner }),
     ...(options.annotations === undefined ? {} : { annotations: options.annotations }),
   });
   const created = await writing(() => environment.caller.create(vms, vm));
-  if (!options.wait) return { vm: created, portWarnings, runs: false };
-  return { ...(await untilItRuns(environment, created, options)), portWarnings };
+  if (options.wait === false) return { vm: created, portWarnings, runs: false };
+  const begin = performance.now();
+  const started = await untilItRuns(environment, created, options);
+  if (!started.runs || options.wait === true) return { ...started, portWarnings };
+  const leftMs = timeoutMsOf(created) - (performance.now() - begin);
+  return { ...(await untilReachable(environment, started.vm, leftMs, options)), portWarnings };
 }
 
 /** What can be known to be wrong before the VM exists. */
@@ -125,7 +131,7 @@ async function untilItRuns(
 ): Promise<{ readonly vm: Vm; readonly runs: boolean }> {
   let last = created;
   const waited = await wait(vms, created, {
-    timeoutMs: (created.spec.startDeadlineSeconds ?? 600) * 1000 + deadlineGraceMs,
+    timeoutMs: timeoutMsOf(created) + deadlineGraceMs,
     isNew: true,
     done(vm) {
       last = vm;
@@ -140,6 +146,44 @@ async function untilItRuns(
   if (vmState(last) === 'Running') return { vm: last, runs: true };
   await removeNeverRun(last, { caller, writer, ...(fieldManager === undefined ? {} : { fieldManager }) });
   throw cannotRun(last);
+}
+
+function timeoutMsOf({ spec }: Vm): number {
+  return (spec.startDeadlineSeconds ?? 600) * 1000;
+}
+
+/** The guest has run: the VM stays, whatever comes of the wait. */
+async function untilReachable(
+  { wait }: DeployEnvironment,
+  running: Vm,
+  timeoutMs: number,
+  { progress }: DeployOptions,
+): Promise<{ readonly vm: Vm; readonly runs: boolean }> {
+  const { name = '' } = running.metadata;
+  const waited = await wait(vms, running, {
+    timeoutMs: Math.max(1, timeoutMs),
+    done(vm) {
+      progress?.(vm);
+      return vmState(vm) !== 'Running' || isReachable(vm);
+    },
+  });
+  if (waited.kind === 'gone') throw new Svc3Error('NotFound', `vms "${name}" not found`);
+  const vm = waited.object;
+  if (waited.kind === 'interrupted') return { vm, runs: false };
+  const details = { group, kind: 'vms', name };
+  const why = vmReason(vm);
+  if (waited.kind === 'timeout')
+    throw new Svc3Error(
+      'Timeout',
+      `VM ${name} was not reachable within its timeout and stays: ${why ?? 'it runs'}`,
+      {
+        details,
+      },
+    );
+  if (vmState(vm) === 'Running') return { vm, runs: true };
+  throw new Svc3Error('Conflict', `VM ${name} is ${vmState(vm)}${why === undefined ? '' : `: ${why}`}`, {
+    details,
+  });
 }
 
 function cannotRun(vm: Vm): Svc3Error {

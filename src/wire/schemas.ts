@@ -23,6 +23,8 @@ export const serviceAccountParams = namespaceParams.extend({ serviceaccount: sub
 export const flag = z
   .enum(['true', 'false', '1', '0', ''])
   .transform((text) => text !== 'false' && text !== '0');
+/** `?wait=reachable` waits longer. */
+export const deployWaitQuery = z.object({ wait: z.literal('reachable').or(flag).optional() });
 export const waitQuery = z.object({ wait: flag.optional() });
 
 /** Free text of an image or ISO. */

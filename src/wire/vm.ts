@@ -25,6 +25,11 @@ export function vmState(vm: Vm): VmState {
   return observed === 'Running' && isTrue(vm, 'Booted') ? 'Running' : 'Pending';
 }
 
+/** Whether one can log in: the VM runs, and its guest answers what `spec.readiness` asks or has had its time for it. */
+export function isReachable(vm: Vm): boolean {
+  return vmState(vm) === 'Running' && isTrue(vm, 'Ready');
+}
+
 /** Whether its deletion waits until its disk is saved, which may take an hour. */
 export function isHeld({ metadata, status }: Vm): boolean {
   const reason = conditionOf(status?.conditions, 'Ready')?.reason;

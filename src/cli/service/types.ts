@@ -1,4 +1,5 @@
 import type { Duplex, Readable } from 'node:stream';
+import type { DeployWait } from '../../usecases/deploy.ts';
 import type { PowerCommand } from '../../wire/power.ts';
 import type {
   ClusterInfo,
@@ -46,13 +47,18 @@ export interface WaitOptions {
   progress(text: string): void;
 }
 
+/** What to wait for after a deploy. */
+export interface DeployOptions extends Omit<WaitOptions, 'wait'> {
+  readonly wait: DeployWait;
+}
+
 /** VMs of a namespace. */
 export interface Vms {
   list(namespace: string): Promise<VmItem[]>;
   /** The list as it is, and again after each change, until the signal. */
   watch(namespace: string, signal: AbortSignal): AsyncIterable<readonly VmItem[]>;
   get(namespace: string, name: string): Promise<VmItem>;
-  deploy(namespace: string, request: DeployRequest, options: WaitOptions): Promise<DeployItem>;
+  deploy(namespace: string, request: DeployRequest, options: DeployOptions): Promise<DeployItem>;
   /** Waits a while until it is gone, so that the name is free again; else returns how its deletion goes on. */
   delete(namespace: string, name: string, options: WaitOptions): Promise<string | undefined>;
   /** True when the VM is in the requested state; false when it goes on getting there. */

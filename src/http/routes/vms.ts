@@ -78,15 +78,19 @@ export const deployVm = defineRoute({
   tag,
   method: 'POST',
   path: collection,
-  summary: 'Deploy a VM and wait until it runs.',
+  summary: 'Deploy a VM and wait until it runs, with wait=reachable until its guest answers.',
   params: schemas.namespaceParams,
-  query: schemas.waitQuery,
+  query: schemas.deployWaitQuery,
   body: vmSchemas.deployBody,
   bodyKind: 'json',
   replies: {
     200: { description: 'The VM runs.', schema: vmSchemas.deployReply },
     202: { description: 'The VM was created and is being started.', schema: vmSchemas.deployReply },
-    504: { description: 'The VM did not run within its timeout and is removed.', schema: schemas.status },
+    504: {
+      description:
+        'The VM did not run within its timeout and is removed; or, with wait=reachable, it runs and stays.',
+      schema: schemas.status,
+    },
   },
   permission: { kind: 'native', ...vmPermission, verb: 'create' },
   longRunning: true,

@@ -1,10 +1,10 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { annotations } from '../../../src/api/meta.ts';
 import { images, vmConfigs, vms } from '../../../src/api/resources.ts';
 import type { Vm } from '../../../src/api/vm.ts';
-import { reportVm, runningStatus, startTestApi, type TestApi } from '../../support/api.ts';
+import { condition, reportVm, runningStatus, startTestApi, type TestApi } from '../../support/api.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
 import { inProcess } from './inprocess.ts';
 import type { Run } from './process.ts';
@@ -56,6 +56,10 @@ async function both(line: string, stdin = ''): Promise<Run> {
   );
   expect(second, line).toEqual(first);
   return first ?? { code: null, stdout: '', stderr: '' };
+}
+
+function vmNamed(name: string, way: Way): Promise<Vm> {
+  return vi.waitFor(() => cluster.client.get(vms, name, spaces[way]), { timeout: 30_000, interval: 20 });
 }
 
 describe('a use case is the same whichever way the CLI takes', () => {
@@ -125,6 +129,53 @@ describe('a use case is the same whichever way the CLI takes', () => {
     expect(run.stdout).not.toContain('portWarnings');
     expect(run.stderr).toContain('netBoost has no effect');
   });
+
+  it('a deploy can wait until the guest answers, which is later than that QEMU runs', async () => {
+    const notReady = runningStatus.conditions!.map((one) =>
+      one.type === 'Ready'
+        ? condition('Ready', 'False', 'GuestNotReady', 'its guest does not answer yet')
+        : one,
+    );
+    const done: Way[] = [];
+    const deploying = ways.map(async (way) => {
+      const words =
+        'vm deploy late -i registry.example.com/team/debian:12 --wait-for reachable -o json'.split(' ');
+      const run = await svc3([...words, '-n', spaces[way]], { env: environments[way] });
+      done.push(way);
+      return run;
+    });
+    const created = await Promise.all(ways.map((way) => vmNamed('late', way)));
+    for (const vm of created) await reportVm(cluster.client, vm, { ...runningStatus, conditions: notReady });
+    await expect
+      .poll(() => api.services.caches.vms.objects.get('late', spaces.http)?.status?.powerState)
+      .toBe('Running');
+    expect(done).toEqual([]);
+    for (const vm of created) await reportVm(cluster.client, vm, runningStatus);
+    for (const run of await Promise.all(deploying)) expect(run).toMatchObject({ code: 0 });
+  });
+
+  it('a guest that does not answer in time leaves its VM running, and is told with the reason', async () => {
+    const notReady = [
+      condition('Booted', 'True'),
+      condition('Ready', 'False', 'GuestNotReady', 'TCP port 80 is silent'),
+    ];
+    const request = { name: 'silent', image: 'registry.example.com/team/debian:12', timeout: 1 };
+    const deploying = api.call('POST', `/api/v1/namespaces/${spaces.http}/vms?wait=reachable`, {
+      token: cluster.adminToken,
+      body: request,
+    });
+    const vm = await vmNamed('silent', 'http');
+    await reportVm(cluster.client, vm, { ...runningStatus, conditions: notReady });
+    // The time that is left is counted from the deploy: a minute, the least that a request can say.
+    const answer = await deploying;
+    expect(answer.status).toBe(504);
+    expect(answer.json).toMatchObject({
+      message: expect.stringContaining(
+        'was not reachable within its timeout and stays: TCP port 80 is silent',
+      ),
+    });
+    expect((await cluster.client.get(vms, 'silent', spaces.http)).metadata.deletionTimestamp).toBeUndefined();
+  }, 120_000);
 
   it('what a commit says of the image is held to the same limit', async () => {
     expect(await both(`vm commit nothing -d ${'x'.repeat(1025)}`)).toMatchObject({ code: 2 });

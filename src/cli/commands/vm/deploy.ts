@@ -1,3 +1,4 @@
+import type { DeployWait } from '../../../usecases/deploy.ts';
 import { command } from '../../command.ts';
 import { usageError } from '../../parse.ts';
 import { settingsOf, settingsOptions, withoutUndefined } from '../../settings.ts';
@@ -27,6 +28,12 @@ export const vmDeploy = command({
     'generate-name': { kind: 'flag', summary: 'Take NAME as a prefix and add a suffix' },
     timeout: { kind: 'integer', placeholder: 'MIN', summary: 'Minutes to wait for the VM', fallback: 10 },
     'no-wait': { kind: 'flag', summary: 'Return as soon as the VM is accepted' },
+    'wait-for': {
+      kind: 'choice',
+      choices: ['running', 'reachable'],
+      fallback: 'running',
+      summary: 'What to wait for: that it runs, or that its guest answers',
+    },
   },
   examples: [
     { line: 'svc3 vm deploy build-1 --config builder', summary: 'From a configuration' },
@@ -61,11 +68,18 @@ export const vmDeploy = command({
       timeout: options.timeout,
     });
     const progress = (text: string) => out.progress(text);
-    const vm = await vms.deploy(ns, request, { wait: !options['no-wait'], signal, progress });
+    const wait = waitOf(options['no-wait'], options['wait-for']);
+    const vm = await vms.deploy(ns, request, { wait, signal, progress });
     if (vm.portWarnings !== undefined) out.warning(vm.portWarnings);
     await out.list(deployView, [vm]);
   },
 });
+
+function waitOf(noWait: boolean, state: 'running' | 'reachable'): DeployWait {
+  if (state === 'running') return !noWait;
+  if (noWait) throw usageError('--no-wait and --wait-for reachable exclude each other');
+  return 'reachable';
+}
 
 function metadataOf(pairs: readonly string[]): Record<string, string> {
   return Object.fromEntries(

@@ -1,4 +1,5 @@
 import { poll } from '../../poll.ts';
+import type { DeployWait } from '../../../usecases/deploy.ts';
 import type { ClusterInfo } from '../../../wire/schemas.ts';
 import type {
   Explanation,
@@ -116,7 +117,7 @@ async function del(api: ApiClient, path: string, more: Partial<ApiRequest> = {})
 }
 
 function vmsOf(api: ApiClient, kubernetes: () => Promise<Service>): Service['vms'] {
-  const waiting = (wait: boolean) => (wait ? {} : { query: { wait: 'false' } });
+  const waiting = (wait: DeployWait) => (wait === true ? {} : { query: { wait: String(wait) } });
   return {
     list: (ns) => list<VmItem>(api, path(ns, 'vms')),
     watch: (ns, signal) => watch<VmItem>(api, path(ns, 'vms'), signal),

@@ -6,7 +6,7 @@ import { deploy as deployAVm, type InstallationSettings } from '../../../usecase
 import type { DeployRequest } from '../../../wire/deploy.ts';
 import { deployItem, vmMessage, vmState, type DeployItem } from '../../../wire/vm.ts';
 import * as vmSchemas from '../../../wire/vmschemas.ts';
-import type { WaitOptions } from '../types.ts';
+import type { DeployOptions } from '../types.ts';
 import { checked } from './checked.ts';
 import { usernameOf } from './username.ts';
 import { waiterOn } from './wait.ts';
@@ -16,7 +16,7 @@ export async function deploy(
   client: KubeClient,
   namespace: string,
   given: DeployRequest,
-  { wait, signal, progress, warning }: WaitOptions & { warning(text: string): void },
+  { wait, signal, progress, warning }: DeployOptions & { warning(text: string): void },
 ): Promise<DeployItem> {
   const { vm, portWarnings } = await deployAVm(
     {
