@@ -161,7 +161,7 @@ async function untilReachable(
 ): Promise<{ readonly vm: Vm; readonly runs: boolean }> {
   const { name = '' } = running.metadata;
   const waited = await wait(vms, running, {
-    timeoutMs: Math.max(1, timeoutMs),
+    timeoutMs: Math.max(1, Math.ceil(timeoutMs)),
     done(vm) {
       progress?.(vm);
       return vmState(vm) !== 'Running' || isReachable(vm);

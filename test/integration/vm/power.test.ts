@@ -162,9 +162,12 @@ describe('the requested power state is carried out by the runner', () => {
   });
 
   test('a medium that is no longer named is taken out of the drive', async () => {
+    // A runner tells of its medium when it is asked: a medium does not come by itself.
     become({ iso: true });
-    await request({ iso: 'registry.example.com/debian-installer:12' });
-    await untilIt('Running Running', []);
+    await request({ iso: 'registry.example.com/debian-installer:12', powerState: 'Stopped' });
+    await untilIt('Stopped Stopped', ['stop']);
+    await request({ powerState: 'Running' });
+    await untilIt('Running Running', ['start']);
     await request({ iso: '' });
     await expect.poll(() => runner.verbs, slow).toEqual(['eject']);
     await untilIt('Running Running', ['eject']);
