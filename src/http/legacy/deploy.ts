@@ -1,7 +1,6 @@
 import * as z from 'zod';
 import { annotations } from '../../api/meta.ts';
 import type { Vm } from '../../api/vm.ts';
-import { endpoint } from '../../net/endpoint.ts';
 import { Svc3Error, isSvc3Error } from '../../errors.ts';
 import { callFor, inNameOf } from '../server/invoke.ts';
 import { deploy, deployVm } from '../routes/vms.ts';
@@ -10,7 +9,7 @@ import { execHelp } from './help.ts';
 import { texts, virtualMachineName } from './names.ts';
 import { mapped, type Answer, type GatewayCall } from './row.ts';
 import { settingFields, settings, settingsOf, text } from './vmsettings.ts';
-import { portText, ramText } from './vmviews.ts';
+import { portText, ramText, screenText } from './vmviews.ts';
 
 const deployBody = z.object({
   svc_vm_name: text.min(1),
@@ -84,9 +83,7 @@ function deployedAnswer(call: GatewayCall<DeployBody>, vm: Vm, portWarnings: rea
     help: {
       ...execHelp(call.baseUrl),
       data_for_virtual_machine_exec_tasks: { svc_vm_name: virtualMachineName(vm) },
-      virtual_machine_vnc: item.vncConsole
-        ? `Once started and deployed, you can use VNC to access it via ${endpoint(item.ip ?? '', vnc)}`
-        : 'VNC console not enabled',
+      virtual_machine_vnc: screenText(call, vm),
     },
     fields: {
       ram: ramText(item.memory),

@@ -12,7 +12,7 @@ import { texts, theVm, virtualMachineName, vmsNamed } from './names.ts';
 import { mapped, nothing, type GatewayCall, type Row } from './row.ts';
 import { configsOf, vmConfigRows } from './vmconfigs.ts';
 import { text } from './vmsettings.ts';
-import { vmResources } from './vmviews.ts';
+import { screenText, vmResources } from './vmviews.ts';
 
 const target = z.object({ svc_vm_name: text.min(1), svc_node_name: text.optional() });
 
@@ -43,7 +43,6 @@ const status = mapped({
     const name = call.params['vm'] ?? '';
     const vms = await vmsNamed(call, name);
     const configs = (await configsOf(call)).filter(({ metadata }) => metadata.name === name);
-    if (vms.length === 0 && configs.length === 0) throw new Svc3Error('NotFound', texts.noDeployments);
     return { fields: { virtual_machine_resources: vmResources(vms, configs) } };
   },
 });
@@ -63,6 +62,9 @@ const deleteRow = mapped({
   longRunning: true,
   async handler(call) {
     const { svc_vm_name: name, svc_node_name: node } = call.body;
+    // Clients of 2.4.x take this text with 500 for "nothing to do", and 404 for a failure.
+    if ((await vmsNamed(call, name, node)).length === 0)
+      throw new Svc3Error('InternalError', texts.notDeployed);
     const vm = await theVm(call, name, node, texts.notDeployed);
     await remove(call, vm);
     return {
@@ -135,11 +137,7 @@ function execRow(command: PowerCommand): Row {
             svc_vm_name: virtualMachineName(vm),
             ...(byName ? { svc_node_name: node } : {}),
           },
-          ...(byName
-            ? {
-                virtual_machine_vnc: `Once started and deployed, you can use VNC to access this VM via ${vm.status?.ip ?? ''}`,
-              }
-            : {}),
+          ...(byName ? { virtual_machine_vnc: screenText(call, vm, (ip) => `this VM via ${ip}`) } : {}),
         },
       };
     },

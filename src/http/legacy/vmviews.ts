@@ -1,10 +1,12 @@
 import { annotations } from '../../api/meta.ts';
+import { endpoint } from '../../net/endpoint.ts';
 import { parseQuantity, toGi } from '../../api/quantity.ts';
 import type { Vm } from '../../api/vm.ts';
 import type { VmConfig } from '../../api/vmconfig.ts';
 import { vmItem } from '../../wire/vm.ts';
 import { schedulerWord } from '../../wire/vmconfig.ts';
 import { virtualMachineName } from './names.ts';
+import type { GatewayCall } from './row.ts';
 
 const gib = 1024 ** 3;
 
@@ -41,6 +43,22 @@ export function portText(port: number | undefined): string {
 /** Memory as 2.4.x shows it: `7.5G`. */
 export function ramText(memory: string): string {
   return `${toGi(parseQuantity(memory, 'memory'))}G`;
+}
+
+/**
+ * How the screen of a VM is seen: by VNC where the installation gives it a port (chart value `vnc.hostPort`), else by a link
+ * to the console page, which is asked for when it is wanted, since it does not stay good.
+ */
+export function screenText(
+  { baseUrl, namespace }: Pick<GatewayCall<unknown>, 'baseUrl' | 'namespace'>,
+  vm: Vm,
+  by: (ip: string, port: string) => string = (ip, port) => `it via ${endpoint(ip, port)}`,
+): string {
+  const { vncConsole, vnc, ip = '', name } = vmItem(vm);
+  if (!vncConsole) return 'VNC console not enabled';
+  if (vnc !== undefined && vnc !== 0)
+    return `Once started and deployed, you can use VNC to access ${by(ip, String(vnc))}`;
+  return `Once started and deployed, POST ${baseUrl}/api/v1/namespaces/${namespace}/vms/${name}/console gives a link to its console`;
 }
 
 /** One deployed VM in `status` of a list. */
