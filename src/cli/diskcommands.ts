@@ -98,6 +98,7 @@ export function remotePullCommand(kind: Kind): Command {
     summary: `Pull a remote ${nouns[kind]} into the store`,
     arguments: {
       reference: { summary: 'OCI reference', complete: kind === 'image' ? 'remoteImages' : 'remoteIsos' },
+      name: { summary: 'Name in the store; the same as --name', optional: true },
     },
     options: {
       name: {
@@ -114,7 +115,10 @@ export function remotePullCommand(kind: Kind): Command {
         summary: 'And wait until it is there',
       },
     ],
-    async run(context, { arguments: { reference }, options: { name, description, wait } }) {
+    async run(context, { arguments: given, options: { name: option, description, wait } }) {
+      const { reference, name = option } = given;
+      if (option !== undefined && given.name !== undefined)
+        throw usageError('the name is given once: as NAME after REFERENCE, or by --name');
       if (!/^[^\s/]+\/\S+$/.test(reference)) {
         throw usageError(
           `REFERENCE: "${reference}" is not an OCI reference such as registry.example.com/team/debian:12`,

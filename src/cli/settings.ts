@@ -17,7 +17,7 @@ export const settingsOptions = {
     placeholder: 'GB',
     summary: 'Memory in GiB; 2.5 for each cpu where nothing is said',
   },
-  gpu: { kind: 'toggle', summary: "GPU passthrough: the VM gets the node's GPU" },
+  gpu: { kind: 'toggle', short: 'g', summary: "GPU passthrough: the VM gets the node's GPU" },
   'disable-vnc': { kind: 'flag', summary: 'Turn the VNC console off' },
   node: { kind: 'text', placeholder: 'NODE', summary: 'Run on this node only', complete: 'nodes' },
   tag: { kind: 'text', placeholder: 'TAG', summary: 'Prefer nodes with this tag' },
@@ -29,6 +29,11 @@ export const settingsOptions = {
   },
   iso: { kind: 'text', placeholder: 'ISO', summary: 'Install medium in the CD drive', complete: 'isos' },
   serial: { kind: 'text', placeholder: 'SERIAL', summary: 'Serial number of the machine' },
+  'system-serial': { kind: 'text', placeholder: 'SERIAL', summary: 'The same as --serial' },
+  'disable-net-boost': { kind: 'flag', summary: 'Emulate an Intel network card instead of virtio' },
+  'display-width': { kind: 'integer', placeholder: 'PIXELS', summary: 'Width of the screen' },
+  'display-height': { kind: 'integer', placeholder: 'PIXELS', summary: 'Height of the screen' },
+  'display-dpi': { kind: 'integer', placeholder: 'DPI', summary: 'Dots per inch that the screen reports' },
   'legacy-io': { kind: 'flag', summary: 'Emulate old disk and network hardware, for guests without virtio' },
 } as const satisfies OptionSpecs;
 
@@ -46,7 +51,11 @@ export function settingsOf(options: SettingsInput): SettingsRequest {
     tagRequired: options['tag-required'] ? true : undefined,
     scheduler: options.scheduler,
     iso: options.iso,
-    systemSerial: options.serial,
+    systemSerial: options.serial ?? options['system-serial'],
+    netBoost: options['disable-net-boost'] ? false : undefined,
+    displayWidth: options['display-width'],
+    displayHeight: options['display-height'],
+    displayDPI: options['display-dpi'],
     legacyIO: options['legacy-io'] ? true : undefined,
   });
 }

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import type { Http2ServerRequest } from 'node:http2';
 import type { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { Svc3Error } from '../../errors.ts';
@@ -66,6 +67,16 @@ function readBody(
     stream.once('error', onCut);
     stream.once('close', onCut);
   });
+}
+
+/**
+ * Whether nothing follows the headers: HTTP/1.1 says so by a length of 0 or by none at all (RFC 9112, 6.3), HTTP/2 by ending the stream
+ * with the headers.
+ */
+export function hasNoBody(request: IncomingMessage | Http2ServerRequest): boolean {
+  const { headers } = request;
+  if (headers['content-length'] !== undefined) return headers['content-length'] === '0';
+  return 'stream' in request ? request.stream.endAfterHeaders : headers['transfer-encoding'] === undefined;
 }
 
 /** JSON is the only type of a JSON route; no Content-Type means JSON too (kubectl create --raw sends none). */

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Svc3Error } from '../../errors.ts';
 import type { LogAnswer } from './accesslog.ts';
-import { requireJson } from './body.ts';
+import { hasNoBody, requireJson } from './body.ts';
 import type { ByteBudget } from './bytebudget.ts';
 import { validate } from '../../wire/fields.ts';
 import type { JsonValue } from '../../wire/fields.ts';
@@ -281,6 +281,8 @@ export function serveRoute(
       if (!readsBody(route)) return;
       // Over HTTP/2 a body may come with neither type nor length (kubectl create --raw): without a type it is not read.
       request.headers['content-type'] ||= 'application/json';
+      // What is not there has no type: clients name one out of habit.
+      if (hasNoBody(request.raw)) request.headers['content-type'] = 'application/json';
       requireJson(request.headers['content-type']);
     },
     // Fastify waits for the reply to be sent. A promise of it would have to end with the reply's last byte.

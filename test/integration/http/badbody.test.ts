@@ -100,6 +100,13 @@ async function send(path: string, { body, type = json }: Bad, isChunked: boolean
   return answerOf(text);
 }
 
+test('no body is no body, whatever type its headers name', async () => {
+  const path = `/api/v1/namespaces/${namespace}/vmconfigs`;
+  const nothing = { what: 'nothing', body: '', status: 422, field: 'name' };
+  for (const type of [json, 'text/plain', 'application/x-www-form-urlencoded'])
+    expect((await send(path, { ...nothing, type }, false)).status, type).toBe(422);
+});
+
 describe.each([
   ['a length', false],
   ['chunks', true],
