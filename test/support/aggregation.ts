@@ -1,7 +1,6 @@
 import { apiServices, namespaces, nodes, services } from '../../src/api/resources.ts';
 import { createClient, type RootClient } from '../../src/kube/client.ts';
 import { loadKubeconfig } from '../../src/kube/connection.ts';
-import { freePorts } from '../../src/localcluster/controlplane/ports.ts';
 import { type ApiProcess, startApiProcess } from './apiprocess.ts';
 import { type OwnControlPlane, ownControlPlane } from './controlplane.ts';
 import { installDefinitions } from './definitions.ts';
@@ -9,7 +8,7 @@ import { installDefinitions } from './definitions.ts';
 export interface AggregatedCluster {
   readonly plane: OwnControlPlane;
   readonly client: RootClient;
-  /** Where the api listens, also after a restart. */
+  /** Where the api listens, also after a restart; 0 before its first start. */
   readonly port: number;
   /** Whether kube-apiserver reaches the aggregated API. */
   available(): Promise<boolean>;
@@ -17,13 +16,8 @@ export interface AggregatedCluster {
   remove(): Promise<void>;
 }
 
-/** A control plane of its own with an APIService that leads to an api on this machine, and one node. */
-export async function aggregatedCluster(): Promise<AggregatedCluster> {
-  const plane = await ownControlPlane();
-  const client = createClient(await loadKubeconfig(plane.kubeconfigPath));
-  await installDefinitions(client);
-  await client.create(namespaces, { metadata: { name: 'svc3-system' } });
-  const [port = 0] = await freePorts(1);
+/** Leads kube-apiserver to an api on this machine. */
+async function register(client: RootClient, port: number): Promise<void> {
   // There are no pods: the Service leads to this machine by name.
   const service = { type: 'ExternalName' as const, externalName: 'localhost', ports: [{ port }] };
   await client.create(services, { metadata: { name: 'svc3-api', namespace: 'svc3-system' }, spec: service });
@@ -37,14 +31,26 @@ export async function aggregatedCluster(): Promise<AggregatedCluster> {
       service: { name: 'svc3-api', namespace: 'svc3-system', port },
     },
   });
+}
+
+/** A control plane of its own with an APIService that leads to an api on this machine, and one node. */
+export async function aggregatedCluster(): Promise<AggregatedCluster> {
+  const plane = await ownControlPlane();
+  const client = createClient(await loadKubeconfig(plane.kubeconfigPath));
+  await installDefinitions(client);
+  await client.create(namespaces, { metadata: { name: 'svc3-system' } });
   await client.create(nodes, { metadata: { name: 'n1', labels: { 'kubernetes.io/arch': 'amd64' } } });
   const status = { allocatable: { cpu: '12', memory: '32Gi' } };
   await client.patch(nodes, { name: 'n1' }, { type: 'merge', body: { status } }, { subresource: 'status' });
   const running: ApiProcess[] = [];
+  // The first api takes a port that the system gives it: one that was looked for before may be somebody else's by then.
+  let port = 0;
   return {
     plane,
     client,
-    port,
+    get port() {
+      return port;
+    },
     async available() {
       const found = (await client.get(apiServices, 'v1.api.svc3.dev')) as {
         status?: { conditions?: { type: string; status: string }[] };
@@ -57,6 +63,8 @@ export async function aggregatedCluster(): Promise<AggregatedCluster> {
     async start() {
       const api = await startApiProcess(plane.kubeconfigPath, { SVC3_HTTP_PORT: String(port) });
       running.push(api);
+      if (port === 0) await register(client, api.port);
+      port = api.port;
       return api;
     },
     async remove() {
