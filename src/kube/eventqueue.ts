@@ -37,7 +37,7 @@ const backoffMs = { first: 250, longest: 5_000 };
 const tellMs = 10_000;
 
 /** A namespace's writes that wait, by rank. */
-type Lane = Record<EventRank, Set<EventWrite>> & { bytes: number };
+type Queued = Record<EventRank, Set<EventWrite>> & { bytes: number };
 
 /**
  * Writes Events one after the other, namespaces taking turns, in order within each. Where what waits takes too much memory the least
@@ -46,7 +46,7 @@ type Lane = Record<EventRank, Set<EventWrite>> & { bytes: number };
 export class EventQueue {
   readonly #options: EventQueueOptions;
   readonly #waiting = new FairQueue<EventWrite>();
-  readonly #lanes = new Map<string, Lane>();
+  readonly #namespaces = new Map<string, Queued>();
   #bytes = 0;
   #working: Promise<void> | undefined;
   #isEnding = false;
@@ -60,9 +60,9 @@ export class EventQueue {
   add(write: EventWrite): void {
     const { limitBytes = defaultLimitBytes } = this.#options;
     this.#waiting.add(write.namespace, write);
-    const lane = this.#laneOf(write.namespace);
-    lane[write.rank].add(write);
-    lane.bytes += write.bytes;
+    const queued = this.#queuedOf(write.namespace);
+    queued[write.rank].add(write);
+    queued.bytes += write.bytes;
     this.#bytes += write.bytes;
     while (this.#bytes > limitBytes) this.#dropLeast();
     if (this.#waiting.size > 0) this.#working ??= this.#work();
@@ -117,9 +117,9 @@ export class EventQueue {
 
   #dropLeast(): void {
     for (const rank of eventRanks) {
-      let most: Lane | undefined;
-      for (const lane of this.#lanes.values()) {
-        if (lane[rank].size > 0 && lane.bytes > (most?.bytes ?? 0)) most = lane;
+      let most: Queued | undefined;
+      for (const queued of this.#namespaces.values()) {
+        if (queued[rank].size > 0 && queued.bytes > (most?.bytes ?? 0)) most = queued;
       }
       const [write] = most?.[rank] ?? [];
       if (write === undefined) continue;
@@ -131,20 +131,20 @@ export class EventQueue {
   }
 
   #forget(write: EventWrite): void {
-    const lane = this.#laneOf(write.namespace);
-    lane[write.rank].delete(write);
-    lane.bytes -= write.bytes;
+    const queued = this.#queuedOf(write.namespace);
+    queued[write.rank].delete(write);
+    queued.bytes -= write.bytes;
     this.#bytes -= write.bytes;
-    if (eventRanks.every((rank) => lane[rank].size === 0)) this.#lanes.delete(write.namespace);
+    if (eventRanks.every((rank) => queued[rank].size === 0)) this.#namespaces.delete(write.namespace);
   }
 
-  #laneOf(namespace: string): Lane {
-    let lane = this.#lanes.get(namespace);
-    if (lane === undefined) {
-      lane = { count: new Set(), information: new Set(), important: new Set(), bytes: 0 };
-      this.#lanes.set(namespace, lane);
+  #queuedOf(namespace: string): Queued {
+    let queued = this.#namespaces.get(namespace);
+    if (queued === undefined) {
+      queued = { count: new Set(), information: new Set(), important: new Set(), bytes: 0 };
+      this.#namespaces.set(namespace, queued);
     }
-    return lane;
+    return queued;
   }
 }
 

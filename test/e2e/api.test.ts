@@ -257,14 +257,14 @@ describe('through the aggregated API of kube-apiserver', () => {
       cluster.kubectl('get', 'vms.svc3.dev', '-n', namespace, vm, '-o', 'jsonpath={.status.powerState}');
     const client = createClient(await loadKubeconfig(cluster.places.kubeconfig));
     try {
-      for (const [command, wished] of [
+      for (const [command, requested] of [
         ['suspend', 'Suspended'],
         ['resume', 'Running'],
       ] as const) {
         const body = { apiVersion: 'api.svc3.dev/v1', kind: 'VMExec', command };
         const path = `/apis/api.svc3.dev/v1/namespaces/${namespace}/vms/${vm}/exec?wait=false`;
         await client.request({ method: 'POST', path, body });
-        await expect.poll(state, patiently).toBe(wished);
+        await expect.poll(state, patiently).toBe(requested);
       }
     } finally {
       await client.close();

@@ -90,7 +90,7 @@ async function moveTo(address: string): Promise<void> {
   world.kubelet.behave(() => ({ kind: 'run', podIP: address }));
 }
 
-const wish = (spec: object) =>
+const request = (spec: object) =>
   world.client.patch(vms, { name: 'vm', namespace: space.name }, { type: 'merge', body: { spec } });
 const addressOf = async () => (await space.vm('vm')).status?.runner?.address;
 
@@ -103,13 +103,13 @@ test('a verb reaches the runner at its new address', async () => {
   await moveTo('127.0.0.2');
   await expect.poll(addressOf, slow).toBe('127.0.0.2');
   expect((await space.pod('vm'))?.metadata.uid).toBe(uid);
-  await wish({ powerState: 'Stopped' });
+  await request({ powerState: 'Stopped' });
   await space.until('vm', 'Ready', { status: 'True', message: 'the VM is stopped' });
   expect(runner.verbs).toEqual(['stop at 127.0.0.2']);
 });
 
 test('the new address is written where nobody saw the pod move', async () => {
-  await wish({ powerState: 'Running' });
+  await request({ powerState: 'Running' });
   await expect.poll(() => runner.verbs, slow).toContain('start at 127.0.0.2');
   await expect.poll(async () => (await space.condition('vm', 'Ready')).message, slow).toBe('the VM runs');
   await operator.stop();
@@ -121,15 +121,15 @@ test('the new address is written where nobody saw the pod move', async () => {
 
 test('a runner at the new address that shows another certificate is not believed', async () => {
   runner.verbs = [];
-  await wish({ powerState: 'Stopped' });
+  await request({ powerState: 'Stopped' });
   await expect.poll(() => runner.verbs, slow).toEqual(['stop at 127.0.0.3']);
-  await wish({ powerState: 'Running' });
+  await request({ powerState: 'Running' });
   await expect.poll(() => runner.verbs, slow).toEqual(['stop at 127.0.0.3', 'start at 127.0.0.3']);
   runner.verbs = [];
   certificate = createCertificate(vmUid);
   await moveTo('127.0.0.4');
   await expect.poll(addressOf, slow).toBe('127.0.0.4');
-  await wish({ powerState: 'Stopped' });
+  await request({ powerState: 'Stopped' });
   await expect
     .poll(async () => (await space.condition('vm', 'Ready')).message, slow)
     .toContain('shows another certificate');

@@ -84,7 +84,7 @@ async function sendStrangers(
 const asked = (answers: readonly number[]) => answers.filter((status) => status === 401).length;
 
 test('300 random tokens delay nobody from the same address whose account exists', async () => {
-  const token = await identity(cluster.client, 'newcomer', { namespace, role: 'cluster-admin' });
+  const token = await identity(cluster.client, 'newcaller', { namespace, role: 'cluster-admin' });
   await expect
     .poll(
       () =>

@@ -7,7 +7,7 @@ import { isSvc3Error } from '../../src/errors.ts';
 import type { KubeClient } from '../../src/kube/types.ts';
 import { condition, reportVm, runningStatus } from './api.ts';
 
-/** Reports every VM of a namespace as being what its spec wishes, as the operator does when nothing goes wrong. */
+/** Reports every VM of a namespace as being what its spec requests, as the operator does when nothing goes wrong. */
 export function startStandInOperator(
   client: KubeClient,
   namespace: string,

@@ -53,19 +53,19 @@ interface Wanted {
  * the Secret then, and no password is replaced without `replace`. Each write of a Secret holds user name and password both.
  *
  * @throws AlreadyExists where there is one and `replace` is not true; Conflict where it is still being removed after
- * `patienceMs`, or was removed meanwhile
+ * `timeoutMs`, or was removed meanwhile
  */
 export async function storeCredential(
   client: KubeClient,
   namespace: string,
   request: StoreRequest,
-  patienceMs = removalMs,
+  timeoutMs = removalMs,
 ): Promise<{ readonly replaced: boolean }> {
   checkStoreRequest(request);
   const wanted = wantedBy(namespace, request);
   for (let attempt = 1; ; attempt += 1) {
     try {
-      return await storeOnce(client, wanted, patienceMs);
+      return await storeOnce(client, wanted, timeoutMs);
     } catch (error) {
       if (!(error instanceof Overtaken) || attempt >= mostAttempts) throw error;
     }
@@ -89,10 +89,10 @@ function wantedBy(namespace: string, request: StoreRequest): Wanted {
 async function storeOnce(
   client: KubeClient,
   wanted: Wanted,
-  patienceMs: number,
+  timeoutMs: number,
 ): Promise<{ readonly replaced: boolean }> {
   const { request, object } = wanted;
-  const before = await findUnlessGoing(client, object, patienceMs);
+  const before = await findUnlessGoing(client, object, timeoutMs);
   if (before?.metadata.deletionTimestamp !== undefined)
     throw new Svc3Error('Conflict', `the credential for ${request.server} is being removed, try again`);
   if (before === undefined) {
@@ -239,9 +239,9 @@ export async function usernameOf(client: KubeClient, { spec }: RegistryCredentia
 async function findUnlessGoing(
   client: KubeClient,
   object: RegistryCredential,
-  patienceMs: number,
+  timeoutMs: number,
 ): Promise<RegistryCredential | undefined> {
-  const until = performance.now() + patienceMs;
+  const until = performance.now() + timeoutMs;
   for (;;) {
     const found = await find(client, object);
     if (found?.metadata.deletionTimestamp === undefined || performance.now() >= until) return found;

@@ -23,15 +23,15 @@ const looks = 24;
  */
 export async function awaitUpload(
   registries: NamespaceRegistries,
-  patienceMs: number,
+  expiryMs: number,
   awaited: AwaitedUpload,
 ): Promise<{ verdict: Verdict; requeueAfterMs: number }> {
   const { disk, waiting } = awaited;
-  const requeueAfterMs = patienceMs / looks;
-  const found = await uploadsOf(registries, awaited, patienceMs).catch(() => undefined);
+  const requeueAfterMs = expiryMs / looks;
+  const found = await uploadsOf(registries, awaited, expiryMs).catch(() => undefined);
   const last = found?.givenUp.at(-1);
   if (last !== undefined && found?.going.length === 0) {
-    const idle = `nobody went on with it for ${Math.round(patienceMs / 360_000) / 10} hours`;
+    const idle = `nobody went on with it for ${Math.round(expiryMs / 360_000) / 10} hours`;
     const message = `an upload stopped after ${last.offset} bytes and was given up, since ${idle}; ${waiting.message}`;
     return { verdict: { reason: 'UploadAbandoned', message, isStalled: true }, requeueAfterMs };
   }
@@ -44,12 +44,12 @@ export async function awaitUpload(
 async function uploadsOf(
   registries: NamespaceRegistries,
   { disk, place, now }: AwaitedUpload,
-  patienceMs: number,
+  expiryMs: number,
 ): Promise<Awaited<ReturnType<typeof giveUpUploads>> | undefined> {
   if (place === undefined) return undefined;
   const client = await registries.open(disk.metadata.namespace ?? '', place.registry);
   try {
-    return await giveUpUploads(client, place.repository, now - patienceMs);
+    return await giveUpUploads(client, place.repository, now - expiryMs);
   } finally {
     await client.close();
   }

@@ -79,7 +79,7 @@ export class ImageReconciler {
       case 'await': {
         const { registries, settings } = this.#parts;
         const awaited = { ...observed, waiting: plan.verdict };
-        const { verdict, requeueAfterMs } = await awaitUpload(registries, settings.uploadPatienceMs, awaited);
+        const { verdict, requeueAfterMs } = await awaitUpload(registries, settings.uploadExpiryMs, awaited);
         await this.#say(observed, verdict);
         return { requeueAfterMs };
       }

@@ -20,7 +20,7 @@ export const imageEnvironment = {
 const schema = z.object(imageEnvironment);
 
 const hourMs = 3_600_000;
-export const defaultUploadPatienceMs = 24 * hourMs;
+export const defaultUploadExpiryMs = 24 * hourMs;
 
 /** Where Images and ISOs lie. */
 export interface StoreSettings {
@@ -37,7 +37,7 @@ export interface ImageSettings {
   readonly workerPort: number;
   readonly scratchBytes: number;
   /** An upload without progress for so long is given up. */
-  readonly uploadPatienceMs: number;
+  readonly uploadExpiryMs: number;
   readonly maxVirtualBytes: number;
   /** Of a runner's control endpoint. */
   readonly runnerPort: number;
@@ -51,7 +51,7 @@ export function imageSettingsOf(environment: z.infer<typeof schema>): ImageSetti
     workerPullSecret: environment.SVC3_RUNNER_PULL_SECRET,
     workerPort: environment.SVC3_WORKER_PORT,
     scratchBytes: parseQuantity(environment.SVC3_WORKER_SCRATCH_SIZE, 'SVC3_WORKER_SCRATCH_SIZE'),
-    uploadPatienceMs: environment.SVC3_UPLOAD_EXPIRY_HOURS * hourMs,
+    uploadExpiryMs: environment.SVC3_UPLOAD_EXPIRY_HOURS * hourMs,
     maxVirtualBytes: parseQuantity(limits.diskSize.max),
     runnerPort,
   };

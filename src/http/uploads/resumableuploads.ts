@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Svc3Error, isSvc3Error } from '../../errors.ts';
 import { placeOf, type Place } from '../../controllers/image/place.ts';
 import type { NamespaceRegistries } from '../../controllers/image/registries.ts';
-import { defaultUploadPatienceMs, type StoreSettings } from '../../controllers/image/settings.ts';
+import { defaultUploadExpiryMs, type StoreSettings } from '../../controllers/image/settings.ts';
 import type { RegistryClient } from '../../registry/client.ts';
 import {
   appendParts,
@@ -44,7 +44,7 @@ export function createResumableUploads(
   targets: UploadTargets,
   registries: NamespaceRegistries,
   store: StoreSettings,
-  { partBytes, expiryMs = defaultUploadPatienceMs }: ResumableUploadOptions = {},
+  { partBytes, expiryMs = defaultUploadExpiryMs }: ResumableUploadOptions = {},
 ): ResumableUploads {
   async function inStore<T>(target: UploadTarget, work: (opened: Opened) => Promise<T>): Promise<T> {
     if (store.url === '')

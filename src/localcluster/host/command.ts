@@ -1,4 +1,4 @@
-/** Running programs of the host: one door, so that every failure carries what the program said. */
+/** Running programs of the host: one function, so that every failure carries what the program said. */
 import { spawn } from 'node:child_process';
 
 export interface RunOptions {

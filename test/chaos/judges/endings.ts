@@ -71,11 +71,11 @@ function askedFor(
   )
     return 'the VM was deleted';
   const recent = before.filter(({ at }, index) => at >= lastSeen - shutdownMs || index === before.length - 1);
-  const wished = recent.map(({ object }) => wishOf(object)).find((wish) => wish !== undefined);
-  return wished;
+  const requested = recent.map(({ object }) => requestOf(object)).find((request) => request !== undefined);
+  return requested;
 }
 
-function wishOf({ spec, status }: Vm): string | undefined {
+function requestOf({ spec, status }: Vm): string | undefined {
   if (spec.powerState === 'Stopped') return 'it was to be stopped';
   const isReverted = spec.revertRequest === undefined || spec.revertRequest === status?.revertRequest;
   return isReverted ? undefined : 'it was to be reverted';

@@ -105,7 +105,7 @@ test('kubectl get nodes.api.svc3.dev prints a table', async () => {
   expect(await kubectl('get', 'nodes.api.svc3.dev', '-A', '-o', 'name')).toContain('n1');
 });
 
-test('vms/exec writes the wish, judged by the right to the subresource', async () => {
+test('vms/exec writes the request, judged by the right to the subresource', async () => {
   const vm = await client.create(vms, {
     metadata: { name: 'demo', namespace },
     spec: { image: 'r.example.com/debian:12', powerState: 'Running' },

@@ -9,7 +9,7 @@ import { startTestApi, type TestApi } from '../../support/api.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
 
 /** Requests in all, spread over the routes of both API surfaces. */
-const wished = 10_000;
+const requested = 10_000;
 /** The same requests in every run; another number gives others. */
 const seed = Number(process.env['SVC3_FUZZ_SEED'] ?? 1);
 
@@ -275,11 +275,11 @@ async function send(target: Target, { params, query, body, contentType, token }:
 }
 
 test(
-  `${wished} requests made from the schemas: no answer of 5xx, every refusal names what is wrong, nothing half written`,
+  `${requested} requests made from the schemas: no answer of 5xx, every refusal names what is wrong, nothing half written`,
   { timeout: 170_000 },
   async () => {
     const all = targets();
-    const perTarget = Math.ceil(wished / all.length);
+    const perTarget = Math.ceil(requested / all.length);
     const counts = new Map<number, number>();
     let next = 0;
     let sent = 0;
@@ -287,8 +287,8 @@ test(
       for (let index = next++; index < all.length; index = next++) {
         const target = all[index]!;
         await fc.assert(
-          fc.asyncProperty(requestOf(target), async (wish) => {
-            const answer = await send(target, wish);
+          fc.asyncProperty(requestOf(target), async (request) => {
+            const answer = await send(target, request);
             sent += 1;
             counts.set(answer.statusCode, (counts.get(answer.statusCode) ?? 0) + 1);
             if (answer.statusCode >= 500)
@@ -312,7 +312,7 @@ test(
       }
     };
     await Promise.all(Array.from({ length: 6 }, work));
-    expect(sent).toBeGreaterThanOrEqual(wished);
+    expect(sent).toBeGreaterThanOrEqual(requested);
     expect([...counts.keys()].sort((a, b) => a - b)).toEqual(expect.arrayContaining([200, 401, 404, 422]));
     await everythingIsWhole();
   },

@@ -295,7 +295,7 @@ describe('VMs', () => {
 });
 
 describe('exec, save and commit', () => {
-  test('stop writes the wish and answers when it is so; a command that does not fit is refused with the state', async () => {
+  test('stop writes the request and answers when it is so; a command that does not fit is refused with the state', async () => {
     await call('POST', ns('/vms?wait=false'), { body: { name: 'power', image } });
     expect((await call('POST', ns('/vms/power/exec'), { body: { command: 'stop' } })).json.message).toContain(
       'is Pending',
@@ -318,8 +318,11 @@ describe('exec, save and commit', () => {
     await expect
       .poll(async () => (await cluster.client.get(vms, 'power', namespace)).spec.revertRequest)
       .toEqual(expect.any(String));
-    const wished = await vmNamed('power');
-    await reportVm(cluster.client, wished, { ...runningStatus, revertRequest: wished.spec.revertRequest! });
+    const requested = await vmNamed('power');
+    await reportVm(cluster.client, requested, {
+      ...runningStatus,
+      revertRequest: requested.spec.revertRequest!,
+    });
     expect((await reverting).json.message).toBe('VM power was reverted');
 
     const saved = await call('POST', ns('/vms/power/save'), {

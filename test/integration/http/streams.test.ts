@@ -103,7 +103,7 @@ describe('who opens a stream', () => {
     expect(open.size).toBe(0);
   });
 
-  test('may ask an ordinary path to upgrade: it is answered as if there were no such wish', async () => {
+  test('may ask an ordinary path to upgrade: it is answered as if there were no such request', async () => {
     for (const [upgrade, method] of [
       ['h2c', 'GET'],
       ['websocket', 'GET'],

@@ -69,7 +69,7 @@ export async function imageCluster(
       workerPullSecret: undefined,
       workerPort: port,
       scratchBytes: 2 ** 31,
-      uploadPatienceMs: 86_400_000,
+      uploadExpiryMs: 86_400_000,
       maxVirtualBytes: 2 ** 40,
       runnerPort: 8443,
     },

@@ -198,7 +198,7 @@ test('calls of a proven caller share one connection, alone or beside each other'
 });
 
 /** A token that the server accepts and this process has not met, of an account that may watch namespaces. */
-async function newcomersToken(): Promise<string> {
+async function newToken(): Promise<string> {
   const { client } = cluster;
   const account = { name: 'namespace-controller', namespace: 'kube-system' };
   await client.create(serviceAccounts, { metadata: account }).catch((error: unknown) => {
@@ -211,7 +211,7 @@ test('a stranger who watches keeps no proven caller waiting', async () => {
   const client = createClient(cluster.connection);
   const caller = client.withToken(cluster.adminToken);
   await caller.get(namespaces, namespace);
-  const stranger = client.withToken(await newcomersToken());
+  const stranger = client.withToken(await newToken());
   const watching = await stranger.stream({
     method: 'GET',
     path: '/api/v1/namespaces',

@@ -12,8 +12,8 @@ const components = ['etcd', 'kube-apiserver', 'kube-controller', 'kube-scheduler
 
 test('a control plane that cannot start says why and leaves no process', async () => {
   const dirs = new Set(readdirSync(tmpdir()));
-  await expect(ownControlPlane({ apiServerFlags: ['--authorization-mode=Wishful'] })).rejects.toThrow(
-    /^kube-apiserver ended \(exit code 1\); its last lines:\n[^]*Wishful/,
+  await expect(ownControlPlane({ apiServerFlags: ['--authorization-mode=Hopeful'] })).rejects.toThrow(
+    /^kube-apiserver ended \(exit code 1\); its last lines:\n[^]*Hopeful/,
   );
   expect(
     readdirSync(tmpdir()).filter((name) => !dirs.has(name) && name.startsWith(`svc3-test-${process.pid}-`)),

@@ -32,7 +32,7 @@ describe('a VM', () => {
     ['was shut down by its guest', vmWith([{ ...notReady, reason: 'GuestStopped' }]), true],
     ['is being started', vmWith([notReady]), false],
     ['is not known yet', aVm(), false],
-    ['is wished for anew', vmWith([ready], { metadata: { generation: 2 } }), false],
+    ['is requested for anew', vmWith([ready], { metadata: { generation: 2 } }), false],
     ['is being deleted', vmWith([ready], { metadata: { deletionTimestamp } }), false],
   ])('that %s', (_, vm, isAtRest) => {
     expect(unsettled({ ...nothing, vms: [vm] })).toHaveLength(isAtRest ? 0 : 1);

@@ -49,7 +49,7 @@ describe('a table', () => {
     expect(cut).toHaveLength(40);
   });
 
-  it('colours states only where colour is wished', () => {
+  it('colours states only where colour is requested', () => {
     expect(tableRows(view, rows, { ...plain, colour: true }).rows[0]).toContain('\u001b[32mRunning');
     expect(tableRows(view, rows, plain).rows[0]).not.toContain('\u001b');
   });

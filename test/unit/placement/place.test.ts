@@ -51,7 +51,7 @@ const rows: Row[] = [
     outcome: 'a',
   },
   {
-    sentence: 'a wished tag wins over any number of soft taints',
+    sentence: 'a requested tag wins over any number of soft taints',
     nodes: [
       aNode('a'),
       aNode('b', {

@@ -8,13 +8,13 @@ const booted = [
   { type: 'Booted', status: 'True', reason: 'Test', message: '', lastTransitionTime: '2026-01-01T00:00:00Z' },
 ] as const;
 
-function aVm(state: State, wished: 'Running' | 'Stopped' | 'Suspended', status: VmStatus = {}): Vm {
+function aVm(state: State, requested: 'Running' | 'Stopped' | 'Suspended', status: VmStatus = {}): Vm {
   const observed = state === 'Pending' ? {} : { powerState: state, conditions: [...booted] };
   return {
     apiVersion: 'svc3.dev/v1',
     kind: 'VM',
     metadata: { name: 'demo', namespace: 'team' },
-    spec: { image: 'debian', powerState: wished },
+    spec: { image: 'debian', powerState: requested },
     status: { ...observed, ...status },
   };
 }
@@ -50,8 +50,8 @@ describe('a command', () => {
       { start: 'Conflict', stop: 'Conflict', resume: 'Conflict', suspend: 'Conflict', revert: 'Conflict' },
     ],
   ])('for a VM that is %s', (state, expected) => {
-    const wished = state === 'Stopped' || state === 'Suspended' ? state : 'Running';
-    const outcomes = powerCommands.map((command) => [command, outcome(aVm(state, wished), command)]);
+    const requested = state === 'Stopped' || state === 'Suspended' ? state : 'Running';
+    const outcomes = powerCommands.map((command) => [command, outcome(aVm(state, requested), command)]);
     expect(Object.fromEntries(outcomes)).toEqual(expected);
   });
 
@@ -60,8 +60,8 @@ describe('a command', () => {
     ['start', 'Stopped', 'Running'],
     ['suspend', 'Running', 'Suspended'],
     ['resume', 'Suspended', 'Running'],
-  ])('%s may be said again while it is under way', (command, state, wished) => {
-    expect(outcome(aVm(state, wished), command)).toBe(wished);
+  ])('%s may be said again while it is under way', (command, state, requested) => {
+    expect(outcome(aVm(state, requested), command)).toBe(requested);
   });
 
   test('that does not fit names the VM, its state and the field', () => {
@@ -70,24 +70,29 @@ describe('a command', () => {
     );
   });
 
-  test('start is another wish each time, whatever the spec says', () => {
+  test('start is another request each time, whatever the spec says', () => {
     const vm = aVm('Failed', 'Running');
     expect(powerRequest(vm, 'start').startRequest).not.toBe(powerRequest(vm, 'start').startRequest);
   });
 
-  test('revert is another wish each time', () => {
+  test('revert is another request each time', () => {
     const vm = aVm('Running', 'Running');
     expect(powerRequest(vm, 'revert').revertRequest).not.toBe(powerRequest(vm, 'revert').revertRequest);
   });
 });
 
-describe('a wish is carried out', () => {
+describe('a request is carried out', () => {
   const stopped = { powerState: 'Stopped' } as const;
   const reconciling = { ...booted[0], type: 'Reconciling' };
   const started = { powerState: 'Running', startRequest: 's2' } as const;
   const reverted = { powerState: 'Running', revertRequest: 'r2' } as const;
   test.each<[string, Vm, Parameters<typeof powerDone>[1], boolean]>([
-    ['when the state is the wished one', aVm('Stopped', 'Stopped', { observedGeneration: 5 }), stopped, true],
+    [
+      'when the state is the requested one',
+      aVm('Stopped', 'Stopped', { observedGeneration: 5 }),
+      stopped,
+      true,
+    ],
     [
       'not before the operator has seen it',
       aVm('Stopped', 'Stopped', { observedGeneration: 4 }),
@@ -131,7 +136,7 @@ describe('a wish is carried out', () => {
       reverted,
       false,
     ],
-  ])('%s', (_, vm, wish, expected) => {
-    expect(powerDone(vm, wish, 5)).toBe(expected);
+  ])('%s', (_, vm, request, expected) => {
+    expect(powerDone(vm, request, 5)).toBe(expected);
   });
 });
