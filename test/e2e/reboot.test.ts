@@ -11,6 +11,8 @@ const start = (): Promise<boolean> =>
   up({
     places,
     nodes: 1,
+    // The cluster that all other tests share has it, and is tested with it (addons.test.ts).
+    hostLink: false,
     bound: true,
     signal: new AbortController().signal,
     progress: (line) => console.error(line),

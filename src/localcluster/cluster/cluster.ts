@@ -62,6 +62,8 @@ export interface UpOptions {
   readonly bare?: boolean;
   /** What this cluster is to have beside that; once asked for, it stays. */
   readonly addons?: Partial<Addons>;
+  /** False: leaves the link from the host (hostlink.ts) to other clusters. */
+  readonly hostLink?: boolean;
   /** A cluster that had to be started ends with this process, however that ends. Needs root. */
   readonly bound?: boolean;
   /** PATH of the user. */
@@ -121,7 +123,8 @@ async function ensureRunning(options: UpOptions, tools: Tools): Promise<Supervis
       progress(`the cluster runs without ${missing.join(', ')}; that changes after a down`);
     return undefined;
   }
-  const settings = await ensureSettings(places, nodes, options.addons);
+  const { hostLink = true } = options;
+  const settings = { ...(await ensureSettings(places, nodes, options.addons)), hostLink };
   // Heartbeats have whole seconds.
   const startedAt = Math.floor(Date.now() / 1000) * 1000;
   const supervised = await startSupervised({ places, settings, program, signal, progress });

@@ -56,6 +56,8 @@ export interface Settings {
   readonly addons: Addons;
   readonly ports: HostPorts;
   readonly registryPassword: string;
+  /** False: leaves the link to the host to other clusters. Said at each start, not kept. */
+  readonly hostLink?: boolean;
 }
 
 export const registryUser = 'svc3';

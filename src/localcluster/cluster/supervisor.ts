@@ -142,8 +142,7 @@ class SandboxedCluster implements Cluster {
     this.#sandbox = sandbox;
     this.#stopping.signal.throwIfAborted();
     void sandbox.exited.then(() => this.#isStopping || this.#end('the sandbox ended'));
-    this.#hostAccess = await linkHost(places, sandbox.pid);
-    if (!this.#hostAccess.reachable) this.#options.progress(this.#hostAccess.message);
+    if (settings.hostLink !== false) await this.#linkHost(sandbox);
     const registry = this.#startRegistry(sandbox);
     await this.#startForwarder(sandbox);
     await this.#startControlPlane(sandbox);
@@ -155,6 +154,11 @@ class SandboxedCluster implements Cluster {
     const { places, enforcer } = this.#options;
     const machines = [...this.#nodes.values()].map(({ pid }) => String(pid));
     await this.#run('network-policies', [...enforcer, places.kubeconfig, String(sandbox.pid), ...machines]);
+  }
+
+  async #linkHost(sandbox: Sandbox): Promise<void> {
+    this.#hostAccess = await linkHost(this.#options.places, sandbox.pid);
+    if (!this.#hostAccess.reachable) this.#options.progress(this.#hostAccess.message);
   }
 
   async #startForwarder(sandbox: Sandbox): Promise<void> {
