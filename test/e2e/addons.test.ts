@@ -184,7 +184,7 @@ describe('the addresses of nodes from the host', () => {
     const program = `require('net').connect({ host: '10.231.255.2', port: 1 }).on('error', (e) => console.log(e.code))`;
     expect(await inPod('server', program)).toBe(refusedBySandbox);
     const call = ['bash', '-c', 'echo > /dev/tcp/10.231.255.2/1'] as const;
-    const { sandboxPid = 0, machines } = report as NonNullable<typeof report>;
+    const { sandboxPid = 0, machines } = report;
     for (const command of [
       insideSandbox(sandboxPid, call),
       insideNode(sandboxPid, machines[0]?.pid ?? 0, call),
