@@ -274,6 +274,15 @@ async function send(target: Target, { params, query, body, contentType, token }:
   });
 }
 
+/** The one answer of 500 that clients of 2.4.x are owed: it means that there is nothing to do. */
+function isNothingToDelete(
+  { id }: Target,
+  { statusCode, body }: { statusCode: number; body: string },
+): boolean {
+  const isRow = id === 'legacy DELETE /resources/vm/delete' && statusCode === 500;
+  return isRow && body.includes('"No VMs with that name are currently deployed"');
+}
+
 test(
   `${requested} requests made from the schemas: no answer of 5xx, every refusal names what is wrong, nothing half written`,
   { timeout: 170_000 },
@@ -291,6 +300,7 @@ test(
             const answer = await send(target, request);
             sent += 1;
             counts.set(answer.statusCode, (counts.get(answer.statusCode) ?? 0) + 1);
+            if (isNothingToDelete(target, answer)) return;
             if (answer.statusCode >= 500)
               throw new Error(
                 `${target.id}: ${answer.statusCode} ${answer.body.slice(0, 500)}\n${api.log.lines.slice(-2).join('\n')}`,
