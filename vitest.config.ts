@@ -1,10 +1,6 @@
 import { defineConfig } from 'vitest/config';
 import { GuestsFirst } from './test/support/guestsfirst.ts';
 
-// Integration and e2e tests run on real parts on small machines: one repeat tells a fault of the product from
-// a stall of the machine (docs/adr/0002-one-repeat-in-ci.md); the report names every test that needed it.
-const retry = process.env['CI'] === 'true' ? 2 : 0;
-
 // For the control planes of tests: they live for seconds, and memory is not what they lack (see src/localcluster/cluster/supervisor.ts).
 process.env['GOGC'] ??= '400';
 
@@ -21,7 +17,6 @@ export default defineConfig({
           include: ['test/unit/**/*.test.ts'],
           testTimeout: 10_000,
           isolate: false,
-          retry,
         },
       },
       {
@@ -38,7 +33,6 @@ export default defineConfig({
           hookTimeout: 120_000,
           // More than processors: the tests wait for leases, time-outs and servers as much as they work.
           maxWorkers: 4,
-          retry,
         },
       },
       {
@@ -50,7 +44,6 @@ export default defineConfig({
           testTimeout: 240_000,
           hookTimeout: 600_000,
           fileParallelism: false,
-          retry,
         },
       },
       {
@@ -59,7 +52,6 @@ export default defineConfig({
           include: ownCluster,
           testTimeout: 600_000,
           hookTimeout: 600_000,
-          retry,
         },
       },
       {
@@ -69,7 +61,6 @@ export default defineConfig({
           testTimeout: 2_000_000,
           hookTimeout: 900_000,
           fileParallelism: false,
-          retry: 0,
         },
       },
     ],

@@ -1,8 +1,7 @@
 /**
  * `npm test`: set-up and tests, in stages, with the time that each took now and last time.
  *
- * Integration and e2e tests run on real parts. A file that fails is run once more by itself when everything else has
- * ended (docs/adr/0002-one-repeat-in-ci.md); what passes only then is listed at the end.
+ * Nothing is run a second time (docs/adr/0002-no-test-is-repeated.md).
  */
 import { spawn, type ChildProcess } from 'node:child_process';
 import {
@@ -23,7 +22,6 @@ interface Totals {
   passed: number;
   failed: number;
   skipped: number;
-  failedFiles: string[];
   failures: string[];
 }
 
@@ -83,7 +81,6 @@ function readReport(file: string): Totals {
       passed: 0,
       failed: 1,
       skipped: 0,
-      failedFiles: [],
       failures: ['the test runner ended without a report'],
     };
   const report = JSON.parse(readFileSync(file, 'utf8')) as VitestReport;
@@ -95,7 +92,6 @@ function readReport(file: string): Totals {
     passed: report.numPassedTests,
     failed: report.numFailedTests + brokenFiles.length,
     skipped: report.numPendingTests,
-    failedFiles: failed.map((result) => relative(root, result.name)),
     failures: failed.flatMap((result) => {
       const names = result.assertionResults
         .filter((test) => test.status === 'failed')
@@ -109,10 +105,10 @@ function readReport(file: string): Totals {
 
 let reportNumber = 0;
 
-async function vitest(parameters: string[], heldIn?: string): Promise<Totals> {
+async function runTests(project: string, heldIn?: string): Promise<Totals> {
   const file = join(reports, `${++reportNumber}.json`);
   const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${file}`];
-  const code = await run(['vitest', 'run', ...reporters, ...parameters], heldIn);
+  const code = await run(['vitest', 'run', ...reporters, '--project', project], heldIn);
   const totals = readReport(file);
   if (code !== 0 && totals.failed === 0) {
     return {
@@ -124,42 +120,17 @@ async function vitest(parameters: string[], heldIn?: string): Promise<Totals> {
   return totals;
 }
 
-const repeated: string[] = [];
-
-async function runTests(project: string): Promise<Totals> {
-  return repeatFailed(project, await vitest(['--project', project]));
-}
-
 /** Two projects at the same time; the output of the second comes when it is through. */
 async function runBeside(project: string, beside: string): Promise<Totals> {
   const held = join(reports, `${beside}.log`);
-  const both = await Promise.all([vitest(['--project', project]), vitest(['--project', beside], held)]);
+  const totals = await Promise.all([runTests(project), runTests(beside, held)]);
   console.error(`\n${beside}, which ran at the same time:\n${readFileSync(held, 'utf8')}`);
-  const totals = [await repeatFailed(project, both[0]), await repeatFailed(beside, both[1])];
   const sum = (of: (each: Totals) => number): number => totals.reduce((all, each) => all + of(each), 0);
   return {
     passed: sum(({ passed }) => passed),
     failed: sum(({ failed }) => failed),
     skipped: sum(({ skipped }) => skipped),
-    failedFiles: totals.flatMap(({ failedFiles }) => failedFiles),
     failures: totals.flatMap(({ failures }) => failures),
-  };
-}
-
-async function repeatFailed(project: string, first: Totals): Promise<Totals> {
-  if (first.failed === 0 || first.failedFiles.length === 0 || interrupted) return first;
-  console.error(
-    `\n${project}: ${first.failedFiles.length} file(s) failed; running them once more by themselves:`,
-  );
-  for (const failure of first.failures) console.error(`  ${failure}`);
-  const second = await vitest(['--project', project, '--maxWorkers', '1', ...first.failedFiles]);
-  if (second.failed === 0) repeated.push(...first.failures);
-  return {
-    passed: first.passed + Math.min(first.failed, second.passed),
-    failed: second.failed,
-    skipped: first.skipped,
-    failedFiles: second.failedFiles,
-    failures: second.failures,
   };
 }
 
@@ -169,7 +140,6 @@ async function runCommand(command: string[]): Promise<Totals> {
     passed: 0,
     failed: code === 0 ? 0 : 1,
     skipped: 0,
-    failedFiles: [],
     failures: code === 0 ? [] : [`${command.join(' ')} failed`],
   };
 }
@@ -218,7 +188,7 @@ async function main(): Promise<number> {
     ({ name, isExtra }) => asked.includes(name) || (asked.length === 0 && isExtra !== true),
   );
   const last = lastDurations();
-  const sum: Totals = { passed: 0, failed: 0, skipped: 0, failedFiles: [], failures: [] };
+  const sum: Totals = { passed: 0, failed: 0, skipped: 0, failures: [] };
   const summary: string[] = [];
   for (const [index, stage] of chosen.entries()) {
     const before = last[stage.name];
@@ -239,10 +209,6 @@ async function main(): Promise<number> {
     if (interrupted || (totals.failed > 0 && ['packages', 'tools', 'check'].includes(stage.name))) break;
   }
   console.error(`\n${summary.join('\n')}`);
-  if (repeated.length > 0)
-    console.error(
-      `\nPassed only when run again by themselves:\n${repeated.map((name) => `  ${name}`).join('\n')}`,
-    );
   if (sum.failures.length > 0)
     console.error(`\nFailed:\n${sum.failures.map((name) => `  ${name}`).join('\n')}`);
   if (process.env['CI'] === 'true' && sum.skipped > 0) {
