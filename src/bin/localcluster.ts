@@ -8,7 +8,7 @@ import { homedir } from 'node:os';
 import { messageOf } from '../errors.ts';
 import { dialThrough, serveForwards } from '../localcluster/cluster/forward.ts';
 import { layOutContexts } from '../localcluster/images/images.ts';
-import { type Places, type Settings, placesOf } from '../localcluster/cluster/state.ts';
+import { type StartOptions, placesOf } from '../localcluster/cluster/state.ts';
 import { type Cluster, createCluster } from '../localcluster/cluster/supervisor.ts';
 import { answerAsRoot, fullClusterTools } from '../localcluster/cluster/cluster.ts';
 import { answerRootCall } from '../localcluster/host/privilege.ts';
@@ -20,7 +20,7 @@ import { loadKubeconfig } from '../kube/connection.ts';
 import { createInformer } from '../kube/informer.ts';
 
 type Message =
-  | { kind: 'start'; places: Places; settings: Settings }
+  | ({ kind: 'start' } & StartOptions)
   /** The asker is content: from now on the cluster outlives it. */
   | { kind: 'keep' };
 
@@ -63,15 +63,19 @@ function supervise(): void {
       process.send?.({ kind: 'kept' });
       return;
     }
-    void run(message.places, message.settings, (made) => (cluster = made));
+    void run(message, (made) => (cluster = made));
   });
 }
 
-async function run(places: Places, settings: Settings, made: (cluster: Cluster) => void): Promise<void> {
+async function run(
+  { places, settings, hostLink }: StartOptions,
+  made: (cluster: Cluster) => void,
+): Promise<void> {
   try {
     const cluster = createCluster({
       places,
       settings,
+      hostLink,
       tools: await buildTools(fullClusterTools, { cacheDir: places.cache }),
       forwarder: [process.execPath, import.meta.filename, 'forward'],
       enforcer: [process.execPath, import.meta.filename, 'enforce'],

@@ -124,10 +124,10 @@ async function ensureRunning(options: UpOptions, tools: Tools): Promise<Supervis
     return undefined;
   }
   const { hostLink = true } = options;
-  const settings = { ...(await ensureSettings(places, nodes, options.addons)), hostLink };
+  const settings = await ensureSettings(places, nodes, options.addons);
   // Heartbeats have whole seconds.
   const startedAt = Math.floor(Date.now() / 1000) * 1000;
-  const supervised = await startSupervised({ places, settings, program, signal, progress });
+  const supervised = await startSupervised({ places, settings, hostLink, program, signal, progress });
   try {
     const kubectl = createKubectl(tools, places.kubeconfig, signal);
     const names = allNodes(nodes).map((node) => node.name);

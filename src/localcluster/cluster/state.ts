@@ -1,5 +1,5 @@
 /** What a local cluster keeps on disk, and where. */
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { invalidField } from '../../errors.ts';
@@ -56,8 +56,14 @@ export interface Settings {
   readonly addons: Addons;
   readonly ports: HostPorts;
   readonly registryPassword: string;
-  /** False: leaves the link to the host to other clusters. Said at each start, not kept. */
-  readonly hostLink?: boolean;
+}
+
+/** What the process that supervises a cluster is told. */
+export interface StartOptions {
+  readonly places: Places;
+  readonly settings: Settings;
+  /** Whether the cluster asks for the link from the host (hostlink.ts), which one at a time has. */
+  readonly hostLink: boolean;
 }
 
 export const registryUser = 'svc3';
@@ -144,7 +150,8 @@ async function readJson<T>(path: string): Promise<T | undefined> {
 /** Writes a file that only its owner reads (unless `mode` says more), at once or not at all. */
 export async function writeSecret(path: string, text: string, mode = 0o600): Promise<void> {
   await mkdir(dirname(path), { recursive: true });
-  const temporary = `${path}.${process.pid}.tmp`;
+  // Its own for every call: two that write the same file at once must not take it from each other.
+  const temporary = `${path}.${randomUUID()}.tmp`;
   await writeFile(temporary, text, { mode });
   await rename(temporary, path);
 }

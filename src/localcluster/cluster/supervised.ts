@@ -5,11 +5,9 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Svc3Error } from '../../errors.ts';
-import { type Places, type Settings, readReport, startTimeOf } from './state.ts';
+import { type Places, type StartOptions, readReport, startTimeOf } from './state.ts';
 
-export interface SupervisorStart {
-  readonly places: Places;
-  readonly settings: Settings;
+export interface SupervisorStart extends StartOptions {
   /** The file of `src/bin` that supervises. */
   readonly program: string;
   readonly signal: AbortSignal;
@@ -30,14 +28,14 @@ type Answer =
 
 /** Resolves when all components run; when it fails or is aborted nothing is left. */
 export async function startSupervised(options: SupervisorStart): Promise<Supervised> {
-  const { places, settings, program } = options;
+  const { places, settings, hostLink, program } = options;
   await mkdir(places.logs, { recursive: true });
   const log = openSync(join(places.logs, 'supervisor.log'), 'a', 0o600);
   const child = spawn(process.execPath, [program, 'supervise'], {
     detached: true,
     stdio: ['ignore', log, log, 'ipc'],
   });
-  child.send({ kind: 'start', places, settings });
+  child.send({ kind: 'start', places, settings, hostLink });
   const abort = (): void => void child.kill('SIGTERM');
   options.signal.addEventListener('abort', abort, { once: true });
   try {

@@ -23,14 +23,12 @@ import { isServing } from './probe.ts';
 import { configureRegistry } from './registry.ts';
 import { type Sandbox, type SandboxNode, createSandbox } from './sandbox.ts';
 import { shutDownGuests } from './shutdown.ts';
-import { type ComponentReport, type Places, type Settings, startTimeOf, writeReport } from './state.ts';
+import { type ComponentReport, type StartOptions, startTimeOf, writeReport } from './state.ts';
 import { startJanitor, sweep } from './sweep.ts';
 import type { Tools } from '../host/tools.ts';
 import { openVolumes } from './volumes.ts';
 
-export interface SupervisorOptions {
-  readonly places: Places;
-  readonly settings: Settings;
+export interface SupervisorOptions extends StartOptions {
   readonly tools: Tools;
   /** The command that runs `serveForwards`. */
   readonly forwarder: Command;
@@ -71,6 +69,7 @@ class SandboxedCluster implements Cluster {
   readonly #stopping = new AbortController();
   readonly #hurry = new AbortController();
   #starting: Promise<void> = Promise.resolve();
+  #reported: Promise<void> = Promise.resolve();
   #stopped: Promise<void> | undefined;
   #sandbox: Sandbox | undefined;
   #forwarder: Forwarder | undefined;
@@ -122,7 +121,7 @@ class SandboxedCluster implements Cluster {
   }
 
   async #bringUp(): Promise<void> {
-    const { places, settings } = this.#options;
+    const { places, settings, hostLink } = this.#options;
     const nodes = allNodes(settings.nodes);
     await sweep(places);
     await this.#report();
@@ -142,7 +141,7 @@ class SandboxedCluster implements Cluster {
     this.#sandbox = sandbox;
     this.#stopping.signal.throwIfAborted();
     void sandbox.exited.then(() => this.#isStopping || this.#end('the sandbox ended'));
-    if (settings.hostLink !== false) await this.#linkHost(sandbox);
+    if (hostLink) await this.#linkHost(sandbox);
     const registry = this.#startRegistry(sandbox);
     await this.#startForwarder(sandbox);
     await this.#startControlPlane(sandbox);
@@ -271,12 +270,20 @@ class SandboxedCluster implements Cluster {
       const problem = `${how}; the last lines of ${logFile}:\n${await child.lastLines()}`;
       this.#reports.set(name, { name, running: false, problem });
       this.#fault.reject(await exitError(child));
-      await this.#report();
+      // The last report stays then: a full disk that keeps a new one from being written is no reason to end all guests.
+      await this.#report().catch(() => undefined);
     });
     return child;
   }
 
-  async #report(): Promise<void> {
+  /** One after the other: a node that goes down ends several components at once, and the last report has to stay. */
+  #report(): Promise<void> {
+    const written = this.#reported.then(() => this.#writeReport());
+    this.#reported = written.catch(() => undefined);
+    return written;
+  }
+
+  async #writeReport(): Promise<void> {
     if (this.#isStopping) return;
     const { places } = this.#options;
     await writeReport(places, {

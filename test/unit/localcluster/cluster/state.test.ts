@@ -1,4 +1,4 @@
-import { mkdtemp, rm, stat } from 'node:fs/promises';
+import { mkdtemp, readdir, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -63,5 +63,16 @@ describe('the report of a supervisor', () => {
     const places = placesOf('one', { XDG_STATE_HOME: folder }, folder);
     await writeReport(places, { ...report, pid: process.pid, startTime: '1' });
     expect(await readReport(places)).toBeUndefined();
+  });
+
+  test('is one of two that are written at the same time, whole', async () => {
+    const places = placesOf('one', { XDG_STATE_HOME: folder }, folder);
+    const startTime = (await startTimeOf(process.pid)) ?? '';
+    const written = [1, 2, 3, 4].map((nodes) =>
+      writeReport(places, { ...report, pid: process.pid, startTime, nodes }),
+    );
+    await Promise.all(written);
+    expect([1, 2, 3, 4]).toContain((await readReport(places))?.nodes);
+    expect(await readdir(places.state)).toEqual(['supervisor.json']);
   });
 });
