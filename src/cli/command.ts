@@ -14,7 +14,7 @@ export type NameSource =
   | 'users'
   | 'namespaces';
 
-/** A word that a command takes by its place. */
+/** A word that a command takes by its place. One that has the name of an option is that option's value, too. */
 export interface ArgumentSpec {
   readonly summary: string;
   readonly optional?: boolean;
@@ -28,6 +28,8 @@ interface OptionBase {
   readonly summary: string;
   /** One letter, for `-x`. */
   readonly short?: string;
+  /** Another long name, as scripts for other clients write it. */
+  readonly alias?: string;
   readonly required?: boolean;
   readonly complete?: NameSource;
 }

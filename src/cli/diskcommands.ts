@@ -115,10 +115,7 @@ export function remotePullCommand(kind: Kind): Command {
         summary: 'And wait until it is there',
       },
     ],
-    async run(context, { arguments: given, options: { name: option, description, wait } }) {
-      const { reference, name = option } = given;
-      if (option !== undefined && given.name !== undefined)
-        throw usageError('the name is given once: as NAME after REFERENCE, or by --name');
+    async run(context, { arguments: { reference }, options: { name, description, wait } }) {
       if (!/^[^\s/]+\/\S+$/.test(reference)) {
         throw usageError(
           `REFERENCE: "${reference}" is not an OCI reference such as registry.example.com/team/debian:12`,

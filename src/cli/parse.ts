@@ -114,9 +114,12 @@ function readOption(
 
 function longOption(word: string, options: OptionSpecs): { name: string; attached?: string; rest?: string } {
   const equals = word.indexOf('=');
-  const name = word.slice(2, equals < 0 ? undefined : equals);
-  if (!Object.hasOwn(options, name)) {
-    throw usageError(`unknown option --${name}${hint(closest(name, Object.keys(options)), '--')}`);
+  const said = word.slice(2, equals < 0 ? undefined : equals);
+  const name = Object.hasOwn(options, said)
+    ? said
+    : Object.keys(options).find((each) => options[each]?.alias === said);
+  if (name === undefined) {
+    throw usageError(`unknown option --${said}${hint(closest(said, Object.keys(options)), '--')}`);
   }
   return equals < 0 ? { name } : { name, attached: word.slice(equals + 1) };
 }
@@ -186,7 +189,9 @@ function hint(suggestion: string | undefined, prefix: string): string {
 }
 
 /** Words and options of one command, checked against what it declares. */
-export function inputFor(command: Command, { words, values }: Words): Input {
+export function inputFor(command: Command, { words, values: given }: Words): Input {
+  const named = argumentsFor(command, words);
+  const values = withWords(command, named, given);
   const options: Record<string, Value | undefined> = {};
   for (const [name, spec] of Object.entries(command.options ?? {})) {
     options[name] = values.get(name) ?? absent(spec);
@@ -195,7 +200,23 @@ export function inputFor(command: Command, { words, values }: Words): Input {
     }
   }
   for (const group of command.exactlyOne ?? []) requireExactlyOne(command, group, values);
-  return { arguments: argumentsFor(command, words), options } as unknown as Input;
+  return { arguments: named, options } as unknown as Input;
+}
+
+/** The values of the options, with those that were given by their place. */
+function withWords(
+  command: Command,
+  named: Record<string, string | string[] | undefined>,
+  given: Map<string, Value>,
+): Map<string, Value> {
+  const values = new Map(given);
+  for (const [name, word] of Object.entries(named)) {
+    const spec = command.options?.[name];
+    if (spec === undefined || typeof word !== 'string') continue;
+    const what = `${argumentLabel(name)} (--${name})`;
+    store(values, name, spec, what, convert(what, spec, word));
+  }
+  return values;
 }
 
 function absent(spec: OptionSpec): Value | undefined {
@@ -250,7 +271,9 @@ export function usage(command: Command): string {
     const label = argumentLabel(name) + (spec.variadic === true ? '...' : '');
     return spec.optional === true ? `[${label}]` : label;
   });
-  const required = Object.entries(command.options ?? {}).filter(([, spec]) => spec.required === true);
+  const required = Object.entries(command.options ?? {}).filter(
+    ([name, spec]) => spec.required === true && !Object.hasOwn(command.arguments ?? {}, name),
+  );
   const must = required.map(
     ([name, spec]) => `--${name}${'placeholder' in spec ? ` ${spec.placeholder}` : ''}`,
   );

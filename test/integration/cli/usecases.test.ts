@@ -1,65 +1,18 @@
-import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { annotations } from '../../../src/api/meta.ts';
 import { images, vmConfigs, vms } from '../../../src/api/resources.ts';
 import type { Vm } from '../../../src/api/vm.ts';
-import { condition, reportVm, runningStatus, startTestApi, type TestApi } from '../../support/api.ts';
-import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
-import { inProcess } from './inprocess.ts';
-import type { Run } from './process.ts';
+import { condition, reportVm, runningStatus } from '../../support/api.ts';
+import { bothWays, ways, type Way } from './bothways.ts';
 
-type Way = 'kubernetes' | 'http';
-const ways: readonly Way[] = ['kubernetes', 'http'];
-
-let cluster: TestCluster;
-let api: TestApi;
-const spaces: Record<Way, string> = { kubernetes: '', http: '' };
-const environments: Record<Way, Record<string, string>> = { kubernetes: {}, http: {} };
-const { svc3, home } = inProcess();
-
-beforeAll(async () => {
-  cluster = await testCluster();
-  api = await startTestApi(cluster.client, (services) => ({
-    settings: { ...services.settings, clusterEndpoint: cluster.server, clusterCaPem: cluster.caPem },
-  }));
-  await writeFile(join(home, 'api.pem'), api.tls.cert);
-  for (const way of ways) spaces[way] = await uniqueNamespace(cluster.client, 'cli-usecases');
-  environments.kubernetes = { KUBECONFIG: cluster.kubeconfigPath };
-  environments.http = {
-    SVC3_API_URL: api.baseUrl,
-    SVC3_TOKEN: cluster.adminToken,
-    SVC3_CA_FILE: join(home, 'api.pem'),
-  };
-});
-
-afterAll(() => api?.close());
-
-/** What a run said, without what differs by nature: the namespace, times and random parts. */
-function said({ code, stdout, stderr }: Run, way: Way): Run {
-  const plain = (text: string) =>
-    text
-      .replaceAll(spaces[way], 'NS')
-      .replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, 'TIME')
-      .replaceAll(/\b\d+s\b/g, 'AGE')
-      .replaceAll(/ +/g, ' ');
-  return { code, stdout: plain(stdout), stderr: plain(stderr) };
-}
-
-/** Runs one command line both ways and returns what both said, which must be the same. */
-async function both(line: string, stdin = ''): Promise<Run> {
-  const words = line.split(' ');
-  const [first, second] = await Promise.all(
-    ways.map(async (way) =>
-      said(await svc3([...words, '-n', spaces[way]], { stdin, env: environments[way] }), way),
-    ),
-  );
-  expect(second, line).toEqual(first);
-  return first ?? { code: null, stdout: '', stderr: '' };
-}
+const installed = bothWays('cli-usecases');
+const { spaces, environments, svc3, both } = installed;
 
 function vmNamed(name: string, way: Way): Promise<Vm> {
-  return vi.waitFor(() => cluster.client.get(vms, name, spaces[way]), { timeout: 30_000, interval: 20 });
+  return vi.waitFor(() => installed.cluster.client.get(vms, name, spaces[way]), {
+    timeout: 30_000,
+    interval: 20,
+  });
 }
 
 describe('a use case is the same whichever way the CLI takes', () => {
@@ -67,7 +20,7 @@ describe('a use case is the same whichever way the CLI takes', () => {
     await both('vmc create mine -i registry.example.com/team/debian:12');
     const owners = await Promise.all(
       ways.map(async (way) => {
-        const { metadata } = await cluster.client.get(vmConfigs, 'mine', spaces[way]);
+        const { metadata } = await installed.cluster.client.get(vmConfigs, 'mine', spaces[way]);
         return metadata.annotations?.[annotations.owner];
       }),
     );
@@ -79,27 +32,29 @@ describe('a use case is the same whichever way the CLI takes', () => {
     const reference = `registry.example.com/svc3/used@sha256:${'a'.repeat(64)}`;
     for (const way of ways) {
       const namespace = spaces[way];
-      await cluster.client.create(images, {
+      await installed.cluster.client.create(images, {
         metadata: { name: 'used', namespace },
         spec: { source: { blank: { size: '1G' } } },
       });
-      await cluster.client.patch(
+      await installed.cluster.client.patch(
         images,
         { name: 'used', namespace },
         { type: 'merge', body: { status: { reference } } },
         { subresource: 'status' },
       );
-      const vm = await cluster.client.create(vms, {
+      const vm = await installed.cluster.client.create(vms, {
         metadata: { name: 'user', namespace },
         spec: { image: reference },
       } as never);
-      await reportVm(cluster.client, vm, {
+      await reportVm(installed.cluster.client, vm, {
         ...runningStatus,
         effective: { ...runningStatus.effective!, image: reference },
       });
     }
     await expect
-      .poll(() => api.services.caches.vms.objects.get('user', spaces.http)?.status?.effective?.image)
+      .poll(
+        () => installed.api.services.caches.vms.objects.get('user', spaces.http)?.status?.effective?.image,
+      )
       .toBe(reference);
     expect(await both('image delete used')).toMatchObject({
       code: 7,
@@ -112,14 +67,17 @@ describe('a use case is the same whichever way the CLI takes', () => {
       let vm: Vm | undefined;
       await expect
         .poll(async () => {
-          vm = (await cluster.client.list(vms, { namespace: spaces[way] })).items.find(
+          vm = (await installed.cluster.client.list(vms, { namespace: spaces[way] })).items.find(
             ({ metadata }) => metadata.name === 'warned',
           );
           return vm;
         })
         .toBeDefined();
       if (vm !== undefined)
-        await reportVm(cluster.client, vm, { ...runningStatus, warnings: ['netBoost has no effect'] });
+        await reportVm(installed.cluster.client, vm, {
+          ...runningStatus,
+          warnings: ['netBoost has no effect'],
+        });
     });
     const [run] = await Promise.all([
       both('vm deploy warned -i registry.example.com/team/debian:12 -o json'),
@@ -145,12 +103,13 @@ describe('a use case is the same whichever way the CLI takes', () => {
       return run;
     });
     const created = await Promise.all(ways.map((way) => vmNamed('late', way)));
-    for (const vm of created) await reportVm(cluster.client, vm, { ...runningStatus, conditions: notReady });
+    for (const vm of created)
+      await reportVm(installed.cluster.client, vm, { ...runningStatus, conditions: notReady });
     await expect
-      .poll(() => api.services.caches.vms.objects.get('late', spaces.http)?.status?.powerState)
+      .poll(() => installed.api.services.caches.vms.objects.get('late', spaces.http)?.status?.powerState)
       .toBe('Running');
     expect(done).toEqual([]);
-    for (const vm of created) await reportVm(cluster.client, vm, runningStatus);
+    for (const vm of created) await reportVm(installed.cluster.client, vm, runningStatus);
     for (const run of await Promise.all(deploying)) expect(run).toMatchObject({ code: 0 });
   });
 
@@ -160,12 +119,12 @@ describe('a use case is the same whichever way the CLI takes', () => {
       condition('Ready', 'False', 'GuestNotReady', 'TCP port 80 is silent'),
     ];
     const request = { name: 'silent', image: 'registry.example.com/team/debian:12', timeout: 1 };
-    const deploying = api.call('POST', `/api/v1/namespaces/${spaces.http}/vms?wait=reachable`, {
-      token: cluster.adminToken,
+    const deploying = installed.api.call('POST', `/api/v1/namespaces/${spaces.http}/vms?wait=reachable`, {
+      token: installed.cluster.adminToken,
       body: request,
     });
     const vm = await vmNamed('silent', 'http');
-    await reportVm(cluster.client, vm, { ...runningStatus, conditions: notReady });
+    await reportVm(installed.cluster.client, vm, { ...runningStatus, conditions: notReady });
     // The time that is left is counted from the deploy: a minute, the least that a request can say.
     const answer = await deploying;
     expect(answer.status).toBe(504);
@@ -174,7 +133,9 @@ describe('a use case is the same whichever way the CLI takes', () => {
         'was not reachable within its timeout and stays: TCP port 80 is silent',
       ),
     });
-    expect((await cluster.client.get(vms, 'silent', spaces.http)).metadata.deletionTimestamp).toBeUndefined();
+    expect(
+      (await installed.cluster.client.get(vms, 'silent', spaces.http)).metadata.deletionTimestamp,
+    ).toBeUndefined();
   }, 120_000);
 
   it('what a commit says of the image is held to the same limit', async () => {

@@ -1,72 +1,27 @@
 import { randomUUID } from 'node:crypto';
-import { writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { labels } from '../../../src/api/meta.ts';
 import { namespaces, nodes, vms } from '../../../src/api/resources.ts';
 import { isSvc3Error } from '../../../src/errors.ts';
-import { reportVm, runningStatus, startTestApi, type TestApi } from '../../support/api.ts';
-import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
-import { inProcess } from './inprocess.ts';
-import { svc3Program, type Run } from './process.ts';
+import { reportVm, runningStatus } from '../../support/api.ts';
+import { bothWays, ways } from './bothways.ts';
+import { svc3Program } from './process.ts';
 
-type Way = 'kubernetes' | 'http';
-const ways: readonly Way[] = ['kubernetes', 'http'];
-
-let cluster: TestCluster;
-let api: TestApi;
-const spaces: Record<Way, string> = { kubernetes: '', http: '' };
-const environments: Record<Way, Record<string, string>> = { kubernetes: {}, http: {} };
-const { svc3, home } = inProcess();
+const installed = bothWays('cli-ways');
+const { spaces, environments, home, svc3, both } = installed;
 const program = svc3Program({});
 
 beforeAll(async () => {
-  cluster = await testCluster();
-  api = await startTestApi(cluster.client, (services) => ({
-    settings: { ...services.settings, clusterEndpoint: cluster.server, clusterCaPem: cluster.caPem },
-  }));
-  await writeFile(join(home, 'api.pem'), api.tls.cert);
-  for (const way of ways) spaces[way] = await uniqueNamespace(cluster.client, 'cli-ways');
   for (const name of ['svc3-credentials', 'svc3-users']) {
     try {
-      await cluster.client.create(namespaces, { metadata: { name } });
+      await installed.cluster.client.create(namespaces, { metadata: { name } });
     } catch (error) {
       if (!isSvc3Error(error, 'AlreadyExists')) throw error;
     }
   }
-  environments.kubernetes = { KUBECONFIG: cluster.kubeconfigPath };
-  environments.http = {
-    SVC3_API_URL: api.baseUrl,
-    SVC3_TOKEN: cluster.adminToken,
-    SVC3_CA_FILE: join(home, 'api.pem'),
-  };
 });
-
-afterAll(() => api?.close());
-
-/** What a run said, without what differs by nature: the namespace, times and random parts. */
-function said({ code, stdout, stderr }: Run, way: Way): Run {
-  const plain = (text: string) =>
-    text
-      .replaceAll(spaces[way], 'NS')
-      .replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, 'TIME')
-      .replaceAll(/\b\d+s\b/g, 'AGE')
-      .replaceAll(/ +/g, ' ');
-  return { code, stdout: plain(stdout), stderr: plain(stderr) };
-}
-
-/** Runs one command line both ways and returns what both said, which must be the same. */
-async function both(line: string, stdin = ''): Promise<Run> {
-  const words = line.split(' ');
-  const [first, second] = await Promise.all(
-    ways.map(async (way) =>
-      said(await svc3([...words, '-n', spaces[way]], { stdin, env: environments[way] }), way),
-    ),
-  );
-  expect(second, line).toEqual(first);
-  return first ?? { code: null, stdout: '', stderr: '' };
-}
 
 describe('over HTTP and straight on kube-apiserver the same is said of', () => {
   it('VM configurations', async () => {
@@ -92,12 +47,19 @@ describe('over HTTP and straight on kube-apiserver the same is said of', () => {
     ).toMatchObject({ code: 0 });
     expect((await both('vm get web -o json')).stdout).toContain('"status": "Pending"');
     for (const way of ways)
-      await reportVm(cluster.client, await cluster.client.get(vms, 'web', spaces[way]), runningStatus);
+      await reportVm(
+        installed.cluster.client,
+        await installed.cluster.client.get(vms, 'web', spaces[way]),
+        runningStatus,
+      );
     await expect
       .poll(
         async () =>
-          (await api.call('GET', `/api/v1/namespaces/${spaces.http}/vms/web`, { token: cluster.adminToken }))
-            .json.status,
+          (
+            await installed.api.call('GET', `/api/v1/namespaces/${spaces.http}/vms/web`, {
+              token: installed.cluster.adminToken,
+            })
+          ).json.status,
       )
       .toBe('Running');
     expect((await both('vm get web -o json')).stdout).toContain('"status": "Running"');
@@ -193,9 +155,9 @@ describe('over HTTP and straight on kube-apiserver the same is said of', () => {
     expect(await both('node tag never ssd')).toMatchObject({ code: 6 });
     expect(await both('node tag never -- -bad-')).toMatchObject({ code: 2 });
     const name = `cli-node-${randomUUID().slice(0, 8)}`;
-    await cluster.client.create(nodes, { metadata: { name } });
+    await installed.cluster.client.create(nodes, { metadata: { name } });
     try {
-      const labelsOf = async () => (await cluster.client.get(nodes, name)).metadata.labels ?? {};
+      const labelsOf = async () => (await installed.cluster.client.get(nodes, name)).metadata.labels ?? {};
       expect(await both(`node assign ${name} team-a`)).toMatchObject({
         code: 0,
         stdout: `Node ${name} takes VMs of namespace team-a only\n`,
@@ -213,7 +175,7 @@ describe('over HTTP and straight on kube-apiserver the same is said of', () => {
         stderr: expect.stringContaining('namespace: must be'),
       });
     } finally {
-      await cluster.client.delete(nodes, { name });
+      await installed.cluster.client.delete(nodes, { name });
     }
     expect(await both('node assign never team-a')).toMatchObject({ code: 6 });
     expect(await both('node gpu enable never')).toMatchObject({ code: 6 });
@@ -258,14 +220,21 @@ describe('over HTTP', () => {
   });
 
   it('login checks the address, keeps a token of its own account, and logout forgets it', async () => {
-    const env = { KUBECONFIG: cluster.kubeconfigPath };
+    const env = { KUBECONFIG: installed.cluster.kubeconfigPath };
     const whoami = await svc3(['user', 'add', 'nobody-yet', '--cluster-admin'], { env });
     expect(whoami.code).toBe(0);
-    const given = await svc3(['login', api.baseUrl, '--ca-file', join(home, 'api.pem'), '--token-stdin'], {
-      env,
-      stdin: `${cluster.adminToken}\n`,
+    const given = await svc3(
+      ['login', installed.api.baseUrl, '--ca-file', join(home, 'api.pem'), '--token-stdin'],
+      {
+        env,
+        stdin: `${installed.cluster.adminToken}\n`,
+      },
+    );
+    expect(given).toEqual({
+      code: 0,
+      stdout: `Logged in to ${installed.api.baseUrl} (svc3 3.0.0)\n`,
+      stderr: '',
     });
-    expect(given).toEqual({ code: 0, stdout: `Logged in to ${api.baseUrl} (svc3 3.0.0)\n`, stderr: '' });
     expect(await svc3(['vm', 'list', '-n', spaces.http])).toMatchObject({ code: 0, stderr: '' });
     expect(await svc3(['version', '--server', '-o', 'json'])).toMatchObject({
       code: 0,
@@ -283,14 +252,18 @@ describe('over HTTP', () => {
     await svc3(['vm', 'deploy', 'screen', '-i', 'example.com/debian', '--no-wait', '-n', spaces.kubernetes], {
       env: environments.kubernetes,
     });
-    await reportVm(cluster.client, await cluster.client.get(vms, 'screen', spaces.kubernetes), runningStatus);
+    await reportVm(
+      installed.cluster.client,
+      await installed.cluster.client.get(vms, 'screen', spaces.kubernetes),
+      runningStatus,
+    );
     const shown = await svc3(['vm', 'console', 'screen', '-n', spaces.kubernetes], {
       env: environments.http,
     });
     expect(shown).toMatchObject({
       code: 0,
       stderr: '',
-      stdout: expect.stringContaining(`${api.baseUrl}/api/v1/console#`),
+      stdout: expect.stringContaining(`${installed.api.baseUrl}/api/v1/console#`),
     });
     const resize = ['vm', 'resize', 'screen', '40', '--no-wait', '-n', spaces.kubernetes];
     expect(await svc3(resize, { env: { ...environments.http, ...environments.kubernetes } })).toMatchObject({
@@ -301,7 +274,9 @@ describe('over HTTP', () => {
     expect(
       await svc3([...resize.slice(0, 3), '50', ...resize.slice(4)], { env: environments.http }),
     ).toMatchObject({ code: 0, stderr: '' });
-    expect((await cluster.client.get(vms, 'screen', spaces.kubernetes)).spec.disk?.size).toBe('50Gi');
+    expect((await installed.cluster.client.get(vms, 'screen', spaces.kubernetes)).spec.disk?.size).toBe(
+      '50Gi',
+    );
     expect(await svc3(resize, { env: { ...environments.http, SVC3_TOKEN: 'nonsense' } })).toMatchObject({
       code: 4,
     });

@@ -51,7 +51,7 @@ describe('command lines that scripts for other clients of this kind write', () =
 
   test.each([
     ['image generate blank', '--size'],
-    ['image generate blank 10G --size 10G', '--size'],
+    ['image generate blank 10G --size 20G', '--size'],
     ['remote-image pull r.example.com/a/b:1 one --name two', '--name'],
   ])('%s is refused with a sentence about %s', async (line, named) => {
     expect(await run(line.split(' '))).toMatchObject({ code: 2, stderr: expect.stringContaining(named) });

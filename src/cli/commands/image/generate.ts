@@ -1,5 +1,4 @@
 import { command } from '../../command.ts';
-import { usageError } from '../../parse.ts';
 import { descriptionOption, longWorkOptions, showWork } from '../../longwork.ts';
 
 export const imageGenerate = command({
@@ -15,6 +14,7 @@ export const imageGenerate = command({
       short: 's',
       placeholder: 'SIZE',
       summary: 'Virtual size, e.g. 120G',
+      required: true,
     },
     ...descriptionOption,
     ...longWorkOptions,
@@ -25,10 +25,7 @@ export const imageGenerate = command({
       summary: 'For svc3 vm deploy -i blank --iso debian-installer',
     },
   ],
-  async run(context, { arguments: { name, size: second }, options: { size: option, description, wait } }) {
-    const size = option ?? second;
-    if (size === undefined || (option !== undefined && second !== undefined))
-      throw usageError('the size is needed once: as SIZE after NAME, or by --size');
+  async run(context, { arguments: { name }, options: { size, description, wait } }) {
     const [{ images }, ns] = await Promise.all([context.service(), context.namespace()]);
     const request = { name, size, ...(description === undefined ? {} : { description }) };
     await showWork(context, 'image', { begun: await images.generate(ns, request), disks: images, wait });
