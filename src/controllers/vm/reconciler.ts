@@ -28,6 +28,12 @@ import type { Image } from '../../api/image.ts';
 /** What kube-apiserver has and the cache does not is looked for again, in milliseconds: its event may be under way. */
 const cacheLagMs = 1_000;
 
+/**
+ * A guest that QEMU runs and that does not answer yet, in milliseconds: the kubelet tells at once when it does, only a crash before
+ * that is known to its runner alone, and a port that is named may stay closed for ever.
+ */
+const guestPollMs = 15_000;
+
 /** Nothing tells that somebody else's pod is gone, in milliseconds. */
 const conflictMs = 30_000;
 
@@ -200,7 +206,8 @@ export class VmReconciler {
     // A guest that ends before its pod has become ready flips nothing: only its runner can tell.
     const isPodAsGuest = isPodReady(pod) === (status.fields.powerState === 'Running');
     const isToBeAsked = isReady ? !isPodAsGuest : status.reconciling;
-    return isToBeAsked ? { requeueAfterMs: pollMs } : undefined;
+    if (!isToBeAsked) return undefined;
+    return { requeueAfterMs: status.conditions.ready.reason === 'GuestNotReady' ? guestPollMs : pollMs };
   }
 
   /** A rotation of the installation's keys reaches the runners through their pods' annotation. */

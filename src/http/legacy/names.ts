@@ -41,11 +41,12 @@ export async function theVm(
   name: string,
   node: string | undefined,
   text: string,
+  reason: 'NotFound' | 'InternalError' = 'NotFound',
 ): Promise<Vm> {
   const matching = await vmsNamed(call, name, node);
   const exact = matching.filter((vm) => vm.metadata.uid === name);
   const [vm, another] = exact.length > 0 ? exact : matching;
-  if (vm === undefined) throw new Svc3Error('NotFound', text);
+  if (vm === undefined) throw new Svc3Error(reason, text);
   if (another !== undefined) {
     const ids = matching.map(({ metadata }) => metadata.uid).join(', ');
     throw new Svc3Error(

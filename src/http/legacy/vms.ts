@@ -63,9 +63,7 @@ const deleteRow = mapped({
   async handler(call) {
     const { svc_vm_name: name, svc_node_name: node } = call.body;
     // Clients of 2.4.x take this text with 500 for "nothing to do", and 404 for a failure.
-    if ((await vmsNamed(call, name, node)).length === 0)
-      throw new Svc3Error('InternalError', texts.notDeployed);
-    const vm = await theVm(call, name, node, texts.notDeployed);
+    const vm = await theVm(call, name, node, texts.notDeployed, 'InternalError');
     await remove(call, vm);
     return {
       message: 'Successfully deleted VM',

@@ -4,7 +4,9 @@ import type { Vm } from '../../../../src/api/vm.ts';
 import { VmExpectations } from '../../../../src/controllers/vm/expectations.ts';
 import { VmReconciler, type VmReconcilerParts } from '../../../../src/controllers/vm/reconciler.ts';
 import { StatusWriter } from '../../../../src/controllers/vm/status/statuswriter.ts';
-import { aPod, aVm, effective, runningStatus } from './builders.ts';
+import type { RunnerState } from '../../../../src/api/runner.ts';
+import type { RunnerObservation } from '../../../../src/controllers/vm/status/report.ts';
+import { aPod, aVm, effective, runnerState, runningStatus } from './builders.ts';
 
 const now = () => new Date('2026-11-01T10:01:00Z');
 const held = { finalizers: ['svc3.dev/cleanup'] };
@@ -15,7 +17,7 @@ const apply = vi.fn(async (_resource: unknown, body: Vm) => body);
 const patch = vi.fn();
 const forget = vi.fn();
 
-function aReconciler(): VmReconciler {
+function aReconciler(runner?: Partial<RunnerObservation>): VmReconciler {
   const pods = { get: () => pod, onChange: () => undefined };
   const expectations = new VmExpectations(pods as never, () => 0);
   const client = { apply, patch };
@@ -37,7 +39,7 @@ function aReconciler(): VmReconciler {
     },
     podCreation: { ...memory, hasPod: () => undefined, seen: () => undefined },
     claimGrowth: { ...memory, grow: async () => undefined },
-    runners: undefined,
+    runners: runner === undefined ? undefined : { ...memory, observe: () => runner },
     expectations,
     status: new StatusWriter({ client, recorder, expectations, now } as never),
     liveImages: async () => [],
@@ -72,6 +74,15 @@ describe('a pass', () => {
     await reconciler.reconcile('team/web');
     await reconciler.reconcile('team/web');
     expect(apply).toHaveBeenCalledOnce();
+  });
+
+  test('asks a runner whose guest boots less often than one that is on its way', async () => {
+    pod = aPod({ nodeName: 'n1', status: runningStatus(false) });
+    const said = async (state: Partial<RunnerState>) =>
+      (await aReconciler({ podReady: false, state: runnerState(state) }).reconcile('team/web'))
+        ?.requeueAfterMs;
+    expect(await said({ powerState: 'Running', guestReady: false })).toBe(15_000);
+    expect(await said({ powerState: 'Stopped', reason: 'Starting' })).toBe(2_000);
   });
 
   test('over a VM that is gone lets every part forget it, and one of the same name is another', async () => {
