@@ -11,6 +11,7 @@ import { createNamespaceRegistries } from './registries.ts';
 import { WorkBackoff } from './workbackoff.ts';
 import { hasMoved, type OpenRunnerExports } from './runner.ts';
 import type { ImageSettings } from './settings.ts';
+import { VanishedDisks } from './vanished.ts';
 
 export interface ImageControllerParts {
   readonly openRunner?: OpenRunnerExports | undefined;
@@ -36,6 +37,7 @@ function createDiskController(
   const caches = createImageCaches(informers, kind);
   const expected = createExpectations<Disk>();
   const backoff = new WorkBackoff();
+  const vanished = new VanishedDisks();
   const reconciler = new ImageReconciler({
     kind,
     client,
@@ -43,6 +45,7 @@ function createDiskController(
     caches,
     expected,
     backoff,
+    vanished,
     settings,
     openRunner,
     registries: createNamespaceRegistries(client, settings.store),
@@ -62,9 +65,11 @@ function createDiskController(
   const enqueueWhere = (namespace: string | undefined, isMeant: (disk: Disk) => boolean): void => {
     for (const disk of caches.disks.list(namespace)) if (isMeant(disk)) controller.enqueue(keyOf(disk));
   };
-  caches.disks.onChange(({ object }) => {
+  caches.disks.onChange((change) => {
+    const { object } = change;
     const { name, namespace } = object.metadata;
     expected.observe(keyOf(object), object);
+    vanished.observe(keyOf(object), change);
     controller.enqueue(keyOf(object));
     enqueueWhere(
       namespace,

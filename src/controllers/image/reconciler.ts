@@ -19,12 +19,14 @@ import { Reporter, type ReporterParts } from './reporter.ts';
 import type { WorkBackoff } from './workbackoff.ts';
 import { refusedStatus, storedBy, storedStatus, verdictStatus, type Stored } from './status.ts';
 import { copyInStore, makeBlank, purge } from './storework.ts';
+import type { VanishedDisks } from './vanished.ts';
 
 export interface ImageReconcilerParts extends PodWorkParts, ReporterParts {
   readonly kind: DiskKind;
   readonly caches: ImageCaches;
   readonly expected: Expectations<Disk>;
   readonly backoff: WorkBackoff;
+  readonly vanished: VanishedDisks;
   readonly now: () => Date;
 }
 
@@ -46,7 +48,7 @@ export class ImageReconciler {
     const { namespace = '', name } = splitKey(key);
     const cached = caches.disks.get(name, namespace);
     const disk = cached === undefined ? undefined : expected.current(key, cached);
-    if (disk === undefined) return;
+    if (disk === undefined) return this.#followVanished(key, signal);
     const isDeleted = disk.metadata.deletionTimestamp !== undefined;
     if (isDeleted && !hasFinalizer(disk)) return;
     const held = isDeleted ? disk : await this.#hold(key, disk);
@@ -211,9 +213,15 @@ export class ImageReconciler {
   }
 
   async #purge(key: string, observed: Observed, signal: AbortSignal): Promise<ReconcileResult | void> {
+    if ((await this.#owner(observed.disk)) !== observed.disk.metadata.uid) return undefined;
+    await this.#purgeStore(observed, signal);
+    return this.#release(key, observed);
+  }
+
+  /** Takes what lies in the store, and says so where it has to stay. */
+  async #purgeStore(observed: Observed, signal: AbortSignal): Promise<void> {
     const { disk } = observed;
     const { registries } = this.#parts;
-    if (!(await this.#isStillThere(disk))) return undefined;
     try {
       const isDeleted = await atRegistry(() => purge({ registries, disk, place: placeOf(observed), signal }));
       if (!isDeleted)
@@ -227,15 +235,31 @@ export class ImageReconciler {
       if (!(error instanceof StepFailed) || !(await this.#isNamespaceGoing(disk))) throw error;
       this.#reporter.warn(disk, 'KeptInStore', `what was stored stays in the store: ${error.message}`);
     }
-    return this.#release(key, observed);
   }
 
-  /** The cache may be behind: what lies under the name now may be another object's. */
-  async #isStillThere({ metadata }: Disk): Promise<boolean> {
+  /** UID of the object that has the name now: the cache may be behind, and what lies in the store may be another's. */
+  async #owner({ metadata }: Disk): Promise<string | undefined> {
     const { client, kind } = this.#parts;
-    const { name = '', namespace = '', uid } = metadata;
+    const { name = '', namespace = '' } = metadata;
     const now = await ignoring(['NotFound'], client.get(resourceOf(kind), name, namespace));
-    return now?.metadata.uid === uid;
+    return now?.metadata.uid;
+  }
+
+  /** Ends a disk whose object is gone before its time, like one that was deleted; the next of its name takes what is there over. */
+  async #followVanished(key: string, signal: AbortSignal): Promise<ReconcileResult | void> {
+    const { vanished, now } = this.#parts;
+    const disk = vanished.deleted(key, now());
+    if (disk === undefined) return undefined;
+    const observed = observe(this.#parts, disk, now().getTime());
+    const plan = decide(observed);
+    if (plan.kind === 'stopWorkers') await this.#deletePods(disk);
+    if (plan.kind === 'stopWorkers' || plan.kind === 'say') return { requeueAfterMs: copyPollMs };
+    if (plan.kind === 'purge' && (await this.#owner(disk)) === undefined)
+      await this.#purgeStore(observed, signal);
+    vanished.forget(key);
+    this.#parts.backoff.clear(workId(disk, observed.request ?? ''));
+    this.#reporter.forget(disk.metadata.uid ?? '');
+    return undefined;
   }
 
   async #isNamespaceGoing({ metadata }: Disk): Promise<boolean> {

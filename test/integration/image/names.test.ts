@@ -5,6 +5,7 @@ import type { Disk } from '../../../src/controllers/image/caches.ts';
 import { ImageReconciler } from '../../../src/controllers/image/reconciler.ts';
 import { createNamespaceRegistries } from '../../../src/controllers/image/registries.ts';
 import { WorkBackoff } from '../../../src/controllers/image/workbackoff.ts';
+import { VanishedDisks } from '../../../src/controllers/image/vanished.ts';
 import type { RegistryClient } from '../../../src/registry/client.ts';
 import {
   anImage,
@@ -55,6 +56,7 @@ function lagging(shown: Disk): ImageReconciler {
     } as never,
     expected: createExpectations<Disk>(),
     backoff: new WorkBackoff(),
+    vanished: new VanishedDisks(),
     openRunner: undefined,
     registries: createNamespaceRegistries(client, settings.store),
     monotonic: () => performance.now(),
