@@ -7,13 +7,10 @@ import { deletedAccount, type Accounts } from './accounts.ts';
 import { clientOf } from './clientaddress.ts';
 import { ExpiringMap } from './expiringmap.ts';
 import { AdmissionQueue } from './admissionqueue.ts';
+import { type Asker, Decisions, forbidden, refusalTtlMs } from './decisions.ts';
 import type { AccessAttributes, Caller } from '../server/route.ts';
 import { readTokenClaims, type TokenClaims } from './tokenclaims.ts';
 
-/** Decisions of the authorizer live this long (docs/http.md, "Rights"). */
-const decisionTtlMs = 10_000;
-/** A refusal is asked about again soon: the right, or the account, may just have come to exist. */
-const refusalTtlMs = 2_000;
 /** A token's name never changes; whether the token still holds is decided by each call made with it. */
 const identityTtlMs = 240_000;
 /** How long a token counts as proven after kube-apiserver has accepted it: longer than its name is remembered. */
@@ -34,28 +31,12 @@ interface Identity {
   readonly claims: TokenClaims;
 }
 
-type Decision = { readonly kind: 'allowed' } | { readonly kind: 'refused'; readonly error: Svc3Error };
-
 interface SelfSubjectAccessReview {
   status?: { allowed?: boolean; reason?: string; evaluationError?: string };
 }
 
 export function unauthorized(detail?: string): Svc3Error {
   return new Svc3Error('Unauthorized', detail === undefined ? 'Unauthorized' : `Unauthorized: ${detail}`);
-}
-
-/** `verb resource.group/subresource in the namespace "x"`, in the words of kube-apiserver. */
-export function forbidden(attributes: AccessAttributes, username?: string): Svc3Error {
-  const { group, resource, subresource, verb, namespace, name } = attributes;
-  const what = subresource === undefined ? resource : `${resource}/${subresource}`;
-  const who = username === undefined ? 'the caller' : `User "${username}"`;
-  const where = namespace === undefined ? 'at the cluster scope' : `in the namespace "${namespace}"`;
-  const named = name === undefined ? '' : ` "${name}"`;
-  return new Svc3Error(
-    'Forbidden',
-    `${resource}.${group}${named} is forbidden: ${who} cannot ${verb} resource "${what}" in API group "${group}" ${where}`,
-    { details: { group, kind: resource, ...(name === undefined ? {} : { name }) } },
-  );
 }
 
 export function tokenKey(token: string): string {
@@ -68,11 +49,6 @@ export function bearerToken(header: string | undefined): string | undefined {
   const match = /^bearer +([\x21-\x7e]{1,16384})$/i.exec(header.trim());
   if (match?.[1] === undefined) throw unauthorized('the Authorization header must be "Bearer <token>"');
   return match[1];
-}
-
-function attributesKey(attributes: AccessAttributes): string {
-  const { group, resource, subresource = '', verb, namespace = '', name = '' } = attributes;
-  return `${group}\n${resource}\n${subresource}\n${verb}\n${namespace}\n${name}`;
 }
 
 /** Stands for who calls in limits, whatever token or session it is. */
@@ -94,31 +70,104 @@ export interface Authenticator {
 export function createAuthenticator(
   client: KubeClient,
   accounts: Accounts,
-  options: { maxEntries?: number } = {},
+  { maxEntries = 50_000 }: { maxEntries?: number } = {},
 ): Authenticator {
-  const maxEntries = options.maxEntries ?? 50_000;
-  const decisions = new ExpiringMap<Promise<Decision>>(maxEntries);
-  const identities = new ExpiringMap<Identity>(maxEntries);
-  const asked = new Map<string, Promise<Identity>>();
-  const proven = new ExpiringMap<true>(maxEntries);
-  const refused = new ExpiringMap<true>(maxEntries);
-  const queue = new AdmissionQueue(unproven);
+  return new TokenAuthenticator(client, accounts, maxEntries);
+}
 
-  function refuse(key: string): Svc3Error {
-    refused.set(key, true, refusalTtlMs);
-    identities.delete(key);
-    proven.delete(key);
-    return unauthorized();
+class TokenAuthenticator implements Authenticator {
+  readonly #client: KubeClient;
+  readonly #accounts: Accounts;
+  readonly #decisions: Decisions;
+  readonly #identities: ExpiringMap<Identity>;
+  readonly #proven: ExpiringMap<true>;
+  readonly #refused: ExpiringMap<true>;
+  readonly #asked = new Map<string, Promise<Identity>>();
+  readonly #queue = new AdmissionQueue(unproven);
+
+  constructor(client: KubeClient, accounts: Accounts, maxEntries: number) {
+    this.#client = client;
+    this.#accounts = accounts;
+    this.#decisions = new Decisions(maxEntries);
+    this.#identities = new ExpiringMap(maxEntries);
+    this.#proven = new ExpiringMap(maxEntries);
+    this.#refused = new ExpiringMap(maxEntries);
   }
 
-  async function review(
-    key: string,
-    { user }: Identity,
-    callerClient: KubeClient,
-    attributes: AccessAttributes,
-  ): Promise<Decision> {
+  caller(authorization: string | undefined, address: string): Caller | Promise<Caller> {
+    const token = bearerToken(authorization);
+    if (token === undefined) throw unauthorized('a bearer token is required');
+    const key = tokenKey(token);
+    if (this.#refused.get(key) === true) throw unauthorized();
+    const known = this.#identities.get(key);
+    if (known !== undefined) return this.#callerOf(key, token, known);
+    return this.#identify(key, token, address).then((identity) => this.#callerOf(key, token, identity));
+  }
+
+  #callerOf(key: string, token: string, { user, claims }: Identity): Caller {
+    if (this.#accounts.isDeleted(claims.accountUid === undefined ? user : { uid: claims.accountUid }))
+      throw deletedAccount();
+    let made: KubeClient | undefined;
+    // Most calls are answered from the caches: no client is needed for them.
+    const client = (): KubeClient => (made ??= this.#client.withToken(token));
+    const asker: Asker = {
+      key,
+      ask: (attributes) => this.#review({ key, username: user.username, client: client() }, attributes),
+    };
+    return {
+      key: identityKey(user),
+      get client() {
+        return client();
+      },
+      authorize: (attributes, isFresh = false) => this.#decisions.check(asker, attributes, isFresh),
+      user: () => Promise.resolve(user),
+      ...(claims.expiresAt === undefined ? {} : { expiresAt: claims.expiresAt }),
+    };
+  }
+
+  /** One question for all who come with the token at the same time. */
+  #identify(key: string, token: string, address: string): Promise<Identity> {
+    const running = this.#asked.get(key);
+    if (running !== undefined) return running;
+    const claims = readTokenClaims(token);
+    const ask = (): Promise<Identity> => this.#ask(key, token, claims);
+    const isProven = this.#proven.get(key) === true;
+    const asking = isProven ? ask() : this.#queue.run(this.#turnOf(claims, address), ask);
+    const answer = asking.finally(() => this.#asked.delete(key));
+    this.#asked.set(key, answer);
+    return answer;
+  }
+
+  /** Whose turn it is to be asked about: an account that exists has its own, whoever sends nonsense from the same address. */
+  #turnOf({ accountUid }: TokenClaims, address: string): string {
+    const isAccount = accountUid !== undefined && this.#accounts.has(accountUid);
+    return isAccount ? `account ${accountUid}` : `address ${clientOf(address)}`;
+  }
+
+  async #ask(key: string, token: string, claims: TokenClaims): Promise<Identity> {
     try {
-      const { body } = await callerClient.request<SelfSubjectAccessReview>({
+      const { body } = await this.#client.withToken(token).request<SelfSubjectReview>({
+        method: 'POST',
+        path: '/apis/authentication.k8s.io/v1/selfsubjectreviews',
+        idempotent: true,
+        timeoutMs: identifyTimeoutMs,
+        body: { apiVersion: 'authentication.k8s.io/v1', kind: 'SelfSubjectReview' },
+      });
+      const identity = { user: body.status?.userInfo ?? {}, claims };
+      this.#identities.set(key, identity, identityTtlMs);
+      this.#proven.set(key, true, provenTtlMs);
+      return identity;
+    } catch (error) {
+      throw isSvc3Error(error, 'Unauthorized') ? this.#refuse(key) : error;
+    }
+  }
+
+  async #review(
+    { key, username, client }: { key: string; username: string | undefined; client: KubeClient },
+    attributes: AccessAttributes,
+  ): Promise<Svc3Error | undefined> {
+    try {
+      const { body } = await client.request<SelfSubjectAccessReview>({
         method: 'POST',
         path: '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews',
         idempotent: true,
@@ -128,102 +177,18 @@ export function createAuthenticator(
           spec: { resourceAttributes: { version: '*', ...attributes } },
         },
       });
-      proven.set(key, true, provenTtlMs);
-      if (body.status?.allowed === true) return { kind: 'allowed' };
-      return { kind: 'refused', error: forbidden(attributes, user.username) };
+      this.#proven.set(key, true, provenTtlMs);
+      return body.status?.allowed === true ? undefined : forbidden(attributes, username);
     } catch (error) {
       if (!isSvc3Error(error, 'Unauthorized')) throw error;
-      return { kind: 'refused', error: refuse(key) };
+      return this.#refuse(key);
     }
   }
 
-  async function decide(
-    key: string,
-    identity: Identity,
-    callerClient: () => KubeClient,
-    attributes: AccessAttributes,
-    isFresh: boolean,
-  ): Promise<Decision> {
-    const decisionKey = `${key}\n${attributesKey(attributes)}`;
-    if (isFresh) decisions.delete(decisionKey);
-    const known = decisions.get(decisionKey);
-    if (known !== undefined) return known;
-    const asking = decisions.getOrMake(decisionKey, decisionTtlMs, () =>
-      review(key, identity, callerClient(), attributes),
-    );
-    const decision = await asking;
-    if (decision.kind === 'refused') decisions.set(decisionKey, asking, refusalTtlMs);
-    return decision;
+  #refuse(key: string): Svc3Error {
+    this.#refused.set(key, true, refusalTtlMs);
+    this.#identities.delete(key);
+    this.#proven.delete(key);
+    return unauthorized();
   }
-
-  async function ask(key: string, token: string, claims: TokenClaims): Promise<Identity> {
-    try {
-      const { body } = await client.withToken(token).request<SelfSubjectReview>({
-        method: 'POST',
-        path: '/apis/authentication.k8s.io/v1/selfsubjectreviews',
-        idempotent: true,
-        timeoutMs: identifyTimeoutMs,
-        body: { apiVersion: 'authentication.k8s.io/v1', kind: 'SelfSubjectReview' },
-      });
-      const identity = { user: body.status?.userInfo ?? {}, claims };
-      identities.set(key, identity, identityTtlMs);
-      proven.set(key, true, provenTtlMs);
-      return identity;
-    } catch (error) {
-      throw isSvc3Error(error, 'Unauthorized') ? refuse(key) : error;
-    }
-  }
-
-  /** Whose turn it is to be asked about: an account that exists has its own, whoever sends nonsense from the same address. */
-  function turnOf({ accountUid }: TokenClaims, address: string): string {
-    const isAccount = accountUid !== undefined && accounts.has(accountUid);
-    return isAccount ? `account ${accountUid}` : `address ${clientOf(address)}`;
-  }
-
-  /** One question for all who come with the token at the same time. */
-  function identify(key: string, token: string, address: string): Promise<Identity> {
-    const running = asked.get(key);
-    if (running !== undefined) return running;
-    const claims = readTokenClaims(token);
-    const answer = (
-      proven.get(key) === true
-        ? ask(key, token, claims)
-        : queue.run(turnOf(claims, address), () => ask(key, token, claims))
-    ).finally(() => asked.delete(key));
-    asked.set(key, answer);
-    return answer;
-  }
-
-  function callerOf(key: string, token: string, identity: Identity): Caller {
-    const { user, claims } = identity;
-    if (accounts.isDeleted(claims.accountUid === undefined ? user : { uid: claims.accountUid }))
-      throw deletedAccount();
-    let made: KubeClient | undefined;
-    // Most calls are answered from the caches: no client is needed for them.
-    const callerClient = (): KubeClient => (made ??= client.withToken(token));
-    return {
-      key: identityKey(user),
-      get client() {
-        return callerClient();
-      },
-      async authorize(attributes, isFresh = false) {
-        const decision = await decide(key, identity, callerClient, attributes, isFresh);
-        if (decision.kind === 'refused') throw decision.error;
-      },
-      user: () => Promise.resolve(user),
-      ...(claims.expiresAt === undefined ? {} : { expiresAt: claims.expiresAt }),
-    };
-  }
-
-  return {
-    caller(authorization, address) {
-      const token = bearerToken(authorization);
-      if (token === undefined) throw unauthorized('a bearer token is required');
-      const key = tokenKey(token);
-      if (refused.get(key) === true) throw unauthorized();
-      const known = identities.get(key);
-      if (known !== undefined) return callerOf(key, token, known);
-      return identify(key, token, address).then((identity) => callerOf(key, token, identity));
-    },
-  };
 }

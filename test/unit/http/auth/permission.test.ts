@@ -1,12 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { Svc3Error } from '../../../../src/errors.ts';
-import {
-  bearerToken,
-  forbidden,
-  identityKey,
-  tokenKey,
-  unauthorized,
-} from '../../../../src/http/auth/auth.ts';
+import { bearerToken, identityKey, tokenKey, unauthorized } from '../../../../src/http/auth/auth.ts';
+import { forbidden } from '../../../../src/http/auth/decisions.ts';
 import { attributesOf, refusedFor } from '../../../../src/http/auth/permission.ts';
 import type { Caller, Permission, Route } from '../../../../src/http/server/route.ts';
 
