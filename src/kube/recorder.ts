@@ -3,6 +3,7 @@ import type { Event } from '../api/core.ts';
 import { startReasons } from '../api/reasons.ts';
 import { events } from '../api/resources.ts';
 import { messageOf } from '../errors.ts';
+import { createBuckets, createSimilarity, seriesLimit } from './eventlimits.ts';
 import { type EventDropReason, EventQueue } from './eventqueue.ts';
 import type { KubeObject } from '../api/object.ts';
 import type { EventRecorder, KubeClient, Log } from './types.ts';
@@ -11,17 +12,6 @@ import type { EventRecorder, KubeClient, Log } from './types.ts';
 const seriesMs = 6 * 60_000;
 
 const defaultFlushMs = 60_000;
-
-/** Events about one object that tell neither of a failure nor of a start: client-go's EventSourceObjectSpamFilter, but sooner refilled. */
-const burst = 25;
-const refillMs = 60_000;
-
-/** Different messages of one reason about one object, and the time in which they are similar: client-go's EventAggregator. */
-const similarMost = 10;
-const similarMs = 10 * 60_000;
-
-/** What client-go's caches hold. */
-const seriesLimit = 4_096;
 
 /** Memory of an Event without its note, roughly. */
 const eventBytes = 1_000;
@@ -80,162 +70,149 @@ function microTime(time: Date): string {
   return `${time.toISOString().slice(0, -1)}000Z`;
 }
 
-/** A token bucket per object, so that a controller gone wild about one does not silence the others. */
-function createBuckets(): (key: string) => boolean {
-  const buckets = new Map<string, { tokens: number; at: number }>();
-  return (key) => {
-    const now = performance.now();
-    const bucket = buckets.get(key) ?? { tokens: burst, at: now };
-    bucket.tokens = Math.min(burst, bucket.tokens + (now - bucket.at) / refillMs);
-    bucket.at = now;
-    buckets.delete(key);
-    buckets.set(key, bucket);
-    const [oldest] = buckets.keys();
-    if (buckets.size > seriesLimit && oldest !== undefined) {
-      buckets.delete(oldest);
-    }
-    if (bucket.tokens < 1) {
-      return false;
-    }
-    bucket.tokens -= 1;
-    return true;
-  };
-}
-
-/** Counts the different messages of one reason about one object; says whether there are too many to be told one by one. */
-function createSimilarity(): (key: string) => boolean {
-  const seen = new Map<string, { count: number; at: number }>();
-  return (key) => {
-    const now = performance.now();
-    const known = seen.get(key);
-    const similar = known !== undefined && now - known.at < similarMs ? known : { count: 0, at: now };
-    similar.count += 1;
-    similar.at = now;
-    seen.delete(key);
-    seen.set(key, similar);
-    const [oldest] = seen.keys();
-    if (seen.size > seriesLimit && oldest !== undefined) seen.delete(oldest);
-    return similar.count > similarMost;
-  };
-}
-
 /**
  * Writes events.k8s.io/v1 Events in the background, one at a time (`EventQueue`), correlated as by client-go's
  * EventCorrelator: the same again is counted up in a series, more than ten of one reason about one object become one series of
  * "similar events", and of what is only good to know a flood about one object is dropped. Failures and starts are not.
  */
 export function createRecorder(client: KubeClient, options: RecorderOptions): Recorder {
-  const { component, log, flushMs = defaultFlushMs } = options;
-  const now = options.now ?? (() => new Date());
-  const known = new Map<string, Series>();
-  const allow = createBuckets();
-  const isTooSimilar = createSimilarity();
-  const queue = new EventQueue(options);
+  return new QueueingRecorder(client, options);
+}
 
-  function newEvent(object: KubeObject, { namespace, name }: Series, event: RecordedEvent): Event {
-    const { metadata = {} } = object;
-    return {
-      apiVersion: 'events.k8s.io/v1',
-      kind: 'Event',
-      metadata: { namespace, name },
-      eventTime: microTime(now()),
-      reportingController: `svc3.dev/${component}`,
-      reportingInstance: (options.instance ?? component).slice(0, 128),
-      action: event.reason,
-      reason: event.reason,
-      type: event.type,
-      note: shortenNote(event.message),
-      regarding: {
-        ...(object.apiVersion === undefined ? {} : { apiVersion: object.apiVersion }),
-        ...(object.kind === undefined ? {} : { kind: object.kind }),
-        ...(metadata.namespace === undefined ? {} : { namespace: metadata.namespace }),
-        ...(metadata.name === undefined ? {} : { name: metadata.name }),
-        ...(metadata.uid === undefined ? {} : { uid: metadata.uid }),
-        ...(metadata.resourceVersion === undefined ? {} : { resourceVersion: metadata.resourceVersion }),
-      },
-    };
+class QueueingRecorder implements Recorder {
+  readonly #client: KubeClient;
+  readonly #options: RecorderOptions;
+  readonly #queue: EventQueue;
+  readonly #series = new Map<string, Series>();
+  readonly #allow = createBuckets();
+  readonly #isTooSimilar = createSimilarity();
+
+  constructor(client: KubeClient, options: RecorderOptions) {
+    this.#client = client;
+    this.#options = options;
+    this.#queue = new EventQueue(options);
   }
 
-  function flush(series: Series): void {
-    series.flushTimer = undefined;
-    series.flushedAt = performance.now();
-    const { namespace, name, count } = series;
-    const body = { series: { count, lastObservedTime: microTime(now()) } };
-    const send = () => client.patch(events, { namespace, name }, { type: 'merge', body });
-    queue.add({ namespace, rank: 'count', bytes: eventBytes, send });
-  }
-
-  function countUp(series: Series): void {
-    series.count += 1;
-    series.lastAt = performance.now();
-    if (series.flushTimer === undefined) {
-      const wait = Math.max(0, series.flushedAt + flushMs - performance.now());
-      series.flushTimer = setTimeout(flush, wait, series).unref();
+  event(object: KubeObject, event: RecordedEvent): void {
+    try {
+      this.#record(object, event);
+    } catch (error) {
+      this.#options.log.debug({ err: messageOf(error) }, 'event could not be recorded');
     }
   }
 
-  function remember(key: string, series: Series): void {
-    known.delete(key);
-    known.set(key, series);
-    const [oldest] = known;
-    if (known.size > seriesLimit && oldest !== undefined) {
-      known.delete(oldest[0]);
-      if (oldest[1].flushTimer === undefined) return;
-      clearTimeout(oldest[1].flushTimer);
-      flush(oldest[1]);
-    }
+  drain(): Promise<void> {
+    return this.#queue.drain();
   }
 
-  /** Counts it up where it has been told lately. */
-  function isRepeat(key: string): boolean {
-    const old = known.get(key);
-    if (old === undefined || performance.now() - old.lastAt >= seriesMs) return false;
-    countUp(old);
-    return true;
-  }
-
-  function record(object: KubeObject, event: RecordedEvent): void {
+  #record(object: KubeObject, event: RecordedEvent): void {
     const { uid = '', namespace = 'default', name = 'object' } = object.metadata ?? {};
     const about = `${uid}/${namespace}/${name}`;
     const similarKey = hashOf([about, event.type, event.reason]);
     const exactKey = hashOf([similarKey, event.message]);
-    if (isRepeat(exactKey)) return;
-    const isSimilar = isTooSimilar(similarKey);
+    if (this.#isRepeat(exactKey)) return;
+    const isSimilar = this.#isTooSimilar(similarKey);
     const key = isSimilar ? similarKey : exactKey;
-    if (isSimilar && isRepeat(key)) return;
+    if (isSimilar && this.#isRepeat(key)) return;
     const isImportant = event.type === 'Warning' || startReasons.has(event.reason);
-    if (!allow(about) && !isImportant) {
-      queue.dropped('flood');
+    if (!this.#allow(about) && !isImportant) {
+      this.#queue.dropped('flood');
       return;
     }
-    const at = performance.now();
-    const series: Series = {
-      namespace,
-      name: `${name.slice(0, 230)}.${randomBytes(8).toString('hex')}`,
-      count: 1,
-      lastAt: at,
-      flushedAt: at,
-      flushTimer: undefined,
-    };
-    remember(key, series);
+    const series = newSeries(namespace, name);
+    this.#remember(key, series);
     const message = isSimilar ? `(combined from similar events): ${event.message}` : event.message;
-    const body = newEvent(object, series, { ...event, message });
-    queue.add({
+    const body = this.#newEvent(object, series, { ...event, message });
+    this.#queue.add({
       namespace,
       rank: isImportant ? 'important' : 'information',
       bytes: eventBytes + (body.note?.length ?? 0),
-      send: () => client.create(events, body),
+      send: () => this.#client.create(events, body),
     });
   }
 
+  /** Counts it up where it has been told lately. */
+  #isRepeat(key: string): boolean {
+    const old = this.#series.get(key);
+    if (old === undefined || performance.now() - old.lastAt >= seriesMs) return false;
+    this.#countUp(old);
+    return true;
+  }
+
+  #countUp(series: Series): void {
+    const { flushMs = defaultFlushMs } = this.#options;
+    series.count += 1;
+    series.lastAt = performance.now();
+    if (series.flushTimer === undefined) {
+      const wait = Math.max(0, series.flushedAt + flushMs - performance.now());
+      series.flushTimer = setTimeout(() => this.#flush(series), wait).unref();
+    }
+  }
+
+  #flush(series: Series): void {
+    series.flushTimer = undefined;
+    series.flushedAt = performance.now();
+    const { namespace, name, count } = series;
+    const body = { series: { count, lastObservedTime: this.#now() } };
+    const send = () => this.#client.patch(events, { namespace, name }, { type: 'merge', body });
+    this.#queue.add({ namespace, rank: 'count', bytes: eventBytes, send });
+  }
+
+  /** The oldest is forgotten, with its count written. */
+  #remember(key: string, series: Series): void {
+    this.#series.delete(key);
+    this.#series.set(key, series);
+    const [oldest] = this.#series;
+    if (this.#series.size > seriesLimit && oldest !== undefined) {
+      this.#series.delete(oldest[0]);
+      if (oldest[1].flushTimer === undefined) return;
+      clearTimeout(oldest[1].flushTimer);
+      this.#flush(oldest[1]);
+    }
+  }
+
+  #newEvent(object: KubeObject, { namespace, name }: Series, event: RecordedEvent): Event {
+    const { component, instance = component } = this.#options;
+    return {
+      apiVersion: 'events.k8s.io/v1',
+      kind: 'Event',
+      metadata: { namespace, name },
+      eventTime: this.#now(),
+      reportingController: `svc3.dev/${component}`,
+      reportingInstance: instance.slice(0, 128),
+      action: event.reason,
+      reason: event.reason,
+      type: event.type,
+      note: shortenNote(event.message),
+      regarding: referenceTo(object),
+    };
+  }
+
+  #now(): string {
+    return microTime(this.#options.now?.() ?? new Date());
+  }
+}
+
+function newSeries(namespace: string, name: string): Series {
+  const at = performance.now();
   return {
-    event(object, event) {
-      try {
-        record(object, event);
-      } catch (error) {
-        log.debug({ err: messageOf(error) }, 'event could not be recorded');
-      }
-    },
-    drain: () => queue.drain(),
+    namespace,
+    name: `${name.slice(0, 230)}.${randomBytes(8).toString('hex')}`,
+    count: 1,
+    lastAt: at,
+    flushedAt: at,
+    flushTimer: undefined,
+  };
+}
+
+function referenceTo({ apiVersion, kind, metadata = {} }: KubeObject): NonNullable<Event['regarding']> {
+  const { namespace, name, uid, resourceVersion } = metadata;
+  return {
+    ...(apiVersion === undefined ? {} : { apiVersion }),
+    ...(kind === undefined ? {} : { kind }),
+    ...(namespace === undefined ? {} : { namespace }),
+    ...(name === undefined ? {} : { name }),
+    ...(uid === undefined ? {} : { uid }),
+    ...(resourceVersion === undefined ? {} : { resourceVersion }),
   };
 }
