@@ -100,132 +100,189 @@ const pull = (repository: string): string => `repository:${repository}:pull`;
 const push = (repository: string): string => `repository:${repository}:pull,push`;
 
 export function createRegistryClient(endpoint: RegistryEndpoint): RegistryClient {
-  const transport = createTransport(endpoint);
-  const { registry } = endpoint;
+  return new DistributionClient(endpoint);
+}
 
-  return {
-    registry,
-    async login({ signal } = {}) {
-      await done(
-        transport.send({ method: 'GET', path: '/v2/', scope: '', accept: [200], ...abortable(signal) }),
-      );
-    },
-    async manifest(repository, name, { signal, size } = {}) {
-      const where = `${registry}/${repository}`;
-      return inTime(registry, signal, async (limited) => {
-        const reply = await transport.send({
-          method: 'GET',
-          path: `/v2/${repository}/manifests/${name}`,
-          headers: { accept: manifestAccept },
-          scope: pull(repository),
-          accept: [200],
-          signal: limited,
-        });
-        const most = Math.min(size ?? manifestLimitBytes, manifestLimitBytes);
-        const bytes = await readReply(reply, most, `the manifest of ${where}`);
-        return checkedManifest({ bytes, name, contentType: reply.headers['content-type'], where });
-      });
-    },
-    async digestOf(repository, name, { signal } = {}) {
-      const reply = await transport.send({
-        method: 'HEAD',
+/** The OCI distribution specification over our transport. */
+class DistributionClient implements RegistryClient {
+  readonly registry: string;
+  readonly #transport: RegistryTransport;
+
+  constructor(endpoint: RegistryEndpoint) {
+    this.registry = endpoint.registry;
+    this.#transport = createTransport(endpoint);
+  }
+
+  async login({ signal }: CallOptions = {}): Promise<void> {
+    await done(
+      this.#transport.send({ method: 'GET', path: '/v2/', scope: '', accept: [200], ...abortable(signal) }),
+    );
+  }
+
+  async manifest(
+    repository: string,
+    name: string,
+    { signal, size }: CallOptions & { size?: number } = {},
+  ): Promise<FetchedManifest> {
+    const where = `${this.registry}/${repository}`;
+    return inTime(this.registry, signal, async (limited) => {
+      const reply = await this.#transport.send({
+        method: 'GET',
         path: `/v2/${repository}/manifests/${name}`,
         headers: { accept: manifestAccept },
         scope: pull(repository),
-        accept: [200, 404],
+        accept: [200],
+        signal: limited,
+      });
+      const most = Math.min(size ?? manifestLimitBytes, manifestLimitBytes);
+      const bytes = await readReply(reply, most, `the manifest of ${where}`);
+      return checkedManifest({ bytes, name, contentType: reply.headers['content-type'], where });
+    });
+  }
+
+  async digestOf(
+    repository: string,
+    name: string,
+    { signal }: CallOptions = {},
+  ): Promise<string | undefined> {
+    const reply = await this.#transport.send({
+      method: 'HEAD',
+      path: `/v2/${repository}/manifests/${name}`,
+      headers: { accept: manifestAccept },
+      scope: pull(repository),
+      accept: [200, 404],
+      ...abortable(signal),
+    });
+    await reply.body.dump();
+    if (reply.status === 404) return undefined;
+    const said = reply.headers['docker-content-digest'] ?? '';
+    if (/^sha256:[0-9a-f]{64}$/.test(said)) return said;
+    return (await this.manifest(repository, name, abortable(signal))).digest;
+  }
+
+  async putManifest(
+    repository: string,
+    name: string,
+    bytes: Buffer,
+    mediaType: string,
+    { signal }: CallOptions = {},
+  ): Promise<string> {
+    await done(
+      this.#transport.send({
+        method: 'PUT',
+        path: `/v2/${repository}/manifests/${name}`,
+        headers: { 'content-type': mediaType },
+        body: bytes,
+        scope: push(repository),
+        accept: [201],
         ...abortable(signal),
-      });
-      await reply.body.dump();
-      if (reply.status === 404) return undefined;
-      const said = reply.headers['docker-content-digest'] ?? '';
-      if (/^sha256:[0-9a-f]{64}$/.test(said)) return said;
-      return (await this.manifest(repository, name, abortable(signal))).digest;
-    },
-    async putManifest(repository, name, bytes, mediaType, { signal } = {}) {
-      await done(
-        transport.send({
-          method: 'PUT',
-          path: `/v2/${repository}/manifests/${name}`,
-          headers: { 'content-type': mediaType },
-          body: bytes,
-          scope: push(repository),
-          accept: [201],
-          ...abortable(signal),
-        }),
-      );
-      return sha256(bytes);
-    },
-    async deleteManifest(repository, digest, { signal } = {}) {
-      const path = `/v2/${repository}/manifests/${digest}`;
-      const scope = `repository:${repository}:pull,push,delete`;
-      await done(transport.send({ method: 'DELETE', path, scope, accept: [202, 404], ...abortable(signal) }));
-    },
-    async blob(repository, digest, { signal, offset = 0, end } = {}) {
-      const ranged = offset > 0 || end !== undefined;
-      const reply = await transport.send({
-        method: 'GET',
-        path: `/v2/${repository}/blobs/${digest}`,
-        headers: ranged ? { range: `bytes=${offset}-${end ?? ''}` } : {},
-        scope: pull(repository),
-        accept: ranged ? [206] : [200],
-        ...abortable(signal),
-      });
-      if (ranged) checkRange(reply, offset, `${registry}/${repository}`);
-      return reply.body;
-    },
-    async blobSize(repository, digest, { signal } = {}) {
-      const path = `/v2/${repository}/blobs/${digest}`;
-      const reply = await transport.send({
-        method: 'HEAD',
-        path,
-        scope: pull(repository),
-        accept: [200, 404],
-        ...abortable(signal),
-      });
-      await reply.body.dump();
-      return reply.status === 404 ? undefined : Number(reply.headers['content-length'] ?? 0);
-    },
-    async mountBlob(repository, digest, from, { signal } = {}) {
-      const reply = await transport.send({
-        method: 'POST',
-        path: `/v2/${repository}/blobs/uploads/?mount=${digest}&from=${encodeURIComponent(from)}`,
-        headers: { 'content-length': '0' },
-        scope: `${push(repository)} ${pull(from)}`,
-        accept: [201, 202],
-        ...abortable(signal),
-      });
-      await reply.body.dump();
-      if (reply.status === 201) return true;
-      const upload = await openUpload(transport, repository, {
-        location: reply.headers['location'] ?? '',
-        offset: 0,
-      });
-      await upload.cancel();
-      return false;
-    },
-    async putBlob(repository, bytes, options = {}) {
-      const digest = sha256(bytes);
-      if ((await this.blobSize(repository, digest, options)) !== undefined) return digest;
-      const upload = await this.upload(repository, options);
-      await upload.append(bytes, options);
-      await upload.finish(digest, options);
-      return digest;
-    },
-    async upload(repository, { signal, location } = {}) {
-      return location === undefined
-        ? beginUpload(transport, repository, signal)
-        : openUpload(transport, repository, { location }, signal);
-    },
-    async tags(repository, options = {}) {
-      const list = { path: `/v2/${repository}/tags/list`, key: 'tags', scope: pull(repository) };
-      return inTime(registry, options.signal, (signal) => listAll(transport, list, { ...options, signal }));
-    },
-    async repositories(options = {}) {
-      const list = { path: '/v2/_catalog', key: 'repositories', scope: 'registry:catalog:*' };
-      return inTime(registry, options.signal, (signal) => listAll(transport, list, { ...options, signal }));
-    },
-    close: async () => transport.close(),
-  };
+      }),
+    );
+    return sha256(bytes);
+  }
+
+  async deleteManifest(repository: string, digest: string, { signal }: CallOptions = {}): Promise<void> {
+    const path = `/v2/${repository}/manifests/${digest}`;
+    const scope = `repository:${repository}:pull,push,delete`;
+    await done(
+      this.#transport.send({ method: 'DELETE', path, scope, accept: [202, 404], ...abortable(signal) }),
+    );
+  }
+
+  async blob(
+    repository: string,
+    digest: string,
+    { signal, offset = 0, end }: CallOptions & { offset?: number; end?: number } = {},
+  ): Promise<Readable> {
+    const ranged = offset > 0 || end !== undefined;
+    const reply = await this.#transport.send({
+      method: 'GET',
+      path: `/v2/${repository}/blobs/${digest}`,
+      headers: ranged ? { range: `bytes=${offset}-${end ?? ''}` } : {},
+      scope: pull(repository),
+      accept: ranged ? [206] : [200],
+      ...abortable(signal),
+    });
+    if (ranged) checkRange(reply, offset, `${this.registry}/${repository}`);
+    return reply.body;
+  }
+
+  async blobSize(
+    repository: string,
+    digest: string,
+    { signal }: CallOptions = {},
+  ): Promise<number | undefined> {
+    const path = `/v2/${repository}/blobs/${digest}`;
+    const reply = await this.#transport.send({
+      method: 'HEAD',
+      path,
+      scope: pull(repository),
+      accept: [200, 404],
+      ...abortable(signal),
+    });
+    await reply.body.dump();
+    return reply.status === 404 ? undefined : Number(reply.headers['content-length'] ?? 0);
+  }
+
+  async mountBlob(
+    repository: string,
+    digest: string,
+    from: string,
+    { signal }: CallOptions = {},
+  ): Promise<boolean> {
+    const reply = await this.#transport.send({
+      method: 'POST',
+      path: `/v2/${repository}/blobs/uploads/?mount=${digest}&from=${encodeURIComponent(from)}`,
+      headers: { 'content-length': '0' },
+      scope: `${push(repository)} ${pull(from)}`,
+      accept: [201, 202],
+      ...abortable(signal),
+    });
+    await reply.body.dump();
+    if (reply.status === 201) return true;
+    const upload = await openUpload(this.#transport, repository, {
+      location: reply.headers['location'] ?? '',
+      offset: 0,
+    });
+    await upload.cancel();
+    return false;
+  }
+
+  async putBlob(repository: string, bytes: Buffer, options: CallOptions = {}): Promise<string> {
+    const digest = sha256(bytes);
+    if ((await this.blobSize(repository, digest, options)) !== undefined) return digest;
+    const upload = await this.upload(repository, options);
+    await upload.append(bytes, options);
+    await upload.finish(digest, options);
+    return digest;
+  }
+
+  async upload(
+    repository: string,
+    { signal, location }: CallOptions & { location?: string } = {},
+  ): Promise<Upload> {
+    return location === undefined
+      ? beginUpload(this.#transport, repository, signal)
+      : openUpload(this.#transport, repository, { location }, signal);
+  }
+
+  async tags(repository: string, options: ListOptions = {}): Promise<string[]> {
+    const list = { path: `/v2/${repository}/tags/list`, key: 'tags', scope: pull(repository) };
+    return inTime(this.registry, options.signal, (signal) =>
+      listAll(this.#transport, list, { ...options, signal }),
+    );
+  }
+
+  async repositories(options: ListOptions = {}): Promise<string[]> {
+    const list = { path: '/v2/_catalog', key: 'repositories', scope: 'registry:catalog:*' };
+    return inTime(this.registry, options.signal, (signal) =>
+      listAll(this.#transport, list, { ...options, signal }),
+    );
+  }
+
+  async close(): Promise<void> {
+    await this.#transport.close();
+  }
 }
 
 function abortable(signal: AbortSignal | undefined): { signal?: AbortSignal } {
