@@ -91,7 +91,7 @@ export async function startOperator(
     logged,
     metrics,
     pending: controller.pending,
-    drainEvents: recorder.drain,
+    drainEvents: () => recorder.drain(),
     async stop() {
       stopping.abort();
       await running.catch(() => undefined);
