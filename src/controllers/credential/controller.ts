@@ -3,11 +3,12 @@ import type { ConfigMap, Secret } from '../../api/core.ts';
 import { namespaces, objectNames } from '../../api/meta.ts';
 import type { RegistryCredential } from '../../api/registrycredential.ts';
 import { configMaps } from '../../api/resources.ts';
-import { createController, keyOf, splitKey } from '../../controller/controller.ts';
+import { createController, keyOf, splitKey, type Controller } from '../../controller/controller.ts';
 import { runControllers, type Runtime } from '../../controller/runtime.ts';
 import { createExpectations } from '../../controller/expectations.ts';
+import type { Change, Informer } from '../../kube/types.ts';
 import { createInsecureRegistriesReconciler } from './insecureregistries.ts';
-import { createCredentialCaches } from './observe.ts';
+import { createCredentialCaches, type CredentialCaches } from './observe.ts';
 import { createPullSecretReconciler } from './pullsecret.ts';
 import { createCredentialReconciler } from './reconciler.ts';
 import type { CredentialSettings } from './settings.ts';
@@ -29,136 +30,145 @@ export interface CredentialController {
   pending(): number;
 }
 
+type Parts = Pick<
+  Runtime<CredentialSettings>,
+  'client' | 'informers' | 'recorder' | 'log' | 'metrics' | 'gate' | 'settings'
+>;
+
 /**
  * Registry credentials: the pull Secret of each namespace, status and finalizer of each credential, and the list of
  * registries that nodes may trust. To be made before the runtime's informers run.
  */
-export function createCredentialController(
-  runtime: Pick<
-    Runtime<CredentialSettings>,
-    'client' | 'informers' | 'recorder' | 'log' | 'metrics' | 'gate' | 'settings'
-  >,
-): CredentialController {
-  const { client, informers, recorder, log, gate, settings } = runtime;
-  const policy = settings.insecureRegistries;
-  const common = { log, gate, metrics: runtime.metrics.controllers, backoff };
-  const caches = createCredentialCaches(informers);
-  const configMap = informers.get(configMaps, {
-    namespace: namespaces.node,
-    fieldSelector: `metadata.name=${objectNames.insecureRegistries}`,
-  });
+export function createCredentialController(runtime: Parts): CredentialController {
+  return new CredentialControllers(runtime);
+}
 
-  const expectedPullSecrets = createExpectations<Secret>((namespace) => publisher.enqueue(namespace));
-  const expected = createExpectations<RegistryCredential>((key) =>
-    reporter.enqueue(splitKey(key).namespace ?? ''),
+class CredentialControllers implements CredentialController {
+  readonly name = 'credential';
+  readonly #caches: CredentialCaches;
+  readonly #configMap: Informer<ConfigMap>;
+  readonly #publisher: Controller;
+  readonly #reporter: Controller;
+  readonly #nodes: Controller;
+  readonly #expectedPullSecrets = createExpectations<Secret>((namespace) =>
+    this.#publisher.enqueue(namespace),
   );
-  const expectedConfigMap = createExpectations<ConfigMap>((name) => nodes.enqueue(name));
-  const sources = { client, caches, expectedPullSecrets };
-  const pullSecret = createPullSecretReconciler({
-    ...sources,
-    onRefusal: (namespace) => reporter.enqueue(namespace),
-  });
-  const publisher = createController({
-    ...common,
-    name: 'pull-secret',
-    workers: publishers,
-    reconcile: pullSecret.reconcile,
-  });
-  const report = createCredentialReconciler({
-    ...sources,
-    recorder,
-    policy,
-    expected,
-    refusal: pullSecret.refusal,
-  });
-  const reporter = createController({
-    ...common,
-    name: 'registrycredential',
-    workers: 8,
-    async reconcile(namespace) {
-      await published();
-      await report(namespace);
-    },
-  });
-  let publishing: Promise<void> | undefined;
+  readonly #expected = createExpectations<RegistryCredential>((key) =>
+    this.#reporter.enqueue(splitKey(key).namespace ?? ''),
+  );
+  readonly #expectedConfigMap = createExpectations<ConfigMap>((name) => this.#nodes.enqueue(name));
+  #publishing: Promise<void> | undefined;
+
+  constructor(runtime: Parts) {
+    const { client, informers, recorder, settings } = runtime;
+    const policy = settings.insecureRegistries;
+    const common = { log: runtime.log, gate: runtime.gate, metrics: runtime.metrics.controllers, backoff };
+    this.#caches = createCredentialCaches(informers);
+    this.#configMap = informers.get(configMaps, {
+      namespace: namespaces.node,
+      fieldSelector: `metadata.name=${objectNames.insecureRegistries}`,
+    });
+    const sources = { client, caches: this.#caches, expectedPullSecrets: this.#expectedPullSecrets };
+    const { reconcile, refusal } = createPullSecretReconciler({
+      ...sources,
+      onRefusal: (namespace) => this.#reporter.enqueue(namespace),
+    });
+    this.#publisher = createController({ ...common, name: 'pull-secret', workers: publishers, reconcile });
+    const report = createCredentialReconciler({
+      ...sources,
+      recorder,
+      policy,
+      expected: this.#expected,
+      refusal,
+    });
+    this.#reporter = createController({
+      ...common,
+      name: 'registrycredential',
+      workers: 8,
+      reconcile: async (namespace) => {
+        await this.#published();
+        await report(namespace);
+      },
+    });
+    this.#nodes = createController({
+      ...common,
+      name: 'insecure-registries',
+      reconcile: createInsecureRegistriesReconciler({
+        client,
+        credentials: this.#caches.credentials,
+        configMap: this.#configMap,
+        expected: this.#expectedConfigMap,
+        policy,
+      }),
+    });
+    this.#listen();
+  }
+
+  pending(): number {
+    return this.#publisher.pending() + this.#reporter.pending() + this.#nodes.pending();
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const stopped = new Promise<void>((resolve) => {
+      signal.addEventListener('abort', () => resolve(), { once: true });
+      if (signal.aborted) resolve();
+    });
+    // A credential without its Secret would be taken out of the pull Secret.
+    await Promise.race([Promise.all([this.#caches.synced(), this.#configMap.synced()]), stopped]);
+    // Also where no credential is left.
+    this.#nodes.enqueue(objectNames.insecureRegistries);
+    try {
+      await runControllers([this.#publisher, this.#reporter, this.#nodes], signal);
+    } finally {
+      for (const each of [this.#expectedPullSecrets, this.#expected, this.#expectedConfigMap]) each.clear();
+    }
+  }
+
+  #listen(): void {
+    this.#caches.credentials.onChange((change) => this.#onCredential(change));
+    this.#caches.basicAuth.onChange(({ object }) => {
+      for (const { metadata } of this.#caches.naming(object.metadata.name ?? ''))
+        this.#enqueue(metadata.namespace);
+    });
+    this.#caches.pullSecrets.onChange(({ object }) => {
+      const { namespace = '' } = object.metadata;
+      if (this.#expectedPullSecrets.observe(namespace, object)) this.#reporter.enqueue(namespace);
+      else this.#enqueue(namespace);
+    });
+    this.#configMap.onChange(({ object }) => {
+      this.#expectedConfigMap.observe(object.metadata.name ?? '', object);
+      this.#nodes.enqueue(objectNames.insecureRegistries);
+    });
+  }
+
+  #onCredential(change: Change<RegistryCredential>): void {
+    const { object } = change;
+    const old = change.kind === 'updated' ? change.old : object;
+    // A status or finalizer of ours concerns nobody; the generation tells whether a relist hid a change behind it.
+    const isOurs = this.#expected.observe(keyOf(object), object);
+    if (isOurs && change.kind === 'updated' && old.metadata.generation === object.metadata.generation) return;
+    this.#enqueue(object.metadata.namespace);
+    if (object.spec.allowInsecure || old.spec.allowInsecure)
+      this.#nodes.enqueue(objectNames.insecureRegistries);
+  }
+
+  #enqueue(namespace = ''): void {
+    this.#publisher.enqueue(namespace);
+    this.#reporter.enqueue(namespace);
+  }
 
   /** Pods wait for pull Secrets, nobody waits for a status: while many namespaces are filled, reports come after. */
-  function published(): Promise<void> | undefined {
-    if (publisher.pending() > publishers) publishing ??= fewer();
-    return publishing;
+  #published(): Promise<void> | undefined {
+    if (this.#publisher.pending() > publishers) this.#publishing ??= this.#fewer();
+    return this.#publishing;
   }
 
   /** One look for all reports that wait. */
-  async function fewer(): Promise<void> {
+  async #fewer(): Promise<void> {
     const began = performance.now();
-    while (publisher.pending() > publishers && performance.now() - began < yieldMs.most) {
+    while (this.#publisher.pending() > publishers && performance.now() - began < yieldMs.most) {
       await sleep(yieldMs.step);
     }
-    publishing = undefined;
+    this.#publishing = undefined;
   }
-
-  const nodes = createController({
-    ...common,
-    name: 'insecure-registries',
-    reconcile: createInsecureRegistriesReconciler({
-      client,
-      credentials: caches.credentials,
-      configMap,
-      expected: expectedConfigMap,
-      policy,
-    }),
-  });
-
-  function enqueue(namespace = ''): void {
-    publisher.enqueue(namespace);
-    reporter.enqueue(namespace);
-  }
-
-  caches.credentials.onChange((change) => {
-    const { object } = change;
-    // A status or finalizer of ours concerns nobody; the generation tells whether a relist hid a change behind it.
-    const isOurs = expected.observe(keyOf(object), object);
-    if (
-      isOurs &&
-      change.kind === 'updated' &&
-      change.old.metadata.generation === object.metadata.generation
-    ) {
-      return;
-    }
-    enqueue(object.metadata.namespace);
-    const old = change.kind === 'updated' ? change.old : object;
-    if (object.spec.allowInsecure || old.spec.allowInsecure) nodes.enqueue(objectNames.insecureRegistries);
-  });
-  caches.basicAuth.onChange(({ object }) => {
-    for (const { metadata } of caches.naming(object.metadata.name ?? '')) enqueue(metadata.namespace);
-  });
-  caches.pullSecrets.onChange(({ object }) => {
-    const { namespace = '' } = object.metadata;
-    if (expectedPullSecrets.observe(namespace, object)) reporter.enqueue(namespace);
-    else enqueue(namespace);
-  });
-  configMap.onChange(({ object }) => {
-    expectedConfigMap.observe(object.metadata.name ?? '', object);
-    nodes.enqueue(objectNames.insecureRegistries);
-  });
-
-  return {
-    name: 'credential',
-    pending: () => publisher.pending() + reporter.pending() + nodes.pending(),
-    async run(signal) {
-      const stopped = new Promise<void>((resolve) => {
-        signal.addEventListener('abort', () => resolve(), { once: true });
-        if (signal.aborted) resolve();
-      });
-      // A credential without its Secret would be taken out of the pull Secret.
-      await Promise.race([Promise.all([caches.synced(), configMap.synced()]), stopped]);
-      // Also where no credential is left.
-      nodes.enqueue(objectNames.insecureRegistries);
-      try {
-        await runControllers([publisher, reporter, nodes], signal);
-      } finally {
-        for (const expectations of [expectedPullSecrets, expected, expectedConfigMap]) expectations.clear();
-      }
-    },
-  };
 }
