@@ -90,7 +90,7 @@ export async function startOperator(
   return {
     logged,
     metrics,
-    pending: controller.pending,
+    pending: () => controller.pending(),
     drainEvents: () => recorder.drain(),
     async stop() {
       stopping.abort();
