@@ -22,7 +22,7 @@ export class VanishedDisks {
     const disk = this.#disks.get(key);
     if (disk === undefined) return undefined;
     const metadata = { ...disk.metadata, deletionTimestamp: now.toISOString() };
-    return { ...disk, metadata } as Disk;
+    return { ...disk, metadata };
   }
 
   forget(key: string): void {
