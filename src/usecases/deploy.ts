@@ -7,6 +7,7 @@ import { invalidField, isSvc3Error, Svc3Error } from '../errors.ts';
 import type { KubeClient } from '../kube/types.ts';
 import { didNotRun, vmOf, type DeployRequest } from '../wire/deploy.ts';
 import { isReachable, vmMessage, vmReason, vmState } from '../wire/vm.ts';
+import { imageRefusal, unusableImage } from './imagerefusal.ts';
 import { removeNeverRun } from './removal.ts';
 import type { Waiter } from './waiter.ts';
 import { writing } from './writing.ts';
@@ -59,7 +60,7 @@ const anyHostPort = { first: 1, last: 65_535 };
 
 /**
  * Creates a VM with the caller's rights and waits until it runs. A VM that must be changed by its user to ever run is
- * removed and its reason returned. At the start deadline the operator removes it (contract: `timeout`), and nobody else:
+ * removed and its reason returned, as is one whose image a registry has refused: clients set a timeout of a day. At the start deadline the operator removes it (contract: `timeout`), and nobody else:
  * what is seen here is a status, which is written later than a guest starts.
  */
 export async function deploy(
@@ -96,6 +97,8 @@ async function check(
   const config = vmConfig === undefined ? undefined : await requireConfig(findConfig, vmConfig);
   const name = imageName ?? config?.spec.image;
   const image = name === undefined || name.includes('/') ? undefined : await findImage(name);
+  const unusable = image === undefined ? undefined : unusableImage(image);
+  if (unusable !== undefined) throw unusable;
   const architecture = config?.spec.architecture ?? image?.status?.architecture;
   const gpu = gpuPassthrough ?? config?.spec.gpuPassthrough === 'Enabled';
   if (gpu && architecture === 'amd64' && settings?.gpuPassthroughEnabled === false)
@@ -137,7 +140,8 @@ async function untilItRuns(
       last = vm;
       progress?.(vm);
       const state = vmState(vm);
-      return state === 'Running' || state === 'Failed' || (failFast === true && isUnschedulable(vm));
+      if (state === 'Running' || state === 'Failed' || imageRefusal(vm) !== undefined) return true;
+      return failFast === true && isUnschedulable(vm);
     },
   });
   if (waited.kind === 'interrupted') return { vm: last, runs: false };
@@ -188,8 +192,9 @@ async function untilReachable(
 
 function cannotRun(vm: Vm): Svc3Error {
   const { name = '' } = vm.metadata;
-  const message = vmMessage(vm);
-  const causes = [{ field: fieldOf(vm), message: message ?? '' }];
+  const refusal = imageRefusal(vm);
+  const message = refusal?.message ?? vmMessage(vm);
+  const causes = [{ field: refusal?.field ?? fieldOf(vm), message: message ?? '' }];
   return new Svc3Error('Invalid', message ?? `VM ${name} cannot run`, {
     details: { group, kind: 'vms', name, causes },
   });

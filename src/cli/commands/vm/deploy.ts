@@ -8,7 +8,7 @@ export const vmDeploy = command({
   path: ['vm', 'deploy'],
   summary: 'Deploy a VM from a configuration or an image, and wait until it runs',
   description:
-    'What is given here overrides the configuration. Without NAME the VM is called vm- and five characters. A VM that does not run within the time-out is removed again.',
+    'What is given here overrides the configuration. Without NAME the VM is called vm- and five characters. A VM that does not run within the time-out, or whose image a registry refuses, is removed again.',
   arguments: { name: { summary: 'Name of the VM', optional: true } },
   options: {
     config: {

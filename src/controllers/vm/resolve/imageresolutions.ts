@@ -46,6 +46,8 @@ interface Refusal {
   readonly error: unknown;
   readonly failures: number;
   readonly until: number;
+  /** When a VM that has not been told it may ask anew: who pushes the image and deploys again is not held to old failures. */
+  readonly renewableAt: number;
 }
 
 interface Question {
@@ -54,6 +56,8 @@ interface Question {
   failures: number;
   /** Keys of the VMs that wait for the answer. */
   readonly waiting: Set<string>;
+  /** Keys of the VMs that have been told no: they keep to the backoff. */
+  readonly refused: Set<string>;
   answer?: { readonly image: ResolvedImage; readonly until: number } | Refusal;
 }
 
@@ -103,18 +107,22 @@ export class ImageResolutions {
   }
 
   /** A VM that has waited gets its answer however late its pass is, or it would ask for ever on a busy machine. */
-  #isOutdated({ answer, waiting }: Question, vmKey: string): boolean {
-    return answer !== undefined && this.#now() >= answer.until && !waiting.has(vmKey);
+  #isOutdated({ answer, waiting, refused }: Question, vmKey: string): boolean {
+    if (answer === undefined || waiting.has(vmKey)) return false;
+    const isNews = 'error' in answer && !refused.has(vmKey);
+    return this.#now() >= (isNews ? answer.renewableAt : answer.until);
   }
 
   #answerOf(question: Question, vmKey: string): ImageAnswer {
-    const { answer, waiting, beganAt } = question;
+    const { answer, waiting, refused, beganAt } = question;
     if (answer === undefined) {
       waiting.add(vmKey);
       return { kind: 'asking', forMs: this.#now() - beganAt };
     }
     waiting.delete(vmKey);
     if ('image' in answer) return { kind: 'resolved', image: answer.image };
+    if (refused.size >= mostKept) refused.clear();
+    refused.add(vmKey);
     return { kind: 'failed', error: answer.error, retryMs: Math.max(100, answer.until - this.#now()) };
   }
 
@@ -123,6 +131,7 @@ export class ImageResolutions {
       beganAt: this.#now(),
       failures: before?.failures ?? 0,
       waiting: new Set(),
+      refused: before?.refused ?? new Set(),
     };
     remember(this.#questions, asked.key, question);
     const silence = this.#silenceOf(asked.access);
@@ -136,6 +145,7 @@ export class ImageResolutions {
       const image = await this.#call(asked);
       this.#silent.delete(asked.access);
       question.failures = 0;
+      question.refused.clear();
       question.answer = { image, until: this.#now() + this.#times.keepMs };
     } catch (error) {
       question.answer = this.#refusal(asked, question, error);
@@ -180,7 +190,9 @@ export class ImageResolutions {
 
   #holding(error: unknown, failures: number, firstMs: number): Refusal {
     const holdsMs = Math.min(this.#times.longestMs, firstMs * 2 ** Math.min(failures - 1, 20));
-    return { error, failures, until: this.#now() + holdsMs };
+    const now = this.#now();
+    const renewableAt = isSilence(error) ? now + holdsMs : now + Math.min(firstMs, holdsMs);
+    return { error, failures, until: now + holdsMs, renewableAt };
   }
 
   #silenceOf(access: string): Refusal | undefined {

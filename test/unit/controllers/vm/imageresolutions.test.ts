@@ -93,6 +93,23 @@ describe('what a reference means', () => {
     expect(answerTo('ns/c')).toMatchObject({ kind: 'asking' });
   });
 
+  test('is asked anew for a VM that has not been told a refusal that is five seconds old, and not for the others', async () => {
+    const none = new Svc3Error('NotFound', 'no such manifest');
+    for (const at of [0, 5_000, 15_000]) {
+      now = at;
+      woken = [];
+      await answered('ns/a', none);
+      expect(answerTo('ns/a')).toMatchObject({ kind: 'failed' });
+    }
+    now = 16_000;
+    expect(answerTo('ns/b')).toMatchObject({ kind: 'failed' });
+    now = 21_000;
+    expect(answerTo('ns/a')).toMatchObject({ kind: 'failed' });
+    expect(answerTo('ns/b')).toMatchObject({ kind: 'failed' });
+    await answered('ns/c', image);
+    expect(answerTo('ns/a')).toEqual({ kind: 'resolved', image });
+  });
+
   test('is not asked of a registry that has been silent to the namespace, but for other namespaces', async () => {
     resolutions = resolutionsWith(20);
     expect(answerTo('ns/a')).toMatchObject({ kind: 'asking' });
