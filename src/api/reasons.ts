@@ -5,6 +5,7 @@ export const conditionTypes = {
   prepared: 'Prepared',
   booted: 'Booted',
   committed: 'Committed',
+  portsMapped: 'PortsMapped',
   stalled: 'Stalled',
   reconciling: 'Reconciling',
 } as const;
@@ -194,6 +195,16 @@ export const reasonTable: readonly ReasonRow[] = [
     QEMUFailed: [
       'QEMU cannot be started in this pod; the message says why.',
       'Change what the message names.',
+    ],
+  }),
+  ...rows('VM', 'PortsMapped', 'False', {
+    PortTaken: [
+      'A port of spec.ports is in use on every node that fits; the VM runs without that mapping. The condition is absent where all are mapped.',
+      'Free the port and start the VM anew in another pod, or name another port.',
+    ],
+    PortNotAllowed: [
+      'A port of spec.ports is not one that this installation allows; the VM runs without that mapping.',
+      'Name a port in the range of the chart value hostPorts.allowed.',
     ],
   }),
   ...rows('RegistryCredential', 'Ready', 'True', {

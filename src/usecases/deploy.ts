@@ -1,5 +1,6 @@
 import type { Image } from '../api/image.ts';
 import { group, type PortRange } from '../api/meta.ts';
+import { isPortWarning } from '../api/portwarning.ts';
 import { vms } from '../api/resources.ts';
 import type { Vm } from '../api/vm.ts';
 import type { VmConfig } from '../api/vmconfig.ts';
@@ -49,7 +50,10 @@ export interface DeployOptions {
 
 export interface Deployed {
   readonly vm: Vm;
+  /** Of port mappings that were left out, whoever left them out. */
   readonly portWarnings: readonly string[];
+  /** What else was asked for and is not so. */
+  readonly warnings: readonly string[];
   /** False: the VM was created and nobody waits for it any longer. */
   readonly runs: boolean;
 }
@@ -78,12 +82,25 @@ export async function deploy(
     ...(options.annotations === undefined ? {} : { annotations: options.annotations }),
   });
   const created = await writing(() => environment.caller.create(vms, vm));
-  if (options.wait === false) return { vm: created, portWarnings, runs: false };
+  if (options.wait === false) return deployed({ vm: created, runs: false }, portWarnings);
   const begin = performance.now();
   const started = await untilItRuns(environment, created, options);
-  if (!started.runs || options.wait === true) return { ...started, portWarnings };
+  if (!started.runs || options.wait === true) return deployed(started, portWarnings);
   const leftMs = timeoutMsOf(created) - (performance.now() - begin);
-  return { ...(await untilReachable(environment, started.vm, leftMs, options)), portWarnings };
+  return deployed(await untilReachable(environment, started.vm, leftMs, options), portWarnings);
+}
+
+function deployed(
+  { vm, runs }: { readonly vm: Vm; readonly runs: boolean },
+  portWarnings: readonly string[],
+): Deployed {
+  const told = vm.status?.warnings ?? [];
+  return {
+    vm,
+    runs,
+    portWarnings: [...portWarnings, ...told.filter(isPortWarning)],
+    warnings: told.filter((warning) => !isPortWarning(warning)),
+  };
 }
 
 /** What can be known to be wrong before the VM exists. */

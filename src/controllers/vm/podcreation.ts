@@ -10,13 +10,9 @@ import type { DeployBackoff } from './deploybackoff.ts';
 import type { VmExpectations } from './expectations.ts';
 import type { VmSettings } from './settings.ts';
 import type { WaitingVms } from './waiting.ts';
-import {
-  place,
-  type Placed,
-  type PlacementRequest,
-  type Refused,
-  unpinnedAccelerator,
-} from '../../placement/place.ts';
+import { placeLeavingOut, type PlacedWithout } from '../../placement/leaveout.ts';
+import { place, type Placed, type PlacementRequest, unpinnedAccelerator } from '../../placement/place.ts';
+import type { HostPort } from '../../placement/ports.ts';
 import { buildClaim, type ClaimHolder, holderOf, isPersistent } from './pod/claim.ts';
 import { ignoring } from '../../controller/ignoring.ts';
 import { podNameOf } from './names.ts';
@@ -105,14 +101,17 @@ export class PodCreation implements VmMemory {
     if (resolved.kind === 'asking') return asking(pass, resolved);
     if (resolved.kind === 'unresolved') return this.#unresolved(pass, resolved);
     const request = placementRequest(vm.metadata.namespace ?? '', resolved.effective, this.#parts.settings);
-    const placement = this.#place(vm, resolved.effective, request);
-    if (placement.kind === 'placed') return this.#create(pass, resolved, pinned(placement), placement);
+    const { result: placement, leftOut } = this.#place(vm, resolved.effective, request);
+    if (placement.kind === 'placed')
+      return this.#create(pass, resolved, pinned(placement, leftOut), placement);
     if (this.#parts.settings.whenFull === 'Pod') {
       const accelerator = unpinnedAccelerator(this.#parts.inventory, request);
       return this.#create(pass, resolved, { ...unpinned, accelerator }, undefined);
     }
     const told = placement.message;
-    waiting.add(uid, { key: pass.key, created: vm.metadata.creationTimestamp ?? '', request, told });
+    // What it waits for is a node; ports that are taken then are left out.
+    const bare = { ...request, reservedPorts: [] };
+    waiting.add(uid, { key: pass.key, created: vm.metadata.creationTimestamp ?? '', request: bare, told });
     pass.status = pendingDraft(vm, { scheduled: condition('False', 'Unschedulable', told) });
     return { requeueAfterMs: waitingMs };
   }
@@ -133,7 +132,7 @@ export class PodCreation implements VmMemory {
    * Synchronous from here to `assume`: nobody decides in between. A Persistent disk goes back to its node, since its
    * volume may be there only; a node that turned the pod away is the last choice.
    */
-  #place(vm: Vm, effective: EffectiveSettings, request: PlacementRequest): Placed | Refused {
+  #place(vm: Vm, effective: EffectiveSettings, request: PlacementRequest): PlacedWithout {
     const { inventory, backoff } = this.#parts;
     const uid = vm.metadata.uid ?? '';
     inventory.forget(uid);
@@ -150,14 +149,13 @@ export class PodCreation implements VmMemory {
     ];
     for (const one of tries) {
       const result = place(inventory, one);
-      if (result.kind === 'placed') return this.#assume(uid, result);
+      if (result.kind === 'placed') return this.#assume(uid, { result, leftOut: [] });
     }
-    const result = place(inventory, request);
-    return result.kind === 'placed' ? this.#assume(uid, result) : result;
+    return this.#assume(uid, placeLeavingOut(inventory, request));
   }
 
-  #assume(uid: string, placed: Placed): Placed {
-    this.#parts.inventory.assume(uid, placed.usage);
+  #assume(uid: string, placed: PlacedWithout): PlacedWithout {
+    if (placed.result.kind === 'placed') this.#parts.inventory.assume(uid, placed.result.usage);
     return placed;
   }
 
@@ -267,9 +265,9 @@ const unpinned: Omit<PodPlacement, 'accelerator'> = {
   requestsEphemeralStorage: true,
 };
 
-function pinned(placed: Placed): PodPlacement {
+function pinned(placed: Placed, leftOut: readonly HostPort[]): PodPlacement {
   const { node, accelerator, ports, requestsEphemeralStorage } = placed;
-  return { node, accelerator, ports, requestsEphemeralStorage };
+  return { node, accelerator, ports, leftOut, requestsEphemeralStorage };
 }
 
 /** What somebody decided, in contrast to what failed: Pod Security, quota, LimitRange, webhooks, validation. */

@@ -96,8 +96,8 @@ export const deployVm = defineRoute({
   longRunning: true,
   example: { name: 'demo', image: 'registry.example.com/team/debian:12', cpu: 2, memory: 2 },
   async handler(call) {
-    const { vm, portWarnings, runs } = await deploy(call, { wait: call.query.wait ?? true });
-    for (const warning of vm.status?.warnings ?? []) call.warn(warning);
+    const { vm, portWarnings, warnings, runs } = await deploy(call, { wait: call.query.wait ?? true });
+    for (const warning of warnings) call.warn(warning);
     const body = deployItem(vm, portWarnings);
     return runs ? { body } : { status: 202, body };
   },

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { images, registryCredentials, secrets, vmConfigs } from '../../../src/api/resources.ts';
+import { images, pods, registryCredentials, secrets, vmConfigs } from '../../../src/api/resources.ts';
 import type { RunnerState } from '../../../src/api/runner.ts';
 import type { VmSpecInput } from '../../../src/api/vm.ts';
 import type { KubeObject, Resource } from '../../../src/api/object.ts';
@@ -338,23 +338,38 @@ describe('reserved ports', () => {
     await space.remove('forbidden');
   });
 
-  test('a port that is taken on every node makes the VM wait until it is free', async () => {
-    const ports = [{ nodePort: 20001, guestPort: 80 }];
-    await space.deploy('first', { ports });
+  test('a port that is taken on every node is left out until the next start, and the VM runs', async () => {
+    const ports = [
+      { nodePort: 20001, guestPort: 80 },
+      { nodePort: 20002, guestPort: 81 },
+    ];
+    const left =
+      "ports: nodePort 20001/TCP is taken on every node that fits; the mapping is left out until the VM's next start";
+    await space.deploy('first', { ports: ports.slice(0, 1) });
     await space.untilReady('first');
     await space.deploy('second', { ports });
-    await saysWhy(
-      'second',
-      'Scheduled',
-      'Unschedulable',
-      "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports.",
-    );
-    await space.remove('first');
     await space.untilReady('second');
-    expect((await space.vm('second')).status?.ports).toMatchObject({
-      ssh: 8822,
-      mapped: [{ nodePort: 20001, guestPort: 80, protocol: 'TCP' }],
+    const { status } = await space.vm('second');
+    expect(status?.warnings).toEqual([left]);
+    expect(status?.ports?.mapped).toEqual([{ nodePort: 20002, guestPort: 81, protocol: 'TCP' }]);
+    expect(await space.condition('second', 'PortsMapped')).toMatchObject({
+      status: 'False',
+      reason: 'PortTaken',
+      message: left,
     });
+    const old = await space.pod('second');
+    expect(old?.spec.containers[0]?.ports?.map(({ hostPort }) => hostPort)).not.toContain(20001);
+    await space.remove('first');
+    await world.client.delete(pods, { name: 'svc3-vm-second', namespace: space.name });
+    await space.untilReplaced('second', old);
+    await space.untilReady('second');
+    const next = (await space.vm('second')).status;
+    expect(next?.ports).toMatchObject({
+      ssh: 8822,
+      mapped: ports.map((port) => ({ ...port, protocol: 'TCP' })),
+    });
+    expect(next?.warnings).toBeUndefined();
+    expect(next?.conditions?.map(({ type }) => type)).not.toContain('PortsMapped');
     await space.remove('second');
   });
 });

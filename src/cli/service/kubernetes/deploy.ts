@@ -18,7 +18,7 @@ export async function deploy(
   given: DeployRequest,
   { wait, signal, progress, warning }: DeployOptions & { warning(text: string): void },
 ): Promise<DeployItem> {
-  const { vm, portWarnings } = await deployAVm(
+  const { vm, portWarnings, warnings } = await deployAVm(
     {
       caller: client,
       writer: client,
@@ -35,7 +35,7 @@ export async function deploy(
       progress: (seen) => progress(`${seen.metadata.name ?? 'vm'}: ${vmMessage(seen) ?? vmState(seen)}`),
     },
   );
-  for (const text of vm.status?.warnings ?? []) warning(text);
+  for (const text of warnings) warning(text);
   return deployItem(vm, portWarnings);
 }
 

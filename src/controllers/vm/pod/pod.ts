@@ -22,7 +22,7 @@ import { formatQuantity, parseQuantity } from '../../../api/quantity.ts';
 import { runnerEnvironment, runnerPaths, type RunnerSpecInput } from '../../../api/runner.ts';
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
 import type { Accelerator } from '../../../placement/facts.ts';
-import type { AssignedPorts } from '../../../placement/ports.ts';
+import type { AssignedPorts, HostPort } from '../../../placement/ports.ts';
 import { digestOf } from '../resolve/imageref.ts';
 import { effectiveAnnotation, podNameOf, pullSecretAnnotation } from '../names.ts';
 import {
@@ -33,6 +33,7 @@ import {
   runVolumeBytes,
   stateVolumeBytes,
 } from './overhead.ts';
+import { withoutPorts } from './leftoutports.ts';
 import { containerPorts, runnerPorts, vncPodPort } from './podports.ts';
 import type { VmSettings } from '../settings.ts';
 
@@ -41,6 +42,8 @@ export interface PodPlacement {
   readonly node: string | undefined;
   readonly accelerator: 'auto' | Accelerator;
   readonly ports: AssignedPorts;
+  /** Reserved ports that nobody who fits has free: the pod goes without them. */
+  readonly leftOut?: readonly HostPort[];
   readonly requestsEphemeralStorage: boolean;
 }
 
@@ -200,7 +203,7 @@ function container(input: PodInput): Container {
     imagePullPolicy: settings.runnerImagePullPolicy,
     env: [{ name: runnerEnvironment.podUid, valueFrom: { fieldRef: { fieldPath: 'metadata.uid' } } }],
     ports: [
-      ...containerPorts(effective, placement.ports),
+      ...containerPorts(withoutPorts(effective, placement.leftOut), placement.ports),
       { name: 'control', containerPort: runnerPort, protocol: 'TCP' },
     ],
     resources: resources(input),
@@ -334,7 +337,7 @@ function runnerSpec({ vm, effective, placement, settings, claimName }: PodInput)
     powerState: vm.spec.powerState,
     ...(vm.spec.revertRequest === undefined ? {} : { revertRequest: vm.spec.revertRequest }),
     ...(vm.spec.startRequest === undefined ? {} : { startRequest: vm.spec.startRequest }),
-    ports: runnerPorts(effective, placement.ports),
+    ports: runnerPorts(withoutPorts(effective, placement.leftOut), placement.ports),
     vncConsole: effective.vncConsole === 'Enabled',
     ...(vncPort === undefined ? {} : { vncPort }),
     gpuPassthrough: hasBundle(effective),

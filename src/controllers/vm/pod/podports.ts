@@ -1,6 +1,7 @@
 import { guestPorts } from '../../../api/meta.ts';
 import type { RunnerSpecInput } from '../../../api/runner.ts';
 import type { EffectiveSettings, VmPorts } from '../../../api/vm.ts';
+import type { PortMapping } from '../../../api/vmconfig.ts';
 import type { ContainerPort } from '../../../api/core.ts';
 import type { AssignedPorts, HostPort } from '../../../placement/ports.ts';
 
@@ -76,7 +77,9 @@ export function statusPorts(ports: readonly ContainerPort[], settings: Effective
   const hostPortOf = (name: string) => ports.find((port) => port.name === name)?.hostPort;
   const screenshare = hostPortOf('screenshare');
   const vnc = hostPortOf('vnc');
-  const mapped = (settings.ports ?? []).map(({ nodePort, guestPort, protocol }) => ({
+  const isOpen = ({ nodePort, protocol }: PortMapping) =>
+    ports.some((port) => port.hostPort === nodePort && (port.protocol ?? 'TCP') === (protocol ?? 'TCP'));
+  const mapped = (settings.ports ?? []).filter(isOpen).map(({ nodePort, guestPort, protocol }) => ({
     nodePort,
     guestPort,
     protocol: protocol ?? ('TCP' as const),

@@ -1,4 +1,5 @@
 import { defaults, forbiddenHostPorts, type PortRange } from '../../../api/meta.ts';
+import { portWarning } from '../../../api/portwarning.ts';
 import { formatQuantity } from '../../../api/quantity.ts';
 import type { EffectiveSettings, VmSpec } from '../../../api/vm.ts';
 import type {
@@ -150,7 +151,7 @@ function usablePorts(
     if (!forbidden && allowed.some((range) => isIn(nodePort, range))) return true;
     const ranges = allowed.map(({ first, last }) => `${first}-${last}`).join(', ');
     warnings.push(
-      `ports: nodePort ${nodePort} is not in the allowed range ${ranges}; the mapping is left out`,
+      portWarning(`nodePort ${nodePort} is not in the allowed range ${ranges}; the mapping is left out`),
     );
     return false;
   });

@@ -6,6 +6,7 @@ import type { EffectiveSettings, ObservedPowerState, RunnerIdentity, Vm } from '
 import { isTerminating } from '../../../api/owner.ts';
 import { formatQuantity } from '../../../api/quantity.ts';
 import { nodeOf } from '../../../placement/podfacts.ts';
+import { leftOutPorts, portsCondition, withLeftOutWarnings } from '../pod/leftoutports.ts';
 import { statusPorts } from '../pod/podports.ts';
 import {
   crashMessage,
@@ -54,12 +55,17 @@ export interface PodReport {
 /** What the pod of a VM and its runner say about it. Pure. */
 export function reportPod(given: PodReport): StatusDraft {
   const input = { ...given, runner: fresh(given) };
-  const { vm, pod, node, effective, warnings } = input;
+  const { vm, pod, node, effective } = input;
+  const leftOut = leftOutPorts(pod, effective);
+  const warnings = withLeftOutWarnings(input.warnings, leftOut);
   const power = powerOf(input);
   // Once there has been one there always is: the start deadline goes by it.
   const before = vm.status?.powerState === undefined ? undefined : ('Stopped' as const);
   const shown = hasNeverRun(input) ? undefined : (power ?? before);
-  const conditions = rememberedConditions(input) ?? conditionsOf(input, power);
+  const conditions = {
+    ...(rememberedConditions(input) ?? conditionsOf(input, power)),
+    ...portsCondition(warnings, leftOut),
+  };
   const { ready, stalled } = conditions;
   const ip = internalIp(node);
   const nodeName = nodeOf(pod);
@@ -86,7 +92,7 @@ export function reportPod(given: PodReport): StatusDraft {
       ...(accelerator === undefined ? {} : { accelerator }),
       ...(revertRequest === undefined ? {} : { revertRequest }),
       ...(startRequest === undefined ? {} : { startRequest }),
-      ...(warnings.length === 0 ? {} : { warnings: [...warnings] }),
+      ...(warnings.length === 0 ? {} : { warnings }),
     },
     conditions,
     reconciling: ready.status !== 'True' && stalled === undefined && ready.reason !== 'GuestStopped',

@@ -13,6 +13,7 @@ export interface ConditionDrafts {
   readonly prepared?: ConditionDraft;
   readonly booted?: ConditionDraft;
   readonly stalled?: ConditionDraft;
+  readonly portsMapped?: ConditionDraft;
 }
 
 /** Status as a pass decides it: everything but times and generations. */
@@ -28,7 +29,7 @@ export function condition(status: ConditionDraft['status'], reason: string, mess
 }
 
 const longestMessage = 32_768;
-const order = ['ready', 'scheduled', 'prepared', 'booted', 'stalled'] as const;
+const order = ['ready', 'scheduled', 'prepared', 'booted', 'stalled', 'portsMapped'] as const;
 
 /** What conditions were written from; undefined where Ready is not among them. */
 export function conditionsIn(conditions: readonly Condition[] = []): ConditionDrafts | undefined {

@@ -1,0 +1,75 @@
+/** A port of a node that somebody else has is told, and keeps no VM from running. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { createGateway } from '../../src/http/legacy/gateway.ts';
+import { rows } from '../../src/http/legacy/table.ts';
+import { vmConfigs } from '../../src/api/resources.ts';
+import { inProcess } from '../integration/cli/inprocess.ts';
+import { type VmNamespace, type VmWorld, vmWorld } from '../integration/vm/harness.ts';
+import { startTestApi, type TestApi } from '../support/api.ts';
+import { startVmOperator, type TestOperator } from '../support/operator.ts';
+
+const image = 'registry.example.com/debian:12';
+const taken =
+  "nodePort 20080/TCP is taken on every node that fits; the mapping is left out until the VM's next start";
+const { svc3 } = inProcess();
+
+let world: VmWorld;
+let space: VmNamespace;
+let operator: TestOperator;
+let api: TestApi;
+
+beforeAll(async () => {
+  world = await vmWorld();
+  space = await world.namespace('takenport');
+  await world.kubelet.addNode({ name: 'n1', allocatable: { cpu: '32', memory: '64Gi', pods: '100' } });
+  operator = await startVmOperator(world.client);
+  api = await startTestApi(world.client, {}, (services) => ({
+    surfaces: (authenticator) => [createGateway(authenticator, rows, services.settings.defaultNamespace)],
+  }));
+  await space.deploy('first', { ports: [{ nodePort: 20080, guestPort: 80 }] });
+}, 120_000);
+
+afterAll(async () => {
+  await api?.close();
+  await operator?.stop();
+  await world?.stop();
+});
+
+test('HTTP runs the VM and says so in portWarnings, once', async () => {
+  await space.untilReady('first');
+  const { status, json, headers } = await api.call('POST', `/api/v1/namespaces/${space.name}/vms`, {
+    token: world.controlPlane.adminToken,
+    body: { name: 'http', image, cpu: 1, reservedPorts: '20080:80,20081:81,22:22' },
+  });
+  expect(status).toBe(200);
+  expect(json).toMatchObject({ name: 'http', status: 'Running' });
+  expect(json.portWarnings).toContain(taken);
+  expect(json.portWarnings).toContain('22:22');
+  expect(String(headers['warning'])).not.toContain('20080');
+  expect((await space.vm('http')).status?.ports?.mapped).toEqual([
+    { nodePort: 20081, guestPort: 81, protocol: 'TCP' },
+  ]);
+});
+
+test('2.4.x runs the VM and says so in port_warnings', async () => {
+  const spec = { image, cpu: 1 };
+  await world.client.create(vmConfigs, { metadata: { name: 'old', namespace: space.name }, spec });
+  const { status, json } = await api.call('POST', '/resources/vm/deploy', {
+    token: world.controlPlane.adminToken,
+    body: { svc_vm_name: 'old', reserved_ports: ['20080:80'] },
+    headers: { 'x-svc3-namespace': space.name },
+  });
+  expect(status).toBe(200);
+  expect(JSON.stringify(json)).toContain(taken);
+  await space.until('old', 'Booted', { status: 'True' });
+});
+
+test('the command line runs the VM and warns', async () => {
+  const env = { KUBECONFIG: world.controlPlane.kubeconfigPath, SVC3_DEFAULT_NAMESPACE: space.name };
+  const { code, stdout, stderr } = await svc3(
+    ['vm', 'deploy', 'cli', '-i', image, '-c', '1', '-p', '20080:80', '-o', 'json'],
+    { env },
+  );
+  expect(code, stderr).toBe(0);
+  expect(JSON.parse(stdout)[0].portWarnings).toContain(taken);
+});
