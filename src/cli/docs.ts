@@ -29,6 +29,7 @@ function head(): string[] {
       optionRows(globalOptions).map(([option, meaning]) => [code(option), meaning] as const),
     ),
     table(['variable', 'meaning'], variables),
+    'With `-o name` a list is names, one a line, as other commands take them. With `-o json` or `-o yaml`, and where stderr is no\nterminal, stderr is empty when all went well: warnings are the member `warnings` of what is printed, in a list of each item.',
   ];
 }
 

@@ -71,6 +71,7 @@ async function dispatch(
     await command.run(context, input);
     return exitCode();
   } finally {
+    context.out.flush();
     await close();
   }
 }

@@ -19,11 +19,14 @@ export interface Output {
   /** Says that something was done to a named thing. */
   done(kind: string, name: string, message: string): Promise<void>;
   line(text: string): void;
-  /** What is about to happen, on stderr. */
+  /** What is about to happen, on stderr; a script that reads JSON or YAML is told nothing. */
   note(text: string): void;
+  /** On stderr; for a script that reads JSON or YAML a member `warnings` of what is printed. */
   warning(text: string): void;
   /** Overwrites one line on a terminal; says nothing elsewhere. */
   progress(text: string): void;
+  /** Says on stderr what has found no place in what was printed; once, at the end of a command. */
+  flush(): void;
 }
 
 /** Writes in one format; `format` is one that `checkedFormat` let through. */
@@ -45,14 +48,23 @@ export function createOutput(environment: Environment, format: string): Output {
     clearProgress();
     stdout.write(`${text}\n`);
   };
-  const structured = async (value: unknown) => {
-    if (format === 'json') line(JSON.stringify(value, null, 2));
-    else line((await toYaml(value)).trimEnd());
-  };
   const isStructured = format === 'json' || format === 'yaml';
+  // Pipelines take every word on stderr for a failure.
+  const isForScript = isStructured && stderr.isTTY !== true;
+  let warnings: string[] = [];
+  const structured = async (value: unknown) => {
+    const whole = withWarnings(value, warnings);
+    if (whole !== value) warnings = [];
+    if (format === 'json') line(JSON.stringify(whole, null, 2));
+    else line((await toYaml(whole)).trimEnd());
+  };
+  const say = (text: string) => {
+    clearProgress();
+    stderr.write(`${printable(text)}\n`);
+  };
   const table = <T>(view: View<T>, items: readonly T[]) => {
     if (format === 'name') {
-      for (const item of items) line(`${view.kind}/${view.name(item)}`);
+      for (const item of items) line(view.name(item));
       return;
     }
     const { header, rows } = tableRows(view, items, style());
@@ -76,13 +88,19 @@ export function createOutput(environment: Environment, format: string): Output {
     },
     async done(kind, name, message) {
       if (isStructured) await structured({ kind, name, status: 'Success', message });
-      else line(format === 'name' ? `${kind}/${name}` : message);
+      else line(format === 'name' ? name : message);
     },
     note(text) {
-      clearProgress();
-      stderr.write(`${printable(text)}\n`);
+      if (!isForScript) say(text);
     },
-    warning: (text) => output.note(`Warning: ${text}`),
+    warning(text) {
+      if (isForScript) warnings.push(text);
+      else say(`Warning: ${text}`);
+    },
+    flush() {
+      for (const text of warnings) say(`Warning: ${text}`);
+      warnings = [];
+    },
     progress(text) {
       if (stderr.isTTY !== true) return;
       const width = (stderr.columns ?? 80) - 1;
@@ -110,6 +128,13 @@ export function usesColour(environment: Environment): boolean {
   return environment.stdout.isTTY === true && (NO_COLOR === undefined || NO_COLOR === '') && TERM !== 'dumb';
 }
 
+/** The value with a member `warnings`, each of a list's items; the very same where there is nothing to put one on. */
+function withWarnings(value: unknown, warnings: readonly string[]): unknown {
+  if (warnings.length === 0 || typeof value !== 'object' || value === null) return value;
+  if (!Array.isArray(value)) return { ...value, warnings };
+  return value.length === 0 ? value : value.map((item: object) => ({ ...item, warnings }));
+}
+
 async function toYaml(value: unknown): Promise<string> {
   const { stringify } = await import('yaml');
   return stringify(value, { lineWidth: 0, aliasDuplicateObjects: false });
@@ -130,7 +155,7 @@ async function watchItems<T>(options: WatchOptions<T>): Promise<void> {
   const print = async (items: readonly T[]) => {
     if (format === 'json') for (const item of items) line(JSON.stringify(item));
     else if (format === 'yaml') for (const item of items) line(`---\n${(await toYaml(item)).trimEnd()}`);
-    else if (format === 'name') for (const item of items) line(`${view.kind}/${view.name(item)}`);
+    else if (format === 'name') for (const item of items) line(view.name(item));
     else {
       const drawn = tableRows(view, items, {
         ...options.style(),

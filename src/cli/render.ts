@@ -14,7 +14,7 @@ export interface Column<T> {
 
 /** How items of one kind are shown. */
 export interface View<T> {
-  /** Word before the slash of `-o name`, and in messages. */
+  /** Word for one of them in messages. */
   readonly kind: string;
   name(item: T): string;
   readonly columns: readonly Column<T>[];

@@ -102,6 +102,21 @@ export const registryRemoveBody = z
   .object({ server: z.string().min(1).max(280) })
   .meta({ id: 'RegistryCredentialRemoveRequest' });
 
+/** Roles that a new service account can be given in its namespace. */
+export const accountRoles = ['svc3-edit', 'svc3-view', 'none'] as const;
+export type AccountRole = (typeof accountRoles)[number];
+export const serviceAccountBody = z
+  .object({
+    role: z
+      .enum(accountRoles)
+      .optional()
+      .describe(
+        'Bound in the namespace; absent: svc3-edit where the caller may bind it, else none and a Warning.',
+      ),
+  })
+  .meta({ id: 'ServiceAccountRequest' })
+  .optional();
+
 export const tokenBody = z
   .object({
     duration: z.string().max(64).optional().describe('e.g. 720h'),

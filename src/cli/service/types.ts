@@ -2,6 +2,7 @@ import type { Duplex, Readable } from 'node:stream';
 import type { DeployWait } from '../../usecases/deploy.ts';
 import type { PowerCommand } from '../../wire/power.ts';
 import type {
+  AccountRole,
   ClusterInfo,
   ImageItem,
   IssuedToken,
@@ -158,7 +159,8 @@ export interface Disks {
 /** Service accounts of a namespace, and their tokens. */
 export interface ServiceAccounts {
   list(namespace: string): Promise<ServiceAccountItem[]>;
-  create(namespace: string, name: string): Promise<void>;
+  /** Without a role: `svc3-edit` where the caller may bind it, else none and a warning. */
+  create(namespace: string, name: string, role: AccountRole | undefined): Promise<void>;
   delete(namespace: string, name: string): Promise<void>;
   token(namespace: string, name: string, request: { readonly duration?: string }): Promise<IssuedToken>;
 }

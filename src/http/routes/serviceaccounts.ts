@@ -6,6 +6,7 @@ import { parseDuration } from '../../wire/duration.ts';
 import { defineRoute } from '../server/route.ts';
 import * as schemas from '../../wire/schemas.ts';
 import { success } from '../server/status.ts';
+import { createServiceAccount as createAccount } from '../../usecases/serviceaccount.ts';
 import { writing } from '../../usecases/writing.ts';
 
 const tag = 'Service accounts';
@@ -52,19 +53,18 @@ export const createServiceAccount = defineRoute({
   tag,
   method: 'POST',
   path: one,
-  summary: 'Create a service account.',
+  summary: 'Create a service account, and bind it a role in its namespace.',
   params: schemas.serviceAccountParams,
   query: schemas.nothing,
-  body: schemas.nothing.optional(),
+  body: schemas.serviceAccountBody,
   bodyKind: 'json',
   replies: { 201: { description: 'The service account exists.', schema: schemas.status } },
   permission: { ...permission, verb: 'create' },
-  async handler({ params, caller }) {
-    const account = { metadata: { name: params.serviceaccount, namespace: params.namespace } };
-    await writing(() => caller.client.create(serviceAccounts, account), {
-      'metadata.name': 'serviceaccount',
-    });
-    return { status: 201, body: success(`service account ${params.serviceaccount} was created`, 201) };
+  example: { role: 'svc3-edit' },
+  async handler({ params: { namespace, serviceaccount: name }, body, caller, warn }) {
+    const role = await createAccount(caller.client, { namespace, name, role: body?.role }, warn);
+    const rights = role === 'none' ? 'without a role' : `with role ${role}`;
+    return { status: 201, body: success(`service account ${name} was created ${rights}`, 201) };
   },
 });
 

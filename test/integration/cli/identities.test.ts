@@ -84,7 +84,7 @@ describe('registry credentials straight on kube-apiserver', () => {
     const env = as('cluster administrator');
     expect(await svc3(add, { env, stdin: 'canary' })).toMatchObject({ code: 0, stderr: '' });
     expect(await svc3(['regcred', 'list', '-o', 'name'], { env })).toMatchObject({
-      stdout: 'registrycredential/https://who.example.com\n',
+      stdout: 'https://who.example.com\n',
     });
     expect(await svc3(['regcred', 'remove', 'https://who.example.com'], { env })).toMatchObject({
       code: 0,

@@ -101,14 +101,14 @@ describe('the program', () => {
     const abort = new AbortController();
     let created = false;
     const onStdout = (text: string) => {
-      if (text.includes('vm/watched')) abort.abort();
-      if (created || !text.includes('vm/two')) return;
+      if (text.includes('watched')) abort.abort();
+      if (created || !text.includes('two')) return;
       created = true;
       void create('watched');
     };
     const words = ['vm', 'list', '-n', ns, '--watch', '-o', 'name'];
     const { stdout, stderr } = await svc3(words, { env: env(), signal: abort.signal, onStdout });
-    expect({ stdout, stderr }).toEqual({ stdout: 'vm/one\nvm/two\nvm/watched\n', stderr: '' });
+    expect({ stdout, stderr }).toEqual({ stdout: 'one\ntwo\nwatched\n', stderr: '' });
   });
 
   it('ends quietly when its reader has gone', async () => {

@@ -113,7 +113,7 @@ describe('svc3 sa, straight on kube-apiserver', () => {
   it('creates an account, issues tokens for the requested time, and deletes it', async () => {
     const inNs = (words: string[]) => run(['sa', ...words, '-n', ns]);
     expect(await ok(inNs(['create', 'ci']))).toBe('Created service account ci\n');
-    expect(await ok(inNs(['list', '-o', 'name']))).toContain('serviceaccount/ci\n');
+    expect(await ok(inNs(['list', '-o', 'name']))).toContain('ci\n');
     const { token, expirationTimestamp } = await json<Token>(
       inNs(['token', 'ci', '--duration', '2h', '-o', 'json']),
     );

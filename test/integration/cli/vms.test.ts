@@ -60,7 +60,7 @@ describe('svc3 vmc, straight on kube-apiserver', () => {
     expect(await json(run(['vm-config', 'list', '-o', 'json']))).toMatchObject([
       { name: 'builder', image: 'debian', cpu: 4, memory: 2.5, gpuPassthrough: true, vncConsole: false },
     ]);
-    expect(await ok(run(['vmc', 'get', 'builder', '-o', 'name']))).toBe('vmconfig/builder\n');
+    expect(await ok(run(['vmc', 'get', 'builder', '-o', 'name']))).toBe('builder\n');
     expect(await ok(run(['vmc', 'delete', 'builder']))).toBe('Successfully deleted vmconfig builder\n');
     expect(await run(['vmc', 'get', 'builder'])).toMatchObject({ code: 6, stdout: '' });
   });
@@ -105,7 +105,8 @@ describe('svc3 vm, straight on kube-apiserver', () => {
       .toBe(true);
     const { code, stdout, stderr } = await deployed;
     expect(code).toBe(0);
-    expect(stderr).toMatch(/^Warning: Port mapping 22:22 was left out/);
+    expect(stderr).toBe('');
+    expect(JSON.parse(stdout)[0].portWarnings).toMatch(/^Port mapping 22:22 was left out/);
     expect(JSON.parse(stdout)).toMatchObject([
       { name: 'web', node: 'worker-1', ip: '10.0.0.1', ssh: 0, memory: '1.00Gi', status: 'Running' },
     ]);
@@ -125,12 +126,12 @@ describe('svc3 vm, straight on kube-apiserver', () => {
     const items = await json<VmItem[]>(run(['vm', 'list', '-o', 'json']));
     expect(items.map(({ name }) => name)).toContain('listed');
     expect(await ok(run(['vm', 'list', '-o', 'yaml']))).toContain('- name: listed');
-    expect(await ok(run(['vm', 'list', '-o', 'name']))).toContain('vm/listed\n');
+    expect(await ok(run(['vm', 'list', '-o', 'name']))).toContain('listed\n');
   });
 
   it('makes up a name, or adds a suffix to one', async () => {
     expect(await ok(run(['vm', 'deploy', '-i', 'example.com/debian:12', '--no-wait', '-o', 'name']))).toMatch(
-      /^vm\/vm-[a-z0-9]{5}\n$/,
+      /^vm-[a-z0-9]{5}\n$/,
     );
     expect(
       await ok(
@@ -146,7 +147,7 @@ describe('svc3 vm, straight on kube-apiserver', () => {
           'name',
         ]),
       ),
-    ).toMatch(/^vm\/job-[a-z0-9]{5}\n$/);
+    ).toMatch(/^job-[a-z0-9]{5}\n$/);
   });
 
   it.for([

@@ -125,7 +125,7 @@ describe('over HTTP and straight on kube-apiserver the same is said of', () => {
   it('service accounts', async () => {
     expect(await both('sa create ci')).toMatchObject({ code: 0 });
     expect(await both('sa create ci')).toMatchObject({ code: 7 });
-    expect((await both('sa list -o name')).stdout).toContain('serviceaccount/ci\n');
+    expect((await both('sa list -o name')).stdout).toContain('ci\n');
     expect(await both('sa token ci --duration 5m')).toMatchObject({ code: 2 });
     expect(await both('sa token ci --duration soon')).toMatchObject({ code: 2 });
     expect(await both('sa token never')).toMatchObject({ code: 6 });
@@ -186,8 +186,8 @@ describe('over HTTP', () => {
   it('changes are followed with --watch', async () => {
     const abort = new AbortController();
     const onStdout = (text: string) => {
-      if (text.includes('vmconfig/late')) abort.abort();
-      else if (text.includes('vmconfig/early') && !made) void create('late');
+      if (text.includes('late')) abort.abort();
+      else if (text.includes('early') && !made) void create('late');
     };
     let made = false;
     const create = (name: string) => {
@@ -199,7 +199,7 @@ describe('over HTTP', () => {
     await create('early');
     const words = ['vmc', 'list', '-n', spaces.kubernetes, '--watch', '-o', 'name'];
     const run = await program.svc3(words, { env: environments.http, signal: abort.signal, onStdout });
-    expect(run).toMatchObject({ stdout: 'vmconfig/early\nvmconfig/late\n', stderr: '' });
+    expect(run).toMatchObject({ stdout: 'early\nlate\n', stderr: '' });
   });
 
   it('a token that is none says what to do, and so does an address where nothing answers', async () => {

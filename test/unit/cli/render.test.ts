@@ -87,7 +87,7 @@ describe('output', () => {
   it.for([
     ['json', '[\n  {\n    "name": "a",\n    "status": "Running"\n  }\n]\n'],
     ['yaml', '- name: a\n  status: Running\n'],
-    ['name', 'vm/a\n'],
+    ['name', 'a\n'],
     ['table', 'NAME   STATUS    MESSAGE\na      Running   -\n'],
   ] as const)('is a list in %s', async ([format, expected]) => {
     expect(await printed(format, rows.slice(0, 1))).toBe(expected);

@@ -67,12 +67,12 @@ export const regcredAdd = command({
       verify: options.verify === undefined ? 'public' : options.verify ? 'always' : 'never',
       contacting: (what) => out.note(what),
     });
+    if (verdict?.accepted === false) out.warning(`${server}: ${verdict.message}`);
+    const accepted = verdict?.accepted === true ? `\n${server}: ${verdict.message}` : '';
     await out.done(
       'registrycredential',
       server,
-      `the credential for ${server} was ${replaced ? 'replaced' : 'added'}`,
+      `the credential for ${server} was ${replaced ? 'replaced' : 'added'}${accepted}`,
     );
-    if (verdict?.accepted === false) out.warning(`${server}: ${verdict.message}`);
-    else if (verdict !== undefined) out.line(`${server}: ${verdict.message}`);
   },
 });

@@ -55,7 +55,8 @@ export function openHttp(
     isos: disksOf(api, 'isos'),
     serviceAccounts: {
       list: (ns) => list<ServiceAccountItem>(api, path(ns, 'serviceaccounts')),
-      create: async (ns, name) => void (await post(api, path(ns, 'serviceaccounts', name), {})),
+      create: async (ns, name, role) =>
+        void (await post(api, path(ns, 'serviceaccounts', name), role === undefined ? {} : { role })),
       delete: (ns, name) => del(api, path(ns, 'serviceaccounts', name)),
       token: (ns, name, request) =>
         post<IssuedToken>(api, path(ns, 'serviceaccounts', name, 'token'), request),

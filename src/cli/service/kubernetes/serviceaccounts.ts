@@ -4,6 +4,7 @@ import type { TokenRequest } from '../../../api/core.ts';
 import { invalidField, Svc3Error } from '../../../errors.ts';
 import { parseDuration } from '../../../wire/duration.ts';
 import type { KubeClient, RawResponse } from '../../../kube/types.ts';
+import { createServiceAccount } from '../../../usecases/serviceaccount.ts';
 import type { IssuedToken, ServiceAccounts } from '../types.ts';
 
 /** Service accounts straight on kube-apiserver; `warning` hears that a token lives shorter than was asked. */
@@ -16,8 +17,8 @@ export function createServiceAccounts(client: KubeClient, warning: (text: string
         createdAt: creationTimestamp,
       }));
     },
-    async create(namespace, name) {
-      await client.create(serviceAccounts, { metadata: { name, namespace } });
+    async create(namespace, name, role) {
+      await createServiceAccount(client, { namespace, name, role }, warning);
     },
     delete: (namespace, name) => client.delete(serviceAccounts, { name, namespace }),
     token: (namespace, name, { duration }) => {
