@@ -15,13 +15,14 @@ function repositoryOf(reference: string | undefined): string | undefined {
   return reference?.split('@', 1)[0];
 }
 
-/** Names of the VMs that run from (or have in their drive) this disk, or will as soon as they start. */
+/** Names of the VMs that run from (or have in their drive) this disk, or will as soon as they start; nobody starts from nothing. */
 function usersOf({ vms, config }: PossibleUsers, disk: Image | Iso, field: 'image' | 'iso'): string[] {
   const stored = repositoryOf(disk.status?.reference);
   return vms
     .filter(({ spec, status }) => {
       const effective = status?.effective?.[field];
       if (effective !== undefined && stored !== undefined && repositoryOf(effective) === stored) return true;
+      if (effective === undefined && disk.status?.digest === undefined) return false;
       const configured = spec.config === undefined ? undefined : config(spec.config)?.spec[field];
       return (spec[field] ?? configured) === disk.metadata.name;
     })

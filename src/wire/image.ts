@@ -15,11 +15,26 @@ function isSentAgain({ metadata, spec, status }: Image | Iso): boolean {
   return spec.source.upload !== undefined && upload !== undefined && upload.slice(-64) !== status?.request;
 }
 
+/** A registry has refused it: nothing goes on until there is another credential. */
+function isDenied({ status }: Image | Iso): boolean {
+  const ready = conditionOf(status?.conditions, 'Ready');
+  return ready?.status === 'False' && ready.reason === 'RegistryDenied';
+}
+
+/** Reasons of a disk that is being made for which it is tried again by itself. */
+const troubles: ReadonlySet<string> = new Set([
+  'RegistryUnreachable',
+  'WorkerFailed',
+  'WorkerRefused',
+  'RunnerUnreachable',
+]);
+
 export function imageState(image: Image | Iso): ImageItem['state'] {
   const conditions = image.status?.conditions;
   const stalled = conditionOf(conditions, 'Stalled');
   if (stalled?.status === 'True')
     return refusals.has(stalled.reason) && isSentAgain(image) ? 'Updating' : 'Failed';
+  if (isDenied(image) && !isSentAgain(image)) return 'Failed';
   const upToDate = image.status?.observedGeneration === image.metadata.generation;
   return upToDate && conditionOf(conditions, 'Ready')?.status === 'True' ? 'Ready' : 'Updating';
 }
@@ -32,7 +47,10 @@ export function isUsable({ metadata, status }: Image | Iso): boolean {
 
 /** What keeps the disk from being made; of an Image that is Ready, why its last commit failed. */
 function failureOf({ metadata, status }: Image | Iso, state: ImageItem['state']): Condition | undefined {
-  if (state === 'Failed') return conditionOf(status?.conditions, 'Stalled');
+  const ready = conditionOf(status?.conditions, 'Ready');
+  const stalled = conditionOf(status?.conditions, 'Stalled');
+  if (state === 'Failed') return stalled ?? ready;
+  if (state === 'Updating' && ready?.status === 'False' && troubles.has(ready.reason)) return ready;
   const committed = conditionOf(status?.conditions, 'Committed');
   const isNews = state === 'Ready' || committed?.observedGeneration === metadata.generation;
   return committed?.status === 'False' && isNews ? committed : undefined;

@@ -2,6 +2,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { ClusterRole } from '../../src/api/core.ts';
 import { clusterRoles, roleBindings, serviceAccounts, vms } from '../../src/api/resources.ts';
 import { rendered } from '../integration/chart/helm.ts';
 import { inProcess } from '../integration/cli/inprocess.ts';
@@ -23,7 +24,7 @@ beforeAll(async () => {
   const wanted = new Set(['svc3-view', 'svc3-edit']);
   for (const role of await rendered()) {
     if (role.kind === 'ClusterRole' && wanted.has(role.metadata.name))
-      await client.create(clusterRoles, role as never);
+      await client.create(clusterRoles, role as unknown as ClusterRole);
   }
   await client.create(clusterRoles, {
     metadata: { name: 'accounts-only' },
@@ -99,11 +100,11 @@ async function rightsOf(name: string): Promise<{ list: boolean; create: boolean 
     );
   const vm = {
     metadata: { generateName: 'vm-', namespace: space.name },
-    spec: { image: 'r.example.com/a/b:1' },
+    spec: { image: 'r.example.com/a/b:1', powerState: 'Running' as const },
   };
   return {
     list: await may(client.list(vms, { namespace: space.name })),
-    create: await may(client.create(vms, vm as never)),
+    create: await may(client.create(vms, vm)),
   };
 }
 

@@ -44,8 +44,10 @@ export function observe(parts: ObserveParts, disk: Disk, now: number): Observed 
     users:
       disk.metadata.deletionTimestamp === undefined
         ? []
-        : usersOf({ kind, name, repository }, caches.vms.list(namespace), (config) =>
-            caches.vmConfigs.get(config, namespace),
+        : usersOf(
+            { kind, name, repository, isStored: disk.status?.digest !== undefined },
+            caches.vms.list(namespace),
+            (config) => caches.vmConfigs.get(config, namespace),
           ),
     retryAt: id === undefined ? 0 : backoff.retryAt(id),
     now,

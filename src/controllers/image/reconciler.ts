@@ -231,9 +231,12 @@ export class ImageReconciler {
           'the store does not delete images; what was stored stays there',
         );
     } catch (error) {
-      // With the namespace its credential goes; nobody could ever delete from the store then.
-      if (!(error instanceof StepFailed) || !(await this.#isNamespaceGoing(disk))) throw error;
-      this.#reporter.warn(disk, 'KeptInStore', `what was stored stays in the store: ${error.message}`);
+      // With the namespace its credential goes; nobody could ever delete from the store then. And what was never said to be stored
+      // is at most a piece that nothing leads to: it is no reason to keep the name.
+      const isEmpty = disk.status?.digest === undefined;
+      if (!(error instanceof StepFailed) || !(isEmpty || (await this.#isNamespaceGoing(disk)))) throw error;
+      if (!isEmpty)
+        this.#reporter.warn(disk, 'KeptInStore', `what was stored stays in the store: ${error.message}`);
     }
   }
 

@@ -9,10 +9,11 @@ function namedBy(vm: Vm, field: 'image' | 'iso', config: VmConfig | undefined): 
 
 /**
  * Names of the VMs that need a disk of the store, sorted: those that run from it (whatever version of it) and those that
- * will, since they name it and are not placed yet.
+ * will, since they name it and are not placed yet. Nobody runs from what never got anything into the store: a VM that waits for
+ * it finds another of the name, or none.
  */
 export function usersOf(
-  disk: { kind: DiskKind; name: string; repository: string },
+  disk: { kind: DiskKind; name: string; repository: string; isStored: boolean },
   vms: readonly Vm[],
   configOf: (name: string) => VmConfig | undefined,
 ): string[] {
@@ -21,6 +22,7 @@ export function usersOf(
     .filter((vm) => {
       const { effective } = vm.status ?? {};
       if (effective !== undefined) return effective[field]?.split('@', 1)[0] === disk.repository;
+      if (!disk.isStored) return false;
       const config = vm.spec.config === undefined ? undefined : configOf(vm.spec.config);
       return namedBy(vm, field, config) === disk.name;
     })

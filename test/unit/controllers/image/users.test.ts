@@ -26,7 +26,7 @@ describe('the place of a disk', () => {
 });
 
 describe('the users of a disk', () => {
-  const disk = { kind: 'Image', name: 'a', repository: 'r/svc3/team/a' } as const;
+  const disk = { kind: 'Image', name: 'a', repository: 'r/svc3/team/a', isStored: true } as const;
   const aVm = (name: string, spec: object, effective?: object): Vm =>
     ({
       metadata: { name, namespace: 'team' },
@@ -50,8 +50,17 @@ describe('the users of a disk', () => {
     expect(usersOf(disk, [vm], (name) => (name === 'c' ? config : undefined))).toEqual(users);
   });
 
+  test('that has nothing in the store are those that run from one of its name before', () => {
+    const empty = { ...disk, isStored: false };
+    const vms = [
+      aVm('waits', { image: 'a' }),
+      aVm('runs', { image: 'a' }, { image: 'r/svc3/team/a@sha256:0' }),
+    ];
+    expect(usersOf(empty, vms, () => undefined)).toEqual(['runs']);
+  });
+
   test('of an ISO are those that have it in their drive', () => {
-    const iso = { kind: 'ISO', name: 'a', repository: 'r/svc3/team/iso/a' } as const;
+    const iso = { kind: 'ISO', name: 'a', repository: 'r/svc3/team/iso/a', isStored: true } as const;
     expect(usersOf(iso, [aVm('x', { image: 'b', iso: 'a' })], () => undefined)).toEqual(['x']);
   });
 });

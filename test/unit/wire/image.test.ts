@@ -1,0 +1,35 @@
+import { describe, expect, test } from 'vitest';
+import type { Image } from '../../../src/api/image.ts';
+import { imageItem } from '../../../src/wire/image.ts';
+import { condition } from '../../support/api.ts';
+
+const row = (reason: string, message: string) =>
+  imageItem({
+    metadata: { name: 'debian', namespace: 'ns', generation: 1 },
+    spec: { source: { remote: { reference: 'r.example.com/debian:12' } } },
+    status: { observedGeneration: 1, conditions: [condition('Ready', 'False', reason, message)] },
+  } as Image);
+
+describe('the row of an image that is not ready', () => {
+  test('is Failed with what the registry said where that refused', () => {
+    expect(row('RegistryDenied', 'denied by r.example.com')).toMatchObject({
+      state: 'Failed',
+      errorMessage: 'denied by r.example.com',
+    });
+  });
+
+  test.each(['RegistryUnreachable', 'WorkerFailed', 'WorkerRefused', 'RunnerUnreachable'])(
+    'is Updating with the trouble where it is tried again after %s',
+    (reason) => {
+      expect(row(reason, 'no answer')).toMatchObject({ state: 'Updating', errorMessage: 'no answer' });
+    },
+  );
+
+  test.each(['Working', 'Pending', 'SourceNotReady', 'AwaitingUpload'])(
+    'has no trouble to tell with %s',
+    (reason) => {
+      expect(row(reason, 'in the middle')).toMatchObject({ state: 'Updating' });
+      expect(row(reason, 'in the middle')).not.toHaveProperty('errorMessage');
+    },
+  );
+});
