@@ -2,7 +2,6 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { ClusterRole } from '../../src/api/core.ts';
 import { clusterRoles, roleBindings, serviceAccounts, vms } from '../../src/api/resources.ts';
 import { rendered } from '../integration/chart/helm.ts';
 import { inProcess } from '../integration/cli/inprocess.ts';
@@ -24,7 +23,7 @@ beforeAll(async () => {
   const wanted = new Set(['svc3-view', 'svc3-edit']);
   for (const role of await rendered()) {
     if (role.kind === 'ClusterRole' && wanted.has(role.metadata.name))
-      await client.create(clusterRoles, role as unknown as ClusterRole);
+      await client.create(clusterRoles, role);
   }
   await client.create(clusterRoles, {
     metadata: { name: 'accounts-only' },

@@ -62,6 +62,13 @@ test('2.4.x runs the VM and says so in port_warnings', async () => {
   expect(status).toBe(200);
   expect(JSON.stringify(json)).toContain(taken);
   await space.until('old', 'Booted', { status: 'True' });
+  // Without a VNC port of the node its screen is a link, which the named call gives.
+  const url = /POST (https:\S+)/.exec(json.help.virtual_machine_vnc)?.[1] ?? '';
+  const link = await api.call('POST', url.replace(api.baseUrl, ''), {
+    token: world.controlPlane.adminToken,
+    body: {},
+  });
+  expect([link.status, link.json.page]).toEqual([200, expect.stringContaining('/api/v1/console#')]);
 });
 
 test('the command line runs the VM and warns', async () => {

@@ -149,6 +149,6 @@ function uploadRow({ word, routes }: DiskKind): MappedRow {
     body: nothing,
     bodyKind: 'upload',
     longRunning: true,
-    handler: (call) => uploaded(call, routes.upload),
+    handler: (call) => uploaded(call, routes.upload, word === 'iso' ? 'ISO' : 'Image'),
   });
 }

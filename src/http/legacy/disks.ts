@@ -1,10 +1,11 @@
 import * as z from 'zod';
 import type { Image, Iso } from '../../api/image.ts';
 import { Svc3Error } from '../../errors.ts';
-import { callFor, invoke } from '../server/invoke.ts';
+import { callFor, inNameOf } from '../server/invoke.ts';
 import type { listRemoteImages } from '../routes/remotes.ts';
-import type { uploadImage } from '../routes/uploads.ts';
+import { upload, type uploadImage } from '../routes/uploads.ts';
 import { imageName } from './names.ts';
+import type { Reply } from '../server/route.ts';
 import type { Answer, GatewayCall } from './row.ts';
 
 /** A name or reference in a request of 2.4.x. */
@@ -56,8 +57,16 @@ export function pulledName(remote: string, newName: string | undefined): string 
   return name === undefined ? undefined : imageName(name, 'new_name');
 }
 
-/** Takes a disk in as the route does, and answers in the words of 2.4.x. */
-export async function uploaded(call: GatewayCall<unknown>, route: typeof uploadImage): Promise<Answer> {
-  const { body } = await invoke(call, route, { params: { namespace: call.namespace } });
+/** Takes a disk in as the route does, under the name that the other rows know the file by, and answers in the words of 2.4.x. */
+export async function uploaded(
+  call: GatewayCall<unknown>,
+  route: typeof uploadImage,
+  kind: 'Image' | 'ISO',
+): Promise<Answer> {
+  const params = { namespace: call.namespace };
+  const inner = await callFor(call, route, { params });
+  const { body }: Reply = await inNameOf(call, route, params, () =>
+    upload(inner, kind, (fileName) => imageName(fileName.replaceAll('/', '-'), 'file')),
+  );
   return { message: `Successfully uploaded ${(body as { name?: string } | undefined)?.name ?? ''}` };
 }

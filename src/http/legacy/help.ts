@@ -17,8 +17,10 @@ export function createHelp(domain: string): Record<string, unknown> {
     create_virtual_machine_configuration: `To create a VM configuration, please use the endpoint ${domain}/resources/vm/create`,
     required_request_data_for_create: {
       svc_vm_name: '<SVC_VM_NAME>',
-      svc_base_img: '<SVC_BASE_IMG>',
-      svc_image: '<SVC_IMAGE>',
+      svc_base_image: '<SVC_BASE_IMAGE>',
+      // Clients look for the names of 2.4.x's own texts, which its row never took.
+      svc_base_img: '<SVC_BASE_IMAGE>',
+      svc_image: '<SVC_VM_NAME>',
     },
   };
 }
@@ -49,14 +51,14 @@ export function execHelp(domain: string): Record<string, unknown> {
 export function revertHelp(domain: string): Record<string, unknown> {
   return {
     revert_virtual_machine: `To revert a VM send rest request to ${domain}/resources/vm/exec/revert`,
-    save_virtual_machine_state: `To save a VM config state using an already deployed VM send rest request to ${domain}/resources/vm/configs/save-state`,
+    save_virtual_machine_state: `VM states no longer exist; to save the disk of an already deployed VM as an image send rest request to ${domain}/resources/image/save`,
   };
 }
 
 /** What comes after a look at the nodes. */
 export function nodesHelp(domain: string): Record<string, unknown> {
   return {
-    check_svc_node_status: `To check svc node status for a single node use endpoint ${domain}/resources/node/status/<NODE_NAME>`,
+    check_svc_node_status: `To check the status of a svc node look for it in ${domain}/resources/node/list`,
     ...createHelp(domain),
     ...deployHelp(domain, '<SVC_VM_NAME>', '<SVC_NODE_NAME>'),
   };

@@ -44,6 +44,26 @@ const config = mapped({
   },
 });
 
+/** What 2.4.x kept apart: a disk has one image now, and a CPU is a vCPU. */
+function withoutEffect(body: {
+  readonly svc_image?: string | undefined;
+  readonly svc_vm_name: string;
+  readonly svc_cpu_core?: number | undefined;
+  readonly vcpu_count?: number | undefined;
+}): string[] {
+  const { svc_image: image, svc_vm_name: name, svc_cpu_core: cores, vcpu_count: cpus } = body;
+  return [
+    ...(image === undefined || image === name
+      ? []
+      : [
+          'svc_image has no effect: the disk of a VM has no name of its own, POST /resources/image/save gives it one',
+        ]),
+    ...(cores === undefined || cpus === undefined || cores === cpus
+      ? []
+      : [`svc_cpu_core has no effect beside vcpu_count: the VM has ${cpus} CPUs`]),
+  ];
+}
+
 const create = mapped({
   kind: 'mapped',
   method: 'POST',
@@ -63,6 +83,7 @@ const create = mapped({
   fields: { ...settingFields, name: 'svc_vm_name', image: 'svc_base_image', cpu: 'vcpu_count' },
   async handler(call) {
     const { body, namespace } = call;
+    for (const text of withoutEffect(body)) call.warn(text);
     await invoke(call, createVmConfig, {
       params: { namespace },
       body: {

@@ -30,10 +30,15 @@ const uploadReplies = {
   202: { description: 'It is being taken in; poll it.', schema: schemas.imageItem },
 };
 
-/** Streams the file of the body into the store; form fields in front of it are as good as the query's. */
-async function upload(
+/**
+ * Streams the file of the body into the store; form fields in front of it are as good as the query's.
+ *
+ * @param nameOf - the disk's name where the request gives none, from the name of the file
+ */
+export async function upload(
   call: Call<{ namespace: string }, UploadQuery, unknown>,
   kind: 'Image' | 'ISO',
+  nameOf: (fileName: string) => string = nameOfFile,
 ): Promise<ReplyOf<typeof uploadReplies>> {
   const { name, description } = call.query;
   if (isComplete(call) === false) {
@@ -43,7 +48,7 @@ async function upload(
   if (call.upload === undefined) throw invalidField('body', 'is required', 'FieldValueRequired');
   const body = await readDiskBody(call.upload);
   try {
-    return { status: 202, body: imageItem(await taken(call, kind, body)) };
+    return { status: 202, body: imageItem(await taken(call, { kind, nameOf }, body)) };
   } catch (error) {
     body.discard();
     throw error;
@@ -52,7 +57,7 @@ async function upload(
 
 function taken(
   call: Call<{ namespace: string }, UploadQuery, unknown>,
-  kind: 'Image' | 'ISO',
+  { kind, nameOf }: { readonly kind: 'Image' | 'ISO'; nameOf(fileName: string): string },
   body: DiskBody,
 ) {
   const { fields, fileName, size, content } = body;
@@ -63,7 +68,7 @@ function taken(
   return call.services.transfer.upload({
     kind,
     namespace: call.params.namespace,
-    name: query.name ?? nameOfFile(fileName),
+    name: query.name ?? nameOf(fileName),
     fileName: query.fileName ?? fileName,
     ...(query.description === undefined ? {} : { description: query.description }),
     size,

@@ -178,6 +178,40 @@ describe('texts and refusals', () => {
     ).toMatch(/config does not exist$/);
   });
 
+  test.each([
+    ['image', 'My Disk 90G.img', 'my-disk-90g.img'],
+    ['iso', 'Install.iso', 'install.iso'],
+  ])('an upload of an %s has the name that the other rows know it by', async (word, fileName, name) => {
+    const raw = `--x\r\nContent-Disposition: form-data; name="${word}"; filename="${fileName}"\r\n\r\ndisk\r\n--x--\r\n`;
+    const { status, json } = await api.call('POST', `/resources/${word}/upload`, {
+      token: cluster.adminToken,
+      raw,
+      headers: { 'x-svc3-namespace': namespace, 'content-type': 'multipart/form-data; boundary=x' },
+    });
+    expect([status, json.message]).toEqual([200, `Successfully uploaded ${name}`]);
+    const list = async () => (await call('GET', `/resources/${word}/list`)).json[`${word}s`];
+    await expect.poll(list).toContain(name);
+    const deleted = await call('POST', `/resources/${word}/delete`, { [word]: fileName });
+    expect(deleted.status).toBe(200);
+  });
+
+  test('a configuration says what of it has no effect', async () => {
+    const made = { svc_vm_name: 'warned', svc_base_image: 'mojave.img', vcpu_count: 4 };
+    const { status, headers } = await call('POST', '/resources/vm/create', {
+      ...made,
+      svc_image: 'other.img',
+      svc_cpu_core: 2,
+    });
+    expect(status).toBe(201);
+    expect(String(headers['warning'])).toContain('svc_image has no effect');
+    expect(String(headers['warning'])).toContain('svc_cpu_core has no effect beside vcpu_count');
+    const { json } = await call('GET', '/resources/vm/configs/warned');
+    expect(json.configs[0]).toMatchObject({ vcpu_count: 4 });
+    const cores = { svc_vm_name: 'cores', svc_base_image: 'mojave.img', svc_image: 'cores', svc_cpu_core: 2 };
+    expect((await call('POST', '/resources/vm/create', cores)).headers['warning']).toBeUndefined();
+    expect((await call('GET', '/resources/vm/configs/cores')).json.configs[0].vcpu_count).toBe(2);
+  });
+
   test('no token is 401 in the envelope', async () => {
     const { status, json } = await api.call('GET', '/resources/vm/list');
     expect([status, json]).toEqual([

@@ -1,5 +1,4 @@
 import { describe, expect, test } from 'vitest';
-import type { Image } from '../../../src/api/image.ts';
 import { imageItem } from '../../../src/wire/image.ts';
 import { condition } from '../../support/api.ts';
 
@@ -8,7 +7,7 @@ const row = (reason: string, message: string) =>
     metadata: { name: 'debian', namespace: 'ns', generation: 1 },
     spec: { source: { remote: { reference: 'r.example.com/debian:12' } } },
     status: { observedGeneration: 1, conditions: [condition('Ready', 'False', reason, message)] },
-  } as Image);
+  });
 
 describe('the row of an image that is not ready', () => {
   test('is Failed with what the registry said where that refused', () => {

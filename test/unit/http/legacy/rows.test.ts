@@ -1,5 +1,13 @@
 import { describe, expect, test } from 'vitest';
 import { rows } from '../../../../src/http/legacy/table.ts';
+import {
+  createHelp,
+  deployHelp,
+  execHelp,
+  listNodesHelp,
+  nodesHelp,
+  revertHelp,
+} from '../../../../src/http/legacy/help.ts';
 import { imageName } from '../../../../src/http/legacy/names.ts';
 import { portText, ramText } from '../../../../src/http/legacy/vmviews.ts';
 import { routes } from '../../../../src/http/routes/table.ts';
@@ -28,6 +36,28 @@ describe('rows of the 2.4.x API', () => {
   test('that are removed say more than a number', () => {
     for (const row of rows)
       if (row.kind === 'removed') expect(row.successor).toMatch(/^(Removed|No endpoint)/);
+  });
+});
+
+describe('help texts of 2.4.x', () => {
+  const texts = JSON.stringify([
+    deployHelp('https://x'),
+    createHelp('https://x'),
+    listNodesHelp('https://x'),
+    execHelp('https://x'),
+    revertHelp('https://x'),
+    nodesHelp('https://x'),
+  ]);
+  const mapped = new Set(
+    rows.filter(({ kind }) => kind === 'mapped').map(({ path }) => path.replaceAll(/\{\w+\}/g, '{}')),
+  );
+
+  test('name rows that work', () => {
+    const named = Array.from(texts.matchAll(/https:\/\/x(\/[\w/<>-]+)/g), ([, path = '']) =>
+      path.replaceAll(/<\w+>/g, '{}'),
+    );
+    expect(named.length).toBeGreaterThan(8);
+    expect(named.filter((path) => !mapped.has(path))).toEqual([]);
   });
 });
 
