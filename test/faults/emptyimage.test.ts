@@ -48,8 +48,9 @@ async function deniedImage(name: string): Promise<void> {
   await expect.poll(() => readyOf(cluster.client, namespace, name), soon).toContain('RegistryDenied');
 }
 
-const isGone = (name: string) =>
-  expect.poll(() => readyOf(cluster.client, namespace, name), soon).toBe('gone');
+const isGone = async (name: string) => {
+  await expect.poll(() => readyOf(cluster.client, namespace, name), soon).toBe('gone');
+};
 
 describe('an Image that never got anything into the store', () => {
   test('can be deleted with kubectl', async () => {

@@ -366,7 +366,10 @@ describe('reserved ports', () => {
     const next = (await space.vm('second')).status;
     expect(next?.ports).toMatchObject({
       ssh: 8822,
-      mapped: ports.map((port) => ({ ...port, protocol: 'TCP' })),
+      mapped: [
+        { nodePort: 20001, guestPort: 80, protocol: 'TCP' },
+        { nodePort: 20002, guestPort: 81, protocol: 'TCP' },
+      ],
     });
     expect(next?.warnings).toBeUndefined();
     expect(next?.conditions?.map(({ type }) => type)).not.toContain('PortsMapped');
