@@ -2,7 +2,7 @@ import type { Command, NameSource, OptionSpec } from './command.ts';
 import type { Context } from './context.ts';
 import type { Service } from './service/types.ts';
 import { commonFormats } from './output.ts';
-import { globalOptions } from './parse.ts';
+import { globalOptions, longNamed } from './parse.ts';
 import { canonicalPath, childWords, groupAt, leafAt } from './tree.ts';
 
 /** What a word may become, and what a shell shows beside it. */
@@ -99,8 +99,9 @@ function optionNamed(
   options: Readonly<Record<string, OptionSpec>>,
   word: string,
 ): [string, OptionSpec] | undefined {
+  const long = word.startsWith('--') ? longNamed(options, word.slice(2)) : undefined;
   return Object.entries(options).find(
-    ([name, { short }]) => word === `--${name}` || (short !== undefined && word === `-${short}`),
+    ([name, { short }]) => name === long || (short !== undefined && word === `-${short}`),
   );
 }
 

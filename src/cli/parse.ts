@@ -112,12 +112,17 @@ function readOption(
   return index + (attached === undefined ? 2 : 1);
 }
 
+/** The option that a word after two dashes names, by its name or its other name. */
+export function longNamed(options: OptionSpecs, said: string): string | undefined {
+  return Object.hasOwn(options, said)
+    ? said
+    : Object.keys(options).find((name) => options[name]?.alias === said);
+}
+
 function longOption(word: string, options: OptionSpecs): { name: string; attached?: string; rest?: string } {
   const equals = word.indexOf('=');
   const said = word.slice(2, equals < 0 ? undefined : equals);
-  const name = Object.hasOwn(options, said)
-    ? said
-    : Object.keys(options).find((each) => options[each]?.alias === said);
+  const name = longNamed(options, said);
   if (name === undefined) {
     throw usageError(`unknown option --${said}${hint(closest(said, Object.keys(options)), '--')}`);
   }

@@ -1,0 +1,105 @@
+import { beforeEach, describe, expect, test, vi } from 'vitest';
+import type { Node, Pod } from '../../../../../src/api/core.ts';
+import type { KubeObject, Resource } from '../../../../../src/api/object.ts';
+import type { Vm } from '../../../../../src/api/vm.ts';
+import { expired } from '../../../../../src/controllers/vm/life/expiry.ts';
+import { Svc3Error } from '../../../../../src/errors.ts';
+import { aPod, aVm, runnerState, runningStatus } from '../builders.ts';
+
+/** What kube-apiserver has, by plural and name; what is not there is not found. */
+let stored: Record<string, KubeObject>;
+const get = vi.fn(async (resource: Resource<KubeObject>, name: string) => {
+  const found = stored[`${resource.plural}/${name}`];
+  if (found === undefined) throw new Svc3Error('NotFound', `${name} is not there`);
+  return found;
+});
+
+/** Created at 10:00:00, to be given up at 10:00:20. */
+const vm = aVm({ spec: { startDeadlineSeconds: 20 } });
+const late = '2026-11-01T10:00:20Z';
+const pulling = aPod({ nodeName: 'n1', status: { phase: 'Pending' } });
+
+function judge(given: { pod?: Pod; runner?: ReturnType<typeof runnerState>; at?: string; vm?: Vm } = {}) {
+  const runners = { recent: () => given.runner };
+  return expired(
+    'team/web',
+    { vm: given.vm ?? vm, pod: given.pod, node: undefined, claim: undefined } as never,
+    { client: { get }, runners, now: () => new Date(given.at ?? late) } as never,
+  );
+}
+
+beforeEach(() => {
+  stored = { 'vms/web': vm };
+  get.mockClear();
+});
+
+test('a VM whose guest never ran is over at its deadline, as it is in kube-apiserver', async () => {
+  expect(await judge({ at: '2026-11-01T10:00:19.999Z' })).toBeUndefined();
+  expect(await judge()).toBe(vm);
+  stored['pods/svc3-vm-web'] = pulling;
+  expect(await judge({ pod: pulling })).toBe(vm);
+});
+
+test('one without a deadline never is', async () => {
+  const unlimited = aVm();
+  stored['vms/web'] = unlimited;
+  expect(await judge({ vm: unlimited, at: '2027-01-01T00:00:00Z' })).toBeUndefined();
+});
+
+describe('what the caches do not know yet keeps it', () => {
+  test.each<[string, () => void]>([
+    ['a pod that is ready', () => (stored['pods/svc3-vm-web'] = aPod({ status: runningStatus(true) }))],
+    ['a power state', () => (stored['vms/web'] = aVm({ spec: vm.spec, status: { powerState: 'Stopped' } }))],
+    ['a deadline that was put off', () => (stored['vms/web'] = aVm({ spec: { startDeadlineSeconds: 600 } }))],
+    ['another VM of its name', () => (stored['vms/web'] = aVm({ metadata: { uid: 'other' } }))],
+    ['a deletion', () => (stored['vms/web'] = aVm({ spec: vm.spec, metadata: { deletionTimestamp: late } }))],
+    ['that it is gone', () => delete stored['vms/web']],
+  ])('%s', async (_, change) => {
+    change();
+    expect(await judge()).toBeUndefined();
+  });
+});
+
+test('nothing is asked where the caches say already that it has run', async () => {
+  expect(await judge({ pod: aPod({ status: runningStatus(true) }) })).toBeUndefined();
+  expect(get).not.toHaveBeenCalled();
+});
+
+describe('a pod whose container has run', () => {
+  const up = aPod({ nodeName: 'n1', status: runningStatus(false) });
+  beforeEach(() => {
+    stored['pods/svc3-vm-web'] = up;
+  });
+
+  test('is judged by its runner, and kept while that does not answer', async () => {
+    const never = runnerState({ powerState: 'Failed', reason: 'GpuBusy', guestStarted: false });
+    expect(await judge({ pod: up })).toBeUndefined();
+    expect(await judge({ pod: up, runner: never })).toBe(vm);
+    expect(await judge({ pod: up, runner: runnerState({ guestStarted: true }) })).toBeUndefined();
+  });
+
+  test('is not judged by the answer of the pod before it', async () => {
+    const never = runnerState({ powerState: 'Failed', reason: 'GpuBusy', guestStarted: false });
+    stored['pods/svc3-vm-web'] = aPod({
+      nodeName: 'n1',
+      status: runningStatus(false),
+      metadata: { uid: 'next' },
+    });
+    expect(await judge({ pod: up, runner: never })).toBeUndefined();
+  });
+});
+
+test('an outage of kube-apiserver is no leave to delete', async () => {
+  get.mockRejectedValueOnce(new Svc3Error('ServiceUnavailable', 'away'));
+  await expect(judge()).rejects.toThrow('away');
+});
+
+test('the kubelet of a lost node may have started it', async () => {
+  const lost: Node = {
+    metadata: { name: 'n1' },
+    status: { conditions: [{ type: 'Ready', status: 'Unknown' }] },
+  };
+  stored['pods/svc3-vm-web'] = pulling;
+  stored['nodes/n1'] = lost;
+  expect(await judge({ pod: pulling })).toBeUndefined();
+});

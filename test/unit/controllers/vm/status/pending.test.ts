@@ -1,0 +1,57 @@
+import { expect, test } from 'vitest';
+import { condition } from '../../../../../src/controllers/vm/status/statusdraft.ts';
+import { pendingDraft } from '../../../../../src/controllers/vm/status/pending.ts';
+import { aVm, effective } from '../builders.ts';
+
+const persistent = { ...effective, disk: { storage: 'Persistent' as const } };
+const unschedulable = condition('False', 'Unschedulable', 'no node fits');
+
+test('a VM without a pod keeps what is known of its disk, and loses what was of the pod', () => {
+  const vm = aVm({
+    status: {
+      effective: persistent,
+      node: 'n1',
+      ip: '10.0.0.7',
+      podName: 'svc3-vm-web',
+      ports: { ssh: 8822 },
+      diskSize: '10Gi',
+      diskGrowth: { size: '20Gi' },
+      revertRequest: 'r1',
+      startRequest: 's1',
+      warnings: ['netBoost has no effect'],
+      powerState: 'Running',
+    } as never,
+  });
+  expect(pendingDraft(vm, { scheduled: unschedulable }).fields).toEqual({
+    effective: persistent,
+    node: 'n1',
+    diskSize: '10Gi',
+    diskGrowth: { size: '20Gi' },
+    revertRequest: 'r1',
+    startRequest: 's1',
+    warnings: ['netBoost has no effect'],
+    powerState: 'Stopped',
+  });
+});
+
+test('an Ephemeral VM may go to any node', () => {
+  const { fields } = pendingDraft(aVm({ status: { effective, node: 'n1' } }), {});
+  expect(fields).toEqual({ effective });
+});
+
+test('a VM that never booted is not called stopped', () => {
+  expect(pendingDraft(aVm(), {}).fields).toEqual({});
+});
+
+test('Ready tells what the VM waits for, the last cause first', () => {
+  const prepared = condition('False', 'Pulling', 'pulling');
+  const stalled = condition('True', 'DiskMissing', 'the disk is gone');
+  const ready = (conditions: Parameters<typeof pendingDraft>[1]) => {
+    const draft = pendingDraft(aVm(), conditions);
+    return [draft.conditions.ready?.message, draft.reconciling];
+  };
+  expect(ready({ prepared })).toEqual(['pulling', true]);
+  expect(ready({ prepared, scheduled: unschedulable })).toEqual(['no node fits', true]);
+  expect(ready({ prepared, scheduled: unschedulable, stalled })).toEqual(['the disk is gone', false]);
+  expect(ready({})).toEqual(['', true]);
+});
