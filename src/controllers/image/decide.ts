@@ -144,6 +144,19 @@ function decideDeletion({ users, hasPods, place }: Observed): Plan {
   return place === undefined ? { kind: 'release' } : { kind: 'purge' };
 }
 
+/** How long a store that does not answer keeps the name of a disk that was never said to be in it, in milliseconds. */
+const awayMs = 300_000;
+
+/**
+ * Whether a disk goes although the store could not be asked to delete it. One that was never said to be stored has at most a
+ * piece there that nothing leads to: a refusal is the store's last word then, and an outage is waited for.
+ */
+export function isGivenUpEmpty({ disk, now }: Pick<Observed, 'disk' | 'now'>, { reason }: Verdict): boolean {
+  const { metadata, status } = disk;
+  if (status?.digest !== undefined) return false;
+  return reason === 'RegistryDenied' || now - Date.parse(metadata.deletionTimestamp ?? '') > awayMs;
+}
+
 function decideWorker({ now, retryAt }: Observed, worker: WorkerView): Plan {
   switch (worker.phase) {
     case 'Deleting':

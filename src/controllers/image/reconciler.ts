@@ -9,7 +9,15 @@ import type { Expectations } from '../../controller/expectations.ts';
 import { askProgress } from './askprogress.ts';
 import { awaitUpload } from './awaitedupload.ts';
 import { resourceOf, type Disk, type ImageCaches } from './caches.ts';
-import { decide, watchMs, type Observed, type Plan, type Verdict, type Work } from './decide.ts';
+import {
+  decide,
+  isGivenUpEmpty,
+  watchMs,
+  type Observed,
+  type Plan,
+  type Verdict,
+  type Work,
+} from './decide.ts';
 import { atRegistry, StepFailed, verdictOf } from './failure.ts';
 import { answerTo, vmNameOf, workerPodName, workId } from './names.ts';
 import { observe } from './observe.ts';
@@ -231,11 +239,11 @@ export class ImageReconciler {
           'the store does not delete images; what was stored stays there',
         );
     } catch (error) {
-      // With the namespace its credential goes; nobody could ever delete from the store then. And what was never said to be stored
-      // is at most a piece that nothing leads to: it is no reason to keep the name.
-      const isEmpty = disk.status?.digest === undefined;
-      if (!(error instanceof StepFailed) || !(isEmpty || (await this.#isNamespaceGoing(disk)))) throw error;
-      if (!isEmpty)
+      if (!(error instanceof StepFailed)) throw error;
+      const isEmpty = isGivenUpEmpty(observed, error.verdict);
+      // With the namespace its credential goes; nobody could ever delete from the store then.
+      if (!isEmpty && !(await this.#isNamespaceGoing(disk))) throw error;
+      if (disk.status?.digest !== undefined)
         this.#reporter.warn(disk, 'KeptInStore', `what was stored stays in the store: ${error.message}`);
     }
   }

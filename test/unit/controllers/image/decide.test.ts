@@ -1,7 +1,12 @@
 import { describe, expect, test } from 'vitest';
 import type { Image } from '../../../../src/api/image.ts';
 import type { WorkFailed } from '../../../../src/api/worker.ts';
-import { decide, type Observed, type Plan } from '../../../../src/controllers/image/decide.ts';
+import {
+  decide,
+  isGivenUpEmpty,
+  type Observed,
+  type Plan,
+} from '../../../../src/controllers/image/decide.ts';
 import { anImage, aVmSource, condition, digest, done, observed } from './builders.ts';
 
 const failed = (reason: WorkFailed['reason']): WorkFailed => ({ result: 'Failed', reason, message: 'why' });
@@ -216,5 +221,26 @@ describe('what is decided for a disk', () => {
     const users = Array.from({ length: 12 }, (_, index) => `vm-${index}`);
     const plan = decide(observed(anImage(remote, { digest }, deleted), { users }));
     expect(plan).toMatchObject({ verdict: { message: expect.stringContaining('vm-9 and 2 more') } });
+  });
+});
+
+describe('a disk that the store cannot be asked to delete', () => {
+  const deletionTimestamp = '2026-11-01T10:00:00Z';
+  const after = (minutes: number) => Date.parse(deletionTimestamp) + minutes * 60_000;
+  const isGivenUp = (reason: string, minutes: number, status?: { digest: string }) =>
+    isGivenUpEmpty(
+      { disk: anImage({ blank: { size: '1G' } }, status, { deletionTimestamp }), now: after(minutes) },
+      { reason, message: '' },
+    );
+
+  test('goes at once where it was never stored and the store refuses, and after an outage of 5 min', () => {
+    expect(isGivenUp('RegistryDenied', 0)).toBe(true);
+    expect(isGivenUp('RegistryUnreachable', 5)).toBe(false);
+    expect(isGivenUp('RegistryUnreachable', 5.1)).toBe(true);
+  });
+
+  test('stays where it was stored', () => {
+    expect(isGivenUp('RegistryDenied', 60, { digest })).toBe(false);
+    expect(isGivenUp('RegistryUnreachable', 60, { digest })).toBe(false);
   });
 });
