@@ -29,8 +29,11 @@ function look(disk: Disk, { disks = [], vms = [], pods = [], url, backoff = new 
   return observe({ kind: 'Image', caches, settings, backoff } as never, disk, now);
 }
 
-const pod = (name: string, status: Pod['status'] = {}): Pod =>
-  ({ metadata: { name, namespace: 'team', uid: `uid of ${name}` }, spec: { containers: [] }, status }) as Pod;
+const pod = (name: string, status: Pod['status'] = {}): Pod => ({
+  metadata: { name, namespace: 'team', uid: `uid of ${name}` },
+  spec: { containers: [] },
+  status,
+});
 
 test('a disk has its place in the store, and none where there is no store', () => {
   const disk = anImage({ blank: { size: '1G' } });
