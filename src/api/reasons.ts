@@ -65,14 +65,15 @@ export const reasonTable: readonly ReasonRow[] = [
     Stopping: ['The guest is shutting down.', waits],
     Suspending: ['The VM is being suspended.', waits],
     Resuming: ['The VM is being resumed.', waits],
+    Restarting: ['The guest is being shut down, and is started again in the same pod.', waits],
     Reverting: ['Changes to the disk are discarded and the VM boots fresh from its image.', waits],
     GuestStopped: [
-      'The guest has shut itself down although spec.powerState is Running.',
-      'Start it again, or set spec.powerState to Stopped.',
+      'The guest has shut itself down although spec.powerState is Running; nothing starts it again but a new pod of the VM.',
+      'Start it (`svc3 vm start`, or a new spec.startRequest), or leave it off (`svc3 vm stop`, or spec.powerState Stopped).',
     ],
     Crashed: [
-      'QEMU or the guest died; the message holds its last words.',
-      'Read `kubectl logs` of the pod; it is started again with exponential backoff, until Stalled says otherwise.',
+      'QEMU died or the guest panicked; the message holds its last words. It is started again after 1, 2, 4 … 60 s, five times; ten minutes without a crash, and the count begins anew.',
+      'Nothing, until Stalled is True; `kubectl logs` of the pod tells more.',
     ],
     Terminating: [
       'The VM is being deleted and waits until its disk is saved; the message names the Images and says how long at most.',
@@ -187,8 +188,8 @@ export const reasonTable: readonly ReasonRow[] = [
       'Use an image of another architecture.',
     ],
     RestartLimitExceeded: [
-      'QEMU or the guest died more often than it is started again by itself; the message holds its last words. The disk is as it was left.',
-      'Start it (`svc3 vm start`, or a new spec.startRequest), which allows as many restarts again; or save its disk, or revert it.',
+      'QEMU died or the guest panicked for the sixth time without ten quiet minutes between; the message holds its last words. It is not started again by itself. The disk is as it was left.',
+      'Start it (`svc3 vm start` or `restart`, or a new spec.startRequest), which allows as many restarts again; or save its disk, or revert it.',
     ],
     AcceleratorFailed: ['As with Booted.', 'As with Booted.'],
     GPUUnavailable: ['The pod was given no GPU although the VM is to have one.', 'Delete the pod of the VM.'],

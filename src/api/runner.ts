@@ -99,6 +99,8 @@ export const RunnerSpec = z.object({
   revertRequest: z.string().optional(),
   /** The value of `spec.startRequest` that the first boot in this pod answers. */
   startRequest: z.string().optional(),
+  /** The value of `spec.restartRequest` that the first boot in this pod answers. */
+  restartRequest: z.string().optional(),
   ports: z.array(RunnerPort).default([]),
   /** Serve the guest's screen. Ignored for an x86 VM with GPU passthrough (spec: GPU passthrough rule 4). */
   vncConsole: z.boolean().default(true),
@@ -186,6 +188,8 @@ export const RunnerState = z.object({
   revertRequest: words(256).optional(),
   /** The last `startRequest` that was carried out; undefined from a runner that does not know the member. */
   startRequest: words(256).optional(),
+  /** The last `restartRequest` that a boot has answered. */
+  restartRequest: words(256).optional(),
   /** Virtual size of the disk in bytes. */
   diskSize: bytes.optional(),
   vncConsole: z.boolean().default(false),
@@ -198,7 +202,7 @@ export const RunnerState = z.object({
 });
 export type RunnerState = z.infer<typeof RunnerState>;
 
-export const PowerAction = z.enum(['start', 'stop', 'suspend', 'resume', 'revert']);
+export const PowerAction = z.enum(['start', 'stop', 'restart', 'suspend', 'resume', 'revert']);
 export type PowerAction = z.infer<typeof PowerAction>;
 
 /** `POST /v1/power`. */
@@ -208,6 +212,8 @@ export const PowerRequest = z.object({
   revertRequest: z.string().max(256).optional(),
   /** For start: carried out once per value; the same value again is answered without doing it again. */
   startRequest: z.string().max(256).optional(),
+  /** For restart: carried out once per value. A start answers it as well. */
+  restartRequest: z.string().max(256).optional(),
   /** For revert: leave the VM stopped afterwards. */
   stopped: z.boolean().optional(),
 });

@@ -91,6 +91,14 @@ export const VmSpec = z
       .describe(
         'Any text; each new value starts a VM once whose guest has shut itself down or has crashed, where powerState is Running.',
       ),
+    restartRequest: z
+      .string()
+      .min(1)
+      .max(64)
+      .optional()
+      .describe(
+        'Any text; each new value shuts the guest down and starts it again once, where powerState is Running. The pod and the disk stay.',
+      ),
   })
   .meta(
     rules([
@@ -232,6 +240,11 @@ export const VmStatus = z
       .optional()
       .describe('The last spec.revertRequest that was carried out.'),
     startRequest: z.string().max(64).optional().describe('The last spec.startRequest that was carried out.'),
+    restartRequest: z
+      .string()
+      .max(64)
+      .optional()
+      .describe('The last spec.restartRequest that was carried out.'),
     warnings: z
       .array(z.string().max(1024).describe('One sentence.'))
       .max(32)

@@ -45,6 +45,7 @@ export const leaves: readonly Leaf[] = [
   leaf('vm delete', async () => (await import('./commands/vm/delete.ts')).vmDelete),
   leaf('vm start', async () => (await import('./commands/vm/start.ts')).vmStart),
   leaf('vm stop', async () => (await import('./commands/vm/stop.ts')).vmStop),
+  leaf('vm restart', async () => (await import('./commands/vm/restart.ts')).vmRestart),
   leaf('vm suspend', async () => (await import('./commands/vm/suspend.ts')).vmSuspend),
   leaf('vm resume', async () => (await import('./commands/vm/resume.ts')).vmResume),
   leaf('vm revert', async () => (await import('./commands/vm/revert.ts')).vmRevert),

@@ -4,6 +4,7 @@ import { Svc3Error } from '../errors.ts';
 const permitted: Record<PowerAction, readonly RunnerPowerState[]> = {
   start: ['Stopped', 'Failed'],
   stop: ['Running', 'Suspended', 'Failed'],
+  restart: ['Running', 'Stopped', 'Failed'],
   suspend: ['Running'],
   resume: ['Suspended'],
   revert: ['Running', 'Stopped', 'Suspended', 'Failed'],

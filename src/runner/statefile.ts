@@ -13,6 +13,8 @@ export const SavedState = z.object({
   revertRequest: z.string().optional(),
   /** The last start request that was carried out. */
   startRequest: z.string().optional(),
+  /** The last restart request that a boot has answered. */
+  restartRequest: z.string().optional(),
   /** A revert that was begun: carried out again after a crash. */
   reverting: z.object({ request: z.string().optional() }).optional(),
   diskBytes: z.number().optional(),

@@ -14,6 +14,7 @@ export interface Status {
   readonly busy?: string | undefined;
   readonly revertRequest?: string | undefined;
   readonly startRequest?: string | undefined;
+  readonly restartRequest?: string | undefined;
   readonly diskSize?: number | undefined;
   readonly ejected: boolean;
   /** The guest has run on this disk, in this or an earlier life of the runner. */

@@ -105,8 +105,8 @@ export class Supervisor {
     const before = await this.#state.read();
     const isSamePod = before?.podUid === this.#options.podUid;
     this.#state.adopt(startingState(before, isSamePod, this.#state.current, this.#options.host));
-    const { ejected, guestStarted, startRequest, powerState } = this.#state.current;
-    this.status.update({ ejected, guestStarted, startRequest });
+    const { ejected, guestStarted, startRequest, restartRequest, powerState } = this.#state.current;
+    this.status.update({ ejected, guestStarted, startRequest, restartRequest });
     if (powerState === 'Running') return this.#boot();
     try {
       await this.#disk.prepare();
@@ -229,6 +229,7 @@ export class Supervisor {
     const verbs = {
       start: () => this.#start(request),
       stop: () => this.#stop(),
+      restart: () => this.#restart(request),
       suspend: () => this.#suspend(),
       resume: () => this.#resume(),
       revert: () => this.#revert(request),
@@ -240,11 +241,31 @@ export class Supervisor {
     }
   }
 
-  async #start({ startRequest = this.#state.current.startRequest }: PowerRequest): Promise<void> {
-    await this.#state.save({ powerState: 'Running', reason: undefined, message: undefined, startRequest });
-    this.status.update({ startRequest });
+  async #start(request: PowerRequest): Promise<void> {
+    await this.#noteRequest(request);
     this.#retries.renew();
     await this.#boot();
+  }
+
+  /** Written down first: a runner that is killed before the guest is down takes it along, and boots it anew by itself. */
+  async #restart(request: PowerRequest): Promise<void> {
+    clearTimeout(this.#retryTimer);
+    await this.#disk.free();
+    await this.#noteRequest(request);
+    await this.#takeDown(this.#options.host.spec.graceSeconds * 1000);
+    this.status.update({ powerState: 'Stopped', ...guestDown, retrying: false });
+    this.#retries.renew();
+    await this.#boot();
+  }
+
+  /** The VM is to run, and the boot that follows answers these requests. */
+  async #noteRequest(request: PowerRequest): Promise<void> {
+    const { current } = this.#state;
+    const startRequest = request.startRequest ?? current.startRequest;
+    const restartRequest = request.restartRequest ?? current.restartRequest;
+    const told = { reason: undefined, message: undefined };
+    await this.#state.save({ powerState: 'Running', ...told, startRequest, restartRequest });
+    this.status.update({ startRequest, restartRequest });
   }
 
   async #stop(): Promise<void> {
@@ -304,17 +325,23 @@ function startingState(
   before: SavedState | undefined,
   isSamePod: boolean,
   fresh: SavedState,
-  { spec: { powerState, startRequest } }: Host,
+  { spec: { powerState, startRequest, restartRequest } }: Host,
 ): SavedState {
   // A runner from before that member never said whether the guest has run: it may have.
   const known = before === undefined ? fresh : { ...before, guestStarted: before.guestStarted ?? true };
-  return isSamePod ? known : { ...known, powerState, startRequest };
+  return isSamePod ? known : { ...known, powerState, startRequest, restartRequest };
 }
 
 /** The requests of a verb are done once per value, whoever asks again after a cut connection. */
-function isCarriedOut({ action, revertRequest, startRequest }: PowerRequest, saved: SavedState): boolean {
-  if (action === 'revert') return revertRequest !== undefined && revertRequest === saved.revertRequest;
-  return action === 'start' && startRequest !== undefined && startRequest === saved.startRequest;
+function isCarriedOut(request: PowerRequest, saved: SavedState): boolean {
+  const members = {
+    start: 'startRequest',
+    restart: 'restartRequest',
+    revert: 'revertRequest',
+  } as const;
+  const { action } = request;
+  const member = action in members ? members[action as keyof typeof members] : undefined;
+  return member !== undefined && request[member] !== undefined && request[member] === saved[member];
 }
 
 function asFailure(error: unknown): RunnerFailure {

@@ -110,6 +110,8 @@ export interface VMSpec {
   revertRequest?: string;
   /** Any text; each new value starts a VM once whose guest has shut itself down or has crashed, where powerState is Running. */
   startRequest?: string;
+  /** Any text; each new value shuts the guest down and starts it again once, where powerState is Running. The pod and the disk stay. */
+  restartRequest?: string;
 }
 
 /** What svc3 knows about the VM. */
@@ -281,6 +283,8 @@ export interface VMStatus {
   revertRequest?: string;
   /** The last spec.startRequest that was carried out. */
   startRequest?: string;
+  /** The last spec.restartRequest that was carried out. */
+  restartRequest?: string;
   /** What was asked for and is not so, one sentence each; nothing here stops the VM. */
   warnings?: string[];
 }

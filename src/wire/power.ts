@@ -3,7 +3,7 @@ import type { PowerState, Vm } from '../api/vm.ts';
 import { Svc3Error } from '../errors.ts';
 import { vmState, type VmState } from './vm.ts';
 
-export const powerCommands = ['start', 'stop', 'resume', 'suspend', 'revert'] as const;
+export const powerCommands = ['start', 'stop', 'restart', 'resume', 'suspend', 'revert'] as const;
 export type PowerCommand = (typeof powerCommands)[number];
 
 interface Verb {
@@ -16,6 +16,7 @@ interface Verb {
 export const powerVerbs: Readonly<Record<PowerCommand, Verb>> = {
   start: { from: ['Stopped', 'Failed'], to: 'Running', done: 'started' },
   stop: { from: ['Running', 'Suspended', 'Failed'], to: 'Stopped', done: 'stopped' },
+  restart: { from: ['Running', 'Failed'], to: 'Running', done: 'restarted' },
   resume: { from: ['Suspended'], to: 'Running', done: 'resumed' },
   suspend: { from: ['Running'], to: 'Suspended', done: 'suspended' },
   revert: { from: ['Running', 'Stopped', 'Suspended', 'Failed'], to: 'Running', done: 'reverted' },
@@ -25,19 +26,23 @@ export interface PowerRequest {
   readonly powerState: PowerState;
   readonly revertRequest?: string;
   readonly startRequest?: string;
+  readonly restartRequest?: string;
 }
 
 /**
  * What of a VM's spec a command changes. A command that has been asked for already and is under way may be repeated. A start
- * is asked for once whatever the spec says: a guest that went down by itself leaves it at Running.
+ * is asked for once whatever the spec says: a guest that went down by itself leaves it at Running. So does a stop of that guest: no pod
+ * that comes later starts it.
  * @throws Svc3Error Conflict when the command does not fit the observed state
  */
 export function powerRequest(vm: Vm, command: PowerCommand): PowerRequest {
   const verb = powerVerbs[command];
   const state = vmState(vm);
   const name = vm.metadata.name ?? '';
-  const underWay = command !== 'revert' && vm.spec.powerState === verb.to && state !== verb.to;
-  if (!verb.from.includes(state) && !(underWay && state !== 'Failed' && state !== 'Pending')) {
+  const isOnce = command === 'revert' || command === 'restart';
+  const underWay = !isOnce && vm.spec.powerState === verb.to && state !== verb.to;
+  const staysDown = command === 'stop' && isDownByItself(vm);
+  if (!verb.from.includes(state) && !staysDown && !(underWay && state !== 'Failed' && state !== 'Pending')) {
     throw new Svc3Error(
       'Conflict',
       `VM ${name} is ${state}, ${command} needs it to be ${verb.from.join(' or ')}`,
@@ -53,7 +58,14 @@ export function powerRequest(vm: Vm, command: PowerCommand): PowerRequest {
   }
   if (command === 'revert') return { powerState: verb.to, revertRequest: randomUUID() };
   if (command === 'start') return { powerState: verb.to, startRequest: randomUUID() };
+  if (command === 'restart') return { powerState: verb.to, restartRequest: randomUUID() };
   return { powerState: verb.to };
+}
+
+function isDownByItself({ status }: Vm): boolean {
+  return (
+    status?.conditions?.some(({ type, reason }) => type === 'Ready' && reason === 'GuestStopped') === true
+  );
 }
 
 /** Whether the operator has carried out what was written with this generation. */
@@ -63,15 +75,17 @@ export function powerDone(vm: Vm, requested: PowerRequest, generation: number): 
   if (state === 'Failed') return isFailedSince(vm, requested);
   if (requested.revertRequest !== undefined && vm.status?.revertRequest !== requested.revertRequest)
     return false;
+  if (requested.restartRequest !== undefined && vm.status?.restartRequest !== requested.restartRequest)
+    return false;
   return state === requested.powerState;
 }
 
 /** Whether the failure is what came of the request, and not the one before it that is being mended. */
-function isFailedSince({ status }: Vm, { startRequest }: PowerRequest): boolean {
+function isFailedSince({ status }: Vm, { startRequest, restartRequest }: PowerRequest): boolean {
   if (status?.conditions?.some(({ type, status: is }) => type === 'Reconciling' && is === 'True') === true)
     return false;
   // One that never ran has no runner that could answer a request.
-  return (
-    startRequest === undefined || status?.powerState !== 'Failed' || status.startRequest === startRequest
-  );
+  if (status?.powerState !== 'Failed') return true;
+  const isStarted = startRequest === undefined || status.startRequest === startRequest;
+  return isStarted && (restartRequest === undefined || status.restartRequest === restartRequest);
 }

@@ -100,7 +100,10 @@ const purge = mapped({
   },
 });
 
-const execMessages: Readonly<Record<PowerCommand, (name: string, node: string) => string>> = {
+/** 2.4.x has no restart. */
+type LegacyCommand = Exclude<PowerCommand, 'restart'>;
+
+const execMessages: Readonly<Record<LegacyCommand, (name: string, node: string) => string>> = {
   start: (name, node) => `${name} has started on ${node}`,
   stop: (name, node) => `${name} has stopped on ${node}`,
   resume: (name, node) => `${name} has resumed on ${node}`,
@@ -108,7 +111,7 @@ const execMessages: Readonly<Record<PowerCommand, (name: string, node: string) =
   revert: (name, node) => `Successfully reverted ${name} on ${node}`,
 };
 
-function execRow(command: PowerCommand): Row {
+function execRow(command: LegacyCommand): Row {
   return mapped({
     kind: 'mapped',
     method: 'POST',

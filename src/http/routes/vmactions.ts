@@ -21,7 +21,7 @@ export const execVm = defineRoute({
   tag,
   method: 'POST',
   path: `${one}/exec`,
-  summary: 'Start, stop, suspend, resume or revert a VM.',
+  summary: 'Start, stop, restart, suspend, resume or revert a VM.',
   params: schemas.vmParams,
   query: schemas.waitQuery,
   body: vmSchemas.execBody,

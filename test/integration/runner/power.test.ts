@@ -45,6 +45,21 @@ describe('power verbs', () => {
     expect(await runner.guest('cat /root/file')).toBe('kept\n');
   });
 
+  test('restart shuts the guest down and boots the same disk in a new QEMU, once per request', async () => {
+    const runner = await startRunner(await aPod());
+    await runner.reaches(up);
+    await runner.guest('echo kept > /root/file; sync');
+    const pid = await runner.qemuPid();
+    await runner.client.power({ action: 'restart', restartRequest: 'first' });
+    await runner.reaches({ ...up, restartRequest: 'first' });
+    expect(await runner.guest('cat /root/file')).toBe('kept\n');
+    expect(runner.log()).toContain('"by":"guestShutdown"');
+    const second = await runner.qemuPid();
+    expect(second).not.toBe(pid);
+    await runner.client.power({ action: 'restart', restartRequest: 'first' });
+    expect(await runner.qemuPid()).toBe(second);
+  });
+
   test('stop asks the guest also of a QEMU that is slow to answer', async () => {
     const runner = await startRunner(await aPod());
     await runner.reaches(up);

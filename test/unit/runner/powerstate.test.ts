@@ -6,6 +6,7 @@ describe('a verb fits', () => {
   const fits: Record<PowerAction, RunnerPowerState[]> = {
     start: ['Stopped', 'Failed'],
     stop: ['Running', 'Suspended', 'Failed'],
+    restart: ['Running', 'Stopped', 'Failed'],
     suspend: ['Running'],
     resume: ['Suspended'],
     revert: ['Running', 'Stopped', 'Suspended', 'Failed'],

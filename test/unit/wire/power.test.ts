@@ -31,23 +31,58 @@ describe('a command', () => {
   test.each<[State, Readonly<Record<PowerCommand, string>>]>([
     [
       'Running',
-      { start: 'Conflict', stop: 'Stopped', resume: 'Conflict', suspend: 'Suspended', revert: 'Running' },
+      {
+        start: 'Conflict',
+        stop: 'Stopped',
+        resume: 'Conflict',
+        suspend: 'Suspended',
+        restart: 'Running',
+        revert: 'Running',
+      },
     ],
     [
       'Stopped',
-      { start: 'Running', stop: 'Conflict', resume: 'Conflict', suspend: 'Conflict', revert: 'Running' },
+      {
+        start: 'Running',
+        stop: 'Conflict',
+        resume: 'Conflict',
+        suspend: 'Conflict',
+        restart: 'Conflict',
+        revert: 'Running',
+      },
     ],
     [
       'Suspended',
-      { start: 'Conflict', stop: 'Stopped', resume: 'Running', suspend: 'Conflict', revert: 'Running' },
+      {
+        start: 'Conflict',
+        stop: 'Stopped',
+        resume: 'Running',
+        suspend: 'Conflict',
+        restart: 'Conflict',
+        revert: 'Running',
+      },
     ],
     [
       'Failed',
-      { start: 'Running', stop: 'Stopped', resume: 'Conflict', suspend: 'Conflict', revert: 'Running' },
+      {
+        start: 'Running',
+        stop: 'Stopped',
+        resume: 'Conflict',
+        suspend: 'Conflict',
+        restart: 'Running',
+        revert: 'Running',
+      },
     ],
     [
       'Pending',
-      { start: 'Conflict', stop: 'Conflict', resume: 'Conflict', suspend: 'Conflict', revert: 'Conflict' },
+      {
+        start: 'Conflict',
+        stop: 'Conflict',
+        resume: 'Conflict',
+        suspend: 'Conflict',
+        restart: 'Conflict',
+        revert: 'Conflict',
+      },
     ],
   ])('for a VM that is %s', (state, expected) => {
     const requested = state === 'Stopped' || state === 'Suspended' ? state : 'Running';
@@ -73,6 +108,23 @@ describe('a command', () => {
   test('start is another request each time, whatever the spec says', () => {
     const vm = aVm('Failed', 'Running');
     expect(powerRequest(vm, 'start').startRequest).not.toBe(powerRequest(vm, 'start').startRequest);
+  });
+
+  test('restart is another request each time, and is done when its own request is answered', () => {
+    const vm = aVm('Running', 'Running', { observedGeneration: 5, restartRequest: 'r1' });
+    const asked = powerRequest(vm, 'restart');
+    expect(asked.restartRequest).not.toBe(powerRequest(vm, 'restart').restartRequest);
+    expect(powerDone(vm, asked, 5)).toBe(false);
+    expect(powerDone({ ...vm, status: { ...vm.status, ...asked } }, asked, 5)).toBe(true);
+  });
+
+  test('stop is for a guest, too, that has shut itself down while the spec says Running', () => {
+    const guestStopped = [
+      ...booted,
+      { ...booted[0], type: 'Ready', status: 'False', reason: 'GuestStopped' } as const,
+    ];
+    expect(outcome(aVm('Stopped', 'Running', { conditions: guestStopped }), 'stop')).toBe('Stopped');
+    expect(outcome(aVm('Stopped', 'Running'), 'stop')).toBe('Conflict');
   });
 
   test('revert is another request each time', () => {

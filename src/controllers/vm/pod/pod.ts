@@ -337,6 +337,7 @@ function runnerSpec({ vm, effective, placement, settings, claimName }: PodInput)
     powerState: vm.spec.powerState,
     ...(vm.spec.revertRequest === undefined ? {} : { revertRequest: vm.spec.revertRequest }),
     ...(vm.spec.startRequest === undefined ? {} : { startRequest: vm.spec.startRequest }),
+    ...(vm.spec.restartRequest === undefined ? {} : { restartRequest: vm.spec.restartRequest }),
     ports: runnerPorts(withoutPorts(effective, placement.leftOut), placement.ports),
     vncConsole: effective.vncConsole === 'Enabled',
     ...(vncPort === undefined ? {} : { vncPort }),

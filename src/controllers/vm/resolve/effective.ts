@@ -124,6 +124,7 @@ function merge(spec: VmSpec, config: VmConfigSpec | undefined): Settings {
     powerState: _powerState,
     revertRequest: _revertRequest,
     startRequest: _startRequest,
+    restartRequest: _restartRequest,
     image: _image,
     disk,
     display,

@@ -43,29 +43,46 @@ function isOnItsWay({ reason }: RunnerState): boolean {
 function run(vm: Vm, state: RunnerState): PowerStep {
   switch (state.powerState) {
     case 'Running':
-      return none;
+      return isAsked('restartRequest', vm, state) ? restart(vm) : none;
     case 'Suspended':
       return { kind: 'verb', request: { action: 'resume' } };
     case 'Stopped':
       if (state.reason !== 'GuestShutdown' || isRequestNewer(vm)) return start(vm, state);
-      return isStartAsked(vm, state) ? start(vm, state) : { kind: 'guestStopped' };
+      return isBootAsked(vm, state) ? start(vm, state) : { kind: 'guestStopped' };
     default:
       // Whoever asks need not wait for the backoff before the next restart.
-      if (isStartAsked(vm, state)) return start(vm, state);
+      if (isBootAsked(vm, state)) return start(vm, state);
       if (state.retrying) return none;
       return isRequestNewer(vm) ? start(vm, state) : { kind: 'failed' };
   }
 }
 
 function start(vm: Vm, state: RunnerState): PowerStep {
-  const request = isStartAsked(vm, state) ? { startRequest: vm.spec.startRequest } : {};
+  const { startRequest, restartRequest } = vm.spec;
+  const request = {
+    ...(isAsked('startRequest', vm, state) ? { startRequest } : {}),
+    // Else it would be carried out on the guest that has just been started.
+    ...(isAsked('restartRequest', vm, state) ? { restartRequest } : {}),
+  };
   return { kind: 'verb', request: { action: 'start', ...request } };
 }
 
-/** Not carried out by the runner, and not made while the guest ran. */
-function isStartAsked({ spec, status }: Vm, state: RunnerState): boolean {
-  const asked = spec.startRequest;
-  return asked !== undefined && asked !== state.startRequest && asked !== status?.startRequest;
+function restart({ spec: { restartRequest } }: Vm): PowerStep {
+  return { kind: 'verb', request: { action: 'restart', restartRequest } };
+}
+
+function isBootAsked(vm: Vm, state: RunnerState): boolean {
+  return isAsked('startRequest', vm, state) || isAsked('restartRequest', vm, state);
+}
+
+/** Not carried out by the runner, and not reported as answered: a start that was asked for while the guest ran is. */
+function isAsked(
+  member: 'startRequest' | 'restartRequest',
+  { spec, status }: Vm,
+  state: RunnerState,
+): boolean {
+  const asked = spec[member];
+  return asked !== undefined && asked !== state[member] && asked !== status?.[member];
 }
 
 function suspend(state: RunnerState): PowerStep {

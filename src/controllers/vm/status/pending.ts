@@ -4,8 +4,8 @@ import { condition, type ConditionDrafts, type StatusDraft } from './statusdraft
 
 /** The status of a VM without a pod: the effective settings and what is known of the disk stay, what belonged to the pod goes. */
 export function pendingDraft(vm: Vm, conditions: Partial<ConditionDrafts>): StatusDraft {
-  const { effective, node, diskSize, diskGrowth, revertRequest, startRequest, warnings, powerState } =
-    vm.status ?? {};
+  const { effective, node, diskSize, diskGrowth, warnings, powerState } = vm.status ?? {};
+  const { revertRequest, startRequest, restartRequest } = vm.status ?? {};
   const cause = conditions.stalled ?? conditions.scheduled ?? conditions.prepared;
   const sticky = effective !== undefined && isPersistent(effective);
   return {
@@ -17,6 +17,7 @@ export function pendingDraft(vm: Vm, conditions: Partial<ConditionDrafts>): Stat
       ...(diskGrowth === undefined ? {} : { diskGrowth }),
       ...(revertRequest === undefined ? {} : { revertRequest }),
       ...(startRequest === undefined ? {} : { startRequest }),
+      ...(restartRequest === undefined ? {} : { restartRequest }),
       ...(warnings === undefined ? {} : { warnings }),
       // That it has ever booted is what the start deadline goes by.
       ...(powerState === undefined ? {} : { powerState: 'Stopped' as const }),

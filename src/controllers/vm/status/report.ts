@@ -1,6 +1,6 @@
 import type { Node, Pod } from '../../../api/core.ts';
 import { annotations } from '../../../api/meta.ts';
-import type { RunnerState } from '../../../api/runner.ts';
+import type { PowerAction, RunnerState } from '../../../api/runner.ts';
 import { conditionTypes } from '../../../api/reasons.ts';
 import type { EffectiveSettings, ObservedPowerState, RunnerIdentity, Vm } from '../../../api/vm.ts';
 import { isTerminating } from '../../../api/owner.ts';
@@ -36,7 +36,7 @@ export interface RunnerObservation {
   readonly podReady: boolean;
   readonly fingerprint: string | undefined;
   /** The verb that is being carried out. */
-  readonly verb: 'start' | 'stop' | 'suspend' | 'resume' | 'revert' | undefined;
+  readonly verb: PowerAction | undefined;
   /** What became of the growth of the disk that it was last asked for. */
   readonly growth?: { readonly diskSize: number; readonly message: string } | undefined;
   /** Why it could not be asked, or why the last verb failed. */
@@ -78,6 +78,7 @@ export function reportPod(given: PodReport): StatusDraft {
   const accelerator = acceleratorOf(pod) ?? vm.status?.accelerator;
   const revertRequest = state?.revertRequest ?? vm.status?.revertRequest;
   const startRequest = startedFor(input);
+  const restartRequest = restartedFor(input);
   return {
     fields: {
       effective,
@@ -92,6 +93,7 @@ export function reportPod(given: PodReport): StatusDraft {
       ...(accelerator === undefined ? {} : { accelerator }),
       ...(revertRequest === undefined ? {} : { revertRequest }),
       ...(startRequest === undefined ? {} : { startRequest }),
+      ...(restartRequest === undefined ? {} : { restartRequest }),
       ...(warnings.length === 0 ? {} : { warnings }),
     },
     conditions,
@@ -275,9 +277,17 @@ function startedFor({ vm, runner }: PodReport): string | undefined {
   return runner?.state?.startRequest ?? vm.status?.startRequest;
 }
 
+/** The pod's first boot answers what was asked for when it was made. */
+function restartedFor({ vm, pod, runner }: PodReport): string | undefined {
+  const { restartRequest } = vm.spec;
+  if (isMadeWith(pod, 'restartRequest', restartRequest)) return restartRequest;
+  return runner?.state?.restartRequest ?? vm.status?.restartRequest;
+}
+
 const verbReasons = {
   start: 'Starting',
   stop: 'Stopping',
+  restart: 'Restarting',
   suspend: 'Suspending',
   resume: 'Resuming',
   revert: 'Reverting',
@@ -305,6 +315,9 @@ function readyCondition(input: PodReport, power: ObservedPowerState | undefined)
     return condition('False', 'Crashed', runner?.state?.message ?? 'QEMU ended');
   }
   const reverted = vm.spec.revertRequest === undefined || isReverted(input);
+  if (requested === 'Running' && power === 'Running' && restartedFor(input) !== vm.spec.restartRequest) {
+    return condition('False', 'Restarting', runner?.error ?? '');
+  }
   if (power === requested && reverted) {
     return requested === 'Running'
       ? guestCondition(input)
@@ -349,6 +362,15 @@ function isReverted({ vm, pod, runner }: PodReport): boolean {
   const requested = vm.spec.revertRequest;
   if (requested === undefined || runner?.state?.revertRequest === requested) return true;
   if (vm.status?.revertRequest === requested) return true;
+  return isMadeWith(pod, 'revertRequest', requested);
+}
+
+function isMadeWith(
+  pod: Pod,
+  member: 'revertRequest' | 'restartRequest',
+  requested: string | undefined,
+): boolean {
+  if (requested === undefined) return false;
   const text = pod.metadata.annotations?.[annotations.runnerSpec] ?? '';
-  return text.includes(`"revertRequest":${JSON.stringify(requested)}`);
+  return text.includes(`"${member}":${JSON.stringify(requested)}`);
 }

@@ -165,12 +165,12 @@ const table: Row[] = [
     rows: ['ready=True/Suspended', scheduled, prepared, 'booted=True/Booted'],
     power: 'Suspended',
   },
-  ...(['start', 'stop', 'suspend', 'resume', 'revert'] as const).map((verb) => ({
+  ...(['start', 'stop', 'restart', 'suspend', 'resume', 'revert'] as const).map((verb) => ({
     sentence: `the verb ${verb} under way`,
     pod: running,
     runner: observed({ state: runnerState(), podReady: true, verb }),
     rows: [
-      `ready=False/${{ start: 'Starting', stop: 'Stopping', suspend: 'Suspending', resume: 'Resuming', revert: 'Reverting' }[verb]}`,
+      `ready=False/${{ start: 'Starting', stop: 'Stopping', restart: 'Restarting', suspend: 'Suspending', resume: 'Resuming', revert: 'Reverting' }[verb]}`,
       scheduled,
       prepared,
       'booted=True/Booted',

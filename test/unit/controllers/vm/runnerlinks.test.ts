@@ -32,6 +32,7 @@ function aRunner(initial: Partial<RunnerState> = {}) {
           answer(action, () => {
             const after = {
               start: 'Running',
+              restart: 'Running',
               resume: 'Running',
               revert: 'Running',
               stop: 'Stopped',
