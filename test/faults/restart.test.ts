@@ -82,8 +82,9 @@ async function powerOff(): Promise<void> {
   await space.until('vm', 'Ready', { status: 'False', reason: 'GuestStopped' });
 }
 
-const isDone = (requested: string) =>
-  expect.poll(async () => (await space.vm('vm')).status?.restartRequest, slow).toBe(requested);
+async function isDone(requested: string): Promise<void> {
+  await expect.poll(async () => (await space.vm('vm')).status?.restartRequest, slow).toBe(requested);
+}
 
 describe('a restart', { timeout: 180_000 }, () => {
   test.each<[string, () => Promise<unknown>]>([
