@@ -107,7 +107,7 @@ export class Workload {
   async #deploy(ready: readonly Image[]): Promise<void> {
     const { random, tenant, operations, guestImage } = this.#options;
     const name = this.#name('vm');
-    const bootable = ready.filter((image) => image.spec.source.blank === undefined);
+    const bootable = ready.filter((image) => !isBlank(image));
     const image =
       bootable.length > 0 && random.chance(0.5)
         ? (random.pick(bootable).metadata.name ?? guestImage)
@@ -233,7 +233,7 @@ export class Workload {
 
   async #copy(source: Image): Promise<void> {
     const { tenant, operations } = this.#options;
-    const image = this.#name('copy');
+    const image = this.#name(isBlank(source) ? 'blank' : 'copy');
     const name = source.metadata.name ?? '';
     const asked = { verb: 'copy', via: 'http', namespace: tenant.namespace, name, image } as const;
     const path = this.#path(`images/${name}/copy`);
@@ -255,6 +255,11 @@ export class Workload {
     const path = this.#path(`images/${name}`);
     await operations.http(tenant.api, asked, { method: 'DELETE', path });
   }
+}
+
+/** Nothing boots from it, nor from its copies, which are named so too. */
+function isBlank({ metadata }: Image): boolean {
+  return metadata.name?.startsWith('blank') === true;
 }
 
 function isStaying({ metadata }: { metadata: { deletionTimestamp?: string } }): boolean {
