@@ -30,6 +30,9 @@ interface Job {
 const options = ['-o', 'compression_type=zstd'];
 const progressEveryMs = 200;
 
+/** Of the job and of the node that it writes to: one copy is made at a time. */
+const copyName = 'export0';
+
 /** The disk of a VM that does not run: nothing writes to it (QEMU's lock sees to that). */
 export async function copyStopped(overlay: string, context: CopyContext): Promise<CopyOutcome> {
   const args = ['convert', '-f', 'qcow2', '-O', 'qcow2', '-c', ...options, overlay, context.target];
@@ -43,34 +46,65 @@ export async function copyStopped(overlay: string, context: CopyContext): Promis
  */
 export async function copyLive(machine: Machine, context: CopyContext): Promise<CopyOutcome> {
   const { qmp } = machine;
-  const job = 'export0';
   await qemuImg(['create', '-q', '-f', 'qcow2', ...options, context.target, `${context.virtualSize}`]);
   const target = {
     driver: 'qcow2',
-    'node-name': job,
+    'node-name': copyName,
     file: { driver: 'file', filename: context.target },
     discard: 'unmap',
   };
-  await qmp.execute('blockdev-add', target);
+  await clear(qmp);
   try {
+    await qmp.execute('blockdev-add', target);
     const outcome = await atRest(machine, () =>
       qmp.execute('blockdev-backup', {
-        'job-id': job,
+        'job-id': copyName,
         device: nodes.disk,
-        target: job,
+        target: copyName,
         sync: 'full',
         compress: true,
         'auto-dismiss': false,
       }),
     );
-    await followJob(qmp, job, context);
+    await followJob(qmp, copyName, context);
     return outcome;
   } finally {
-    await qmp.execute('blockdev-del', { 'node-name': job }).catch(() => undefined);
+    await clear(qmp).catch(() => undefined);
   }
 }
 
-async function atRest(machine: Machine, begin: () => Promise<unknown>): Promise<CopyOutcome> {
+/**
+ * Takes away what a try before has left: QEMU carries a command out also when nobody waits for its answer any more, and its monitor
+ * answers in order.
+ */
+async function clear(qmp: Qmp): Promise<void> {
+  const job = await jobNamed(qmp, copyName);
+  if (job !== undefined) {
+    if (job.status !== 'concluded') await qmp.execute('job-cancel', { id: copyName });
+    await untilConcluded(qmp);
+    await qmp.execute('job-dismiss', { id: copyName });
+  }
+  const known = await qmp.execute<{ 'node-name'?: string }[]>('query-named-block-nodes', { flat: true });
+  if (known.some((node) => node['node-name'] === copyName))
+    await qmp.execute('blockdev-del', { 'node-name': copyName });
+}
+
+/** A job stays until it is dismissed; one that is gone all the same is not waited for. */
+async function untilConcluded(qmp: Qmp): Promise<void> {
+  for (;;) {
+    const job = await jobNamed(qmp, copyName);
+    if (job === undefined) throw new Error('the copy was lost');
+    if (job.status === 'concluded') return;
+    await delay(progressEveryMs);
+  }
+}
+
+async function jobNamed(qmp: Qmp, id: string): Promise<Job | undefined> {
+  return (await qmp.execute<Job[]>('query-jobs')).find((job) => job.id === id);
+}
+
+/** Begins a copy at a moment at which the disk is as consistent as can be had; the guest goes on as it did. */
+export async function atRest(machine: Machine, begin: () => Promise<unknown>): Promise<CopyOutcome> {
   const { qmp, agent } = machine;
   if ((await queryStatus(qmp)) !== 'running') {
     await begin();
@@ -87,10 +121,11 @@ async function atRest(machine: Machine, begin: () => Promise<unknown>): Promise<
       message: "the guest's file systems were frozen at the moment of the copy",
     };
   }
-  await qmp.execute('stop');
   try {
+    await qmp.execute('stop');
     await begin();
   } finally {
+    // Also where the answer came too late: the guest is paused then.
     await qmp.execute('cont');
   }
   return {
@@ -125,7 +160,7 @@ async function thaw(agent: GuestAgent): Promise<void> {
 
 async function followJob(qmp: Qmp, id: string, context: CopyContext): Promise<void> {
   for (;;) {
-    const job = (await qmp.execute<Job[]>('query-jobs')).find((candidate) => candidate.id === id);
+    const job = await jobNamed(qmp, id);
     if (job === undefined) throw new Error('the copy was lost');
     if (job['total-progress'] > 0)
       context.onProgress(Math.floor((99 * job['current-progress']) / job['total-progress']));

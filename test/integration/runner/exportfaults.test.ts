@@ -46,6 +46,23 @@ test('a QEMU that is killed during a copy fails the copy, leaves no half file, a
   await untilReady(runner, 'commit');
 });
 
+test('a QEMU that answers too late does what nobody waits for any more, and its disk is copied all the same', async () => {
+  const runner = await startRunner(await aPodWithData());
+  await runner.reaches({ powerState: 'Running' });
+  const pid = await runner.qemuPid();
+  process.kill(pid, 'SIGSTOP');
+  try {
+    await runner.client.startExport('save');
+    const late = { state: 'Failed', message: expect.stringContaining('did not answer') };
+    await expect.poll(() => runner.client.getExport('save'), soon).toMatchObject(late);
+    await runner.client.startExport('save');
+    await isCopying(runner, 'save');
+  } finally {
+    process.kill(pid, 'SIGCONT');
+  }
+  await untilReady(runner, 'save');
+});
+
 test('a runner that is killed during a copy knows nothing of it afterwards, leaves no half file, and copies anew', async () => {
   const pod = await aPodWithData();
   const first = await startRunner(pod);

@@ -1,0 +1,43 @@
+import { expect, test } from 'vitest';
+import { atRest } from '../../../src/runner/diskcopy.ts';
+import type { Machine } from '../../../src/runner/machine.ts';
+
+/** A QEMU without a guest agent; what it is told is noted, and answered as `answers` has it. */
+function aMachine(answers: Record<string, () => unknown>): { machine: Machine; told: string[] } {
+  const told: string[] = [];
+  const execute = async (command: string): Promise<unknown> => {
+    told.push(command);
+    return answers[command]?.();
+  };
+  const machine = { qmp: { execute }, agent: { isAnswering: async () => false } };
+  return { machine: machine as unknown as Machine, told };
+}
+
+const running = () => ({ status: 'running' });
+const late = () => {
+  throw new Error('QEMU did not answer stop within 10000 ms');
+};
+
+test('a guest without an agent is paused for the moment in which its copy begins', async () => {
+  const { machine, told } = aMachine({ 'query-status': running });
+  expect(await atRest(machine, async () => void told.push('begin'))).toMatchObject({ consistency: 'Paused' });
+  expect(told).toEqual(['query-status', 'stop', 'begin', 'cont']);
+});
+
+test.each([
+  ['the pause', { stop: late }],
+  ['the beginning of the copy', { begin: late }],
+])(
+  'a QEMU that answers %s too late pauses its guest all the same, and is told to go on',
+  async (_, answers) => {
+    const { machine, told } = aMachine({ 'query-status': running, ...answers });
+    await expect(atRest(machine, () => machine.qmp.execute('begin'))).rejects.toThrow('did not answer');
+    expect(told.at(-1)).toBe('cont');
+  },
+);
+
+test('a guest that is suspended stays so', async () => {
+  const { machine, told } = aMachine({ 'query-status': () => ({ status: 'paused' }) });
+  await atRest(machine, async () => void told.push('begin'));
+  expect(told).toEqual(['query-status', 'begin']);
+});
