@@ -1,6 +1,7 @@
 import { command, type Command } from './command.ts';
 import { deleteAll } from './deletion.ts';
 import { described, disksOf, nouns, plurals, samples, type Kind } from './diskkind.ts';
+import { listOptions, showNamespacedList } from './listing.ts';
 import { descriptionOption, longWorkOptions, showWork } from './longwork.ts';
 import { usageError } from './parse.ts';
 import { diskView, remoteView } from './views.ts';
@@ -9,16 +10,13 @@ export function listCommand(kind: Kind): Command {
   return command({
     path: [kind, 'list'],
     summary: `List the ${nouns[kind]}s of a namespace`,
-    options: { watch: { kind: 'flag', short: 'w', summary: 'Go on and print every change' } },
+    options: listOptions,
     examples: [
       { line: `svc3 ${kind} list`, summary: 'With state and progress' },
       { line: `svc3 ${kind} list --watch`, summary: 'And follow what is being made' },
     ],
-    async run(context, { options }) {
-      const { disks, ns } = await disksOf(context, kind);
-      if (options.watch) await context.out.watch(diskView(kind), disks.watch(ns, context.signal));
-      else await context.out.list(diskView(kind), await disks.list(ns));
-    },
+    run: (context, { options }) =>
+      showNamespacedList(context, diskView(kind), (service) => service[plurals[kind]], options),
   });
 }
 

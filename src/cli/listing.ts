@@ -1,5 +1,7 @@
+import { isSvc3Error } from '../errors.ts';
 import type { OptionSpecs } from './command.ts';
 import type { Context } from './context.ts';
+import { usageError } from './parse.ts';
 import type { View } from './render.ts';
 import type { Service } from './service/types.ts';
 
@@ -7,6 +9,19 @@ import type { Service } from './service/types.ts';
 export const watchOption = {
   watch: { kind: 'flag', short: 'w', summary: 'Go on and print every change' },
 } as const satisfies OptionSpecs;
+
+/** Options of lists whose items are in a namespace. */
+export const listOptions = {
+  ...watchOption,
+  'all-namespaces': {
+    kind: 'flag',
+    short: 'A',
+    summary: 'Of all namespaces in which you may list them, with the namespace of each',
+  },
+} as const satisfies OptionSpecs;
+
+/** Namespaces that are asked at the same time. */
+const atOnce = 8;
 
 /** What can be listed and watched. */
 interface Listed<T> {
@@ -24,4 +39,48 @@ export async function showList<T>(
   const [opened, ns] = await Promise.all([service(), namespace()]);
   if (watch) await out.watch(view, listed(opened).watch(ns, signal));
   else await out.list(view, await listed(opened).list(ns));
+}
+
+/** The same, with `all-namespaces` of every namespace that the user may list them in. */
+export async function showNamespacedList<T extends { readonly namespace: string }>(
+  context: Context,
+  view: View<T>,
+  listed: (service: Service) => Listed<T>,
+  { watch, 'all-namespaces': all }: { readonly watch: boolean; readonly 'all-namespaces': boolean },
+): Promise<void> {
+  if (!all) return showList(context, view, listed, { watch });
+  if (watch) throw usageError('--watch and --all-namespaces exclude each other');
+  const opened = await context.service();
+  const items = await inAll(await opened.namespaces(), (namespace) => listed(opened).list(namespace));
+  await context.out.list(withNamespace(view), items);
+}
+
+function withNamespace<T extends { readonly namespace: string }>(view: View<T>): View<T> {
+  return {
+    ...view,
+    columns: [{ header: 'NAMESPACE', value: ({ namespace }) => namespace }, ...view.columns],
+  };
+}
+
+async function inAll<T>(
+  namespaces: readonly string[],
+  list: (namespace: string) => Promise<readonly T[]>,
+): Promise<T[]> {
+  const sorted = [...namespaces].sort();
+  const found: (readonly T[])[] = [];
+  let next = 0;
+  const listNext = async (): Promise<void> => {
+    for (let at = next++; at < sorted.length; at = next++) found[at] = await allowed(list(sorted[at] ?? ''));
+  };
+  await Promise.all(Array.from({ length: atOnce }, listNext));
+  return found.flat();
+}
+
+async function allowed<T>(list: Promise<readonly T[]>): Promise<readonly T[]> {
+  try {
+    return await list;
+  } catch (error) {
+    if (isSvc3Error(error, 'Forbidden')) return [];
+    throw error;
+  }
 }

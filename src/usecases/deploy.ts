@@ -106,7 +106,7 @@ function deployed(
 /** What can be known to be wrong before the VM exists. */
 async function check(
   { findConfig, findImage }: DeployEnvironment,
-  { image: imageName, vmConfig, gpuPassthrough }: DeployRequest,
+  { image: imageName, vmConfig, gpuPassthrough, architecture: requested }: DeployRequest,
   settings: InstallationSettings | undefined,
 ): Promise<void> {
   if (imageName === undefined && vmConfig === undefined)
@@ -116,7 +116,7 @@ async function check(
   const image = name === undefined || name.includes('/') ? undefined : await findImage(name);
   const unusable = image === undefined ? undefined : unusableImage(image);
   if (unusable !== undefined) throw unusable;
-  const architecture = config?.spec.architecture ?? image?.status?.architecture;
+  const architecture = requested ?? config?.spec.architecture ?? image?.status?.architecture;
   const gpu = gpuPassthrough ?? config?.spec.gpuPassthrough === 'Enabled';
   if (gpu && architecture === 'amd64' && settings?.gpuPassthroughEnabled === false)
     throw invalidField(

@@ -124,12 +124,17 @@ export function settingsOf(request: SettingsRequest): Partial<VmSpecInput> {
     tag: request.tag === '' ? undefined : request.tag,
     tagRequired: request.tagRequired,
     scheduler: request.scheduler === undefined ? undefined : schedulers[request.scheduler],
-    iso: request.iso === '' ? undefined : request.iso,
+    // Empty: none, whatever the configuration names.
+    iso: request.iso,
     systemSerial: request.systemSerial === '' ? undefined : request.systemSerial,
     metadata: guestMetadata(request.customVMMetadata),
     netBoost: request.netBoost,
     legacyIO: request.legacyIO,
     display: Object.keys(display).length === 0 ? undefined : display,
+    architecture: request.architecture,
+    disk: request.disk,
+    readiness: request.readiness,
+    tolerations: request.tolerations,
     sshAuthorizedKeys: request.sshAuthorizedKeys === undefined ? undefined : [...request.sshAuthorizedKeys],
   });
 }

@@ -43,11 +43,20 @@ export function vmConfigItem(config: VmConfig): VmConfigItem {
       spec.metadata === undefined
         ? undefined
         : Object.fromEntries(spec.metadata.map(({ name, value }) => [name, value])),
+    sshAuthorizedKeys: spec.sshAuthorizedKeys,
+    disk: spec.disk,
+    readiness: spec.readiness,
+    tolerations: spec.tolerations,
     createdAt: config.metadata.creationTimestamp,
   };
   return Object.fromEntries(
     Object.entries(members).filter(([, value]) => value !== undefined),
   ) as unknown as VmConfigItem;
+}
+
+/** Empty overrides a configuration; in one there is nothing to override. */
+function withoutEmptyIso<T extends { iso?: string | undefined }>({ iso, ...settings }: T) {
+  return iso === undefined || iso === '' ? settings : { ...settings, iso };
 }
 
 /** The VMConfig that a request asks for, with who owns it. */
@@ -61,7 +70,7 @@ export function vmConfigOf(
     kind: 'VMConfig',
     metadata: { name, namespace, ...(owner === '' ? {} : { annotations: { [annotations.owner]: owner } }) },
     spec: {
-      ...settingsOf(request),
+      ...withoutEmptyIso(settingsOf(request)),
       ...(nodeName === '' ? {} : { nodeName }),
       ...(type === undefined ? {} : { architecture: type }),
     } as VmConfig['spec'],

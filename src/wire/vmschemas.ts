@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { kindSettings } from './kindsettings.ts';
 import { configName, imageName, imageReference, subdomain, tag, vmName } from './names.ts';
 import { powerCommands } from './power.ts';
 import type { ReadonlyDeep } from './readonly.ts';
@@ -42,6 +43,7 @@ const settings = {
     )
     .max(64)
     .optional(),
+  ...kindSettings,
 } as const;
 
 export const deployBody = z
@@ -69,7 +71,7 @@ export const vmConfigBody = z
     ...settings,
     image: imageReference,
     nodeName: z.union([subdomain, z.literal('')]).optional(),
-    type: z.enum(['amd64', 'arm64']).optional(),
+    type: z.enum(['amd64', 'arm64']).optional().describe('The same as architecture.'),
   })
   .meta({ id: 'VMConfigRequest' });
 
@@ -141,6 +143,10 @@ export const vmConfigItem = z
     displayHeight: z.int().optional(),
     displayDPI: z.int().optional(),
     customVMMetadata: z.record(z.string(), z.string()).optional(),
+    sshAuthorizedKeys: z.array(z.string()).optional(),
+    disk: kindSettings.disk,
+    readiness: kindSettings.readiness,
+    tolerations: kindSettings.tolerations,
     createdAt: z.string().optional(),
   })
   .meta({ id: 'VMConfig' });

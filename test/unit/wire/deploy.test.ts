@@ -116,11 +116,15 @@ describe('a deploy', () => {
   });
 
   test('leaves out what is empty, so that it is inherited', () => {
-    const given = { tag: '', iso: '', systemSerial: '', scheduler: '' as const, node: '', memory: 0 };
+    const given = { tag: '', systemSerial: '', scheduler: '' as const, node: '', memory: 0 };
     expect(settingsOf(given)).toEqual({});
     expect(vmOf({ vmConfig: 'c', ...given }, options).vm.spec).toEqual({
       config: 'c',
       startDeadlineSeconds: 600,
     });
+  });
+
+  test('says an empty ISO, which overrides that of the configuration', () => {
+    expect(vmOf({ vmConfig: 'c', iso: '' }, options).vm.spec).toMatchObject({ config: 'c', iso: '' });
   });
 });

@@ -1,6 +1,7 @@
 import type { DeployWait } from '../../../usecases/deploy.ts';
 import { command } from '../../command.ts';
 import { usageError } from '../../parse.ts';
+import { kindOptions, kindSettingsOf } from '../../kindoptions.ts';
 import { settingsOf, settingsOptions, withoutUndefined } from '../../settings.ts';
 import { deployView } from '../../views.ts';
 
@@ -18,6 +19,7 @@ export const vmDeploy = command({
       complete: 'vmConfigs',
     },
     ...settingsOptions,
+    ...kindOptions,
     ports: {
       kind: 'text',
       short: 'p',
@@ -36,6 +38,10 @@ export const vmDeploy = command({
     },
   },
   examples: [
+    {
+      line: 'svc3 vm deploy db --config debian --storage persistent --disk-size 40Gi --readiness tcp:5432',
+      summary: 'With a disk that stays, ready when its database answers',
+    },
     { line: 'svc3 vm deploy build-1 --config builder', summary: 'From a configuration' },
     {
       line: 'svc3 vm deploy -i registry.example.com/team/debian:12 -c 4 -m 8',
@@ -59,6 +65,7 @@ export const vmDeploy = command({
     const [{ vms }, ns] = await Promise.all([service(), namespace()]);
     const request = withoutUndefined({
       ...settingsOf(options),
+      ...(await kindSettingsOf(options)),
       name,
       shouldGenerateName: options['generate-name'] ? true : undefined,
       vmConfig: options.config,

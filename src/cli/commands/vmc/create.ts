@@ -1,4 +1,5 @@
 import { command } from '../../command.ts';
+import { kindOptions, kindSettingsOf } from '../../kindoptions.ts';
 import { settingsOf, settingsOptions, withoutUndefined } from '../../settings.ts';
 import { vmConfigView } from '../../views.ts';
 
@@ -6,7 +7,7 @@ export const vmcCreate = command({
   path: ['vmc', 'create'],
   summary: 'Create a VM configuration',
   arguments: { name: { summary: 'Name of the configuration' } },
-  options: { ...settingsOptions, image: { ...settingsOptions.image, required: true } },
+  options: { ...settingsOptions, ...kindOptions, image: { ...settingsOptions.image, required: true } },
   examples: [
     { line: 'svc3 vmc create builder -i debian-12 -c 4 -m 8', summary: 'Four CPUs and 8 GiB' },
     {
@@ -22,6 +23,7 @@ export const vmcCreate = command({
     const [{ vmConfigs }, ns] = await Promise.all([service(), namespace()]);
     const created = await vmConfigs.create(ns, {
       ...withoutUndefined({ ...settingsOf(options), nodeName: options.node }),
+      ...(await kindSettingsOf(options)),
       name,
       image: options.image,
     });

@@ -1,0 +1,112 @@
+import { readFile } from 'node:fs/promises';
+import { messageOf } from '../errors.ts';
+import type { SettingsRequest } from '../wire/deploy.ts';
+import type { ArgumentSpecs, Input, OptionSpecs } from './command.ts';
+import { usageError } from './parse.ts';
+import { withoutUndefined } from './settings.ts';
+
+/** Options of `vm deploy` and `vmc create` for what the kinds say in objects. */
+export const kindOptions = {
+  arch: {
+    kind: 'choice',
+    choices: ['amd64', 'arm64'],
+    summary: "Architecture of the guest; else the image's",
+  },
+  storage: {
+    kind: 'choice',
+    choices: ['ephemeral', 'persistent'],
+    summary: 'Whether changes to the disk go with the pod, or stay in a PersistentVolumeClaim',
+  },
+  'storage-class': {
+    kind: 'text',
+    placeholder: 'NAME',
+    summary: 'StorageClass of a persistent disk',
+  },
+  'disk-size': {
+    kind: 'text',
+    placeholder: 'SIZE',
+    summary: "Virtual size of the disk, e.g. 40Gi; else the image's",
+  },
+  'ssh-key': {
+    kind: 'list',
+    placeholder: 'FILE,...',
+    summary: "Files of public SSH keys for the guest's default user",
+  },
+  toleration: {
+    kind: 'list',
+    placeholder: 'TAINT,...',
+    summary: 'Taints of nodes that the VM tolerates: KEY, KEY:EFFECT, KEY=VALUE or KEY=VALUE:EFFECT',
+  },
+  readiness: {
+    kind: 'text',
+    placeholder: 'CHECK',
+    summary: 'When the guest is ready: tcp:PORT, http:PORT[/PATH], guest-agent or none',
+  },
+} as const satisfies OptionSpecs;
+
+type KindInput = Input<ArgumentSpecs, typeof kindOptions>['options'];
+
+/** The options in the words of `/api/v1`; reads the files of SSH keys. What nobody said is absent, which means: inherited. */
+export async function kindSettingsOf(options: KindInput): Promise<SettingsRequest> {
+  const { toleration: taints, readiness } = options;
+  return withoutUndefined({
+    architecture: options.arch,
+    disk: diskOf(options),
+    tolerations: taints.length === 0 ? undefined : taints.map(tolerationOf),
+    sshAuthorizedKeys: await keysIn(options['ssh-key']),
+    readiness: readiness === undefined ? undefined : readinessOf(readiness),
+  });
+}
+
+const storages = { ephemeral: 'Ephemeral', persistent: 'Persistent' } as const;
+
+function diskOf(options: KindInput): SettingsRequest['disk'] {
+  const disk = withoutUndefined({
+    storage: options.storage === undefined ? undefined : storages[options.storage],
+    storageClassName: options['storage-class'],
+    size: options['disk-size'],
+  });
+  return Object.keys(disk).length === 0 ? undefined : disk;
+}
+
+const effects = ['NoSchedule', 'PreferNoSchedule', 'NoExecute'] as const;
+
+/** As `kubectl taint` writes taints. */
+function tolerationOf(text: string): NonNullable<SettingsRequest['tolerations']>[number] {
+  const [taint = '', effectText] = text.split(':', 2);
+  const [key = '', value] = taint.split('=', 2);
+  const effect = effects.find((one) => one === effectText);
+  if (key === '' || (effectText !== undefined && effect === undefined))
+    throw usageError(
+      `--toleration: "${text}" is not KEY[=VALUE][:EFFECT] with an effect of ${effects.join(', ')}`,
+    );
+  return {
+    key,
+    ...(value === undefined ? { operator: 'Exists' as const } : { operator: 'Equal' as const, value }),
+    ...(effect === undefined ? {} : { effect }),
+  };
+}
+
+async function keysIn(files: readonly string[]): Promise<string[] | undefined> {
+  if (files.length === 0) return undefined;
+  const texts = await Promise.all(
+    files.map((file) =>
+      readFile(file, 'utf8').catch((error: unknown) => {
+        throw usageError(`--ssh-key: ${messageOf(error)}`);
+      }),
+    ),
+  );
+  if (texts.some((text) => text.includes('PRIVATE KEY')))
+    throw usageError('--ssh-key: that is a private key; name the file of the public one (.pub)');
+  const keys = texts.flatMap((text) => text.split(/\r?\n/)).map((line) => line.trim());
+  return keys.filter((line) => line !== '' && !line.startsWith('#'));
+}
+
+function readinessOf(text: string): NonNullable<SettingsRequest['readiness']> {
+  if (text === 'none') return { none: {} };
+  if (text === 'guest-agent') return { guestAgent: {} };
+  const [, kind, port = '', path = '/'] = /^(tcp|http):(\d{1,5})(\/\S*)?$/.exec(text) ?? [];
+  if (kind === 'http') return { http: { port: Number(port), path } };
+  if (kind === 'tcp' && path === '/') return { tcp: { port: Number(port) } };
+  throw usageError(`--readiness: "${text}" is not tcp:PORT, http:PORT[/PATH], guest-agent or none`);
+}

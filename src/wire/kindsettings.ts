@@ -1,0 +1,9 @@
+import { Architecture, vmSettings } from '../api/vmconfig.ts';
+
+/** Settings that requests take as the kinds have them: their schemas are the kinds' own, so they can say all of it. */
+export const kindSettings = {
+  architecture: Architecture.optional().describe("Architecture of the guest; absent: the image's."),
+  disk: vmSettings.disk,
+  readiness: vmSettings.readiness,
+  tolerations: vmSettings.tolerations,
+} as const;
