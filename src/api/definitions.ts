@@ -35,6 +35,9 @@ function condition(type: string, field: 'status' | 'reason'): string {
   return `.status.conditions[?(@.type=="${type}")].${field}`;
 }
 
+/** A setting in force, or the one that a VM gets that has not been placed. */
+const settled = (field: string): string => `.status['effective','planned'].${field}`;
+
 const age: PrinterColumn = {
   name: 'Age',
   type: 'date',
@@ -145,21 +148,21 @@ export const definitions: readonly Definition[] = [
       {
         name: 'CPU',
         type: 'integer',
-        jsonPath: '.status.effective.cpu',
+        jsonPath: settled('cpu'),
         description: 'Virtual CPUs.',
         priority: 1,
       },
       {
         name: 'Memory',
         type: 'string',
-        jsonPath: '.status.effective.memory',
+        jsonPath: settled('memory'),
         description: 'Memory of the guest.',
         priority: 1,
       },
       {
         name: 'GPU',
         type: 'string',
-        jsonPath: '.status.effective.gpuPassthrough',
+        jsonPath: settled('gpuPassthrough'),
         description: 'GPU passthrough in force.',
         priority: 1,
       },
@@ -173,7 +176,7 @@ export const definitions: readonly Definition[] = [
       {
         name: 'Image',
         type: 'string',
-        jsonPath: '.status.effective.image',
+        jsonPath: settled('image'),
         description: 'Image with its digest.',
         priority: 1,
       },

@@ -168,6 +168,19 @@ export const EffectiveSettings = z
   .meta(asAWhole);
 export type EffectiveSettings = z.infer<typeof EffectiveSettings>;
 
+/** Settings of a VM that has never been placed, as far as people ask for them. */
+export const PlannedSettings = z
+  .object({
+    image: z.string().max(1024).describe('The image as spec or VMConfig names it.'),
+    architecture: Architecture.optional().describe('Architecture of the guest; unset while it is not known.'),
+    cpu: z.int().min(1).max(1024).meta({ format: 'int32' }).describe('Number of virtual CPUs.'),
+    memory: z.string().max(24).describe('Memory of the guest.'),
+    gpuPassthrough: Switch.describe("Whether the VM gets the node's GPU."),
+    vncConsole: Switch.describe('Whether the console shows the screen.'),
+  })
+  .meta(asAWhole);
+export type PlannedSettings = z.infer<typeof PlannedSettings>;
+
 const port = z.int().min(0).max(65535).meta({ format: 'int32' });
 
 export const VmPorts = z
@@ -216,6 +229,9 @@ export const VmStatus = z
     conditions: Conditions.optional(),
     effective: EffectiveSettings.optional().describe(
       'The settings in force: own ones, those of the VMConfig and defaults, frozen when the VM is first placed.',
+    ),
+    planned: PlannedSettings.optional().describe(
+      'What the VM gets when it is placed, as spec, VMConfig and Image are now; absent once it has been placed.',
     ),
     powerState: ObservedPowerState.optional().describe(
       'The power state that was observed; absent while the VM has never run.',

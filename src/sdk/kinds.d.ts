@@ -236,6 +236,21 @@ export interface VMStatus {
     /** Name of the Image that the VM was made from; unset where it was an OCI reference. */
     imageName?: string;
   };
+  /** What the VM gets when it is placed, as spec, VMConfig and Image are now; absent once it has been placed. */
+  planned?: {
+    /** The image as spec or VMConfig names it. */
+    image: string;
+    /** Architecture of the guest; unset while it is not known. */
+    architecture?: 'amd64' | 'arm64';
+    /** Number of virtual CPUs. */
+    cpu: number;
+    /** Memory of the guest. */
+    memory: string;
+    /** Whether the VM gets the node's GPU. */
+    gpuPassthrough: 'Enabled' | 'Disabled';
+    /** Whether the console shows the screen. */
+    vncConsole: 'Enabled' | 'Disabled';
+  };
   /** The power state that was observed; absent while the VM has never run. */
   powerState?: 'Running' | 'Stopped' | 'Suspended' | 'Failed';
   /** Node the VM runs on. */

@@ -1,6 +1,7 @@
 import { annotations } from '../api/meta.ts';
 import { formatGi, parseQuantity } from '../api/quantity.ts';
 import type { Vm, VmSpec } from '../api/vm.ts';
+import type { VmConfig } from '../api/vmconfig.ts';
 import type { Condition } from '../api/object.ts';
 import type { DeployItem, VmItem, VmState } from './vmschemas.ts';
 
@@ -70,9 +71,10 @@ export function deletionMessage(name: string, vm: Vm | undefined): string {
 
 type Settings = Partial<VmSpec>;
 
-/** Frozen settings where the VM has been placed, what its spec says before. */
-function settingsOf(vm: Vm): Settings {
-  return vm.status?.effective === undefined ? vm.spec : { ...vm.spec, ...vm.status.effective };
+/** Frozen settings where the VM has been placed; before that what it gets, as the operator says or else as its VMConfig is. */
+function settingsOf({ spec, status }: Vm, config: VmConfig | undefined): Settings {
+  if (status?.effective !== undefined) return { ...spec, ...status.effective };
+  return status?.planned === undefined ? { ...config?.spec, ...spec } : { ...spec, ...status.planned };
 }
 
 /** Bytes of the guest's memory: 2.5Gi for each cpu where nothing is said. */
@@ -82,9 +84,8 @@ export function memoryBytes(settings: { cpu?: number | undefined; memory?: strin
     : parseQuantity(settings.memory, 'memory');
 }
 
-function requestedImage(vm: Vm): string | undefined {
-  const { effective } = vm.status ?? {};
-  return vm.spec.image ?? effective?.imageName ?? effective?.image;
+function requestedImage({ spec, status }: Vm, settings: Settings): string | undefined {
+  return spec.image ?? status?.effective?.imageName ?? settings.image;
 }
 
 function consoleIsOn(settings: Settings): boolean {
@@ -102,8 +103,9 @@ function defined<T extends object>(members: { [K in keyof T]: T[K] | undefined }
   return kept as T;
 }
 
-export function vmItem(vm: Vm): VmItem {
-  const settings = settingsOf(vm);
+/** @param config - the VM's VMConfig, for one that the operator has not looked at yet */
+export function vmItem(vm: Vm, config?: VmConfig): VmItem {
+  const settings = settingsOf(vm, config);
   const ports = vm.status?.ports;
   const state = vmState(vm);
   const console = consoleIsOn(settings);
@@ -114,7 +116,7 @@ export function vmItem(vm: Vm): VmItem {
     ip: vm.status?.ip,
     cpu: settings.cpu ?? 3,
     memory: formatGi(memoryBytes(settings)),
-    image: requestedImage(vm),
+    image: requestedImage(vm, settings),
     vmConfig: vm.spec.config,
     gpuPassthrough: settings.gpuPassthrough === 'Enabled' || settings.architecture === 'arm64',
     vncConsole: console,

@@ -22,17 +22,10 @@ const said = {
   ],
   readiness: { http: { port: 8080, path: '/healthz' } },
 };
-const words = (keyFile: string) => [
-  ...['--arch', 'arm64', '--storage', 'persistent', '--storage-class', 'fast', '--disk-size', '40Gi'],
-  ...[
-    '--ssh-key',
-    keyFile,
-    '--toleration',
-    'dedicated=ci:NoSchedule,spot',
-    '--readiness',
-    'http:8080/healthz',
-  ],
-];
+const words = (keyFile: string) =>
+  `--arch arm64 --storage persistent --storage-class fast --disk-size 40Gi --ssh-key ${keyFile} --toleration dedicated=ci:NoSchedule,spot --readiness http:8080/healthz`.split(
+    ' ',
+  );
 
 let cluster: TestCluster;
 let api: TestApi;

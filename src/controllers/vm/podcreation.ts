@@ -20,6 +20,7 @@ import type { Pass, VmMemory } from './parts.ts';
 import { buildPod, type PodPlacement } from './pod/pod.ts';
 import { reportPod } from './status/report.ts';
 import { placementRequest } from './pod/request.ts';
+import { plannedSettings } from './resolve/planned.ts';
 import {
   type Asking,
   type Resolved,
@@ -27,7 +28,7 @@ import {
   resolveVm,
   type Unresolved,
 } from './resolve/resolve.ts';
-import { condition } from './status/statusdraft.ts';
+import { condition, type ConditionDrafts, type StatusDraft } from './status/statusdraft.ts';
 import { pendingDraft } from './status/pending.ts';
 
 /** A VM that nobody takes is looked at again, should an event have been missed. */
@@ -98,7 +99,7 @@ export class PodCreation implements VmMemory {
       return { requeueAfterMs: waitMs };
     }
     const resolved = this.#settings(vm);
-    if (resolved.kind === 'asking') return asking(pass, resolved);
+    if (resolved.kind === 'asking') return this.#asking(pass, resolved);
     if (resolved.kind === 'unresolved') return this.#unresolved(pass, resolved);
     const request = placementRequest(vm.metadata.namespace ?? '', resolved.effective, this.#parts.settings);
     const { result: placement, leftOut } = this.#place(vm, resolved.effective, request);
@@ -112,13 +113,30 @@ export class PodCreation implements VmMemory {
     // What it waits for is a node; ports that are taken then are left out.
     const bare = { ...request, reservedPorts: [] };
     waiting.add(uid, { key: pass.key, created: vm.metadata.creationTimestamp ?? '', request: bare, told });
-    pass.status = pendingDraft(vm, { scheduled: condition('False', 'Unschedulable', told) });
+    pass.status = this.#pending(vm, { scheduled: condition('False', 'Unschedulable', told) });
+    return { requeueAfterMs: waitingMs };
+  }
+
+  #pending(vm: Vm, conditions: Partial<ConditionDrafts>): StatusDraft {
+    if (vm.status?.effective !== undefined) return pendingDraft(vm, conditions);
+    return pendingDraft(vm, conditions, plannedSettings(vm, this.#parts.sources));
+  }
+
+  /** The answer wakes the VM. It is told only where it takes long, and what was said before stays. */
+  #asking(pass: Pass, { message, forMs }: Asking): ReconcileResult {
+    const { vm } = pass.observed;
+    if (forMs < slowAnswerMs) return { requeueAfterMs: slowAnswerMs - forMs };
+    if (vm.status?.conditions === undefined)
+      pass.status = this.#pending(vm, { scheduled: condition('False', 'AskingRegistry', message) });
     return { requeueAfterMs: waitingMs };
   }
 
   #unresolved(pass: Pass, unresolved: Unresolved): ReconcileResult {
     this.#parts.inventory.forget(pass.observed.vm.metadata.uid ?? '');
-    return tell(pass, unresolved);
+    const { condition: type, reason, message, retryMs = waitingMs } = unresolved;
+    const told = condition(type === 'stalled' ? 'True' : 'False', reason, message);
+    pass.status = this.#pending(pass.observed.vm, { [type]: told });
+    return { requeueAfterMs: retryMs };
   }
 
   /** Frozen once the VM has been placed; before that as VMConfig and image are now. */
@@ -216,13 +234,13 @@ export class PodCreation implements VmMemory {
       kind === 'foreign'
         ? { stalled: condition('True', 'ClaimConflict', message) }
         : { scheduled: condition('False', 'ClaimTerminating', message) };
-    pass.status = pendingDraft(vm, conditions);
+    pass.status = this.#pending(vm, conditions);
     return { requeueAfterMs: claimWaitMs[kind] };
   }
 
   #refused(pass: Pass, message: string): ReconcileResult {
     const { vm } = pass.observed;
-    pass.status = pendingDraft(vm, { scheduled: condition('False', 'PodRefused', message) });
+    pass.status = this.#pending(vm, { scheduled: condition('False', 'PodRefused', message) });
     return { requeueAfterMs: this.#parts.backoff.failed(vm.metadata.uid ?? '') };
   }
 
@@ -240,23 +258,6 @@ export class PodCreation implements VmMemory {
       claimName: isPersistent(resolved.effective) ? podNameOf(vm.metadata.name ?? '') : undefined,
     });
   }
-}
-
-/** The answer wakes the VM. It is told only where it takes long, and what was said before stays. */
-function asking(pass: Pass, { message, forMs }: Asking): ReconcileResult {
-  if (forMs < slowAnswerMs) return { requeueAfterMs: slowAnswerMs - forMs };
-  if (pass.observed.vm.status?.conditions !== undefined) return { requeueAfterMs: waitingMs };
-  return tell(pass, { kind: 'unresolved', condition: 'scheduled', reason: 'AskingRegistry', message });
-}
-
-/** Why the VM cannot be placed. */
-function tell(
-  pass: Pass,
-  { condition: type, reason, message, retryMs = waitingMs }: Unresolved,
-): ReconcileResult {
-  const told = condition(type === 'stalled' ? 'True' : 'False', reason, message);
-  pass.status = pendingDraft(pass.observed.vm, { [type]: told });
-  return { requeueAfterMs: retryMs };
 }
 
 const unpinned: Omit<PodPlacement, 'accelerator'> = {

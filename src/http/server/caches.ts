@@ -59,8 +59,10 @@ function cacheOf<T extends KubeObject, I>(informer: Informer<T>, toItem: (object
 /** Call before the informers run. */
 export function createCaches(client: KubeClient, informers: Informers): Caches {
   const { vms, vmConfigs, images, isos, nodes, pods, accounts } = informers;
+  const configOf = ({ metadata, spec }: Vm) =>
+    spec.config === undefined ? undefined : vmConfigs.get(spec.config, metadata.namespace);
   return {
-    vms: cacheOf(vms, vmItem),
+    vms: cacheOf(vms, (vm) => vmItem(vm, configOf(vm))),
     vmConfigs: cacheOf(vmConfigs, vmConfigItem),
     images: cacheOf(images, imageItem),
     isos: cacheOf(isos, imageItem),

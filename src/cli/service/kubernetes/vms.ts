@@ -32,7 +32,7 @@ export function createVms(
   return {
     async list(namespace) {
       const { items } = await client.list(vms, { namespace });
-      return items.map(vmItem);
+      return items.map((vm) => vmItem(vm));
     },
     watch: (namespace, signal) =>
       followObjects(followable, { resource: vms, namespace, toItem: vmItem }, signal),

@@ -1,9 +1,13 @@
-import type { Vm } from '../../../api/vm.ts';
+import type { PlannedSettings, Vm } from '../../../api/vm.ts';
 import { isPersistent } from '../pod/claim.ts';
 import { condition, type ConditionDrafts, type StatusDraft } from './statusdraft.ts';
 
 /** The status of a VM without a pod: the effective settings and what is known of the disk stay, what belonged to the pod goes. */
-export function pendingDraft(vm: Vm, conditions: Partial<ConditionDrafts>): StatusDraft {
+export function pendingDraft(
+  vm: Vm,
+  conditions: Partial<ConditionDrafts>,
+  plan: PlannedSettings | undefined = vm.status?.planned,
+): StatusDraft {
   const { effective, node, diskSize, diskGrowth, warnings, powerState } = vm.status ?? {};
   const { revertRequest, startRequest, restartRequest } = vm.status ?? {};
   const cause = conditions.stalled ?? conditions.scheduled ?? conditions.prepared;
@@ -11,6 +15,7 @@ export function pendingDraft(vm: Vm, conditions: Partial<ConditionDrafts>): Stat
   return {
     fields: {
       ...(effective === undefined ? {} : { effective }),
+      ...(effective !== undefined || plan === undefined ? {} : { planned: plan }),
       // Where the disk is; other VMs may go anywhere.
       ...(sticky && node !== undefined ? { node } : {}),
       ...(diskSize === undefined ? {} : { diskSize }),

@@ -1,0 +1,42 @@
+import type { PlannedSettings, Vm } from '../../../api/vm.ts';
+import { effectiveSettings } from './effective.ts';
+import { parseImage } from './imageref.ts';
+import type { ResolveSources } from './resolve.ts';
+
+/**
+ * What a VM that has never been placed would have if it were placed now, for people; undefined where its VMConfig is missing, it
+ * names no image, or its settings are refused. Nothing is asked of a registry.
+ */
+export function plannedSettings(
+  vm: Vm,
+  sources: Omit<ResolveSources, 'answer'>,
+): PlannedSettings | undefined {
+  const { spec } = vm;
+  const { namespace = '' } = vm.metadata;
+  const config = spec.config === undefined ? undefined : sources.vmConfig(spec.config, namespace);
+  const image = spec.image ?? config?.spec.image;
+  if (image === undefined || (spec.config !== undefined && config === undefined)) return undefined;
+  const named = parseImage(image);
+  const stored = named.kind === 'object' ? sources.image(named.name, namespace) : undefined;
+  const { gpuPassthroughEnabled, hostPortsAllowed } = sources.settings;
+  const result = effectiveSettings({
+    spec,
+    config: config?.spec,
+    image: { reference: image, architecture: stored?.status?.architecture },
+    iso: undefined,
+    gpuPassthroughEnabled,
+    hostPortsAllowed,
+    services: { ssh: true, screenshare: true },
+  });
+  if (result.kind === 'refused') return undefined;
+  const { cpu, memory, gpuPassthrough, vncConsole } = result.settings;
+  const architecture = spec.architecture ?? config?.spec.architecture ?? stored?.status?.architecture;
+  return {
+    cpu,
+    memory,
+    gpuPassthrough,
+    vncConsole,
+    image,
+    ...(architecture === undefined ? {} : { architecture }),
+  };
+}
