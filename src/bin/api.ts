@@ -25,6 +25,7 @@ import { createImageTransfer } from '../http/uploads/imagetransfer.ts';
 import { createResumableUploads } from '../http/uploads/resumableuploads.ts';
 import { createUploadTargets } from '../usecases/uploadtarget.ts';
 import { cachesOf, createApi } from '../http/server/process.ts';
+import { withinReach } from '../http/remotes/reach.ts';
 import { createRemoteCatalog } from '../http/remotes/remotes.ts';
 import {
   controlKeyOf,
@@ -89,8 +90,11 @@ async function main(): Promise<void> {
     uploads: createResumableUploads(uploadTargets, registries, store, {
       expiryMs: settings.SVC3_UPLOAD_EXPIRY_HOURS * 3_600_000,
     }),
-    remotes: createRemoteCatalog(settings.SVC3_REMOTE_REGISTRIES, (registry, namespace) =>
-      registries.look(namespace, registry),
+    remotes: withinReach(
+      createRemoteCatalog(settings.SVC3_REMOTE_REGISTRIES, (registry, namespace) =>
+        registries.look(namespace, registry),
+      ),
+      store,
     ),
     runners: createRunnerConnections(controlKey),
     certificates: createCertificateStore(client, tlsKey),

@@ -205,7 +205,11 @@ export const imageItem = z
   })
   .meta({ id: 'Image' });
 export const remoteItem = z
-  .object({ name: z.string(), tags: z.array(z.string()).optional() })
+  .object({
+    name: z.string(),
+    kind: z.enum(['image', 'iso']).optional().describe('Absent where only a pull tells.'),
+    tags: z.array(z.string()).optional(),
+  })
   .meta({ id: 'RemoteImage' });
 export const incomplete = z
   .array(z.string())

@@ -6,6 +6,7 @@ import { defineRoute, type Call, type ReplyOf } from '../server/route.ts';
 import { nameOfReference } from '../../wire/names.ts';
 import * as schemas from '../../wire/schemas.ts';
 import { writing } from '../../usecases/writing.ts';
+import type { RemoteImage } from '../server/services.ts';
 import { waitSeen } from '../server/visible.ts';
 
 const tag = 'Remote images and ISOs';
@@ -19,13 +20,13 @@ const listReplies = {
   },
 };
 
-async function list({
-  params,
-  services,
-  signal,
-  warn,
-}: Call<{ namespace: string }, unknown, unknown>): Promise<ReplyOf<typeof listReplies>> {
-  const { items, incomplete } = await services.remotes.list(params.namespace, signal);
+async function list(
+  { params, services, signal, warn }: Call<{ namespace: string }, unknown, unknown>,
+  isListed: (item: RemoteImage) => boolean = () => true,
+): Promise<ReplyOf<typeof listReplies>> {
+  const remotes = await services.remotes.list(params.namespace, signal);
+  const { incomplete } = remotes;
+  const items = remotes.items.filter(isListed);
   for (const sentence of incomplete) warn(sentence);
   return { body: { items, ...(incomplete.length === 0 ? {} : { incomplete }) } };
 }
@@ -42,7 +43,7 @@ export const listRemoteImages = defineRoute({
   bodyKind: 'none',
   replies: listReplies,
   permission: { kind: 'checked', group, resource: 'images', verb: 'list', scope: 'namespace' },
-  handler: list,
+  handler: (call) => list(call),
 });
 
 export const listRemoteIsos = defineRoute({
@@ -50,14 +51,14 @@ export const listRemoteIsos = defineRoute({
   tag,
   method: 'GET',
   path: `${namespacePath}/remoteisos`,
-  summary: 'List what the configured remote registries hold.',
+  summary: 'List what the configured remote registries hold, without what is known to be no ISO.',
   params: schemas.namespaceParams,
   query: schemas.nothing,
   body: schemas.nothing,
   bodyKind: 'none',
   replies: listReplies,
   permission: { kind: 'checked', group, resource: 'isos', verb: 'list', scope: 'namespace' },
-  handler: list,
+  handler: (call) => list(call, ({ kind }) => kind !== 'image'),
 });
 
 interface PullBody {

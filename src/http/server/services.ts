@@ -82,6 +82,8 @@ export interface ResumableUploads {
 
 export interface RemoteImage {
   readonly name: string;
+  /** Absent where nothing tells but a pull. */
+  readonly kind?: 'image' | 'iso';
   readonly tags?: readonly string[];
 }
 
