@@ -34,14 +34,19 @@ interface OptionBase {
   readonly complete?: NameSource;
 }
 
-/** `toggle` may stand alone (yes) or carry `=yes|no|true|false`; absent means: inherit. `list` repeats and splits at commas. */
+/** `toggle` may stand alone (yes) or carry `=yes|no|true|false`; absent means: inherit. `list` repeats and splits at commas. `gib`: a number of GiB, or a size with its unit. */
 export type OptionSpec = OptionBase &
   (
     | { readonly kind: 'flag' }
     | { readonly kind: 'toggle' }
     | { readonly kind: 'text'; readonly placeholder: string; readonly fallback?: string }
-    | { readonly kind: 'integer'; readonly placeholder: string; readonly fallback?: number }
-    | { readonly kind: 'number'; readonly placeholder: string; readonly fallback?: number }
+    | {
+        readonly kind: 'integer';
+        readonly placeholder: string;
+        readonly unit: string;
+        readonly fallback?: number;
+      }
+    | { readonly kind: 'gib'; readonly placeholder: string }
     | { readonly kind: 'choice'; readonly choices: readonly string[]; readonly fallback?: string }
     | { readonly kind: 'list'; readonly placeholder: string }
   );
@@ -49,7 +54,7 @@ export type OptionSpec = OptionBase &
 export type ArgumentSpecs = Readonly<Record<string, ArgumentSpec>>;
 export type OptionSpecs = Readonly<Record<string, OptionSpec>>;
 
-type Scalar<O extends OptionSpec> = O extends { kind: 'integer' | 'number' }
+type Scalar<O extends OptionSpec> = O extends { kind: 'integer' | 'gib' }
   ? number
   : O extends { kind: 'choice'; choices: readonly (infer C)[] }
     ? C

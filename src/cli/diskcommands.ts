@@ -20,6 +20,22 @@ export function listCommand(kind: Kind): Command {
   });
 }
 
+export function getCommand(kind: Kind): Command {
+  return command({
+    path: [kind, 'get'],
+    summary: `Show one ${nouns[kind]}`,
+    arguments: { name: { summary: `Name of the ${nouns[kind]}`, complete: plurals[kind] } },
+    examples: [
+      { line: `svc3 ${kind} get ${samples[kind]}`, summary: 'With state, progress and what keeps it' },
+      { line: `svc3 ${kind} get ${samples[kind]} -o json | jq -r .state`, summary: 'For a script' },
+    ],
+    async run(context, { arguments: { name } }) {
+      const { disks, ns } = await disksOf(context, kind);
+      await context.out.item(diskView(kind), await disks.get(ns, name));
+    },
+  });
+}
+
 export function copyCommand(kind: Kind): Command {
   return command({
     path: [kind, 'copy'],

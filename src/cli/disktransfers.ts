@@ -96,7 +96,12 @@ export function downloadCommand(kind: Kind): Command {
       file: { summary: 'File to write, or - for standard output' },
     },
     options: { force: { kind: 'flag', summary: 'Overwrite the file' } },
-    examples: [{ line: `svc3 ${kind} download ${samples[kind]} ./disk.qcow2`, summary: 'Into a file' }],
+    examples: [
+      {
+        line: `svc3 ${kind} download ${samples[kind]} ./disk.${kind === 'iso' ? 'iso' : 'qcow2'}`,
+        summary: 'Into a file',
+      },
+    ],
     async run(context, { arguments: { name, file }, options }) {
       const { disks, ns } = await disksOf(context, kind);
       if (file !== '-' && !options.force && (await exists(file)))

@@ -36,6 +36,9 @@ export async function showWork(
   const ns = await namespace();
   let item = begun;
   // A commit changes an image that was ready before: the first look may still see that state.
+  context.ifInterrupted(
+    `no longer waiting; ${kind} ${begun.name} goes on being made: svc3 ${kind} get ${begun.name} shows it, svc3 ${kind} delete ${begun.name} ends it`,
+  );
   const waits = () => wait && !signal.aborted;
   if (wait) await sleep(pollMs, signal);
   while (waits()) {
@@ -47,6 +50,8 @@ export async function showWork(
     out.progress(`${kind} ${item.name}: ${item.progress === undefined ? item.state : `${item.progress}%`}`);
     await sleep(pollMs, signal);
   }
+  if (wait && signal.aborted && item.state !== 'Ready')
+    throw new Svc3Error('Timeout', `stopped waiting for ${kind} ${item.name}`);
   await out.item(diskView(kind), item);
 }
 

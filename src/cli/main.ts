@@ -15,6 +15,11 @@ export interface Connections extends Backends {
   localCluster(): Promise<LocalCluster>;
 }
 
+/** What a command that Ctrl-C ends leaves behind, as a sentence. */
+interface Interruption {
+  stays: string | undefined;
+}
+
 /** Exit code of a run that Ctrl-C ended: 128 + SIGINT. */
 const interrupted = 130;
 
@@ -26,10 +31,15 @@ export async function main(
   environment: Environment,
   connections: Connections,
 ): Promise<number> {
+  const interruption: Interruption = { stays: undefined };
   try {
-    return await dispatch(argv, environment, connections);
+    return await dispatch(argv, environment, { connections, interruption });
   } catch (error) {
-    if (environment.signal.aborted) return interrupted;
+    if (environment.signal.aborted) {
+      if (interruption.stays !== undefined)
+        environment.stderr.write(`svc3: ${printable(interruption.stays)}\n`);
+      return interrupted;
+    }
     environment.stderr.write(`svc3: ${printable(withoutGroup(messageOf(error)))}\n`);
     return isSvc3Error(error) ? errorTable[error.reason].exitCode : 1;
   }
@@ -43,10 +53,10 @@ function withoutGroup(message: string): string {
 async function dispatch(
   argv: readonly string[],
   environment: Environment,
-  connections: Connections,
+  { connections, interruption }: { readonly connections: Connections; readonly interruption: Interruption },
 ): Promise<number> {
   if (argv[0] === '__complete') return complete(argv.slice(1), environment, connections);
-  const split = splitPath(argv[0] === '--version' ? ['version'] : argv, (path) => isGroupPath(path));
+  const split = splitPath(asWords(argv), (path) => isGroupPath(path));
   const path = canonicalPath(split.path);
   const leaf = leafAt(path);
   if (leaf === undefined) {
@@ -66,6 +76,7 @@ async function dispatch(
   const { context, close, exitCode } = createContext(environment, connections, {
     values: words.values,
     format,
+    interruption,
   });
   try {
     await command.run(context, input);
@@ -74,6 +85,12 @@ async function dispatch(
     context.out.flush();
     await close();
   }
+}
+
+/** Other ways to say the same: `svc3 --version`, and `svc3 help vm deploy` for `svc3 vm deploy --help`. */
+function asWords(argv: readonly string[]): readonly string[] {
+  if (argv[0] === '--version') return ['version'];
+  return argv[0] === 'help' ? [...argv.slice(1).filter((word) => word !== '--help'), '--help'] : argv;
 }
 
 /** The candidates of a shell's last word, one a line. */
@@ -86,6 +103,7 @@ async function complete(
   const { context, close } = createContext(environment, connections, {
     values: contextValues(words),
     format: 'table',
+    interruption: { stays: undefined },
   });
   try {
     for (const { value, summary } of await candidates(words, context)) {
@@ -154,7 +172,7 @@ function text(values: Values, name: string): string | undefined {
 function createContext(
   environment: Environment,
   connections: Connections,
-  { values, format }: { values: Values; format: string },
+  { values, format, interruption }: { values: Values; format: string; interruption: Interruption },
 ): { context: Context; close(): Promise<void>; exitCode(): number } {
   const config = createConfigStore(environment);
   const out = createOutput(environment, format);
@@ -186,6 +204,9 @@ function createContext(
       const value = text(values, name);
       return value === undefined ? [] : [`--${name}=${value}`];
     }),
+    ifInterrupted(stays) {
+      interruption.stays = stays;
+    },
     exitWith(code) {
       exit = code;
     },

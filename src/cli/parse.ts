@@ -1,3 +1,4 @@
+import { parseQuantity } from '../api/quantity.ts';
 import { Svc3Error } from '../errors.ts';
 import type { ArgumentSpec, Command, Input, OptionSpec, OptionSpecs } from './command.ts';
 import { closest } from './closest.ts';
@@ -165,16 +166,27 @@ function refuseDetached(flag: string, next: string | undefined): void {
 }
 
 function convert(flag: string, spec: OptionSpec, text: string): Value {
-  if (spec.kind === 'integer') return numberOf(flag, text, /^-?\d{1,15}$/, 'a whole number');
-  if (spec.kind === 'number') return numberOf(flag, text, /^-?\d{1,15}(\.\d{1,9})?$/, 'a number');
+  if (spec.kind === 'integer') return integerOf(flag, text, spec.unit);
+  if (spec.kind === 'gib') return gibOf(flag, text);
   if (spec.kind === 'choice') return oneOf(flag, spec.choices, text);
   if (spec.kind === 'list') return text.split(',').filter((part) => part !== '');
   return text;
 }
 
-function numberOf(flag: string, text: string, pattern: RegExp, what: string): number {
-  if (!pattern.test(text)) throw usageError(`${flag}: "${text}" is not ${what}`);
+function integerOf(flag: string, text: string, unit: string): number {
+  if (!/^-?\d{1,15}$/.test(text)) throw usageError(`${flag}: "${text}" is not a whole number of ${unit}`);
   return Number(text);
+}
+
+const sizePattern = /^\d{1,15}(\.\d{1,9})?([KMGT]i?|k)?$/;
+
+/** `4`, `1.5`, `4Gi`, `512Mi`: GiB. Memory has been said in GB and meant in GiB since 2.4.x: a number alone is of GiB. */
+function gibOf(flag: string, text: string): number {
+  if (!sizePattern.test(text))
+    throw usageError(`${flag}: "${text}" is neither a number of GiB nor a size such as 4Gi or 512Mi`);
+  return /\d$/.test(text)
+    ? Number(text)
+    : parseQuantity(text.replace('K', 'k').replace('ki', 'Ki'), flag) / 2 ** 30;
 }
 
 function oneOf(what: string, choices: readonly string[], text: string): string {

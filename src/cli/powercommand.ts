@@ -11,10 +11,11 @@ export function powerCommand(
     ...words,
     arguments: { name: { summary: 'Names of the VMs', variadic: true, complete: 'vms' } },
     options: { 'no-wait': { kind: 'flag', summary: 'Return as soon as the command is accepted' } },
-    async run({ out, namespace, service, signal }, { arguments: { name: names }, options }) {
+    async run({ out, namespace, service, signal, ifInterrupted }, { arguments: { name: names }, options }) {
       const [{ vms }, ns] = await Promise.all([service(), namespace()]);
       const progress = (text: string) => out.progress(text);
       for (const name of names) {
+        ifInterrupted(`no longer waiting; ${verb} of VM ${name} goes on: svc3 vm get ${name} shows it`);
         const done = await vms.exec(ns, name, verb, { wait: !options['no-wait'], signal, progress });
         const message = done
           ? `VM ${name} was ${powerVerbs[verb].done}`

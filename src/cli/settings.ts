@@ -1,4 +1,5 @@
 import type { ArgumentSpecs, Input, OptionSpecs } from './command.ts';
+import { Svc3Error } from '../errors.ts';
 import type { SettingsRequest } from '../wire/deploy.ts';
 
 /** Options that `vm deploy` and `vmc create` share. */
@@ -10,12 +11,13 @@ export const settingsOptions = {
     summary: 'Image of the store, or an OCI reference',
     complete: 'images',
   },
-  cpu: { kind: 'integer', short: 'c', placeholder: 'CPU', summary: 'Number of virtual CPUs' },
+  cpu: { kind: 'integer', unit: 'CPUs', short: 'c', placeholder: 'CPU', summary: 'Number of virtual CPUs' },
   memory: {
-    kind: 'number',
+    kind: 'gib',
     short: 'm',
-    placeholder: 'GB',
-    summary: 'Memory in GiB; 2.5 for each cpu where nothing is said',
+    placeholder: 'SIZE',
+    summary:
+      'Memory: a number of GiB, or a size such as 4Gi or 512Mi; 2.5Gi for each cpu where nothing is said',
   },
   gpu: { kind: 'toggle', short: 'g', summary: "GPU passthrough: the VM gets the node's GPU" },
   'disable-vnc': { kind: 'flag', summary: 'Turn the VNC console off' },
@@ -35,9 +37,19 @@ export const settingsOptions = {
     summary: 'Serial number of the machine; also --system-serial',
   },
   'disable-net-boost': { kind: 'flag', summary: 'Emulate an Intel network card instead of virtio' },
-  'display-width': { kind: 'integer', placeholder: 'PIXELS', summary: 'Width of the screen' },
-  'display-height': { kind: 'integer', placeholder: 'PIXELS', summary: 'Height of the screen' },
-  'display-dpi': { kind: 'integer', placeholder: 'DPI', summary: 'Dots per inch that the screen reports' },
+  'display-width': { kind: 'integer', unit: 'pixels', placeholder: 'PIXELS', summary: 'Width of the screen' },
+  'display-height': {
+    kind: 'integer',
+    unit: 'pixels',
+    placeholder: 'PIXELS',
+    summary: 'Height of the screen',
+  },
+  'display-dpi': {
+    kind: 'integer',
+    unit: 'dots per inch',
+    placeholder: 'DPI',
+    summary: 'Dots per inch that the screen reports',
+  },
   'legacy-io': { kind: 'flag', summary: 'Emulate old disk and network hardware, for guests without virtio' },
 } as const satisfies OptionSpecs;
 
@@ -62,6 +74,46 @@ export function settingsOf(options: SettingsInput): SettingsRequest {
     displayDPI: options['display-dpi'],
     legacyIO: options['legacy-io'] ? true : undefined,
   });
+}
+
+/** Options by the fields of requests that refusals name. */
+const flags: Readonly<Record<string, string>> = {
+  image: '--image',
+  cpu: '--cpu',
+  memory: '--memory',
+  gpuPassthrough: '--gpu',
+  node: '--node',
+  nodeName: '--node',
+  tag: '--tag',
+  iso: '--iso',
+  systemSerial: '--serial',
+  displayWidth: '--display-width',
+  displayHeight: '--display-height',
+  displayDPI: '--display-dpi',
+  vmConfig: '--config',
+  reservedPorts: '--ports',
+  customVMMetadata: '--metadata',
+  timeout: '--timeout',
+  disk: '--storage',
+  'disk.size': '--disk-size',
+  'disk.storageClassName': '--storage-class',
+  readiness: '--readiness',
+  tolerations: '--toleration',
+  sshAuthorizedKeys: '--ssh-key',
+};
+
+/** Runs a call, and begins its refusal of one field with the option that said it. */
+export async function namingOptions<T>(call: () => Promise<T>): Promise<T> {
+  try {
+    return await call();
+  } catch (error) {
+    if (!(error instanceof Svc3Error)) throw error;
+    const field = error.details.causes?.[0]?.field.replace(/\[.*/, '') ?? '';
+    const flag = flags[field];
+    if (flag === undefined || !error.message.startsWith(`${field}`)) throw error;
+    const message = `${flag}${error.message.slice(field.length)}`;
+    throw new Svc3Error(error.reason, message, { details: error.details, cause: error });
+  }
 }
 
 /** The same object without the members that are `undefined`. */

@@ -53,6 +53,16 @@ export interface DeployOptions extends Omit<WaitOptions, 'wait'> {
   readonly wait: DeployWait;
 }
 
+export interface LogRequest {
+  /** Goes on until the signal, or until the pod ends. */
+  readonly follow: boolean;
+  /** Of the container's run before. */
+  readonly previous: boolean;
+  /** Lines from the end; default all. */
+  readonly tail?: number;
+  readonly signal: AbortSignal;
+}
+
 /** VMs of a namespace. */
 export interface Vms {
   list(namespace: string): Promise<VmItem[]>;
@@ -77,6 +87,8 @@ export interface Vms {
   resize(namespace: string, name: string, gib: number, options: WaitOptions): Promise<string | undefined>;
   eject(namespace: string, name: string): Promise<void>;
   explain(namespace: string, name: string): Promise<Explanation>;
+  /** The log of the pod that runs the VM now. @throws Conflict where it has none */
+  logs(namespace: string, name: string, request: LogRequest): AsyncIterable<Uint8Array>;
   /** A byte stream to a TCP port of the guest. */
   tunnel(namespace: string, name: string, port: number): Promise<Duplex>;
   /** A byte stream of RFB, for a VNC viewer. */

@@ -1,7 +1,8 @@
 import * as z from 'zod';
 import { Svc3Error, isSvc3Error } from '../../errors.ts';
 import { callFor, invoke } from '../server/invoke.ts';
-import { downloadImage, generateImage, imageRoutes } from '../routes/images.ts';
+import { downloadImage } from '../routes/downloads.ts';
+import { generateImage, imageRoutes } from '../routes/images.ts';
 import { listRemoteImages, pullImage } from '../routes/remotes.ts';
 import { uploadImage } from '../routes/uploads.ts';
 import { commitVm, saveVm } from '../routes/vmactions.ts';

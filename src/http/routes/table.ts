@@ -1,7 +1,8 @@
 import type { Route } from '../server/route.ts';
 import { getClusterInfo } from './clusterinfo.ts';
 import { openConsole, streamConsole, streamTunnel } from './console.ts';
-import { downloadImage, generateImage, imageRoutes } from './images.ts';
+import { downloadImage, downloadIso } from './downloads.ts';
+import { generateImage, imageRoutes } from './images.ts';
 import { isoRoutes } from './isos.ts';
 import { allowGpuPassthrough, assignNode } from './nodeadministration.ts';
 import { getNode, listNodes, tagNode, untagNode } from './nodes.ts';
@@ -71,6 +72,7 @@ export const routes: readonly Route[] = [
   isoRoutes.delete,
   isoRoutes.copy,
   isoRoutes.describe,
+  downloadIso,
   uploadIso,
   getIsoUpload,
   appendIsoUpload,

@@ -26,7 +26,7 @@ export interface ImageTransfer {
     signal: AbortSignal;
   }): Promise<Image | Iso>;
   download(source: {
-    image: Image;
+    disk: Image | Iso;
     /** First and last byte that are wanted, of a file of `size` bytes; default: all. */
     range?: (size: number) => { readonly start: number; readonly end: number } | undefined;
     signal: AbortSignal;

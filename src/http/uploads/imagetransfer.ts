@@ -62,9 +62,9 @@ export function createImageTransfer(
       }
     },
 
-    async download({ image, range, signal }) {
-      const { name = '', namespace = '' } = image.metadata;
-      const reference = parseReference(image.status?.reference ?? '', 'image');
+    async download({ disk, range, signal }) {
+      const { name = '', namespace = '' } = disk.metadata;
+      const reference = parseReference(disk.status?.reference ?? '', 'image');
       const registry = await registries.open(namespace, reference.registry);
       try {
         const resolved = await resolveImage(registry, reference, { signal });

@@ -48,6 +48,7 @@ const leastRole: Readonly<Record<string, 'open' | 'viewer' | 'editor' | 'cluster
   deleteIso: 'editor',
   copyIso: 'editor',
   describeIso: 'editor',
+  downloadIso: 'editor',
   uploadIso: 'editor',
   getIsoUpload: 'editor',
   appendIsoUpload: 'editor',

@@ -6,7 +6,13 @@ export const devUp = command({
   description:
     'Everything in it is the real thing: etcd, Kubernetes, containerd, an OCI registry, svc3 installed by its chart. It needs root or sudo; with --control-plane it is only etcd and the control plane on loopback, without root. A cluster that runs already is left as it is. DNS and network policies are there where they were asked for once, until the state is purged. One cluster at a time is reachable from this machine at the addresses of its nodes; `svc3 dev status` says which.',
   options: {
-    nodes: { kind: 'integer', placeholder: 'N', summary: 'Number of nodes, 1 to 9', fallback: 1 },
+    nodes: {
+      kind: 'integer',
+      unit: 'nodes',
+      placeholder: 'N',
+      summary: 'Number of nodes, 1 to 9',
+      fallback: 1,
+    },
     name: {
       kind: 'text',
       placeholder: 'NAME',

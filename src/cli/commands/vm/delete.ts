@@ -16,6 +16,9 @@ export const vmDelete = command({
   async run(context, { arguments: { name }, options: { 'no-wait': noWait } }) {
     const [{ vms }, ns] = await Promise.all([context.service(), context.namespace()]);
     const progress = (text: string) => context.out.progress(text);
+    context.ifInterrupted(
+      'no longer waiting; deletions that have begun go on: svc3 vm list shows what is left',
+    );
     const options = { wait: !noWait, signal: context.signal, progress };
     await deleteAll(context.out, 'vm', name, (each) => vms.delete(ns, each, options));
   },

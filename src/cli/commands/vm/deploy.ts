@@ -2,7 +2,7 @@ import type { DeployWait } from '../../../usecases/deploy.ts';
 import { command } from '../../command.ts';
 import { usageError } from '../../parse.ts';
 import { kindOptions, kindSettingsOf } from '../../kindoptions.ts';
-import { settingsOf, settingsOptions, withoutUndefined } from '../../settings.ts';
+import { namingOptions, settingsOf, settingsOptions, withoutUndefined } from '../../settings.ts';
 import { deployView } from '../../views.ts';
 
 export const vmDeploy = command({
@@ -28,7 +28,13 @@ export const vmDeploy = command({
     },
     metadata: { kind: 'list', placeholder: 'K=V,...', summary: 'Values the guest reads through cloud-init' },
     'generate-name': { kind: 'flag', summary: 'Take NAME as a prefix and add a suffix' },
-    timeout: { kind: 'integer', placeholder: 'MIN', summary: 'Minutes to wait for the VM', fallback: 10 },
+    timeout: {
+      kind: 'integer',
+      unit: 'minutes',
+      placeholder: 'MIN',
+      summary: 'Minutes to wait for the VM',
+      fallback: 10,
+    },
     'no-wait': { kind: 'flag', summary: 'Return as soon as the VM is accepted' },
     'wait-for': {
       kind: 'choice',
@@ -56,7 +62,7 @@ export const vmDeploy = command({
       summary: 'With a port of the node, for a script',
     },
   ],
-  async run({ out, namespace, service, signal }, { arguments: { name }, options }) {
+  async run({ out, namespace, service, signal, ifInterrupted }, { arguments: { name }, options }) {
     if (options.config === undefined && options.image === undefined) {
       throw usageError('one of --config, --image is needed; see svc3 vm deploy --help');
     }
@@ -76,11 +82,20 @@ export const vmDeploy = command({
     });
     const progress = (text: string) => out.progress(text);
     const wait = waitOf(options['no-wait'], options['wait-for']);
-    const vm = await vms.deploy(ns, request, { wait, signal, progress });
+    ifInterrupted(leftBehind(name, options['generate-name'], options.timeout));
+    const vm = await namingOptions(() => vms.deploy(ns, request, { wait, signal, progress }));
     if (vm.portWarnings !== undefined) out.warning(vm.portWarnings);
     await out.list(deployView, [vm]);
   },
 });
+
+/** A deploy goes on without who asked for it. */
+function leftBehind(name: string | undefined, generates: boolean, minutes: number): string {
+  const fate = `goes on starting, and is removed if it does not run within ${minutes} minutes of its creation`;
+  return name === undefined || generates
+    ? `no longer waiting; a VM that was created ${fate}: svc3 vm list shows it`
+    : `no longer waiting; VM ${name}, if it was created, ${fate}: svc3 vm get ${name} shows it, svc3 vm delete ${name} removes it`;
+}
 
 function waitOf(noWait: boolean, state: 'running' | 'reachable'): DeployWait {
   if (state === 'running') return !noWait;

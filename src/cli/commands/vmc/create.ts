@@ -1,6 +1,6 @@
 import { command } from '../../command.ts';
 import { kindOptions, kindSettingsOf } from '../../kindoptions.ts';
-import { settingsOf, settingsOptions, withoutUndefined } from '../../settings.ts';
+import { namingOptions, settingsOf, settingsOptions, withoutUndefined } from '../../settings.ts';
 import { vmConfigView } from '../../views.ts';
 
 export const vmcCreate = command({
@@ -21,12 +21,13 @@ export const vmcCreate = command({
   ],
   async run({ out, namespace, service }, { arguments: { name }, options }) {
     const [{ vmConfigs }, ns] = await Promise.all([service(), namespace()]);
-    const created = await vmConfigs.create(ns, {
+    const request = {
       ...withoutUndefined({ ...settingsOf(options), nodeName: options.node }),
       ...(await kindSettingsOf(options)),
       name,
       image: options.image,
-    });
+    };
+    const created = await namingOptions(() => vmConfigs.create(ns, request));
     await out.item(vmConfigView, created);
   },
 });

@@ -144,6 +144,10 @@ function vmsOf(api: ApiClient, kubernetes: () => Promise<Service>): Service['vms
     // It has no endpoint (spec: "No endpoint; use CLI svc3 vm resize").
     resize: async (ns, name, gib, options) => (await kubernetes()).vms.resize(ns, name, gib, options),
     eject: async (ns, name) => void (await post(api, path(ns, 'vms', name, 'eject'), {})),
+    // The log is the pod's, which kube-apiserver reads.
+    async *logs(ns, name, request) {
+      yield* (await kubernetes()).vms.logs(ns, name, request);
+    },
     explain: (ns, name) => get<Explanation>(api, path(ns, 'vms', name, 'explain')),
     tunnel: (ns, name, port) => api.socket(path(ns, 'vms', name, 'tunnel'), { port: String(port) }),
     screen: (ns, name) => api.socket(path(ns, 'vms', name, 'console', 'stream')),

@@ -13,6 +13,7 @@ import type { Service, Vms, WaitOptions } from '../types.ts';
 import { checked } from './checked.ts';
 import { deploy } from './deploy.ts';
 import { followObjects, type Followable } from './follow.ts';
+import { logs } from './logs.ts';
 import { waiterOn } from './wait.ts';
 
 const resizeTimeoutMs = 120_000;
@@ -63,6 +64,7 @@ export function createVms(
     async eject(namespace, name) {
       await patch(namespace, name, { iso: '' });
     },
+    logs: (namespace, name, request) => logs(client, { namespace, name }, request),
     explain: (namespace, name) => explain(client, namespace, name),
     tunnel: async (namespace, name, port) => (await http()).vms.tunnel(namespace, name, port),
     screen: async (namespace, name) => (await http()).vms.screen(namespace, name),

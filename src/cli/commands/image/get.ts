@@ -1,0 +1,3 @@
+import { getCommand } from '../../diskcommands.ts';
+
+export const imageGet = getCommand('image');

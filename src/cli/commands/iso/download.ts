@@ -1,0 +1,3 @@
+import { downloadCommand } from '../../disktransfers.ts';
+
+export const isoDownload = downloadCommand('iso');
