@@ -110,7 +110,7 @@ export async function namingOptions<T>(call: () => Promise<T>): Promise<T> {
     if (!(error instanceof Svc3Error)) throw error;
     const field = error.details.causes?.[0]?.field.replace(/\[.*/, '') ?? '';
     const flag = flags[field];
-    if (flag === undefined || !error.message.startsWith(`${field}`)) throw error;
+    if (flag === undefined || !error.message.startsWith(field)) throw error;
     const message = `${flag}${error.message.slice(field.length)}`;
     throw new Svc3Error(error.reason, message, { details: error.details, cause: error });
   }

@@ -2,9 +2,9 @@ import { command } from '../../command.ts';
 
 export const vmLogs = command({
   path: ['vm', 'logs'],
-  summary: 'Show what runner and QEMU of a VM say',
+  summary: 'Show what a guest writes on its serial console, and what its runner and QEMU say',
   description:
-    'It is the log of the pod that runs the VM now, read at kube-apiserver with the right to pods/log. What the guest itself shows is on its console.',
+    'It is the log of the pod that runs the VM now, read at kube-apiserver with the right to pods/log.',
   arguments: { name: { summary: 'Name of the VM', complete: 'vms' } },
   options: {
     follow: { kind: 'flag', short: 'f', summary: 'Go on and print what comes, until Ctrl-C' },

@@ -1,0 +1,43 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createVm, type E2eCluster, e2eCluster, patiently, type TestVm } from '../support/e2e.ts';
+
+const program = join(import.meta.dirname, '../../src/bin/svc3.mjs');
+
+describe('svc3 vm logs', () => {
+  let cluster: E2eCluster;
+  let vm: TestVm;
+  beforeAll(async () => {
+    cluster = await e2eCluster();
+    vm = await createVm(cluster, 'logged');
+  });
+  afterAll(() => vm?.delete());
+
+  test('shows what the guest writes on its serial console', async () => {
+    await vm.untilReady();
+    const logs = async () => (await cluster.svc3('vm', 'logs', vm.name)).stdout;
+    await expect.poll(logs, patiently).toContain('READY');
+    const { stdout, code } = await cluster.svc3('vm', 'logs', vm.name, '--tail', '2');
+    expect([code, stdout.trimEnd().split('\n').length]).toEqual([0, 2]);
+  });
+
+  test('follows it until Ctrl-C', async () => {
+    await vm.untilReady();
+    const words = ['vm', 'logs', vm.name, '-f', '--tail', '1'];
+    const child = spawn(process.execPath, [program, ...words], {
+      env: { ...process.env, KUBECONFIG: cluster.places.kubeconfig },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    let seen = '';
+    child.stdout.on('data', (bytes: Buffer) => (seen += bytes.toString()));
+    await expect.poll(() => seen, patiently).not.toBe('');
+    await vm.ssh('echo words-of-the-guest | sudo tee /dev/console || echo words-of-the-guest > /dev/ttyS0');
+    await expect.poll(() => seen, patiently).toContain('words-of-the-guest');
+    const ended = once(child, 'exit');
+    child.kill('SIGINT');
+    const [code] = (await ended) as [number | null];
+    expect([0, 130]).toContain(code);
+  });
+});
