@@ -182,4 +182,16 @@ export const guestPorts = { ssh: 22, screenshare: 5900 } as const;
 /** HTTPS port of the runner's control endpoint on the pod's IP. */
 export const runnerPort = 8443;
 
+/** The raw VNC console on the pod's IP, where the installation wants it to be a port of the node. */
+export const vncPodPort = 64_000;
+
+/** From here on, one for each mapping of `spec.ports`: ways from a port of the node to a guest's port whose number is taken on the pod's IP. */
+export const firstSparePodPort = vncPodPort + 1;
+
+/** TCP ports of the pod's IP that are the runner's own: no port of the guest is open there under these numbers. */
+export const ownPodPorts: readonly PortRange[] = [
+  { first: runnerPort, last: runnerPort },
+  { first: vncPodPort, last: vncPodPort + 32 },
+];
+
 export const podNamePrefix = 'svc3-vm-';

@@ -56,12 +56,19 @@ export const RunnerPowerState = z.enum(['Running', 'Stopped', 'Suspended', 'Fail
 export type RunnerPowerState = z.infer<typeof RunnerPowerState>;
 
 export const RunnerPort = z.object({
-  /** Port of the pod, ≥ 1024: the runner has no capability to bind a lower one. */
-  podPort: z.int().min(1024).max(65535),
+  /** Port of the pod, also below 1024: its network namespace has no privileged ports. */
+  podPort: z.int().min(1).max(65535),
   guestPort: z.int().min(1).max(65535),
   protocol: z.enum(['TCP', 'UDP']).default('TCP'),
 });
 export type RunnerPort = z.infer<typeof RunnerPort>;
+
+/** SSH, screen sharing and the mappings of `spec.ports`. */
+const mostPorts = 64;
+
+/** `POST /v1/ports`: all ports that are to lead into the guest; the others are closed. */
+export const PortsRequest = z.object({ ports: z.array(RunnerPort).max(mostPorts) });
+export type PortsRequest = z.infer<typeof PortsRequest>;
 
 /** What may be long of a VM's settings: no second copy of it fits into the pod's annotations. */
 export const GuestLists = z.object({
@@ -192,6 +199,10 @@ export const RunnerState = z.object({
   restartRequest: words(256).optional(),
   /** Virtual size of the disk in bytes. */
   diskSize: bytes.optional(),
+  /** Ports that lead into the guest, or will once it runs; undefined from a runner whose ports stay as they are. */
+  ports: z.array(RunnerPort).max(mostPorts).optional().catch(undefined),
+  /** Why some of those that were asked for are not among them. */
+  portsMessage: words(512).optional(),
   vncConsole: z.boolean().default(false),
   iso: z.boolean().default(false),
   /** Suspended in memory only: a suspended VM is lost with its pod. */

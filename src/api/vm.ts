@@ -1,13 +1,13 @@
 import { z } from 'zod';
 import type { KubeObject, ObjectMeta } from './object.ts';
 import { Conditions, ObservedGeneration } from './condition.ts';
+import { portMapping } from './ports.ts';
 import { asAWhole, immutable, rules } from './rule.ts';
 import {
   Architecture,
   diskRules,
   diskSettings,
   guestLists,
-  PortMapping,
   readinessSettings,
   Switch,
   vmSettings,
@@ -112,6 +112,13 @@ export const VmSpec = z
       { ...unchanged.image.presence, rule: `!has(self.config) || ${unchanged.image.presence.rule}` },
       unchanged.architecture.presence,
       {
+        rule: 'has(self.ports) || !has(oldSelf.ports) || !has(self.config)',
+        message:
+          'ports of a VM with a config cannot be left out again: the ports of the config were read when the VM was placed; an empty list says none',
+        reason: 'FieldValueForbidden',
+        fieldPath: '.ports',
+      },
+      {
         ...diskStays,
         rule: `has(self.disk) == has(oldSelf.disk) || [has(self.disk) ? self.disk : oldSelf.disk].all(disk, !has(disk.storage) && !has(disk.storageClassName))`,
         fieldPath: '.disk',
@@ -147,11 +154,7 @@ export const EffectiveSettings = z
     gpuPassthrough: Switch.describe("Whether the VM has the node's GPU."),
     vncConsole: Switch.describe('Whether the console shows the screen.'),
     ports: z
-      .array(
-        PortMapping.extend({
-          nodePort: z.int().min(1).max(65535).meta({ format: 'int32' }).describe('Port on the node.'),
-        }),
-      )
+      .array(portMapping)
       .max(32)
       .meta({ 'x-kubernetes-list-type': 'atomic' })
       .optional()
@@ -195,7 +198,9 @@ export const VmPorts = z
     mapped: z
       .array(
         z.object({
-          nodePort: port.describe('Port on the node.'),
+          nodePort: port
+            .optional()
+            .describe("Port on the node; unset where the guest's port is open on the pod's IP only."),
           guestPort: port.describe('Port inside the guest.'),
           protocol: z.enum(['TCP', 'UDP']).describe('Protocol of the mapping.'),
         }),

@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import type { KubeObject, ObjectMeta } from './object.ts';
 import { Conditions, ObservedGeneration } from './condition.ts';
-import { forbiddenHostPorts, limits } from './meta.ts';
+import { limits } from './meta.ts';
+import { PortMappings } from './ports.ts';
 import { SizeQuantity } from './quantity.ts';
 import { exactlyOneOf, type Rule, rules } from './rule.ts';
 
@@ -11,33 +12,6 @@ export type Architecture = z.infer<typeof Architecture>;
 /** A setting that inherits where it is unset. */
 export const Switch = z.enum(['Enabled', 'Disabled']);
 export type Switch = z.infer<typeof Switch>;
-
-const hostPort = z.int().min(1).max(65535).meta({ format: 'int32' });
-
-const forbiddenPortsRule = forbiddenHostPorts
-  .map(({ first, last }) => (first === last ? `self == ${first}` : `(self >= ${first} && self <= ${last})`))
-  .join(' || ');
-const forbiddenPortsText = forbiddenHostPorts
-  .map(({ first, last }) => (first === last ? `${first}` : `${first}-${last}`))
-  .join(', ');
-
-export const PortMapping = z.object({
-  nodePort: hostPort
-    .meta(
-      rules([
-        {
-          rule: `!(${forbiddenPortsRule})`,
-          message: `nodePort is reserved; never usable are ${forbiddenPortsText}`,
-        },
-      ]),
-    )
-    .describe(
-      'Port on the node. It must lie in the range that the installation allows (chart value hostPorts.allowed) and be free on the node.',
-    ),
-  guestPort: hostPort.describe('Port inside the guest.'),
-  protocol: z.enum(['TCP', 'UDP']).default('TCP').describe('Protocol of the mapping.'),
-});
-export type PortMapping = z.infer<typeof PortMapping>;
 
 export const Toleration = z.object({
   key: z.string().max(317).optional().describe('Taint key; empty with operator Exists matches all taints.'),
@@ -246,12 +220,7 @@ export const vmSettings = {
     .enum(['Spread', 'Pack'])
     .optional()
     .describe('Spread (the default) takes the emptiest node that fits, Pack the fullest.'),
-  ports: z
-    .array(PortMapping)
-    .max(32)
-    .meta({ 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['nodePort', 'protocol'] })
-    .optional()
-    .describe('Ports of the node that lead to ports of the guest, in addition to SSH and screen sharing.'),
+  ports: PortMappings.optional(),
   iso: z
     .string()
     .max(512)

@@ -10,7 +10,7 @@ import { RunnerFailure } from '../runner/failure.ts';
 import { createControlServer } from '../runner/control.ts';
 import { createKeyReader } from '../runner/controlkeys.ts';
 import { createExports } from '../runner/exports.ts';
-import { relayPorts } from '../runner/relay.ts';
+import { PortRelay } from '../runner/relay.ts';
 import { createRoutes, createStreamRoutes } from '../runner/routes.ts';
 import { readRunnerSpec } from '../runner/spec.ts';
 import { Supervisor } from '../runner/supervisor.ts';
@@ -67,6 +67,7 @@ async function main(): Promise<void> {
   const supervisor = new Supervisor({
     host,
     podUid: env[runnerEnvironment.podUid],
+    relay: new PortRelay(bind, log),
     log,
     onSerial: (chunk) => process.stdout.write(chunk),
   });
@@ -87,7 +88,6 @@ async function main(): Promise<void> {
   });
   const port = await server.listen(bind, Number(env['SVC3_CONTROL_PORT'] ?? runnerPort));
   log.info({ port }, 'control endpoint listens');
-  await relayPorts(spec.ports, bind, log);
 
   let isEnding = false;
   const end = async (signal: string): Promise<void> => {

@@ -1,4 +1,4 @@
-import type { RunnerSpec } from '../api/runner.ts';
+import type { RunnerPort, RunnerSpec } from '../api/runner.ts';
 import { endpoint } from '../net/endpoint.ts';
 
 export type DiskFormat = 'qcow2' | 'raw';
@@ -11,6 +11,8 @@ export interface MachineInput {
   /** The image's disk, read-only. */
   readonly base: { path: string; format: DiskFormat };
   readonly overlay: string;
+  /** Ports of the pod that lead into the guest. */
+  readonly ports: readonly RunnerPort[];
   /** Path of the CD's image. */
   readonly iso?: string;
   /** Path of the NoCloud seed. */
@@ -214,8 +216,8 @@ function cdrom({ spec, iso }: MachineInput): Option[] {
  * User-mode network: no privilege, no change to the pod's network. The guest's SSH port is always reachable on a
  * loopback port that the system chooses, for the tunnel and to see whether the guest answers.
  */
-function network({ spec, forwardBind }: MachineInput): Option[] {
-  const forwards = spec.ports.map(
+function network({ spec, ports, forwardBind }: MachineInput): Option[] {
+  const forwards = ports.map(
     (port) => `hostfwd=${port.protocol.toLowerCase()}:${forwardBind}:${port.podPort}-:${port.guestPort}`,
   );
   const card = spec.netBoost ? 'virtio-net-pci,netdev=net0,romfile=' : 'e1000,netdev=net0,romfile=';

@@ -9,6 +9,7 @@ import { readBootKind } from './bootsector.ts';
 import { forwardAddress } from './relay.ts';
 import { qemuImg } from './qemuimg.ts';
 import { writeSeed } from './seed.ts';
+import type { SavedState } from './statefile.ts';
 import { asStorage } from './storage.ts';
 
 /** Folders of the pod; tests put them elsewhere. */
@@ -39,7 +40,7 @@ export function varsPath(folders: RunnerFolders): string {
 /** Everything that must be there before QEMU is started, checked and named; throws RunnerFailure. */
 export async function prepareMachine(
   host: Host,
-  ejected: boolean,
+  { ejected, ports = host.spec.ports }: Pick<SavedState, 'ejected' | 'ports'>,
 ): Promise<{ input: MachineInput; base: BaseDisk }> {
   const { spec, folders } = host;
   const base = await findDisk(folders.image);
@@ -56,6 +57,7 @@ export async function prepareMachine(
       firmware: await prepareFirmware(spec, folders, base),
       base,
       overlay: overlayPath(folders),
+      ports,
       ...(iso === undefined ? {} : { iso }),
       seed,
       run: folders.run,

@@ -16,33 +16,57 @@ export function forwardAddress(bind: string): string {
   return bind === '::' ? '0.0.0.0' : '127.0.0.1';
 }
 
+/** Stops listening; connections that are open go on. */
+type Close = () => void;
+
 /**
  * Leads mapped ports of an IPv6 address to QEMU's forwards of the same ports, which know IPv4 only; they may come and go
  * with QEMU. A port that cannot be had is told in the log: the guest runs all the same.
  */
-export async function relayPorts(ports: readonly RunnerPort[], bind: string, log: Logger): Promise<void> {
-  if (!isIPv6(bind)) return;
-  await Promise.all(
-    ports.map(async ({ podPort, protocol }) => {
-      try {
-        await (protocol === 'TCP' ? relayConnections : relayDatagrams)(podPort, bind);
-      } catch (error) {
-        log.warn({ port: podPort }, `a mapped port is not reached by IPv6: ${messageOf(error)}`);
-      }
-    }),
-  );
+export class PortRelay {
+  readonly #bind: string;
+  readonly #log: Logger;
+  readonly #open = new Map<string, Close>();
+
+  constructor(bind: string, log: Logger) {
+    this.#bind = bind;
+    this.#log = log;
+  }
+
+  /** These ports and no others; calls must not overlap. */
+  async lead(ports: readonly RunnerPort[]): Promise<void> {
+    if (!isIPv6(this.#bind)) return;
+    const wanted = new Map(ports.map((port) => [`${port.podPort}/${port.protocol}`, port]));
+    for (const [key, close] of this.#open) {
+      if (wanted.has(key)) continue;
+      close();
+      this.#open.delete(key);
+    }
+    await Promise.all([...wanted].map(([key, port]) => this.#relay(key, port)));
+  }
+
+  async #relay(key: string, { podPort, protocol }: RunnerPort): Promise<void> {
+    if (this.#open.has(key)) return;
+    try {
+      const relay = protocol === 'TCP' ? relayConnections : relayDatagrams;
+      this.#open.set(key, await relay(podPort, this.#bind));
+    } catch (error) {
+      this.#log.warn({ port: podPort }, `a mapped port is not reached by IPv6: ${messageOf(error)}`);
+    }
+  }
 }
 
 /** One end may go on when the other has said all; who is gone without a word is noticed. */
 const socketOptions = { allowHalfOpen: true, noDelay: true, keepAlive: true, keepAliveInitialDelay: 60_000 };
 
-async function relayConnections(port: number, host: string): Promise<void> {
+async function relayConnections(port: number, host: string): Promise<Close> {
   const server = createServer(socketOptions, join(port));
   server.maxConnections = mostPeers;
   server.listen({ port, host, ipv6Only: true });
   await once(server, 'listening');
   // One connection less, for want of a file: no fault of the runner.
   server.on('error', () => undefined);
+  return () => void server.close();
 }
 
 /** Each end is told when the other has no more to say, and goes when the other fails. */
@@ -57,7 +81,7 @@ const join = (port: number) => (outside: Socket) => {
   }
 };
 
-async function relayDatagrams(port: number, host: string): Promise<void> {
+async function relayDatagrams(port: number, host: string): Promise<Close> {
   const outside = createSocket({ type: 'udp6', ipv6Only: true });
   const peers = new Map<string, Datagrams>();
   outside.on('message', (data, from) => {
@@ -71,6 +95,10 @@ async function relayDatagrams(port: number, host: string): Promise<void> {
   outside.bind(port, host);
   await once(outside, 'listening');
   outside.on('error', () => undefined);
+  return () => {
+    outside.close();
+    for (const inside of peers.values()) inside.close();
+  };
 }
 
 /** A socket of its own for each sender: what comes back on it is for that one. */

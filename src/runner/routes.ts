@@ -3,6 +3,7 @@ import { pipeline } from 'node:stream/promises';
 import { z } from 'zod';
 import {
   ExportRequest,
+  PortsRequest,
   PowerRequest,
   ResizeRequest,
   runnerVersion,
@@ -29,11 +30,12 @@ const longestWaitSeconds = 60;
 
 /** The state as the contract has it, version 1. */
 export function stateOf({ spec, supervisor }: RouteParts): RunnerState {
-  const { ejected, ...current } = supervisor.status.current;
+  const { ejected, ports, ...current } = supervisor.status.current;
   return {
     version: runnerVersion,
     vmUid: spec.vm.uid,
     ...current,
+    ports: [...ports],
     vncConsole: servesConsole(spec),
     iso: spec.iso && !ejected,
     suspendKind: 'Memory',
@@ -79,6 +81,15 @@ export function createRoutes(parts: RouteParts): Route[] {
       action: 'eject',
       run: async () => {
         await supervisor.eject();
+        return stateOf(parts);
+      },
+    },
+    {
+      method: 'POST',
+      pattern: /^\/v1\/ports$/,
+      action: 'ports',
+      run: async ({ body }) => {
+        await supervisor.setPorts(parse(PortsRequest, body).ports);
         return stateOf(parts);
       },
     },

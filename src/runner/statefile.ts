@@ -1,5 +1,6 @@
 import { open, readFile, rename } from 'node:fs/promises';
 import { z } from 'zod';
+import { RunnerPort } from '../api/runner.ts';
 import { asStorage } from './storage.ts';
 
 /** What must outlive the runner's process; `/var/lib/svc3/state.json`. */
@@ -21,6 +22,8 @@ export const SavedState = z.object({
   /** The image that the overlay lies on. */
   imageDigest: z.string().optional(),
   ejected: z.boolean().default(false),
+  /** The ports that are to lead into the guest; in a new pod those that it was made with. */
+  ports: z.array(RunnerPort).optional(),
   /** QEMU has run the guest on this disk; a runner from before this member did not say. */
   guestStarted: z.boolean().optional(),
 });

@@ -1,4 +1,4 @@
-import type { RunnerPowerState, RunnerReason, RunnerState } from '../api/runner.ts';
+import type { RunnerPort, RunnerPowerState, RunnerReason, RunnerState } from '../api/runner.ts';
 
 /** The part of the runner's state that changes. */
 export interface Status {
@@ -16,6 +16,10 @@ export interface Status {
   readonly startRequest?: string | undefined;
   readonly restartRequest?: string | undefined;
   readonly diskSize?: number | undefined;
+  /** Ports of the pod that lead into the guest, or will once it runs. */
+  readonly ports: readonly RunnerPort[];
+  /** Why some of those that were asked for are not among them. */
+  readonly portsMessage?: string | undefined;
   readonly ejected: boolean;
   /** The guest has run on this disk, in this or an earlier life of the runner. */
   readonly guestStarted?: boolean | undefined;

@@ -1,16 +1,18 @@
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import type { PowerRequest, ResizeReply } from '../api/runner.ts';
+import type { PowerRequest, ResizeReply, RunnerPort } from '../api/runner.ts';
 import { messageOf, Svc3Error } from '../errors.ts';
 import { devices, qemuArguments } from './args.ts';
 import { bringDown, endNow } from './bringdown.ts';
 import { Disk } from './disk.ts';
 import { diagnoseExit, RunnerFailure } from './failure.ts';
 import { launchMachine } from './machine.ts';
+import { changePorts } from './podports.ts';
 import { checkVerb, createQueue } from './powerstate.ts';
 import { clearSockets, prepareMachine, type Host } from './preparation.ts';
 import { guestDown } from './readiness.ts';
+import { forwardAddress, type PortRelay } from './relay.ts';
 import { createRetries, type Retries } from './retries.ts';
 import { StateFile, type SavedState } from './statefile.ts';
 import { createStatusBoard, type StatusBoard } from './status.ts';
@@ -19,6 +21,8 @@ import { watchMachine, type Running } from './watch.ts';
 export interface SupervisorOptions {
   readonly host: Host;
   readonly podUid: string | undefined;
+  /** Leads ports of the pod's IPv6 address to QEMU. */
+  readonly relay: Pick<PortRelay, 'lead'>;
   readonly log: Logger;
   readonly onSerial: (chunk: Buffer) => void;
 }
@@ -51,6 +55,7 @@ export class Supervisor {
       reason: 'Starting',
       retrying: false,
       restarts: 0,
+      ports: host.spec.ports,
       ...never,
     });
     this.#state = new StateFile(join(host.folders.state, 'state.json'), podUid, {
@@ -101,12 +106,18 @@ export class Supervisor {
     this.status.update({ powerState: 'Stopped', ...guestDown });
   }
 
+  /** The ports that lead into the guest from now on, now and after its next starts. */
+  setPorts(ports: readonly RunnerPort[]): Promise<void> {
+    return this.inTurn(() => this.#setPorts(ports));
+  }
+
   async #begin(): Promise<void> {
     const before = await this.#state.read();
     const isSamePod = before?.podUid === this.#options.podUid;
     this.#state.adopt(startingState(before, isSamePod, this.#state.current, this.#options.host));
-    const { ejected, guestStarted, startRequest, restartRequest, powerState } = this.#state.current;
+    const { ejected, guestStarted, startRequest, restartRequest, powerState, ports } = this.#state.current;
     this.status.update({ ejected, guestStarted, startRequest, restartRequest });
+    await this.#lead(ports ?? this.#options.host.spec.ports);
     if (powerState === 'Running') return this.#boot();
     try {
       await this.#disk.prepare();
@@ -142,10 +153,11 @@ export class Supervisor {
   async #launch(): Promise<Running> {
     const { host, log, onSerial } = this.#options;
     const { run } = host.folders;
-    const { input } = await prepareMachine(host, this.#state.current.ejected);
+    const { input } = await prepareMachine(host, this.#state.current);
     await clearSockets(run);
     const machine = await launchMachine({ command: qemuArguments(input), run, onSerial });
     this.#retries.started();
+    await this.#lead(input.ports);
     log.info({ pid: machine.pid, accelerator: input.accelerator }, 'QEMU started');
     return watchMachine(machine, {
       accelerator: input.accelerator,
@@ -314,6 +326,21 @@ export class Supervisor {
     this.status.update({ ejected: true });
   }
 
+  async #setPorts(ports: readonly RunnerPort[]): Promise<void> {
+    await this.#state.save({ ports: [...ports] });
+    const running = this.#running;
+    if (running === undefined) return this.#lead(ports);
+    const change = { before: this.status.current.ports, after: ports };
+    const changed = await changePorts(running.ports, forwardAddress(this.#options.host.bind), change);
+    await this.#lead(changed.ports, changed.message);
+    this.#options.log.info({ ports: changed.ports.length }, changed.message ?? 'ports changed');
+  }
+
+  async #lead(ports: readonly RunnerPort[], portsMessage?: string): Promise<void> {
+    await this.#options.relay.lead(ports);
+    this.status.update({ ports, portsMessage });
+  }
+
   #need(): Running {
     if (this.#running === undefined) throw new Svc3Error('Conflict', 'the VM does not run');
     return this.#running;
@@ -329,7 +356,7 @@ function startingState(
 ): SavedState {
   // A runner from before that member never said whether the guest has run: it may have.
   const known = before === undefined ? fresh : { ...before, guestStarted: before.guestStarted ?? true };
-  return isSamePod ? known : { ...known, powerState, startRequest, restartRequest };
+  return isSamePod ? known : { ...known, powerState, startRequest, restartRequest, ports: undefined };
 }
 
 /** The requests of a verb are done once per value, whoever asks again after a cut connection. */

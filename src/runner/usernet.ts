@@ -1,3 +1,4 @@
+import type { RunnerPort } from '../api/runner.ts';
 import type { Qmp } from './qmp.ts';
 
 /** Loopback ports that lead into the guest, of one QEMU process. */
@@ -6,6 +7,10 @@ export interface GuestPorts {
   loopbackPort(guestPort: number): Promise<number>;
   /** Whether the guest has taken a connection that came in through that loopback port and is still open. */
   isConnected(guestPort: number): Promise<boolean>;
+  /** A port of the pod now leads to the guest's. Throws what QEMU says where it cannot be had. */
+  open(port: RunnerPort, address: string): Promise<void>;
+  /** No new connections by that port of the pod; those that are open go on. */
+  close(port: RunnerPort, address: string): Promise<void>;
 }
 
 const largestNumberOfPorts = 64;
@@ -33,6 +38,16 @@ export function createGuestPorts(qmp: Qmp): GuestPorts {
       known.set(guestPort, found);
       found.catch(() => known.delete(guestPort));
       return found;
+    },
+    async open({ podPort, guestPort, protocol }, address) {
+      const way = `${protocol.toLowerCase()}:${address}:${podPort}-:${guestPort}`;
+      const refusal = (await monitor(qmp, `hostfwd_add net0 ${way}`)).trim();
+      if (refusal !== '') throw new Error(refusal);
+    },
+    async close({ podPort, guestPort, protocol }, address) {
+      // It may be what leads there by loopback.
+      known.delete(guestPort);
+      await monitor(qmp, `hostfwd_remove net0 ${protocol.toLowerCase()}:${address}:${podPort}`);
     },
     isConnected: async (guestPort) => connectedPorts(await monitor(qmp, 'info usernet')).has(guestPort),
   };

@@ -8,6 +8,7 @@ import {
   RunnerExport,
   runnerPort,
   RunnerState,
+  type PortsRequest,
   type PowerRequest,
 } from '../api/runner.ts';
 import { Svc3Error, type ErrorReason } from '../errors.ts';
@@ -42,6 +43,8 @@ export interface RunnerClient {
   power(body: PowerRequest): Promise<RunnerState>;
   resize(bytes: number): Promise<ResizeReply>;
   eject(): Promise<RunnerState>;
+  /** The ports that lead into the guest, as far as they could be had; the others are closed. */
+  ports(body: PortsRequest): Promise<RunnerState>;
   startExport(id: string): Promise<RunnerExport>;
   getExport(id: string): Promise<RunnerExport>;
   exportTicket(id: string): Promise<ExportTicket>;
@@ -150,6 +153,11 @@ export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
         ResizeReply,
       ),
     eject: () => call({ method: 'POST', path: '/v1/eject', action: 'eject', body: {} }, RunnerState),
+    ports: (body) =>
+      call(
+        { method: 'POST', path: '/v1/ports', action: 'ports', body, timeoutMs: verbTimeoutMs },
+        RunnerState,
+      ),
     startExport: (id) =>
       call({ method: 'POST', path: '/v1/exports', action: 'export', body: { id } }, RunnerExport),
     getExport: (id) => call({ method: 'GET', path: exportPath(id), action: 'export' }, RunnerExport),

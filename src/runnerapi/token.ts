@@ -8,7 +8,16 @@ import {
 } from 'node:crypto';
 
 /** What a token allows; one action each, so that a token for reading the state cannot stop a VM. */
-export const controlActions = ['state', 'power', 'resize', 'eject', 'export', 'vnc', 'tunnel'] as const;
+export const controlActions = [
+  'state',
+  'power',
+  'resize',
+  'eject',
+  'ports',
+  'export',
+  'vnc',
+  'tunnel',
+] as const;
 export type ControlAction = (typeof controlActions)[number];
 
 export interface ControlClaims {

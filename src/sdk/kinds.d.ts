@@ -26,11 +26,11 @@ export interface VMSpec {
   tagRequired?: boolean;
   /** Spread (the default) takes the emptiest node that fits, Pack the fullest. */
   scheduler?: 'Spread' | 'Pack';
-  /** Ports of the node that lead to ports of the guest, in addition to SSH and screen sharing. */
+  /** Ports of the guest that are open on the IP of its pod, in addition to SSH and screen sharing, and the ports of the node that lead to them. */
   ports?: {
-    /** Port on the node. It must lie in the range that the installation allows (chart value hostPorts.allowed) and be free on the node. */
-    nodePort: number;
-    /** Port inside the guest. */
+    /** Port on the node. It must lie in the range that the installation allows (chart value hostPorts.allowed) and be free on the node. Unset means that the guest's port is open on the pod's IP only, under its own number; such a port comes and goes while the VM runs. */
+    nodePort?: number;
+    /** Port inside the guest, and on the pod's IP. */
     guestPort: number;
     /** Protocol of the mapping. */
     protocol?: 'TCP' | 'UDP';
@@ -157,9 +157,9 @@ export interface VMStatus {
     scheduler?: 'Spread' | 'Pack';
     /** Port mappings. */
     ports?: {
-      /** Port on the node. */
-      nodePort: number;
-      /** Port inside the guest. */
+      /** Port on the node. It must lie in the range that the installation allows (chart value hostPorts.allowed) and be free on the node. Unset means that the guest's port is open on the pod's IP only, under its own number; such a port comes and goes while the VM runs. */
+      nodePort?: number;
+      /** Port inside the guest, and on the pod's IP. */
       guestPort: number;
       /** Protocol of the mapping. */
       protocol?: 'TCP' | 'UDP';
@@ -267,8 +267,8 @@ export interface VMStatus {
     screenshare?: number;
     /** Mappings of spec.ports that are in force. */
     mapped?: {
-      /** Port on the node. */
-      nodePort: number;
+      /** Port on the node; unset where the guest's port is open on the pod's IP only. */
+      nodePort?: number;
       /** Port inside the guest. */
       guestPort: number;
       /** Protocol of the mapping. */
@@ -335,11 +335,11 @@ export interface VMConfigSpec {
   tagRequired?: boolean;
   /** Spread (the default) takes the emptiest node that fits, Pack the fullest. */
   scheduler?: 'Spread' | 'Pack';
-  /** Ports of the node that lead to ports of the guest, in addition to SSH and screen sharing. */
+  /** Ports of the guest that are open on the IP of its pod, in addition to SSH and screen sharing, and the ports of the node that lead to them. */
   ports?: {
-    /** Port on the node. It must lie in the range that the installation allows (chart value hostPorts.allowed) and be free on the node. */
-    nodePort: number;
-    /** Port inside the guest. */
+    /** Port on the node. It must lie in the range that the installation allows (chart value hostPorts.allowed) and be free on the node. Unset means that the guest's port is open on the pod's IP only, under its own number; such a port comes and goes while the VM runs. */
+    nodePort?: number;
+    /** Port inside the guest, and on the pod's IP. */
     guestPort: number;
     /** Protocol of the mapping. */
     protocol?: 'TCP' | 'UDP';

@@ -1,6 +1,7 @@
 import { annotations, finalizer, forbiddenHostPorts, group, type PortRange } from '../api/meta.ts';
 import type { Vm, VmSpecInput } from '../api/vm.ts';
-import type { PortMapping, Switch } from '../api/vmconfig.ts';
+import type { PortMapping } from '../api/ports.ts';
+import type { Switch } from '../api/vmconfig.ts';
 import { invalidField, Svc3Error } from '../errors.ts';
 import { vmReason } from './vm.ts';
 import type { DeployRequest, SettingsRequest } from './vmschemas.ts';
@@ -61,9 +62,12 @@ export interface ReservedPorts {
   readonly warnings: string[];
 }
 
-const mappingPattern = /^(\d{1,5}):(\d{1,5})(?:\/(tcp|udp))?$/i;
+const mappingPattern = /^(?:(\d{1,5}):)?(\d{1,5})(?:\/(tcp|udp))?$/i;
 
-/** Reads `NODE:VM[,NODE:VM]`; an unusable mapping is a warning and no error (contract: `reservedPorts`). */
+/**
+ * Reads `[NODE:]VM[,[NODE:]VM]`; without a port of the node the VM's is open on the IP of its pod. An unusable mapping is a
+ * warning and no error (contract: `reservedPorts`).
+ */
 export function reservedPorts(text: string | undefined, allowed: PortRange): ReservedPorts {
   const ports: PortMapping[] = [];
   const warnings: string[] = [];
@@ -76,21 +80,23 @@ export function reservedPorts(text: string | undefined, allowed: PortRange): Res
   for (const mapping of mappings) {
     const match = mappingPattern.exec(mapping);
     if (match === null)
-      throw invalidField('reservedPorts', `"${mapping.slice(0, 64)}" is not NODE_PORT:VM_PORT[/tcp|/udp]`);
-    const nodePort = Number(match[1]);
+      throw invalidField('reservedPorts', `"${mapping.slice(0, 64)}" is not [NODE_PORT:]VM_PORT[/tcp|/udp]`);
+    const nodePort = match[1] === undefined ? undefined : Number(match[1]);
     const guestPort = Number(match[2]);
     const protocol = match[3]?.toLowerCase() === 'udp' ? 'UDP' : 'TCP';
     if (guestPort < 1 || guestPort > 65_535)
       warnings.push(`Port mapping ${mapping} was left out: ${guestPort} is not a port.`);
-    else if (!isUsable(nodePort, allowed))
+    else if (nodePort !== undefined && !isUsable(nodePort, allowed))
       warnings.push(
         `Port mapping ${mapping} was left out: usable node ports are ${allowed.first}-${allowed.last}.`,
       );
-    else if (taken.has(`${nodePort}/${protocol}`))
+    else if (nodePort !== undefined && taken.has(`node ${nodePort}/${protocol}`))
       warnings.push(`Port mapping ${mapping} was left out: node port ${nodePort} is given twice.`);
+    else if (taken.has(`guest ${guestPort}/${protocol}`))
+      warnings.push(`Port mapping ${mapping} was left out: port ${guestPort} of the VM is given twice.`);
     else {
-      taken.add(`${nodePort}/${protocol}`);
-      ports.push({ nodePort, guestPort, protocol });
+      taken.add(`node ${nodePort}/${protocol}`).add(`guest ${guestPort}/${protocol}`);
+      ports.push({ ...(nodePort === undefined ? {} : { nodePort }), guestPort, protocol });
     }
   }
   return { ports, warnings };

@@ -123,6 +123,7 @@ export function vmItem(vm: Vm, config?: VmConfig): VmItem {
     ssh: ports?.ssh ?? 0,
     vnc: console ? ports?.vnc : undefined,
     screenshare: ports?.screenshare,
+    ports: ports?.mapped,
     deployDate: vm.metadata.creationTimestamp,
     owner: vm.metadata.annotations?.[annotations.owner],
     architecture: settings.architecture,

@@ -60,7 +60,9 @@ export const deployBody = z
       .string()
       .max(1024)
       .optional()
-      .describe('NODE:VM[,NODE:VM], each with an optional /tcp or /udp.'),
+      .describe(
+        "[NODE:]VM[,[NODE:]VM], each with an optional /tcp or /udp. Without NODE the VM's port is open on the IP of its pod.",
+      ),
     timeout: z.int().min(1).max(10_080).optional().describe('Minutes until the VM must run; default 10.'),
   })
   .meta({ id: 'DeployRequest' });
@@ -100,6 +102,10 @@ export const vmItem = z
     ssh: z.int(),
     vnc: z.int().optional(),
     screenshare: z.int().optional(),
+    ports: z
+      .array(z.object({ nodePort: z.int().optional(), guestPort: z.int(), protocol: z.enum(['TCP', 'UDP']) }))
+      .optional()
+      .describe("Mappings that are in force; without nodePort the VM's port is open on the IP of its pod."),
     deployDate: z.string().optional(),
     owner: z.string().optional(),
     architecture: z.string().optional(),

@@ -48,6 +48,7 @@ const startOperator = () => {
       power: async (request) => carryOut(request),
       resize: () => Promise.reject(new Error('not asked for')),
       eject: () => Promise.reject(new Error('not asked for')),
+      ports: () => Promise.reject(new Error('not asked for')),
       fingerprint: () => 'print',
     }),
   }));

@@ -100,7 +100,10 @@ describe('what a VM gives its guest', () => {
       effect: 'NoExecute' as const,
       tolerationSeconds: 31_536_000,
     }));
-    const ports = Array.from({ length: 32 }, (_, index) => ({ nodePort: 20_000 + index, guestPort: 65_000 }));
+    const ports = Array.from({ length: 32 }, (_, index) => ({
+      nodePort: 20_000 + index,
+      guestPort: 65_000 + index,
+    }));
     const pod = await podOf(space, { metadata, sshAuthorizedKeys, tolerations, ports });
     const { metadata: read } = JSON.parse(filesOf(pod)['effective'] ?? '{}');
     expect(read).toEqual(metadata);

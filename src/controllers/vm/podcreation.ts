@@ -21,6 +21,7 @@ import { buildPod, type PodPlacement } from './pod/pod.ts';
 import { reportPod } from './status/report.ts';
 import { placementRequest } from './pod/request.ts';
 import { plannedSettings } from './resolve/planned.ts';
+import { withLivePorts } from './resolve/liveports.ts';
 import {
   type Asking,
   type Resolved,
@@ -143,7 +144,7 @@ export class PodCreation implements VmMemory {
   #settings(vm: Vm): ReturnType<typeof resolveVm> {
     const frozen = vm.status?.effective;
     if (frozen === undefined) return resolveVm(vm, this.#parts.sources);
-    return { kind: 'resolved', effective: frozen, warnings: vm.status?.warnings ?? [] };
+    return { kind: 'resolved', effective: withLivePorts(vm, frozen), warnings: vm.status?.warnings ?? [] };
   }
 
   /**

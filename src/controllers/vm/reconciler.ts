@@ -15,12 +15,14 @@ import { startDeadline } from './life/startdeadline.ts';
 import { observe, type ObserverParts } from './observe.ts';
 import type { Pass, Runners, VmMemory } from './parts.ts';
 import type { ClaimGrowth } from './pod/claimgrowth.ts';
+import { withPodsPorts } from './pod/leftoutports.ts';
 import { isPodReady } from './pod/podstate.ts';
 import type { PodCreation } from './podcreation.ts';
 import { pollMs } from './runner/runnerlinks.ts';
 import { pendingDraft } from './status/pending.ts';
 import { planStatus } from './status/planstatus.ts';
 import { reportPod } from './status/report.ts';
+import { arePortsPending } from './status/openports.ts';
 import { condition } from './status/statusdraft.ts';
 import { type StatusWriter, typed } from './status/statuswriter.ts';
 import type { Image } from '../../api/image.ts';
@@ -205,7 +207,8 @@ export class VmReconciler {
     if (runner === undefined) return undefined;
     // A guest that ends before its pod has become ready flips nothing: only its runner can tell.
     const isPodAsGuest = isPodReady(pod) === (status.fields.powerState === 'Running');
-    const isToBeAsked = isReady ? !isPodAsGuest : status.reconciling;
+    const isPending = arePortsPending(runner.state, withPodsPorts(settings.effective, pod));
+    const isToBeAsked = isReady ? !isPodAsGuest || isPending : status.reconciling;
     if (!isToBeAsked) return undefined;
     return { requeueAfterMs: status.conditions.ready.reason === 'GuestNotReady' ? guestPollMs : pollMs };
   }

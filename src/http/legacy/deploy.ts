@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { annotations } from '../../api/meta.ts';
 import type { Vm } from '../../api/vm.ts';
-import { Svc3Error, isSvc3Error } from '../../errors.ts';
+import { invalidField, Svc3Error, isSvc3Error } from '../../errors.ts';
 import { callFor, inNameOf } from '../server/invoke.ts';
 import { deploy, deployVm } from '../routes/vms.ts';
 import { vmItem } from '../../wire/vm.ts';
@@ -40,12 +40,19 @@ function deployRequest(
     vmConfig: body.svc_vm_name,
     node: body.svc_node_name,
     timeout: body.timeout,
-    reservedPorts: typeof ports === 'string' ? ports : ports?.join(','),
+    reservedPorts: nodeMappings(typeof ports === 'string' ? ports : ports?.join(',')),
     customVMMetadata:
       metadata === undefined
         ? undefined
         : Object.fromEntries(metadata.items.map(({ key, value }) => [key, value])),
   };
+}
+
+/** In 2.4.x each mapping has a port of the node; a port of the guest alone is of `/api/v1`. */
+function nodeMappings(text: string | undefined): string | undefined {
+  const alone = text?.split(',').find((mapping) => mapping.trim() !== '' && !mapping.includes(':'));
+  if (alone === undefined) return text;
+  throw invalidField('reservedPorts', `"${alone.slice(0, 64)}" is not NODE_PORT:VM_PORT[/tcp|/udp]`);
 }
 
 function noRoom(error: unknown): unknown {

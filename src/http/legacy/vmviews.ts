@@ -27,11 +27,10 @@ function reservedPorts(vm: Vm): ReservedPort[] {
     ...own.flatMap(([host, guest]) =>
       host === undefined || host === 0 ? [] : [{ host_port: host, guest_port: guest, protocol: 'TCP' }],
     ),
-    ...mapped.map(({ nodePort, guestPort, protocol }) => ({
-      host_port: nodePort,
-      guest_port: guestPort,
-      protocol,
-    })),
+    // 2.4.x knows ports of nodes only.
+    ...mapped.flatMap(({ nodePort, guestPort, protocol }) =>
+      nodePort === undefined ? [] : [{ host_port: nodePort, guest_port: guestPort, protocol }],
+    ),
   ];
 }
 

@@ -180,7 +180,25 @@ describe('VM', () => {
           { nodePort: 20000, guestPort: 2 },
         ],
       },
-      'spec.ports[1]: Duplicate value: {"nodePort":20000,"protocol":"TCP"}',
+      'spec.ports: Invalid value: a nodePort leads to one guestPort only',
+    ],
+    [
+      'one guest port twice',
+      'a',
+      { image: 'x', ports: [{ nodePort: 20000, guestPort: 1 }, { guestPort: 1 }] },
+      'spec.ports[1]: Duplicate value: {"guestPort":1,"protocol":"TCP"}',
+    ],
+    [
+      "the runner's own port",
+      'a',
+      { image: 'x', ports: [{ guestPort: 8443 }] },
+      "spec.ports[0].guestPort: Invalid value: guestPort without a nodePort must not be 8443, 64000-64032: on the pod's IP these are the runner's own",
+    ],
+    [
+      'the last of the ports that are kept for ways of its own',
+      'a',
+      { image: 'x', ports: [{ guestPort: 64032 }] },
+      "spec.ports[0].guestPort: Invalid value: guestPort without a nodePort must not be 8443, 64000-64032: on the pod's IP these are the runner's own",
     ],
     [
       'an unknown power state',
@@ -266,6 +284,12 @@ describe('VM', () => {
       { config: 'c', image: 'x' },
       { config: null },
       'spec.config: Forbidden: config cannot change after creation; delete the VM and deploy it again',
+    ],
+    [
+      'ports of a VM with a config left out again',
+      { config: 'c', ports: [{ guestPort: 80 }] },
+      { ports: null },
+      'spec.ports: Forbidden: ports of a VM with a config cannot be left out again: the ports of the config were read when the VM was placed; an empty list says none',
     ],
     [
       'an architecture added',

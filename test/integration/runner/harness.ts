@@ -179,7 +179,7 @@ export async function copyOf(pod: Pod): Promise<string> {
 }
 
 /** In a pod the kernel ends QEMU with the runner; here the test does. */
-async function endProcesses(child: ChildProcess): Promise<void> {
+export async function endProcesses(child: ChildProcess): Promise<void> {
   const children = await childrenOf(child.pid ?? 0);
   child.kill('SIGKILL');
   for (const pid of children) kill(pid);

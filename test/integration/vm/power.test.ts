@@ -56,6 +56,7 @@ const start = (): Promise<TestOperator> =>
         runner.verbs.push('eject');
         return become({ iso: false });
       },
+      ports: () => Promise.reject(new Error('not asked for')),
       resize: async (bytes) => {
         runner.verbs.push(`resize ${bytes}`);
         become({ diskSize: bytes });

@@ -5,8 +5,15 @@ import { macAddress, qemuArguments, servesConsole, type MachineInput } from '../
 const uid = 'a2f5c1de-0000-4000-8000-123456789abc';
 
 function argumentsOf(spec: Partial<RunnerSpecInput> = {}, input: Partial<MachineInput> = {}): string {
+  const parsed = RunnerSpec.parse({
+    vm: { namespace: 'team', name: 'web', uid },
+    cpu: 2,
+    memoryMiB: 512,
+    ...spec,
+  });
   const command = qemuArguments({
-    spec: RunnerSpec.parse({ vm: { namespace: 'team', name: 'web', uid }, cpu: 2, memoryMiB: 512, ...spec }),
+    spec: parsed,
+    ports: parsed.ports,
     accelerator: 'tcg',
     firmware: { kind: 'bios' },
     base: { path: '/image/disk/disk.qcow2', format: 'qcow2' },

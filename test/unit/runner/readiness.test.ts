@@ -10,6 +10,7 @@ function aBoard(): StatusBoard {
     ...guestDown,
     retrying: false,
     restarts: 0,
+    ports: [],
     ejected: false,
   });
 }

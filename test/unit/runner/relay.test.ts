@@ -4,7 +4,7 @@ import { type AddressInfo, connect, createServer } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { pino } from 'pino';
 import { expect, onTestFinished, test } from 'vitest';
-import { forwardAddress, relayPorts } from '../../../src/runner/relay.ts';
+import { forwardAddress, PortRelay } from '../../../src/runner/relay.ts';
 
 const log = pino({ level: 'silent' });
 
@@ -32,7 +32,7 @@ async function echoOfDatagrams(): Promise<number> {
 
 test('a connection to the port over IPv6 leads to the forward, and each end hears the other to its end', async () => {
   const port = await echoOfConnections();
-  await relayPorts([{ podPort: port, guestPort: 22, protocol: 'TCP' }], '::1', log);
+  await new PortRelay('::1', log).lead([{ podPort: port, guestPort: 22, protocol: 'TCP' }]);
   const socket = connect({ host: '::1', port, allowHalfOpen: true });
   socket.end('hello');
   expect(await text(socket)).toBe('heard hello');
@@ -40,7 +40,7 @@ test('a connection to the port over IPv6 leads to the forward, and each end hear
 
 test('a datagram to the port over IPv6 is answered to whoever sent it', async () => {
   const port = await echoOfDatagrams();
-  await relayPorts([{ podPort: port, guestPort: 53, protocol: 'UDP' }], '::1', log);
+  await new PortRelay('::1', log).lead([{ podPort: port, guestPort: 53, protocol: 'UDP' }]);
   const answers = ['one', 'two'].map(async (word) => {
     const socket = createSocket('udp6');
     onTestFinished(() => void socket.close());
@@ -58,7 +58,7 @@ test('a port that is taken keeps nobody from starting', async () => {
   await once(taken, 'listening');
   const { port } = taken.address() as AddressInfo;
   const ports = [{ podPort: port, guestPort: 22, protocol: 'TCP' as const }];
-  await expect(relayPorts(ports, '::1', log)).resolves.toBeUndefined();
+  await expect(new PortRelay('::1', log).lead(ports)).resolves.toBeUndefined();
 });
 
 test.each([

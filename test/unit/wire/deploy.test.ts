@@ -32,13 +32,31 @@ describe('port mappings', () => {
       ],
       ['node port 20080 is given twice'],
     ],
+    [
+      'without a port of the node',
+      '80, 53/udp',
+      [
+        { guestPort: 80, protocol: 'TCP' },
+        { guestPort: 53, protocol: 'UDP' },
+      ],
+      [],
+    ],
+    [
+      'to one port of the VM, twice',
+      '20080:80,20081:80,80,80/udp',
+      [
+        { nodePort: 20_080, guestPort: 80, protocol: 'TCP' },
+        { guestPort: 80, protocol: 'UDP' },
+      ],
+      ['port 80 of the VM is given twice', 'port 80 of the VM is given twice'],
+    ],
   ])('%s', (_, text, ports, warnings) => {
     const read = reservedPorts(text, allowed);
     expect(read.ports).toEqual(ports);
     expect(read.warnings).toEqual(warnings.map((warning) => expect.stringContaining(warning)));
   });
 
-  test.each(['80', '80:', ':80', 'a:b', '20080:80/sctp', '20080:80:80', '-1:80', '1e4:80'])(
+  test.each(['80:', '80/', ':80', 'a:b', '20080:80/sctp', '20080:80:80', '-1:80', '1e4:80'])(
     '%s is refused and named',
     (text) => {
       expect(() => reservedPorts(text, allowed)).toThrow(/^reservedPorts: /);
@@ -53,7 +71,7 @@ describe('port mappings', () => {
       fc.property(fc.array(mapping, { maxLength: 32 }), (mappings) => {
         const { ports, warnings } = reservedPorts(mappings.join(','), allowed);
         expect(ports.length + warnings.length).toBe(mappings.length);
-        for (const { nodePort } of ports)
+        for (const { nodePort = 0 } of ports)
           expect(nodePort >= allowed.first && nodePort <= allowed.last).toBe(true);
         const keys = ports.map(({ nodePort, protocol }) => `${nodePort}/${protocol}`);
         expect(new Set(keys).size).toBe(keys.length);

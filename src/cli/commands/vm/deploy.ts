@@ -23,8 +23,9 @@ export const vmDeploy = command({
     ports: {
       kind: 'text',
       short: 'p',
-      placeholder: 'N:V,...',
-      summary: 'Ports of the node that lead to ports of the VM, e.g. 20080:80,20053:53/udp',
+      placeholder: '[N:]V,...',
+      summary:
+        'Ports of the VM to open on the IP of its pod, and with N: on the node as well, e.g. 80,20053:53/udp',
     },
     metadata: { kind: 'list', placeholder: 'K=V,...', summary: 'Values the guest reads through cloud-init' },
     'generate-name': { kind: 'flag', summary: 'Take NAME as a prefix and add a suffix' },

@@ -28,6 +28,13 @@ export function leftOutPorts(pod: Pod, { ports = [] }: EffectiveSettings): Mappi
   );
 }
 
+/** The settings as far as the ports of the node go that the pod was made with. */
+export function withPodsPorts(effective: EffectiveSettings, pod: Pod): EffectiveSettings {
+  const leftOut = new Set(leftOutPorts(pod, effective));
+  if (leftOut.size === 0) return effective;
+  return { ...effective, ports: (effective.ports ?? []).filter((mapping) => !leftOut.has(mapping)) };
+}
+
 const untilNextStart = "is taken on every node that fits; the mapping is left out until the VM's next start";
 
 /** The warnings of a VM with this pod, those about an earlier pod replaced. */

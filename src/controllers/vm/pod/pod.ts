@@ -129,6 +129,8 @@ function podSpec(input: PodInput): PodSpec {
       fsGroup: qemuId,
       fsGroupChangePolicy: 'OnRootMismatch',
       seccompProfile: { type: 'RuntimeDefault' },
+      // One of the safe sysctls, at every level of Pod Security: the guest's ports below 1024 are open under their own number.
+      sysctls: [{ name: 'net.ipv4.ip_unprivileged_port_start', value: '0' }],
       ...(input.kvmGroups.length === 0 ? {} : { supplementalGroups: [...input.kvmGroups] }),
     },
     // The guest's own time, then the runner's ladder of quit and kill.
@@ -338,7 +340,7 @@ function runnerSpec({ vm, effective, placement, settings, claimName }: PodInput)
     ...(vm.spec.revertRequest === undefined ? {} : { revertRequest: vm.spec.revertRequest }),
     ...(vm.spec.startRequest === undefined ? {} : { startRequest: vm.spec.startRequest }),
     ...(vm.spec.restartRequest === undefined ? {} : { restartRequest: vm.spec.restartRequest }),
-    ports: runnerPorts(withoutPorts(effective, placement.leftOut), placement.ports),
+    ports: runnerPorts(withoutPorts(effective, placement.leftOut)),
     vncConsole: effective.vncConsole === 'Enabled',
     ...(vncPort === undefined ? {} : { vncPort }),
     gpuPassthrough: hasBundle(effective),

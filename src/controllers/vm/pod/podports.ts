@@ -1,58 +1,61 @@
-import { guestPorts } from '../../../api/meta.ts';
-import type { RunnerSpecInput } from '../../../api/runner.ts';
+import { firstSparePodPort, guestPorts, ownPodPorts, vncPodPort as vncPort } from '../../../api/meta.ts';
+import type { PortMapping } from '../../../api/ports.ts';
+import type { RunnerPort, RunnerSpecInput } from '../../../api/runner.ts';
 import type { EffectiveSettings, VmPorts } from '../../../api/vm.ts';
-import type { PortMapping } from '../../../api/vmconfig.ts';
 import type { ContainerPort } from '../../../api/core.ts';
 import type { AssignedPorts, HostPort } from '../../../placement/ports.ts';
 
-/** Port inside the pod for each service: the runner may not bind below 1024. */
-const podPorts = { ssh: 2222, screenshare: 5950, vnc: 5951 } as const;
-/** The first port inside the pod for mappings of `spec.ports`. */
-const firstMappedPodPort = 20000;
-
-/** One way from a port of the node through the pod into the guest. */
-interface Way {
+/** One way through a port of the pod into the guest, from a port of the node where it has one. */
+interface Way extends RunnerPort {
   readonly name: string;
   readonly hostPort: number | undefined;
-  readonly podPort: number;
-  readonly guestPort: number;
-  readonly protocol: 'TCP' | 'UDP';
 }
 
-function waysOf(settings: EffectiveSettings, assigned: AssignedPorts): Way[] {
-  const services = (['ssh', 'screenshare'] as const).map((service) => ({
+const services = ['ssh', 'screenshare'] as const;
+
+/** The ways of a pod that stay for its life: SSH and screen sharing, and the mappings with a port of the node. */
+function fixedWays({ ports = [] }: Pick<EffectiveSettings, 'ports'>, assigned: AssignedPorts): Way[] {
+  const own = services.map((service) => ({
     name: service,
     hostPort: assigned[service],
-    podPort: podPorts[service],
+    podPort: guestPorts[service],
     guestPort: guestPorts[service],
     protocol: 'TCP' as const,
   }));
-  const mapped = (settings.ports ?? []).map(({ nodePort, guestPort, protocol }, index) => ({
-    name: `port-${index}`,
-    hostPort: nodePort,
-    podPort: firstMappedPodPort + index,
-    guestPort,
-    protocol: protocol ?? 'TCP',
-  }));
-  return [...services.filter(({ hostPort }) => hostPort !== undefined), ...mapped];
+  const mapped = ports
+    .filter(({ nodePort }) => nodePort !== undefined)
+    .map(({ nodePort, guestPort, protocol }, index) => ({
+      name: `port-${index}`,
+      hostPort: nodePort,
+      podPort: isTaken(guestPort, protocol) ? firstSparePodPort + index : guestPort,
+      guestPort,
+      protocol,
+    }));
+  return [...own, ...mapped];
+}
+
+/** A port of the guest that cannot have its own number on the pod's IP: that is the runner's, or SSH's or screen sharing's already. */
+function isTaken(guestPort: number, protocol: PortMapping['protocol']): boolean {
+  if (protocol !== 'TCP') return false;
+  const isService = services.some((service) => guestPorts[service] === guestPort);
+  return isService || ownPodPorts.some(({ first, last }) => guestPort >= first && guestPort <= last);
 }
 
 /** The port of the pod that shows the screen; undefined where it is no port of the node (chart value `vnc.hostPort`). */
 export function vncPodPort(assigned: AssignedPorts): number | undefined {
-  return assigned.vnc === undefined ? undefined : podPorts.vnc;
+  return assigned.vnc === undefined ? undefined : vncPort;
 }
 
 /** Host ports that the VM names itself. */
 export function reservedPortsOf(settings: EffectiveSettings): HostPort[] {
-  return (settings.ports ?? []).map(({ nodePort, protocol }) => ({
-    port: nodePort,
-    protocol: protocol ?? 'TCP',
-  }));
+  return (settings.ports ?? []).flatMap(({ nodePort, protocol }) =>
+    nodePort === undefined ? [] : [{ port: nodePort, protocol }],
+  );
 }
 
 export function containerPorts(settings: EffectiveSettings, assigned: AssignedPorts): ContainerPort[] {
-  const ways = waysOf(settings, assigned);
-  const screen = { name: 'vnc', hostPort: assigned.vnc, podPort: podPorts.vnc, protocol: 'TCP' as const };
+  const ways = fixedWays(settings, assigned);
+  const screen = { name: 'vnc', hostPort: assigned.vnc, podPort: vncPort, protocol: 'TCP' as const };
   const all = assigned.vnc === undefined ? ways : [...ways, screen];
   return all.map(({ name, hostPort, podPort, protocol }) => {
     const port: ContainerPort = { name, containerPort: podPort, protocol };
@@ -61,33 +64,73 @@ export function containerPorts(settings: EffectiveSettings, assigned: AssignedPo
   });
 }
 
-export function runnerPorts(
-  settings: EffectiveSettings,
-  assigned: AssignedPorts,
-): NonNullable<RunnerSpecInput['ports']> {
-  return waysOf(settings, assigned).map(({ podPort, guestPort, protocol }) => ({
+/** All ports of the pod that lead into the guest. */
+export function runnerPorts(settings: Pick<EffectiveSettings, 'ports'>): RunnerPort[] {
+  const fixed = fixedWays(settings, {}).map(({ podPort, guestPort, protocol }) => ({
     podPort,
     guestPort,
     protocol,
   }));
+  const taken = new Set(fixed.map(keyOf));
+  const others = (settings.ports ?? [])
+    .filter(({ nodePort }) => nodePort === undefined)
+    .map(({ guestPort, protocol }) => ({ podPort: guestPort, guestPort, protocol }));
+  return [...fixed, ...others.filter((way) => !taken.has(keyOf(way)))];
 }
 
-/** The ports of a VM as its pod has them: the pod is the truth, also for one that was adopted. */
-export function statusPorts(ports: readonly ContainerPort[], settings: EffectiveSettings): VmPorts {
+/** Those of the ports that come and go while the VM runs. */
+export function livePorts(
+  ports: readonly RunnerPort[],
+  settings: Pick<EffectiveSettings, 'ports'>,
+): RunnerPort[] {
+  const fixed = new Set(fixedWays(settings, {}).map(keyOf));
+  return ports.filter((way) => way.podPort === way.guestPort && !fixed.has(keyOf(way)));
+}
+
+function keyOf({ podPort, protocol }: RunnerPort): string {
+  return `${podPort}/${protocol}`;
+}
+
+export function isSamePorts(a: readonly RunnerPort[], b: readonly RunnerPort[]): boolean {
+  const text = (ports: readonly RunnerPort[]) =>
+    ports
+      .map((way) => `${keyOf(way)} ${way.guestPort}`)
+      .sort()
+      .join();
+  return text(a) === text(b);
+}
+
+/**
+ * The ports of a VM as its pod has them: the pod is the truth, also for one that was adopted.
+ *
+ * @param open - ports that lead into the guest, as its runner has told
+ */
+export function statusPorts(
+  ports: readonly ContainerPort[],
+  settings: EffectiveSettings,
+  open: readonly RunnerPort[],
+): VmPorts {
   const hostPortOf = (name: string) => ports.find((port) => port.name === name)?.hostPort;
   const screenshare = hostPortOf('screenshare');
   const vnc = hostPortOf('vnc');
-  const isOpen = ({ nodePort, protocol }: PortMapping) =>
-    ports.some((port) => port.hostPort === nodePort && (port.protocol ?? 'TCP') === (protocol ?? 'TCP'));
-  const mapped = (settings.ports ?? []).filter(isOpen).map(({ nodePort, guestPort, protocol }) => ({
-    nodePort,
-    guestPort,
-    protocol: protocol ?? ('TCP' as const),
-  }));
+  const mapped = [
+    ...(settings.ports ?? []).filter(({ nodePort }) => nodePort !== undefined),
+    ...livePorts(open, settings).map(({ guestPort, protocol }) => ({ guestPort, protocol })),
+  ];
   return {
     ssh: hostPortOf('ssh') ?? 0,
     ...(vnc === undefined ? {} : { vnc }),
     ...(screenshare === undefined ? {} : { screenshare }),
     ...(mapped.length === 0 ? {} : { mapped }),
   };
+}
+
+/** What a pod was made with; nothing where it does not say. */
+export function madeWith(runnerSpec: string | undefined): readonly RunnerPort[] {
+  try {
+    const { ports = [] } = JSON.parse(runnerSpec ?? '') as Pick<RunnerSpecInput, 'ports'>;
+    return ports.map(({ podPort, guestPort, protocol = 'TCP' }) => ({ podPort, guestPort, protocol }));
+  } catch {
+    return [];
+  }
 }

@@ -4,6 +4,7 @@ import { extendedResources } from '../../../api/meta.ts';
 import { isOwnedBy } from '../../../api/owner.ts';
 import { EffectiveSettings, type Vm, type VmSpec } from '../../../api/vm.ts';
 import { effectiveSettings } from './effective.ts';
+import { withLivePorts } from './liveports.ts';
 import { digestOf, hasDigest, parseImage, repositoryOf } from './imageref.ts';
 import { effectiveAnnotation } from '../names.ts';
 import { hasBundle } from '../pod/pod.ts';
@@ -24,14 +25,15 @@ type Sources = Pick<ResolveSources, 'image' | 'iso' | 'settings'>;
  */
 export function settingsOfPod(vm: Vm, pod: Pod, sources: Sources): Resolved | Contradicted | undefined {
   const { effective: frozen, warnings = [] } = vm.status ?? {};
-  if (frozen !== undefined) return { kind: 'resolved', effective: frozen, warnings };
+  if (frozen !== undefined) return { kind: 'resolved', effective: withLivePorts(vm, frozen), warnings };
   if (!isOwnedBy(pod, vm)) return undefined;
   const effective = annotated(pod);
   const why =
     effective === undefined
       ? 'cannot be read'
       : (contradictionOfVm(vm, effective, sources) ?? contradictionOfPod(pod, effective));
-  if (effective !== undefined && why === undefined) return { kind: 'resolved', effective, warnings };
+  if (effective !== undefined && why === undefined)
+    return { kind: 'resolved', effective: withLivePorts(vm, effective), warnings };
   const name = pod.metadata.name ?? '';
   return {
     kind: 'contradicted',

@@ -1,15 +1,9 @@
 import { defaults, forbiddenHostPorts, type PortRange } from '../../../api/meta.ts';
 import { portWarning } from '../../../api/portwarning.ts';
+import type { PortMapping } from '../../../api/ports.ts';
 import { formatQuantity } from '../../../api/quantity.ts';
 import type { EffectiveSettings, VmSpec } from '../../../api/vm.ts';
-import type {
-  Architecture,
-  Disk,
-  Display,
-  PortMapping,
-  Switch,
-  VmConfigSpec,
-} from '../../../api/vmconfig.ts';
+import type { Architecture, Disk, Display, Switch, VmConfigSpec } from '../../../api/vmconfig.ts';
 
 /** What the settings of a VM follow from. */
 export interface EffectiveInput {
@@ -148,6 +142,7 @@ function usablePorts(
   warnings: string[],
 ): PortMapping[] {
   return ports.filter(({ nodePort }) => {
+    if (nodePort === undefined) return true;
     const forbidden = forbiddenHostPorts.some((range) => isIn(nodePort, range));
     if (!forbidden && allowed.some((range) => isIn(nodePort, range))) return true;
     const ranges = allowed.map(({ first, last }) => `${first}-${last}`).join(', ');

@@ -2,11 +2,21 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Pod } from '../../../api/core.ts';
 import { parseQuantity } from '../../../api/quantity.ts';
 import { readyReasons } from '../../../api/reasons.ts';
-import type { PowerAction, PowerRequest, ResizeReply, RunnerState } from '../../../api/runner.ts';
-import type { Vm } from '../../../api/vm.ts';
+import type {
+  PortsRequest,
+  PowerAction,
+  PowerRequest,
+  ResizeReply,
+  RunnerState,
+} from '../../../api/runner.ts';
+import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
 import { CallLimiter } from '../../../controller/limiter.ts';
 import { isSvc3Error, messageOf } from '../../../errors.ts';
 import { isPodReady, isRunnerUp } from '../pod/podstate.ts';
+import { withPodsPorts } from '../pod/leftoutports.ts';
+import { runnerPorts } from '../pod/podports.ts';
+import { withLivePorts } from '../resolve/liveports.ts';
+import { arePortsPending, arePortsReported } from '../status/openports.ts';
 import { powerStep } from './power.ts';
 import type { RunnerObservation } from '../status/report.ts';
 
@@ -16,6 +26,7 @@ export interface RunnerConnection {
   power(request: PowerRequest): Promise<RunnerState>;
   resize(bytes: number): Promise<Growth>;
   eject(): Promise<RunnerState>;
+  ports(request: PortsRequest): Promise<RunnerState>;
   fingerprint(): string | undefined;
 }
 
@@ -159,7 +170,8 @@ export class RunnerLinks {
     const podReady = isPodReady(pod);
     const flipped = link.podReady !== podReady;
     const due = this.#now() - link.askedAt >= pollMs;
-    const isIdle = hasNothingToAsk(vm, podReady);
+    const placed = placedSettings(vm, pod);
+    const isIdle = hasNothingToAsk(vm, podReady) && (placed === undefined || arePortsReported(vm, placed));
     if (link.state === undefined || flipped) {
       // A runner that was met before need not be asked while all is as requested; one that cannot be reached, once.
       const first = link.askedAt === Number.NEGATIVE_INFINITY && !wasMet(vm, link.podUid);
@@ -175,6 +187,12 @@ export class RunnerLinks {
     if (link.state.iso && !requestsMedium(vm)) {
       if (link.error === undefined || due)
         void this.#call(key, link, podReady, () => link.connection.eject());
+      return;
+    }
+    if (placed !== undefined && arePortsPending(link.state, placed)) {
+      // What it cannot open now is tried again.
+      if (due || link.state.portsMessage === undefined)
+        void this.#call(key, link, podReady, () => link.connection.ports({ ports: runnerPorts(placed) }));
       return;
     }
     const bytes = requestedBytes(vm);
@@ -274,6 +292,12 @@ function hasNothingToAsk(vm: Vm, podReady: boolean): boolean {
   const isDone = isStalled === true || readyReasons.has(reason) || reason === 'GuestStopped';
   if (!isDone || ready?.observedGeneration !== vm.metadata.generation) return false;
   return podReady === (vm.status?.powerState === 'Running');
+}
+
+/** The settings in force, with the ports that are asked for now; undefined before they have been reported. */
+function placedSettings(vm: Vm, pod: Pod): EffectiveSettings | undefined {
+  const effective = vm.status?.effective;
+  return effective === undefined ? undefined : withPodsPorts(withLivePorts(vm, effective), pod);
 }
 
 /** What the configuration names stays in the drive until the VM says that it wants nothing there. */

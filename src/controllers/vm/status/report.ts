@@ -6,7 +6,7 @@ import type { EffectiveSettings, ObservedPowerState, RunnerIdentity, Vm } from '
 import { isTerminating } from '../../../api/owner.ts';
 import { formatQuantity } from '../../../api/quantity.ts';
 import { nodeOf } from '../../../placement/podfacts.ts';
-import { leftOutPorts, portsCondition, withLeftOutWarnings } from '../pod/leftoutports.ts';
+import { leftOutPorts, portsCondition, withLeftOutWarnings, withPodsPorts } from '../pod/leftoutports.ts';
 import { statusPorts } from '../pod/podports.ts';
 import {
   crashMessage,
@@ -21,6 +21,7 @@ import {
 } from '../pod/podstate.ts';
 import { powerStep } from '../runner/power.ts';
 import { startedByRunner } from '../life/started.ts';
+import { openPorts, withPortWarning } from './openports.ts';
 import {
   condition,
   type ConditionDraft,
@@ -57,7 +58,8 @@ export function reportPod(given: PodReport): StatusDraft {
   const input = { ...given, runner: fresh(given) };
   const { vm, pod, node, effective } = input;
   const leftOut = leftOutPorts(pod, effective);
-  const warnings = withLeftOutWarnings(input.warnings, leftOut);
+  const placed = { ...input, effective: withPodsPorts(effective, pod) };
+  const warnings = withPortWarning(placed, withLeftOutWarnings(input.warnings, leftOut));
   const power = powerOf(input);
   // Once there has been one there always is: the start deadline goes by it.
   const before = vm.status?.powerState === undefined ? undefined : ('Stopped' as const);
@@ -85,7 +87,7 @@ export function reportPod(given: PodReport): StatusDraft {
       ...(shown === undefined ? {} : { powerState: shown }),
       ...(nodeName === undefined ? {} : { node: nodeName }),
       ...(ip === undefined ? {} : { ip }),
-      ports: statusPorts(pod.spec.containers[0]?.ports ?? [], effective),
+      ports: statusPorts(pod.spec.containers[0]?.ports ?? [], placed.effective, openPorts(input)),
       podName: pod.metadata.name ?? '',
       ...(runner === undefined ? {} : { runner }),
       ...(diskSize === undefined ? {} : { diskSize }),

@@ -116,15 +116,15 @@ describe('the pod of a VM', () => {
     const ports = [{ nodePort: 20000, guestPort: 80, protocol: 'UDP' as const }];
     const given = { effective: { ...effective, ports } };
     expect(specOf(given).containers[0]?.ports).toEqual([
-      { name: 'ssh', containerPort: 2222, hostPort: 8822, protocol: 'TCP' },
-      { name: 'screenshare', containerPort: 5950, hostPort: 5900, protocol: 'TCP' },
-      { name: 'port-0', containerPort: 20000, hostPort: 20000, protocol: 'UDP' },
+      { name: 'ssh', containerPort: 22, hostPort: 8822, protocol: 'TCP' },
+      { name: 'screenshare', containerPort: 5900, hostPort: 5900, protocol: 'TCP' },
+      { name: 'port-0', containerPort: 80, hostPort: 20000, protocol: 'UDP' },
       { name: 'control', containerPort: 8443, protocol: 'TCP' },
     ]);
     expect(runnerSpecOf(given).ports).toEqual([
-      { podPort: 2222, guestPort: 22, protocol: 'TCP' },
-      { podPort: 5950, guestPort: 5900, protocol: 'TCP' },
-      { podPort: 20000, guestPort: 80, protocol: 'UDP' },
+      { podPort: 22, guestPort: 22, protocol: 'TCP' },
+      { podPort: 5900, guestPort: 5900, protocol: 'TCP' },
+      { podPort: 80, guestPort: 80, protocol: 'UDP' },
     ]);
   });
 
@@ -168,14 +168,14 @@ describe('the pod of a VM', () => {
 
     test('is the first free of its range, and the runner serves it', () => {
       const input = placedWith(effective);
-      expect(portsOf(input)[0]).toEqual({
+      expect(portsOf(input).find(({ name }) => name === 'vnc')).toEqual({
         name: 'vnc',
-        containerPort: 5951,
+        containerPort: 64000,
         hostPort: 5999,
         protocol: 'TCP',
       });
-      expect(statusPorts(portsOf(input), effective)).toEqual({ ssh: 0, vnc: 5999 });
-      expect(runnerSpecOf(input).vncPort).toBe(5951);
+      expect(statusPorts(portsOf(input), effective, [])).toEqual({ ssh: 0, vnc: 5999 });
+      expect(runnerSpecOf(input).vncPort).toBe(64000);
       expect(runnerSpecOf().vncPort).toBeUndefined();
     });
 
@@ -186,7 +186,7 @@ describe('the pod of a VM', () => {
     ])('is none %s', (_sentence, given, ranges) => {
       const input = placedWith(given, ranges);
       expect(portsOf(input).filter(({ name }) => name === 'vnc')).toEqual([]);
-      expect(statusPorts(portsOf(input), given).vnc).toBeUndefined();
+      expect(statusPorts(portsOf(input), given, []).vnc).toBeUndefined();
       expect(runnerSpecOf(input).vncPort).toBeUndefined();
     });
 

@@ -46,6 +46,7 @@ function aRunner(initial: Partial<RunnerState> = {}) {
             message: 'the disk has grown',
           })),
         eject: () => answer('eject', () => Object.assign(runner.state, { iso: false })),
+        ports: (request) => answer('ports', () => Object.assign(runner.state, request)),
         fingerprint: () => 'print',
       };
     },
@@ -216,6 +217,7 @@ describe('the talk with a runner', () => {
           power: () => Promise.reject(new Error('not asked for')),
           resize: () => Promise.reject(new Error('not asked for')),
           eject: () => Promise.reject(new Error('not asked for')),
+          ports: () => Promise.reject(new Error('not asked for')),
           fingerprint: () => 'print',
         };
       },
@@ -261,6 +263,7 @@ describe('after a start among hundreds of VMs that run', () => {
         power: refuse,
         resize: refuse,
         eject: refuse,
+        ports: refuse,
         fingerprint: () => undefined,
       }),
       () => undefined,

@@ -1,0 +1,23 @@
+import { portText } from '../../../api/ports.ts';
+import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
+
+/**
+ * The settings of a VM that has been placed, with its ports as its spec asks for them now. A port of the node belongs to the
+ * pod and is as it was when that was made; what is open on the pod's IP only comes and goes. Where the VM says nothing, its
+ * VMConfig's ports stay, which were read when it was placed. Pure.
+ */
+export function withLivePorts(vm: Vm, frozen: EffectiveSettings): EffectiveSettings {
+  const { ports: own, config } = vm.spec;
+  if (own === undefined && config !== undefined) return frozen;
+  const { ports: before = [], ...rest } = frozen;
+  const ofNode = before.filter(({ nodePort }) => nodePort !== undefined);
+  const known = new Set(before.map(portText));
+  const onNode = new Set(ofNode.map(portText));
+  const live = (own ?? [])
+    // A port that is to be one of the node as well, which needs another pod, stays open meanwhile.
+    .filter((port) => port.nodePort === undefined || known.has(portText(port)))
+    .filter((port) => !onNode.has(portText(port)))
+    .map(({ guestPort, protocol }) => ({ guestPort, protocol }));
+  const ports = [...ofNode, ...live];
+  return { ...rest, ...(ports.length === 0 ? {} : { ports }) };
+}
