@@ -24,6 +24,7 @@ const unchanged = {
   config: immutable('config', again),
   image: immutable('image', again),
   architecture: immutable('architecture', again),
+  nodePorts: immutable('nodePorts', again),
 };
 
 const diskStays = {
@@ -73,6 +74,7 @@ export const VmSpec = z
     ...vmSettings,
     image: kept(vmSettings.image, unchanged.image),
     architecture: kept(vmSettings.architecture, unchanged.architecture),
+    nodePorts: kept(vmSettings.nodePorts, unchanged.nodePorts),
     disk: VmDisk.optional().describe(vmSettings.disk.description ?? ''),
     powerState: PowerState.default('Running').describe('The requested power state.'),
     revertRequest: z
@@ -111,6 +113,7 @@ export const VmSpec = z
       // Where neither object has a config, both have an image.
       { ...unchanged.image.presence, rule: `!has(self.config) || ${unchanged.image.presence.rule}` },
       unchanged.architecture.presence,
+      unchanged.nodePorts.presence,
       {
         rule: 'has(self.ports) || !has(oldSelf.ports) || !has(self.config)',
         message:

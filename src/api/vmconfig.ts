@@ -141,6 +141,17 @@ export const readinessSettings = z.object({
 export const Readiness = readinessSettings.meta(rules([exactlyOneOf(['tcp', 'http', 'guestAgent', 'none'])]));
 export type Readiness = z.infer<typeof Readiness>;
 
+/** Services of a VM that get a port of the node by themselves, each from its own range (chart value `portRanges`). */
+export const NodePorts = z.object({
+  ssh: Switch.optional().describe(
+    'Whether SSH of the guest is a port of the node as well (status.ports.ssh).',
+  ),
+  screenshare: Switch.optional().describe(
+    'Whether screen sharing of the guest is a port of the node as well (status.ports.screenshare).',
+  ),
+});
+export type NodePorts = z.infer<typeof NodePorts>;
+
 /** Lists that the guest gets, without the bounds of their sums: what svc3 writes itself keeps to them already. */
 export const guestLists = {
   metadata: z
@@ -221,6 +232,9 @@ export const vmSettings = {
     .optional()
     .describe('Spread (the default) takes the emptiest node that fits, Pack the fullest.'),
   ports: PortMappings.optional(),
+  nodePorts: NodePorts.optional().describe(
+    "Which services get a port of the node by themselves; where nothing is said, what the installation says (chart value nodePorts). SSH and screen sharing are open on the pod's IP in any case.",
+  ),
   iso: z
     .string()
     .max(512)

@@ -36,6 +36,11 @@ export const settingsOptions = {
     placeholder: 'SERIAL',
     summary: 'Serial number of the machine; also --system-serial',
   },
+  'ssh-node-port': {
+    kind: 'toggle',
+    summary: 'Port of the node for SSH; svc3 vm ssh needs none',
+  },
+  'screenshare-node-port': { kind: 'toggle', summary: 'Port of the node for screen sharing' },
   'disable-net-boost': { kind: 'flag', summary: 'Emulate an Intel network card instead of virtio' },
   'display-width': { kind: 'integer', unit: 'pixels', placeholder: 'PIXELS', summary: 'Width of the screen' },
   'display-height': {
@@ -68,6 +73,8 @@ export function settingsOf(options: SettingsInput): SettingsRequest {
     scheduler: options.scheduler,
     iso: options.iso,
     systemSerial: options.serial,
+    sshNodePort: options['ssh-node-port'],
+    screenshareNodePort: options['screenshare-node-port'],
     netBoost: options['disable-net-boost'] ? false : undefined,
     displayWidth: options['display-width'],
     displayHeight: options['display-height'],

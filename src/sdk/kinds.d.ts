@@ -35,6 +35,13 @@ export interface VMSpec {
     /** Protocol of the mapping. */
     protocol?: 'TCP' | 'UDP';
   }[];
+  /** Which services get a port of the node by themselves; where nothing is said, what the installation says (chart value nodePorts). SSH and screen sharing are open on the pod's IP in any case. */
+  nodePorts?: {
+    /** Whether SSH of the guest is a port of the node as well (status.ports.ssh). */
+    ssh?: 'Enabled' | 'Disabled';
+    /** Whether screen sharing of the guest is a port of the node as well (status.ports.screenshare). */
+    screenshare?: 'Enabled' | 'Disabled';
+  };
   /** Install medium in the CD drive: the name of an ISO in this namespace or an OCI reference; empty for none, whatever the configuration names. Emptied on a VM that runs, it takes the medium out. */
   iso?: string;
   /** Values that the guest reads through cloud-init. */
@@ -164,6 +171,13 @@ export interface VMStatus {
       /** Protocol of the mapping. */
       protocol?: 'TCP' | 'UDP';
     }[];
+    /** Which services get a port of the node by themselves; where nothing is said, what the installation says (chart value nodePorts). SSH and screen sharing are open on the pod's IP in any case. */
+    nodePorts?: {
+      /** Whether SSH of the guest is a port of the node as well (status.ports.ssh). */
+      ssh?: 'Enabled' | 'Disabled';
+      /** Whether screen sharing of the guest is a port of the node as well (status.ports.screenshare). */
+      screenshare?: 'Enabled' | 'Disabled';
+    };
     /** The install medium as an OCI reference with its digest. */
     iso?: string;
     /** Values that the guest reads through cloud-init. */
@@ -344,6 +358,13 @@ export interface VMConfigSpec {
     /** Protocol of the mapping. */
     protocol?: 'TCP' | 'UDP';
   }[];
+  /** Which services get a port of the node by themselves; where nothing is said, what the installation says (chart value nodePorts). SSH and screen sharing are open on the pod's IP in any case. */
+  nodePorts?: {
+    /** Whether SSH of the guest is a port of the node as well (status.ports.ssh). */
+    ssh?: 'Enabled' | 'Disabled';
+    /** Whether screen sharing of the guest is a port of the node as well (status.ports.screenshare). */
+    screenshare?: 'Enabled' | 'Disabled';
+  };
   /** Install medium in the CD drive: the name of an ISO in this namespace or an OCI reference; empty for none, whatever the configuration names. Emptied on a VM that runs, it takes the medium out. */
   iso?: string;
   /** Values that the guest reads through cloud-init. */

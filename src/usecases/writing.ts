@@ -4,6 +4,8 @@ const deployFields: Readonly<Record<string, string>> = {
   'spec.config': 'vmConfig',
   'spec.nodeName': 'node',
   'spec.ports': 'reservedPorts',
+  'spec.nodePorts.ssh': 'sshNodePort',
+  'spec.nodePorts.screenshare': 'screenshareNodePort',
   'spec.metadata': 'customVMMetadata',
   'spec.display.width': 'displayWidth',
   'spec.display.height': 'displayHeight',

@@ -121,6 +121,10 @@ export function settingsOf(request: SettingsRequest): Partial<VmSpecInput> {
     height: request.displayHeight,
     dpi: request.displayDPI,
   });
+  const nodePorts = defined({
+    ssh: toSwitch(request.sshNodePort),
+    screenshare: toSwitch(request.screenshareNodePort),
+  });
   return defined({
     image: request.image,
     cpu: request.cpu,
@@ -134,6 +138,7 @@ export function settingsOf(request: SettingsRequest): Partial<VmSpecInput> {
     iso: request.iso,
     systemSerial: request.systemSerial === '' ? undefined : request.systemSerial,
     metadata: guestMetadata(request.customVMMetadata),
+    nodePorts: Object.keys(nodePorts).length === 0 ? undefined : nodePorts,
     netBoost: request.netBoost,
     legacyIO: request.legacyIO,
     display: Object.keys(display).length === 0 ? undefined : display,

@@ -33,6 +33,8 @@ export function vmConfigItem(config: VmConfig): VmConfigItem {
     tagRequired: spec.tagRequired,
     iso: spec.iso,
     systemSerial: spec.systemSerial,
+    sshNodePort: toBoolean(spec.nodePorts?.ssh),
+    screenshareNodePort: toBoolean(spec.nodePorts?.screenshare),
     netBoost: spec.netBoost,
     legacyIO: spec.legacyIO,
     nodeName: spec.nodeName,

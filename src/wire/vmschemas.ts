@@ -28,6 +28,8 @@ const settings = {
     .union([z.string().max(65_536), z.record(z.string().max(128), z.string().max(4096))])
     .optional()
     .describe('"name=value,name=value" or an object.'),
+  sshNodePort: z.boolean().optional().describe('Absent: inherited, else as the installation says.'),
+  screenshareNodePort: z.boolean().optional().describe('Absent: inherited, else as the installation says.'),
   netBoost: z.boolean().optional(),
   legacyIO: z.boolean().optional(),
   displayWidth: z.int().min(320).max(7680).optional(),
@@ -142,6 +144,8 @@ export const vmConfigItem = z
     tagRequired: z.boolean().optional(),
     iso: z.string().optional(),
     systemSerial: z.string().optional(),
+    sshNodePort: z.boolean().optional(),
+    screenshareNodePort: z.boolean().optional(),
     netBoost: z.boolean().optional(),
     legacyIO: z.boolean().optional(),
     nodeName: z.string().optional(),

@@ -12,6 +12,7 @@ export function vmSettings(given: Partial<VmSettings> = {}): VmSettings {
     gpuPassthroughEnabled: false,
     hostPortsAllowed: [{ first: 20000, last: 29999 }],
     portRanges: { ssh: { first: 8822, last: 8871 }, screenshare: { first: 5900, last: 5949 } },
+    nodePorts: { ssh: true, screenshare: true },
     cpuOvercommit: 1,
     accelerator: 'auto',
     whenFull: 'Hold',

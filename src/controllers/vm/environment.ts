@@ -25,6 +25,8 @@ export const vmEnvironment = {
   SVC3_PORT_RANGE_SSH: range.optional(),
   SVC3_PORT_RANGE_SCREENSHARE: range.optional(),
   SVC3_PORT_RANGE_VNC: range.optional(),
+  SVC3_NODE_PORT_SSH: flag(true),
+  SVC3_NODE_PORT_SCREENSHARE: flag(true),
   /** Chart value `vnc.hostPort`: the raw console, without a password, is a port of the node. */
   SVC3_VNC_HOST_PORT: flag(false),
   SVC3_CPU_OVERCOMMIT: z.coerce.number().min(1).max(64).default(1),
@@ -55,6 +57,10 @@ export function vmSettingsOf(environment: VmEnvironment): VmSettings {
       ...(ssh === undefined ? {} : { ssh }),
       ...(screenshare === undefined ? {} : { screenshare }),
       ...(vnc === undefined ? {} : { vnc }),
+    },
+    nodePorts: {
+      ssh: environment.SVC3_NODE_PORT_SSH,
+      screenshare: environment.SVC3_NODE_PORT_SCREENSHARE,
     },
     cpuOvercommit: environment.SVC3_CPU_OVERCOMMIT,
     accelerator: environment.SVC3_ACCELERATOR,

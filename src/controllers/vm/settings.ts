@@ -11,6 +11,8 @@ export interface VmSettings {
   readonly hostPortsAllowed: readonly PortRange[];
   /** `portRanges`; `vnc` only where `vnc.hostPort` is on. */
   readonly portRanges: PortRanges;
+  /** `nodePorts`: whether the service gets a port of the node where neither VM nor VMConfig says so. */
+  readonly nodePorts: { readonly ssh: boolean; readonly screenshare: boolean };
   readonly cpuOvercommit: number;
   readonly accelerator: 'auto' | Accelerator;
   /** `placement.whenFull`: Hold makes no pod, Pod leaves an unpinned one to kube-scheduler. */
@@ -31,4 +33,15 @@ export interface VmSettings {
   readonly readinessSeconds: number;
   /** `deletion.saveWaitMinutes`, in milliseconds: how long the deletion of a VM waits until its disk is saved. */
   readonly saveWaitMs: number;
+}
+
+/** The services that get a port of the node where neither VM nor VMConfig says so. */
+export function nodePortDefaults({
+  portRanges,
+  nodePorts,
+}: Pick<VmSettings, 'portRanges' | 'nodePorts'>): VmSettings['nodePorts'] {
+  return {
+    ssh: nodePorts.ssh && portRanges.ssh !== undefined,
+    screenshare: nodePorts.screenshare && portRanges.screenshare !== undefined,
+  };
 }

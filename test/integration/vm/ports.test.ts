@@ -33,7 +33,7 @@ function stateOf(vmUid: string, message?: string): RunnerState {
 }
 
 const start = (): Promise<TestOperator> =>
-  startVmOperator(world.client, { portRanges: {} }, () => ({
+  startVmOperator(world.client, { nodePorts: { ssh: false, screenshare: false } }, () => ({
     openRunner: ({ vmUid }) => ({
       state: async () => stateOf(vmUid),
       power: () => Promise.reject(new Error('not asked for')),
@@ -90,6 +90,28 @@ test("a port of the guest is open under its own number on the pod's IP, where ho
   ]);
   expect(openOf(uid)).toEqual(['22/TCP', '5900/TCP', '80/TCP']);
   await expect.poll(() => mapped('web'), slow).toEqual([{ guestPort: 80, protocol: 'TCP' }]);
+});
+
+test('SSH and screen sharing are ports of the node where the VM says so, and then Pod Security has its say', async () => {
+  await space.deploy('shared', { nodePorts: { ssh: 'Enabled' } });
+  await space.until('shared', 'Scheduled', {
+    status: 'False',
+    reason: 'PodRefused',
+    message: expect.stringContaining('hostPort'),
+  });
+  const free = await world.namespace('free');
+  await free.deploy('shared', { nodePorts: { ssh: 'Enabled' } });
+  await free.untilReady('shared');
+  const { ports, effective } = (await free.vm('shared')).status ?? {};
+  expect(ports).toEqual({ ssh: 8822 });
+  expect(effective?.nodePorts).toEqual({ ssh: 'Enabled', screenshare: 'Disabled' });
+  await expect(
+    world.client.patch(
+      vms,
+      { name: 'shared', namespace: free.name },
+      { type: 'merge', body: { spec: { nodePorts: { ssh: 'Disabled' } } } },
+    ),
+  ).rejects.toMatchObject({ message: expect.stringContaining('nodePorts cannot change after creation') });
 });
 
 test('ports come and go with the spec, and the pod stays', async () => {

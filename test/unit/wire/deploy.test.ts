@@ -80,6 +80,13 @@ describe('port mappings', () => {
   });
 });
 
+test('ports of the node for SSH and screen sharing are switches of each', () => {
+  expect(settingsOf({ sshNodePort: false })).toEqual({ nodePorts: { ssh: 'Disabled' } });
+  expect(settingsOf({ sshNodePort: true, screenshareNodePort: false })).toEqual({
+    nodePorts: { ssh: 'Enabled', screenshare: 'Disabled' },
+  });
+});
+
 describe('memory', () => {
   test.each([
     [undefined, undefined],

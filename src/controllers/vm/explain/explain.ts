@@ -8,7 +8,7 @@ import { podFacts } from '../../../placement/podfacts.ts';
 import { podNameIndex, vmUidOf } from '../accounting.ts';
 import { effectiveSettings } from '../resolve/effective.ts';
 import { placementRequest } from '../pod/request.ts';
-import type { VmSettings } from '../settings.ts';
+import { nodePortDefaults, type VmSettings } from '../settings.ts';
 
 export interface ExplainInput {
   readonly vm: Vm;
@@ -19,7 +19,12 @@ export interface ExplainInput {
   readonly vms: readonly Vm[];
   readonly settings: Pick<
     VmSettings,
-    'gpuPassthroughEnabled' | 'hostPortsAllowed' | 'portRanges' | 'cpuOvercommit' | 'accelerator'
+    | 'gpuPassthroughEnabled'
+    | 'hostPortsAllowed'
+    | 'portRanges'
+    | 'nodePorts'
+    | 'cpuOvercommit'
+    | 'accelerator'
   >;
 }
 
@@ -43,7 +48,6 @@ export function explainVm({ vm, config, nodes, pods, vms, settings }: ExplainInp
 
 /** Before the VM is placed, what its spec and VMConfig say; the architecture of an image is not known here. */
 function requested(vm: Vm, config: VmConfig | undefined, settings: ExplainInput['settings']) {
-  const { portRanges } = settings;
   const result = effectiveSettings({
     spec: vm.spec,
     config: config?.spec,
@@ -51,7 +55,7 @@ function requested(vm: Vm, config: VmConfig | undefined, settings: ExplainInput[
     iso: undefined,
     gpuPassthroughEnabled: settings.gpuPassthroughEnabled,
     hostPortsAllowed: settings.hostPortsAllowed,
-    services: { ssh: portRanges.ssh !== undefined, screenshare: portRanges.screenshare !== undefined },
+    services: nodePortDefaults(settings),
   });
   return result.kind === 'effective' ? result.settings : undefined;
 }

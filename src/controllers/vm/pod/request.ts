@@ -1,6 +1,7 @@
 import { parseQuantity } from '../../../api/quantity.ts';
 import type { EffectiveSettings } from '../../../api/vm.ts';
 import type { PlacementRequest } from '../../../placement/place.ts';
+import type { PortService } from '../../../placement/ports.ts';
 import { emulationBytes, ephemeralStorageBytes, podCpuMilli, podMemoryBytes } from './overhead.ts';
 import { hasBundle } from './pod.ts';
 import { reservedPortsOf } from './podports.ts';
@@ -26,7 +27,13 @@ export function placementRequest(
     tagRequired: effective.tagRequired ?? false,
     packed: effective.scheduler === 'Pack',
     tolerations: effective.tolerations ?? [],
-    services: ['ssh', 'screenshare', ...(effective.vncConsole === 'Enabled' ? (['vnc'] as const) : [])],
+    services: servicesOf(effective),
     reservedPorts: reservedPortsOf(effective),
   };
+}
+
+/** Those that get a port of the node, where the installation has a range for them. */
+function servicesOf({ nodePorts, vncConsole }: EffectiveSettings): PortService[] {
+  const named = (['ssh', 'screenshare'] as const).filter((service) => nodePorts?.[service] !== 'Disabled');
+  return [...named, ...(vncConsole === 'Enabled' ? (['vnc'] as const) : [])];
 }

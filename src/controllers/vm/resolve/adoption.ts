@@ -8,6 +8,7 @@ import { withLivePorts } from './liveports.ts';
 import { digestOf, hasDigest, parseImage, repositoryOf } from './imageref.ts';
 import { effectiveAnnotation } from '../names.ts';
 import { hasBundle } from '../pod/pod.ts';
+import { nodePortDefaults } from '../settings.ts';
 import type { Resolved, ResolveSources } from './resolve.ts';
 
 /** A pod whose settings contradict its VM or itself. */
@@ -52,7 +53,7 @@ function annotated(pod: Pod): EffectiveSettings | undefined {
 
 /** Settings follow from a VM where merging it over them, as over a VMConfig, changes nothing. */
 function contradictionOfVm(vm: Vm, effective: EffectiveSettings, sources: Sources): string | undefined {
-  const { gpuPassthroughEnabled, hostPortsAllowed, portRanges } = sources.settings;
+  const { gpuPassthroughEnabled, hostPortsAllowed } = sources.settings;
   const spec = placedSpec(vm);
   const merged = effectiveSettings({
     spec,
@@ -65,7 +66,7 @@ function contradictionOfVm(vm: Vm, effective: EffectiveSettings, sources: Source
     iso: effective.iso,
     gpuPassthroughEnabled,
     hostPortsAllowed,
-    services: { ssh: portRanges.ssh !== undefined, screenshare: portRanges.screenshare !== undefined },
+    services: nodePortDefaults(sources.settings),
   });
   if (merged.kind === 'refused') return `asks for what is refused: ${merged.message}`;
   const expected = EffectiveSettings.safeParse(merged.settings).data;

@@ -3,7 +3,7 @@ import { portWarning } from '../../../api/portwarning.ts';
 import type { PortMapping } from '../../../api/ports.ts';
 import { formatQuantity } from '../../../api/quantity.ts';
 import type { EffectiveSettings, VmSpec } from '../../../api/vm.ts';
-import type { Architecture, Disk, Display, Switch, VmConfigSpec } from '../../../api/vmconfig.ts';
+import type { Architecture, Disk, Display, NodePorts, Switch, VmConfigSpec } from '../../../api/vmconfig.ts';
 
 /** What the settings of a VM follow from. */
 export interface EffectiveInput {
@@ -19,7 +19,7 @@ export interface EffectiveInput {
   /** Chart value `gpuPassthrough.enabled`. */
   readonly gpuPassthroughEnabled: boolean;
   readonly hostPortsAllowed: readonly PortRange[];
-  /** Services that get a host port by themselves in this installation. */
+  /** Services that get a port of the node in this installation where neither VM nor VMConfig says so. */
   readonly services: { readonly ssh: boolean; readonly screenshare: boolean };
 }
 
@@ -52,13 +52,14 @@ export function effectiveSettings(input: EffectiveInput): Effective {
     return { kind: 'refused', reason: 'GPUPassthroughDisabled', message: gpuDisabledMessage };
   }
   const vncConsole = effectiveConsole(architecture, gpuPassthrough, requested.vncConsole, warnings);
-  if (vncConsole === 'Disabled' && gpuPassthrough === 'Enabled' && !reachable(input)) {
+  const nodePorts = effectiveNodePorts(requested.nodePorts, input.services);
+  if (vncConsole === 'Disabled' && gpuPassthrough === 'Enabled' && !isReachable(nodePorts)) {
     warnings.push(
       'gpuPassthrough turns the VNC console off and the VM has no host port for SSH or screen sharing',
     );
   }
   const cpu = requested.cpu ?? defaults.cpu;
-  const { ports, iso: _iso, ...rest } = requested;
+  const { ports, nodePorts: _nodePorts, iso: _iso, ...rest } = requested;
   const mapped = usablePorts(ports ?? [], input.hostPortsAllowed, warnings);
   return {
     kind: 'effective',
@@ -66,6 +67,7 @@ export function effectiveSettings(input: EffectiveInput): Effective {
     settings: {
       ...rest,
       ...(mapped.length === 0 ? {} : { ports: mapped }),
+      ...(nodePorts === undefined ? {} : { nodePorts }),
       ...(input.iso === undefined ? {} : { iso: input.iso }),
       image: image.reference,
       ...(image.name === undefined ? {} : { imageName: image.name }),
@@ -105,13 +107,23 @@ function effectiveConsole(
   return 'Disabled';
 }
 
-function reachable({ services }: EffectiveInput): boolean {
-  return services.ssh || services.screenshare;
+/** Undefined where both services get their port, as in the settings of VMs from before there was a choice. */
+function effectiveNodePorts(
+  requested: NodePorts = {},
+  services: EffectiveInput['services'],
+): Required<NodePorts> | undefined {
+  const ssh = requested.ssh ?? (services.ssh ? 'Enabled' : 'Disabled');
+  const screenshare = requested.screenshare ?? (services.screenshare ? 'Enabled' : 'Disabled');
+  return ssh === 'Enabled' && screenshare === 'Enabled' ? undefined : { ssh, screenshare };
+}
+
+function isReachable(nodePorts: Required<NodePorts> | undefined): boolean {
+  return nodePorts?.ssh !== 'Disabled' || nodePorts.screenshare !== 'Disabled';
 }
 
 type Settings = Omit<VmConfigSpec, 'image'>;
 
-/** Field by field, the VM's own wins; of `disk` and `display` member by member. */
+/** Field by field, the VM's own wins; of `disk`, `display` and `nodePorts` member by member. */
 function merge(spec: VmSpec, config: VmConfigSpec | undefined): Settings {
   const {
     config: _config,
@@ -122,14 +134,23 @@ function merge(spec: VmSpec, config: VmConfigSpec | undefined): Settings {
     image: _image,
     disk,
     display,
+    nodePorts,
     ...own
   } = spec;
-  const { image: _configImage, disk: configDisk, display: configDisplay, ...inherited } = config ?? {};
+  const {
+    image: _configImage,
+    disk: configDisk,
+    display: configDisplay,
+    nodePorts: configNodePorts,
+    ...inherited
+  } = config ?? {};
   const mergedDisk: Disk = { ...configDisk, ...disk };
+  const mergedNodePorts: NodePorts = { ...configNodePorts, ...nodePorts };
   const mergedDisplay: Display = { ...configDisplay, ...display };
   return {
     ...inherited,
     ...own,
+    ...(Object.keys(mergedNodePorts).length === 0 ? {} : { nodePorts: mergedNodePorts }),
     ...(disk === undefined && configDisk === undefined ? {} : { disk: mergedDisk }),
     ...(display === undefined && configDisplay === undefined ? {} : { display: mergedDisplay }),
   };

@@ -9,7 +9,7 @@ import { isSvc3Error, messageOf } from '../../../errors.ts';
 import { effectiveSettings } from './effective.ts';
 import type { ImageAnswer } from './imageresolutions.ts';
 import { hasDigest, parseImage, withDigest } from './imageref.ts';
-import type { VmSettings } from '../settings.ts';
+import { nodePortDefaults, type VmSettings } from '../settings.ts';
 
 export interface ResolvedImage {
   /** `sha256:…` of the manifest that a pull of the reference gives. */
@@ -120,7 +120,6 @@ function settingsOf(
   iso: Pinned | undefined,
   settings: VmSettings,
 ): Resolved | Unresolved {
-  const { portRanges } = settings;
   const result = effectiveSettings({
     spec: vm.spec,
     config: config?.spec,
@@ -128,7 +127,7 @@ function settingsOf(
     iso: iso?.reference,
     gpuPassthroughEnabled: settings.gpuPassthroughEnabled,
     hostPortsAllowed: settings.hostPortsAllowed,
-    services: { ssh: portRanges.ssh !== undefined, screenshare: portRanges.screenshare !== undefined },
+    services: nodePortDefaults(settings),
   });
   if (result.kind === 'refused') {
     const condition = result.reason === 'ArchitectureMismatch' ? 'prepared' : 'stalled';

@@ -295,8 +295,33 @@ describe('the other settings', () => {
       config: { ports: [{ nodePort: 20002, guestPort: 80, protocol: 'TCP' }] },
       settings: { ports: [{ nodePort: 20001, guestPort: 80, protocol: 'TCP' }] },
     },
+    {
+      sentence: 'of the ports of the node, member by member',
+      spec: { nodePorts: { ssh: 'Enabled' } },
+      config: { nodePorts: { ssh: 'Disabled', screenshare: 'Disabled' } },
+      settings: { nodePorts: { ssh: 'Enabled', screenshare: 'Disabled' } },
+    },
   ])('$sentence', ({ spec, config, settings }) => {
     expect(effectiveSettings(input({ spec, config }))).toMatchObject({ kind: 'effective', settings });
+  });
+
+  test.each<[string, EffectiveInput['services'], NonNullable<VmSpec['nodePorts']> | undefined, unknown]>([
+    ['nothing is to be said where both have one', { ssh: true, screenshare: true }, undefined, undefined],
+    [
+      'the installation says it where nobody else does',
+      { ssh: false, screenshare: true },
+      undefined,
+      { ssh: 'Disabled', screenshare: 'Enabled' },
+    ],
+    [
+      'the VM says it against the installation',
+      { ssh: false, screenshare: true },
+      { ssh: 'Enabled', screenshare: 'Disabled' },
+      { ssh: 'Enabled', screenshare: 'Disabled' },
+    ],
+  ])('of SSH and screen sharing on the node: %s', (_, services, nodePorts, expected) => {
+    const result = effectiveSettings(input({ services, spec: nodePorts === undefined ? {} : { nodePorts } }));
+    expect(result.kind === 'effective' && result.settings.nodePorts).toEqual(expected);
   });
 
   test('an image of another architecture than requested is refused', () => {

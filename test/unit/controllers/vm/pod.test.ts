@@ -128,6 +128,21 @@ describe('the pod of a VM', () => {
     ]);
   });
 
+  test('without ports of the node is not counted against their ranges: a node takes more than 50', () => {
+    const settings = vmSettings();
+    const inventory = new Inventory(settings.portRanges);
+    inventory.setNode(aNode('n1', { cpu: 10_000, memory: 2 ** 40 }));
+    const placed = (given: EffectiveSettings, count: number) =>
+      Array.from({ length: count }, (_, index) => {
+        const placement = place(inventory, placementRequest('team', given, settings));
+        if (placement.kind === 'placed') inventory.assume(`${given.image} ${index}`, placement.usage);
+        return placement.kind;
+      });
+    const none = { ...effective, nodePorts: { ssh: 'Disabled', screenshare: 'Disabled' } as const };
+    expect(new Set(placed(none, 60))).toEqual(new Set(['placed']));
+    expect(placed({ ...effective, image: 'other' }, 51).filter((kind) => kind === 'placed')).toHaveLength(50);
+  });
+
   test('has a volume for its Ephemeral disk that holds the disk, its copies and no more', () => {
     const settings = vmSettings({ ephemeralLimitBytes: 10 * 2 ** 30 });
     const stateOf = (given: Partial<PodInput>) => specOf(given).volumes?.find(({ name }) => name === 'state');
