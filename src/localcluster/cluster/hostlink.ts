@@ -17,7 +17,7 @@ const hostEnd = '10.231.255.2';
 const sandboxEnd = '10.231.255.1';
 
 /** Of all clusters' nodes and links. Pods and Services stay out: nobody on the host dials them, and a host may have networks of its own there. */
-const range = '10.231.0.0/16';
+export const hostLinkRange = '10.231.0.0/16';
 
 /** Whether the nodes of a cluster can be reached from the host at their addresses, and why not. */
 export interface HostAccess {
@@ -31,12 +31,12 @@ export interface HostAccess {
  * apart by their metric, so that the last one to be purged takes the last route away.
  */
 export async function protectRange(places: Places): Promise<void> {
-  await ip('route', 'replace', 'unreachable', range, ...metricOf(places));
+  await ip('route', 'replace', 'unreachable', hostLinkRange, ...metricOf(places));
 }
 
 /** Takes the route of `protectRange` away; it is no fault when there is none. */
 export async function releaseRange(places: Places): Promise<void> {
-  await ip('route', 'del', 'unreachable', range, ...metricOf(places)).catch(() => undefined);
+  await ip('route', 'del', 'unreachable', hostLinkRange, ...metricOf(places)).catch(() => undefined);
 }
 
 /** Tells a state from others, also of the same name in another user's folder. */

@@ -8,6 +8,7 @@ import { controlPlaneAddress, registryHost, registryPort } from './addresses.ts'
 import { run } from '../host/command.ts';
 import { type GuestImage, buildGuest } from '../images/guest.ts';
 import { type BuiltImage, type ImageBuild, buildImage, bundle, pushBuilt } from '../images/images.ts';
+import { hostLinkRange } from './hostlink.ts';
 import type { Kubectl } from './kubectl.ts';
 import { type RegistryAddress, createImage, hasManifest, pushImage } from '../images/oci.ts';
 import { preload } from './preload.ts';
@@ -124,6 +125,8 @@ function chartValues(installation: Installation, software: Software): object {
       clusterEndpoint: `https://127.0.0.1:${settings.ports.kubernetes}`,
     },
     aggregatedApi: { enabled: true },
+    // The host and the nodes, whose addresses `svc3 vm list` shows.
+    networkPolicies: { guestsFrom: [{ ipBlock: { cidr: hostLinkRange } }] },
     test: { image: guestReference(software.guest) },
   };
 }

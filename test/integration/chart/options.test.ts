@@ -211,3 +211,71 @@ test.each([
 ])('%s is refused with the value named', async (_, sets, message) => {
   await expect(helmTemplate(...sets.map((set) => `--set=${set}`))).rejects.toThrow(message);
 });
+
+describe('network policies of VM pods', () => {
+  const policiesOf = (objects: readonly Rendered[]) =>
+    objects
+      .filter(
+        ({ kind, metadata }) =>
+          kind === 'NetworkPolicy' && metadata.labels?.['app.kubernetes.io/component'] === 'vm',
+      )
+      .map(({ metadata }) => `${metadata.namespace}/${metadata.name}`);
+
+  test('open the endpoint of the runner to operator, api and worker pods, and nothing else', async () => {
+    const objects = await rendered();
+    expect(policiesOf(objects)).toEqual(['svc3-default/svc3-vms']);
+    const vms = { 'app.kubernetes.io/part-of': 'svc3', 'app.kubernetes.io/component': 'vm' };
+    expect(specOf(objects, 'NetworkPolicy', 'svc3-vms')).toEqual({
+      podSelector: { matchLabels: vms },
+      policyTypes: ['Ingress'],
+      ingress: [
+        {
+          from: [
+            {
+              namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'svc3-system' } },
+              podSelector: {
+                matchLabels: { 'app.kubernetes.io/part-of': 'svc3' },
+                matchExpressions: [
+                  { key: 'app.kubernetes.io/component', operator: 'In', values: ['operator', 'api'] },
+                ],
+              },
+            },
+            { podSelector: { matchLabels: { ...vms, 'app.kubernetes.io/component': 'worker' } } },
+          ],
+          ports: [{ port: 8443, protocol: 'TCP' }],
+        },
+      ],
+    });
+  });
+
+  test('are made in the namespaces of the values, each once', async () => {
+    const objects = await rendered(json('networkPolicies.namespaces', ['team-a', 'svc3-default', 'team-b']));
+    expect(policiesOf(objects)).toEqual(['svc3-default/svc3-vms', 'team-a/svc3-vms', 'team-b/svc3-vms']);
+  });
+
+  test('open all ports of guests but the endpoint of the runner to those that the values name', async () => {
+    const from = [{ ipBlock: { cidr: '192.0.2.0/24' } }];
+    const objects = await rendered(
+      json('networkPolicies.guestsFrom', from),
+      json('networkPolicies.namespaces', ['team-a']),
+    );
+    expect(policiesOf(objects).filter((name) => name.endsWith('/svc3-guests'))).toEqual([
+      'svc3-default/svc3-guests',
+      'team-a/svc3-guests',
+    ]);
+    expect(specOf(objects, 'NetworkPolicy', 'svc3-guests')['ingress']).toEqual([
+      {
+        from,
+        ports: [
+          { port: 1, endPort: 8442, protocol: 'TCP' },
+          { port: 8444, endPort: 65535, protocol: 'TCP' },
+          { port: 1, endPort: 65535, protocol: 'UDP' },
+        ],
+      },
+    ]);
+  });
+
+  test('are none where the values say so', async () => {
+    expect(policiesOf(await rendered('--set=networkPolicies.enabled=false'))).toEqual([]);
+  });
+});
