@@ -93,6 +93,8 @@ export type RunnerReadiness = z.infer<typeof RunnerReadiness>;
 export const RunnerSpec = z.object({
   version: z.int().default(runnerVersion),
   vm: z.object({ namespace: z.string(), name: z.string(), uid: z.string() }),
+  /** Of the guest; the VM's name where it is unset. */
+  hostname: z.string().optional(),
   architecture: z.enum(['amd64', 'arm64']).default('amd64'),
   /** `auto`: kvm where /dev/kvm can be opened for writing, else tcg. */
   accelerator: z.enum(['auto', 'kvm', 'tcg']).default('auto'),

@@ -7,6 +7,7 @@ import {
   Architecture,
   diskRules,
   diskSettings,
+  DnsLabel,
   guestLists,
   readinessSettings,
   Switch,
@@ -25,6 +26,8 @@ const unchanged = {
   image: immutable('image', again),
   architecture: immutable('architecture', again),
   nodePorts: immutable('nodePorts', again),
+  hostname: immutable('hostname', again),
+  subdomain: immutable('subdomain', again),
 };
 
 const diskStays = {
@@ -75,6 +78,10 @@ export const VmSpec = z
     image: kept(vmSettings.image, unchanged.image),
     architecture: kept(vmSettings.architecture, unchanged.architecture),
     nodePorts: kept(vmSettings.nodePorts, unchanged.nodePorts),
+    subdomain: kept(vmSettings.subdomain, unchanged.subdomain),
+    hostname: DnsLabel.meta(rules([unchanged.hostname.value]))
+      .optional()
+      .describe("Host name of the guest and of its pod; the VM's name where nothing is said."),
     disk: VmDisk.optional().describe(vmSettings.disk.description ?? ''),
     powerState: PowerState.default('Running').describe('The requested power state.'),
     revertRequest: z
@@ -114,6 +121,8 @@ export const VmSpec = z
       { ...unchanged.image.presence, rule: `!has(self.config) || ${unchanged.image.presence.rule}` },
       unchanged.architecture.presence,
       unchanged.nodePorts.presence,
+      unchanged.hostname.presence,
+      unchanged.subdomain.presence,
       {
         rule: 'has(self.ports) || !has(oldSelf.ports) || !has(self.config)',
         message:

@@ -9,6 +9,13 @@ import { exactlyOneOf, type Rule, rules } from './rule.ts';
 export const Architecture = z.enum(['amd64', 'arm64']);
 export type Architecture = z.infer<typeof Architecture>;
 
+/** One part of a DNS name (RFC 1123). */
+export const DnsLabel = z
+  .string()
+  .min(1)
+  .max(63)
+  .regex(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/);
+
 /** A setting that inherits where it is unset. */
 export const Switch = z.enum(['Enabled', 'Disabled']);
 export type Switch = z.infer<typeof Switch>;
@@ -232,6 +239,9 @@ export const vmSettings = {
     .optional()
     .describe('Spread (the default) takes the emptiest node that fits, Pack the fullest.'),
   ports: PortMappings.optional(),
+  subdomain: DnsLabel.optional().describe(
+    'Name of a headless Service of the namespace that selects the VM: the cluster DNS then has the VM as <hostname>.<subdomain>.<namespace>.svc.<cluster domain>.',
+  ),
   nodePorts: NodePorts.optional().describe(
     "Which services get a port of the node by themselves; where nothing is said, what the installation says (chart value nodePorts). SSH and screen sharing are open on the pod's IP in any case.",
   ),

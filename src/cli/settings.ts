@@ -36,6 +36,11 @@ export const settingsOptions = {
     placeholder: 'SERIAL',
     summary: 'Serial number of the machine; also --system-serial',
   },
+  subdomain: {
+    kind: 'text',
+    placeholder: 'NAME',
+    summary: 'Headless Service under which the cluster DNS has the VM',
+  },
   'ssh-node-port': {
     kind: 'toggle',
     summary: 'Port of the node for SSH; svc3 vm ssh needs none',
@@ -73,6 +78,7 @@ export function settingsOf(options: SettingsInput): SettingsRequest {
     scheduler: options.scheduler,
     iso: options.iso,
     systemSerial: options.serial,
+    subdomain: options.subdomain,
     sshNodePort: options['ssh-node-port'],
     screenshareNodePort: options['screenshare-node-port'],
     netBoost: options['disable-net-boost'] ? false : undefined,

@@ -8,7 +8,7 @@ import { writeIso, type IsoFile } from './iso9660.ts';
  */
 export function seedFiles(spec: RunnerSpec): IsoFile[] {
   const metadata = Object.fromEntries(spec.metadata.map(({ name, value }) => [name, value]));
-  const reserved = { 'instance-id': spec.vm.uid, 'local-hostname': hostname(spec.vm.name) };
+  const reserved = { 'instance-id': spec.vm.uid, 'local-hostname': hostname(spec.hostname ?? spec.vm.name) };
   const user = { ssh_authorized_keys: spec.sshAuthorizedKeys };
   return [
     { name: 'meta-data', content: text(yaml({ ...metadata, ...reserved, svc3: metadata })) },

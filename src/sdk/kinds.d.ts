@@ -35,6 +35,8 @@ export interface VMSpec {
     /** Protocol of the mapping. */
     protocol?: 'TCP' | 'UDP';
   }[];
+  /** Name of a headless Service of the namespace that selects the VM: the cluster DNS then has the VM as <hostname>.<subdomain>.<namespace>.svc.<cluster domain>. */
+  subdomain?: string;
   /** Which services get a port of the node by themselves; where nothing is said, what the installation says (chart value nodePorts). SSH and screen sharing are open on the pod's IP in any case. */
   nodePorts?: {
     /** Whether SSH of the guest is a port of the node as well (status.ports.ssh). */
@@ -111,6 +113,8 @@ export interface VMSpec {
     /** How long a NoExecute taint is tolerated, in seconds; unset means for ever. */
     tolerationSeconds?: number;
   }[];
+  /** Host name of the guest and of its pod; the VM's name where nothing is said. */
+  hostname?: string;
   /** The requested power state. */
   powerState?: 'Running' | 'Stopped' | 'Suspended';
   /** Any text; each new value discards the changes to the disk once and boots fresh from the image. */
@@ -171,6 +175,8 @@ export interface VMStatus {
       /** Protocol of the mapping. */
       protocol?: 'TCP' | 'UDP';
     }[];
+    /** Name of a headless Service of the namespace that selects the VM: the cluster DNS then has the VM as <hostname>.<subdomain>.<namespace>.svc.<cluster domain>. */
+    subdomain?: string;
     /** Which services get a port of the node by themselves; where nothing is said, what the installation says (chart value nodePorts). SSH and screen sharing are open on the pod's IP in any case. */
     nodePorts?: {
       /** Whether SSH of the guest is a port of the node as well (status.ports.ssh). */
@@ -358,6 +364,8 @@ export interface VMConfigSpec {
     /** Protocol of the mapping. */
     protocol?: 'TCP' | 'UDP';
   }[];
+  /** Name of a headless Service of the namespace that selects the VM: the cluster DNS then has the VM as <hostname>.<subdomain>.<namespace>.svc.<cluster domain>. */
+  subdomain?: string;
   /** Which services get a port of the node by themselves; where nothing is said, what the installation says (chart value nodePorts). SSH and screen sharing are open on the pod's IP in any case. */
   nodePorts?: {
     /** Whether SSH of the guest is a port of the node as well (status.ports.ssh). */

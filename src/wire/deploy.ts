@@ -138,6 +138,7 @@ export function settingsOf(request: SettingsRequest): Partial<VmSpecInput> {
     iso: request.iso,
     systemSerial: request.systemSerial === '' ? undefined : request.systemSerial,
     metadata: guestMetadata(request.customVMMetadata),
+    subdomain: request.subdomain,
     nodePorts: Object.keys(nodePorts).length === 0 ? undefined : nodePorts,
     netBoost: request.netBoost,
     legacyIO: request.legacyIO,
@@ -173,6 +174,7 @@ export function vmOf(request: DeployRequest, options: DeployOptions): { vm: Vm; 
     ...settingsOf(request),
     ...(request.vmConfig === undefined ? {} : { config: request.vmConfig }),
     ...(request.node === undefined || request.node === '' ? {} : { nodeName: request.node }),
+    ...(request.hostname === undefined ? {} : { hostname: request.hostname }),
     ...(ports.length === 0 ? {} : { ports }),
     ...(minutes === undefined ? {} : { startDeadlineSeconds: minutes * 60 }),
   };

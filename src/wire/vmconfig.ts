@@ -33,6 +33,7 @@ export function vmConfigItem(config: VmConfig): VmConfigItem {
     tagRequired: spec.tagRequired,
     iso: spec.iso,
     systemSerial: spec.systemSerial,
+    subdomain: spec.subdomain,
     sshNodePort: toBoolean(spec.nodePorts?.ssh),
     screenshareNodePort: toBoolean(spec.nodePorts?.screenshare),
     netBoost: spec.netBoost,

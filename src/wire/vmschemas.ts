@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { kindSettings } from './kindsettings.ts';
-import { configName, imageName, imageReference, subdomain, tag, vmName } from './names.ts';
+import { configName, imageName, imageReference, label, subdomain, tag, vmName } from './names.ts';
 import { powerCommands } from './power.ts';
 import type { ReadonlyDeep } from './readonly.ts';
 import { description } from './schemas.ts';
@@ -28,6 +28,7 @@ const settings = {
     .union([z.string().max(65_536), z.record(z.string().max(128), z.string().max(4096))])
     .optional()
     .describe('"name=value,name=value" or an object.'),
+  subdomain: label.optional(),
   sshNodePort: z.boolean().optional().describe('Absent: inherited, else as the installation says.'),
   screenshareNodePort: z.boolean().optional().describe('Absent: inherited, else as the installation says.'),
   netBoost: z.boolean().optional(),
@@ -58,6 +59,7 @@ export const deployBody = z
     vmConfig: configName.optional(),
     ...settings,
     node: z.union([subdomain, z.literal('')]).optional(),
+    hostname: label.optional().describe('Absent: the name of the VM.'),
     reservedPorts: z
       .string()
       .max(1024)
@@ -144,6 +146,7 @@ export const vmConfigItem = z
     tagRequired: z.boolean().optional(),
     iso: z.string().optional(),
     systemSerial: z.string().optional(),
+    subdomain: z.string().optional(),
     sshNodePort: z.boolean().optional(),
     screenshareNodePort: z.boolean().optional(),
     netBoost: z.boolean().optional(),

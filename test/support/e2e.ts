@@ -23,7 +23,7 @@ export interface E2eCluster {
   /** Reference of the guest in the store. */
   readonly guest: string;
   /** Runs a command in the guest whose SSH server is behind `ip:port` of a node. */
-  ssh(address: { ip: string; port: number }, command: string): Promise<string>;
+  ssh(address: { ip: string; port: number; user?: string }, command: string): Promise<string>;
   /** Runs `svc3` from this checkout against the cluster. */
   svc3(...parameters: string[]): Promise<{ stdout: string; stderr: string; code: number }>;
   /** Processes of the sandbox whose command line holds the text. */

@@ -9,7 +9,7 @@ const program = fileURLToPath(new URL('../../src/bin/localcluster.ts', import.me
 /** Runs a command in the small guest whose SSH server is behind `ip:port` of a node of a local cluster. */
 export async function guestSsh(
   places: Places,
-  address: { ip: string; port: number },
+  address: { ip: string; port: number; user?: string },
   command: string,
   timeoutMs = 60_000,
 ): Promise<string> {
@@ -24,7 +24,7 @@ export async function guestSsh(
     ...options.flatMap((option) => ['-o', option]),
     '-p',
     String(address.port),
-    `admin@${address.ip}`,
+    `${address.user ?? 'admin'}@${address.ip}`,
   ];
   const { stdout } = await execute('sshpass', ['-p', 'admin', 'ssh', ...parameters, command], {
     timeout: timeoutMs,

@@ -99,7 +99,7 @@ export async function installChart(installation: Installation, software: Softwar
       signal: build.signal,
     },
   );
-  await kubectl.apply(...storeCredential(installation.settings));
+  await kubectl.apply(...storeCredential(installation.settings, namespaces.default));
   build.progress('waiting for operator, api and node agent');
   const workloads: Workload[] = [
     { kind: 'deployment', namespace: namespaces.system, name: 'svc3-operator' },
@@ -155,9 +155,10 @@ const storageClass = {
 };
 
 /** The store's credential for the default VM namespace: a Secret that tenants cannot read and its RegistryCredential. */
-function storeCredential(settings: Settings): object[] {
+/** What lets a namespace pull from the cluster's registry. */
+export function storeCredential(settings: Settings, namespace: string): object[] {
   const name = `${controlPlaneAddress}.${registryPort}`;
-  const secret = `${namespaces.default}.${name}`;
+  const secret = `${namespace}.${name}`;
   return [
     {
       apiVersion: 'v1',
@@ -169,7 +170,7 @@ function storeCredential(settings: Settings): object[] {
     {
       apiVersion: 'svc3.dev/v1',
       kind: 'RegistryCredential',
-      metadata: { name, namespace: namespaces.default },
+      metadata: { name, namespace },
       spec: { server: `http://${registryHost}`, allowInsecure: true, secretRef: { name: secret } },
     },
   ];

@@ -286,6 +286,24 @@ describe('VM', () => {
       'spec.config: Forbidden: config cannot change after creation; delete the VM and deploy it again',
     ],
     [
+      'another host name',
+      { image: 'x', hostname: 'a' },
+      { hostname: 'b' },
+      'spec.hostname: Forbidden: hostname cannot change after creation; delete the VM and deploy it again',
+    ],
+    [
+      'a subdomain added',
+      { image: 'x' },
+      { subdomain: 'vms' },
+      'spec.subdomain: Forbidden: subdomain cannot change after creation; delete the VM and deploy it again',
+    ],
+    [
+      'ports of the node for SSH taken away',
+      { image: 'x' },
+      { nodePorts: { ssh: 'Disabled' } },
+      'spec.nodePorts: Forbidden: nodePorts cannot change after creation; delete the VM and deploy it again',
+    ],
+    [
       'ports of a VM with a config left out again',
       { config: 'c', ports: [{ guestPort: 80 }] },
       { ports: null },

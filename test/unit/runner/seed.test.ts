@@ -33,6 +33,11 @@ describe('the seed', () => {
     });
   });
 
+  test('has the host name that the VM says', () => {
+    const [meta] = read(aSpec({ hostname: 'www' }));
+    expect(meta).toMatchObject({ 'local-hostname': 'www' });
+  });
+
   test('carries the keys as cloud-config', () => {
     const spec = aSpec({ sshAuthorizedKeys: ['ssh-ed25519 AAAA me@here'] });
     expect(seedFiles(spec)[1]?.content.toString('utf8')).toMatch(/^#cloud-config\n/);

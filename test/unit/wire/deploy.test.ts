@@ -87,6 +87,11 @@ test('ports of the node for SSH and screen sharing are switches of each', () => 
   });
 });
 
+test('names for the cluster DNS are those of the pod', () => {
+  const { vm } = vmOf({ image: 'debian', name: 'web', hostname: 'www', subdomain: 'vms' }, options);
+  expect(vm.spec).toMatchObject({ hostname: 'www', subdomain: 'vms' });
+});
+
 describe('memory', () => {
   test.each([
     [undefined, undefined],

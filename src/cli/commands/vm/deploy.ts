@@ -27,6 +27,7 @@ export const vmDeploy = command({
       summary:
         'Ports of the VM to open on the IP of its pod, and with N: on the node as well, e.g. 80,20053:53/udp',
     },
+    hostname: { kind: 'text', placeholder: 'NAME', summary: 'Host name of the guest; else that of the VM' },
     metadata: { kind: 'list', placeholder: 'K=V,...', summary: 'Values the guest reads through cloud-init' },
     'generate-name': { kind: 'flag', summary: 'Take NAME as a prefix and add a suffix' },
     timeout: {
@@ -78,6 +79,7 @@ export const vmDeploy = command({
       vmConfig: options.config,
       node: options.node,
       reservedPorts: options.ports,
+      hostname: options.hostname,
       customVMMetadata: options.metadata.length === 0 ? undefined : metadataOf(options.metadata),
       timeout: options.timeout,
     });

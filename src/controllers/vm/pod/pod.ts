@@ -117,7 +117,8 @@ function podSpec(input: PodInput): PodSpec {
     automountServiceAccountToken: false,
     containers: [container(input)],
     enableServiceLinks: false,
-    hostname: vm.metadata.name ?? '',
+    hostname: vm.spec.hostname ?? vm.metadata.name ?? '',
+    ...(effective.subdomain === undefined ? {} : { subdomain: effective.subdomain }),
     ...(pullSecrets.length === 0 ? {} : { imagePullSecrets: pullSecrets }),
     ...(settings.priorityClassName === undefined ? {} : { priorityClassName: settings.priorityClassName }),
     // A runner that dies comes back in place and finds its disk; a guest that stops does not end the runner.
@@ -332,6 +333,7 @@ function runnerSpec({ vm, effective, placement, settings, claimName }: PodInput)
       name: vm.metadata.name ?? '',
       uid: vm.metadata.uid ?? '',
     },
+    ...(vm.spec.hostname === undefined ? {} : { hostname: vm.spec.hostname }),
     architecture: effective.architecture,
     accelerator: placement.accelerator,
     cpu: effective.cpu,

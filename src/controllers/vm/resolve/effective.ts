@@ -131,6 +131,7 @@ function merge(spec: VmSpec, config: VmConfigSpec | undefined): Settings {
     revertRequest: _revertRequest,
     startRequest: _startRequest,
     restartRequest: _restartRequest,
+    hostname: _hostname,
     image: _image,
     disk,
     display,

@@ -143,6 +143,16 @@ describe('the pod of a VM', () => {
     expect(placed({ ...effective, image: 'other' }, 51).filter((kind) => kind === 'placed')).toHaveLength(50);
   });
 
+  test('has the host name that the VM says, and the name of its headless Service', () => {
+    expect(specOf()).toMatchObject({ hostname: 'web' });
+    expect(specOf()).not.toHaveProperty('subdomain');
+    const vm = aVm({ spec: { powerState: 'Running', hostname: 'www' } });
+    const given = { vm, effective: { ...effective, subdomain: 'vms' } };
+    expect(specOf(given)).toMatchObject({ hostname: 'www', subdomain: 'vms' });
+    expect(runnerSpecOf(given).hostname).toBe('www');
+    expect(runnerSpecOf().hostname).toBeUndefined();
+  });
+
   test('has a volume for its Ephemeral disk that holds the disk, its copies and no more', () => {
     const settings = vmSettings({ ephemeralLimitBytes: 10 * 2 ** 30 });
     const stateOf = (given: Partial<PodInput>) => specOf(given).volumes?.find(({ name }) => name === 'state');
