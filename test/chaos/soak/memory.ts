@@ -3,9 +3,10 @@ import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { PodProcess, PodProcesses } from '../record/guests.ts';
 import type { RunLog } from '../record/log.ts';
+import { heapInUse } from './heap.ts';
 import type { Sample } from './slope.ts';
 
-const sampleMs = 15_000;
+const sampleMs = 30_000;
 
 export const roles = ['operator', 'api', 'node-agent', 'runner'] as const;
 export type Role = (typeof roles)[number];
@@ -15,9 +16,10 @@ export interface Series {
   readonly role: Role;
   readonly pid: number;
   readonly startTime: string;
-  /** Proportional set size: pages that are shared count by their share. */
+  /** In use after a collection of garbage: what is judged. */
+  readonly inUse: Sample[];
+  /** Proportional set size after it, with all that V8 keeps: pages that are shared count by their share. */
   readonly pss: Sample[];
-  readonly rss: Sample[];
 }
 
 /** Samples all processes until the signal is aborted. */
@@ -28,33 +30,33 @@ export async function sampleMemory(
 ): Promise<readonly Series[]> {
   const all = new Map<string, Series>();
   while (!signal.aborted) {
-    for (const process of pods.scan()) sampleOne(all, process, log);
+    for (const process of pods.scan()) await sampleOne(all, process, log);
     await delay(sampleMs, undefined, { signal }).catch(() => undefined);
   }
   return [...all.values()];
 }
 
-function sampleOne(all: Map<string, Series>, process: PodProcess, log: RunLog): void {
+async function sampleOne(all: Map<string, Series>, process: PodProcess, log: RunLog): Promise<void> {
   const role = roles.find((name) => process.command.includes(`/app/${name}.js`));
-  const memory = role === undefined ? undefined : memoryOf(process.pid);
-  if (role === undefined || memory === undefined) return;
+  if (role === undefined) return;
   const { pid, startTime } = process;
+  const inUse = await heapInUse(pid);
+  const pss = pssOf(pid);
+  if (inUse === undefined || pss === undefined) return;
   const key = `${pid}/${startTime}`;
-  const series = all.get(key) ?? { role, pid, startTime, pss: [], rss: [] };
+  const series = all.get(key) ?? { role, pid, startTime, inUse: [], pss: [] };
   all.set(key, series);
   const at = Date.now();
-  series.pss.push({ at, bytes: memory.pss });
-  series.rss.push({ at, bytes: memory.rss });
-  log.write('memory', { at, role, pid, ...memory });
+  series.inUse.push({ at, bytes: inUse });
+  series.pss.push({ at, bytes: pss });
+  log.write('memory', { at, role, pid, inUse, pss });
 }
 
 /** Undefined where the process has ended. */
-function memoryOf(pid: number): { pss: number; rss: number } | undefined {
+function pssOf(pid: number): number | undefined {
   try {
     const text = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
-    const bytes = (name: string): number =>
-      Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(text)?.[1] ?? 0) * 1024;
-    return { pss: bytes('Pss'), rss: bytes('Rss') };
+    return Number(/^Pss:\s+(\d+) kB/m.exec(text)?.[1] ?? 0) * 1024;
   } catch {
     return undefined;
   }

@@ -8,11 +8,11 @@ const soakMs = 45 * minute;
 
 /** A process from one minute to another, sampled four times a minute. */
 function aProcess(role: Role, from: number, until: number, bytesAt: (minutes: number) => number): Series {
-  const pss = Array.from({ length: (until - from) * 4 }, (_, index) => {
+  const inUse = Array.from({ length: (until - from) * 4 }, (_, index) => {
     const at = from + index / 4;
     return { at: at * minute, bytes: bytesAt(at) };
   });
-  return { role, pid: from, startTime: '1', pss, rss: pss };
+  return { role, pid: from, startTime: '1', inUse, pss: inUse };
 }
 
 const verdict = (series: Series): boolean | undefined => judgeMemory([series], 0, soakMs)[0]?.isFlat;
