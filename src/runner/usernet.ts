@@ -40,8 +40,10 @@ export function createGuestPorts(qmp: Qmp): GuestPorts {
       return found;
     },
     async open({ podPort, guestPort, protocol }, address) {
-      const way = `${protocol.toLowerCase()}:${address}:${podPort}-:${guestPort}`;
-      const refusal = (await monitor(qmp, `hostfwd_add net0 ${way}`)).trim();
+      const listen = `${protocol.toLowerCase()}:${address}:${podPort}`;
+      // One that QEMU has opened although its answer came too late is nobody's.
+      await monitor(qmp, `hostfwd_remove net0 ${listen}`);
+      const refusal = (await monitor(qmp, `hostfwd_add net0 ${listen}-:${guestPort}`)).trim();
       if (refusal !== '') throw new Error(refusal);
     },
     async close({ podPort, guestPort, protocol }, address) {

@@ -88,3 +88,20 @@ test('a port that cannot be had keeps no other from being opened, and is told', 
   const { portsMessage } = await runner.client.ports({ ports: [toSsh(podPort)] });
   expect(portsMessage).toBeUndefined();
 });
+
+test('a port that QEMU opens for nobody, since its answer came too late, is had by who asks again', async () => {
+  const [podPort] = (await freePorts(1)) as [number];
+  const runner = await startRunner(await aPod());
+  await runner.reaches({ powerState: 'Running', guestReachable: true });
+  const pid = await runner.qemuPid();
+  process.kill(pid, 'SIGSTOP');
+  try {
+    const late = await runner.client.ports({ ports: [toSsh(podPort)] });
+    expect(late).toMatchObject({ ports: [], portsMessage: expect.stringContaining('did not answer') });
+  } finally {
+    process.kill(pid, 'SIGCONT');
+  }
+  const { ports, portsMessage } = await runner.client.ports({ ports: [toSsh(podPort)] });
+  expect([ports, portsMessage]).toEqual([[toSsh(podPort)], undefined]);
+  expect(await answerOf(podPort)).toBe('SSH-');
+});
