@@ -4,17 +4,13 @@ import { Svc3Error } from '../../errors.ts';
 import { parseRange } from '../../net/range.ts';
 import { imageState, isUsable } from '../../wire/image.ts';
 import * as schemas from '../../wire/schemas.ts';
-import { findImage, findIso } from '../server/lookup.ts';
 import { defineRoute } from '../server/route.ts';
 import type { DiskDownload } from '../server/services.ts';
 import type { DiskKind } from './disks.ts';
+import { imageKind } from './images.ts';
+import { isoKind } from './isos.ts';
 
-type Downloaded<P extends z.ZodType<{ namespace: string }>> = Pick<
-  DiskKind<P>,
-  'word' | 'title' | 'tag' | 'noun' | 'params' | 'name' | 'find'
->;
-
-function downloadRoute<P extends z.ZodType<{ namespace: string }>>(kind: Downloaded<P>) {
+function downloadRoute<P extends z.ZodType<{ namespace: string }>>(kind: DiskKind<P>) {
   const { word, title, tag, noun, params } = kind;
   return defineRoute({
     id: `download${title}`,
@@ -64,25 +60,8 @@ function downloadRoute<P extends z.ZodType<{ namespace: string }>>(kind: Downloa
   });
 }
 
-export const downloadImage = downloadRoute({
-  word: 'image',
-  title: 'Image',
-  tag: 'Images',
-  noun: 'image',
-  params: schemas.imageParams,
-  name: ({ image }) => image,
-  find: findImage,
-});
-
-export const downloadIso = downloadRoute({
-  word: 'iso',
-  title: 'Iso',
-  tag: 'ISOs',
-  noun: 'ISO',
-  params: schemas.isoParams,
-  name: ({ iso }) => iso,
-  find: findIso,
-});
+export const downloadImage = downloadRoute(imageKind);
+export const downloadIso = downloadRoute(isoKind);
 
 function downloadHeaders({ size, fileName, digest, part }: DiskDownload): Record<string, string> {
   const length = part === undefined ? size : part.end - part.start + 1;

@@ -6,12 +6,12 @@ import { defineRoute } from '../server/route.ts';
 import * as schemas from '../../wire/schemas.ts';
 import { writing } from '../../usecases/writing.ts';
 import { waitSeen } from '../server/visible.ts';
-import { accepted, diskOf, diskRoutes } from './disks.ts';
+import { accepted, diskOf, diskRoutes, type DiskKind } from './disks.ts';
 
 const tag = 'Images';
 const collection = '/api/v1/namespaces/{namespace}/images';
 
-export const imageRoutes = diskRoutes({
+export const imageKind: DiskKind<typeof schemas.imageParams> = {
   word: 'image',
   title: 'Image',
   tag,
@@ -21,7 +21,9 @@ export const imageRoutes = diskRoutes({
   resource: images,
   find: findImage,
   description: 'Debian with our tools',
-});
+};
+
+export const imageRoutes = diskRoutes(imageKind);
 
 export const generateImage = defineRoute({
   id: 'generateImage',

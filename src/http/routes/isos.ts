@@ -1,9 +1,9 @@
 import { isos } from '../../api/resources.ts';
 import { findIso } from '../server/lookup.ts';
 import * as schemas from '../../wire/schemas.ts';
-import { diskRoutes } from './disks.ts';
+import { diskRoutes, type DiskKind } from './disks.ts';
 
-export const isoRoutes = diskRoutes({
+export const isoKind: DiskKind<typeof schemas.isoParams> = {
   word: 'iso',
   title: 'Iso',
   tag: 'ISOs',
@@ -13,4 +13,6 @@ export const isoRoutes = diskRoutes({
   resource: isos,
   find: findIso,
   description: 'Install medium',
-});
+};
+
+export const isoRoutes = diskRoutes(isoKind);
