@@ -60,7 +60,6 @@ export const createServiceAccount = defineRoute({
   bodyKind: 'json',
   replies: { 201: { description: 'The service account exists.', schema: schemas.status } },
   permission: { ...permission, verb: 'create' },
-  example: { role: 'svc3-edit' },
   async handler({ params: { namespace, serviceaccount: name }, body, caller, warn }) {
     const role = await createAccount(caller.client, { namespace, name, role: body?.role }, warn);
     const rights = role === 'none' ? 'without a role' : `with role ${role}`;
