@@ -121,9 +121,9 @@ export async function namingOptions<T>(call: () => Promise<T>): Promise<T> {
     return await call();
   } catch (error) {
     if (!(error instanceof Svc3Error)) throw error;
-    const field = error.details.causes?.[0]?.field.replace(/\[.*/, '') ?? '';
+    const field = /^[A-Za-z]+(\.[A-Za-z]+)*/.exec(error.message)?.[0] ?? '';
     const flag = flags[field];
-    if (flag === undefined || !error.message.startsWith(field)) throw error;
+    if (flag === undefined || !/^[.:[]/.test(error.message.slice(field.length))) throw error;
     const message = `${flag}${error.message.slice(field.length)}`;
     throw new Svc3Error(error.reason, message, { details: error.details, cause: error });
   }

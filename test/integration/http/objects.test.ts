@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { namespaces, nodes, registryCredentials, secrets } from '../../../src/api/resources.ts';
+import { images, namespaces, nodes, registryCredentials, secrets } from '../../../src/api/resources.ts';
 import { startTestApi, type TestApi } from '../../support/api.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
 
@@ -71,6 +71,15 @@ describe('images', () => {
       'blank',
       'blank2',
     ]);
+    // Nobody uses what has nothing in the store.
+    const stored = { digest: `sha256:${'0'.repeat(64)}` };
+    const key = { name: 'blank', namespace };
+    await cluster.client.patch(
+      images,
+      key,
+      { type: 'merge', body: { status: stored } },
+      { subresource: 'status' },
+    );
     await call('POST', ns('/vms?wait=false'), { body: { name: 'user', image: 'blank' } });
     await expect.poll(async () => (await call('GET', ns('/vms/user'))).status).toBe(200);
     await expect.poll(async () => (await call('GET', ns('/vms'))).json.items.length).toBe(1);
