@@ -140,8 +140,8 @@ test('a change that nobody carried out before the operator ended is carried out 
   const { metadata, status } = await space.vm('web');
   const conditions = status?.conditions?.map((one) => ({ ...one, observedGeneration: metadata.generation }));
   const told = { ...status, observedGeneration: metadata.generation, conditions };
-  const target = { name: 'web', namespace: space.name, subresource: 'status' as const };
-  await world.client.patch(vms, target, { type: 'merge', body: { status: told } });
+  const target = { name: 'web', namespace: space.name };
+  await world.client.patch(vms, target, { type: 'merge', body: { status: told } }, { subresource: 'status' });
   operator = await start();
   await expect.poll(() => openOf(uid), slow).toEqual(['22/TCP', '5900/TCP', '8080/TCP']);
   await expect.poll(() => mapped('web'), slow).toEqual([{ guestPort: 8080, protocol: 'TCP' }]);
