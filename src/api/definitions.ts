@@ -7,6 +7,7 @@ import { registryNameRule } from './registryname.ts';
 import { images, isos, registryCredentials, vmConfigs, vms } from './resources.ts';
 import type { Rule } from './rule.ts';
 import { VmSpec, VmStatus } from './vm.ts';
+import { changeRules } from './vmchanges.ts';
 import { VmConfigSpec, VmConfigStatus } from './vmconfig.ts';
 
 interface PrinterColumn {
@@ -118,7 +119,7 @@ export const definitions: readonly Definition[] = [
     shortNames: ['svm'],
     description: 'A VM is one virtual machine that runs in a pod of this namespace.',
     nameLength: limits.nameLength,
-    rules: [dns1035Rule('VM', limits.nameLength)],
+    rules: [dns1035Rule('VM', limits.nameLength), ...changeRules],
     spec: VmSpec,
     status: VmStatus,
     columns: [

@@ -6,6 +6,7 @@ export const conditionTypes = {
   booted: 'Booted',
   committed: 'Committed',
   portsMapped: 'PortsMapped',
+  restartRequired: 'RestartRequired',
   stalled: 'Stalled',
   reconciling: 'Reconciling',
 } as const;
@@ -167,6 +168,16 @@ export const reasonTable: readonly ReasonRow[] = [
       'Free the card, or reboot the node where it does not reset; the VM is started again by itself.',
     ],
     QEMUFailed: ['QEMU ended; the message holds its last words.', 'Read `kubectl logs` of the pod.'],
+  }),
+  ...rows('VM', 'RestartRequired', 'True', {
+    SpecChanged: [
+      'Fields of spec differ from the settings in force; the message names them. They apply when the guest is started next (docs/vmchanges.md).',
+      'Restart it when it suits (`svc3 vm restart`, or a new spec.restartRequest).',
+    ],
+    DeployAgain: [
+      'Fields of spec changed while the VM was being placed, and its Ephemeral disk is in its pod; the message names them.',
+      'Delete the VM and deploy it again, or change the fields back.',
+    ],
   }),
   ...rows('VM', 'Stalled', 'True', {
     GPUPassthroughDisabled: [

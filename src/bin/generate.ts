@@ -7,6 +7,7 @@ import { dirname, join } from 'node:path';
 import { stringify } from 'yaml';
 import { customResourceDefinitions } from '../api/crd.ts';
 import { conditionsPage } from '../api/reasons.ts';
+import { vmChangesPage } from '../api/vmchanges.ts';
 import { sdkFiles } from '../api/typescript.ts';
 import { cliPage } from '../cli/docs.ts';
 
@@ -34,6 +35,7 @@ const files: readonly GeneratedFile[] = [
   ...sdkFiles().map(({ name, text }) => ({ path: `src/sdk/${name}`, text })),
   { path: 'docs/cli.md', text: await cliPage() },
   { path: 'docs/conditions.md', text: conditionsPage() },
+  { path: 'docs/vmchanges.md', text: vmChangesPage() },
 ];
 
 async function leftovers(): Promise<string[]> {

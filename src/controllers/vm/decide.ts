@@ -34,7 +34,7 @@ export interface Observed {
   readonly now: number;
 }
 
-export type ReplaceReason = 'RejectedByNode' | 'Unschedulable' | 'PullRetry';
+export type ReplaceReason = 'RejectedByNode' | 'Unschedulable' | 'PullRetry' | 'Restarting';
 
 /** What a pass does about it. */
 export type Plan =

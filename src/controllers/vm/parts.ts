@@ -25,7 +25,8 @@ export interface VmMemory {
 
 /** The talk with the runners, as a pass uses it. */
 export interface Runners extends VmMemory {
-  observe(key: string, vm: Vm, pod: Pod): RunnerObservation | undefined;
+  /** @param isBootHeld - the guest is started in another pod: the runner of this one is not asked to. */
+  observe(key: string, vm: Vm, pod: Pod, isBootHeld?: boolean): RunnerObservation | undefined;
   /**
    * What the runner of the pod has said just now. Where it has not, it is asked beside the pass, the answer wakes the VM,
    * and this is undefined.

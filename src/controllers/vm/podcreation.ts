@@ -22,6 +22,7 @@ import { reportPod } from './status/report.ts';
 import { placementRequest } from './pod/request.ts';
 import { plannedSettings } from './resolve/planned.ts';
 import { withLivePorts } from './resolve/liveports.ts';
+import { changedSettings } from './resolve/changes.ts';
 import {
   type Asking,
   type Resolved,
@@ -140,11 +141,13 @@ export class PodCreation implements VmMemory {
     return { requeueAfterMs: retryMs };
   }
 
-  /** Frozen once the VM has been placed; before that as VMConfig and image are now. */
+  /** Frozen once the VM has been placed, with what has changed of its spec since; before that as VMConfig and image are now. */
   #settings(vm: Vm): ReturnType<typeof resolveVm> {
     const frozen = vm.status?.effective;
     if (frozen === undefined) return resolveVm(vm, this.#parts.sources);
-    return { kind: 'resolved', effective: withLivePorts(vm, frozen), warnings: vm.status?.warnings ?? [] };
+    const placed = withLivePorts(vm, frozen);
+    const changed = changedSettings(vm, placed, this.#parts.settings);
+    return { kind: 'resolved', effective: placed, warnings: vm.status?.warnings ?? [], ...changed };
   }
 
   /**

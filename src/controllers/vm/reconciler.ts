@@ -14,14 +14,16 @@ import type { LiveList } from './life/livelists.ts';
 import { startDeadline } from './life/startdeadline.ts';
 import { observe, type ObserverParts } from './observe.ts';
 import type { Pass, Runners, VmMemory } from './parts.ts';
+import { isPersistent } from './pod/claim.ts';
 import type { ClaimGrowth } from './pod/claimgrowth.ts';
 import { withPodsPorts } from './pod/leftoutports.ts';
 import { isPodReady } from './pod/podstate.ts';
 import type { PodCreation } from './podcreation.ts';
+import { isBoot, powerStep } from './runner/power.ts';
 import { pollMs } from './runner/runnerlinks.ts';
 import { pendingDraft } from './status/pending.ts';
 import { planStatus } from './status/planstatus.ts';
-import { reportPod } from './status/report.ts';
+import { reportPod, type RunnerObservation } from './status/report.ts';
 import { arePortsPending } from './status/openports.ts';
 import { condition } from './status/statusdraft.ts';
 import { type StatusWriter, typed } from './status/statuswriter.ts';
@@ -183,7 +185,8 @@ export class VmReconciler {
     // With resourceVersion: a pod that was bound meanwhile stays, and nothing is said of it.
     await ignoring(['NotFound'], client.delete(pods, { name, namespace }, { uid, resourceVersion }));
     expectations.deletedPod(plan.pod);
-    if (plan.reason !== 'PullRetry') podCreation.turnedAway(pass.observed.vm.metadata.uid ?? '', plan.node);
+    const isTurnedAway = plan.reason !== 'PullRetry' && plan.reason !== 'Restarting';
+    if (isTurnedAway) podCreation.turnedAway(pass.observed.vm.metadata.uid ?? '', plan.node);
     pass.status = planStatus(pass.observed, plan);
   }
 
@@ -195,7 +198,13 @@ export class VmReconciler {
     const { client, expectations, claimGrowth, podCreation, runners } = this.#parts;
     const { vm, node, claim } = pass.observed;
     if (expectations.isDeleted(pod)) return undefined;
-    const runner = runners?.observe(pass.key, vm, pod);
+    const { waiting = [], effective } = settings;
+    const isRenewed = waiting.length > 0 && isPersistent(effective);
+    const runner = runners?.observe(pass.key, vm, pod, isRenewed);
+    if (isRenewed && isBootDue(vm, runner)) {
+      const message = `the guest is started in another pod, with another ${waiting.join(', ')}`;
+      return this.#replace(pass, { kind: 'replace', pod, reason: 'Restarting', node: undefined, message });
+    }
     const status = reportPod({ vm, pod, node, runner, ...settings });
     pass.status = status;
     // One that was deployed by a version before.
@@ -225,6 +234,10 @@ export class VmReconciler {
       client.patch(pods, { name, namespace }, { type: 'merge', body }),
     );
   }
+}
+
+function isBootDue(vm: Vm, runner: RunnerObservation | undefined): boolean {
+  return runner?.state !== undefined && runner.verb === undefined && isBoot(powerStep(vm, runner.state));
 }
 
 function soonest(...times: (number | undefined)[]): ReconcileResult | undefined {

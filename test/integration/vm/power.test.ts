@@ -7,6 +7,8 @@ import { slow, type VmNamespace, type VmWorld, vmWorld } from './harness.ts';
 /** The runner of the one VM: its state, and what it was asked to do. */
 const runner = { state: {} as Partial<RunnerState>, verbs: [] as string[] };
 
+const iso = 'registry.example.com/debian-installer:12';
+
 let world: VmWorld;
 let space: VmNamespace;
 let operator: TestOperator;
@@ -72,7 +74,7 @@ beforeAll(async () => {
   await world.kubelet.addNode({ name: 'n1' });
   become({ powerState: 'Running', diskSize: 2 ** 30 });
   operator = await start();
-  await space.deploy('vm');
+  await space.deploy('vm', { iso });
 });
 
 afterAll(async () => {
@@ -165,7 +167,7 @@ describe('the requested power state is carried out by the runner', () => {
   test('a medium that is no longer named is taken out of the drive', async () => {
     // A runner tells of its medium when it is asked: a medium does not come by itself.
     become({ iso: true });
-    await request({ iso: 'registry.example.com/debian-installer:12', powerState: 'Stopped' });
+    await request({ powerState: 'Stopped' });
     await untilIt('Stopped Stopped', ['stop']);
     await request({ powerState: 'Running' });
     await untilIt('Running Running', ['start']);

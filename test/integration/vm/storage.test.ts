@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { persistentVolumeClaims, pods, secrets, storageClasses, vms } from '../../../src/api/resources.ts';
+import { bindClaim } from '../../support/claims.ts';
 import { startVmOperator, type TestOperator } from '../../support/operator.ts';
 import { slow, type VmWorld, vmWorld } from './harness.ts';
 
@@ -36,38 +37,6 @@ async function withOperator(
   } finally {
     await operator.stop();
   }
-}
-
-/** Stands in for kube-controller-manager's volume controller; a claim that is bound for real: test/e2e/drain.test.ts. */
-async function bindClaim(namespace: string, name: string): Promise<void> {
-  const { metadata, spec } = await world.client.get(persistentVolumeClaims, name, namespace);
-  const storage = spec?.resources?.requests?.['storage'] ?? '';
-  const volumeName = `${namespace}-volume`;
-  const body = {
-    apiVersion: 'v1',
-    kind: 'PersistentVolume',
-    metadata: { name: volumeName },
-    spec: {
-      capacity: { storage },
-      accessModes: spec?.accessModes,
-      storageClassName: spec?.storageClassName,
-      hostPath: { path: '/none' },
-      claimRef: { apiVersion: 'v1', kind: 'PersistentVolumeClaim', name, namespace, uid: metadata.uid },
-    },
-  };
-  await world.client.request({ method: 'POST', path: '/api/v1/persistentvolumes', body });
-  const merge = (part: object, subresource?: string) =>
-    world.client.patch(
-      persistentVolumeClaims,
-      { name, namespace },
-      { type: 'merge', body: part },
-      subresource === undefined ? {} : { subresource },
-    );
-  await merge({
-    metadata: { annotations: { 'pv.kubernetes.io/bind-completed': 'yes' } },
-    spec: { volumeName },
-  });
-  await merge({ status: { phase: 'Bound', capacity: { storage } } }, 'status');
 }
 
 describe('a Persistent disk', () => {
@@ -109,7 +78,7 @@ describe('a Persistent disk', () => {
         reason: 'Unschedulable',
         message: expect.stringContaining('unbound immediate PersistentVolumeClaims'),
       });
-      await bindClaim(space.name, 'svc3-vm-vm');
+      await bindClaim(world.client, space.name, 'svc3-vm-vm');
       await space.untilReady('vm');
       const larger = { spec: { disk: { size: '2Gi' } } };
       await world.client.patch(vms, { name: 'vm', namespace: space.name }, { type: 'merge', body: larger });

@@ -3,10 +3,12 @@ import type { Pod } from '../../../api/core.ts';
 import { extendedResources } from '../../../api/meta.ts';
 import { isOwnedBy } from '../../../api/owner.ts';
 import { EffectiveSettings, type Vm, type VmSpec } from '../../../api/vm.ts';
+import { changedSettings } from './changes.ts';
 import { effectiveSettings } from './effective.ts';
 import { withLivePorts } from './liveports.ts';
 import { digestOf, hasDigest, parseImage, repositoryOf } from './imageref.ts';
 import { effectiveAnnotation } from '../names.ts';
+import { isPersistent } from '../pod/claim.ts';
 import { hasBundle } from '../pod/pod.ts';
 import { nodePortDefaults } from '../settings.ts';
 import type { Resolved, ResolveSources } from './resolve.ts';
@@ -26,7 +28,7 @@ type Sources = Pick<ResolveSources, 'image' | 'iso' | 'settings'>;
  */
 export function settingsOfPod(vm: Vm, pod: Pod, sources: Sources): Resolved | Contradicted | undefined {
   const { effective: frozen, warnings = [] } = vm.status ?? {};
-  if (frozen !== undefined) return { kind: 'resolved', effective: withLivePorts(vm, frozen), warnings };
+  if (frozen !== undefined) return frozenSettings(vm, pod, withLivePorts(vm, frozen), sources);
   if (!isOwnedBy(pod, vm)) return undefined;
   const effective = annotated(pod);
   const why =
@@ -40,6 +42,17 @@ export function settingsOfPod(vm: Vm, pod: Pod, sources: Sources): Resolved | Co
     kind: 'contradicted',
     message: `pod ${name} is not as svc3 makes it: its annotation ${effectiveAnnotation} ${why}`,
   };
+}
+
+/** A pod that was made with the changes has them, though the status does not say so yet. */
+function frozenSettings(vm: Vm, pod: Pod, frozen: EffectiveSettings, { settings }: Sources): Resolved {
+  const changed = changedSettings(vm, frozen, settings);
+  const inForce = { kind: 'resolved', effective: frozen, warnings: vm.status?.warnings ?? [] } as const;
+  if (changed === undefined) return inForce;
+  const { effective, fields, warnings } = changed;
+  return isPersistent(frozen) && isDeepStrictEqual(annotated(pod), effective)
+    ? { kind: 'resolved', effective, warnings }
+    : { ...inForce, waiting: fields };
 }
 
 function annotated(pod: Pod): EffectiveSettings | undefined {

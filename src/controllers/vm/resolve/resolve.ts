@@ -60,6 +60,8 @@ export interface Resolved {
   readonly kind: 'resolved';
   readonly effective: EffectiveSettings;
   readonly warnings: readonly string[];
+  /** Fields of spec that differ from these settings and apply when the guest is started next. */
+  readonly waiting?: readonly string[];
 }
 
 interface Pinned {

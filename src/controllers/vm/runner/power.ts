@@ -12,6 +12,11 @@ export type PowerStep =
   | { readonly kind: 'failed' }
   | { readonly kind: 'unsupported'; readonly message: string };
 
+/** Whether the guest is to be started with the settings as they are by then. */
+export function isBoot(step: PowerStep): boolean {
+  return step.kind === 'verb' && (step.request.action === 'start' || step.request.action === 'restart');
+}
+
 const none: PowerStep = { kind: 'none' };
 
 /** Pure: requested state, last report and what the runner says → at most one verb. */

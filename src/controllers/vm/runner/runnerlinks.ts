@@ -17,7 +17,7 @@ import { withPodsPorts } from '../pod/leftoutports.ts';
 import { runnerPorts } from '../pod/podports.ts';
 import { withLivePorts } from '../resolve/liveports.ts';
 import { arePortsPending, arePortsReported } from '../status/openports.ts';
-import { powerStep } from './power.ts';
+import { isBoot, powerStep } from './power.ts';
 import type { RunnerObservation } from '../status/report.ts';
 
 /** What the VM controller uses of a runner; `createRunnerClient` of src/runnerapi is one. */
@@ -61,8 +61,9 @@ interface Link {
   refusedBytes: number | undefined;
   /** What became of the last growth of the disk. */
   growth: Growth | undefined;
-  /** The last start request that it has answered: a runner that does not keep them is not asked twice. */
+  /** The last requests that it has answered: a runner that does not keep them is not asked twice. */
   startRequest: string | undefined;
+  restartRequest: string | undefined;
 }
 
 /** How often a runner is asked while its VM is not as requested, in milliseconds. */
@@ -100,10 +101,10 @@ export class RunnerLinks {
   }
 
   /** What is known; begins a call where something is to be asked or done. */
-  observe(key: string, vm: Vm, pod: Pod): RunnerObservation | undefined {
+  observe(key: string, vm: Vm, pod: Pod, isBootHeld = false): RunnerObservation | undefined {
     const link = this.#link(vm, pod);
     if (link === undefined) return undefined;
-    if (!link.busy) this.#next(key, vm, pod, link);
+    if (!link.busy) this.#next(key, vm, pod, link, isBootHeld);
     return {
       state: link.state,
       podReady: link.podReady,
@@ -161,12 +162,13 @@ export class RunnerLinks {
       refusedBytes: same?.refusedBytes,
       growth: same?.growth,
       startRequest: same?.startRequest,
+      restartRequest: same?.restartRequest,
     };
     this.#links.set(vmUid, link);
     return link;
   }
 
-  #next(key: string, vm: Vm, pod: Pod, link: Link): void {
+  #next(key: string, vm: Vm, pod: Pod, link: Link, isBootHeld: boolean): void {
     const podReady = isPodReady(pod);
     const flipped = link.podReady !== podReady;
     const due = this.#now() - link.askedAt >= pollMs;
@@ -180,7 +182,7 @@ export class RunnerLinks {
       return;
     }
     const step = powerStep(vm, link.state);
-    if (step.kind === 'verb' && !isAnswered(link, step.request)) {
+    if (step.kind === 'verb' && !isAnswered(link, step.request) && !(isBootHeld && isBoot(step))) {
       if (link.error === undefined || due) this.#act(key, link, podReady, step.request);
       return;
     }
@@ -232,6 +234,7 @@ export class RunnerLinks {
     void this.#call(key, link, podReady, async () => {
       const state = await link.connection.power(request);
       link.startRequest = request.startRequest ?? link.startRequest;
+      link.restartRequest = request.restartRequest ?? link.restartRequest;
       return state;
     });
   }
@@ -276,7 +279,8 @@ function wasMet(vm: Vm, podUid: string): boolean {
   return vm.status?.runner?.podUid === podUid && vm.status.runner.fingerprint !== undefined;
 }
 
-function isAnswered(link: Link, { startRequest }: PowerRequest): boolean {
+function isAnswered(link: Link, { action, startRequest, restartRequest }: PowerRequest): boolean {
+  if (action === 'restart') return restartRequest === link.restartRequest;
   return startRequest !== undefined && startRequest === link.startRequest;
 }
 

@@ -18,6 +18,8 @@ export function planStatus(
     case 'replace':
       // The same pod is made again at once.
       if (plan.reason === 'PullRetry') return undefined;
+      if (plan.reason === 'Restarting')
+        return pendingDraft(vm, { ready: condition('False', plan.reason, plan.message) });
       return pendingDraft(vm, { scheduled: condition('False', plan.reason, plan.message) });
     default: {
       const { pod, settings } = plan;

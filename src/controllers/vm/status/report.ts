@@ -6,6 +6,7 @@ import type { EffectiveSettings, ObservedPowerState, RunnerIdentity, Vm } from '
 import { isTerminating } from '../../../api/owner.ts';
 import { formatQuantity } from '../../../api/quantity.ts';
 import { nodeOf } from '../../../placement/podfacts.ts';
+import { isPersistent } from '../pod/claim.ts';
 import { leftOutPorts, portsCondition, withLeftOutWarnings, withPodsPorts } from '../pod/leftoutports.ts';
 import { statusPorts } from '../pod/podports.ts';
 import {
@@ -51,6 +52,8 @@ export interface PodReport {
   readonly runner: RunnerObservation | undefined;
   readonly effective: EffectiveSettings;
   readonly warnings: readonly string[];
+  /** Fields of spec that wait for the guest's next start. */
+  readonly waiting?: readonly string[];
 }
 
 /** What the pod of a VM and its runner say about it. Pure. */
@@ -66,6 +69,7 @@ export function reportPod(given: PodReport): StatusDraft {
   const shown = hasNeverRun(input) ? undefined : (power ?? before);
   const conditions = {
     ...(rememberedConditions(input) ?? conditionsOf(input, power)),
+    ...restartCondition(input),
     ...portsCondition(warnings, leftOut),
   };
   const { ready, stalled } = conditions;
@@ -279,6 +283,11 @@ function startedFor({ vm, runner }: PodReport): string | undefined {
   return runner?.state?.startRequest ?? vm.status?.startRequest;
 }
 
+function isRestartDue(input: PodReport): boolean {
+  const { restartRequest } = input.vm.spec;
+  return restartRequest !== undefined && restartRequest !== restartedFor(input);
+}
+
 /** The pod's first boot answers what was asked for when it was made. */
 function restartedFor({ vm, pod, runner }: PodReport): string | undefined {
   const { restartRequest } = vm.spec;
@@ -317,7 +326,7 @@ function readyCondition(input: PodReport, power: ObservedPowerState | undefined)
     return condition('False', 'Crashed', runner?.state?.message ?? 'QEMU ended');
   }
   const reverted = vm.spec.revertRequest === undefined || isReverted(input);
-  if (requested === 'Running' && power === 'Running' && restartedFor(input) !== vm.spec.restartRequest) {
+  if (requested === 'Running' && power === 'Running' && isRestartDue(input)) {
     return condition('False', 'Restarting', runner?.error ?? '');
   }
   if (power === requested && reverted) {
@@ -352,6 +361,15 @@ function lostMessage(pod: Pod): string {
   const lost = `node ${nodeOf(pod) ?? ''} does not answer`;
   if (!isTerminating(pod)) return lost;
   return `${lost}; the VM is placed anew once its pod is gone: bring the node back, or say that it is off for good (taint node.kubernetes.io/out-of-service)`;
+}
+
+function restartCondition({ effective, waiting = [] }: PodReport): Partial<ConditionDrafts> {
+  if (waiting.length === 0) return {};
+  const names = waiting.map((field) => `spec.${field}`).join(', ');
+  const restartRequired = isPersistent(effective)
+    ? condition('True', 'SpecChanged', `${names} apply when the guest is started next`)
+    : condition('True', 'DeployAgain', `${names} changed while the VM was being placed; deploy it again`);
+  return { restartRequired };
 }
 
 const asRequested = {

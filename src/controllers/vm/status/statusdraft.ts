@@ -12,6 +12,7 @@ export interface ConditionDrafts {
   readonly scheduled?: ConditionDraft;
   readonly prepared?: ConditionDraft;
   readonly booted?: ConditionDraft;
+  readonly restartRequired?: ConditionDraft;
   readonly stalled?: ConditionDraft;
   readonly portsMapped?: ConditionDraft;
 }
@@ -29,7 +30,15 @@ export function condition(status: ConditionDraft['status'], reason: string, mess
 }
 
 const longestMessage = 32_768;
-const order = ['ready', 'scheduled', 'prepared', 'booted', 'stalled', 'portsMapped'] as const;
+const order = [
+  'ready',
+  'scheduled',
+  'prepared',
+  'booted',
+  'restartRequired',
+  'stalled',
+  'portsMapped',
+] as const;
 
 /** What conditions were written from; undefined where Ready is not among them. */
 export function conditionsIn(conditions: readonly Condition[] = []): ConditionDrafts | undefined {

@@ -21,6 +21,7 @@ const silent = new Set([
   'Stopping',
   'Suspending',
   'Resuming',
+  'Restarting',
   'Reverting',
   'Pending',
   'Terminating',

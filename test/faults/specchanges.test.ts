@@ -1,0 +1,181 @@
+/** A change of a VM's spec is carried out, or waits and is told, or is refused: never accepted and ignored. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { storageClasses, vms } from '../../src/api/resources.ts';
+import type { PowerRequest, RunnerState } from '../../src/api/runner.ts';
+import type { VmSpecInput } from '../../src/api/vm.ts';
+import { slow, type VmNamespace, type VmWorld, vmWorld } from '../integration/vm/harness.ts';
+import { bindClaim } from '../support/claims.ts';
+import { startVmOperator, type TestOperator } from '../support/operator.ts';
+import { runnerState } from '../unit/controllers/vm/builders.ts';
+
+let world: VmWorld;
+let space: VmNamespace;
+let operator: TestOperator;
+const runner = { state: runnerState(), verbs: [] as string[] };
+
+function become(state: Partial<RunnerState>): RunnerState {
+  runner.state = runnerState({ guestStarted: true, ...state });
+  world.kubelet.behave(() => ({ kind: runner.state.powerState === 'Running' ? 'run' : 'unready' }));
+  return runner.state;
+}
+
+function carryOut({ action, restartRequest = runner.state.restartRequest }: PowerRequest): RunnerState {
+  runner.verbs.push(action);
+  const down = action === 'stop' ? ({ powerState: 'Stopped', reason: 'Requested' } as const) : {};
+  return become({ ...down, restartRequest });
+}
+
+beforeAll(async () => {
+  world = await vmWorld();
+  space = await world.namespace('changes');
+  await world.client.create(storageClasses, {
+    metadata: { name: 'fast' },
+    provisioner: 'example.com/none',
+    volumeBindingMode: 'Immediate',
+  });
+  for (const name of ['n1', 'n2']) await world.kubelet.addNode({ name });
+  become({});
+  operator = await startVmOperator(world.client, {}, () => ({
+    openRunner: () => ({
+      state: async () => runner.state,
+      power: async (request) => carryOut(request),
+      resize: () => Promise.reject(new Error('not asked for')),
+      eject: () => Promise.reject(new Error('not asked for')),
+      ports: () => Promise.reject(new Error('not asked for')),
+      fingerprint: () => 'print',
+    }),
+  }));
+});
+
+afterAll(async () => {
+  await operator?.stop();
+  await world?.stop();
+});
+
+const patch = (name: string, spec: object) =>
+  world.client.patch(vms, { name, namespace: space.name }, { type: 'merge', body: { spec } });
+
+const persistent: VmSpecInput = { disk: { storage: 'Persistent', size: '1Gi', storageClassName: 'fast' } };
+
+const changes: readonly [keyof VmSpecInput, unknown][] = [
+  ['cpu', 2],
+  ['memory', '512Mi'],
+  ['gpuPassthrough', 'Enabled'],
+  ['vncConsole', 'Disabled'],
+  ['nodeName', 'n2'],
+  ['tag', 'fast'],
+  ['tagRequired', true],
+  ['scheduler', 'Pack'],
+  ['ports', [{ nodePort: 8080, guestPort: 80 }]],
+  ['iso', 'registry.example.com/installer:12'],
+  ['metadata', [{ name: 'role', value: 'web' }]],
+  ['sshAuthorizedKeys', ['ssh-ed25519 AAAA']],
+  ['systemSerial', 'A1'],
+  ['display', { width: 1024 }],
+  ['netBoost', false],
+  ['legacyIO', true],
+  ['readiness', { none: {} }],
+  ['tolerations', [{ key: 'dedicated', operator: 'Exists' }]],
+];
+
+describe('a VM with an Ephemeral disk', { timeout: 180_000 }, () => {
+  test('takes changes while it waits for a node', async () => {
+    await space.deploy('waits', { tag: 'none', tagRequired: true });
+    await space.until('waits', 'Scheduled', { status: 'False', reason: 'Unschedulable' });
+    await patch('waits', { tagRequired: false, cpu: 2 });
+    await space.untilReady('waits');
+    expect((await space.vm('waits')).status?.effective).toMatchObject({ cpu: 2 });
+    await space.remove('waits');
+  });
+
+  test.each(changes)('refuses another %s once it has been placed', async (field, value) => {
+    if (!(await space.isThere('runs'))) await space.deploy('runs');
+    await space.untilReady('runs');
+    await expect(patch('runs', { [field]: value })).rejects.toMatchObject({
+      reason: 'Invalid',
+      message: expect.stringContaining(`spec.${field}: `),
+    });
+  });
+
+  test('keeps its pod over a stop, a start and a restart', async () => {
+    const pod = await space.pod('runs');
+    await patch('runs', { powerState: 'Stopped' });
+    await space.until('runs', 'Ready', { status: 'True', reason: 'Stopped' });
+    await patch('runs', { powerState: 'Running' });
+    await space.until('runs', 'Ready', { status: 'True', reason: 'Running' });
+    await patch('runs', { restartRequest: 'one' });
+    await expect.poll(() => runner.verbs, slow).toEqual(['stop', 'start', 'restart']);
+    expect((await space.pod('runs'))?.metadata.uid).toBe(pod?.metadata.uid);
+    await space.remove('runs');
+  });
+});
+
+describe('a VM with a Persistent disk', { timeout: 180_000 }, () => {
+  const requests = async () => (await space.pod('kept'))?.spec.containers[0]?.resources?.requests;
+
+  test('tells which changes wait for its next start, and goes on as it is', async () => {
+    runner.verbs = [];
+    await space.deploy('kept', { ...persistent, nodeName: 'n1' });
+    await space.until('kept', 'Scheduled', { status: 'False', reason: 'Unschedulable' });
+    await bindClaim(world.client, space.name, 'svc3-vm-kept');
+    await space.untilReady('kept');
+    const before = await space.pod('kept');
+    await patch('kept', {
+      cpu: 2,
+      memory: '512Mi',
+      nodeName: 'n2',
+      metadata: [{ name: 'role', value: 'web' }],
+    });
+    await space.until('kept', 'RestartRequired', {
+      status: 'True',
+      reason: 'SpecChanged',
+      message: 'spec.cpu, spec.memory, spec.nodeName, spec.metadata apply when the guest is started next',
+    });
+    await expect.poll(() => space.events('kept'), slow).toContain('SpecChanged');
+    expect((await space.pod('kept'))?.metadata.uid).toBe(before?.metadata.uid);
+    expect((await space.vm('kept')).status).toMatchObject({
+      node: 'n1',
+      effective: { cpu: 1, memory: '256Mi' },
+    });
+    await space.untilReady('kept');
+  });
+
+  test('refuses to lose a setting that it has', async () => {
+    await expect(patch('kept', { cpu: null })).rejects.toMatchObject({
+      reason: 'Invalid',
+      message: expect.stringContaining('spec.cpu: '),
+    });
+  });
+
+  test('has them after a restart, in another pod with the same disk', async () => {
+    const [before, memory] = [await space.pod('kept'), (await requests())?.['memory']];
+    await patch('kept', { restartRequest: 'two' });
+    await space.untilReplaced('kept', before);
+    await expect.poll(async () => (await space.vm('kept')).status?.restartRequest, slow).toBe('two');
+    await space.untilReady('kept');
+    expect(await space.condition('kept', 'RestartRequired')).toEqual({});
+    expect((await space.vm('kept')).status).toMatchObject({
+      node: 'n2',
+      effective: { cpu: 2, memory: '512Mi' },
+    });
+    expect((await requests())?.['memory']).not.toBe(memory);
+    const claims = (await space.pod('kept'))?.spec.volumes?.flatMap(
+      ({ persistentVolumeClaim: one }) => one ?? [],
+    );
+    expect(claims).toEqual([{ claimName: before?.metadata.name }]);
+    expect(runner.verbs).toEqual([]);
+  });
+
+  test('has them, too, when it is stopped and started', async () => {
+    await patch('kept', { powerState: 'Stopped' });
+    await space.until('kept', 'Ready', { status: 'True', reason: 'Stopped' });
+    const before = await space.pod('kept');
+    await patch('kept', { display: { width: 1024 } });
+    await space.until('kept', 'RestartRequired', { status: 'True' });
+    await patch('kept', { powerState: 'Running' });
+    become({});
+    await space.untilReplaced('kept', before);
+    await space.untilReady('kept');
+    expect((await space.vm('kept')).status?.effective?.display).toEqual({ width: 1024 });
+  });
+});

@@ -1,0 +1,37 @@
+import { describe, expect, test } from 'vitest';
+import type { VmSpec } from '../../../../src/api/vm.ts';
+import { changedSettings } from '../../../../src/controllers/vm/resolve/changes.ts';
+import { vmSettings } from '../../../support/operator.ts';
+import { aVm, effective } from './builders.ts';
+
+const changed = (spec: Partial<VmSpec>, generation = 2) =>
+  changedSettings(aVm({ spec, metadata: { generation } }), effective, vmSettings());
+
+describe('the settings of a placed VM', () => {
+  test.each<[string, Partial<VmSpec>, readonly string[] | undefined]>([
+    ['are in force where the spec says nothing else', {}, undefined],
+    ['are in force where it says the same', { cpu: 1, memory: '256Mi', vncConsole: 'Enabled' }, undefined],
+    ['are in force where it empties a list that was empty', { metadata: [], ports: [] }, undefined],
+    [
+      'do not wait for what applies at once',
+      { disk: { size: '2Gi' }, startRequest: 'x', iso: '' },
+      undefined,
+    ],
+    ['differ in what the spec says otherwise', { cpu: 2, display: { width: 1024 } }, ['cpu', 'display']],
+    ['are not compared with what the installation refuses', { gpuPassthrough: 'Enabled', cpu: 2 }, undefined],
+  ])('%s', (_, spec, fields) => {
+    expect(changed(spec)?.fields).toEqual(fields);
+  });
+
+  test('cannot differ in the spec that they were made from', () => {
+    expect(changed({ cpu: 2 }, 1)).toBeUndefined();
+  });
+
+  test('become those of the spec, and stay where it says nothing', () => {
+    expect(changed({ cpu: 2, disk: { size: '2Gi' } })?.effective).toEqual({
+      ...effective,
+      cpu: 2,
+      disk: { size: '2Gi' },
+    });
+  });
+});
