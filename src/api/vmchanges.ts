@@ -62,8 +62,13 @@ const unplaced = '!has(oldSelf.status) || !has(oldSelf.status.effective)';
 const disk = 'oldSelf.status.effective.disk';
 const isPersistent = `has(${disk}) && has(${disk}.storage) && ${disk}.storage == 'Persistent'`;
 
+/** CEL for the mappings that take a port of the node: that is the pod's, and only another pod has another. */
+const nodePorts = (of: string) =>
+  `(has(${of}.spec.ports) ? ${of}.spec.ports.filter(port, has(port.nodePort)) : [])`;
+
 /** CEL: neither came, went nor changed. */
 function same(path: string): string {
+  if (path === 'spec.ports') return `${nodePorts('self')} == ${nodePorts('oldSelf')}`;
   return `has(self.${path}) == has(oldSelf.${path}) && (!has(self.${path}) || self.${path} == oldSelf.${path})`;
 }
 

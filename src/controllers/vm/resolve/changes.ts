@@ -48,9 +48,12 @@ function isSame(one: EffectiveSettings, other: EffectiveSettings, field: string)
   return isDeepStrictEqual(valueOf(one, field), valueOf(other, field));
 }
 
-/** An empty list says no more than none. */
+/** An empty list says no more than none. Of the ports only those of the node are the pod's. */
 function valueOf(settings: EffectiveSettings, field: string): unknown {
-  const value = (settings as Named)[field];
+  const value =
+    field === 'ports'
+      ? settings.ports?.filter(({ nodePort }) => nodePort !== undefined)
+      : (settings as Named)[field];
   return Array.isArray(value) && value.length === 0 ? undefined : value;
 }
 
