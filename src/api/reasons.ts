@@ -57,7 +57,10 @@ export const reasonTable: readonly ReasonRow[] = [
     Suspended: ['The VM is suspended, as spec.powerState says.', nothing],
   }),
   ...rows('VM', 'Ready', 'False', {
-    Pending: ['No node has been chosen yet; condition Scheduled says why.', 'See condition Scheduled.'],
+    Pending: [
+      'The VM has no pod yet. As soon as it is known why, Ready has the reason of the condition that says it (Stalled, Scheduled or Prepared).',
+      waits,
+    ],
     Starting: ['The VM is being started.', waits],
     GuestNotReady: [
       'The VM runs; its guest does not answer yet what spec.readiness asks.',
@@ -180,6 +183,11 @@ export const reasonTable: readonly ReasonRow[] = [
     ],
   }),
   ...rows('VM', 'Stalled', 'True', {
+    GuestStopped: ['As with Ready.', 'As with Ready.'],
+    ImagePullDenied: ['As with Scheduled.', 'As with Scheduled.'],
+    PodConflict: ['As with Scheduled.', 'As with Scheduled.'],
+    ConfigNotFound: ['As with Scheduled, for more than a minute.', 'As with Scheduled.'],
+    ImageNotFound: ['As with Scheduled, for more than a minute.', 'As with Scheduled.'],
     GPUPassthroughDisabled: [
       'The VM asks for GPU passthrough and the cluster has it turned off.',
       'Turn it on in the chart (gpuPassthrough.enabled), or deploy without it.',
@@ -195,7 +203,7 @@ export const reasonTable: readonly ReasonRow[] = [
     ],
     DiskFileMissing: ['As with Prepared, and the VM has never run.', 'As with Prepared.'],
     ArchitectureMismatch: [
-      'The runner image cannot run guests of this architecture.',
+      'The image is of another architecture than the VM, or the runner image cannot run guests of it.',
       'Use an image of another architecture.',
     ],
     RestartLimitExceeded: [
@@ -353,6 +361,19 @@ function section(kind: ReasonRow['kind']): string {
       .map((row) => `| ${row.type} | ${row.status} | ${row.reason} | ${row.meaning} | ${row.action} |`),
   ].join('\n');
 }
+
+/** For milliseconds what is missing may still come by itself: it was applied later, or its list is being read. */
+const applyOrderMs = 60_000;
+
+/** Reasons of a VM for which nothing goes on until somebody acts, and the age of the VM in milliseconds from which that is said. */
+export const waitsForPerson: ReadonlyMap<string, number> = new Map([
+  ['GuestStopped', 0],
+  ['ImagePullDenied', 0],
+  ['PodConflict', 0],
+  ['ArchitectureMismatch', 0],
+  ['ConfigNotFound', applyOrderMs],
+  ['ImageNotFound', applyOrderMs],
+]);
 
 /** Reasons of a VM's Ready condition that is True: the power state that was requested. */
 export const readyReasons: ReadonlySet<string> = new Set([

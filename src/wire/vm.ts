@@ -21,7 +21,9 @@ function isTrue(vm: Vm, type: string): boolean {
 /** The one word of `/api/v1` for a VM (names: "Status of a VM"). */
 export function vmState(vm: Vm): VmState {
   const observed = vm.status?.powerState;
-  if (observed === 'Failed' || isTrue(vm, 'Stalled')) return 'Failed';
+  const stalled = conditionOf(vm.status?.conditions, 'Stalled');
+  const isStalled = stalled?.status === 'True' && stalled.reason !== 'GuestStopped';
+  if (observed === 'Failed' || isStalled) return 'Failed';
   if (observed === 'Stopped' || observed === 'Suspended') return observed;
   return observed === 'Running' && isTrue(vm, 'Booted') ? 'Running' : 'Pending';
 }

@@ -27,7 +27,10 @@ export function pendingDraft(
       // That it has ever booted is what the start deadline goes by.
       ...(powerState === undefined ? {} : { powerState: 'Stopped' as const }),
     },
-    conditions: { ready: condition('False', 'Pending', cause?.message ?? ''), ...conditions },
+    conditions: {
+      ready: condition('False', cause?.reason ?? 'Pending', cause?.message ?? ''),
+      ...conditions,
+    },
     reconciling: conditions.stalled === undefined,
   };
 }

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { conditionTypes } from '../../../api/reasons.ts';
 import type { Vm, VmStatus } from '../../../api/vm.ts';
+import { withKstatus } from './kstatus.ts';
 import { type DecidedCondition, setCondition } from '../../../controller/conditions.ts';
 import type { Condition } from '../../../api/object.ts';
 
@@ -51,8 +52,10 @@ export function conditionsIn(conditions: readonly Condition[] = []): ConditionDr
 }
 
 /** The status to write; the very same object as the VM's when nothing has changed. */
-export function statusOf(vm: Vm, draft: StatusDraft, now: Date): VmStatus {
-  const generation = vm.metadata.generation;
+export function statusOf(vm: Vm, decidedDraft: StatusDraft, now: Date): VmStatus {
+  const { generation, creationTimestamp } = vm.metadata;
+  const ageMs = creationTimestamp === undefined ? 0 : now.getTime() - Date.parse(creationTimestamp);
+  const draft = withKstatus(decidedDraft, ageMs);
   const decided: DecidedCondition[] = [];
   for (const key of order) {
     const value = draft.conditions[key];

@@ -42,13 +42,13 @@ test.each<[sentence: string, plan: Given, given: Partial<Observed>, expected: st
     'a pod in the way',
     { kind: 'conflict', message: 'why' },
     {},
-    ['ready=False/Pending: why', 'scheduled=False/PodConflict: why'],
+    ['ready=False/PodConflict: why', 'scheduled=False/PodConflict: why'],
   ],
   [
     'a pod that its node rejected',
     { ...replace, reason: 'RejectedByNode' },
     {},
-    ['ready=False/Pending: why', 'scheduled=False/RejectedByNode: why'],
+    ['ready=False/RejectedByNode: why', 'scheduled=False/RejectedByNode: why'],
   ],
   ['nothing of a pod that is made again at once', { ...replace, reason: 'PullRetry' }, {}, undefined],
   [
