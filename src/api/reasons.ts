@@ -253,7 +253,7 @@ export const reasonTable: readonly ReasonRow[] = [
     ],
   }),
   ...rows('RegistryCredential', 'Stalled', 'True', {
-    SecretNotFound: ['As with Ready.', 'As with Ready.'],
+    SecretNotFound: ['As with Ready, for more than a minute.', 'As with Ready.'],
     SecretInvalid: ['As with Ready.', 'As with Ready.'],
     SecretConflict: ['As with Ready.', 'As with Ready.'],
   }),

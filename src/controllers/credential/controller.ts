@@ -87,7 +87,7 @@ class CredentialControllers implements CredentialController {
       workers: 8,
       reconcile: async (namespace) => {
         await this.#published();
-        await report(namespace);
+        return report(namespace);
       },
     });
     this.#nodes = createController({

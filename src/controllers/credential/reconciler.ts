@@ -8,13 +8,13 @@ import { hasFinalizer } from '../../api/finalizer.ts';
 import { addFinalizer, removeFinalizer } from '../../controller/finalizer.ts';
 import { ignoring } from '../../controller/ignoring.ts';
 import { applyStatus, isSameStatus } from '../../controller/status.ts';
-import type { EventRecorder } from '../../kube/types.ts';
+import type { EventRecorder, ReconcileResult } from '../../kube/types.ts';
 import type { Expectations } from '../../controller/expectations.ts';
 import { basicAuthType } from './basicauth.ts';
 import { decide, type Plan } from './decide.ts';
 import type { InsecurePolicy } from './insecure.ts';
 import { findBasicAuth, observe, type Sources } from './observe.ts';
-import { judge, statusOf, type Verdict } from './status.ts';
+import { judge, secretWaitMs, statusOf, type Verdict } from './status.ts';
 import { storedSecretName } from './storedsecret.ts';
 
 export interface CredentialReconcilerOptions extends Sources {
@@ -33,15 +33,20 @@ export interface CredentialReconcilerOptions extends Sources {
  */
 export function createCredentialReconciler(
   options: CredentialReconcilerOptions,
-): (namespace: string) => Promise<void> {
+): (namespace: string) => Promise<ReconcileResult | void> {
   return async (namespace) => {
     const observed = await observe(options, namespace);
     const plan = decide(observed);
     const failures: unknown[] = [];
+    const waits: number[] = [];
     for (const credential of observed.credentials) {
-      await reconcile(options, credential, plan).catch((error: unknown) => failures.push(error));
+      await reconcile(options, credential, plan)
+        .then((waitMs) => waits.push(waitMs ?? Infinity))
+        .catch((error: unknown) => failures.push(error));
     }
     if (failures.length > 0) throw failures[0];
+    const requeueAfterMs = Math.min(...waits);
+    return Number.isFinite(requeueAfterMs) ? { requeueAfterMs } : undefined;
   };
 }
 
@@ -49,13 +54,13 @@ async function reconcile(
   options: CredentialReconcilerOptions,
   cached: RegistryCredential,
   plan: Plan,
-): Promise<void> {
+): Promise<number | undefined> {
   const credential = options.expected.current(keyOf(cached), cached) ?? cached;
   if (credential.metadata.deletionTimestamp === undefined) {
-    await report(options, await hold(options, credential), plan);
-  } else {
-    await release(options, credential, plan);
+    return report(options, await hold(options, credential), plan);
   }
+  await release(options, credential, plan);
+  return undefined;
 }
 
 /** Only a credential whose Secret svc3 is to clean up needs the finalizer; others go when they are deleted. */
@@ -115,21 +120,25 @@ async function deleteManagedSecret(
   );
 }
 
+/** @returns milliseconds until something else is to be said though nothing has changed */
 async function report(
   options: CredentialReconcilerOptions,
   credential: RegistryCredential,
   plan: Plan,
-): Promise<void> {
+): Promise<number | undefined> {
   const { client, recorder, expected, policy, refusal, now = () => new Date() } = options;
   const { namespace = '' } = credential.metadata;
   const verdict = judge(credential, plan, refusal(namespace), policy);
-  if (verdict === undefined) return;
-  const status = statusOf(credential, verdict, now());
-  if (isSameStatus(credential.status, status)) return;
+  if (verdict === undefined) return undefined;
+  const time = now();
+  const status = statusOf(credential, verdict, time);
+  const waitMs = secretWaitMs(credential, verdict, time);
+  if (isSameStatus(credential.status, status)) return waitMs;
   const written = await applyStatus(client, registryCredentials, credential, status);
-  if (written === undefined) return;
+  if (written === undefined) return waitMs;
   expected.wrote(keyOf(credential), written);
   tell(recorder, credential, verdict);
+  return waitMs;
 }
 
 /** Events tell of transitions; that a new credential is published as it should is none. */

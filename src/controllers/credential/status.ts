@@ -1,6 +1,11 @@
 import { conditionTypes } from '../../api/reasons.ts';
 import type { RegistryCredential, RegistryCredentialStatus } from '../../api/registrycredential.ts';
-import { removeCondition, setCondition, type DecidedCondition } from '../../controller/conditions.ts';
+import {
+  findCondition,
+  removeCondition,
+  setCondition,
+  type DecidedCondition,
+} from '../../controller/conditions.ts';
 import type { Plan } from './decide.ts';
 import { isAllowedInsecure, type InsecurePolicy } from './insecure.ts';
 import { parseServer } from '../../registry/identity.ts';
@@ -42,10 +47,23 @@ export function judge(
   return { isReady: true, reason: 'Published', message: `published for ${registry.registry}` };
 }
 
-/** Nothing goes on until somebody acts (kstatus: Stalled). */
-function isStalled({ reason }: Verdict): boolean {
-  return reason === 'SecretNotFound' || reason === 'SecretInvalid' || reason === 'SecretConflict';
+/** A Secret may be applied after its credential, and is replaced by deleting it first; in milliseconds. */
+const secretGraceMs = 60_000;
+
+/** Milliseconds until a missing Secret is somebody's to make; undefined where the verdict is another, or they are over. */
+export function secretWaitMs(
+  { status }: RegistryCredential,
+  { reason }: Verdict,
+  now: Date,
+): number | undefined {
+  if (reason !== 'SecretNotFound') return undefined;
+  const ready = findCondition(status?.conditions, conditionTypes.ready);
+  const since = ready?.status === 'False' ? Date.parse(ready.lastTransitionTime) : now.getTime();
+  const leftMs = since + secretGraceMs - now.getTime();
+  return leftMs > 0 ? leftMs : undefined;
 }
+
+const finalReasons: ReadonlySet<string> = new Set(['SecretNotFound', 'SecretInvalid', 'SecretConflict']);
 
 /** The status that says so; conditions that did not change keep their time. */
 export function statusOf(
@@ -60,17 +78,20 @@ export function statusOf(
     condition: Omit<DecidedCondition, 'observedGeneration'>,
   ) => setCondition(conditions, { ...condition, observedGeneration }, now);
   const { ready, stalled, reconciling } = conditionTypes;
+  const isSecretAwaited = secretWaitMs(credential, verdict, now) !== undefined;
   let conditions = put(credential.status?.conditions, {
     type: ready,
     status: isReady ? 'True' : 'False',
     reason,
     message,
   });
-  conditions = isStalled(verdict)
-    ? put(conditions, { type: stalled, status: 'True', reason, message })
-    : removeCondition(conditions, stalled);
+  // Nothing goes on until somebody acts (kstatus).
   conditions =
-    reason === 'SecretRefused'
+    finalReasons.has(reason) && !isSecretAwaited
+      ? put(conditions, { type: stalled, status: 'True', reason, message })
+      : removeCondition(conditions, stalled);
+  conditions =
+    reason === 'SecretRefused' || isSecretAwaited
       ? put(conditions, { type: reconciling, status: 'True', reason: 'Progressing', message })
       : removeCondition(conditions, reconciling);
   return {

@@ -3,7 +3,7 @@ import type { Secret } from '../../../../src/api/core.ts';
 import type { RegistryCredential } from '../../../../src/api/registrycredential.ts';
 import { decide, isOurs, pullSecretLabels } from '../../../../src/controllers/credential/decide.ts';
 import { base64 } from '../../../../src/controllers/credential/dockerconfig.ts';
-import { judge, statusOf } from '../../../../src/controllers/credential/status.ts';
+import { judge, secretWaitMs, statusOf } from '../../../../src/controllers/credential/status.ts';
 import { aBasicAuth, aCredential, aPullSecret } from './builders.ts';
 
 const [one, two] = ['https://one.example.com', 'https://two.example.com'];
@@ -400,7 +400,6 @@ describe('the status of a credential', () => {
   });
 
   test.each([
-    ['SecretNotFound', true],
     ['SecretInvalid', true],
     ['SecretConflict', true],
     ['SecretRefused', false],
@@ -408,6 +407,20 @@ describe('the status of a credential', () => {
     const credential = aCredential(one);
     const { conditions } = statusOf(credential, { isReady: false, reason, message: 'why' }, now);
     expect(conditions?.map(({ type }) => type)).toEqual(['Ready', isStalled ? 'Stalled' : 'Reconciling']);
+  });
+
+  test('waits a minute for a Secret that is applied later, and then for somebody to make it', () => {
+    const credential = aCredential(one);
+    const verdict = { isReady: false, reason: 'SecretNotFound', message: 'why' } as const;
+    const after = (ms: number) => new Date(now.getTime() + ms);
+    const status = statusOf(credential, verdict, now);
+    const typesAfter = (ms: number) =>
+      statusOf({ ...credential, status }, verdict, after(ms)).conditions?.map(({ type }) => type);
+    expect(status.conditions?.map(({ type }) => type)).toEqual(['Ready', 'Reconciling']);
+    expect(typesAfter(58_000)).toEqual(['Ready', 'Reconciling']);
+    expect(typesAfter(61_000)).toEqual(['Ready', 'Stalled']);
+    expect(secretWaitMs({ ...credential, status }, verdict, after(58_000))).toBeLessThan(3_000);
+    expect(secretWaitMs({ ...credential, status }, verdict, after(61_000))).toBeUndefined();
   });
 
   test('does not change when there is nothing new', () => {
