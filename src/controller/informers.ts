@@ -1,6 +1,6 @@
 import { group } from '../api/meta.ts';
-import { persistentVolumeClaims } from '../api/resources.ts';
-import { slimObject } from '../api/slim.ts';
+import { persistentVolumeClaims, vms } from '../api/resources.ts';
+import { slimObject, slimWithLabels } from '../api/slim.ts';
 import { createInformer } from '../kube/informer.ts';
 import type { KubeObject, Resource } from '../api/object.ts';
 import type { Informer, InformerOptions, KubeClient, Log } from '../kube/types.ts';
@@ -14,7 +14,8 @@ export type SharedInformerOptions<T extends KubeObject> = Omit<
 export interface Informers {
   /**
    * The informer of a resource, made at first asking. Indexes of later callers are added; handlers and indexes are
-   * registered before `run`. Where no transform is given, what tenants make is kept as `slimObject` leaves it.
+   * registered before `run`. Where no transform is given, what tenants make is kept as `slimObject` leaves it, VMs with all their
+   * labels.
    */
   get<T extends KubeObject>(resource: Resource<T>, options?: SharedInformerOptions<T>): Informer<T>;
   /** Runs them all until the signal. */
@@ -22,6 +23,12 @@ export interface Informers {
   hasSynced(): boolean;
   /** Resolves when every one has its first complete list. */
   synced(): Promise<void>;
+}
+
+/** What tenants make, without what nobody here reads. */
+function slimOf<T extends KubeObject>(resource: Resource<T>): { transform?: (object: T) => T } {
+  if (resource.group === vms.group && resource.plural === vms.plural) return { transform: slimWithLabels };
+  return isOfTenants(resource) ? { transform: slimObject } : {};
 }
 
 function isOfTenants({ group: ofResource, plural }: Resource<KubeObject>): boolean {
@@ -44,8 +51,7 @@ export function createInformers(client: KubeClient, log: Log): Informers {
       if (running) {
         throw new TypeError(`the informer of ${resource.plural} is asked for after the start`);
       }
-      const slim = isOfTenants(resource) ? { transform: slimObject<T> } : {};
-      const informer = createInformer({ ...slim, ...options, client, resource, log });
+      const informer = createInformer({ ...slimOf(resource), ...options, client, resource, log });
       all.set(key, informer);
       return informer;
     },

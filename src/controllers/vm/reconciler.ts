@@ -15,6 +15,7 @@ import { startDeadline } from './life/startdeadline.ts';
 import { observe, type ObserverParts } from './observe.ts';
 import type { Pass, Runners, VmMemory } from './parts.ts';
 import { isPersistent } from './pod/claim.ts';
+import { labelPatch } from './pod/podlabels.ts';
 import type { ClaimGrowth } from './pod/claimgrowth.ts';
 import { withPodsPorts } from './pod/leftoutports.ts';
 import { isPodReady } from './pod/podstate.ts';
@@ -210,6 +211,7 @@ export class VmReconciler {
     // One that was deployed by a version before.
     if (!hasFinalizer(vm)) expectations.wroteVm(await addFinalizer(client, vms, vm));
     await this.#renewControlKeys(pod);
+    await this.#renewLabels(vm, pod);
     await claimGrowth.grow(vm, claim);
     const isReady = status.conditions.ready.status === 'True';
     podCreation.seen(vm.metadata.uid ?? '', { isBound: pod.spec.nodeName !== undefined, isReady });
@@ -224,14 +226,23 @@ export class VmReconciler {
 
   /** A rotation of the installation's keys reaches the runners through their pods' annotation. */
   async #renewControlKeys(pod: Pod): Promise<void> {
-    const { client, controlKeys } = this.#parts;
-    const keys = controlKeys();
+    const keys = this.#parts.controlKeys();
     if (keys === '' || pod.metadata.annotations?.[annotations.controlKeys] === keys) return;
+    await this.#patchMetadata(pod, { annotations: { [annotations.controlKeys]: keys } });
+  }
+
+  /** Services and policies select the pod by the labels of its VM as they are now. */
+  async #renewLabels(vm: Vm, pod: Pod): Promise<void> {
+    const patch = labelPatch(vm, pod);
+    if (patch !== undefined) await this.#patchMetadata(pod, patch);
+  }
+
+  async #patchMetadata(pod: Pod, change: object): Promise<void> {
     const { name = '', namespace = '', uid } = pod.metadata;
-    const body = { metadata: { uid, annotations: { [annotations.controlKeys]: keys } } };
+    const body = { metadata: { uid, ...change } };
     await ignoring(
       ['NotFound', 'Conflict'],
-      client.patch(pods, { name, namespace }, { type: 'merge', body }),
+      this.#parts.client.patch(pods, { name, namespace }, { type: 'merge', body }),
     );
   }
 }

@@ -34,6 +34,7 @@ import {
   stateVolumeBytes,
 } from './overhead.ts';
 import { withoutPorts } from './leftoutports.ts';
+import { labelMetadata } from './podlabels.ts';
 import { containerPorts, runnerPorts, vncPodPort } from './podports.ts';
 import type { VmSettings } from '../settings.ts';
 
@@ -70,21 +71,16 @@ const qemuId = 107;
 export function buildPod(input: PodInput): Pod {
   const { vm } = input;
   const name = vm.metadata.name ?? '';
+  const fromVm = labelMetadata(vm);
   return {
     apiVersion: 'v1',
     kind: 'Pod',
     metadata: {
       name: podNameOf(name),
       namespace: vm.metadata.namespace ?? '',
-      labels: {
-        [labels.vm]: name,
-        [labels.name]: 'svc3-vm',
-        [labels.instance]: name,
-        [labels.component]: 'vm',
-        [labels.partOf]: 'svc3',
-        [labels.managedBy]: 'svc3',
-      },
+      labels: { ...fromVm.labels },
       annotations: {
+        ...fromVm.annotations,
         [annotations.controlKeys]: input.controlKeys,
         [annotations.runnerSpec]: JSON.stringify(runnerSpec(input)),
         [effectiveAnnotation]: JSON.stringify(input.effective),
