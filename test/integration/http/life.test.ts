@@ -188,6 +188,32 @@ describe('VMs', () => {
     await call('DELETE', ns('/vms/ports'));
   });
 
+  test("a mapping without a port of the node opens the VM's port, and the runner's own is refused by its name", async () => {
+    const body = {
+      image,
+      reservedPorts: '80,20053:53/udp',
+      sshNodePort: false,
+      hostname: 'www',
+      subdomain: 'vms',
+    };
+    const { status } = await call('POST', ns('/vms?wait=false'), { body: { name: 'open', ...body } });
+    expect(status).toBe(202);
+    expect((await cluster.client.get(vms, 'open', namespace)).spec).toMatchObject({
+      ports: [
+        { guestPort: 80, protocol: 'TCP' },
+        { nodePort: 20_053, guestPort: 53, protocol: 'UDP' },
+      ],
+      nodePorts: { ssh: 'Disabled' },
+      hostname: 'www',
+      subdomain: 'vms',
+    });
+    await call('DELETE', ns('/vms/open'));
+    const refused = await call('POST', ns('/vms?wait=false'), {
+      body: { name: 'own', image, reservedPorts: '8443' },
+    });
+    expect([refused.status, refused.json.details.causes[0].field]).toEqual([422, 'reservedPorts']);
+  });
+
   test('a VM that can never run is removed and its reason told', async () => {
     const deploying = call('POST', ns('/vms'), { body: { name: 'stalled', image, gpuPassthrough: true } });
     await reportVm(cluster.client, await vmNamed('stalled'), {

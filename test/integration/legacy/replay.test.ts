@@ -178,6 +178,13 @@ describe('texts and refusals', () => {
     ).toMatch(/config does not exist$/);
   });
 
+  test('a mapping without a port of the node is refused, as before there was one', async () => {
+    const body = { svc_vm_name: 'nothing', reserved_ports: ['20080:80', '80'] };
+    const { status, json } = await call('POST', '/resources/vm/deploy', body);
+    expect(status).not.toBe(200);
+    expect(json.errors[0].message).toContain('"80" is not NODE_PORT:VM_PORT[/tcp|/udp]');
+  });
+
   test.each([
     ['image', 'My Disk 90G.img', 'my-disk-90g.img'],
     ['iso', 'Install.iso', 'install.iso'],
