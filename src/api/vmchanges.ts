@@ -1,5 +1,5 @@
 import type { Rule } from './rule.ts';
-import { VmSpec } from './vm.ts';
+import type { VmSpec } from './vm.ts';
 
 /**
  * What a change of a field of a VM does once the VM has been placed; before that every field may change.
