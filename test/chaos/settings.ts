@@ -12,7 +12,7 @@ export interface RunSettings {
 type Environment = Readonly<Record<string, string | undefined>>;
 
 export function chaosSettings(env: Environment): RunSettings {
-  return runSettings(env, minutesOf(env, 'SVC3_CHAOS_MINUTES', env['CI'] === 'true' ? 10 : 30));
+  return runSettings(env, minutesOf(env, 'SVC3_CHAOS_MINUTES', 30));
 }
 
 export function soakSettings(env: Environment): RunSettings {
