@@ -7,7 +7,7 @@ import { hostLink } from '../../src/localcluster/cluster/hostlink.ts';
 import { run } from '../../src/localcluster/host/command.ts';
 import { insideNode, insideSandbox } from '../../src/localcluster/cluster/sandbox.ts';
 import { type Places, placesOf, readReport } from '../../src/localcluster/cluster/state.ts';
-import { type E2eCluster, e2eCluster, patiently } from '../support/e2e.ts';
+import { type E2eCluster, e2eCluster, eventually } from '../support/e2e.ts';
 
 const namespace = `addons-${process.pid}`;
 const port = 8080;
@@ -59,7 +59,7 @@ beforeAll(async () => {
   image = await kubectl('get', 'configmap', '-n', 'svc3-system', 'svc3-settings', '-o', setting);
   await kubectl('create', 'namespace', namespace);
   // kube-controller-manager makes it a moment later, and no pod is admitted without it.
-  await vi.waitFor(() => kubectl('get', 'serviceaccount', '-n', namespace, 'default'), patiently);
+  await vi.waitFor(() => kubectl('get', 'serviceaccount', '-n', namespace, 'default'), eventually);
   await kubectl.apply(aPod('server', 'node1'), aPod('beside', 'node1'), aPod('elsewhere', 'node2'), {
     apiVersion: 'v1',
     kind: 'Service',
@@ -83,7 +83,7 @@ describe('cluster DNS', () => {
     );
     for (const name of ['server', `server.${namespace}`, `server.${namespace}.svc.cluster.local`]) {
       const program = `require('dns').lookup('${name}', (error, address) => console.log(error?.code ?? address))`;
-      await expect.poll(() => inPod('elsewhere', program), patiently).toBe(ip);
+      await expect.poll(() => inPod('elsewhere', program), eventually).toBe(ip);
     }
     expect(await ask('elsewhere', 'server')).toBe('server');
   });
@@ -125,27 +125,27 @@ describe('network policies', () => {
     await kubectl.apply(
       policy({ podSelector: { matchLabels: { app: 'server' } }, policyTypes: ['Ingress'] }),
     );
-    await expect.poll(() => from('beside'), patiently).toEqual([refused, refused]);
-    await expect.poll(() => from('elsewhere'), patiently).toEqual([refused, refused]);
+    await expect.poll(() => from('beside'), eventually).toEqual([refused, refused]);
+    await expect.poll(() => from('elsewhere'), eventually).toEqual([refused, refused]);
 
     const peers = [{ podSelector: { matchLabels: { app: 'elsewhere' } } }];
     const ingress = [{ from: peers, ports: [{ port }] }];
     await kubectl.apply(policy({ podSelector: { matchLabels: { app: 'server' } }, ingress }));
-    await expect.poll(() => from('elsewhere'), patiently).toEqual(['server', 'server']);
+    await expect.poll(() => from('elsewhere'), eventually).toEqual(['server', 'server']);
     expect(await from('beside')).toEqual([refused, refused]);
 
     await kubectl('delete', 'networkpolicy', '-n', namespace, 'policy');
-    await expect.poll(() => from('beside'), patiently).toEqual(['server', 'server']);
+    await expect.poll(() => from('beside'), eventually).toEqual(['server', 'server']);
   });
 
   test('deny what a pod begins, and let it answer', async () => {
     const { kubectl } = cluster;
     const [server, elsewhere] = [await addressOf('server'), await addressOf('elsewhere')];
     await kubectl.apply(policy({ podSelector: { matchLabels: { app: 'server' } }, policyTypes: ['Egress'] }));
-    await expect.poll(() => ask('server', `${elsewhere}:${port}`), patiently).toBe(refused);
+    await expect.poll(() => ask('server', `${elsewhere}:${port}`), eventually).toBe(refused);
     expect(await ask('elsewhere', `${server}:${port}`)).toBe('server');
     await kubectl('delete', 'networkpolicy', '-n', namespace, 'policy');
-    await expect.poll(() => ask('server', `${elsewhere}:${port}`), patiently).toBe('elsewhere');
+    await expect.poll(() => ask('server', `${elsewhere}:${port}`), eventually).toBe('elsewhere');
   });
 });
 

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { createClient } from '../../src/kube/client.ts';
 import { loadKubeconfig } from '../../src/kube/connection.ts';
 import { readSettings } from '../../src/localcluster/cluster/state.ts';
-import { type E2eCluster, e2eCluster, patiently } from '../support/e2e.ts';
+import { type E2eCluster, e2eCluster, eventually } from '../support/e2e.ts';
 
 const execute = promisify(execFile);
 const namespace = 'svc3-default';
@@ -40,7 +40,7 @@ beforeAll(async () => {
         '-o',
         String.raw`jsonpath={.data.tls\.crt}`,
       ),
-    patiently,
+    eventually,
   );
   await writeFile(join(dir, 'ca.pem'), Buffer.from(certificate, 'base64'));
   const added = await cluster.svc3('user', 'add', user, '--in', namespace);
@@ -49,7 +49,7 @@ beforeAll(async () => {
     const { stdout, stderr, code } = await cluster.svc3('user', 'get-token', '--user', user);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     return stdout.trim();
-  }, patiently);
+  }, eventually);
 });
 
 afterAll(async () => {
@@ -241,10 +241,10 @@ describe('through the aggregated API of kube-apiserver', () => {
         '-o',
         'jsonpath={.status.conditions[?(@.type=="Available")].status}',
       );
-    await expect.poll(available, patiently).toBe('True');
+    await expect.poll(available, eventually).toBe('True');
     // kube-apiserver asks the api for its kinds a little after it has found it available.
     const kinds = () => cluster.kubectl('api-resources', '--api-group=api.svc3.dev');
-    await expect.poll(kinds, patiently).toMatch(/^nodes\s/m);
+    await expect.poll(kinds, eventually).toMatch(/^nodes\s/m);
     expect(await cluster.kubectl('get', 'nodes.api.svc3.dev')).toMatch(/^node1\s+READY/m);
   });
 
@@ -264,7 +264,7 @@ describe('through the aggregated API of kube-apiserver', () => {
         const body = { apiVersion: 'api.svc3.dev/v1', kind: 'VMExec', command };
         const path = `/apis/api.svc3.dev/v1/namespaces/${namespace}/vms/${vm}/exec?wait=false`;
         await client.request({ method: 'POST', path, body });
-        await expect.poll(state, patiently).toBe(requested);
+        await expect.poll(state, eventually).toBe(requested);
       }
     } finally {
       await client.close();

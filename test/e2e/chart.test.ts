@@ -1,7 +1,7 @@
 import { beforeAll, expect, test } from 'vitest';
 import { run } from '../../src/localcluster/host/command.ts';
 import { chartFolder } from '../../src/localcluster/cluster/install.ts';
-import { type E2eCluster, createVm, e2eCluster, patiently } from '../support/e2e.ts';
+import { type E2eCluster, createVm, e2eCluster, eventually } from '../support/e2e.ts';
 
 const system = 'svc3-system';
 let cluster: E2eCluster;
@@ -33,7 +33,7 @@ async function untilRolledOut(mark: string): Promise<void> {
       '-o',
       'jsonpath={.spec.template.metadata.annotations.mark}',
     );
-  await expect.poll(marks, patiently).toBe(mark);
+  await expect.poll(marks, eventually).toBe(mark);
 }
 
 test('helm test boots a VM', { timeout: 480_000 }, async () => {

@@ -8,7 +8,7 @@ import { run } from '../../src/localcluster/host/command.ts';
 import { createKubectl } from '../../src/localcluster/cluster/kubectl.ts';
 import { type Places, placesOf, readReport, readSettings } from '../../src/localcluster/cluster/state.ts';
 import { buildTools } from '../../src/localcluster/host/tools.ts';
-import { type E2eCluster, e2eCluster, patiently, sandboxProcesses } from '../support/e2e.ts';
+import { type E2eCluster, e2eCluster, eventually, sandboxProcesses } from '../support/e2e.ts';
 import { sourcesHash } from '../support/sources.ts';
 import { svc3 } from '../support/svc3cli.ts';
 
@@ -126,7 +126,7 @@ describe('the cluster that svc3 runs in', () => {
     );
     const phase = (): Promise<string> =>
       kubectl('get', 'pod', '-n', namespace, 'writer', '-o', 'jsonpath={.status.phase}');
-    await expect.poll(phase, patiently).toBe('Succeeded');
+    await expect.poll(phase, eventually).toBe('Succeeded');
     expect(await kubectl('logs', '-n', namespace, 'writer')).toBe('written\n');
     await kubectl('delete', '-n', namespace, 'pod/writer', 'pvc/claim', '--now');
   });
@@ -160,7 +160,7 @@ describe('a second cluster beside it, without svc3 in it', () => {
       process.kill(pid, 'SIGKILL');
     const scheduler = async (): Promise<string | undefined> =>
       (await status(places)).report?.components.find(({ name }) => name === 'kube-scheduler')?.problem;
-    await expect.poll(scheduler, patiently).toContain('the last lines of');
+    await expect.poll(scheduler, eventually).toContain('the last lines of');
     expect((await status(places)).state).toBe('Degraded');
   });
 
@@ -168,7 +168,7 @@ describe('a second cluster beside it, without svc3 in it', () => {
     await start();
     const report = await readReport(places);
     process.kill(report?.pid ?? 0, 'SIGKILL');
-    await expect.poll(() => remains(places), patiently).toEqual(nothing);
+    await expect.poll(() => remains(places), eventually).toEqual(nothing);
     expect((await status(places)).state).toBe('Stopped');
     expect(await start()).toBe(true);
     await down(places, { purge: false });

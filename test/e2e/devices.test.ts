@@ -5,7 +5,7 @@ import { chmod, chown, mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { conditionOf, createVm, type E2eCluster, e2eCluster, patiently } from '../support/e2e.ts';
+import { conditionOf, createVm, type E2eCluster, e2eCluster, eventually } from '../support/e2e.ts';
 import { machines, writeMachine } from '../support/machines.ts';
 
 const execute = promisify(execFile);
@@ -141,28 +141,28 @@ const gpuCondition = () =>
 describe('a node with two cards and hardware virtualisation', () => {
   test('is labelled once the administrator enables it, and the kubelet then has one bundle', async () => {
     const why = async () => (await cluster.svc3('node', 'list', '-o', 'wide')).stdout;
-    await expect.poll(why, patiently).toContain(`svc3 node gpu enable ${node}`);
+    await expect.poll(why, eventually).toContain(`svc3 node gpu enable ${node}`);
     expect((await cluster.svc3('node', 'gpu', 'enable', node)).code).toBe(0);
     await expect
-      .poll(() => show('node', node, '{.metadata.labels.svc3\\.dev/gpu-passthrough}'), patiently)
+      .poll(() => show('node', node, '{.metadata.labels.svc3\\.dev/gpu-passthrough}'), eventually)
       .toBe('enabled');
-    await expect.poll(() => allocatable(gpu), patiently).toBe('1');
-    await expect.poll(() => allocatable('svc3.dev/kvm'), patiently).toBe('110');
+    await expect.poll(() => allocatable(gpu), eventually).toBe('1');
+    await expect.poll(() => allocatable('svc3.dev/kvm'), eventually).toBe('110');
   });
 
   test('gives the bundle to one pod, and the kubelet refuses the second (spec: Limits)', async () => {
     const script = 'console.log(process.env.SVC3_GPU_PCI_ADDRESSES); setInterval(() => {}, 1e6)';
     await runPod('first', { resource: gpu, script });
-    await expect.poll(() => phase('first'), patiently).toBe('Running');
+    await expect.poll(() => phase('first'), eventually).toBe('Running');
     await expect
-      .poll(() => logs('first'), patiently)
+      .poll(() => logs('first'), eventually)
       .toContain('0000:02:00.0,0000:06:00.0,0000:02:00.1,0000:06:00.1');
     await runPod('second', { resource: gpu, script });
-    await expect.poll(() => phase('second'), patiently).toBe('Failed');
+    await expect.poll(() => phase('second'), eventually).toBe('Failed');
     expect(await show('pod', 'second', '{.status.reason}')).toBe('UnexpectedAdmissionError');
     await cluster.kubectl('delete', 'pod', '-n', namespace, 'first', 'second', '--now', '--wait');
     await runPod('third', { resource: gpu, script });
-    await expect.poll(() => phase('third'), patiently).toBe('Running');
+    await expect.poll(() => phase('third'), eventually).toBe('Running');
   });
 
   test('says on VM and Node that the GPUs cannot be used, in one container that tries again', async () => {
@@ -172,16 +172,16 @@ describe('a node with two cards and hardware virtualisation', () => {
     const vm = await createVm(cluster, 'gamer', { gpuPassthrough: 'Enabled' });
     try {
       const booted = async () => conditionOf(await vm.get(), 'Booted');
-      await expect.poll(booted, patiently).toMatchObject({
+      await expect.poll(booted, eventually).toMatchObject({
         status: 'False',
         reason: 'GPUUnavailable',
         message: expect.stringContaining('a GPU cannot be handed to the guest: ') as string,
       });
       await expect
-        .poll(gpuCondition, patiently)
+        .poll(gpuCondition, eventually)
         .toContain('VM svc3-default/gamer cannot use the GPUs: a GPU cannot be handed to the guest: ');
       await expect
-        .poll(async () => (await cluster.svc3('node', 'list', '-o', 'wide')).stdout, patiently)
+        .poll(async () => (await cluster.svc3('node', 'list', '-o', 'wide')).stdout, eventually)
         .toContain('not usable now: ');
       const pod = (await vm.get())?.status?.podName ?? '';
       expect(await show('pod', pod, '{.status.containerStatuses[0].restartCount}')).toBe('0');
@@ -189,16 +189,16 @@ describe('a node with two cards and hardware virtualisation', () => {
       await vm.delete();
       await cluster.kubectl('label', 'node', node, 'svc3.dev/accelerator-');
     }
-    await expect.poll(gpuCondition, patiently).toBe('');
+    await expect.poll(gpuCondition, eventually).toBe('');
   });
 
   test('lets a pod without privileges open a device of mode 0660 by its group, and only by it', async () => {
     const script = "require('node:fs').openSync('/dev/kvm', 'r+'); console.log('opened')";
     await runPod('member', { resource: 'svc3.dev/kvm', groups: [deviceGroup], script });
-    await runPod('stranger', { resource: 'svc3.dev/kvm', script });
-    await expect.poll(() => phase('member'), patiently).toBe('Succeeded');
-    await expect.poll(() => phase('stranger'), patiently).toBe('Failed');
+    await runPod('outsider', { resource: 'svc3.dev/kvm', script });
+    await expect.poll(() => phase('member'), eventually).toBe('Succeeded');
+    await expect.poll(() => phase('outsider'), eventually).toBe('Failed');
     expect(await logs('member')).toContain('opened');
-    expect(await logs('stranger')).toContain('EACCES');
+    expect(await logs('outsider')).toContain('EACCES');
   });
 });

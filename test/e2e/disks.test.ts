@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { readSettings } from '../../src/localcluster/cluster/state.ts';
-import { type E2eCluster, e2eCluster, patiently } from '../support/e2e.ts';
+import { type E2eCluster, e2eCluster, eventually } from '../support/e2e.ts';
 
 const execute = promisify(execFile);
 const namespace = 'svc3-default';
@@ -51,13 +51,13 @@ async function logIn(): Promise<void> {
       String.raw`jsonpath={.data.tls\.crt}`,
     );
   const caFile = join(dir, 'ca.pem');
-  await writeFile(caFile, Buffer.from(await vi.waitFor(certificate, patiently), 'base64'));
+  await writeFile(caFile, Buffer.from(await vi.waitFor(certificate, eventually), 'base64'));
   expect(await cluster.svc3('user', 'add', user, '--in', namespace)).toMatchObject({ code: 0 });
   const token = await vi.waitFor(async () => {
     const { stdout, stderr, code } = await cluster.svc3('user', 'get-token', '--user', user);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     return stdout.trim();
-  }, patiently);
+  }, eventually);
   const baseUrl = `https://127.0.0.1:${ports?.api}`;
   await mkdir(join(dir, 'config/svc3'), { recursive: true });
   const config = JSON.stringify({ baseUrl, caFile, namespace, token });

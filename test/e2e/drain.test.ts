@@ -1,5 +1,5 @@
 import { afterEach, beforeAll, expect, test } from 'vitest';
-import { createVm, type E2eCluster, e2eCluster, patiently, type TestVm } from '../support/e2e.ts';
+import { createVm, type E2eCluster, e2eCluster, eventually, type TestVm } from '../support/e2e.ts';
 
 let cluster: E2eCluster;
 beforeAll(async () => {
@@ -26,7 +26,7 @@ test('kubectl drain shuts the guest down, and the VM boots on another node from 
     const node = (await driven.get())?.status?.node;
     return node !== undefined && node !== drained;
   };
-  await expect.poll(elsewhere, patiently).toBe(true);
+  await expect.poll(elsewhere, eventually).toBe(true);
   expect(await driven.ssh('cat kept')).toBe('kept');
   await driven.untilReady();
   const events = await cluster.kubectl(

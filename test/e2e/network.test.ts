@@ -6,7 +6,7 @@ import {
   conditionOf,
   createVm,
   e2eCluster,
-  patiently,
+  eventually,
   type TestVm,
 } from '../support/e2e.ts';
 
@@ -68,7 +68,7 @@ beforeAll(async () => {
     kind: 'Namespace',
     metadata: { name: namespace, labels: { 'pod-security.kubernetes.io/enforce': 'restricted' } },
   });
-  await vi.waitFor(() => kubectl('get', 'serviceaccount', '-n', namespace, 'default'), patiently);
+  await vi.waitFor(() => kubectl('get', 'serviceaccount', '-n', namespace, 'default'), eventually);
   const settings = await readSettings(cluster.places);
   if (settings === undefined) throw new Error('the cluster has no settings');
   await kubectl.apply(aClient(image), ...storeCredential(settings, namespace));
@@ -117,7 +117,7 @@ describe('a VM without a port of the node, in a namespace of level restricted', 
     );
     await vi.waitFor(
       async () => expect(conditionOf(await vm(), 'Ready')).toMatchObject({ status: 'True' }),
-      patiently,
+      eventually,
     );
     ip = await podIpOf('web', namespace);
     await inGuest(
@@ -137,7 +137,7 @@ describe('a VM without a port of the node, in a namespace of level restricted', 
     const program = `require('dns').lookup('www.vms.${namespace}.svc.cluster.local', (error, address) => console.log(error?.code ?? address))`;
     const lookup = async () =>
       (await cluster.kubectl('exec', '-n', namespace, 'client', '--', 'node', '-e', program)).trim();
-    await expect.poll(lookup, patiently).toBe(ip);
+    await expect.poll(lookup, eventually).toBe(ip);
     expect((await inGuest('hostname')).trim()).toBe('www');
   });
 
@@ -156,9 +156,9 @@ describe('a VM without a port of the node, in a namespace of level restricted', 
       );
     expect(await hear(ip, 8081)).toBe(refused);
     await request([{ guestPort: 80 }, { guestPort: 8081 }]);
-    await expect.poll(() => hear(ip, 8081), patiently).toBe('on 8081');
+    await expect.poll(() => hear(ip, 8081), eventually).toBe('on 8081');
     await request([{ guestPort: 8081 }]);
-    await expect.poll(() => hear(ip, 80), patiently).toBe(refused);
+    await expect.poll(() => hear(ip, 80), eventually).toBe(refused);
     expect(await hear(ip, 8081)).toBe('on 8081');
     expect(await inGuest('cat /proc/sys/kernel/random/boot_id')).toBe(boot);
   });
@@ -179,7 +179,7 @@ describe("the chart's policy for VM pods", () => {
   });
 
   test('closes the runner and the guest to pods of others, not to the api and not to the nodes', async () => {
-    await expect.poll(() => hear(ip, 22), patiently).toBe(closed);
+    await expect.poll(() => hear(ip, 22), eventually).toBe(closed);
     expect(await hear(ip, 8443)).toBe(closed);
     expect(await vm.ssh('hostname')).toBe('guarded');
     const tunnel = await cluster.svc3('vm', 'explain', 'guarded');
@@ -210,7 +210,7 @@ describe("the chart's policy for VM pods", () => {
         ],
       },
     });
-    await expect.poll(() => hear(ip, 22), patiently).toMatch(/^SSH-2.0/);
+    await expect.poll(() => hear(ip, 22), eventually).toMatch(/^SSH-2.0/);
     expect(await hear(ip, 5900)).toBe(closed);
     expect(await hear(ip, 8443)).toBe(closed);
   });

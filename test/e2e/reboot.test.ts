@@ -3,7 +3,7 @@ import { homedir } from 'node:os';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { down, up } from '../../src/localcluster/cluster/cluster.ts';
 import { placesOf } from '../../src/localcluster/cluster/state.ts';
-import { createVm, type E2eCluster, e2eCluster, patiently, type TestVm } from '../support/e2e.ts';
+import { createVm, type E2eCluster, e2eCluster, eventually, type TestVm } from '../support/e2e.ts';
 
 /** A cluster of its own: its node is turned off. */
 const places = placesOf(`beside-${process.pid}`, process.env, homedir());
@@ -46,7 +46,7 @@ test('VMs are shut down with their node, and boot from their disks when it is ba
 
   expect(await start()).toBe(true);
   for (const { vm, uid, boot } of before) {
-    await vi.waitFor(async () => expect(await bootOf(vm)).not.toBe(boot), patiently);
+    await vi.waitFor(async () => expect(await bootOf(vm)).not.toBe(boot), eventually);
     expect(await vm.ssh('cat kept')).toBe('kept');
     expect(await uidOf(vm)).toBe(uid);
     await vm.untilReady();

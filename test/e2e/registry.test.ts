@@ -12,7 +12,7 @@ import { createPauseImage } from '../../src/localcluster/images/pause.ts';
 import { startChild, untilReady, type Child } from '../../src/localcluster/host/process.ts';
 import { readReport, readSettings, registryUser } from '../../src/localcluster/cluster/state.ts';
 import { buildTools } from '../../src/localcluster/host/tools.ts';
-import { e2eCluster, patiently, type E2eCluster } from '../support/e2e.ts';
+import { e2eCluster, eventually, type E2eCluster } from '../support/e2e.ts';
 import { svc3 } from '../support/svc3cli.ts';
 import { startRegistry } from '../support/registry.ts';
 
@@ -131,7 +131,7 @@ async function newNamespace(): Promise<string> {
   const namespace = `registry-${process.pid}-${(count += 1)}`;
   await cluster.kubectl('create', 'namespace', namespace);
   made.push(namespace);
-  await vi.waitFor(() => cluster.kubectl('get', 'serviceaccount', '-n', namespace, 'default'), patiently);
+  await vi.waitFor(() => cluster.kubectl('get', 'serviceaccount', '-n', namespace, 'default'), eventually);
   return namespace;
 }
 
@@ -184,7 +184,7 @@ async function pull(namespace: string, image: string): Promise<string> {
     expect(reason).toMatch(/^ErrImagePull|ImagePullBackOff/);
     expect(message).not.toMatch(/^Back-off/);
     return message;
-  }, patiently);
+  }, eventually);
 }
 
 /** The same until it is as expected: the node agent and the kubelet's caches take a moment. */
@@ -324,7 +324,7 @@ describe('which registry a credential is for, by the node', () => {
     await add(namespace, server);
     await vi.waitFor(
       () => cluster.kubectl('get', 'secret', '-n', namespace, objectNames.pullSecret),
-      patiently,
+      eventually,
     );
     expect(await pull(namespace, `${image}/${repository}:1`)).not.toBe('Running');
     await cluster.svc3('regcred', 'remove', server, '-n', namespace);
@@ -360,7 +360,7 @@ describe('as a new user would', () => {
     const refused = /refused|denied|401|unauthori|authentication/i;
 
     await deploy('first');
-    await vi.waitFor(async () => expect(await vm('first')).toMatch(refused), patiently);
+    await vi.waitFor(async () => expect(await vm('first')).toMatch(refused), eventually);
     expect(await vm('first')).not.toMatch(/Ready=True/);
 
     const command = `"${process.execPath}" src/bin/svc3.ts regcred add http://${registryHost} -n ${namespace} --username ${registryUser} --allow-insecure --verify=no --password-stdin < ${file}`;
@@ -380,7 +380,7 @@ describe('as a new user would', () => {
     });
     expect(removed.code).toBe(0);
     await deploy('second');
-    await vi.waitFor(async () => expect(await vm('second')).toMatch(refused), patiently);
+    await vi.waitFor(async () => expect(await vm('second')).toMatch(refused), eventually);
     expect(await vm('first')).toMatch(/Ready=True/);
     await cluster.kubectl('delete', 'vms.svc3.dev', '-n', namespace, '--all', '--timeout=120s');
   });

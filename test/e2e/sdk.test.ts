@@ -3,7 +3,7 @@ import { promisify } from 'node:util';
 import { K8s } from 'kubernetes-fluent-client';
 import { VM } from 'svc3/sdk/fluent';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { e2eCluster, patiently, type E2eCluster } from '../support/e2e.ts';
+import { e2eCluster, eventually, type E2eCluster } from '../support/e2e.ts';
 
 const execute = promisify(execFile);
 const namespace = 'svc3-default';
@@ -34,5 +34,5 @@ test('the example of docs/sdk.md deploys a VM, says where it runs, and deletes i
   await vi.waitFor(async () => {
     const { items } = await K8s(VM, { namespace }).Get();
     expect(items.map(({ metadata }) => metadata?.name)).not.toContain(name);
-  }, patiently);
+  }, eventually);
 });

@@ -6,13 +6,13 @@ import { registryHost } from '../../src/localcluster/cluster/addresses.ts';
 import { registryOf } from '../../src/localcluster/cluster/install.ts';
 import { createImage, pushImage } from '../../src/localcluster/images/oci.ts';
 import { readSettings, registryUser, type Settings } from '../../src/localcluster/cluster/state.ts';
-import { createVm, type E2eCluster, e2eCluster, patiently, type TestVm } from '../support/e2e.ts';
+import { createVm, type E2eCluster, e2eCluster, eventually, type TestVm } from '../support/e2e.ts';
 
 /** A private disk that nobody has seen before, on one node. */
 const file = `disk-${process.pid}.img`;
 const node = 'node1';
 const repository = `svc3/shared-${process.pid}`;
-const namespace = `strangers-${process.pid}`;
+const namespace = `outsiders-${process.pid}`;
 const size = 8 * 2 ** 20;
 
 let cluster: E2eCluster;
@@ -70,7 +70,7 @@ describe('VMs of one image on one node', () => {
     const first = await stopped('shared-1');
     await first.untilReady();
     await expect
-      .poll(() => pulls('svc3-default', 'svc3-vm-shared-1'), patiently)
+      .poll(() => pulls('svc3-default', 'svc3-vm-shared-1'), eventually)
       .toContainEqual(expect.stringContaining('Successfully pulled image'));
     expect(await copies()).toEqual([size]);
   });
@@ -81,7 +81,7 @@ describe('VMs of one image on one node', () => {
     for (const vm of others) await vm.untilReady();
     for (const { name } of others) {
       await expect
-        .poll(() => pulls('svc3-default', `svc3-vm-${name}`), patiently)
+        .poll(() => pulls('svc3-default', `svc3-vm-${name}`), eventually)
         .toContainEqual(expect.stringContaining('already present on machine'));
       expect((await pulls('svc3-default', `svc3-vm-${name}`)).join('\n')).not.toMatch(/pull(ing|ed)/i);
     }
@@ -114,7 +114,7 @@ describe('a private image that a node has', () => {
       ...(pullSecret === undefined ? {} : { imagePullSecrets: [{ name: pullSecret }] }),
       containers: [
         {
-          name: 'stranger',
+          name: 'outsider',
           image: 'localhost/svc3/pause:1',
           imagePullPolicy: 'Never',
           volumeMounts: [{ name: 'disk', mountPath: '/disk', readOnly: true }],
@@ -141,7 +141,7 @@ describe('a private image that a node has', () => {
 
   beforeAll(async () => {
     await cluster.kubectl('create', 'namespace', namespace);
-    await vi.waitFor(() => cluster.kubectl('get', 'serviceaccount', '-n', namespace, 'default'), patiently);
+    await vi.waitFor(() => cluster.kubectl('get', 'serviceaccount', '-n', namespace, 'default'), eventually);
     const auth = Buffer.from(`${registryUser}:${settings.registryPassword}`).toString('base64');
     await cluster.kubectl.apply({
       apiVersion: 'v1',
@@ -157,13 +157,13 @@ describe('a private image that a node has', () => {
     async (policy) => {
       const name = `without-${policy.toLowerCase()}`;
       await cluster.kubectl.apply(pod(name, policy));
-      await expect.poll(() => outcome(name), patiently).toMatch(/^(ErrImage|ImagePull)/);
+      await expect.poll(() => outcome(name), eventually).toMatch(/^(ErrImage|ImagePull)/);
     },
   );
 
   test('is given to one with the right, from the copy that is there', async () => {
     await cluster.kubectl.apply(pod('with', 'IfNotPresent', 'right'));
-    await expect.poll(() => outcome('with'), patiently).toBe('Running');
+    await expect.poll(() => outcome('with'), eventually).toBe('Running');
     expect(await copies()).toEqual([size]);
   });
 });

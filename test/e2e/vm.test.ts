@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type E2eCluster, createVm, e2eCluster, patiently, type TestVm } from '../support/e2e.ts';
+import { type E2eCluster, createVm, e2eCluster, eventually, type TestVm } from '../support/e2e.ts';
 
 let cluster: E2eCluster;
 beforeAll(async () => {
@@ -24,7 +24,7 @@ describe('the life of a VM', () => {
 
   test('kubectl logs shows the console of the guest', async () => {
     await expect
-      .poll(() => cluster.kubectl('logs', '-n', 'svc3-default', podOf(vm)), patiently)
+      .poll(() => cluster.kubectl('logs', '-n', 'svc3-default', podOf(vm)), eventually)
       .toContain('READY');
   });
 
@@ -32,7 +32,7 @@ describe('the life of a VM', () => {
     await vm.delete();
     expect(await vm.get()).toBeUndefined();
     await expect
-      .poll(() => pods('-n', 'svc3-default', podOf(vm), '--ignore-not-found', '-o', 'name'), patiently)
+      .poll(() => pods('-n', 'svc3-default', podOf(vm), '--ignore-not-found', '-o', 'name'), eventually)
       .toBe('');
   });
 });
@@ -80,14 +80,14 @@ describe('what dies comes back', () => {
     expect(found).not.toEqual([]);
     for (const pid of found) process.kill(pid, 'SIGKILL');
     await expect
-      .poll(async () => (await cluster.processes(text)).filter((pid) => found.includes(pid)), patiently)
+      .poll(async () => (await cluster.processes(text)).filter((pid) => found.includes(pid)), eventually)
       .toEqual([]);
   };
 
   test('the guest runs again after its QEMU was killed, with its disk', async () => {
     const before = await vm.ssh('cat /proc/sys/kernel/random/boot_id');
     await kill('guest=survivor');
-    await expect.poll(() => vm.ssh('cat /proc/sys/kernel/random/boot_id'), patiently).not.toBe(before);
+    await expect.poll(() => vm.ssh('cat /proc/sys/kernel/random/boot_id'), eventually).not.toBe(before);
     expect(await vm.ssh('cat kept')).toBe('kept');
     await vm.untilReady();
   });
@@ -96,7 +96,7 @@ describe('what dies comes back', () => {
     const before = await vm.ssh('cat /proc/sys/kernel/random/boot_id');
     const uid = await pods('-n', 'svc3-default', podOf(vm), '-o', 'jsonpath={.metadata.uid}');
     await kill('/app/runner.js');
-    await expect.poll(() => vm.ssh('cat /proc/sys/kernel/random/boot_id'), patiently).not.toBe(before);
+    await expect.poll(() => vm.ssh('cat /proc/sys/kernel/random/boot_id'), eventually).not.toBe(before);
     expect(await vm.ssh('cat kept')).toBe('kept');
     expect(await pods('-n', 'svc3-default', podOf(vm), '-o', 'jsonpath={.metadata.uid}')).toBe(uid);
     await vm.untilReady();

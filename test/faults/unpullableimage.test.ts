@@ -97,9 +97,9 @@ describe.each(Object.keys(deploys))('a deploy by %s', { timeout: 60_000 }, (surf
 test('who does not wait gets 202, and the VM waits for its image', async () => {
   const { status } = await api.call('POST', `/api/v1/namespaces/${space.name}/vms?wait=false`, {
     token: world.controlPlane.adminToken,
-    body: { name: 'patient', image: `${open.address}/team/none:1` },
+    body: { name: 'waiting', image: `${open.address}/team/none:1` },
   });
   expect(status).toBe(202);
-  await space.until('patient', 'Scheduled', { status: 'False', reason: 'ImageNotFound' });
-  expect((await world.client.get(vms, 'patient', space.name)).metadata.deletionTimestamp).toBeUndefined();
+  await space.until('waiting', 'Scheduled', { status: 'False', reason: 'ImageNotFound' });
+  expect((await world.client.get(vms, 'waiting', space.name)).metadata.deletionTimestamp).toBeUndefined();
 });

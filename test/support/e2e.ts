@@ -12,7 +12,7 @@ import { guestSsh } from './guestssh.ts';
 import { svc3 } from './svc3cli.ts';
 
 /** A wait that a loaded machine does not break. */
-export const patiently = { timeout: 120_000, interval: 250 };
+export const eventually = { timeout: 120_000, interval: 250 };
 
 export interface E2eCluster {
   readonly places: Places;
@@ -115,7 +115,7 @@ export async function createVm(cluster: E2eCluster, name: string, spec: object =
     async untilReady() {
       await vi.waitFor(
         async () => expect(conditionOf(await get(), 'Ready')).toMatchObject({ status: 'True' }),
-        patiently,
+        eventually,
       );
       return (await get()) as VmObject;
     },
@@ -123,7 +123,7 @@ export async function createVm(cluster: E2eCluster, name: string, spec: object =
       const answer = await vi.waitFor(async () => {
         const status = (await get())?.status;
         return cluster.ssh({ ip: status?.ip ?? '', port: status?.ports?.ssh ?? 0 }, command);
-      }, patiently);
+      }, eventually);
       return answer.trim();
     },
     async delete() {

@@ -89,12 +89,12 @@ describe('the program', () => {
     };
     expect(await complete('vm', 'de')).toEqual(['deploy', 'delete']);
     // A shell gets no names from a cluster that takes long: the machine may be that slow.
-    const patient = { timeout: 20_000 };
-    await expect.poll(() => complete('vm', 'get', ''), patient).toEqual(['one', 'two']);
-    await expect.poll(() => complete('vm', 'delete', 'one', 't'), patient).toEqual(['two']);
+    const eventually = { timeout: 20_000 };
+    await expect.poll(() => complete('vm', 'get', ''), eventually).toEqual(['one', 'two']);
+    await expect.poll(() => complete('vm', 'delete', 'one', 't'), eventually).toEqual(['two']);
     expect(await complete('vm', 'list', '--out')).toEqual(['--output']);
     expect(await complete('vm', 'list', '-o', 'j')).toEqual(['json']);
-    await expect.poll(() => complete('vm', 'get', '-n', ns, 'o'), patient).toEqual(['one']);
+    await expect.poll(() => complete('vm', 'get', '-n', ns, 'o'), eventually).toEqual(['one']);
   });
 
   it('follows changes with --watch until it is interrupted', async () => {

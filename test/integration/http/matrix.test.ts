@@ -158,7 +158,7 @@ beforeAll(async () => {
   tokens.set('namespace admin', await identity(client, 'admin', { namespace, role: `${namespace}-admin` }));
   tokens.set(
     "another namespace's admin",
-    await identity(client, 'stranger', { namespace: elsewhere, role: `${namespace}-admin` }),
+    await identity(client, 'outsider', { namespace: elsewhere, role: `${namespace}-admin` }),
   );
   tokens.set('cluster admin', await identity(client, 'root', { namespace, clusterRole: 'cluster-admin' }));
   tokens.set(

@@ -13,7 +13,7 @@ let editor: string;
 
 beforeAll(async () => {
   cluster = await testCluster();
-  namespace = await uniqueNamespace(cluster.client, 'strangers');
+  namespace = await uniqueNamespace(cluster.client, 'outsiders');
   // Every account of the namespace has the right as soon as it exists.
   await cluster.client.create(roleBindings, {
     metadata: { name: 'all', namespace },
@@ -53,7 +53,7 @@ function numbered(count: number): number[] {
 }
 
 /** A different token each time: none of the refusals is remembered. */
-async function strangersCall(prefix: string): Promise<Set<number>> {
+async function outsidersCall(prefix: string): Promise<Set<number>> {
   const answers = await Promise.all(
     numbered(200).map((index) => create(`nobody-issued-${prefix}-${index}`, `${prefix}-${index}`)),
   );
@@ -71,9 +71,9 @@ function failures(answers: readonly Answer[], expected: number): string[] {
   return [...new Set(answers.filter(({ status }) => status !== expected).map(({ text }) => text))];
 }
 
-describe('200 strangers at once', () => {
+describe('200 outsiders at once', () => {
   test('are refused, and no call of somebody who is known fails', async () => {
-    const refused = strangersCall('stranger');
+    const refused = outsidersCall('outsider');
     const made = await Promise.all(numbered(60).map((index) => create(editor, `known-${index}`)));
     expect(failures(made, 201)).toEqual([]);
     expectRefused(await refused);
@@ -83,12 +83,12 @@ describe('200 strangers at once', () => {
     const tokens = await Promise.all(numbered(12).map((index) => accountToken(`new-${index}`)));
     let most = 0;
     const watching = setInterval(() => (most = Math.max(most, client.connections().open)), 1);
-    const refused = strangersCall('other');
+    const refused = outsidersCall('other');
     const made = await Promise.all(tokens.map((token, index) => create(token, `first-${index}`)));
     expect(failures(made, 201)).toEqual([]);
     expectRefused(await refused);
     clearInterval(watching);
-    // Ours, that of those who are known, and the strangers'.
+    // Ours, that of those who are known, and the outsiders'.
     expect(most).toBeLessThanOrEqual(2 + unprovenConnections);
   });
 });

@@ -126,10 +126,10 @@ describe('refusals keep the reason and the message of the server', () => {
     expect(gone.reason).toBe('ServiceUnavailable');
     expect(gone.message).toContain('kube-apiserver 127.0.0.1:1 cannot be reached');
     await nobody.close();
-    const stranger = createClient({ server: cluster.server, auth: { kind: 'none' } });
-    const untrusted = await refusal(stranger.request({ method: 'GET', path: '/version', timeoutMs: 500 }));
+    const outsider = createClient({ server: cluster.server, auth: { kind: 'none' } });
+    const untrusted = await refusal(outsider.request({ method: 'GET', path: '/version', timeoutMs: 500 }));
     expect(untrusted.message).toContain('cannot be trusted');
-    await stranger.close();
+    await outsider.close();
   });
 });
 
@@ -207,12 +207,12 @@ async function newToken(): Promise<string> {
   return tokenOf(client, account.namespace, account.name);
 }
 
-test('a stranger who watches keeps no proven caller waiting', async () => {
+test('an outsider who watches keeps no proven caller waiting', async () => {
   const client = createClient(cluster.connection);
   const caller = client.withToken(cluster.adminToken);
   await caller.get(namespaces, namespace);
-  const stranger = client.withToken(await newToken());
-  const watching = await stranger.stream({
+  const outsider = client.withToken(await newToken());
+  const watching = await outsider.stream({
     method: 'GET',
     path: '/api/v1/namespaces',
     query: { watch: true, resourceVersion: '0' },

@@ -219,9 +219,9 @@ describe('an exec plugin', () => {
 });
 
 test('a client certificate in files that is replaced is used for the next connection after a refusal', async () => {
-  const stranger = await cluster.pki.authority.issue({ commonName: 'nobody-special' });
-  const cert = file('client.crt', stranger.certPem);
-  const key = file('client.key', stranger.keyPem);
+  const outsider = await cluster.pki.authority.issue({ commonName: 'nobody-special' });
+  const cert = file('client.crt', outsider.certPem);
+  const key = file('client.key', outsider.keyPem);
   const connection: ConnectionConfig = {
     server: cluster.server,
     ca: { pem: cluster.caPem },

@@ -326,7 +326,7 @@ describe('events that come twice or late', () => {
 });
 
 test('a server that refuses to list is asked again until it answers', async ({ onTestFinished }) => {
-  await create('patient');
+  await create('waiting');
   cluster.proxy.inject(
     inNamespace(isList),
     {
@@ -337,6 +337,6 @@ test('a server that refuses to list is asked again until it answers', async ({ o
     3,
   );
   const { names } = await start({}, onTestFinished);
-  expect(names()).toEqual(['patient']);
+  expect(names()).toEqual(['waiting']);
   expect(lists()).toBe(4);
 });

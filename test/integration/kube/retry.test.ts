@@ -48,12 +48,12 @@ describe('a refusal that passes is tried again', () => {
   test('429 is, for a write too, and not before Retry-After', async () => {
     const { proxy, proxied } = cluster;
     proxy.inject(
-      about('patient', 'POST'),
+      about('waiting', 'POST'),
       { kind: 'status', code: 429, headers: { 'retry-after': '1' }, body: status(429, 'TooManyRequests') },
       1,
     );
     const started = performance.now();
-    await proxied.create(configMaps, { metadata: { name: 'patient', namespace } });
+    await proxied.create(configMaps, { metadata: { name: 'waiting', namespace } });
     expect(performance.now() - started).toBeGreaterThanOrEqual(990);
   });
 

@@ -149,16 +149,16 @@ describe('at most one GPU VM per x86 node (spec: Limits)', () => {
         (await all()).filter((vm) =>
           condition(vm, 'Scheduled')?.message.includes(`0/${nodeCount} nodes are available`),
         );
-      const patient = { timeout: timeout - 20_000, interval: 250 };
-      await expect.poll(async () => (await ready()).length, patient).toBe(nodeCount);
-      await expect.poll(async () => (await refused()).length, patient).toBe(vmCount - nodeCount);
+      const eventually = { timeout: timeout - 20_000, interval: 250 };
+      await expect.poll(async () => (await ready()).length, eventually).toBe(nodeCount);
+      await expect.poll(async () => (await refused()).length, eventually).toBe(vmCount - nodeCount);
       expect(new Set((await ready()).map(({ status }) => status?.node)).size).toBe(nodeCount);
       const sentences = new Set((await refused()).map((vm) => condition(vm, 'Scheduled')?.message));
       expect([...sentences]).toEqual([
         `0/${nodeCount} nodes are available: ${nodeCount} GPU passthrough in use.`,
       ]);
       await Promise.all(two.map((operator) => operator.stop()));
-      await expect.poll(() => [seen.holders(), seen.used.size], patient).toEqual([nodeCount, nodeCount]);
+      await expect.poll(() => [seen.holders(), seen.used.size], eventually).toEqual([nodeCount, nodeCount]);
       await seen.stop();
       expect(seen.violations).toEqual([]);
       expect(seen.events()).toBeGreaterThan(nodeCount * 2);

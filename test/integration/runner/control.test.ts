@@ -30,9 +30,9 @@ describe('the control endpoint', () => {
         sign: forge,
       }).power({ action: 'start' });
     const signed = (claims: ControlClaims) => signControlToken(claims, installation.privateKey);
-    const stranger = createControlKey().privateKey;
+    const outsider = createControlKey().privateKey;
     const refused = { reason: 'Unauthorized' };
-    await expect(forging((claims) => signControlToken(claims, stranger))).rejects.toMatchObject({
+    await expect(forging((claims) => signControlToken(claims, outsider))).rejects.toMatchObject({
       ...refused,
       message: expect.stringContaining('signed by no known key'),
     });
@@ -159,8 +159,8 @@ describe('streams', () => {
       reason: 'Conflict',
       message: 'the VNC console of this VM is off',
     });
-    const stranger = clientFor(runner.port, 'another-vm');
-    await expect(stranger.openTunnel(22)).rejects.toMatchObject({ reason: 'Unauthorized' });
+    const outsider = clientFor(runner.port, 'another-vm');
+    await expect(outsider.openTunnel(22)).rejects.toMatchObject({ reason: 'Unauthorized' });
   });
 });
 

@@ -6,7 +6,7 @@ allowBootTime();
 
 const mebibyte = 1024 * 1024;
 /** It boots in less than a minute where nothing else is done; beside other tests, emulated, it takes its time. */
-const patiently = { timeout: 900_000, interval: 500 };
+const eventually = { timeout: 900_000, interval: 500 };
 
 let disk: string;
 
@@ -41,7 +41,7 @@ test(
       ),
     );
     const isDone = () => runner.guest('test -e /run/cloud-init/result.json && echo yes').catch(() => 'no');
-    await expect.poll(isDone, patiently).toBe('yes\n');
+    await expect.poll(isDone, eventually).toBe('yes\n');
     expect(await instanceData(runner)).toMatchObject({
       v1: { local_hostname: 'seeded' },
       ds: { meta_data: { svc3: { role: 'builder: "quoted"' } } },
@@ -55,7 +55,7 @@ test(
     const grown = diskSize + 256 * mebibyte;
     // A guest that is too slow is not waited for; to ask again goes on.
     await expect
-      .poll(() => runner.client.resize(grown), patiently)
+      .poll(() => runner.client.resize(grown), eventually)
       .toMatchObject({ diskSize: grown, fileSystemGrown: true });
     const size = await runner.guest('stat -f -c "%S %b" /');
     const [blockBytes = 0, blocks = 0] = size.split(' ').map(Number);
@@ -65,9 +65,9 @@ test(
     const copied = async () => {
       const id = `copy-${(copies += 1)}`;
       await runner.client.startExport(id);
-      await expect.poll(async () => (await runner.client.getExport(id)).state, patiently).toBe('Ready');
+      await expect.poll(async () => (await runner.client.getExport(id)).state, eventually).toBe('Ready');
       return (await runner.client.getExport(id)).consistency;
     };
-    await expect.poll(copied, patiently).toBe('Frozen');
+    await expect.poll(copied, eventually).toBe('Frozen');
   },
 );

@@ -8,7 +8,7 @@ import { allowBootTime, aPod, startRunner, type RunningRunner } from './harness.
 allowBootTime();
 
 /** Guests boot and shut down meanwhile, emulated. */
-const patiently = { timeout: 150_000, interval: 100 };
+const eventually = { timeout: 150_000, interval: 100 };
 
 let world: VmWorld;
 let space: VmNamespace;
@@ -70,7 +70,7 @@ async function untilIt(is: string): Promise<Vm> {
     const ready = status?.conditions?.find(({ type }) => type === 'Ready');
     return ready?.observedGeneration === metadata.generation ? `${status?.powerState} ${ready?.reason}` : '';
   };
-  await expect.poll(seen, patiently).toBe(is);
+  await expect.poll(seen, eventually).toBe(is);
   return space.vm('vm');
 }
 
@@ -78,7 +78,7 @@ async function untilIt(is: string): Promise<Vm> {
 async function interrupted(through: TestApi, command: string): Promise<number> {
   const before = begun(command);
   const asked = exec(through, command);
-  await expect.poll(() => begun(command), patiently).toBe(before + 1);
+  await expect.poll(() => begun(command), eventually).toBe(before + 1);
   await killBoth();
   return (await asked).status;
 }

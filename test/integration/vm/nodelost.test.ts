@@ -55,18 +55,18 @@ describe('VMs on nodes that fall silent', { timeout: 240_000 }, () => {
       const labels = { [`tag.svc3.dev/${name}`]: 'true' };
       await world.client.patch(nodes, { name }, { type: 'merge', body: { metadata: { labels } } });
     }
-    await deploy('patient', 'n1', {
+    await deploy('tolerant', 'n1', {
       tolerations: [{ key: 'node.kubernetes.io/unreachable', operator: 'Exists' }],
     });
     await deploy('back', 'n2');
     await deploy('off', 'n3');
     await deploy('deleted', 'n2');
     for (const name of lost) world.kubelet.loseNode(name);
-    for (const vm of ['patient', 'back', 'off'])
+    for (const vm of ['tolerant', 'back', 'off'])
       await space.until(vm, 'Ready', { status: 'Unknown', reason: 'NodeLost' });
-    expect(await space.condition('patient', 'Ready')).toMatchObject({ message: 'node n1 does not answer' });
-    expect((await space.vm('patient')).status).toMatchObject({ node: 'n1', podName: 'svc3-vm-patient' });
-    await expect.poll(() => space.events('patient'), slow).toContain('NodeLost');
+    expect(await space.condition('tolerant', 'Ready')).toMatchObject({ message: 'node n1 does not answer' });
+    expect((await space.vm('tolerant')).status).toMatchObject({ node: 'n1', podName: 'svc3-vm-tolerant' });
+    await expect.poll(() => space.events('tolerant'), slow).toContain('NodeLost');
   });
 
   test('get no second pod while their first, which the taint of the node evicts, may still run', async () => {
@@ -106,8 +106,8 @@ describe('VMs on nodes that fall silent', { timeout: 240_000 }, () => {
   test('are placed anew when their node is back and has ended the pod; one that tolerates the silence runs on', async () => {
     for (const name of ['n1', 'n2']) await world.kubelet.returnNode(name);
     await space.untilReplaced('back', vms.get('back'));
-    for (const vm of ['patient', 'back']) await space.untilReady(vm);
-    expect(await uidOf('patient')).toBe(vms.get('patient')?.metadata.uid);
-    expect(await space.events('patient')).not.toContain('DiskReset');
+    for (const vm of ['tolerant', 'back']) await space.untilReady(vm);
+    expect(await uidOf('tolerant')).toBe(vms.get('tolerant')?.metadata.uid);
+    expect(await space.events('tolerant')).not.toContain('DiskReset');
   });
 });

@@ -163,7 +163,7 @@ describe('settings that somebody has written', () => {
   });
 
   test("do not matter in a pod that is not the VM's", () => {
-    const stranger = { ...pod, metadata: { ...pod.metadata, ownerReferences: [] } };
-    expect(said(vm, annotate(stranger, '{'))).toBeUndefined();
+    const outsider = { ...pod, metadata: { ...pod.metadata, ownerReferences: [] } };
+    expect(said(vm, annotate(outsider, '{'))).toBeUndefined();
   });
 });

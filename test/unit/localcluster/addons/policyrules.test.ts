@@ -20,13 +20,13 @@ function aPolicy(spec: NetworkPolicy['spec']): NetworkPolicy {
 
 const server = aPod('one', 'server', '10.244.1.2');
 const client = aPod('one', 'client', '10.244.1.3');
-const stranger = aPod('two', 'client', '10.244.2.2');
+const outsider = aPod('two', 'client', '10.244.2.2');
 const ofServer = { podSelector: { matchLabels: { app: 'server' } } };
 
 /** The lines of one chain, without its end. */
 function chain(name: string, ...policies: NetworkPolicy[]): string[] {
   const namespaces = [aNamespace('one'), aNamespace('two')];
-  const text = rulesetOf({ pods: [server, client, stranger], namespaces, policies });
+  const text = rulesetOf({ pods: [server, client, outsider], namespaces, policies });
   const body = text.split(`chain ${name} {\n`)[1]?.split('}\n  chain')[0] ?? '';
   return body
     .split('\n')

@@ -11,7 +11,7 @@ import { testCluster, uniqueNamespace, type TestCluster } from '../support/clust
 let cluster: TestCluster;
 let namespace: string;
 const poll = { timeout: 30_000, interval: 25 };
-const strangers = 300;
+const unknownTokens = 300;
 
 beforeAll(async () => {
   cluster = await testCluster();
@@ -63,7 +63,7 @@ async function list(http2: ClientHttp2Session, token: string, refusals: Refusal[
 }
 
 /** All of them are on their way when this returns. */
-async function sendStrangers(
+async function sendUnknown(
   api: TestApi,
 ): Promise<{ readonly answers: number[]; readonly refusals: Refusal[]; readonly done: Promise<unknown> }> {
   const answers: number[] = [];
@@ -72,7 +72,7 @@ async function sendStrangers(
   const sessions = [session(api), session(api)];
   await Promise.all(sessions.map((each) => once(each, 'connect')));
   const done = Promise.all(
-    Array.from({ length: strangers }, async (_, index) => {
+    Array.from({ length: unknownTokens }, async (_, index) => {
       answers.push(await list(sessions[index % 2]!, randomBytes(24).toString('hex'), refusals));
     }),
   );
@@ -98,14 +98,14 @@ test('300 random tokens delay nobody from the same address whose account exists'
   const api = await freshApi();
   const own = session(api);
   await once(own, 'connect');
-  const { answers, done } = await sendStrangers(api);
+  const { answers, done } = await sendUnknown(api);
   const before = asked(answers);
   expect(await list(own, token)).toBe(200);
   // It has not waited behind all who waited when it came.
   expect(asked(answers) - before).toBeLessThan(32);
   await done;
   // Beyond what may wait nobody is asked about.
-  expect(asked(answers)).toBeLessThan(strangers / 2);
+  expect(asked(answers)).toBeLessThan(unknownTokens / 2);
   expect(new Set(answers)).toEqual(new Set([401, 429]));
 });
 
@@ -113,7 +113,7 @@ test('300 random tokens delay nobody from another address, whatever token that i
   const api = await freshApi();
   const own = session(api, '127.0.0.2');
   await once(own, 'connect');
-  const { answers, done } = await sendStrangers(api);
+  const { answers, done } = await sendUnknown(api);
   const before = asked(answers);
   expect(await list(own, cluster.adminToken)).toBe(200);
   expect(asked(answers) - before).toBeLessThan(32);
@@ -122,7 +122,7 @@ test('300 random tokens delay nobody from another address, whatever token that i
 
 test('a refusal says when to come again, and a refused token is not asked about twice', async () => {
   const api = await freshApi();
-  const { refusals, done } = await sendStrangers(api);
+  const { refusals, done } = await sendUnknown(api);
   await done;
   expect(refusals[0]).toMatchObject({
     retryAfter: '1',
