@@ -69,7 +69,7 @@ export const reasonTable: readonly ReasonRow[] = [
     Stopping: ['The guest is shutting down.', waits],
     Suspending: ['The VM is being suspended.', waits],
     Resuming: ['The VM is being resumed.', waits],
-    Restarting: ['The guest is being shut down, and is started again in the same pod.', waits],
+    Restarting: ['The guest is being shut down, and is started again.', waits],
     Reverting: ['Changes to the disk are discarded and the VM boots fresh from its image.', waits],
     GuestStopped: [
       'The guest has shut itself down although spec.powerState is Running; nothing starts it again but a new pod of the VM.',

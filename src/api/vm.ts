@@ -106,7 +106,7 @@ export const VmSpec = z
       .max(64)
       .optional()
       .describe(
-        'Any text; each new value shuts the guest down and starts it again once, where powerState is Running. The pod and the disk stay.',
+        'Any text; each new value shuts the guest down and starts it again once, where powerState is Running. The disk stays; the pod stays unless changes of a VM with a Persistent disk wait for another.',
       ),
   })
   .meta(

@@ -121,7 +121,7 @@ export interface VMSpec {
   revertRequest?: string;
   /** Any text; each new value starts a VM once whose guest has shut itself down or has crashed, where powerState is Running. */
   startRequest?: string;
-  /** Any text; each new value shuts the guest down and starts it again once, where powerState is Running. The pod and the disk stay. */
+  /** Any text; each new value shuts the guest down and starts it again once, where powerState is Running. The disk stays; the pod stays unless changes of a VM with a Persistent disk wait for another. */
   restartRequest?: string;
 }
 
