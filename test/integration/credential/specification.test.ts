@@ -33,6 +33,8 @@ beforeAll(async () => {
 afterEach(async () => {
   await http('DELETE', 'remove', { server });
   await expect.poll(() => stored(), soon).toBeUndefined();
+  // A credential is listed until its finalizer is gone, which is after its pull Secret.
+  await expect.poll(async () => (await http('GET')).json.items, soon).toEqual([]);
 });
 
 afterAll(async () => {
