@@ -1,13 +1,12 @@
 /** A VM that has crashed beyond its restarts: it is said that nothing goes on by itself, and start, stop and save mend it. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { vms } from '../../src/api/resources.ts';
-import type { PowerRequest, RunnerState } from '../../src/api/runner.ts';
 import { slow, type VmNamespace, type VmWorld, vmWorld } from '../integration/vm/harness.ts';
 import { inProcess } from '../integration/cli/inprocess.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
 import { withFaults, type Write } from '../support/faultclient.ts';
+import { RunnerStandIn } from '../support/runnerstandin.ts';
 import { startVmOperator, type TestOperator } from '../support/operator.ts';
-import { runnerState } from '../unit/controllers/vm/builders.ts';
 
 const { svc3 } = inProcess();
 /** QEMU was killed six times. */
@@ -24,34 +23,12 @@ let space: VmNamespace;
 let operator: TestOperator;
 let api: TestApi;
 let writes: Write[];
-const runner = { state: runnerState(), verbs: [] as string[] };
-
-function become(state: Partial<RunnerState>): RunnerState {
-  runner.state = runnerState(state);
-  world.kubelet.behave(() => ({ kind: runner.state.powerState === 'Running' ? 'run' : 'unready' }));
-  return runner.state;
-}
-
-/** As src/runner/supervisor.ts: each request is carried out once. */
-function carryOut({ action, startRequest }: PowerRequest): RunnerState {
-  runner.verbs.push(action);
-  if (action === 'start') return become({ startRequest, guestStarted: true });
-  return become({ powerState: 'Stopped', reason: 'Requested', startRequest: runner.state.startRequest });
-}
+const runner = new RunnerStandIn(() => world.kubelet);
 
 const startOperator = () => {
   const counted = withFaults(world.client, () => 'none');
   writes = counted.writes;
-  return startVmOperator(counted.client, {}, () => ({
-    openRunner: () => ({
-      state: async () => runner.state,
-      power: async (request) => carryOut(request),
-      resize: () => Promise.reject(new Error('not asked for')),
-      eject: () => Promise.reject(new Error('not asked for')),
-      ports: () => Promise.reject(new Error('not asked for')),
-      fingerprint: () => 'print',
-    }),
-  }));
+  return startVmOperator(counted.client, {}, runner.parts);
 };
 
 beforeAll(async () => {
@@ -80,8 +57,8 @@ const conditions = async () =>
   ((await space.vm('vm')).status?.conditions ?? []).map(({ type, status }) => `${type}=${status}`);
 
 async function crash(): Promise<void> {
-  runner.verbs = [];
-  become({ ...crashed, startRequest: runner.state.startRequest });
+  runner.forget();
+  runner.become(crashed);
   await expect.poll(async () => (await space.vm('vm')).status?.powerState, slow).toBe('Failed');
   await space.until('vm', 'Stalled', { status: 'True', reason: 'RestartLimitExceeded' });
 }
@@ -121,7 +98,7 @@ describe('a VM whose restarts are used up', { timeout: 180_000 }, () => {
 
   test('starts what it was asked for while no operator was there, and only once', async () => {
     await operator.stop();
-    runner.verbs = [];
+    runner.forget();
     const patch = { type: 'merge' as const, body: { spec: { startRequest: 'by hand' } } };
     await world.client.patch(vms, { name: 'vm', namespace: space.name }, patch);
     operator = await startOperator();
@@ -150,8 +127,8 @@ describe('a VM whose restarts are used up', { timeout: 180_000 }, () => {
 
 describe('a guest that has shut itself down', { timeout: 180_000 }, () => {
   test('is started by who asks for it, though its spec says Running all the while', async () => {
-    runner.verbs = [];
-    become({ powerState: 'Stopped', reason: 'GuestShutdown', startRequest: runner.state.startRequest });
+    runner.forget();
+    runner.become({ powerState: 'Stopped', reason: 'GuestShutdown' });
     await space.until('vm', 'Ready', { status: 'False', reason: 'GuestStopped' });
     expect(await http('exec', { command: 'start' })).toMatchObject({ status: 200 });
     expect(runner.verbs).toEqual(['start']);

@@ -1,12 +1,11 @@
 /** What `exec` asks for happens once, however the spec stands: a restart, and the start or stop of a guest that has shut itself down. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { vms } from '../../src/api/resources.ts';
-import type { PowerRequest, RunnerState } from '../../src/api/runner.ts';
 import { inProcess } from '../integration/cli/inprocess.ts';
 import { slow, type VmNamespace, type VmWorld, vmWorld } from '../integration/vm/harness.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
+import { RunnerStandIn } from '../support/runnerstandin.ts';
 import { startVmOperator, type TestOperator } from '../support/operator.ts';
-import { runnerState } from '../unit/controllers/vm/builders.ts';
 
 const { svc3 } = inProcess();
 
@@ -14,14 +13,7 @@ let world: VmWorld;
 let space: VmNamespace;
 let operator: TestOperator;
 let api: TestApi;
-const runner = { state: runnerState(), verbs: [] as string[] };
-
-function become(state: Partial<RunnerState>): RunnerState {
-  const { startRequest, restartRequest } = runner.state;
-  runner.state = runnerState({ startRequest, restartRequest, guestStarted: true, ...state });
-  world.kubelet.behave(() => ({ kind: runner.state.powerState === 'Running' ? 'run' : 'unready' }));
-  return runner.state;
-}
+const runner = new RunnerStandIn(() => world.kubelet);
 
 const down = {
   powerState: 'Stopped',
@@ -29,27 +21,7 @@ const down = {
   message: 'the guest has shut itself down',
 } as const;
 
-/** As src/runner/supervisor.ts does. */
-function carryOut({ action, startRequest, restartRequest }: PowerRequest): RunnerState {
-  runner.verbs.push(action);
-  if (action === 'stop') return become({ powerState: 'Stopped', reason: 'Requested' });
-  return become({
-    startRequest: startRequest ?? runner.state.startRequest,
-    restartRequest: restartRequest ?? runner.state.restartRequest,
-  });
-}
-
-const startOperator = () =>
-  startVmOperator(world.client, {}, () => ({
-    openRunner: () => ({
-      state: async () => runner.state,
-      power: async (request) => carryOut(request),
-      resize: () => Promise.reject(new Error('not asked for')),
-      eject: () => Promise.reject(new Error('not asked for')),
-      ports: () => Promise.reject(new Error('not asked for')),
-      fingerprint: () => 'print',
-    }),
-  }));
+const startOperator = () => startVmOperator(world.client, {}, runner.parts);
 
 beforeAll(async () => {
   world = await vmWorld();
@@ -78,8 +50,8 @@ const patch = (spec: object) =>
 
 async function powerOff(): Promise<void> {
   await space.untilReady('vm');
-  runner.verbs = [];
-  become(down);
+  runner.forget();
+  runner.become(down);
   await space.until('vm', 'Ready', { status: 'False', reason: 'GuestStopped' });
 }
 
@@ -98,7 +70,7 @@ describe('a restart', { timeout: 180_000 }, () => {
   ])('by %s happens once, in the same pod, and the spec says Running all the while', async (_, restart) => {
     await space.untilReady('vm');
     const pod = await space.pod('vm');
-    runner.verbs = [];
+    runner.forget();
     await restart();
     expect(runner.verbs).toEqual(['restart']);
     await space.untilReady('vm');
@@ -122,7 +94,7 @@ describe('a restart', { timeout: 180_000 }, () => {
         message: expect.stringContaining('VM vm is Stopped, restart needs it to be Running or Failed'),
       },
     });
-    runner.verbs = [];
+    runner.forget();
     expect(await http('start')).toMatchObject({ status: 200 });
     await isDone('meanwhile');
     await space.untilReady('vm');

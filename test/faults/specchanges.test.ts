@@ -1,29 +1,16 @@
 /** A change of a VM's spec is carried out, or waits and is told, or is refused: never accepted and ignored. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { storageClasses, vms } from '../../src/api/resources.ts';
-import type { PowerRequest, RunnerState } from '../../src/api/runner.ts';
 import type { VmSpecInput } from '../../src/api/vm.ts';
 import { slow, type VmNamespace, type VmWorld, vmWorld } from '../integration/vm/harness.ts';
 import { bindClaim } from '../support/claims.ts';
+import { RunnerStandIn } from '../support/runnerstandin.ts';
 import { startVmOperator, type TestOperator } from '../support/operator.ts';
-import { runnerState } from '../unit/controllers/vm/builders.ts';
 
 let world: VmWorld;
 let space: VmNamespace;
 let operator: TestOperator;
-const runner = { state: runnerState(), verbs: [] as string[] };
-
-function become(state: Partial<RunnerState>): RunnerState {
-  runner.state = runnerState({ guestStarted: true, ...state });
-  world.kubelet.behave(() => ({ kind: runner.state.powerState === 'Running' ? 'run' : 'unready' }));
-  return runner.state;
-}
-
-function carryOut({ action, restartRequest = runner.state.restartRequest }: PowerRequest): RunnerState {
-  runner.verbs.push(action);
-  const down = action === 'stop' ? ({ powerState: 'Stopped', reason: 'Requested' } as const) : {};
-  return become({ ...down, restartRequest });
-}
+const runner = new RunnerStandIn(() => world.kubelet);
 
 beforeAll(async () => {
   world = await vmWorld();
@@ -34,17 +21,8 @@ beforeAll(async () => {
     volumeBindingMode: 'Immediate',
   });
   for (const name of ['n1', 'n2']) await world.kubelet.addNode({ name });
-  become({});
-  operator = await startVmOperator(world.client, {}, () => ({
-    openRunner: () => ({
-      state: async () => runner.state,
-      power: async (request) => carryOut(request),
-      resize: () => Promise.reject(new Error('not asked for')),
-      eject: () => Promise.reject(new Error('not asked for')),
-      ports: () => Promise.reject(new Error('not asked for')),
-      fingerprint: () => 'print',
-    }),
-  }));
+  runner.become({});
+  operator = await startVmOperator(world.client, {}, runner.parts);
 });
 
 afterAll(async () => {
@@ -114,7 +92,7 @@ describe('a VM with a Persistent disk', { timeout: 180_000 }, () => {
   const requests = async () => (await space.pod('kept'))?.spec.containers[0]?.resources?.requests;
 
   test('tells which changes wait for its next start, and goes on as it is', async () => {
-    runner.verbs = [];
+    runner.forget();
     await space.deploy('kept', { ...persistent, nodeName: 'n1' });
     await space.until('kept', 'Scheduled', { status: 'False', reason: 'Unschedulable' });
     await bindClaim(world.client, space.name, 'svc3-vm-kept');
@@ -173,7 +151,7 @@ describe('a VM with a Persistent disk', { timeout: 180_000 }, () => {
     await patch('kept', { display: { width: 1024 } });
     await space.until('kept', 'RestartRequired', { status: 'True' });
     await patch('kept', { powerState: 'Running' });
-    become({});
+    runner.become({});
     await space.untilReplaced('kept', before);
     await space.untilReady('kept');
     expect((await space.vm('kept')).status?.effective?.display).toEqual({ width: 1024 });

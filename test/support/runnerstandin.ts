@@ -1,0 +1,51 @@
+import type { PowerRequest, RunnerState } from '../../src/api/runner.ts';
+import { runnerState } from '../unit/controllers/vm/builders.ts';
+import type { SimulatedKubelet } from './kubelet.ts';
+
+/**
+ * Stands for the runners of all VMs: carries verbs out as src/runner/supervisor.ts does, and keeps the requests that it has answered. It
+ * cannot show what QEMU and a guest do meanwhile; test/integration/runner/power.test.ts does.
+ */
+export class RunnerStandIn {
+  state = runnerState();
+  /** Carried out since the last `forget`. */
+  verbs: string[] = [];
+  readonly #kubelet: () => Pick<SimulatedKubelet, 'behave'>;
+
+  /** @param kubelet - that of the world, which a test makes later */
+  constructor(kubelet: () => Pick<SimulatedKubelet, 'behave'>) {
+    this.#kubelet = kubelet;
+  }
+
+  become(state: Partial<RunnerState>): RunnerState {
+    const { startRequest, restartRequest } = this.state;
+    this.state = runnerState({ startRequest, restartRequest, guestStarted: true, ...state });
+    this.#kubelet().behave(() => ({ kind: this.state.powerState === 'Running' ? 'run' : 'unready' }));
+    return this.state;
+  }
+
+  forget(): void {
+    this.verbs = [];
+  }
+
+  /** For `startVmOperator`. */
+  readonly parts = () => ({
+    openRunner: () => ({
+      state: async () => this.state,
+      power: async (request: PowerRequest) => this.#carryOut(request),
+      resize: () => Promise.reject(new Error('not asked for')),
+      eject: () => Promise.reject(new Error('not asked for')),
+      ports: () => Promise.reject(new Error('not asked for')),
+      fingerprint: () => 'print',
+    }),
+  });
+
+  #carryOut({ action, startRequest, restartRequest }: PowerRequest): RunnerState {
+    this.verbs.push(action);
+    if (action === 'stop') return this.become({ powerState: 'Stopped', reason: 'Requested' });
+    return this.become({
+      startRequest: startRequest ?? this.state.startRequest,
+      restartRequest: restartRequest ?? this.state.restartRequest,
+    });
+  }
+}
