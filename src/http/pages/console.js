@@ -1,20 +1,28 @@
 import RFB from '../novnc/core/rfb.js';
+import { byId } from './element.js';
 import { strokesOf } from './keyboard.js';
 
-const byId = (id) => document.getElementById(id);
 const state = byId('state');
-/** Waits before the tries to get a lost connection back, in milliseconds. */
-const waits = [200, 1000, 2000, 4000, 8000, 15_000, 30_000];
+/** Waits before the tries to get a lost connection back, in milliseconds; after that a guest that is started again is looked for. */
+const waits = [200, 1000, 2000, 4000, 8000, 15_000];
+const lookAgainMs = 30_000;
+/** No session is longer than this (docs/http.md, "Console"). */
+const sessionMs = 12 * 3_600_000;
 const keyPauseMs = 30;
+const command = 'svc3 vm console NAME';
+const keysyms = { ControlLeft: 0xffe3, AltLeft: 0xffe9, Tab: 0xff09, Escape: 0xff1b };
 
+const opened = Date.now();
 let rfb;
 let tries = 0;
 let timer;
 
-function connect(address) {
+/** @param stream - path of the WebSocket; with the ticket of a link the first time, by the cookie of the session after that */
+function connect(stream, ticket) {
   clearTimeout(timer);
   byId('again').hidden = true;
   let connected = false;
+  const address = `wss://${location.host}${stream}${ticket === undefined ? '' : `?ticket=${ticket}`}`;
   const screen = new RFB(byId('screen'), address, { shared: true });
   rfb = screen;
   screen.scaleViewport = true;
@@ -24,38 +32,32 @@ function connect(address) {
     state.textContent = 'Connected';
     screen.focus();
   });
-  screen.addEventListener('disconnect', ({ detail }) => {
-    // The first connection is made with the ticket in the link; its right to come again is a cookie.
-    if (!connected && tries === 0) {
-      state.textContent =
-        'This link does not open the console (any more). Ask for a new one: svc3 vm console NAME';
-      return;
-    }
-    lost(detail.clean, address.split('?')[0]);
-  });
-  screen.addEventListener('desktopname', ({ detail }) => {
-    document.title = detail.name;
+  screen.addEventListener('disconnect', () => {
+    releaseKeys();
+    if (!connected && ticket !== undefined)
+      state.textContent = `This link does not open the console (any more). Ask for a new one: ${command}`;
+    else lost(stream, connected);
   });
   screen.addEventListener('clipboard', ({ detail }) => {
     byId('text').value = detail.text;
   });
 }
 
-function lost(clean, address) {
+function lost(stream, wasConnected) {
   const again = () => {
     tries += 1;
-    state.textContent = 'Connecting again…';
-    connect(address);
+    connect(stream);
   };
   byId('again').hidden = false;
   byId('again').onclick = again;
-  const wait = waits[tries];
-  if (wait === undefined) {
-    state.textContent = 'The connection was lost. Ask for a new link: svc3 vm console NAME';
+  if (Date.now() - opened > sessionMs) {
+    state.textContent = `The session is over. Ask for a new link: ${command}`;
     return;
   }
-  state.textContent = clean ? 'Closed; connecting again…' : 'The connection was lost; connecting again…';
-  timer = setTimeout(again, wait);
+  if (wasConnected) state.textContent = 'The connection was lost; connecting again…';
+  else if (tries >= waits.length)
+    state.textContent = `No connection: the VM does not run, or the session is over. Looking again every 30 s; for a new link: ${command}`;
+  timer = setTimeout(again, waits[tries] ?? lookAgainMs);
 }
 
 async function type(text) {
@@ -70,18 +72,57 @@ async function type(text) {
   rfb.focus();
 }
 
-// The stream's path, with its ticket, is in the fragment, which a browser sends to nobody.
-const path = decodeURIComponent(location.hash.slice(1));
-history.replaceState(null, '', location.pathname);
+const heldKeys = () => document.querySelectorAll('[data-hold]');
 
-if (!/^\/api\/v1\/namespaces\/[\w.-]+\/vms\/[\w.-]+\/console\/stream\?ticket=[\w.~-]+$/.test(path)) {
-  state.textContent = 'This link is not complete. Ask for a new one: svc3 vm console NAME';
-} else {
-  connect(`wss://${location.host}${path}`);
+/** The guest forgets held keys with the connection. */
+function releaseKeys() {
+  for (const button of heldKeys()) button.ariaPressed = 'false';
+}
+
+function hold({ currentTarget: button }) {
+  const isDown = button.ariaPressed !== 'true';
+  button.ariaPressed = String(isDown);
+  rfb.sendKey(keysyms[button.dataset.hold], button.dataset.hold, isDown);
+  rfb.focus();
+}
+
+function press({ currentTarget: { dataset } }) {
+  rfb.sendKey(keysyms[dataset.press], dataset.press);
+  rfb.focus();
+}
+
+async function toggleFullScreen() {
+  if (document.fullscreenElement === null) await document.documentElement.requestFullscreen();
+  else await document.exitFullscreen();
+  rfb.focus();
+}
+
+function listen() {
   byId('keys').addEventListener('click', () => rfb.sendCtrlAltDel());
+  for (const button of heldKeys()) button.addEventListener('click', hold);
+  for (const button of document.querySelectorAll('[data-press]')) button.addEventListener('click', press);
+  byId('fullscreen').hidden = !document.fullscreenEnabled;
+  byId('fullscreen').addEventListener('click', () => void toggleFullScreen());
   byId('text').addEventListener('change', ({ target }) => rfb.clipboardPasteFrom(target.value));
   byId('clipboard').addEventListener('submit', (submitted) => {
     submitted.preventDefault();
     void type(byId('text').value);
   });
+}
+
+// The stream's path, with its ticket, is in the fragment, which a browser sends to nobody. The path stays for a reload.
+const link =
+  /^(\/api\/v1\/namespaces\/([\w.-]+)\/vms\/([\w.-]+)\/console\/stream)(?:\?ticket=([\w.~-]+))?$/.exec(
+    decodeURIComponent(location.hash.slice(1)),
+  );
+if (link === null) {
+  history.replaceState(null, '', location.pathname);
+  state.textContent = `This link is not complete. Ask for a new one: ${command}`;
+} else {
+  const [, stream, namespace, vm, ticket] = link;
+  history.replaceState(null, '', `${location.pathname}#${encodeURIComponent(stream)}`);
+  byId('name').textContent = `${namespace}/${vm}`;
+  document.title = `${vm} – svc3 console`;
+  connect(stream, ticket);
+  listen();
 }

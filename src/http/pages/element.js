@@ -1,0 +1,7 @@
+export const byId = (id) => document.getElementById(id);
+
+export function element(name, properties = {}, ...children) {
+  const made = Object.assign(document.createElement(name), properties);
+  made.append(...children);
+  return made;
+}
