@@ -1,8 +1,8 @@
 /** A pod whose node was restarted is the same pod at another address: whoever calls its runner calls it there. */
-import { createServer } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { vms } from '../../src/api/resources.ts';
 import type { RunnerState } from '../../src/api/runner.ts';
+import { freePorts } from '../../src/localcluster/controlplane/ports.ts';
 import { createRunnerClient } from '../../src/runnerapi/client.ts';
 import { createControlKey, parseControlKeys, signControlToken } from '../../src/runnerapi/token.ts';
 import { createCertificate } from '../../src/runner/certificate.ts';
@@ -26,7 +26,7 @@ beforeAll(async () => {
   world = await vmWorld();
   space = await world.namespace('moved');
   await world.kubelet.addNode({ name: 'n1' });
-  port = await freePort();
+  [port = 0] = await freePorts(1);
   operator = await startOperator();
 });
 
@@ -48,15 +48,6 @@ const startOperator = () =>
         sign: (claims) => signControlToken(claims, keys.privateKey),
       }),
   }));
-
-function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const probe = createServer().listen(0, '127.0.0.1', () => {
-      const { port: free } = probe.address() as { port: number };
-      probe.close(() => resolve(free));
-    });
-  });
-}
 
 /** The runner's real endpoint on an address that the pod has from now on, and nothing where it was. */
 async function moveTo(address: string): Promise<void> {

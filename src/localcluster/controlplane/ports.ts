@@ -1,14 +1,35 @@
-import { createServer } from 'node:net';
+import { randomInt } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:net';
 
 /**
- * Distinct loopback TCP ports that were free a moment ago. Somebody else may take one before it is bound: who uses them
- * must be ready to ask again (`isBindFailure`).
+ * Where free ports are looked for: below those that Linux gives to connections and to who asks for any port (32768 and
+ * up), so that none of these takes one before it is bound.
  */
-export async function freePorts(count: number, host = '127.0.0.1'): Promise<number[]> {
-  const servers = await Promise.all(Array.from({ length: count }, () => listen(host)));
-  const ports = servers.map(({ port }) => port);
-  await Promise.all(servers.map(({ close }) => close()));
-  return ports;
+const range = { from: 12_000, to: 30_000 };
+
+/**
+ * Distinct loopback TCP ports that were free a moment ago. Somebody else who looks for one may take it before it is
+ * bound: who uses them must be ready to ask again (`isBindFailure`).
+ */
+export async function freePorts(
+  count: number,
+  host = '127.0.0.1',
+  draw = () => randomInt(range.from, range.to),
+): Promise<number[]> {
+  const held = new Map<number, Server>();
+  while (held.size < count) {
+    const port = draw();
+    const server = await listen(port, host);
+    if (server !== undefined) held.set(port, server);
+  }
+  await Promise.all(
+    [...held.values()].map(async (server) => {
+      server.close();
+      await once(server, 'close');
+    }),
+  );
+  return [...held.keys()];
 }
 
 /** True when the log of a server says that its port was taken. */
@@ -16,13 +37,15 @@ export function isBindFailure(log: string): boolean {
   return /address already in use|EADDRINUSE/.test(log);
 }
 
-async function listen(host: string): Promise<{ port: number; close: () => Promise<void> }> {
+/** A server on that port; undefined when somebody else has it. */
+async function listen(port: number, host: string): Promise<Server | undefined> {
   const server = createServer();
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(0, host, resolve);
-  });
-  const address = server.address();
-  if (address === null || typeof address === 'string') throw new Error('a TCP server has an address');
-  return { port: address.port, close: () => new Promise((resolve) => server.close(() => resolve())) };
+  server.listen(port, host);
+  try {
+    await once(server, 'listening');
+    return server;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EADDRINUSE') return undefined;
+    throw error;
+  }
 }

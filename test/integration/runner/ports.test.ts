@@ -97,7 +97,7 @@ test('a port that cannot be had keeps no other from being opened, and is told', 
 
 test('a port that QEMU opens for nobody, since its answer came too late, is had by who asks again', async () => {
   const [podPort] = (await freePorts(1)) as [number];
-  const runner = await startRunner(await aPod());
+  const runner = await startRunner(await aPod({ readiness }));
   await runner.reaches({ powerState: 'Running', guestReachable: true });
   const pid = await runner.qemuPid();
   process.kill(pid, 'SIGSTOP');

@@ -1,6 +1,5 @@
-import { once } from 'node:events';
-import { createServer, type AddressInfo } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { freePorts } from '../../../src/localcluster/controlplane/ports.ts';
 import { createProgress, serveProgress } from '../../../src/worker/progress.ts';
 
 describe('progress', () => {
@@ -29,19 +28,9 @@ describe('progress', () => {
     expect(progress.percent).toBe(10);
   });
 
-  /** A port that was free a moment ago. */
-  async function freePort(): Promise<number> {
-    const server = createServer();
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    const { port } = server.address() as AddressInfo;
-    await new Promise((resolve) => void server.close(resolve));
-    return port;
-  }
-
   test('is told to whoever asks for it, and nothing else is', async () => {
     const progress = createProgress();
-    const port = await freePort();
+    const [port = 0] = await freePorts(1);
     const server = await serveProgress(progress, { port, host: '127.0.0.1' });
     onTestFinished(() => void server?.close());
     progress.percent = 42;

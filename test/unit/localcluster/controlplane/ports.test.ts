@@ -1,21 +1,24 @@
 import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { freePorts, isBindFailure } from '../../../../src/localcluster/controlplane/ports.ts';
 
-test('free ports are distinct', async () => {
+test('free ports are distinct, and none is one that the kernel gives to connections', async () => {
   const ports = await freePorts(20);
   expect(new Set(ports).size).toBe(20);
+  const [first] = (await readFile('/proc/sys/net/ipv4/ip_local_port_range', 'utf8')).split(/\s/);
+  expect(Math.max(...ports)).toBeLessThan(Number(first));
 });
 
 test('a port in use is not handed out', async () => {
-  const server = createServer();
-  server.listen(0, '127.0.0.1');
+  const [taken] = (await freePorts(1)) as [number];
+  const server = createServer().listen(taken, '127.0.0.1');
+  onTestFinished(() => void server.close());
   await once(server, 'listening');
-  const address = server.address();
-  const taken = typeof address === 'object' ? address?.port : undefined;
-  expect(await freePorts(50)).not.toContain(taken);
-  server.close();
+  const [other] = (await freePorts(1)) as [number];
+  const drawn = [taken, other];
+  expect(await freePorts(1, '127.0.0.1', () => drawn.shift()!)).toEqual([other]);
 });
 
 test.each([
