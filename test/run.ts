@@ -17,6 +17,7 @@ import {
 import { homedir, tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { stripVTControlCharacters } from 'node:util';
 
 interface Totals {
   passed: number;
@@ -33,7 +34,7 @@ interface VitestReport {
     name: string;
     status: string;
     message: string;
-    assertionResults: Array<{ status: string; fullName: string }>;
+    assertionResults: Array<{ status: string; fullName: string; failureMessages?: string[] }>;
   }>;
 }
 
@@ -95,12 +96,23 @@ function readReport(file: string): Totals {
     failures: failed.flatMap((result) => {
       const names = result.assertionResults
         .filter((test) => test.status === 'failed')
-        .map((test) => test.fullName);
+        .map((test) => `${test.fullName}\n${beginning(test.failureMessages?.[0] ?? '')}`);
       return (names.length > 0 ? names : [result.message.split('\n', 1)[0] ?? '']).map(
         (name) => `${relative(root, result.name)}: ${name}`,
       );
     }),
   };
+}
+
+/** Why a test failed, as much of it as is read at the end of a run. */
+function beginning(message: string): string {
+  const lines = stripVTControlCharacters(message)
+    .split('\n')
+    .filter((line) => !line.includes('/node_modules/') && line.trim() !== '');
+  return lines
+    .slice(0, 12)
+    .map((line) => `      ${line.slice(0, 300)}`)
+    .join('\n');
 }
 
 let reportNumber = 0;
