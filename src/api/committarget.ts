@@ -10,7 +10,7 @@ export type CommitTarget =
  * first placed: a VMConfig that names another image since then says nothing about this disk.
  */
 export function commitTarget({ metadata, spec, status }: Vm): CommitTarget {
-  const none = (why: string): CommitTarget => ({ kind: 'none', message: `VM ${metadata.name ?? ''} ${why}` });
+  const none = (why: string): CommitTarget => ({ kind: 'none', message: `VM ${metadata.name} ${why}` });
   const { effective } = status ?? {};
   if (effective === undefined) return none('has not been placed yet: it has no disk');
   if (effective.imageName !== undefined) return { kind: 'image', name: effective.imageName };
@@ -24,5 +24,5 @@ export function commitRefusal(vm: Vm, image: string): string | undefined {
   const target = commitTarget(vm);
   if (target.kind === 'none') return target.message;
   if (target.name === image) return undefined;
-  return `VM ${vm.metadata.name ?? ''} runs from Image ${target.name} and not from this one`;
+  return `VM ${vm.metadata.name} runs from Image ${target.name} and not from this one`;
 }

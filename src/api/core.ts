@@ -54,7 +54,7 @@ import type {
   V1Volume,
   V1VolumeMount,
 } from '@kubernetes/client-node';
-import type { Json, Stored } from './object.ts';
+import type { Json, Namespaced, Stored } from './object.ts';
 
 export type LocalObjectReference = Json<V1LocalObjectReference>;
 export type ObjectReference = Json<V1ObjectReference>;
@@ -85,23 +85,23 @@ export type ResourceAttributes = Json<V1ResourceAttributes>;
 export type PolicyRule = Json<V1PolicyRule>;
 export type Subject = Json<RbacV1Subject>;
 
-export type Pod = Stored<V1Pod, 'spec'>;
+export type Pod = Namespaced<V1Pod, 'spec'>;
 export type Node = Stored<V1Node>;
-export type Secret = Stored<V1Secret>;
-export type ConfigMap = Stored<V1ConfigMap>;
+export type Secret = Namespaced<V1Secret>;
+export type ConfigMap = Namespaced<V1ConfigMap>;
 export type Namespace = Stored<V1Namespace>;
-export type Service = Stored<V1Service>;
-export type ServiceAccount = Stored<V1ServiceAccount>;
-export type Event = Stored<EventsV1Event>;
-export type Lease = Stored<V1Lease>;
-export type PersistentVolumeClaim = Stored<V1PersistentVolumeClaim>;
+export type Service = Namespaced<V1Service>;
+export type ServiceAccount = Namespaced<V1ServiceAccount>;
+export type Event = Namespaced<EventsV1Event>;
+export type Lease = Namespaced<V1Lease>;
+export type PersistentVolumeClaim = Namespaced<V1PersistentVolumeClaim>;
 export type StorageClass = Stored<V1StorageClass>;
-export type Role = Stored<V1Role>;
-export type RoleBinding = Stored<V1RoleBinding>;
+export type Role = Namespaced<V1Role>;
+export type RoleBinding = Namespaced<V1RoleBinding>;
 export type ClusterRole = Stored<V1ClusterRole>;
 export type ClusterRoleBinding = Stored<V1ClusterRoleBinding>;
-export type Deployment = Stored<V1Deployment>;
-export type DaemonSet = Stored<V1DaemonSet>;
+export type Deployment = Namespaced<V1Deployment>;
+export type DaemonSet = Namespaced<V1DaemonSet>;
 export type CustomResourceDefinition = Stored<V1CustomResourceDefinition>;
 export type ApiService = Stored<V1APIService>;
 

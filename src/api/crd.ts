@@ -2,6 +2,7 @@ import type { CustomResourceDefinition } from './core.ts';
 import { definitions, type Definition } from './definitions.ts';
 import { category, labels } from './meta.ts';
 import { structuralSchema, type JsonSchema } from './structural.ts';
+import type { Submitted } from './object.ts';
 
 function rootSchema(definition: Definition): JsonSchema {
   return {
@@ -23,7 +24,7 @@ function rootSchema(definition: Definition): JsonSchema {
   };
 }
 
-function customResourceDefinition(definition: Definition): CustomResourceDefinition {
+function customResourceDefinition(definition: Definition): Submitted<CustomResourceDefinition> {
   const { resource } = definition;
   return {
     apiVersion: 'apiextensions.k8s.io/v1',
@@ -60,6 +61,6 @@ function customResourceDefinition(definition: Definition): CustomResourceDefinit
 }
 
 /** The CustomResourceDefinitions of all kinds, as `crds/` holds them. */
-export function customResourceDefinitions(): CustomResourceDefinition[] {
+export function customResourceDefinitions(): Submitted<CustomResourceDefinition>[] {
   return definitions.map(customResourceDefinition);
 }

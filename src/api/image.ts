@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { KubeObject, ObjectMeta } from './object.ts';
+import type { KubeObject, NamespacedMeta } from './object.ts';
 import { Conditions, ObservedGeneration } from './condition.ts';
 import { limits } from './meta.ts';
 import { SizeQuantity } from './quantity.ts';
@@ -134,13 +134,13 @@ export const ImageStatus = z
 export type ImageStatus = z.infer<typeof ImageStatus>;
 
 export interface Image extends KubeObject {
-  metadata: ObjectMeta;
+  metadata: NamespacedMeta;
   spec: ImageSpec;
   status?: ImageStatus;
 }
 
 export interface Iso extends KubeObject {
-  metadata: ObjectMeta;
+  metadata: NamespacedMeta;
   spec: IsoSpec;
   status?: ImageStatus;
 }

@@ -16,13 +16,33 @@ export type Json<T> = T extends Date
 export type OwnerReference = Json<V1OwnerReference>;
 export type ObjectMeta = Json<V1ObjectMeta>;
 
+/** Metadata as kube-apiserver gives it of everything that it stores. */
+export type StoredMeta = ObjectMeta & Required<Pick<ObjectMeta, 'name' | 'uid' | 'resourceVersion'>>;
+
+/** The same of an object that is in a namespace. */
+export type NamespacedMeta = StoredMeta & { namespace: string };
+
 /**
  * An object as kube-apiserver stores and gives it: the fields named are there, though the generated type says that they may
  * be missing, as it serves requests too.
  */
 export type Stored<T, Present extends keyof T = never> = Json<Omit<T, 'metadata' | Present>> & {
-  metadata: ObjectMeta;
+  metadata: StoredMeta;
 } & { [Field in Present]-?: Json<NonNullable<T[Field]>> };
+
+/** The same of a kind whose objects are in namespaces. */
+export type Namespaced<T, Present extends keyof T = never> = Stored<T, Present> & {
+  metadata: NamespacedMeta;
+};
+
+type Sent<T extends KubeObject, Meta> = Omit<T, keyof KubeObject> &
+  KubeObject & { [Field in keyof Pick<T, 'metadata'>]: Meta };
+
+/** An object as it is sent to be created or applied: kube-apiserver gives it its uid and its resourceVersion. */
+export type Submitted<T extends KubeObject> = Sent<T, ObjectMeta & { name: string }>;
+
+/** One that is sent to be created, whose name kube-apiserver may make. */
+export type Created<T extends KubeObject> = Sent<T, ObjectMeta>;
 
 export interface KubeObject {
   apiVersion?: string;

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { KubeObject, ObjectMeta } from './object.ts';
+import type { KubeObject, NamespacedMeta } from './object.ts';
 import { Conditions, ObservedGeneration } from './condition.ts';
 import { rules } from './rule.ts';
 
@@ -68,7 +68,7 @@ export const RegistryCredentialStatus = z
 export type RegistryCredentialStatus = z.infer<typeof RegistryCredentialStatus>;
 
 export interface RegistryCredential extends KubeObject {
-  metadata: ObjectMeta;
+  metadata: NamespacedMeta;
   spec: RegistryCredentialSpec;
   status?: RegistryCredentialStatus;
 }

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { KubeObject, ObjectMeta } from './object.ts';
+import type { KubeObject, NamespacedMeta } from './object.ts';
 import { Conditions, ObservedGeneration } from './condition.ts';
 import { portMapping } from './ports.ts';
 import { asAWhole, immutable, rules } from './rule.ts';
@@ -289,7 +289,7 @@ export const VmStatus = z
 export type VmStatus = z.infer<typeof VmStatus>;
 
 export interface Vm extends KubeObject {
-  metadata: ObjectMeta;
+  metadata: NamespacedMeta;
   spec: VmSpec;
   status?: VmStatus;
 }

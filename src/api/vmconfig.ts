@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { KubeObject, ObjectMeta } from './object.ts';
+import type { KubeObject, NamespacedMeta } from './object.ts';
 import { Conditions, ObservedGeneration } from './condition.ts';
 import { limits } from './meta.ts';
 import { PortMappings } from './ports.ts';
@@ -313,7 +313,7 @@ export const VmConfigStatus = z
 export type VmConfigStatus = z.infer<typeof VmConfigStatus>;
 
 export interface VmConfig extends KubeObject {
-  metadata: ObjectMeta;
+  metadata: NamespacedMeta;
   spec: VmConfigSpec;
   status?: VmConfigStatus;
 }

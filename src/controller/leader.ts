@@ -7,6 +7,7 @@ import type { KubeClient, Log } from '../kube/types.ts';
 import { formatMicroTime } from './conditions.ts';
 import type { Gate } from './controller.ts';
 import { ignoring } from './ignoring.ts';
+import type { Submitted } from '../api/object.ts';
 
 /** Times of an election in milliseconds; those of Kubernetes' own controllers. Only tests change them. */
 export interface ElectionTimes {
@@ -196,7 +197,7 @@ class LeaseElector implements LeaderElector {
   }
 
   /** The lease as ours; what others wrote into it stays, text for text. */
-  #claimed(lease: Lease | undefined, now: string): Lease {
+  #claimed(lease: Lease | undefined, now: string): Submitted<Lease> {
     const { identity } = this.#options;
     const spec = lease?.spec ?? {};
     const taken = spec.holderIdentity !== identity;
@@ -223,7 +224,7 @@ class LeaseElector implements LeaderElector {
   }
 
   /** Writes with the resourceVersion that was read: of two candidates one gets Conflict. */
-  async #write(lease: Lease): Promise<void> {
+  async #write(lease: Submitted<Lease>): Promise<void> {
     const { namespace } = this.#fields;
     const create = lease.metadata.resourceVersion === undefined;
     const { body } = await this.#options.client.request<Lease>({

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { KubeObject, Resource } from '../api/object.ts';
+import type { KubeObject, Resource, Submitted } from '../api/object.ts';
 import { typeMeta } from '../api/resources.ts';
 import type { KubeClient } from '../kube/types.ts';
 import { ignoring } from './ignoring.ts';
@@ -20,6 +20,10 @@ export function applyStatus<T extends KubeObject & { status?: object }>(
   status: NonNullable<T['status']>,
 ): Promise<T | undefined> {
   const { name = '', namespace = '', uid = '' } = metadata ?? {};
-  const object = { ...typeMeta(resource), metadata: { name, namespace, uid }, status } as unknown as T;
+  const object = {
+    ...typeMeta(resource),
+    metadata: { name, namespace, uid },
+    status,
+  } as unknown as Submitted<T>;
   return ignoring(['NotFound'], client.apply(resource, object, { subresource: 'status' }));
 }

@@ -56,7 +56,7 @@ function keyOf(object: KubeObject): { name: string; namespace: string | undefine
 }
 
 /** Without apiVersion and kind no write is understood; callers need not repeat what the resource says. */
-function typed<T extends KubeObject>(resource: Resource<T>, object: T): T {
+function typed(resource: Resource<KubeObject>, object: KubeObject): KubeObject {
   return {
     ...object,
     apiVersion: object.apiVersion ?? apiVersionOf(resource),

@@ -1,5 +1,5 @@
 import { isSvc3Error } from '../errors.ts';
-import type { KubeObject, Resource } from '../api/object.ts';
+import type { KubeObject, Resource, Submitted } from '../api/object.ts';
 import type { KubeClient } from './types.ts';
 
 /** No object has it, so a write with it only succeeds where there is no object. */
@@ -17,7 +17,7 @@ export async function ensureObject<T extends KubeObject>(
   client: KubeClient,
   resource: Resource<T>,
   { name, namespace }: { readonly name: string; readonly namespace: string },
-  make: () => T | Promise<T>,
+  make: () => Submitted<T> | Promise<Submitted<T>>,
   fieldManager?: string,
 ): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {

@@ -5,7 +5,7 @@ import { events } from '../api/resources.ts';
 import { messageOf } from '../errors.ts';
 import { createBuckets, createSimilarity, seriesLimit } from './eventlimits.ts';
 import { type EventDropReason, EventQueue } from './eventqueue.ts';
-import type { KubeObject } from '../api/object.ts';
+import type { KubeObject, Submitted } from '../api/object.ts';
 import type { EventRecorder, KubeClient, Log } from './types.ts';
 
 /** An event that repeats within this time is counted up instead of written anew (events.k8s.io: "series"). */
@@ -171,7 +171,7 @@ class QueueingRecorder implements Recorder {
     }
   }
 
-  #newEvent(object: KubeObject, { namespace, name }: Series, event: RecordedEvent): Event {
+  #newEvent(object: KubeObject, { namespace, name }: Series, event: RecordedEvent): Submitted<Event> {
     const { component, instance = component } = this.#options;
     return {
       apiVersion: 'events.k8s.io/v1',

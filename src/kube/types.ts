@@ -1,6 +1,6 @@
 /** What users of the Kubernetes client see of it. Types only: importing this costs nothing at run time. */
 
-import type { KubeObject, Resource } from '../api/object.ts';
+import type { Created, KubeObject, Resource, Submitted } from '../api/object.ts';
 
 export interface ListOptions<T extends KubeObject = KubeObject> {
   namespace?: string;
@@ -86,11 +86,15 @@ export interface KubeClient {
   ): Promise<{ items: T[]; resourceVersion: string }>;
   create<T extends KubeObject>(
     resource: Resource<T>,
-    object: T,
+    object: Created<T>,
     options?: WriteOptions & { subresource?: string; fieldManager?: string },
   ): Promise<T>;
   /** Server-side apply; `object` needs metadata.name (and namespace). */
-  apply<T extends KubeObject>(resource: Resource<T>, object: T, options?: ApplyOptions): Promise<T>;
+  apply<T extends KubeObject>(
+    resource: Resource<T>,
+    object: Submitted<T>,
+    options?: ApplyOptions,
+  ): Promise<T>;
   patch<T extends KubeObject>(
     resource: Resource<T>,
     key: { name: string; namespace?: string },

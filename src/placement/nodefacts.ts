@@ -19,7 +19,7 @@ export function nodeFacts(node: Node): NodeFacts {
   const info = node.status?.nodeInfo;
   const allocatable = node.status?.allocatable;
   return {
-    name: node.metadata.name ?? '',
+    name: node.metadata.name,
     operatingSystem: nodeLabels['kubernetes.io/os'] ?? info?.operatingSystem ?? 'linux',
     architecture: nodeLabels['kubernetes.io/arch'] ?? info?.architecture ?? '',
     ready: node.status?.conditions?.some((c) => c.type === 'Ready' && c.status === 'True') ?? false,

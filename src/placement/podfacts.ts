@@ -25,7 +25,7 @@ export function podFacts(pod: Pod, claim?: string): PodFacts | undefined {
   const phase = pod.status?.phase;
   if (node === undefined || phase === 'Succeeded' || phase === 'Failed') return undefined;
   return {
-    uid: pod.metadata.uid ?? '',
+    uid: pod.metadata.uid,
     node,
     claim,
     requests: requestsOf(pod),

@@ -180,7 +180,7 @@ async function untilReachable(
   timeoutMs: number,
   { progress }: DeployOptions,
 ): Promise<{ readonly vm: Vm; readonly runs: boolean }> {
-  const { name = '' } = running.metadata;
+  const { name } = running.metadata;
   const waited = await wait(vms, running, {
     timeoutMs: Math.max(1, Math.ceil(timeoutMs)),
     done(vm) {
@@ -208,7 +208,7 @@ async function untilReachable(
 }
 
 function cannotRun(vm: Vm): Svc3Error {
-  const { name = '' } = vm.metadata;
+  const { name } = vm.metadata;
   const refusal = imageRefusal(vm);
   const message = refusal?.message ?? vmMessage(vm);
   const causes = [{ field: refusal?.field ?? fieldOf(vm), message: message ?? '' }];

@@ -26,7 +26,7 @@ function usersOf({ vms, config }: PossibleUsers, disk: Image | Iso, field: 'imag
       const configured = spec.config === undefined ? undefined : config(spec.config)?.spec[field];
       return (spec[field] ?? configured) === disk.metadata.name;
     })
-    .map(({ metadata }) => metadata.name ?? '')
+    .map(({ metadata }) => metadata.name)
     .sort();
 }
 
@@ -36,7 +36,7 @@ export function refuseWhileUsed(users: PossibleUsers, disk: Image | Iso, field: 
   if (names.length === 0) return;
   const more = names.length > 10 ? ` and ${names.length - 10} more` : '';
   const shown = `${names.slice(0, 10).join(', ')}${more}`;
-  const { name = '' } = disk.metadata;
+  const { name } = disk.metadata;
   const whose = names.length === 1 ? 'VM' : 'VMs';
   throw new Svc3Error('Conflict', `${field} ${name} is in use by ${whose} ${shown}`, {
     details: { group, kind: `${field}s`, name, causes: [{ field, message: `in use by ${shown}` }] },

@@ -46,5 +46,5 @@ export function unusableImage({ metadata, status }: Image): Svc3Error | undefine
   const isGivenUp =
     conditionOf(status?.conditions, 'Stalled')?.status === 'True' || ready?.reason === 'RegistryDenied';
   if (ready?.status !== 'False' || !isGivenUp) return undefined;
-  return invalidField('image', `Image ${metadata.name ?? ''} is not usable: ${ready.message}`);
+  return invalidField('image', `Image ${metadata.name} is not usable: ${ready.message}`);
 }

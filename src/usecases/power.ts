@@ -27,7 +27,7 @@ export async function execute(
   command: PowerCommand,
   options: { readonly wait: boolean; progress?(vm: Vm): void },
 ): Promise<boolean> {
-  const { name = '', namespace = '', uid } = vm.metadata;
+  const { name, namespace, uid } = vm.metadata;
   const requested = powerRequest(vm, command);
   const patched = await writer.patch(
     vms,

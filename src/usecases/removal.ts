@@ -18,7 +18,7 @@ export interface Removal {
  */
 export async function removeNeverRun(vm: Vm, { caller, writer, fieldManager }: Removal): Promise<void> {
   if (vm.status?.powerState !== undefined) return;
-  const { name = '', namespace = '', uid = '', resourceVersion = '' } = vm.metadata;
+  const { name, namespace, uid, resourceVersion } = vm.metadata;
   const key = { name, namespace };
   try {
     await caller.delete(vms, key, { uid, resourceVersion });

@@ -37,7 +37,7 @@ export function commit(
   description: string | undefined,
 ): Promise<Image> {
   const { name, body } = committedImage(vm, description);
-  const key = { name, namespace: vm.metadata.namespace ?? '' };
+  const key = { name, namespace: vm.metadata.namespace };
   const options = fieldManager === undefined ? {} : { fieldManager };
   return writing(() => writer.patch(images, key, { type: 'merge', body }, options));
 }

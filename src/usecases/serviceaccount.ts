@@ -31,7 +31,7 @@ export async function createServiceAccount(
   const account = await writing(() => caller.create(serviceAccounts, { metadata: { name, namespace } }), {
     'metadata.name': 'serviceaccount',
   });
-  const { uid = '' } = account.metadata;
+  const { uid } = account.metadata;
   const bound = role ?? defaultRole;
   if (bound === 'none') return bound;
   try {

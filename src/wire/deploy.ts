@@ -1,3 +1,4 @@
+import type { Created } from '../api/object.ts';
 import { annotations, finalizer, forbiddenHostPorts, group, type PortRange } from '../api/meta.ts';
 import type { Vm, VmSpecInput } from '../api/vm.ts';
 import type { PortMapping } from '../api/ports.ts';
@@ -161,7 +162,13 @@ export interface DeployOptions {
 }
 
 /** The VM that a deploy creates; no name: `vm-` + 5 characters, `shouldGenerateName`: the name is a prefix. */
-export function vmOf(request: DeployRequest, options: DeployOptions): { vm: Vm; portWarnings: string[] } {
+export function vmOf(
+  request: DeployRequest,
+  options: DeployOptions,
+): {
+  vm: Created<Vm>;
+  portWarnings: string[];
+} {
   const { ports, warnings } = reservedPorts(request.reservedPorts, options.hostPortsAllowed);
   const generates = request.name === undefined || request.name === '' || request.shouldGenerateName === true;
   const prefix = request.name === undefined || request.name === '' ? 'vm' : request.name;
@@ -201,7 +208,7 @@ const atTimeout = {
 /** The answer to who waited for a VM until its start deadline. */
 export function didNotRun(vm: Vm, outcome: keyof typeof atTimeout): Svc3Error {
   const why = vmReason(vm);
-  const { name = '' } = vm.metadata;
+  const { name } = vm.metadata;
   return new Svc3Error(
     'Timeout',
     `VM ${name} did not run within its timeout ${atTimeout[outcome]}${why === undefined ? '' : `: ${why}`}`,

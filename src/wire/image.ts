@@ -60,8 +60,8 @@ export function imageItem(image: Image | Iso): ImageItem {
   const state = imageState(image);
   const failed = failureOf(image, state);
   const members = {
-    name: image.metadata.name ?? '',
-    namespace: image.metadata.namespace ?? '',
+    name: image.metadata.name,
+    namespace: image.metadata.namespace,
     description: image.spec.description,
     type: image.status?.architecture,
     size: image.status?.size,

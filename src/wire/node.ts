@@ -48,7 +48,7 @@ export function nodeItem(node: Node, namespace: string, usage: NodeUsage): NodeI
   const addresses = node.status?.addresses ?? [];
   const gpuReason = node.metadata.annotations?.[annotations.gpuPassthroughReason];
   return {
-    name: node.metadata.name ?? '',
+    name: node.metadata.name,
     namespace: node.metadata.labels?.[labels.namespace] ?? namespace,
     nodeIP: addresses.find(({ type }) => type === 'InternalIP')?.address ?? '',
     availableCpu: Math.max(0, Math.floor((cpuMilli - usage.cpuMilli) / 1000)),

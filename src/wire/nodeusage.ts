@@ -44,10 +44,10 @@ export function keepRequests(pod: Pod): PodRequests {
   const { metadata, spec, status } = pod;
   const kept: PodRequests = {
     metadata: {
-      name: metadata.name ?? '',
-      namespace: metadata.namespace ?? '',
-      uid: metadata.uid ?? '',
-      resourceVersion: metadata.resourceVersion ?? '',
+      name: metadata.name,
+      namespace: metadata.namespace,
+      uid: metadata.uid,
+      resourceVersion: metadata.resourceVersion,
     },
   };
   const finished = status?.phase === 'Succeeded' || status?.phase === 'Failed';

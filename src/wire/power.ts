@@ -38,7 +38,7 @@ export interface PowerRequest {
 export function powerRequest(vm: Vm, command: PowerCommand): PowerRequest {
   const verb = powerVerbs[command];
   const state = vmState(vm);
-  const name = vm.metadata.name ?? '';
+  const name = vm.metadata.name;
   const isOnce = command === 'revert' || command === 'restart';
   const underWay = !isOnce && vm.spec.powerState === verb.to && state !== verb.to;
   const staysDown = command === 'stop' && isDownByItself(vm);

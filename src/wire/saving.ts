@@ -6,14 +6,15 @@ import { Svc3Error } from '../errors.ts';
 import { commitTarget } from '../api/committarget.ts';
 import { imageItem } from './image.ts';
 import { hasDisk, vmState } from './vm.ts';
+import type { Submitted } from '../api/object.ts';
 
 /**
  * What a save creates.
  * @throws Svc3Error Conflict where the VM has no disk to save
  */
-export function savedImage(vm: Vm, imageName: string, description: string | undefined): Image {
+export function savedImage(vm: Vm, imageName: string, description: string | undefined): Submitted<Image> {
   requireDisk(vm, 'save');
-  const { name = '', namespace = '' } = vm.metadata;
+  const { name, namespace } = vm.metadata;
   return {
     metadata: { name: imageName, namespace },
     spec: { ...described(description), source: { vm: { name, mode: 'Save' } } },
@@ -31,12 +32,12 @@ export function committedImage(
   requireDisk(vm, 'commit');
   const target = commitTarget(vm);
   if (target.kind === 'none') throw conflict(vm, target.message);
-  const commit = { vm: vm.metadata.name ?? '', request: randomUUID() };
+  const commit = { vm: vm.metadata.name, request: randomUUID() };
   return { name: target.name, body: { spec: { ...described(description), commit } } };
 }
 
 function requireDisk(vm: Vm, what: string): void {
-  const { name = '', deletionTimestamp } = vm.metadata;
+  const { name, deletionTimestamp } = vm.metadata;
   if (deletionTimestamp !== undefined)
     throw conflict(vm, `VM ${name} is being deleted: ${what} comes too late`);
   if (hasDisk(vm)) return;
@@ -45,7 +46,7 @@ function requireDisk(vm: Vm, what: string): void {
 
 function conflict(vm: Vm, message: string): Svc3Error {
   return new Svc3Error('Conflict', message, {
-    details: { group, kind: 'vms', name: vm.metadata.name ?? '' },
+    details: { group, kind: 'vms', name: vm.metadata.name },
   });
 }
 
@@ -65,7 +66,7 @@ export type Saving =
  * @param now - the Image as it is; undefined where it is gone
  */
 export function savingOf(asked: Image, now: Image | undefined): Saving {
-  const { name = '', uid, generation = 0 } = asked.metadata;
+  const { name, uid, generation = 0 } = asked.metadata;
   const failed = (reason: 'NotFound' | 'Conflict' | 'Invalid', message: string): Saving => {
     const details = { group, kind: 'images', name };
     return { kind: 'failed', error: new Svc3Error(reason, message, { details }) };

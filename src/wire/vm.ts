@@ -112,8 +112,8 @@ export function vmItem(vm: Vm, config?: VmConfig): VmItem {
   const state = vmState(vm);
   const console = consoleIsOn(settings);
   return defined<VmItem>({
-    name: vm.metadata.name ?? '',
-    namespace: vm.metadata.namespace ?? '',
+    name: vm.metadata.name,
+    namespace: vm.metadata.namespace,
     node: vm.status?.node,
     ip: vm.status?.ip,
     cpu: settings.cpu ?? 3,

@@ -3,6 +3,7 @@ import { parseQuantity, toGi } from '../api/quantity.ts';
 import type { VmConfig } from '../api/vmconfig.ts';
 import { settingsOf } from './deploy.ts';
 import type { VmConfigItem, VmConfigRequest } from './vmschemas.ts';
+import type { Submitted } from '../api/object.ts';
 
 export type { VmConfigItem };
 
@@ -20,8 +21,8 @@ export function schedulerWord(
 export function vmConfigItem(config: VmConfig): VmConfigItem {
   const { spec } = config;
   const members = {
-    name: config.metadata.name ?? '',
-    namespace: config.metadata.namespace ?? '',
+    name: config.metadata.name,
+    namespace: config.metadata.namespace,
     image: spec.image,
     type: spec.architecture,
     cpu: spec.cpu,
@@ -66,7 +67,7 @@ function withoutEmptyIso<T extends { iso?: string | undefined }>({ iso, ...setti
 export function vmConfigOf(
   request: VmConfigRequest,
   { namespace, owner = '' }: { readonly namespace: string; readonly owner?: string | undefined },
-): VmConfig {
+): Submitted<VmConfig> {
   const { name, nodeName = '', type } = request;
   return {
     apiVersion: 'svc3.dev/v1',

@@ -235,7 +235,7 @@ function signsOf(
   const pod = template(recording.pod, holes(recording));
   return async (index) => {
     const object = JSON.parse(pod(index, nextVersion())) as Pod;
-    const { name = '', annotations: given } = object.metadata;
+    const { name, annotations: given } = object.metadata;
     object.metadata.annotations = { ...given, [annotations.controlKeys]: 'old' };
     await server.send(podsPath, [JSON.stringify({ type: 'MODIFIED', object })]);
     await until(`the keys of ${name}`, () => renewed.has(name), { stepMs: 5 });

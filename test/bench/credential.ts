@@ -213,7 +213,7 @@ async function measureRound(client: KubeClient, round: number): Promise<Round> {
 async function clear(client: KubeClient, round: number): Promise<void> {
   await inParallel(namesOf(`round-${round}`), workers, async (namespace) => {
     for (const server of servers) {
-      const { name = '' } = credential(namespace, server).metadata;
+      const { name } = credential(namespace, server).metadata;
       await client.delete(registryCredentials, { name, namespace });
     }
     await client.delete(secrets, { name: objectNames.pullSecret, namespace });

@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { images, namespaces, pods, registryCredentials, vms } from '../../src/api/resources.ts';
 import type { Vm } from '../../src/api/vm.ts';
 import { resourcePath } from '../../src/kube/path.ts';
-import type { KubeObject, Resource } from '../../src/api/object.ts';
+import type { KubeObject, Resource, Submitted } from '../../src/api/object.ts';
 import { podNameOf } from '../../src/controllers/vm/names.ts';
 import { startRegistry } from '../support/registry.ts';
 import { type Benchmark, type Outcome, percentile, rounded, size } from './figures.ts';
@@ -105,7 +105,7 @@ async function prepare(setting: Setting): Promise<void> {
   const { client, kubelet } = setting.cluster;
   await client.create(namespaces, { metadata: { name: failing } });
   kubelet.behave(({ metadata }) =>
-    metadata.namespace === failing && metadata.name?.startsWith('svc3-vm-') === true
+    metadata.namespace === failing && metadata.name?.startsWith('svc3-vm-')
       ? { kind: 'waiting', reason: 'ImagePullBackOff', message: 'no answer' }
       : { kind: 'run' },
   );
@@ -185,7 +185,7 @@ function silentHost({ silent }: Setting, name: string): string {
   return silent[Number(name.split('-')[1]) % silent.length] ?? '';
 }
 
-function failingVm(setting: Setting, name: string): Vm {
+function failingVm(setting: Setting, name: string): Submitted<Vm> {
   const image = `${silentHost(setting, name)}/${name}:1`;
   const { architecture: _architecture, ...spec } = benchVm(name).spec;
   return { ...benchVm(name), metadata: { name, namespace: failing }, spec: { ...spec, image } };

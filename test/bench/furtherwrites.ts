@@ -1,7 +1,8 @@
+import type { Event } from '../../src/api/core.ts';
 import { events, typeMeta, vms } from '../../src/api/resources.ts';
 import type { Vm } from '../../src/api/vm.ts';
 import type { RootClient } from '../../src/kube/client.ts';
-import type { KubeObject } from '../../src/api/object.ts';
+import type { Created } from '../../src/api/object.ts';
 import { benchVm, namespace } from './simulated.ts';
 
 /** What svc3 wrote, per VM: how many of each kind, by the audit log, and a status as it left it. */
@@ -57,7 +58,7 @@ export function furtherWrites(client: RootClient, prefix: string, written: Writt
   };
 }
 
-function anEvent(about: string): KubeObject {
+function anEvent(about: string): Created<Event> {
   return {
     metadata: { generateName: 'load-', namespace },
     eventTime: `${new Date().toISOString().slice(0, -1)}000Z`,
@@ -68,5 +69,5 @@ function anEvent(about: string): KubeObject {
     action: 'Load',
     note: `write about ${about}`,
     regarding: { ...typeMeta(vms), name: about, namespace },
-  } as KubeObject;
+  };
 }

@@ -1,3 +1,4 @@
+import type { Submitted } from '../../src/api/object.ts';
 import type { Pod } from '../../src/api/core.ts';
 import { extendedResources, labels } from '../../src/api/meta.ts';
 import { pods, vms } from '../../src/api/resources.ts';
@@ -43,8 +44,8 @@ export const benchmark: Benchmark = {
 interface Kind {
   readonly name: 'GPU' | 'plain';
   readonly count: number;
-  pod(name: string): Pod;
-  vm(name: string): Vm;
+  pod(name: string): Submitted<Pod>;
+  vm(name: string): Submitted<Vm>;
 }
 
 interface Round {
@@ -128,7 +129,11 @@ function kinds(gpuVms: number): Kind[] {
   ];
 }
 
-function withGpu(pod: Pod, limits: Record<string, string>, nodeSelector: Record<string, string>): Pod {
+function withGpu(
+  pod: Submitted<Pod>,
+  limits: Record<string, string>,
+  nodeSelector: Record<string, string>,
+): Submitted<Pod> {
   const containers = pod.spec.containers.map((container) => ({
     ...container,
     resources: { ...container.resources, limits },

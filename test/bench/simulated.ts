@@ -9,7 +9,7 @@ import { createClient, type RootClient } from '../../src/kube/client.ts';
 import { loadKubeconfig } from '../../src/kube/connection.ts';
 import { createInformer } from '../../src/kube/informer.ts';
 import { resourcePath } from '../../src/kube/path.ts';
-import type { KubeObject, Resource } from '../../src/api/object.ts';
+import type { KubeObject, Resource, Submitted } from '../../src/api/object.ts';
 import type { Informer } from '../../src/kube/types.ts';
 import { ownControlPlane, type OwnControlPlane } from '../support/controlplane.ts';
 import { installDefinitions } from '../support/definitions.ts';
@@ -97,7 +97,7 @@ function told<T extends KubeObject>(informer: Informer<T>): Watched<T> {
   return listeners;
 }
 
-export function barePod(name: string): Pod {
+export function barePod(name: string): Submitted<Pod> {
   const requests = { cpu: '100m', memory: '64Mi' };
   return {
     apiVersion: 'v1',
@@ -107,7 +107,7 @@ export function barePod(name: string): Pod {
   };
 }
 
-export function benchVm(name: string, spec: Partial<Vm['spec']> = {}): Vm {
+export function benchVm(name: string, spec: Partial<Vm['spec']> = {}): Submitted<Vm> {
   return {
     apiVersion: 'svc3.dev/v1',
     kind: 'VM',

@@ -61,7 +61,7 @@ async function until(isTrue: () => boolean | Promise<boolean>, signal: AbortSign
 
 async function deleteVms({ recorder, operations }: CleanUp, { namespace, kube }: Tenant): Promise<void> {
   for (const { metadata } of recorder.current('vms', namespace)) {
-    const { name = '', uid = '' } = metadata;
+    const { name, uid } = metadata;
     const asked = { verb: 'delete', via: 'kubectl', namespace, name, vmUid: uid } as const;
     const path = `/apis/svc3.dev/v1/namespaces/${namespace}/vms/${name}`;
     await operations.http(kube, asked, { method: 'DELETE', path });
@@ -70,7 +70,7 @@ async function deleteVms({ recorder, operations }: CleanUp, { namespace, kube }:
 
 async function deleteImages({ recorder, operations }: CleanUp, { namespace, kube }: Tenant): Promise<void> {
   for (const { metadata } of recorder.current('images', namespace)) {
-    const { name = '' } = metadata;
+    const { name } = metadata;
     const asked = { verb: 'deleteImage', via: 'kubectl', namespace, name } as const;
     const path = `/apis/svc3.dev/v1/namespaces/${namespace}/images/${name}`;
     await operations.http(kube, asked, { method: 'DELETE', path });

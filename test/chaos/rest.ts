@@ -43,7 +43,7 @@ export async function readDisks(
     const expected = markers.of(vm.metadata.uid ?? '', vm.status?.runner?.podUid);
     if (vm.status?.powerState !== 'Running' || expected.length === 0) continue;
     const missing = await missingOn(vm, expected, ssh);
-    const { namespace = '', name = '', uid = '' } = vm.metadata;
+    const { namespace, name, uid } = vm.metadata;
     history.disks.push({ at: Date.now(), namespace, vm: name, vmUid: uid, missing });
   }
 }

@@ -56,7 +56,7 @@ function watchBurst(signal: AbortSignal): Sights {
   const vmInformer = createInformer<Vm>({ client: world.client, resource: vms, namespace: space.name });
   podInformer.onChange(({ object }) => see(sights.pod, object.metadata.labels?.[labels.vm] ?? '', object));
   vmInformer.onChange(({ object }) => {
-    const { name = '' } = object.metadata;
+    const { name } = object.metadata;
     if (object.status?.conditions !== undefined) see(sights.status, name, object);
     if (isTrue(object.status?.conditions, 'Ready')) see(sights.ready, name, object);
   });

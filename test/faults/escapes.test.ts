@@ -1,3 +1,4 @@
+import { storedMeta } from '../support/storedmeta.ts';
 import { writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
@@ -20,6 +21,7 @@ import { type Rendered, rendered } from '../integration/chart/helm.ts';
 import { install, type Installation, outcome, values } from '../integration/chart/installation.ts';
 import { identity } from '../support/api.ts';
 import { aVm, effective, podInput } from '../unit/controllers/vm/builders.ts';
+import type { Created } from '../../src/api/object.ts';
 
 /**
  * Editors of `svc3-default` were root on its nodes: the namespace is `privileged` for Pod Security. Each escape is tried
@@ -86,7 +88,7 @@ interface Change {
 }
 
 /** A pod that passes `restricted`, but for what is changed. */
-function aPod({ spec, pod, container, security, ...metadata }: Change = {}, where = namespace): Pod {
+function aPod({ spec, pod, container, security, ...metadata }: Change = {}, where = namespace): Created<Pod> {
   return {
     apiVersion: 'v1',
     kind: 'Pod',
@@ -105,7 +107,7 @@ function aContainer(container: object = {}, security: object = {}): Container {
 }
 
 /** `ok`, or what the server said to the editor. */
-function tryPod(pod: Pod, as: KubeClient = editor): Promise<string> {
+function tryPod(pod: Created<Pod>, as: KubeClient = editor): Promise<string> {
   return outcome(as.create(pods, pod, { dryRun: true }));
 }
 
@@ -306,7 +308,7 @@ describe("what the operator makes passes, and is nobody else's to change", () =>
   const ports = [{ nodePort: 20000, guestPort: 80, protocol: 'TCP' as const }];
   const pinned = { node: 'n1', ports: { ssh: 8822 }, requestsEphemeralStorage: true } as const;
   const image: Image = {
-    metadata: { name: 'saved', namespace, uid: 'image-uid' },
+    metadata: storedMeta({ name: 'saved', namespace, uid: 'image-uid' }),
     spec: { source: { vm: { name: 'web', mode: 'Save' } } },
   };
   const worker = () =>
@@ -322,7 +324,7 @@ describe("what the operator makes passes, and is nobody else's to change", () =>
       } as never,
     });
 
-  test.each<[what: string, pod: () => Pod]>([
+  test.each<[what: string, pod: () => Created<Pod>]>([
     [
       'a VM with host ports',
       () =>
@@ -499,7 +501,7 @@ test('a static pod is shown by the kubelet of its node, and by nobody else', asy
   const { uid } = (await admin.get(nodes, 'n1')).metadata;
   const mirror = aPod({
     annotations: { 'kubernetes.io/config.mirror': 'x' },
-    ownerReferences: [{ apiVersion: 'v1', kind: 'Node', name: 'n1', uid: uid!, controller: true }],
+    ownerReferences: [{ apiVersion: 'v1', kind: 'Node', name: 'n1', uid: uid, controller: true }],
     spec: { nodeName: 'n1', hostNetwork: true },
   });
   expect(await tryPod(mirror)).toContain(restrictedOnly);

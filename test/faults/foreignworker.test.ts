@@ -14,6 +14,7 @@ import {
   startImageOperator,
   type ImageCluster,
 } from '../integration/image/harness.ts';
+import type { Submitted } from '../../src/api/object.ts';
 
 /** A pod under the name of an image's worker pod that is none was taken for it: the image was `Working` for ever. */
 
@@ -46,7 +47,7 @@ async function pushed(repository: string): Promise<string> {
 }
 
 /** A pod that passes Pod Security `restricted` and does nothing. */
-function idlePod(namespace: string, name: string): Pod {
+function idlePod(namespace: string, name: string): Submitted<Pod> {
   return {
     metadata: { name, namespace },
     spec: {

@@ -4,6 +4,7 @@ import { configMaps, namespaces, pods, vms } from '../../src/api/resources.ts';
 import { explain } from '../../src/usecases/explanation.ts';
 import { slow, type VmNamespace, type VmWorld, vmWorld } from '../integration/vm/harness.ts';
 import { startVmOperator } from '../support/operator.ts';
+import type { Submitted } from '../../src/api/object.ts';
 
 /**
  * A tenant's pod that names a node by matchFields and that kube-scheduler never binds took the node's memory, GPUs and
@@ -35,7 +36,7 @@ async function withOperator(
 }
 
 /** A pod that names n1 by a field, as the operator's own do, and asks for a label that no node has. */
-function pinnedPod(namespace: string, container: object, metadata: object = {}): Pod {
+function pinnedPod(namespace: string, container: object, metadata: object = {}): Submitted<Pod> {
   return {
     metadata: { name: 'squatter', namespace, ...metadata },
     spec: {
@@ -142,7 +143,7 @@ async function unbind(space: VmNamespace, vm: string): Promise<string | undefine
   const bound = (await space.pod(vm))!;
   const { nodeName: _node, ...spec } = bound.spec;
   const { name, namespace, labels, annotations, ownerReferences } = bound.metadata;
-  const key = { name: name!, namespace: namespace! };
+  const key = { name: name, namespace: namespace };
   await world.client.delete(pods, key, { gracePeriodSeconds: 0 });
   await expect.poll(() => space.pod(vm), slow).toBeUndefined();
   const twin = await world.client.create(pods, {

@@ -32,7 +32,7 @@ export async function savingWorld(): Promise<SavingWorld> {
   const kubelet = simulateKubelet(cluster.client);
   // Worker pods are processes of their own.
   kubelet.behave(({ metadata }) => ({
-    kind: metadata.name?.startsWith('svc3-vm-') === true ? 'run' : 'pending',
+    kind: metadata.name?.startsWith('svc3-vm-') ? 'run' : 'pending',
   }));
   await kubelet.addNode({ name: 'n1' });
   return {

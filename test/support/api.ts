@@ -209,7 +209,7 @@ export async function tokenOf(
 
 /** Writes a VM's status as the operator would. */
 export async function reportVm(client: KubeClient, vm: Vm, status: VmStatus): Promise<Vm> {
-  const { name = '', namespace = '', generation = 1 } = vm.metadata;
+  const { name, namespace, generation = 1 } = vm.metadata;
   return client.patch(
     vms,
     { name, namespace },

@@ -9,7 +9,7 @@ export function letGoOfDeletedVms(client: KubeClient): { stop(): Promise<void> }
   const stopping = new AbortController();
   const informer = createInformer({ client, resource: vms });
   informer.onChange(({ kind, object: { metadata } }) => {
-    const { name = '', namespace = '', uid, resourceVersion, finalizers = [], deletionTimestamp } = metadata;
+    const { name, namespace, uid, resourceVersion, finalizers = [], deletionTimestamp } = metadata;
     if (kind === 'deleted' || deletionTimestamp === undefined || !finalizers.includes(finalizer)) return;
     const rest = finalizers.filter((one) => one !== finalizer);
     const body = { metadata: { uid, resourceVersion, finalizers: rest } };

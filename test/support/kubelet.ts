@@ -5,6 +5,7 @@ import type { Vm } from '../../src/api/vm.ts';
 import { isSvc3Error } from '../../src/errors.ts';
 import { createInformer } from '../../src/kube/informer.ts';
 import type { Informer, KubeClient } from '../../src/kube/types.ts';
+import type { Submitted } from '../../src/api/object.ts';
 
 /** What the kubelet of a simulated node makes of a pod that is bound to it. */
 export type PodBehaviour =
@@ -80,7 +81,7 @@ export function simulateKubelet(
   }
 
   async function drive(pod: Pod): Promise<void> {
-    const { name = '', namespace = '', uid, deletionTimestamp } = pod.metadata;
+    const { name, namespace, uid, deletionTimestamp } = pod.metadata;
     if (deletionTimestamp !== undefined) {
       await client.delete(
         pods,
@@ -230,7 +231,7 @@ async function heartbeats(
 
 async function beatOnce(client: KubeClient, name: string): Promise<void> {
   const renewTime = `${new Date().toISOString().slice(0, -1)}000Z`;
-  const lease: Lease = {
+  const lease: Submitted<Lease> = {
     apiVersion: 'coordination.k8s.io/v1',
     kind: 'Lease',
     metadata: { name, namespace: 'kube-node-lease' },
@@ -336,7 +337,7 @@ export function collectVmPods(
   const gone = new Set<string>();
   const collect = ({ metadata }: Pod): void => {
     if (!metadata.ownerReferences?.some(({ uid }) => gone.has(uid))) return;
-    const { name = '', namespace = '', uid = '' } = metadata;
+    const { name, namespace, uid } = metadata;
     client.delete(pods, { name, namespace }, { uid }).catch(() => undefined);
   };
   vmInformer.onChange(({ kind, object }) => {

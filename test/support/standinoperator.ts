@@ -61,7 +61,7 @@ async function imageNameOf(client: KubeClient, { metadata, spec }: Vm): Promise<
 
 /** The disk of a VM is in the store as soon as it is asked for. */
 async function store(client: KubeClient, { metadata, spec, status }: Image): Promise<void> {
-  const { name = '', namespace = '', generation = 1 } = metadata;
+  const { name, namespace, generation = 1 } = metadata;
   const isWanted = spec.source.vm !== undefined || spec.commit !== undefined;
   if (!isWanted || metadata.deletionTimestamp !== undefined || status?.observedGeneration === generation)
     return;

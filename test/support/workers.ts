@@ -148,7 +148,7 @@ async function environmentOf(
 }
 
 async function setStatus(client: KubeClient, pod: Pod, status: PodStatus): Promise<void> {
-  const { name = '', namespace = '', uid } = pod.metadata;
+  const { name, namespace, uid } = pod.metadata;
   await client.patch(
     pods,
     { name, namespace },

@@ -71,9 +71,7 @@ export function createUsers(options: UsersOptions) {
   };
 }
 
-function userItem({
-  metadata: { name = '', annotations: found, creationTimestamp },
-}: ServiceAccount): UserItem {
+function userItem({ metadata: { name, annotations: found, creationTimestamp } }: ServiceAccount): UserItem {
   return {
     name: found?.[annotations.displayName] ?? name,
     account: name,
@@ -166,7 +164,7 @@ async function removeUser(client: KubeClient, user: string): Promise<void> {
     ({ metadata }) => metadata.name === name,
   );
   for (const { metadata } of bound) {
-    await quietly(client.delete(roleBindings, { name, namespace: metadata.namespace ?? '' }));
+    await quietly(client.delete(roleBindings, { name, namespace: metadata.namespace }));
   }
   await quietly(client.delete(roles, { name, namespace: namespaces.users }));
   await quietly(client.delete(clusterRoleBindings, { name }));

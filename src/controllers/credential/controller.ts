@@ -127,16 +127,15 @@ class CredentialControllers implements CredentialController {
   #listen(): void {
     this.#caches.credentials.onChange((change) => this.#onCredential(change));
     this.#caches.basicAuth.onChange(({ object }) => {
-      for (const { metadata } of this.#caches.naming(object.metadata.name ?? ''))
-        this.#enqueue(metadata.namespace);
+      for (const { metadata } of this.#caches.naming(object.metadata.name)) this.#enqueue(metadata.namespace);
     });
     this.#caches.pullSecrets.onChange(({ object }) => {
-      const { namespace = '' } = object.metadata;
+      const { namespace } = object.metadata;
       if (this.#expectedPullSecrets.observe(namespace, object)) this.#reporter.enqueue(namespace);
       else this.#enqueue(namespace);
     });
     this.#configMap.onChange(({ object }) => {
-      this.#expectedConfigMap.observe(object.metadata.name ?? '', object);
+      this.#expectedConfigMap.observe(object.metadata.name, object);
       this.#nodes.enqueue(objectNames.insecureRegistries);
     });
   }

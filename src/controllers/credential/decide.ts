@@ -52,7 +52,7 @@ export function decide({ credentials, secrets, pullSecret }: Observed): Plan {
   const live = credentials.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
   for (const { metadata, spec } of live) {
     const read = readBasicAuth(spec.secretRef.name, secrets.get(spec.secretRef.name));
-    if (read.kind === 'problem') problems.set(metadata.name ?? '', read);
+    if (read.kind === 'problem') problems.set(metadata.name, read);
     else logins.push({ ...read, registry: parseServer(spec.server, 'spec.server') });
   }
   const conflict = pullSecret === undefined ? undefined : conflictOf(pullSecret);
@@ -60,7 +60,7 @@ export function decide({ credentials, secrets, pullSecret }: Observed): Plan {
     return { pullSecret: planPullSecret(logins, pullSecret), problems, logins };
   }
   for (const { metadata } of live) {
-    const name = metadata.name ?? '';
+    const name = metadata.name;
     if (!problems.has(name)) problems.set(name, conflict);
   }
   return { pullSecret: { kind: 'keep' }, problems, logins };

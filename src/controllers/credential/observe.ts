@@ -94,7 +94,7 @@ export async function observe(
   namespace: string,
 ): Promise<Observed> {
   const credentials = [...caches.credentials.list(namespace)].sort((a, b) =>
-    (a.metadata.name ?? '') < (b.metadata.name ?? '') ? -1 : 1,
+    a.metadata.name < b.metadata.name ? -1 : 1,
   );
   const found = new Map<string, Secret>();
   for (const { spec, metadata } of credentials) {

@@ -15,6 +15,7 @@ import {
   type PullSecretPlan,
 } from './decide.ts';
 import { observe, type Sources } from './observe.ts';
+import type { Submitted } from '../../api/object.ts';
 
 /**
  * Two writes to the pull Secret of one namespace are at least so far apart: a credential that changes a hundred times in
@@ -130,7 +131,7 @@ function pullSecret(
   namespace: string,
   config: string,
   { uid, resourceVersion }: { uid?: string; resourceVersion?: string },
-): Secret {
+): Submitted<Secret> {
   return {
     metadata: {
       name: objectNames.pullSecret,

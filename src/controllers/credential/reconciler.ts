@@ -85,7 +85,7 @@ async function release(
   const { kind } = plan.pullSecret;
   // The change of the pull Secret brings the key back.
   if (!hasFinalizer(credential) || kind === 'update' || kind === 'delete') return;
-  const { namespace = '', name = '' } = credential.metadata;
+  const { namespace, name } = credential.metadata;
   // A credential that was pointed at another Secret still owns the one that was made for it.
   const owned = new Set([credential.spec.secretRef.name, storedSecretName(namespace, name)]);
   for (const secret of owned) await deleteManagedSecret(options, credential, secret);
@@ -127,7 +127,7 @@ async function report(
   plan: Plan,
 ): Promise<number | undefined> {
   const { client, recorder, expected, policy, refusal, now = () => new Date() } = options;
-  const { namespace = '' } = credential.metadata;
+  const { namespace } = credential.metadata;
   const verdict = judge(credential, plan, refusal(namespace), policy);
   if (verdict === undefined) return undefined;
   const time = now();

@@ -30,7 +30,7 @@ export function judge(
   refusal: string | undefined,
   policy: InsecurePolicy,
 ): Verdict | undefined {
-  const problem = plan.problems.get(credential.metadata.name ?? '');
+  const problem = plan.problems.get(credential.metadata.name);
   if (problem !== undefined) return { isReady: false, reason: problem.reason, message: problem.message };
   if (plan.pullSecret.kind !== 'keep') {
     return refusal === undefined ? undefined : { isReady: false, reason: 'SecretRefused', message: refusal };

@@ -4,6 +4,7 @@ import { annotations, finalizer, group, labels, namespaces } from '../../api/met
 import { allowInsecureRequired, type RegistryCredential } from '../../api/registrycredential.ts';
 import { registryCredentials, secrets } from '../../api/resources.ts';
 import { Svc3Error, ifFound, invalidField, isSvc3Error } from '../../errors.ts';
+import type { Submitted } from '../../api/object.ts';
 import type { KubeClient, WriteOptions } from '../../kube/types.ts';
 import { parseServer } from '../../registry/identity.ts';
 import {
@@ -44,8 +45,8 @@ const mostAttempts = 5;
 
 interface Wanted {
   readonly request: StoreRequest;
-  readonly object: RegistryCredential;
-  readonly secret: Secret;
+  readonly object: Submitted<RegistryCredential>;
+  readonly secret: Submitted<Secret>;
 }
 
 /**
@@ -100,8 +101,8 @@ async function storeOnce(
     await add(client, wanted);
     return { replaced: false };
   }
-  if (request.replace !== true) throw alreadyStored(request.server, object.metadata.name ?? '');
-  await replace(client, wanted, before.metadata.uid ?? '');
+  if (request.replace !== true) throw alreadyStored(request.server, object.metadata.name);
+  await replace(client, wanted, before.metadata.uid);
   return { replaced: true };
 }
 
@@ -133,7 +134,7 @@ async function add(client: KubeClient, wanted: Wanted): Promise<void> {
     if (mine !== undefined) await takeBack(client, wanted, mine, error);
     throw error;
   }
-  await keepSecret(client, wanted, object.metadata.uid ?? '', mine);
+  await keepSecret(client, wanted, object.metadata.uid, mine);
 }
 
 async function createObject(
@@ -147,18 +148,18 @@ async function createObject(
     if (!isSvc3Error(error, 'AlreadyExists')) throw error;
     throw request.replace === true
       ? new Overtaken(request.server, error)
-      : alreadyStored(request.server, object.metadata.name ?? '', error);
+      : alreadyStored(request.server, object.metadata.name, error);
   }
 }
 
 /** A Secret that somebody else made is theirs, also where no credential names it yet. */
 async function refuseForeign(client: KubeClient, { secret, request, object }: Wanted): Promise<void> {
-  const { name = '', namespace } = secret.metadata;
+  const { name, namespace } = secret.metadata;
   const found = await ifFound(client.get(secrets, name, namespace));
   if (found === undefined || found.metadata.labels?.[labels.managed] === 'true') return;
   throw alreadyStored(
     request.server,
-    object.metadata.name ?? '',
+    object.metadata.name,
     undefined,
     `Secret ${namespace}/${name} already exists and is not svc3's`,
   );
@@ -181,7 +182,7 @@ async function keepSecret(
   uid: string,
   written: Secret | undefined,
 ): Promise<void> {
-  const { name = '', namespace } = secret.metadata;
+  const { name, namespace } = secret.metadata;
   let mine = written;
   for (let attempt = 1; attempt <= mostAttempts; attempt += 1) {
     const found = await ifFound(client.get(secrets, name, namespace));
@@ -238,7 +239,7 @@ export async function usernameOf(client: KubeClient, { spec }: RegistryCredentia
 /** One that is being removed only where it is still there after the time. */
 async function findUnlessGoing(
   client: KubeClient,
-  object: RegistryCredential,
+  object: Submitted<RegistryCredential>,
   timeoutMs: number,
 ): Promise<RegistryCredential | undefined> {
   const until = performance.now() + timeoutMs;
@@ -252,7 +253,7 @@ async function findUnlessGoing(
 /** As it is now. */
 function find(
   client: KubeClient,
-  { metadata: { name = '', namespace } }: RegistryCredential,
+  { metadata: { name, namespace } }: Submitted<RegistryCredential>,
 ): Promise<RegistryCredential | undefined> {
   return ifFound(client.get(registryCredentials, name, namespace));
 }

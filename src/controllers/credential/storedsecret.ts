@@ -2,8 +2,9 @@ import type { Secret } from '../../api/core.ts';
 import { annotations, labels, namespaces } from '../../api/meta.ts';
 import { secrets } from '../../api/resources.ts';
 import { isSvc3Error } from '../../errors.ts';
-import type { DeleteOptions, KubeClient } from '../../kube/types.ts';
+import type { KubeClient } from '../../kube/types.ts';
 import { basicAuthType } from './basicauth.ts';
+import type { Submitted } from '../../api/object.ts';
 
 /** Name of the basic-auth Secret that `storeCredential` writes for the credential `name` of a namespace. */
 export function storedSecretName(namespace: string, name: string): string {
@@ -14,7 +15,7 @@ export function storedSecretName(namespace: string, name: string): string {
 export function basicAuthSecret(
   name: string,
   { username, password }: { readonly username: string; readonly password: string },
-): Secret {
+): Submitted<Secret> {
   const encoded = (text: string) => Buffer.from(text, 'utf8').toString('base64');
   return {
     metadata: {
@@ -28,7 +29,10 @@ export function basicAuthSecret(
 }
 
 /** Creates it; undefined where there is one of that name. */
-export async function createSecret(client: KubeClient, secret: Secret): Promise<Secret | undefined> {
+export async function createSecret(
+  client: KubeClient,
+  secret: Submitted<Secret>,
+): Promise<Secret | undefined> {
   try {
     return await client.create(secrets, secret);
   } catch (error) {
@@ -40,12 +44,12 @@ export async function createSecret(client: KubeClient, secret: Secret): Promise<
 /** Creates, or overwrites exactly the version that was seen; undefined where somebody was faster. */
 export async function writeOver(
   client: KubeClient,
-  secret: Secret,
+  secret: Submitted<Secret>,
   seen: Secret | undefined,
 ): Promise<Secret | undefined> {
   if (seen === undefined) return createSecret(client, secret);
   const { uid, resourceVersion } = seen.metadata;
-  const metadata = { ...secret.metadata, uid, resourceVersion } as Secret['metadata'];
+  const metadata = { ...secret.metadata, namespace: namespaces.credentials, uid, resourceVersion };
   try {
     return await client.replace(secrets, { ...secret, metadata });
   } catch (error) {
@@ -64,16 +68,15 @@ export function isSameVersion(one: Secret, other: Secret | undefined): boolean {
 
 /** Deletes this version of it: one that somebody has written since stays. */
 export async function deleteUnchanged(client: KubeClient, { metadata }: Secret): Promise<void> {
-  const { name = '', namespace, uid, resourceVersion } = metadata;
-  const preconditions = { uid, resourceVersion } as DeleteOptions;
+  const { name, namespace, uid, resourceVersion } = metadata;
   try {
-    await client.delete(secrets, { name, namespace: namespace ?? '' }, preconditions);
+    await client.delete(secrets, { name, namespace }, { uid, resourceVersion });
   } catch (error) {
     if (!isSvc3Error(error, 'Conflict', 'NotFound')) throw error;
   }
 }
 
 /** The Secret with a note of the credential that it is for, by UID. */
-export function ofCredential(secret: Secret, uid: string): Secret {
+export function ofCredential(secret: Submitted<Secret>, uid: string): Submitted<Secret> {
   return { ...secret, metadata: { ...secret.metadata, annotations: { [annotations.credentialUid]: uid } } };
 }

@@ -47,7 +47,7 @@ async function uploadsOf(
   expiryMs: number,
 ): Promise<Awaited<ReturnType<typeof giveUpUploads>> | undefined> {
   if (place === undefined) return undefined;
-  const client = await registries.open(disk.metadata.namespace ?? '', place.registry);
+  const client = await registries.open(disk.metadata.namespace, place.registry);
   try {
     return await giveUpUploads(client, place.repository, now - expiryMs);
   } finally {

@@ -39,6 +39,6 @@ export function createImageCaches(informers: Informers, kind: DiskKind): ImageCa
     vms: informers.get(vms),
     vmConfigs: informers.get(vmConfigs),
     pods: workers,
-    podsOf: ({ metadata }) => workers.byIndex(byOwner, metadata.uid ?? ''),
+    podsOf: ({ metadata }) => workers.byIndex(byOwner, metadata.uid),
   };
 }

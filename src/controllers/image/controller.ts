@@ -78,7 +78,7 @@ function createDiskController(
   });
   caches.pods.onChange(({ object }) => {
     const owner = object.metadata.ownerReferences?.find((each) => each.controller === true);
-    if (owner?.kind === kind) controller.enqueue(`${object.metadata.namespace ?? ''}/${owner.name}`);
+    if (owner?.kind === kind) controller.enqueue(`${object.metadata.namespace}/${owner.name}`);
   });
   const tryAtOnce = (disk: Disk): void => {
     const request = requestOf(disk);

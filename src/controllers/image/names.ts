@@ -42,10 +42,7 @@ export function answerTo(disk: Image | Iso, request: string): Pick<ImageStatus, 
 
 /** Id of the work for a request: name of its export, tag of its version, entry of its ticket. */
 export function workId(disk: Image | Iso, request: string): string {
-  return createHash('sha256')
-    .update(`${disk.metadata.uid ?? ''}/${request}`)
-    .digest('hex')
-    .slice(0, 32);
+  return createHash('sha256').update(`${disk.metadata.uid}/${request}`).digest('hex').slice(0, 32);
 }
 
 export function workerPodName(id: string): string {

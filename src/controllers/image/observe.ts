@@ -20,7 +20,7 @@ export interface ObserveParts {
 /** One frozen view of a disk and of all that it depends on, from memory. */
 export function observe(parts: ObserveParts, disk: Disk, now: number): Observed {
   const { kind, caches, settings, backoff } = parts;
-  const { name = '', namespace = '' } = disk.metadata;
+  const { name, namespace } = disk.metadata;
   const { store } = settings;
   const place = store.url === '' ? undefined : placeOf(store, kind, namespace, name);
   const request = requestOf(disk);
@@ -29,7 +29,7 @@ export function observe(parts: ObserveParts, disk: Disk, now: number): Observed 
   const current = owned.find(({ metadata }) => id !== undefined && metadata.name === workerPodName(id));
   const worker = current === undefined ? undefined : workerView(current, now);
   if (current !== undefined && id !== undefined && worker?.phase === 'Failed')
-    backoff.failed(id, current.metadata.uid ?? '');
+    backoff.failed(id, current.metadata.uid);
   const repository = place === undefined ? '' : `${place.registry}/${place.repository}`;
   return {
     disk,
@@ -62,13 +62,13 @@ function copySourceOf({ disks }: ImageCaches, { metadata, spec }: Disk): Observe
 }
 
 function vmSourceOf({ vms }: ImageCaches, disk: Disk): VmSource | undefined {
-  const { name = '', namespace } = disk.metadata;
+  const { name, namespace } = disk.metadata;
   const vmName = vmNameOf(disk);
   const vm = vmName === undefined ? undefined : vms.get(vmName, namespace);
   if (vm === undefined) return undefined;
   const { runner, effective } = vm.status ?? {};
   return {
-    uid: vm.metadata.uid ?? '',
+    uid: vm.metadata.uid,
     runner:
       runner?.address === undefined
         ? undefined

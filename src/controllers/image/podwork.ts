@@ -15,6 +15,7 @@ import type { NamespaceRegistries } from './registries.ts';
 import type { OpenRunnerExports } from './runner.ts';
 import type { ImageSettings } from './settings.ts';
 import { buildWorkerPod } from './workerpod.ts';
+import type { Submitted } from '../../api/object.ts';
 
 export interface PodWorkParts {
   readonly client: KubeClient;
@@ -59,7 +60,7 @@ export async function startExport(
   }
   // A second ticket would make the one of a pod that the cache does not show yet void.
   const known = await workerOf(client, target);
-  if (known !== undefined) return { kind: 'started', pod: known.metadata.name ?? '' };
+  if (known !== undefined) return { kind: 'started', pod: known.metadata.name };
   const { ticket, path } = await atRunner(vm, () => exports.exportTicket(target.id));
   await atCluster(() =>
     writeTickets(client, target, { [target.id]: Buffer.from(ticket).toString('base64') }),
@@ -93,7 +94,7 @@ export async function startWorker(
     if (!isSvc3Error(error, 'AlreadyExists') || (await workerOf(parts.client, target)) === undefined)
       throw error;
   }
-  return { kind: 'started', pod: pod.metadata.name ?? '' };
+  return { kind: 'started', pod: pod.metadata.name };
 }
 
 async function workSpec(
@@ -102,7 +103,7 @@ async function workSpec(
   source: WorkSource,
   architecture: 'amd64' | 'arm64',
 ): Promise<WorkSpec> {
-  const namespace = disk.metadata.namespace ?? '';
+  const namespace = disk.metadata.namespace;
   const hosts = new Set([
     place.registry,
     ...(source.type === 'export' ? [] : [parseReference(source.reference, 'spec.source').registry]),
@@ -138,7 +139,7 @@ async function workerOf(client: KubeClient, { disk, kind, id }: PodWork): Promis
   }
   if (isTerminating(pod)) throw refused(`pod ${name} is being deleted; another is made when it is gone`);
   if (isOwnedBy(pod, disk)) return pod;
-  throw refused(`pod ${name} exists and does not belong to ${kind} ${disk.metadata.name ?? ''}; delete it`);
+  throw refused(`pod ${name} exists and does not belong to ${kind} ${disk.metadata.name}; delete it`);
 }
 
 function refused(message: string): StepFailed {
@@ -155,8 +156,8 @@ async function writeTickets(
   { disk, kind }: Pick<PodWork, 'disk' | 'kind'>,
   data: Record<string, string>,
 ): Promise<void> {
-  const { name = '', namespace = '', uid = '' } = disk.metadata;
-  const secret: Secret = {
+  const { name, namespace, uid } = disk.metadata;
+  const secret: Submitted<Secret> = {
     ...typeMeta(secrets),
     metadata: {
       name: ticketSecret,

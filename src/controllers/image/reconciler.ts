@@ -214,7 +214,7 @@ export class ImageReconciler {
   async #deletePods(disk: Disk): Promise<void> {
     const { client, caches } = this.#parts;
     for (const { metadata } of caches.podsOf(disk)) {
-      const { name = '', namespace = '', uid = '', deletionTimestamp } = metadata;
+      const { name, namespace, uid, deletionTimestamp } = metadata;
       if (deletionTimestamp !== undefined) continue;
       await ignoring(['NotFound'], client.delete(pods, { name, namespace }, { uid }));
     }
@@ -251,7 +251,7 @@ export class ImageReconciler {
   /** UID of the object that has the name now: the cache may be behind, and what lies in the store may be another's. */
   async #owner({ metadata }: Disk): Promise<string | undefined> {
     const { client, kind } = this.#parts;
-    const { name = '', namespace = '' } = metadata;
+    const { name, namespace } = metadata;
     const now = await ignoring(['NotFound'], client.get(resourceOf(kind), name, namespace));
     return now?.metadata.uid;
   }
@@ -269,12 +269,12 @@ export class ImageReconciler {
       await this.#purgeStore(observed, signal);
     vanished.forget(key);
     this.#parts.backoff.clear(workId(disk, observed.request ?? ''));
-    this.#reporter.forget(disk.metadata.uid ?? '');
+    this.#reporter.forget(disk.metadata.uid);
     return undefined;
   }
 
   async #isNamespaceGoing({ metadata }: Disk): Promise<boolean> {
-    const namespace = await this.#parts.client.get(namespaces, metadata.namespace ?? '');
+    const namespace = await this.#parts.client.get(namespaces, metadata.namespace);
     return namespace.metadata.deletionTimestamp !== undefined;
   }
 
@@ -282,7 +282,7 @@ export class ImageReconciler {
     const { disk, request = '' } = observed;
     if (isExport(disk)) await this.#cleanUp({ ...observed, hasPods: false });
     this.#parts.backoff.clear(workId(disk, request));
-    this.#reporter.forget(disk.metadata.uid ?? '');
+    this.#reporter.forget(disk.metadata.uid);
     const { client, kind, expected } = this.#parts;
     const released = await ignoring(['NotFound'], removeFinalizer(client, resourceOf(kind), disk));
     if (released !== undefined) expected.wrote(key, released);

@@ -29,7 +29,7 @@ export class Reporter {
 
   async report(disk: Disk, status: ImageStatus): Promise<void> {
     const { client, kind, expected, monotonic } = this.#parts;
-    const { uid = '' } = disk.metadata;
+    const { uid } = disk.metadata;
     if (isSameStatus(disk.status, status) || this.#isTooSoon(disk, status)) return;
     const written = await applyStatus(client, resourceOf(kind), disk, status);
     if (written === undefined) return;
@@ -51,7 +51,7 @@ export class Reporter {
   }
 
   #isTooSoon(disk: Disk, status: ImageStatus): boolean {
-    const writtenAt = this.#writtenAt.get(disk.metadata.uid ?? '');
+    const writtenAt = this.#writtenAt.get(disk.metadata.uid);
     if (writtenAt === undefined || this.#parts.monotonic() - writtenAt >= watchMs) return false;
     const { progress: _before, ...before } = disk.status ?? {};
     const { progress: _after, ...after } = status;

@@ -8,7 +8,7 @@ import { vmNameOf, requestOf } from './names.ts';
 export function unsavedImages(vm: Vm, images: readonly Image[]): string[] {
   return images
     .filter((image) => waitsFor(image, vm))
-    .map(({ metadata }) => metadata.name ?? '')
+    .map(({ metadata }) => metadata.name)
     .sort();
 }
 
@@ -19,7 +19,7 @@ function waitsFor(image: Image, vm: Vm): boolean {
   if (metadata.deletionTimestamp !== undefined || isDone(image, request) || isRefused(image, request))
     return false;
   if (status?.vmUid !== undefined) return status.vmUid === vm.metadata.uid;
-  if (status?.digest !== undefined) return commitRefusal(vm, metadata.name ?? '') === undefined;
+  if (status?.digest !== undefined) return commitRefusal(vm, metadata.name) === undefined;
   return !isStoreMissing(image) && !isTooLate(image, vm);
 }
 

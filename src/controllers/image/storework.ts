@@ -29,7 +29,7 @@ export interface StoreWorkOptions {
 export async function makeBlank(options: StoreWorkOptions, size: string): Promise<Stored> {
   const { registries, disk, place, tag } = options;
   const signal = AbortSignal.any([options.signal, AbortSignal.timeout(timeoutMs)]);
-  const client = await registries.open(disk.metadata.namespace ?? '', place.registry);
+  const client = await registries.open(disk.metadata.namespace, place.registry);
   try {
     const bytes = parseQuantity(size, 'spec.source.blank.size');
     const content = blankQcow2(bytes);
@@ -72,7 +72,7 @@ export async function copyInStore(options: StoreWorkOptions, source: ImageStatus
   const from = parseReference(source.reference ?? '', 'status.reference');
   if (from.registry !== place.registry)
     throw new Svc3Error('NotImplemented', 'the source lies in another registry');
-  const client = await registries.open(disk.metadata.namespace ?? '', place.registry);
+  const client = await registries.open(disk.metadata.namespace, place.registry);
   try {
     const image = await resolveImage(client, from, { signal });
     const digest = await copyImage(client, image, from.repository, {
@@ -92,7 +92,7 @@ export async function copyInStore(options: StoreWorkOptions, source: ImageStatus
 export async function purge(options: Omit<StoreWorkOptions, 'tag'>): Promise<boolean> {
   const { registries, disk, place } = options;
   const signal = AbortSignal.any([options.signal, AbortSignal.timeout(timeoutMs)]);
-  const client = await registries.open(disk.metadata.namespace ?? '', place.registry);
+  const client = await registries.open(disk.metadata.namespace, place.registry);
   const { digest } = disk.status ?? {};
   try {
     await deleteVersions(client, place.repository, digest === undefined ? [] : [digest], signal);

@@ -26,6 +26,6 @@ export function usersOf(
       const config = vm.spec.config === undefined ? undefined : configOf(vm.spec.config);
       return namedBy(vm, field, config) === disk.name;
     })
-    .map((vm) => vm.metadata.name ?? '')
+    .map((vm) => vm.metadata.name)
     .sort();
 }

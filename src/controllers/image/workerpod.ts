@@ -6,6 +6,7 @@ import { workerEnvironment, workerPaths, type WorkSpec } from '../../api/worker.
 import { ticketSecret, workerPodName } from './names.ts';
 import type { DiskKind } from './place.ts';
 import type { ImageSettings } from './settings.ts';
+import type { Submitted } from '../../api/object.ts';
 
 export const workerContainer = 'worker';
 /** The worker with its buffers, and qemu-img beside it. */
@@ -30,9 +31,9 @@ export interface WorkerPodInput {
  * The pod of one piece of work. It passes Pod Security `restricted`, has no ServiceAccount's token, and the namespace's
  * pull Secret as its only credential.
  */
-export function buildWorkerPod(input: WorkerPodInput): Pod {
+export function buildWorkerPod(input: WorkerPodInput): Submitted<Pod> {
   const { disk, kind, id } = input;
-  const { name = '', namespace = '', uid = '' } = disk.metadata;
+  const { name, namespace, uid } = disk.metadata;
   return {
     apiVersion: 'v1',
     kind: 'Pod',

@@ -31,7 +31,7 @@ export function createNodeController(
   const ignored = new Map<string, readonly string[]>();
 
   function tell(node: Node, type: RecordedEvent['type'], reason: string, message: string): void {
-    const name = node.metadata.name ?? '';
+    const name = node.metadata.name;
     recorder.event({ apiVersion: 'v1', kind: 'Node', metadata: { name } }, { type, reason, message });
     log.info({ node: name, reason }, message);
   }
@@ -51,7 +51,7 @@ export function createNodeController(
     const patch = nodePatch(node, verdict);
     if (patch === undefined) return;
     // Decided on exactly this version of exactly this Node: one of the same name may be another machine.
-    const { name = '', uid, resourceVersion } = node.metadata;
+    const { name, uid, resourceVersion } = node.metadata;
     const body = { metadata: { uid, resourceVersion, ...patch } };
     await client.patch(nodes, { name }, { type: 'merge', body });
     tellLabel(node, verdict);
@@ -60,7 +60,7 @@ export function createNodeController(
   async function setCondition(node: Node, fault: GpuFault | undefined): Promise<void> {
     const condition = gpuConditionPatch(node, fault, new Date());
     if (condition === undefined) return;
-    const { name = '', uid } = node.metadata;
+    const { name, uid } = node.metadata;
     // By its type, as the kubelet merges its own: whatever else the list holds stays.
     const body = { metadata: { uid }, status: { conditions: [condition] } };
     await client.patch(nodes, { name }, { type: 'strategic', body }, { subresource: 'status' });
@@ -75,7 +75,7 @@ export function createNodeController(
 
   /** Once as long as it is so; a new leader says it again. */
   function tellIgnored(node: Node): void {
-    const { uid = '' } = node.metadata;
+    const { uid } = node.metadata;
     const sentences = ignoredLabels(node);
     for (const sentence of sentences) {
       if (ignored.get(uid)?.includes(sentence) !== true) tell(node, 'Warning', 'LabelIgnored', sentence);
@@ -104,8 +104,8 @@ export function createNodeController(
     },
   });
   informer.onChange(({ kind, object }) => {
-    if (kind === 'deleted') ignored.delete(object.metadata.uid ?? '');
-    controller.enqueue(object.metadata.name ?? '');
+    if (kind === 'deleted') ignored.delete(object.metadata.uid);
+    controller.enqueue(object.metadata.name);
   });
   const enqueueFault = (vm: Vm): void => {
     const fault = gpuFaultOf(vm);

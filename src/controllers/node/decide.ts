@@ -59,7 +59,7 @@ function no(reason: string): NodeVerdict {
 function whyNotAllowed(node: Node): string | undefined {
   const value = node.metadata.labels?.[labels.allowGpuPassthrough];
   if (value === 'true') return undefined;
-  const name = node.metadata.name ?? '';
+  const name = node.metadata.name;
   if (value === undefined || value === 'false') {
     return `the node is not enabled for GPU passthrough (svc3 node gpu enable ${name})`;
   }

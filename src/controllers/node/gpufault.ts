@@ -19,7 +19,7 @@ export function gpuFaultOf(vm: Vm): GpuFault | undefined {
   const why = booted.message.replace(/; starting again in .*$/s, '');
   return {
     node: status.node,
-    message: `VM ${metadata.namespace ?? ''}/${metadata.name ?? ''} cannot use the GPUs: ${why}`,
+    message: `VM ${metadata.namespace}/${metadata.name} cannot use the GPUs: ${why}`,
   };
 }
 

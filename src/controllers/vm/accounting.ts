@@ -9,7 +9,7 @@ import { podNameOf } from './names.ts';
 
 /** Index of VMs by the name of their pod: `<namespace>/<pod name>`. */
 export const podNameIndex = {
-  podName: ({ metadata }: Vm) => [`${metadata.namespace ?? ''}/${podNameOf(metadata.name ?? '')}`],
+  podName: ({ metadata }: Vm) => [`${metadata.namespace}/${podNameOf(metadata.name)}`],
 };
 
 /**
@@ -39,21 +39,21 @@ export function accountPods({ pods, vms, inventory, freed }: AccountingParts): v
   const account = (pod: Pod) => {
     const facts = podFacts(pod, vmUidOf(pod, vmsNamedBy(vms, pod)));
     if (facts !== undefined) inventory.setPod(facts);
-    else if (inventory.removePod(pod.metadata.uid ?? '')) freed();
+    else if (inventory.removePod(pod.metadata.uid)) freed();
   };
   pods.onChange(({ kind, object }) => {
     if (kind !== 'deleted') account(object);
-    else if (inventory.removePod(object.metadata.uid ?? '')) freed();
+    else if (inventory.removePod(object.metadata.uid)) freed();
   });
   vms.onChange(({ kind, object: { metadata } }) => {
     if (kind === 'updated') return;
-    const pod = pods.get(podNameOf(metadata.name ?? ''), metadata.namespace);
+    const pod = pods.get(podNameOf(metadata.name), metadata.namespace);
     if (pod !== undefined && pod.spec.nodeName === undefined) account(pod);
   });
 }
 
 /** The VMs whose pod has this pod's name, whoever made the pod. */
 export function vmsNamedBy(vms: Informer<Vm>, { metadata }: Pick<Pod, 'metadata'>): readonly Vm[] {
-  const { name = '', namespace = '' } = metadata;
+  const { name, namespace } = metadata;
   return name.startsWith(podNamePrefix) ? vms.byIndex('podName', `${namespace}/${name}`) : [];
 }

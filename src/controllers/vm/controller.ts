@@ -209,7 +209,7 @@ function followSources(
   const wakeUnplaced = (namespace: string) =>
     enqueueWhere(namespace, ({ metadata, status }) => {
       if (status?.podName !== undefined) return false;
-      backoff.forget(metadata.uid ?? '');
+      backoff.forget(metadata.uid);
       return true;
     });
   for (const informer of [caches.configs, caches.images, caches.isos] as Informer<KubeObject>[]) {
@@ -220,7 +220,7 @@ function followSources(
   });
   resolver?.onCredential(wakeUnplaced);
   caches.pullSecrets.onChange(({ object }) => {
-    const { namespace = '' } = object.metadata;
+    const { namespace } = object.metadata;
     wakeUnplaced(namespace);
     enqueueWhere(namespace, (vm) => !isBooted(vm));
   });
@@ -247,7 +247,7 @@ function followNodes(
 ): void {
   caches.nodes.onChange((change) => {
     const { object } = change;
-    const name = object.metadata.name ?? '';
+    const name = object.metadata.name;
     if (change.kind === 'deleted') {
       inventory.removeNode(name);
       return;

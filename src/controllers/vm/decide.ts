@@ -100,7 +100,7 @@ function decidePod(observed: Observed): PodPlan {
     if (isTerminating(pod)) return { kind: 'wait', pod, settings: undefined };
     return {
       kind: 'conflict',
-      message: `pod ${pod.metadata.name ?? ''} exists and does not belong to this VM`,
+      message: `pod ${pod.metadata.name} exists and does not belong to this VM`,
     };
   }
   if (isTerminating(pod)) {

@@ -28,17 +28,17 @@ export class VmExpectations implements VmMemory {
     this.#now = now;
     pods.onChange(({ kind, object }) => {
       this.#made.observe(keyOf(object), object);
-      if (kind === 'deleted') this.#deleted.delete(object.metadata.uid ?? '');
+      if (kind === 'deleted') this.#deleted.delete(object.metadata.uid);
     });
   }
 
   /** The newer one of the cached VM and what our last write returned. */
   vm(cached: Vm): Vm {
-    return this.#vms.current(cached.metadata.uid ?? '', cached) ?? cached;
+    return this.#vms.current(cached.metadata.uid, cached) ?? cached;
   }
 
   wroteVm(written: Vm): void {
-    this.#vms.wrote(written.metadata.uid ?? '', written);
+    this.#vms.wrote(written.metadata.uid, written);
   }
 
   pod(name: string, namespace: string): Pod | undefined {
@@ -58,12 +58,12 @@ export class VmExpectations implements VmMemory {
 
   deletedPod(pod: Pod): void {
     this.#made.forget(keyOf(pod));
-    const cached = this.#pods.get(pod.metadata.name ?? '', pod.metadata.namespace);
-    if (cached?.metadata.uid === pod.metadata.uid) this.#deleted.add(pod.metadata.uid ?? '');
+    const cached = this.#pods.get(pod.metadata.name, pod.metadata.namespace);
+    if (cached?.metadata.uid === pod.metadata.uid) this.#deleted.add(pod.metadata.uid);
   }
 
   isDeleted(pod: Pod): boolean {
-    return this.#deleted.has(pod.metadata.uid ?? '');
+    return this.#deleted.has(pod.metadata.uid);
   }
 
   forget(vmUid: string): void {

@@ -1,3 +1,4 @@
+import type { Submitted } from '../../api/object.ts';
 import type { Node, Pod } from '../../api/core.ts';
 import { persistentVolumeClaims, pods, vms } from '../../api/resources.ts';
 import type { EffectiveSettings, Vm } from '../../api/vm.ts';
@@ -94,7 +95,7 @@ export class PodCreation implements VmMemory {
   async deploy(pass: Pass): Promise<ReconcileResult | void> {
     const { vm } = pass.observed;
     const { backoff, inventory, waiting } = this.#parts;
-    const uid = vm.metadata.uid ?? '';
+    const uid = vm.metadata.uid;
     const waitMs = backoff.waitMs(uid);
     if (waitMs > 0) {
       inventory.forget(uid);
@@ -103,7 +104,7 @@ export class PodCreation implements VmMemory {
     const resolved = this.#settings(vm);
     if (resolved.kind === 'asking') return this.#asking(pass, resolved);
     if (resolved.kind === 'unresolved') return this.#unresolved(pass, resolved);
-    const request = placementRequest(vm.metadata.namespace ?? '', resolved.effective, this.#parts.settings);
+    const request = placementRequest(vm.metadata.namespace, resolved.effective, this.#parts.settings);
     const { result: placement, leftOut } = this.#place(vm, resolved.effective, request);
     if (placement.kind === 'placed')
       return this.#create(pass, resolved, pinned(placement, leftOut), placement);
@@ -134,7 +135,7 @@ export class PodCreation implements VmMemory {
   }
 
   #unresolved(pass: Pass, unresolved: Unresolved): ReconcileResult {
-    this.#parts.inventory.forget(pass.observed.vm.metadata.uid ?? '');
+    this.#parts.inventory.forget(pass.observed.vm.metadata.uid);
     const { condition: type, reason, message, retryMs = waitingMs } = unresolved;
     const told = condition(type === 'stalled' ? 'True' : 'False', reason, message);
     pass.status = this.#pending(pass.observed.vm, { [type]: told });
@@ -156,7 +157,7 @@ export class PodCreation implements VmMemory {
    */
   #place(vm: Vm, effective: EffectiveSettings, request: PlacementRequest): PlacedWithout {
     const { inventory, backoff } = this.#parts;
-    const uid = vm.metadata.uid ?? '';
+    const uid = vm.metadata.uid;
     inventory.forget(uid);
     const avoid = backoff.avoided(uid);
     const before = vm.status?.node;
@@ -189,7 +190,7 @@ export class PodCreation implements VmMemory {
   ): Promise<ReconcileResult | void> {
     const { client, expectations, inventory, nodes } = this.#parts;
     const { vm } = pass.observed;
-    const uid = vm.metadata.uid ?? '';
+    const uid = vm.metadata.uid;
     let pod: Pod;
     try {
       // Before there is a guest: its deletion has to wait for the guest's end.
@@ -219,7 +220,7 @@ export class PodCreation implements VmMemory {
     if (!isPersistent(effective)) return { kind: 'own' };
     const { client, settings } = this.#parts;
     const claim = buildClaim(vm, effective, settings);
-    const { name = '', namespace = '' } = claim.metadata;
+    const { name, namespace } = claim.metadata;
     try {
       return holderOf(await client.create(persistentVolumeClaims, claim), vm);
     } catch (error) {
@@ -233,7 +234,7 @@ export class PodCreation implements VmMemory {
   /** Nothing under the claim's name is touched; the end of one of ours wakes this VM. */
   #withoutClaim(pass: Pass, { kind, message }: Exclude<ClaimHolder, { kind: 'own' }>): ReconcileResult {
     const { vm } = pass.observed;
-    this.#parts.inventory.forget(vm.metadata.uid ?? '');
+    this.#parts.inventory.forget(vm.metadata.uid);
     const conditions =
       kind === 'foreign'
         ? { stalled: condition('True', 'ClaimConflict', message) }
@@ -245,10 +246,10 @@ export class PodCreation implements VmMemory {
   #refused(pass: Pass, message: string): ReconcileResult {
     const { vm } = pass.observed;
     pass.status = this.#pending(vm, { scheduled: condition('False', 'PodRefused', message) });
-    return { requeueAfterMs: this.#parts.backoff.failed(vm.metadata.uid ?? '') };
+    return { requeueAfterMs: this.#parts.backoff.failed(vm.metadata.uid) };
   }
 
-  #pod(vm: Vm, resolved: Resolved, placement: PodPlacement): Pod {
+  #pod(vm: Vm, resolved: Resolved, placement: PodPlacement): Submitted<Pod> {
     const { settings, controlKeys, kvmGroups, pullSecretVersion } = this.#parts;
     const { node, accelerator } = placement;
     return buildPod({
@@ -258,8 +259,8 @@ export class PodCreation implements VmMemory {
       settings,
       controlKeys: controlKeys(),
       kvmGroups: accelerator === 'kvm' ? kvmGroups(node) : [],
-      pullSecretVersion: pullSecretVersion(vm.metadata.namespace ?? ''),
-      claimName: isPersistent(resolved.effective) ? podNameOf(vm.metadata.name ?? '') : undefined,
+      pullSecretVersion: pullSecretVersion(vm.metadata.namespace),
+      claimName: isPersistent(resolved.effective) ? podNameOf(vm.metadata.name) : undefined,
     });
   }
 }

@@ -129,7 +129,7 @@ export class VmReconciler {
 
   async #actOnPod(pass: Pass, plan: PodPlan): Promise<ReconcileResult | void> {
     const { podCreation } = this.#parts;
-    if (plan.kind !== 'deploy') podCreation.hasPod(pass.observed.vm.metadata.uid ?? '');
+    if (plan.kind !== 'deploy') podCreation.hasPod(pass.observed.vm.metadata.uid);
     switch (plan.kind) {
       case 'conflict':
         pass.status = planStatus(pass.observed, plan);
@@ -150,7 +150,7 @@ export class VmReconciler {
   async #finalize({ vm, pod }: Observed, isHeld: boolean): Promise<ReconcileResult | void> {
     const isGone = await letGo(this.#parts, vm, { hasFinalizer: isHeld, hasPod: pod !== undefined });
     if (!isGone) return { requeueAfterMs: cacheLagMs };
-    this.#forget(vm.metadata.uid ?? '');
+    this.#forget(vm.metadata.uid);
     return undefined;
   }
 
@@ -174,7 +174,7 @@ export class VmReconciler {
   /** Exactly the VM that was proven never to have run; who changed it meanwhile may have given it more time. */
   async #expire(vm: Vm, message: string): Promise<void> {
     const { client, recorder } = this.#parts;
-    const { name = '', namespace = '', uid = '', resourceVersion = '' } = vm.metadata;
+    const { name, namespace, uid, resourceVersion } = vm.metadata;
     await ignoring(['NotFound'], client.delete(vms, { name, namespace }, { uid, resourceVersion }));
     recorder.event(typed(vm), { type: 'Warning', reason: 'StartDeadlineExceeded', message });
   }
@@ -182,12 +182,12 @@ export class VmReconciler {
   async #replace(pass: Pass, plan: Extract<PodPlan, { kind: 'replace' }>): Promise<void> {
     const { client, podCreation, expectations } = this.#parts;
     if (expectations.isDeleted(plan.pod)) return;
-    const { name = '', namespace = '', uid = '', resourceVersion = '' } = plan.pod.metadata;
+    const { name, namespace, uid, resourceVersion } = plan.pod.metadata;
     // With resourceVersion: a pod that was bound meanwhile stays, and nothing is said of it.
     await ignoring(['NotFound'], client.delete(pods, { name, namespace }, { uid, resourceVersion }));
     expectations.deletedPod(plan.pod);
     const isTurnedAway = plan.reason !== 'PullRetry' && plan.reason !== 'Restarting';
-    if (isTurnedAway) podCreation.turnedAway(pass.observed.vm.metadata.uid ?? '', plan.node);
+    if (isTurnedAway) podCreation.turnedAway(pass.observed.vm.metadata.uid, plan.node);
     pass.status = planStatus(pass.observed, plan);
   }
 
@@ -214,7 +214,7 @@ export class VmReconciler {
     await this.#renewLabels(vm, pod);
     await claimGrowth.grow(vm, claim);
     const isReady = status.conditions.ready.status === 'True';
-    podCreation.seen(vm.metadata.uid ?? '', { isBound: pod.spec.nodeName !== undefined, isReady });
+    podCreation.seen(vm.metadata.uid, { isBound: pod.spec.nodeName !== undefined, isReady });
     if (runner === undefined) return undefined;
     // A guest that ends before its pod has become ready flips nothing: only its runner can tell.
     const isPodAsGuest = isPodReady(pod) === (status.fields.powerState === 'Running');
@@ -238,7 +238,7 @@ export class VmReconciler {
   }
 
   async #patchMetadata(pod: Pod, change: object): Promise<void> {
-    const { name = '', namespace = '', uid } = pod.metadata;
+    const { name, namespace, uid } = pod.metadata;
     const body = { metadata: { uid, ...change } };
     await ignoring(
       ['NotFound', 'Conflict'],

@@ -59,7 +59,7 @@ function nodeList(call: Read<unknown>, namespace: string | undefined): ReplyOf<t
     namespace === undefined
       ? call.services.caches.nodes
           .list()
-          .map((node) => nodeItem(node, '', call.services.caches.usages.of(node.metadata.name ?? '')))
+          .map((node) => nodeItem(node, '', call.services.caches.usages.of(node.metadata.name)))
       : nodeItems(call.services, namespace);
   if (wantsTable(call.accept)) return asTable(items);
   return { body: { kind: 'NodeList', apiVersion: groupVersion, metadata: {}, items: items.map(nodeObject) } };

@@ -34,14 +34,14 @@ export interface Accounts {
 
 /** The transform of the informer: all that is needed of an account. */
 export function keepIdentity({ metadata }: ServiceAccount): ServiceAccount {
-  const { name = '', namespace = '', uid = '', resourceVersion = '' } = metadata;
+  const { name, namespace, uid, resourceVersion } = metadata;
   return { metadata: { name, namespace, uid, resourceVersion } };
 }
 
 const prefix = 'system:serviceaccount:';
 
 function usernameOf({ metadata }: ServiceAccount): string {
-  return `${prefix}${metadata.namespace ?? ''}:${metadata.name ?? ''}`;
+  return `${prefix}${metadata.namespace}:${metadata.name}`;
 }
 
 /** Namespace and name of a ServiceAccount's user name. */
@@ -56,7 +56,7 @@ export function deletedAccount(): Svc3Error {
 }
 
 const byUid = 'uid';
-const uidOf = ({ metadata }: ServiceAccount): readonly string[] => [metadata.uid ?? ''];
+const uidOf = ({ metadata }: ServiceAccount): readonly string[] => [metadata.uid];
 
 /** Call before the informer runs; it has `keepIdentity` as its transform. */
 export function createAccounts(client: KubeClient, informer: Informer<ServiceAccount>): Accounts {
@@ -76,7 +76,7 @@ export function createAccounts(client: KubeClient, informer: Informer<ServiceAcc
     const username = usernameOf(object);
     if (kind === 'added') deleted.delete(username);
     if (kind !== 'deleted') return;
-    forget(object.metadata.uid ?? '');
+    forget(object.metadata.uid);
     forget(username);
   });
 

@@ -99,7 +99,7 @@ function deployedAnswer(call: GatewayCall<DeployBody>, vm: Vm, portWarnings: rea
       ip: item.ip ?? '',
       ssh_port: portText(item.ssh),
       screen_share_port: portText(item.screenshare),
-      vm_id: vm.metadata.uid ?? '',
+      vm_id: vm.metadata.uid,
       port_warnings: [...portWarnings],
       io_boost: false,
       use_saved_state: false,
@@ -139,7 +139,7 @@ export const deployRow = mapped({
     if (deployed[0] === undefined && failed !== undefined) throw failed.reason;
     return {
       message: `${deployed.length} of ${requested} VMs deployed successfully.`,
-      fields: { vm_id: deployed[0]?.metadata.uid ?? '' },
+      fields: { vm_id: deployed[0]?.metadata.uid },
     };
   },
 });

@@ -56,7 +56,7 @@ function listRow({ word, list, attributes }: DiskKind): MappedRow {
       return {
         fields: {
           [`${word}_attributes`]: disks.map(attributes),
-          [`${word}s`]: disks.map(({ metadata }) => metadata.name ?? ''),
+          [`${word}s`]: disks.map(({ metadata }) => metadata.name),
         },
       };
     },

@@ -20,7 +20,7 @@ const { list, copy, listRemote, pull, remove, upload } = diskRows({
     return call.services.caches.images.objects.list(call.namespace);
   },
   attributes: (image) => ({
-    image: image.metadata.name ?? '',
+    image: image.metadata.name,
     image_size: sizeText(image),
     modified: modifiedOf(image),
     date_added: image.metadata.creationTimestamp ?? '',
@@ -62,7 +62,7 @@ const commit = mapped({
   longRunning: true,
   async handler(call) {
     const vm = await theVm(call, call.body.svc_vm_name, call.body.svc_node_name, texts.notDeployed);
-    const params = { namespace: call.namespace, vm: vm.metadata.name ?? '' };
+    const params = { namespace: call.namespace, vm: vm.metadata.name };
     await inTheStore(invoke(call, commitVm, { params, query: { wait: 'true' }, body: {} }));
     return { message: 'committed' };
   },
@@ -84,7 +84,7 @@ const save = mapped({
   longRunning: true,
   async handler(call) {
     const vm = await theVm(call, call.body.svc_vm_name, call.body.svc_node_name, texts.notDeployed);
-    const params = { namespace: call.namespace, vm: vm.metadata.name ?? '' };
+    const params = { namespace: call.namespace, vm: vm.metadata.name };
     const body = { imageName: imageName(call.body.new_name, 'new_name') };
     await inTheStore(invoke(call, saveVm, { params, query: { wait: 'true' }, body }));
     return { message: 'saved' };

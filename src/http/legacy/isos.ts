@@ -13,7 +13,7 @@ const { list, listRemote, pull, copy, remove, upload } = diskRows({
     return call.services.caches.isos.objects.list(call.namespace);
   },
   attributes: (iso) => ({
-    iso: iso.metadata.name ?? '',
+    iso: iso.metadata.name,
     iso_size: sizeText(iso),
     modified: modifiedOf(iso),
   }),

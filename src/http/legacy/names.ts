@@ -29,10 +29,10 @@ export async function vmsNamed(call: GatewayCall<unknown>, name: string, node?: 
 }
 
 /** The same objects in the order of their names. */
-export function byName<T extends { readonly metadata: { readonly name?: string } }>(
+export function byName<T extends { readonly metadata: { readonly name: string } }>(
   objects: readonly T[],
 ): T[] {
-  return [...objects].sort((a, b) => ((a.metadata.name ?? '') < (b.metadata.name ?? '') ? -1 : 1));
+  return [...objects].sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
 }
 
 /** The one VM a request means; several of one name are an error that `svc_node_name` or the id resolves. */

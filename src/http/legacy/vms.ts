@@ -48,7 +48,7 @@ const status = mapped({
 });
 
 async function remove(call: GatewayCall<unknown>, vm: Vm): Promise<void> {
-  await invoke(call, deleteVm, { params: { namespace: call.namespace, vm: vm.metadata.name ?? '' } });
+  await invoke(call, deleteVm, { params: { namespace: call.namespace, vm: vm.metadata.name } });
 }
 
 const deleteRow = mapped({
@@ -125,7 +125,7 @@ function execRow(command: LegacyCommand): Row {
       const { svc_vm_name: name, svc_node_name: node } = call.body;
       const vm = await theVm(call, name, node, texts.noDeployments);
       await invoke(call, execVm, {
-        params: { namespace: call.namespace, vm: vm.metadata.name ?? '' },
+        params: { namespace: call.namespace, vm: vm.metadata.name },
         body: { command },
       });
       const byName = node !== undefined && node !== '';

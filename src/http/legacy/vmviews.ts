@@ -68,7 +68,7 @@ function deployedVm(vm: Vm, config: VmConfig | undefined): Record<string, unknow
   return {
     owner: item.owner ?? '',
     virtual_machine_name: virtualMachineName(vm),
-    virtual_machine_id: vm.metadata.uid ?? '',
+    virtual_machine_id: vm.metadata.uid,
     node_location: item.node ?? '',
     node_status: 'UP',
     virtual_machine_ip: item.ip ?? '',
@@ -100,13 +100,13 @@ function undeployedVm(config: VmConfig): Record<string, unknown> {
   const { spec, metadata } = config;
   const cpu = spec.cpu ?? 3;
   return {
-    virtual_machine_name: metadata.name ?? '',
+    virtual_machine_name: metadata.name,
     vm_deployment_status: 'Not Deployed',
     owner: metadata.annotations?.[annotations.owner] ?? '',
     cpu,
     vcpu: cpu,
     base_image: spec.image ?? '',
-    image: metadata.name ?? '',
+    image: metadata.name,
     io_boost: false,
     use_saved_state: false,
     gpu_passthrough: spec.gpuPassthrough === 'Enabled' || spec.architecture === 'arm64',
@@ -125,7 +125,7 @@ export function vmResources(vms: readonly Vm[], configs: readonly VmConfig[]): R
     const name = virtualMachineName(vm);
     byName.set(name, [...(byName.get(name) ?? []), vm]);
   }
-  const configOf = new Map(configs.map((config) => [config.metadata.name ?? '', config]));
+  const configOf = new Map(configs.map((config) => [config.metadata.name, config]));
   const deployed = [...byName]
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([name, group]) => ({
@@ -133,10 +133,7 @@ export function vmResources(vms: readonly Vm[], configs: readonly VmConfig[]): R
       vm_deployment_status: 'Deployed',
       status: group.map((vm) => deployedVm(vm, configOf.get(vm.spec.config ?? ''))),
     }));
-  return [
-    ...deployed,
-    ...configs.filter(({ metadata }) => !byName.has(metadata.name ?? '')).map(undeployedVm),
-  ];
+  return [...deployed, ...configs.filter(({ metadata }) => !byName.has(metadata.name)).map(undeployedVm)];
 }
 
 /** A configuration in `configs`. */
@@ -144,7 +141,7 @@ export function configView({ spec, metadata }: VmConfig): Record<string, unknown
   const cpu = spec.cpu ?? 3;
   return {
     owner: metadata.annotations?.[annotations.owner] ?? '',
-    svc_vm_name: metadata.name ?? '',
+    svc_vm_name: metadata.name,
     svc_base_image: spec.image ?? '',
     svc_cpu_core: cpu,
     vcpu_count: cpu,

@@ -34,7 +34,7 @@ export const consoleSessionSeconds = 12 * 3600;
 
 /** @throws Conflict, with the reason, when the VM shows no console now */
 export function requireConsole(vm: Vm): void {
-  const { name = '' } = vm.metadata;
+  const { name } = vm.metadata;
   const { vncConsole, gpuPassthrough } = vm.status?.effective ?? {};
   if (vncConsole === 'Disabled')
     throw new Svc3Error(
@@ -73,7 +73,7 @@ export const openConsole = defineRoute({
       stream: 'vnc',
       namespace: params.namespace,
       vm: params.vm,
-      uid: vm.metadata.uid ?? '',
+      uid: vm.metadata.uid,
       exp,
       until,
       id: randomUUID(),

@@ -2,7 +2,7 @@ import type * as z from 'zod';
 import type { Image, Iso } from '../../api/image.ts';
 import { group } from '../../api/meta.ts';
 import { imageItem } from '../../wire/image.ts';
-import type { Resource } from '../../api/object.ts';
+import type { Resource, Submitted } from '../../api/object.ts';
 import { defineRoute } from '../server/route.ts';
 import * as schemas from '../../wire/schemas.ts';
 import type { Services } from '../server/services.ts';
@@ -38,7 +38,7 @@ export function diskOf(
   namespace: string,
   description: string | undefined,
   source: Image['spec']['source'],
-): Image {
+): Submitted<Image> {
   return {
     metadata: { name, namespace },
     spec: { ...(description === undefined ? {} : { description }), source },

@@ -26,7 +26,7 @@ export function nodeItems(services: Services, namespace: string): NodeItem[] {
   return services.caches.nodes
     .list()
     .filter((node) => isNodeOf(node, namespace))
-    .map((node) => nodeItem(node, namespace, services.caches.usages.of(node.metadata.name ?? '')))
+    .map((node) => nodeItem(node, namespace, services.caches.usages.of(node.metadata.name)))
     .sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 

@@ -8,6 +8,7 @@ import * as schemas from '../../wire/schemas.ts';
 import { writing } from '../../usecases/writing.ts';
 import type { RemoteImage } from '../server/services.ts';
 import { waitSeen } from '../server/visible.ts';
+import type { Submitted } from '../../api/object.ts';
 
 const tag = 'Remote images and ISOs';
 const namespacePath = '/api/v1/namespaces/{namespace}';
@@ -72,7 +73,7 @@ async function pulled(
   kind: 'images' | 'isos',
   { field, reference }: { readonly field: string; readonly reference: string },
 ): Promise<ReplyOf<typeof accepted>> {
-  const disk: Image & Iso = {
+  const disk: Submitted<Image & Iso> = {
     metadata: { name: body?.name ?? nameOfReference(reference, field), namespace: params.namespace },
     spec: {
       ...(body?.description === undefined ? {} : { description: body.description }),

@@ -33,14 +33,14 @@ export const listServiceAccounts = defineRoute({
       namespace: params.namespace,
       // An account may have a megabyte of annotations, and many may be listed at the same time.
       pageSize: 50,
-      transform: ({ metadata: { name = '', creationTimestamp = '' } }) => ({
-        metadata: { name, creationTimestamp },
-      }),
+      transform: ({
+        metadata: { annotations: _annotations, managedFields: _managedFields, ...metadata },
+      }) => ({ metadata }),
     });
     return {
       body: {
         items: items.map(({ metadata }) => ({
-          name: metadata.name ?? '',
+          name: metadata.name,
           createdAt: metadata.creationTimestamp ?? '',
         })),
       },

@@ -44,7 +44,7 @@ export interface Caches {
 
 /** Indexes of `Informers.vms` that the routes use. */
 export const vmIndexes = {
-  uid: (vm: Vm): readonly string[] => [vm.metadata.uid ?? ''],
+  uid: (vm: Vm): readonly string[] => [vm.metadata.uid],
   image: (vm: Vm): readonly string[] => imagesOf(vm).map((image) => `${vm.metadata.namespace}/${image}`),
 };
 

@@ -17,6 +17,7 @@ import { ensureObject, retryOnConflict } from '../../kube/ensure.ts';
 import type { Informer, KubeClient } from '../../kube/types.ts';
 import type { CertificateStore } from './services.ts';
 import type { KeyPair } from './tls.ts';
+import type { Submitted } from '../../api/object.ts';
 
 const tenYearsMs = 10 * 365 * 24 * 3600 * 1000;
 const dayMs = 24 * 3600 * 1000;
@@ -85,7 +86,7 @@ export function ensureTlsSecret(
   key: SecretKey,
   names: readonly string[],
 ): Promise<Secret> {
-  const make = async (): Promise<Secret> => tlsSecret(key, await selfSigned(names));
+  const make = async () => tlsSecret(key, await selfSigned(names));
   return ensureObject(client, secrets, key, make, 'svc3-api');
 }
 
@@ -101,7 +102,7 @@ export async function ensureCertificate(
   return pair;
 }
 
-function tlsSecret({ namespace, name }: SecretKey, { cert, key }: KeyPair): Secret {
+function tlsSecret({ namespace, name }: SecretKey, { cert, key }: KeyPair): Submitted<Secret> {
   return {
     metadata: {
       name,

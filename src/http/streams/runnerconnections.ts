@@ -31,14 +31,14 @@ function noKey(): Svc3Error {
 export function createRunnerConnections(key: () => KeyObject | undefined): RunnerConnections {
   function clientOf(vm: Vm): RunnerClient {
     const { runner } = vm.status ?? {};
-    const name = vm.metadata.name ?? '';
+    const name = vm.metadata.name;
     if (runner?.address === undefined)
       throw new Svc3Error('Conflict', `VM ${name} has no runner that could be reached yet`);
     const privateKey = key();
     if (privateKey === undefined) throw noKey();
     return createRunnerClient({
       address: runner.address,
-      vmUid: vm.metadata.uid ?? '',
+      vmUid: vm.metadata.uid,
       ...(runner.fingerprint === undefined ? {} : { pin: runner.fingerprint }),
       sign: (claims) => signControlToken(claims, privateKey),
     });

@@ -63,7 +63,7 @@ export function createImageTransfer(
     },
 
     async download({ disk, range, signal }) {
-      const { name = '', namespace = '' } = disk.metadata;
+      const { name, namespace } = disk.metadata;
       const reference = parseReference(disk.status?.reference ?? '', 'image');
       const registry = await registries.open(namespace, reference.registry);
       try {

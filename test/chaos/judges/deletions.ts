@@ -9,7 +9,7 @@ export function unaskedDeletions(history: History): Violation[] {
     vms.filter(({ type, object }) => type === 'DELETED' || object.metadata.deletionTimestamp !== undefined),
   );
   return gone.flatMap(({ at, object }) => {
-    const { namespace = '', name = '', uid = '' } = object.metadata;
+    const { namespace, name, uid } = object.metadata;
     const isAsked = history.operations.some(
       (operation) =>
         operation.verb === 'delete' &&

@@ -35,7 +35,7 @@ export function sharedGpus(history: History): Violation[] {
 export function gpuPods(history: History): Span[] {
   const spans = new Map<string, Span>();
   for (const { at, type, object } of sightsOf(history, 'pods')) {
-    const { uid = '', namespace = '', name = '' } = object.metadata;
+    const { uid, namespace, name } = object.metadata;
     const node = object.spec.nodeName;
     if (!wantsGpu(object) || node === undefined) continue;
     const known = spans.get(uid);

@@ -18,7 +18,7 @@ const ticketSecret = 'svc3-worker-tickets';
 /** Secrets of svc3's names, made in namespaces that had neither a credential nor a save. */
 export function unaskedSecrets(history: History): Violation[] {
   return sightsOf(history, 'secrets').flatMap(({ at, type, object }) => {
-    const { namespace = '', name = '' } = object.metadata;
+    const { namespace, name } = object.metadata;
     const isOurs = name === objectNames.pullSecret || name === ticketSecret;
     if (!isOurs || type === 'DELETED' || wasAskedFor(history, name, namespace, at)) return [];
     const what = 'svc3 made it, and nothing in this namespace asked for it';

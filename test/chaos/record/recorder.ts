@@ -48,7 +48,7 @@ export function startRecorder({ endpoint, history, log, canaries }: RecorderOpti
   };
   const leaked = (resource: ResourceName, object: Watched[ResourceName]): void => {
     for (const of of leaksIn(canaries, resource, object)) {
-      const { namespace = '', name = '' } = object.metadata;
+      const { namespace = '', name } = object.metadata;
       const leak = { at: Date.now(), of, where: `${resource} ${namespace}/${name}` };
       history.leaks.push(leak);
       log.write('leaks', leak);

@@ -41,7 +41,7 @@ export class SavedDisks {
 
   #look({ metadata, status }: Image): void {
     const isReady = status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True');
-    const { namespace = '', name = '', uid = '' } = metadata;
+    const { namespace, name, uid } = metadata;
     const digest = status?.digest;
     if (isReady !== true || digest === undefined || metadata.deletionTimestamp !== undefined) return;
     const key = `${uid}@${digest}`;

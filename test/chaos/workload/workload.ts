@@ -148,7 +148,7 @@ export class Workload {
   }
 
   #about(vm: Vm, verb: Verb, via: Operation['via']) {
-    const { name = '', namespace = '', uid = '' } = vm.metadata;
+    const { name, namespace, uid } = vm.metadata;
     return { verb, via, namespace, name, vmUid: uid };
   }
 
@@ -259,7 +259,7 @@ export class Workload {
 
 /** Nothing boots from it, nor from its copies, which are named so too. */
 function isBlank({ metadata }: Image): boolean {
-  return metadata.name?.startsWith('blank') === true;
+  return metadata.name?.startsWith('blank');
 }
 
 function isStaying({ metadata }: { metadata: { deletionTimestamp?: string } }): boolean {

@@ -61,7 +61,7 @@ async function contentsWritten(): Promise<ReadonlyMap<string, string[]>> {
     fieldSelector: `metadata.name=${objectNames.pullSecret}`,
   });
   informer.onChange(({ object }) => {
-    const { namespace = '' } = object.metadata;
+    const { namespace } = object.metadata;
     const content = object.data?.['.dockerconfigjson'] ?? '';
     contents.set(namespace, [...(contents.get(namespace) ?? []), content]);
   });

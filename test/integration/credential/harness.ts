@@ -19,6 +19,7 @@ import type { ControlPlaneOptions } from '../../../src/localcluster/controlplane
 import { createLogger, createMetrics } from '../../../src/telemetry.ts';
 import { ownControlPlane, type OwnControlPlane } from '../../support/controlplane.ts';
 import { installDefinitions } from '../../support/definitions.ts';
+import type { Submitted } from '../../../src/api/object.ts';
 
 /** The namespaces of an installation that registry credentials need. */
 const installed = [namespaces.credentials, namespaces.node, namespaces.system];
@@ -99,7 +100,12 @@ export async function startOperator(
   };
 }
 
-export function basicAuth(name: string, username: string, password: string, isManaged = false): Secret {
+export function basicAuth(
+  name: string,
+  username: string,
+  password: string,
+  isManaged = false,
+): Submitted<Secret> {
   return {
     metadata: {
       name,
@@ -115,7 +121,7 @@ export function credential(
   namespace: string,
   server: string,
   spec: Partial<RegistryCredential['spec']> = {},
-): RegistryCredential {
+): Submitted<RegistryCredential> {
   const { name, scheme } = parseServer(server);
   return {
     metadata: { name, namespace },

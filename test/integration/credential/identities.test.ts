@@ -159,7 +159,7 @@ const administrators = [
 
 describe('through kubectl', () => {
   const server = 'https://kubectl.example.com';
-  const { name = '' } = credential(team, server).metadata;
+  const { name } = credential(team, server).metadata;
   const storedName = credential(team, stored).metadata.name ?? '';
 
   test.each(administrators)('$what lists, adds, replaces and removes', async ({ who }) => {

@@ -5,6 +5,7 @@ import { parseServer } from '../../../src/registry/identity.ts';
 import { Svc3Error } from '../../../src/errors.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
 import { refusedServers, servers } from '../../unit/controllers/credential/servers.ts';
+import type { Submitted } from '../../../src/api/object.ts';
 
 let cluster: TestCluster;
 let namespace: string;
@@ -14,12 +15,12 @@ beforeAll(async () => {
   namespace = await uniqueNamespace(cluster.client, 'servers');
 });
 
-function aCredential(name: string, server: string, allowInsecure = true): RegistryCredential {
+function aCredential(name: string, server: string, allowInsecure = true): Submitted<RegistryCredential> {
   return { metadata: { name, namespace }, spec: { server, allowInsecure, secretRef: { name: 'a' } } };
 }
 
 /** `ok`, or the refusal of kube-apiserver. */
-async function attempt(object: RegistryCredential): Promise<'ok' | Svc3Error> {
+async function attempt(object: Submitted<RegistryCredential>): Promise<'ok' | Svc3Error> {
   try {
     await cluster.client.create(registryCredentials, object, { dryRun: true });
     return 'ok';

@@ -32,6 +32,7 @@ import {
   newNamespace,
   type CredentialCluster,
 } from '../credential/harness.ts';
+import type { Submitted } from '../../../src/api/object.ts';
 
 export const soon = { timeout: 60_000, interval: 50 } as const;
 const run = promisify(execFile);
@@ -151,11 +152,11 @@ export function startImageOperator(
 
 type Source = Image['spec']['source'];
 
-export function anImage(namespace: string, name: string, source: Source): Image {
+export function anImage(namespace: string, name: string, source: Source): Submitted<Image> {
   return { metadata: { namespace, name }, spec: { source } };
 }
 
-export function anIso(namespace: string, name: string, source: Iso['spec']['source']): Iso {
+export function anIso(namespace: string, name: string, source: Iso['spec']['source']): Submitted<Iso> {
   return { metadata: { namespace, name }, spec: { source } };
 }
 

@@ -45,7 +45,7 @@ export async function aStoppedVm(cluster: ImageCluster): Promise<SavedVm> {
 
 /** The real runner of a VM, with its guest switched off. */
 export async function runnerOf({ metadata }: Vm): Promise<SavedVm> {
-  const { name = '', namespace = '', uid = '' } = metadata;
+  const { name, namespace, uid } = metadata;
   const folder = await mkdtemp(join(tmpdir(), 'svc3-save-'));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   await writeFile(join(folder, 'disk.qcow2'), await aQcow2({ size: '64M' }));

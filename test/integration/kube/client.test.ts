@@ -52,7 +52,7 @@ describe('objects', () => {
     expect(read.data).toEqual({ b: '2' });
     await client.replace(configMaps, { ...read, data: { c: '3' } });
     expect((await client.get(configMaps, 'life', namespace)).data).toEqual({ c: '3' });
-    await client.delete(configMaps, { name: 'life', namespace }, { uid: created.metadata.uid! });
+    await client.delete(configMaps, { name: 'life', namespace }, { uid: created.metadata.uid });
     expect((await refusal(client.get(configMaps, 'life', namespace))).reason).toBe('NotFound');
   });
 

@@ -25,7 +25,10 @@ test(
   { timeout: 150_000 },
   async () => {
     const stop = new AbortController();
-    const informers = [configMaps, namespaces].map((resource) => createInformer({ client, resource }));
+    const informers = [
+      createInformer({ client, resource: configMaps }),
+      createInformer({ client, resource: namespaces }),
+    ];
     const runs = informers.map((informer) => informer.run(stop.signal));
     await Promise.all(informers.map((informer) => informer.synced()));
     let most = 0;

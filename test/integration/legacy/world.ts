@@ -136,7 +136,7 @@ export async function quietly(work: Promise<unknown>): Promise<void> {
 
 export async function noVms(): Promise<void> {
   for (const { metadata } of (await cluster.client.list(vms, { namespace })).items)
-    await quietly(cluster.client.delete(vms, { name: metadata.name!, namespace }));
+    await quietly(cluster.client.delete(vms, { name: metadata.name, namespace }));
   await expect.poll(() => api.services.caches.vms.objects.list(namespace).length).toBe(0);
 }
 

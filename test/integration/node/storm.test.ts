@@ -59,7 +59,7 @@ function witness(client: KubeClient): Witness {
   const stopping = new AbortController();
 
   function see({ type, object }: { type: string; object: Pod }): void {
-    const { uid = '', resourceVersion = '' } = object.metadata;
+    const { uid, resourceVersion } = object.metadata;
     position = resourceVersion;
     if (type === 'BOOKMARK') return;
     events += 1;

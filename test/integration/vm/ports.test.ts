@@ -71,7 +71,7 @@ async function runs(name: string): Promise<string> {
     .toBeDefined()
     .then(() => space.pod(name));
   const { ports } = RunnerSpec.parse(JSON.parse(pod?.metadata.annotations?.['svc3.dev/runner-spec'] ?? ''));
-  const { uid = '' } = (await space.vm(name)).metadata;
+  const { uid } = (await space.vm(name)).metadata;
   runners.set(uid, { open: ports, calls: 0 });
   await space.untilReady(name);
   return uid;
@@ -116,7 +116,7 @@ test('SSH and screen sharing are ports of the node where the VM says so, and the
 
 test('ports come and go with the spec, and the pod stays', async () => {
   const before = await space.pod('web');
-  const { uid = '' } = (await space.vm('web')).metadata;
+  const { uid } = (await space.vm('web')).metadata;
   await request('web', { ports: [{ guestPort: 443 }, { guestPort: 53, protocol: 'UDP' }] });
   await expect.poll(() => openOf(uid), slow).toEqual(['22/TCP', '5900/TCP', '443/TCP', '53/UDP']);
   await expect
@@ -133,7 +133,7 @@ test('ports come and go with the spec, and the pod stays', async () => {
 });
 
 test('a change that nobody carried out before the operator ended is carried out by the next one', async () => {
-  const { uid = '' } = (await space.vm('web')).metadata;
+  const { uid } = (await space.vm('web')).metadata;
   await operator.stop();
   await request('web', { ports: [{ guestPort: 8080 }] });
   // An operator that wrote its status, and ended before it had asked the runner.

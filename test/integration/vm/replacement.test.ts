@@ -53,7 +53,7 @@ async function makeVolume(name: string): Promise<void> {
 
 /** The call that `kubectl drain` makes for every pod; less time than kube-apiserver asks to wait where it refuses. */
 async function evict(pod: Pod): Promise<void> {
-  const { name = '', namespace = '' } = pod.metadata;
+  const { name, namespace } = pod.metadata;
   const body = { apiVersion: 'policy/v1', kind: 'Eviction', metadata: { name, namespace } };
   const path = `/api/v1/namespaces/${namespace}/pods/${name}/eviction`;
   await world.client.request({ method: 'POST', path, body, timeoutMs: 9_000 });
@@ -102,7 +102,7 @@ const causes: readonly Cause[] = [
   },
   {
     title: 'somebody who deletes its pod',
-    strike: ({ metadata: { name = '', namespace = '' } }) => world.client.delete(pods, { name, namespace }),
+    strike: ({ metadata: { name, namespace } }) => world.client.delete(pods, { name, namespace }),
   },
 ];
 

@@ -11,6 +11,7 @@ import {
   type Watched,
 } from '../../chaos/record/history.ts';
 import { aCondition, aPod, aVm } from '../controllers/vm/builders.ts';
+import { storedMeta } from '../../support/storedmeta.ts';
 
 /** Seconds of a run as the times of its record. */
 export const s = (seconds: number): number => Date.parse('2026-11-01T10:00:00Z') + seconds * 1000;
@@ -42,7 +43,7 @@ export function podSight(at: number, given: Parameters<typeof aPod>[0] = {}, typ
 
 export function eventSight(at: number, reason: string, uid = 'vm-uid'): Sight {
   const event: Event = {
-    metadata: { name: `${reason}-${at}`, namespace: 'team' },
+    metadata: storedMeta({ name: `${reason}-${at}`, namespace: 'team' }),
     regarding: { kind: 'VM', namespace: 'team', name: 'web', uid },
     eventTime: new Date(at).toISOString(),
     reason,
@@ -61,13 +62,13 @@ export function imageSight(
 ): Sight {
   const { ready = true, digest: own = digest, deleted = false, stalled = false } = given;
   const image: Image = {
-    metadata: {
+    metadata: storedMeta({
       name: 'saved',
       namespace: 'team',
       uid: 'image-uid',
       generation: 1,
       ...(deleted ? { deletionTimestamp } : {}),
-    },
+    }),
     spec: { source: { vm: { name: 'web', mode: 'Save' } } },
     status: {
       observedGeneration: 1,

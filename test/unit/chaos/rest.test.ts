@@ -7,6 +7,7 @@ import { unsettled } from '../../chaos/judges/settled.ts';
 import type { Condition } from '../../../src/api/object.ts';
 import { aCondition, aVm } from '../controllers/vm/builders.ts';
 import { deletionTimestamp } from './builders.ts';
+import { storedMeta } from '../../support/storedmeta.ts';
 
 const nothing = { nodes: [], vms: [], images: [], systemPods: [] };
 
@@ -16,7 +17,7 @@ function vmWith(conditions: Condition[], given: Parameters<typeof aVm>[0] = {}):
 
 function imageWith(conditions: Condition[]): Image {
   return {
-    metadata: { name: 'saved', namespace: 'team', generation: 1 },
+    metadata: storedMeta({ name: 'saved', namespace: 'team', generation: 1 }),
     spec: { source: { blank: { size: '1Gi' } } },
     status: { observedGeneration: 1, conditions },
   };
@@ -52,7 +53,7 @@ describe('an image', () => {
 
 test('a node that is not Ready is told', () => {
   const node: Node = {
-    metadata: { name: 'n1' },
+    metadata: storedMeta({ name: 'n1' }),
     status: { conditions: [{ type: 'Ready', status: 'Unknown' }] },
   };
   expect(unsettled({ ...nothing, nodes: [node] })).toEqual(['node n1 is not Ready']);

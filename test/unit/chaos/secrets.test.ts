@@ -1,3 +1,4 @@
+import { storedMeta } from '../../support/storedmeta.ts';
 import { describe, expect, test } from 'vitest';
 import type { RegistryCredential } from '../../../src/api/registrycredential.ts';
 import { leakedPasswords, unaskedSecrets } from '../../chaos/judges/secrets.ts';
@@ -9,7 +10,7 @@ const canaries = new Map([[canary, 'team']]);
 const base64 = (text: string): string => Buffer.from(text).toString('base64');
 
 function secret(namespace: string, value: string, name = 'any') {
-  return { metadata: { namespace, name }, data: { key: base64(value) } };
+  return { metadata: storedMeta({ namespace, name }), data: { key: base64(value) } };
 }
 
 const docker = JSON.stringify({ auths: { 'r.example.com': { auth: base64(`robot:${canary}`) } } });

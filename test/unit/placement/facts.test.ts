@@ -3,9 +3,10 @@ import type { Node, Pod } from '../../../src/api/core.ts';
 import { nodeFacts, tagsOf } from '../../../src/placement/nodefacts.ts';
 import { nodeOf, podFacts } from '../../../src/placement/podfacts.ts';
 import { CPU, EPHEMERAL_STORAGE, GPU, KVM, MEMORY, PODS } from '../../../src/placement/resources.ts';
+import { storedMeta } from '../../support/storedmeta.ts';
 
 const node: Node = {
-  metadata: {
+  metadata: storedMeta({
     name: 'n1',
     labels: {
       'kubernetes.io/arch': 'arm64',
@@ -16,7 +17,7 @@ const node: Node = {
       'tag.svc3.dev/ci': 'true',
       'tag.svc3.dev/off': 'false',
     },
-  },
+  }),
   spec: { taints: [{ key: 'k', value: 'v', effect: 'NoSchedule', timeAdded: 'x' }], unschedulable: true },
   status: {
     conditions: [{ type: 'Ready', status: 'True' }],
@@ -64,7 +65,7 @@ describe('nodeFacts', () => {
   });
 
   test('a node without status is not ready and has nothing', () => {
-    const facts = nodeFacts({ metadata: { name: 'n' } });
+    const facts = nodeFacts({ metadata: storedMeta({ name: 'n' }) });
     expect(facts).toMatchObject({
       operatingSystem: 'linux',
       architecture: '',
@@ -116,7 +117,7 @@ describe('nodeFacts', () => {
 
   test.each(['kvm', 'tcg'])('the accelerator %s may be set by label', (accelerator) => {
     const labels = { 'svc3.dev/accelerator': accelerator };
-    expect(nodeFacts({ metadata: { name: 'n', labels } })).toMatchObject({ accelerator });
+    expect(nodeFacts({ metadata: storedMeta({ name: 'n', labels }) })).toMatchObject({ accelerator });
   });
 
   test('a taint without a value has the empty one', () => {
@@ -134,11 +135,11 @@ test('tags are the labels of ours that say true, sorted', () => {
 });
 
 const pod: Pod = {
-  metadata: {
+  metadata: storedMeta({
     name: 'p',
     uid: 'u',
     ownerReferences: [{ apiVersion: 'svc3.dev/v1', kind: 'VM', name: 'vm', uid: 'vm-uid', controller: true }],
-  },
+  }),
   spec: {
     nodeName: 'n1',
     overhead: { cpu: '100m' },

@@ -10,6 +10,7 @@ import { place } from '../../../src/placement/place.ts';
 import { podFacts } from '../../../src/placement/podfacts.ts';
 import { decide } from '../../../src/controllers/vm/decide.ts';
 import { aNode, aRequest, ranges } from './builders.ts';
+import { storedMeta } from '../../support/storedmeta.ts';
 
 /** What holds the limit; a test takes one out to see that the checker finds what follows. */
 export interface Walls {
@@ -246,7 +247,7 @@ function vmOf(v: number): Vm {
   return {
     apiVersion: 'svc3.dev/v1',
     kind: 'VM',
-    metadata: { name: `vm-${v}`, namespace: 'default', uid: `vm-${v}` },
+    metadata: storedMeta({ name: `vm-${v}`, namespace: 'default', uid: `vm-${v}` }),
     spec: { powerState: 'Running' },
   };
 }
@@ -255,7 +256,7 @@ function podOf(v: number, pod: ModelPod | null): Pod | undefined {
   if (pod === null) return undefined;
   const values = [`n${pod.node}`];
   return {
-    metadata: {
+    metadata: storedMeta({
       name: `svc3-vm-vm-${v}`,
       namespace: 'default',
       uid: `pod-${v}-${pod.uid}`,
@@ -263,7 +264,7 @@ function podOf(v: number, pod: ModelPod | null): Pod | undefined {
         { apiVersion: 'svc3.dev/v1', kind: 'VM', name: `vm-${v}`, uid: `vm-${v}`, controller: true },
       ],
       ...(pod.terminating ? { deletionTimestamp: '2026-01-01T00:00:00Z' } : {}),
-    },
+    }),
     spec: {
       affinity: {
         nodeAffinity: {

@@ -1,10 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { imageItem } from '../../../src/wire/image.ts';
 import { condition } from '../../support/api.ts';
+import { storedMeta } from '../../support/storedmeta.ts';
 
 const row = (reason: string, message: string) =>
   imageItem({
-    metadata: { name: 'debian', namespace: 'ns', generation: 1 },
+    metadata: storedMeta({ name: 'debian', namespace: 'ns', generation: 1 }),
     spec: { source: { remote: { reference: 'r.example.com/debian:12' } } },
     status: { observedGeneration: 1, conditions: [condition('Ready', 'False', reason, message)] },
   });

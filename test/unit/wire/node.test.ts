@@ -1,11 +1,12 @@
 import { expect, test } from 'vitest';
 import { nodeView } from '../../../src/cli/views.ts';
 import { nodeItem, noUsage } from '../../../src/wire/node.ts';
+import { storedMeta } from '../../support/storedmeta.ts';
 
 const cell = (annotations: Record<string, string>) =>
   nodeView.columns
     .find(({ header }) => header === 'GPU REASON')
-    ?.value(nodeItem({ metadata: { name: 'n1', annotations } }, 'ns', noUsage), new Date(0));
+    ?.value(nodeItem({ metadata: storedMeta({ name: 'n1', annotations }) }, 'ns', noUsage), new Date(0));
 
 test('the wide list of nodes says why a GPU cannot be used', () => {
   const reason = 'the hardware does not qualify: it has no GPU';

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { Vm, VmStatus } from '../../../src/api/vm.ts';
 import { Svc3Error } from '../../../src/errors.ts';
 import { powerCommands, powerDone, powerRequest, type PowerCommand } from '../../../src/wire/power.ts';
+import { storedMeta } from '../../support/storedmeta.ts';
 
 type State = 'Running' | 'Stopped' | 'Suspended' | 'Failed' | 'Pending';
 const booted = [
@@ -13,7 +14,7 @@ function aVm(state: State, requested: 'Running' | 'Stopped' | 'Suspended', statu
   return {
     apiVersion: 'svc3.dev/v1',
     kind: 'VM',
-    metadata: { name: 'demo', namespace: 'team' },
+    metadata: storedMeta({ name: 'demo', namespace: 'team' }),
     spec: { image: 'debian', powerState: requested },
     status: { ...observed, ...status },
   };

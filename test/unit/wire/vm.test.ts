@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Vm, VmStatus } from '../../../src/api/vm.ts';
 import { deployItem, vmItem, vmMessage, vmState } from '../../../src/wire/vm.ts';
+import { storedMeta } from '../../support/storedmeta.ts';
 
 const condition = (type: string, status: 'True' | 'False' = 'True', message = '') => ({
   type,
@@ -15,7 +16,7 @@ function aVm(status?: VmStatus, spec: Partial<Vm['spec']> = {}, metadata: Partia
   return {
     apiVersion: 'svc3.dev/v1',
     kind: 'VM',
-    metadata: { name: 'demo', namespace: 'team', ...metadata },
+    metadata: storedMeta({ name: 'demo', namespace: 'team', ...metadata }),
     spec: { image: 'debian', powerState: 'Running', ...spec },
     ...(status === undefined ? {} : { status }),
   };

@@ -60,7 +60,7 @@ function itemsOf(
 ): NodeItem[] {
   return found
     .filter((node) => isNodeOf(node, namespace))
-    .map((node) => nodeItem(node, namespace, usageOf(node.metadata.name ?? '')));
+    .map((node) => nodeItem(node, namespace, usageOf(node.metadata.name)));
 }
 
 function usagesOf(all: readonly Pod[]): Map<string, NodeUsage> {

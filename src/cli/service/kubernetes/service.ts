@@ -33,7 +33,7 @@ export function createKubernetesService(options: KubernetesServiceOptions): Serv
     registryCredentials: createRegistryCredentials(client),
     async namespaces() {
       const { items } = await client.list(namespaces);
-      return items.map(({ metadata: { name = '' } }) => name);
+      return items.map(({ metadata: { name } }) => name);
     },
     clusterInfo: async () => (hasHttp ? (await http()).clusterInfo() : undefined),
     close: () => client.close(),

@@ -12,7 +12,7 @@ export function createServiceAccounts(client: KubeClient, warning: (text: string
   return {
     async list(namespace) {
       const { items } = await client.list(serviceAccounts, { namespace });
-      return items.map(({ metadata: { name = '', creationTimestamp = '' } }) => ({
+      return items.map(({ metadata: { name, creationTimestamp = '' } }) => ({
         name,
         createdAt: creationTimestamp,
       }));

@@ -20,7 +20,7 @@ const resizeTimeoutMs = 120_000;
 
 /** How a VM is, as progress. */
 const shown = (progress: WaitOptions['progress']) => (vm: Vm) =>
-  progress(`${vm.metadata.name ?? ''}: ${vmMessage(vm) ?? vmState(vm)}`);
+  progress(`${vm.metadata.name}: ${vmMessage(vm) ?? vmState(vm)}`);
 
 /** VMs straight on kube-apiserver; their streams need the HTTP API. */
 export function createVms(

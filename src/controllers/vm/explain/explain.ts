@@ -39,11 +39,11 @@ export function explainVm({ vm, config, nodes, pods, vms, settings }: ExplainInp
   for (const node of nodes) inventory.setNode(nodeFacts(node));
   const vmsByPod = Map.groupBy(vms, (one) => podNameIndex.podName(one)[0]);
   for (const pod of pods) {
-    const { name = '', namespace = '' } = pod.metadata;
+    const { name, namespace } = pod.metadata;
     const facts = podFacts(pod, vmUidOf(pod, vmsByPod.get(`${namespace}/${name}`) ?? []));
     if (facts !== undefined && facts.claim !== vm.metadata.uid) inventory.setPod(facts);
   }
-  return explain(inventory, placementRequest(vm.metadata.namespace ?? '', effective, settings));
+  return explain(inventory, placementRequest(vm.metadata.namespace, effective, settings));
 }
 
 /** Before the VM is placed, what its spec and VMConfig say; the architecture of an image is not known here. */

@@ -43,7 +43,7 @@ export async function letGo(
 }
 
 async function hasPodNow(client: KubeClient, vm: Vm): Promise<boolean> {
-  const { name = '', namespace = '' } = vm.metadata;
+  const { name, namespace } = vm.metadata;
   const pod = await ignoring(['NotFound'], client.get(pods, podNameOf(name), namespace));
   return pod !== undefined && isOwnedBy(pod, vm);
 }
@@ -58,7 +58,7 @@ export async function endGuest(
   { pod, settings, abandoned, endsAt }: EndPlan,
 ): Promise<HoldPlan | undefined> {
   if (expectations.isDeleted(pod)) return undefined;
-  const { name = '', namespace = '', uid = '' } = pod.metadata;
+  const { name, namespace, uid } = pod.metadata;
   if (endsAt !== undefined) {
     const unsaved = unsavedImages(vm, await liveImages(namespace));
     if (unsaved.length > 0)

@@ -51,7 +51,7 @@ function answerOf(
 
 /** What kube-apiserver says, without caches; undefined where the VM is gone or going. */
 async function evidenceNow(vm: Vm, client: KubeClient): Promise<StartEvidence | undefined> {
-  const { name = '', namespace = '', uid } = vm.metadata;
+  const { name, namespace, uid } = vm.metadata;
   const podName = podNameOf(name);
   const [current, pod, claim] = await Promise.all([
     found(client, vms, name, namespace),

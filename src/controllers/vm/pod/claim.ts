@@ -5,6 +5,7 @@ import { formatQuantity, parseQuantity } from '../../../api/quantity.ts';
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
 import { podNameOf } from '../names.ts';
 import type { VmSettings } from '../settings.ts';
+import type { Submitted } from '../../../api/object.ts';
 
 /** Size of a Persistent disk where neither VM nor VMConfig say one: what the image needs is not known beforehand. */
 const defaultBytes = 20 * 2 ** 30;
@@ -32,7 +33,7 @@ export type ClaimHolder =
  * disk of a VM of the same name that was deleted is not to boot again.
  */
 export function holderOf(claim: PersistentVolumeClaim, vm: Vm): ClaimHolder {
-  const { name = '' } = claim.metadata;
+  const { name } = claim.metadata;
   if (isTerminating(claim))
     return { kind: 'going', message: `claim ${name} is being deleted; a new disk is made when it is gone` };
   if (isOwnedBy(claim, vm)) return { kind: 'own' };
@@ -68,17 +69,17 @@ export function buildClaim(
   vm: Vm,
   effective: EffectiveSettings,
   settings: VmSettings,
-): PersistentVolumeClaim {
-  const name = vm.metadata.name ?? '';
+): Submitted<PersistentVolumeClaim> {
+  const name = vm.metadata.name;
   const storageClassName = effective.disk?.storageClassName ?? settings.storageClassName;
   return {
     apiVersion: 'v1',
     kind: 'PersistentVolumeClaim',
     metadata: {
       name: podNameOf(name),
-      namespace: vm.metadata.namespace ?? '',
+      namespace: vm.metadata.namespace,
       labels: { [labels.vm]: name, [labels.partOf]: 'svc3', [labels.managedBy]: 'svc3' },
-      ownerReferences: [{ apiVersion, kind: 'VM', name, uid: vm.metadata.uid ?? '', controller: true }],
+      ownerReferences: [{ apiVersion, kind: 'VM', name, uid: vm.metadata.uid, controller: true }],
     },
     spec: {
       accessModes: ['ReadWriteOnce'],

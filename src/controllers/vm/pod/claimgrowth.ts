@@ -21,11 +21,11 @@ export class ClaimGrowth implements VmMemory {
 
   /** A StorageClass that cannot expand is told of in an event, once per size. */
   async grow(vm: Vm, claim: PersistentVolumeClaim | undefined): Promise<void> {
-    const { uid: vmUid = '' } = vm.metadata;
+    const { uid: vmUid } = vm.metadata;
     const storage = grownStorage(vm, claim);
     if (claim === undefined || storage === undefined || this.#asked.get(vmUid) === storage) return;
     this.#asked.set(vmUid, storage);
-    const { name = '', namespace = '', uid } = claim.metadata;
+    const { name, namespace, uid } = claim.metadata;
     const body = { metadata: { uid }, spec: { resources: { requests: { storage } } } };
     try {
       await this.#client.patch(persistentVolumeClaims, { name, namespace }, { type: 'merge', body });

@@ -37,6 +37,7 @@ import { withoutPorts } from './leftoutports.ts';
 import { labelMetadata } from './podlabels.ts';
 import { containerPorts, runnerPorts, vncPodPort } from './podports.ts';
 import type { VmSettings } from '../settings.ts';
+import type { Submitted } from '../../../api/object.ts';
 
 /** Where the pod goes: the node that placement chose, or wherever kube-scheduler finds room (`whenFull: Pod`). */
 export interface PodPlacement {
@@ -68,16 +69,16 @@ export const runnerContainer = 'runner';
 const qemuId = 107;
 
 /** The pod of a VM. Pure; the same input gives the same pod. */
-export function buildPod(input: PodInput): Pod {
+export function buildPod(input: PodInput): Submitted<Pod> {
   const { vm } = input;
-  const name = vm.metadata.name ?? '';
+  const name = vm.metadata.name;
   const fromVm = labelMetadata(vm);
   return {
     apiVersion: 'v1',
     kind: 'Pod',
     metadata: {
       name: podNameOf(name),
-      namespace: vm.metadata.namespace ?? '',
+      namespace: vm.metadata.namespace,
       labels: { ...fromVm.labels },
       annotations: {
         ...fromVm.annotations,
@@ -91,7 +92,7 @@ export function buildPod(input: PodInput): Pod {
           apiVersion,
           kind: 'VM',
           name,
-          uid: vm.metadata.uid ?? '',
+          uid: vm.metadata.uid,
           controller: true,
           blockOwnerDeletion: true,
         },
@@ -113,7 +114,7 @@ function podSpec(input: PodInput): PodSpec {
     automountServiceAccountToken: false,
     containers: [container(input)],
     enableServiceLinks: false,
-    hostname: vm.spec.hostname ?? vm.metadata.name ?? '',
+    hostname: vm.spec.hostname ?? vm.metadata.name,
     ...(effective.subdomain === undefined ? {} : { subdomain: effective.subdomain }),
     ...(pullSecrets.length === 0 ? {} : { imagePullSecrets: pullSecrets }),
     ...(settings.priorityClassName === undefined ? {} : { priorityClassName: settings.priorityClassName }),
@@ -152,7 +153,7 @@ function nodeTerms(input: PodInput): NodeSelectorTerm[] {
     return [{ matchFields: [{ key: 'metadata.name', operator: 'In', values: [placement.node] }] }];
   }
   // Terms are alternatives: a node is reserved for nobody, or for this namespace. An empty label reserves nothing.
-  const own = ['', vm.metadata.namespace ?? ''];
+  const own = ['', vm.metadata.namespace];
   return [
     unpinnedTerm(input, { key: labels.namespace, operator: 'DoesNotExist' }),
     unpinnedTerm(input, { key: labels.namespace, operator: 'In', values: own }),
@@ -231,7 +232,7 @@ const readinessWaitSeconds = 3_600;
  * The runner holds its answer back until there is news (see its `ReadinessProbe`), so the pod is Ready as soon as the guest is. One
  * probe in two seconds of a guest that runs costs the runner about a millisecond each.
  */
-function readinessProbe({ metadata: { uid = '' } }: Vm) {
+function readinessProbe({ metadata: { uid } }: Vm) {
   const path = `/readyz?vm=${uid}&wait=${readinessWaitSeconds}`;
   return probe(path, { periodSeconds: 2, failureThreshold: 1, timeoutSeconds: readinessWaitSeconds + 60 });
 }
@@ -325,9 +326,9 @@ function runnerSpec({ vm, effective, placement, settings, claimName }: PodInput)
   const vncPort = vncPodPort(placement.ports);
   return {
     vm: {
-      namespace: vm.metadata.namespace ?? '',
-      name: vm.metadata.name ?? '',
-      uid: vm.metadata.uid ?? '',
+      namespace: vm.metadata.namespace,
+      name: vm.metadata.name,
+      uid: vm.metadata.uid,
     },
     ...(vm.spec.hostname === undefined ? {} : { hostname: vm.spec.hostname }),
     architecture: effective.architecture,

@@ -31,7 +31,7 @@ export function labelMetadata(vm: Vm): { readonly labels: Labels; readonly annot
   const taken = fromVm(vm);
   const keys = Object.keys(taken).sort().join(',');
   return {
-    labels: { ...taken, ...ownLabels(vm.metadata.name ?? '') },
+    labels: { ...taken, ...ownLabels(vm.metadata.name) },
     annotations: keys === '' ? {} : { [vmLabelsAnnotation]: keys },
   };
 }

@@ -37,7 +37,7 @@ export function settingsOfPod(vm: Vm, pod: Pod, sources: Sources): Resolved | Co
       : (contradictionOfVm(vm, effective, sources) ?? contradictionOfPod(pod, effective));
   if (effective !== undefined && why === undefined)
     return { kind: 'resolved', effective: withLivePorts(vm, effective), warnings };
-  const name = pod.metadata.name ?? '';
+  const name = pod.metadata.name;
   return {
     kind: 'contradicted',
     message: `pod ${name} is not as svc3 makes it: its annotation ${effectiveAnnotation} ${why}`,
@@ -104,7 +104,7 @@ function contradictionOfDisks(
   { image, imageName, iso }: EffectiveSettings,
   sources: Sources,
 ): string | undefined {
-  const namespace = metadata.namespace ?? '';
+  const namespace = metadata.namespace;
   const imageOf = (name: string) => sources.image(name, namespace)?.status?.reference;
   const isoOf = (name: string) => sources.iso(name, namespace)?.status?.reference;
   if (spec.image !== undefined) {

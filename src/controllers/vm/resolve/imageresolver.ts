@@ -32,7 +32,7 @@ export function createImageResolver({ credentials, basicAuth, storeUrl }: Resolv
     const credential = credentialOf(namespace, parseReference(reference).registry);
     if (credential === undefined) return '';
     const secret = basicAuth.get(credential.spec.secretRef.name, namespaces.credentials);
-    return `${credential.metadata.resourceVersion ?? ''}/${secret?.metadata.resourceVersion ?? ''}`;
+    return `${credential.metadata.resourceVersion}/${secret?.metadata.resourceVersion}`;
   }
 
   function endpointOf(namespace: string, registry: string): RegistryEndpoint {
@@ -66,10 +66,10 @@ export function createImageResolver({ credentials, basicAuth, storeUrl }: Resolv
     resolve,
     credentialVersion,
     onCredential(changed) {
-      credentials.onChange(({ object }) => changed(object.metadata.namespace ?? ''));
+      credentials.onChange(({ object }) => changed(object.metadata.namespace));
       basicAuth.onChange(({ object }) => {
         for (const { metadata, spec } of credentials.list()) {
-          if (spec.secretRef.name === object.metadata.name) changed(metadata.namespace ?? '');
+          if (spec.secretRef.name === object.metadata.name) changed(metadata.namespace);
         }
       });
     },

@@ -12,7 +12,7 @@ export function plannedSettings(
   sources: Omit<ResolveSources, 'answer'>,
 ): PlannedSettings | undefined {
   const { spec } = vm;
-  const { namespace = '' } = vm.metadata;
+  const { namespace } = vm.metadata;
   const config = spec.config === undefined ? undefined : sources.vmConfig(spec.config, namespace);
   const image = spec.image ?? config?.spec.image;
   if (image === undefined || (spec.config !== undefined && config === undefined)) return undefined;

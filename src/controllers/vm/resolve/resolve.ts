@@ -88,7 +88,7 @@ function unresolved(
  */
 export function resolveVm(vm: Vm, sources: ResolveSources): Resolved | Unresolved | Asking {
   const { spec } = vm;
-  const { namespace = '' } = vm.metadata;
+  const { namespace } = vm.metadata;
   const config = spec.config === undefined ? undefined : sources.vmConfig(spec.config, namespace);
   if (spec.config !== undefined && config === undefined) {
     return unresolved(
@@ -159,7 +159,7 @@ function pin(
   sources: ResolveSources,
   architecture?: Architecture,
 ): Pinned | Unresolved | Asking {
-  const { namespace = '' } = vm.metadata;
+  const { namespace } = vm.metadata;
   const name = parseImage(text);
   if (name.kind === 'reference') {
     // Nothing is left to ask.
@@ -217,7 +217,7 @@ function pinReference(vm: Vm, reference: string, sources: ResolveSources): Pinne
 
 function answerFor(vm: Vm, reference: string, sources: ResolveSources): ImageAnswer | undefined {
   try {
-    return sources.answer(keyOf(vm), vm.metadata.namespace ?? '', reference);
+    return sources.answer(keyOf(vm), vm.metadata.namespace, reference);
   } catch (error) {
     return { kind: 'failed', error, retryMs: 0 };
   }

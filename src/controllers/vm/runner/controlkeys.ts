@@ -5,6 +5,7 @@ import { secrets, typeMeta } from '../../../api/resources.ts';
 import { createControlKey, encodePublicKey, readPrivateKey } from '../../../runnerapi/token.ts';
 import { ensureObject } from '../../../kube/ensure.ts';
 import type { Informer, KubeClient } from '../../../kube/types.ts';
+import type { Submitted } from '../../../api/object.ts';
 
 /** The installation's Ed25519 keys: entry `current` signs, `previous` is still accepted during a rotation. */
 export interface ControlKeys {
@@ -50,7 +51,7 @@ function keysOf(secret: Secret | undefined): KeyObject[] {
   });
 }
 
-function newSecret(key: { name: string; namespace: string }): Secret {
+function newSecret(key: { name: string; namespace: string }): Submitted<Secret> {
   const pem = createControlKey().privateKey.export({ type: 'pkcs8', format: 'pem' });
   return {
     ...typeMeta(secrets),

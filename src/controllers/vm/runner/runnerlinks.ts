@@ -136,8 +136,8 @@ export class RunnerLinks {
   }
 
   #link(vm: Vm, pod: Pod): Link | undefined {
-    const vmUid = vm.metadata.uid ?? '';
-    const podUid = pod.metadata.uid ?? '';
+    const vmUid = vm.metadata.uid;
+    const podUid = pod.metadata.uid;
     const address = pod.status?.podIP;
     if (address === undefined || !isRunnerUp(pod)) return undefined;
     const known = this.#links.get(vmUid);
@@ -209,7 +209,7 @@ export class RunnerLinks {
   #meet(key: string, vm: Vm, link: Link, podReady: boolean): void {
     link.askedAt = this.#now();
     link.podReady = podReady;
-    const { namespace = '' } = vm.metadata;
+    const { namespace } = vm.metadata;
     const { signal } = link.closing;
     const meeting = this.#meetings.run(namespace, link.address, signal, async () => {
       if (!signal.aborted && !link.busy && link.state === undefined) await this.#ask(key, link, podReady);

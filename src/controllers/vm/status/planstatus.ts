@@ -30,7 +30,7 @@ export function planStatus(
       const scheduled = vm.status?.conditions?.find(({ type }) => type === 'Scheduled');
       // A refusal that led here stays readable until the next one, or a node.
       if (scheduled?.status === 'False') return undefined;
-      const message = `pod ${pod.metadata.name ?? ''} is being deleted`;
+      const message = `pod ${pod.metadata.name} is being deleted`;
       return pendingDraft(vm, { ready: condition('False', 'Starting', message) });
     }
   }

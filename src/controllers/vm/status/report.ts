@@ -92,7 +92,7 @@ export function reportPod(given: PodReport): StatusDraft {
       ...(nodeName === undefined ? {} : { node: nodeName }),
       ...(ip === undefined ? {} : { ip }),
       ports: statusPorts(pod.spec.containers[0]?.ports ?? [], placed.effective, openPorts(input)),
-      podName: pod.metadata.name ?? '',
+      podName: pod.metadata.name,
       ...(runner === undefined ? {} : { runner }),
       ...(diskSize === undefined ? {} : { diskSize }),
       ...(diskGrowth === undefined ? {} : { diskGrowth }),

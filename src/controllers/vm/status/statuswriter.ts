@@ -42,7 +42,7 @@ export class StatusWriter {
     const due = whenDue({
       before: vm.status,
       after: status,
-      startAgeMs: expectations.startAgeMs(vm.metadata.uid ?? ''),
+      startAgeMs: expectations.startAgeMs(vm.metadata.uid),
       podAgeMs: created === undefined ? Infinity : now().getTime() - Date.parse(created),
       isPodReady: pod !== undefined && isPodReady(pod),
     });

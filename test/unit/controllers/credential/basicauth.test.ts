@@ -1,11 +1,12 @@
 import { describe, expect, test } from 'vitest';
 import { basicAuthType, readBasicAuth } from '../../../../src/controllers/credential/basicauth.ts';
+import { storedMeta } from '../../../support/storedmeta.ts';
 
 const base64 = (text: string | Uint8Array) => Buffer.from(text).toString('base64');
 
 function read(username: string | Uint8Array, password: string | Uint8Array, type = basicAuthType) {
   const data = { username: base64(username), password: base64(password) };
-  return readBasicAuth('team', { metadata: { name: 'team' }, type, data });
+  return readBasicAuth('team', { metadata: storedMeta({ name: 'team' }), type, data });
 }
 
 test('a login is read as it was written, with spaces and all that a password may have', () => {
@@ -48,10 +49,14 @@ describe('a Secret that cannot be used', () => {
   });
 
   test('a Secret without a type is Opaque, one without a key has nothing under it', () => {
-    expect(readBasicAuth('a', { metadata: { name: 'a' } })).toMatchObject({
+    expect(readBasicAuth('a', { metadata: storedMeta({ name: 'a' }) })).toMatchObject({
       message: expect.stringContaining('is of type Opaque'),
     });
-    const half = { metadata: { name: 'a' }, type: basicAuthType, data: { username: base64('ann') } };
+    const half = {
+      metadata: storedMeta({ name: 'a' }),
+      type: basicAuthType,
+      data: { username: base64('ann') },
+    };
     expect(readBasicAuth('a', half)).toMatchObject({ message: expect.stringContaining('has no password') });
   });
 });

@@ -5,6 +5,7 @@ import { decide, isOurs, pullSecretLabels } from '../../../../src/controllers/cr
 import { base64 } from '../../../../src/controllers/credential/dockerconfig.ts';
 import { judge, secretWaitMs, statusOf } from '../../../../src/controllers/credential/status.ts';
 import { aBasicAuth, aCredential, aPullSecret } from './builders.ts';
+import { storedMeta } from '../../../support/storedmeta.ts';
 
 const [one, two] = ['https://one.example.com', 'https://two.example.com'];
 const going = { metadata: { deletionTimestamp: '2026-01-01T00:00:00Z' } };
@@ -18,7 +19,9 @@ function secretsFor(credentials: readonly RegistryCredential[]): Map<string, Sec
 }
 
 describe('the pull Secret of a namespace', () => {
-  const foreign = aPullSecret([one], { metadata: { name: 'svc3-registry-credentials', namespace: 'team' } });
+  const foreign = aPullSecret([one], {
+    metadata: storedMeta({ name: 'svc3-registry-credentials', namespace: 'team' }),
+  });
   const [credential, other] = [aCredential(one), aCredential(two)];
   const rows: {
     title: string;
@@ -86,10 +89,10 @@ describe('the pull Secret of a namespace', () => {
       title: 'is repaired when its labels were taken away',
       credentials: [credential],
       pullSecret: aPullSecret([one], {
-        metadata: {
+        metadata: storedMeta({
           name: 'svc3-registry-credentials',
           managedFields: [{ manager: 'svc3', operation: 'Apply' }],
-        },
+        }),
       }),
       kind: 'update',
     },
@@ -180,7 +183,10 @@ describe('a Secret in the place of the pull Secret', () => {
     [
       'labelled by another manager is not',
       aPullSecret([one], {
-        metadata: { name: 'x', labels: { ...pullSecretLabels, 'app.kubernetes.io/managed-by': 'Helm' } },
+        metadata: storedMeta({
+          name: 'x',
+          labels: { ...pullSecretLabels, 'app.kubernetes.io/managed-by': 'Helm' },
+        }),
       }),
       false,
     ],
@@ -213,7 +219,7 @@ describe('a Secret in the place of the pull Secret', () => {
     for (const label of Object.keys(pullSecretLabels)) {
       const labels = { ...pullSecretLabels, [label]: label.endsWith('managed-by') ? 'svc3' : 'other' };
       const managedFields = [{ manager: 'svc3', operation: 'Apply' }];
-      const metadata = { name: 'x', labels, managedFields };
+      const metadata = storedMeta({ name: 'x', labels, managedFields });
       const plan = decide({
         credentials,
         secrets: secretsFor(credentials),

@@ -1,6 +1,7 @@
 import type { Image, ImageStatus } from '../../../../src/api/image.ts';
 import type { WorkDone } from '../../../../src/api/worker.ts';
 import type { Observed, VmSource } from '../../../../src/controllers/image/decide.ts';
+import { storedMeta } from '../../../support/storedmeta.ts';
 
 export const digest = `sha256:${'a'.repeat(64)}`;
 
@@ -19,7 +20,7 @@ export function anImage(
   metadata: Partial<Image['metadata']> = {},
 ): Image {
   return {
-    metadata: { name: 'disk', namespace: 'team', uid: 'uid-1', generation: 1, ...metadata },
+    metadata: storedMeta({ name: 'disk', namespace: 'team', uid: 'uid-1', generation: 1, ...metadata }),
     spec: { source },
     ...(status === undefined ? {} : { status }),
   };

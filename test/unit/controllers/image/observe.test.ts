@@ -8,6 +8,7 @@ import { currentPod, observe } from '../../../../src/controllers/image/observe.t
 import { WorkBackoff } from '../../../../src/controllers/image/workbackoff.ts';
 import { aVm, aCondition, effective } from '../vm/builders.ts';
 import { anImage } from './builders.ts';
+import { storedMeta } from '../../../support/storedmeta.ts';
 
 const now = Date.parse('2026-11-01T10:00:00Z');
 
@@ -30,7 +31,7 @@ function look(disk: Disk, { disks = [], vms = [], pods = [], url, backoff = new 
 }
 
 const pod = (name: string, status: Pod['status'] = {}): Pod => ({
-  metadata: { name, namespace: 'team', uid: `uid of ${name}` },
+  metadata: storedMeta({ name, namespace: 'team', uid: `uid of ${name}` }),
   spec: { containers: [] },
   status,
 });

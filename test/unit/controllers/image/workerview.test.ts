@@ -2,9 +2,10 @@ import { describe, expect, test } from 'vitest';
 import type { Pod, PodStatus } from '../../../../src/api/core.ts';
 import { workerView } from '../../../../src/controllers/image/workerview.ts';
 import { done } from './builders.ts';
+import { storedMeta } from '../../../support/storedmeta.ts';
 
 const pod = (status: PodStatus, deletionTimestamp?: string): Pod => ({
-  metadata: { name: 'w', ...(deletionTimestamp === undefined ? {} : { deletionTimestamp }) },
+  metadata: storedMeta({ name: 'w', ...(deletionTimestamp === undefined ? {} : { deletionTimestamp }) }),
   spec: { containers: [] },
   status,
 });

@@ -6,6 +6,7 @@ import type { Node } from '../../../../src/api/core.ts';
 import { decideNode, nodePatch } from '../../../../src/controllers/node/decide.ts';
 import { readSysfs } from '../../../../src/nodeagent/sysfs.ts';
 import { type Machine, machineRoot, machines, writeMachine } from '../../../support/machines.ts';
+import { storedMeta } from '../../../support/storedmeta.ts';
 
 const allow = { 'svc3.dev/allow-gpu-passthrough': 'true' };
 const reports: Record<string, string> = {};
@@ -39,11 +40,11 @@ function aNode(labels: Record<string, string>, hardware: string | undefined): No
   return {
     apiVersion: 'v1',
     kind: 'Node',
-    metadata: {
+    metadata: storedMeta({
       name: 'n1',
       labels,
       ...(annotation === undefined ? {} : { annotations: { 'svc3.dev/hardware': annotation } }),
-    },
+    }),
   };
 }
 
@@ -182,7 +183,7 @@ describe('a fault that a VM reports', () => {
 
 describe('what is written on a node', () => {
   const node = (labels: Record<string, string>, annotations: Record<string, string>): Node => ({
-    metadata: { name: 'n1', labels, annotations },
+    metadata: storedMeta({ name: 'n1', labels, annotations }),
   });
   const label = { 'svc3.dev/gpu-passthrough': 'enabled' };
   const why = { 'svc3.dev/gpu-passthrough-reason': 'why' };

@@ -3,6 +3,7 @@ import type { NodeCondition, Node } from '../../../../src/api/core.ts';
 import type { VmStatus } from '../../../../src/api/vm.ts';
 import { type GpuFault, gpuConditionPatch, gpuFaultOf } from '../../../../src/controllers/node/gpufault.ts';
 import { aCondition, aVm } from '../vm/builders.ts';
+import { storedMeta } from '../../../support/storedmeta.ts';
 
 const unavailable = aCondition('Booted', {
   status: 'False',
@@ -49,7 +50,7 @@ describe('the condition of a node', () => {
     lastHeartbeatTime: '2026-11-01T09:00:00Z',
   };
   const aNode = (...conditions: NodeCondition[]): Node => ({
-    metadata: { name: 'n1' },
+    metadata: storedMeta({ name: 'n1' }),
     status: { conditions },
   });
   const ready: NodeCondition = { type: 'Ready', status: 'True' };
@@ -76,7 +77,12 @@ describe('the condition of a node', () => {
       { ...told, lastTransitionTime: '2026-11-01T10:00:00Z', lastHeartbeatTime: '2026-11-01T10:00:00Z' },
     ],
     ['goes with the fault', aNode(told), undefined, { type, $patch: 'delete' }],
-    ['of a Node that has no status yet is not written', { metadata: { name: 'n1' } }, undefined, undefined],
+    [
+      'of a Node that has no status yet is not written',
+      { metadata: storedMeta({ name: 'n1' }) },
+      undefined,
+      undefined,
+    ],
   ])('%s', (_sentence, node, present, patch) => {
     expect(gpuConditionPatch(node, present, now)).toEqual(patch);
   });

@@ -14,6 +14,7 @@ import { place } from '../../../../src/placement/place.ts';
 import { effectiveSettings } from '../../../../src/controllers/vm/resolve/effective.ts';
 import { type Machine, machineRoot, machines, writeMachine } from '../../../support/machines.ts';
 import { aNode, aPod, aRequest, ranges } from '../../placement/builders.ts';
+import { storedMeta } from '../../../support/storedmeta.ts';
 
 const rules = { towerCards: ['1002:679e'] };
 
@@ -74,11 +75,11 @@ describe('GPU passthrough', () => {
     const isEnabled = (cluster: boolean, allowed: boolean, annotation: string) =>
       decideNode(
         {
-          metadata: {
+          metadata: storedMeta({
             name: 'n1',
             labels: allowed ? { 'svc3.dev/allow-gpu-passthrough': 'true' } : {},
             annotations: { 'svc3.dev/hardware': annotation },
-          },
+          }),
         },
         { gpuPassthroughEnabled: cluster, ...rules },
       ).isEnabled;

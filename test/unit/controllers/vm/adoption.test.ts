@@ -1,3 +1,4 @@
+import { storedMeta } from '../../../support/storedmeta.ts';
 import { describe, expect, test } from 'vitest';
 import type { Pod } from '../../../../src/api/core.ts';
 import type { EffectiveSettings, Vm, VmSpec } from '../../../../src/api/vm.ts';
@@ -39,7 +40,8 @@ function made(
     services: { ssh: true, screenshare: true },
   });
   if (result.kind === 'refused') throw new Error(result.message);
-  const pod = buildPod(podInput({ vm, effective: result.settings, settings }));
+  const built = buildPod(podInput({ vm, effective: result.settings, settings }));
+  const pod: Pod = { ...built, metadata: storedMeta(built.metadata) };
   return { vm, pod, effective: result.settings };
 }
 

@@ -1,9 +1,10 @@
 import type { Pod, PodStatus } from '../../../../src/api/core.ts';
 import type { RunnerState } from '../../../../src/api/runner.ts';
 import type { EffectiveSettings, Vm, VmSpec, VmStatus } from '../../../../src/api/vm.ts';
-import type { Condition } from '../../../../src/api/object.ts';
+import type { Condition, ObjectMeta } from '../../../../src/api/object.ts';
 import { buildPod, type PodInput } from '../../../../src/controllers/vm/pod/pod.ts';
 import { vmSettings } from '../../../support/operator.ts';
+import { storedMeta } from '../../../support/storedmeta.ts';
 
 export const effective: EffectiveSettings = {
   image: `r.example.com/debian@sha256:${'a'.repeat(64)}`,
@@ -14,9 +15,7 @@ export const effective: EffectiveSettings = {
   vncConsole: 'Enabled',
 };
 
-export function aVm(
-  given: { spec?: Partial<VmSpec>; status?: VmStatus; metadata?: Vm['metadata'] } = {},
-): Vm {
+export function aVm(given: { spec?: Partial<VmSpec>; status?: VmStatus; metadata?: ObjectMeta } = {}): Vm {
   const vm: Vm = {
     apiVersion: 'svc3.dev/v1',
     kind: 'VM',
@@ -24,6 +23,7 @@ export function aVm(
       name: 'web',
       namespace: 'team',
       uid: 'vm-uid',
+      resourceVersion: '4',
       generation: 1,
       creationTimestamp: '2026-11-01T10:00:00Z',
       ...given.metadata,
@@ -53,13 +53,11 @@ export function podInput(given: Partial<PodInput> = {}): PodInput {
 }
 
 /** The pod of `aVm()` on n1, not yet bound. */
-export function aPod(
-  given: { status?: PodStatus; metadata?: Partial<Pod['metadata']>; nodeName?: string } = {},
-): Pod {
+export function aPod(given: { status?: PodStatus; metadata?: ObjectMeta; nodeName?: string } = {}): Pod {
   const pod = buildPod(podInput());
   return {
     ...pod,
-    metadata: { ...pod.metadata, uid: 'pod-uid', resourceVersion: '5', ...given.metadata },
+    metadata: storedMeta({ ...pod.metadata, uid: 'pod-uid', resourceVersion: '5', ...given.metadata }),
     spec: { ...pod.spec, ...(given.nodeName === undefined ? {} : { nodeName: given.nodeName }) },
     ...(given.status === undefined ? {} : { status: given.status }),
   };

@@ -1,14 +1,17 @@
+import type { ObjectMeta } from '../../../../src/api/object.ts';
 import { describe, expect, test } from 'vitest';
 import type { PersistentVolumeClaim } from '../../../../src/api/core.ts';
 import { buildClaim, grownStorage, holderOf } from '../../../../src/controllers/vm/pod/claim.ts';
 import { vmSettings } from '../../../support/operator.ts';
 import { aVm, effective } from './builders.ts';
+import { storedMeta } from '../../../support/storedmeta.ts';
 
 const size = '10Gi';
 const vm = aVm({ spec: { disk: { storage: 'Persistent', size } } });
-const own = buildClaim(vm, { ...effective, disk: { storage: 'Persistent', size: '1Gi' } }, vmSettings());
+const built = buildClaim(vm, { ...effective, disk: { storage: 'Persistent', size: '1Gi' } }, vmSettings());
+const own: PersistentVolumeClaim = { ...built, metadata: storedMeta(built.metadata) };
 
-function withMetadata(metadata: Partial<PersistentVolumeClaim['metadata']>): PersistentVolumeClaim {
+function withMetadata(metadata: ObjectMeta): PersistentVolumeClaim {
   return { ...own, metadata: { ...own.metadata, ...metadata } };
 }
 

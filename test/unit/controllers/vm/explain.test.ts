@@ -3,10 +3,14 @@ import type { Node, Pod } from '../../../../src/api/core.ts';
 import { explainVm } from '../../../../src/controllers/vm/explain/explain.ts';
 import { vmSettings } from '../../../support/operator.ts';
 import { aPod, aVm } from './builders.ts';
+import { storedMeta } from '../../../support/storedmeta.ts';
 
 function aNode(name: string, cpu: string, labels: Record<string, string> = {}): Node {
   return {
-    metadata: { name, labels: { 'kubernetes.io/arch': 'amd64', 'kubernetes.io/os': 'linux', ...labels } },
+    metadata: storedMeta({
+      name,
+      labels: { 'kubernetes.io/arch': 'amd64', 'kubernetes.io/os': 'linux', ...labels },
+    }),
     status: {
       conditions: [{ type: 'Ready', status: 'True' }],
       allocatable: { cpu, memory: '32Gi', pods: '110' },
@@ -33,7 +37,7 @@ test('every node has its verdict, before the VM is placed', () => {
 });
 
 test('the VMConfig counts', () => {
-  const config = { metadata: { name: 'small' }, spec: { cpu: 2 } };
+  const config = { metadata: storedMeta({ name: 'small' }), spec: { cpu: 2 } };
   const verdicts = explainVm({ vm: aVm(), config, nodes, pods: [], vms: [], settings: vmSettings() });
   expect(verdicts.map(({ fits }) => fits)).toEqual([true, true, false]);
 });

@@ -1,3 +1,4 @@
+import { storedMeta } from '../../../support/storedmeta.ts';
 import { expect, test } from 'vitest';
 import type { Observed, PodPlan } from '../../../../src/controllers/vm/decide.ts';
 import { planStatus } from '../../../../src/controllers/vm/status/planstatus.ts';
@@ -33,7 +34,7 @@ const isRefused = aVm({
   status: { conditions: [aCondition('Scheduled', { status: 'False', reason: 'PodRefused' })] },
 });
 const lost = {
-  metadata: { name: 'n1' },
+  metadata: storedMeta({ name: 'n1' }),
   status: { conditions: [{ type: 'Ready', status: 'Unknown' as const }] },
 };
 

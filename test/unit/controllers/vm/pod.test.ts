@@ -1,3 +1,4 @@
+import { storedMeta } from '../../../support/storedmeta.ts';
 import { describe, expect, test } from 'vitest';
 import { RunnerSpec } from '../../../../src/api/runner.ts';
 import type { EffectiveSettings } from '../../../../src/api/vm.ts';
@@ -286,7 +287,7 @@ describe('the pod of a VM', () => {
     if (placed.kind !== 'placed') throw new Error(placed.message);
     expect(placed.accelerator).toBe(accelerator);
     const pod = buildPod(podInput({ placement: placed, effective: given, settings }));
-    const facts = podFacts(pod, 'vm-uid');
+    const facts = podFacts({ ...pod, metadata: storedMeta(pod.metadata) }, 'vm-uid');
     expect(facts?.node).toBe('n1');
     expect(facts?.requests.slice(0, 6)).toEqual(placed.usage.requests.slice(0, 6));
     expect(facts?.ports).toEqual(placed.usage.ports);

@@ -7,6 +7,7 @@ import { StatusWriter } from '../../../../src/controllers/vm/status/statuswriter
 import type { RunnerState } from '../../../../src/api/runner.ts';
 import type { RunnerObservation } from '../../../../src/controllers/vm/status/report.ts';
 import { aPod, aVm, effective, runnerState, runningStatus } from './builders.ts';
+import { storedMeta } from '../../../support/storedmeta.ts';
 
 const now = () => new Date('2026-11-01T10:01:00Z');
 const held = { finalizers: ['svc3.dev/cleanup'] };
@@ -28,7 +29,7 @@ function aReconciler(runner?: Partial<RunnerObservation>): VmReconciler {
     recorder,
     observer: {
       vms: { get: () => vm },
-      nodes: { get: (): Node => ({ metadata: { name: 'n1' } }) },
+      nodes: { get: (): Node => ({ metadata: storedMeta({ name: 'n1' }) }) },
       claims: { get: () => undefined },
       sources: {},
       expectations,

@@ -6,6 +6,7 @@ import { reportPod, type RunnerObservation } from '../../../../src/controllers/v
 import { differsOnlyInProgress, statusOf } from '../../../../src/controllers/vm/status/statusdraft.ts';
 import { eventsBetween } from '../../../../src/controllers/vm/status/statusevents.ts';
 import { aCondition, aPod, aVm, effective, runnerState, runningStatus } from './builders.ts';
+import { storedMeta } from '../../../support/storedmeta.ts';
 
 const waiting = (reason: string, message: string) => ({
   phase: 'Pending' as const,
@@ -53,7 +54,7 @@ const failed = (reason: string, given: Partial<RunnerState> = {}) =>
   runnerState({ powerState: 'Failed', reason, message: `told: ${reason}`, ...given });
 
 const lostNode: Node = {
-  metadata: { name: 'n1' },
+  metadata: storedMeta({ name: 'n1' }),
   status: { conditions: [{ type: 'Ready', status: 'Unknown' }] },
 };
 

@@ -6,12 +6,13 @@ import type { ImageAnswer } from '../../../../src/controllers/vm/resolve/imagere
 import { resolveVm, type ResolveSources } from '../../../../src/controllers/vm/resolve/resolve.ts';
 import { vmSettings } from '../../../support/operator.ts';
 import { aCondition, aVm } from './builders.ts';
+import { storedMeta } from '../../../support/storedmeta.ts';
 
 const digest = `sha256:${'b'.repeat(64)}`;
 
 function anImage(given: Partial<Image['metadata']> = {}, ready = true): Image {
   return {
-    metadata: { name: 'debian', namespace: 'team', ...given },
+    metadata: storedMeta({ name: 'debian', namespace: 'team', ...given }),
     spec: { source: { upload: {} } },
     status: {
       reference: `store.example.com/team/debian@${digest}`,

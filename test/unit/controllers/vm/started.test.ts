@@ -4,6 +4,7 @@ import type { RunnerState } from '../../../../src/api/runner.ts';
 import type { VmStatus } from '../../../../src/api/vm.ts';
 import { hasStarted, type Started } from '../../../../src/controllers/vm/life/started.ts';
 import { aPod, aVm, runnerState, runningStatus } from './builders.ts';
+import { storedMeta } from '../../../support/storedmeta.ts';
 
 interface Row {
   sentence: string;
@@ -30,16 +31,16 @@ const readySince = (lastTransitionTime: string): PodStatus => ({
 const failed = (given: Partial<RunnerState>) =>
   runnerState({ powerState: 'Failed', reason: 'GpuBusy', ...given });
 const lost: Node = {
-  metadata: { name: 'n1' },
+  metadata: storedMeta({ name: 'n1' }),
   status: { conditions: [{ type: 'Ready', status: 'Unknown' }] },
 };
 const claimOf = (uid: string, phase: 'Pending' | 'Bound'): PersistentVolumeClaim => ({
   apiVersion: 'v1',
   kind: 'PersistentVolumeClaim',
-  metadata: {
+  metadata: storedMeta({
     name: 'svc3-vm-web',
     ownerReferences: [{ apiVersion: 'svc3.dev/v1', kind: 'VM', name: 'web', uid, controller: true }],
-  },
+  }),
   status: { phase },
 });
 const foreign = [{ apiVersion: 'svc3.dev/v1', kind: 'VM', name: 'web', uid: 'before', controller: true }];

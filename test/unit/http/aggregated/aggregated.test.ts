@@ -6,6 +6,7 @@ import { remoteUser, requestHeadersOf } from '../../../../src/http/aggregated/re
 import { aggregatedRoutes } from '../../../../src/http/aggregated/routes.ts';
 import { nodeTable, wantsTable } from '../../../../src/http/aggregated/table.ts';
 import { nodeItem, noUsage } from '../../../../src/wire/node.ts';
+import { storedMeta } from '../../../support/storedmeta.ts';
 
 describe('discovery', () => {
   test('names exactly the resources that have a path', () => {
@@ -44,7 +45,7 @@ describe('a table', () => {
   });
 
   test('has a cell for every column', () => {
-    const node = nodeItem({ metadata: { name: 'n1' } }, 'team', noUsage);
+    const node = nodeItem({ metadata: storedMeta({ name: 'n1' }) }, 'team', noUsage);
     const { columnDefinitions, rows } = nodeTable([node]) as {
       columnDefinitions: unknown[];
       rows: { cells: unknown[]; object: { metadata: object } }[];
@@ -60,7 +61,7 @@ describe('who calls through kube-apiserver', () => {
     'requestheader-allowed-names': '["front-proxy-client"]',
     'requestheader-username-headers': '["X-Remote-User"]',
   };
-  const headers = requestHeadersOf({ metadata: { name: 'x' }, data });
+  const headers = requestHeadersOf({ metadata: storedMeta({ name: 'x' }), data });
 
   function request(
     given: readonly (readonly [string, string])[],
@@ -108,7 +109,7 @@ describe('who calls through kube-apiserver', () => {
 
   test('is nobody where the cluster has no aggregation layer', () => {
     expect(requestHeadersOf(undefined)).toBeUndefined();
-    expect(requestHeadersOf({ metadata: { name: 'x' }, data: {} })).toBeUndefined();
+    expect(requestHeadersOf({ metadata: storedMeta({ name: 'x' }), data: {} })).toBeUndefined();
     expect(() => remoteUser(request(user), undefined)).toThrow(/^Unauthorized/);
   });
 });

@@ -1,17 +1,18 @@
 import { describe, expect, test } from 'vitest';
 import type { Namespace, Pod } from '../../../../src/api/core.ts';
 import { type NetworkPolicy, rulesetOf } from '../../../../src/localcluster/addons/policyrules.ts';
+import { storedMeta } from '../../../support/storedmeta.ts';
 
 function aPod(namespace: string, name: string, podIP: string, more: Partial<Pod['spec']> = {}): Pod {
   return {
-    metadata: { namespace, name, labels: { app: name } },
+    metadata: storedMeta({ namespace, name, labels: { app: name } }),
     spec: { containers: [{ name: 'main', ports: [{ name: 'web', containerPort: 8080 }] }], ...more },
     status: { phase: 'Running', podIP },
   };
 }
 
 function aNamespace(name: string): Namespace {
-  return { metadata: { name, labels: { 'kubernetes.io/metadata.name': name } } };
+  return { metadata: storedMeta({ name, labels: { 'kubernetes.io/metadata.name': name } }) };
 }
 
 function aPolicy(spec: NetworkPolicy['spec']): NetworkPolicy {

@@ -1,3 +1,4 @@
+import { storedMeta } from '../../../../support/storedmeta.ts';
 import { beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Node, Pod } from '../../../../../src/api/core.ts';
 import type { KubeObject, Resource } from '../../../../../src/api/object.ts';
@@ -96,7 +97,7 @@ test('an outage of kube-apiserver is no leave to delete', async () => {
 
 test('the kubelet of a lost node may have started it', async () => {
   const lost: Node = {
-    metadata: { name: 'n1' },
+    metadata: storedMeta({ name: 'n1' }),
     status: { conditions: [{ type: 'Ready', status: 'Unknown' }] },
   };
   stored['pods/svc3-vm-web'] = pulling;
