@@ -105,7 +105,7 @@ export const diskSettings = {
   size: SizeQuantity(
     'size',
     limits.diskSize,
-    "Virtual size of the disk, e.g. 40Gi; unset means the image's own size. It can only grow.",
+    "Virtual size of the disk, e.g. 40Gi; unset means the image's own size, less than that is refused. It can only grow.",
   ).optional(),
 } as const;
 

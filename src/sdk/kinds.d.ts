@@ -97,7 +97,7 @@ export interface VMSpec {
     storage?: 'Ephemeral' | 'Persistent';
     /** StorageClass of a Persistent disk; unset means the installation's, else the cluster's default. */
     storageClassName?: string;
-    /** Virtual size of the disk, e.g. 40Gi; unset means the image's own size. It can only grow. */
+    /** Virtual size of the disk, e.g. 40Gi; unset means the image's own size, less than that is refused. It can only grow. */
     size?: string;
   };
   /** Taints of nodes that the VM tolerates. */
@@ -426,7 +426,7 @@ export interface VMConfigSpec {
     storage?: 'Ephemeral' | 'Persistent';
     /** StorageClass of a Persistent disk; unset means the installation's, else the cluster's default. */
     storageClassName?: string;
-    /** Virtual size of the disk, e.g. 40Gi; unset means the image's own size. It can only grow. */
+    /** Virtual size of the disk, e.g. 40Gi; unset means the image's own size, less than that is refused. It can only grow. */
     size?: string;
   };
   /** Taints of nodes that the VM tolerates. */

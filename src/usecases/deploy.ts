@@ -220,7 +220,8 @@ function cannotRun(vm: Vm): Svc3Error {
 /** The field of the request that the reason of a stalled VM is about. */
 function fieldOf({ status }: Vm): string {
   const stalled = status?.conditions?.find(({ type }) => type === 'Stalled');
-  const reason = stalled?.status === 'True' ? stalled.reason : '';
+  const { reason = '', message = '' } = stalled?.status === 'True' ? stalled : {};
+  if (message.startsWith('disk.size:')) return 'disk.size';
   if (reason.startsWith('GPU')) return 'gpuPassthrough';
   if (reason.startsWith('Config')) return 'vmConfig';
   return reason.startsWith('Image') || reason.startsWith('Architecture') ? 'image' : 'vm';

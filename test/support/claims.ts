@@ -5,7 +5,7 @@ import type { KubeClient } from '../../src/kube/types.ts';
 export async function bindClaim(client: KubeClient, namespace: string, name: string): Promise<void> {
   const { metadata, spec } = await client.get(persistentVolumeClaims, name, namespace);
   const storage = spec?.resources?.requests?.['storage'] ?? '';
-  const volumeName = `${namespace}-volume`;
+  const volumeName = `${namespace}-${name}`;
   const body = {
     apiVersion: 'v1',
     kind: 'PersistentVolume',

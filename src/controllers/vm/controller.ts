@@ -111,7 +111,8 @@ function createReconciler(
     vmConfig: (name, namespace) => caches.configs.get(name, namespace),
     image: (name, namespace) => caches.images.get(name, namespace),
     iso: (name, namespace) => caches.isos.get(name, namespace),
-    answer: (key, namespace, reference) => resolutions?.resolve(key, namespace, reference),
+    answer: (key, namespace, reference, withSize) =>
+      resolutions?.resolve(key, namespace, reference, withSize),
     settings,
   };
   return new VmReconciler({

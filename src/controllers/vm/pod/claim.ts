@@ -7,17 +7,20 @@ import { podNameOf } from '../names.ts';
 import type { VmSettings } from '../settings.ts';
 import type { Submitted } from '../../../api/object.ts';
 
-/** Size of a Persistent disk where neither VM nor VMConfig say one: what the image needs is not known beforehand. */
+/** Size of a Persistent disk where neither VM nor VMConfig say one and the image's could not be read. */
 const defaultBytes = 20 * 2 ** 30;
 
 export function isPersistent(effective: EffectiveSettings): boolean {
   return effective.disk?.storage === 'Persistent';
 }
 
+/** What a claim has more than its disk at least: tables of the file system and of a small disk, state of the runner. */
+const leastExtraBytes = 64 * 2 ** 20;
+
 /** Size of the claim for a disk of this size: a tenth more, in whole Mi. */
 function claimBytes(size: string | undefined): number {
   const bytes = size === undefined ? defaultBytes : parseQuantity(size, 'disk.size');
-  return Math.ceil((bytes * 1.1) / 2 ** 20) * 2 ** 20;
+  return Math.ceil(Math.max(bytes * 1.1, bytes + leastExtraBytes) / 2 ** 20) * 2 ** 20;
 }
 
 /** Whose a claim under the name of a VM's claim is. */

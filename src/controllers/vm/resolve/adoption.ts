@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Pod } from '../../../api/core.ts';
 import { extendedResources } from '../../../api/meta.ts';
 import { isOwnedBy } from '../../../api/owner.ts';
+import { parseQuantity } from '../../../api/quantity.ts';
 import { EffectiveSettings, type Vm, type VmSpec } from '../../../api/vm.ts';
 import { changedSettings } from './changes.ts';
 import { effectiveSettings } from './effective.ts';
@@ -74,6 +75,8 @@ function contradictionOfVm(vm: Vm, effective: EffectiveSettings, sources: Source
     image: {
       reference: effective.image,
       architecture: effective.architecture,
+      // What the image's was where the VM says none: only what pulls the image knows.
+      bytes: spec.disk?.size === undefined ? sizeOf(effective) : undefined,
       ...(effective.imageName === undefined ? {} : { name: effective.imageName }),
     },
     iso: effective.iso,
@@ -85,6 +88,10 @@ function contradictionOfVm(vm: Vm, effective: EffectiveSettings, sources: Source
   const expected = EffectiveSettings.safeParse(merged.settings).data;
   if (!isDeepStrictEqual(expected, effective)) return 'does not follow from the VM';
   return contradictionOfDisks(vm, effective, sources);
+}
+
+function sizeOf({ disk }: EffectiveSettings): number | undefined {
+  return disk?.size === undefined ? undefined : parseQuantity(disk.size, 'disk.size');
 }
 
 /** What of the spec has certainly been so when the pod was made: some fields may change later. */

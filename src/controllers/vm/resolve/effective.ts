@@ -1,7 +1,7 @@
 import { defaults, forbiddenHostPorts, type PortRange } from '../../../api/meta.ts';
 import { portWarning } from '../../../api/portwarning.ts';
 import type { PortMapping } from '../../../api/ports.ts';
-import { formatQuantity } from '../../../api/quantity.ts';
+import { formatQuantity, parseQuantity } from '../../../api/quantity.ts';
 import type { EffectiveSettings, VmSpec } from '../../../api/vm.ts';
 import type { Architecture, Disk, Display, NodePorts, Switch, VmConfigSpec } from '../../../api/vmconfig.ts';
 
@@ -14,6 +14,8 @@ export interface EffectiveInput {
     readonly reference: string;
     readonly name?: string | undefined;
     readonly architecture: Architecture | undefined;
+    /** Virtual size of its disk where it is known. */
+    readonly bytes?: number | undefined;
   };
   readonly iso: string | undefined;
   /** Chart value `gpuPassthrough.enabled`. */
@@ -58,6 +60,9 @@ export function effectiveSettings(input: EffectiveInput): Effective {
       'gpuPassthrough turns the VNC console off and the VM has no host port for SSH or screen sharing',
     );
   }
+  const tooSmall = sizeRefusal(requested.disk, image.bytes);
+  if (tooSmall !== undefined) return { kind: 'refused', reason: 'InvalidSpec', message: tooSmall };
+  const disk = sizedDisk(requested.disk, image.bytes);
   const cpu = requested.cpu ?? defaults.cpu;
   const { ports, nodePorts: _nodePorts, iso: _iso, ...rest } = requested;
   const mapped = usablePorts(ports ?? [], input.hostPortsAllowed, warnings);
@@ -66,6 +71,7 @@ export function effectiveSettings(input: EffectiveInput): Effective {
     warnings,
     settings: {
       ...rest,
+      ...(disk === undefined ? {} : { disk }),
       ...(mapped.length === 0 ? {} : { ports: mapped }),
       ...(nodePorts === undefined ? {} : { nodePorts }),
       ...(input.iso === undefined ? {} : { iso: input.iso }),
@@ -119,6 +125,19 @@ function effectiveNodePorts(
 
 function isReachable(nodePorts: Required<NodePorts> | undefined): boolean {
   return nodePorts?.ssh !== 'Disabled' || nodePorts.screenshare !== 'Disabled';
+}
+
+/** Why a disk cannot be as small as requested: the image's file system would be cut off. */
+function sizeRefusal(disk: Disk | undefined, imageBytes: number | undefined): string | undefined {
+  if (disk?.size === undefined || imageBytes === undefined) return undefined;
+  if (parseQuantity(disk.size, 'disk.size') >= imageBytes) return undefined;
+  return `disk.size: ${disk.size} is less than the disk of the image has (${formatQuantity(imageBytes)})`;
+}
+
+/** A Persistent disk needs a claim of some size: the image's where nobody asks for more. */
+function sizedDisk(disk: Disk | undefined, imageBytes: number | undefined): Disk | undefined {
+  if (disk?.storage !== 'Persistent' || disk.size !== undefined || imageBytes === undefined) return disk;
+  return { ...disk, size: formatQuantity(imageBytes) };
 }
 
 type Settings = Omit<VmConfigSpec, 'image'>;

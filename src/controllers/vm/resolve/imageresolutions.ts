@@ -94,14 +94,14 @@ export class ImageResolutions {
    *
    * @throws Invalid where the text is no reference.
    */
-  resolve(vmKey: string, namespace: string, reference: string): ImageAnswer {
+  resolve(vmKey: string, namespace: string, reference: string, withSize = false): ImageAnswer {
     const host = parseReference(reference).registry;
     const access = `${namespace} ${host} ${this.#resolver.credentialVersion(namespace, reference)}`;
-    const key = `${access} ${reference}`;
+    const key = `${access} ${reference}${withSize ? ' with size' : ''}`;
     const known = this.#questions.get(key);
     const question =
       known === undefined || this.#isOutdated(known, vmKey)
-        ? this.#ask({ key, access, namespace, host, reference }, known)
+        ? this.#ask({ key, access, namespace, host, reference, withSize }, known)
         : known;
     return this.#answerOf(question, vmKey);
   }
@@ -154,7 +154,7 @@ export class ImageResolutions {
   }
 
   /** When it is its turn; by then another question may have found out that the registry is silent. */
-  async #call({ namespace, host, reference, access }: Asked): Promise<ResolvedImage> {
+  async #call({ namespace, host, reference, access, withSize }: Asked): Promise<ResolvedImage> {
     const { turnMs, answerMs } = this.#times;
     const turn = AbortSignal.timeout(turnMs);
     try {
@@ -162,7 +162,7 @@ export class ImageResolutions {
         const silence = this.#silenceOf(access);
         if (silence !== undefined) throw silence.error;
         const signal = AbortSignal.timeout(answerMs);
-        return this.#resolver.resolve(namespace, reference, signal).catch((error: unknown) => {
+        return this.#resolver.resolve(namespace, reference, signal, withSize).catch((error: unknown) => {
           throw signal.aborted ? new SilentRegistry(host, answerMs, error) : error;
         });
       });
@@ -209,6 +209,7 @@ interface Asked {
   readonly namespace: string;
   readonly host: string;
   readonly reference: string;
+  readonly withSize: boolean;
 }
 
 /** No answer, in contrast to one that says no: it holds for the registry, not for the image. */

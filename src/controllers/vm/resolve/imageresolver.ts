@@ -10,6 +10,7 @@ import { createRegistryClient } from '../../../registry/client.ts';
 import { resolveImage } from '../../../registry/image.ts';
 import { parseReference } from '../../../registry/reference.ts';
 import type { RegistryEndpoint } from '../../../registry/transport.ts';
+import { virtualSizeOf } from './imagesize.ts';
 import type { ImageResolver, ResolvedImage } from './resolve.ts';
 
 export interface ResolverSources {
@@ -50,15 +51,20 @@ export function createImageResolver({ credentials, basicAuth, storeUrl }: Resolv
     };
   }
 
-  async function resolve(namespace: string, text: string, signal: AbortSignal): Promise<ResolvedImage> {
+  async function resolve(
+    namespace: string,
+    text: string,
+    signal: AbortSignal,
+    withSize = false,
+  ): Promise<ResolvedImage> {
     const endpoint = endpointOf(namespace, parseReference(text).registry);
     try {
-      return await askAt(endpoint, text, signal);
+      return await askAt(endpoint, text, signal, withSize);
     } catch (error) {
       // A public image must still be found when a stored credential fails.
       if (endpoint.credentials === undefined || !isSvc3Error(error, 'Unauthorized', 'Forbidden')) throw error;
       const { credentials: _credentials, ...anonymous } = endpoint;
-      return await askAt(anonymous, text, signal).catch(() => Promise.reject(error));
+      return await askAt(anonymous, text, signal, withSize).catch(() => Promise.reject(error));
     }
   }
 
@@ -76,12 +82,19 @@ export function createImageResolver({ credentials, basicAuth, storeUrl }: Resolv
   };
 }
 
-async function askAt(endpoint: RegistryEndpoint, text: string, signal: AbortSignal): Promise<ResolvedImage> {
+async function askAt(
+  endpoint: RegistryEndpoint,
+  text: string,
+  signal: AbortSignal,
+  withSize: boolean,
+): Promise<ResolvedImage> {
   const client = createRegistryClient(endpoint);
   try {
-    const image = await resolveImage(client, parseReference(text), { signal });
+    const reference = parseReference(text);
+    const image = await resolveImage(client, reference, { signal });
     const architecture = Architecture.safeParse(image.architecture);
-    return { digest: image.digest, architecture: architecture.success ? architecture.data : undefined };
+    const bytes = withSize ? await virtualSizeOf(client, reference.repository, image, signal) : undefined;
+    return { digest: image.digest, architecture: architecture.data, bytes };
   } finally {
     await client.close();
   }

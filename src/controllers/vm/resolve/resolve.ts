@@ -15,12 +15,23 @@ export interface ResolvedImage {
   /** `sha256:…` of the manifest that a pull of the reference gives. */
   readonly digest: string;
   readonly architecture: Architecture | undefined;
+  /** Virtual size of its disk, where it was asked for and could be read. */
+  readonly bytes?: number | undefined;
 }
 
 /** Asks the registry, with the namespace's credential, what a reference means now. */
 export interface ImageResolver {
-  /** Errors: NotFound, Unauthorized or Forbidden (no pull right); RegistryUnreachable, or what the signal ends it with. */
-  resolve(namespace: string, reference: string, signal: AbortSignal): Promise<ResolvedImage>;
+  /**
+   * Errors: NotFound, Unauthorized or Forbidden (no pull right); RegistryUnreachable, or what the signal ends it with.
+   *
+   * @param withSize - also reads the header of the disk: a call more
+   */
+  resolve(
+    namespace: string,
+    reference: string,
+    signal: AbortSignal,
+    withSize?: boolean,
+  ): Promise<ResolvedImage>;
   /**
    * Changes with the namespace's credential for the reference's registry: an answer that was given without it, or to an older
    * one, does not hold for it.
@@ -35,7 +46,7 @@ export interface ResolveSources {
   image(name: string, namespace: string): Image | undefined;
   iso(name: string, namespace: string): Iso | undefined;
   /** What is known of a reference that the VM of this key names; undefined where nobody can be asked. */
-  answer(vmKey: string, namespace: string, reference: string): ImageAnswer | undefined;
+  answer(vmKey: string, namespace: string, reference: string, withSize: boolean): ImageAnswer | undefined;
   readonly settings: VmSettings;
 }
 
@@ -70,6 +81,8 @@ interface Pinned {
   /** Of the Image or ISO; a reference of a registry has none. */
   readonly name?: string;
   readonly architecture: Architecture | undefined;
+  /** Virtual size of its disk where it is known. */
+  readonly bytes?: number | undefined;
   readonly warning?: string;
 }
 
@@ -108,7 +121,9 @@ export function resolveVm(vm: Vm, sources: ResolveSources): Resolved | Unresolve
   const architecture = spec.architecture ?? config?.spec.architecture;
   const isoText = spec.iso ?? config?.spec.iso;
   // Both registries are asked at the same time.
-  const image = pin(vm, imageText, 'Image', sources, architecture);
+  const { storage, size } = { ...config?.spec.disk, ...spec.disk };
+  const withSize = storage === 'Persistent' || size !== undefined;
+  const image = pin(vm, imageText, 'Image', sources, { architecture, withSize });
   const iso = isoText === undefined || isoText === '' ? undefined : pin(vm, isoText, 'ISO', sources);
   if (image.kind !== 'pinned') return image;
   if (iso !== undefined && iso.kind !== 'pinned') return iso;
@@ -152,20 +167,26 @@ function ephemeralRefusal(
   return `disk.size: ${disk.size} is more than an Ephemeral disk may have here (${limit}, chart value disk.ephemeralLimit); use storage Persistent`;
 }
 
+/** What else is wanted of an image than its digest: its architecture where that is not said already, its size. */
+interface Sought {
+  readonly architecture: Architecture | undefined;
+  readonly withSize: boolean;
+}
+
 function pin(
   vm: Vm,
   text: string,
   kind: 'Image' | 'ISO',
   sources: ResolveSources,
-  architecture?: Architecture,
+  { architecture, withSize }: Sought = { architecture: undefined, withSize: false },
 ): Pinned | Unresolved | Asking {
   const { namespace } = vm.metadata;
   const name = parseImage(text);
   if (name.kind === 'reference') {
     // Nothing is left to ask.
-    if (architecture !== undefined && hasDigest(text))
+    if (architecture !== undefined && hasDigest(text) && !withSize)
       return { kind: 'pinned', reference: text, architecture };
-    return pinReference(vm, name.reference, sources);
+    return pinReference(vm, name.reference, sources, withSize);
   }
   const object = kind === 'Image' ? sources.image(name.name, namespace) : sources.iso(name.name, namespace);
   return pinObject(object, name.name, namespace, kind);
@@ -196,11 +217,18 @@ function pinObject(
       `${kind} ${name} is not ready${why === '' ? '' : `: ${why}`}`,
     );
   }
-  return { kind: 'pinned', name, reference: status.reference, architecture: status.architecture };
+  const { reference, architecture, size } = status;
+  const bytes = size === undefined ? undefined : parseQuantity(size, 'size');
+  return { kind: 'pinned', name, reference, architecture, bytes };
 }
 
-function pinReference(vm: Vm, reference: string, sources: ResolveSources): Pinned | Unresolved | Asking {
-  const answer = answerFor(vm, reference, sources);
+function pinReference(
+  vm: Vm,
+  reference: string,
+  sources: ResolveSources,
+  withSize: boolean,
+): Pinned | Unresolved | Asking {
+  const answer = answerFor(vm, reference, sources, withSize);
   if (answer === undefined) return { kind: 'pinned', reference, architecture: undefined };
   switch (answer.kind) {
     case 'asking':
@@ -208,16 +236,21 @@ function pinReference(vm: Vm, reference: string, sources: ResolveSources): Pinne
     case 'failed':
       return pinFailed(reference, answer);
     default: {
-      const { digest, architecture } = answer.image;
+      const { digest, architecture, bytes } = answer.image;
       const pinned = hasDigest(reference) ? reference : withDigest(reference, digest);
-      return { kind: 'pinned', reference: pinned, architecture };
+      return { kind: 'pinned', reference: pinned, architecture, bytes };
     }
   }
 }
 
-function answerFor(vm: Vm, reference: string, sources: ResolveSources): ImageAnswer | undefined {
+function answerFor(
+  vm: Vm,
+  reference: string,
+  sources: ResolveSources,
+  withSize: boolean,
+): ImageAnswer | undefined {
   try {
-    return sources.answer(keyOf(vm), vm.metadata.namespace, reference);
+    return sources.answer(keyOf(vm), vm.metadata.namespace, reference, withSize);
   } catch (error) {
     return { kind: 'failed', error, retryMs: 0 };
   }

@@ -345,3 +345,36 @@ describe('the other settings', () => {
     expect(result.kind === 'effective' && result.settings.ports).toBeUndefined();
   });
 });
+
+describe('the size of the disk', () => {
+  const gibibyte = 2 ** 30;
+  const imageOf = (bytes: number | undefined) => ({
+    reference: 'r.example.com/i@sha256:1',
+    architecture: 'amd64' as const,
+    bytes,
+  });
+  const diskOf = (disk: VmSpec['disk'], bytes: number | undefined) => {
+    const result = effectiveSettings(
+      input({ spec: disk === undefined ? {} : { disk }, image: imageOf(bytes) }),
+    );
+    return result.kind === 'refused' ? result.message : result.settings.disk;
+  };
+
+  test.each<[what: string, disk: VmSpec['disk'], bytes: number | undefined, expected: unknown]>([
+    ['Persistent, without one', { storage: 'Persistent' }, gibibyte, { storage: 'Persistent', size: '1Gi' }],
+    ['no image that could be read', { storage: 'Persistent' }, undefined, { storage: 'Persistent' }],
+    ['Ephemeral, without one', { storage: 'Ephemeral' }, gibibyte, { storage: 'Ephemeral' }],
+    ['no disk said', undefined, gibibyte, undefined],
+    ['more than the image has', { size: '2Gi' }, gibibyte, { size: '2Gi' }],
+    ['as much as the image has', { size: '1Gi' }, gibibyte, { size: '1Gi' }],
+    [
+      'less than the image has',
+      { size: '1023Mi' },
+      gibibyte,
+      'disk.size: 1023Mi is less than the disk of the image has (1Gi)',
+    ],
+    ['less, where the image could not be read', { size: '1Mi' }, undefined, { size: '1Mi' }],
+  ])('%s', (_what, disk, bytes, expected) => {
+    expect(diskOf(disk, bytes)).toEqual(expected);
+  });
+});
