@@ -104,11 +104,8 @@ async function act(
       return;
     case 'delete': {
       const { uid, resourceVersion } = plan.secret.metadata;
-      const preconditions = {
-        ...(uid === undefined ? {} : { uid }),
-        ...(resourceVersion === undefined ? {} : { resourceVersion }),
-      };
-      await client.delete(secrets, { name: objectNames.pullSecret, namespace }, preconditions).catch(gone);
+      const key = { name: objectNames.pullSecret, namespace };
+      await client.delete(secrets, key, { uid, resourceVersion }).catch(gone);
       expectedPullSecrets.deleted(namespace, plan.secret);
       return;
     }

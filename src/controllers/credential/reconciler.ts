@@ -107,17 +107,8 @@ async function deleteManagedSecret(
   const secret = await findBasicAuth(caches, client, name);
   if (secret?.type !== basicAuthType || secret.metadata.labels?.[labels.managed] !== 'true') return;
   const { uid, resourceVersion } = secret.metadata;
-  await ignoring(
-    ['NotFound'],
-    client.delete(
-      secrets,
-      { name, namespace: namespaces.credentials },
-      {
-        ...(uid === undefined ? {} : { uid }),
-        ...(resourceVersion === undefined ? {} : { resourceVersion }),
-      },
-    ),
-  );
+  const key = { name, namespace: namespaces.credentials };
+  await ignoring(['NotFound'], client.delete(secrets, key, { uid, resourceVersion }));
 }
 
 /** @returns milliseconds until something else is to be said though nothing has changed */

@@ -159,7 +159,7 @@ export function diskRoutes<P extends z.ZodType<{ namespace: string }>>(kind: Dis
         const disk = await kind.find(services, key);
         refuseWhileUsed(possibleUsers(services, key.namespace), disk, word);
         const { uid } = disk.metadata;
-        await caller.client.delete(resource, key, uid === undefined ? {} : { uid });
+        await caller.client.delete(resource, key, { uid });
         await waitGone(services.caches[plural].changes, key, signal);
         return { body: success(`Successfully deleted ${word} ${key.name}`) };
       },

@@ -49,7 +49,7 @@ export function createDisks(
       const disk = await client.get(resource, name, namespace);
       refuseWhileUsed(await possibleUsers(client, namespace), disk, field);
       const { uid } = disk.metadata;
-      await client.delete(resource, { name, namespace }, uid === undefined ? {} : { uid });
+      await client.delete(resource, { name, namespace }, { uid });
     },
     upload: async (namespace, request) => (await http())[kind].upload(namespace, request),
     download: async (namespace, name) => (await http())[kind].download(namespace, name),

@@ -1,0 +1,78 @@
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import type { Environment } from '../../../src/cli/context.ts';
+import { cachedToken, type CachedToken } from '../../../src/cli/tokencache.ts';
+
+const now = new Date('2026-11-01T10:00:00Z');
+const until = (minutes: number): string => new Date(now.getTime() + minutes * 60_000).toISOString();
+
+/** A cache in a folder of its own; tokens are numbered. */
+async function cache(minutes: number | undefined) {
+  const root = await mkdtemp(join(tmpdir(), 'svc3-tokens-'));
+  onTestFinished(() => rm(root, { recursive: true }));
+  const environment = {
+    variables: { XDG_CACHE_HOME: root },
+    home: '/nowhere',
+    now: () => now,
+  } as unknown as Environment;
+  const folder = join(root, 'svc3', 'tokens');
+  let issued = 0;
+  return {
+    folder,
+    issue: async (key = 'a'): Promise<string> =>
+      (
+        await cachedToken(environment, key, async (): Promise<CachedToken> => {
+          issued += 1;
+          const token = `token-${issued}`;
+          return minutes === undefined ? { token } : { token, expirationTimestamp: until(minutes) };
+        })
+      ).token,
+  };
+}
+
+test('a token is kept while it is good for more than ten minutes, for its key only', async () => {
+  const { issue } = await cache(11);
+  expect([await issue(), await issue(), await issue('b'), await issue()]).toEqual([
+    'token-1',
+    'token-1',
+    'token-2',
+    'token-1',
+  ]);
+});
+
+test('one that ends within ten minutes is renewed', async () => {
+  const { issue } = await cache(10);
+  expect([await issue(), await issue()]).toEqual(['token-1', 'token-2']);
+});
+
+test('one without an end is not kept', async () => {
+  const { issue, folder } = await cache(undefined);
+  expect([await issue(), await issue()]).toEqual(['token-1', 'token-2']);
+  await expect(readdir(folder)).rejects.toThrow('ENOENT');
+});
+
+test('it lies in a file that only its owner reads, and whose name says nothing of its key', async () => {
+  const { issue, folder } = await cache(60);
+  await issue('https://api.example.com alice');
+  const [file = ''] = await readdir(folder);
+  expect(file).toMatch(/^[0-9a-f]{32}\.json$/);
+  expect((await stat(join(folder, file))).mode & 0o777).toBe(0o600);
+  expect(await readFile(join(folder, file), 'utf8')).toContain('token-1');
+});
+
+test.each([
+  '',
+  '{',
+  'null',
+  '[]',
+  '{"token":1,"expirationTimestamp":"2999-01-01T00:00:00Z"}',
+  '{"token":"a"}',
+])('a file that is broken is replaced: %j', async (text) => {
+  const { issue, folder } = await cache(60);
+  await issue();
+  const [file = ''] = await readdir(folder);
+  await writeFile(join(folder, file), text);
+  expect([await issue(), await issue()]).toEqual(['token-2', 'token-2']);
+});

@@ -1,0 +1,79 @@
+import { describe, expect, test } from 'vitest';
+import type { Pod } from '../../../../../src/api/core.ts';
+import { portWarning } from '../../../../../src/api/portwarning.ts';
+import type { EffectiveSettings } from '../../../../../src/api/vm.ts';
+import {
+  leftOutPorts,
+  portsCondition,
+  withLeftOutWarnings,
+  withoutPorts,
+  withPodsPorts,
+} from '../../../../../src/controllers/vm/pod/leftoutports.ts';
+import { aPod, effective } from '../builders.ts';
+
+const web = { nodePort: 20_080, guestPort: 80, protocol: 'TCP' } as const;
+const dns = { nodePort: 20_053, guestPort: 53, protocol: 'UDP' } as const;
+/** The same number of the other protocol is another port. */
+const dnsOverTcp = { nodePort: 20_053, guestPort: 53, protocol: 'TCP' } as const;
+const inPod = { guestPort: 8080, protocol: 'TCP' } as const;
+const settings: EffectiveSettings = { ...effective, ports: [web, dns, dnsOverTcp, inPod] };
+
+/** A pod whose first container has these ports of the node. */
+function podWith(ports: { hostPort: number; protocol?: string }[]): Pod {
+  const pod = aPod();
+  const open = ports.map((port) => ({ ...port, containerPort: 1 }));
+  const [first, ...others] = pod.spec.containers;
+  return { ...pod, spec: { ...pod.spec, containers: [{ ...first!, ports: open }, ...others] } };
+}
+
+test('the settings of a pod are those of the VM without the ports that are taken', () => {
+  expect(withoutPorts(settings, [{ port: 20_053, protocol: 'UDP' }]).ports).toEqual([web, dnsOverTcp, inPod]);
+  expect(withoutPorts(settings, [])).toBe(settings);
+  expect(withoutPorts(effective, [{ port: 1, protocol: 'TCP' }]).ports).toEqual([]);
+});
+
+describe('the mappings that a pod was made without', () => {
+  test('are those with a port of the node that no container has; TCP goes without saying', () => {
+    const pod = podWith([{ hostPort: 20_080 }, { hostPort: 20_053, protocol: 'UDP' }]);
+    expect(leftOutPorts(pod, settings)).toEqual([dnsOverTcp]);
+    expect(withPodsPorts(settings, pod).ports).toEqual([web, dns, inPod]);
+  });
+
+  test('are none where it has all', () => {
+    const pod = podWith(
+      [web, dns, dnsOverTcp].map(({ nodePort, protocol }) => ({ hostPort: nodePort, protocol })),
+    );
+    expect(leftOutPorts(pod, settings)).toEqual([]);
+    expect(withPodsPorts(settings, pod)).toBe(settings);
+    expect(leftOutPorts(podWith([]), effective)).toEqual([]);
+  });
+});
+
+describe('what is told of them', () => {
+  const other = portWarning('nodePort 22/TCP is not allowed here');
+
+  test('replaces what was told of an earlier pod, and nothing else', () => {
+    const before = withLeftOutWarnings([other, 'another warning'], [web]);
+    expect(before).toHaveLength(3);
+    expect(before.at(-1)).toMatch(/nodePort 20080\/TCP is taken on every node that fits/);
+    expect(withLeftOutWarnings(before, [dns])).toEqual([
+      other,
+      'another warning',
+      expect.stringContaining('nodePort 20053/UDP'),
+    ]);
+    expect(withLeftOutWarnings(before, [])).toEqual([other, 'another warning']);
+  });
+
+  test('is a condition with the reason that a user can act on', () => {
+    expect(portsCondition(['another warning'], [])).toEqual({});
+    expect(portsCondition([other], []).portsMapped).toMatchObject({
+      status: 'False',
+      reason: 'PortNotAllowed',
+    });
+    expect(portsCondition([other, portWarning('b')], [web]).portsMapped).toMatchObject({
+      status: 'False',
+      reason: 'PortTaken',
+      message: `${other}; ${portWarning('b')}`,
+    });
+  });
+});

@@ -1,0 +1,219 @@
+import { describe, expect, test, vi } from 'vitest';
+import type { Image } from '../../../src/api/image.ts';
+import type { Vm, VmStatus } from '../../../src/api/vm.ts';
+import type { VmConfig } from '../../../src/api/vmconfig.ts';
+import { Svc3Error } from '../../../src/errors.ts';
+import type { KubeClient } from '../../../src/kube/types.ts';
+import { deploy, type DeployEnvironment, type DeployOptions } from '../../../src/usecases/deploy.ts';
+import type { Waiter } from '../../../src/usecases/waiter.ts';
+import type { DeployRequest } from '../../../src/wire/deploy.ts';
+import { storedMeta } from '../../support/storedmeta.ts';
+import { aCondition, aVm } from '../controllers/vm/builders.ts';
+
+/** What the cluster becomes while somebody waits, in order; and what ends a wait that none of it ends. */
+interface Course {
+  readonly states?: readonly VmStatus[];
+  readonly end?: 'gone' | 'timeout' | 'interrupted';
+}
+
+const failedCondition = (type: string, reason: string, message: string): VmStatus => ({
+  conditions: [aCondition(type, { status: 'False', reason, message })],
+});
+const stalled = (reason: string, message: string): VmStatus => ({
+  conditions: [aCondition('Stalled', { reason, message })],
+});
+const booted = (isReady: boolean, more: Partial<VmStatus> = {}): VmStatus => ({
+  powerState: 'Running',
+  conditions: [
+    aCondition('Booted'),
+    aCondition('Ready', {
+      status: isReady ? 'True' : 'False',
+      message: isReady ? '' : 'the guest does not answer',
+    }),
+  ],
+  ...more,
+});
+
+/** A deploy on a cluster that goes this way; `said` is what the caller gets. */
+function world(course: Course = {}, given: Partial<DeployEnvironment> = {}) {
+  const create = vi.fn(async (_resource: unknown, vm: Vm) => aVm({ spec: vm.spec, metadata: vm.metadata }));
+  const remove = vi.fn(async () => undefined);
+  const states = [...(course.states ?? [])];
+  const wait: Waiter = async (_resource, start, { done }) => {
+    let object = start;
+    while (states.length > 0) {
+      object = { ...start, status: states.shift() };
+      if (done(object)) return { kind: 'done', object };
+    }
+    return course.end === 'gone' ? { kind: 'gone' } : { kind: course.end ?? 'timeout', object };
+  };
+  const caller = { create, delete: remove } as unknown as KubeClient;
+  const environment: DeployEnvironment = {
+    caller,
+    writer: caller,
+    owner: async () => undefined,
+    findConfig: async () => undefined,
+    findImage: async () => undefined,
+    settings: async () => undefined,
+    wait,
+    ...given,
+  };
+  const run = (request: Partial<DeployRequest> = {}, options: Partial<DeployOptions> = {}) =>
+    deploy(
+      environment,
+      { name: 'web', image: 'golden', ...request },
+      { namespace: 'team', wait: true, ...options },
+    );
+  const refusal = async (...parameters: Parameters<typeof run>) => {
+    const error: unknown = await run(...parameters).catch((thrown: unknown) => thrown);
+    if (!(error instanceof Svc3Error)) throw error;
+    const [cause] = error.details.causes ?? [];
+    return [error.reason, cause?.field, error.message];
+  };
+  return { run, refusal, create, remove };
+}
+
+describe('before anything is created, a deploy is refused', () => {
+  const image = (status: Image['status']): Image => ({
+    metadata: storedMeta({ name: 'golden' }),
+    spec: { source: { upload: {} } },
+    ...(status === undefined ? {} : { status }),
+  });
+  const config = (spec: VmConfig['spec']): VmConfig => ({ metadata: storedMeta({ name: 'small' }), spec });
+  const gpuOff = { gpuPassthroughEnabled: false, hostPortsAllowed: { first: 1, last: 65_535 } };
+  const notFound = () => Promise.reject(new Svc3Error('NotFound', 'vmconfigs "small" not found'));
+
+  test.each<
+    [what: string, request: Partial<DeployRequest>, given: Partial<DeployEnvironment>, expected: unknown[]]
+  >([
+    [
+      'without image and configuration',
+      { image: undefined },
+      {},
+      ['Invalid', 'image', expect.stringContaining('image or vmConfig is required')],
+    ],
+    [
+      'from a configuration that does not exist',
+      { vmConfig: 'small' },
+      { findConfig: notFound },
+      ['NotFound', undefined, 'small config does not exist'],
+    ],
+    [
+      'from an Image that holds nothing and gets nothing',
+      {},
+      {
+        findImage: async () =>
+          image({
+            conditions: [
+              aCondition('Ready', {
+                status: 'False',
+                reason: 'RegistryDenied',
+                message: 'the registry said no',
+              }),
+            ],
+          }),
+      },
+      ['Invalid', 'image', 'Image golden is not usable: the registry said no'],
+    ],
+    [
+      'with a GPU that the image is known to want, where the cluster gives none',
+      { vmConfig: 'small' },
+      {
+        settings: async () => gpuOff,
+        findConfig: async () => config({ gpuPassthrough: 'Enabled' }),
+        findImage: async () => image({ architecture: 'amd64' }),
+      },
+      ['Invalid', 'gpuPassthrough', 'GPU passthrough is not enabled in this cluster'],
+    ],
+  ])('%s', async (_what, request, given, expected) => {
+    const { refusal, create } = world({}, given);
+    const [reason, field, message] = await refusal(request);
+    expect([reason, field]).toEqual(expected.slice(0, 2));
+    expect(message).toEqual(
+      typeof expected[2] === 'string' ? expect.stringContaining(expected[2]) : expected[2],
+    );
+    expect(create).not.toHaveBeenCalled();
+  });
+
+  test('but not where only the operator can know', async () => {
+    const settings = async () => gpuOff;
+    const { run } = world({ states: [booted(true)] }, { settings });
+    await expect(run({ gpuPassthrough: true })).resolves.toMatchObject({ runs: true });
+  });
+});
+
+describe('a deploy', () => {
+  test('that nobody waits for has no deadline and is answered at once', async () => {
+    const { run, create } = world({ states: [booted(true)] });
+    await expect(run({}, { wait: false })).resolves.toMatchObject({ runs: false });
+    expect(create.mock.calls[0]?.[1].spec).not.toHaveProperty('startDeadlineSeconds');
+  });
+
+  test('is done when QEMU runs, or when the guest answers where that was asked for', async () => {
+    const states = [failedCondition('Scheduled', 'Unschedulable', 'no node'), booted(false), booted(true)];
+    const first = await world({ states }).run();
+    expect(first).toMatchObject({ runs: true, vm: { status: states[1] } });
+    const reachable = await world({ states }).run({}, { wait: 'reachable' });
+    expect(reachable).toMatchObject({ runs: true, vm: { status: states[2] } });
+  });
+
+  test('tells warnings of ports apart from others', async () => {
+    const warnings = ['ports: nodePort 22/TCP is not allowed', 'something else'];
+    const { portWarnings, warnings: others } = await world({ states: [booted(true, { warnings })] }).run();
+    expect([...portWarnings, ...others].toSorted()).toEqual(warnings.toSorted());
+    expect(others).toContain('something else');
+  });
+
+  test('of a guest that never answers ends with Timeout and leaves the VM', async () => {
+    const { refusal, remove } = world({ states: [booted(false), booted(false)] });
+    expect(await refusal({}, { wait: 'reachable' })).toEqual([
+      'Timeout',
+      undefined,
+      'VM web was not reachable within its timeout and stays: the guest does not answer',
+    ]);
+    expect(remove).not.toHaveBeenCalled();
+  });
+
+  test('whose guest ends while it is waited for says what became of it', async () => {
+    const { refusal } = world({ states: [booted(false), { powerState: 'Stopped' }] });
+    expect(await refusal({}, { wait: 'reachable' })).toEqual(['Conflict', undefined, 'VM web is Stopped']);
+  });
+
+  test.each<[end: 'gone' | 'timeout', words: string]>([
+    ['gone', 'and was removed: no node'],
+    ['timeout', 'and is removed by the operator unless it has started meanwhile: no node'],
+  ])('that does not run in time says what becomes of its VM: %s', async (end, words) => {
+    const { refusal } = world({ states: [failedCondition('Scheduled', 'Unschedulable', 'no node')], end });
+    expect(await refusal()).toEqual(['Timeout', undefined, `VM web did not run within its timeout ${words}`]);
+  });
+
+  test('whose caller goes away has created the VM, and says so', async () => {
+    const { run, remove } = world({ end: 'interrupted' });
+    await expect(run()).resolves.toMatchObject({ runs: false });
+    expect(remove).not.toHaveBeenCalled();
+  });
+
+  test.each<[what: string, status: VmStatus, field: string]>([
+    ['GPUs that the cluster does not give', stalled('GPUPassthroughDisabled', 'why'), 'gpuPassthrough'],
+    ['a configuration', stalled('ConfigInvalid', 'why'), 'vmConfig'],
+    ['another architecture', stalled('ArchitectureMismatch', 'why'), 'image'],
+    ['a disk that is too small', stalled('InvalidSpec', 'disk.size: why'), 'disk.size'],
+    ['anything else', stalled('InvalidSpec', 'why'), 'vm'],
+    ['an image that a registry refuses', failedCondition('Scheduled', 'ImagePullDenied', 'why'), 'image'],
+  ])(
+    'that its user must change to ever run is removed, and the field is named: %s',
+    async (_what, status, field) => {
+      const { refusal, remove } = world({ states: [status] });
+      expect((await refusal()).slice(0, 2)).toEqual(['Invalid', field]);
+      expect(remove).toHaveBeenCalledTimes(1);
+    },
+  );
+
+  test('waits for a node, unless its caller does not want that', async () => {
+    const states = [failedCondition('Scheduled', 'Unschedulable', 'no node fits'), booted(true)];
+    await expect(world({ states }).run()).resolves.toMatchObject({ runs: true });
+    const { refusal, remove } = world({ states });
+    expect((await refusal({}, { failFast: true }))[2]).toBe('no node fits');
+    expect(remove).toHaveBeenCalledTimes(1);
+  });
+});

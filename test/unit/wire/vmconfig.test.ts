@@ -1,0 +1,56 @@
+import { describe, expect, test } from 'vitest';
+import { annotations } from '../../../src/api/meta.ts';
+import type { VmConfigSpec } from '../../../src/api/vmconfig.ts';
+import { vmConfigItem, vmConfigOf } from '../../../src/wire/vmconfig.ts';
+import { storedMeta } from '../../support/storedmeta.ts';
+
+const itemOf = (spec: VmConfigSpec) =>
+  vmConfigItem({ metadata: storedMeta({ name: 'small', namespace: 'team' }), spec });
+const configOf = (request: Partial<Parameters<typeof vmConfigOf>[0]>, owner?: string) =>
+  vmConfigOf({ name: 'small', ...request } as Parameters<typeof vmConfigOf>[0], { namespace: 'team', owner });
+
+describe('a VMConfig as /api/v1 shows it', () => {
+  test('has only what was said', () => {
+    expect(itemOf({})).toEqual({ name: 'small', namespace: 'team' });
+  });
+
+  test('has memory in GiB, switches as booleans and the scheduler by its older words', () => {
+    const spec: VmConfigSpec = {
+      memory: '1536Mi',
+      gpuPassthrough: 'Enabled',
+      vncConsole: 'Disabled',
+      scheduler: 'Pack',
+      nodePorts: { ssh: 'Disabled' },
+      display: { width: 1280 },
+      metadata: [{ name: 'a', value: '1' }],
+    };
+    expect(itemOf(spec)).toEqual({
+      name: 'small',
+      namespace: 'team',
+      memory: 1.5,
+      gpuPassthrough: true,
+      vncConsole: false,
+      scheduler: 'most-allocated',
+      sshNodePort: false,
+      displayWidth: 1280,
+      customVMMetadata: { a: '1' },
+    });
+    expect(itemOf({ scheduler: 'Spread' }).scheduler).toBe('default');
+  });
+});
+
+describe('the VMConfig that a request asks for', () => {
+  test('names its owner where there is one', () => {
+    expect(configOf({}, 'ann').metadata.annotations).toEqual({ [annotations.owner]: 'ann' });
+    expect(configOf({}, '').metadata).toEqual({ name: 'small', namespace: 'team' });
+  });
+
+  test('leaves out what is empty: there is nothing that it could override', () => {
+    expect(configOf({ iso: '', nodeName: '' }).spec).toEqual({});
+    expect(configOf({ iso: 'cd', nodeName: 'n1', type: 'arm64' }).spec).toEqual({
+      iso: 'cd',
+      nodeName: 'n1',
+      architecture: 'arm64',
+    });
+  });
+});
