@@ -327,6 +327,8 @@ export const reasonTable: readonly ReasonRow[] = [
     WorkerRefused: ['As with Ready.', 'As with Ready.'],
   }),
   ...rows('Image, ISO', 'Stalled', 'True', {
+    AwaitingUpload: ['As with Ready.', 'As with Ready.'],
+    RegistryDenied: ['As with Ready.', 'As with Ready.'],
     SourceNotFound: ['As with Ready.', 'As with Ready.'],
     SourceDeleted: ['As with Ready.', 'As with Ready.'],
     StoreMissing: ['As with Ready.', 'As with Ready.'],
@@ -373,6 +375,17 @@ export const waitsForPerson: ReadonlyMap<string, number> = new Map([
   ['ArchitectureMismatch', 0],
   ['ConfigNotFound', applyOrderMs],
   ['ImageNotFound', applyOrderMs],
+]);
+
+/** Reasons of an Image or ISO that is not ready for which nothing goes on until somebody acts. */
+export const diskWaitsForPerson: ReadonlySet<string> = new Set([
+  'AwaitingUpload',
+  'UploadAbandoned',
+  'RegistryDenied',
+  'SourceNotFound',
+  'SourceDeleted',
+  'DiskRefused',
+  'StoreMissing',
 ]);
 
 /** Reasons of a VM's Ready condition that is True: the power state that was requested. */

@@ -43,8 +43,9 @@ function isNamed(message: string, reference: string | undefined): boolean {
 /** The refusal of an Image that has nothing and gets nothing until somebody acts; undefined where it has or may get something. */
 export function unusableImage({ metadata, status }: Image): Svc3Error | undefined {
   const ready = conditionOf(status?.conditions, 'Ready');
-  const isGivenUp =
-    conditionOf(status?.conditions, 'Stalled')?.status === 'True' || ready?.reason === 'RegistryDenied';
+  const stalled = conditionOf(status?.conditions, 'Stalled');
+  // Who uploads a disk and deploys from it at the same time is not held to the order.
+  const isGivenUp = stalled?.status === 'True' && stalled.reason !== 'AwaitingUpload';
   if (ready?.status !== 'False' || !isGivenUp) return undefined;
   return invalidField('image', `Image ${metadata.name} is not usable: ${ready.message}`);
 }

@@ -7,18 +7,12 @@ import { conditionOf } from './vm.ts';
 export type { ImageItem };
 
 /** What may be said of one upload, and no longer of the next. */
-const refusals: ReadonlySet<string> = new Set(['DiskRefused', 'UploadAbandoned']);
+const refusals: ReadonlySet<string> = new Set(['DiskRefused', 'UploadAbandoned', 'RegistryDenied']);
 
 /** Whether what is said of it is said of the upload before: a disk that was refused has been sent once more. */
 function isSentAgain({ metadata, spec, status }: Image | Iso): boolean {
   const upload = metadata.annotations?.[imageAnnotations.upload];
   return spec.source.upload !== undefined && upload !== undefined && upload.slice(-64) !== status?.request;
-}
-
-/** A registry has refused it: nothing goes on until there is another credential. */
-function isDenied({ status }: Image | Iso): boolean {
-  const ready = conditionOf(status?.conditions, 'Ready');
-  return ready?.status === 'False' && ready.reason === 'RegistryDenied';
 }
 
 /** Reasons of a disk that is being made for which it is tried again by itself. */
@@ -32,9 +26,8 @@ const troubles: ReadonlySet<string> = new Set([
 export function imageState(image: Image | Iso): ImageItem['state'] {
   const conditions = image.status?.conditions;
   const stalled = conditionOf(conditions, 'Stalled');
-  if (stalled?.status === 'True')
+  if (stalled?.status === 'True' && stalled.reason !== 'AwaitingUpload')
     return refusals.has(stalled.reason) && isSentAgain(image) ? 'Updating' : 'Failed';
-  if (isDenied(image) && !isSentAgain(image)) return 'Failed';
   const upToDate = image.status?.observedGeneration === image.metadata.generation;
   return upToDate && conditionOf(conditions, 'Ready')?.status === 'True' ? 'Ready' : 'Updating';
 }

@@ -33,12 +33,12 @@ export async function awaitUpload(
   if (last !== undefined && found?.going.length === 0) {
     const idle = `nobody went on with it for ${Math.round(expiryMs / 360_000) / 10} hours`;
     const message = `an upload stopped after ${last.offset} bytes and was given up, since ${idle}; ${waiting.message}`;
-    return { verdict: { reason: 'UploadAbandoned', message, isStalled: true }, requeueAfterMs };
+    return { verdict: { reason: 'UploadAbandoned', message }, requeueAfterMs };
   }
   const said = disk.status?.conditions?.find(({ type }) => type === 'Stalled');
   const isStill = said?.reason === 'UploadAbandoned' && (found === undefined || found.going.length === 0);
   const { reason, message } = said ?? waiting;
-  return { verdict: isStill ? { reason, message, isStalled: true } : waiting, requeueAfterMs };
+  return { verdict: isStill ? { reason, message } : waiting, requeueAfterMs };
 }
 
 async function uploadsOf(

@@ -53,8 +53,6 @@ export interface Observed {
 export interface Verdict {
   readonly reason: string;
   readonly message: string;
-  /** Somebody has to act. */
-  readonly isStalled?: boolean;
   readonly progress?: number;
 }
 
@@ -259,7 +257,7 @@ function work(work: Work): Plan {
 
 /** The request is answered for good: with the disk as it was before, if there was one. */
 function refuse(reason: string, message: string): Plan {
-  return { kind: 'refuse', verdict: { reason, message, isStalled: true } };
+  return { kind: 'refuse', verdict: { reason, message } };
 }
 
 function say(reason: string, message: string): Plan {
@@ -267,5 +265,5 @@ function say(reason: string, message: string): Plan {
 }
 
 function stall(reason: string, message: string): Plan {
-  return { kind: 'say', verdict: { reason, message, isStalled: true }, requeueAfterMs: sourcePollMs };
+  return { kind: 'say', verdict: { reason, message }, requeueAfterMs: sourcePollMs };
 }

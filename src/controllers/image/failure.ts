@@ -15,8 +15,7 @@ export class StepFailed extends Error {
 }
 
 export function verdictOf({ reason, message }: Pick<WorkFailed, 'reason' | 'message'>): Verdict {
-  const isStalled = reason === 'DiskRefused' || reason === 'SourceNotFound';
-  return { reason, message, ...(isStalled ? { isStalled } : {}) };
+  return { reason, message };
 }
 
 /** A step that talks to registries. */

@@ -1,6 +1,6 @@
 import type { Image, ImageStatus, Iso } from '../../api/image.ts';
 import { formatQuantity } from '../../api/quantity.ts';
-import { conditionTypes } from '../../api/reasons.ts';
+import { conditionTypes, diskWaitsForPerson } from '../../api/reasons.ts';
 import type { WorkDone } from '../../api/worker.ts';
 import { removeCondition, setCondition } from '../../controller/conditions.ts';
 import type { Verdict } from './decide.ts';
@@ -124,15 +124,15 @@ function commitConditions(disk: Image | Iso, { reason, message }: Verdict, now: 
 
 function progressConditions(disk: Image | Iso, verdict: Verdict, now: Date): ReportedConditions {
   const { reason, message } = verdict;
-  const isStalled = verdict.isStalled === true;
+  const isStalled = diskWaitsForPerson.has(reason);
   const observedGeneration = generationOf(disk);
   const told = { reason, message, observedGeneration };
   let conditions = setCondition(disk.status?.conditions, { type: ready, status: 'False', ...told }, now);
   conditions = isStalled
     ? setCondition(conditions, { type: stalled, status: 'True', ...told }, now)
     : removeCondition(conditions, stalled);
-  // An upload that has not come is nothing that svc3 works on.
-  const isIdle = isStalled || reason === 'AwaitingUpload' || reason === 'InUse';
+  // A VM that still uses a disk that is being deleted is nothing that svc3 works on.
+  const isIdle = isStalled || reason === 'InUse';
   conditions = isIdle
     ? removeCondition(conditions, reconciling)
     : setProgressing(conditions, message, observedGeneration, now);

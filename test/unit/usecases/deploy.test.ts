@@ -110,6 +110,7 @@ describe('before anything is created, a deploy is refused', () => {
                 reason: 'RegistryDenied',
                 message: 'the registry said no',
               }),
+              aCondition('Stalled', { reason: 'RegistryDenied', message: 'the registry said no' }),
             ],
           }),
       },

@@ -80,12 +80,19 @@ describe('an Image of the store', () => {
     const ready = condition('Ready', 'False', 'DiskRefused', 'no disk');
     const stalled = withConditions(ready, condition('Stalled', 'True', 'DiskRefused', 'no disk'));
     expect(unusableImage(stalled)?.message).toContain('Image debian is not usable: no disk');
-    const denied = withConditions(condition('Ready', 'False', 'RegistryDenied', 'denied'));
+    const reason = 'RegistryDenied';
+    const denied = withConditions(
+      condition('Ready', 'False', reason, 'denied'),
+      condition('Stalled', 'True', reason, 'denied'),
+    );
     expect(unusableImage(denied)?.message).toContain('denied');
   });
 
   test('is waited for where it is being made, and is usable with a commit that failed', () => {
     expect(unusableImage(withConditions(condition('Ready', 'False', 'Working')))).toBeUndefined();
+    const awaited = condition('Ready', 'False', 'AwaitingUpload');
+    const waits = condition('Stalled', 'True', 'AwaitingUpload');
+    expect(unusableImage(withConditions(awaited, waits))).toBeUndefined();
     const stalled = condition('Stalled', 'True', 'SourceDeleted', 'gone');
     expect(unusableImage(withConditions(condition('Ready', 'True', 'Stored'), stalled))).toBeUndefined();
   });

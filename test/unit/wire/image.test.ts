@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { diskWaitsForPerson } from '../../../src/api/reasons.ts';
 import { imageItem } from '../../../src/wire/image.ts';
 import { condition } from '../../support/api.ts';
 import { storedMeta } from '../../support/storedmeta.ts';
@@ -7,7 +8,13 @@ const row = (reason: string, message: string) =>
   imageItem({
     metadata: storedMeta({ name: 'debian', namespace: 'ns', generation: 1 }),
     spec: { source: { remote: { reference: 'r.example.com/debian:12' } } },
-    status: { observedGeneration: 1, conditions: [condition('Ready', 'False', reason, message)] },
+    status: {
+      observedGeneration: 1,
+      conditions: [
+        condition('Ready', 'False', reason, message),
+        ...(diskWaitsForPerson.has(reason) ? [condition('Stalled', 'True', reason, message)] : []),
+      ],
+    },
   });
 
 describe('the row of an image that is not ready', () => {

@@ -128,7 +128,7 @@ describe('what is decided for a disk', () => {
     [
       'without a store nothing can be made',
       observed(anImage(remote), { place: undefined }),
-      { kind: 'say', verdict: { reason: 'StoreMissing', isStalled: true } } as never,
+      { kind: 'say', verdict: { reason: 'StoreMissing' } } as never,
     ],
     [
       'pods of an older request end first',
@@ -177,7 +177,7 @@ describe('what is decided for a disk', () => {
       observed(anImage({ image: { name: 'x' } })),
       {
         kind: 'say',
-        verdict: { reason: 'SourceNotFound', message: 'Image x does not exist', isStalled: true },
+        verdict: { reason: 'SourceNotFound', message: 'Image x does not exist' },
       } as never,
     ],
     [
@@ -188,7 +188,7 @@ describe('what is decided for a disk', () => {
     [
       'a VM that is missing stalls the save',
       observed(anImage({ vm: { name: 'x', mode: 'Save' } })),
-      { kind: 'say', verdict: { reason: 'SourceNotFound', isStalled: true } } as never,
+      { kind: 'say', verdict: { reason: 'SourceNotFound' } } as never,
     ],
     [
       'a VM without a runner is waited for',

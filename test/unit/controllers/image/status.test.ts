@@ -6,6 +6,7 @@ import {
   storedStatus,
   verdictStatus,
 } from '../../../../src/controllers/image/status.ts';
+import { diskWaitsForPerson, reasonTable } from '../../../../src/api/reasons.ts';
 import { anImage, condition, digest, done } from './builders.ts';
 
 const now = new Date('2026-02-02T00:00:00Z');
@@ -53,7 +54,7 @@ describe('the status of a disk', () => {
     ]);
     expect(status).toMatchObject({ observedGeneration: 1, vmUid: 'u' });
     const begun = { ...disk, status };
-    const refused = refusedStatus(begun, { reason: 'DiskRefused', message: 'm', isStalled: true }, now, {
+    const refused = refusedStatus(begun, { reason: 'DiskRefused', message: 'm' }, now, {
       commitRequest: 'r',
     });
     expect(reasons(refused.conditions)).toEqual(['Ready=True Stored', 'Committed=False DiskRefused']);
@@ -74,6 +75,32 @@ describe('the status of a disk', () => {
     );
     const status = verdictStatus(disk, { reason: 'InUse', message: 'in use by VM a' }, now);
     expect(reasons(status.conditions)).toEqual(['Ready=False InUse']);
+  });
+
+  test.each(
+    reasonTable.filter(
+      ({ kind, type, status }) => kind === 'Image, ISO' && type === 'Ready' && status === 'False',
+    ),
+  )(
+    'that is not ready is Stalled where somebody has to act, else Reconciling, and never both: $reason',
+    ({ reason }) => {
+      const { conditions } = verdictStatus(anImage({ upload: {} }), { reason, message: 'm' }, now);
+      // What is being deleted is `Terminating` for kstatus, whatever its conditions say.
+      const others = reason === 'InUse' ? [] : [diskWaitsForPerson.has(reason) ? 'Stalled' : 'Reconciling'];
+      expect(conditions?.map(({ type }) => type)).toEqual(['Ready', ...others]);
+      expect(reasons(conditions)?.[0]).toBe(`Ready=False ${reason}`);
+    },
+  );
+
+  test('says of what waits for somebody exactly what docs/conditions.md lists', () => {
+    const listed = reasonTable.filter(({ kind, type }) => kind === 'Image, ISO' && type === 'Stalled');
+    expect(new Set(listed.map(({ reason }) => reason))).toEqual(diskWaitsForPerson);
+  });
+
+  test('goes on as soon as an upload comes', () => {
+    const waiting = verdictStatus(anImage({ upload: {} }), { reason: 'AwaitingUpload', message: 'm' }, now);
+    const going = verdictStatus(anImage({ upload: {} }, waiting), { reason: 'Working', message: 'm' }, now);
+    expect(reasons(going.conditions)).toEqual(['Ready=False Working', 'Reconciling=True Progressing']);
   });
 
   test.each([
