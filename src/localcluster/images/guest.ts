@@ -1,6 +1,6 @@
 /**
  * The demo and test guest: a self-contained BIOS disk of about 20 MB, made of Debian packages without a loop mount. It runs
- * an SSH server (users root and admin, password admin), the QEMU guest agent, shuts down on the power button, reads a
+ * an SSH server (users root and admin, password admin) with sftp and scp, bash, the QEMU guest agent, shuts down on the power button, reads a
  * NoCloud seed, and prints READY on its serial console.
  */
 import { copyFile, mkdir, open, readFile, readdir, rename, rm, symlink, writeFile } from 'node:fs/promises';
@@ -40,7 +40,15 @@ const modules = [
   'nls_ascii',
 ];
 
-const guestPackages = ['busybox-static', 'dropbear-bin', 'qemu-guest-agent'] as const;
+/** Those for files and a shell are what CI clients expect of a guest: sftp, scp and bash. */
+const guestPackages = [
+  'bash',
+  'busybox-static',
+  'dropbear-bin',
+  'openssh-client',
+  'openssh-sftp-server',
+  'qemu-guest-agent',
+] as const;
 
 export interface GuestImage {
   /** The compressed qcow2. */

@@ -34,9 +34,20 @@ export const platforms: Record<'amd64' | 'arm64', GuestPlatform> = {
 };
 
 const folders = [
-  'bin sbin etc/dropbear usr/bin usr/sbin usr/share/udhcpc lib64',
+  'bin sbin etc/dropbear usr/bin usr/lib usr/sbin usr/share/udhcpc lib64',
   'dev proc sys tmp var/run run root home/admin mnt',
 ].flatMap((line) => line.split(' '));
+
+/** A program of the packages, and its path in the guest where that is another. */
+const programs: ReadonlyArray<readonly [program: string, path?: string]> = [
+  ['bin/bash'],
+  ['usr/bin/dropbearkey'],
+  ['usr/bin/scp'],
+  // Where dropbear looks for it.
+  ['usr/lib/openssh/sftp-server', 'usr/lib/sftp-server'],
+  ['usr/sbin/dropbear'],
+  ['usr/sbin/qemu-ga'],
+];
 
 /** Fills `root` from an unpacked tree. Needs root: files belong to users of the guest. */
 export async function makeSmallRoot(
@@ -51,8 +62,8 @@ export async function makeSmallRoot(
   await linkApplets(root, platform, signal);
   for (const name of ['init', 'getty', 'poweroff']) await symlink('../bin/busybox', join(root, 'sbin', name));
   const copied = new Set<string>();
-  for (const program of ['usr/sbin/dropbear', 'usr/bin/dropbearkey', 'usr/sbin/qemu-ga']) {
-    await copyFile(join(tree, program), join(root, program));
+  for (const [program, path = program] of programs) {
+    await copyFile(join(tree, program), join(root, path));
     await copyLibraries({ tree, root, triplet: platform.triplet, copied }, join(tree, program), signal);
   }
   await copyLibrary({ tree, root, triplet: platform.triplet, copied }, 'libnss_files.so.2');
@@ -114,7 +125,7 @@ async function writeAccounts(root: string, signal?: AbortSignal): Promise<void> 
   const hashed = await run('openssl', ['passwd', '-6', 'admin'], signal === undefined ? {} : { signal });
   const etc = (name: string, text: string, mode = 0o644) =>
     writeFile(join(root, 'etc', name), text, { mode });
-  await etc('passwd', 'root:x:0:0:root:/root:/bin/sh\nadmin:x:1000:1000:admin:/home/admin:/bin/sh\n');
+  await etc('passwd', 'root:x:0:0:root:/root:/bin/bash\nadmin:x:1000:1000:admin:/home/admin:/bin/bash\n');
   await etc(
     'shadow',
     ['root', 'admin'].map((user) => `${user}:${hashed.trim()}:19000:0:99999:7:::\n`).join(''),
@@ -122,7 +133,7 @@ async function writeAccounts(root: string, signal?: AbortSignal): Promise<void> 
   );
   await etc('group', 'root:x:0:\nadmin:x:1000:\n');
   await etc('hostname', 'svc3-guest\n');
-  await etc('shells', '/bin/sh\n');
+  await etc('shells', '/bin/sh\n/bin/bash\n');
   await etc('nsswitch.conf', 'passwd: files\ngroup: files\nshadow: files\nhosts: files dns\n');
   await chown(join(root, 'home/admin'), 1000, 1000);
   await chmod(join(root, 'root'), 0o700);
