@@ -75,6 +75,7 @@ export const reasonTable: readonly ReasonRow[] = [
       'The guest has shut itself down although spec.powerState is Running; nothing starts it again but a new pod of the VM.',
       'Start it (`svc3 vm start`, or a new spec.startRequest), or leave it off (`svc3 vm stop`, or spec.powerState Stopped).',
     ],
+    UserDataMissing: ['As with Booted.', 'As with Booted.'],
     Crashed: [
       'QEMU died or the guest panicked; the message holds its last words. It is started again after 1, 2, 4 … 60 s, five times; ten minutes without a crash, and the count begins anew.',
       'Nothing, until Stalled is True; `kubectl logs` of the pod tells more.',
@@ -170,6 +171,10 @@ export const reasonTable: readonly ReasonRow[] = [
       "A card of the node's bundle is busy or does not reset; the Node has condition svc3.dev/GPUUnavailable.",
       'Free the card, or reboot the node where it does not reset; the VM is started again by itself.',
     ],
+    UserDataMissing: [
+      'The Secret of spec.userData does not exist in the namespace of the VM, or has no key userData.',
+      'Create it; the VM is started by itself when the kubelet has seen it, in about a minute.',
+    ],
     QEMUFailed: ['QEMU ended; the message holds its last words.', 'Read `kubectl logs` of the pod.'],
   }),
   ...rows('VM', 'RestartRequired', 'True', {
@@ -187,6 +192,7 @@ export const reasonTable: readonly ReasonRow[] = [
     ImagePullDenied: ['As with Scheduled.', 'As with Scheduled.'],
     PodConflict: ['As with Scheduled.', 'As with Scheduled.'],
     ConfigNotFound: ['As with Scheduled, for more than a minute.', 'As with Scheduled.'],
+    UserDataMissing: ['As with Booted, for more than a minute.', 'As with Booted.'],
     ImageNotFound: ['As with Scheduled, for more than a minute.', 'As with Scheduled.'],
     GPUPassthroughDisabled: [
       'The VM asks for GPU passthrough and the cluster has it turned off.',
@@ -374,6 +380,7 @@ export const waitsForPerson: ReadonlyMap<string, number> = new Map([
   ['PodConflict', 0],
   ['ArchitectureMismatch', 0],
   ['ConfigNotFound', applyOrderMs],
+  ['UserDataMissing', applyOrderMs],
   ['ImageNotFound', applyOrderMs],
 ]);
 

@@ -25,9 +25,14 @@ export const runnerPaths = {
    * none beyond 128 KiB, and the kubelet reads `$$` and `$(NAME)` in it as something else.
    */
   spec: '/etc/svc3/podinfo/runner-spec',
+  /** Folder of the Secret with user data (`userDataKey`), where `RunnerSpec.userData` names one. */
+  userData: '/etc/svc3/userdata',
   /** `GuestLists`: the pod's annotation `svc3.dev/effective`. */
   effective: '/etc/svc3/podinfo/effective',
 } as const;
+
+/** Key of the Secret that `spec.userData` names, and name of the file with its value. */
+export const userDataKey = 'userData';
 
 export const runnerPort = 8443;
 
@@ -95,6 +100,8 @@ export const RunnerSpec = z.object({
   vm: z.object({ namespace: z.string(), name: z.string(), uid: z.string() }),
   /** Of the guest; the VM's name where it is unset. */
   hostname: z.string().optional(),
+  /** Name of the Secret whose key `userDataKey` the kubelet mounts into `runnerPaths.userData`, once it is there. */
+  userData: z.string().optional(),
   architecture: z.enum(['amd64', 'arm64']).default('amd64'),
   /** `auto`: kvm where /dev/kvm can be opened for writing, else tcg. */
   accelerator: z.enum(['auto', 'kvm', 'tcg']).default('auto'),
@@ -156,6 +163,7 @@ export const RunnerReason = z.enum([
   'DiskMissing',
   'ImageInvalid',
   'IsoMissing',
+  'UserDataMissing',
   'ArchitectureUnsupported',
   'FirmwareMissing',
   'GpuMissing',

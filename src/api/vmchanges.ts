@@ -31,6 +31,7 @@ const application: Readonly<Record<Field, Application>> = {
   iso: 'Live',
   metadata: 'NextStart',
   sshAuthorizedKeys: 'NextStart',
+  userData: 'NextStart',
   systemSerial: 'NextStart',
   display: 'NextStart',
   netBoost: 'NextStart',
@@ -50,6 +51,7 @@ const notes: Partial<Record<Field, string>> = {
   memory: 'Stays as it is where only cpu changes.',
   ports: 'Mappings with nodePort; those without come and go at once.',
   iso: 'Emptied, the medium is taken out. Another medium is refused.',
+  userData: 'cloud-init runs most of it once in the life of a VM, and again after a revert.',
   disk: 'size grows at once. storage and storageClassName never change, and size never shrinks.',
 };
 

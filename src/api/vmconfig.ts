@@ -173,6 +173,18 @@ export const guestLists = {
     .describe("Public SSH keys for the guest's default user, through cloud-init."),
 } as const;
 
+/** Only the kubelet reads the Secret: it mounts this one key of it into the VM's pod. */
+export const UserData = z.object({
+  secretName: z
+    .string()
+    .min(1)
+    .max(253)
+    .regex(/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/)
+    .describe(
+      'Name of a Secret in the namespace of the VM. Its key `userData` is what cloud-init gets as user-data.',
+    ),
+});
+
 /** CEL for the bytes of a text as JSON: a quote, a backslash, a line break or a tab takes two, the rest as in UTF-8. */
 const jsonBytes = (text: string) =>
   `2 * size(bytes(${text})) - size(bytes(${text}${['\\"', '\\\\', '\\n', '\\r', '\\t'].map((each) => `.replace("${each}", "")`).join('')}))`;
@@ -265,6 +277,9 @@ export const vmSettings = {
     `3 + ${jsonBytes('one')}`,
     `sshAuthorizedKeys is too large: as JSON it has at most ${limits.sshAuthorizedKeysBytes} bytes`,
   ).optional(),
+  userData: UserData.optional().describe(
+    'User data for cloud-init of the guest, from a Secret of the namespace of the VM.',
+  ),
   systemSerial: z
     .string()
     .min(1)

@@ -3,7 +3,8 @@ import { chmod, mkdir, rm, writeFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { pino } from 'pino';
 import { anyAddress } from '../net/anyaddress.ts';
-import { runnerEnvironment, runnerPaths, runnerPort } from '../api/runner.ts';
+import { join } from 'node:path';
+import { runnerEnvironment, runnerPaths, runnerPort, userDataKey } from '../api/runner.ts';
 import { messageOf } from '../errors.ts';
 import { ensureCertificate } from '../runner/certificate.ts';
 import { RunnerFailure } from '../runner/failure.ts';
@@ -50,6 +51,7 @@ async function main(): Promise<void> {
     iso: root + runnerPaths.iso,
     state: root + runnerPaths.state,
     run: root + runnerPaths.run,
+    userData: join(root + runnerPaths.userData, userDataKey),
   };
   await Promise.all([folders.state, folders.run].map((folder) => mkdir(folder, { recursive: true })));
   // A container that is started again in place finds the folder as it was.

@@ -32,6 +32,11 @@ export const kindOptions = {
     placeholder: 'FILE,...',
     summary: "Files of public SSH keys for the guest's default user",
   },
+  'user-data-secret': {
+    kind: 'text',
+    placeholder: 'NAME',
+    summary: 'Secret whose key userData is the user data of cloud-init',
+  },
   toleration: {
     kind: 'list',
     placeholder: 'TAINT,...',
@@ -54,6 +59,7 @@ export async function kindSettingsOf(options: KindInput): Promise<SettingsReques
     disk: diskOf(options),
     tolerations: taints.length === 0 ? undefined : taints.map(tolerationOf),
     sshAuthorizedKeys: await keysIn(options['ssh-key']),
+    userData: userDataOf(options['user-data-secret']),
     readiness: readiness === undefined ? undefined : readinessOf(readiness),
   });
 }
@@ -67,6 +73,10 @@ function diskOf(options: KindInput): SettingsRequest['disk'] {
     size: options['disk-size'],
   });
   return Object.keys(disk).length === 0 ? undefined : disk;
+}
+
+function userDataOf(secretName: string | undefined): SettingsRequest['userData'] {
+  return secretName === undefined ? undefined : { secretName };
 }
 
 const effects = ['NoSchedule', 'PreferNoSchedule', 'NoExecute'] as const;

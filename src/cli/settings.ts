@@ -113,6 +113,7 @@ const flags: Readonly<Record<string, string>> = {
   readiness: '--readiness',
   tolerations: '--toleration',
   sshAuthorizedKeys: '--ssh-key',
+  userData: '--user-data-secret',
 };
 
 /** Runs a call, and begins its refusal of one field with the option that said it. */

@@ -1,5 +1,5 @@
 import { constants, existsSync } from 'node:fs';
-import { access, readdir, rename, rm, writeFile } from 'node:fs/promises';
+import { access, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import type { RunnerSpec } from '../api/runner.ts';
 import type { MachineInput } from './args.ts';
@@ -18,6 +18,8 @@ export interface RunnerFolders {
   readonly iso: string;
   readonly state: string;
   readonly run: string;
+  /** The file of the Secret. */
+  readonly userData: string;
 }
 
 export interface Host {
@@ -48,7 +50,7 @@ export async function prepareMachine(
   checkGpu(host);
   const iso = spec.iso && !ejected ? await findIso(folders.iso) : undefined;
   const seed = join(folders.run, 'seed.iso');
-  await writeFile(seed, writeSeed(spec), { mode: 0o600 });
+  await writeFile(seed, writeSeed(spec, await readUserData(host)), { mode: 0o600 });
   return {
     base,
     input: {
@@ -66,6 +68,20 @@ export async function prepareMachine(
       forwardBind: forwardAddress(host.bind),
     },
   };
+}
+
+/** A Secret that is not there yet may come: the kubelet looks for it about once in a minute. */
+async function readUserData({ spec, folders }: Host): Promise<Buffer | undefined> {
+  if (spec.userData === undefined) return undefined;
+  try {
+    return await readFile(folders.userData);
+  } catch (cause) {
+    throw new RunnerFailure(
+      'UserDataMissing',
+      `Secret ${spec.userData} of spec.userData does not exist in the namespace of the VM, or has no key userData`,
+      { cause },
+    );
+  }
 }
 
 function checkProgram(host: Host): void {

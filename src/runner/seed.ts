@@ -5,19 +5,25 @@ import { writeIso, type IsoFile } from './iso9660.ts';
  * The cloud-init NoCloud seed of a VM: host name, keys, and the VM's metadata both as `svc3` of meta-data (readable in
  * templates and by `cloud-init query ds.meta_data.svc3`) and as plain members.
  * The instance id is the VM's UID: cloud-init runs once per VM, and again after the disk was reverted.
+ *
+ * @param userData - replaces ours, to the byte: it may be a script or a MIME archive. The keys are in meta-data then, where cloud-init
+ * adds them to those that user-data names.
  */
-export function seedFiles(spec: RunnerSpec): IsoFile[] {
+export function seedFiles(spec: RunnerSpec, userData?: Buffer): IsoFile[] {
   const metadata = Object.fromEntries(spec.metadata.map(({ name, value }) => [name, value]));
   const reserved = { 'instance-id': spec.vm.uid, 'local-hostname': hostname(spec.hostname ?? spec.vm.name) };
-  const user = { ssh_authorized_keys: spec.sshAuthorizedKeys };
+  const keys = spec.sshAuthorizedKeys;
+  const isOurs = userData === undefined;
+  const meta = { ...metadata, ...reserved, ...(isOurs ? {} : { 'public-keys': keys }), svc3: metadata };
+  const own = () => text(`#cloud-config\n${yaml({ ssh_authorized_keys: keys })}`);
   return [
-    { name: 'meta-data', content: text(yaml({ ...metadata, ...reserved, svc3: metadata })) },
-    { name: 'user-data', content: text(`#cloud-config\n${yaml(user)}`) },
+    { name: 'meta-data', content: text(yaml(meta)) },
+    { name: 'user-data', content: isOurs ? own() : userData },
   ];
 }
 
-export function writeSeed(spec: RunnerSpec): Buffer {
-  return writeIso('cidata', seedFiles(spec));
+export function writeSeed(spec: RunnerSpec, userData?: Buffer): Buffer {
+  return writeIso('cidata', seedFiles(spec, userData));
 }
 
 function hostname(name: string): string {

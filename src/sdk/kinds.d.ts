@@ -55,6 +55,11 @@ export interface VMSpec {
   }[];
   /** Public SSH keys for the guest's default user, through cloud-init. */
   sshAuthorizedKeys?: string[];
+  /** User data for cloud-init of the guest, from a Secret of the namespace of the VM. */
+  userData?: {
+    /** Name of a Secret in the namespace of the VM. Its key `userData` is what cloud-init gets as user-data. */
+    secretName: string;
+  };
   /** Serial number of the machine that the guest sees (SMBIOS). */
   systemSerial?: string;
   /** Size of the screen. */
@@ -195,6 +200,11 @@ export interface VMStatus {
     }[];
     /** Public SSH keys for the guest's default user, through cloud-init. */
     sshAuthorizedKeys?: string[];
+    /** User data for cloud-init of the guest, from a Secret of the namespace of the VM. */
+    userData?: {
+      /** Name of a Secret in the namespace of the VM. Its key `userData` is what cloud-init gets as user-data. */
+      secretName: string;
+    };
     /** Serial number of the machine that the guest sees (SMBIOS). */
     systemSerial?: string;
     /** Size of the screen. */
@@ -384,6 +394,11 @@ export interface VMConfigSpec {
   }[];
   /** Public SSH keys for the guest's default user, through cloud-init. */
   sshAuthorizedKeys?: string[];
+  /** User data for cloud-init of the guest, from a Secret of the namespace of the VM. */
+  userData?: {
+    /** Name of a Secret in the namespace of the VM. Its key `userData` is what cloud-init gets as user-data. */
+    secretName: string;
+  };
   /** Serial number of the machine that the guest sees (SMBIOS). */
   systemSerial?: string;
   /** Size of the screen. */

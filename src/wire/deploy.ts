@@ -148,6 +148,7 @@ export function settingsOf(request: SettingsRequest): Partial<VmSpecInput> {
     disk: request.disk,
     readiness: request.readiness,
     tolerations: request.tolerations,
+    userData: request.userData,
     sshAuthorizedKeys: request.sshAuthorizedKeys === undefined ? undefined : [...request.sshAuthorizedKeys],
   });
 }

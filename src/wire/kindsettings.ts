@@ -6,4 +6,5 @@ export const kindSettings = {
   disk: vmSettings.disk,
   readiness: vmSettings.readiness,
   tolerations: vmSettings.tolerations,
+  userData: vmSettings.userData,
 } as const;

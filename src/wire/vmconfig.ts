@@ -51,6 +51,7 @@ export function vmConfigItem(config: VmConfig): VmConfigItem {
     disk: spec.disk,
     readiness: spec.readiness,
     tolerations: spec.tolerations,
+    userData: spec.userData,
     createdAt: config.metadata.creationTimestamp,
   };
   return Object.fromEntries(

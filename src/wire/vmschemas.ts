@@ -160,6 +160,7 @@ export const vmConfigItem = z
     disk: kindSettings.disk,
     readiness: kindSettings.readiness,
     tolerations: kindSettings.tolerations,
+    userData: kindSettings.userData,
     createdAt: z.string().optional(),
   })
   .meta({ id: 'VMConfig' });

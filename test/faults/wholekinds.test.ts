@@ -21,9 +21,10 @@ const said = {
     { key: 'spot', operator: 'Exists' },
   ],
   readiness: { http: { port: 8080, path: '/healthz' } },
+  userData: { secretName: 'first-boot' },
 };
 const words = (keyFile: string) =>
-  `--arch arm64 --storage persistent --storage-class fast --disk-size 40Gi --ssh-key ${keyFile} --toleration dedicated=ci:NoSchedule,spot --readiness http:8080/healthz`.split(
+  `--arch arm64 --storage persistent --storage-class fast --disk-size 40Gi --ssh-key ${keyFile} --toleration dedicated=ci:NoSchedule,spot --readiness http:8080/healthz --user-data-secret first-boot`.split(
     ' ',
   );
 

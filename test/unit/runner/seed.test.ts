@@ -44,6 +44,20 @@ describe('the seed', () => {
     expect(read(spec)[1]).toEqual({ ssh_authorized_keys: ['ssh-ed25519 AAAA me@here'] });
   });
 
+  test('carries user data of a Secret to the byte, and the keys where cloud-init adds them', () => {
+    const spec = aSpec({
+      sshAuthorizedKeys: ['ssh-ed25519 AAAA me@here'],
+      metadata: [{ name: 'public-keys', value: 'x' }],
+    });
+    const userData = Buffer.from([0x23, 0x21, 0x2f, 0xff, 0x00, 0x0a]);
+    const [meta, user] = seedFiles(spec, userData);
+    expect(user).toEqual({ name: 'user-data', content: userData });
+    expect(parse(meta?.content.toString('utf8') ?? '')).toMatchObject({
+      'public-keys': ['ssh-ed25519 AAAA me@here'],
+      svc3: { 'public-keys': 'x' },
+    });
+  });
+
   test('keeps every value what it is, whatever is in it', () => {
     const word = fc.string({ unit: 'grapheme', maxLength: 40 });
     fc.assert(

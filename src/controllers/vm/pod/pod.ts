@@ -19,7 +19,7 @@ import {
   tagLabel,
 } from '../../../api/meta.ts';
 import { formatQuantity, parseQuantity } from '../../../api/quantity.ts';
-import { runnerEnvironment, runnerPaths, type RunnerSpecInput } from '../../../api/runner.ts';
+import { runnerEnvironment, runnerPaths, type RunnerSpecInput, userDataKey } from '../../../api/runner.ts';
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
 import type { Accelerator } from '../../../placement/facts.ts';
 import type { AssignedPorts, HostPort } from '../../../placement/ports.ts';
@@ -287,6 +287,7 @@ function volumes({ effective, claimName, settings }: PodInput): Volume[] {
           emptyDir: { sizeLimit: formatQuantity(stateVolumeBytes(settings.ephemeralLimitBytes)) },
         }
       : { name: 'state', persistentVolumeClaim: { claimName } },
+    ...(effective.userData === undefined ? [] : [userDataVolume(effective.userData)]),
     { name: 'run', emptyDir: { medium: 'Memory', sizeLimit: formatQuantity(runVolumeBytes) } },
     {
       name: 'podinfo',
@@ -301,6 +302,14 @@ function volumes({ effective, claimName, settings }: PodInput): Volume[] {
   ];
 }
 
+/** Optional: the runner says in a sentence what is missing, and the kubelet brings it when it is there. */
+function userDataVolume({ secretName }: NonNullable<EffectiveSettings['userData']>): Volume {
+  return {
+    name: 'userdata',
+    secret: { secretName, optional: true, items: [{ key: userDataKey, path: userDataKey }] },
+  };
+}
+
 /** An annotation as a file of the downward API volume. */
 function podInfo(path: string, annotation: string) {
   return {
@@ -313,6 +322,9 @@ function mounts(effective: EffectiveSettings): VolumeMount[] {
   return [
     { name: 'image', mountPath: runnerPaths.image, readOnly: true },
     ...(effective.iso === undefined ? [] : [{ name: 'iso', mountPath: runnerPaths.iso, readOnly: true }]),
+    ...(effective.userData === undefined
+      ? []
+      : [{ name: 'userdata', mountPath: runnerPaths.userData, readOnly: true }]),
     { name: 'state', mountPath: runnerPaths.state },
     { name: 'run', mountPath: runnerPaths.run },
     { name: 'podinfo', mountPath: runnerPaths.controlKeys.replace(/\/[^/]+$/, ''), readOnly: true },
@@ -331,6 +343,7 @@ function runnerSpec({ vm, effective, placement, settings, claimName }: PodInput)
       uid: vm.metadata.uid,
     },
     ...(vm.spec.hostname === undefined ? {} : { hostname: vm.spec.hostname }),
+    ...(effective.userData === undefined ? {} : { userData: effective.userData.secretName }),
     architecture: effective.architecture,
     accelerator: placement.accelerator,
     cpu: effective.cpu,

@@ -223,6 +223,7 @@ const bootFaults: Readonly<Record<string, string>> = {
   GpuMissing: 'GPUUnavailable',
   GpuBusy: 'GPUUnavailable',
   GpuFailed: 'GPUUnavailable',
+  UserDataMissing: 'UserDataMissing',
 };
 
 function bootedCondition({ pod, runner }: PodReport, power: ObservedPowerState | undefined): ConditionDraft {
@@ -323,6 +324,8 @@ function readyCondition(input: PodReport, power: ObservedPowerState | undefined)
     return condition('False', 'GuestStopped', 'the guest has shut itself down');
   }
   if (power === 'Failed' && requested !== 'Stopped') {
+    if (runner?.state?.reason === 'UserDataMissing')
+      return condition('False', 'UserDataMissing', runner.state.message ?? '');
     return condition('False', 'Crashed', runner?.state?.message ?? 'QEMU ended');
   }
   const reverted = vm.spec.revertRequest === undefined || isReverted(input);
