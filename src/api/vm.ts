@@ -171,6 +171,7 @@ export const EffectiveSettings = z
       .meta({ 'x-kubernetes-list-type': 'atomic' })
       .optional()
       .describe('Port mappings.'),
+    priorityClassName: z.string().max(253).optional().describe("PriorityClass of the VM's pod."),
     metadata: guestLists.metadata.optional(),
     sshAuthorizedKeys: guestLists.sshAuthorizedKeys.optional(),
     readiness: readinessSettings.optional().describe('When the VM is Ready.'),

@@ -27,6 +27,7 @@ const application: Readonly<Record<Field, Application>> = {
   tag: 'NextStart',
   tagRequired: 'NextStart',
   scheduler: 'NextStart',
+  priorityClassName: 'NextStart',
   ports: 'NextStart',
   iso: 'Live',
   metadata: 'NextStart',

@@ -16,6 +16,22 @@ export const DnsLabel = z
   .max(63)
   .regex(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/);
 
+/** Name of a PriorityClass: an RFC 1123 subdomain. Those of `system-` are for parts of the cluster, which no tenant's VM is. */
+const PriorityClassName = z
+  .string()
+  .min(1)
+  .max(253)
+  .regex(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/)
+  .meta(
+    rules([
+      {
+        rule: "!self.startsWith('system-')",
+        message: 'classes whose name begins with system- are for parts of the cluster',
+        reason: 'FieldValueForbidden',
+      },
+    ]),
+  );
+
 /** A setting that inherits where it is unset. */
 export const Switch = z.enum(['Enabled', 'Disabled']);
 export type Switch = z.infer<typeof Switch>;
@@ -250,6 +266,9 @@ export const vmSettings = {
     .enum(['Spread', 'Pack'])
     .optional()
     .describe('Spread (the default) takes the emptiest node that fits, Pack the fullest.'),
+  priorityClassName: PriorityClassName.optional().describe(
+    "PriorityClass of the VM's pod; where nothing is said, what the installation says (chart value runner.priorityClassName).",
+  ),
   ports: PortMappings.optional(),
   subdomain: DnsLabel.optional().describe(
     'Name of a headless Service of the namespace that selects the VM: the cluster DNS then has the VM as <hostname>.<subdomain>.<namespace>.svc.<cluster domain>.',

@@ -29,6 +29,11 @@ export const settingsOptions = {
     choices: ['default', 'most-allocated'],
     summary: 'Spread over the nodes, or fill one after the other',
   },
+  'priority-class-name': {
+    kind: 'text',
+    placeholder: 'NAME',
+    summary: "PriorityClass of the VM's pod",
+  },
   iso: { kind: 'text', placeholder: 'ISO', summary: 'Install medium in the CD drive', complete: 'isos' },
   serial: {
     kind: 'text',
@@ -76,6 +81,7 @@ export function settingsOf(options: SettingsInput): SettingsRequest {
     tag: options.tag,
     tagRequired: options['tag-required'] ? true : undefined,
     scheduler: options.scheduler,
+    priorityClassName: options['priority-class-name'],
     iso: options.iso,
     systemSerial: options.serial,
     subdomain: options.subdomain,
@@ -98,6 +104,7 @@ const flags: Readonly<Record<string, string>> = {
   node: '--node',
   nodeName: '--node',
   tag: '--tag',
+  priorityClassName: '--priority-class-name',
   iso: '--iso',
   systemSerial: '--serial',
   displayWidth: '--display-width',

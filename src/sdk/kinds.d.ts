@@ -26,6 +26,8 @@ export interface VMSpec {
   tagRequired?: boolean;
   /** Spread (the default) takes the emptiest node that fits, Pack the fullest. */
   scheduler?: 'Spread' | 'Pack';
+  /** PriorityClass of the VM's pod; where nothing is said, what the installation says (chart value runner.priorityClassName). */
+  priorityClassName?: string;
   /** Ports of the guest that are open on the IP of its pod, in addition to SSH and screen sharing, and the ports of the node that lead to them. */
   ports?: {
     /** Port on the node. It must lie in the range that the installation allows (chart value hostPorts.allowed) and be free on the node. Unset means that the guest's port is open on the pod's IP only, under its own number; such a port comes and goes while the VM runs. */
@@ -171,6 +173,8 @@ export interface VMStatus {
     tagRequired?: boolean;
     /** Spread (the default) takes the emptiest node that fits, Pack the fullest. */
     scheduler?: 'Spread' | 'Pack';
+    /** PriorityClass of the VM's pod. */
+    priorityClassName?: string;
     /** Port mappings. */
     ports?: {
       /** Port on the node. It must lie in the range that the installation allows (chart value hostPorts.allowed) and be free on the node. Unset means that the guest's port is open on the pod's IP only, under its own number; such a port comes and goes while the VM runs. */
@@ -365,6 +369,8 @@ export interface VMConfigSpec {
   tagRequired?: boolean;
   /** Spread (the default) takes the emptiest node that fits, Pack the fullest. */
   scheduler?: 'Spread' | 'Pack';
+  /** PriorityClass of the VM's pod; where nothing is said, what the installation says (chart value runner.priorityClassName). */
+  priorityClassName?: string;
   /** Ports of the guest that are open on the IP of its pod, in addition to SSH and screen sharing, and the ports of the node that lead to them. */
   ports?: {
     /** Port on the node. It must lie in the range that the installation allows (chart value hostPorts.allowed) and be free on the node. Unset means that the guest's port is open on the pod's IP only, under its own number; such a port comes and goes while the VM runs. */

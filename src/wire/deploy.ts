@@ -135,6 +135,7 @@ export function settingsOf(request: SettingsRequest): Partial<VmSpecInput> {
     tag: request.tag === '' ? undefined : request.tag,
     tagRequired: request.tagRequired,
     scheduler: request.scheduler === undefined ? undefined : schedulers[request.scheduler],
+    priorityClassName: request.priorityClassName,
     // Empty: none, whatever the configuration names.
     iso: request.iso,
     systemSerial: request.systemSerial === '' ? undefined : request.systemSerial,

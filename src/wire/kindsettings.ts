@@ -4,6 +4,7 @@ import { Architecture, vmSettings } from '../api/vmconfig.ts';
 export const kindSettings = {
   architecture: Architecture.optional().describe("Architecture of the guest; absent: the image's."),
   disk: vmSettings.disk,
+  priorityClassName: vmSettings.priorityClassName,
   readiness: vmSettings.readiness,
   tolerations: vmSettings.tolerations,
   userData: vmSettings.userData,

@@ -32,6 +32,7 @@ export function vmConfigItem(config: VmConfig): VmConfigItem {
     scheduler: schedulerWord(spec.scheduler),
     tag: spec.tag,
     tagRequired: spec.tagRequired,
+    priorityClassName: spec.priorityClassName,
     iso: spec.iso,
     systemSerial: spec.systemSerial,
     subdomain: spec.subdomain,

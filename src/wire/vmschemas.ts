@@ -144,6 +144,7 @@ export const vmConfigItem = z
     scheduler: z.enum(['default', 'most-allocated']).optional(),
     tag: z.string().optional(),
     tagRequired: z.boolean().optional(),
+    priorityClassName: kindSettings.priorityClassName,
     iso: z.string().optional(),
     systemSerial: z.string().optional(),
     subdomain: z.string().optional(),

@@ -44,6 +44,7 @@ const changes: readonly [keyof VmSpecInput, unknown][] = [
   ['tag', 'fast'],
   ['tagRequired', true],
   ['scheduler', 'Pack'],
+  ['priorityClassName', 'batch'],
   ['ports', [{ nodePort: 8080, guestPort: 80 }]],
   ['iso', 'registry.example.com/installer:12'],
   ['metadata', [{ name: 'role', value: 'web' }]],

@@ -54,6 +54,7 @@ describe('VM', () => {
         tag: 'Fast_1.x',
         tagRequired: true,
         scheduler: 'Pack',
+        priorityClassName: 'batch.example',
         ports: [{ nodePort: 20000, guestPort: 80, protocol: 'TCP' }],
         iso: 'installer',
         metadata: [{ name: 'role', value: '' }],
@@ -115,6 +116,12 @@ describe('VM', () => {
       'a',
       { image: 'x', memory: 4 },
       'spec.memory: Invalid value: "integer": spec.memory in body must be of type string: "integer"',
+    ],
+    [
+      'a PriorityClass of the cluster itself',
+      'a',
+      { image: 'x', priorityClassName: 'system-node-critical' },
+      'spec.priorityClassName: Forbidden: classes whose name begins with system- are for parts of the cluster',
     ],
     [
       'an unknown architecture',

@@ -195,6 +195,7 @@ describe('VMs', () => {
       sshNodePort: false,
       hostname: 'www',
       subdomain: 'vms',
+      priorityClassName: 'batch',
     };
     const { status } = await call('POST', ns('/vms?wait=false'), { body: { name: 'open', ...body } });
     expect(status).toBe(202);
@@ -206,6 +207,7 @@ describe('VMs', () => {
       nodePorts: { ssh: 'Disabled' },
       hostname: 'www',
       subdomain: 'vms',
+      priorityClassName: 'batch',
     });
     await call('DELETE', ns('/vms/open'));
     const refused = await call('POST', ns('/vms?wait=false'), {

@@ -36,6 +36,7 @@ const bindings = resource(
   'ValidatingAdmissionPolicyBinding',
   false,
 );
+const priorityClasses = resource('scheduling.k8s.io', 'priorityclasses', 'PriorityClass', false);
 const webhooks = resource(
   'admissionregistration.k8s.io',
   'validatingwebhookconfigurations',
@@ -101,6 +102,19 @@ describe('a pod that kube-apiserver refuses is quoted, and made once it is allow
     );
     await world.client.delete(limitRanges, { name: 'small', namespace: 'limits' });
     await space.untilReady('vm');
+    await space.remove('vm');
+  });
+
+  test('a PriorityClass that is not there', async () => {
+    const space = await world.namespace('priority');
+    await space.deploy('vm', { priorityClassName: 'batch' });
+    await space.until('vm', 'Scheduled', { status: 'False', reason: 'PodRefused' });
+    expect((await space.condition('vm', 'Scheduled')).message).toMatch(
+      'pods "svc3-vm-vm" is forbidden: no PriorityClass with name batch was found',
+    );
+    await make(priorityClasses, 'batch', { value: -7 });
+    await space.untilReady('vm');
+    expect((await space.pod('vm'))?.spec).toMatchObject({ priorityClassName: 'batch', priority: -7 });
     await space.remove('vm');
   });
 

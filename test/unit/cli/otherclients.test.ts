@@ -33,7 +33,7 @@ describe('command lines that scripts for other clients of this kind write', () =
   test('deploy and create have flags for screen, network card and serial number', async () => {
     const command = await leafAt(['vm', 'deploy'])!.load();
     const line =
-      'a -g -i b --disable-net-boost --system-serial S1 --display-width 800 --display-height 600 --display-dpi 96';
+      'a -g -i b --disable-net-boost --priority-class-name batch --system-serial S1 --display-width 800 --display-height 600 --display-dpi 96';
     const { options } = inputFor(
       command,
       readWords(line.split(' '), { ...globalOptions, ...command.options }),
@@ -41,6 +41,7 @@ describe('command lines that scripts for other clients of this kind write', () =
     expect(settingsOf(options as never)).toEqual({
       image: 'b',
       gpuPassthrough: true,
+      priorityClassName: 'batch',
       netBoost: false,
       systemSerial: 'S1',
       displayWidth: 800,

@@ -105,6 +105,7 @@ export function buildPod(input: PodInput): Submitted<Pod> {
 function podSpec(input: PodInput): PodSpec {
   const { vm, effective, settings } = input;
   const pullSecrets = pullSecretsOf(input);
+  const priorityClassName = effective.priorityClassName ?? settings.priorityClassName;
   return {
     affinity: {
       nodeAffinity: {
@@ -117,7 +118,7 @@ function podSpec(input: PodInput): PodSpec {
     hostname: vm.spec.hostname ?? vm.metadata.name,
     ...(effective.subdomain === undefined ? {} : { subdomain: effective.subdomain }),
     ...(pullSecrets.length === 0 ? {} : { imagePullSecrets: pullSecrets }),
-    ...(settings.priorityClassName === undefined ? {} : { priorityClassName: settings.priorityClassName }),
+    ...(priorityClassName === undefined ? {} : { priorityClassName }),
     // A runner that dies comes back in place and finds its disk; a guest that stops does not end the runner.
     restartPolicy: 'Always',
     securityContext: {

@@ -144,6 +144,14 @@ describe('the pod of a VM', () => {
     expect(placed({ ...effective, image: 'other' }, 51).filter((kind) => kind === 'placed')).toHaveLength(50);
   });
 
+  test("has the VM's PriorityClass, else the installation's", () => {
+    expect(specOf()).not.toHaveProperty('priorityClassName');
+    const settings = vmSettings({ priorityClassName: 'vms' });
+    expect(specOf({ settings })).toMatchObject({ priorityClassName: 'vms' });
+    const own = { ...effective, priorityClassName: 'batch' };
+    expect(specOf({ settings, effective: own })).toMatchObject({ priorityClassName: 'batch' });
+  });
+
   test('has the host name that the VM says, and the name of its headless Service', () => {
     expect(specOf()).toMatchObject({ hostname: 'web' });
     expect(specOf()).not.toHaveProperty('subdomain');
