@@ -49,4 +49,9 @@ test('the demo guest serves the clients of OpenSSH', async () => {
     expect(await readFile(returned, 'utf8')).toBe('sent by a client');
     await rm(returned);
   }
+
+  const batch = join(folder, 'batch');
+  await writeFile(batch, `put ${sent} /tmp/by-sftp\nget /tmp/by-sftp ${returned}\n`);
+  await run('sftp', [...quiet, '-P', `${port}`, '-b', batch, guest]);
+  expect(await readFile(returned, 'utf8')).toBe('sent by a client');
 });
