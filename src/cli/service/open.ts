@@ -1,5 +1,5 @@
 import { access } from 'node:fs/promises';
-import { Svc3Error } from '../../errors.ts';
+import { isSvc3Error, Svc3Error } from '../../errors.ts';
 import type { ConfigStore } from '../config.ts';
 import type { Environment } from '../context.ts';
 import { cachedToken } from '../tokencache.ts';
@@ -71,6 +71,8 @@ export interface ReachedApi {
   readonly baseUrl: string;
   readonly caFile?: string;
   readonly version: string;
+  /** @throws Unauthorized where it refuses the token; one that gives no rights is none of its business */
+  check(token: string): Promise<void>;
 }
 
 /** Opens what a command asks for, each thing once. */
@@ -175,22 +177,34 @@ export function createOpener(options: OpenOptions): Opener {
       const authority =
         caFile ?? variable('SVC3_CA_FILE') ?? (baseUrl === saved.baseUrl ? saved.caFile : undefined);
       const address = { baseUrl, ...(authority === undefined ? {} : { caFile: authority }) };
-      const service = await backends.openHttp({
-        ...common,
-        ...address,
-        token: () => Promise.reject(needsApi()),
-        kubernetes: async () => (await backend()).service,
-      });
-      opened.push(service);
+      const openWith = async (token: () => Promise<string>) => {
+        const kubernetes = async () => (await backend()).service;
+        const service = await backends.openHttp({ ...common, ...address, token, kubernetes });
+        opened.push(service);
+        return service;
+      };
+      const service = await openWith(() => Promise.reject(needsApi()));
       const version = (await service.clusterInfo())?.['version'];
       if (typeof version !== 'string')
         throw new Svc3Error('BadGateway', `${baseUrl} does not answer as an svc3 API does`);
-      return { ...address, version };
+      const check = async (token: string) => checkToken(await openWith(async () => token), baseUrl);
+      return { ...address, version, check };
     },
     async close() {
       await Promise.all(opened.map((each) => each.close()));
     },
   };
+}
+
+/** Asks for a VM that nobody need have: whose token it is comes before what there is. */
+async function checkToken(service: Service, baseUrl: string): Promise<void> {
+  try {
+    await service.vms.get(defaultNamespace, 'any');
+  } catch (error) {
+    if (isSvc3Error(error, 'NotFound', 'Forbidden')) return;
+    if (!isSvc3Error(error, 'Unauthorized')) throw error;
+    throw new Svc3Error('Unauthorized', `${baseUrl} refuses the token; nothing was saved`, { cause: error });
+  }
 }
 
 /** The refusal of what only the HTTP API can do, where none is configured. */

@@ -236,6 +236,12 @@ describe('over HTTP', () => {
       stderr: '',
     });
     expect(await svc3(['vm', 'list', '-n', spaces.http])).toMatchObject({ code: 0, stderr: '' });
+    const wrong = await svc3(['login', installed.api.baseUrl, '--token-stdin'], { env, stdin: 'nonsense\n' });
+    expect(wrong).toMatchObject({
+      code: 4,
+      stderr: expect.stringContaining('refuses the token; nothing was saved'),
+    });
+    expect(await svc3(['vm', 'list', '-n', spaces.http])).toMatchObject({ code: 0, stderr: '' });
     expect(await svc3(['version', '--server', '-o', 'json'])).toMatchObject({
       code: 0,
       stdout: expect.stringContaining('"server": "3.0.0"'),
