@@ -40,7 +40,7 @@ import { createClient } from '../kube/client.ts';
 import { readPem } from '../kube/connection.ts';
 import type { Informer, KubeClient } from '../kube/types.ts';
 import type { Secret, UserInfo } from '../api/core.ts';
-import type { Caller } from '../http/server/route.ts';
+import type { Caller } from '../http/server/caller.ts';
 import { createLogger, createMetrics, serveHealth } from '../telemetry.ts';
 
 const settings = readSettings(ApiSettings);

@@ -4,7 +4,7 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { main } from '../cli/main.ts';
 import { messageOf } from '../errors.ts';
-import type { Environment } from '../cli/context.ts';
+import type { Environment } from '../cli/environment.ts';
 
 const abort = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => abort.abort());

@@ -1,7 +1,7 @@
 import { chmod, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { messageOf, Svc3Error } from '../errors.ts';
-import type { Environment } from './context.ts';
+import type { Environment } from './environment.ts';
 
 /** What can be configured. */
 export const configKeys = ['baseUrl', 'caFile', 'namespace', 'token'] as const;

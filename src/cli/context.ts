@@ -1,37 +1,10 @@
+import type { Environment } from './environment.ts';
 import type { ConfigStore } from './config.ts';
 import type { LocalCluster } from './localcluster.ts';
 import type { Output } from './output.ts';
 import type { ReachedApi } from './service/open.ts';
 import type { Service } from './service/types.ts';
 import type { Users } from './users.ts';
-
-/** What a reader of standard input needs. */
-export interface InputStream extends AsyncIterable<Uint8Array | string> {
-  readonly isTTY?: boolean;
-  destroy?(): unknown;
-}
-
-/** What a writer to standard output or standard error needs. */
-export interface OutputStream {
-  readonly isTTY?: boolean;
-  readonly columns?: number;
-  write(text: string | Uint8Array): boolean;
-  once?(event: 'drain', listener: () => void): unknown;
-}
-
-/** The process as a command sees it, made in `src/bin/svc3.ts`. */
-export interface Environment {
-  readonly variables: Readonly<Record<string, string | undefined>>;
-  readonly home: string;
-  /** How this program is started again, for children such as ssh's ProxyCommand. */
-  readonly program: readonly string[];
-  readonly stdin: InputStream;
-  readonly stdout: OutputStream;
-  readonly stderr: OutputStream;
-  /** Aborted by Ctrl-C and SIGTERM. */
-  readonly signal: AbortSignal;
-  now(): Date;
-}
 
 /** Everything a command may touch. What is costly is opened when it is first asked for. */
 export interface Context {

@@ -5,7 +5,7 @@ import { down, status, up } from '../localcluster/cluster/cluster.ts';
 import { startControlPlane } from '../localcluster/controlplane/controlplane.ts';
 import { placesOf, readSettings, type Places } from '../localcluster/cluster/state.ts';
 import { buildTools } from '../localcluster/host/tools.ts';
-import type { Environment } from './context.ts';
+import type { Environment } from './environment.ts';
 import { admit, forget } from './devaccess.ts';
 import type { ClusterStatus, LocalCluster, UpOptions } from './localcluster.ts';
 import { aborted } from './sleep.ts';

@@ -4,7 +4,7 @@ import { namespaces, objectNames } from '../api/meta.ts';
 import { secrets } from '../api/resources.ts';
 import { isSvc3Error } from '../errors.ts';
 import { createConfigStore, writePrivate } from './config.ts';
-import type { Environment } from './context.ts';
+import type { Environment } from './environment.ts';
 import { openClient } from './kubernetes.ts';
 import { sleep } from './sleep.ts';
 

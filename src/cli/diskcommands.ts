@@ -3,7 +3,7 @@ import { deleteAll } from './deletion.ts';
 import { described, disksOf, nouns, plurals, samples, type Kind } from './diskkind.ts';
 import { listOptions, showNamespacedList } from './listing.ts';
 import { descriptionOption, longWorkOptions, showWork } from './longwork.ts';
-import { usageError } from './parse.ts';
+import { usageError } from './usage.ts';
 import { diskView, remoteView } from './views.ts';
 
 export function listCommand(kind: Kind): Command {

@@ -9,7 +9,7 @@ import { isMissing } from './config.ts';
 import type { Context } from './context.ts';
 import { described, disksOf, nouns, plurals, samples, type Kind } from './diskkind.ts';
 import { descriptionOption, longWorkOptions, showWork } from './longwork.ts';
-import { usageError } from './parse.ts';
+import { usageError } from './usage.ts';
 
 export function uploadCommand(kind: Kind): Command {
   return command({

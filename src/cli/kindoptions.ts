@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { messageOf } from '../errors.ts';
 import type { SettingsRequest } from '../wire/deploy.ts';
 import type { ArgumentSpecs, Input, OptionSpecs } from './command.ts';
-import { usageError } from './parse.ts';
+import { usageError } from './usage.ts';
 import { withoutUndefined } from './settings.ts';
 
 /** Options of `vm deploy` and `vmc create` for what the kinds say in objects. */

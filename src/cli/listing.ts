@@ -1,7 +1,7 @@
 import { isSvc3Error } from '../errors.ts';
 import type { OptionSpecs } from './command.ts';
 import type { Context } from './context.ts';
-import { usageError } from './parse.ts';
+import { usageError } from './usage.ts';
 import type { View } from './render.ts';
 import type { Service } from './service/types.ts';
 

@@ -1,5 +1,5 @@
-import type { Environment } from './context.ts';
-import { usageError } from './parse.ts';
+import type { Environment } from './environment.ts';
+import { usageError } from './usage.ts';
 import { closest } from './closest.ts';
 import { charactersOf, printable, tableRows, type View } from './render.ts';
 

@@ -1,5 +1,5 @@
+import { usageError } from './usage.ts';
 import { parseQuantity } from '../api/quantity.ts';
-import { Svc3Error } from '../errors.ts';
 import type { ArgumentSpec, Command, Input, OptionSpec, OptionSpecs } from './command.ts';
 import { closest } from './closest.ts';
 
@@ -29,11 +29,6 @@ export const globalOptions = {
 } as const satisfies OptionSpecs;
 
 type Value = string | number | boolean | string[];
-
-/** Bad usage: exit code 2, one line. */
-export function usageError(message: string): Svc3Error {
-  return new Svc3Error('BadRequest', message);
-}
 
 /** A command line taken apart, not checked against a command yet. */
 export interface Words {

@@ -1,4 +1,5 @@
-import { powerVerbs, type PowerCommand } from '../wire/power.ts';
+import { powerVerbs } from '../wire/power.ts';
+import type { PowerCommand } from '../wire/powercommands.ts';
 import { command, type Command, type Example } from './command.ts';
 
 /** The commands that change the power state of VMs differ in nothing but their words. */

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { writePrivate } from './config.ts';
-import type { Environment } from './context.ts';
+import type { Environment } from './environment.ts';
 
 /** One without an expiry is not kept. */
 export interface CachedToken {

@@ -4,7 +4,7 @@ import { pipeline } from 'node:stream/promises';
 import { endpoint } from '../net/endpoint.ts';
 import { messageOf, Svc3Error } from '../errors.ts';
 import type { Context } from './context.ts';
-import { usageError } from './parse.ts';
+import { usageError } from './usage.ts';
 
 /** A WebSocket has no half-close: after the end of the input the answer is waited for as long as something comes. */
 const answerIdleMs = 5000;

@@ -2,7 +2,8 @@ import { vms } from '../api/resources.ts';
 import type { Vm } from '../api/vm.ts';
 import { Svc3Error } from '../errors.ts';
 import type { KubeClient } from '../kube/types.ts';
-import { powerDone, powerRequest, type PowerCommand } from '../wire/power.ts';
+import { powerDone, powerRequest } from '../wire/power.ts';
+import type { PowerCommand } from '../wire/powercommands.ts';
 import { vmMessage, vmState } from '../wire/vm.ts';
 import type { Waiter } from './waiter.ts';
 

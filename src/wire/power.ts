@@ -1,10 +1,8 @@
+import type { PowerCommand } from './powercommands.ts';
 import { randomUUID } from 'node:crypto';
 import type { PowerState, Vm } from '../api/vm.ts';
 import { Svc3Error } from '../errors.ts';
 import { vmState, type VmState } from './vm.ts';
-
-export const powerCommands = ['start', 'stop', 'restart', 'resume', 'suspend', 'revert'] as const;
-export type PowerCommand = (typeof powerCommands)[number];
 
 interface Verb {
   readonly from: readonly VmState[];

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { kindSettings } from './kindsettings.ts';
 import { configName, imageName, imageReference, label, subdomain, tag, vmName } from './names.ts';
-import { powerCommands } from './power.ts';
+import { powerCommands } from './powercommands.ts';
 import type { ReadonlyDeep } from './readonly.ts';
 import { description } from './schemas.ts';
 

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { namespaces as names, objectNames } from '../../src/api/meta.ts';
 import { secrets, vms } from '../../src/api/resources.ts';
 import type { Vm } from '../../src/api/vm.ts';
-import type { PowerCommand } from '../../src/wire/power.ts';
+import type { PowerCommand } from '../../src/wire/powercommands.ts';
 import { vmState, type VmState } from '../../src/wire/vm.ts';
 import { createClient, type RootClient } from '../../src/kube/client.ts';
 import { loadKubeconfig } from '../../src/kube/connection.ts';

@@ -1,7 +1,7 @@
 import { access } from 'node:fs/promises';
 import { isSvc3Error, Svc3Error } from '../../errors.ts';
 import type { ConfigStore } from '../config.ts';
-import type { Environment } from '../context.ts';
+import type { Environment } from '../environment.ts';
 import { cachedToken } from '../tokencache.ts';
 import type { Users } from '../users.ts';
 import type { Service } from './types.ts';

@@ -1,6 +1,6 @@
 import type { Duplex, Readable } from 'node:stream';
 import type { DeployWait } from '../../usecases/deploy.ts';
-import type { PowerCommand } from '../../wire/power.ts';
+import type { PowerCommand } from '../../wire/powercommands.ts';
 import type {
   AccountRole,
   ClusterInfo,

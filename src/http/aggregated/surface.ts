@@ -1,7 +1,7 @@
 import type { UserInfo } from '../../api/core.ts';
 import { statusRefusal } from '../server/pipeline.ts';
 import type { ApiSurfaceOptions } from '../server/process.ts';
-import type { Caller } from '../server/route.ts';
+import type { Caller } from '../server/caller.ts';
 import { remoteUser, type RequestHeaders } from './requestheader.ts';
 import { aggregatedRoutes } from './routes.ts';
 

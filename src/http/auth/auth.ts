@@ -8,7 +8,7 @@ import { clientOf } from './clientaddress.ts';
 import { ExpiringMap } from './expiringmap.ts';
 import { AdmissionQueue } from './admissionqueue.ts';
 import { type Asker, Decisions, forbidden, refusalTtlMs } from './decisions.ts';
-import type { AccessAttributes, Caller } from '../server/route.ts';
+import type { AccessAttributes, Caller } from '../server/caller.ts';
 import { readTokenClaims, type TokenClaims } from './tokenclaims.ts';
 
 /** A token's name never changes; whether the token still holds is decided by each call made with it. */

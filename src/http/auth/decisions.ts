@@ -1,5 +1,5 @@
 import { Svc3Error } from '../../errors.ts';
-import type { AccessAttributes } from '../server/route.ts';
+import type { AccessAttributes } from '../server/caller.ts';
 import { ExpiringMap } from './expiringmap.ts';
 
 /** Decisions of the authorizer live this long (docs/http.md, "Rights"). */

@@ -4,7 +4,7 @@ import { deletedAccount, type Accounts } from './accounts.ts';
 import { identityKey } from './auth.ts';
 import { type Asker, Decisions, forbidden } from './decisions.ts';
 import type { Svc3Error } from '../../errors.ts';
-import type { AccessAttributes, Caller } from '../server/route.ts';
+import type { AccessAttributes, Caller } from '../server/caller.ts';
 import type { KubeClient } from '../../kube/types.ts';
 
 /** Stands for the identity in the cache: rights depend on all of it. */

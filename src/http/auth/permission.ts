@@ -1,5 +1,6 @@
 import { isSvc3Error } from '../../errors.ts';
-import type { AccessAttributes, Caller, Permission, Route } from '../server/route.ts';
+import type { Permission, Route } from '../server/route.ts';
+import type { AccessAttributes, Caller } from '../server/caller.ts';
 
 /** What a route's permission asks for one request. */
 export function attributesOf(permission: Permission, params: unknown): AccessAttributes | undefined {

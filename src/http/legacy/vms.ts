@@ -5,7 +5,7 @@ import { callFor, invoke } from '../server/invoke.ts';
 import { execVm } from '../routes/vmactions.ts';
 import { deleteVmConfig } from '../routes/vmconfigs.ts';
 import { deleteVm, listVms } from '../routes/vms.ts';
-import type { PowerCommand } from '../../wire/power.ts';
+import type { PowerCommand } from '../../wire/powercommands.ts';
 import { deployRow } from './deploy.ts';
 import { createHelp, deployHelp, execHelp, listNodesHelp, revertHelp } from './help.ts';
 import { texts, theVm, virtualMachineName, vmsNamed } from './names.ts';

@@ -1,6 +1,7 @@
 import { labels } from '../../api/meta.ts';
 import { nodes } from '../../api/resources.ts';
-import { defineRoute, type Caller, type Permission } from '../server/route.ts';
+import { defineRoute, type Permission } from '../server/route.ts';
+import type { Caller } from '../server/caller.ts';
 import * as schemas from '../../wire/schemas.ts';
 import { success } from '../server/status.ts';
 

@@ -1,6 +1,6 @@
 import type { KubeObject } from '../../api/object.ts';
 import type { Change, Informer } from '../../kube/types.ts';
-import type { JsonText } from './route.ts';
+import type { JsonText } from './jsontext.ts';
 
 /**
  * The `{"items":[…]}` of every namespace as bytes, put together from the JSON of single objects: an object is

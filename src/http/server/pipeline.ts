@@ -12,7 +12,8 @@ import { attributesOf, refusedFor } from '../auth/permission.ts';
 import type { ReplyCheck } from './replycheck.ts';
 import { largeBytes, Pieces } from './pieces.ts';
 import { beginState, findState, type RequestState, stateOf } from './requeststate.ts';
-import type { Call, Caller, Reply, Route } from './route.ts';
+import type { Call, Reply, Route } from './route.ts';
+import type { Caller } from './caller.ts';
 import type { Services } from './services.ts';
 import { failure, refusalFrom } from './status.ts';
 

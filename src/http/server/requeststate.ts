@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { HeldBytes } from './bytebudget.ts';
-import type { Caller, Route } from './route.ts';
+import type { Route } from './route.ts';
+import type { Caller } from './caller.ts';
 
 const maxWarnings = 16;
 

@@ -1,19 +1,9 @@
+import type { AccessAttributes, Caller } from './caller.ts';
+import type { JsonText } from './jsontext.ts';
 import type { Readable } from 'node:stream';
 import type * as z from 'zod';
-import type { UserInfo } from '../../api/core.ts';
-import type { KubeClient } from '../../kube/types.ts';
 import type { ReadonlyDeep } from '../../wire/readonly.ts';
 import type { Services } from './services.ts';
-
-/** What one request asks the authorizer of Kubernetes. */
-export interface AccessAttributes {
-  readonly group: string;
-  readonly resource: string;
-  readonly subresource?: string;
-  readonly verb: 'get' | 'list' | 'create' | 'update' | 'patch' | 'delete';
-  readonly namespace?: string;
-  readonly name?: string;
-}
 
 /**
  * Who may call a route. `open`: anybody. `checked`: the authorizer is asked before anything else happens.
@@ -35,19 +25,6 @@ export type Permission =
       /** The path parameter that holds the object's name. */
       readonly name?: string;
     };
-
-/** Who calls: what they may do and a client that has exactly their rights. */
-export interface Caller {
-  /** Stands for the identity in limits and in no log. */
-  readonly key: string;
-  readonly client: KubeClient;
-  /** Throws Unauthorized or Forbidden. `isFresh`: not by what was decided a moment ago. */
-  authorize(attributes: AccessAttributes, isFresh?: boolean): Promise<void>;
-  /** The identity. */
-  user(): Promise<UserInfo>;
-  /** When the token ends, in milliseconds since 1970, where it says so. */
-  readonly expiresAt?: number;
-}
 
 export interface Call<P, Q, B> {
   readonly params: P;
@@ -83,10 +60,6 @@ export interface Upload {
 export type UploadPart =
   | { readonly kind: 'field'; readonly name: string; readonly value: string }
   | { readonly kind: 'file'; readonly name: string; readonly fileName: string; readonly content: Readable };
-
-/** JSON that has been serialised already, of a body of type T. */
-export type JsonText<T> = (string | Buffer) & { readonly [bodyOfText]?: T };
-declare const bodyOfText: unique symbol;
 
 /** What a route may answer, by HTTP status; without a schema: bytes. */
 export type Replies = Readonly<Record<number, { readonly description: string; readonly schema?: z.ZodType }>>;

@@ -5,7 +5,7 @@ import type { PortRange } from '../../api/meta.ts';
 import type { LoginRequest, LoginResult } from '../../controllers/credential/login.ts';
 import type { KubeClient } from '../../kube/types.ts';
 import type { Caches } from './caches.ts';
-import type { Caller } from './route.ts';
+import type { Caller } from './caller.ts';
 import type { UploadTarget } from '../../usecases/uploadtarget.ts';
 
 /** Logs in to a registry once; `Unreachable` is no refusal. */

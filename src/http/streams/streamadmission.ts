@@ -9,7 +9,7 @@ import { createDelegatedAuthorizer } from '../auth/delegated.ts';
 import { findVm } from '../server/lookup.ts';
 import { attributesOf } from '../auth/permission.ts';
 import type { UserInfo } from '../../api/core.ts';
-import type { Caller } from '../server/route.ts';
+import type { Caller } from '../server/caller.ts';
 import { ticketSeconds, type TicketClaims } from '../routes/console.ts';
 import type { Services } from '../server/services.ts';
 import { permissionOf, type StreamRequest } from './streamrequest.ts';

@@ -9,7 +9,7 @@ import { nodeRange } from './addresses.ts';
 import { messageOf } from '../../errors.ts';
 import { run } from '../host/command.ts';
 import { insideSandbox } from './sandbox.ts';
-import type { Places } from './state.ts';
+import type { HostAccess, Places } from './state.ts';
 
 /** The host's end; one name for all clusters, so that the kernel gives it to one of them. */
 export const hostLink = 'svc3-host';
@@ -18,12 +18,6 @@ const sandboxEnd = '10.231.255.1';
 
 /** Of all clusters' nodes and links. Pods and Services stay out: nobody on the host dials them, and a host may have networks of its own there. */
 export const hostLinkRange = '10.231.0.0/16';
-
-/** Whether the nodes of a cluster can be reached from the host at their addresses, and why not. */
-export interface HostAccess {
-  readonly reachable: boolean;
-  readonly message: string;
-}
 
 /**
  * Makes the addresses of nodes unreachable on the host: without a route of their own, packets for them would leave the machine by

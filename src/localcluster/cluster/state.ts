@@ -5,7 +5,12 @@ import { dirname, join } from 'node:path';
 import { invalidField } from '../../errors.ts';
 import { freePorts } from '../controlplane/ports.ts';
 import { cacheRoot } from '../host/tools.ts';
-import type { HostAccess } from './hostlink.ts';
+
+/** Whether the nodes of a cluster can be reached from the host at their addresses, and why not. */
+export interface HostAccess {
+  readonly reachable: boolean;
+  readonly message: string;
+}
 
 /** Folders of one cluster. */
 export interface Places {

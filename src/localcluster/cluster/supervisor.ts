@@ -17,7 +17,8 @@ import { type NodeOptions, configureNode, containerdSocket, nodeCommands, nodeFo
 import { archiveOf } from '../images/oci.ts';
 import { createPauseImage, pauseImage } from '../images/pause.ts';
 import { type Child, type Command, exitError, startChild, untilReady } from '../host/process.ts';
-import { type HostAccess, linkHost, unlinkHost } from './hostlink.ts';
+import { linkHost, unlinkHost } from './hostlink.ts';
+import type { HostAccess } from './state.ts';
 import { filterBridge } from '../addons/policyenforcer.ts';
 import { isServing } from './probe.ts';
 import { configureRegistry } from './registry.ts';

@@ -7,7 +7,7 @@ import type { KubeObject, Resource } from '../../../src/api/object.ts';
 import { createRegistryClient, type RegistryClient } from '../../../src/registry/client.ts';
 import { pushDisk } from '../../../src/registry/disk.ts';
 import { createImageResolver } from '../../../src/controllers/vm/resolve/imageresolver.ts';
-import type { ImageResolver } from '../../../src/controllers/vm/resolve/resolve.ts';
+import type { ImageResolver } from '../../../src/controllers/vm/resolve/imageresolutions.ts';
 import { startVmOperator, type TestOperator } from '../../support/operator.ts';
 import { startRegistry, type TestRegistry } from '../../support/registry.ts';
 import { slow, type VmNamespace, type VmWorld, vmWorld } from './harness.ts';

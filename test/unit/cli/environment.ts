@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream';
-import type { Environment } from '../../../src/cli/context.ts';
+import type { Environment } from '../../../src/cli/environment.ts';
 import type { Connections } from '../../../src/cli/main.ts';
 import { main } from '../../../src/cli/main.ts';
 

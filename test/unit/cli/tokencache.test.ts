@@ -2,7 +2,7 @@ import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promise
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import type { Environment } from '../../../src/cli/context.ts';
+import type { Environment } from '../../../src/cli/environment.ts';
 import { cachedToken, type CachedToken } from '../../../src/cli/tokencache.ts';
 
 const now = new Date('2026-11-01T10:00:00Z');

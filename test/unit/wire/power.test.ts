@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import type { Vm, VmStatus } from '../../../src/api/vm.ts';
 import { Svc3Error } from '../../../src/errors.ts';
-import { powerCommands, powerDone, powerRequest, type PowerCommand } from '../../../src/wire/power.ts';
+import { powerDone, powerRequest } from '../../../src/wire/power.ts';
+import { powerCommands, type PowerCommand } from '../../../src/wire/powercommands.ts';
 import { storedMeta } from '../../support/storedmeta.ts';
 
 type State = 'Running' | 'Stopped' | 'Suspended' | 'Failed' | 'Pending';

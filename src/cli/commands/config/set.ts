@@ -2,7 +2,7 @@ import path from 'node:path';
 import { command } from '../../command.ts';
 import { configKeys } from '../../config.ts';
 import { checkedUrl } from '../../service/open.ts';
-import { usageError } from '../../parse.ts';
+import { usageError } from '../../usage.ts';
 
 const settable = configKeys.filter((key) => key !== 'token');
 

@@ -1,6 +1,6 @@
 import { command } from '../../command.ts';
 import { deleteAll } from '../../deletion.ts';
-import { usageError } from '../../parse.ts';
+import { usageError } from '../../usage.ts';
 import { diskView } from '../../views.ts';
 
 export const imagePrune = command({

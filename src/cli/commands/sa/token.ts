@@ -1,5 +1,5 @@
 import { command } from '../../command.ts';
-import { usageError } from '../../parse.ts';
+import { usageError } from '../../usage.ts';
 
 /** What a TokenRequest may ask for at most, in seconds, 136 years: a token without end does not exist. */
 const longest = `${2 ** 32}`;

@@ -1,5 +1,5 @@
 import { command } from '../../command.ts';
-import { usageError } from '../../parse.ts';
+import { usageError } from '../../usage.ts';
 import { userView } from '../../views.ts';
 
 export const userAdd = command({

@@ -1,5 +1,5 @@
 import { command } from '../../command.ts';
-import { usageError } from '../../parse.ts';
+import { usageError } from '../../usage.ts';
 import { cachedToken, insidePlugin } from '../../tokencache.ts';
 
 export const userGetToken = command({

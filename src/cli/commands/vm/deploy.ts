@@ -1,6 +1,6 @@
 import type { DeployWait } from '../../../usecases/deploy.ts';
 import { command } from '../../command.ts';
-import { usageError } from '../../parse.ts';
+import { usageError } from '../../usage.ts';
 import { kindOptions, kindSettingsOf } from '../../kindoptions.ts';
 import { namingOptions, settingsOf, settingsOptions, withoutUndefined } from '../../settings.ts';
 import { deployView } from '../../views.ts';

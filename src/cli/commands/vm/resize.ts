@@ -1,5 +1,5 @@
 import { command } from '../../command.ts';
-import { usageError } from '../../parse.ts';
+import { usageError } from '../../usage.ts';
 
 export const vmResize = command({
   path: ['vm', 'resize'],

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { Svc3Error } from '../../../errors.ts';
 import { command } from '../../command.ts';
-import { usageError } from '../../parse.ts';
+import { usageError } from '../../usage.ts';
 import { sshWords } from '../../ssh.ts';
 import { untilServed } from '../../sshbanner.ts';
 

@@ -1,5 +1,5 @@
 import { command } from '../../command.ts';
-import { usageError } from '../../parse.ts';
+import { usageError } from '../../usage.ts';
 import { listen, pipeTerminal } from '../../tunnel.ts';
 
 export const vmTunnel = command({

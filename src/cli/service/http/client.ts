@@ -1,8 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import type { Duplex, Readable } from 'node:stream';
 import { Agent, type Dispatcher } from 'undici';
-import { errorTable, isSvc3Error, messageOf, Svc3Error, type ErrorReason } from '../../../errors.ts';
 import { readWhole } from '../../../net/foreign.ts';
+import { Svc3Error } from '../../../errors.ts';
+import { refusalOf, refusalText, unreachable } from './refusal.ts';
 import type { BackendOptions, HttpTarget } from '../open.ts';
 
 /** One request to the HTTP API. */
@@ -142,17 +143,6 @@ async function textOf(body: Readable, baseUrl: string): Promise<string> {
   }
 }
 
-const largestRefusal = 1024 * 1024;
-
-/** Of a reply that refuses; empty where it is too long or breaks off: its code says enough then. */
-export async function refusalText(body: Readable): Promise<string> {
-  try {
-    return (await readWhole(body, largestRefusal, () => new Error('too long'))).toString('utf8');
-  } catch {
-    return '';
-  }
-}
-
 function parsed(text: string, baseUrl: string): unknown {
   try {
     return JSON.parse(text);
@@ -167,41 +157,4 @@ function warningsOf(header: string | string[] | undefined): string[] {
   return Array.from(text.matchAll(/\b\d{3} \S+ "((?:[^"\\]|\\.)*)"/g), ([, message]) =>
     (message ?? '').replaceAll(/\\(.)/g, '$1'),
   );
-}
-
-const reasonsByStatus = new Map<number, ErrorReason>(
-  (Object.keys(errorTable) as ErrorReason[])
-    .toReversed()
-    .map((reason) => [errorTable[reason].status, reason]),
-);
-
-/** The refusal of a `Status` body, or of the bare code where something else answered. */
-export function refusalOf(code: number, text: string): Svc3Error {
-  let body: unknown;
-  try {
-    body = JSON.parse(text);
-  } catch {
-    // Not a Status: a proxy in between, whose page says less than its code.
-  }
-  const { message, reason } = (typeof body === 'object' && body !== null ? body : {}) as {
-    message?: unknown;
-    reason?: unknown;
-  };
-  const known =
-    typeof reason === 'string' && Object.hasOwn(errorTable, reason) ? (reason as ErrorReason) : undefined;
-  const name = known ?? reasonsByStatus.get(code) ?? (code >= 500 ? 'BadGateway' : 'BadRequest');
-  const words =
-    typeof message === 'string' && message !== '' ? message : `the server answered with HTTP ${code}`;
-  return new Svc3Error(name, name === 'Unauthorized' ? `${words}; svc3 login gets a new token` : words);
-}
-
-/** What a broken connection is to a user; a refusal stays what it is. */
-export function unreachable(baseUrl: string, error: unknown): Error {
-  if (isSvc3Error(error)) return error;
-  const code = error instanceof Error && 'code' in error ? error.code : undefined;
-  const certificate = typeof code === 'string' && /CERT|SIGNATURE|ISSUER/.test(code);
-  const hint = certificate ? '; name its certificate authority: svc3 config set caFile FILE' : '';
-  return new Svc3Error('ServiceUnavailable', `cannot reach ${baseUrl}: ${messageOf(error)}${hint}`, {
-    cause: error,
-  });
 }

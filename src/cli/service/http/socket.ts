@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream';
 import { createWebSocketStream, WebSocket } from 'ws';
-import { refusalOf, refusalText, unreachable } from './client.ts';
+import { refusalOf, refusalText, unreachable } from './refusal.ts';
 
 const handshakeTimeoutMs = 30_000;
 /** The api passes on what a runner sends at once. */

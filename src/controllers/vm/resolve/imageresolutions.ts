@@ -2,7 +2,37 @@ import { CallLimiter } from '../../../controller/limiter.ts';
 import { Svc3Error } from '../../../errors.ts';
 import { parseReference } from '../../../registry/reference.ts';
 import { RegistryUnreachable } from '../../../registry/transport.ts';
-import type { ImageResolver, ResolvedImage } from './resolve.ts';
+import type { Architecture } from '../../../api/vmconfig.ts';
+
+export interface ResolvedImage {
+  /** `sha256:…` of the manifest that a pull of the reference gives. */
+  readonly digest: string;
+  readonly architecture: Architecture | undefined;
+  /** Virtual size of its disk, where it was asked for and could be read. */
+  readonly bytes?: number | undefined;
+}
+
+/** Asks the registry, with the namespace's credential, what a reference means now. */
+export interface ImageResolver {
+  /**
+   * Errors: NotFound, Unauthorized or Forbidden (no pull right); RegistryUnreachable, or what the signal ends it with.
+   *
+   * @param withSize - also reads the header of the disk: a call more
+   */
+  resolve(
+    namespace: string,
+    reference: string,
+    signal: AbortSignal,
+    withSize?: boolean,
+  ): Promise<ResolvedImage>;
+  /**
+   * Changes with the namespace's credential for the reference's registry: an answer that was given without it, or to an older
+   * one, does not hold for it.
+   */
+  credentialVersion(namespace: string, reference: string): string;
+  /** `changed` is called with each namespace that has another credential than before. */
+  onCredential(changed: (namespace: string) => void): void;
+}
 
 /** What is known now of an image that a VM names. */
 export type ImageAnswer =

@@ -11,7 +11,7 @@ import { resolveImage } from '../../../registry/image.ts';
 import { parseReference } from '../../../registry/reference.ts';
 import type { RegistryEndpoint } from '../../../registry/transport.ts';
 import { virtualSizeOf } from './imagesize.ts';
-import type { ImageResolver, ResolvedImage } from './resolve.ts';
+import type { ImageResolver, ResolvedImage } from './imageresolutions.ts';
 
 export interface ResolverSources {
   readonly credentials: Informer<RegistryCredential>;

@@ -11,36 +11,6 @@ import type { ImageAnswer } from './imageresolutions.ts';
 import { hasDigest, parseImage, withDigest } from './imageref.ts';
 import { nodePortDefaults, type VmSettings } from '../settings.ts';
 
-export interface ResolvedImage {
-  /** `sha256:…` of the manifest that a pull of the reference gives. */
-  readonly digest: string;
-  readonly architecture: Architecture | undefined;
-  /** Virtual size of its disk, where it was asked for and could be read. */
-  readonly bytes?: number | undefined;
-}
-
-/** Asks the registry, with the namespace's credential, what a reference means now. */
-export interface ImageResolver {
-  /**
-   * Errors: NotFound, Unauthorized or Forbidden (no pull right); RegistryUnreachable, or what the signal ends it with.
-   *
-   * @param withSize - also reads the header of the disk: a call more
-   */
-  resolve(
-    namespace: string,
-    reference: string,
-    signal: AbortSignal,
-    withSize?: boolean,
-  ): Promise<ResolvedImage>;
-  /**
-   * Changes with the namespace's credential for the reference's registry: an answer that was given without it, or to an older
-   * one, does not hold for it.
-   */
-  credentialVersion(namespace: string, reference: string): string;
-  /** `changed` is called with each namespace that has another credential than before. */
-  onCredential(changed: (namespace: string) => void): void;
-}
-
 export interface ResolveSources {
   vmConfig(name: string, namespace: string): VmConfig | undefined;
   image(name: string, namespace: string): Image | undefined;

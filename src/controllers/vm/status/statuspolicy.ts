@@ -1,7 +1,7 @@
 import type { VmStatus } from '../../../api/vm.ts';
 import { findCondition } from '../../../controller/conditions.ts';
 import { isSameStatus } from '../../../controller/status.ts';
-import { differsOnlyInProgress } from './statusdraft.ts';
+import { differsOnlyInProgress } from './draftedstatus.ts';
 
 /** A start that takes no longer than this is told in one write of status, when the VM runs; in milliseconds. */
 export const quickStartMs = 300;

@@ -5,7 +5,8 @@ import { applyStatus } from '../../../controller/status.ts';
 import type { EventRecorder, KubeClient } from '../../../kube/types.ts';
 import type { VmExpectations } from '../expectations.ts';
 import { isPodReady } from '../pod/podstate.ts';
-import { type StatusDraft, statusOf } from './statusdraft.ts';
+import { statusOf } from './draftedstatus.ts';
+import type { StatusDraft } from './statusdraft.ts';
 import { eventsBetween } from './statusevents.ts';
 import { whenDue } from './statuspolicy.ts';
 

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { Svc3Error } from '../../../../src/errors.ts';
 import { ImageResolutions } from '../../../../src/controllers/vm/resolve/imageresolutions.ts';
-import type { ResolvedImage } from '../../../../src/controllers/vm/resolve/resolve.ts';
+import type { ResolvedImage } from '../../../../src/controllers/vm/resolve/imageresolutions.ts';
 
 const image: ResolvedImage = { digest: `sha256:${'a'.repeat(64)}`, architecture: 'amd64' };
 const reference = 'r.example.com/debian:13';

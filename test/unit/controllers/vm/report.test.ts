@@ -3,7 +3,7 @@ import type { Node, Pod } from '../../../../src/api/core.ts';
 import type { RunnerState } from '../../../../src/api/runner.ts';
 import type { VmSpec, VmStatus } from '../../../../src/api/vm.ts';
 import { reportPod, type RunnerObservation } from '../../../../src/controllers/vm/status/report.ts';
-import { differsOnlyInProgress, statusOf } from '../../../../src/controllers/vm/status/statusdraft.ts';
+import { differsOnlyInProgress, statusOf } from '../../../../src/controllers/vm/status/draftedstatus.ts';
 import { eventsBetween } from '../../../../src/controllers/vm/status/statusevents.ts';
 import { aCondition, aPod, aVm, effective, runnerState, runningStatus } from './builders.ts';
 import { storedMeta } from '../../../support/storedmeta.ts';

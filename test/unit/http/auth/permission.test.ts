@@ -3,7 +3,8 @@ import { Svc3Error } from '../../../../src/errors.ts';
 import { bearerToken, identityKey, tokenKey, unauthorized } from '../../../../src/http/auth/auth.ts';
 import { forbidden } from '../../../../src/http/auth/decisions.ts';
 import { attributesOf, refusedFor } from '../../../../src/http/auth/permission.ts';
-import type { Caller, Permission, Route } from '../../../../src/http/server/route.ts';
+import type { Permission, Route } from '../../../../src/http/server/route.ts';
+import type { Caller } from '../../../../src/http/server/caller.ts';
 
 const permission = {
   kind: 'native',

@@ -2,11 +2,11 @@ import { describe, expect, test } from 'vitest';
 import type { Vm } from '../../../../../src/api/vm.ts';
 import { reasonTable, type ReasonRow, waitsForPerson } from '../../../../../src/api/reasons.ts';
 import { pendingDraft } from '../../../../../src/controllers/vm/status/pending.ts';
+import { statusOf } from '../../../../../src/controllers/vm/status/draftedstatus.ts';
 import {
   condition,
   type ConditionDrafts,
   type StatusDraft,
-  statusOf,
 } from '../../../../../src/controllers/vm/status/statusdraft.ts';
 import { aVm } from '../builders.ts';
 

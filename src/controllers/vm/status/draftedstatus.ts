@@ -1,0 +1,90 @@
+import { isDeepStrictEqual } from 'node:util';
+import { conditionTypes } from '../../../api/reasons.ts';
+import type { Vm, VmStatus } from '../../../api/vm.ts';
+import type { Condition } from '../../../api/object.ts';
+import { type DecidedCondition, setCondition } from '../../../controller/conditions.ts';
+import { withKstatus } from './kstatus.ts';
+import { condition, type ConditionDraft, conditionOrder, type StatusDraft } from './statusdraft.ts';
+
+const longestMessage = 32_768;
+
+/** The status to write; the very same object as the VM's when nothing has changed. */
+export function statusOf(vm: Vm, decidedDraft: StatusDraft, now: Date): VmStatus {
+  const { generation, creationTimestamp } = vm.metadata;
+  const ageMs = creationTimestamp === undefined ? 0 : now.getTime() - Date.parse(creationTimestamp);
+  const draft = withKstatus(decidedDraft, ageMs);
+  const decided: DecidedCondition[] = [];
+  for (const key of conditionOrder) {
+    const value = draft.conditions[key];
+    if (value !== undefined) decided.push(decidedCondition(conditionTypes[key], value, generation));
+  }
+  if (draft.reconciling) {
+    const progressing = condition('True', 'Progressing', draft.conditions.ready.message);
+    decided.push(decidedCondition(conditionTypes.reconciling, progressing, generation));
+  }
+  let conditions: Condition[] = (vm.status?.conditions ?? []).filter(({ type }) =>
+    decided.some((one) => one.type === type),
+  );
+  for (const one of decided) conditions = setCondition(conditions, one, now);
+  const status: VmStatus = {
+    ...(generation === undefined ? {} : { observedGeneration: generation }),
+    ...draft.fields,
+    conditions,
+  };
+  return isDeepStrictEqual(status, vm.status) ? (vm.status as VmStatus) : status;
+}
+
+function decidedCondition(
+  type: string,
+  value: ConditionDraft,
+  generation: number | undefined,
+): DecidedCondition {
+  return {
+    type,
+    status: value.status,
+    reason: value.reason,
+    message: value.message.slice(0, longestMessage),
+    ...(generation === undefined ? {} : { observedGeneration: generation }),
+  };
+}
+
+/** Conditions and fields that only tell how far a start has come: no write of their own, they go along with the next. */
+const minorReasons = new Set(['PullingImage', 'Prepared', 'Booting', 'Booted']);
+
+/**
+ * Whether two states differ only in how far things are. A VM's life is two writes of status, placed and ready; what
+ * lies between is written only when it takes long or goes wrong.
+ */
+export function differsOnlyInProgress(before: VmStatus | undefined, after: VmStatus): boolean {
+  if (before === undefined || hasMoved(before, after)) return false;
+  return isDeepStrictEqual(essence(before), essence(after));
+}
+
+/** Others call the runner where the status says that it is. */
+function hasMoved(before: VmStatus, after: VmStatus): boolean {
+  const known = before.runner?.address;
+  return known !== undefined && after.runner?.address !== undefined && known !== after.runner.address;
+}
+
+function essence(status: VmStatus): object {
+  const {
+    runner: _runner,
+    diskSize: _diskSize,
+    accelerator: _accelerator,
+    conditions = [],
+    ...fields
+  } = status;
+  return {
+    ...fields,
+    conditions: conditions
+      .filter(({ reason }) => !minorReasons.has(reason))
+      .map(({ type, status, reason, message, observedGeneration }) => ({
+        type,
+        status,
+        reason,
+        message,
+        observedGeneration,
+      }))
+      .sort((a, b) => (a.type < b.type ? -1 : 1)),
+  };
+}
