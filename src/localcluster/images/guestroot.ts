@@ -133,6 +133,8 @@ async function writeAccounts(root: string, signal?: AbortSignal): Promise<void> 
   );
   await etc('group', 'root:x:0:\nadmin:x:1000:\n');
   await etc('hostname', 'svc3-guest\n');
+  // bash shows its version as the prompt unless a profile says something else.
+  await etc('profile', "export PS1='\\u@\\h:\\w\\$ '\n");
   await etc('shells', '/bin/sh\n/bin/bash\n');
   await etc('nsswitch.conf', 'passwd: files\ngroup: files\nshadow: files\nhosts: files dns\n');
   await chown(join(root, 'home/admin'), 1000, 1000);

@@ -173,7 +173,7 @@ test('a person logs in to a guest, pastes, and comes back after the connection w
   await type('root\n');
   await shows(/Password:/);
   await type('admin\n');
-  await shows(/^~ #$/m);
+  await shows(/^root@[\w.-]+:~#$/m);
   await typeLine('echo "It is $((40+2))" | tee /tmp/typed', '/tmp/typed', 'It is 42\n');
   await shows(/^It is 42$/m);
   await vi.waitFor(async () => expect(await litPoints(page)).toBeGreaterThan(before), timeouts);
