@@ -41,6 +41,8 @@ export const labels = {
   managed: 'svc3.dev/managed',
   /** On pods and Secrets of a VM: its name. */
   vm: 'svc3.dev/vm',
+  /** On claims that hold the disk of a VM, or may: `true`. */
+  disk: 'svc3.dev/disk',
   /** On worker pods: the Image or ISO they work for. */
   image: 'svc3.dev/image',
   /** On ServiceAccounts in `svc3-users`. */
@@ -71,6 +73,11 @@ export const annotations = {
   virtualMachineName: 'svc3.dev/virtual-machine-name',
   /** On VMs, `true`: its deletion waits for no Image that its disk is being saved for. */
   deleteWithoutSaving: 'svc3.dev/delete-without-saving',
+  /**
+   * On claims: UID of the VM whose disk it is, whose name stands in label `svc3.dev/vm`. It is no owner reference: that would
+   * take the disk with the VM.
+   */
+  vmUid: 'svc3.dev/vm-uid',
   /** On VM pods: what the runner must know of its VM (`RunnerSpec`), read through a downward API volume. */
   runnerSpec: 'svc3.dev/runner-spec',
   /** On VM pods: public halves of the installation's control keys, read through a downward API volume. */

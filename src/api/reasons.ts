@@ -122,7 +122,7 @@ export const reasonTable: readonly ReasonRow[] = [
       'Add a registry credential for that registry to this namespace (`svc3 regcred add`).',
     ],
     ClaimTerminating: [
-      'The PersistentVolumeClaim of an earlier VM of this name is still there; the VM gets a disk of its own when it is gone.',
+      'A PersistentVolumeClaim of the name that the VM would make is being deleted; the VM gets a disk of its own when it is gone.',
       waits,
     ],
     PodConflict: ['A pod of the same name exists that does not belong to this VM.', 'Delete that pod.'],
@@ -200,8 +200,12 @@ export const reasonTable: readonly ReasonRow[] = [
     ],
     InvalidSpec: ['The spec cannot be carried out; the message names the field.', 'Correct the spec.'],
     ClaimConflict: [
-      "A PersistentVolumeClaim under the name of the VM's exists that does not belong to it; it is neither mounted nor deleted.",
-      'Delete that claim, or give the VM another name.',
+      'The PersistentVolumeClaim that the VM would make, or names, is not its own: it is neither mounted nor deleted. The message says whose it is.',
+      'Delete that claim, give the VM another name, or go on with the disk of a deleted VM by `disk.claimName` ([Disks](nodes.md#disks-of-deleted-vms)).',
+    ],
+    ClaimNotFound: [
+      'The PersistentVolumeClaim that `disk.claimName` names does not exist.',
+      'Make that claim, or delete the VM and deploy it with another one.',
     ],
     PowerStateUnsupported: [
       'The requested power state does not exist for this VM; the message says why.',

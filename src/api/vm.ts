@@ -31,7 +31,7 @@ const unchanged = {
 };
 
 const diskStays = {
-  message: `disk.storage and disk.storageClassName cannot change after creation; ${again}`,
+  message: `disk.storage, disk.storageClassName and disk.claimName cannot change after creation; ${again}`,
   reason: 'FieldValueForbidden',
 } as const;
 const diskGrows = 'disk.size can only grow';
@@ -39,10 +39,29 @@ const diskGrows = 'disk.size can only grow';
 const said = (field: string, of: string) => `(has(${of}.${field}) ? ${of}.${field} : '')`;
 const same = (field: string) => `${said(field, 'self')} == ${said(field, 'oldSelf')}`;
 
-const VmDisk = z.object(diskSettings).meta(
+const vmDiskSettings = {
+  ...diskSettings,
+  claimName: z
+    .string()
+    .min(1)
+    .max(253)
+    .regex(/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/)
+    .optional()
+    .describe(
+      'PersistentVolumeClaim in the namespace of the VM to have the disk from, as an earlier VM left it; unset means a new one. It needs label svc3.dev/disk, and no other VM may have it.',
+    ),
+};
+
+/** `disk` of a VM: it alone can name a claim, which is one VM's at a time. */
+export const VmDisk = z.object(vmDiskSettings).meta(
   rules([
     ...diskRules,
-    { ...diskStays, rule: `${same('storage')} && ${same('storageClassName')}` },
+    {
+      rule: "!has(self.claimName) || (has(self.storage) && self.storage == 'Persistent' && !has(self.storageClassName))",
+      message: 'claimName needs storage Persistent and excludes storageClassName',
+      fieldPath: '.claimName',
+    },
+    { ...diskStays, rule: ['storage', 'storageClassName', 'claimName'].map(same).join(' && ') },
     {
       rule: '!has(oldSelf.size) || (has(self.size) && quantity(self.size).compareTo(quantity(oldSelf.size)) >= 0)',
       message: diskGrows,
@@ -132,7 +151,7 @@ export const VmSpec = z
       },
       {
         ...diskStays,
-        rule: `has(self.disk) == has(oldSelf.disk) || [has(self.disk) ? self.disk : oldSelf.disk].all(disk, !has(disk.storage) && !has(disk.storageClassName))`,
+        rule: `has(self.disk) == has(oldSelf.disk) || [has(self.disk) ? self.disk : oldSelf.disk].all(disk, !has(disk.storage) && !has(disk.storageClassName) && !has(disk.claimName))`,
         fieldPath: '.disk',
       },
       {
@@ -177,7 +196,10 @@ export const EffectiveSettings = z
     readiness: readinessSettings.optional().describe('When the VM is Ready.'),
     iso: z.string().max(1024).optional().describe('The install medium as an OCI reference with its digest.'),
     disk: z
-      .object({ ...diskSettings, size: z.string().max(24).optional().describe('Virtual size of the disk.') })
+      .object({
+        ...vmDiskSettings,
+        size: z.string().max(24).optional().describe('Virtual size of the disk.'),
+      })
       .optional()
       .describe(vmSettings.disk.description ?? ''),
   })

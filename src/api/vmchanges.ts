@@ -53,7 +53,7 @@ const notes: Partial<Record<Field, string>> = {
   ports: 'Mappings with nodePort; those without come and go at once.',
   iso: 'Emptied, the medium is taken out. Another medium is refused.',
   userData: 'cloud-init runs most of it once in the life of a VM, and again after a revert.',
-  disk: 'size grows at once. storage and storageClassName never change, and size never shrinks.',
+  disk: 'size grows at once, whenDeleted is read when the VM is deleted. storage, storageClassName and claimName never change, and size never shrinks.',
 };
 
 const fields = Object.keys(application) as Field[];

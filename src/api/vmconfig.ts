@@ -118,6 +118,12 @@ export const diskSettings = {
     .describe(
       "StorageClass of a Persistent disk; unset means the installation's, else the cluster's default.",
     ),
+  whenDeleted: z
+    .enum(['Retain', 'Delete'])
+    .optional()
+    .describe(
+      "What becomes of a Persistent disk when its VM is deleted. Retain (the default): its PersistentVolumeClaim stays, nobody's, until somebody deletes it or a VM names it as disk.claimName. Delete: it goes with the VM.",
+    ),
   size: SizeQuantity(
     'size',
     limits.diskSize,
@@ -130,6 +136,11 @@ export const diskRules: readonly Rule[] = [
     rule: "!has(self.storageClassName) || !has(self.storage) || self.storage == 'Persistent'",
     message: 'storageClassName needs storage Persistent',
     fieldPath: '.storageClassName',
+  },
+  {
+    rule: "!has(self.whenDeleted) || !has(self.storage) || self.storage == 'Persistent'",
+    message: 'whenDeleted needs storage Persistent',
+    fieldPath: '.whenDeleted',
   },
 ];
 

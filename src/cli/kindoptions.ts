@@ -22,6 +22,11 @@ export const kindOptions = {
     placeholder: 'NAME',
     summary: 'StorageClass of a persistent disk',
   },
+  'when-deleted': {
+    kind: 'choice',
+    choices: ['retain', 'delete'],
+    summary: 'What becomes of a persistent disk when its VM is deleted; else it stays (retain)',
+  },
   'disk-size': {
     kind: 'text',
     placeholder: 'SIZE',
@@ -64,12 +69,14 @@ export async function kindSettingsOf(options: KindInput): Promise<SettingsReques
   });
 }
 
+const outcomes = { retain: 'Retain', delete: 'Delete' } as const;
 const storages = { ephemeral: 'Ephemeral', persistent: 'Persistent' } as const;
 
 function diskOf(options: KindInput): SettingsRequest['disk'] {
   const disk = withoutUndefined({
     storage: options.storage === undefined ? undefined : storages[options.storage],
     storageClassName: options['storage-class'],
+    whenDeleted: options['when-deleted'] === undefined ? undefined : outcomes[options['when-deleted']],
     size: options['disk-size'],
   });
   return Object.keys(disk).length === 0 ? undefined : disk;

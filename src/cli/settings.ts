@@ -117,6 +117,8 @@ const flags: Readonly<Record<string, string>> = {
   disk: '--storage',
   'disk.size': '--disk-size',
   'disk.storageClassName': '--storage-class',
+  'disk.whenDeleted': '--when-deleted',
+  'disk.claimName': '--claim',
   readiness: '--readiness',
   tolerations: '--toleration',
   sshAuthorizedKeys: '--ssh-key',

@@ -104,8 +104,12 @@ export interface VMSpec {
     storage?: 'Ephemeral' | 'Persistent';
     /** StorageClass of a Persistent disk; unset means the installation's, else the cluster's default. */
     storageClassName?: string;
+    /** What becomes of a Persistent disk when its VM is deleted. Retain (the default): its PersistentVolumeClaim stays, nobody's, until somebody deletes it or a VM names it as disk.claimName. Delete: it goes with the VM. */
+    whenDeleted?: 'Retain' | 'Delete';
     /** Virtual size of the disk, e.g. 40Gi; unset means the image's own size, less than that is refused. It can only grow. */
     size?: string;
+    /** PersistentVolumeClaim in the namespace of the VM to have the disk from, as an earlier VM left it; unset means a new one. It needs label svc3.dev/disk, and no other VM may have it. */
+    claimName?: string;
   };
   /** Taints of nodes that the VM tolerates. */
   tolerations?: {
@@ -251,8 +255,12 @@ export interface VMStatus {
       storage?: 'Ephemeral' | 'Persistent';
       /** StorageClass of a Persistent disk; unset means the installation's, else the cluster's default. */
       storageClassName?: string;
+      /** What becomes of a Persistent disk when its VM is deleted. Retain (the default): its PersistentVolumeClaim stays, nobody's, until somebody deletes it or a VM names it as disk.claimName. Delete: it goes with the VM. */
+      whenDeleted?: 'Retain' | 'Delete';
       /** Virtual size of the disk. */
       size?: string;
+      /** PersistentVolumeClaim in the namespace of the VM to have the disk from, as an earlier VM left it; unset means a new one. It needs label svc3.dev/disk, and no other VM may have it. */
+      claimName?: string;
     };
     /** Taints of nodes that the VM tolerates. */
     tolerations?: {
@@ -447,6 +455,8 @@ export interface VMConfigSpec {
     storage?: 'Ephemeral' | 'Persistent';
     /** StorageClass of a Persistent disk; unset means the installation's, else the cluster's default. */
     storageClassName?: string;
+    /** What becomes of a Persistent disk when its VM is deleted. Retain (the default): its PersistentVolumeClaim stays, nobody's, until somebody deletes it or a VM names it as disk.claimName. Delete: it goes with the VM. */
+    whenDeleted?: 'Retain' | 'Delete';
     /** Virtual size of the disk, e.g. 40Gi; unset means the image's own size, less than that is refused. It can only grow. */
     size?: string;
   };

@@ -1,5 +1,6 @@
 import { vms } from '../api/resources.ts';
 import type { Vm } from '../api/vm.ts';
+import { disposeOfDisk, keptClaim } from '../controllers/vm/life/disposal.ts';
 import type { KubeClient } from '../kube/types.ts';
 import { deletionMessage, isHeld } from '../wire/vm.ts';
 import type { Waiter } from './waiter.ts';
@@ -14,6 +15,15 @@ export interface DeletionEnvironment {
 /** A guest has a minute to shut down unless the installation says otherwise. */
 const timeoutMs = 90_000;
 
+export interface DeletionOptions {
+  readonly wait: boolean;
+  /** A Persistent disk goes with the VM, whatever the VM says. */
+  readonly deleteDisk: boolean;
+  /** Takes a sentence for whoever deletes it. */
+  warn(message: string): void;
+  progress?(vm: Vm): void;
+}
+
 /**
  * Deletes a VM and, with `wait`, waits until it is gone, so that its name is free again; not where its disk is saved first.
  *
@@ -22,11 +32,20 @@ const timeoutMs = 90_000;
 export async function deleteVm(
   { caller, find, wait }: DeletionEnvironment,
   { name, namespace }: { readonly name: string; readonly namespace: string },
-  options: { readonly wait: boolean; progress?(vm: Vm): void },
+  options: DeletionOptions,
 ): Promise<string | undefined> {
-  const vm = options.wait ? await find() : undefined;
-  await caller.delete(vms, { name, namespace });
-  if (vm === undefined) return deletionMessage(name, undefined);
+  if (!options.wait && !options.deleteDisk) {
+    await caller.delete(vms, { name, namespace });
+    return deletionMessage(name, undefined);
+  }
+  const vm = await find();
+  const claim = options.deleteDisk ? undefined : keptClaim(vm);
+  // Nobody else's disk goes, should another VM have the name by now.
+  const { uid } = (options.deleteDisk ? await disposeOfDisk(caller, vm) : vm).metadata;
+  await caller.delete(vms, { name, namespace }, options.deleteDisk ? { uid } : undefined);
+  if (claim !== undefined)
+    options.warn(`the disk of VM ${name} stays in PersistentVolumeClaim ${claim} until that is deleted`);
+  if (!options.wait) return deletionMessage(name, undefined);
   const waited = await wait(vms, vm, {
     timeoutMs,
     done(seen) {

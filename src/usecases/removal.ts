@@ -1,5 +1,6 @@
 import { vms } from '../api/resources.ts';
 import type { Vm } from '../api/vm.ts';
+import { disposeOfNewDisk } from '../controllers/vm/life/disposal.ts';
 import { isSvc3Error } from '../errors.ts';
 import type { KubeClient } from '../kube/types.ts';
 
@@ -18,9 +19,10 @@ export interface Removal {
  */
 export async function removeNeverRun(vm: Vm, { caller, writer, fieldManager }: Removal): Promise<void> {
   if (vm.status?.powerState !== undefined) return;
-  const { name, namespace, uid, resourceVersion } = vm.metadata;
+  const { name, namespace, uid } = vm.metadata;
   const key = { name, namespace };
   try {
+    const { resourceVersion } = (await disposeOfNewDisk(caller, vm)).metadata;
     await caller.delete(vms, key, { uid, resourceVersion });
   } catch (error) {
     if (isSvc3Error(error, 'NotFound')) return;

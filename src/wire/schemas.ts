@@ -26,6 +26,11 @@ export const flag = z
 /** `?wait=reachable` waits longer. */
 export const deployWaitQuery = z.object({ wait: z.literal('reachable').or(flag).optional() });
 export const waitQuery = z.object({ wait: flag.optional() });
+export const deletionQuery = waitQuery.extend({
+  deleteDisk: flag
+    .optional()
+    .describe('Whether a Persistent disk goes with the VM, whatever disk.whenDeleted says.'),
+});
 
 /** Free text of an image or ISO. */
 export const description = z.string().max(1024);

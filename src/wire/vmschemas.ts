@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { VmDisk } from '../api/vm.ts';
 import { kindSettings } from './kindsettings.ts';
 import { configName, imageName, imageReference, label, subdomain, tag, vmName } from './names.ts';
 import { powerCommands } from './powercommands.ts';
@@ -58,6 +59,7 @@ export const deployBody = z
     shouldGenerateName: z.boolean().optional().describe('true: name is a prefix.'),
     vmConfig: configName.optional(),
     ...settings,
+    disk: VmDisk.optional().describe(settings.disk.description ?? ''),
     node: z.union([subdomain, z.literal('')]).optional(),
     hostname: label.optional().describe('Absent: the name of the VM.'),
     reservedPorts: z

@@ -14,7 +14,9 @@ afterEach(async () => {
 });
 
 test('kubectl drain shuts the guest down, and the VM boots on another node from its Persistent disk', async () => {
-  const driven = await createVm(cluster, 'driven', { disk: { storage: 'Persistent', size: '256Mi' } });
+  const driven = await createVm(cluster, 'driven', {
+    disk: { storage: 'Persistent', size: '256Mi', whenDeleted: 'Delete' },
+  });
   vm = driven;
   drained = (await driven.untilReady()).status?.node ?? '';
   // Only in the memory of the guest yet: whoever cuts it off loses this.

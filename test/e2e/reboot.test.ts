@@ -31,7 +31,9 @@ const uidOf = (vm: TestVm): Promise<string> =>
 test('VMs are shut down with their node, and boot from their disks when it is back', async () => {
   await start();
   const made = [
-    await createVm(cluster, 'persistent', { disk: { storage: 'Persistent', size: '256Mi' } }),
+    await createVm(cluster, 'persistent', {
+      disk: { storage: 'Persistent', size: '256Mi', whenDeleted: 'Delete' },
+    }),
     await createVm(cluster, 'ephemeral'),
   ];
   const before = await Promise.all(

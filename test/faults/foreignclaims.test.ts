@@ -21,7 +21,7 @@ afterAll(async () => {
 });
 
 const persistent = { disk: { storage: 'Persistent', size: '1Gi' } } as const;
-const ours = { 'app.kubernetes.io/managed-by': 'svc3' };
+const ours = { 'svc3.dev/disk': 'true' };
 
 /** A claim under the name that VM `vm` uses, as somebody else would have made it. */
 function makeClaim(
@@ -62,7 +62,7 @@ async function untilOnOwnClaim(space: VmNamespace): Promise<void> {
   const message = expect.stringContaining('unbound immediate PersistentVolumeClaims');
   await space.until('vm', 'Scheduled', { status: 'False', reason: 'Unschedulable', message });
   const { metadata } = await claimOf(space);
-  expect(metadata.ownerReferences).toMatchObject([{ uid: (await space.vm('vm')).metadata.uid }]);
+  expect(metadata.annotations?.['svc3.dev/vm-uid']).toBe((await space.vm('vm')).metadata.uid);
   expect(metadata.deletionTimestamp).toBeUndefined();
 }
 
@@ -97,24 +97,21 @@ describe('a claim of the name that a VM uses for its disk', () => {
     await untilOnOwnClaim(space);
   });
 
-  test('is waited for where it was a VM of the same name, which is gone: its disk never boots again', async () => {
+  test('is waited for where it goes with a VM of the same name: its disk never boots again', async () => {
     const space = await world.namespace('namesake');
-    await space.deploy('vm', persistent);
+    await space.deploy('vm', { disk: { ...persistent.disk, whenDeleted: 'Delete' } });
     await untilOnOwnClaim(space);
     const { uid } = (await claimOf(space)).metadata;
     await hold(space);
     await space.remove('vm');
     await space.deploy('vm', persistent);
     await space.until('vm', 'Scheduled', { status: 'False', reason: 'ClaimTerminating' });
-    expect((await space.condition('vm', 'Scheduled')).message).toMatch(
-      /^claim svc3-vm-vm (is being deleted|of a VM of this name that was deleted is still there); a new disk is made when it is gone$/,
+    expect((await space.condition('vm', 'Scheduled')).message).toBe(
+      'claim svc3-vm-vm is being deleted; a new disk is made when it is gone',
     );
     expect(await space.condition('vm', 'Stalled')).toEqual({});
     expect(await space.pod('vm')).toBeUndefined();
     await letGo(space);
-    await world.client
-      .delete(persistentVolumeClaims, { name: 'svc3-vm-vm', namespace: space.name }, { uid: uid ?? '' })
-      .catch(() => undefined);
     await untilOnOwnClaim(space);
     expect((await claimOf(space)).metadata.uid).not.toBe(uid);
   });

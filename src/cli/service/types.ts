@@ -63,6 +63,11 @@ export interface LogRequest {
   readonly signal: AbortSignal;
 }
 
+export interface DeletionOptions extends WaitOptions {
+  /** A Persistent disk goes with the VM, whatever the VM says. */
+  readonly deleteDisk: boolean;
+}
+
 /** VMs of a namespace. */
 export interface Vms {
   list(namespace: string): Promise<VmItem[]>;
@@ -71,7 +76,7 @@ export interface Vms {
   get(namespace: string, name: string): Promise<VmItem>;
   deploy(namespace: string, request: DeployRequest, options: DeployOptions): Promise<DeployItem>;
   /** Waits a while until it is gone, so that the name is free again; else returns how its deletion goes on. */
-  delete(namespace: string, name: string, options: WaitOptions): Promise<string | undefined>;
+  delete(namespace: string, name: string, options: DeletionOptions): Promise<string | undefined>;
   /** True when the VM is in the requested state; false when it goes on getting there. */
   exec(namespace: string, name: string, command: PowerCommand, options: WaitOptions): Promise<boolean>;
   save(

@@ -1,4 +1,4 @@
-import type { Node, PersistentVolumeClaim, Pod } from '../../api/core.ts';
+import type { Node, Pod } from '../../api/core.ts';
 import { annotations, labels, objectNames } from '../../api/meta.ts';
 import {
   images,
@@ -25,6 +25,7 @@ import { createLiveLists } from './life/livelists.ts';
 import { podNameOf } from './names.ts';
 import { slimPod } from './pod/slimpod.ts';
 import { isLost } from './pod/podstate.ts';
+import { claimIndex } from './pod/claim.ts';
 import { ClaimGrowth } from './pod/claimgrowth.ts';
 import { PodCreation } from './podcreation.ts';
 import { StatusWriter } from './status/statuswriter.ts';
@@ -60,7 +61,7 @@ const perSentenceMs = 20;
 function createCaches({ informers }: Runtime<VmSettings>) {
   const vmInformer = informers.get(vms);
   const podInformer = informers.get(pods, { transform: slimPod });
-  vmInformer.addIndexes(podNameIndex);
+  vmInformer.addIndexes({ ...podNameIndex, ...claimIndex });
   podInformer.addIndexes({ node: (pod) => (pod.spec.nodeName === undefined ? [] : [pod.spec.nodeName]) });
   return {
     vms: vmInformer,
@@ -70,7 +71,7 @@ function createCaches({ informers }: Runtime<VmSettings>) {
     images: informers.get(images),
     isos: informers.get(isos),
     /** Of Persistent disks. */
-    claims: informers.get(persistentVolumeClaims, { labelSelector: `${labels.managedBy}=svc3` }),
+    claims: informers.get(persistentVolumeClaims, { labelSelector: `${labels.disk}=true` }),
     pullSecrets: informers.get(secrets, { fieldSelector: `metadata.name=${objectNames.pullSecret}` }),
   };
 }
@@ -172,16 +173,18 @@ export function createVmController(runtime: Runtime<VmSettings>, parts: VmContro
   return controller;
 }
 
-/** A VM, its pod and its claim wake it; by their name: also a pod that is not the VM's, and only in the way. */
+/** A VM, its pod and its claim wake it; by their name: also what is not the VM's, and only in the way. */
 function followVms(caches: Caches, controller: Controller): void {
   caches.vms.onChange(({ object }) => controller.enqueue(keyOf(object)));
   caches.pods.onChange(({ object }) => enqueueNamed(caches, controller, object));
   caches.claims.onChange(({ kind, object }) => {
-    if (kind === 'deleted') enqueueNamed(caches, controller, object);
+    if (kind === 'updated') return;
+    const { name, namespace } = object.metadata;
+    for (const vm of caches.vms.byIndex('claim', `${namespace}/${name}`)) controller.enqueue(keyOf(vm));
   });
 }
 
-function enqueueNamed(caches: Caches, controller: Controller, object: Pod | PersistentVolumeClaim): void {
+function enqueueNamed(caches: Caches, controller: Controller, object: Pod): void {
   for (const vm of vmsNamedBy(caches.vms, object)) controller.enqueue(keyOf(vm));
 }
 

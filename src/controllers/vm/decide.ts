@@ -20,7 +20,7 @@ export interface Observed {
   readonly settings: Resolved | Contradicted | undefined;
   /** The pod's node. */
   readonly node: Node | undefined;
-  /** The claim of the VM's pod name, whoever made it. */
+  /** The claim that has the VM's disk, or would, whoever made it. */
   readonly claim: PersistentVolumeClaim | undefined;
   /** resourceVersion of the namespace's pull Secret; undefined where there is none. */
   readonly pullSecretVersion: string | undefined;

@@ -8,6 +8,7 @@ import { unsavedImages } from '../image/saves.ts';
 import type { Observed } from './decide.ts';
 import type { VmExpectations } from './expectations.ts';
 import { podNameOf } from './names.ts';
+import { claimNameOf } from './pod/claim.ts';
 import { isLost } from './pod/podstate.ts';
 import { settingsOfPod } from './resolve/adoption.ts';
 import type { ResolveSources } from './resolve/resolve.ts';
@@ -44,7 +45,7 @@ export function observe(parts: ObserverParts, key: string): Observed | undefined
     pod,
     settings: pod === undefined ? undefined : settingsOfPod(vm, pod, sources),
     node,
-    claim: parts.claims.get(podName, namespace),
+    claim: parts.claims.get(claimNameOf(vm), namespace),
     pullSecretVersion: parts.pullSecretVersion(namespace),
     isNodeLost: isLost(node),
     unsaved: isDeleted ? unsavedImages(cached, parts.images(namespace)) : [],

@@ -1,8 +1,8 @@
 import type { Submitted } from '../../api/object.ts';
 import type { Node, Pod } from '../../api/core.ts';
-import { persistentVolumeClaims, pods, vms } from '../../api/resources.ts';
+import { pods, vms } from '../../api/resources.ts';
 import type { EffectiveSettings, Vm } from '../../api/vm.ts';
-import { isSvc3Error, messageOf, Svc3Error } from '../../errors.ts';
+import { isSvc3Error, messageOf } from '../../errors.ts';
 import { hasFinalizer } from '../../api/finalizer.ts';
 import { addFinalizer } from '../../controller/finalizer.ts';
 import type { Informer, KubeClient, ReconcileResult } from '../../kube/types.ts';
@@ -14,9 +14,8 @@ import type { WaitingVms } from './waiting.ts';
 import { placeLeavingOut, type PlacedWithout } from '../../placement/leaveout.ts';
 import { place, type Placed, type PlacementRequest, unpinnedAccelerator } from '../../placement/place.ts';
 import type { HostPort } from '../../placement/ports.ts';
-import { buildClaim, type ClaimHolder, holderOf, isPersistent } from './pod/claim.ts';
-import { ignoring } from '../../controller/ignoring.ts';
-import { podNameOf } from './names.ts';
+import { type ClaimHolder, claimNameOf, isPersistent } from './pod/claim.ts';
+import { obtainClaim } from './pod/diskclaim.ts';
 import type { Pass, VmMemory } from './parts.ts';
 import { buildPod, type PodPlacement } from './pod/pod.ts';
 import { reportPod } from './status/report.ts';
@@ -38,7 +37,7 @@ import { pendingDraft } from './status/pending.ts';
 const waitingMs = 60_000;
 
 /** Somebody else's claim is not in the cache, and nothing tells that it is gone; in milliseconds. */
-const claimWaitMs = { going: 2_000, foreign: 30_000 } as const;
+const claimWaitMs = { going: 2_000, foreign: 30_000, missing: 30_000 } as const;
 
 /** A registry that takes longer to answer shows in the VM's status, in milliseconds. */
 const slowAnswerMs = 1_000;
@@ -195,7 +194,7 @@ export class PodCreation implements VmMemory {
     try {
       // Before there is a guest: its deletion has to wait for the guest's end.
       if (!hasFinalizer(vm)) expectations.wroteVm(await addFinalizer(client, vms, vm));
-      const claim = await this.#claim(vm, resolved.effective);
+      const claim = await obtainClaim(client, vm, resolved.effective, this.#parts.settings);
       if (claim.kind !== 'own') return this.#withoutClaim(pass, claim);
       pod = await client.create(pods, this.#pod(vm, resolved, placement));
     } catch (error) {
@@ -212,34 +211,11 @@ export class PodCreation implements VmMemory {
     return undefined;
   }
 
-  /**
-   * The claim of a Persistent disk, made where there is none. What is there already is read from kube-apiserver: the cache
-   * may be behind, and holds only claims with our labels.
-   */
-  async #claim(vm: Vm, effective: EffectiveSettings): Promise<ClaimHolder> {
-    if (!isPersistent(effective)) return { kind: 'own' };
-    const { client, settings } = this.#parts;
-    const claim = buildClaim(vm, effective, settings);
-    const { name, namespace } = claim.metadata;
-    try {
-      return holderOf(await client.create(persistentVolumeClaims, claim), vm);
-    } catch (error) {
-      if (!isSvc3Error(error, 'AlreadyExists')) throw error;
-    }
-    const there = await ignoring(['NotFound'], client.get(persistentVolumeClaims, name, namespace));
-    if (there === undefined) throw new Svc3Error('Conflict', `claim ${name} went away between two looks`);
-    return holderOf(there, vm);
-  }
-
   /** Nothing under the claim's name is touched; the end of one of ours wakes this VM. */
   #withoutClaim(pass: Pass, { kind, message }: Exclude<ClaimHolder, { kind: 'own' }>): ReconcileResult {
     const { vm } = pass.observed;
     this.#parts.inventory.forget(vm.metadata.uid);
-    const conditions =
-      kind === 'foreign'
-        ? { stalled: condition('True', 'ClaimConflict', message) }
-        : { scheduled: condition('False', 'ClaimTerminating', message) };
-    pass.status = this.#pending(vm, conditions);
+    pass.status = this.#pending(vm, claimConditions(kind, message));
     return { requeueAfterMs: claimWaitMs[kind] };
   }
 
@@ -260,8 +236,22 @@ export class PodCreation implements VmMemory {
       controlKeys: controlKeys(),
       kvmGroups: accelerator === 'kvm' ? kvmGroups(node) : [],
       pullSecretVersion: pullSecretVersion(vm.metadata.namespace),
-      claimName: isPersistent(resolved.effective) ? podNameOf(vm.metadata.name) : undefined,
+      claimName: isPersistent(resolved.effective) ? claimNameOf(vm) : undefined,
     });
+  }
+}
+
+function claimConditions(
+  kind: Exclude<ClaimHolder['kind'], 'own'>,
+  message: string,
+): Partial<ConditionDrafts> {
+  switch (kind) {
+    case 'going':
+      return { scheduled: condition('False', 'ClaimTerminating', message) };
+    case 'missing':
+      return { stalled: condition('True', 'ClaimNotFound', message) };
+    default:
+      return { stalled: condition('True', 'ClaimConflict', message) };
   }
 }
 

@@ -14,6 +14,7 @@ import type { LiveList } from './life/livelists.ts';
 import { startDeadline } from './life/startdeadline.ts';
 import { observe, type ObserverParts } from './observe.ts';
 import type { Pass, Runners, VmMemory } from './parts.ts';
+import { disposeOfNewDisk } from './life/disposal.ts';
 import { isPersistent } from './pod/claim.ts';
 import { labelPatch } from './pod/podlabels.ts';
 import type { ClaimGrowth } from './pod/claimgrowth.ts';
@@ -174,7 +175,7 @@ export class VmReconciler {
   /** Exactly the VM that was proven never to have run; who changed it meanwhile may have given it more time. */
   async #expire(vm: Vm, message: string): Promise<void> {
     const { client, recorder } = this.#parts;
-    const { name, namespace, uid, resourceVersion } = vm.metadata;
+    const { name, namespace, uid, resourceVersion } = (await disposeOfNewDisk(client, vm)).metadata;
     await ignoring(['NotFound'], client.delete(vms, { name, namespace }, { uid, resourceVersion }));
     recorder.event(typed(vm), { type: 'Warning', reason: 'StartDeadlineExceeded', message });
   }

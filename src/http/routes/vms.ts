@@ -110,7 +110,7 @@ export const deleteVm = defineRoute({
   path: one,
   summary: 'Delete a VM.',
   params: schemas.vmParams,
-  query: schemas.waitQuery,
+  query: schemas.deletionQuery,
   body: schemas.nothing,
   bodyKind: 'none',
   replies: {
@@ -124,7 +124,11 @@ export const deleteVm = defineRoute({
     const key = { namespace: params.namespace, name: params.vm };
     const find = () => findVm(services, key);
     const environment = { caller: caller.client, find, wait: waiterOf(call) };
-    const goesOn = await deleteAVm(environment, key, { wait: query.wait ?? true });
+    const goesOn = await deleteAVm(environment, key, {
+      wait: query.wait ?? true,
+      deleteDisk: query.deleteDisk ?? false,
+      warn: (message) => call.warn(message),
+    });
     return goesOn === undefined
       ? { body: success(`Successfully deleted vm ${params.vm}`) }
       : { status: 202, body: success(goesOn, 202) };

@@ -128,7 +128,7 @@ export class Workload {
         image,
         cpu: 1,
         memory: '256Mi',
-        ...(isPersistent ? { disk: { storage: 'Persistent', size: '256Mi' } } : {}),
+        ...(isPersistent ? { disk: { storage: 'Persistent', size: '256Mi', whenDeleted: 'Delete' } } : {}),
         ...(random.chance(0.3) ? { startDeadlineSeconds: random.between(60, 180) } : {}),
       },
     };

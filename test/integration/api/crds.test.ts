@@ -17,7 +17,7 @@ const nameRule = (kind: string, length: number) =>
 const reserved =
   'nodePort is reserved; never usable are 22, 443, 5000-5014, 5900-5914, 5999-6013, 6443, 8822-8836, 30000-32767';
 const keptDisk =
-  'spec.disk: Forbidden: disk.storage and disk.storageClassName cannot change after creation; delete the VM and deploy it again';
+  'spec.disk: Forbidden: disk.storage, disk.storageClassName and disk.claimName cannot change after creation; delete the VM and deploy it again';
 const quantity = "in body should match '^[0-9]+(\\.[0-9]{1,3})?(k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$'";
 
 describe('VM', () => {

@@ -58,9 +58,9 @@ describe('a Persistent disk', () => {
           storageClassName: 'fast',
           resources: { requests: { storage: '1127Mi' } },
         });
-      expect((await claim()).metadata.ownerReferences).toMatchObject([
-        { kind: 'VM', name: 'vm', controller: true },
-      ]);
+      expect((await claim()).metadata).toMatchObject({
+        annotations: { 'svc3.dev/vm-uid': (await space.vm('vm')).metadata.uid },
+      });
       const volume = async () => (await space.pod('vm'))?.spec.volumes?.find(({ name }) => name === 'state');
       await expect
         .poll(volume, slow)

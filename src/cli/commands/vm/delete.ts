@@ -3,9 +3,15 @@ import { deleteAll } from '../../deletion.ts';
 
 export const vmDelete = command({
   path: ['vm', 'delete'],
-  summary: 'Delete VMs and what they wrote to ephemeral disks',
+  summary: 'Delete VMs and what they wrote to ephemeral disks; persistent ones stay',
   arguments: { name: { summary: 'Names of the VMs', variadic: true, complete: 'vms' } },
-  options: { 'no-wait': { kind: 'flag', summary: 'Return as soon as the deletion has begun' } },
+  options: {
+    'delete-disk': {
+      kind: 'flag',
+      summary: 'Delete persistent disks too, whatever disk.whenDeleted of the VM says',
+    },
+    'no-wait': { kind: 'flag', summary: 'Return as soon as the deletion has begun' },
+  },
   examples: [
     { line: 'svc3 vm delete build-1', summary: 'One VM' },
     {
@@ -13,13 +19,13 @@ export const vmDelete = command({
       summary: 'All VMs of the namespace',
     },
   ],
-  async run(context, { arguments: { name }, options: { 'no-wait': noWait } }) {
+  async run(context, { arguments: { name }, options: { 'no-wait': noWait, 'delete-disk': deleteDisk } }) {
     const [{ vms }, ns] = await Promise.all([context.service(), context.namespace()]);
     const progress = (text: string) => context.out.progress(text);
     context.ifInterrupted(
       'no longer waiting; deletions that have begun go on: svc3 vm list shows what is left',
     );
-    const options = { wait: !noWait, signal: context.signal, progress };
+    const options = { wait: !noWait, deleteDisk, signal: context.signal, progress };
     await deleteAll(context.out, 'vm', name, (each) => vms.delete(ns, each, options));
   },
 });

@@ -1,4 +1,5 @@
 import type { DeployWait } from '../../../usecases/deploy.ts';
+import type { DeployRequest, SettingsRequest } from '../../../wire/vmschemas.ts';
 import { command } from '../../command.ts';
 import { usageError } from '../../usage.ts';
 import { kindOptions, kindSettingsOf } from '../../kindoptions.ts';
@@ -26,6 +27,11 @@ export const vmDeploy = command({
       placeholder: '[N:]V,...',
       summary:
         'Ports of the VM to open on the IP of its pod, and with N: on the node as well, e.g. 80,20053:53/udp',
+    },
+    claim: {
+      kind: 'text',
+      placeholder: 'NAME',
+      summary: 'PersistentVolumeClaim with the disk that a deleted VM left; says --storage persistent',
     },
     hostname: { kind: 'text', placeholder: 'NAME', summary: 'Host name of the guest; else that of the VM' },
     metadata: { kind: 'list', placeholder: 'K=V,...', summary: 'Values the guest reads through cloud-init' },
@@ -71,15 +77,17 @@ export const vmDeploy = command({
     if (options['generate-name'] && name === undefined)
       throw usageError('--generate-name needs NAME, which it takes as a prefix');
     const [{ vms }, ns] = await Promise.all([service(), namespace()]);
+    const kindSettings = await kindSettingsOf(options);
     const request = withoutUndefined({
       ...settingsOf(options),
-      ...(await kindSettingsOf(options)),
+      ...kindSettings,
       name,
       shouldGenerateName: options['generate-name'] ? true : undefined,
       vmConfig: options.config,
       node: options.node,
       reservedPorts: options.ports,
       hostname: options.hostname,
+      disk: options.claim === undefined ? kindSettings.disk : claimed(options.claim, kindSettings.disk),
       customVMMetadata: options.metadata.length === 0 ? undefined : metadataOf(options.metadata),
       timeout: options.timeout,
     });
@@ -104,6 +112,10 @@ function waitOf(noWait: boolean, state: 'running' | 'reachable'): DeployWait {
   if (state === 'running') return !noWait;
   if (noWait) throw usageError('--no-wait and --wait-for reachable exclude each other');
   return 'reachable';
+}
+
+function claimed(claimName: string, disk: SettingsRequest['disk']): DeployRequest['disk'] {
+  return { storage: 'Persistent', ...disk, claimName };
 }
 
 function metadataOf(pairs: readonly string[]): Record<string, string> {

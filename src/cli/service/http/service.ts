@@ -128,8 +128,9 @@ function vmsOf(api: ApiClient, kubernetes: () => Promise<Service>): Service['vms
       const timeoutMs = (request.timeout ?? 10) * 60_000 + 30_000;
       return post<DeployItem>(api, path(ns, 'vms'), request, { ...waiting(wait), signal, timeoutMs });
     },
-    async delete(ns, name, { wait, signal }) {
-      const request = { method: 'DELETE', path: path(ns, 'vms', name), ...waiting(wait) } as const;
+    async delete(ns, name, { wait, deleteDisk, signal }) {
+      const query = { ...waiting(wait).query, ...(deleteDisk ? { deleteDisk: 'true' } : {}) };
+      const request = { method: 'DELETE', path: path(ns, 'vms', name), query } as const;
       const { status, value } = await api.json({ ...request, signal, timeoutMs: 120_000 });
       return status === 202 ? (value as { message: string }).message : undefined;
     },

@@ -39,13 +39,14 @@ export function createVms(
       followObjects(followable, { resource: vms, namespace, toItem: vmItem }, signal),
     get: async (namespace, name) => vmItem(await client.get(vms, name, namespace)),
     deploy: (namespace, request, options) => deploy(client, namespace, request, { ...options, warning }),
-    delete(namespace, name, { wait, signal, progress }) {
+    delete(namespace, name, { wait, deleteDisk, signal, progress }) {
       const environment = {
         caller: client,
         find: () => client.get(vms, name, namespace),
         wait: waiterOn(client, signal),
       };
-      return deleteVm(environment, { namespace, name }, { wait, progress: shown(progress) });
+      const options = { wait, deleteDisk, warn: warning, progress: shown(progress) };
+      return deleteVm(environment, { namespace, name }, options);
     },
     async exec(namespace, name, command, { wait, signal, progress }) {
       const vm = await client.get(vms, name, namespace);

@@ -9,6 +9,7 @@ import { unsavedImages } from '../../image/saves.ts';
 import { type Plan, savingMessage } from '../decide.ts';
 import type { VmExpectations } from '../expectations.ts';
 import { podNameOf } from '../names.ts';
+import { leaveClaim } from '../pod/diskclaim.ts';
 import { typed } from '../status/statuswriter.ts';
 import type { LiveList } from './livelists.ts';
 
@@ -25,19 +26,24 @@ type EndPlan = Extract<Plan, { kind: 'end' }>;
 export type HoldPlan = Extract<Plan, { kind: 'hold' }>;
 
 /**
- * Lets go of a VM that is being deleted and has no guest, as far as the cache knows. What is left of it (its claim, the pod
- * of a lost node) follows by its owner reference, and so would a pod that the cache does not show yet, made a moment ago
- * by the leader before: its guest has to end, and its disk may be wanted.
+ * Lets go of a VM that is being deleted and has no guest, as far as the cache knows; its claim is deleted or left before that.
+ * The pod of a lost node follows by its owner reference, and so would a pod that the cache does not show yet, made a
+ * moment ago by the leader before: its guest has to end, and its disk may be wanted.
  *
  * @returns whether the VM is gone, for all that concerns us
  */
 export async function letGo(
-  { client }: DeletionParts,
+  { client, recorder }: Pick<DeletionParts, 'client' | 'recorder'>,
   vm: Vm,
   { hasFinalizer, hasPod }: { hasFinalizer: boolean; hasPod: boolean },
 ): Promise<boolean> {
   if (!hasFinalizer) return true;
   if (!hasPod && (await hasPodNow(client, vm))) return false;
+  const kept = await leaveClaim(client, vm);
+  if (kept !== undefined) {
+    const message = `claim ${kept} keeps the disk of the VM; a new VM with disk.claimName ${kept} goes on with it`;
+    recorder.event(typed(vm), { type: 'Normal', reason: 'DiskKept', message });
+  }
   await ignoring(['NotFound'], removeFinalizer(client, vms, vm));
   return true;
 }

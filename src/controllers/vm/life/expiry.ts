@@ -6,6 +6,7 @@ import { nodeOf } from '../../../placement/podfacts.ts';
 import type { Observed } from '../decide.ts';
 import { ignoring } from '../../../controller/ignoring.ts';
 import { podNameOf } from '../names.ts';
+import { claimNameOf } from '../pod/claim.ts';
 import type { Runners } from '../parts.ts';
 import { isOwnedBy } from '../../../api/owner.ts';
 import { hasStarted, type StartEvidence } from './started.ts';
@@ -56,7 +57,7 @@ async function evidenceNow(vm: Vm, client: KubeClient): Promise<StartEvidence | 
   const [current, pod, claim] = await Promise.all([
     found(client, vms, name, namespace),
     found(client, pods, podName, namespace),
-    found(client, persistentVolumeClaims, podName, namespace),
+    found(client, persistentVolumeClaims, claimNameOf(vm), namespace),
   ]);
   if (current === undefined || current.metadata.uid !== uid) return undefined;
   if (current.metadata.deletionTimestamp !== undefined) return undefined;

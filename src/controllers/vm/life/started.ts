@@ -2,6 +2,7 @@ import type { Node, PersistentVolumeClaim, Pod } from '../../../api/core.ts';
 import type { RunnerState } from '../../../api/runner.ts';
 import type { Vm } from '../../../api/vm.ts';
 import { isOwnedBy } from '../../../api/owner.ts';
+import { isDiskOf } from '../pod/claim.ts';
 import { isLost, isPodReady, isRunnerUp, runnerStatus } from '../pod/podstate.ts';
 
 /** Whether a guest has ever run. `unknown` is no leave to delete it: something that may know did not answer. */
@@ -14,7 +15,7 @@ export interface StartEvidence {
   readonly pod: Pod | undefined;
   /** The pod's node. */
   readonly node: Node | undefined;
-  /** The claim of the VM's pod name, whoever made it. */
+  /** The claim that has the VM's disk, or would, whoever made it. */
   readonly claim: PersistentVolumeClaim | undefined;
   /** What the pod's runner says now; undefined where it was not asked or did not answer. */
   readonly runner: RunnerState | undefined;
@@ -71,7 +72,6 @@ export function startedByRunner(state: RunnerState, pod: Pod): Started {
 }
 
 /** A volume that a pod before this one may have written to. */
-function isUsed(claim: PersistentVolumeClaim | undefined, { metadata }: Vm): boolean {
-  const isOwn = claim?.metadata.ownerReferences?.some(({ uid }) => uid === metadata.uid) ?? false;
-  return isOwn && claim?.status?.phase === 'Bound';
+function isUsed(claim: PersistentVolumeClaim | undefined, vm: Vm): boolean {
+  return claim !== undefined && isDiskOf(claim, vm) && claim.status?.phase === 'Bound';
 }

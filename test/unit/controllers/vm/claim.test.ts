@@ -1,7 +1,14 @@
 import type { ObjectMeta } from '../../../../src/api/object.ts';
 import { describe, expect, test } from 'vitest';
 import type { PersistentVolumeClaim } from '../../../../src/api/core.ts';
-import { buildClaim, grownStorage, holderOf } from '../../../../src/controllers/vm/pod/claim.ts';
+import {
+  buildClaim,
+  goesWithVm,
+  grownStorage,
+  holderOfNamed,
+  holderOfOwn,
+} from '../../../../src/controllers/vm/pod/claim.ts';
+import type { Vm } from '../../../../src/api/vm.ts';
 import { vmSettings } from '../../../support/operator.ts';
 import { aVm, effective } from './builders.ts';
 import { storedMeta } from '../../../support/storedmeta.ts';
@@ -15,27 +22,105 @@ function withMetadata(metadata: ObjectMeta): PersistentVolumeClaim {
   return { ...own, metadata: { ...own.metadata, ...metadata } };
 }
 
-function ownedBy(owner: { kind?: string; name?: string; uid?: string; controller?: boolean }) {
-  const [reference] = own.metadata.ownerReferences ?? [];
-  return withMetadata({ ownerReferences: [{ ...reference!, ...owner }] });
-}
-
-describe('a claim under the name of a VM', () => {
-  test.each<[sentence: string, claim: PersistentVolumeClaim, kind: string]>([
-    ['that was made for it is its own', own, 'own'],
-    ['of a VM of this name before it goes away', ownedBy({ uid: 'before' }), 'going'],
-    ['that is being deleted goes away, also its own', withMetadata({ deletionTimestamp: 'now' }), 'going'],
-    ["that nobody controls is somebody else's", withMetadata({ ownerReferences: [] }), 'foreign'],
-    ["of another VM is somebody else's", ownedBy({ uid: 'other', name: 'other' }), 'foreign'],
-    ["of another kind is somebody else's", ownedBy({ uid: 'other', kind: 'StatefulSet' }), 'foreign'],
-    ["that the VM owns and does not control is somebody else's", ownedBy({ controller: false }), 'foreign'],
-  ])('%s', (_sentence, claim, kind) => {
-    expect(holderOf(claim, vm).kind).toBe(kind);
+const markedFor = (uid: string, name: string) =>
+  withMetadata({
+    annotations: { 'svc3.dev/vm-uid': uid },
+    labels: { ...own.metadata.labels, 'svc3.dev/vm': name },
   });
+const owner = (more: object) => [{ apiVersion: 'v1', kind: 'StatefulSet', name: 'db', uid: 'db', ...more }];
 
-  test('is grown where it is its own, and only there', () => {
-    expect(grownStorage(vm, own)).toBe('11Gi');
-    expect(grownStorage(vm, ownedBy({ uid: 'before' }))).toBeUndefined();
-    expect(grownStorage(vm, withMetadata({ ownerReferences: [] }))).toBeUndefined();
+describe('a claim under the name that a VM would make', () => {
+  test.each<[sentence: string, claim: PersistentVolumeClaim, kind: string, message?: string]>([
+    ['that was made for it is its own', own, 'own'],
+    [
+      'of a VM of this name before is left alone',
+      markedFor('before', 'web'),
+      'foreign',
+      'go on with that disk',
+    ],
+    [
+      'that another VM has is left alone',
+      markedFor('other', 'other'),
+      'foreign',
+      'does not belong to this VM',
+    ],
+    ['that is being deleted goes away, also its own', withMetadata({ deletionTimestamp: 'now' }), 'going'],
+    [
+      "that nobody marked is somebody else's",
+      withMetadata({ annotations: {} }),
+      'foreign',
+      'does not belong',
+    ],
+  ])('%s', (_sentence, claim, kind, message = '') => {
+    const holder = holderOfOwn(claim, vm);
+    expect(holder.kind).toBe(kind);
+    expect('message' in holder ? holder.message : '').toContain(message);
+  });
+});
+
+describe('a claim that a VM names', () => {
+  test.each<[sentence: string, claim: PersistentVolumeClaim, expected: object]>([
+    ['and has already is its own', own, { kind: 'own' }],
+    [
+      'and another had is free if that one is gone',
+      markedFor('a', 'b'),
+      { kind: 'free', last: { name: 'b', uid: 'a' } },
+    ],
+    ['and nobody had is free', withMetadata({ annotations: {} }), { kind: 'free', last: undefined }],
+    [
+      'and that has no label is not for it',
+      withMetadata({ annotations: {}, labels: {} }),
+      { kind: 'foreign', message: expect.stringContaining('no label svc3.dev/disk=true') },
+    ],
+    [
+      'and that something controls is not for it',
+      withMetadata({ annotations: {}, ownerReferences: owner({ controller: true }) }),
+      { kind: 'foreign', message: expect.stringContaining('belongs to StatefulSet db') },
+    ],
+    [
+      'and that something owns and does not control is free',
+      withMetadata({ annotations: {}, ownerReferences: owner({}) }),
+      { kind: 'free', last: undefined },
+    ],
+    [
+      'and whose last VM cannot be found is not for it',
+      withMetadata({ annotations: { 'svc3.dev/vm-uid': 'a' }, labels: { 'svc3.dev/disk': 'true' } }),
+      { kind: 'foreign', message: expect.stringContaining('no label svc3.dev/vm') },
+    ],
+    [
+      'and that is a block device is not for it',
+      { ...withMetadata({ annotations: {} }), spec: { volumeMode: 'Block' } },
+      { kind: 'foreign', message: expect.stringContaining('volumeMode Block') },
+    ],
+    [
+      'and that is being deleted is not for it',
+      withMetadata({ deletionTimestamp: 'now' }),
+      { kind: 'foreign', message: expect.stringContaining('is being deleted') },
+    ],
+  ])('%s', (_sentence, claim, expected) => {
+    expect(holderOfNamed(claim, vm)).toEqual(expected);
+  });
+});
+
+test('a claim is grown where it is the disk of the VM, and only there', () => {
+  expect(grownStorage(vm, own)).toBe('11Gi');
+  expect(grownStorage(vm, markedFor('before', 'vm'))).toBeUndefined();
+  expect(grownStorage(vm, withMetadata({ annotations: {} }))).toBeUndefined();
+});
+
+describe('a disk', () => {
+  const frozen = (disk: object, of: object) =>
+    aVm({ spec: { disk }, status: { effective: { ...effective, disk: of } } });
+  test.each<[what: string, vm: Vm, goes: boolean]>([
+    ['stays where nobody says anything', frozen({}, {}), false],
+    ['goes where the VM says so', frozen({ whenDeleted: 'Delete' }, {}), true],
+    ['goes where its VMConfig said so', frozen({}, { whenDeleted: 'Delete' }), true],
+    [
+      'stays where the VM says other than its VMConfig',
+      frozen({ whenDeleted: 'Retain' }, { whenDeleted: 'Delete' }),
+      false,
+    ],
+  ])('%s', (_what, one, goes) => {
+    expect(goesWithVm(one)).toBe(goes);
   });
 });

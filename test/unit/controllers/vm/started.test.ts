@@ -39,7 +39,7 @@ const claimOf = (uid: string, phase: 'Pending' | 'Bound'): PersistentVolumeClaim
   kind: 'PersistentVolumeClaim',
   metadata: storedMeta({
     name: 'svc3-vm-web',
-    ownerReferences: [{ apiVersion: 'svc3.dev/v1', kind: 'VM', name: 'web', uid, controller: true }],
+    annotations: { 'svc3.dev/vm-uid': uid },
   }),
   status: { phase },
 });

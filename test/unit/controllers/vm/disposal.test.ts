@@ -1,0 +1,40 @@
+import { expect, test } from 'vitest';
+import type { Vm, VmSpec } from '../../../../src/api/vm.ts';
+import { disposeOfDisk, disposeOfNewDisk } from '../../../../src/controllers/vm/life/disposal.ts';
+import type { KubeClient } from '../../../../src/kube/types.ts';
+import { aVm, effective } from './builders.ts';
+
+type Disk = NonNullable<VmSpec['disk']>;
+
+function held(spec: Partial<VmSpec>, frozen?: Disk, finalizers: string[] = ['svc3.dev/cleanup']): Vm {
+  const status = frozen === undefined ? {} : { effective: { ...effective, disk: frozen } };
+  return aVm({ spec, status, metadata: { finalizers, resourceVersion: '7' } });
+}
+
+async function written(dispose: typeof disposeOfDisk, vm: Vm): Promise<unknown> {
+  let body: unknown;
+  const patch = async (_resource: unknown, _key: unknown, given: { body: unknown }) => {
+    body = given.body;
+    return vm;
+  };
+  expect(await dispose({ patch } as unknown as KubeClient, vm)).toBe(vm);
+  return body;
+}
+
+const persistent: Disk = { storage: 'Persistent' };
+const spec = { disk: { whenDeleted: 'Delete' } };
+
+test.each<[what: string, vm: Vm, always: boolean, whereNew: boolean]>([
+  ['an Ephemeral disk', held({}, {}), false, false],
+  ['a Persistent disk', held({ disk: persistent }, persistent), true, true],
+  ['one that the VMConfig asked for', held({ config: 'c' }, persistent), true, true],
+  ['one that the VMConfig may ask for', held({ config: 'c' }), true, true],
+  ['one that goes anyhow', held({ disk: { ...persistent, whenDeleted: 'Delete' } }), false, false],
+  ['one that was there before', held({ disk: { ...persistent, claimName: 'c' } }), true, false],
+  ['one that has not been made', held({ disk: persistent }, undefined, []), true, false],
+])('%s', async (_what, vm, always, whereNew) => {
+  const { uid, resourceVersion } = vm.metadata;
+  expect(await written(disposeOfDisk, vm)).toEqual(always ? { metadata: { uid }, spec } : undefined);
+  const exactly = { metadata: { uid, resourceVersion }, spec };
+  expect(await written(disposeOfNewDisk, vm)).toEqual(whereNew ? exactly : undefined);
+});
