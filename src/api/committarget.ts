@@ -13,7 +13,10 @@ export function commitTarget({ metadata, spec, status }: Vm): CommitTarget {
   const none = (why: string): CommitTarget => ({ kind: 'none', message: `VM ${metadata.name} ${why}` });
   const { effective } = status ?? {};
   if (effective === undefined) return none('has not been placed yet: it has no disk');
-  if (effective.imageName !== undefined) return { kind: 'image', name: effective.imageName };
+  const { imageName, imageNamespace } = effective;
+  if (imageNamespace !== undefined)
+    return none(`runs from Image ${imageName} of namespace ${imageNamespace}: save it under a name instead`);
+  if (imageName !== undefined) return { kind: 'image', name: imageName };
   // A VM that was placed before names were frozen; spec.image cannot change after creation.
   if (spec.image !== undefined && !spec.image.includes('/')) return { kind: 'image', name: spec.image };
   return none(`runs from registry reference ${effective.image}: save it under a name instead`);

@@ -23,6 +23,7 @@ export type ObservedPowerState = z.infer<typeof ObservedPowerState>;
 const again = 'delete the VM and deploy it again';
 const unchanged = {
   config: immutable('config', again),
+  configNamespace: immutable('configNamespace', again),
   image: immutable('image', again),
   architecture: immutable('architecture', again),
   nodePorts: immutable('nodePorts', again),
@@ -91,7 +92,17 @@ export const VmSpec = z
       .meta(rules([unchanged.config.value]))
       .optional()
       .describe(
-        'Name of a VMConfig in this namespace whose settings hold wherever this VM says nothing. It is read once, when the VM is first placed.',
+        'Name of a VMConfig whose settings hold wherever this VM says nothing. It is read once, when the VM is first placed.',
+      ),
+    configNamespace: z
+      .string()
+      .min(1)
+      .max(63)
+      .regex(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/)
+      .meta(rules([unchanged.configNamespace.value]))
+      .optional()
+      .describe(
+        'Namespace of the VMConfig; unset means that of the VM. Whoever creates the VM needs the right to get the VMConfig there. Names of Images and ISOs that the VMConfig says are of its namespace; Secrets and claims are of the namespace of the VM.',
       ),
     ...vmSettings,
     image: kept(vmSettings.image, unchanged.image),
@@ -136,6 +147,12 @@ export const VmSpec = z
         reason: 'FieldValueRequired',
       },
       unchanged.config.presence,
+      unchanged.configNamespace.presence,
+      {
+        rule: '!has(self.configNamespace) || has(self.config)',
+        message: 'configNamespace needs config',
+        fieldPath: '.configNamespace',
+      },
       // Where neither object has a config, both have an image.
       { ...unchanged.image.presence, rule: `!has(self.config) || ${unchanged.image.presence.rule}` },
       unchanged.architecture.presence,
@@ -179,6 +196,11 @@ export const EffectiveSettings = z
       .max(63)
       .optional()
       .describe('Name of the Image that the VM was made from; unset where it was an OCI reference.'),
+    imageNamespace: z
+      .string()
+      .max(63)
+      .optional()
+      .describe('Namespace of that Image, where it is another than the one of the VM.'),
     architecture: Architecture.describe('Architecture of the guest.'),
     cpu: z.int().min(1).max(1024).meta({ format: 'int32' }).describe('Number of virtual CPUs.'),
     memory: z.string().max(24).describe('Memory of the guest.'),

@@ -14,6 +14,7 @@ type Field = keyof VmSpec;
 
 const application: Readonly<Record<Field, Application>> = {
   config: 'Never',
+  configNamespace: 'Never',
   image: 'Never',
   architecture: 'Never',
   hostname: 'Never',

@@ -4,8 +4,10 @@ import type { V1ObjectMeta } from '@kubernetes/client-node';
 
 /** What to run, where, and in which power state. */
 export interface VMSpec {
-  /** Name of a VMConfig in this namespace whose settings hold wherever this VM says nothing. It is read once, when the VM is first placed. */
+  /** Name of a VMConfig whose settings hold wherever this VM says nothing. It is read once, when the VM is first placed. */
   config?: string;
+  /** Namespace of the VMConfig; unset means that of the VM. Whoever creates the VM needs the right to get the VMConfig there. Names of Images and ISOs that the VMConfig says are of its namespace; Secrets and claims are of the namespace of the VM. */
+  configNamespace?: string;
   /** Disk image. With a slash it is an OCI reference such as registry.example.com/team/debian:12; without one it is the name of an Image in this namespace. */
   image?: string;
   /** Architecture of the guest; unset means the image's. */
@@ -277,6 +279,8 @@ export interface VMStatus {
     }[];
     /** Name of the Image that the VM was made from; unset where it was an OCI reference. */
     imageName?: string;
+    /** Namespace of that Image, where it is another than the one of the VM. */
+    imageNamespace?: string;
   };
   /** What the VM gets when it is placed, as spec, VMConfig and Image are now; absent once it has been placed. */
   planned?: {

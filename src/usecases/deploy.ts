@@ -1,5 +1,5 @@
 import type { Image } from '../api/image.ts';
-import { group, type PortRange } from '../api/meta.ts';
+import { group, namespaces, type PortRange } from '../api/meta.ts';
 import { isPortWarning } from '../api/portwarning.ts';
 import { vms } from '../api/resources.ts';
 import type { Vm } from '../api/vm.ts';
@@ -22,9 +22,11 @@ export interface DeployEnvironment {
   /** The caller's name; undefined where the cluster does not tell it. */
   owner(): Promise<string | undefined>;
   /** Undefined where the caller may not see it: the operator can. @throws NotFound */
-  findConfig(name: string): Promise<VmConfig | undefined>;
+  findConfig(name: string, namespace: string): Promise<VmConfig | undefined>;
   /** Undefined where the caller may not see it: the operator can. @throws NotFound */
-  findImage(name: string): Promise<Image | undefined>;
+  findImage(name: string, namespace: string): Promise<Image | undefined>;
+  /** Whether the caller may get a VMConfig, asked before it is looked for in a namespace that the request does not name. */
+  mayGetConfig(name: string, namespace: string): Promise<boolean>;
   /** What the installation allows; undefined where the caller may not see it: the operator says it then. */
   settings(): Promise<InstallationSettings | undefined>;
   readonly wait: Waiter;
@@ -73,9 +75,12 @@ export async function deploy(
   options: DeployOptions,
 ): Promise<Deployed> {
   const [owner = '', settings] = await Promise.all([environment.owner(), environment.settings()]);
-  await check(environment, request, settings);
+  const { namespace } = options;
+  const config = await namedConfig(environment, request, namespace);
+  await check(environment, { request, config, namespace }, settings);
   const { vm, portWarnings } = vmOf(request, {
-    namespace: options.namespace,
+    namespace,
+    configNamespace: config?.namespace,
     hostPortsAllowed: settings?.hostPortsAllowed ?? anyHostPort,
     withoutDeadline: options.wait === false,
     ...(owner === '' ? {} : { owner }),
@@ -105,15 +110,21 @@ function deployed(
 
 /** What can be known to be wrong before the VM exists. */
 async function check(
-  { findConfig, findImage }: DeployEnvironment,
-  { image: imageName, vmConfig, gpuPassthrough, architecture: requested }: DeployRequest,
+  { findImage }: DeployEnvironment,
+  deployed: {
+    readonly request: DeployRequest;
+    readonly config: NamedConfig | undefined;
+    readonly namespace: string;
+  },
   settings: InstallationSettings | undefined,
 ): Promise<void> {
+  const { image: imageName, vmConfig, gpuPassthrough, architecture: requested } = deployed.request;
   if (imageName === undefined && vmConfig === undefined)
     throw invalidField('image', 'image or vmConfig is required', 'FieldValueRequired');
-  const config = vmConfig === undefined ? undefined : await requireConfig(findConfig, vmConfig);
+  const config = deployed.config?.config;
   const name = imageName ?? config?.spec.image;
-  const image = name === undefined || name.includes('/') ? undefined : await findImage(name);
+  const { namespace } = imageName === undefined ? (deployed.config ?? deployed) : deployed;
+  const image = name === undefined || name.includes('/') ? undefined : await findImage(name, namespace);
   const unusable = image === undefined ? undefined : unusableImage(image);
   if (unusable !== undefined) throw unusable;
   const architecture = requested ?? config?.spec.architecture ?? image?.status?.architecture;
@@ -126,17 +137,35 @@ async function check(
     );
 }
 
-async function requireConfig(
-  find: DeployEnvironment['findConfig'],
-  name: string,
-): Promise<VmConfig | undefined> {
-  try {
-    return await find(name);
-  } catch (error) {
-    if (!isSvc3Error(error, 'NotFound')) throw error;
-    const details = { group, kind: 'vmconfigs', name };
-    throw new Svc3Error('NotFound', `${name} config does not exist`, { details, cause: error });
+/** The VMConfig that a request names. */
+interface NamedConfig {
+  readonly namespace: string;
+  /** Undefined where the caller may not see it. */
+  readonly config: VmConfig | undefined;
+}
+
+/**
+ * The VMConfig of the VM's namespace, else of the default one: clients list it there and deploy elsewhere.
+ *
+ * @throws Svc3Error NotFound
+ */
+async function namedConfig(
+  { findConfig, mayGetConfig }: DeployEnvironment,
+  { vmConfig: name, vmConfigNamespace }: DeployRequest,
+  own: string,
+): Promise<NamedConfig | undefined> {
+  if (name === undefined) return undefined;
+  const places = vmConfigNamespace === undefined ? [own, namespaces.default] : [vmConfigNamespace];
+  for (const namespace of new Set(places)) {
+    if (namespace !== own && !(await mayGetConfig(name, namespace))) continue;
+    try {
+      return { namespace, config: await findConfig(name, namespace) };
+    } catch (error) {
+      if (!isSvc3Error(error, 'NotFound')) throw error;
+    }
   }
+  const details = { group, kind: 'vmconfigs', name };
+  throw new Svc3Error('NotFound', `${name} config does not exist`, { details });
 }
 
 function isUnschedulable({ status }: Vm): boolean {

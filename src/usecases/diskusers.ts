@@ -1,13 +1,14 @@
+import { configKeyOf, namespaceOfDisk } from '../api/configkey.ts';
 import type { Image, Iso } from '../api/image.ts';
 import { group } from '../api/meta.ts';
 import type { Vm } from '../api/vm.ts';
 import type { VmConfig } from '../api/vmconfig.ts';
 import { Svc3Error } from '../errors.ts';
 
-/** Everything of the namespace that may use a disk. */
+/** Everything that may use a disk of a namespace, as far as whoever asks may see it. */
 export interface PossibleUsers {
   readonly vms: readonly Vm[];
-  config(name: string): VmConfig | undefined;
+  config(name: string, namespace: string): VmConfig | undefined;
 }
 
 /** `registry/name` of a reference with or without digest. */
@@ -19,14 +20,20 @@ function repositoryOf(reference: string | undefined): string | undefined {
 function usersOf({ vms, config }: PossibleUsers, disk: Image | Iso, field: 'image' | 'iso'): string[] {
   const stored = repositoryOf(disk.status?.reference);
   return vms
-    .filter(({ spec, status }) => {
+    .filter((vm) => {
+      const { spec, status } = vm;
       const effective = status?.effective?.[field];
       if (effective !== undefined && stored !== undefined && repositoryOf(effective) === stored) return true;
       if (effective === undefined && disk.status?.digest === undefined) return false;
-      const configured = spec.config === undefined ? undefined : config(spec.config)?.spec[field];
+      if (namespaceOfDisk(vm, field) !== disk.metadata.namespace) return false;
+      const key = configKeyOf(vm);
+      const configured = key === undefined ? undefined : config(key.name, key.namespace)?.spec[field];
       return (spec[field] ?? configured) === disk.metadata.name;
     })
-    .map(({ metadata }) => metadata.name)
+    .map(({ metadata: { name, namespace } }) =>
+      namespace === disk.metadata.namespace ? name : `of namespace ${namespace}`,
+    )
+    .filter((name, index, all) => all.indexOf(name) === index)
     .sort();
 }
 

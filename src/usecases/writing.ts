@@ -2,6 +2,7 @@ import { Svc3Error } from '../errors.ts';
 
 const deployFields: Readonly<Record<string, string>> = {
   'spec.config': 'vmConfig',
+  'spec.configNamespace': 'vmConfigNamespace',
   'spec.nodeName': 'node',
   'spec.ports': 'reservedPorts',
   'spec.nodePorts.ssh': 'sshNodePort',

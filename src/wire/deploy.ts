@@ -156,6 +156,8 @@ export function settingsOf(request: SettingsRequest): Partial<VmSpecInput> {
 
 export interface DeployOptions {
   readonly namespace: string;
+  /** Where the VMConfig was found. */
+  readonly configNamespace?: string | undefined;
   readonly owner?: string;
   readonly hostPortsAllowed: PortRange;
   /** Leaves the start deadline unset unless the request names a timeout. */
@@ -179,9 +181,11 @@ export function vmOf(
     ...options.annotations,
     ...(options.owner === undefined ? {} : { [annotations.owner]: options.owner }),
   };
+  const { configNamespace = request.vmConfigNamespace } = options;
   const spec: VmSpecInput = {
     ...settingsOf(request),
     ...(request.vmConfig === undefined ? {} : { config: request.vmConfig }),
+    ...(configNamespace === undefined || configNamespace === options.namespace ? {} : { configNamespace }),
     ...(request.node === undefined || request.node === '' ? {} : { nodeName: request.node }),
     ...(request.hostname === undefined ? {} : { hostname: request.hostname }),
     ...(ports.length === 0 ? {} : { ports }),

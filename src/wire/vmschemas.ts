@@ -58,6 +58,9 @@ export const deployBody = z
       .describe('Absent: vm- and 5 characters.'),
     shouldGenerateName: z.boolean().optional().describe('true: name is a prefix.'),
     vmConfig: configName.optional(),
+    vmConfigNamespace: label
+      .optional()
+      .describe('Absent: that of the VM, else the default one, where the caller may get the VMConfig there.'),
     ...settings,
     disk: VmDisk.optional().describe(settings.disk.description ?? ''),
     node: z.union([subdomain, z.literal('')]).optional(),
@@ -103,6 +106,7 @@ export const vmItem = z
     memory: z.string(),
     image: z.string().optional(),
     vmConfig: z.string().optional(),
+    vmConfigNamespace: z.string().optional().describe('Where it is another than namespace.'),
     gpuPassthrough: z.boolean(),
     vncConsole: z.boolean(),
     ssh: z.int(),

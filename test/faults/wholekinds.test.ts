@@ -2,7 +2,8 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { vmConfigs, vms } from '../../src/api/resources.ts';
+import { namespaces, vmConfigs, vms } from '../../src/api/resources.ts';
+import { isSvc3Error } from '../../src/errors.ts';
 import { inProcess } from '../integration/cli/inprocess.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../support/cluster.ts';
@@ -14,7 +15,7 @@ const { svc3, home } = inProcess();
 /** As HTTP says it, and as it stands in the kinds. */
 const said = {
   architecture: 'arm64',
-  disk: { storage: 'Persistent', storageClassName: 'fast', size: '40Gi' },
+  disk: { storage: 'Persistent', storageClassName: 'fast', size: '40Gi', whenDeleted: 'Delete' },
   sshAuthorizedKeys: [key],
   tolerations: [
     { key: 'dedicated', operator: 'Equal', value: 'ci', effect: 'NoSchedule' },
@@ -24,9 +25,11 @@ const said = {
   userData: { secretName: 'first-boot' },
 };
 const words = (keyFile: string) =>
-  `--arch arm64 --storage persistent --storage-class fast --disk-size 40Gi --ssh-key ${keyFile} --toleration dedicated=ci:NoSchedule,spot --readiness http:8080/healthz --user-data-secret first-boot`.split(
+  `--arch arm64 --storage persistent --storage-class fast --disk-size 40Gi --when-deleted delete --ssh-key ${keyFile} --toleration dedicated=ci:NoSchedule,spot --readiness http:8080/healthz --user-data-secret first-boot`.split(
     ' ',
   );
+
+const slow = { timeout: 20_000 };
 
 let cluster: TestCluster;
 let api: TestApi;
@@ -60,6 +63,52 @@ describe('a deploy', () => {
     const { code, stderr } = await cli(['vm', 'deploy', 'cli', '-i', image, '--no-wait', ...words(keyFile)]);
     expect(code, stderr).toBe(0);
     expect(await specOf('cli')).toMatchObject(said);
+  });
+
+  test('names the claim of a disk that was left', async () => {
+    const disk = { storage: 'Persistent', claimName: 'svc3-vm-before' };
+    expect((await http('vms?wait=false', { name: 'claim-http', image, disk })).status).toBe(202);
+    const given = ['vm', 'deploy', 'claim-cli', '-i', image, '--claim', 'svc3-vm-before', '--no-wait'];
+    const { code, stderr } = await cli(given);
+    expect(code, stderr).toBe(0);
+    expect((await specOf('claim-http')).disk).toEqual(disk);
+    expect((await specOf('claim-cli')).disk).toEqual(disk);
+  });
+
+  test('from a configuration that is in the default namespace only names that namespace', async () => {
+    const name = `shared-${process.pid}`;
+    await cluster.client
+      .create(namespaces, { metadata: { name: 'svc3-default' } })
+      .catch((error: unknown) => isSvc3Error(error, 'AlreadyExists') || Promise.reject(error));
+    const metadata = { name, namespace: 'svc3-default' };
+    await cluster.client.create(vmConfigs, { metadata, spec: { image } });
+    try {
+      await expect
+        .poll(async () => (await http('vms?wait=false', { name: 'far-http', vmConfig: name })).status, slow)
+        .toBe(202);
+      const { code, stderr } = await cli(['vm', 'deploy', 'far-cli', '--config', name, '--no-wait']);
+      expect(code, stderr).toBe(0);
+      const named = { config: name, configNamespace: 'svc3-default' };
+      expect(await specOf('far-http')).toMatchObject(named);
+      expect(await specOf('far-cli')).toMatchObject(named);
+      const { json } = await api.call('GET', `/api/v1/namespaces/${namespace}/vms/far-http`, {
+        token: cluster.adminToken,
+      });
+      expect(json).toMatchObject({ vmConfig: name, vmConfigNamespace: 'svc3-default' });
+    } finally {
+      await cluster.client.delete(vmConfigs, metadata);
+    }
+  });
+
+  test('names the namespace of its configuration', async () => {
+    const body = { name: 'said-http', vmConfig: 'c', vmConfigNamespace: namespace };
+    expect((await http('vms?wait=false', body)).status).toBe(404);
+    expect((await http('vmconfigs', { name: 'c', image })).status).toBe(201);
+    expect((await http('vms?wait=false', body)).status).toBe(202);
+    const given = ['vm', 'deploy', 'said-cli', '--config', 'c', '--config-namespace', namespace, '--no-wait'];
+    const { code, stderr } = await cli(given);
+    expect(code, stderr).toBe(0);
+    for (const vm of ['said-http', 'said-cli']) expect(await specOf(vm)).toMatchObject({ config: 'c' });
   });
 
   test('with an empty ISO overrides that of its configuration', async () => {

@@ -1,3 +1,4 @@
+import { configNamespaceIndex } from '../../api/configkey.ts';
 import type { Pod } from '../../api/core.ts';
 import type { Image, Iso } from '../../api/image.ts';
 import { labels } from '../../api/meta.ts';
@@ -15,6 +16,7 @@ export type Disk = Image | Iso;
 /** What the controllers of Images and ISOs read, from memory. */
 export interface ImageCaches {
   readonly disks: Informer<Disk>;
+  /** With `configNamespaceIndex`. */
   readonly vms: Informer<Vm>;
   readonly vmConfigs: Informer<VmConfig>;
   /** Worker pods only. */
@@ -36,7 +38,7 @@ export function createImageCaches(informers: Informers, kind: DiskKind): ImageCa
   });
   return {
     disks: informers.get(resourceOf(kind)),
-    vms: informers.get(vms),
+    vms: informers.get(vms, { indexes: configNamespaceIndex }),
     vmConfigs: informers.get(vmConfigs),
     pods: workers,
     podsOf: ({ metadata }) => workers.byIndex(byOwner, metadata.uid),

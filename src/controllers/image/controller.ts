@@ -1,3 +1,4 @@
+import { isTerminating } from '../../api/owner.ts';
 import { objectNames } from '../../api/meta.ts';
 import { secrets } from '../../api/resources.ts';
 import { createController, keyOf, type Controller } from '../../controller/controller.ts';
@@ -89,11 +90,13 @@ function createDiskController(
     enqueueWhere(namespace, (disk) => {
       const isWaiting = waitsFor(disk, name);
       if (isWaiting && hasMoved(change)) tryAtOnce(disk);
-      return isWaiting || disk.metadata.deletionTimestamp !== undefined;
+      return isWaiting || isTerminating(disk);
     });
+    const { configNamespace = namespace } = change.object.spec;
+    if (configNamespace !== namespace) enqueueWhere(configNamespace, isTerminating);
   });
   caches.vmConfigs.onChange(({ object }) => {
-    enqueueWhere(object.metadata.namespace, ({ metadata }) => metadata.deletionTimestamp !== undefined);
+    enqueueWhere(object.metadata.namespace, isTerminating);
   });
   // A credential that came or was rotated: what was refused may be allowed now.
   informers

@@ -45,9 +45,9 @@ export function observe(parts: ObserveParts, disk: Disk, now: number): Observed 
       disk.metadata.deletionTimestamp === undefined
         ? []
         : usersOf(
-            { kind, name, repository, isStored: disk.status?.digest !== undefined },
-            caches.vms.list(namespace),
-            (config) => caches.vmConfigs.get(config, namespace),
+            { kind, name, namespace, repository, isStored: disk.status?.digest !== undefined },
+            [...caches.vms.list(namespace), ...caches.vms.byIndex('configNamespace', namespace)],
+            (config, of) => caches.vmConfigs.get(config, of),
           ),
     retryAt: id === undefined ? 0 : backoff.retryAt(id),
     now,

@@ -1,4 +1,5 @@
 import type { Node, Pod } from '../../api/core.ts';
+import { configNamespaceIndex } from '../../api/configkey.ts';
 import { annotations, labels, objectNames } from '../../api/meta.ts';
 import {
   images,
@@ -61,7 +62,7 @@ const perSentenceMs = 20;
 function createCaches({ informers }: Runtime<VmSettings>) {
   const vmInformer = informers.get(vms);
   const podInformer = informers.get(pods, { transform: slimPod });
-  vmInformer.addIndexes({ ...podNameIndex, ...claimIndex });
+  vmInformer.addIndexes({ ...podNameIndex, ...claimIndex, ...configNamespaceIndex });
   podInformer.addIndexes({ node: (pod) => (pod.spec.nodeName === undefined ? [] : [pod.spec.nodeName]) });
   return {
     vms: vmInformer,
@@ -208,8 +209,10 @@ function followSources(
   controller: Controller,
   resolver: ImageResolver | undefined,
 ): void {
-  const enqueueWhere = (namespace: string | undefined, isMeant: (vm: Vm) => boolean) => {
-    for (const vm of caches.vms.list(namespace)) if (isMeant(vm)) controller.enqueue(keyOf(vm));
+  const enqueueWhere = (namespace: string, isMeant: (vm: Vm) => boolean) => {
+    const fromElsewhere = caches.vms.byIndex('configNamespace', namespace);
+    for (const vm of [...caches.vms.list(namespace), ...fromElsewhere])
+      if (isMeant(vm)) controller.enqueue(keyOf(vm));
   };
   const wakeUnplaced = (namespace: string) =>
     enqueueWhere(namespace, ({ metadata, status }) => {

@@ -1,3 +1,4 @@
+import { configKeyOf } from '../../api/configkey.ts';
 import { annotations } from '../../api/meta.ts';
 import { endpoint } from '../../net/endpoint.ts';
 import { parseQuantity, toGi } from '../../api/quantity.ts';
@@ -118,6 +119,11 @@ function undeployedVm(config: VmConfig): Record<string, unknown> {
   };
 }
 
+function isConfigElsewhere(vm: Vm): boolean {
+  const key = configKeyOf(vm);
+  return key !== undefined && key.namespace !== vm.metadata.namespace;
+}
+
 /** `virtual_machine_resources`: VMs grouped by their 2.4.x name, then configurations that have none. */
 export function vmResources(vms: readonly Vm[], configs: readonly VmConfig[]): Record<string, unknown>[] {
   const byName = new Map<string, Vm[]>();
@@ -131,7 +137,9 @@ export function vmResources(vms: readonly Vm[], configs: readonly VmConfig[]): R
     .map(([name, group]) => ({
       virtual_machine_name: name,
       vm_deployment_status: 'Deployed',
-      status: group.map((vm) => deployedVm(vm, configOf.get(vm.spec.config ?? ''))),
+      status: group.map((vm) =>
+        deployedVm(vm, isConfigElsewhere(vm) ? undefined : configOf.get(vm.spec.config ?? '')),
+      ),
     }));
   return [...deployed, ...configs.filter(({ metadata }) => !byName.has(metadata.name)).map(undeployedVm)];
 }

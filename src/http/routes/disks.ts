@@ -48,8 +48,8 @@ export function diskOf(
 function possibleUsers({ caches }: Services, namespace: string): PossibleUsers {
   const { vms, vmConfigs } = caches;
   return {
-    vms: vms.objects.list(namespace),
-    config: (name) => vmConfigs.objects.get(name, namespace),
+    vms: [...vms.objects.list(namespace), ...vms.objects.byIndex('configNamespace', namespace)],
+    config: (name, of) => vmConfigs.objects.get(name, of),
   };
 }
 

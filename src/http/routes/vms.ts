@@ -1,3 +1,4 @@
+import { isSvc3Error } from '../../errors.ts';
 import { actionsGroup, group } from '../../api/meta.ts';
 import { deleteVm as deleteAVm } from '../../usecases/deletion.ts';
 import { deploy as deployAVm, type Deployed, type DeployOptions } from '../../usecases/deploy.ts';
@@ -6,6 +7,7 @@ import * as schemas from '../../wire/schemas.ts';
 import { deployItem, vmItem } from '../../wire/vm.ts';
 import * as vmSchemas from '../../wire/vmschemas.ts';
 import { findImage, findVm, findVmConfig } from '../server/lookup.ts';
+import type { Caller } from '../server/caller.ts';
 import { defineRoute, type Call } from '../server/route.ts';
 import { success } from '../server/status.ts';
 import { waiterOf } from '../server/waiter.ts';
@@ -49,6 +51,16 @@ export const getVm = defineRoute({
   },
 });
 
+async function mayGetConfig(caller: Caller, namespace: string, name: string): Promise<boolean> {
+  try {
+    await caller.authorize({ group, resource: 'vmconfigs', verb: 'get', namespace, name });
+    return true;
+  } catch (error) {
+    if (isSvc3Error(error, 'Forbidden')) return false;
+    throw error;
+  }
+}
+
 /** The use case on this call: reads come from the caches, the VM is created with the caller's token. */
 export function deploy(
   call: Call<{ namespace: string }, unknown, DeployRequest>,
@@ -63,8 +75,9 @@ export function deploy(
       writer: services.client,
       fieldManager: 'svc3-api',
       owner: async () => (await caller.user()).username,
-      findConfig: (name) => findVmConfig(services, { namespace, name }),
-      findImage: (name) => findImage(services, { namespace, name }),
+      findConfig: (name, of) => findVmConfig(services, { namespace: of, name }),
+      findImage: (name, of) => findImage(services, { namespace: of, name }),
+      mayGetConfig: (name, of) => mayGetConfig(caller, of, name),
       settings: () => Promise.resolve({ gpuPassthroughEnabled, hostPortsAllowed }),
       wait: waiterOf(call),
     },

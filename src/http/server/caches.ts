@@ -1,3 +1,4 @@
+import { configKeyOf, configNamespaceIndex } from '../../api/configkey.ts';
 import type { Node, ServiceAccount } from '../../api/core.ts';
 import type { Image, Iso } from '../../api/image.ts';
 import type { Vm } from '../../api/vm.ts';
@@ -45,6 +46,7 @@ export interface Caches {
 /** Indexes of `Informers.vms` that the routes use. */
 export const vmIndexes = {
   uid: (vm: Vm): readonly string[] => [vm.metadata.uid],
+  ...configNamespaceIndex,
   image: (vm: Vm): readonly string[] => imagesOf(vm).map((image) => `${vm.metadata.namespace}/${image}`),
 };
 
@@ -59,8 +61,10 @@ function cacheOf<T extends KubeObject, I>(informer: Informer<T>, toItem: (object
 /** Call before the informers run. */
 export function createCaches(client: KubeClient, informers: Informers): Caches {
   const { vms, vmConfigs, images, isos, nodes, pods, accounts } = informers;
-  const configOf = ({ metadata, spec }: Vm) =>
-    spec.config === undefined ? undefined : vmConfigs.get(spec.config, metadata.namespace);
+  const configOf = (vm: Vm) => {
+    const key = configKeyOf(vm);
+    return key === undefined ? undefined : vmConfigs.get(key.name, key.namespace);
+  };
   return {
     vms: cacheOf(vms, (vm) => vmItem(vm, configOf(vm))),
     vmConfigs: cacheOf(vmConfigs, vmConfigItem),

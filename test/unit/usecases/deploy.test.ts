@@ -54,6 +54,7 @@ function world(course: Course = {}, given: Partial<DeployEnvironment> = {}) {
     owner: async () => undefined,
     findConfig: async () => undefined,
     findImage: async () => undefined,
+    mayGetConfig: async () => true,
     settings: async () => undefined,
     wait,
     ...given,
@@ -140,6 +141,62 @@ describe('before anything is created, a deploy is refused', () => {
     const settings = async () => gpuOff;
     const { run } = world({ states: [booted(true)] }, { settings });
     await expect(run({ gpuPassthrough: true })).resolves.toMatchObject({ runs: true });
+  });
+});
+
+describe('the configuration of a deploy', () => {
+  const config: VmConfig = { metadata: storedMeta({ name: 'small' }), spec: { image: 'golden' } };
+  /** It is in these namespaces; images that are looked for, and the spec of the VM. */
+  async function deployedFrom(
+    places: readonly string[],
+    request: Partial<DeployRequest> = {},
+    given: Partial<DeployEnvironment> = {},
+  ) {
+    const images: string[] = [];
+    const { run, create } = world(
+      { states: [booted(true)] },
+      {
+        findConfig: async (_name, namespace) => {
+          if (places.includes(namespace)) return config;
+          throw new Svc3Error('NotFound', 'not found');
+        },
+        findImage: async (name, namespace) => {
+          images.push(`${namespace}/${name}`);
+          return undefined;
+        },
+        ...given,
+      },
+    );
+    await run({ image: undefined, vmConfig: 'small', ...request });
+    return { images, configNamespace: create.mock.calls[0]?.[1].spec.configNamespace };
+  }
+
+  test('is that of its namespace', async () => {
+    const seen = await deployedFrom(['team', 'svc3-default']);
+    expect(seen).toEqual({ images: ['team/golden'], configNamespace: undefined });
+  });
+
+  test('is that of the default namespace where its own has none, and names images there', async () => {
+    const seen = await deployedFrom(['svc3-default']);
+    expect(seen).toEqual({ images: ['svc3-default/golden'], configNamespace: 'svc3-default' });
+    const own = await deployedFrom(['svc3-default'], { image: 'silver' });
+    expect(own.images).toEqual(['team/silver']);
+  });
+
+  test('is that of the namespace that is said, and of no other', async () => {
+    const seen = await deployedFrom(['team', 'shared'], { vmConfigNamespace: 'shared' });
+    expect(seen.configNamespace).toBe('shared');
+    await expect(deployedFrom(['team'], { vmConfigNamespace: 'shared' })).rejects.toThrow(
+      'small config does not exist',
+    );
+  });
+
+  test('is not looked for elsewhere by who may not get it there', async () => {
+    const mayGetConfig = async () => false;
+    await expect(deployedFrom(['svc3-default'], {}, { mayGetConfig })).rejects.toThrow(
+      'small config does not exist',
+    );
+    await expect(deployedFrom(['team'], {}, { mayGetConfig })).resolves.toBeDefined();
   });
 });
 

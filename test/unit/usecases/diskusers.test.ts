@@ -71,3 +71,11 @@ test('ten are named, in the order of their names, and the rest is counted', () =
     'image golden is in use by VMs vm-00, vm-01, vm-02, vm-03, vm-04, vm-05, vm-06, vm-07, vm-08, vm-09 and 2 more',
   );
 });
+
+test('one elsewhere whose configuration here names it, without its name', () => {
+  const vm = aVm({
+    metadata: { name: 'secret', namespace: 'ci' },
+    spec: { image: undefined, config: 'small', configNamespace: 'team' },
+  });
+  expect(refusal([vm])).toBe('image golden is in use by VM of namespace ci');
+});

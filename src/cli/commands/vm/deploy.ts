@@ -19,6 +19,11 @@ export const vmDeploy = command({
       summary: 'VM configuration to start from',
       complete: 'vmConfigs',
     },
+    'config-namespace': {
+      kind: 'text',
+      placeholder: 'NAMESPACE',
+      summary: 'Namespace of CONFIG; else that of the VM, or svc3-default where CONFIG is there only',
+    },
     ...settingsOptions,
     ...kindOptions,
     ports: {
@@ -84,6 +89,7 @@ export const vmDeploy = command({
       name,
       shouldGenerateName: options['generate-name'] ? true : undefined,
       vmConfig: options.config,
+      vmConfigNamespace: options['config-namespace'],
       node: options.node,
       reservedPorts: options.ports,
       hostname: options.hostname,

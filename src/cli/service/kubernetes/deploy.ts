@@ -23,8 +23,9 @@ export async function deploy(
       caller: client,
       writer: client,
       owner: () => usernameOf(client),
-      findConfig: (name) => visible(() => client.get(vmConfigs, name, namespace)),
-      findImage: (name) => visible(() => client.get(images, name, namespace)),
+      findConfig: (name, of) => visible(() => client.get(vmConfigs, name, of)),
+      findImage: (name, of) => visible(() => client.get(images, name, of)),
+      mayGetConfig: (name, of) => canGet(() => client.get(vmConfigs, name, of)),
       settings: () => settingsOf(client),
       wait: waiterOn(client, signal),
     },
@@ -44,6 +45,16 @@ async function visible<T>(get: () => Promise<T>): Promise<T | undefined> {
     return await get();
   } catch (error) {
     if (isSvc3Error(error, 'Forbidden')) return undefined;
+    throw error;
+  }
+}
+
+async function canGet(get: () => Promise<unknown>): Promise<boolean> {
+  try {
+    await get();
+    return true;
+  } catch (error) {
+    if (isSvc3Error(error, 'Forbidden', 'NotFound')) return false;
     throw error;
   }
 }

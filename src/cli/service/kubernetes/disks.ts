@@ -74,7 +74,8 @@ async function possibleUsers(client: KubeClient, namespace: string): Promise<Pos
     client.list(vmConfigs, { namespace }),
   ]);
   const byName = new Map(configs.items.map((config) => [config.metadata.name, config]));
-  return { vms: running.items, config: (name) => byName.get(name) };
+  // VMs elsewhere whose VMConfig names the disk are the operator's to see: it keeps the disk while it has users.
+  return { vms: running.items, config: (name, of) => (of === namespace ? byName.get(name) : undefined) };
 }
 
 function described(description: string | undefined): { description?: string } {

@@ -77,7 +77,8 @@ function contradictionOfVm(vm: Vm, effective: EffectiveSettings, sources: Source
       architecture: effective.architecture,
       // What the image's was where the VM says none: only what pulls the image knows.
       bytes: spec.disk?.size === undefined ? sizeOf(effective) : undefined,
-      ...(effective.imageName === undefined ? {} : { name: effective.imageName }),
+      name: effective.imageName,
+      namespace: effective.imageNamespace,
     },
     iso: effective.iso,
     gpuPassthroughEnabled,

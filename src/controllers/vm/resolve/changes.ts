@@ -23,12 +23,12 @@ export function changedSettings(
 ): Changed | undefined {
   // As it was created, or only just placed.
   if (vm.metadata.generation === 1) return undefined;
-  const { image, imageName, architecture, iso } = frozen;
+  const { image, imageName, imageNamespace, architecture, iso } = frozen;
   const { gpuPassthroughEnabled, hostPortsAllowed } = settings;
   const merged = effectiveSettings({
     spec: vm.spec,
     config: frozen,
-    image: { reference: image, architecture, name: imageName },
+    image: { reference: image, architecture, name: imageName, namespace: imageNamespace },
     iso,
     gpuPassthroughEnabled,
     hostPortsAllowed,

@@ -13,6 +13,8 @@ export interface EffectiveInput {
   readonly image: {
     readonly reference: string;
     readonly name?: string | undefined;
+    /** Of that Image, where it is another than the VM's. */
+    readonly namespace?: string | undefined;
     readonly architecture: Architecture | undefined;
     /** Virtual size of its disk where it is known. */
     readonly bytes?: number | undefined;
@@ -77,6 +79,7 @@ export function effectiveSettings(input: EffectiveInput): Effective {
       ...(input.iso === undefined ? {} : { iso: input.iso }),
       image: image.reference,
       ...(image.name === undefined ? {} : { imageName: image.name }),
+      ...(image.namespace === undefined ? {} : { imageNamespace: image.namespace }),
       architecture,
       cpu,
       memory: requested.memory ?? formatQuantity(cpu * defaults.memoryBytesPerCpu),
@@ -146,6 +149,7 @@ type Settings = Omit<VmConfigSpec, 'image'>;
 function merge(spec: VmSpec, config: VmConfigSpec | undefined): Settings {
   const {
     config: _config,
+    configNamespace: _configNamespace,
     powerState: _powerState,
     revertRequest: _revertRequest,
     startRequest: _startRequest,

@@ -1,3 +1,4 @@
+import { configKeyOf, namespaceOfDisk } from '../../../api/configkey.ts';
 import type { PlannedSettings, Vm } from '../../../api/vm.ts';
 import { effectiveSettings } from './effective.ts';
 import { parseImage } from './imageref.ts';
@@ -12,12 +13,13 @@ export function plannedSettings(
   sources: Omit<ResolveSources, 'answer'>,
 ): PlannedSettings | undefined {
   const { spec } = vm;
-  const { namespace } = vm.metadata;
-  const config = spec.config === undefined ? undefined : sources.vmConfig(spec.config, namespace);
+  const key = configKeyOf(vm);
+  const config = key === undefined ? undefined : sources.vmConfig(key.name, key.namespace);
   const image = spec.image ?? config?.spec.image;
   if (image === undefined || (spec.config !== undefined && config === undefined)) return undefined;
   const named = parseImage(image);
-  const stored = named.kind === 'object' ? sources.image(named.name, namespace) : undefined;
+  const stored =
+    named.kind === 'object' ? sources.image(named.name, namespaceOfDisk(vm, 'image')) : undefined;
   const { gpuPassthroughEnabled, hostPortsAllowed } = sources.settings;
   const result = effectiveSettings({
     spec,

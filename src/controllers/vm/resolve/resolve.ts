@@ -1,3 +1,4 @@
+import { configKeyOf, namespaceOfDisk } from '../../../api/configkey.ts';
 import type { Image, Iso } from '../../../api/image.ts';
 import { isTerminating } from '../../../api/owner.ts';
 import { formatQuantity, parseQuantity } from '../../../api/quantity.ts';
@@ -50,6 +51,8 @@ interface Pinned {
   readonly reference: string;
   /** Of the Image or ISO; a reference of a registry has none. */
   readonly name?: string;
+  /** Of that object, where it is another than the VM's. */
+  readonly namespace?: string;
   readonly architecture: Architecture | undefined;
   /** Virtual size of its disk where it is known. */
   readonly bytes?: number | undefined;
@@ -71,14 +74,11 @@ function unresolved(
  */
 export function resolveVm(vm: Vm, sources: ResolveSources): Resolved | Unresolved | Asking {
   const { spec } = vm;
-  const { namespace } = vm.metadata;
-  const config = spec.config === undefined ? undefined : sources.vmConfig(spec.config, namespace);
-  if (spec.config !== undefined && config === undefined) {
-    return unresolved(
-      'scheduled',
-      'ConfigNotFound',
-      `VMConfig ${spec.config} does not exist in namespace ${namespace}`,
-    );
+  const key = configKeyOf(vm);
+  const config = key === undefined ? undefined : sources.vmConfig(key.name, key.namespace);
+  if (key !== undefined && config === undefined) {
+    const message = `VMConfig ${key.name} does not exist in namespace ${key.namespace}`;
+    return unresolved('scheduled', 'ConfigNotFound', message);
   }
   const imageText = spec.image ?? config?.spec.image;
   if (imageText === undefined) {
@@ -150,7 +150,6 @@ function pin(
   sources: ResolveSources,
   { architecture, withSize }: Sought = { architecture: undefined, withSize: false },
 ): Pinned | Unresolved | Asking {
-  const { namespace } = vm.metadata;
   const name = parseImage(text);
   if (name.kind === 'reference') {
     // Nothing is left to ask.
@@ -158,8 +157,10 @@ function pin(
       return { kind: 'pinned', reference: text, architecture };
     return pinReference(vm, name.reference, sources, withSize);
   }
+  const namespace = namespaceOfDisk(vm, kind === 'Image' ? 'image' : 'iso');
   const object = kind === 'Image' ? sources.image(name.name, namespace) : sources.iso(name.name, namespace);
-  return pinObject(object, name.name, namespace, kind);
+  const pinned = pinObject(object, name.name, namespace, kind);
+  return pinned.kind === 'pinned' && namespace !== vm.metadata.namespace ? { ...pinned, namespace } : pinned;
 }
 
 function pinObject(

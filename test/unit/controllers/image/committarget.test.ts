@@ -22,6 +22,14 @@ test.each([
     },
   ],
   [
+    'nothing, where its Image is of another namespace',
+    aVm({ status: { effective: { ...effective, imageName: 'base', imageNamespace: 'shared' } } }),
+    {
+      kind: 'none',
+      message: 'VM web runs from Image base of namespace shared: save it under a name instead',
+    },
+  ],
+  [
     'nothing, before it is placed',
     aVm({ spec: { image: 'debian' } }),
     { kind: 'none', message: 'VM web has not been placed yet: it has no disk' },

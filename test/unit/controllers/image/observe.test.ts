@@ -24,6 +24,7 @@ function look(disk: Disk, { disks = [], vms = [], pods = [], url, backoff = new 
   const named = <T extends { metadata?: { name?: string } }>(all: T[]) => ({
     get: (name: string) => all.find(({ metadata }) => metadata?.name === name),
     list: () => all,
+    byIndex: () => [],
   });
   const caches = { disks: named(disks), vms: named(vms), vmConfigs: named([]), podsOf: () => pods };
   const settings = { store: { url: url ?? 'https://store.example.com', prefix: 'svc3' } };

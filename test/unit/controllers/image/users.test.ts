@@ -26,7 +26,13 @@ describe('the place of a disk', () => {
 });
 
 describe('the users of a disk', () => {
-  const disk = { kind: 'Image', name: 'a', repository: 'r/svc3/team/a', isStored: true } as const;
+  const disk = {
+    kind: 'Image',
+    name: 'a',
+    namespace: 'team',
+    repository: 'r/svc3/team/a',
+    isStored: true,
+  } as const;
   const aVm = (name: string, spec: object, effective?: object): Vm =>
     ({
       metadata: { name, namespace: 'team' },
@@ -60,7 +66,28 @@ describe('the users of a disk', () => {
   });
 
   test('of an ISO are those that have it in their drive', () => {
-    const iso = { kind: 'ISO', name: 'a', repository: 'r/svc3/team/iso/a', isStored: true } as const;
+    const iso = {
+      kind: 'ISO',
+      name: 'a',
+      namespace: 'team',
+      repository: 'r/svc3/team/iso/a',
+      isStored: true,
+    } as const;
     expect(usersOf(iso, [aVm('x', { image: 'b', iso: 'a' })], () => undefined)).toEqual(['x']);
+  });
+
+  test("elsewhere are those whose VMConfig of this namespace names it; their names are nobody else's to know", () => {
+    const elsewhere = (name: string, spec: object): Vm =>
+      ({ metadata: { name, namespace: 'ci' }, spec: { config: 'c', ...spec } }) as unknown as Vm;
+    const configOf = (name: string, namespace: string) =>
+      name === 'c' && namespace === 'team' ? config : undefined;
+    const vms = [
+      elsewhere('one', { configNamespace: 'team' }),
+      elsewhere('two', { configNamespace: 'team' }),
+      elsewhere('own-config', {}),
+      elsewhere('own-image', { configNamespace: 'team', image: 'a' }),
+      aVm('here', { image: 'a' }),
+    ];
+    expect(usersOf(disk, vms, configOf)).toEqual(['here', 'of namespace ci']);
   });
 });

@@ -113,3 +113,54 @@ describe('a VM that cannot be placed for what it names', () => {
     expect(resolved({ spec })).toBe(expected);
   });
 });
+
+describe('a VM with the VMConfig of another namespace', () => {
+  const of = (namespace: string) => ({
+    ...anImage({ namespace }),
+    status: { ...anImage().status, reference: `store.example.com/${namespace}/debian@${digest}` },
+  });
+  const config: VmConfig = {
+    metadata: storedMeta({ name: 'c', namespace: 'shared' }),
+    spec: { image: 'debian', iso: 'tools' },
+  };
+  const both: ResolveSources = {
+    ...sources(),
+    vmConfig: (name, namespace) => (name === 'c' && namespace === 'shared' ? config : undefined),
+    image: (_name, namespace) => of(namespace),
+    iso: (_name, namespace) => of(namespace),
+  };
+  const settings = (spec: object) => {
+    const result = resolveVm(
+      aVm({ spec: { image: undefined, config: 'c', configNamespace: 'shared', ...spec } }),
+      both,
+    );
+    if (result.kind !== 'resolved') throw new Error(JSON.stringify(result));
+    const { image, imageName, imageNamespace, iso } = result.effective;
+    return { image, imageName, imageNamespace, iso };
+  };
+
+  test('has the image and the medium that it names, which are of its namespace', () => {
+    expect(settings({})).toEqual({
+      image: `store.example.com/shared/debian@${digest}`,
+      imageName: 'debian',
+      imageNamespace: 'shared',
+      iso: `store.example.com/shared/debian@${digest}`,
+    });
+  });
+
+  test('names those that it says itself in its own', () => {
+    expect(settings({ image: 'debian', iso: 'tools' })).toEqual({
+      image: `store.example.com/team/debian@${digest}`,
+      imageName: 'debian',
+      iso: `store.example.com/team/debian@${digest}`,
+    });
+  });
+
+  test('says where a VMConfig is missing', () => {
+    const vm = aVm({ spec: { image: undefined, config: 'c', configNamespace: 'elsewhere' } });
+    expect(resolveVm(vm, both)).toMatchObject({
+      reason: 'ConfigNotFound',
+      message: 'VMConfig c does not exist in namespace elsewhere',
+    });
+  });
+});
