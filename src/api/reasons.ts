@@ -375,7 +375,7 @@ function section(kind: ReasonRow['kind']): string {
 }
 
 /** For milliseconds what is missing may still come by itself: it was applied later, or its list is being read. */
-const applyOrderMs = 60_000;
+export const applyOrderMs = 60_000;
 
 /** Reasons of a VM for which nothing goes on until somebody acts, and the age of the VM in milliseconds from which that is said. */
 export const waitsForPerson: ReadonlyMap<string, number> = new Map([

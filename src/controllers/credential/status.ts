@@ -1,11 +1,5 @@
-import { conditionTypes } from '../../api/reasons.ts';
 import type { RegistryCredential, RegistryCredentialStatus } from '../../api/registrycredential.ts';
-import {
-  findCondition,
-  removeCondition,
-  setCondition,
-  type DecidedCondition,
-} from '../../controller/conditions.ts';
+import { applyOrderLeftMs, readyStatus, type Progress } from '../../controller/kstatus.ts';
 import type { Plan } from './decide.ts';
 import { isAllowedInsecure, type InsecurePolicy } from './insecure.ts';
 import { parseServer } from '../../registry/identity.ts';
@@ -47,23 +41,23 @@ export function judge(
   return { isReady: true, reason: 'Published', message: `published for ${registry.registry}` };
 }
 
-/** A Secret may be applied after its credential, and is replaced by deleting it first; in milliseconds. */
-const secretGraceMs = 60_000;
-
 /** Milliseconds until a missing Secret is somebody's to make; undefined where the verdict is another, or they are over. */
 export function secretWaitMs(
   { status }: RegistryCredential,
   { reason }: Verdict,
   now: Date,
 ): number | undefined {
-  if (reason !== 'SecretNotFound') return undefined;
-  const ready = findCondition(status?.conditions, conditionTypes.ready);
-  const since = ready?.status === 'False' ? Date.parse(ready.lastTransitionTime) : now.getTime();
-  const leftMs = since + secretGraceMs - now.getTime();
-  return leftMs > 0 ? leftMs : undefined;
+  return reason === 'SecretNotFound' ? applyOrderLeftMs(status?.conditions, now) : undefined;
 }
 
 const finalReasons: ReadonlySet<string> = new Set(['SecretNotFound', 'SecretInvalid', 'SecretConflict']);
+
+/** Nothing goes on until somebody acts where the reason is final (kstatus). */
+function progressOf(credential: RegistryCredential, verdict: Verdict, now: Date): Progress {
+  const isSecretAwaited = secretWaitMs(credential, verdict, now) !== undefined;
+  if (verdict.reason === 'SecretRefused' || isSecretAwaited) return 'reconciling';
+  return finalReasons.has(verdict.reason) ? 'stalled' : 'idle';
+}
 
 /** The status that says so; conditions that did not change keep their time. */
 export function statusOf(
@@ -71,32 +65,8 @@ export function statusOf(
   verdict: Verdict,
   now: Date,
 ): RegistryCredentialStatus {
-  const observedGeneration = credential.metadata.generation ?? 0;
-  const { reason, message, isReady } = verdict;
-  const put = (
-    conditions: RegistryCredentialStatus['conditions'],
-    condition: Omit<DecidedCondition, 'observedGeneration'>,
-  ) => setCondition(conditions, { ...condition, observedGeneration }, now);
-  const { ready, stalled, reconciling } = conditionTypes;
-  const isSecretAwaited = secretWaitMs(credential, verdict, now) !== undefined;
-  let conditions = put(credential.status?.conditions, {
-    type: ready,
-    status: isReady ? 'True' : 'False',
-    reason,
-    message,
-  });
-  // Nothing goes on until somebody acts (kstatus).
-  conditions =
-    finalReasons.has(reason) && !isSecretAwaited
-      ? put(conditions, { type: stalled, status: 'True', reason, message })
-      : removeCondition(conditions, stalled);
-  conditions =
-    reason === 'SecretRefused' || isSecretAwaited
-      ? put(conditions, { type: reconciling, status: 'True', reason: 'Progressing', message })
-      : removeCondition(conditions, reconciling);
   return {
-    observedGeneration,
-    conditions,
+    ...readyStatus(credential, verdict, progressOf(credential, verdict, now), now),
     registry: parseServer(credential.spec.server, 'spec.server').registry,
   };
 }

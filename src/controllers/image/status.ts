@@ -3,6 +3,7 @@ import { formatQuantity } from '../../api/quantity.ts';
 import { conditionTypes, diskWaitsForPerson } from '../../api/reasons.ts';
 import type { WorkDone } from '../../api/worker.ts';
 import { removeCondition, setCondition } from '../../controller/conditions.ts';
+import { readyStatus, type Progress } from '../../controller/kstatus.ts';
 import type { Verdict } from './decide.ts';
 import { referenceOf, type Place } from './place.ts';
 
@@ -92,7 +93,9 @@ export function verdictStatus(
     ...(worker === undefined ? {} : { worker }),
     ...(vmUid === undefined ? {} : { vmUid }),
     ...(verdict.progress === undefined ? {} : { progress: verdict.progress }),
-    ...(isUsable(disk) ? commitConditions(disk, verdict, now) : progressConditions(disk, verdict, now)),
+    ...(isUsable(disk)
+      ? commitConditions(disk, verdict, now)
+      : readyStatus(disk, { ...verdict, isReady: false }, progressOf(verdict.reason), now)),
   };
 }
 
@@ -122,21 +125,10 @@ function commitConditions(disk: Image | Iso, { reason, message }: Verdict, now: 
   };
 }
 
-function progressConditions(disk: Image | Iso, verdict: Verdict, now: Date): ReportedConditions {
-  const { reason, message } = verdict;
-  const isStalled = diskWaitsForPerson.has(reason);
-  const observedGeneration = generationOf(disk);
-  const told = { reason, message, observedGeneration };
-  let conditions = setCondition(disk.status?.conditions, { type: ready, status: 'False', ...told }, now);
-  conditions = isStalled
-    ? setCondition(conditions, { type: stalled, status: 'True', ...told }, now)
-    : removeCondition(conditions, stalled);
-  // A VM that still uses a disk that is being deleted is nothing that svc3 works on.
-  const isIdle = isStalled || reason === 'InUse';
-  conditions = isIdle
-    ? removeCondition(conditions, reconciling)
-    : setProgressing(conditions, message, observedGeneration, now);
-  return { observedGeneration, conditions };
+/** A VM that still uses a disk that is being deleted is nothing that svc3 works on. */
+function progressOf(reason: string): Progress {
+  if (diskWaitsForPerson.has(reason)) return 'stalled';
+  return reason === 'InUse' ? 'idle' : 'reconciling';
 }
 
 function setProgressing(

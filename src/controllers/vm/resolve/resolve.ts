@@ -1,12 +1,12 @@
 import { configKeyOf, namespaceOfDisk } from '../../../api/configkey.ts';
 import type { Image, Iso } from '../../../api/image.ts';
-import { isTerminating } from '../../../api/owner.ts';
 import { formatQuantity, parseQuantity } from '../../../api/quantity.ts';
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
 import type { Architecture, VmConfig } from '../../../api/vmconfig.ts';
-import { isTrue } from '../../../controller/conditions.ts';
+import { findCondition } from '../../../controller/conditions.ts';
 import { keyOf } from '../../../controller/controller.ts';
 import { isSvc3Error, messageOf } from '../../../errors.ts';
+import { namedDisk } from '../../image/nameddisk.ts';
 import { effectiveSettings } from './effective.ts';
 import type { ImageAnswer } from './imageresolutions.ts';
 import { hasDigest, parseImage, withDigest } from './imageref.ts';
@@ -169,28 +169,25 @@ function pinObject(
   namespace: string,
   kind: 'Image' | 'ISO',
 ): Pinned | Unresolved {
-  if (object === undefined) {
-    return unresolved(
-      'scheduled',
-      'ImageNotFound',
-      `${kind} ${name} does not exist in namespace ${namespace}`,
-    );
+  const found = namedDisk(object);
+  switch (found.kind) {
+    case 'notFound': {
+      const missing = `${kind} ${name} does not exist in namespace ${namespace}`;
+      return unresolved('scheduled', 'ImageNotFound', missing);
+    }
+    case 'terminating':
+      return unresolved('scheduled', 'ImageTerminating', `${kind} ${name} is being deleted`);
+    case 'notReady': {
+      const why = findCondition(found.status?.conditions, 'Ready')?.message ?? '';
+      const waiting = `${kind} ${name} is not ready${why === '' ? '' : `: ${why}`}`;
+      return unresolved('scheduled', 'ImageNotReady', waiting);
+    }
+    default: {
+      const { reference, architecture, size } = found.status;
+      const bytes = size === undefined ? undefined : parseQuantity(size, 'size');
+      return { kind: 'pinned', name, reference, architecture, bytes };
+    }
   }
-  if (isTerminating(object)) {
-    return unresolved('scheduled', 'ImageTerminating', `${kind} ${name} is being deleted`);
-  }
-  const { status } = object;
-  if (status?.reference === undefined || !isTrue(status.conditions, 'Ready')) {
-    const why = status?.conditions?.find(({ type }) => type === 'Ready')?.message ?? '';
-    return unresolved(
-      'scheduled',
-      'ImageNotReady',
-      `${kind} ${name} is not ready${why === '' ? '' : `: ${why}`}`,
-    );
-  }
-  const { reference, architecture, size } = status;
-  const bytes = size === undefined ? undefined : parseQuantity(size, 'size');
-  return { kind: 'pinned', name, reference, architecture, bytes };
 }
 
 function pinReference(
