@@ -195,6 +195,8 @@ export const definitions: readonly Definition[] = [
     spec: VmConfigSpec,
     status: VmConfigStatus,
     columns: [
+      ready,
+      reason,
       { name: 'Image', type: 'string', jsonPath: '.spec.image', description: 'Disk image.' },
       { name: 'CPU', type: 'integer', jsonPath: '.spec.cpu', description: 'Virtual CPUs.' },
       { name: 'Memory', type: 'string', jsonPath: '.spec.memory', description: 'Memory of the guest.' },

@@ -13,7 +13,7 @@ export const conditionTypes = {
 export type ConditionType = (typeof conditionTypes)[keyof typeof conditionTypes];
 
 export interface ReasonRow {
-  readonly kind: 'VM' | 'RegistryCredential' | 'Image, ISO';
+  readonly kind: 'VM' | 'VMConfig' | 'RegistryCredential' | 'Image, ISO';
   readonly type: ConditionType;
   readonly status: 'True' | 'False' | 'Unknown' | 'any';
   readonly reason: string;
@@ -236,6 +236,50 @@ export const reasonTable: readonly ReasonRow[] = [
       'A port of spec.ports is not one that this installation allows; the VM runs without that mapping.',
       'Name a port in the range of the chart value hostPorts.allowed.',
     ],
+  }),
+  ...rows('VMConfig', 'Ready', 'True', {
+    Resolved: [
+      'The Image and the ISO that the VMConfig names exist and are Ready, as far as it names any; the message says which.',
+      nothing,
+    ],
+    RegistryNotAsked: [
+      'The image or the ISO is a reference of a registry, which is asked only when a VM is deployed: whether it is there is not known. What else the VMConfig names is Ready.',
+      nothing,
+    ],
+  }),
+  ...rows('VMConfig', 'Ready', 'False', {
+    ImageNotFound: [
+      'spec.image names an Image that does not exist in this namespace.',
+      'Create the Image, or name another.',
+    ],
+    ImageNotReady: [
+      'The Image of spec.image is still being made.',
+      'Nothing, unless Stalled is True: then the Image says what it waits for.',
+    ],
+    ImageTerminating: [
+      'The Image of spec.image is being deleted: no VM is placed from it any more.',
+      'Name another; an Image of the same name that is made afterwards is used.',
+    ],
+    ISONotFound: [
+      'spec.iso names an ISO that does not exist in this namespace.',
+      'Create the ISO, or name another.',
+    ],
+    ISONotReady: [
+      'The ISO of spec.iso is still being made.',
+      'Nothing, unless Stalled is True: then the ISO says what it waits for.',
+    ],
+    ISOTerminating: [
+      'The ISO of spec.iso is being deleted: no VM is placed with it any more.',
+      'Name another; an ISO of the same name that is made afterwards is used.',
+    ],
+  }),
+  ...rows('VMConfig', 'Stalled', 'True', {
+    ImageNotFound: ['As with Ready, for more than a minute.', 'As with Ready.'],
+    ImageNotReady: ['As with Ready, and the Image is Stalled itself.', 'Do what the Image waits for.'],
+    ImageTerminating: ['As with Ready, for more than a minute.', 'As with Ready.'],
+    ISONotFound: ['As with Ready, for more than a minute.', 'As with Ready.'],
+    ISONotReady: ['As with Ready, and the ISO is Stalled itself.', 'Do what the ISO waits for.'],
+    ISOTerminating: ['As with Ready, for more than a minute.', 'As with Ready.'],
   }),
   ...rows('RegistryCredential', 'Ready', 'True', {
     Published: ["The credential stands in the namespace's pull Secret.", nothing],

@@ -23,6 +23,7 @@ import { createControlKeys, type ControlKeys } from '../controllers/vm/runner/co
 import { createVmController } from '../controllers/vm/controller.ts';
 import { vmEnvironment, vmSettingsOf } from '../controllers/vm/environment.ts';
 import { createImageResolver } from '../controllers/vm/resolve/imageresolver.ts';
+import { createVmConfigController } from '../controllers/vmconfig/controller.ts';
 
 const OperatorSettings = CommonSettings.extend({
   ...vmEnvironment,
@@ -129,12 +130,13 @@ async function start(signal: AbortSignal): Promise<void> {
   const disks = createImageControllers({ ...common, settings: imageSettingsOf(environment) }, { openRunner });
 
   const nodes = createNodeController({ ...common, settings: nodeSettingsOf(environment) });
+  const configs = createVmConfigController(common);
 
   async function lead(leading: AbortSignal): Promise<void> {
     await informers.synced();
     await controlKeys.ensure();
     log.info({}, 'leading');
-    await runControllers([credentials, vms, nodes, ...disks], leading);
+    await runControllers([credentials, vms, configs, nodes, ...disks], leading);
     await recorder.drain();
   }
 

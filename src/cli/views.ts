@@ -67,6 +67,7 @@ export const vmConfigView: View<VmConfigItem> = {
   name: (config) => config.name,
   columns: [
     nameColumn,
+    { header: 'STATE', value: (config) => config.state, state: true },
     { header: 'IMAGE', value: (config) => config.image, shrinks: true },
     { header: 'CPU', value: (config) => config.cpu },
     { header: 'MEMORY', value: (config) => gib(config.memory === 0 ? undefined : config.memory) },
@@ -76,6 +77,7 @@ export const vmConfigView: View<VmConfigItem> = {
     { header: 'TAG', value: (config) => config.tag, wide: true },
     { header: 'SCHEDULER', value: (config) => config.scheduler, wide: true },
     { header: 'NODE', value: (config) => config.nodeName, wide: true },
+    { header: 'MESSAGE', value: (config) => config.errorMessage, shrinks: true },
   ],
 };
 

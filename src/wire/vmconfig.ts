@@ -2,6 +2,7 @@ import { annotations } from '../api/meta.ts';
 import { parseQuantity, toGi } from '../api/quantity.ts';
 import type { VmConfig } from '../api/vmconfig.ts';
 import { settingsOf } from './deploy.ts';
+import { conditionOf } from './vm.ts';
 import type { VmConfigItem, VmConfigRequest } from './vmschemas.ts';
 import type { Submitted } from '../api/object.ts';
 
@@ -16,6 +17,16 @@ export function schedulerWord(
 ): 'default' | 'most-allocated' | undefined {
   if (value === undefined) return undefined;
   return value === 'Pack' ? 'most-allocated' : 'default';
+}
+
+/** Whether what the configuration names can be used, in the words of Images; empty before the operator has written a status. */
+function stateOf({ metadata, status }: VmConfig): Pick<VmConfigItem, 'state' | 'errorMessage'> {
+  if (status === undefined) return {};
+  if (status.observedGeneration !== metadata.generation) return { state: 'Updating' };
+  const ready = conditionOf(status.conditions, 'Ready');
+  if (ready?.status === 'True') return { state: 'Ready' };
+  const isStalled = conditionOf(status.conditions, 'Stalled')?.status === 'True';
+  return { state: isStalled ? 'Failed' : 'Updating', errorMessage: ready?.message };
 }
 
 export function vmConfigItem(config: VmConfig): VmConfigItem {
@@ -53,6 +64,7 @@ export function vmConfigItem(config: VmConfig): VmConfigItem {
     readiness: spec.readiness,
     tolerations: spec.tolerations,
     userData: spec.userData,
+    ...stateOf(config),
     createdAt: config.metadata.creationTimestamp,
   };
   return Object.fromEntries(

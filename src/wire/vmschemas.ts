@@ -168,6 +168,13 @@ export const vmConfigItem = z
     readiness: kindSettings.readiness,
     tolerations: kindSettings.tolerations,
     userData: kindSettings.userData,
+    state: z
+      .enum(['Ready', 'Updating', 'Failed'])
+      .optional()
+      .describe(
+        'Whether the Image and ISO that it names can be used; absent before the operator has written a status.',
+      ),
+    errorMessage: z.string().optional().describe('Why they cannot.'),
     createdAt: z.string().optional(),
   })
   .meta({ id: 'VMConfig' });

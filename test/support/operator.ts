@@ -35,12 +35,17 @@ export interface TestOperator {
   stop(): Promise<void>;
 }
 
+export interface VmOperator extends TestOperator {
+  /** Passes since the start. */
+  passes(): number;
+}
+
 /** The VM controller on a client, as the operator process runs it but without election. */
 export async function startVmOperator(
   client: KubeClient,
   settings: Partial<VmSettings> = {},
   parts: (informers: Informers) => Partial<VmControllerParts> = () => ({}),
-): Promise<TestOperator> {
+): Promise<VmOperator> {
   const stopping = new AbortController();
   const log = createLogger({
     name: 'test',
@@ -49,14 +54,17 @@ export async function startVmOperator(
   const informers = createInformers(client, log);
   const recorder = createRecorder(client, { component: 'operator', log });
   const gate = { isHeld: () => !stopping.signal.aborted, assertHeld: () => undefined };
+  let passes = 0;
+  const metrics = { controllers: { ...createMetrics().controllers, reconciled: () => void (passes += 1) } };
   const controller = createVmController(
-    { client, informers, recorder, log, metrics: createMetrics(), settings: vmSettings(settings), gate },
+    { client, informers, recorder, log, metrics, settings: vmSettings(settings), gate },
     { controlKeys: () => 'key', ...parts(informers) },
   );
   const watching = informers.run(stopping.signal);
   await informers.synced();
   const working = runControllers([controller], stopping.signal);
   return {
+    passes: () => passes,
     async stop() {
       stopping.abort();
       await Promise.allSettled([watching, working]);

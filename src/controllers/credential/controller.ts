@@ -3,6 +3,7 @@ import type { ConfigMap, Secret } from '../../api/core.ts';
 import { namespaces, objectNames } from '../../api/meta.ts';
 import type { RegistryCredential } from '../../api/registrycredential.ts';
 import { configMaps } from '../../api/resources.ts';
+import { leavesSpec } from '../../controller/change.ts';
 import { createController, keyOf, splitKey, type Controller } from '../../controller/controller.ts';
 import { runControllers, type Runtime } from '../../controller/runtime.ts';
 import { createExpectations } from '../../controller/expectations.ts';
@@ -145,7 +146,7 @@ class CredentialControllers implements CredentialController {
     const old = change.kind === 'updated' ? change.old : object;
     // A status or finalizer of ours concerns nobody; the generation tells whether a relist hid a change behind it.
     const isOurs = this.#expected.observe(keyOf(object), object);
-    if (isOurs && change.kind === 'updated' && old.metadata.generation === object.metadata.generation) return;
+    if (isOurs && leavesSpec(change)) return;
     this.#enqueue(object.metadata.namespace);
     if (object.spec.allowInsecure || old.spec.allowInsecure)
       this.#nodes.enqueue(objectNames.insecureRegistries);

@@ -1,6 +1,7 @@
 import { isTerminating } from '../../api/owner.ts';
 import { objectNames } from '../../api/meta.ts';
 import { secrets } from '../../api/resources.ts';
+import { leavesSpec } from '../../controller/change.ts';
 import { createController, keyOf, type Controller } from '../../controller/controller.ts';
 import type { Runtime } from '../../controller/runtime.ts';
 import { createExpectations } from '../../controller/expectations.ts';
@@ -95,8 +96,8 @@ function createDiskController(
     const { configNamespace = namespace } = change.object.spec;
     if (configNamespace !== namespace) enqueueWhere(configNamespace, isTerminating);
   });
-  caches.vmConfigs.onChange(({ object }) => {
-    enqueueWhere(object.metadata.namespace, isTerminating);
+  caches.vmConfigs.onChange((change) => {
+    if (!leavesSpec(change)) enqueueWhere(change.object.metadata.namespace, isTerminating);
   });
   // A credential that came or was rotated: what was refused may be allowed now.
   informers

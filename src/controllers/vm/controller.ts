@@ -12,6 +12,7 @@ import {
   vms,
 } from '../../api/resources.ts';
 import type { Vm } from '../../api/vm.ts';
+import { leavesSpec } from '../../controller/change.ts';
 import { type Controller, createController, keyOf, splitKey } from '../../controller/controller.ts';
 import type { Runtime } from '../../controller/runtime.ts';
 import type { Priority } from '../../controller/workqueue.ts';
@@ -220,7 +221,10 @@ function followSources(
       backoff.forget(metadata.uid);
       return true;
     });
-  for (const informer of [caches.configs, caches.images, caches.isos] as Informer<KubeObject>[]) {
+  caches.configs.onChange((change) => {
+    if (!leavesSpec(change)) wakeUnplaced(change.object.metadata.namespace);
+  });
+  for (const informer of [caches.images, caches.isos] as Informer<KubeObject>[]) {
     informer.onChange(({ object }) => wakeUnplaced(object.metadata?.namespace ?? ''));
   }
   caches.images.onChange(({ object }) => {

@@ -1,6 +1,14 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Node, PodSpec } from '../../../src/api/core.ts';
-import { namespaces, nodes, pods, registryCredentials, secrets, vms } from '../../../src/api/resources.ts';
+import {
+  namespaces,
+  nodes,
+  pods,
+  registryCredentials,
+  secrets,
+  vmConfigs,
+  vms,
+} from '../../../src/api/resources.ts';
 import type { KubeClient } from '../../../src/kube/types.ts';
 import { type Rendered, rendered } from './helm.ts';
 import { everything, install, outcome, tenant, values, type Installation } from './installation.ts';
@@ -171,6 +179,25 @@ describe('registry credentials', () => {
       ),
     ).toBe('ok');
   });
+});
+
+test('the operator writes the status of VM configurations, whoever edits them does not', async () => {
+  const operator = await identity('svc3-system', 'svc3-operator');
+  const editor = await tenantUser('config-editor', [], 'svc3-edit');
+  const { metadata } = await admin.create(vmConfigs, {
+    metadata: { name: 'web', namespace: tenant },
+    spec: { image: 'base' },
+  });
+  const { name, namespace, uid } = metadata;
+  const change = { type: 'merge', body: { spec: { cpu: 2 } } } as const;
+  await expect
+    .poll(() => outcome(editor.patch(vmConfigs, { name, namespace }, change)), { timeout: 30_000 })
+    .toBe('ok');
+  const status = { metadata: { name, namespace, uid }, status: { observedGeneration: 2 } };
+  const written = (client: KubeClient) =>
+    outcome(client.apply(vmConfigs, status as never, { subresource: 'status' }));
+  expect(await written(editor)).toContain('cannot patch resource "vmconfigs/status"');
+  expect(await written(operator)).toBe('ok');
 });
 
 describe('the pull Secret of a namespace', () => {

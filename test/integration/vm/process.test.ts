@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { leases, secrets } from '../../../src/api/resources.ts';
+import { leases, secrets, vmConfigs } from '../../../src/api/resources.ts';
 import { freePorts } from '../../../src/localcluster/controlplane/ports.ts';
 import { slow, type VmNamespace, type VmWorld, vmWorld } from './harness.ts';
 
@@ -91,6 +91,20 @@ describe('the operator as a process', () => {
     expect(metrics).toMatch(/svc3_\w*reconcile\w*{controller="vm"/);
     b.child.kill('SIGTERM');
     await once(b.child, 'exit');
+  });
+
+  test('says of VMConfigs whether what they name is there', async () => {
+    const [port] = (await freePorts(1)) as [number];
+    const { child, health } = startOperator('operator-c', port);
+    const key = { name: 'web', namespace: space.name };
+    await world.client.create(vmConfigs, { metadata: key, spec: { image: 'missing' } });
+    const said = async () => (await world.client.get(vmConfigs, key.name, key.namespace)).status?.conditions;
+    const ready = { type: 'Ready', status: 'False', reason: 'ImageNotFound' };
+    await expect.poll(said, slow).toEqual(expect.arrayContaining([expect.objectContaining(ready)]));
+    const metrics = await (await fetch(`${health}/metrics`)).text();
+    expect(metrics).toMatch(/svc3_\w*reconcile\w*{controller="vmconfig"/);
+    child.kill('SIGTERM');
+    await once(child, 'exit');
   });
 
   test("the installation's control key is made once and only its public half leaves the Secret", async () => {

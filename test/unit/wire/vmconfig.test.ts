@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { annotations } from '../../../src/api/meta.ts';
+import type { Condition } from '../../../src/api/object.ts';
 import type { VmConfigSpec } from '../../../src/api/vmconfig.ts';
 import { vmConfigItem, vmConfigOf } from '../../../src/wire/vmconfig.ts';
 import { storedMeta } from '../../support/storedmeta.ts';
@@ -36,6 +37,43 @@ describe('a VMConfig as /api/v1 shows it', () => {
       customVMMetadata: { a: '1' },
     });
     expect(itemOf({ scheduler: 'Spread' }).scheduler).toBe('default');
+  });
+});
+
+describe('what is said of what a VMConfig names', () => {
+  const condition = (type: string, status: 'True' | 'False', message: string) => ({
+    type,
+    status,
+    reason: 'Any',
+    message,
+    lastTransitionTime: '2026-01-01T00:00:00Z',
+  });
+  const shown = (conditions: Condition[], observedGeneration = 1) => {
+    const metadata = { ...storedMeta({ name: 'small', namespace: 'team' }), generation: 1 };
+    const item = vmConfigItem({ metadata, spec: {}, status: { observedGeneration, conditions } });
+    return { state: item.state, errorMessage: item.errorMessage };
+  };
+
+  test.each([
+    ['Ready', 'is ready', [condition('Ready', 'True', 'all there')], undefined],
+    [
+      'Failed',
+      'waits for somebody',
+      [condition('Ready', 'False', 'gone'), condition('Stalled', 'True', 'gone')],
+      'gone',
+    ],
+    [
+      'Updating',
+      'goes on by itself',
+      [condition('Ready', 'False', 'soon'), condition('Reconciling', 'True', 'soon')],
+      'soon',
+    ],
+  ] as const)('is %s where it %s', (state, _, conditions, errorMessage) => {
+    expect(shown([...conditions])).toEqual({ state, errorMessage });
+  });
+
+  test('is of the spec before where that has changed since', () => {
+    expect(shown([condition('Ready', 'True', 'all there')], 0)).toEqual({ state: 'Updating' });
   });
 });
 
