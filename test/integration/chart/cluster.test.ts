@@ -67,6 +67,7 @@ describe('installation', () => {
       .toEqual(
         [
           'svc3-api-nodes',
+          'svc3-config-readers',
           'svc3-node-agent-nodes',
           'svc3-operator-nodes',
           'svc3-own-pods',
