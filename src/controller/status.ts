@@ -10,8 +10,11 @@ export function isSameStatus<S extends object>(before: S | undefined, after: S):
 }
 
 /**
- * Writes the status of exactly this object. The object as it is then; undefined where it is gone: nobody reads the status of
- * one that was deleted.
+ * Writes the status of exactly this version of the object. A cache may be behind by as long as kube-apiserver was away, also that of a
+ * replica that has just become leader: what such a pass has found out says nothing of the object as it is.
+ *
+ * @returns the object as it is then; undefined where it is gone: nobody reads the status of one that was deleted
+ * @throws Svc3Error Conflict where the object has changed since it was seen
  */
 export function applyStatus<T extends KubeObject & { status?: object }>(
   client: KubeClient,
@@ -19,10 +22,10 @@ export function applyStatus<T extends KubeObject & { status?: object }>(
   { metadata }: T,
   status: NonNullable<T['status']>,
 ): Promise<T | undefined> {
-  const { name = '', namespace = '', uid = '' } = metadata ?? {};
+  const { name = '', namespace = '', uid = '', resourceVersion } = metadata ?? {};
   const object = {
     ...typeMeta(resource),
-    metadata: { name, namespace, uid },
+    metadata: { name, namespace, uid, resourceVersion },
     status,
   } as unknown as Submitted<T>;
   return ignoring(['NotFound'], client.apply(resource, object, { subresource: 'status' }));

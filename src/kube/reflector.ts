@@ -92,6 +92,7 @@ export class Reflector<T extends KubeObject> {
     let needsList = true;
     while (!signal.aborted) {
       const before = this.#version;
+      const isListing = needsList;
       let failure: unknown;
       try {
         if (needsList) await this.#list(signal);
@@ -105,8 +106,9 @@ export class Reflector<T extends KubeObject> {
         if (signal.aborted) return;
         failure = error;
         failures = this.#version === before ? failures + 1 : 0;
-        // The first 410 in a row is the ordinary end of a version, not a failure.
-        if (failures === 1 && !needsList && isSvc3Error(error, 'Expired', 'Gone')) failures = 0;
+        // A 410 to a watch is the ordinary end of a version, not a failure, and a server that was away is back: a new list mends it at
+        // once. Where that did not help the wait grows.
+        if (!isListing && isSvc3Error(error, 'Expired', 'Gone')) failures = 0;
         needsList ||= mustRelist(error);
         this.#logFailure(error, failures, needsList);
       }

@@ -3,7 +3,7 @@ import { splitKey } from '../../controller/controller.ts';
 import { hasFinalizer } from '../../api/finalizer.ts';
 import { addFinalizer, removeFinalizer } from '../../controller/finalizer.ts';
 import { ignoring } from '../../controller/ignoring.ts';
-import { isSvc3Error } from '../../errors.ts';
+import { isSvc3Error, Svc3Error } from '../../errors.ts';
 import type { ReconcileResult } from '../../kube/types.ts';
 import type { Expectations } from '../../controller/expectations.ts';
 import { askProgress } from './askprogress.ts';
@@ -116,6 +116,7 @@ export class ImageReconciler {
   async #work(observed: Observed, work: Work, signal: AbortSignal): Promise<ReconcileResult | void> {
     const { disk, kind, request = '' } = observed;
     const { registries } = this.#parts;
+    await this.#confirm(disk);
     const place = placeOf(observed);
     const id = workId(disk, request);
     const target = { disk, kind, place, id };
@@ -146,6 +147,18 @@ export class ImageReconciler {
         return { requeueAfterMs: copyPollMs };
       }
     }
+  }
+
+  /**
+   * A disk that is made a second time leaves the first one in the store, where nobody knows it any more: the cache may not show yet that it
+   * is there.
+   */
+  async #confirm({ metadata }: Disk): Promise<void> {
+    const { client, kind } = this.#parts;
+    const { name, namespace, resourceVersion } = metadata;
+    const now = await client.get(resourceOf(kind), name, namespace);
+    if (now.metadata.resourceVersion !== resourceVersion)
+      throw new Svc3Error('Conflict', `${kind} ${name} has changed since it was seen`);
   }
 
   #sayWorking(observed: Observed, message: string, progress = 0): Promise<void> {

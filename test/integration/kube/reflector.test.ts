@@ -177,6 +177,26 @@ describe('410', () => {
     expect(changes.filter((each) => each === 'deleted gone')).toHaveLength(1);
   });
 
+  test('of a server that was away is no further failure: the list does not wait', async ({
+    onTestFinished,
+  }) => {
+    const told: unknown[] = [];
+    const log = {
+      warn: (fields: { err?: string; failures?: number }) => told.push([fields.err, fields.failures]),
+      debug: () => undefined,
+    };
+    const { names } = await start({ log: log as never }, onTestFinished);
+    cluster.proxy.inject(inNamespace(isWatch), { kind: 'query', set: { resourceVersion: '1' } }, 1);
+    const away = cluster.proxy.inject(inNamespace(isWatch), { kind: 'status', code: 503 });
+    cluster.proxy.cutAll();
+    const before = watches();
+    await expect.poll(watches, patience).toBeGreaterThan(before + 3);
+    await create('missed');
+    away();
+    await expect.poll(names, patience).toEqual(['missed']);
+    expect(told).toEqual([[expect.stringContaining('too old resource version'), 0]]);
+  });
+
   test('between two pages leads to a list in one piece', async ({ onTestFinished }) => {
     await Promise.all(Array.from({ length: 7 }, (_, index) => create(`page-${index}`)));
     cluster.proxy.inject(
