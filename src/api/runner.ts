@@ -207,6 +207,8 @@ export const RunnerState = z.object({
   startRequest: words(256).optional(),
   /** The last `restartRequest` that a boot has answered. */
   restartRequest: words(256).optional(),
+  /** Version of the settings that were told with the last start; undefined where none were since the pod was made. */
+  settingsVersion: words(64).optional(),
   /** Virtual size of the disk in bytes. */
   diskSize: bytes.optional(),
   /** Ports that lead into the guest, or will once it runs; undefined from a runner whose ports stay as they are. */
@@ -223,6 +225,18 @@ export const RunnerState = z.object({
 });
 export type RunnerState = z.infer<typeof RunnerState>;
 
+/** The settings of a VM that need no other pod: a boot has them as they are told with its verb. */
+export const BootSettings = z.object({
+  vncConsole: z.boolean(),
+  netBoost: z.boolean(),
+  legacyIO: z.boolean(),
+  display: RunnerSpec.shape.display,
+  systemSerial: z.string().optional(),
+  readiness: RunnerReadiness,
+  ...GuestLists.shape,
+});
+export type BootSettings = z.infer<typeof BootSettings>;
+
 export const PowerAction = z.enum(['start', 'stop', 'restart', 'suspend', 'resume', 'revert']);
 export type PowerAction = z.infer<typeof PowerAction>;
 
@@ -235,6 +249,8 @@ export const PowerRequest = z.object({
   startRequest: z.string().max(256).optional(),
   /** For restart: carried out once per value. A start answers it as well. */
   restartRequest: z.string().max(256).optional(),
+  /** For start and restart: what this boot and those after it in the pod have, under a version of the caller's. */
+  settings: z.object({ version: z.string().max(64), values: BootSettings }).optional(),
   /** For revert: leave the VM stopped afterwards. */
   stopped: z.boolean().optional(),
 });

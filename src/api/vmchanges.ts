@@ -4,11 +4,12 @@ import type { VmSpec } from './vm.ts';
 /**
  * What a change of a field of a VM does once the VM has been placed; before that every field may change.
  * - `Live`: it is carried out at once.
+ * - `NextBoot`: condition RestartRequired names it until the guest is started next, in the same pod.
  * - `NextStart`: condition RestartRequired names it until the guest is started next, in another pod. That takes a Persistent
  *   disk: an Ephemeral one is in the pod, so kube-apiserver refuses the change there.
  * - `Never`: kube-apiserver refuses it.
  */
-type Application = 'Live' | 'NextStart' | 'Never';
+type Application = 'Live' | 'NextBoot' | 'NextStart' | 'Never';
 
 type Field = keyof VmSpec;
 
@@ -23,7 +24,7 @@ const application: Readonly<Record<Field, Application>> = {
   cpu: 'NextStart',
   memory: 'NextStart',
   gpuPassthrough: 'NextStart',
-  vncConsole: 'NextStart',
+  vncConsole: 'NextBoot',
   nodeName: 'NextStart',
   tag: 'NextStart',
   tagRequired: 'NextStart',
@@ -31,15 +32,15 @@ const application: Readonly<Record<Field, Application>> = {
   priorityClassName: 'NextStart',
   ports: 'NextStart',
   iso: 'Live',
-  metadata: 'NextStart',
-  sshAuthorizedKeys: 'NextStart',
+  metadata: 'NextBoot',
+  sshAuthorizedKeys: 'NextBoot',
   userData: 'NextStart',
-  systemSerial: 'NextStart',
-  display: 'NextStart',
-  netBoost: 'NextStart',
-  legacyIO: 'NextStart',
+  systemSerial: 'NextBoot',
+  display: 'NextBoot',
+  netBoost: 'NextBoot',
+  legacyIO: 'NextBoot',
   startDeadlineSeconds: 'Live',
-  readiness: 'NextStart',
+  readiness: 'NextBoot',
   disk: 'Live',
   tolerations: 'NextStart',
   powerState: 'Live',
@@ -59,8 +60,19 @@ const notes: Partial<Record<Field, string>> = {
 
 const fields = Object.keys(application) as Field[];
 
+/** Fields whose changes the guest has from its next start, without another pod. */
+export const nextBootFields: readonly Field[] = fields.filter((field) => application[field] === 'NextBoot');
+
+/** Whether a change of this field needs no other pod. */
+export function isOfBoot(field: string): boolean {
+  return nextBootFields.some((each) => each === field);
+}
+
+/** Fields whose changes need another pod. */
+const nextStartFields: readonly Field[] = fields.filter((field) => application[field] === 'NextStart');
+
 /** Fields whose changes wait for the guest's next start. */
-export const nextStartFields: readonly Field[] = fields.filter((field) => application[field] === 'NextStart');
+export const waitingFields: readonly Field[] = [...nextStartFields, ...nextBootFields];
 
 const unplaced = '!has(oldSelf.status) || !has(oldSelf.status.effective)';
 const disk = 'oldSelf.status.effective.disk';
@@ -80,6 +92,15 @@ function nextStartRule(field: Field): Rule {
   return {
     rule: `(${same(`spec.${field}`)}) || ${unplaced} || (${isPersistent} && has(self.spec.${field}))`,
     message: `${field} cannot change once the VM has been placed, unless its disk is Persistent, and cannot be unset then; delete the VM and deploy it again`,
+    fieldPath: `.spec.${field}`,
+    reason: 'FieldValueForbidden',
+  };
+}
+
+function nextBootRule(field: Field): Rule {
+  return {
+    rule: `has(self.spec.${field}) || !has(oldSelf.spec.${field}) || ${unplaced}`,
+    message: `${field} cannot be unset once the VM has been placed; give a value`,
     fieldPath: `.spec.${field}`,
     reason: 'FieldValueForbidden',
   };
@@ -107,11 +128,17 @@ const isoRule: Rule = {
 };
 
 /** Rules of the whole object: what may change depends on where the VM's disk is, which its status says. */
-export const changeRules: readonly Rule[] = [...nextStartFields.map(nextStartRule), displayRule, isoRule];
+export const changeRules: readonly Rule[] = [
+  ...nextStartFields.map(nextStartRule),
+  ...nextBootFields.map(nextBootRule),
+  displayRule,
+  isoRule,
+];
 
 const words: Readonly<Record<Application, string>> = {
   Live: 'at once',
-  NextStart: 'Persistent disk: at the next start; Ephemeral: refused',
+  NextBoot: 'at the next start',
+  NextStart: 'Persistent disk: at the next start, in another pod; Ephemeral: refused',
   Never: 'refused',
 };
 
@@ -125,7 +152,7 @@ simply refused. Afterwards no change is accepted and ignored: it is carried out 
 kube-apiserver refuses it and says what to do.
 
 While changes wait, condition \`RestartRequired\` is True and names their fields. They come into force when the guest is started by
-[\`svc3 vm restart\`](power.md) or \`start\`, and whenever the VM gets a new pod: a Persistent VM gets one for them, on a node that
+[\`svc3 vm restart\`](power.md) or \`start\`, and whenever the VM gets a new pod. Some need another pod: a Persistent VM gets one when it is started then, on a node that
 fits the new settings. A guest that reboots, or is started again after a crash, keeps the old ones. The disk of an Ephemeral VM is in its pod, which
 is never replaced for a change, a stop or a restart.
 

@@ -54,7 +54,7 @@ export interface ControlOptions {
   readonly log: Logger;
 }
 
-const largestBody = 64 * 1024;
+const largestBody = 256 * 1024;
 /** What the api takes of its clients, which it passes on. */
 const largestFrame = 16 * 1024 * 1024;
 /** Longer than any ticket of the api is good for. */

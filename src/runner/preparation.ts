@@ -31,6 +31,11 @@ export interface Host {
   readonly path: string;
 }
 
+/** The host with the settings that were told with the last start, in place of those that the pod was made with. */
+export function withSettings(host: Host, { settings }: Pick<SavedState, 'settings'>): Host {
+  return settings === undefined ? host : { ...host, spec: { ...host.spec, ...settings.values } };
+}
+
 export function overlayPath(folders: RunnerFolders): string {
   return join(folders.state, 'disk.qcow2');
 }

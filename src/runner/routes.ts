@@ -36,7 +36,7 @@ export function stateOf({ spec, supervisor }: RouteParts): RunnerState {
     vmUid: spec.vm.uid,
     ...current,
     ports: [...ports],
-    vncConsole: servesConsole(spec),
+    vncConsole: servesConsole(supervisor.spec()),
     iso: spec.iso && !ejected,
     suspendKind: 'Memory',
     revision: supervisor.status.revision,
@@ -128,7 +128,7 @@ export function createRoutes(parts: RouteParts): Route[] {
   ];
 }
 
-export function createStreamRoutes({ spec, supervisor, run }: RouteParts): StreamRoute[] {
+export function createStreamRoutes({ supervisor, run }: RouteParts): StreamRoute[] {
   const running = () => {
     const current = supervisor.running();
     if (current === undefined)
@@ -140,7 +140,8 @@ export function createStreamRoutes({ spec, supervisor, run }: RouteParts): Strea
       path: '/v1/vnc',
       action: 'vnc',
       target: async () => {
-        if (!servesConsole(spec)) throw new Svc3Error('Conflict', 'the VNC console of this VM is off');
+        if (!servesConsole(supervisor.spec()))
+          throw new Svc3Error('Conflict', 'the VNC console of this VM is off');
         running();
         return { path: socketPaths(run).vnc };
       },

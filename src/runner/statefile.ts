@@ -1,6 +1,6 @@
 import { open, readFile, rename } from 'node:fs/promises';
 import { z } from 'zod';
-import { RunnerPort } from '../api/runner.ts';
+import { BootSettings, RunnerPort } from '../api/runner.ts';
 import { asStorage } from './storage.ts';
 
 /** What must outlive the runner's process; `/var/lib/svc3/state.json`. */
@@ -21,6 +21,8 @@ export const SavedState = z.object({
   diskBytes: z.number().optional(),
   /** The image that the overlay lies on. */
   imageDigest: z.string().optional(),
+  /** Told with the last start in this pod; before that the pod's own hold. */
+  settings: z.object({ version: z.string(), values: BootSettings }).optional(),
   ejected: z.boolean().default(false),
   /** The ports that are to lead into the guest; in a new pod those that it was made with. */
   ports: z.array(RunnerPort).optional(),

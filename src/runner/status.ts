@@ -15,6 +15,7 @@ export interface Status {
   readonly revertRequest?: string | undefined;
   readonly startRequest?: string | undefined;
   readonly restartRequest?: string | undefined;
+  readonly settingsVersion?: string | undefined;
   readonly diskSize?: number | undefined;
   /** Ports of the pod that lead into the guest, or will once it runs. */
   readonly ports: readonly RunnerPort[];

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import type { PowerRequest, ResizeReply, RunnerPort } from '../api/runner.ts';
+import type { PowerRequest, ResizeReply, RunnerPort, RunnerSpec } from '../api/runner.ts';
 import { messageOf, Svc3Error } from '../errors.ts';
 import { devices, qemuArguments } from './args.ts';
 import { bringDown, endNow } from './bringdown.ts';
@@ -10,7 +10,7 @@ import { diagnoseExit, RunnerFailure } from './failure.ts';
 import { launchMachine } from './machine.ts';
 import { changePorts } from './podports.ts';
 import { checkVerb, createQueue } from './powerstate.ts';
-import { clearSockets, prepareMachine, type Host } from './preparation.ts';
+import { clearSockets, prepareMachine, withSettings, type Host } from './preparation.ts';
 import { guestDown } from './readiness.ts';
 import { forwardAddress, type PortRelay } from './relay.ts';
 import { createRetries, type Retries } from './retries.ts';
@@ -67,6 +67,15 @@ export class Supervisor {
     this.#retries = createRetries(restart, () => performance.now());
   }
 
+  /** What the guest runs with, or will when it is started next without other settings. */
+  spec(): RunnerSpec {
+    return this.#host().spec;
+  }
+
+  #host(): Host {
+    return withSettings(this.#options.host, this.#state.current);
+  }
+
   /** The QEMU that runs now. */
   running(): Running | undefined {
     return this.#running;
@@ -115,8 +124,10 @@ export class Supervisor {
     const before = await this.#state.read();
     const isSamePod = before?.podUid === this.#options.podUid;
     this.#state.adopt(startingState(before, isSamePod, this.#state.current, this.#options.host));
-    const { ejected, guestStarted, startRequest, restartRequest, powerState, ports } = this.#state.current;
-    this.status.update({ ejected, guestStarted, startRequest, restartRequest });
+    const { ejected, guestStarted, startRequest, restartRequest, powerState, ports, settings } =
+      this.#state.current;
+    const settingsVersion = settings?.version;
+    this.status.update({ ejected, guestStarted, startRequest, restartRequest, settingsVersion });
     await this.#lead(ports ?? this.#options.host.spec.ports);
     if (powerState === 'Running') return this.#boot();
     try {
@@ -151,7 +162,8 @@ export class Supervisor {
   }
 
   async #launch(): Promise<Running> {
-    const { host, log, onSerial } = this.#options;
+    const { log, onSerial } = this.#options;
+    const host = this.#host();
     const { run } = host.folders;
     const { input } = await prepareMachine(host, this.#state.current);
     await clearSockets(run);
@@ -275,9 +287,10 @@ export class Supervisor {
     const { current } = this.#state;
     const startRequest = request.startRequest ?? current.startRequest;
     const restartRequest = request.restartRequest ?? current.restartRequest;
+    const settings = request.settings ?? current.settings;
     const told = { reason: undefined, message: undefined };
-    await this.#state.save({ powerState: 'Running', ...told, startRequest, restartRequest });
-    this.status.update({ startRequest, restartRequest });
+    await this.#state.save({ powerState: 'Running', ...told, startRequest, restartRequest, settings });
+    this.status.update({ startRequest, restartRequest, settingsVersion: settings?.version });
   }
 
   async #stop(): Promise<void> {
@@ -356,7 +369,8 @@ function startingState(
 ): SavedState {
   // A runner from before that member never said whether the guest has run: it may have.
   const known = before === undefined ? fresh : { ...before, guestStarted: before.guestStarted ?? true };
-  return isSamePod ? known : { ...known, powerState, startRequest, restartRequest, ports: undefined };
+  const ofPod = { powerState, startRequest, restartRequest, ports: undefined, settings: undefined };
+  return isSamePod ? known : { ...known, ...ofPod };
 }
 
 /** The requests of a verb are done once per value, whoever asks again after a cut connection. */

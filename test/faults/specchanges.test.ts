@@ -35,11 +35,11 @@ const patch = (name: string, spec: object) =>
 
 const persistent: VmSpecInput = { disk: { storage: 'Persistent', size: '1Gi', storageClassName: 'fast' } };
 
+/** What only another pod has. */
 const changes: readonly [keyof VmSpecInput, unknown][] = [
   ['cpu', 2],
   ['memory', '512Mi'],
   ['gpuPassthrough', 'Enabled'],
-  ['vncConsole', 'Disabled'],
   ['nodeName', 'n2'],
   ['tag', 'fast'],
   ['tagRequired', true],
@@ -47,15 +47,21 @@ const changes: readonly [keyof VmSpecInput, unknown][] = [
   ['priorityClassName', 'batch'],
   ['ports', [{ nodePort: 8080, guestPort: 80 }]],
   ['iso', 'registry.example.com/installer:12'],
-  ['metadata', [{ name: 'role', value: 'web' }]],
-  ['sshAuthorizedKeys', ['ssh-ed25519 AAAA']],
-  ['systemSerial', 'A1'],
-  ['display', { width: 1024 }],
-  ['netBoost', false],
-  ['legacyIO', true],
-  ['readiness', { none: {} }],
+  ['userData', { secretName: 'first-boot' }],
   ['tolerations', [{ key: 'dedicated', operator: 'Exists' }]],
 ];
+
+/** What a boot has, in whatever pod. */
+const atBoot = {
+  vncConsole: 'Disabled',
+  metadata: [{ name: 'role', value: 'web' }],
+  sshAuthorizedKeys: ['ssh-ed25519 AAAA'],
+  systemSerial: 'A1',
+  display: { width: 1024 },
+  netBoost: false,
+  legacyIO: true,
+  readiness: { none: {} },
+} as const;
 
 describe('a VM with an Ephemeral disk', { timeout: 180_000 }, () => {
   test('takes changes while it waits for a node', async () => {
@@ -74,6 +80,43 @@ describe('a VM with an Ephemeral disk', { timeout: 180_000 }, () => {
       reason: 'Invalid',
       message: expect.stringContaining(`spec.${field}: `),
     });
+  });
+
+  test('has what a boot can change after its next start, in the same pod', async () => {
+    const pod = await space.pod('runs');
+    const effective = async () => (await space.vm('runs')).status?.effective;
+    runner.forget();
+    await patch('runs', { ...atBoot });
+    await space.until('runs', 'RestartRequired', { status: 'True', reason: 'SpecChanged' });
+    const { message = '' } = await space.condition('runs', 'RestartRequired');
+    for (const field of Object.keys(atBoot)) expect(message).toContain(`spec.${field}`);
+    expect(await effective()).not.toHaveProperty('systemSerial');
+
+    await patch('runs', { restartRequest: 'with-settings' });
+    await expect.poll(effective, slow).toMatchObject(atBoot);
+    await expect.poll(() => space.condition('runs', 'RestartRequired'), slow).toEqual({});
+    expect(runner.verbs).toEqual(['restart']);
+    expect(runner.settings?.values).toMatchObject({
+      vncConsole: false,
+      metadata: atBoot.metadata,
+      systemSerial: 'A1',
+      display: { width: 1024 },
+      readiness: { none: {} },
+    });
+    expect((await space.pod('runs'))?.metadata.uid).toBe(pod?.metadata.uid);
+    expect((await space.vm('runs')).status?.restartRequest).toBe('with-settings');
+  });
+
+  test('keeps what it was started with, whatever is asked for then', async () => {
+    await patch('runs', { systemSerial: 'A2' });
+    await space.until('runs', 'RestartRequired', { message: expect.stringContaining('spec.systemSerial ') });
+    await patch('runs', { systemSerial: 'A1' });
+    await expect.poll(() => space.condition('runs', 'RestartRequired'), slow).toEqual({});
+    await expect(patch('runs', { systemSerial: null })).rejects.toMatchObject({
+      reason: 'Invalid',
+      message: expect.stringContaining('spec.systemSerial: '),
+    });
+    runner.forget();
   });
 
   test('keeps its pod over a stop, a start and a restart', async () => {
@@ -149,12 +192,21 @@ describe('a VM with a Persistent disk', { timeout: 180_000 }, () => {
     await patch('kept', { powerState: 'Stopped' });
     await space.until('kept', 'Ready', { status: 'True', reason: 'Stopped' });
     const before = await space.pod('kept');
-    await patch('kept', { display: { width: 1024 } });
+    await patch('kept', { tag: 'fast' });
     await space.until('kept', 'RestartRequired', { status: 'True' });
     await patch('kept', { powerState: 'Running' });
     runner.become({});
     await space.untilReplaced('kept', before);
     await space.untilReady('kept');
-    expect((await space.vm('kept')).status?.effective?.display).toEqual({ width: 1024 });
+    expect((await space.vm('kept')).status?.effective?.tag).toBe('fast');
+  });
+
+  test('keeps its pod for what a boot can change', async () => {
+    const pod = await space.pod('kept');
+    await patch('kept', { display: { width: 1024 }, restartRequest: 'three' });
+    await expect
+      .poll(async () => (await space.vm('kept')).status?.effective?.display, slow)
+      .toEqual({ width: 1024 });
+    expect((await space.pod('kept'))?.metadata.uid).toBe(pod?.metadata.uid);
   });
 });

@@ -10,6 +10,8 @@ export class RunnerStandIn {
   state = runnerState();
   /** Carried out since the last `forget`. */
   verbs: string[] = [];
+  /** Told with the last start. */
+  settings: PowerRequest['settings'];
   readonly #kubelet: () => Pick<SimulatedKubelet, 'behave'>;
 
   /** @param kubelet - that of the world, which a test makes later */
@@ -18,8 +20,8 @@ export class RunnerStandIn {
   }
 
   become(state: Partial<RunnerState>): RunnerState {
-    const { startRequest, restartRequest } = this.state;
-    this.state = runnerState({ startRequest, restartRequest, guestStarted: true, ...state });
+    const { startRequest, restartRequest, settingsVersion } = this.state;
+    this.state = runnerState({ startRequest, restartRequest, settingsVersion, guestStarted: true, ...state });
     this.#kubelet().behave(() => ({ kind: this.state.powerState === 'Running' ? 'run' : 'unready' }));
     return this.state;
   }
@@ -40,12 +42,14 @@ export class RunnerStandIn {
     }),
   });
 
-  #carryOut({ action, startRequest, restartRequest }: PowerRequest): RunnerState {
+  #carryOut({ action, startRequest, restartRequest, settings }: PowerRequest): RunnerState {
     this.verbs.push(action);
+    this.settings = settings ?? this.settings;
     if (action === 'stop') return this.become({ powerState: 'Stopped', reason: 'Requested' });
     return this.become({
       startRequest: startRequest ?? this.state.startRequest,
       restartRequest: restartRequest ?? this.state.restartRequest,
+      settingsVersion: settings?.version ?? this.state.settingsVersion,
     });
   }
 }

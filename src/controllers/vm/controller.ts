@@ -95,7 +95,7 @@ function createMemory(
     backoff: new DeployBackoff(monotonic),
     waiting: new WaitingVms(inventory, wake),
     resolutions: resolver === undefined ? undefined : new ImageResolutions(resolver, wake, monotonic),
-    runners: openRunner === undefined ? undefined : new RunnerLinks(openRunner, wake, monotonic),
+    runners: openRunner === undefined ? undefined : new RunnerLinks(openRunner, wake, monotonic, settings),
   };
 }
 

@@ -1,6 +1,6 @@
 import type { Pod } from '../../api/core.ts';
 import type { RunnerState } from '../../api/runner.ts';
-import type { Vm } from '../../api/vm.ts';
+import type { EffectiveSettings, Vm } from '../../api/vm.ts';
 import type { Observed } from './decide.ts';
 import type { RunnerObservation } from './status/report.ts';
 import type { StatusDraft } from './status/statusdraft.ts';
@@ -23,10 +23,17 @@ export interface VmMemory {
   forget(vmUid: string): void;
 }
 
+/** How the guest is to be started when that is due. */
+export interface BootTerms {
+  /** It is started in another pod: the runner of this one is not asked to. */
+  readonly isHeld?: boolean;
+  /** Settings that the runner has not been told yet. */
+  readonly settings?: EffectiveSettings | undefined;
+}
+
 /** The talk with the runners, as a pass uses it. */
 export interface Runners extends VmMemory {
-  /** @param isBootHeld - the guest is started in another pod: the runner of this one is not asked to. */
-  observe(key: string, vm: Vm, pod: Pod, isBootHeld?: boolean): RunnerObservation | undefined;
+  observe(key: string, vm: Vm, pod: Pod, boot?: BootTerms): RunnerObservation | undefined;
   /**
    * What the runner of the pod has said just now. Where it has not, it is asked beside the pass, the answer wakes the VM,
    * and this is undefined.

@@ -147,7 +147,8 @@ export class PodCreation implements VmMemory {
     if (frozen === undefined) return resolveVm(vm, this.#parts.sources);
     const placed = withLivePorts(vm, frozen);
     const changed = changedSettings(vm, placed, this.#parts.settings);
-    return { kind: 'resolved', effective: placed, warnings: vm.status?.warnings ?? [], ...changed };
+    const { effective = placed, warnings = vm.status?.warnings ?? [] } = changed ?? {};
+    return { kind: 'resolved', effective, warnings };
   }
 
   /**

@@ -15,7 +15,9 @@ import { startDeadline } from './life/startdeadline.ts';
 import { observe, type ObserverParts } from './observe.ts';
 import type { Pass, Runners, VmMemory } from './parts.ts';
 import { disposeOfNewDisk } from './life/disposal.ts';
+import { isOfBoot } from '../../api/vmchanges.ts';
 import { isPersistent } from './pod/claim.ts';
+import { settingsInForce } from './resolve/adoption.ts';
 import { labelPatch } from './pod/podlabels.ts';
 import type { ClaimGrowth } from './pod/claimgrowth.ts';
 import { withPodsPorts } from './pod/leftoutports.ts';
@@ -200,14 +202,17 @@ export class VmReconciler {
     const { client, expectations, claimGrowth, podCreation, runners } = this.#parts;
     const { vm, node, claim } = pass.observed;
     if (expectations.isDeleted(pod)) return undefined;
-    const { waiting = [], effective } = settings;
-    const isRenewed = waiting.length > 0 && isPersistent(effective);
-    const runner = runners?.observe(pass.key, vm, pod, isRenewed);
+    const { waiting = [], effective, atBoot } = settings;
+    const isRenewed = isPersistent(effective) && waiting.some((field) => !isOfBoot(field));
+    const runner = runners?.observe(pass.key, vm, pod, { isHeld: isRenewed, settings: atBoot });
     if (isRenewed && isBootDue(vm, runner)) {
       const message = `the guest is started in another pod, with another ${waiting.join(', ')}`;
       return this.#replace(pass, { kind: 'replace', pod, reason: 'Restarting', node: undefined, message });
     }
-    const status = reportPod({ vm, pod, node, runner, ...settings });
+    const { sources } = this.#parts.observer;
+    const inForce =
+      runner?.booted === undefined ? settings : settingsInForce(vm, pod, runner.booted, sources);
+    const status = reportPod({ vm, pod, node, runner, ...inForce });
     pass.status = status;
     // One that was deployed by a version before.
     if (!hasFinalizer(vm)) expectations.wroteVm(await addFinalizer(client, vms, vm));

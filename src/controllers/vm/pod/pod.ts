@@ -1,3 +1,4 @@
+import { bootValues } from '../runner/bootsettings.ts';
 import type {
   Container,
   NodeSelectorRequirement,
@@ -334,7 +335,9 @@ function mounts(effective: EffectiveSettings): VolumeMount[] {
 
 /** All but what the runner reads from the effective settings themselves (`GuestLists`). */
 function runnerSpec({ vm, effective, placement, settings, claimName }: PodInput): RunnerSpecInput {
-  const { display, systemSerial, disk, image, readiness } = effective;
+  const { disk, image } = effective;
+  // The lists are read from the effective settings.
+  const { metadata: _metadata, sshAuthorizedKeys: _keys, ...boot } = bootValues(effective, settings);
   const digest = digestOf(image);
   const vncPort = vncPodPort(placement.ports);
   return {
@@ -354,18 +357,13 @@ function runnerSpec({ vm, effective, placement, settings, claimName }: PodInput)
     ...(vm.spec.startRequest === undefined ? {} : { startRequest: vm.spec.startRequest }),
     ...(vm.spec.restartRequest === undefined ? {} : { restartRequest: vm.spec.restartRequest }),
     ports: runnerPorts(withoutPorts(effective, placement.leftOut)),
-    vncConsole: effective.vncConsole === 'Enabled',
+    ...boot,
     ...(vncPort === undefined ? {} : { vncPort }),
     gpuPassthrough: hasBundle(effective),
     iso: effective.iso !== undefined,
-    netBoost: effective.netBoost ?? true,
-    legacyIO: effective.legacyIO ?? false,
-    ...(display === undefined ? {} : { display }),
-    ...(systemSerial === undefined ? {} : { systemSerial }),
     ...(digest === undefined ? {} : { imageDigest: digest }),
     ...(disk?.size === undefined ? {} : { diskBytes: parseQuantity(disk.size, 'disk.size') }),
     ...(claimName === undefined ? { diskLimitBytes: settings.ephemeralLimitBytes } : {}),
-    readiness: { ...readiness, timeoutSeconds: settings.readinessSeconds },
     graceSeconds: settings.graceSeconds,
   };
 }

@@ -29,7 +29,7 @@ type Sources = Pick<ResolveSources, 'image' | 'iso' | 'settings'>;
  */
 export function settingsOfPod(vm: Vm, pod: Pod, sources: Sources): Resolved | Contradicted | undefined {
   const { effective: frozen, warnings = [] } = vm.status ?? {};
-  if (frozen !== undefined) return frozenSettings(vm, pod, withLivePorts(vm, frozen), sources);
+  if (frozen !== undefined) return settingsInForce(vm, pod, frozen, sources);
   if (!isOwnedBy(pod, vm)) return undefined;
   const effective = annotated(pod);
   const why =
@@ -45,15 +45,24 @@ export function settingsOfPod(vm: Vm, pod: Pod, sources: Sources): Resolved | Co
   };
 }
 
-/** A pod that was made with the changes has them, though the status does not say so yet. */
-function frozenSettings(vm: Vm, pod: Pod, frozen: EffectiveSettings, { settings }: Sources): Resolved {
+/**
+ * The settings of a VM with this pod where these were in force last. A pod that was made with the changes has them, though the status does
+ * not say so yet.
+ */
+export function settingsInForce(
+  vm: Vm,
+  pod: Pod,
+  last: EffectiveSettings,
+  { settings }: Pick<Sources, 'settings'>,
+): Resolved {
+  const frozen = withLivePorts(vm, last);
   const changed = changedSettings(vm, frozen, settings);
   const inForce = { kind: 'resolved', effective: frozen, warnings: vm.status?.warnings ?? [] } as const;
   if (changed === undefined) return inForce;
-  const { effective, fields, warnings } = changed;
+  const { effective, atBoot, fields, warnings } = changed;
   return isPersistent(frozen) && isDeepStrictEqual(annotated(pod), effective)
     ? { kind: 'resolved', effective, warnings }
-    : { ...inForce, waiting: fields };
+    : { ...inForce, waiting: fields, ...(atBoot === undefined ? {} : { atBoot }) };
 }
 
 function annotated(pod: Pod): EffectiveSettings | undefined {

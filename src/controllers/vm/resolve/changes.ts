@@ -1,12 +1,14 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type EffectiveSettings, EffectiveSettings as schema, type Vm } from '../../../api/vm.ts';
-import { nextStartFields } from '../../../api/vmchanges.ts';
+import { nextBootFields, waitingFields } from '../../../api/vmchanges.ts';
 import { effectiveSettings } from './effective.ts';
 import { nodePortDefaults, type VmSettings } from '../settings.ts';
 
 /** The settings of a placed VM as its spec is now. */
 export interface Changed {
   readonly effective: EffectiveSettings;
+  /** Those in force with what a boot can change; undefined where that is nothing. */
+  readonly atBoot: EffectiveSettings | undefined;
   /** Fields of spec that differ from the settings in force. */
   readonly fields: readonly string[];
   readonly warnings: readonly string[];
@@ -36,10 +38,13 @@ export function changedSettings(
   });
   if (merged.kind === 'refused') return undefined;
   const { settings: requested, warnings } = merged;
-  const fields = nextStartFields.filter((field) => !isSame(requested, frozen, field));
+  const fields = waitingFields.filter((field) => !isSame(requested, frozen, field));
   if (fields.length === 0) return undefined;
   const effective = schema.parse({ ...frozen, ...pick(requested, fields), disk: requested.disk });
-  return { effective, fields, warnings };
+  const bootFields = nextBootFields.filter((field) => fields.includes(field));
+  const atBoot =
+    bootFields.length === 0 ? undefined : schema.parse({ ...frozen, ...pick(requested, bootFields) });
+  return { effective, atBoot, fields, warnings };
 }
 
 type Named = Readonly<Record<string, unknown>>;

@@ -44,6 +44,8 @@ export interface Resolved {
   readonly warnings: readonly string[];
   /** Fields of spec that differ from these settings and apply when the guest is started next. */
   readonly waiting?: readonly string[];
+  /** The settings that a boot in this pod has. */
+  readonly atBoot?: EffectiveSettings;
 }
 
 interface Pinned {

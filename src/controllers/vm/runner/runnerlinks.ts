@@ -17,6 +17,10 @@ import { withPodsPorts } from '../pod/leftoutports.ts';
 import { runnerPorts } from '../pod/podports.ts';
 import { withLivePorts } from '../resolve/liveports.ts';
 import { arePortsPending, arePortsReported } from '../status/openports.ts';
+import { isDeepStrictEqual } from 'node:util';
+import type { BootTerms } from '../parts.ts';
+import type { VmSettings } from '../settings.ts';
+import { bootSettings } from './bootsettings.ts';
 import { isBoot, powerStep } from './power.ts';
 import type { RunnerObservation } from '../status/report.ts';
 
@@ -64,6 +68,22 @@ interface Link {
   /** The last requests that it has answered: a runner that does not keep them is not asked twice. */
   startRequest: string | undefined;
   restartRequest: string | undefined;
+  /** What a start would be told, and what the last one was. */
+  offered: Offer | undefined;
+  told: Offer | undefined;
+}
+
+/** What is asked for of a runner. */
+interface Wanted {
+  readonly vm: Vm;
+  readonly pod: Pod;
+  readonly isBootHeld: boolean;
+  readonly offered: Offer | undefined;
+}
+
+interface Offer {
+  readonly effective: EffectiveSettings;
+  readonly settings: NonNullable<PowerRequest['settings']>;
 }
 
 /** How often a runner is asked while its VM is not as requested, in milliseconds. */
@@ -88,24 +108,36 @@ const metAtOnce = { total: 32, perHost: 32 };
  */
 export class RunnerLinks {
   readonly #open: OpenRunner;
+  readonly #settings: Pick<VmSettings, 'readinessSeconds'>;
   readonly #changed: (key: string) => void;
   readonly #now: () => number;
   readonly #links = new Map<string, Link>();
   readonly #meetings = new CallLimiter(metAtOnce);
 
   /** `now`: milliseconds of a clock that never jumps. */
-  constructor(open: OpenRunner, changed: (key: string) => void, now: () => number) {
+  constructor(
+    open: OpenRunner,
+    changed: (key: string) => void,
+    now: () => number,
+    settings: Pick<VmSettings, 'readinessSeconds'>,
+  ) {
+    this.#settings = settings;
     this.#open = open;
     this.#changed = changed;
     this.#now = now;
   }
 
   /** What is known; begins a call where something is to be asked or done. */
-  observe(key: string, vm: Vm, pod: Pod, isBootHeld = false): RunnerObservation | undefined {
+  observe(key: string, vm: Vm, pod: Pod, boot: BootTerms = {}): RunnerObservation | undefined {
     const link = this.#link(vm, pod);
     if (link === undefined) return undefined;
-    if (!link.busy) this.#next(key, vm, pod, link, isBootHeld);
+    const offered = boot.settings === undefined ? undefined : this.#offer(link, boot.settings);
+    if (!link.busy) this.#next(key, { vm, pod, isBootHeld: boot.isHeld ?? false, offered }, link);
+    const booted = [link.told, offered].find(
+      (each) => each !== undefined && each.settings.version === link.state?.settingsVersion,
+    );
     return {
+      booted: booted?.effective,
       state: link.state,
       podReady: link.podReady,
       fingerprint: link.connection.fingerprint(),
@@ -123,6 +155,13 @@ export class RunnerLinks {
     if (link.error === undefined && link.state !== undefined && sinceMs <= recentMs) return link.state;
     if (sinceMs >= pollMs) void this.#ask(key, link, isPodReady(pod));
     return undefined;
+  }
+
+  /** Made once for the same settings: every pass offers them. */
+  #offer(link: Link, effective: EffectiveSettings): Offer {
+    if (!isDeepStrictEqual(link.offered?.effective, effective))
+      link.offered = { effective, settings: bootSettings(effective, this.#settings) };
+    return link.offered as Offer;
   }
 
   #told({ error, silentSince }: Link): string | undefined {
@@ -163,12 +202,14 @@ export class RunnerLinks {
       growth: same?.growth,
       startRequest: same?.startRequest,
       restartRequest: same?.restartRequest,
+      offered: undefined,
+      told: same?.told,
     };
     this.#links.set(vmUid, link);
     return link;
   }
 
-  #next(key: string, vm: Vm, pod: Pod, link: Link, isBootHeld: boolean): void {
+  #next(key: string, { vm, pod, isBootHeld, offered }: Wanted, link: Link): void {
     const podReady = isPodReady(pod);
     const flipped = link.podReady !== podReady;
     const due = this.#now() - link.askedAt >= pollMs;
@@ -183,7 +224,8 @@ export class RunnerLinks {
     }
     const step = powerStep(vm, link.state);
     if (step.kind === 'verb' && !isAnswered(link, step.request) && !(isBootHeld && isBoot(step))) {
-      if (link.error === undefined || due) this.#act(key, link, podReady, step.request);
+      if (link.error === undefined || due)
+        this.#act(key, link, podReady, step.request, isBoot(step) ? offered : undefined);
       return;
     }
     if (link.state.iso && !requestsMedium(vm)) {
@@ -229,10 +271,13 @@ export class RunnerLinks {
     });
   }
 
-  #act(key: string, link: Link, podReady: boolean, request: PowerRequest): void {
+  #act(key: string, link: Link, podReady: boolean, request: PowerRequest, offered: Offer | undefined): void {
     link.verb = request.action;
+    // Before it answers: it may have them although the answer is lost.
+    link.told = offered ?? link.told;
     void this.#call(key, link, podReady, async () => {
-      const state = await link.connection.power(request);
+      const told = offered === undefined ? {} : { settings: offered.settings };
+      const state = await link.connection.power({ ...request, ...told });
       link.startRequest = request.startRequest ?? link.startRequest;
       link.restartRequest = request.restartRequest ?? link.restartRequest;
       return state;

@@ -6,6 +6,7 @@ import type { EffectiveSettings, ObservedPowerState, RunnerIdentity, Vm } from '
 import { isTerminating } from '../../../api/owner.ts';
 import { formatQuantity } from '../../../api/quantity.ts';
 import { nodeOf } from '../../../placement/podfacts.ts';
+import { isOfBoot } from '../../../api/vmchanges.ts';
 import { isPersistent } from '../pod/claim.ts';
 import { leftOutPorts, portsCondition, withLeftOutWarnings, withPodsPorts } from '../pod/leftoutports.ts';
 import { statusPorts } from '../pod/podports.ts';
@@ -39,6 +40,8 @@ export interface RunnerObservation {
   readonly fingerprint: string | undefined;
   /** The verb that is being carried out. */
   readonly verb: PowerAction | undefined;
+  /** The settings that its last start was told, where they are known. */
+  readonly booted?: EffectiveSettings | undefined;
   /** What became of the growth of the disk that it was last asked for. */
   readonly growth?: { readonly diskSize: number; readonly message: string } | undefined;
   /** Why it could not be asked, or why the last verb failed. */
@@ -368,10 +371,16 @@ function lostMessage(pod: Pod): string {
 
 function restartCondition({ effective, waiting = [] }: PodReport): Partial<ConditionDrafts> {
   if (waiting.length === 0) return {};
-  const names = waiting.map((field) => `spec.${field}`).join(', ');
-  const restartRequired = isPersistent(effective)
-    ? condition('True', 'SpecChanged', `${names} apply when the guest is started next`)
-    : condition('True', 'DeployAgain', `${names} changed while the VM was being placed; deploy it again`);
+  const named = (fields: readonly string[]) => fields.map((field) => `spec.${field}`).join(', ');
+  const lost = isPersistent(effective) ? [] : waiting.filter((field) => !isOfBoot(field));
+  const restartRequired =
+    lost.length === 0
+      ? condition('True', 'SpecChanged', `${named(waiting)} apply when the guest is started next`)
+      : condition(
+          'True',
+          'DeployAgain',
+          `${named(lost)} changed while the VM was being placed; deploy it again`,
+        );
   return { restartRequired };
 }
 

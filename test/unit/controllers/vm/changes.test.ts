@@ -23,6 +23,16 @@ describe('the settings of a placed VM', () => {
     expect(changed(spec)?.fields).toEqual(fields);
   });
 
+  test('are at a boot in this pod those in force, with what needs no other pod', () => {
+    const atBoot = (spec: Partial<VmSpec>) => changed(spec)?.atBoot;
+    expect(atBoot({ cpu: 2, tag: 'fast' })).toBeUndefined();
+    expect(atBoot({ cpu: 2, display: { width: 1024 }, systemSerial: 'A1' })).toEqual({
+      ...effective,
+      display: { width: 1024 },
+      systemSerial: 'A1',
+    });
+  });
+
   test('cannot differ in the spec that they were made from', () => {
     expect(changed({ cpu: 2 }, 1)).toBeUndefined();
   });

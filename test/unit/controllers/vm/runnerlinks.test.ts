@@ -2,7 +2,9 @@ import { describe, expect, test, vi } from 'vitest';
 import type { PowerRequest, RunnerState } from '../../../../src/api/runner.ts';
 import { Svc3Error } from '../../../../src/errors.ts';
 import { pollMs, RunnerLinks, silenceMs } from '../../../../src/controllers/vm/runner/runnerlinks.ts';
-import { aCondition, aPod, aVm, runnerState, runningStatus } from './builders.ts';
+import { bootSettings } from '../../../../src/controllers/vm/runner/bootsettings.ts';
+import { aCondition, aPod, aVm, effective, runnerState, runningStatus } from './builders.ts';
+import { vmSettings } from '../../../support/operator.ts';
 
 /** A runner whose state the test sets; calls are answered when the test says so. */
 function aRunner(initial: Partial<RunnerState> = {}) {
@@ -28,8 +30,9 @@ function aRunner(initial: Partial<RunnerState> = {}) {
       runner.pins.push(pin);
       return {
         state: () => answer('state'),
-        power: ({ action }: PowerRequest) =>
+        power: ({ action, settings }: PowerRequest) =>
           answer(action, () => {
+            runner.state.settingsVersion = settings?.version ?? runner.state.settingsVersion;
             const after = {
               start: 'Running',
               restart: 'Running',
@@ -52,6 +55,7 @@ function aRunner(initial: Partial<RunnerState> = {}) {
     },
     runner.changed,
     () => clock,
+    vmSettings(),
   );
   return { links, runner };
 }
@@ -223,6 +227,7 @@ describe('the talk with a runner', () => {
       },
       () => undefined,
       () => 1_000_000,
+      vmSettings(),
     );
     const at = (podIP: string) => aPod({ nodeName: 'n1', status: { ...runningStatus(false), podIP } });
     links.observe('k', aVm(), at('10.0.0.1'));
@@ -268,6 +273,7 @@ describe('after a start among hundreds of VMs that run', () => {
       }),
       () => undefined,
       () => 1_000_000,
+      vmSettings(),
     );
     return { links, talk };
   }
@@ -300,5 +306,51 @@ describe('after a start among hundreds of VMs that run', () => {
     await vi.waitFor(() => expect(talk.asked).toHaveLength(16));
     for (const team of ['b', 'c']) links.observe(`${team}/vm`, aRunning(team, team), pod(true));
     await vi.waitFor(() => expect(talk.asked.slice(16)).toEqual(['b', 'c']));
+  });
+});
+
+describe('settings that wait for a boot', () => {
+  const settings = { ...effective, systemSerial: 'A1' };
+  const { version } = bootSettings(settings, vmSettings());
+  const asked = (restartRequest: string) => aVm({ spec: { restartRequest } });
+
+  test('are told with it and with nothing else, and are in force when the runner says their version', async () => {
+    const { links, runner } = aRunner();
+    expect(links.observe('k', aVm(), pod(true), { settings })?.booted).toBeUndefined();
+    await answered(runner, 1);
+    links.observe('k', aVm({ spec: { powerState: 'Suspended' } }), pod(true), { settings });
+    await answered(runner, 2);
+    expect(runner.state.settingsVersion).toBeUndefined();
+    runner.state = runnerState();
+    runner.pass(pollMs);
+    links.observe('k', asked('one'), pod(true), { settings });
+    await answered(runner, 3);
+    links.observe('k', asked('one'), pod(true), { settings });
+    await answered(runner, 4);
+    expect(runner.calls.at(-1)).toBe('restart');
+    expect(links.observe('k', asked('one'), pod(true), { settings })?.booted).toEqual(settings);
+  });
+
+  test('are in force where the answer to the start was lost, and where others are asked for by then', async () => {
+    const { links, runner } = aRunner();
+    links.observe('k', asked('one'), pod(true), { settings });
+    await answered(runner, 1);
+    runner.fault = new Error('cut');
+    links.observe('k', asked('one'), pod(true), { settings });
+    await answered(runner, 2);
+    runner.fault = undefined;
+    runner.state = runnerState({ settingsVersion: version, restartRequest: 'one' });
+    runner.pass(pollMs);
+    const later = { ...settings, systemSerial: 'A2' };
+    links.observe('k', asked('one'), pod(false), { settings: later });
+    await answered(runner, 3);
+    expect(links.observe('k', asked('one'), pod(false), { settings: later })?.booted).toEqual(settings);
+  });
+
+  test('are known again by an operator that has just started', async () => {
+    const { links, runner } = aRunner({ settingsVersion: version });
+    links.observe('k', aVm(), pod(true), { settings });
+    await answered(runner, 1);
+    expect(links.observe('k', aVm(), pod(true), { settings })?.booted).toEqual(settings);
   });
 });

@@ -1,0 +1,32 @@
+import { createHash } from 'node:crypto';
+import type { BootSettings, PowerRequest } from '../../../api/runner.ts';
+import type { EffectiveSettings } from '../../../api/vm.ts';
+import type { VmSettings } from '../settings.ts';
+
+/** What the runner needs of a VM's settings and a boot can change. */
+export function bootValues(
+  effective: EffectiveSettings,
+  { readinessSeconds }: Pick<VmSettings, 'readinessSeconds'>,
+): BootSettings {
+  const { display, systemSerial, readiness, metadata = [], sshAuthorizedKeys = [] } = effective;
+  return {
+    vncConsole: effective.vncConsole === 'Enabled',
+    netBoost: effective.netBoost ?? true,
+    legacyIO: effective.legacyIO ?? false,
+    ...(display === undefined ? {} : { display }),
+    ...(systemSerial === undefined ? {} : { systemSerial }),
+    readiness: { ...readiness, timeoutSeconds: readinessSeconds },
+    metadata: [...metadata],
+    sshAuthorizedKeys: [...sshAuthorizedKeys],
+  };
+}
+
+/** The same as it is told with a start; the version tells two of them apart. */
+export function bootSettings(
+  effective: EffectiveSettings,
+  settings: Pick<VmSettings, 'readinessSeconds'>,
+): NonNullable<PowerRequest['settings']> {
+  const values = bootValues(effective, settings);
+  const version = createHash('sha256').update(JSON.stringify(values)).digest('hex').slice(0, 32);
+  return { version, values };
+}

@@ -1,0 +1,36 @@
+import { beforeAll, expect, test } from 'vitest';
+import { type E2eCluster, e2eCluster } from '../support/e2e.ts';
+
+let cluster: E2eCluster;
+
+beforeAll(async () => {
+  cluster = await e2eCluster();
+});
+
+test(
+  'a VM runs in another namespace from a configuration of the default one',
+  { timeout: 600_000 },
+  async () => {
+    const name = `shared-${process.pid}`;
+    await cluster.kubectl.apply({
+      apiVersion: 'v1',
+      kind: 'Namespace',
+      metadata: { name, labels: { 'pod-security.kubernetes.io/enforce': 'privileged' } },
+    });
+    await cluster.kubectl.apply({
+      apiVersion: 'svc3.dev/v1',
+      kind: 'VMConfig',
+      metadata: { name, namespace: 'svc3-default' },
+      spec: { image: cluster.guest, cpu: 1, memory: '256Mi', systemSerial: 'SHARED' },
+    });
+    const deployed = await cluster.svc3('vm', 'deploy', 'far', '--config', name, '-n', name, '-o', 'json');
+    expect([deployed.code, deployed.stderr]).toEqual([0, '']);
+    const shown = await cluster.svc3('vm', 'get', 'far', '-n', name, '-o', 'json');
+    expect(JSON.parse(shown.stdout)).toMatchObject([
+      { name: 'far', status: 'Running', vmConfig: name, vmConfigNamespace: 'svc3-default' },
+    ]);
+    expect((await cluster.svc3('vm', 'delete', 'far', '-n', name)).code).toBe(0);
+    await cluster.kubectl('delete', 'vmconfigs.svc3.dev', '-n', 'svc3-default', name);
+    await cluster.kubectl('delete', 'namespace', name);
+  },
+);
