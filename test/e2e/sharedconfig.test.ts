@@ -1,4 +1,6 @@
 import { beforeAll, expect, test } from 'vitest';
+import { readSettings } from '../../src/localcluster/cluster/state.ts';
+import { storeCredential } from '../../src/localcluster/cluster/install.ts';
 import { type E2eCluster, e2eCluster } from '../support/e2e.ts';
 
 let cluster: E2eCluster;
@@ -17,6 +19,9 @@ test(
       kind: 'Namespace',
       metadata: { name, labels: { 'pod-security.kubernetes.io/enforce': 'privileged' } },
     });
+    const settings = await readSettings(cluster.places);
+    if (settings === undefined) throw new Error('the cluster has no settings');
+    await cluster.kubectl.apply(...storeCredential(settings, name));
     await cluster.kubectl.apply({
       apiVersion: 'svc3.dev/v1',
       kind: 'VMConfig',
@@ -26,11 +31,11 @@ test(
     const deployed = await cluster.svc3('vm', 'deploy', 'far', '--config', name, '-n', name, '-o', 'json');
     expect([deployed.code, deployed.stderr]).toEqual([0, '']);
     const shown = await cluster.svc3('vm', 'get', 'far', '-n', name, '-o', 'json');
-    expect(JSON.parse(shown.stdout)).toMatchObject([
-      { name: 'far', status: 'Running', vmConfig: name, vmConfigNamespace: 'svc3-default' },
-    ]);
+    const expected = { name: 'far', status: 'Running', vmConfig: name, vmConfigNamespace: 'svc3-default' };
+    expect(JSON.parse(shown.stdout)).toMatchObject(expected);
     expect((await cluster.svc3('vm', 'delete', 'far', '-n', name)).code).toBe(0);
     await cluster.kubectl('delete', 'vmconfigs.svc3.dev', '-n', 'svc3-default', name);
+    await cluster.kubectl('delete', 'regcred', '-n', name, '--all', '--timeout=60s');
     await cluster.kubectl('delete', 'namespace', name);
   },
 );
