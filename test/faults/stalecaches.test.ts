@@ -76,6 +76,35 @@ test('the status of a VM is not put back by an operator that has not seen its pr
   }
 }, 120_000);
 
+test('a VM whose labels change while it starts has its warnings, settings and first status', async () => {
+  const space = await world.namespace('labels');
+  const { client } = world;
+  let isLabelled = false;
+  const operator = await startVmOperator({
+    ...client,
+    async create(resource, object) {
+      const created = await client.create(resource, object);
+      // As a tool that labels what it finds.
+      if (resource.plural === pods.plural && !isLabelled) {
+        isLabelled = true;
+        const body = { metadata: { labels: { team: 'blue' } } };
+        await client.patch(vms, { name: 'vm', namespace: space.name }, { type: 'merge', body });
+      }
+      return created;
+    },
+  });
+  try {
+    await space.deploy('vm', { ports: [{ nodePort: 10022, guestPort: 22 }] });
+    await space.untilReady('vm');
+    expect(isLabelled).toBe(true);
+    expect((await space.vm('vm')).status?.warnings).toEqual([
+      'ports: nodePort 10022 is not in the allowed range 20000-29999; the mapping is left out',
+    ]);
+  } finally {
+    await operator.stop();
+  }
+}, 120_000);
+
 test('the disk of an Image that is Ready is not made again by an operator that has not seen that it is', async () => {
   const namespace = await cluster.namespace();
   const watches = holdWatches(cluster.client);
@@ -85,10 +114,10 @@ test('the disk of an Image that is Ready is not made again by an operator that h
     const source = anImage(namespace, 'source', { blank: { size: '1Gi' } });
     await cluster.client.create(images, source);
     const { reference = '' } = await becomesReady(cluster.client, namespace, 'source');
+    // What it hears last is what was before the disk was there.
+    watches.holdFrom('images', '/pulled@sha256:');
     await cluster.client.create(images, anImage(namespace, 'pulled', { remote: { reference } }));
     const worker = async () => (await cluster.client.list(pods, { namespace })).items[0];
-    await expect.poll(worker, slow).toBeDefined();
-    watches.hold('images');
     const stored = await becomesReady(cluster.client, namespace, 'pulled');
     const { resourceVersion } = (await cluster.client.get(images, 'pulled', namespace)).metadata;
     const before = counted.statuses('images');

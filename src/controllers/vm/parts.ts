@@ -15,6 +15,8 @@ export interface Pass {
    * undefined: nothing is said.
    */
   status: StatusDraft | undefined;
+  /** The VM as the pass has written it, its status apart; undefined: it is as it was observed. */
+  written?: Vm;
 }
 
 /** A part that remembers something of VMs, by their UID; all of it is lost with the process. */

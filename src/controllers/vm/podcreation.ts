@@ -1,10 +1,8 @@
 import type { Submitted } from '../../api/object.ts';
 import type { Node, Pod } from '../../api/core.ts';
-import { pods, vms } from '../../api/resources.ts';
+import { pods } from '../../api/resources.ts';
 import type { EffectiveSettings, Vm } from '../../api/vm.ts';
 import { isSvc3Error, messageOf } from '../../errors.ts';
-import { hasFinalizer } from '../../api/finalizer.ts';
-import { addFinalizer } from '../../controller/finalizer.ts';
 import type { Informer, KubeClient, ReconcileResult } from '../../kube/types.ts';
 import type { Inventory } from '../../placement/inventory.ts';
 import type { DeployBackoff } from './deploybackoff.ts';
@@ -16,6 +14,7 @@ import { place, type Placed, type PlacementRequest, unpinnedAccelerator } from '
 import type { HostPort } from '../../placement/ports.ts';
 import { type ClaimHolder, claimNameOf, isPersistent } from './pod/claim.ts';
 import { obtainClaim } from './pod/diskclaim.ts';
+import { holdVm } from './life/finalizer.ts';
 import type { Pass, VmMemory } from './parts.ts';
 import { buildPod, type PodPlacement } from './pod/pod.ts';
 import { reportPod } from './status/report.ts';
@@ -193,8 +192,7 @@ export class PodCreation implements VmMemory {
     const uid = vm.metadata.uid;
     let pod: Pod;
     try {
-      // Before there is a guest: its deletion has to wait for the guest's end.
-      if (!hasFinalizer(vm)) expectations.wroteVm(await addFinalizer(client, vms, vm));
+      await holdVm(this.#parts, pass);
       const claim = await obtainClaim(client, vm, resolved.effective, this.#parts.settings);
       if (claim.kind !== 'own') return this.#withoutClaim(pass, claim);
       pod = await client.create(pods, this.#pod(vm, resolved, placement));

@@ -2,13 +2,12 @@ import type { Pod } from '../../api/core.ts';
 import { annotations } from '../../api/meta.ts';
 import { pods, vms } from '../../api/resources.ts';
 import type { Vm } from '../../api/vm.ts';
-import { hasFinalizer } from '../../api/finalizer.ts';
-import { addFinalizer } from '../../controller/finalizer.ts';
 import { ignoring } from '../../controller/ignoring.ts';
 import type { EventRecorder, KubeClient, ReconcileResult } from '../../kube/types.ts';
 import { decide, type Observed, type Plan, type PodPlan } from './decide.ts';
 import type { VmExpectations } from './expectations.ts';
 import { endGuest, type HoldPlan, letGo } from './life/deletion.ts';
+import { holdVm } from './life/finalizer.ts';
 import { expired, expiryPollMs } from './life/expiry.ts';
 import type { LiveList } from './life/livelists.ts';
 import { startDeadline } from './life/startdeadline.ts';
@@ -91,9 +90,9 @@ export class VmReconciler {
     return soonest(result?.requeueAfterMs, statusAfterMs, deadlineMs(observed, plan));
   }
 
-  async #report({ observed, status }: Pass): Promise<number | undefined> {
+  async #report({ observed, written, status }: Pass): Promise<number | undefined> {
     const { vm, pod } = observed;
-    return status === undefined ? undefined : this.#parts.status.report(vm, pod, status);
+    return status === undefined ? undefined : this.#parts.status.report(written ?? vm, pod, status);
   }
 
   /** @param uid - undefined: there is no VM of this key */
@@ -199,7 +198,7 @@ export class VmReconciler {
     pass: Pass,
     { pod, settings }: Extract<PodPlan, { kind: 'report' }>,
   ): Promise<ReconcileResult | void> {
-    const { client, expectations, claimGrowth, podCreation, runners } = this.#parts;
+    const { expectations, claimGrowth, podCreation, runners } = this.#parts;
     const { vm, node, claim } = pass.observed;
     if (expectations.isDeleted(pod)) return undefined;
     const { waiting = [], effective, atBoot } = settings;
@@ -215,7 +214,7 @@ export class VmReconciler {
     const status = reportPod({ vm, pod, node, runner, ...inForce });
     pass.status = status;
     // One that was deployed by a version before.
-    if (!hasFinalizer(vm)) expectations.wroteVm(await addFinalizer(client, vms, vm));
+    await holdVm(this.#parts, pass);
     await this.#renewControlKeys(pod);
     await this.#renewLabels(vm, pod);
     await claimGrowth.grow(vm, claim);

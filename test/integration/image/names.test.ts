@@ -41,7 +41,7 @@ const blank = (namespace: string, size: string) => anImage(namespace, 'disk', { 
 /** An operator whose cache still shows the object as it was. */
 function lagging(shown: Disk): ImageReconciler {
   const { client, settings } = cluster;
-  const none = { list: () => [], get: () => undefined };
+  const none = { list: () => [], byIndex: () => [], get: () => undefined };
   return new ImageReconciler({
     kind: 'Image',
     client,

@@ -5,7 +5,7 @@ import { isOwnedBy } from '../../../api/owner.ts';
 import { parseQuantity } from '../../../api/quantity.ts';
 import { EffectiveSettings, type Vm, type VmSpec } from '../../../api/vm.ts';
 import { changedSettings } from './changes.ts';
-import { effectiveSettings } from './effective.ts';
+import { type Effective, effectiveSettings } from './effective.ts';
 import { withLivePorts } from './liveports.ts';
 import { digestOf, hasDigest, parseImage, repositoryOf } from './imageref.ts';
 import { effectiveAnnotation } from '../names.ts';
@@ -28,21 +28,40 @@ type Sources = Pick<ResolveSources, 'image' | 'iso' | 'settings'>;
  * from the VM under this installation's rules, and is what the pod runs. Undefined where the pod is not the VM's.
  */
 export function settingsOfPod(vm: Vm, pod: Pod, sources: Sources): Resolved | Contradicted | undefined {
-  const { effective: frozen, warnings = [] } = vm.status ?? {};
+  const frozen = vm.status?.effective;
   if (frozen !== undefined) return settingsInForce(vm, pod, frozen, sources);
   if (!isOwnedBy(pod, vm)) return undefined;
-  const effective = annotated(pod);
-  const why =
-    effective === undefined
-      ? 'cannot be read'
-      : (contradictionOfVm(vm, effective, sources) ?? contradictionOfPod(pod, effective));
-  if (effective !== undefined && why === undefined)
-    return { kind: 'resolved', effective: withLivePorts(vm, effective), warnings };
+  const adopted = annotatedSettings(vm, pod, sources);
+  if (typeof adopted !== 'string')
+    return { kind: 'resolved', ...adopted, effective: withLivePorts(vm, adopted.effective) };
   const name = pod.metadata.name;
   return {
     kind: 'contradicted',
-    message: `pod ${name} is not as svc3 makes it: its annotation ${effectiveAnnotation} ${why}`,
+    message: `pod ${name} is not as svc3 makes it: its annotation ${effectiveAnnotation} ${adopted}`,
   };
+}
+
+/** The settings of the pod's annotation, or what is wrong with it. */
+function annotatedSettings(
+  vm: Vm,
+  pod: Pod,
+  sources: Sources,
+): Pick<Resolved, 'effective' | 'warnings'> | string {
+  const effective = annotated(pod);
+  if (effective === undefined) return 'cannot be read';
+  const merged = mergedOver(vm, effective, sources);
+  if (merged.kind === 'refused') return `asks for what is refused: ${merged.message}`;
+  const expected = EffectiveSettings.safeParse(merged.settings).data;
+  if (!isDeepStrictEqual(expected, effective)) return 'does not follow from the VM';
+  const why = contradictionOfDisks(vm, effective, sources) ?? contradictionOfPod(pod, effective);
+  return why ?? { effective, warnings: [...merged.warnings, ...unpinnedWarnings(effective)] };
+}
+
+/** Why it could not be pinned was known to the process that placed it. */
+function unpinnedWarnings({ image, iso }: EffectiveSettings): string[] {
+  return [image, iso]
+    .filter((reference) => reference !== undefined && !hasDigest(reference))
+    .map((reference) => `image ${reference} could not be pinned to a digest`);
 }
 
 /**
@@ -75,10 +94,10 @@ function annotated(pod: Pod): EffectiveSettings | undefined {
 }
 
 /** Settings follow from a VM where merging it over them, as over a VMConfig, changes nothing. */
-function contradictionOfVm(vm: Vm, effective: EffectiveSettings, sources: Sources): string | undefined {
+function mergedOver(vm: Vm, effective: EffectiveSettings, sources: Sources): Effective {
   const { gpuPassthroughEnabled, hostPortsAllowed } = sources.settings;
   const spec = placedSpec(vm);
-  const merged = effectiveSettings({
+  return effectiveSettings({
     spec,
     config: spec.config === undefined && spec === vm.spec ? undefined : effective,
     image: {
@@ -94,10 +113,6 @@ function contradictionOfVm(vm: Vm, effective: EffectiveSettings, sources: Source
     hostPortsAllowed,
     services: nodePortDefaults(sources.settings),
   });
-  if (merged.kind === 'refused') return `asks for what is refused: ${merged.message}`;
-  const expected = EffectiveSettings.safeParse(merged.settings).data;
-  if (!isDeepStrictEqual(expected, effective)) return 'does not follow from the VM';
-  return contradictionOfDisks(vm, effective, sources);
 }
 
 function sizeOf({ disk }: EffectiveSettings): number | undefined {

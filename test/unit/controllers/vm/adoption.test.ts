@@ -95,11 +95,26 @@ describe('the settings of a pod that the operator made', () => {
     ['a start that is asked for', { startRequest: 'a', revertRequest: 'b' }, undefined],
   ])('are believed: %s', (_sentence, spec, config, references) => {
     const { vm, pod, effective: expected } = made(spec, config, references);
-    expect(settingsOfPod(vm, pod, sources)).toEqual({
+    expect(settingsOfPod(vm, pod, sources)).toMatchObject({
       kind: 'resolved',
       effective: JSON.parse(JSON.stringify(expected)),
-      warnings: [],
     });
+  });
+
+  test('have the warnings that their VM was made with', () => {
+    const ports = [{ nodePort: 22, guestPort: 22, protocol: 'TCP' as const }];
+    const { vm, pod } = made({ image: `${image}:12`, ports }, undefined, { image: `${image}:12` });
+    expect(settingsOfPod(vm, pod, sources)).toMatchObject({
+      warnings: [
+        'ports: nodePort 22 is not in the allowed range 20000-29999; the mapping is left out',
+        `image ${image}:12 could not be pinned to a digest`,
+      ],
+    });
+  });
+
+  test('have no warning where nothing was left out', () => {
+    const { vm, pod } = made({});
+    expect(settingsOfPod(vm, pod, sources)).toMatchObject({ kind: 'resolved', warnings: [] });
   });
 
   test('are believed when the VM has been changed since', () => {
