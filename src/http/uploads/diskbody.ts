@@ -76,13 +76,20 @@ class Prelude {
 }
 
 /** The file's bytes, and then nothing but the end of the form. */
-async function* fileBytes(held: Buffer, chunks: Chunks, size: number, end: Buffer): AsyncGenerator<Buffer> {
+async function* fileBytes(
+  held: Buffer,
+  chunks: Chunks,
+  { size, delimiter }: { readonly size: number; readonly delimiter: Buffer },
+): AsyncGenerator<Buffer> {
+  const end = endOf(delimiter);
+  const holdsNextPart = searchFor(Buffer.concat([delimiter, crlf]));
   let left = size;
   let rest = held;
   let tail: Buffer = Buffer.alloc(0);
   for (;;) {
     const part = rest.subarray(0, left);
     left -= part.length;
+    if (holdsNextPart(part)) throw broken('the file must be the last part of the form');
     if (part.length > 0) yield part;
     if (left === 0) tail = Buffer.concat([tail, rest.subarray(part.length)]);
     if (tail.length >= end.length) break;
@@ -92,6 +99,21 @@ async function* fileBytes(held: Buffer, chunks: Chunks, size: number, end: Buffe
   }
   if (left > 0) throw broken('ended before the file did');
   if (!tail.equals(end)) throw broken('the file must be the last part of the form');
+}
+
+function endOf(delimiter: Buffer): Buffer {
+  return Buffer.concat([delimiter, Buffer.from('--\r\n')]);
+}
+
+/** Tells of pieces that come one after the other whether the mark is in them, also from one piece to the next. */
+function searchFor(mark: Buffer): (piece: Buffer) => boolean {
+  let before: Buffer = Buffer.alloc(0);
+  return (piece) => {
+    const seam = Buffer.concat([before, piece.subarray(0, mark.length - 1)]);
+    const both = piece.length < mark.length ? Buffer.concat([before, piece]) : piece;
+    before = Buffer.from(both.subarray(Math.max(0, both.length - mark.length + 1)));
+    return seam.includes(mark) || piece.includes(mark);
+  };
 }
 
 async function formBody(upload: Upload, length: number): Promise<DiskBody> {
@@ -118,14 +140,13 @@ async function fileOf(upload: Upload, length: number, chunks: Chunks): Promise<O
     const headers = await prelude.until(Buffer.from('\r\n\r\n'));
     const { name, fileName } = partOf(headers.toString('utf8'));
     if (fileName !== undefined) {
-      const end = Buffer.from(`\r\n--${boundary}--\r\n`);
-      const size = length - prelude.offset - end.length;
+      const size = length - prelude.offset - endOf(delimiter).length;
       if (size < 0) throw broken('ended before the file did');
       return {
         fields,
         fileName,
         size,
-        content: Readable.from(fileBytes(prelude.held, chunks, size, end), { objectMode: false }),
+        content: Readable.from(fileBytes(prelude.held, chunks, { size, delimiter }), { objectMode: false }),
       };
     }
     const value = await prelude.until(delimiter);

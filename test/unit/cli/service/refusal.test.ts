@@ -1,0 +1,95 @@
+import { Readable } from 'node:stream';
+import { describe, expect, test } from 'vitest';
+import { refusalOf, refusalText, unreachable } from '../../../../src/cli/service/http/refusal.ts';
+import { Svc3Error } from '../../../../src/errors.ts';
+
+describe('a refusal', () => {
+  test.each<[what: string, code: number, text: string, reason: string, message: string]>([
+    [
+      'is what its Status says',
+      409,
+      '{"reason":"AlreadyExists","message":"vm x exists"}',
+      'AlreadyExists',
+      'vm x exists',
+    ],
+    [
+      'of an unknown reason is what its code says',
+      404,
+      '{"reason":"Odd","message":"none"}',
+      'NotFound',
+      'none',
+    ],
+    [
+      'of a reason that every object has is none',
+      404,
+      '{"reason":"constructor","message":"none"}',
+      'NotFound',
+      'none',
+    ],
+    ['of a proxy is what its code says', 502, '<html>', 'BadGateway', 'the server answered with HTTP 502'],
+    [
+      'of an unknown code beyond 500 is a bad gateway',
+      599,
+      '',
+      'BadGateway',
+      'the server answered with HTTP 599',
+    ],
+    [
+      'of another unknown code is a bad request',
+      418,
+      'null',
+      'BadRequest',
+      'the server answered with HTTP 418',
+    ],
+    [
+      'with an empty message has one',
+      403,
+      '{"reason":"Forbidden","message":""}',
+      'Forbidden',
+      'the server answered with HTTP 403',
+    ],
+    [
+      'for want of a token says how to get one',
+      401,
+      '{"message":"no"}',
+      'Unauthorized',
+      'no; svc3 login gets a new token',
+    ],
+  ])('%s', (_what, code, text, reason, message) => {
+    expect(refusalOf(code, text)).toMatchObject({ reason, message });
+  });
+
+  test('that is too long, or breaks off, is told by its code alone', async () => {
+    expect(await refusalText(Readable.from([Buffer.from('short')]))).toBe('short');
+    expect(await refusalText(Readable.from([Buffer.alloc(1024 * 1024), Buffer.from('more')]))).toBe('');
+    const cut = Readable.from(
+      (async function* () {
+        yield Buffer.from('half');
+        throw new Error('cut');
+      })(),
+    );
+    expect(await refusalText(cut)).toBe('');
+  });
+});
+
+describe('a server that cannot be reached', () => {
+  test('is named, with what to do about its certificate', () => {
+    const told = (code: string) =>
+      unreachable('https://a.example.com', Object.assign(new Error('failed'), { code }));
+    expect(told('ECONNREFUSED')).toMatchObject({
+      reason: 'ServiceUnavailable',
+      message: 'cannot reach https://a.example.com: failed',
+    });
+    for (const code of [
+      'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+      'DEPTH_ZERO_SELF_SIGNED_CERT',
+      'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+    ])
+      expect(told(code).message).toContain('svc3 config set caFile FILE');
+  });
+
+  test('is no refusal of a server that was', () => {
+    const refusal = new Svc3Error('NotFound', 'none');
+    expect(unreachable('https://a.example.com', refusal)).toBe(refusal);
+  });
+});
