@@ -182,6 +182,10 @@ export const reasonTable: readonly ReasonRow[] = [
       'Fields of spec differ from the settings in force; the message names them. They apply when the guest is started next (docs/vmchanges.md).',
       'Restart it when it suits (`svc3 vm restart`, or a new spec.restartRequest).',
     ],
+    ResizeRefused: [
+      'As SpecChanged; cpu or memory of a VM with an Ephemeral disk has changed, and its pod cannot be resized on its node for the reason that the message gives.',
+      'Free room on the node, or ask for less; it is tried again by itself.',
+    ],
     DeployAgain: [
       'Fields of spec changed while the VM was being placed, and its Ephemeral disk is in its pod; the message names them.',
       'Delete the VM and deploy it again, or change the fields back.',

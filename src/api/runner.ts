@@ -227,6 +227,8 @@ export type RunnerState = z.infer<typeof RunnerState>;
 
 /** The settings of a VM that need no other pod: a boot has them as they are told with its verb. */
 export const BootSettings = z.object({
+  cpu: RunnerSpec.shape.cpu,
+  memoryMiB: RunnerSpec.shape.memoryMiB,
   vncConsole: z.boolean(),
   netBoost: z.boolean(),
   legacyIO: z.boolean(),

@@ -5,11 +5,12 @@ import type { VmSpec } from './vm.ts';
  * What a change of a field of a VM does once the VM has been placed; before that every field may change.
  * - `Live`: it is carried out at once.
  * - `NextBoot`: condition RestartRequired names it until the guest is started next, in the same pod.
+ * - `Resize`: as `NextStart` with a Persistent disk. The pod of an Ephemeral one is resized, and the guest has it at its next start there.
  * - `NextStart`: condition RestartRequired names it until the guest is started next, in another pod. That takes a Persistent
  *   disk: an Ephemeral one is in the pod, so kube-apiserver refuses the change there.
  * - `Never`: kube-apiserver refuses it.
  */
-type Application = 'Live' | 'NextBoot' | 'NextStart' | 'Never';
+type Application = 'Live' | 'NextBoot' | 'Resize' | 'NextStart' | 'Never';
 
 type Field = keyof VmSpec;
 
@@ -21,8 +22,8 @@ const application: Readonly<Record<Field, Application>> = {
   hostname: 'Never',
   subdomain: 'Never',
   nodePorts: 'Never',
-  cpu: 'NextStart',
-  memory: 'NextStart',
+  cpu: 'Resize',
+  memory: 'Resize',
   gpuPassthrough: 'NextStart',
   vncConsole: 'NextBoot',
   nodeName: 'NextStart',
@@ -51,7 +52,8 @@ const application: Readonly<Record<Field, Application>> = {
 
 /** What of a field does not follow from its `Application`. */
 const notes: Partial<Record<Field, string>> = {
-  memory: 'Stays as it is where only cpu changes.',
+  cpu: 'An Ephemeral VM whose node lacks what is asked for keeps the old value: condition RestartRequired says `ResizeRefused`.',
+  memory: 'As cpu. Stays as it is where only cpu changes.',
   ports: 'Mappings with nodePort; those without come and go at once.',
   iso: 'Emptied, the medium is taken out. Another medium is refused.',
   userData: 'cloud-init runs most of it once in the life of a VM, and again after a revert.',
@@ -61,18 +63,33 @@ const notes: Partial<Record<Field, string>> = {
 const fields = Object.keys(application) as Field[];
 
 /** Fields whose changes the guest has from its next start, without another pod. */
-export const nextBootFields: readonly Field[] = fields.filter((field) => application[field] === 'NextBoot');
+const nextBootFields = fieldsThatApply('NextBoot');
 
-/** Whether a change of this field needs no other pod. */
-export function isOfBoot(field: string): boolean {
-  return nextBootFields.some((each) => each === field);
-}
+/** Fields whose changes need a pod of another size. */
+const resizeFields = fieldsThatApply('Resize');
 
-/** Fields whose changes need another pod. */
-const nextStartFields: readonly Field[] = fields.filter((field) => application[field] === 'NextStart');
+/** Fields whose changes need another pod, whatever the disk. */
+const nextStartFields = fieldsThatApply('NextStart');
 
 /** Fields whose changes wait for the guest's next start. */
-export const waitingFields: readonly Field[] = [...nextStartFields, ...nextBootFields];
+export const waitingFields: readonly Field[] = [...nextStartFields, ...resizeFields, ...nextBootFields];
+
+function fieldsThatApply(when: Application): readonly Field[] {
+  return fields.filter((field) => application[field] === when);
+}
+
+/** Whether the pod has to be of another size before a change of this field comes into force there. */
+export function isOfSize(field: string): boolean {
+  return resizeFields.some((each) => each === field);
+}
+
+/** Whether a change of this field needs another pod. */
+export function needsAnotherPod(
+  field: string,
+  { isPersistent }: { readonly isPersistent: boolean },
+): boolean {
+  return isOfSize(field) ? isPersistent : nextStartFields.some((each) => each === field);
+}
 
 const unplaced = '!has(oldSelf.status) || !has(oldSelf.status.effective)';
 const disk = 'oldSelf.status.effective.disk';
@@ -97,7 +114,7 @@ function nextStartRule(field: Field): Rule {
   };
 }
 
-function nextBootRule(field: Field): Rule {
+function setRule(field: Field): Rule {
   return {
     rule: `has(self.spec.${field}) || !has(oldSelf.spec.${field}) || ${unplaced}`,
     message: `${field} cannot be unset once the VM has been placed; give a value`,
@@ -130,7 +147,7 @@ const isoRule: Rule = {
 /** Rules of the whole object: what may change depends on where the VM's disk is, which its status says. */
 export const changeRules: readonly Rule[] = [
   ...nextStartFields.map(nextStartRule),
-  ...nextBootFields.map(nextBootRule),
+  ...[...resizeFields, ...nextBootFields].map(setRule),
   displayRule,
   isoRule,
 ];
@@ -138,6 +155,8 @@ export const changeRules: readonly Rule[] = [
 const words: Readonly<Record<Application, string>> = {
   Live: 'at once',
   NextBoot: 'at the next start',
+  Resize:
+    'at the next start; Persistent disk: in another pod, Ephemeral: in the same pod, which is resized before',
   NextStart: 'Persistent disk: at the next start, in another pod; Ephemeral: refused',
   Never: 'refused',
 };

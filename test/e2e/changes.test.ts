@@ -18,20 +18,31 @@ test(
     const podUid = () =>
       cluster.kubectl('get', 'pod', ...namespace, `svc3-vm-${vm.name}`, '-o', 'jsonpath={.metadata.uid}');
     const before = await podUid();
-    const spec = { systemSerial: 'SERIAL-2', metadata: [{ name: 'role', value: 'web' }] };
+    const spec = {
+      cpu: 2,
+      memory: '384Mi',
+      systemSerial: 'SERIAL-2',
+      metadata: [{ name: 'role', value: 'web' }],
+    };
     const patch = JSON.stringify({ spec });
     await cluster.kubectl('patch', 'vms.svc3.dev', ...namespace, vm.name, '--type=merge', '-p', patch);
     const waits = async () => conditionOf(await vm.get(), 'RestartRequired');
     await expect.poll(waits, eventually).toMatchObject({
       status: 'True',
-      message: 'spec.metadata, spec.systemSerial apply when the guest is started next',
+      message: 'spec.cpu, spec.memory, spec.metadata, spec.systemSerial apply when the guest is started next',
     });
     expect(await cluster.svc3('vm', 'restart', vm.name, ...namespace)).toMatchObject({ code: 0 });
     await expect.poll(waits, eventually).toBeUndefined();
     const { ip = '', ports } = (await vm.untilReady()).status ?? {};
     const guest = { ip, port: ports?.ssh ?? 0, user: 'root' };
-    const seen = 'cat /sys/class/dmi/id/product_serial /home/admin/file';
-    expect(await cluster.ssh(guest, seen)).toBe('SERIAL-2\nhere\n');
+    const seen = 'cat /sys/class/dmi/id/product_serial /home/admin/file; nproc; grep MemTotal /proc/meminfo';
+    const [serial, file, processors, memory = ''] = (await cluster.ssh(guest, seen)).split('\n');
+    expect([serial, file, processors]).toEqual(['SERIAL-2', 'here', '2']);
+    // What the kernel keeps for itself is not in it.
+    expect(Number(/\d+/.exec(memory)?.[0])).toBeGreaterThan(300 * 1024);
+    const resources = ['get', 'pod', ...namespace, `svc3-vm-${vm.name}`, '-o'] as const;
+    const actual = 'jsonpath={.status.containerStatuses[0].resources.limits.memory}';
+    expect(await cluster.kubectl(...resources, actual)).toBe('780Mi');
     expect(await podUid()).toBe(before);
     await vm.delete();
   },

@@ -37,8 +37,6 @@ const persistent: VmSpecInput = { disk: { storage: 'Persistent', size: '1Gi', st
 
 /** What only another pod has. */
 const changes: readonly [keyof VmSpecInput, unknown][] = [
-  ['cpu', 2],
-  ['memory', '512Mi'],
   ['gpuPassthrough', 'Enabled'],
   ['nodeName', 'n2'],
   ['tag', 'fast'],

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Lease, Node, Pod, PodStatus } from '../../src/api/core.ts';
 import { leases, nodes, pods, vms } from '../../src/api/resources.ts';
@@ -9,8 +10,8 @@ import type { Submitted } from '../../src/api/object.ts';
 
 /** What the kubelet of a simulated node makes of a pod that is bound to it. */
 export type PodBehaviour =
-  /** Runs and becomes ready. */
-  | { kind: 'run'; podIP?: string }
+  /** Runs and becomes ready; another size than it has is refused where `resize` says so. */
+  | { kind: 'run'; podIP?: string; resize?: { reason: 'Deferred' | 'Infeasible'; message: string } }
   /** Stays as it is, e.g. while an image is pulled. */
   | { kind: 'pending' }
   /** The container waits: an image that cannot be pulled, a Secret that is missing. */
@@ -246,6 +247,7 @@ function statusFor(pod: Pod, behaviour: PodBehaviour): PodStatus | undefined {
   const base = { hostIP: addressOf(node), startTime: pod.status?.startTime ?? at };
   const podIP = ('podIP' in behaviour ? behaviour.podIP : undefined) ?? '127.0.0.1';
   const up = { ...base, podIP, podIPs: [{ ip: podIP }] };
+  const refusal = 'resize' in behaviour ? behaviour.resize : undefined;
   switch (behaviour.kind) {
     case 'pending':
       return undefined;
@@ -270,19 +272,43 @@ function statusFor(pod: Pod, behaviour: PodBehaviour): PodStatus | undefined {
       const since = before?.status === status ? before.lastTransitionTime : undefined;
       return { type, status, lastTransitionTime: since ?? at };
     };
+    const containerStatuses = pod.spec.containers.map(({ name, image = '', resources = {} }) => ({
+      name,
+      image,
+      imageID: '',
+      ready,
+      started: ready,
+      restartCount: 0,
+      state,
+      resources: refusal === undefined ? resources : (reported(pod, name) ?? resources),
+    }));
+    const pending = {
+      type: 'PodResizePending',
+      status: 'True' as const,
+      lastTransitionTime: at,
+      ...refusal,
+    };
+    const isPending = refusal !== undefined && !isOfSize(pod, containerStatuses);
     return {
-      conditions: [...scheduled, condition('Ready'), condition('ContainersReady')],
-      containerStatuses: pod.spec.containers.map(({ name, image = '' }) => ({
-        name,
-        image,
-        imageID: '',
-        ready,
-        started: ready,
-        restartCount: 0,
-        state,
-      })),
+      conditions: [
+        ...scheduled,
+        condition('Ready'),
+        condition('ContainersReady'),
+        ...(isPending ? [pending] : []),
+      ],
+      containerStatuses,
     };
   }
+}
+
+function reported(pod: Pod, container: string) {
+  return pod.status?.containerStatuses?.find(({ name }) => name === container)?.resources;
+}
+
+function isOfSize({ spec }: Pod, statuses: NonNullable<PodStatus['containerStatuses']>): boolean {
+  return statuses.every(({ resources }, i) =>
+    isDeepStrictEqual(resources?.requests, spec.containers[i]?.resources?.requests),
+  );
 }
 
 /** Times aside. */
@@ -294,7 +320,12 @@ function isSame(before: PodStatus | undefined, after: PodStatus): boolean {
       status?.message,
       status?.podIP,
       status?.conditions?.filter(({ type }) => type === 'Ready').map(({ status: value }) => value),
-      status?.containerStatuses?.map(({ state }) => [Object.keys(state ?? {}), state?.waiting]),
+      status?.conditions?.find(({ type }) => type === 'PodResizePending')?.reason,
+      status?.containerStatuses?.map(({ state, resources }) => [
+        Object.keys(state ?? {}),
+        state?.waiting,
+        resources?.requests,
+      ]),
     ]);
   return essence(before) === essence(after);
 }

@@ -12,6 +12,8 @@ export class RunnerStandIn {
   verbs: string[] = [];
   /** Told with the last start. */
   settings: PowerRequest['settings'];
+  /** How the kubelet answers pods that are to be of another size; undefined: they are. */
+  resize: { reason: 'Deferred' | 'Infeasible'; message: string } | undefined;
   readonly #kubelet: () => Pick<SimulatedKubelet, 'behave'>;
 
   /** @param kubelet - that of the world, which a test makes later */
@@ -22,7 +24,12 @@ export class RunnerStandIn {
   become(state: Partial<RunnerState>): RunnerState {
     const { startRequest, restartRequest, settingsVersion } = this.state;
     this.state = runnerState({ startRequest, restartRequest, settingsVersion, guestStarted: true, ...state });
-    this.#kubelet().behave(() => ({ kind: this.state.powerState === 'Running' ? 'run' : 'unready' }));
+    const { resize } = this;
+    this.#kubelet().behave(() =>
+      this.state.powerState === 'Running'
+        ? { kind: 'run', ...(resize === undefined ? {} : { resize }) }
+        : { kind: 'unready' },
+    );
     return this.state;
   }
 

@@ -28,6 +28,7 @@ import { podNameOf } from './names.ts';
 import { slimPod } from './pod/slimpod.ts';
 import { isLost } from './pod/podstate.ts';
 import { claimIndex } from './pod/claim.ts';
+import { PodResize } from './pod/podresize.ts';
 import { ClaimGrowth } from './pod/claimgrowth.ts';
 import { PodCreation } from './podcreation.ts';
 import { StatusWriter } from './status/statuswriter.ts';
@@ -145,6 +146,7 @@ function createReconciler(
       pullSecretVersion,
     }),
     claimGrowth: new ClaimGrowth(client, recorder),
+    podResize: new PodResize({ client, inventory, settings, now: () => performance.now() }),
     runners,
     expectations,
     status: new StatusWriter({ client, recorder, expectations, now }),

@@ -1,7 +1,7 @@
 import type { Pod } from '../../api/core.ts';
 import { annotations } from '../../api/meta.ts';
 import { pods, vms } from '../../api/resources.ts';
-import type { Vm } from '../../api/vm.ts';
+import type { EffectiveSettings, Vm } from '../../api/vm.ts';
 import { ignoring } from '../../controller/ignoring.ts';
 import type { EventRecorder, KubeClient, ReconcileResult } from '../../kube/types.ts';
 import { decide, type Observed, type Plan, type PodPlan } from './decide.ts';
@@ -14,11 +14,12 @@ import { startDeadline } from './life/startdeadline.ts';
 import { observe, type ObserverParts } from './observe.ts';
 import type { Pass, Runners, VmMemory } from './parts.ts';
 import { disposeOfNewDisk } from './life/disposal.ts';
-import { isOfBoot } from '../../api/vmchanges.ts';
+import { needsAnotherPod } from '../../api/vmchanges.ts';
 import { isPersistent } from './pod/claim.ts';
 import { settingsInForce } from './resolve/adoption.ts';
 import { labelPatch } from './pod/podlabels.ts';
 import type { ClaimGrowth } from './pod/claimgrowth.ts';
+import { bootableSettings, type PodResize, roomPollMs } from './pod/podresize.ts';
 import { withPodsPorts } from './pod/leftoutports.ts';
 import { isPodReady } from './pod/podstate.ts';
 import type { PodCreation } from './podcreation.ts';
@@ -28,7 +29,7 @@ import { pendingDraft } from './status/pending.ts';
 import { planStatus } from './status/planstatus.ts';
 import { reportPod, type RunnerObservation } from './status/report.ts';
 import { arePortsPending } from './status/openports.ts';
-import { condition } from './status/statusdraft.ts';
+import { condition, type StatusDraft } from './status/statusdraft.ts';
 import { type StatusWriter, typed } from './status/statuswriter.ts';
 import type { Image } from '../../api/image.ts';
 
@@ -50,6 +51,7 @@ export interface VmReconcilerParts {
   readonly observer: ObserverParts;
   readonly podCreation: PodCreation;
   readonly claimGrowth: ClaimGrowth;
+  readonly podResize: PodResize;
   readonly runners: Runners | undefined;
   readonly expectations: VmExpectations;
   readonly status: StatusWriter;
@@ -69,9 +71,15 @@ export class VmReconciler {
   readonly #uids = new Map<string, string>();
 
   constructor(parts: VmReconcilerParts) {
-    const { podCreation, claimGrowth, runners, expectations } = parts;
+    const { podCreation, claimGrowth, podResize, runners, expectations } = parts;
     this.#parts = parts;
-    this.#memories = [podCreation, claimGrowth, expectations, ...(runners === undefined ? [] : [runners])];
+    this.#memories = [
+      podCreation,
+      claimGrowth,
+      podResize,
+      expectations,
+      ...(runners === undefined ? [] : [runners]),
+    ];
   }
 
   async reconcile(key: string): Promise<ReconcileResult | void> {
@@ -198,12 +206,18 @@ export class VmReconciler {
     pass: Pass,
     { pod, settings }: Extract<PodPlan, { kind: 'report' }>,
   ): Promise<ReconcileResult | void> {
-    const { expectations, claimGrowth, podCreation, runners } = this.#parts;
+    const { expectations, claimGrowth, podCreation, podResize, runners } = this.#parts;
     const { vm, node, claim } = pass.observed;
     if (expectations.isDeleted(pod)) return undefined;
-    const { waiting = [], effective, atBoot } = settings;
-    const isRenewed = isPersistent(effective) && waiting.some((field) => !isOfBoot(field));
-    const runner = runners?.observe(pass.key, vm, pod, { isHeld: isRenewed, settings: atBoot });
+    const { waiting = [], effective } = settings;
+    const isRenewed =
+      isPersistent(effective) && waiting.some((field) => needsAnotherPod(field, { isPersistent: true }));
+    const room = await podResize.provide(vm, pod, settings);
+    const isHeld = isRenewed || room.kind === 'underway';
+    const runner = runners?.observe(pass.key, vm, pod, {
+      isHeld,
+      settings: bootableSettings(settings, room),
+    });
     if (isRenewed && isBootDue(vm, runner)) {
       const message = `the guest is started in another pod, with another ${waiting.join(', ')}`;
       return this.#replace(pass, { kind: 'replace', pod, reason: 'Restarting', node: undefined, message });
@@ -211,7 +225,8 @@ export class VmReconciler {
     const { sources } = this.#parts.observer;
     const inForce =
       runner?.booted === undefined ? settings : settingsInForce(vm, pod, runner.booted, sources);
-    const status = reportPod({ vm, pod, node, runner, ...inForce });
+    const resizeRefusal = room.kind === 'refused' ? room.message : undefined;
+    const status = reportPod({ vm, pod, node, runner, ...inForce, resizeRefusal });
     pass.status = status;
     // One that was deployed by a version before.
     await holdVm(this.#parts, pass);
@@ -220,13 +235,9 @@ export class VmReconciler {
     await claimGrowth.grow(vm, claim);
     const isReady = status.conditions.ready.status === 'True';
     podCreation.seen(vm.metadata.uid, { isBound: pod.spec.nodeName !== undefined, isReady });
-    if (runner === undefined) return undefined;
-    // A guest that ends before its pod has become ready flips nothing: only its runner can tell.
-    const isPodAsGuest = isPodReady(pod) === (status.fields.powerState === 'Running');
-    const isPending = arePortsPending(runner.state, withPodsPorts(settings.effective, pod));
-    const isToBeAsked = isReady ? !isPodAsGuest || isPending : status.reconciling;
-    if (!isToBeAsked) return undefined;
-    return { requeueAfterMs: status.conditions.ready.reason === 'GuestNotReady' ? guestPollMs : pollMs };
+    const askMs =
+      runner === undefined ? undefined : askAfterMs(runner, pod, withPodsPorts(effective, pod), status);
+    return soonest(askMs, roomPollMs(room));
   }
 
   /** A rotation of the installation's keys reaches the runners through their pods' annotation. */
@@ -250,6 +261,21 @@ export class VmReconciler {
       this.#parts.client.patch(pods, { name, namespace }, { type: 'merge', body }),
     );
   }
+}
+
+/** Milliseconds after which the runner is asked again; undefined where events tell everything. */
+function askAfterMs(
+  { state }: RunnerObservation,
+  pod: Pod,
+  effective: EffectiveSettings,
+  { conditions: { ready }, fields, reconciling }: StatusDraft,
+): number | undefined {
+  // A guest that ends before its pod has become ready flips nothing: only its runner can tell.
+  const isPodAsGuest = isPodReady(pod) === (fields.powerState === 'Running');
+  const isPending = arePortsPending(state, effective);
+  const isToBeAsked = ready.status === 'True' ? !isPodAsGuest || isPending : reconciling;
+  if (!isToBeAsked) return undefined;
+  return ready.reason === 'GuestNotReady' ? guestPollMs : pollMs;
 }
 
 function isBootDue(vm: Vm, runner: RunnerObservation | undefined): boolean {

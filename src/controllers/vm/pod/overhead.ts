@@ -1,3 +1,7 @@
+import type { EffectiveSettings } from '../../../api/vm.ts';
+import { formatQuantity, parseQuantity } from '../../../api/quantity.ts';
+import type { Accelerator } from '../../../placement/facts.ts';
+import type { VmSettings } from '../settings.ts';
 import { mostExports } from '../../../api/runner.ts';
 
 const Mi = 2 ** 20;
@@ -36,4 +40,15 @@ export function podMemoryBytes(guestBytes: number): number {
 /** CPU of the pod in millicores: guest CPUs divided by the overcommit of the chart. */
 export function podCpuMilli(cpu: number, overcommit: number): number {
   return Math.max(1, Math.ceil((cpu * 1000) / overcommit));
+}
+
+/** What the runner's container requests for the guest and itself; the memory is its limit as well. */
+export function guestResources(
+  { cpu, memory }: Pick<EffectiveSettings, 'cpu' | 'memory'>,
+  accelerator: 'auto' | Accelerator,
+  { cpuOvercommit }: Pick<VmSettings, 'cpuOvercommit'>,
+): { cpu: string; memory: string } {
+  const bytes =
+    podMemoryBytes(parseQuantity(memory, 'memory')) + (accelerator === 'kvm' ? 0 : emulationBytes);
+  return { cpu: `${podCpuMilli(cpu, cpuOvercommit)}m`, memory: formatQuantity(bytes) };
 }

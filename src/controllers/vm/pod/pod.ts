@@ -26,14 +26,7 @@ import type { Accelerator } from '../../../placement/facts.ts';
 import type { AssignedPorts, HostPort } from '../../../placement/ports.ts';
 import { digestOf } from '../resolve/imageref.ts';
 import { effectiveAnnotation, podNameOf, pullSecretAnnotation } from '../names.ts';
-import {
-  emulationBytes,
-  ephemeralStorageBytes,
-  podCpuMilli,
-  podMemoryBytes,
-  runVolumeBytes,
-  stateVolumeBytes,
-} from './overhead.ts';
+import { ephemeralStorageBytes, guestResources, runVolumeBytes, stateVolumeBytes } from './overhead.ts';
 import { withoutPorts } from './leftoutports.ts';
 import { labelMetadata } from './podlabels.ts';
 import { containerPorts, runnerPorts, vncPodPort } from './podports.ts';
@@ -257,16 +250,14 @@ function securityContext(effective: EffectiveSettings): SecurityContext {
 
 /** Guest and overhead. No CPU limit: throttling a virtual CPU stalls the guest. */
 function resources({ effective, placement, settings }: PodInput): ResourceRequirements {
-  const guest = parseQuantity(effective.memory, 'memory');
-  const bytes = podMemoryBytes(guest) + (placement.accelerator === 'kvm' ? 0 : emulationBytes);
-  const memory = formatQuantity(bytes);
+  const { cpu, memory } = guestResources(effective, placement.accelerator, settings);
   const devices: Record<string, string> = {
     ...(placement.accelerator === 'kvm' ? { [extendedResources.kvm]: '1' } : {}),
     ...(hasBundle(effective) ? { [extendedResources.gpuPassthrough]: '1' } : {}),
   };
   return {
     requests: {
-      cpu: `${podCpuMilli(effective.cpu, settings.cpuOvercommit)}m`,
+      cpu,
       memory,
       ...(placement.requestsEphemeralStorage
         ? { 'ephemeral-storage': formatQuantity(ephemeralStorageBytes) }
@@ -350,8 +341,6 @@ function runnerSpec({ vm, effective, placement, settings, claimName }: PodInput)
     ...(effective.userData === undefined ? {} : { userData: effective.userData.secretName }),
     architecture: effective.architecture,
     accelerator: placement.accelerator,
-    cpu: effective.cpu,
-    memoryMiB: Math.ceil(parseQuantity(effective.memory, 'memory') / 2 ** 20),
     powerState: vm.spec.powerState,
     ...(vm.spec.revertRequest === undefined ? {} : { revertRequest: vm.spec.revertRequest }),
     ...(vm.spec.startRequest === undefined ? {} : { startRequest: vm.spec.startRequest }),

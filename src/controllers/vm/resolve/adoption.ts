@@ -9,6 +9,7 @@ import { type Effective, effectiveSettings } from './effective.ts';
 import { withLivePorts } from './liveports.ts';
 import { digestOf, hasDigest, parseImage, repositoryOf } from './imageref.ts';
 import { effectiveAnnotation } from '../names.ts';
+import { annotatedSettings } from '../pod/annotatedsettings.ts';
 import { isPersistent } from '../pod/claim.ts';
 import { hasBundle } from '../pod/pod.ts';
 import { nodePortDefaults } from '../settings.ts';
@@ -31,7 +32,7 @@ export function settingsOfPod(vm: Vm, pod: Pod, sources: Sources): Resolved | Co
   const frozen = vm.status?.effective;
   if (frozen !== undefined) return settingsInForce(vm, pod, frozen, sources);
   if (!isOwnedBy(pod, vm)) return undefined;
-  const adopted = annotatedSettings(vm, pod, sources);
+  const adopted = adoptedSettings(vm, pod, sources);
   if (typeof adopted !== 'string')
     return { kind: 'resolved', ...adopted, effective: withLivePorts(vm, adopted.effective) };
   const name = pod.metadata.name;
@@ -42,12 +43,12 @@ export function settingsOfPod(vm: Vm, pod: Pod, sources: Sources): Resolved | Co
 }
 
 /** The settings of the pod's annotation, or what is wrong with it. */
-function annotatedSettings(
+function adoptedSettings(
   vm: Vm,
   pod: Pod,
   sources: Sources,
 ): Pick<Resolved, 'effective' | 'warnings'> | string {
-  const effective = annotated(pod);
+  const effective = annotatedSettings(pod);
   if (effective === undefined) return 'cannot be read';
   const merged = mergedOver(vm, effective, sources);
   if (merged.kind === 'refused') return `asks for what is refused: ${merged.message}`;
@@ -79,18 +80,9 @@ export function settingsInForce(
   const inForce = { kind: 'resolved', effective: frozen, warnings: vm.status?.warnings ?? [] } as const;
   if (changed === undefined) return inForce;
   const { effective, atBoot, fields, warnings } = changed;
-  return isPersistent(frozen) && isDeepStrictEqual(annotated(pod), effective)
+  return isPersistent(frozen) && isDeepStrictEqual(annotatedSettings(pod), effective)
     ? { kind: 'resolved', effective, warnings }
     : { ...inForce, waiting: fields, ...(atBoot === undefined ? {} : { atBoot }) };
-}
-
-function annotated(pod: Pod): EffectiveSettings | undefined {
-  try {
-    const value: unknown = JSON.parse(pod.metadata.annotations?.[effectiveAnnotation] ?? '');
-    return EffectiveSettings.safeParse(value).data;
-  } catch {
-    return undefined;
-  }
 }
 
 /** Settings follow from a VM where merging it over them, as over a VMConfig, changes nothing. */

@@ -1,13 +1,14 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type EffectiveSettings, EffectiveSettings as schema, type Vm } from '../../../api/vm.ts';
-import { nextBootFields, waitingFields } from '../../../api/vmchanges.ts';
+import { needsAnotherPod, waitingFields } from '../../../api/vmchanges.ts';
 import { effectiveSettings } from './effective.ts';
+import { isPersistent } from '../pod/claim.ts';
 import { nodePortDefaults, type VmSettings } from '../settings.ts';
 
 /** The settings of a placed VM as its spec is now. */
 export interface Changed {
   readonly effective: EffectiveSettings;
-  /** Those in force with what a boot can change; undefined where that is nothing. */
+  /** Those in force with what a boot in the same pod can change; undefined where that is nothing. */
   readonly atBoot: EffectiveSettings | undefined;
   /** Fields of spec that differ from the settings in force. */
   readonly fields: readonly string[];
@@ -41,7 +42,8 @@ export function changedSettings(
   const fields = waitingFields.filter((field) => !isSame(requested, frozen, field));
   if (fields.length === 0) return undefined;
   const effective = schema.parse({ ...frozen, ...pick(requested, fields), disk: requested.disk });
-  const bootFields = nextBootFields.filter((field) => fields.includes(field));
+  const disk = { isPersistent: isPersistent(frozen) };
+  const bootFields = fields.filter((field) => !needsAnotherPod(field, disk));
   const atBoot =
     bootFields.length === 0 ? undefined : schema.parse({ ...frozen, ...pick(requested, bootFields) });
   return { effective, atBoot, fields, warnings };

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { BootSettings, PowerRequest } from '../../../api/runner.ts';
+import { parseQuantity } from '../../../api/quantity.ts';
 import type { EffectiveSettings } from '../../../api/vm.ts';
 import type { VmSettings } from '../settings.ts';
 
@@ -10,6 +11,8 @@ export function bootValues(
 ): BootSettings {
   const { display, systemSerial, readiness, metadata = [], sshAuthorizedKeys = [] } = effective;
   return {
+    cpu: effective.cpu,
+    memoryMiB: Math.ceil(parseQuantity(effective.memory, 'memory') / 2 ** 20),
     vncConsole: effective.vncConsole === 'Enabled',
     netBoost: effective.netBoost ?? true,
     legacyIO: effective.legacyIO ?? false,

@@ -6,7 +6,7 @@ import type { EffectiveSettings, ObservedPowerState, RunnerIdentity, Vm } from '
 import { isTerminating } from '../../../api/owner.ts';
 import { formatQuantity } from '../../../api/quantity.ts';
 import { nodeOf } from '../../../placement/podfacts.ts';
-import { isOfBoot } from '../../../api/vmchanges.ts';
+import { isOfSize, needsAnotherPod } from '../../../api/vmchanges.ts';
 import { isPersistent } from '../pod/claim.ts';
 import { leftOutPorts, portsCondition, withLeftOutWarnings, withPodsPorts } from '../pod/leftoutports.ts';
 import { statusPorts } from '../pod/podports.ts';
@@ -57,6 +57,8 @@ export interface PodReport {
   readonly warnings: readonly string[];
   /** Fields of spec that wait for the guest's next start. */
   readonly waiting?: readonly string[];
+  /** Why the pod does not get the size that those fields ask for. */
+  readonly resizeRefusal?: string | undefined;
 }
 
 /** What the pod of a VM and its runner say about it. Pure. */
@@ -369,19 +371,20 @@ function lostMessage(pod: Pod): string {
   return `${lost}; the VM is placed anew once its pod is gone: bring the node back, or say that it is off for good (taint node.kubernetes.io/out-of-service)`;
 }
 
-function restartCondition({ effective, waiting = [] }: PodReport): Partial<ConditionDrafts> {
+function restartCondition({ effective, waiting = [], resizeRefusal }: PodReport): Partial<ConditionDrafts> {
   if (waiting.length === 0) return {};
   const named = (fields: readonly string[]) => fields.map((field) => `spec.${field}`).join(', ');
-  const lost = isPersistent(effective) ? [] : waiting.filter((field) => !isOfBoot(field));
-  const restartRequired =
-    lost.length === 0
-      ? condition('True', 'SpecChanged', `${named(waiting)} apply when the guest is started next`)
-      : condition(
-          'True',
-          'DeployAgain',
-          `${named(lost)} changed while the VM was being placed; deploy it again`,
-        );
-  return { restartRequired };
+  const lost = isPersistent(effective)
+    ? []
+    : waiting.filter((field) => needsAnotherPod(field, { isPersistent: false }));
+  if (lost.length > 0) {
+    const message = `${named(lost)} changed while the VM was being placed; deploy it again`;
+    return { restartRequired: condition('True', 'DeployAgain', message) };
+  }
+  const message = `${named(waiting)} apply when the guest is started next`;
+  if (resizeRefusal === undefined) return { restartRequired: condition('True', 'SpecChanged', message) };
+  const except = `${message}; ${named(waiting.filter(isOfSize))} only once the pod can be resized: ${resizeRefusal}`;
+  return { restartRequired: condition('True', 'ResizeRefused', except) };
 }
 
 const asRequested = {

@@ -24,12 +24,23 @@ describe('the settings of a placed VM', () => {
   });
 
   test('are at a boot in this pod those in force, with what needs no other pod', () => {
-    const atBoot = (spec: Partial<VmSpec>) => changed(spec)?.atBoot;
-    expect(atBoot({ cpu: 2, tag: 'fast' })).toBeUndefined();
-    expect(atBoot({ cpu: 2, display: { width: 1024 }, systemSerial: 'A1' })).toEqual({
+    expect(changed({ tag: 'fast' })?.atBoot).toBeUndefined();
+    expect(changed({ tag: 'fast', display: { width: 1024 }, systemSerial: 'A1' })?.atBoot).toEqual({
       ...effective,
       display: { width: 1024 },
       systemSerial: 'A1',
+    });
+  });
+
+  test('have another CPU and memory in the pod of an Ephemeral disk, and in another one of a Persistent disk', () => {
+    const spec = { cpu: 2, memory: '1Gi' };
+    const persistent = { ...effective, disk: { storage: 'Persistent' as const } };
+    const vm = aVm({ spec, metadata: { generation: 2 } });
+    expect(changed(spec)?.atBoot).toEqual({ ...effective, ...spec });
+    expect(changedSettings(vm, persistent, vmSettings())).toMatchObject({
+      effective: spec,
+      atBoot: undefined,
+      fields: ['cpu', 'memory'],
     });
   });
 

@@ -40,6 +40,7 @@ function aReconciler(runner?: Partial<RunnerObservation>): VmReconciler {
     },
     podCreation: { ...memory, hasPod: () => undefined, seen: () => undefined },
     claimGrowth: { ...memory, grow: async () => undefined },
+    podResize: { ...memory, provide: async () => ({ kind: 'enough' }) },
     runners: runner === undefined ? undefined : { ...memory, observe: () => runner },
     expectations,
     status: new StatusWriter({ client, recorder, expectations, now } as never),
@@ -93,9 +94,9 @@ describe('a pass', () => {
     vm = aVm({ metadata: { ...aVm().metadata, ...held, uid: 'another' } });
     pod = undefined;
     await reconciler.reconcile('team/web').catch(() => undefined);
-    expect(forget.mock.calls).toEqual([['vm-uid'], ['vm-uid']]);
+    expect(forget.mock.calls).toEqual([['vm-uid'], ['vm-uid'], ['vm-uid']]);
     vm = undefined;
     await reconciler.reconcile('team/web');
-    expect(forget.mock.calls.slice(2)).toEqual([['another'], ['another']]);
+    expect(forget.mock.calls.slice(3)).toEqual([['another'], ['another'], ['another']]);
   });
 });
