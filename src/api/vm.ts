@@ -217,6 +217,7 @@ export const EffectiveSettings = z
     sshAuthorizedKeys: guestLists.sshAuthorizedKeys.optional(),
     readiness: readinessSettings.optional().describe('When the VM is Ready.'),
     iso: z.string().max(1024).optional().describe('The install medium as an OCI reference with its digest.'),
+    isoName: z.string().max(1024).optional().describe('The install medium as spec or VMConfig names it.'),
     disk: z
       .object({
         ...vmDiskSettings,

@@ -32,7 +32,7 @@ const application: Readonly<Record<Field, Application>> = {
   scheduler: 'NextStart',
   priorityClassName: 'NextStart',
   ports: 'NextStart',
-  iso: 'Live',
+  iso: 'NextStart',
   metadata: 'NextBoot',
   sshAuthorizedKeys: 'NextBoot',
   userData: 'NextStart',
@@ -55,7 +55,7 @@ const notes: Partial<Record<Field, string>> = {
   cpu: 'An Ephemeral VM whose node lacks what is asked for keeps the old value: condition RestartRequired says `ResizeRefused`.',
   memory: 'As cpu. Stays as it is where only cpu changes.',
   ports: 'Mappings with nodePort; those without come and go at once.',
-  iso: 'Emptied, the medium is taken out. Another medium is refused.',
+  iso: 'Emptied, the medium is taken out at once, with any disk.',
   userData: 'cloud-init runs most of it once in the life of a VM, and again after a revert.',
   disk: 'size grows at once, whenDeleted is read when the VM is deleted. storage, storageClassName and claimName never change, and size never shrinks.',
 };
@@ -72,10 +72,10 @@ const resizeFields = fieldsThatApply('Resize');
 const nextStartFields = fieldsThatApply('NextStart');
 
 /** Fields whose changes wait for the guest's next start. */
-export const waitingFields: readonly Field[] = [...nextStartFields, ...resizeFields, ...nextBootFields];
+export const waitingFields = fieldsThatApply('NextStart', 'Resize', 'NextBoot');
 
-function fieldsThatApply(when: Application): readonly Field[] {
-  return fields.filter((field) => application[field] === when);
+function fieldsThatApply(...when: Application[]): readonly Field[] {
+  return fields.filter((field) => when.includes(application[field]));
 }
 
 /** Whether the pod has to be of another size before a change of this field comes into force there. */
@@ -136,17 +136,18 @@ const displayRule: Rule = {
 /** The medium of a placed VM as CEL: its own, none, or the VMConfig's. */
 const medium = (of: string) => `(has(${of}.spec.iso) ? ${of}.spec.iso : (has(${of}.spec.config) ? '*' : ''))`;
 
+/** To take a medium out needs no other pod. */
 const isoRule: Rule = {
-  rule: `${unplaced} || ${medium('self')} == '' || ${medium('self')} == ${medium('oldSelf')}`,
+  rule: `${unplaced} || ${medium('self')} == '' || ${medium('self')} == ${medium('oldSelf')} || (${isPersistent} && has(self.spec.iso))`,
   message:
-    'iso of a VM that has been placed can only be emptied, which takes the medium out; delete the VM and deploy it again',
+    'iso of a VM that has been placed can only be emptied, which takes the medium out, unless its disk is Persistent; delete the VM and deploy it again',
   fieldPath: '.spec.iso',
   reason: 'FieldValueForbidden',
 };
 
 /** Rules of the whole object: what may change depends on where the VM's disk is, which its status says. */
 export const changeRules: readonly Rule[] = [
-  ...nextStartFields.map(nextStartRule),
+  ...nextStartFields.filter((field) => field !== 'iso').map(nextStartRule),
   ...[...resizeFields, ...nextBootFields].map(setRule),
   displayRule,
   isoRule,

@@ -369,7 +369,15 @@ function startingState(
 ): SavedState {
   // A runner from before that member never said whether the guest has run: it may have.
   const known = before === undefined ? fresh : { ...before, guestStarted: before.guestStarted ?? true };
-  const ofPod = { powerState, startRequest, restartRequest, ports: undefined, settings: undefined };
+  const ofPod = {
+    powerState,
+    startRequest,
+    restartRequest,
+    ports: undefined,
+    settings: undefined,
+    // A new pod has a medium only where one is asked for.
+    ejected: false,
+  };
   return isSamePod ? known : { ...known, ...ofPod };
 }
 

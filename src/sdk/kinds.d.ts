@@ -281,6 +281,8 @@ export interface VMStatus {
     imageName?: string;
     /** Namespace of that Image, where it is another than the one of the VM. */
     imageNamespace?: string;
+    /** The install medium as spec or VMConfig names it. */
+    isoName?: string;
   };
   /** What the VM gets when it is placed, as spec, VMConfig and Image are now; absent once it has been placed. */
   planned?: {

@@ -207,4 +207,46 @@ describe('a VM with a Persistent disk', { timeout: 180_000 }, () => {
       .toEqual({ width: 1024 });
     expect((await space.pod('kept'))?.metadata.uid).toBe(pod?.metadata.uid);
   });
+
+  test('has another medium after its next start, and none at once', async () => {
+    const reference = `registry.example.com/installer@sha256:${'a'.repeat(64)}`;
+    const medium = async () =>
+      (await space.pod('kept'))?.spec.volumes?.flatMap(({ image }) => image?.reference ?? []).slice(1);
+    const effective = async () => (await space.vm('kept')).status?.effective;
+    const before = await space.pod('kept');
+    await patch('kept', { iso: reference });
+    await space.until('kept', 'RestartRequired', {
+      message: 'spec.iso apply when the guest is started next',
+    });
+    expect(await medium()).toEqual([]);
+    await patch('kept', { restartRequest: 'with-medium' });
+    await space.untilReplaced('kept', before);
+    await space.untilReady('kept');
+    expect(await medium()).toEqual([reference]);
+    await expect.poll(() => space.condition('kept', 'RestartRequired'), slow).toEqual({});
+    expect(await effective()).toMatchObject({ iso: reference, isoName: reference });
+
+    await patch('kept', { iso: '' });
+    await expect.poll(effective, slow).not.toHaveProperty('iso');
+    expect(await space.condition('kept', 'RestartRequired')).toEqual({});
+    // What was taken out is another medium again.
+    await patch('kept', { iso: reference });
+    await space.until('kept', 'RestartRequired', { status: 'True' });
+    await patch('kept', { iso: '' });
+    await expect.poll(() => space.condition('kept', 'RestartRequired'), slow).toEqual({});
+  });
+
+  test('waits for a medium that is not there, and says so', async () => {
+    const before = await space.pod('kept');
+    await patch('kept', { iso: 'rescue', restartRequest: 'with-rescue' });
+    await space.until('kept', 'Scheduled', {
+      status: 'False',
+      reason: 'ImageNotFound',
+      message: 'ISO rescue does not exist in namespace changes',
+    });
+    await patch('kept', { iso: '' });
+    await space.untilReplaced('kept', before);
+    await space.untilReady('kept');
+    await space.remove('kept');
+  });
 });

@@ -20,10 +20,11 @@ import { buildPod, type PodPlacement } from './pod/pod.ts';
 import { reportPod } from './status/report.ts';
 import { placementRequest } from './pod/request.ts';
 import { plannedSettings } from './resolve/planned.ts';
-import { withLivePorts } from './resolve/liveports.ts';
-import { changedSettings } from './resolve/changes.ts';
+import { withLiveSettings } from './resolve/livesettings.ts';
+import { anotherMedium, changedSettings } from './resolve/changes.ts';
 import {
   type Asking,
+  pinMedium,
   type Resolved,
   type ResolveSources,
   resolveVm,
@@ -142,10 +143,14 @@ export class PodCreation implements VmMemory {
 
   /** Frozen once the VM has been placed, with what has changed of its spec since; before that as VMConfig and image are now. */
   #settings(vm: Vm): ReturnType<typeof resolveVm> {
+    const { sources, settings } = this.#parts;
     const frozen = vm.status?.effective;
-    if (frozen === undefined) return resolveVm(vm, this.#parts.sources);
-    const placed = withLivePorts(vm, frozen);
-    const changed = changedSettings(vm, placed, this.#parts.settings);
+    if (frozen === undefined) return resolveVm(vm, sources);
+    const placed = withLiveSettings(vm, frozen);
+    const another = anotherMedium(vm, placed);
+    const medium = another === undefined ? undefined : pinMedium(vm, another, sources);
+    if (medium !== undefined && medium.kind !== 'pinned') return medium;
+    const changed = changedSettings(vm, placed, settings, medium?.reference);
     const { effective = placed, warnings = vm.status?.warnings ?? [] } = changed ?? {};
     return { kind: 'resolved', effective, warnings };
   }

@@ -4,10 +4,10 @@ import { extendedResources } from '../../../api/meta.ts';
 import { isOwnedBy } from '../../../api/owner.ts';
 import { parseQuantity } from '../../../api/quantity.ts';
 import { EffectiveSettings, type Vm, type VmSpec } from '../../../api/vm.ts';
-import { changedSettings } from './changes.ts';
+import { anotherMedium, asConfig, changedSettings } from './changes.ts';
 import { type Effective, effectiveSettings } from './effective.ts';
-import { withLivePorts } from './liveports.ts';
-import { digestOf, hasDigest, parseImage, repositoryOf } from './imageref.ts';
+import { withLiveSettings } from './livesettings.ts';
+import { digestOf, isNamed, parseImage } from './imageref.ts';
 import { effectiveAnnotation } from '../names.ts';
 import { annotatedSettings } from '../pod/annotatedsettings.ts';
 import { isPersistent } from '../pod/claim.ts';
@@ -34,7 +34,7 @@ export function settingsOfPod(vm: Vm, pod: Pod, sources: Sources): Resolved | Co
   if (!isOwnedBy(pod, vm)) return undefined;
   const adopted = adoptedSettings(vm, pod, sources);
   if (typeof adopted !== 'string')
-    return { kind: 'resolved', ...adopted, effective: withLivePorts(vm, adopted.effective) };
+    return { kind: 'resolved', ...adopted, effective: withLiveSettings(vm, adopted.effective) };
   const name = pod.metadata.name;
   return {
     kind: 'contradicted',
@@ -55,14 +55,7 @@ function adoptedSettings(
   const expected = EffectiveSettings.safeParse(merged.settings).data;
   if (!isDeepStrictEqual(expected, effective)) return 'does not follow from the VM';
   const why = contradictionOfDisks(vm, effective, sources) ?? contradictionOfPod(pod, effective);
-  return why ?? { effective, warnings: [...merged.warnings, ...unpinnedWarnings(effective)] };
-}
-
-/** Why it could not be pinned was known to the process that placed it. */
-function unpinnedWarnings({ image, iso }: EffectiveSettings): string[] {
-  return [image, iso]
-    .filter((reference) => reference !== undefined && !hasDigest(reference))
-    .map((reference) => `image ${reference} could not be pinned to a digest`);
+  return why ?? { effective, warnings: merged.warnings };
 }
 
 /**
@@ -75,12 +68,17 @@ export function settingsInForce(
   last: EffectiveSettings,
   { settings }: Pick<Sources, 'settings'>,
 ): Resolved {
-  const frozen = withLivePorts(vm, last);
-  const changed = changedSettings(vm, frozen, settings);
+  const frozen = withLiveSettings(vm, last);
   const inForce = { kind: 'resolved', effective: frozen, warnings: vm.status?.warnings ?? [] } as const;
+  const another = anotherMedium(vm, frozen);
+  // Once the status is of this pod it has what the pod was made with, and a medium that it lacks was taken out.
+  const isNew = vm.status?.runner?.podUid !== pod.metadata.uid;
+  const made = isNew && isPersistent(frozen) ? annotatedSettings(pod) : undefined;
+  const pinned = another !== undefined && made?.isoName === another ? made.iso : undefined;
+  const changed = changedSettings(vm, frozen, settings, pinned);
   if (changed === undefined) return inForce;
   const { effective, atBoot, fields, warnings } = changed;
-  return isPersistent(frozen) && isDeepStrictEqual(annotatedSettings(pod), effective)
+  return isDeepStrictEqual(made, effective)
     ? { kind: 'resolved', effective, warnings }
     : { ...inForce, waiting: fields, ...(atBoot === undefined ? {} : { atBoot }) };
 }
@@ -91,7 +89,7 @@ function mergedOver(vm: Vm, effective: EffectiveSettings, sources: Sources): Eff
   const spec = placedSpec(vm);
   return effectiveSettings({
     spec,
-    config: spec.config === undefined && spec === vm.spec ? undefined : effective,
+    config: spec.config === undefined && spec === vm.spec ? undefined : asConfig(effective),
     image: {
       reference: effective.image,
       architecture: effective.architecture,
@@ -151,19 +149,6 @@ function isIsoOf(
 ): boolean {
   if (text === undefined) return iso === undefined || config !== undefined;
   return text === '' ? iso === undefined : isNamed(text, iso, isoOf);
-}
-
-/** Whether a pinned reference is of the repository that the text names; an object that is gone cannot tell. */
-function isNamed(
-  text: string,
-  pinned: string | undefined,
-  referenceOf: (name: string) => string | undefined,
-): boolean {
-  if (pinned === undefined) return false;
-  const name = parseImage(text);
-  const reference = name.kind === 'reference' ? name.reference : (referenceOf(name.name) ?? pinned);
-  if (repositoryOf(reference) !== repositoryOf(pinned)) return false;
-  return name.kind === 'object' || !hasDigest(reference) || digestOf(reference) === digestOf(pinned);
 }
 
 /** Of the pod only what no webhook of a cluster rewrites. */

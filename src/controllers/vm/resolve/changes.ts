@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import type { VmConfigSpec } from '../../../api/vmconfig.ts';
 import { type EffectiveSettings, EffectiveSettings as schema, type Vm } from '../../../api/vm.ts';
 import { needsAnotherPod, waitingFields } from '../../../api/vmchanges.ts';
 import { effectiveSettings } from './effective.ts';
@@ -18,19 +19,24 @@ export interface Changed {
 /**
  * What a VM's spec says over the settings that were frozen: a field that it does not name stays. Undefined where nothing differs, or
  * the installation refuses what is asked for. Pure.
+ *
+ * @param pinnedIso - what another medium's name means; undefined where that is not known
  */
 export function changedSettings(
   vm: Vm,
   frozen: EffectiveSettings,
   settings: VmSettings,
+  pinnedIso?: string,
 ): Changed | undefined {
   // As it was created, or only just placed.
   if (vm.metadata.generation === 1) return undefined;
-  const { image, imageName, imageNamespace, architecture, iso } = frozen;
+  const { image, imageName, imageNamespace, architecture } = frozen;
+  const another = anotherMedium(vm, frozen);
+  const iso = another === undefined ? frozen.iso : (pinnedIso ?? another);
   const { gpuPassthroughEnabled, hostPortsAllowed } = settings;
   const merged = effectiveSettings({
     spec: vm.spec,
-    config: frozen,
+    config: asConfig(frozen),
     image: { reference: image, architecture, name: imageName, namespace: imageNamespace },
     iso,
     gpuPassthroughEnabled,
@@ -41,12 +47,23 @@ export function changedSettings(
   const { settings: requested, warnings } = merged;
   const fields = waitingFields.filter((field) => !isSame(requested, frozen, field));
   if (fields.length === 0) return undefined;
-  const effective = schema.parse({ ...frozen, ...pick(requested, fields), disk: requested.disk });
+  const isoName = another === undefined ? {} : { isoName: another };
+  const effective = schema.parse({ ...frozen, ...pick(requested, fields), ...isoName, disk: requested.disk });
   const disk = { isPersistent: isPersistent(frozen) };
   const bootFields = fields.filter((field) => !needsAnotherPod(field, disk));
   const atBoot =
     bootFields.length === 0 ? undefined : schema.parse({ ...frozen, ...pick(requested, bootFields) });
   return { effective, atBoot, fields, warnings };
+}
+
+/** The medium that the spec names where that is not the one in force. To take it out needs no start. */
+export function anotherMedium({ spec: { iso } }: Vm, { isoName }: EffectiveSettings): string | undefined {
+  return iso === undefined || iso === '' || iso === isoName ? undefined : iso;
+}
+
+/** What the spec is merged over; a medium is named there, as in a VMConfig. */
+export function asConfig({ isoName, iso: _iso, ...others }: EffectiveSettings): VmConfigSpec {
+  return { ...others, ...(isoName === undefined ? {} : { iso: isoName }) };
 }
 
 type Named = Readonly<Record<string, unknown>>;

@@ -66,7 +66,7 @@ export function effectiveSettings(input: EffectiveInput): Effective {
   if (tooSmall !== undefined) return { kind: 'refused', reason: 'InvalidSpec', message: tooSmall };
   const disk = sizedDisk(requested.disk, image.bytes);
   const cpu = requested.cpu ?? defaults.cpu;
-  const { ports, nodePorts: _nodePorts, iso: _iso, ...rest } = requested;
+  const { ports, nodePorts: _nodePorts, iso: isoName, ...rest } = requested;
   const mapped = usablePorts(ports ?? [], input.hostPortsAllowed, warnings);
   return {
     kind: 'effective',
@@ -76,7 +76,7 @@ export function effectiveSettings(input: EffectiveInput): Effective {
       ...(disk === undefined ? {} : { disk }),
       ...(mapped.length === 0 ? {} : { ports: mapped }),
       ...(nodePorts === undefined ? {} : { nodePorts }),
-      ...(input.iso === undefined ? {} : { iso: input.iso }),
+      ...(input.iso === undefined ? {} : { iso: input.iso, ...(isoName === undefined ? {} : { isoName }) }),
       image: image.reference,
       ...(image.name === undefined ? {} : { imageName: image.name }),
       ...(image.namespace === undefined ? {} : { imageNamespace: image.namespace }),

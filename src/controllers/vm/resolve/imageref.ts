@@ -40,3 +40,16 @@ export function repositoryOf(reference: string): string {
   const colon = bare.lastIndexOf(':');
   return colon > bare.lastIndexOf('/') ? bare.slice(0, colon) : bare;
 }
+
+/** Whether a pinned reference is of the repository that the text names; an object that is gone cannot tell. */
+export function isNamed(
+  text: string,
+  pinned: string | undefined,
+  referenceOf: (name: string) => string | undefined,
+): boolean {
+  if (pinned === undefined) return false;
+  const name = parseImage(text);
+  const reference = name.kind === 'reference' ? name.reference : (referenceOf(name.name) ?? pinned);
+  if (repositoryOf(reference) !== repositoryOf(pinned)) return false;
+  return name.kind === 'object' || !hasDigest(reference) || digestOf(reference) === digestOf(pinned);
+}

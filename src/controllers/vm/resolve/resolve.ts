@@ -96,10 +96,15 @@ export function resolveVm(vm: Vm, sources: ResolveSources): Resolved | Unresolve
   const { storage, size } = { ...config?.spec.disk, ...spec.disk };
   const withSize = storage === 'Persistent' || size !== undefined;
   const image = pin(vm, imageText, 'Image', sources, { architecture, withSize });
-  const iso = isoText === undefined || isoText === '' ? undefined : pin(vm, isoText, 'ISO', sources);
+  const iso = isoText === undefined || isoText === '' ? undefined : pinMedium(vm, isoText, sources);
   if (image.kind !== 'pinned') return image;
   if (iso !== undefined && iso.kind !== 'pinned') return iso;
   return settingsOf(vm, config, image, iso, sources.settings);
+}
+
+/** What the name of an install medium means now. */
+export function pinMedium(vm: Vm, name: string, sources: ResolveSources): Pinned | Unresolved | Asking {
+  return pin(vm, name, 'ISO', sources);
 }
 
 function settingsOf(

@@ -15,7 +15,7 @@ import { isSvc3Error, messageOf } from '../../../errors.ts';
 import { isPodReady, isRunnerUp } from '../pod/podstate.ts';
 import { withPodsPorts } from '../pod/leftoutports.ts';
 import { runnerPorts } from '../pod/podports.ts';
-import { withLivePorts } from '../resolve/liveports.ts';
+import { requestsMedium, withLivePorts } from '../resolve/livesettings.ts';
 import { arePortsPending, arePortsReported } from '../status/openports.ts';
 import { isDeepStrictEqual } from 'node:util';
 import type { BootTerms } from '../parts.ts';
@@ -347,11 +347,6 @@ function hasNothingToAsk(vm: Vm, podReady: boolean): boolean {
 function placedSettings(vm: Vm, pod: Pod): EffectiveSettings | undefined {
   const effective = vm.status?.effective;
   return effective === undefined ? undefined : withPodsPorts(withLivePorts(vm, effective), pod);
-}
-
-/** What the configuration names stays in the drive until the VM says that it wants nothing there. */
-function requestsMedium({ spec }: Vm): boolean {
-  return spec.iso === undefined ? spec.config !== undefined : spec.iso !== '';
 }
 
 function requestedBytes(vm: Vm): number | undefined {

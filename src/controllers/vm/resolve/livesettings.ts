@@ -1,6 +1,17 @@
 import { portText } from '../../../api/ports.ts';
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
 
+/** The settings of a VM that has been placed, with what of its spec applies at once. Pure. */
+export function withLiveSettings(vm: Vm, frozen: EffectiveSettings): EffectiveSettings {
+  const { iso: _iso, isoName: _name, ...withoutMedium } = frozen;
+  return withLivePorts(vm, requestsMedium(vm) ? frozen : withoutMedium);
+}
+
+/** What the configuration names stays in the drive until the VM says that it wants nothing there. */
+export function requestsMedium({ spec }: Vm): boolean {
+  return spec.iso === undefined ? spec.config !== undefined : spec.iso !== '';
+}
+
 /**
  * The settings of a VM that has been placed, with its ports as its spec asks for them now. A port of the node belongs to the
  * pod and is as it was when that was made; what is open on the pod's IP only comes and goes. Where the VM says nothing, its

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { EffectiveSettings, VmSpec } from '../../../../src/api/vm.ts';
-import { withLivePorts } from '../../../../src/controllers/vm/resolve/liveports.ts';
+import { withLivePorts } from '../../../../src/controllers/vm/resolve/livesettings.ts';
 import { livePorts, runnerPorts } from '../../../../src/controllers/vm/pod/podports.ts';
 import { aVm, effective } from './builders.ts';
 
