@@ -138,8 +138,10 @@ export class VmReconciler {
   }
 
   async #actOnPod(pass: Pass, plan: PodPlan): Promise<ReconcileResult | void> {
-    const { podCreation } = this.#parts;
-    if (plan.kind !== 'deploy') podCreation.hasPod(pass.observed.vm.metadata.uid);
+    const { podCreation, podResize } = this.#parts;
+    const { uid } = pass.observed.vm.metadata;
+    if (plan.kind === 'deploy') podResize.hasNothingAsked(uid);
+    else podCreation.hasPod(uid);
     switch (plan.kind) {
       case 'conflict':
         pass.status = planStatus(pass.observed, plan);

@@ -74,12 +74,20 @@ export class PodResize implements VmMemory {
   }
 
   forget(vmUid: string): void {
-    this.#asked.delete(vmUid);
+    this.hasNothingAsked(vmUid);
+  }
+
+  /** It has no pod, or one of the size that it was made with. */
+  hasNothingAsked(vmUid: string): void {
+    if (!this.#asked.delete(vmUid)) return;
     this.#parts.inventory.forget(claimOf(vmUid));
   }
 
   async provide(vm: Vm, pod: Pod, { effective, atBoot, waiting = [] }: Resolved): Promise<PodRoom> {
-    if (isPersistent(effective) || (!waiting.some(isOfSize) && isAsMade(pod, effective))) return enough;
+    if (isPersistent(effective) || (!waiting.some(isOfSize) && isAsMade(pod, effective))) {
+      this.hasNothingAsked(vm.metadata.uid);
+      return enough;
+    }
     const { settings } = this.#parts;
     const inForce = sizeFor(effective, pod, settings);
     const wanted = largerOf(inForce, sizeFor(atBoot ?? effective, pod, settings));
@@ -118,14 +126,16 @@ export class PodResize implements VmMemory {
 
   async #ask(vm: Vm, pod: Pod, wanted: PodSize, isAsked: boolean): Promise<PodRoom> {
     if (isAsked) return { kind: 'underway' };
+    const { inventory } = this.#parts;
+    const claim = claimOf(vm.metadata.uid);
+    // What it was last told to be must not stand in its own way.
+    inventory.forget(claim);
     const growth = growthOf(podSize(pod), wanted);
     const lacking = this.#lacking(pod, growth);
     if (lacking.length > 0) {
       const message = `node ${pod.spec.nodeName ?? ''} has no room: ${lacking.join(', ')}`;
       return this.#refused(vm, pod, wanted, { message, isFinal: false });
     }
-    const { inventory } = this.#parts;
-    const claim = claimOf(vm.metadata.uid);
     // Counts at once: the next VM that is placed must not be given the same room.
     inventory.assume(claim, { node: pod.spec.nodeName ?? '', requests: growth, ports: [] });
     try {

@@ -40,7 +40,7 @@ function aReconciler(runner?: Partial<RunnerObservation>): VmReconciler {
     },
     podCreation: { ...memory, hasPod: () => undefined, seen: () => undefined },
     claimGrowth: { ...memory, grow: async () => undefined },
-    podResize: { ...memory, provide: async () => ({ kind: 'enough' }) },
+    podResize: { ...memory, hasNothingAsked: () => undefined, provide: async () => ({ kind: 'enough' }) },
     runners: runner === undefined ? undefined : { ...memory, observe: () => runner },
     expectations,
     status: new StatusWriter({ client, recorder, expectations, now } as never),

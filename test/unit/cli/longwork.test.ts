@@ -1,0 +1,101 @@
+import { beforeEach, describe, expect, test, vi } from 'vitest';
+import type { Context } from '../../../src/cli/context.ts';
+import { showSaving, showWork } from '../../../src/cli/longwork.ts';
+import type { DiskItem, Disks } from '../../../src/cli/service/types.ts';
+
+vi.mock('../../../src/cli/sleep.ts', () => ({ sleep: async () => undefined }));
+
+const item = (given: Partial<DiskItem>): DiskItem =>
+  ({ name: 'golden', state: 'Creating', ...given }) as DiskItem;
+
+let shown: { items: DiskItem[]; lines: string[]; progress: string[]; interrupted: string[] };
+
+function aContext({ format = 'table', signal = new AbortController().signal } = {}): Context {
+  shown = { items: [], lines: [], progress: [], interrupted: [] };
+  return {
+    signal,
+    namespace: async () => 'team',
+    ifInterrupted: (message: string) => shown.interrupted.push(message),
+    out: {
+      format,
+      item: async (_view: unknown, one: DiskItem) => shown.items.push(one),
+      line: (text: string) => shown.lines.push(text),
+      progress: (text: string) => shown.progress.push(text),
+    },
+  } as unknown as Context;
+}
+
+/** What the service says of the disk, look by look. */
+let looks: DiskItem[];
+const disks = { get: async () => looks.shift() ?? item({ state: 'Ready' }) } as unknown as Disks;
+const begun = item({});
+
+beforeEach(() => {
+  looks = [];
+});
+
+describe('work on a disk', () => {
+  test('is shown as it begins where nobody waits', async () => {
+    looks = [item({ state: 'Failed' })];
+    await showWork(aContext(), 'image', { begun, disks, wait: false });
+    expect(shown.items).toEqual([begun]);
+    expect(looks).toHaveLength(1);
+  });
+
+  test('is shown at its end where somebody waits, with how far it is', async () => {
+    looks = [item({}), item({ progress: 40 }), item({ state: 'Ready' })];
+    await showWork(aContext(), 'image', { begun, disks, wait: true });
+    expect(shown.items).toEqual([item({ state: 'Ready' })]);
+    expect(shown.progress).toEqual(['image golden: Creating', 'image golden: 40%']);
+  });
+
+  test('says before it waits what becomes of it when one stops', async () => {
+    looks = [item({ state: 'Ready' })];
+    await showWork(aContext(), 'iso', { begun, disks, wait: true });
+    expect(shown.interrupted).toEqual([
+      'no longer waiting; iso golden goes on being made: svc3 iso get golden shows it, svc3 iso delete golden ends it',
+    ]);
+  });
+
+  test.each<[string, Partial<DiskItem>, string]>([
+    ['that failed', { state: 'Failed', errorMessage: 'no such tag' }, 'image golden: no such tag'],
+    ['that failed without a word', { state: 'Failed' }, 'image golden: failed'],
+    ['whose commit failed', { state: 'Ready', errorMessage: 'store full' }, 'image golden: store full'],
+  ])('%s is an error', async (_what, state, message) => {
+    looks = [item(state)];
+    await expect(showWork(aContext(), 'image', { begun, disks, wait: true })).rejects.toThrow(message);
+  });
+
+  test('that one no longer waits for is an error, for scripts that go on', async () => {
+    const stopping = new AbortController();
+    stopping.abort();
+    const waiting = showWork(aContext({ signal: stopping.signal }), 'image', { begun, disks, wait: true });
+    await expect(waiting).rejects.toMatchObject({
+      reason: 'Timeout',
+      message: 'stopped waiting for image golden',
+    });
+  });
+});
+
+describe('saving the disk of a VM', () => {
+  const saving = (format: string, wait: boolean) =>
+    showSaving(aContext({ format }), 'web', { begun, images: disks, wait });
+
+  test('is said to go on, to people who do not wait for it', async () => {
+    await saving('table', false);
+    expect(shown.lines).toEqual(['The disk of VM web is being saved; a deletion of the VM waits for it.']);
+    await saving('wide', false);
+    expect(shown.lines).toHaveLength(1);
+  });
+
+  test('is said to go on neither to programs nor at its end', async () => {
+    for (const [format, wait] of [
+      ['json', false],
+      ['name', false],
+      ['table', true],
+    ] as const) {
+      await saving(format, wait);
+      expect(shown.lines).toEqual([]);
+    }
+  });
+});
