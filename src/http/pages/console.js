@@ -6,6 +6,9 @@ const state = byId('state');
 /** Waits before the tries to get a lost connection back, in milliseconds; after that a guest that is started again is looked for. */
 const waits = [200, 1000, 2000, 4000, 8000, 15_000];
 const lookAgainMs = 30_000;
+/** How the api ends a stream that the page may have, and cannot have now: the reason says why. */
+const unavailable = 4503;
+const unavailableMs = 5_000;
 /** No session is longer than this (docs/http.md, "Console"). */
 const sessionMs = 12 * 3_600_000;
 const keyPauseMs = 30;
@@ -23,7 +26,12 @@ function connect(stream, ticket) {
   byId('again').hidden = true;
   let connected = false;
   const address = `wss://${location.host}${stream}${ticket === undefined ? '' : `?ticket=${ticket}`}`;
-  const screen = new RFB(byId('screen'), address, { shared: true });
+  const socket = new WebSocket(address);
+  let reason = '';
+  socket.addEventListener('close', (closed) => {
+    if (closed.code === unavailable) reason = closed.reason;
+  });
+  const screen = new RFB(byId('screen'), socket, { shared: true });
   rfb = screen;
   screen.scaleViewport = true;
   screen.addEventListener('connect', () => {
@@ -36,14 +44,15 @@ function connect(stream, ticket) {
     releaseKeys();
     if (!connected && ticket !== undefined)
       state.textContent = `This link does not open the console (any more). Ask for a new one: ${command}`;
-    else lost(stream, connected);
+    else lost(stream, connected, reason);
   });
   screen.addEventListener('clipboard', ({ detail }) => {
     byId('text').value = detail.text;
   });
 }
 
-function lost(stream, wasConnected) {
+/** @param reason - why the api cannot open the stream now; empty where it did not say */
+function lost(stream, wasConnected, reason) {
   const again = () => {
     tries += 1;
     connect(stream);
@@ -52,6 +61,11 @@ function lost(stream, wasConnected) {
   byId('again').onclick = again;
   if (Date.now() - opened > sessionMs) {
     state.textContent = `The session is over. Ask for a new link: ${command}`;
+    return;
+  }
+  if (reason !== '') {
+    state.textContent = `${reason}; the console comes back by itself`;
+    timer = setTimeout(again, unavailableMs);
     return;
   }
   if (wasConnected) state.textContent = 'The connection was lost; connecting again…';

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { pipeline, type Duplex } from 'node:stream';
 import { createWebSocketStream, WebSocketServer, type WebSocket } from 'ws';
-import { isSvc3Error, Svc3Error } from '../../errors.ts';
+import { isSvc3Error, messageOf, Svc3Error } from '../../errors.ts';
 import type { Authenticator } from '../auth/auth.ts';
 import type { ConcurrencyLimit } from '../auth/limits.ts';
 import { requireConsole } from '../routes/console.ts';
@@ -26,6 +26,8 @@ const maxMessageBytes = 16 * 1024 * 1024;
 
 /** RFC 6455, 7.4.1: the endpoint ends the connection since a message, or here its sender, violates its policy. */
 const policyViolation = 1008;
+/** RFC 6455, 7.4.2: an application's own. The console page cannot have the stream now, and the reason says why. */
+const unavailable = 4503;
 /** What a close frame takes as a reason: 123 bytes. */
 function closeReason(message: string): string {
   return message.replaceAll(/[^\x20-\x7e]/g, '?').slice(0, 123);
@@ -106,6 +108,11 @@ export function createStreams(
     });
   }
 
+  /** A page is not told the reply to an upgrade that is refused, only what an open WebSocket ends with. */
+  function refusePage(request: IncomingMessage, socket: Duplex, head: Buffer, message: string): void {
+    sockets.handleUpgrade(request, socket, head, (ws) => ws.close(unavailable, closeReason(message)));
+  }
+
   async function open(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
     if (drain.aborted) throw new Svc3Error('ServiceUnavailable', 'this server is going away, try again');
     const asked = readStreamRequest(request);
@@ -114,7 +121,14 @@ export function createStreams(
     socket.once('close', release);
     // A client may have gone before anybody listened.
     if (socket.destroyed) release();
-    const runner = await openRunner(admitted, asked);
+    let runner: Duplex;
+    try {
+      runner = await openRunner(admitted, asked);
+    } catch (error) {
+      if (admitted.claims?.stream !== 'reconnect') throw error;
+      refusePage(request, socket, head, messageOf(error));
+      return;
+    }
     // Whatever becomes of the client, the runner learns of it.
     socket.once('close', () => runner.destroy());
     if (socket.destroyed) {

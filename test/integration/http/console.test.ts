@@ -208,6 +208,20 @@ test('a person logs in to a guest, pastes, and comes back after the connection w
   await page.click('text=Ctrl >> nth=0');
   expect(await page.getAttribute('[data-hold=ControlLeft]', 'aria-pressed')).toBe('false');
 
+  // The runner ends the stream with the guest; the page finds out why, and that the guest is back.
+  const stopped = { ...runningStatus, powerState: 'Stopped' as const };
+  await reportVm(cluster.client, vm, stopped);
+  for (const socket of sockets) socket.destroy();
+  await vi.waitFor(
+    async () =>
+      expect(await state()).toBe(
+        'VM guest is Stopped, its console needs it to be Running; the console comes back by itself',
+      ),
+    timeouts,
+  );
+  await reportVm(cluster.client, vm, runningStatus);
+  await vi.waitFor(async () => expect(await state()).toBe('Connected'), timeouts);
+
   const second = await browser.newPage();
   await second.goto(`${api.baseUrl}${ticket.page}`);
   await vi.waitFor(
