@@ -15,6 +15,7 @@ import { PortRelay } from '../runner/relay.ts';
 import { createRoutes, createStreamRoutes } from '../runner/routes.ts';
 import { readRunnerSpec } from '../runner/spec.ts';
 import { Supervisor } from '../runner/supervisor.ts';
+import { SerialConsole } from '../runner/serialconsole.ts';
 
 /** Exit codes of the runner: 0 the guest was taken down as asked, 1 a fault of the runner, 2 settings it cannot use. */
 const exitCodes = { ended: 0, fault: 1, settings: 2 } as const;
@@ -66,16 +67,17 @@ async function main(): Promise<void> {
     gpuAddresses: (env[runnerEnvironment.gpuAddresses] ?? '').split(',').filter((address) => address !== ''),
     path: env['PATH'] ?? '',
   };
+  const serial = new SerialConsole((chunk) => void process.stdout.write(chunk));
   const supervisor = new Supervisor({
     host,
     podUid: env[runnerEnvironment.podUid],
     relay: new PortRelay(bind, log),
     log,
-    onSerial: (chunk) => process.stdout.write(chunk),
+    serial,
   });
   const exports = createExports(supervisor, folders, log);
   await exports.clear();
-  const parts = { spec, supervisor, exports, run: folders.run };
+  const parts = { spec, supervisor, serial, exports, run: folders.run };
   const server = createControlServer({
     vmUid: spec.vm.uid,
     certificate: await ensureCertificate({

@@ -2,6 +2,8 @@
 export interface InputStream extends AsyncIterable<Uint8Array | string> {
   readonly isTTY?: boolean;
   destroy?(): unknown;
+  /** Of a terminal: every key is passed on as it is typed. */
+  setRawMode?(isRaw: boolean): unknown;
 }
 
 /** What a writer to standard output or standard error needs. */

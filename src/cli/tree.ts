@@ -57,6 +57,7 @@ export const leaves: readonly Leaf[] = [
   leaf('vm logs', async () => (await import('./commands/vm/logs.ts')).vmLogs),
   leaf('vm ssh', async () => (await import('./commands/vm/ssh.ts')).vmSsh),
   leaf('vm console', async () => (await import('./commands/vm/console.ts')).vmConsole),
+  leaf('vm serial', async () => (await import('./commands/vm/serial.ts')).vmSerial),
   leaf('vm tunnel', async () => (await import('./commands/vm/tunnel.ts')).vmTunnel),
   leaf('vmc create', async () => (await import('./commands/vmc/create.ts')).vmcCreate),
   leaf('vmc list', async () => (await import('./commands/vmc/list.ts')).vmcList),

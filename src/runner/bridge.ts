@@ -6,11 +6,15 @@ import { createWebSocketStream, type WebSocket } from 'ws';
 const pingEveryMs = 20_000;
 const longestMs = 12 * 3_600_000;
 
-/** Where a WebSocket leads: the screen's socket or a loopback port. */
-export type StreamTarget = { readonly path: string } | { readonly port: number };
+/** Where a WebSocket leads: the screen's socket, a loopback port, or what the runner has at hand. */
+export type StreamTarget =
+  | { readonly path: string }
+  | { readonly port: number }
+  | { readonly stream: Duplex };
 
 /** Connects before the WebSocket is accepted, so that a refusal can still be said in a reply. */
 export function dialTarget(target: StreamTarget): Promise<Duplex> {
+  if ('stream' in target) return Promise.resolve(target.stream);
   return new Promise((resolve, reject) => {
     const socket =
       'path' in target

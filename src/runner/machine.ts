@@ -6,6 +6,7 @@ import { socketPaths, type QemuCommand } from './args.ts';
 import { diagnoseExit, type MachineExit } from './failure.ts';
 import { giveUpWhenStuck } from './progress.ts';
 import { connectQmp, type Qmp } from './qmp.ts';
+import type { SerialConsole } from './serialconsole.ts';
 
 /** One life of one QEMU process. */
 export interface Machine {
@@ -23,8 +24,7 @@ export interface LaunchOptions {
   readonly command: QemuCommand;
   /** Folder of the sockets. */
   readonly run: string;
-  /** Takes the guest's serial console. */
-  readonly onSerial: (chunk: Buffer) => void;
+  readonly serial: SerialConsole;
   /** How often a QEMU that is starting is looked at, in milliseconds; only tests change it. */
   readonly lookEveryMs?: number;
 }
@@ -36,9 +36,9 @@ const stderrTail = 8 * 1024;
 /** Starts QEMU and waits for both monitors. Throws RunnerFailure when it ends before, Error when it makes no progress. */
 export async function launchMachine(options: LaunchOptions): Promise<Machine> {
   const killedBefore = await oomKills();
-  const child = spawn(options.command.binary, options.command.argv, { stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(options.command.binary, options.command.argv, { stdio: ['pipe', 'pipe', 'pipe'] });
   const exited = watchExit(child, killedBefore);
-  child.stdout.on('data', options.onSerial);
+  options.serial.attach(child.stdout, child.stdin);
   const sockets = socketPaths(options.run);
   const giveUp = new AbortController();
   const monitors = Promise.all([

@@ -17,10 +17,12 @@ import type { Exports } from './exports.ts';
 import { ReadinessProbe } from './readinessprobe.ts';
 import { parseRange } from '../net/range.ts';
 import type { Supervisor } from './supervisor.ts';
+import type { SerialConsole } from './serialconsole.ts';
 
 export interface RouteParts {
   readonly spec: RunnerSpec;
   readonly supervisor: Supervisor;
+  readonly serial: SerialConsole;
   readonly exports: Exports;
   /** Folder of the sockets. */
   readonly run: string;
@@ -128,7 +130,7 @@ export function createRoutes(parts: RouteParts): Route[] {
   ];
 }
 
-export function createStreamRoutes({ supervisor, run }: RouteParts): StreamRoute[] {
+export function createStreamRoutes({ supervisor, serial, run }: RouteParts): StreamRoute[] {
   const running = () => {
     const current = supervisor.running();
     if (current === undefined)
@@ -145,6 +147,12 @@ export function createStreamRoutes({ supervisor, run }: RouteParts): StreamRoute
         running();
         return { path: socketPaths(run).vnc };
       },
+    },
+    {
+      path: '/v1/serial',
+      action: 'serial',
+      // It leads nowhere before the guest's start, and shows that start.
+      target: async () => ({ stream: serial.connect() }),
     },
     {
       path: '/v1/tunnel',

@@ -17,6 +17,7 @@ import { createRetries, type Retries } from './retries.ts';
 import { StateFile, type SavedState } from './statefile.ts';
 import { createStatusBoard, type StatusBoard } from './status.ts';
 import { watchMachine, type Running } from './watch.ts';
+import type { SerialConsole } from './serialconsole.ts';
 
 export interface SupervisorOptions {
   readonly host: Host;
@@ -24,7 +25,7 @@ export interface SupervisorOptions {
   /** Leads ports of the pod's IPv6 address to QEMU. */
   readonly relay: Pick<PortRelay, 'lead'>;
   readonly log: Logger;
-  readonly onSerial: (chunk: Buffer) => void;
+  readonly serial: SerialConsole;
 }
 
 /**
@@ -162,12 +163,12 @@ export class Supervisor {
   }
 
   async #launch(): Promise<Running> {
-    const { log, onSerial } = this.#options;
+    const { log, serial } = this.#options;
     const host = this.#host();
     const { run } = host.folders;
     const { input } = await prepareMachine(host, this.#state.current);
     await clearSockets(run);
-    const machine = await launchMachine({ command: qemuArguments(input), run, onSerial });
+    const machine = await launchMachine({ command: qemuArguments(input), run, serial });
     this.#retries.started();
     await this.#lead(input.ports);
     log.info({ pid: machine.pid, accelerator: input.accelerator }, 'QEMU started');

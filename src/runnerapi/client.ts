@@ -51,6 +51,8 @@ export interface RunnerClient {
   deleteExport(id: string): Promise<void>;
   /** Raw RFB bytes of the guest's screen. Gone: `once` has been used before. */
   openVnc(once?: string): Promise<Duplex>;
+  /** The guest's serial console, both ways. */
+  openSerial(): Promise<Duplex>;
   /** A TCP connection to a port of the guest. */
   openTunnel(port: number): Promise<Duplex>;
   /** The certificate in use, once there was contact. */
@@ -165,6 +167,7 @@ export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
       call({ method: 'POST', path: `${exportPath(id)}/ticket`, action: 'export', body: {} }, ExportTicket),
     deleteExport: (id) => call({ method: 'DELETE', path: exportPath(id), action: 'export' }, nothing),
     openVnc: (once) => open('/v1/vnc', 'vnc', once),
+    openSerial: () => open('/v1/serial', 'serial'),
     openTunnel: (port) => open(`/v1/tunnel?port=${port}`, 'tunnel'),
     fingerprint: () => pin,
   };

@@ -16,6 +16,7 @@ export const controlActions = [
   'ports',
   'export',
   'vnc',
+  'serial',
   'tunnel',
 ] as const;
 export type ControlAction = (typeof controlActions)[number];

@@ -19,7 +19,7 @@ const runner = (): Promise<Duplex> => Promise.resolve(new PassThrough());
 beforeAll(async () => {
   cluster = await testCluster();
   namespace = await uniqueNamespace(cluster.client, 'session');
-  const parts = { runners: { openVnc: runner, openTunnel: runner }, tickets: signer };
+  const parts = { runners: { openVnc: runner, openSerial: runner, openTunnel: runner }, tickets: signer };
   api = await startTestApi(cluster.client, parts, { confirmEveryMs: 100 });
   await runningVm(api, namespace, 'guest');
 });
@@ -132,7 +132,7 @@ test('an account that was deleted while no replica watched has no session any mo
   const token = await identity(cluster.client, 'unwatched', { namespace, role });
   const { cookie = '' } = await withTicket(token);
   await cluster.client.delete(serviceAccounts, { name: 'unwatched', namespace });
-  const parts = { runners: { openVnc: runner, openTunnel: runner }, tickets: signer };
+  const parts = { runners: { openVnc: runner, openSerial: runner, openTunnel: runner }, tickets: signer };
   const next = await startTestApi(cluster.client, parts);
   onTestFinished(() => next.close());
   expect((await reopen(cookie, next)).status).toBe(401);

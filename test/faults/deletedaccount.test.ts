@@ -19,7 +19,7 @@ beforeAll(async () => {
   // Nothing that is looked at from time to time: what happens here happens because the account is watched.
   api = await startTestApi(
     cluster.client,
-    { runners: { openVnc: runner, openTunnel: runner } },
+    { runners: { openVnc: runner, openSerial: runner, openTunnel: runner } },
     { confirmEveryMs: 600_000 },
   );
   await runningVm(api, namespace, 'guest');

@@ -95,6 +95,7 @@ export async function startTestApi(
     },
     runners: {
       openVnc: () => Promise.resolve(new PassThrough()),
+      openSerial: () => Promise.resolve(new PassThrough()),
       openTunnel: () => Promise.resolve(new PassThrough()),
     },
     certificates: { replace: () => Promise.resolve() },

@@ -95,6 +95,8 @@ export interface Vms {
   /** The log of the pod that runs the VM now. @throws Conflict where it has none */
   logs(namespace: string, name: string, request: LogRequest): AsyncIterable<Uint8Array>;
   /** A byte stream to a TCP port of the guest. */
+  /** The guest's serial console, both ways. */
+  serial(namespace: string, name: string): Promise<Duplex>;
   tunnel(namespace: string, name: string, port: number): Promise<Duplex>;
   /** A byte stream of RFB, for a VNC viewer. */
   screen(namespace: string, name: string): Promise<Duplex>;

@@ -16,7 +16,7 @@ export const ticketSeconds = 60;
 
 export interface TicketClaims {
   /** `reconnect`: the console again, from the page that has had it. */
-  readonly stream: 'vnc' | 'tunnel' | 'reconnect';
+  readonly stream: 'vnc' | 'serial' | 'tunnel' | 'reconnect';
   readonly namespace: string;
   readonly vm: string;
   readonly uid: string;
@@ -107,6 +107,23 @@ export const streamConsole = defineRoute({
   summary: 'WebSocket with the RFB protocol of the console; needs ?ticket= or a bearer token.',
   params: schemas.vmParams,
   query: schemas.tunnelQuery,
+  body: schemas.nothing,
+  bodyKind: 'none',
+  replies: { 101: { description: 'The stream.' } },
+  permission: actionPermission('console'),
+  longRunning: true,
+  handler: upgradeRequired,
+});
+
+export const streamSerial = defineRoute({
+  id: 'streamSerial',
+  tag,
+  method: 'GET',
+  path: `${one}/serial`,
+  summary:
+    "WebSocket with the bytes of the guest's serial console, both ways; needs the right to the console.",
+  params: schemas.vmParams,
+  query: schemas.nothing,
   body: schemas.nothing,
   bodyKind: 'none',
   replies: { 101: { description: 'The stream.' } },

@@ -1,6 +1,6 @@
 import type { Route } from '../server/route.ts';
 import { getClusterInfo } from './clusterinfo.ts';
-import { openConsole, streamConsole, streamTunnel } from './console.ts';
+import { openConsole, streamConsole, streamSerial, streamTunnel } from './console.ts';
 import { downloadImage, downloadIso } from './downloads.ts';
 import { generateImage, imageRoutes } from './images.ts';
 import { isoRoutes } from './isos.ts';
@@ -45,6 +45,7 @@ export const routes: readonly Route[] = [
   explainVm,
   openConsole,
   streamConsole,
+  streamSerial,
   streamTunnel,
   listVmConfigs,
   createVmConfig,

@@ -106,6 +106,7 @@ export interface RunnerConnections {
    * @throws Svc3Error Gone when it has been used
    */
   openVnc(vm: Vm, once?: string): Promise<Duplex>;
+  openSerial(vm: Vm): Promise<Duplex>;
   openTunnel(vm: Vm, port: number): Promise<Duplex>;
 }
 

@@ -45,6 +45,7 @@ export function createRunnerConnections(key: () => KeyObject | undefined): Runne
   }
   return {
     openVnc: async (vm, once) => await clientOf(vm).openVnc(once),
+    openSerial: async (vm) => await clientOf(vm).openSerial(),
     openTunnel: async (vm, port) => await clientOf(vm).openTunnel(port),
   };
 }

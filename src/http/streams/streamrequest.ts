@@ -2,12 +2,12 @@ import type { IncomingMessage } from 'node:http';
 import { Svc3Error } from '../../errors.ts';
 import { validate } from '../../wire/fields.ts';
 import type { Permission } from '../server/route.ts';
-import { streamConsole, streamTunnel } from '../routes/console.ts';
+import { streamConsole, streamSerial, streamTunnel } from '../routes/console.ts';
 import { tunnelQuery, vmParams } from '../../wire/schemas.ts';
 
 /** What somebody who opens a WebSocket wants. */
 export interface StreamRequest {
-  readonly kind: 'vnc' | 'tunnel';
+  readonly kind: 'vnc' | 'serial' | 'tunnel';
   readonly params: { readonly namespace: string; readonly vm: string };
   readonly query: { readonly port?: number | undefined; readonly ticket?: string | undefined };
 }
@@ -19,15 +19,22 @@ const paths = [
     pattern: /^\/api\/v1\/namespaces\/([^/]+)\/vms\/([^/]+)\/console\/stream\/?$/,
   },
   {
+    kind: 'serial',
+    route: streamSerial,
+    pattern: /^\/api\/v1\/namespaces\/([^/]+)\/vms\/([^/]+)\/serial\/?$/,
+  },
+  {
     kind: 'tunnel',
     route: streamTunnel,
     pattern: /^\/api\/v1\/namespaces\/([^/]+)\/vms\/([^/]+)\/tunnel\/?$/,
   },
 ] as const;
 
+const routes = { vnc: streamConsole, serial: streamSerial, tunnel: streamTunnel } as const;
+
 /** The right that the stream needs. */
 export function permissionOf({ kind }: StreamRequest): Permission {
-  return (kind === 'vnc' ? streamConsole : streamTunnel).permission;
+  return routes[kind].permission;
 }
 
 /** Whether a request wants to become a WebSocket of ours; everything else with `Upgrade` is answered as if it had none. */

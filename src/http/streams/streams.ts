@@ -67,6 +67,7 @@ export function createStreams(
     const { runners } = services;
     try {
       if (asked.kind === 'tunnel') return await runners.openTunnel(vm, asked.query.port ?? 22);
+      if (asked.kind === 'serial') return await runners.openSerial(vm);
       requireConsole(vm);
       return await runners.openVnc(vm, once);
     } catch (error) {

@@ -26,6 +26,7 @@ beforeAll(async () => {
   api = await startTestApi(cluster.client, {
     runners: {
       openVnc: async (vm) => runnerOf(vm).openVnc(),
+      openSerial: async (vm) => runnerOf(vm).openSerial(),
       openTunnel: async (vm, port) => runnerOf(vm).openTunnel(port),
     },
   });

@@ -21,6 +21,7 @@ const leastRole: Readonly<Record<string, 'open' | 'viewer' | 'editor' | 'cluster
   explainVm: 'viewer',
   openConsole: 'editor',
   streamConsole: 'editor',
+  streamSerial: 'editor',
   streamTunnel: 'editor',
   listVmConfigs: 'viewer',
   getVmConfig: 'viewer',

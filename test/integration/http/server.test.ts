@@ -40,6 +40,7 @@ describe('one api', () => {
     api = await startTestApi(cluster.client, {
       runners: {
         openVnc: () => Promise.resolve(new PassThrough()),
+        openSerial: () => Promise.resolve(new PassThrough()),
         openTunnel: (_vm, port) => {
           const echo = new PassThrough();
           echo.write(`port ${port}\n`);

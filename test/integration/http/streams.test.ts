@@ -23,7 +23,7 @@ function echo(): Promise<Duplex> {
   return Promise.resolve(stream);
 }
 
-const runners = { openVnc: echo, openTunnel: echo };
+const runners = { openVnc: echo, openSerial: echo, openTunnel: echo };
 const timeouts = { timeout: 30_000, interval: 50 };
 const pathOf = (rest: string) => `/api/v1/namespaces/${namespace}/vms/${rest}`;
 

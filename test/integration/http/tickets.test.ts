@@ -67,6 +67,7 @@ beforeAll(async () => {
   runner = await startScreen(guest.metadata.uid ?? '');
   const runners = {
     openVnc: (_vm: Vm, once?: string) => runner.openVnc(once),
+    openSerial: () => Promise.resolve(new PassThrough()),
     openTunnel: () => Promise.resolve(new PassThrough()),
   };
   const start = () => startTestApi(cluster.client, { runners, tickets });

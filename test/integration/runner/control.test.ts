@@ -152,6 +152,29 @@ describe('streams', () => {
     await expect(runner.client.openVnc()).rejects.toThrow('the VM is Stopped');
   });
 
+  test('carry the serial console, to everybody who is connected and over a restart of the guest', async () => {
+    const runner = await startRunner(await aPod());
+    await runner.reaches({ powerState: 'Running', guestReachable: true });
+    const [one, other] = await Promise.all([runner.client.openSerial(), runner.client.openSerial()]);
+    const seen = [one, other].map((stream) => {
+      let text = '';
+      stream.on('data', (chunk: Buffer) => (text += chunk.toString('utf8')));
+      return () => text;
+    });
+    one.write('nobody\n');
+    for (const text of seen) await expect.poll(text, { timeout: 60_000 }).toContain('Password: ');
+    other.destroy();
+    const before = seen[0]?.().length;
+    await runner.client.power({ action: 'restart' });
+    await runner.reaches({ powerState: 'Running', guestReachable: true });
+    const since = () => seen[0]?.().slice(before);
+    await expect.poll(since, { timeout: 60_000 }).toContain('login: ');
+    one.write('nobody\n');
+    await expect.poll(since, { timeout: 60_000 }).toContain('Password: ');
+    expect(runner.serial()).toContain('Password: ');
+    one.destroy();
+  });
+
   test('of a VM without console are refused with a sentence', async () => {
     const runner = await startRunner(await aPod({ vncConsole: false }));
     await runner.reaches({ powerState: 'Running', vncConsole: false });

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { socketPaths, type QemuCommand } from '../../../src/runner/args.ts';
 import { launchMachine } from '../../../src/runner/machine.ts';
+import { SerialConsole } from '../../../src/runner/serialconsole.ts';
 
 /** A minute of looks in 1.2 s. */
 const lookEveryMs = 20;
@@ -23,7 +24,12 @@ function qemuAfter(script: string, run: string): QemuCommand {
 }
 
 function launch(script: string, run: string) {
-  return launchMachine({ command: qemuAfter(script, run), run, onSerial: () => undefined, lookEveryMs });
+  return launchMachine({
+    command: qemuAfter(script, run),
+    run,
+    serial: new SerialConsole(() => undefined),
+    lookEveryMs,
+  });
 }
 
 describe('a QEMU whose monitors are not there yet', () => {

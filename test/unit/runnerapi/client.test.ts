@@ -303,6 +303,7 @@ describe('a stream', () => {
   test.each<[string, (client: RunnerClient) => ReturnType<RunnerClient['openVnc']>, string, object]>([
     ['of the screen', (client) => client.openVnc(), '/v1/vnc', { action: 'vnc' }],
     ['of the screen, once', (client) => client.openVnc('x'), '/v1/vnc', { action: 'vnc', once: 'x' }],
+    ['of the serial console', (client) => client.openSerial(), '/v1/serial', { action: 'serial' }],
     ['to a port', (client) => client.openTunnel(22), '/v1/tunnel?port=22', { action: 'tunnel' }],
   ])('%s carries bytes both ways', async (_what, open, path, claims) => {
     const runner = await standIn(() => undefined);

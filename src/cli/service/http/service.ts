@@ -150,6 +150,7 @@ function vmsOf(api: ApiClient, kubernetes: () => Promise<Service>): Service['vms
       yield* (await kubernetes()).vms.logs(ns, name, request);
     },
     explain: (ns, name) => get<Explanation>(api, path(ns, 'vms', name, 'explain')),
+    serial: (ns, name) => api.socket(path(ns, 'vms', name, 'serial')),
     tunnel: (ns, name, port) => api.socket(path(ns, 'vms', name, 'tunnel'), { port: String(port) }),
     screen: (ns, name) => api.socket(path(ns, 'vms', name, 'console', 'stream')),
     async consoleUrl(ns, name) {

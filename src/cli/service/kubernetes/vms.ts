@@ -67,6 +67,7 @@ export function createVms(
     },
     logs: (namespace, name, request) => logs(client, { namespace, name }, request),
     explain: (namespace, name) => explain(client, namespace, name),
+    serial: async (namespace, name) => (await http()).vms.serial(namespace, name),
     tunnel: async (namespace, name, port) => (await http()).vms.tunnel(namespace, name, port),
     screen: async (namespace, name) => (await http()).vms.screen(namespace, name),
     consoleUrl: async (namespace, name) => (await http()).vms.consoleUrl(namespace, name),

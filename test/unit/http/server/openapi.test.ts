@@ -91,7 +91,7 @@ test('every reply with a JSON body has a schema', () => {
   const bare = routes.flatMap(({ id, replies }) =>
     Object.entries(replies).flatMap(([code, { schema }]) => (schema === undefined ? [`${id} ${code}`] : [])),
   );
-  const streams = ['streamConsole 101', 'streamTunnel 101'];
+  const streams = ['streamConsole 101', 'streamSerial 101', 'streamTunnel 101'];
   const files = ['downloadImage 200', 'downloadImage 206', 'downloadIso 200', 'downloadIso 206'];
   expect(bare).toEqual([...streams, ...files]);
 });
