@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 import { Svc3Error } from '../errors.ts';
 import { parseForeignJson, readWhole } from '../net/foreign.ts';
-import { parseManifest, sha256, type Manifest } from './manifest.ts';
+import { parseManifest, sha256, type Descriptor, type Manifest } from './manifest.ts';
 import {
   createTransport,
   type RegistryEndpoint,
@@ -79,6 +79,8 @@ export interface RegistryClient {
     options?: CallOptions,
   ): Promise<string>;
   deleteManifest(repository: string, digest: string, options?: CallOptions): Promise<void>;
+  /** What names a manifest as its subject; `undefined` where the registry has no referrers API (distribution specification 1.1). */
+  referrers(repository: string, digest: string, options?: CallOptions): Promise<Descriptor[] | undefined>;
   /** Bytes of a blob from `offset` (to `end`, inclusive). Whoever reads it checks the digest (`verifyDigest`). */
   blob(
     repository: string,
@@ -187,6 +189,26 @@ class DistributionClient implements RegistryClient {
     await done(
       this.#transport.send({ method: 'DELETE', path, scope, accept: [202, 404], ...abortable(signal) }),
     );
+  }
+
+  async referrers(
+    repository: string,
+    digest: string,
+    { signal }: CallOptions = {},
+  ): Promise<Descriptor[] | undefined> {
+    const where = `the referrers of ${this.registry}/${repository}`;
+    return inTime(this.registry, signal, async (limited) => {
+      const reply = await this.#transport.send({
+        method: 'GET',
+        path: `/v2/${repository}/referrers/${digest}`,
+        headers: { accept: mediaTypes.ociIndex },
+        scope: pull(repository),
+        accept: [200, 404],
+        signal: limited,
+      });
+      const bytes = await readReply(reply, manifestLimitBytes, where);
+      return reply.status === 404 ? undefined : (parseManifest(bytes, where).manifests ?? []);
+    });
   }
 
   async blob(

@@ -7,6 +7,8 @@ export interface Descriptor {
   mediaType: string;
   digest: string;
   size: number;
+  /** Of a manifest that is no image's. */
+  artifactType?: string | undefined;
   annotations?: Record<string, string> | undefined;
   platform?: { architecture: string; os: string; variant?: string | undefined } | undefined;
 }
@@ -36,6 +38,7 @@ const descriptor = z.object({
   /** Becomes a part of a path: no more than the image specification allows. */
   digest: z.string().regex(/^[a-z0-9]+(?:[+._-][a-z0-9]+)*:[a-zA-Z0-9=_-]{1,256}$/, 'is not a digest'),
   size: z.int().min(0),
+  artifactType: absent(mediaType),
   annotations,
   platform: absent(z.object({ architecture: word.default(''), os: word.default(''), variant: absent(word) })),
 }) satisfies z.ZodType<Descriptor>;

@@ -71,6 +71,7 @@ export function memoryRegistry({ mounts = true } = {}): MemoryRegistry {
       return { digest: put(repository, tag, bytes, mediaType), size: bytes.length };
     },
     login: async () => undefined,
+    referrers: async () => undefined,
     async manifest(repository, name) {
       calls.push(`manifest ${repository} ${name}`);
       const found = manifests.get(`${repository}${name.startsWith('sha256:') ? '@' : ':'}${name}`);
