@@ -56,6 +56,14 @@ export default defineConfig({
       },
       {
         test: {
+          name: 'release',
+          include: ['test/release/**/*.test.ts'],
+          testTimeout: 900_000,
+          hookTimeout: 900_000,
+        },
+      },
+      {
+        test: {
           name: 'gpu',
           include: ['test/gpu/**/*.test.ts'],
           testTimeout: 2_000_000,

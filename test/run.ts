@@ -159,7 +159,7 @@ async function runCommand(command: string[]): Promise<Totals> {
 interface Stage {
   readonly name: string;
   run(): Promise<Totals>;
-  /** Only where it is asked for (docs/adr/0011-gpu-tests-by-themselves.md). */
+  /** Only where it is asked for: it is long (docs/adr/0011-gpu-tests-by-themselves.md). */
   readonly isExtra?: true;
 }
 
@@ -178,6 +178,7 @@ const stages: Stage[] = [
   { name: 'integration', run: async () => runTests('integration') },
   { name: 'e2e', run: async () => runBeside('e2e', 'e2e-own') },
   { name: 'gpu', run: async () => runTests('gpu'), isExtra: true },
+  { name: 'release', run: async () => runTests('release'), isExtra: true },
 ];
 
 function interrupt(): void {

@@ -7,16 +7,16 @@ import { promisify } from 'node:util';
 import { buffer, json } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { cacheRoot } from '../../../src/localcluster/host/tools.ts';
-import { type RegistryClient, createRegistryClient, mediaTypes } from '../../../src/registry/client.ts';
-import { type DebianLayer, debianLayer } from '../../../src/release/image.ts';
-import { readRecipe } from '../../../src/release/recipe.ts';
-import { type Released, type ReleaseOptions, release } from '../../../src/release/release.ts';
-import { ensureTools } from '../../support/controlplane.ts';
-import { type TestRegistry, startRegistry } from '../../support/registry.ts';
+import { cacheRoot } from '../../src/localcluster/host/tools.ts';
+import { type RegistryClient, createRegistryClient, mediaTypes } from '../../src/registry/client.ts';
+import { type DebianLayer, debianLayer } from '../../src/release/image.ts';
+import { readRecipe } from '../../src/release/recipe.ts';
+import { type Released, type ReleaseOptions, release } from '../../src/release/release.ts';
+import { ensureTools } from '../support/controlplane.ts';
+import { type TestRegistry, startRegistry } from '../support/registry.ts';
 
 const run = promisify(execFile);
-const root = fileURLToPath(new URL('../../..', import.meta.url));
+const root = fileURLToPath(new URL('../..', import.meta.url));
 const signal = new AbortController().signal;
 
 let registry: TestRegistry;
