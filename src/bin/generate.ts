@@ -10,6 +10,8 @@ import { conditionsPage } from '../api/reasons.ts';
 import { vmChangesPage } from '../api/vmchanges.ts';
 import { sdkFiles } from '../api/typescript.ts';
 import { cliPage } from '../cli/docs.ts';
+import { surfacesPage } from '../http/aggregated/surfaces.ts';
+import { routes } from '../http/routes/table.ts';
 
 interface GeneratedFile {
   /** Relative to the repository. */
@@ -36,6 +38,7 @@ const files: readonly GeneratedFile[] = [
   { path: 'docs/cli.md', text: await cliPage() },
   { path: 'docs/conditions.md', text: conditionsPage() },
   { path: 'docs/vmchanges.md', text: vmChangesPage() },
+  { path: 'docs/surfaces.md', text: surfacesPage(routes) },
 ];
 
 async function leftovers(): Promise<string[]> {

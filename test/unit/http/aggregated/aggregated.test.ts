@@ -4,6 +4,8 @@ import { resources, root } from '../../../../src/http/aggregated/discovery.ts';
 import { openApiV2Of, openApiV3Of } from '../../../../src/http/aggregated/documents.ts';
 import { remoteUser, requestHeadersOf } from '../../../../src/http/aggregated/requestheader.ts';
 import { aggregatedRoutes } from '../../../../src/http/aggregated/routes.ts';
+import { surfacesPage } from '../../../../src/http/aggregated/surfaces.ts';
+import { routes } from '../../../../src/http/routes/table.ts';
 import { nodeTable, wantsTable } from '../../../../src/http/aggregated/table.ts';
 import { nodeItem, noUsage } from '../../../../src/wire/node.ts';
 import { storedMeta } from '../../../support/storedmeta.ts';
@@ -30,6 +32,31 @@ describe('discovery', () => {
       if (!path.includes('{') && !path.endsWith('/nodes'))
         expect([path, permission.kind]).toEqual([path, 'open']);
     expect(aggregatedRoutes.map(({ path }) => path)).toContain(`/openapi/v3${root}`);
+  });
+});
+
+describe('the page of surfaces', () => {
+  const rows = surfacesPage(routes)
+    .split('\n')
+    .filter((line) => /^\| [A-Z]+ /.test(line))
+    .map((line) => line.split('|').map((cell) => cell.trim()));
+
+  test('has every row of /api/v1, served here or with the reason why not', () => {
+    expect(rows.map(([, row]) => row)).toEqual(routes.map(({ method, path }) => `${method} \`${path}\``));
+    for (const [, , here, , why] of rows)
+      expect([here === '', why !== '']).toEqual([why !== '', here === '']);
+  });
+
+  test('names paths that are served', () => {
+    const paths = new Set(aggregatedRoutes.map(({ path }) => `\`${path}\``));
+    const named = rows.flatMap(([, , here = '']) => (here === '' ? [] : [here]));
+    expect(named.length).toBeGreaterThan(5);
+    for (const path of named) expect(paths).toContain(path);
+  });
+
+  test('is not made where a row is missing', () => {
+    const [first] = routes;
+    expect(() => surfacesPage([{ ...first!, id: 'somethingNew' }])).toThrow('somethingNew is missing');
   });
 });
 
