@@ -1,0 +1,71 @@
+import { describe, expect, test } from 'vitest';
+import type { VmSpec } from '../../../../src/api/vm.ts';
+import type { VmConfigSpec } from '../../../../src/api/vmconfig.ts';
+import { plannedSettings } from '../../../../src/controllers/vm/resolve/planned.ts';
+import { vmSettings } from '../../../support/operator.ts';
+import { aVm } from './builders.ts';
+
+const asked: string[] = [];
+
+/** What a VM would have where there is one VMConfig, `web`, and one Image, `golden`, for ARM. */
+function planned(spec: Partial<VmSpec>, config: VmConfigSpec = {}) {
+  asked.length = 0;
+  return plannedSettings(aVm({ spec }), {
+    settings: vmSettings(),
+    vmConfig: (name, namespace) => {
+      asked.push(`VMConfig ${namespace}/${name}`);
+      return name === 'web' ? ({ spec: config } as never) : undefined;
+    },
+    image: (name, namespace) => {
+      asked.push(`Image ${namespace}/${name}`);
+      return name === 'golden' ? ({ status: { architecture: 'arm64' } } as never) : undefined;
+    },
+    iso: () => undefined,
+  });
+}
+
+describe('the settings that a VM would have', () => {
+  test('are the defaults where nobody says anything', () => {
+    expect(planned({ image: 'r.example.com/debian:12' })).toEqual({
+      image: 'r.example.com/debian:12',
+      cpu: 3,
+      memory: '7680Mi',
+      gpuPassthrough: 'Disabled',
+      vncConsole: 'Enabled',
+    });
+  });
+
+  test('are those of its VMConfig, and its own before them', () => {
+    const config: VmConfigSpec = { image: 'r.example.com/base:1', cpu: 4, vncConsole: 'Disabled' };
+    expect(planned({ config: 'web', cpu: 2, image: undefined }, config)).toMatchObject({
+      image: 'r.example.com/base:1',
+      cpu: 2,
+      memory: '5Gi',
+      vncConsole: 'Disabled',
+    });
+  });
+
+  test('have the architecture that is said, else that of the Image', () => {
+    expect(planned({ image: 'golden' })?.architecture).toBe('arm64');
+    expect(planned({ image: 'r.example.com/a', architecture: 'amd64' })?.architecture).toBe('amd64');
+    const config: VmConfigSpec = { architecture: 'amd64' };
+    expect(planned({ config: 'web', image: 'r.example.com/a' }, config)?.architecture).toBe('amd64');
+    expect(planned({ image: 'r.example.com/a' })).not.toHaveProperty('architecture');
+  });
+
+  test('are looked for in the namespace of the VM, and of its VMConfig', () => {
+    planned({ config: 'web', configNamespace: 'shared', image: undefined }, { image: 'golden' });
+    expect(asked).toEqual(['VMConfig shared/web', 'Image shared/golden']);
+    planned({ image: 'golden' });
+    expect(asked).toEqual(['Image team/golden']);
+  });
+
+  test.each<[string, Partial<VmSpec>, VmConfigSpec?]>([
+    ['its VMConfig is missing', { config: 'none', image: 'r.example.com/a' }],
+    ['nobody names an image', { config: 'web', image: undefined }],
+    ['they are refused', { image: 'r.example.com/a', gpuPassthrough: 'Enabled' }],
+    ['the Image is of another architecture', { image: 'golden', architecture: 'amd64' }],
+  ])('are not known where %s', (_what, spec, config) => {
+    expect(planned(spec, config)).toBeUndefined();
+  });
+});

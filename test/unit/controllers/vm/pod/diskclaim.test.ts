@@ -1,0 +1,154 @@
+import { beforeEach, describe, expect, test, vi } from 'vitest';
+import type { PersistentVolumeClaim } from '../../../../../src/api/core.ts';
+import type { VmSpec } from '../../../../../src/api/vm.ts';
+import { buildClaim } from '../../../../../src/controllers/vm/pod/claim.ts';
+import { leaveClaim, obtainClaim } from '../../../../../src/controllers/vm/pod/diskclaim.ts';
+import { Svc3Error } from '../../../../../src/errors.ts';
+import { storedMeta } from '../../../../support/storedmeta.ts';
+import { vmSettings } from '../../../../support/operator.ts';
+import { aVm, effective } from '../builders.ts';
+
+/** What is in the namespace: claims by name, and VMs by name with their UID. */
+let claims: Map<string, PersistentVolumeClaim>;
+let others: Map<string, string>;
+const create = vi.fn();
+const patch = vi.fn();
+const remove = vi.fn();
+const client = {
+  create,
+  patch,
+  delete: remove,
+  get: async ({ plural }: { plural: string }, name: string) => {
+    const uid = others.get(name);
+    const found = plural === 'vms' ? uid && { metadata: { name, uid } } : claims.get(name);
+    if (found === undefined || found === '') throw new Svc3Error('NotFound', `${name} not found`);
+    return found;
+  },
+} as never;
+
+const settings = vmSettings();
+const persistent = { ...effective, disk: { storage: 'Persistent' as const, size: '1Gi' } };
+const vm = (disk: VmSpec['disk'] = {}) => aVm({ spec: { disk: { storage: 'Persistent', ...disk } } });
+
+/** The claim that a VM of this name and UID made for itself. */
+function claimOf(name: string, uid: string, more: Partial<PersistentVolumeClaim['metadata']> = {}) {
+  const made = buildClaim(aVm({ metadata: { name, uid } }), persistent, settings);
+  return {
+    ...made,
+    metadata: { ...storedMeta(made.metadata), uid: 'claim-uid', ...more },
+  } as PersistentVolumeClaim;
+}
+
+beforeEach(() => {
+  claims = new Map();
+  others = new Map();
+  for (const mock of [create, patch, remove]) mock.mockReset();
+  create.mockImplementation(async (_resource, object: PersistentVolumeClaim) => {
+    if (claims.has(object.metadata.name)) throw new Svc3Error('AlreadyExists', 'there is one');
+    return object;
+  });
+});
+
+const obtain = (disk?: VmSpec['disk']) => obtainClaim(client, vm(disk), persistent, settings);
+
+describe('the claim of a VM', () => {
+  test('is none where its disk is in its pod', async () => {
+    expect(await obtainClaim(client, aVm(), effective, settings)).toEqual({ kind: 'own' });
+    expect(create).not.toHaveBeenCalled();
+  });
+
+  test('is made for it, or is the one that was made before', async () => {
+    expect(await obtain()).toEqual({ kind: 'own' });
+    claims.set('svc3-vm-web', claimOf('web', 'vm-uid'));
+    expect(await obtain()).toEqual({ kind: 'own' });
+    expect(create).toHaveBeenCalledTimes(2);
+  });
+
+  test('is not that of a VM of its name that was deleted', async () => {
+    claims.set('svc3-vm-web', claimOf('web', 'before'));
+    expect(await obtain()).toMatchObject({
+      kind: 'foreign',
+      message: expect.stringContaining('was deleted'),
+    });
+    expect(patch).not.toHaveBeenCalled();
+  });
+
+  test('that went away between two looks is looked for again', async () => {
+    create.mockRejectedValue(new Svc3Error('AlreadyExists', 'there is one'));
+    await expect(obtain()).rejects.toMatchObject({ reason: 'Conflict' });
+  });
+
+  test('that cannot be made is not looked for', async () => {
+    create.mockRejectedValue(new Svc3Error('Forbidden', 'exceeded quota'));
+    await expect(obtain()).rejects.toThrow('exceeded quota');
+  });
+});
+
+describe('a claim that a VM names', () => {
+  const named = { claimName: 'data' };
+
+  test('is missed in words', async () => {
+    expect(await obtain(named)).toEqual({
+      kind: 'missing',
+      message: 'disk.claimName: claim data does not exist',
+    });
+    expect(create).not.toHaveBeenCalled();
+  });
+
+  test('becomes its own, unless another VM takes it in the same moment', async () => {
+    claims.set('data', claimOf('db', 'gone', { name: 'data', resourceVersion: '7' }));
+    expect(await obtain(named)).toEqual({ kind: 'own' });
+    expect(patch.mock.calls[0]?.[2].body.metadata).toMatchObject({
+      uid: 'claim-uid',
+      resourceVersion: '7',
+      labels: { 'svc3.dev/vm': 'web' },
+      annotations: { 'svc3.dev/vm-uid': 'vm-uid' },
+    });
+    patch.mockRejectedValue(new Svc3Error('Conflict', 'it has changed'));
+    await expect(obtain(named)).rejects.toMatchObject({ reason: 'Conflict' });
+  });
+
+  test('stays with the VM that has it, but not with another of its name', async () => {
+    claims.set('data', claimOf('db', 'db-uid', { name: 'data' }));
+    others.set('db', 'db-uid');
+    expect(await obtain(named)).toEqual({
+      kind: 'foreign',
+      message: 'disk.claimName: claim data is the disk of VM db',
+    });
+    expect(patch).not.toHaveBeenCalled();
+    others.set('db', 'another');
+    expect(await obtain(named)).toEqual({ kind: 'own' });
+  });
+
+  test('is its own already', async () => {
+    claims.set('data', claimOf('web', 'vm-uid', { name: 'data' }));
+    expect(await obtain(named)).toEqual({ kind: 'own' });
+    expect(patch).not.toHaveBeenCalled();
+  });
+});
+
+describe('the disk of a VM that goes', () => {
+  test('is left to nobody, or deleted where that is wanted', async () => {
+    claims.set('svc3-vm-web', claimOf('web', 'vm-uid'));
+    expect(await leaveClaim(client, vm())).toBe('svc3-vm-web');
+    expect(remove).not.toHaveBeenCalled();
+    expect(await leaveClaim(client, vm({ whenDeleted: 'Delete' }))).toBeUndefined();
+    expect(remove.mock.calls[0]?.slice(1)).toEqual([
+      { name: 'svc3-vm-web', namespace: 'team' },
+      { uid: 'claim-uid' },
+    ]);
+  });
+
+  test('is nothing to a VM that has none, or whose name another disk has', async () => {
+    expect(await leaveClaim(client, vm({ whenDeleted: 'Delete' }))).toBeUndefined();
+    claims.set('svc3-vm-web', claimOf('web', 'before'));
+    expect(await leaveClaim(client, vm({ whenDeleted: 'Delete' }))).toBeUndefined();
+    expect(remove).not.toHaveBeenCalled();
+  });
+
+  test.each(['NotFound', 'Conflict'] as const)('may be gone already: %s', async (reason) => {
+    claims.set('svc3-vm-web', claimOf('web', 'vm-uid'));
+    remove.mockRejectedValue(new Svc3Error(reason, reason));
+    expect(await leaveClaim(client, vm({ whenDeleted: 'Delete' }))).toBeUndefined();
+  });
+});
