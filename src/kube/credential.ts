@@ -41,11 +41,27 @@ interface ExecStatus {
   expirationTimestamp?: string;
 }
 
-function run(plugin: ExecPlugin, environment: NodeJS.ProcessEnv): Promise<string> {
+/** What a plugin is told of the cluster where it wants to know: `Cluster` of client.authentication.k8s.io. */
+async function clusterInfo({ server, ca, tlsServerName, insecureSkipTlsVerify }: ConnectionConfig) {
+  const authority = ca === undefined ? undefined : Buffer.from(await readPem(ca)).toString('base64');
+  return {
+    server,
+    ...(tlsServerName === undefined ? {} : { 'tls-server-name': tlsServerName }),
+    ...(insecureSkipTlsVerify === true ? { 'insecure-skip-tls-verify': true } : {}),
+    ...(authority === undefined ? {} : { 'certificate-authority-data': authority }),
+  };
+}
+
+async function run(
+  plugin: ExecPlugin,
+  config: ConnectionConfig,
+  environment: NodeJS.ProcessEnv,
+): Promise<string> {
+  const cluster = plugin.provideClusterInfo ? { cluster: await clusterInfo(config) } : {};
   const info = JSON.stringify({
     apiVersion: plugin.apiVersion,
     kind: 'ExecCredential',
-    spec: { interactive: false },
+    spec: { interactive: false, ...cluster },
   });
   return new Promise((resolve, reject) => {
     const child = spawn(plugin.command, plugin.args, {
@@ -66,10 +82,14 @@ function run(plugin: ExecPlugin, environment: NodeJS.ProcessEnv): Promise<string
   });
 }
 
-async function execStatus(plugin: ExecPlugin, environment: NodeJS.ProcessEnv): Promise<ExecStatus> {
+async function execStatus(
+  plugin: ExecPlugin,
+  config: ConnectionConfig,
+  environment: NodeJS.ProcessEnv,
+): Promise<ExecStatus> {
   let reply: string;
   try {
-    reply = await run(plugin, environment);
+    reply = await run(plugin, config, environment);
   } catch (cause) {
     const hint = plugin.installHint === undefined ? '' : ` (${plugin.installHint.trim()})`;
     throw new Svc3Error(
@@ -92,25 +112,25 @@ async function execStatus(plugin: ExecPlugin, environment: NodeJS.ProcessEnv): P
   );
 }
 
-function execCredential(plugin: ExecPlugin, environment: NodeJS.ProcessEnv): Credential {
+function execCredential(
+  plugin: ExecPlugin,
+  config: ConnectionConfig,
+  environment: NodeJS.ProcessEnv,
+): Credential {
   let cached: { status: Promise<ExecStatus>; expires: number } | undefined;
   const status = async (): Promise<ExecStatus> => {
-    if (cached === undefined || Date.now() > cached.expires) {
-      const fresh = { status: execStatus(plugin, environment), expires: Number.POSITIVE_INFINITY };
-      cached = fresh;
-      try {
-        const { expirationTimestamp } = await fresh.status;
-        if (expirationTimestamp !== undefined) {
-          fresh.expires = Date.parse(expirationTimestamp) - expiryLeewayMs;
-        }
-      } catch (error) {
-        if (cached === fresh) {
-          cached = undefined;
-        }
-        throw error;
-      }
+    if (cached !== undefined && Date.now() <= cached.expires) return cached.status;
+    const fresh = { status: execStatus(plugin, config, environment), expires: Number.POSITIVE_INFINITY };
+    cached = fresh;
+    try {
+      const { expirationTimestamp } = await fresh.status;
+      if (expirationTimestamp !== undefined) fresh.expires = Date.parse(expirationTimestamp) - expiryLeewayMs;
+    } catch (error) {
+      if (cached === fresh) cached = undefined;
+      throw error;
     }
-    return cached.status;
+    // What is cached may have been renewed meanwhile.
+    return fresh.status;
   };
   return {
     async authorization() {
@@ -181,7 +201,7 @@ export function createCredential(config: ConnectionConfig): Credential {
       : { cert: await readPem(clientCertificate.cert), key: await readPem(clientCertificate.key) };
   switch (auth.kind) {
     case 'exec':
-      return execCredential(auth.plugin, auth.environment);
+      return execCredential(auth.plugin, config, auth.environment);
     case 'tokenFile':
       return tokenFileCredential(auth.file, certificate);
     case 'token':

@@ -1,0 +1,142 @@
+import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { RunnerSpec } from '../../../src/api/runner.ts';
+import { clearSockets, type Host, prepareMachine, withSettings } from '../../../src/runner/preparation.ts';
+
+let pod: string;
+const at = (...parts: string[]) => join(pod, ...parts);
+
+beforeEach(async () => {
+  pod = await mkdtemp(join(tmpdir(), 'svc3-preparation-'));
+  for (const folder of ['image/disk', 'iso/disk', 'state', 'run', 'bin'])
+    await mkdir(at(folder), { recursive: true });
+  await writeFile(at('image/disk/disk.raw'), Buffer.alloc(4096));
+  await writeFile(at('bin/qemu-system-x86_64'), '');
+});
+afterEach(() => rm(pod, { recursive: true }));
+
+function aHost(spec: object = {}, more: Partial<Host> = {}): Host {
+  return {
+    spec: RunnerSpec.parse({
+      vm: { namespace: 'team', name: 'web', uid: 'uid' },
+      accelerator: 'tcg',
+      firmware: 'bios',
+      cpu: 1,
+      memoryMiB: 256,
+      ...spec,
+    }),
+    folders: {
+      image: at('image'),
+      iso: at('iso'),
+      state: at('state'),
+      run: at('run'),
+      userData: at('user-data'),
+    },
+    gpuAddresses: [],
+    bind: '127.0.0.1',
+    path: `/nonexistent:${at('bin')}`,
+    ...more,
+  };
+}
+
+const prepared = (host: Host, saved: Parameters<typeof prepareMachine>[1] = { ejected: false }) =>
+  prepareMachine(host, saved);
+const refused = (reason: string, message: string) => ({ reason, message: expect.stringContaining(message) });
+
+describe('what must be there before QEMU is started', () => {
+  test('is found', async () => {
+    const { base, input } = await prepared(aHost());
+    expect(base).toMatchObject({ format: 'raw', virtualSize: 4096 });
+    expect(input).toMatchObject({
+      accelerator: 'tcg',
+      firmware: { kind: 'bios' },
+      gpuAddresses: [],
+      ports: [],
+    });
+    expect(input.overlay).toBe(at('state/disk.qcow2'));
+    expect(input).not.toHaveProperty('iso');
+  });
+
+  test.each<[string, object, Partial<Host>, ReturnType<typeof refused>]>([
+    [
+      'a QEMU',
+      {},
+      { path: '/nonexistent::' },
+      refused('ArchitectureUnsupported', 'it has no qemu-system-x86_64'),
+    ],
+    [
+      'a QEMU of the architecture',
+      { architecture: 'arm64' },
+      {},
+      refused('ArchitectureUnsupported', 'it has no qemu-system-aarch64'),
+    ],
+    ['the cards that are asked for', { gpuPassthrough: true }, {}, refused('GpuMissing', 'given none')],
+    ['the medium', { iso: true }, {}, refused('IsoMissing', 'no /disk/<file>.iso')],
+    [
+      'the user data',
+      { userData: 'first-boot' },
+      {},
+      refused('UserDataMissing', 'Secret first-boot of spec.userData'),
+    ],
+  ])('is missed in words: %s', async (_what, spec, more, error) => {
+    await expect(prepared(aHost(spec, more))).rejects.toMatchObject(error);
+  });
+
+  test('is a medium only while it was not taken out', async () => {
+    await writeFile(at('iso/disk/b.iso'), '');
+    await writeFile(at('iso/disk/a.iso'), '');
+    const host = aHost({ iso: true });
+    expect((await prepared(host)).input.iso).toBe(at('iso/disk/a.iso'));
+    expect((await prepared(host, { ejected: true })).input).not.toHaveProperty('iso');
+  });
+
+  test('are the ports that were asked for last', async () => {
+    const [made, asked] = [
+      { podPort: 22, guestPort: 22 },
+      { podPort: 80, guestPort: 80 },
+    ];
+    const host = aHost({ ports: [made] });
+    expect((await prepared(host)).input.ports).toMatchObject([made]);
+    const saved = { ejected: false, ports: [{ ...asked, protocol: 'TCP' as const }] };
+    expect((await prepared(host, saved)).input.ports).toMatchObject([asked]);
+  });
+
+  test('are all cards, for a guest on x86', async () => {
+    const gpuAddresses = ['0000:03:00.0', '0000:03:00.1'];
+    const { input } = await prepared(aHost({ gpuPassthrough: true }, { gpuAddresses }));
+    expect(input.gpuAddresses).toEqual(gpuAddresses);
+  });
+
+  test('is the seed with the user data, for its owner only', async () => {
+    await writeFile(at('user-data'), '#cloud-config\nhostname: from-a-secret\n');
+    await prepared(aHost({ userData: 'first-boot' }));
+    expect((await stat(at('run/seed.iso'))).mode & 0o777).toBe(0o600);
+    expect((await readFile(at('run/seed.iso'))).includes('from-a-secret')).toBe(true);
+  });
+
+  test('is the accelerator that was chosen for the pod, whatever this machine has', async () => {
+    for (const accelerator of ['kvm', 'tcg'])
+      expect((await prepared(aHost({ accelerator }))).input.accelerator).toBe(accelerator);
+  });
+});
+
+describe('settings that were told with a start', () => {
+  test('stand before those that the pod was made with, and change nothing else', () => {
+    const host = aHost({ systemSerial: 'A', netBoost: true });
+    expect(withSettings(host, {})).toBe(host);
+    const values = { cpu: 4, memoryMiB: 512, netBoost: false } as never;
+    const told = withSettings(host, { settings: { version: '1', values } });
+    expect(told.spec).toEqual({ ...host.spec, cpu: 4, memoryMiB: 512, netBoost: false });
+    expect(told.folders).toBe(host.folders);
+  });
+});
+
+test('sockets of a QEMU that is gone are taken away, and nothing else', async () => {
+  for (const name of ['qmp.sock', 'vnc.sock', 'seed.iso']) await writeFile(at('run', name), '');
+  await clearSockets(at('run'));
+  await expect(stat(at('run/qmp.sock'))).rejects.toMatchObject({ code: 'ENOENT' });
+  expect((await stat(at('run/seed.iso'))).isFile()).toBe(true);
+  await clearSockets(at('none'));
+});
