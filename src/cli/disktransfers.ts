@@ -68,7 +68,7 @@ function counting(body: Readable, onBytes: (sent: number) => void): Readable {
 interface Content {
   readonly body: Readable;
   readonly size?: number;
-  /** Undefined for standard input. */
+  /** Undefined for what can be read once. */
   readonly reopen?: (start: number) => Promise<Readable>;
 }
 
@@ -76,10 +76,18 @@ async function contentOf({ environment }: Context, file: string): Promise<Conten
   if (file === '-') return { body: Readable.from(environment.stdin, { objectMode: false }) };
   try {
     const handle = await open(file, 'r');
-    const { size } = await handle.stat();
+    const found = await handle.stat();
+    if (found.isDirectory()) {
+      await handle.close();
+      throw usageError(`FILE: ${file} is a folder`);
+    }
+    // A pipe or a device does not say how much it has, and gives it once.
+    if (!found.isFile()) return { body: handle.createReadStream() };
+    const { size } = found;
     const reopen = async (start: number) => (await open(file, 'r')).createReadStream({ start });
     return { body: handle.createReadStream(), size, reopen };
   } catch (error) {
+    if (isSvc3Error(error)) throw error;
     if (isMissing(error)) throw new Svc3Error('NotFound', `FILE: ${file} does not exist`, { cause: error });
     throw new Svc3Error('BadRequest', `FILE: ${messageOf(error)}`, { cause: error });
   }
@@ -130,7 +138,7 @@ async function save(
   { out, signal }: Context,
   { body, file, size }: { body: Readable; file: string; size?: number },
 ): Promise<void> {
-  const draft = `${file}.part`;
+  const draft = `${file}.${process.pid}.part`;
   let received = 0;
   body.on('data', (chunk: Uint8Array) => {
     received += chunk.length;

@@ -36,13 +36,23 @@ export interface ExportFile {
 
 interface Entry {
   view: RunnerExport;
+  /** Ends with the copy, however that ends; undefined before its turn. */
+  copying?: Promise<void>;
   ticket?: { value: Buffer; expiresAt: number } | undefined;
   readonly abort: AbortController;
 }
 
 const ticketLifetimeMs = 3_600_000;
 
-export function createExports(supervisor: Supervisor, folders: RunnerFolders, log: Logger): Exports {
+/** How copies are made; only tests have another way. */
+const qemuCopies = { live: copyLive, stopped: copyStopped } as const;
+
+export function createExports(
+  supervisor: Supervisor,
+  folders: RunnerFolders,
+  log: Logger,
+  copies: typeof qemuCopies = qemuCopies,
+): Exports {
   const folder = join(folders.state, 'exports');
   const entries = new Map<string, Entry>();
   const fileOf = (id: string) => join(folder, `${id}.qcow2`);
@@ -55,6 +65,8 @@ export function createExports(supervisor: Supervisor, folders: RunnerFolders, lo
 
   async function copy(id: string, entry: Entry): Promise<void> {
     const draft = `${fileOf(id)}.part`;
+    const { signal } = entry.abort;
+    signal.throwIfAborted();
     await mkdir(folder, { recursive: true });
     await rm(draft, { force: true });
     const running = supervisor.running();
@@ -62,13 +74,15 @@ export function createExports(supervisor: Supervisor, folders: RunnerFolders, lo
     const onProgress = (progress: number) => {
       entry.view = { ...entry.view, progress };
     };
-    const context = { target: draft, virtualSize, signal: entry.abort.signal, onProgress };
+    const context = { target: draft, virtualSize, signal, onProgress };
     const how =
       running === undefined
-        ? await copyStopped(overlayPath(folders), context)
-        : await copyLive(running.machine, context);
+        ? await copies.stopped(overlayPath(folders), context)
+        : await copies.live(running.machine, context);
     const { size } = await stat(draft);
     const sha256 = await hashFile(draft);
+    // One that was deleted meanwhile would take up the VM's storage, and nobody would know of it.
+    signal.throwIfAborted();
     await rename(draft, fileOf(id));
     entry.view = { ...entry.view, ...how, state: 'Ready', progress: 100, size, virtualSize, sha256 };
     log.info({ export: id, size, consistency: how.consistency }, 'export is ready');
@@ -83,7 +97,7 @@ export function createExports(supervisor: Supervisor, folders: RunnerFolders, lo
       const full = /No space left|ENOSPC/i.test(messageOf(error));
       const message = full ? "the VM's storage has no room for the copy" : messageOf(error);
       entry.view = { ...entry.view, state: 'Failed', message };
-      log.error({ export: id }, `export failed: ${message}`);
+      if (!entry.abort.signal.aborted) log.error({ export: id }, `export failed: ${message}`);
     }
   }
 
@@ -99,6 +113,7 @@ export function createExports(supervisor: Supervisor, folders: RunnerFolders, lo
       entries.set(id, entry);
       void supervisor.inTurn(() => {
         const done = run(id, entry);
+        entry.copying = done;
         supervisor.holdDisk(done);
         return supervisor.running() === undefined ? done : Promise.resolve();
       });
@@ -122,6 +137,8 @@ export function createExports(supervisor: Supervisor, folders: RunnerFolders, lo
       const entry = entries.get(id);
       entries.delete(id);
       entry?.abort.abort(new Error('the export was deleted'));
+      // Another copy is made when this one no longer takes up room.
+      await entry?.copying;
       await rm(fileOf(id), { force: true });
     },
     async open(id, ticket) {

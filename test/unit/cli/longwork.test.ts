@@ -1,9 +1,7 @@
-import { beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Context } from '../../../src/cli/context.ts';
 import { showSaving, showWork } from '../../../src/cli/longwork.ts';
 import type { DiskItem, Disks } from '../../../src/cli/service/types.ts';
-
-vi.mock('../../../src/cli/sleep.ts', () => ({ sleep: async () => undefined }));
 
 const item = (given: Partial<DiskItem>): DiskItem =>
   ({ name: 'golden', state: 'Creating', ...given }) as DiskItem;
@@ -32,7 +30,18 @@ const begun = item({});
 
 beforeEach(() => {
   looks = [];
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
 });
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** What comes of it within a minute, without the wait. */
+async function inAMinute<T>(work: Promise<T>): Promise<T> {
+  const [result] = await Promise.allSettled([work, vi.advanceTimersByTimeAsync(60_000)]);
+  if (result.status === 'rejected') throw result.reason;
+  return result.value;
+}
 
 describe('work on a disk', () => {
   test('is shown as it begins where nobody waits', async () => {
@@ -44,14 +53,14 @@ describe('work on a disk', () => {
 
   test('is shown at its end where somebody waits, with how far it is', async () => {
     looks = [item({}), item({ progress: 40 }), item({ state: 'Ready' })];
-    await showWork(aContext(), 'image', { begun, disks, wait: true });
+    await inAMinute(showWork(aContext(), 'image', { begun, disks, wait: true }));
     expect(shown.items).toEqual([item({ state: 'Ready' })]);
     expect(shown.progress).toEqual(['image golden: Creating', 'image golden: 40%']);
   });
 
   test('says before it waits what becomes of it when one stops', async () => {
     looks = [item({ state: 'Ready' })];
-    await showWork(aContext(), 'iso', { begun, disks, wait: true });
+    await inAMinute(showWork(aContext(), 'iso', { begun, disks, wait: true }));
     expect(shown.interrupted).toEqual([
       'no longer waiting; iso golden goes on being made: svc3 iso get golden shows it, svc3 iso delete golden ends it',
     ]);
@@ -63,7 +72,9 @@ describe('work on a disk', () => {
     ['whose commit failed', { state: 'Ready', errorMessage: 'store full' }, 'image golden: store full'],
   ])('%s is an error', async (_what, state, message) => {
     looks = [item(state)];
-    await expect(showWork(aContext(), 'image', { begun, disks, wait: true })).rejects.toThrow(message);
+    await expect(inAMinute(showWork(aContext(), 'image', { begun, disks, wait: true }))).rejects.toThrow(
+      message,
+    );
   });
 
   test('that one no longer waits for is an error, for scripts that go on', async () => {
@@ -94,7 +105,7 @@ describe('saving the disk of a VM', () => {
       ['name', false],
       ['table', true],
     ] as const) {
-      await saving(format, wait);
+      await inAMinute(saving(format, wait));
       expect(shown.lines).toEqual([]);
     }
   });

@@ -1,38 +1,79 @@
+import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { buffer } from 'node:stream/consumers';
 import { expect, onTestFinished, test } from 'vitest';
 import type { DiskItem, Service } from '../../../src/cli/service/types.ts';
 import { run } from './environment.ts';
 
-test('an upload sends every byte of the file, however late its first byte is asked for', async () => {
-  const home = await mkdtemp(join(tmpdir(), 'svc3-upload-'));
-  onTestFinished(() => rm(home, { recursive: true, force: true }));
-  const content = randomBytes(300_000);
-  await writeFile(join(home, 'disk.qcow2'), content);
-  let received = Buffer.alloc(0);
+/** `svc3 image upload FILE mine`, and what the service gets. */
+async function upload(file: string, home: string) {
+  const got: { content: Buffer; size: number | undefined; canReopen: boolean }[] = [];
   const service = {
     images: {
-      async upload(_namespace, { name, size, body }) {
+      async upload(_namespace, { name, size, body, reopen }) {
         // As long as a token is fetched and a connection is made.
         await delay(100);
-        received = await buffer(body);
-        expect(size).toBe(content.length);
+        got.push({ content: await buffer(body), size, canReopen: reopen !== undefined });
         return { name, state: 'Updating' } as DiskItem;
       },
     } as Partial<Service['images']>,
     close: () => Promise.resolve(),
   } as Partial<Service> as Service;
   const variables = { SVC3_API_URL: 'https://svc3.example.com', SVC3_TOKEN: 't' };
-  const words = ['image', 'upload', join(home, 'disk.qcow2'), 'mine', '-n', 'x'];
-  const { code, stderr } = await run(
-    words,
-    { home, variables },
-    { openHttp: () => Promise.resolve(service) },
-  );
-  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-  expect(received.equals(content)).toBe(true);
+  const words = ['image', 'upload', file, 'mine', '-n', 'x'];
+  const connections = { openHttp: () => Promise.resolve(service) };
+  const { code, stderr } = await run(words, { home, variables }, connections);
+  return { code, stderr, ...got[0] };
+}
+
+async function aFolder(): Promise<string> {
+  const home = await mkdtemp(join(tmpdir(), 'svc3-upload-'));
+  onTestFinished(() => rm(home, { recursive: true, force: true }));
+  return home;
+}
+
+test('an upload sends every byte of the file, however late its first byte is asked for', async () => {
+  const home = await aFolder();
+  const content = randomBytes(300_000);
+  await writeFile(join(home, 'disk.qcow2'), content);
+  const { code, stderr, ...got } = await upload(join(home, 'disk.qcow2'), home);
+  expect({ code, stderr, size: got.size, canReopen: got.canReopen }).toEqual({
+    code: 0,
+    stderr: '',
+    size: content.length,
+    canReopen: true,
+  });
+  expect(got.content?.equals(content)).toBe(true);
+});
+
+test('an upload sends what a named pipe gives, whose size nobody knows', async () => {
+  const home = await aFolder();
+  const pipe = join(home, 'disk');
+  await promisify(execFile)('mkfifo', [pipe]);
+  const content = randomBytes(200_000);
+  const [{ code, ...got }] = await Promise.all([upload(pipe, home), writeFile(pipe, content)]);
+  expect({ code, size: got.size, canReopen: got.canReopen }).toEqual({
+    code: 0,
+    size: undefined,
+    canReopen: false,
+  });
+  expect(got.content?.equals(content)).toBe(true);
+});
+
+test('an upload of a folder, or of nothing, is refused', async () => {
+  const home = await aFolder();
+  expect(await upload(home, home)).toEqual({
+    code: 2,
+    stderr: expect.stringContaining(`FILE: ${home} is a folder`),
+  });
+  const none = join(home, 'none');
+  expect(await upload(none, home)).toEqual({
+    code: 6,
+    stderr: expect.stringContaining(`FILE: ${none} does not exist`),
+  });
 });

@@ -1,0 +1,190 @@
+import { existsSync } from 'node:fs';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pino from 'pino';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import type { copyStopped, CopyContext } from '../../../src/runner/diskcopy.ts';
+import { createExports, type Exports } from '../../../src/runner/exports.ts';
+import type { Supervisor } from '../../../src/runner/supervisor.ts';
+
+let state: string;
+let exports: Exports;
+const copying = vi.fn<typeof copyStopped>();
+const copies = { stopped: copying, live: () => Promise.reject(new Error('no guest runs')) };
+const fileOf = (id: string) => join(state, 'exports', `${id}.qcow2`);
+/** The header of a qcow2 file of 1 GiB. */
+function overlay(): Buffer {
+  const bytes = Buffer.alloc(512);
+  bytes.write('QFI\xfb', 'latin1');
+  bytes.writeUInt32BE(3, 4);
+  bytes.writeUInt32BE(16, 20);
+  bytes.writeBigUInt64BE(1n << 30n, 24);
+  bytes.writeUInt32BE(104, 100);
+  return bytes;
+}
+
+const stopped = { consistency: 'Stopped', message: 'the VM was stopped' };
+
+beforeEach(async () => {
+  state = await mkdtemp(join(tmpdir(), 'svc3-exports-'));
+  await writeFile(join(state, 'disk.qcow2'), overlay());
+  const supervisor = {
+    running: () => undefined,
+    inTurn: (task: () => Promise<unknown>) => task(),
+    holdDisk: () => undefined,
+  } as unknown as Supervisor;
+  exports = createExports(supervisor, { state } as never, pino({ level: 'silent' }), copies);
+  copying.mockReset();
+  copying.mockImplementation(async (_overlay: string, { target }: CopyContext) => {
+    await writeFile(target, 'the disk');
+    return stopped;
+  });
+});
+afterEach(() => rm(state, { recursive: true }));
+
+const ready = (id: string) =>
+  vi.waitFor(() => expect(exports.get(id)).toMatchObject({ state: 'Ready', progress: 100 }));
+
+describe('a copy of the disk', () => {
+  test('is made once per id, and says its digest', async () => {
+    await exports.start('a');
+    await exports.start('a');
+    await ready('a');
+    expect(copying).toHaveBeenCalledTimes(1);
+    expect(exports.get('a')).toMatchObject({ size: 8, sha256: expect.stringMatching(/^[0-9a-f]{64}$/) });
+    expect(existsSync(fileOf('a'))).toBe(true);
+  });
+
+  test('that failed is told in words, leaves nothing, and begins anew', async () => {
+    copying.mockImplementationOnce(async (_overlay, { target }) => {
+      await writeFile(target, 'half');
+      throw new Error('write: No space left on device');
+    });
+    await exports.start('a');
+    await vi.waitFor(() =>
+      expect(exports.get('a')).toMatchObject({
+        state: 'Failed',
+        message: "the VM's storage has no room for the copy",
+      }),
+    );
+    expect(existsSync(`${fileOf('a')}.part`)).toBe(false);
+    await exports.start('a');
+    await ready('a');
+  });
+
+  test('is the only one that is being made, and one of a few', async () => {
+    const go = Promise.withResolvers<void>();
+    copying.mockImplementationOnce(async (_overlay, { target }) => {
+      await go.promise;
+      await writeFile(target, 'x');
+      return stopped;
+    });
+    await exports.start('a');
+    await expect(exports.start('b')).rejects.toMatchObject({ reason: 'Conflict' });
+    go.resolve();
+    await ready('a');
+    await exports.start('b');
+    await ready('b');
+    await expect(exports.start('c')).rejects.toMatchObject({ reason: 'Conflict' });
+    await exports.delete('a');
+    await exports.start('c');
+    await ready('c');
+  });
+
+  test('that is deleted while it is made is ended, and leaves nothing', async () => {
+    copying.mockImplementationOnce(async (_overlay, { target, signal }) => {
+      await writeFile(target, 'half');
+      await new Promise((_resolve, reject) => {
+        signal.addEventListener('abort', () => reject(signal.reason as Error));
+      });
+      return stopped;
+    });
+    await exports.start('a');
+    await vi.waitFor(() => expect(existsSync(`${fileOf('a')}.part`)).toBe(true));
+    await exports.delete('a');
+    expect([existsSync(fileOf('a')), existsSync(`${fileOf('a')}.part`)]).toEqual([false, false]);
+    expect(() => exports.get('a')).toThrow('there is no export a');
+  });
+
+  test('that is deleted in the moment it is done leaves nothing either', async () => {
+    let deleted: Promise<void> | undefined;
+    copying.mockImplementationOnce(async (_overlay, { target }) => {
+      await writeFile(target, 'the disk');
+      deleted = exports.delete('a');
+      return stopped;
+    });
+    await exports.start('a');
+    await vi.waitFor(() => expect(deleted).toBeDefined());
+    await deleted;
+    expect([existsSync(fileOf('a')), existsSync(`${fileOf('a')}.part`)]).toEqual([false, false]);
+  });
+
+  test('that is deleted before its turn is not made', async () => {
+    const turn = Promise.withResolvers<void>();
+    const supervisor = {
+      running: () => undefined,
+      inTurn: (task: () => Promise<unknown>) => turn.promise.then(task),
+      holdDisk: () => undefined,
+    } as unknown as Supervisor;
+    const waiting = createExports(supervisor, { state } as never, pino({ level: 'silent' }), copies);
+    await waiting.start('a');
+    await waiting.delete('a');
+    turn.resolve();
+    await vi.waitFor(() => expect(existsSync(join(state, 'exports'))).toBe(false));
+    expect(copying).not.toHaveBeenCalled();
+  });
+});
+
+describe('a ticket', () => {
+  test('is for a copy that is done, and opens it until it is used, or there is another', async () => {
+    copying.mockImplementationOnce(() => new Promise(() => undefined));
+    await exports.start('slow');
+    expect(() => exports.ticket('slow')).toThrow('export slow is Copying');
+  });
+
+  test('opens the copy until it is used up or replaced', async () => {
+    await exports.start('a');
+    await ready('a');
+    const first = exports.ticket('a').ticket;
+    const { size, used } = await exports.open('a', first);
+    expect(size).toBe(8);
+    await exports.open('a', first);
+    const second = exports.ticket('a').ticket;
+    await expect(exports.open('a', first)).rejects.toMatchObject({ reason: 'Unauthorized' });
+    used();
+    const { used: usedUp } = await exports.open('a', second);
+    usedUp();
+    await expect(exports.open('a', second)).rejects.toMatchObject({ reason: 'Unauthorized' });
+  });
+
+  test.each(['', 'x', 'AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA'])(
+    'that is wrong opens nothing: "%s"',
+    async (ticket) => {
+      await exports.start('a');
+      await ready('a');
+      await expect(exports.open('a', ticket)).rejects.toMatchObject({ reason: 'Unauthorized' });
+      exports.ticket('a');
+      await expect(exports.open('a', ticket)).rejects.toMatchObject({ reason: 'Unauthorized' });
+    },
+  );
+
+  test('ends after an hour', async () => {
+    await exports.start('a');
+    await ready('a');
+    const { ticket } = exports.ticket('a');
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 3_600_001 });
+    try {
+      await expect(exports.open('a', ticket)).rejects.toMatchObject({ reason: 'Unauthorized' });
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+});
+
+test('what an earlier life left is taken away', async () => {
+  await mkdir(join(state, 'exports'));
+  await writeFile(fileOf('old'), 'x');
+  await exports.clear();
+  expect(existsSync(fileOf('old'))).toBe(false);
+});
