@@ -51,7 +51,15 @@ export function isSameSize(one: PodSize, other: PodSize): boolean {
 /** In the kubelet's words. Until it has seen a new size it says nothing of it, but what the container has is not that size. */
 export function sizeProgress(pod: Pod, wanted: PodSize): SizeProgress {
   const { conditions = [] } = pod.status ?? {};
-  const said = (type: string) => conditions.find((each) => each.type === type && each.status === 'True');
+  const { generation = 0 } = pod.metadata;
+  const said = (type: string) =>
+    conditions.find(
+      (each) =>
+        each.type === type &&
+        each.status === 'True' &&
+        // What it said of the size before says nothing of this one.
+        (each.observedGeneration ?? generation) >= generation,
+    );
   const pending = said('PodResizePending');
   if (pending !== undefined) {
     const message = pending.message ?? pending.reason ?? '';

@@ -13,6 +13,7 @@ function aPod(
   const container = { name: 'runner', image: '', resources: { requests, limits } };
   const containerStatuses = [{ name: 'runner', resources: { requests: actual } }];
   return {
+    metadata: { generation: 3 },
     spec: { containers: [sidecar, container] },
     status: { conditions, containerStatuses },
   } as unknown as Pod;
@@ -69,6 +70,19 @@ describe('a new size', () => {
     ],
     ['may be put off', aPod(asked, pending('Deferred')), { kind: 'deferred', message: 'no room' }],
     ['may be impossible', aPod(asked, pending('Infeasible')), { kind: 'infeasible', message: 'no room' }],
+    [
+      'is not what the kubelet said of the size before',
+      aPod(asked, {
+        actual: { cpu: '1', memory: '1Gi' },
+        conditions: [{ ...pending('Infeasible').conditions[0], observedGeneration: 2 }],
+      }),
+      { kind: 'underway' },
+    ],
+    [
+      'may be put off in words of now',
+      aPod(asked, { conditions: [{ ...pending('Deferred').conditions[0], observedGeneration: 3 }] }),
+      { kind: 'deferred', message: 'no room' },
+    ],
   ])('%s', (_sentence, pod, progress) => {
     expect(sizeProgress(pod, wanted)).toEqual(progress);
   });
