@@ -44,6 +44,8 @@ export function eventsBetween(before: VmStatus | undefined, after: VmStatus): St
   }
   const lost = diskEvent(before, after);
   if (lost !== undefined) events.push(lost);
+  const warning = warningEvent(before, after);
+  if (warning !== undefined) events.push(warning);
   return inOne(events);
 }
 
@@ -54,6 +56,18 @@ function inOne(events: readonly StatusEvent[]): StatusEvent[] {
   if (scheduled === undefined || booted === undefined) return [...events];
   const told = events.filter((event) => event !== scheduled && event !== booted);
   return [{ ...booted, message: `${scheduled.message}; ${booted.message}` }, ...told];
+}
+
+/** What of the spec has no effect, where no condition says it: whoever applies a file does not look at the status. */
+function warningEvent(before: VmStatus | undefined, after: VmStatus): StatusEvent | undefined {
+  const known = new Set([
+    ...(before?.warnings ?? []),
+    ...(after.conditions ?? []).map(({ message }) => message),
+  ]);
+  const fresh = (after.warnings ?? []).filter((warning) => !known.has(warning));
+  return fresh.length === 0
+    ? undefined
+    : { type: 'Warning', reason: 'SpecWarning', message: fresh.join('; ') };
 }
 
 /** The pod that the guest ran in goes, and with it an Ephemeral disk: once per pod. */
