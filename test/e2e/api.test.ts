@@ -198,7 +198,7 @@ describe('with curl and a token of svc3 user get-token', () => {
 
 describe('with the command line through the HTTP API', () => {
   test(
-    'a VM is deployed, explained, logged in to through the tunnel and deleted',
+    'a VM is deployed, explained, logged in to through the tunnel, typed to on its serial console and deleted',
     { timeout: 480_000 },
     async () => {
       const vm = newName('cli');
@@ -220,6 +220,12 @@ describe('with the command line through the HTTP API', () => {
       expect(await svc3('vm', 'deploy', vm, '-i', cluster.guest, '-c', '1', '-m', '0.25')).toContain(vm);
       const ssh = ['vm', 'ssh', `admin@${vm}`, '--', '-o', 'UserKnownHostsFile=/dev/null', 'hostname'];
       await vi.waitFor(async () => expect((await svc3(...ssh)).trim()).toBe(vm), slow);
+      const typed = async (text: string) => {
+        const session = execute(process.execPath, [program, 'vm', 'serial', vm], { env, timeout: 60_000 });
+        session.child.stdin?.end(text);
+        return (await session).stdout;
+      };
+      await vi.waitFor(async () => expect(await typed('\n')).toContain(`${vm} login: `), slow);
       const explained = await svc3('vm', 'explain', vm);
       expect(explained).toMatch(new RegExp(`^vm ${vm} is Running on node`));
       // Verdicts of nodes are for those who may see nodes.

@@ -6,7 +6,7 @@ import { createVm, type E2eCluster, e2eCluster, eventually, type TestVm } from '
 
 const program = join(import.meta.dirname, '../../src/bin/svc3.mjs');
 
-describe('the serial console', () => {
+describe('svc3 vm logs', () => {
   let cluster: E2eCluster;
   let vm: TestVm;
   beforeAll(async () => {
@@ -15,7 +15,7 @@ describe('the serial console', () => {
   });
   afterAll(() => vm?.delete());
 
-  test('is shown by svc3 vm logs', async () => {
+  test('shows what the guest writes on its serial console', async () => {
     await vm.untilReady();
     const logs = async () => (await cluster.svc3('vm', 'logs', vm.name)).stdout;
     await expect.poll(logs, eventually).toContain('READY');
@@ -23,22 +23,7 @@ describe('the serial console', () => {
     expect([code, stdout.split('\n').length]).toEqual([0, 3]);
   });
 
-  test('is typed into with svc3 vm serial', async () => {
-    await vm.untilReady();
-    const child = spawn(process.execPath, [program, 'vm', 'serial', vm.name], {
-      env: { ...process.env, KUBECONFIG: cluster.places.kubeconfig },
-      stdio: ['pipe', 'pipe', 'inherit'],
-    });
-    let seen = '';
-    child.stdout.on('data', (bytes: Buffer) => (seen += bytes.toString()));
-    child.stdin.write('\n');
-    await expect.poll(() => seen, eventually).toMatch(/[#$:] *$/);
-    const ended = once(child, 'exit');
-    child.stdin.end('\n');
-    expect(await ended).toEqual([0, null]);
-  });
-
-  test('is followed with svc3 vm logs until Ctrl-C', async () => {
+  test('follows it until Ctrl-C', async () => {
     await vm.untilReady();
     const words = ['vm', 'logs', vm.name, '-f', '--tail', '1'];
     const child = spawn(process.execPath, [program, ...words], {
