@@ -84,12 +84,15 @@ export class PodResize implements VmMemory {
   }
 
   async provide(vm: Vm, pod: Pod, { effective, atBoot, waiting = [] }: Resolved): Promise<PodRoom> {
-    if (isPersistent(effective) || (!waiting.some(isOfSize) && isAsMade(pod, effective))) {
+    const { settings } = this.#parts;
+    const inForce = sizeFor(effective, pod, settings);
+    const isToStay =
+      !waiting.some(isOfSize) && (isSameSize(podSize(pod), inForce) || isAsMade(pod, effective));
+    // Before it is on a node nobody knows what room there is, and no guest is started.
+    if (isPersistent(effective) || pod.spec.nodeName === undefined || isToStay) {
       this.hasNothingAsked(vm.metadata.uid);
       return enough;
     }
-    const { settings } = this.#parts;
-    const inForce = sizeFor(effective, pod, settings);
     const wanted = largerOf(inForce, sizeFor(atBoot ?? effective, pod, settings));
     const present = podSize(pod);
     const asked = this.#askedOf(vm, pod, wanted);
@@ -131,13 +134,14 @@ export class PodResize implements VmMemory {
     // What it was last told to be must not stand in its own way.
     inventory.forget(claim);
     const growth = growthOf(podSize(pod), wanted);
-    const lacking = this.#lacking(pod, growth);
+    const node = pod.spec.nodeName ?? '';
+    const lacking = this.#lacking(node, growth);
     if (lacking.length > 0) {
-      const message = `node ${pod.spec.nodeName ?? ''} has no room: ${lacking.join(', ')}`;
+      const message = `node ${node} has no room: ${lacking.join(', ')}`;
       return this.#refused(vm, pod, wanted, { message, isFinal: false });
     }
     // Counts at once: the next VM that is placed must not be given the same room.
-    inventory.assume(claim, { node: pod.spec.nodeName ?? '', requests: growth, ports: [] });
+    inventory.assume(claim, { node, requests: growth, ports: [] });
     try {
       await this.#resize(pod, wanted);
     } catch (error) {
@@ -149,9 +153,9 @@ export class PodResize implements VmMemory {
     return { kind: 'underway' };
   }
 
-  #lacking({ spec: { nodeName } }: Pod, growth: ResourceVector): string[] {
-    const node = nodeName === undefined ? undefined : this.#parts.inventory.node(nodeName);
-    const mask = node === undefined ? 0 : missing(node.free, needOf(growth));
+  #lacking(node: string, growth: ResourceVector): string[] {
+    const state = this.#parts.inventory.node(node);
+    const mask = state === undefined ? 0 : missing(state.free, needOf(growth));
     return mask === 0 ? [] : reasonsOfMissing(mask);
   }
 

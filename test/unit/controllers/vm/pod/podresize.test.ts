@@ -69,6 +69,13 @@ describe('the room in a pod', () => {
     expect(patch).not.toHaveBeenCalled();
   });
 
+  test('is not looked for before the pod is on a node', async () => {
+    const pod = running();
+    const { nodeName: _node, ...spec } = pod.spec;
+    expect(await resize.provide(vm, { ...pod, spec }, waits(large))).toEqual({ kind: 'enough' });
+    expect(patch).not.toHaveBeenCalled();
+  });
+
   test('is left alone where another version would have made the pod larger', async () => {
     const made = running({ cpu: '1', memory: '100Mi' });
     const pod = { ...made, metadata: { ...made.metadata, generation: 1 } };
