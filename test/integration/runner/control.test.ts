@@ -161,6 +161,8 @@ describe('streams', () => {
       stream.on('data', (chunk: Buffer) => (text += chunk.toString('utf8')));
       return () => text;
     });
+    // The guest's agent answers before there is a prompt, and what is typed before it is discarded there.
+    await expect.poll(() => runner.serial(), { timeout: 60_000 }).toContain('login: ');
     one.write('nobody\n');
     for (const text of seen) await expect.poll(text, { timeout: 60_000 }).toContain('Password: ');
     other.destroy();
