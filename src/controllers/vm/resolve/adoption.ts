@@ -74,7 +74,8 @@ export function settingsInForce(
   // Once the status is of this pod it has what the pod was made with, and a medium that it lacks was taken out.
   const isNew = vm.status?.runner?.podUid !== pod.metadata.uid;
   const made = isNew && isPersistent(frozen) ? annotatedSettings(pod) : undefined;
-  const pinned = another !== undefined && made?.isoName === another ? made.iso : undefined;
+  const hasAnother = another !== undefined && made?.isoName === another && hasMedium(pod, made);
+  const pinned = hasAnother ? made.iso : undefined;
   const changed = changedSettings(vm, frozen, settings, pinned);
   if (changed === undefined) return inForce;
   const { effective, atBoot, fields, warnings } = changed;
@@ -149,6 +150,12 @@ function isIsoOf(
 ): boolean {
   if (text === undefined) return iso === undefined || config !== undefined;
   return text === '' ? iso === undefined : isNamed(text, iso, isoOf);
+}
+
+/** Whether the medium that the annotation says is the one in the pod, which nobody can change. */
+function hasMedium({ spec }: Pod, { iso = '' }: EffectiveSettings): boolean {
+  const mounted = spec.volumes?.find(({ name }) => name === 'iso')?.image?.reference ?? '';
+  return digestOf(mounted) === digestOf(iso);
 }
 
 /** Of the pod only what no webhook of a cluster rewrites. */

@@ -181,3 +181,35 @@ describe('settings that somebody has written', () => {
     expect(said(vm, annotate(outsider, '{'))).toBeUndefined();
   });
 });
+
+describe('another medium of a VM with a Persistent disk', () => {
+  const disk = { storage: 'Persistent' as const, size: '1Gi' };
+  const placed = made({ disk }).effective;
+  const next = made({ disk, iso: 'cd' }, undefined, { iso: stored.iso });
+  const vm = {
+    ...next.vm,
+    metadata: { ...next.vm.metadata, generation: 2 },
+    status: { effective: placed },
+  };
+  const iso = (pod: Pod, given: Vm = vm) => {
+    const found = settingsOfPod(given, pod, sources);
+    return found?.kind === 'resolved' ? [found.effective.iso, found.waiting] : undefined;
+  };
+
+  test('is in force in the pod that was made with it', () => {
+    expect(iso(next.pod)).toEqual([stored.iso, undefined]);
+  });
+
+  test('waits in a pod that was made without it, whatever its annotation says', () => {
+    const without = made({ disk }).pod;
+    expect(iso(without)).toEqual([undefined, ['iso']]);
+    const lied = annotate(without, JSON.stringify({ ...placed, iso: stored.iso, isoName: 'cd' }));
+    expect(iso(lied)).toEqual([undefined, ['iso']]);
+  });
+
+  test('waits again once it was taken out of the pod that had it', () => {
+    const runner = { podUid: next.pod.metadata.uid };
+    const seen = { ...vm, status: { ...vm.status, runner } };
+    expect(iso(next.pod, seen)).toEqual([undefined, ['iso']]);
+  });
+});
