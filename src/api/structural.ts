@@ -51,10 +51,12 @@ function clean(node: JsonSchema, path: string): JsonSchema {
   if (node.description === undefined && !path.endsWith('[]')) throw new Error(`${at} has no description`);
   checkBounds(node, at);
   const { additionalProperties, $schema: _schema, properties, items, ...rest } = node;
-  if (additionalProperties !== undefined && additionalProperties !== false)
-    throw new Error(`${at} is a map, which has no bound`);
+  const isOpaque = node['x-kubernetes-preserve-unknown-fields'] === true;
+  const isMap = !isOpaque && additionalProperties !== undefined && additionalProperties !== false;
+  if (isMap && node.maxProperties === undefined) throw new Error(`${at} is a map without maxProperties`);
   return {
     ...rest,
+    ...(isMap ? { additionalProperties: clean(additionalProperties as JsonSchema, `${path}[]`) } : {}),
     ...(properties === undefined || Object.keys(properties).length === 0
       ? {}
       : { properties: mapValues(properties, (child, name) => clean(child, `${path}.${name}`)) }),

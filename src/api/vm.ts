@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { KubeObject, NamespacedMeta } from './object.ts';
+import { effectiveAffinity } from './affinity.ts';
 import { Conditions, ObservedGeneration } from './condition.ts';
 import { portMapping } from './ports.ts';
 import { asAWhole, immutable, rules } from './rule.ts';
@@ -213,6 +214,8 @@ export const EffectiveSettings = z
       .optional()
       .describe('Port mappings.'),
     priorityClassName: z.string().max(253).optional().describe("PriorityClass of the VM's pod."),
+    affinity: effectiveAffinity.affinity.optional(),
+    topologySpreadConstraints: effectiveAffinity.topologySpreadConstraints.optional(),
     metadata: guestLists.metadata.optional(),
     sshAuthorizedKeys: guestLists.sshAuthorizedKeys.optional(),
     readiness: readinessSettings.optional().describe('When the VM is Ready.'),

@@ -44,6 +44,8 @@ const application: Readonly<Record<Field, Application>> = {
   readiness: 'NextBoot',
   disk: 'Live',
   tolerations: 'NextStart',
+  affinity: 'NextStart',
+  topologySpreadConstraints: 'NextStart',
   powerState: 'Live',
   revertRequest: 'Live',
   startRequest: 'Live',

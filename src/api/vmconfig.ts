@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { KubeObject, NamespacedMeta } from './object.ts';
+import { Affinity, TopologySpreadConstraints } from './affinity.ts';
 import { Conditions, ObservedGeneration } from './condition.ts';
 import { limits } from './meta.ts';
 import { PortMappings } from './ports.ts';
@@ -345,6 +346,8 @@ export const vmSettings = {
     .meta({ 'x-kubernetes-list-type': 'atomic' })
     .optional()
     .describe('Taints of nodes that the VM tolerates.'),
+  affinity: Affinity.optional(),
+  topologySpreadConstraints: TopologySpreadConstraints.optional(),
 } as const;
 
 export const VmConfigSpec = z

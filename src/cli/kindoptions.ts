@@ -47,6 +47,11 @@ export const kindOptions = {
     placeholder: 'TAINT,...',
     summary: 'Taints of nodes that the VM tolerates: KEY, KEY:EFFECT, KEY=VALUE or KEY=VALUE:EFFECT',
   },
+  affinity: {
+    kind: 'text',
+    placeholder: 'FILE',
+    summary: 'YAML or JSON file with affinity, topologySpreadConstraints or both, as in the spec of a pod',
+  },
   readiness: {
     kind: 'text',
     placeholder: 'CHECK',
@@ -63,6 +68,7 @@ export async function kindSettingsOf(options: KindInput): Promise<SettingsReques
     architecture: options.arch,
     disk: diskOf(options),
     tolerations: taints.length === 0 ? undefined : taints.map(tolerationOf),
+    ...(options.affinity === undefined ? {} : await affinityIn(options.affinity)),
     sshAuthorizedKeys: await keysIn(options['ssh-key']),
     userData: userDataOf(options['user-data-secret']),
     readiness: readiness === undefined ? undefined : readinessOf(readiness),
@@ -102,6 +108,26 @@ function tolerationOf(text: string): NonNullable<SettingsRequest['tolerations']>
     ...(value === undefined ? { operator: 'Exists' as const } : { operator: 'Equal' as const, value }),
     ...(effect === undefined ? {} : { effect }),
   };
+}
+
+/** Both members have to be as `/api/v1` takes them, which checks them. */
+async function affinityIn(
+  file: string,
+): Promise<Pick<SettingsRequest, 'affinity' | 'topologySpreadConstraints'>> {
+  const { parse } = await import('yaml');
+  let content: unknown;
+  try {
+    content = parse(await readFile(file, 'utf8'));
+  } catch (error) {
+    throw usageError(`--affinity: ${messageOf(error)}`);
+  }
+  const members = Object.keys(typeof content === 'object' && content !== null ? content : {});
+  const isKnown = (name: string) => name === 'affinity' || name === 'topologySpreadConstraints';
+  if (Array.isArray(content) || members.length === 0 || !members.every(isKnown))
+    throw usageError(
+      `--affinity: ${file} has to be an object with affinity, topologySpreadConstraints or both, and nothing else`,
+    );
+  return content as Pick<SettingsRequest, 'affinity' | 'topologySpreadConstraints'>;
 }
 
 async function keysIn(files: readonly string[]): Promise<string[] | undefined> {

@@ -121,6 +121,8 @@ const flags: Readonly<Record<string, string>> = {
   'disk.claimName': '--claim',
   readiness: '--readiness',
   tolerations: '--toleration',
+  affinity: '--affinity',
+  topologySpreadConstraints: '--affinity',
   sshAuthorizedKeys: '--ssh-key',
   userData: '--user-data-secret',
 };

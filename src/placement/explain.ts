@@ -1,5 +1,5 @@
-import type { Inventory } from './inventory.ts';
-import { createNeeds, type PlacementRequest, portsOn, verdictOn } from './place.ts';
+import type { Inventory, NodeState } from './inventory.ts';
+import { affinityRules, createNeeds, type PlacementRequest, portsOn, verdictOn } from './place.ts';
 import { reasons } from './reasons.ts';
 
 /** What `svc3 vm explain` prints of one node. */
@@ -14,19 +14,17 @@ export interface NodeVerdict {
 
 /** The verdict on every node, sorted by name; the one place that looks at all of them. */
 export function explain(inventory: Inventory, request: PlacementRequest): NodeVerdict[] {
-  const needs = createNeeds(request, inventory.ranges);
+  const judge = {
+    needs: createNeeds(request, inventory.ranges),
+    accepts: (node: NodeState) => portsOn(inventory, node, request) !== undefined,
+    affinity: affinityRules(inventory, request),
+  };
   const verdicts = inventory.nodes().map((state) => {
     const misnamed = request.nodeName !== undefined && state.name !== request.nodeName;
     const refusals =
       misnamed || state.class === undefined
         ? [reasons.nodeName]
-        : verdictOn(
-            state,
-            state.class.facts,
-            request,
-            needs,
-            (node) => portsOn(inventory, node, request) !== undefined,
-          );
+        : verdictOn(state, state.class.facts, request, judge);
     return {
       node: state.name,
       fits: refusals.length === 0,

@@ -1,8 +1,23 @@
+import type { Labels, Selector } from '../api/selector.ts';
 import type { HostPort } from './ports.ts';
 import type { ResourceVector } from './resources.ts';
 import type { Taint } from './taints.ts';
 
 export type Accelerator = 'kvm' | 'tcg';
+
+/** What affinity asks of a pod that is on a node, or of a decision whose pod is not in the cache yet. */
+export interface Neighbour {
+  readonly namespace: string;
+  readonly labels: Labels;
+  /** Pods of its namespace that it does not bear near it (required anti-affinity). */
+  readonly repels: readonly PodTerm[];
+}
+
+/** Pods by their labels, in places that a label of nodes makes. */
+export interface PodTerm {
+  readonly labelSelector?: Selector | undefined;
+  readonly topologyKey: string;
+}
 
 /** What placement knows of a node; made from the Node by `nodeFacts`. */
 export interface NodeFacts {
@@ -12,6 +27,8 @@ export interface NodeFacts {
   readonly ready: boolean;
   readonly cordoned: boolean;
   readonly taints: readonly Taint[];
+  /** All of them, for affinity. */
+  readonly labels: Labels;
   /** The `<tag>` of each label `tag.svc3.dev/<tag>=true`. */
   readonly tags: readonly string[];
   /** Label `svc3.dev/namespace`: takes only VMs of that namespace. */
@@ -35,10 +52,11 @@ export interface PodFacts {
   /** Requests; the port dimensions are ignored, they come from the ports. */
   readonly requests: ResourceVector;
   readonly ports: readonly HostPort[];
+  readonly neighbour: Neighbour;
 }
 
 /** The facts that decide alone, without what is in use, whether a node is a candidate. Nodes that share them are one class. */
-export type ClassFacts = Omit<NodeFacts, 'name' | 'allocatable'> & {
+export type ClassFacts = Omit<NodeFacts, 'name' | 'labels' | 'allocatable'> & {
   readonly hasGpu: boolean;
   readonly hasKvm: boolean;
 };

@@ -1,4 +1,4 @@
-import type { ClassFacts, NodeFacts, PodFacts } from './facts.ts';
+import type { ClassFacts, Neighbour, NodeFacts, PodFacts } from './facts.ts';
 import { type Entry, NodeTree } from './nodetree.ts';
 import { dimensionsOfPort, type HostPort, portCapacity, portKey, type PortRanges } from './ports.ts';
 import {
@@ -17,6 +17,8 @@ export interface Usage {
   readonly node: string;
   readonly requests: ResourceVector;
   readonly ports: readonly HostPort[];
+  /** Absent for what takes room only. */
+  readonly neighbour?: Neighbour;
 }
 
 /** Nodes that placement cannot tell apart except by name and by what is free on them. */
@@ -46,6 +48,9 @@ export class Inventory {
   readonly #pods = new Map<string, Usage>();
   readonly #assumed = new Map<string, Usage>();
   readonly #portUsers = new Map<string, Set<NodeState>>();
+  readonly #neighbours = new Map<string, Set<Usage>>();
+  /** Namespace -> how many of its neighbours repel somebody. */
+  readonly #repelling = new Map<string, number>();
   readonly #dirty = new Set<NodeState>();
   #known = 0;
 
@@ -76,17 +81,19 @@ export class Inventory {
     this.#dropIfUnused(state);
   }
 
-  /** A pod that is bound to a node, or a VM's that is pinned on one; ends the assumption made for its VM. */
-  setPod(pod: PodFacts): void {
+  /** A pod that is bound to a node, or a VM's that is pinned on one; ends the assumption made for its VM. Says whether anything is new. */
+  setPod(pod: PodFacts): boolean {
     if (pod.claim !== undefined) this.forget(pod.claim);
     const old = this.#pods.get(pod.uid);
     if (old !== undefined) {
-      if (sameUsage(old, pod)) return;
+      if (sameUsage(old, pod)) return false;
       this.#release(old);
     }
-    const usage = { node: pod.node, requests: pod.requests, ports: pod.ports };
+    const { node, requests, ports, neighbour } = pod;
+    const usage = { node, requests, ports, neighbour };
     this.#pods.set(pod.uid, usage);
     this.#take(usage);
+    return true;
   }
 
   /** The pod is gone or has ended (`Succeeded`, `Failed`). Says whether it had been counted. */
@@ -135,6 +142,16 @@ export class Inventory {
     return this.#portUsers.get(portKey(port)) ?? noNodes;
   }
 
+  /** The pods and decisions of a namespace. */
+  neighboursIn(namespace: string): Iterable<Usage> {
+    return this.#neighbours.get(namespace) ?? noUsages;
+  }
+
+  /** Whether any of them wants certain pods of the namespace to stay away. */
+  hasRepelling(namespace: string): boolean {
+    return (this.#repelling.get(namespace) ?? 0) > 0;
+  }
+
   #state(name: string): NodeState {
     let state = this.#nodes.get(name);
     if (state === undefined) {
@@ -155,12 +172,24 @@ export class Inventory {
 
   #take(usage: Usage): void {
     this.#count(this.#state(usage.node), usage, 1);
+    if (usage.neighbour === undefined) return;
+    const { namespace, repels } = usage.neighbour;
+    const known = this.#neighbours.get(namespace);
+    if (known === undefined) this.#neighbours.set(namespace, new Set([usage]));
+    else known.add(usage);
+    if (repels.length > 0) this.#repelling.set(namespace, (this.#repelling.get(namespace) ?? 0) + 1);
   }
 
   #release(usage: Usage): void {
     const state = this.#state(usage.node);
     this.#count(state, usage, -1);
     this.#dropIfUnused(state);
+    if (usage.neighbour === undefined) return;
+    const { namespace, repels } = usage.neighbour;
+    const known = this.#neighbours.get(namespace);
+    known?.delete(usage);
+    if (known?.size === 0) this.#neighbours.delete(namespace);
+    if (repels.length > 0) this.#repelling.set(namespace, (this.#repelling.get(namespace) ?? 0) - 1);
   }
 
   #count(state: NodeState, usage: Usage, sign: 1 | -1): void {
@@ -232,6 +261,7 @@ export class Inventory {
 }
 
 const noNodes: ReadonlySet<NodeState> = new Set();
+const noUsages: readonly Usage[] = [];
 
 /** A bundle is all cards of a node: whatever a device plugin advertises, a node has at most one (spec: Limits). */
 function capacityOf(facts: NodeFacts, ranges: PortRanges): ResourceVector {
@@ -249,7 +279,7 @@ function freeFraction({ capacity, free }: NodeState): number {
 }
 
 function classFacts(node: NodeFacts): ClassFacts {
-  const { name: _name, allocatable, ...facts } = node;
+  const { name: _name, labels: _labels, allocatable, ...facts } = node;
   return {
     ...facts,
     tags: [...facts.tags].sort(),
@@ -278,8 +308,21 @@ function keyOf(facts: ClassFacts): string {
 function sameUsage(a: Usage, b: Usage): boolean {
   return (
     a.node === b.node &&
+    sameNeighbour(a.neighbour, b.neighbour) &&
     a.requests.every((amount, i) => amount === b.requests[i]) &&
     a.ports.length === b.ports.length &&
     a.ports.every((port, i) => port.port === b.ports[i]?.port && port.protocol === b.ports[i]?.protocol)
+  );
+}
+
+function sameNeighbour(a: Neighbour | undefined, b: Neighbour | undefined): boolean {
+  if (a === undefined || b === undefined) return a === b;
+  const keys = Object.keys(a.labels);
+  return (
+    a.namespace === b.namespace &&
+    keys.length === Object.keys(b.labels).length &&
+    keys.every((key) => a.labels[key] === b.labels[key]) &&
+    a.repels.length === b.repels.length &&
+    (a.repels.length === 0 || JSON.stringify(a.repels) === JSON.stringify(b.repels))
   );
 }

@@ -25,6 +25,7 @@ export function nodeFacts(node: Node): NodeFacts {
     ready: node.status?.conditions?.some((c) => c.type === 'Ready' && c.status === 'True') ?? false,
     cordoned: node.spec?.unschedulable === true,
     taints: (node.spec?.taints ?? []).map(({ key, value = '', effect }) => ({ key, value, effect })),
+    labels: nodeLabels,
     tags: tagsOf(nodeLabels),
     reservedFor: nonEmpty(nodeLabels[labels.namespace]),
     gpuEnabled: nodeLabels[labels.gpuPassthrough] === 'enabled',

@@ -1,3 +1,4 @@
+import { type AffinityRequest, AffinityRules, neighbourOf } from './affinity.ts';
 import type { Accelerator, ClassFacts } from './facts.ts';
 import type { Inventory, NodeClass, NodeState, Usage } from './inventory.ts';
 import {
@@ -26,8 +27,7 @@ import {
 import { softTaints, type Toleration, toleratesAll } from './taints.ts';
 
 /** What one VM asks of a node. */
-export interface PlacementRequest {
-  readonly namespace: string;
+export interface PlacementRequest extends AffinityRequest {
   /** Undefined where the image's architecture is not known: any. */
   readonly architecture: string | undefined;
   readonly cpuMilli: number;
@@ -80,7 +80,10 @@ export function place(inventory: Inventory, request: PlacementRequest): Placed |
   const needs = createNeeds(request, inventory.ranges);
   const accepts = (state: NodeState): boolean =>
     request.avoid?.has(state.name) !== true && portsOn(inventory, state, request) !== undefined;
-  if (request.nodeName !== undefined) return placeOnNamed(inventory, request, needs, accepts);
+  const affinity = affinityRules(inventory, request);
+  const judge = { needs, accepts, affinity };
+  if (request.nodeName !== undefined) return placeOnNamed(inventory, request, judge);
+  if (affinity !== undefined) return placeByAffinity(inventory, request, { ...judge, affinity });
   const counts = new Map<string, number>();
   const candidates: Candidate[] = [];
   for (const nodeClass of inventory.classes()) {
@@ -103,18 +106,51 @@ export function place(inventory: Inventory, request: PlacementRequest): Placed |
   return refused(inventory, counts);
 }
 
-function placeOnNamed(
+/** Whether labels of nodes or neighbours have a say in where this may go. */
+export function hasAffinity(inventory: Inventory, request: PlacementRequest): boolean {
+  const { affinity, topologySpreadConstraints, namespace } = request;
+  return affinity !== undefined || topologySpreadConstraints.length > 0 || inventory.hasRepelling(namespace);
+}
+
+/** Undefined where labels have no say. */
+export function affinityRules(inventory: Inventory, request: PlacementRequest): AffinityRules | undefined {
+  return hasAffinity(inventory, request) ? new AffinityRules(inventory, request) : undefined;
+}
+
+/** Nodes differ in their labels, so each is looked at: tag and soft taints first, then what affinity prefers, then what is free. */
+function placeByAffinity(
   inventory: Inventory,
   request: PlacementRequest,
-  needs: Needs,
-  accepts: (state: NodeState) => boolean,
+  judge: Judge & { affinity: AffinityRules },
 ): Placed | Refused {
+  const counts = new Map<string, number>();
+  const fitting: NodeState[] = [];
+  let rank = Number.POSITIVE_INFINITY;
+  for (const state of inventory.nodes()) {
+    const { facts } = state.class as NodeClass;
+    const verdict = verdictOn(state, facts, request, judge);
+    for (const reason of verdict) add(counts, reason, 1);
+    const own = rankOf(facts, request);
+    if (verdict.length > 0 || own > rank) continue;
+    if (own < rank) fitting.length = 0;
+    rank = own;
+    fitting.push(state);
+  }
+  const preferences = judge.affinity.preferences(fitting);
+  const most = Math.max(...preferences);
+  const [best] = fitting
+    .filter((_, i) => preferences[i] === most)
+    .toSorted((a, b) => (isBetter(a, b, request.packed) ? -1 : 1));
+  return best === undefined ? refused(inventory, counts) : placedOn(inventory, best, request);
+}
+
+function placeOnNamed(inventory: Inventory, request: PlacementRequest, judge: Judge): Placed | Refused {
   const counts = new Map<string, number>();
   const state = inventory.node(request.nodeName ?? '');
   const others = inventory.size - (state === undefined ? 0 : 1);
   if (others > 0) counts.set(reasons.nodeName, others);
   if (state?.class === undefined) return refused(inventory, counts);
-  const verdict = verdictOn(state, state.class.facts, request, needs, accepts);
+  const verdict = verdictOn(state, state.class.facts, request, judge);
   if (verdict.length === 0) return placedOn(inventory, state, request);
   for (const reason of verdict) counts.set(reason, 1);
   return refused(inventory, counts);
@@ -124,19 +160,27 @@ function refused(inventory: Inventory, counts: ReadonlyMap<string, number>): Ref
   return { kind: 'refused', message: refusalSentence(inventory.size, counts), counts };
 }
 
+/** What is looked at on a node, beside its class. */
+interface Judge {
+  readonly needs: Needs;
+  accepts(state: NodeState): boolean;
+  readonly affinity: AffinityRules | undefined;
+}
+
 /** Why this one node is refused; empty when it fits. */
 export function verdictOn(
   state: NodeState,
   facts: ClassFacts,
   request: PlacementRequest,
-  needs: Needs,
-  accepts: (state: NodeState) => boolean,
+  { needs, accepts, affinity }: Judge,
 ): string[] {
-  const excluded = excludes(facts, request);
+  const excluded = excludes(facts, request) ?? affinity?.refusesNode(state);
   if (excluded !== undefined) return [excluded];
   if (!accepts(state)) return [reasons.ports];
   const lacking = missing(state.free, needs(facts));
-  return lacking === 0 ? [] : reasonsOfMissing(lacking);
+  if (lacking !== 0) return reasonsOfMissing(lacking);
+  const refused = affinity?.refusesPods(state);
+  return refused === undefined ? [] : [refused];
 }
 
 /** The first reason, in kube-scheduler's order of filters, why no node of this class is a candidate. */
@@ -250,6 +294,7 @@ function placedOn(inventory: Inventory, state: NodeState, request: PlacementRequ
       node: state.name,
       requests: requestsOn(request, accelerator, inventory.ranges),
       ports: [...assigned, ...request.reservedPorts],
+      neighbour: neighbourOf(request),
     },
   };
 }

@@ -1,7 +1,8 @@
 import type { Container, Pod } from '../api/core.ts';
 import { extendedResources } from '../api/meta.ts';
+import type { Labels } from '../api/selector.ts';
 import { milliAmount, wholeAmount } from './amount.ts';
-import type { PodFacts } from './facts.ts';
+import type { Neighbour, PodFacts, PodTerm } from './facts.ts';
 import type { HostPort } from './ports.ts';
 import {
   CPU,
@@ -30,6 +31,7 @@ export function podFacts(pod: Pod, claim?: string): PodFacts | undefined {
     claim,
     requests: requestsOf(pod),
     ports: hostPortsOf(pod),
+    neighbour: neighbourOf(pod),
   };
 }
 
@@ -46,6 +48,19 @@ function pinnedNode(pod: Pod): string | undefined {
     ({ key, operator }) => key === 'metadata.name' && operator === 'In',
   );
   return field?.values?.length === 1 ? field.values[0] : undefined;
+}
+
+const noLabels: Labels = {};
+const repelsNobody: readonly PodTerm[] = [];
+
+/** Terms that reach other namespaces are left to kube-scheduler, which sees those namespaces' labels. */
+function neighbourOf({ metadata, spec }: Pod): Neighbour {
+  const { namespace, labels = noLabels } = metadata;
+  const terms = spec.affinity?.podAntiAffinity?.requiredDuringSchedulingIgnoredDuringExecution;
+  const repels = terms?.filter(
+    (term) => term.namespaces === undefined && term.namespaceSelector === undefined,
+  );
+  return { namespace, labels, repels: repels ?? repelsNobody };
 }
 
 /** As kube-scheduler counts: the containers together, or the largest moment of the start, plus the overhead. */

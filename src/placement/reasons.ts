@@ -16,6 +16,12 @@ export const reasons = {
   gpuInUse: 'GPU passthrough in use',
   noKvm: 'node(s) without hardware virtualisation',
   ports: "node(s) didn't have free ports for the requested pod ports",
+  nodeAffinity: "node(s) didn't match Pod's node affinity/selector",
+  spread: "node(s) didn't match pod topology spread constraints",
+  spreadLabel: "node(s) didn't match pod topology spread constraints (missing required label)",
+  podAffinity: "node(s) didn't match pod affinity rules",
+  podAntiAffinity: "node(s) didn't match pod anti-affinity rules",
+  existingAntiAffinity: "node(s) didn't satisfy existing pods anti-affinity rules",
 } as const;
 
 const resourceReasons: readonly (readonly [number, string])[] = [

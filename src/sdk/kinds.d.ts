@@ -126,6 +126,159 @@ export interface VMSpec {
     /** How long a NoExecute taint is tolerated, in seconds; unset means for ever. */
     tolerationSeconds?: number;
   }[];
+  /** Nodes and neighbours that the VM needs, prefers or avoids, as in a pod. */
+  affinity?: {
+    /** Nodes by their labels. */
+    nodeAffinity?: {
+      /** What has to hold when the VM is placed. */
+      requiredDuringSchedulingIgnoredDuringExecution?: {
+        /** What has to hold: one of them. */
+        nodeSelectorTerms: {
+          /** What holds of the labels of the node: all of it. */
+          matchExpressions: {
+            /** Name of a label. */
+            key: string;
+            /** How its value is compared. */
+            operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist' | 'Gt' | 'Lt';
+            /** With what it is compared. */
+            values?: string[];
+          }[];
+        }[];
+      };
+      /** What is preferred among the nodes that fit. */
+      preferredDuringSchedulingIgnoredDuringExecution?: {
+        /** What it counts beside the others. */
+        weight: number;
+        /** What is preferred. */
+        preference: {
+          /** What holds of the labels of the node: all of it. */
+          matchExpressions: {
+            /** Name of a label. */
+            key: string;
+            /** How its value is compared. */
+            operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist' | 'Gt' | 'Lt';
+            /** With what it is compared. */
+            values?: string[];
+          }[];
+        };
+      }[];
+    };
+    /** Places where such pods are. */
+    podAffinity?: {
+      /** What has to hold when the VM is placed: all of it. */
+      requiredDuringSchedulingIgnoredDuringExecution?: {
+        /** Pods of the VM's namespace by their labels; the labels of a VM are on its pod. Empty selects all. */
+        labelSelector: {
+          /** Labels that they have. */
+          matchLabels?: Record<string, never>;
+          /** What holds of their labels: all of it. */
+          matchExpressions?: {
+            /** Name of a label. */
+            key: string;
+            /** How its value is compared. */
+            operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist';
+            /** With what it is compared. */
+            values?: string[];
+          }[];
+        };
+        /** Label of nodes; those with the same value are one place, e.g. kubernetes.io/hostname or topology.kubernetes.io/zone. */
+        topologyKey: string;
+      }[];
+      /** What is preferred among the nodes that fit. */
+      preferredDuringSchedulingIgnoredDuringExecution?: {
+        /** What it counts beside the others. */
+        weight: number;
+        /** What is preferred. */
+        podAffinityTerm: {
+          /** Pods of the VM's namespace by their labels; the labels of a VM are on its pod. Empty selects all. */
+          labelSelector: {
+            /** Labels that they have. */
+            matchLabels?: Record<string, never>;
+            /** What holds of their labels: all of it. */
+            matchExpressions?: {
+              /** Name of a label. */
+              key: string;
+              /** How its value is compared. */
+              operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist';
+              /** With what it is compared. */
+              values?: string[];
+            }[];
+          };
+          /** Label of nodes; those with the same value are one place, e.g. kubernetes.io/hostname or topology.kubernetes.io/zone. */
+          topologyKey: string;
+        };
+      }[];
+    };
+    /** Places where no such pods are. */
+    podAntiAffinity?: {
+      /** What has to hold when the VM is placed: all of it. */
+      requiredDuringSchedulingIgnoredDuringExecution?: {
+        /** Pods of the VM's namespace by their labels; the labels of a VM are on its pod. Empty selects all. */
+        labelSelector: {
+          /** Labels that they have. */
+          matchLabels?: Record<string, never>;
+          /** What holds of their labels: all of it. */
+          matchExpressions?: {
+            /** Name of a label. */
+            key: string;
+            /** How its value is compared. */
+            operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist';
+            /** With what it is compared. */
+            values?: string[];
+          }[];
+        };
+        /** Label of nodes; those with the same value are one place, e.g. kubernetes.io/hostname or topology.kubernetes.io/zone. */
+        topologyKey: string;
+      }[];
+      /** What is preferred among the nodes that fit. */
+      preferredDuringSchedulingIgnoredDuringExecution?: {
+        /** What it counts beside the others. */
+        weight: number;
+        /** What is preferred. */
+        podAffinityTerm: {
+          /** Pods of the VM's namespace by their labels; the labels of a VM are on its pod. Empty selects all. */
+          labelSelector: {
+            /** Labels that they have. */
+            matchLabels?: Record<string, never>;
+            /** What holds of their labels: all of it. */
+            matchExpressions?: {
+              /** Name of a label. */
+              key: string;
+              /** How its value is compared. */
+              operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist';
+              /** With what it is compared. */
+              values?: string[];
+            }[];
+          };
+          /** Label of nodes; those with the same value are one place, e.g. kubernetes.io/hostname or topology.kubernetes.io/zone. */
+          topologyKey: string;
+        };
+      }[];
+    };
+  };
+  /** How the VM and others are spread over places, as in a pod. */
+  topologySpreadConstraints?: {
+    /** By how many such pods a place may be ahead of the one with the fewest. */
+    maxSkew: number;
+    /** Label of nodes; those with the same value are one place, e.g. kubernetes.io/hostname or topology.kubernetes.io/zone. */
+    topologyKey: string;
+    /** DoNotSchedule: the VM waits. ScheduleAnyway: the place with the fewest is preferred. */
+    whenUnsatisfiable: 'DoNotSchedule' | 'ScheduleAnyway';
+    /** Pods of the VM's namespace by their labels; the labels of a VM are on its pod. Empty selects all. */
+    labelSelector: {
+      /** Labels that they have. */
+      matchLabels?: Record<string, never>;
+      /** What holds of their labels: all of it. */
+      matchExpressions?: {
+        /** Name of a label. */
+        key: string;
+        /** How its value is compared. */
+        operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist';
+        /** With what it is compared. */
+        values?: string[];
+      }[];
+    };
+  }[];
   /** Host name of the guest and of its pod; the VM's name where nothing is said. */
   hostname?: string;
   /** The requested power state. */
@@ -277,6 +430,10 @@ export interface VMStatus {
       /** How long a NoExecute taint is tolerated, in seconds; unset means for ever. */
       tolerationSeconds?: number;
     }[];
+    /** Nodes and neighbours that the VM needs, prefers or avoids. */
+    affinity?: Record<string, never>;
+    /** How the VM and others are spread over places. */
+    topologySpreadConstraints?: Record<string, never>[];
     /** Name of the Image that the VM was made from; unset where it was an OCI reference. */
     imageName?: string;
     /** Namespace of that Image, where it is another than the one of the VM. */
@@ -478,6 +635,159 @@ export interface VMConfigSpec {
     effect?: 'NoSchedule' | 'PreferNoSchedule' | 'NoExecute';
     /** How long a NoExecute taint is tolerated, in seconds; unset means for ever. */
     tolerationSeconds?: number;
+  }[];
+  /** Nodes and neighbours that the VM needs, prefers or avoids, as in a pod. */
+  affinity?: {
+    /** Nodes by their labels. */
+    nodeAffinity?: {
+      /** What has to hold when the VM is placed. */
+      requiredDuringSchedulingIgnoredDuringExecution?: {
+        /** What has to hold: one of them. */
+        nodeSelectorTerms: {
+          /** What holds of the labels of the node: all of it. */
+          matchExpressions: {
+            /** Name of a label. */
+            key: string;
+            /** How its value is compared. */
+            operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist' | 'Gt' | 'Lt';
+            /** With what it is compared. */
+            values?: string[];
+          }[];
+        }[];
+      };
+      /** What is preferred among the nodes that fit. */
+      preferredDuringSchedulingIgnoredDuringExecution?: {
+        /** What it counts beside the others. */
+        weight: number;
+        /** What is preferred. */
+        preference: {
+          /** What holds of the labels of the node: all of it. */
+          matchExpressions: {
+            /** Name of a label. */
+            key: string;
+            /** How its value is compared. */
+            operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist' | 'Gt' | 'Lt';
+            /** With what it is compared. */
+            values?: string[];
+          }[];
+        };
+      }[];
+    };
+    /** Places where such pods are. */
+    podAffinity?: {
+      /** What has to hold when the VM is placed: all of it. */
+      requiredDuringSchedulingIgnoredDuringExecution?: {
+        /** Pods of the VM's namespace by their labels; the labels of a VM are on its pod. Empty selects all. */
+        labelSelector: {
+          /** Labels that they have. */
+          matchLabels?: Record<string, never>;
+          /** What holds of their labels: all of it. */
+          matchExpressions?: {
+            /** Name of a label. */
+            key: string;
+            /** How its value is compared. */
+            operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist';
+            /** With what it is compared. */
+            values?: string[];
+          }[];
+        };
+        /** Label of nodes; those with the same value are one place, e.g. kubernetes.io/hostname or topology.kubernetes.io/zone. */
+        topologyKey: string;
+      }[];
+      /** What is preferred among the nodes that fit. */
+      preferredDuringSchedulingIgnoredDuringExecution?: {
+        /** What it counts beside the others. */
+        weight: number;
+        /** What is preferred. */
+        podAffinityTerm: {
+          /** Pods of the VM's namespace by their labels; the labels of a VM are on its pod. Empty selects all. */
+          labelSelector: {
+            /** Labels that they have. */
+            matchLabels?: Record<string, never>;
+            /** What holds of their labels: all of it. */
+            matchExpressions?: {
+              /** Name of a label. */
+              key: string;
+              /** How its value is compared. */
+              operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist';
+              /** With what it is compared. */
+              values?: string[];
+            }[];
+          };
+          /** Label of nodes; those with the same value are one place, e.g. kubernetes.io/hostname or topology.kubernetes.io/zone. */
+          topologyKey: string;
+        };
+      }[];
+    };
+    /** Places where no such pods are. */
+    podAntiAffinity?: {
+      /** What has to hold when the VM is placed: all of it. */
+      requiredDuringSchedulingIgnoredDuringExecution?: {
+        /** Pods of the VM's namespace by their labels; the labels of a VM are on its pod. Empty selects all. */
+        labelSelector: {
+          /** Labels that they have. */
+          matchLabels?: Record<string, never>;
+          /** What holds of their labels: all of it. */
+          matchExpressions?: {
+            /** Name of a label. */
+            key: string;
+            /** How its value is compared. */
+            operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist';
+            /** With what it is compared. */
+            values?: string[];
+          }[];
+        };
+        /** Label of nodes; those with the same value are one place, e.g. kubernetes.io/hostname or topology.kubernetes.io/zone. */
+        topologyKey: string;
+      }[];
+      /** What is preferred among the nodes that fit. */
+      preferredDuringSchedulingIgnoredDuringExecution?: {
+        /** What it counts beside the others. */
+        weight: number;
+        /** What is preferred. */
+        podAffinityTerm: {
+          /** Pods of the VM's namespace by their labels; the labels of a VM are on its pod. Empty selects all. */
+          labelSelector: {
+            /** Labels that they have. */
+            matchLabels?: Record<string, never>;
+            /** What holds of their labels: all of it. */
+            matchExpressions?: {
+              /** Name of a label. */
+              key: string;
+              /** How its value is compared. */
+              operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist';
+              /** With what it is compared. */
+              values?: string[];
+            }[];
+          };
+          /** Label of nodes; those with the same value are one place, e.g. kubernetes.io/hostname or topology.kubernetes.io/zone. */
+          topologyKey: string;
+        };
+      }[];
+    };
+  };
+  /** How the VM and others are spread over places, as in a pod. */
+  topologySpreadConstraints?: {
+    /** By how many such pods a place may be ahead of the one with the fewest. */
+    maxSkew: number;
+    /** Label of nodes; those with the same value are one place, e.g. kubernetes.io/hostname or topology.kubernetes.io/zone. */
+    topologyKey: string;
+    /** DoNotSchedule: the VM waits. ScheduleAnyway: the place with the fewest is preferred. */
+    whenUnsatisfiable: 'DoNotSchedule' | 'ScheduleAnyway';
+    /** Pods of the VM's namespace by their labels; the labels of a VM are on its pod. Empty selects all. */
+    labelSelector: {
+      /** Labels that they have. */
+      matchLabels?: Record<string, never>;
+      /** What holds of their labels: all of it. */
+      matchExpressions?: {
+        /** Name of a label. */
+        key: string;
+        /** How its value is compared. */
+        operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist';
+        /** With what it is compared. */
+        values?: string[];
+      }[];
+    };
   }[];
 }
 

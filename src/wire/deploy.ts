@@ -149,6 +149,8 @@ export function settingsOf(request: SettingsRequest): Partial<VmSpecInput> {
     disk: request.disk,
     readiness: request.readiness,
     tolerations: request.tolerations,
+    affinity: request.affinity,
+    topologySpreadConstraints: request.topologySpreadConstraints,
     userData: request.userData,
     sshAuthorizedKeys: request.sshAuthorizedKeys === undefined ? undefined : [...request.sshAuthorizedKeys],
   });

@@ -7,5 +7,7 @@ export const kindSettings = {
   priorityClassName: vmSettings.priorityClassName,
   readiness: vmSettings.readiness,
   tolerations: vmSettings.tolerations,
+  affinity: vmSettings.affinity,
+  topologySpreadConstraints: vmSettings.topologySpreadConstraints,
   userData: vmSettings.userData,
 } as const;

@@ -63,6 +63,8 @@ export function vmConfigItem(config: VmConfig): VmConfigItem {
     disk: spec.disk,
     readiness: spec.readiness,
     tolerations: spec.tolerations,
+    affinity: spec.affinity,
+    topologySpreadConstraints: spec.topologySpreadConstraints,
     userData: spec.userData,
     ...stateOf(config),
     createdAt: config.metadata.creationTimestamp,

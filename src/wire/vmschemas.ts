@@ -167,6 +167,8 @@ export const vmConfigItem = z
     disk: kindSettings.disk,
     readiness: kindSettings.readiness,
     tolerations: kindSettings.tolerations,
+    affinity: kindSettings.affinity,
+    topologySpreadConstraints: kindSettings.topologySpreadConstraints,
     userData: kindSettings.userData,
     state: z
       .enum(['Ready', 'Updating', 'Failed'])

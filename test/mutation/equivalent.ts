@@ -60,8 +60,6 @@ export const equivalents: readonly Equivalent[] = [
   {
     file: 'src/placement/inventory.ts',
     changes: [
-      'if (sameUsage(old, pod)) return;  →  {}',
-      'amount === b.requests[i]  →  amount !== b.requests[i]',
       'state.class ?? this.#classOf(state.facts)  →  (this.#classOf(state.facts))',
       'if (state.class !== undefined) nodeClass.tree.remove(state);  →  { nodeClass.tree.remove(state); }',
       'this.#dirty.clear();  →  ;',

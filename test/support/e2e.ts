@@ -88,7 +88,12 @@ export interface TestVm {
   delete(): Promise<void>;
 }
 
-export async function createVm(cluster: E2eCluster, name: string, spec: object = {}): Promise<TestVm> {
+export async function createVm(
+  cluster: E2eCluster,
+  name: string,
+  spec: object = {},
+  labels: Readonly<Record<string, string>> = {},
+): Promise<TestVm> {
   const namespace = 'svc3-default';
   const get = async (): Promise<VmObject | undefined> => {
     const text = await cluster.kubectl(
@@ -106,7 +111,7 @@ export async function createVm(cluster: E2eCluster, name: string, spec: object =
   await cluster.kubectl.apply({
     apiVersion: 'svc3.dev/v1',
     kind: 'VM',
-    metadata: { name, namespace },
+    metadata: { name, namespace, labels },
     spec: { image: cluster.guest, cpu: 1, memory: '256Mi', ...spec },
   });
   return {

@@ -29,17 +29,20 @@ export interface AccountingParts {
   readonly inventory: Inventory;
   /** Called when a pod has given back what it took. */
   freed(): void;
+  /** Called when a pod is new on a node, or has other labels: somebody may have waited for such a neighbour. */
+  came(): void;
 }
 
 /**
  * Keeps in the inventory what the pods take of the nodes. A pod that is not bound counts while its VM is known: VM and
  * pod are seen in any order, and a VM may go before its pod.
  */
-export function accountPods({ pods, vms, inventory, freed }: AccountingParts): void {
+export function accountPods({ pods, vms, inventory, freed, came }: AccountingParts): void {
   const account = (pod: Pod) => {
     const facts = podFacts(pod, vmUidOf(pod, vmsNamedBy(vms, pod)));
-    if (facts !== undefined) inventory.setPod(facts);
-    else if (inventory.removePod(pod.metadata.uid)) freed();
+    if (facts !== undefined) {
+      if (inventory.setPod(facts)) came();
+    } else if (inventory.removePod(pod.metadata.uid)) freed();
   };
   pods.onChange(({ kind, object }) => {
     if (kind !== 'deleted') account(object);

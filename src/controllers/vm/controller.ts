@@ -199,7 +199,10 @@ function followPlaces(caches: Caches, { inventory, waiting }: Memory, controller
   const changed = () => {
     if (waiting.size > 0) wakeOutdated();
   };
-  accountPods({ pods: caches.pods, vms: caches.vms, inventory, freed: retryWaiting });
+  const came = () => {
+    if (waiting.asksForNeighbours) retryWaiting();
+  };
+  accountPods({ pods: caches.pods, vms: caches.vms, inventory, freed: retryWaiting, came });
   followNodes(caches, inventory, retryWaiting, (pod) => enqueueNamed(caches, controller, pod));
   caches.pods.onChange(changed);
   caches.nodes.onChange(changed);

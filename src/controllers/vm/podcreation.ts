@@ -103,7 +103,7 @@ export class PodCreation implements VmMemory {
     const resolved = this.#settings(vm);
     if (resolved.kind === 'asking') return this.#asking(pass, resolved);
     if (resolved.kind === 'unresolved') return this.#unresolved(pass, resolved);
-    const request = placementRequest(vm.metadata.namespace, resolved.effective, this.#parts.settings);
+    const request = placementRequest(vm, resolved.effective, this.#parts.settings);
     const { result: placement, leftOut } = this.#place(vm, resolved.effective, request);
     if (placement.kind === 'placed')
       return this.#create(pass, resolved, pinned(placement, leftOut), placement);

@@ -1,5 +1,5 @@
 import type { Inventory } from '../../placement/inventory.ts';
-import { place, type PlacementRequest } from '../../placement/place.ts';
+import { hasAffinity, place, type PlacementRequest } from '../../placement/place.ts';
 
 interface Waiter {
   readonly key: string;
@@ -17,6 +17,7 @@ export class WaitingVms {
   readonly #inventory: Inventory;
   readonly #wake: (key: string) => void;
   readonly #waiters = new Map<string, Waiter>();
+  readonly #neighbourly = new Set<string>();
 
   constructor(inventory: Inventory, wake: (key: string) => void) {
     this.#inventory = inventory;
@@ -27,12 +28,21 @@ export class WaitingVms {
     return this.#waiters.size;
   }
 
+  /** Whether another pod on a node may make room for one of them. */
+  get asksForNeighbours(): boolean {
+    return this.#neighbourly.size > 0;
+  }
+
   add(vmUid: string, waiter: Waiter): void {
+    const { affinity, topologySpreadConstraints } = waiter.request;
     this.#waiters.set(vmUid, waiter);
+    if (affinity?.podAffinity !== undefined || topologySpreadConstraints.length > 0)
+      this.#neighbourly.add(vmUid);
   }
 
   remove(vmUid: string): void {
     this.#waiters.delete(vmUid);
+    this.#neighbourly.delete(vmUid);
   }
 
   /** Call when capacity may have grown. */
@@ -44,7 +54,7 @@ export class WaitingVms {
       const result = place(this.#inventory, request);
       if (result.kind !== 'placed') continue;
       this.#inventory.assume(vmUid, result.usage);
-      this.#waiters.delete(vmUid);
+      this.remove(vmUid);
       this.#wake(key);
     }
   }
@@ -57,7 +67,7 @@ export class WaitingVms {
     const sentences = new Map<string, string | undefined>();
     let woken = 0;
     for (const { key, request, told } of this.#waiters.values()) {
-      const shape = JSON.stringify(request);
+      const shape = this.#shapeOf(request);
       if (!sentences.has(shape)) sentences.set(shape, this.#sentence(request));
       const now = sentences.get(shape);
       if (now === undefined || now === told) continue;
@@ -65,6 +75,13 @@ export class WaitingVms {
       woken += 1;
     }
     return woken;
+  }
+
+  /** Labels of a VM make a difference only where somebody asks for labels. */
+  #shapeOf(request: PlacementRequest): string {
+    return JSON.stringify(
+      hasAffinity(this.#inventory, request) ? request : { ...request, labels: undefined },
+    );
   }
 
   /** Undefined where a node takes it: that is for `retry`, which gives one place to one VM. */

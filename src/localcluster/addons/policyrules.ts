@@ -9,8 +9,9 @@ import type {
   V1NetworkPolicyPort,
   V1NetworkPolicySpec,
 } from '@kubernetes/client-node';
-import type { LabelSelector, Namespace, Pod } from '../../api/core.ts';
+import type { Namespace, Pod } from '../../api/core.ts';
 import type { ObjectMeta } from '../../api/object.ts';
+import { isSelected } from '../../api/selector.ts';
 
 /** The generated type calls `from` `_from`, which is not its name on the wire. */
 interface IngressRule {
@@ -82,7 +83,8 @@ function appliesTo({ spec }: NetworkPolicy, direction: Direction): boolean {
 function selectedPods(world: World, { metadata, spec }: NetworkPolicy): readonly Pod[] {
   return networkPods(world).filter(
     (pod) =>
-      pod.metadata.namespace === metadata.namespace && matches(spec.podSelector ?? {}, pod.metadata.labels),
+      pod.metadata.namespace === metadata.namespace &&
+      isSelected(spec.podSelector ?? {}, pod.metadata.labels),
   );
 }
 
@@ -133,10 +135,11 @@ function peerPods(world: World, policy: NetworkPolicy, peer: V1NetworkPolicyPeer
     namespaceSelector === undefined
       ? [policy.metadata.namespace]
       : world.namespaces
-          .filter(({ metadata }) => matches(namespaceSelector, metadata.labels))
+          .filter(({ metadata }) => isSelected(namespaceSelector, metadata.labels))
           .map(({ metadata }) => metadata.name);
   return networkPods(world).filter(
-    ({ metadata }) => namespaces.includes(metadata.namespace) && matches(podSelector ?? {}, metadata.labels),
+    ({ metadata }) =>
+      namespaces.includes(metadata.namespace) && isSelected(podSelector ?? {}, metadata.labels),
   );
 }
 
@@ -201,23 +204,4 @@ function matchSide(side: Side, field: 'saddr' | 'daddr'): string | undefined {
 function matchPods(pods: readonly Pod[], field: 'saddr' | 'daddr'): string {
   const addresses = new Set(pods.map(({ status }) => status?.podIP ?? ''));
   return `ip ${field} { ${[...addresses].toSorted().join(', ')} }`;
-}
-
-function matches(
-  { matchLabels = {}, matchExpressions = [] }: LabelSelector,
-  labels: Readonly<Record<string, string>> = {},
-): boolean {
-  const isEqual = Object.entries(matchLabels).every(([key, value]) => labels[key] === value);
-  return isEqual && matchExpressions.every((expression) => holds(expression, labels));
-}
-
-function holds(
-  { key, operator, values = [] }: NonNullable<LabelSelector['matchExpressions']>[number],
-  labels: Readonly<Record<string, string>>,
-): boolean {
-  const value = labels[key];
-  if (operator === 'Exists') return value !== undefined;
-  if (operator === 'DoesNotExist') return value === undefined;
-  const isIn = value !== undefined && values.includes(value);
-  return operator === 'In' ? isIn : !isIn;
 }

@@ -18,6 +18,16 @@ const reserved =
   'nodePort is reserved; never usable are 22, 443, 5000-5014, 5900-5914, 5999-6013, 6443, 8822-8836, 30000-32767';
 const keptDisk =
   'spec.disk: Forbidden: disk.storage, disk.storageClassName and disk.claimName cannot change after creation; delete the VM and deploy it again';
+const required = 'requiredDuringSchedulingIgnoredDuringExecution';
+const requiredNodes = (expression: object) => ({
+  [required]: { nodeSelectorTerms: [{ matchExpressions: [expression] }] },
+});
+const spreadOver = (matchLabels: object) => ({
+  maxSkew: 1,
+  topologyKey: 'zone',
+  whenUnsatisfiable: 'ScheduleAnyway',
+  labelSelector: { matchLabels },
+});
 const quantity = "in body should match '^[0-9]+(\\.[0-9]{1,3})?(k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$'";
 
 describe('VM', () => {
@@ -67,6 +77,29 @@ describe('VM', () => {
         revertRequest: '1',
         startDeadlineSeconds: 600,
         disk: { storage: 'Persistent', storageClassName: 'fast', size: '40Gi' },
+        affinity: {
+          nodeAffinity: {
+            requiredDuringSchedulingIgnoredDuringExecution: {
+              nodeSelectorTerms: [
+                { matchExpressions: [{ key: 'example.com/size', operator: 'Gt', values: ['3'] }] },
+              ],
+            },
+            preferredDuringSchedulingIgnoredDuringExecution: [
+              { weight: 100, preference: { matchExpressions: [{ key: 'ssd', operator: 'Exists' }] } },
+            ],
+          },
+          podAntiAffinity: {
+            requiredDuringSchedulingIgnoredDuringExecution: [
+              {
+                labelSelector: { matchLabels: { 'example.com/app': 'db' } },
+                topologyKey: 'kubernetes.io/hostname',
+              },
+            ],
+          },
+        },
+        topologySpreadConstraints: [
+          { maxSkew: 1, topologyKey: 'zone', whenUnsatisfiable: 'DoNotSchedule', labelSelector: {} },
+        ],
         tolerations: [{ key: 'a', operator: 'Exists', effect: 'NoExecute', tolerationSeconds: 60 }],
       },
     ],
@@ -122,6 +155,27 @@ describe('VM', () => {
       'a',
       { image: 'x', priorityClassName: 'system-node-critical' },
       'spec.priorityClassName: Forbidden: classes whose name begins with system- are for parts of the cluster',
+    ],
+    [
+      'node affinity without a value',
+      'a',
+      { image: 'x', affinity: { nodeAffinity: requiredNodes({ key: 'zone', operator: 'In' }) } },
+      `spec.affinity.nodeAffinity.${required}.nodeSelectorTerms[0].matchExpressions[0].values: Invalid value: operators In and NotIn take values, Gt and Lt one number, Exists and DoesNotExist none`,
+    ],
+    [
+      'node affinity that compares with no number',
+      'a',
+      {
+        image: 'x',
+        affinity: { nodeAffinity: requiredNodes({ key: 'zone', operator: 'Lt', values: ['z'] }) },
+      },
+      `spec.affinity.nodeAffinity.${required}.nodeSelectorTerms[0].matchExpressions[0].values: Invalid value: operators In and NotIn take values, Gt and Lt one number, Exists and DoesNotExist none`,
+    ],
+    [
+      'pods by what is no label',
+      'a',
+      { image: 'x', topologySpreadConstraints: [spreadOver({ '-app': 'a' })] },
+      'spec.topologySpreadConstraints[0].labelSelector.matchLabels: Invalid value: keys have to be names of labels: a name of at most 63 characters, after a prefix and a slash if any',
     ],
     [
       'an unknown architecture',

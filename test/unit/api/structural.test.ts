@@ -44,8 +44,19 @@ test.each([
   ['a union', z.object({ a: z.union([z.string(), z.int()]).describe('A.') }), '.a: anyOf is not structural'],
   ['a nullable field', z.object({ a: text.nullable().describe('A.') }), '.a: nullable is not structural'],
   ['an untyped field', z.object({ a: z.unknown().describe('A.') }), '.a has no type'],
-  ['a map', z.object({ a: z.record(z.string(), text).describe('A.') }), '.a is a map, which has no bound'],
+  ['a map', z.object({ a: z.record(z.string(), text).describe('A.') }), '.a is a map without maxProperties'],
   ['a field without a description', z.object({ a: z.string().max(1) }), '.a has no description'],
 ])('%s is refused with the field named', (_, schema, message) => {
   expect(() => structuralSchema(schema.describe('All.'))).toThrow(message);
+});
+
+test('a map with a bound, and an object that is kept as it is', () => {
+  const schema = z.object({
+    labels: z.record(z.string(), text).meta({ maxProperties: 16 }).describe('Labels.'),
+    opaque: z.looseObject({}).meta({ 'x-kubernetes-preserve-unknown-fields': true }).describe('Anything.'),
+  });
+  expect(structuralSchema(schema.describe('All.')).properties).toMatchObject({
+    labels: { type: 'object', maxProperties: 16, additionalProperties: { type: 'string' } },
+    opaque: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true },
+  });
 });

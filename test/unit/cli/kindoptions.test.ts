@@ -92,3 +92,37 @@ describe('SSH keys', () => {
     await expect(said({ 'ssh-key': [join(folder, 'none.pub')] })).rejects.toThrow('--ssh-key: ');
   });
 });
+
+describe('--affinity', () => {
+  const write = async (text: string): Promise<string> => {
+    const file = join(folder, 'affinity.yaml');
+    await writeFile(file, text);
+    return file;
+  };
+
+  test('takes members of the spec of a pod from YAML', async () => {
+    const file = await write(
+      'affinity:\n  podAntiAffinity: {}\ntopologySpreadConstraints:\n  - maxSkew: 1\n    topologyKey: zone\n',
+    );
+    expect(await said({ affinity: file })).toEqual({
+      affinity: { podAntiAffinity: {} },
+      topologySpreadConstraints: [{ maxSkew: 1, topologyKey: 'zone' }],
+    });
+  });
+
+  test.each<[what: string, text: string]>([
+    ['nothing', ''],
+    ['a list', '- affinity'],
+    ['a text', 'affinity'],
+    ['other members', 'affinity: {}\nnodeSelector: {}\n'],
+    ['a whole pod', 'spec:\n  affinity: {}\n'],
+  ])('refuses a file with %s', async (_, text) => {
+    const message = 'has to be an object with affinity, topologySpreadConstraints or both, and nothing else';
+    await expect(said({ affinity: await write(text) })).rejects.toThrow(message);
+  });
+
+  test('names itself where the file is missing or no YAML', async () => {
+    await expect(said({ affinity: '/nowhere' })).rejects.toThrow('--affinity: ENOENT');
+    await expect(said({ affinity: await write('affinity: [') })).rejects.toThrow('--affinity: ');
+  });
+});

@@ -51,6 +51,7 @@ export function aNode(
     ready: true,
     cordoned: false,
     taints: [],
+    labels: {},
     tags: [],
     reservedFor: undefined,
     gpuEnabled: false,
@@ -75,13 +76,17 @@ export function aPod(
     gpu: gpu ?? 0,
     kvm: kvm ?? 0,
   });
-  return { uid, node, claim: undefined, ports: [], requests, ...facts };
+  const neighbour = { namespace: 'default', labels: {}, repels: [] };
+  return { uid, node, claim: undefined, ports: [], requests, neighbour, ...facts };
 }
 
 /** A VM of 1 CPU and 1 Gi in namespace `default`, without ports. */
 export function aRequest(given: Partial<PlacementRequest> = {}): PlacementRequest {
   return {
     namespace: 'default',
+    labels: {},
+    affinity: undefined,
+    topologySpreadConstraints: [],
     architecture: 'amd64',
     cpuMilli: 1000,
     memoryBytes: Gi,

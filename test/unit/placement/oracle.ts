@@ -2,16 +2,18 @@
  * Placement as one would write it on a napkin: looks at every node, one after the other, and shares no code with the
  * product. Slow, and obviously right.
  */
-import type { NodeFacts } from '../../../src/placement/facts.ts';
+import type { Neighbour, NodeFacts } from '../../../src/placement/facts.ts';
 import type { PlacementRequest } from '../../../src/placement/place.ts';
 import type { PortRanges, PortService } from '../../../src/placement/ports.ts';
 import type { Taint, Toleration } from '../../../src/placement/taints.ts';
+import { AffinityOracle } from './affinityoracle.ts';
 
 /** What somebody takes on a node: `[cpu, memory, ephemeral storage, pods, gpu, kvm, …]`. */
 export interface Taken {
   readonly node: string;
   readonly requests: readonly number[];
   readonly ports: readonly { port: number; protocol: 'TCP' | 'UDP' }[];
+  readonly neighbour?: Neighbour;
 }
 
 export interface Answer {
@@ -87,7 +89,13 @@ function portsOn(
 }
 
 /** All reasons against a node, none where it fits. */
-function against(node: NodeFacts, free: Free, ranges: PortRanges, request: PlacementRequest): string[] {
+function against(
+  node: NodeFacts,
+  free: Free,
+  ranges: PortRanges,
+  request: PlacementRequest,
+  affinity: AffinityOracle,
+): string[] {
   if (request.nodeName !== undefined && request.nodeName !== node.name)
     return ["node(s) didn't match the requested node name"];
   if (node.cordoned) return ['node(s) were unschedulable'];
@@ -105,6 +113,8 @@ function against(node: NodeFacts, free: Free, ranges: PortRanges, request: Place
   if (request.gpu && node.allocatable[4] === 0) return ['GPU passthrough device not ready'];
   const accelerator = acceleratorOn(node, request);
   if (accelerator === 'kvm' && node.allocatable[5] === 0) return ['node(s) without hardware virtualisation'];
+  const labels = affinity.againstNode(node);
+  if (labels.length > 0) return labels;
   if (request.avoid?.has(node.name) === true || portsOn(free, ranges, request) === undefined)
     return ["node(s) didn't have free ports for the requested pod ports"];
   const emulation = accelerator === 'tcg' ? request.emulationBytes : 0;
@@ -122,7 +132,8 @@ function against(node: NodeFacts, free: Free, ranges: PortRanges, request: Place
     [request.gpu && free.amounts[4]! < 1, 'GPU passthrough in use'],
     [accelerator === 'kvm' && free.amounts[5]! < 1, 'Insufficient svc3.dev/kvm'],
   ];
-  return lacks.flatMap(([isLacking, reason]) => (isLacking ? [reason] : []));
+  const lacking = lacks.flatMap(([isLacking, reason]) => (isLacking ? [reason] : []));
+  return lacking.length > 0 ? lacking : affinity.againstPods(node);
 }
 
 /** Smaller is better: the tag that is preferred, then soft taints. */
@@ -138,24 +149,38 @@ function emptiness({ amounts, capacity }: Free): number {
   return (part(0) + part(1)) / 2;
 }
 
+/** All reasons against one of the nodes, as `svc3 vm explain` tells them. */
+export function verdict(
+  node: NodeFacts,
+  nodes: readonly NodeFacts[],
+  taken: readonly Taken[],
+  ranges: PortRanges,
+  request: PlacementRequest,
+): string[] {
+  return against(node, freeOn(node, taken), ranges, request, new AffinityOracle(nodes, taken, request));
+}
+
 export function oracle(
   nodes: readonly NodeFacts[],
   taken: readonly Taken[],
   ranges: PortRanges,
   request: PlacementRequest,
 ): Answer {
+  const affinity = new AffinityOracle(nodes, taken, request);
   const looked = nodes.map((node) => {
     const free = freeOn(node, taken);
-    return { node, free, reasons: against(node, free, ranges, request) };
+    return { node, free, reasons: against(node, free, ranges, request, affinity) };
   });
-  const [best] = looked
-    .filter(({ reasons }) => reasons.length === 0)
-    .toSorted((a, b) => {
-      const byRank = rankOf(a.node, request) - rankOf(b.node, request);
-      if (byRank !== 0) return byRank;
-      const byRoom = emptiness(b.free) - emptiness(a.free) || (a.node.name < b.node.name ? -1 : 1);
-      return request.packed ? -byRoom : byRoom;
-    });
+  const fitting = looked.filter(({ reasons }) => reasons.length === 0);
+  const least = Math.min(...fitting.map(({ node }) => rankOf(node, request)));
+  const first = fitting.filter(({ node }) => rankOf(node, request) === least);
+  const preferences = affinity.preferences(first.map(({ node }) => node));
+  const [best] = first.toSorted((a, b) => {
+    const byPreference = preferences.get(b.node)! - preferences.get(a.node)!;
+    if (byPreference !== 0) return byPreference;
+    const byRoom = emptiness(b.free) - emptiness(a.free) || (a.node.name < b.node.name ? -1 : 1);
+    return request.packed ? -byRoom : byRoom;
+  });
   if (best !== undefined) {
     return {
       outcome: best.node.name,

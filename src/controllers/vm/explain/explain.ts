@@ -43,7 +43,7 @@ export function explainVm({ vm, config, nodes, pods, vms, settings }: ExplainInp
     const facts = podFacts(pod, vmUidOf(pod, vmsByPod.get(`${namespace}/${name}`) ?? []));
     if (facts !== undefined && facts.claim !== vm.metadata.uid) inventory.setPod(facts);
   }
-  return explain(inventory, placementRequest(vm.metadata.namespace, effective, settings));
+  return explain(inventory, placementRequest(vm, effective, settings));
 }
 
 /** Before the VM is placed, what its spec and VMConfig say; the architecture of an image is not known here. */

@@ -1,8 +1,6 @@
 import { bootValues } from '../runner/bootsettings.ts';
 import type {
   Container,
-  NodeSelectorRequirement,
-  NodeSelectorTerm,
   Pod,
   PodSpec,
   ResourceRequirements,
@@ -10,15 +8,7 @@ import type {
   Volume,
   VolumeMount,
 } from '../../../api/core.ts';
-import {
-  annotations,
-  apiVersion,
-  extendedResources,
-  labels,
-  objectNames,
-  runnerPort,
-  tagLabel,
-} from '../../../api/meta.ts';
+import { annotations, apiVersion, extendedResources, objectNames, runnerPort } from '../../../api/meta.ts';
 import { formatQuantity, parseQuantity } from '../../../api/quantity.ts';
 import { runnerEnvironment, runnerPaths, type RunnerSpecInput, userDataKey } from '../../../api/runner.ts';
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
@@ -28,6 +18,8 @@ import { digestOf } from '../resolve/imageref.ts';
 import { effectiveAnnotation, podNameOf, pullSecretAnnotation } from '../names.ts';
 import { ephemeralStorageBytes, guestResources, runVolumeBytes, stateVolumeBytes } from './overhead.ts';
 import { withoutPorts } from './leftoutports.ts';
+import { hasBundle } from './bundle.ts';
+import { neighbourhood } from './neighbourhood.ts';
 import { labelMetadata } from './podlabels.ts';
 import { containerPorts, runnerPorts, vncPodPort } from './podports.ts';
 import type { VmSettings } from '../settings.ts';
@@ -101,11 +93,7 @@ function podSpec(input: PodInput): PodSpec {
   const pullSecrets = pullSecretsOf(input);
   const priorityClassName = effective.priorityClassName ?? settings.priorityClassName;
   return {
-    affinity: {
-      nodeAffinity: {
-        requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: nodeTerms(input) },
-      },
-    },
+    ...neighbourhood(input),
     automountServiceAccountToken: false,
     containers: [container(input)],
     enableServiceLinks: false,
@@ -133,52 +121,6 @@ function podSpec(input: PodInput): PodSpec {
       ? {}
       : { tolerations: effective.tolerations as NonNullable<PodSpec['tolerations']> }),
     volumes: volumes(input),
-  };
-}
-
-/** GPU rule 6: x86 VMs with GPU ask for the node's bundle; ARM VMs ask for none. */
-export function hasBundle(effective: EffectiveSettings): boolean {
-  return effective.architecture === 'amd64' && effective.gpuPassthrough === 'Enabled';
-}
-
-/** The pin is a field, not the hostname label: that one can differ from the node's name. */
-function nodeTerms(input: PodInput): NodeSelectorTerm[] {
-  const { placement, vm } = input;
-  if (placement.node !== undefined) {
-    return [{ matchFields: [{ key: 'metadata.name', operator: 'In', values: [placement.node] }] }];
-  }
-  // Terms are alternatives: a node is reserved for nobody, or for this namespace. An empty label reserves nothing.
-  const own = ['', vm.metadata.namespace];
-  return [
-    unpinnedTerm(input, { key: labels.namespace, operator: 'DoesNotExist' }),
-    unpinnedTerm(input, { key: labels.namespace, operator: 'In', values: own }),
-  ];
-}
-
-/** What placement demands of a node, as far as affinity can say it; kube-scheduler has filters for the rest. */
-function unpinnedTerm(
-  { effective, placement }: PodInput,
-  reservation: NodeSelectorRequirement,
-): NodeSelectorTerm {
-  return {
-    matchExpressions: [
-      { key: 'kubernetes.io/os', operator: 'In', values: ['linux'] },
-      { key: 'kubernetes.io/arch', operator: 'In', values: [effective.architecture] },
-      reservation,
-      // Whoever asks for the device must not get a node that is labelled to emulate.
-      ...(placement.accelerator === 'kvm'
-        ? [{ key: labels.accelerator, operator: 'NotIn' as const, values: ['tcg'] }]
-        : []),
-      ...(hasBundle(effective)
-        ? [{ key: labels.gpuPassthrough, operator: 'In' as const, values: ['enabled'] }]
-        : []),
-      ...(effective.tagRequired === true && effective.tag !== undefined
-        ? [{ key: tagLabel(effective.tag), operator: 'In' as const, values: ['true'] }]
-        : []),
-    ],
-    ...(effective.nodeName === undefined
-      ? {}
-      : { matchFields: [{ key: 'metadata.name', operator: 'In' as const, values: [effective.nodeName] }] }),
   };
 }
 

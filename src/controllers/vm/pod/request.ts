@@ -1,20 +1,24 @@
 import { parseQuantity } from '../../../api/quantity.ts';
-import type { EffectiveSettings } from '../../../api/vm.ts';
+import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
 import type { PlacementRequest } from '../../../placement/place.ts';
 import type { PortService } from '../../../placement/ports.ts';
 import { emulationBytes, ephemeralStorageBytes, podCpuMilli, podMemoryBytes } from './overhead.ts';
-import { hasBundle } from './pod.ts';
+import { hasBundle } from './bundle.ts';
+import { labelMetadata } from './podlabels.ts';
 import { reservedPortsOf } from './podports.ts';
 import type { VmSettings } from '../settings.ts';
 
 /** What a VM with these settings asks of a node: the numbers its pod will request. */
 export function placementRequest(
-  namespace: string,
+  vm: Vm,
   effective: EffectiveSettings,
   settings: Pick<VmSettings, 'cpuOvercommit' | 'accelerator'>,
 ): PlacementRequest {
   return {
-    namespace,
+    namespace: vm.metadata.namespace,
+    labels: labelMetadata(vm).labels,
+    affinity: effective.affinity,
+    topologySpreadConstraints: effective.topologySpreadConstraints ?? [],
     architecture: effective.architecture,
     cpuMilli: podCpuMilli(effective.cpu, settings.cpuOvercommit),
     memoryBytes: podMemoryBytes(parseQuantity(effective.memory, 'memory')),

@@ -1,5 +1,6 @@
 import type { Container, Pod } from '../../../api/core.ts';
 import { group } from '../../../api/meta.ts';
+import { slimWithLabels } from '../../../api/slim.ts';
 
 /** A label is anybody's to write; who owns a pod is fenced in the namespaces of VMs. */
 function isOfVm({ ownerReferences = [] }: Pod['metadata']): boolean {
@@ -8,15 +9,24 @@ function isOfVm({ ownerReferences = [] }: Pod['metadata']): boolean {
 
 /**
  * What is kept of a pod in the cache: of a VM's everything but managedFields; of all others, which are the most, only
- * what placement counts.
+ * what placement counts, and labels, by which VMs may ask for them as neighbours.
  */
 export function slimPod(pod: Pod): Pod {
   const { managedFields: _managedFields, ...metadata } = pod.metadata;
   if (isOfVm(metadata)) return { ...pod, metadata };
   const { name, namespace, uid, resourceVersion, ownerReferences, deletionTimestamp } = metadata;
+  const { labels } = slimWithLabels(pod).metadata;
   const { nodeName, overhead, hostNetwork, containers, initContainers } = pod.spec;
   return defined({
-    metadata: defined({ name, namespace, uid, resourceVersion, ownerReferences, deletionTimestamp }),
+    metadata: defined({
+      name,
+      namespace,
+      uid,
+      resourceVersion,
+      labels,
+      ownerReferences,
+      deletionTimestamp,
+    }),
     spec: defined({
       nodeName,
       overhead,

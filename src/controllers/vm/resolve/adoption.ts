@@ -11,7 +11,7 @@ import { digestOf, isNamed, parseImage } from './imageref.ts';
 import { effectiveAnnotation } from '../names.ts';
 import { annotatedSettings } from '../pod/annotatedsettings.ts';
 import { isPersistent } from '../pod/claim.ts';
-import { hasBundle } from '../pod/pod.ts';
+import { hasBundle } from '../pod/bundle.ts';
 import { nodePortDefaults } from '../settings.ts';
 import type { Resolved, ResolveSources } from './resolve.ts';
 

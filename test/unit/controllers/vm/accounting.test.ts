@@ -33,6 +33,7 @@ let inventory: Inventory;
 let vms: ReturnType<typeof fed<Vm>>;
 let pods: ReturnType<typeof fed<Pod>>;
 let freed: number;
+let came: number;
 
 beforeEach(() => {
   inventory = new Inventory(ranges);
@@ -41,7 +42,14 @@ beforeEach(() => {
   vms.store.addIndexes(podNameIndex);
   pods = fed<Pod>();
   freed = 0;
-  accountPods({ pods: pods.informer, vms: vms.informer, inventory, freed: () => void (freed += 1) });
+  came = 0;
+  accountPods({
+    pods: pods.informer,
+    vms: vms.informer,
+    inventory,
+    freed: () => void (freed += 1),
+    came: () => void (came += 1),
+  });
 });
 
 const counted = () => inventory.node('n1')?.used[PODS];
@@ -92,6 +100,18 @@ describe("a VM's pod that is not bound", () => {
     pods.see(aPod({ nodeName: 'n1', metadata: { name: 'forged' } }));
     expect(counted()).toBe(2);
   });
+});
+
+test('a pod that came, or has other labels, is news for those who wait for a neighbour; one that is seen again is none', () => {
+  pods.see(bound);
+  pods.see({ ...bound, metadata: { ...bound.metadata, resourceVersion: '7' } });
+  expect(came).toBe(1);
+  const { labels } = bound.metadata;
+  pods.see({
+    ...bound,
+    metadata: { ...bound.metadata, resourceVersion: '8', labels: { ...labels, app: 'db' } },
+  });
+  expect([came, counted()]).toEqual([2, 1]);
 });
 
 test('a bound pod counts until it is gone, also without a VM', () => {

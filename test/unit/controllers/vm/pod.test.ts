@@ -97,6 +97,58 @@ describe('the pod of a VM', () => {
     }
   });
 
+  describe('with affinity', () => {
+    const term = { labelSelector: { matchLabels: { app: 'db' } }, topologyKey: 'zone' };
+    const both = {
+      requiredDuringSchedulingIgnoredDuringExecution: [term],
+      preferredDuringSchedulingIgnoredDuringExecution: [{ weight: 1, podAffinityTerm: term }],
+    };
+    const wanted = {
+      weight: 1,
+      preference: { matchExpressions: [{ key: 'ssd', operator: 'Exists' as const }] },
+    };
+    const nodeAffinity = {
+      requiredDuringSchedulingIgnoredDuringExecution: {
+        nodeSelectorTerms: ['a', 'b'].map((key) => ({
+          matchExpressions: [{ key, operator: 'Exists' as const }],
+        })),
+      },
+      preferredDuringSchedulingIgnoredDuringExecution: [wanted],
+    };
+    const spread = [
+      { maxSkew: 1, topologyKey: 'zone', whenUnsatisfiable: 'DoNotSchedule' as const, labelSelector: {} },
+    ];
+    const own = {
+      ...effective,
+      affinity: { nodeAffinity, podAffinity: both, podAntiAffinity: both },
+      topologySpreadConstraints: spread,
+    };
+
+    test('and a node leaves to kube-scheduler what may become untrue: who has to be there, and who must not', () => {
+      const { affinity, topologySpreadConstraints } = specOf({ effective: own });
+      const required = { requiredDuringSchedulingIgnoredDuringExecution: [term] };
+      expect(affinity).toEqual({
+        nodeAffinity: specOf().affinity?.nodeAffinity,
+        podAffinity: required,
+        podAntiAffinity: required,
+      });
+      expect(topologySpreadConstraints).toBeUndefined();
+    });
+
+    test('without a node leaves all of it to kube-scheduler, each term with what svc3 asks of nodes', () => {
+      const placement = { ...podInput().placement, node: undefined };
+      const { affinity, topologySpreadConstraints } = specOf({ effective: own, placement });
+      expect(affinity).toMatchObject({ podAffinity: both, podAntiAffinity: both });
+      expect(topologySpreadConstraints).toEqual(spread);
+      const { nodeAffinity: found } = affinity ?? {};
+      expect(found?.preferredDuringSchedulingIgnoredDuringExecution).toEqual([wanted]);
+      const terms = found?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms ?? [];
+      const keys = terms.map(({ matchExpressions }) => matchExpressions?.map(({ key }) => key));
+      const ours = ['kubernetes.io/os', 'kubernetes.io/arch', 'svc3.dev/namespace'];
+      expect(keys).toEqual(['a', 'a', 'b', 'b'].map((key) => ours.concat(key)));
+    });
+  });
+
   test('names the pull Secret where there is one, and that of the runner image', () => {
     expect(specOf().imagePullSecrets).toBeUndefined();
     const settings = vmSettings({ runnerPullSecret: 'runner' });
@@ -135,7 +187,7 @@ describe('the pod of a VM', () => {
     inventory.setNode(aNode('n1', { cpu: 10_000, memory: 2 ** 40 }));
     const placed = (given: EffectiveSettings, count: number) =>
       Array.from({ length: count }, (_, index) => {
-        const placement = place(inventory, placementRequest('team', given, settings));
+        const placement = place(inventory, placementRequest(podInput().vm, given, settings));
         if (placement.kind === 'placed') inventory.assume(`${given.image} ${index}`, placement.usage);
         return placement.kind;
       });
@@ -194,7 +246,7 @@ describe('the pod of a VM', () => {
     const placedWith = (given: EffectiveSettings, ranges = settings) => {
       const inventory = new Inventory(ranges.portRanges);
       inventory.setNode(aNode('n1', { gpuEnabled: true, gpu: 1 }));
-      const placed = place(inventory, placementRequest('team', given, ranges));
+      const placed = place(inventory, placementRequest(podInput().vm, given, ranges));
       if (placed.kind !== 'placed') throw new Error(placed.message);
       return { placement: placed, effective: given, settings: ranges };
     };
@@ -291,7 +343,7 @@ describe('the pod of a VM', () => {
     inventory.setNode(aNode('n1', { kvm }));
     const ports = [{ nodePort: 20000, guestPort: 80, protocol: 'TCP' as const }];
     const given = { ...effective, ports };
-    const placed = place(inventory, placementRequest('team', given, settings));
+    const placed = place(inventory, placementRequest(podInput().vm, given, settings));
     if (placed.kind !== 'placed') throw new Error(placed.message);
     expect(placed.accelerator).toBe(accelerator);
     const pod = buildPod(podInput({ placement: placed, effective: given, settings }));

@@ -53,6 +53,48 @@ describe('the sentences of VMs that wait', () => {
   });
 });
 
+describe('a VM that waits for a neighbour', () => {
+  const host = 'kubernetes.io/hostname';
+  const affinity = {
+    podAffinity: {
+      requiredDuringSchedulingIgnoredDuringExecution: [
+        { labelSelector: { matchLabels: { app: 'db' } }, topologyKey: host },
+      ],
+    },
+  };
+
+  test('is woken when it is there, and asks for news as long as it waits', () => {
+    const inventory = new Inventory(ranges);
+    for (const name of ['n1', 'n2']) inventory.setNode(aNode(name, { labels: { [host]: name } }));
+    const woken: string[] = [];
+    const waiting = new WaitingVms(inventory, (key) => woken.push(key));
+    expect(waiting.asksForNeighbours).toBe(false);
+    waiting.add('0', { key: 'vm-0', created: '', request: aRequest({ affinity }), told: '' });
+    waiting.retry();
+    expect([woken, waiting.asksForNeighbours]).toEqual([[], true]);
+    const neighbour = { namespace: 'default', labels: { app: 'db' }, repels: [] };
+    expect(inventory.setPod(aPod('p', 'n2', { neighbour }))).toBe(true);
+    waiting.retry();
+    expect([woken, waiting.asksForNeighbours]).toEqual([['vm-0'], false]);
+  });
+
+  test('of another namespace goes on waiting, and one with other labels', () => {
+    const inventory = new Inventory(ranges);
+    inventory.setNode(aNode('n1', { labels: { [host]: 'n1' } }));
+    const neighbour = { namespace: 'other', labels: { app: 'db' }, repels: [] };
+    inventory.setPod(aPod('p', 'n1', { neighbour }));
+    const request = aRequest({ affinity });
+    expect(place(inventory, request)).toMatchObject({
+      message: "0/1 nodes are available: 1 node(s) didn't match pod affinity rules.",
+    });
+    const relabelled = { namespace: 'default', labels: { app: 'web' }, repels: [] };
+    inventory.setPod(aPod('p', 'n1', { neighbour: relabelled }));
+    expect(place(inventory, request).kind).toBe('refused');
+    inventory.setPod(aPod('p', 'n1', { neighbour: { ...relabelled, labels: { app: 'db' } } }));
+    expect(place(inventory, request).kind).toBe('placed');
+  });
+});
+
 describe('the pace of rewriting', () => {
   beforeEach(() => {
     vi.useFakeTimers();

@@ -1,0 +1,163 @@
+/**
+ * Affinity and spread as the documentation of Kubernetes tells them, node by node and pod by pod; shares no code with the product.
+ */
+import type { Neighbour, NodeFacts } from '../../../src/placement/facts.ts';
+import type { PlacementRequest } from '../../../src/placement/place.ts';
+
+type Labels = Readonly<Record<string, string>>;
+
+interface Expression {
+  readonly key: string;
+  readonly operator: string;
+  readonly values?: readonly string[] | undefined;
+}
+
+interface Selector {
+  readonly matchLabels?: Labels | undefined;
+  readonly matchExpressions?: readonly Expression[] | undefined;
+}
+
+export interface Somebody {
+  readonly node: string;
+  readonly neighbour?: Neighbour;
+}
+
+const operators: Record<string, (value: string | undefined, values: readonly string[]) => boolean> = {
+  In: (value, values) => values.some((one) => one === value),
+  NotIn: (value, values) => values.every((one) => one !== value),
+  Exists: (value) => value !== undefined,
+  DoesNotExist: (value) => value === undefined,
+  Gt: (value, [bound]) => Number(value) > Number(bound),
+  Lt: (value, [bound]) => Number(value) < Number(bound),
+};
+
+const fulfils = (labels: Labels, { key, operator, values }: Expression): boolean =>
+  operators[operator]!(labels[key], values ?? []);
+
+const selects = (selector: Selector | undefined, labels: Labels): boolean =>
+  selector !== undefined &&
+  Object.keys(selector.matchLabels ?? {}).every((key) => selector.matchLabels![key] === labels[key]) &&
+  (selector.matchExpressions ?? []).every((one) => fulfils(labels, one));
+
+export class AffinityOracle {
+  readonly #nodes: readonly NodeFacts[];
+  readonly #pods: readonly { labels: Labels; repels: Neighbour['repels']; at: Labels }[];
+  readonly #request: PlacementRequest;
+
+  constructor(nodes: readonly NodeFacts[], taken: readonly Somebody[], request: PlacementRequest) {
+    this.#nodes = nodes;
+    this.#request = request;
+    this.#pods = taken.flatMap(({ node, neighbour }) => {
+      const at = nodes.find(({ name }) => name === node)?.labels;
+      if (neighbour === undefined || at === undefined || neighbour.namespace !== request.namespace) return [];
+      return [{ labels: neighbour.labels, repels: neighbour.repels, at }];
+    });
+  }
+
+  #isTaken({ labels }: NodeFacts): boolean {
+    const required = this.#request.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution;
+    if (required === undefined) return true;
+    return required.nodeSelectorTerms.some((term) =>
+      term.matchExpressions.every((one) => fulfils(labels, one)),
+    );
+  }
+
+  againstNode(node: NodeFacts): string[] {
+    return this.#isTaken(node) ? [] : ["node(s) didn't match Pod's node affinity/selector"];
+  }
+
+  /** How many such pods are in the place of the node. */
+  #near(node: Labels, key: string, isMeant: (labels: Labels) => boolean): number {
+    return this.#pods.filter(
+      ({ labels, at }) => isMeant(labels) && at[key] !== undefined && at[key] === node[key],
+    ).length;
+  }
+
+  againstPods({ labels: node }: NodeFacts): string[] {
+    const { affinity, labels, topologySpreadConstraints } = this.#request;
+    for (const { whenUnsatisfiable, topologyKey, labelSelector, maxSkew } of topologySpreadConstraints) {
+      if (whenUnsatisfiable !== 'DoNotSchedule') continue;
+      if (node[topologyKey] === undefined)
+        return ["node(s) didn't match pod topology spread constraints (missing required label)"];
+      const isMeant = (other: Labels) => selects(labelSelector, other);
+      const crowds = this.#nodes
+        .filter((one) => one.labels[topologyKey] !== undefined && this.#isTaken(one))
+        .map((one) => this.#near(one.labels, topologyKey, isMeant));
+      const after = this.#near(node, topologyKey, isMeant) + (isMeant(labels) ? 1 : 0);
+      if (after - Math.min(...crowds) > maxSkew)
+        return ["node(s) didn't match pod topology spread constraints"];
+    }
+    const needed = affinity?.podAffinity?.requiredDuringSchedulingIgnoredDuringExecution ?? [];
+    const isMeant = (other: Labels) => needed.every(({ labelSelector }) => selects(labelSelector, other));
+    const isInPlace = needed.every(({ topologyKey }) => node[topologyKey] !== undefined);
+    const isMet = needed.every(({ topologyKey }) => this.#near(node, topologyKey, isMeant) > 0);
+    // Pods on nodes without the label count for nobody.
+    const isFirst = !this.#pods.some(
+      ({ labels: other, at }) =>
+        isMeant(other) && needed.some(({ topologyKey }) => at[topologyKey] !== undefined),
+    );
+    if (!isMet && !(isInPlace && isFirst && isMeant(labels)))
+      return ["node(s) didn't match pod affinity rules"];
+    const avoided = affinity?.podAntiAffinity?.requiredDuringSchedulingIgnoredDuringExecution ?? [];
+    for (const { labelSelector, topologyKey } of avoided) {
+      if (this.#near(node, topologyKey, (other) => selects(labelSelector, other)) > 0)
+        return ["node(s) didn't match pod anti-affinity rules"];
+    }
+    const repelled = this.#pods.some(({ repels, at }) =>
+      repels.some(
+        ({ labelSelector, topologyKey }) =>
+          selects(labelSelector, labels) &&
+          at[topologyKey] !== undefined &&
+          at[topologyKey] === node[topologyKey],
+      ),
+    );
+    return repelled ? ["node(s) didn't satisfy existing pods anti-affinity rules"] : [];
+  }
+
+  /** More is better; comparable among these nodes. */
+  preferences(fitting: readonly NodeFacts[]): ReadonlyMap<NodeFacts, number> {
+    const { affinity, topologySpreadConstraints } = this.#request;
+    const kinds: ((node: Labels) => number)[] = [
+      (node) => {
+        const wishes = affinity?.nodeAffinity?.preferredDuringSchedulingIgnoredDuringExecution ?? [];
+        const met = wishes.filter(({ preference }) =>
+          preference.matchExpressions.every((one) => fulfils(node, one)),
+        );
+        return total(met.map(({ weight }) => weight));
+      },
+      (node) => {
+        const worth = (terms: typeof wanted): number =>
+          total(
+            terms.map(
+              ({ weight, podAffinityTerm: { labelSelector, topologyKey } }) =>
+                weight * this.#near(node, topologyKey, (other) => selects(labelSelector, other)),
+            ),
+          );
+        const wanted = affinity?.podAffinity?.preferredDuringSchedulingIgnoredDuringExecution ?? [];
+        return (
+          worth(wanted) -
+          worth(affinity?.podAntiAffinity?.preferredDuringSchedulingIgnoredDuringExecution ?? [])
+        );
+      },
+      (node) =>
+        -total(
+          topologySpreadConstraints.map(({ topologyKey, labelSelector }) => {
+            const crowd = (at: Labels) =>
+              this.#near(at, topologyKey, (other) => selects(labelSelector, other));
+            if (node[topologyKey] !== undefined) return crowd(node);
+            return Math.max(0, ...this.#nodes.map(({ labels }) => crowd(labels))) + 1;
+          }),
+        ),
+    ];
+    const sums = new Map(fitting.map((node) => [node, 0]));
+    for (const kind of kinds) {
+      const values = fitting.map(({ labels }) => kind(labels));
+      const [least, most] = [Math.min(...values), Math.max(...values)];
+      if (most === least) continue;
+      fitting.forEach((node, i) => sums.set(node, sums.get(node)! + (values[i]! - least) / (most - least)));
+    }
+    return sums;
+  }
+}
+
+const total = (values: readonly number[]): number => values.reduce((sum, one) => sum + one, 0);
