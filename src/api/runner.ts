@@ -14,6 +14,8 @@ export const runnerPaths = {
   iso: '/iso',
   /** Overlay, state and exports: an emptyDir or the VM's claim. */
   state: '/var/lib/svc3',
+  /** The claim of each data disk, in a folder of the disk's name. */
+  disks: '/var/lib/svc3-disks',
   /** Sockets and the seed: a memory emptyDir. */
   run: '/run/vm',
   /** There once the runner has done what it began with (booted, or found that the VM stays off): what the startup probe waits for. */
@@ -140,6 +142,16 @@ export const RunnerSpec = z.object({
   diskBytes: z.int().positive().optional(),
   /** The largest disk that the volume has room for, where it is the node's own storage. */
   diskLimitBytes: z.int().positive().optional(),
+  /** Data disks: `disk.img` in the folder of the name. One with `bytes` is made where it is missing, and grown. */
+  disks: z
+    .array(
+      z.object({
+        name: z.string().regex(/^[a-z0-9-]{1,20}$/),
+        format: z.enum(['raw', 'qcow2']).default('raw'),
+        bytes: z.int().positive().optional(),
+      }),
+    )
+    .default([]),
   /** The guest's time to shut down; the pod's terminationGracePeriodSeconds is 10 more. */
   graceSeconds: z.int().min(1).default(60),
   /** What to do when QEMU crashes or the guest panics; a guest that powers itself off stays off in any case. */

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { KubeObject, NamespacedMeta } from './object.ts';
 import { effectiveAffinity } from './affinity.ts';
 import { Conditions, ObservedGeneration } from './condition.ts';
+import { DataDisks, effectiveDataDisks } from './datadisk.ts';
 import { portMapping } from './ports.ts';
 import { asAWhole, immutable, rules } from './rule.ts';
 import {
@@ -114,6 +115,7 @@ export const VmSpec = z
       .optional()
       .describe("Host name of the guest and of its pod; the VM's name where nothing is said."),
     disk: VmDisk.optional().describe(vmSettings.disk.description ?? ''),
+    disks: DataDisks.optional(),
     powerState: PowerState.default('Running').describe('The requested power state.'),
     revertRequest: z
       .string()
@@ -228,6 +230,7 @@ export const EffectiveSettings = z
       })
       .optional()
       .describe(vmSettings.disk.description ?? ''),
+    disks: effectiveDataDisks.optional(),
   })
   .meta(asAWhole);
 export type EffectiveSettings = z.infer<typeof EffectiveSettings>;

@@ -43,6 +43,7 @@ const application: Readonly<Record<Field, Application>> = {
   startDeadlineSeconds: 'Live',
   readiness: 'NextBoot',
   disk: 'Live',
+  disks: 'NextStart',
   tolerations: 'NextStart',
   affinity: 'NextStart',
   topologySpreadConstraints: 'NextStart',
@@ -60,6 +61,8 @@ const notes: Partial<Record<Field, string>> = {
   iso: 'Emptied, the medium is taken out at once, with any disk.',
   userData: 'cloud-init runs most of it once in the life of a VM, and again after a revert.',
   disk: 'size grows at once, whenDeleted is read when the VM is deleted. storage, storageClassName and claimName never change, and size never shrinks.',
+  disks:
+    'A disk that is taken out keeps its claim. Of one that stays size may grow; whenDeleted may change at once, with any disk.',
 };
 
 const fields = Object.keys(application) as Field[];
@@ -101,9 +104,14 @@ const isPersistent = `has(${disk}) && has(${disk}.storage) && ${disk}.storage ==
 const nodePorts = (of: string) =>
   `(has(${of}.spec.ports) ? ${of}.spec.ports.filter(port, has(port.nodePort)) : [])`;
 
+/** CEL for what the pod has of data disks. What becomes of them is no matter of the pod; the rest never changes. */
+const dataDisks = (of: string) =>
+  `(has(${of}.spec.disks) ? ${of}.spec.disks.map(disk, [disk.name, has(disk.size) ? disk.size : '']) : [])`;
+
 /** CEL: neither came, went nor changed. */
 function same(path: string): string {
   if (path === 'spec.ports') return `${nodePorts('self')} == ${nodePorts('oldSelf')}`;
+  if (path === 'spec.disks') return `${dataDisks('self')} == ${dataDisks('oldSelf')}`;
   return `has(self.${path}) == has(oldSelf.${path}) && (!has(self.${path}) || self.${path} == oldSelf.${path})`;
 }
 

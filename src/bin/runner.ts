@@ -52,6 +52,7 @@ async function main(): Promise<void> {
     iso: root + runnerPaths.iso,
     state: root + runnerPaths.state,
     run: root + runnerPaths.run,
+    disks: root + runnerPaths.disks,
     userData: join(root + runnerPaths.userData, userDataKey),
   };
   await Promise.all([folders.state, folders.run].map((folder) => mkdir(folder, { recursive: true })));

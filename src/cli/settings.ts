@@ -119,6 +119,7 @@ const flags: Readonly<Record<string, string>> = {
   'disk.storageClassName': '--storage-class',
   'disk.whenDeleted': '--when-deleted',
   'disk.claimName': '--claim',
+  disks: '--data-disk',
   readiness: '--readiness',
   tolerations: '--toleration',
   affinity: '--affinity',

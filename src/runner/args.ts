@@ -15,6 +15,8 @@ export interface MachineInput {
   readonly ports: readonly RunnerPort[];
   /** Path of the CD's image. */
   readonly iso?: string;
+  /** Data disks, with where their files are. */
+  readonly disks?: readonly { readonly name: string; readonly path: string; readonly format: DiskFormat }[];
   /** Path of the NoCloud seed. */
   readonly seed?: string;
   /** Folder of the sockets. */
@@ -67,6 +69,7 @@ export function qemuArguments(input: MachineInput): QemuCommand {
       ...monitors(input),
       ...serial(input),
       ...storage(input),
+      ...dataDisks(input),
       ...cdrom(input),
       ...network(input),
       ...screen(input),
@@ -192,6 +195,26 @@ function storage({ spec, base, overlay, seed }: MachineInput): Option[] {
       `${spec.legacyIO ? 'ide-hd,bus=ide.0' : 'virtio-blk-pci'},drive=${nodes.disk},id=${devices.disk},bootindex=1`,
     ],
     ...(seed === undefined ? [] : [...file('seed', seed, 'raw', true), ['-device', seedDevice(spec)]]),
+  ];
+}
+
+/** Ports of a SATA controller. */
+const sataPorts = 6;
+
+/** Never booted from. The name is the serial number: the guest finds the disk by it, in whatever order it is listed. */
+function dataDisks({ spec, disks = [] }: MachineInput): Option[] {
+  const controllers = spec.legacyIO ? Math.ceil(disks.length / sataPorts) : 0;
+  return [
+    ...Array.from({ length: controllers }, (_, i) => ['-device', `ahci,id=data${i}`]),
+    ...disks.flatMap(({ name, path, format }, i) => {
+      const bus = `bus=data${Math.floor(i / sataPorts)}.${i % sataPorts}`;
+      const device = spec.legacyIO ? `ide-hd,${bus}` : 'virtio-blk-pci';
+      const node = `data-${name}`;
+      return [
+        ...file(node, path, format, false, format === 'qcow2' ? { backing: null } : {}),
+        ['-device', `${device},drive=${node},id=${node},serial=${name}`],
+      ];
+    }),
   ];
 }
 

@@ -1,10 +1,10 @@
 import { existsSync } from 'node:fs';
-import { open, readdir, rename, rm, stat } from 'node:fs/promises';
+import { readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { messageOf } from '../errors.ts';
 import type { DiskFormat } from './args.ts';
 import { RunnerFailure } from './failure.ts';
-import { readDiskHeader } from './qcow2.ts';
+import { type DiskHeader, headerOf, qcow2Refusal } from './qcow2.ts';
 import { qemuImg } from './qemuimg.ts';
 import { asStorage } from './storage.ts';
 
@@ -16,7 +16,6 @@ export interface BaseDisk {
 }
 
 const diskName = /\.(qcow2|raw|img)$/;
-const headerBytes = 112;
 
 /**
  * The disk of an image volume: `/disk/<file>.{qcow2,raw,img}`, exactly one. A runtime that knows no image volumes
@@ -39,7 +38,7 @@ export async function findDisk(volume: string): Promise<BaseDisk> {
 
 /** The format by the name and the header together; refuses what would make QEMU open other files. */
 export async function inspectDisk(path: string): Promise<BaseDisk> {
-  const header = readDiskHeader(await readHead(path));
+  const header = await readHeader(path);
   const refuse = (why: string): never => {
     throw new RunnerFailure('ImageInvalid', `the image's disk ${why}`);
   };
@@ -50,23 +49,14 @@ export async function inspectDisk(path: string): Promise<BaseDisk> {
     return { path, format: 'raw', virtualSize: size };
   }
   if (path.endsWith('.raw')) return refuse('is named .raw and is a qcow2 file');
-  if (header.version !== 2 && header.version !== 3)
-    return refuse(`has the unknown qcow2 version ${header.version}`);
-  if (header.backingFile) return refuse('needs a backing file; flatten it with qemu-img convert');
-  if (header.dataFile) return refuse('keeps its data in an external file; flatten it with qemu-img convert');
-  if (header.encrypted) return refuse('is encrypted');
+  const why = qcow2Refusal(header);
+  if (why !== undefined) return refuse(why);
   return { path, format: 'qcow2', virtualSize: header.virtualSize };
 }
 
-async function readHead(path: string): Promise<Buffer> {
+async function readHeader(path: string): Promise<DiskHeader> {
   try {
-    const file = await open(path);
-    try {
-      const { buffer, bytesRead } = await file.read(Buffer.alloc(headerBytes), 0, headerBytes, 0);
-      return buffer.subarray(0, bytesRead);
-    } finally {
-      await file.close();
-    }
+    return await headerOf(path);
   } catch (cause) {
     throw new RunnerFailure('ImageInvalid', `the image's disk cannot be read: ${messageOf(cause)}`, {
       cause,
@@ -98,7 +88,7 @@ export async function createOverlay(path: string, base: BaseDisk, bytes: number 
 
 /** Virtual size of the overlay in bytes, by its header. */
 export async function overlaySize(path: string): Promise<number> {
-  const header = readDiskHeader(await readHead(path));
+  const header = await readHeader(path);
   if (header.kind === 'raw')
     throw new RunnerFailure('ImageInvalid', "the VM's overlay is damaged: it is no qcow2 file");
   return header.virtualSize;

@@ -6,6 +6,7 @@ import type { MachineInput } from './args.ts';
 import { RunnerFailure } from './failure.ts';
 import { findDisk, type BaseDisk } from './overlay.ts';
 import { readBootKind } from './bootsector.ts';
+import { prepareDataDisks } from './datadisks.ts';
 import { forwardAddress } from './relay.ts';
 import { qemuImg } from './qemuimg.ts';
 import { writeSeed } from './seed.ts';
@@ -18,6 +19,8 @@ export interface RunnerFolders {
   readonly iso: string;
   readonly state: string;
   readonly run: string;
+  /** Claims of data disks, in folders of their names. */
+  readonly disks: string;
   /** The file of the Secret. */
   readonly userData: string;
 }
@@ -66,6 +69,7 @@ export async function prepareMachine(
       overlay: overlayPath(folders),
       ports,
       ...(iso === undefined ? {} : { iso }),
+      disks: await prepareDataDisks(spec.disks, folders.disks),
       seed,
       run: folders.run,
       gpuAddresses: spec.architecture === 'amd64' ? host.gpuAddresses : [],

@@ -1,3 +1,5 @@
+import { open } from 'node:fs/promises';
+
 /** What the first bytes of a disk file say. */
 export type DiskHeader =
   | { kind: 'raw' }
@@ -27,4 +29,26 @@ export function readDiskHeader(bytes: Buffer): DiskHeader {
     dataFile: (features & externalDataFile) !== 0n,
     encrypted: bytes.readUInt32BE(32) !== 0,
   };
+}
+
+/** What of a file `readDiskHeader` needs. */
+const headerBytes = 112;
+
+/** The header of the disk in a file. */
+export async function headerOf(path: string): Promise<DiskHeader> {
+  const file = await open(path);
+  try {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(headerBytes), 0, headerBytes, 0);
+    return readDiskHeader(buffer.subarray(0, bytesRead));
+  } finally {
+    await file.close();
+  }
+}
+
+/** Why a guest does not get a qcow2 file: QEMU would open other files, or cannot read it. Undefined where it may. */
+export function qcow2Refusal(header: Extract<DiskHeader, { kind: 'qcow2' }>): string | undefined {
+  if (header.version !== 2 && header.version !== 3) return `has the unknown qcow2 version ${header.version}`;
+  if (header.backingFile) return 'needs a backing file; flatten it with qemu-img convert';
+  if (header.dataFile) return 'keeps its data in an external file; flatten it with qemu-img convert';
+  return header.encrypted ? 'is encrypted' : undefined;
 }

@@ -281,6 +281,21 @@ export interface VMSpec {
   }[];
   /** Host name of the guest and of its pod; the VM's name where nothing is said. */
   hostname?: string;
+  /** Data disks, beside the one that the VM boots from. Save, commit and revert leave them alone. */
+  disks?: {
+    /** Name of the disk; a guest with virtio finds it as /dev/disk/by-id/virtio-<name>. */
+    name: string;
+    /** StorageClass of a new disk; unset means the installation's, else the cluster's default. */
+    storageClassName?: string;
+    /** What becomes of the disk when its VM is deleted. Retain (the default): its PersistentVolumeClaim stays, nobody's. Delete: it goes with the VM. */
+    whenDeleted?: 'Retain' | 'Delete';
+    /** PersistentVolumeClaim in the namespace of the VM whose file disk.img is the disk. It needs label svc3.dev/disk, and no other VM may have it. */
+    claimName?: string;
+    /** Format of the disk of that claim; Raw where nothing is said. It is never guessed, and a QCOW2 file that names another file is refused. */
+    format?: 'Raw' | 'QCOW2';
+    /** Size of a new, blank disk, e.g. 40Gi. It can only grow. */
+    size?: string;
+  }[];
   /** The requested power state. */
   powerState?: 'Running' | 'Stopped' | 'Suspended';
   /** Any text; each new value discards the changes to the disk once and boots fresh from the image. */
@@ -440,6 +455,21 @@ export interface VMStatus {
     imageNamespace?: string;
     /** The install medium as spec or VMConfig names it. */
     isoName?: string;
+    /** Data disks. */
+    disks?: {
+      /** Name of the disk; a guest with virtio finds it as /dev/disk/by-id/virtio-<name>. */
+      name: string;
+      /** StorageClass of a new disk; unset means the installation's, else the cluster's default. */
+      storageClassName?: string;
+      /** What becomes of the disk when its VM is deleted. Retain (the default): its PersistentVolumeClaim stays, nobody's. Delete: it goes with the VM. */
+      whenDeleted?: 'Retain' | 'Delete';
+      /** PersistentVolumeClaim in the namespace of the VM whose file disk.img is the disk. It needs label svc3.dev/disk, and no other VM may have it. */
+      claimName?: string;
+      /** Format of the disk of that claim; Raw where nothing is said. It is never guessed, and a QCOW2 file that names another file is refused. */
+      format?: 'Raw' | 'QCOW2';
+      /** Size of a new disk. */
+      size?: string;
+    }[];
   };
   /** What the VM gets when it is placed, as spec, VMConfig and Image are now; absent once it has been placed. */
   planned?: {

@@ -1,6 +1,7 @@
 import { vms } from '../api/resources.ts';
 import type { Vm } from '../api/vm.ts';
-import { disposeOfDisk, keptClaim } from '../controllers/vm/life/disposal.ts';
+import { bootField } from '../controllers/vm/pod/claim.ts';
+import { disposeOfDisk, keptClaims } from '../controllers/vm/life/disposal.ts';
 import type { KubeClient } from '../kube/types.ts';
 import { deletionMessage, isHeld } from '../wire/vm.ts';
 import type { Waiter } from './waiter.ts';
@@ -17,7 +18,7 @@ const timeoutMs = 90_000;
 
 export interface DeletionOptions {
   readonly wait: boolean;
-  /** A Persistent disk goes with the VM, whatever the VM says. */
+  /** The Persistent disk that it boots from goes with the VM, whatever the VM says. */
   readonly deleteDisk: boolean;
   /** Takes a sentence for whoever deletes it. */
   warn(message: string): void;
@@ -39,12 +40,14 @@ export async function deleteVm(
     return deletionMessage(name, undefined);
   }
   const vm = await find();
-  const claim = options.deleteDisk ? undefined : keptClaim(vm);
+  const kept = keptClaims(vm).filter(({ field }) => !options.deleteDisk || field !== bootField);
   // Nobody else's disk goes, should another VM have the name by now.
   const { uid } = (options.deleteDisk ? await disposeOfDisk(caller, vm) : vm).metadata;
   await caller.delete(vms, { name, namespace }, options.deleteDisk ? { uid } : undefined);
-  if (claim !== undefined)
-    options.warn(`the disk of VM ${name} stays in PersistentVolumeClaim ${claim} until that is deleted`);
+  for (const { field, name: claim } of kept)
+    options.warn(
+      `${field === bootField ? 'the disk' : field} of VM ${name} stays in PersistentVolumeClaim ${claim} until that is deleted`,
+    );
   if (!options.wait) return deletionMessage(name, undefined);
   const waited = await wait(vms, vm, {
     timeoutMs,

@@ -191,6 +191,7 @@ export function vmOf(
     ...(request.node === undefined || request.node === '' ? {} : { nodeName: request.node }),
     ...(request.hostname === undefined ? {} : { hostname: request.hostname }),
     ...(ports.length === 0 ? {} : { ports }),
+    ...(request.disks === undefined ? {} : { disks: request.disks }),
     ...(minutes === undefined ? {} : { startDeadlineSeconds: minutes * 60 }),
   };
   const vm = {

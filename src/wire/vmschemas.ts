@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { DataDisks } from '../api/datadisk.ts';
 import { VmDisk } from '../api/vm.ts';
 import { kindSettings } from './kindsettings.ts';
 import { configName, imageName, imageReference, label, subdomain, tag, vmName } from './names.ts';
@@ -63,6 +64,7 @@ export const deployBody = z
       .describe('Absent: that of the VM, else the default one, where the caller may get the VMConfig there.'),
     ...settings,
     disk: VmDisk.optional().describe(settings.disk.description ?? ''),
+    disks: DataDisks.optional(),
     node: z.union([subdomain, z.literal('')]).optional(),
     hostname: label.optional().describe('Absent: the name of the VM.'),
     reservedPorts: z

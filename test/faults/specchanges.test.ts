@@ -47,6 +47,12 @@ const changes: readonly [keyof VmSpecInput, unknown][] = [
   ['iso', 'registry.example.com/installer:12'],
   ['userData', { secretName: 'first-boot' }],
   ['tolerations', [{ key: 'dedicated', operator: 'Exists' }]],
+  ['affinity', { podAntiAffinity: {} }],
+  [
+    'topologySpreadConstraints',
+    [{ maxSkew: 1, topologyKey: 'zone', whenUnsatisfiable: 'ScheduleAnyway', labelSelector: {} }],
+  ],
+  ['disks', [{ name: 'logs', size: '1Gi' }]],
 ];
 
 /** What a boot has, in whatever pod. */
@@ -234,6 +240,39 @@ describe('a VM with a Persistent disk', { timeout: 180_000 }, () => {
     await space.until('kept', 'RestartRequired', { status: 'True' });
     await patch('kept', { iso: '' });
     await expect.poll(() => space.condition('kept', 'RestartRequired'), slow).toEqual({});
+  });
+
+  test('has another data disk and other neighbours after its next start', async () => {
+    const claims = async () =>
+      (await space.pod('kept'))?.spec.volumes?.flatMap(
+        ({ persistentVolumeClaim: one }) => one?.claimName ?? [],
+      );
+    const before = await space.pod('kept');
+    const term = { labelSelector: { matchLabels: { app: 'db' } }, topologyKey: 'kubernetes.io/hostname' };
+    const affinity = { podAntiAffinity: { requiredDuringSchedulingIgnoredDuringExecution: [term] } };
+    await patch('kept', { disks: [{ name: 'logs', size: '1Gi', storageClassName: 'fast' }], affinity });
+    await space.until('kept', 'RestartRequired', {
+      message: 'spec.affinity, spec.disks apply when the guest is started next',
+    });
+    await patch('kept', { restartRequest: 'with-disk' });
+    await space.until('kept', 'Scheduled', { status: 'False', reason: 'Unschedulable' });
+    await bindClaim(world.client, space.name, 'svc3-vm-kept.logs');
+    await space.untilReplaced('kept', before);
+    await space.untilReady('kept');
+    expect(await claims()).toEqual(['svc3-vm-kept', 'svc3-vm-kept.logs']);
+    expect((await space.pod('kept'))?.spec.affinity).toMatchObject(affinity);
+    await expect.poll(() => space.condition('kept', 'RestartRequired'), slow).toEqual({});
+
+    // What becomes of it in the end is no matter of the pod; its claim never changes.
+    await patch('kept', {
+      disks: [{ name: 'logs', size: '1Gi', storageClassName: 'fast', whenDeleted: 'Delete' }],
+    });
+    expect(await space.condition('kept', 'RestartRequired')).toEqual({});
+    for (const disk of [{ size: '512Mi', storageClassName: 'fast' }, { size: '1Gi' }, { claimName: 'other' }])
+      await expect(patch('kept', { disks: [{ name: 'logs', ...disk }] })).rejects.toMatchObject({
+        reason: 'Invalid',
+        message: expect.stringContaining('spec.disks[0]'),
+      });
   });
 
   test('waits for a medium that is not there, and says so', async () => {

@@ -12,8 +12,22 @@ const image = 'registry.example.com/team/debian:12';
 const key = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExample user@example.com';
 const { svc3, home } = inProcess();
 
+const neighbours = {
+  affinity: {
+    podAntiAffinity: {
+      requiredDuringSchedulingIgnoredDuringExecution: [
+        { labelSelector: { matchLabels: { app: 'db' } }, topologyKey: 'kubernetes.io/hostname' },
+      ],
+    },
+  },
+  topologySpreadConstraints: [
+    { maxSkew: 1, topologyKey: 'zone', whenUnsatisfiable: 'DoNotSchedule', labelSelector: {} },
+  ],
+};
+
 /** As HTTP says it, and as it stands in the kinds. */
 const said = {
+  ...neighbours,
   architecture: 'arm64',
   disk: { storage: 'Persistent', storageClassName: 'fast', size: '40Gi', whenDeleted: 'Delete' },
   sshAuthorizedKeys: [key],
@@ -25,7 +39,7 @@ const said = {
   userData: { secretName: 'first-boot' },
 };
 const words = (keyFile: string) =>
-  `--arch arm64 --storage persistent --storage-class fast --disk-size 40Gi --when-deleted delete --ssh-key ${keyFile} --toleration dedicated=ci:NoSchedule,spot --readiness http:8080/healthz --user-data-secret first-boot`.split(
+  `--affinity ${join(home, 'affinity.json')} --arch arm64 --storage persistent --storage-class fast --disk-size 40Gi --when-deleted delete --ssh-key ${keyFile} --toleration dedicated=ci:NoSchedule,spot --readiness http:8080/healthz --user-data-secret first-boot`.split(
     ' ',
   );
 
@@ -41,6 +55,7 @@ beforeAll(async () => {
   namespace = await uniqueNamespace(cluster.client, 'wholekinds');
   api = await startTestApi(cluster.client);
   keyFile = join(home, 'id.pub');
+  await writeFile(join(home, 'affinity.json'), JSON.stringify(neighbours));
   await writeFile(keyFile, `# mine\n${key}\n`);
 });
 
@@ -73,6 +88,29 @@ describe('a deploy', () => {
     expect(code, stderr).toBe(0);
     expect((await specOf('claim-http')).disk).toEqual(disk);
     expect((await specOf('claim-cli')).disk).toEqual(disk);
+  });
+
+  test('says its data disks', async () => {
+    const disks = [
+      { name: 'logs', size: '5Gi' },
+      { name: 'old', claimName: 'archive', format: 'QCOW2' },
+    ];
+    expect((await http('vms?wait=false', { name: 'disks-http', image, disks })).status).toBe(202);
+    const given = ['vm', 'deploy', 'disks-cli', '-i', image, '--no-wait', '--data-disk', 'logs=5Gi'];
+    const { code, stderr } = await cli([...given, '--data-claim', 'old=archive:qcow2']);
+    expect(code, stderr).toBe(0);
+    for (const vm of ['disks-http', 'disks-cli']) expect((await specOf(vm)).disks).toEqual(disks);
+    const both = [{ name: 'logs', size: '5Gi', claimName: 'archive' }];
+    const refused = await http('vms?wait=false', { name: 'both', image, disks: both });
+    expect([refused.status, refused.json.message]).toEqual([
+      422,
+      expect.stringContaining('disks[0]: Invalid value: exactly one of size, claimName is required'),
+    ]);
+    const wrong = await cli([...given.slice(0, 2), 'wrong', '-i', image, '--data-claim', 'old=archive:vmdk']);
+    expect([wrong.code, wrong.stderr]).toEqual([
+      2,
+      expect.stringContaining('--data-claim: "old=archive:vmdk" is not NAME=CLAIM[:raw|:qcow2]'),
+    ]);
   });
 
   test('from a configuration that is in the default namespace only names that namespace', async () => {

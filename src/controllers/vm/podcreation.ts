@@ -12,8 +12,8 @@ import type { WaitingVms } from './waiting.ts';
 import { placeLeavingOut, type PlacedWithout } from '../../placement/leaveout.ts';
 import { place, type Placed, type PlacementRequest, unpinnedAccelerator } from '../../placement/place.ts';
 import type { HostPort } from '../../placement/ports.ts';
-import { type ClaimHolder, claimNameOf, isPersistent } from './pod/claim.ts';
-import { obtainClaim } from './pod/diskclaim.ts';
+import { type ClaimHolder, claimNameOf, hasClaims, isPersistent } from './pod/claim.ts';
+import { obtainClaims } from './pod/diskclaim.ts';
 import { holdVm } from './life/finalizer.ts';
 import type { Pass, VmMemory } from './parts.ts';
 import { buildPod, type PodPlacement } from './pod/pod.ts';
@@ -166,10 +166,7 @@ export class PodCreation implements VmMemory {
     const avoid = backoff.avoided(uid);
     const before = vm.status?.node;
     const tries: PlacementRequest[] = [
-      ...(isPersistent(effective) &&
-      before !== undefined &&
-      !avoid.has(before) &&
-      request.nodeName === undefined
+      ...(hasClaims(effective) && before !== undefined && !avoid.has(before) && request.nodeName === undefined
         ? [{ ...request, nodeName: before }]
         : []),
       ...(avoid.size > 0 ? [{ ...request, avoid }] : []),
@@ -198,7 +195,7 @@ export class PodCreation implements VmMemory {
     let pod: Pod;
     try {
       await holdVm(this.#parts, pass);
-      const claim = await obtainClaim(client, vm, resolved.effective, this.#parts.settings);
+      const claim = await obtainClaims(client, vm, resolved.effective, this.#parts.settings);
       if (claim.kind !== 'own') return this.#withoutClaim(pass, claim);
       pod = await client.create(pods, this.#pod(vm, resolved, placement));
     } catch (error) {

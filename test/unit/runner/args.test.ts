@@ -50,6 +50,39 @@ describe('QEMU is told', () => {
       ],
     ],
     [
+      'data disks that the guest finds by name, none of which it boots from',
+      {},
+      {
+        disks: [
+          { name: 'logs', path: '/d/logs/disk.img', format: 'raw' },
+          { name: 'old', path: '/d/old/disk.img', format: 'qcow2' },
+        ],
+      },
+      [
+        '"driver":"raw","node-name":"data-logs","file":"data-logs-file","read-only":false',
+        '-device virtio-blk-pci,drive=data-logs,id=data-logs,serial=logs -blockdev',
+        '"node-name":"data-old","file":"data-old-file","read-only":false,"discard":"unmap","backing":null',
+        '-device virtio-blk-pci,drive=data-old,id=data-old,serial=old -',
+      ],
+    ],
+    [
+      'data disks on SATA for guests without virtio, on controllers of their own',
+      { legacyIO: true },
+      {
+        disks: ['a', 'b', 'c', 'd', 'e', 'f', 'g'].map((name) => ({
+          name,
+          path: `/d/${name}`,
+          format: 'raw' as const,
+        })),
+      },
+      [
+        '-device ahci,id=data0 -device ahci,id=data1 ',
+        '-device ide-hd,bus=data0.0,drive=data-a,id=data-a,serial=a ',
+        '-device ide-hd,bus=data0.5,drive=data-f,id=data-f,serial=f ',
+        '-device ide-hd,bus=data1.0,drive=data-g,id=data-g,serial=g ',
+      ],
+    ],
+    [
       'its sandbox',
       {},
       {},

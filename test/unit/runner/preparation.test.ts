@@ -32,6 +32,7 @@ function aHost(spec: object = {}, more: Partial<Host> = {}): Host {
       iso: at('iso'),
       state: at('state'),
       run: at('run'),
+      disks: at('disks'),
       userData: at('user-data'),
     },
     gpuAddresses: [],

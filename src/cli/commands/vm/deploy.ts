@@ -33,6 +33,17 @@ export const vmDeploy = command({
       summary:
         'Ports of the VM to open on the IP of its pod, and with N: on the node as well, e.g. 80,20053:53/udp',
     },
+    'data-disk': {
+      kind: 'list',
+      placeholder: 'NAME=SIZE,...',
+      summary: 'New data disks, e.g. logs=20Gi; the guest has each as /dev/disk/by-id/virtio-NAME',
+    },
+    'data-claim': {
+      kind: 'list',
+      placeholder: 'NAME=CLAIM,...',
+      summary:
+        'Data disks of PersistentVolumeClaims with a file disk.img; NAME=CLAIM:qcow2 where it is none of raw bytes',
+    },
     claim: {
       kind: 'text',
       placeholder: 'NAME',
@@ -94,6 +105,7 @@ export const vmDeploy = command({
       reservedPorts: options.ports,
       hostname: options.hostname,
       disk: options.claim === undefined ? kindSettings.disk : claimed(options.claim, kindSettings.disk),
+      disks: dataDisksOf(options['data-disk'], options['data-claim']),
       customVMMetadata: options.metadata.length === 0 ? undefined : metadataOf(options.metadata),
       timeout: options.timeout,
     });
@@ -122,6 +134,36 @@ function waitOf(noWait: boolean, state: 'running' | 'reachable'): DeployWait {
 
 function claimed(claimName: string, disk: SettingsRequest['disk']): DeployRequest['disk'] {
   return { storage: 'Persistent', ...disk, claimName };
+}
+
+function dataDisksOf(sizes: readonly string[], claims: readonly string[]): DeployRequest['disks'] {
+  const disks = [
+    ...sizes.map((text) => {
+      const [name, size] = namedValue('--data-disk', text, 'NAME=SIZE');
+      return { name, size };
+    }),
+    ...claims.map((text) => {
+      const [name, claim] = namedValue('--data-claim', text, 'NAME=CLAIM[:raw|:qcow2]');
+      const [claimName = '', word] = claim.split(':', 2);
+      if (word === undefined) return { name, claimName };
+      const format = formats.get(word);
+      if (format === undefined) throw usageError(`--data-claim: "${text}" is not NAME=CLAIM[:raw|:qcow2]`);
+      return { name, claimName, format };
+    }),
+  ];
+  return disks.length === 0 ? undefined : disks;
+}
+
+const formats = new Map<string, 'Raw' | 'QCOW2'>([
+  ['raw', 'Raw'],
+  ['qcow2', 'QCOW2'],
+]);
+
+function namedValue(flag: string, text: string, shape: string): [name: string, value: string] {
+  const equals = text.indexOf('=');
+  const [name, value] = [text.slice(0, Math.max(equals, 0)), text.slice(equals + 1)];
+  if (name === '' || value === '') throw usageError(`${flag}: "${text}" is not ${shape}`);
+  return [name, value];
 }
 
 function metadataOf(pairs: readonly string[]): Record<string, string> {

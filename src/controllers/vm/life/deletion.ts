@@ -9,7 +9,8 @@ import { unsavedImages } from '../../image/saves.ts';
 import { type Plan, savingMessage } from '../decide.ts';
 import type { VmExpectations } from '../expectations.ts';
 import { podNameOf } from '../names.ts';
-import { leaveClaim } from '../pod/diskclaim.ts';
+import { bootField } from '../pod/claim.ts';
+import { leaveClaims } from '../pod/diskclaim.ts';
 import { typed } from '../status/statuswriter.ts';
 import type { LiveList } from './livelists.ts';
 
@@ -39,9 +40,9 @@ export async function letGo(
 ): Promise<boolean> {
   if (!hasFinalizer) return true;
   if (!hasPod && (await hasPodNow(client, vm))) return false;
-  const kept = await leaveClaim(client, vm);
-  if (kept !== undefined) {
-    const message = `claim ${kept} keeps the disk of the VM; a new VM with disk.claimName ${kept} goes on with it`;
+  for (const { name, field } of await leaveClaims(client, vm)) {
+    const which = field === bootField ? 'the disk of the VM' : field;
+    const message = `claim ${name} keeps ${which}; a new VM with ${field}.claimName ${name} goes on with it`;
     recorder.event(typed(vm), { type: 'Normal', reason: 'DiskKept', message });
   }
   await ignoring(['NotFound'], removeFinalizer(client, vms, vm));

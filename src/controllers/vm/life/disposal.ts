@@ -1,9 +1,10 @@
+import { isDeepStrictEqual } from 'node:util';
 import { hasFinalizer } from '../../../api/finalizer.ts';
 import type { ObjectMeta } from '../../../api/object.ts';
 import { vms } from '../../../api/resources.ts';
-import type { Vm } from '../../../api/vm.ts';
+import type { Vm, VmSpec } from '../../../api/vm.ts';
 import type { KubeClient } from '../../../kube/types.ts';
-import { claimNameOf, goesWithVm } from '../pod/claim.ts';
+import { bootField, claimsOf, type DiskClaim, goesWithVm } from '../pod/claim.ts';
 
 /** Whether a VM has a disk that may stay when it goes; before it is placed its VMConfig may say so. */
 function mayKeepDisk({ spec, status }: Vm): boolean {
@@ -12,37 +13,52 @@ function mayKeepDisk({ spec, status }: Vm): boolean {
   return spec.config !== undefined && status?.effective === undefined;
 }
 
-/** The claim that stays when a VM that has been placed is deleted. */
-export function keptClaim(vm: Vm): string | undefined {
-  const isKept = vm.status?.effective !== undefined && mayKeepDisk(vm) && !goesWithVm(vm);
-  return isKept ? claimNameOf(vm) : undefined;
+/** The claims that stay when a VM that has been placed is deleted. */
+export function keptClaims(vm: Vm): DiskClaim[] {
+  if (vm.status?.effective === undefined) return [];
+  return claimsOf(vm).filter(
+    ({ field, goesWithVm: goes }) => !goes && (field !== bootField || mayKeepDisk(vm)),
+  );
 }
 
 /**
- * Has the disk of a VM go with it, right before the VM is deleted.
+ * Has the disk that a VM boots from go with it, right before the VM is deleted; data disks go or stay as the VM says.
  *
  * @returns the VM as it is then
  * @throws Svc3Error Conflict where another VM has the name now; NotFound.
  */
 export function disposeOfDisk(client: KubeClient, vm: Vm): Promise<Vm> {
-  return dispose(client, vm, { uid: vm.metadata.uid });
+  return dispose(client, vm, { uid: vm.metadata.uid }, { boot: true });
 }
 
 /**
- * The same for a VM whose guest has never run, exactly as it was seen: its disk holds nothing, unless it named one that was there.
+ * The same for a VM whose guest has never run, exactly as it was seen: its disks hold nothing, unless it named ones that were there.
  *
  * @throws Svc3Error Conflict where the VM has changed since; NotFound.
  */
 export async function disposeOfNewDisk(client: KubeClient, vm: Vm): Promise<Vm> {
   // Without the finalizer nothing has been made for it.
-  if (vm.spec.disk?.claimName !== undefined || !hasFinalizer(vm)) return vm;
+  if (!hasFinalizer(vm)) return vm;
   const { uid, resourceVersion } = vm.metadata;
-  return dispose(client, vm, { uid, resourceVersion });
+  const data = vm.spec.disks?.map((disk) =>
+    disk.size === undefined ? disk : { ...disk, whenDeleted: 'Delete' as const },
+  );
+  const isNew = vm.spec.disk?.claimName === undefined;
+  return dispose(client, vm, { uid, resourceVersion }, { boot: isNew, data });
 }
 
-async function dispose(client: KubeClient, vm: Vm, metadata: Partial<ObjectMeta>): Promise<Vm> {
-  if (!mayKeepDisk(vm) || goesWithVm(vm)) return vm;
+/** @param data - the data disks as they are to be; undefined leaves them */
+async function dispose(
+  client: KubeClient,
+  vm: Vm,
+  metadata: Partial<ObjectMeta>,
+  { boot, data }: { readonly boot: boolean; readonly data?: VmSpec['disks'] },
+): Promise<Vm> {
+  const spec = {
+    ...(boot && mayKeepDisk(vm) && !goesWithVm(vm) ? { disk: { whenDeleted: 'Delete' } } : {}),
+    ...(isDeepStrictEqual(data, vm.spec.disks) || data === undefined ? {} : { disks: data }),
+  };
+  if (Object.keys(spec).length === 0) return vm;
   const { name, namespace } = vm.metadata;
-  const body = { metadata, spec: { disk: { whenDeleted: 'Delete' } } };
-  return client.patch(vms, { name, namespace }, { type: 'merge', body });
+  return client.patch(vms, { name, namespace }, { type: 'merge', body: { metadata, spec } });
 }

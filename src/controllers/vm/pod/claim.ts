@@ -3,6 +3,7 @@ import { annotations, labels } from '../../../api/meta.ts';
 import type { Submitted } from '../../../api/object.ts';
 import { controllerOf, isTerminating } from '../../../api/owner.ts';
 import { formatQuantity, parseQuantity } from '../../../api/quantity.ts';
+import type { DataDisk } from '../../../api/datadisk.ts';
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
 import { podNameOf } from '../names.ts';
 import type { VmSettings } from '../settings.ts';
@@ -14,14 +15,79 @@ export function isPersistent(effective: EffectiveSettings): boolean {
   return effective.disk?.storage === 'Persistent';
 }
 
+/** Whether a VM has a disk that may be on volumes of one node. */
+export function hasClaims(effective: EffectiveSettings): boolean {
+  return isPersistent(effective) || (effective.disks ?? []).length > 0;
+}
+
 /** The claim that has the disk of a VM, or would have: the one that it names, else one of its own. */
 export function claimNameOf({ metadata, spec }: Vm): string {
   return spec.disk?.claimName ?? podNameOf(metadata.name);
 }
 
-/** Index of VMs by the claim that they name or would make: `<namespace>/<claim>`. */
+/** The same of a data disk. No VM's name has a dot, so that no disk's claim is called like another VM's. */
+export function dataClaimName({ metadata }: Vm, { name, claimName }: DataDisk): string {
+  return claimName ?? `${podNameOf(metadata.name)}.${name}`;
+}
+
+/** Field of the disk that a VM boots from. */
+export const bootField = 'disk';
+
+/** A claim that a VM has, or is to have. */
+export interface DiskClaim {
+  /** The field of spec that says it. */
+  readonly field: string;
+  readonly name: string;
+  /** It was there before; else it is made. */
+  readonly isNamed: boolean;
+  readonly size: string | undefined;
+  readonly storageClassName: string | undefined;
+  /** Whether it goes when its VM is deleted. */
+  readonly goesWithVm: boolean;
+}
+
+/** The claim of the disk that a VM boots from, where that is Persistent. */
+export function bootClaim(vm: Vm, effective: Pick<EffectiveSettings, 'disk'> | undefined): DiskClaim {
+  return {
+    field: bootField,
+    name: claimNameOf(vm),
+    isNamed: vm.spec.disk?.claimName !== undefined,
+    size: effective?.disk?.size,
+    storageClassName: effective?.disk?.storageClassName,
+    goesWithVm: goesWithVm(vm),
+  };
+}
+
+export function dataClaim(vm: Vm, disk: DataDisk): DiskClaim {
+  const { whenDeleted } = vm.spec.disks?.find(({ name }) => name === disk.name) ?? disk;
+  return {
+    field: `disks[${disk.name}]`,
+    name: dataClaimName(vm, disk),
+    isNamed: disk.claimName !== undefined,
+    size: disk.size,
+    storageClassName: disk.storageClassName,
+    goesWithVm: whenDeleted === 'Delete',
+  };
+}
+
+/** The claims that the pod of a VM with these settings mounts. */
+export function claimsFor(vm: Vm, effective: EffectiveSettings): DiskClaim[] {
+  const data = (effective.disks ?? []).map((disk) => dataClaim(vm, disk));
+  return isPersistent(effective) ? [bootClaim(vm, effective), ...data] : data;
+}
+
+/** The claims that may be a VM's: those that its pod has, and those that its spec asks for. */
+export function claimsOf(vm: Vm): DiskClaim[] {
+  const { spec, status } = vm;
+  const disks = new Map(
+    [...(status?.effective?.disks ?? []), ...(spec.disks ?? [])].map((disk) => [disk.name, disk]),
+  );
+  return [bootClaim(vm, status?.effective), ...[...disks.values()].map((disk) => dataClaim(vm, disk))];
+}
+
+/** Index of VMs by the claims that they name or would make: `<namespace>/<claim>`. */
 export const claimIndex = {
-  claim: (vm: Vm) => [`${vm.metadata.namespace}/${claimNameOf(vm)}`],
+  claim: (vm: Vm) => claimsOf(vm).map(({ name }) => `${vm.metadata.namespace}/${name}`),
 };
 
 /** Whether the disk is to go with its VM. Its VMConfig's word counts where it was frozen; unknown is Retain. */
@@ -66,7 +132,7 @@ export interface FreeClaim {
 }
 
 /** Whose a claim of the name is that a VM would make for itself. A disk never boots again by its name alone. */
-export function holderOfOwn(claim: PersistentVolumeClaim, vm: Vm): ClaimHolder {
+export function holderOfOwn(claim: PersistentVolumeClaim, vm: Vm, field = bootField): ClaimHolder {
   const { name } = claim.metadata;
   if (isTerminating(claim))
     return { kind: 'going', message: `claim ${name} is being deleted; a new disk is made when it is gone` };
@@ -74,15 +140,20 @@ export function holderOfOwn(claim: PersistentVolumeClaim, vm: Vm): ClaimHolder {
   const wasNamesakes =
     vmUidOf(claim) !== undefined && claim.metadata.labels?.[labels.vm] === vm.metadata.name;
   const message = wasNamesakes
-    ? `claim ${name} has the disk of a VM of this name that was deleted; deploy the VM with disk.claimName ${name} to go on with that disk, or delete the claim`
+    ? `claim ${name} has the disk of a VM of this name that was deleted; deploy the VM with ${field}.claimName ${name} to go on with that disk, or delete the claim`
     : `claim ${name} exists and does not belong to this VM; delete it, or give the VM another name`;
   return { kind: 'foreign', message };
 }
 
 /** Whose a claim is that a VM names. */
-export function holderOfNamed(claim: PersistentVolumeClaim, vm: Vm): ClaimHolder | FreeClaim {
+export function holderOfNamed(
+  claim: PersistentVolumeClaim,
+  vm: Vm,
+  field = bootField,
+): ClaimHolder | FreeClaim {
   const { name, labels: has = {} } = claim.metadata;
-  const foreign = (message: string) => ({ kind: 'foreign', message: `disk.claimName: ${message}` }) as const;
+  const foreign = (message: string) =>
+    ({ kind: 'foreign', message: `${field}.claimName: ${message}` }) as const;
   if (isTerminating(claim)) return foreign(`claim ${name} is being deleted`);
   if (isDiskOf(claim, vm)) return { kind: 'own' };
   if (has[labels.disk] !== 'true')
@@ -101,9 +172,12 @@ export function holderOfNamed(claim: PersistentVolumeClaim, vm: Vm): ClaimHolder
 }
 
 /** The storage to ask for where the requested disk no longer fits the VM's claim; undefined where it does. */
-export function grownStorage(vm: Vm, claim: PersistentVolumeClaim | undefined): string | undefined {
+export function grownStorage(
+  vm: Vm,
+  claim: PersistentVolumeClaim | undefined,
+  size = vm.spec.disk?.size,
+): string | undefined {
   if (claim === undefined || !isDiskOf(claim, vm)) return undefined;
-  const size = vm.spec.disk?.size;
   const has = claim.spec?.resources?.requests?.['storage'];
   if (size === undefined || has === undefined) return undefined;
   const wanted = claimBytes(size);
@@ -127,22 +201,22 @@ export function marksOf({ metadata }: Vm): {
 }
 
 /**
- * The claim that holds the overlay. Nobody owns it: what is deleted with its VM is decided when that happens. It is larger than the disk:
+ * The claim that holds a disk. Nobody owns it: what is deleted with its VM is decided when that happens. It is larger than the disk:
  * qcow2 has its own tables, and a file system its own share.
  */
 export function buildClaim(
   vm: Vm,
-  effective: EffectiveSettings,
-  settings: VmSettings,
+  disk: Pick<DiskClaim, 'name' | 'size' | 'storageClassName'>,
+  settings: Pick<VmSettings, 'storageClassName'>,
 ): Submitted<PersistentVolumeClaim> {
-  const storageClassName = effective.disk?.storageClassName ?? settings.storageClassName;
+  const storageClassName = disk.storageClassName ?? settings.storageClassName;
   return {
     apiVersion: 'v1',
     kind: 'PersistentVolumeClaim',
-    metadata: { name: podNameOf(vm.metadata.name), namespace: vm.metadata.namespace, ...marksOf(vm) },
+    metadata: { name: disk.name, namespace: vm.metadata.namespace, ...marksOf(vm) },
     spec: {
       accessModes: ['ReadWriteOnce'],
-      resources: { requests: { storage: formatQuantity(claimBytes(effective.disk?.size)) } },
+      resources: { requests: { storage: formatQuantity(claimBytes(disk.size)) } },
       ...(storageClassName === undefined ? {} : { storageClassName }),
     },
   };

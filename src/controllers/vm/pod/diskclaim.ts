@@ -6,51 +6,84 @@ import { isSvc3Error, Svc3Error } from '../../../errors.ts';
 import type { KubeClient } from '../../../kube/types.ts';
 import type { VmSettings } from '../settings.ts';
 import {
+  bootField,
   buildClaim,
-  claimNameOf,
   type ClaimHolder,
-  goesWithVm,
+  claimsFor,
+  claimsOf,
+  type DiskClaim,
+  grownStorage,
   holderOfNamed,
   holderOfOwn,
   isDiskOf,
-  isPersistent,
   marksOf,
 } from './claim.ts';
 
 /**
- * Sees to it that a VM has the claim of its Persistent disk: the one that it names, else one that is made for it. What is there is read
+ * Sees to it that a VM has the claims of its disks: those that it names, and for the others ones that are made for it. What is there is read
  * from kube-apiserver: the cache may be behind, and holds only claims with our label.
  *
- * @returns `own` where the VM has it, or needs none
- * @throws Svc3Error Conflict where the claim changed meanwhile
+ * @returns `own` where the VM has them all, or needs none; else why not the first
+ * @throws Svc3Error Conflict where a claim changed meanwhile
  */
-export async function obtainClaim(
+export async function obtainClaims(
   client: KubeClient,
   vm: Vm,
   effective: EffectiveSettings,
-  settings: VmSettings,
+  settings: Pick<VmSettings, 'storageClassName'>,
 ): Promise<ClaimHolder> {
-  if (!isPersistent(effective)) return { kind: 'own' };
-  if (vm.spec.disk?.claimName !== undefined) return takeNamed(client, vm);
+  const disks = claimsFor(vm, effective);
+  const twice = disks.find(({ name }, i) => disks.findIndex((other) => other.name === name) < i);
+  if (twice !== undefined) {
+    const message = `${twice.field}.claimName: claim ${twice.name} is another disk of this VM`;
+    return { kind: 'foreign', message };
+  }
+  for (const disk of disks) {
+    const holder = disk.isNamed
+      ? await takeNamed(client, vm, disk)
+      : await makeOwn(client, vm, disk, settings);
+    if (holder.kind !== 'own') return holder;
+  }
+  return { kind: 'own' };
+}
+
+async function makeOwn(
+  client: KubeClient,
+  vm: Vm,
+  disk: DiskClaim,
+  settings: Pick<VmSettings, 'storageClassName'>,
+): Promise<ClaimHolder> {
   try {
-    return holderOfOwn(await client.create(persistentVolumeClaims, buildClaim(vm, effective, settings)), vm);
+    const made = await client.create(persistentVolumeClaims, buildClaim(vm, disk, settings));
+    return holderOfOwn(made, vm, disk.field);
   } catch (error) {
     if (!isSvc3Error(error, 'AlreadyExists')) throw error;
   }
-  const there = await currentClaim(client, vm);
-  if (there === undefined)
-    throw new Svc3Error('Conflict', `claim ${claimNameOf(vm)} went away between two looks`);
-  return holderOfOwn(there, vm);
+  const there = await currentClaim(client, vm, disk);
+  if (there === undefined) throw new Svc3Error('Conflict', `claim ${disk.name} went away between two looks`);
+  const holder = holderOfOwn(there, vm, disk.field);
+  // The one that a VM boots from grows at once, when its size changes.
+  const isToGrow = holder.kind === 'own' && disk.field !== bootField;
+  const storage = isToGrow ? grownStorage(vm, there, disk.size) : undefined;
+  if (storage !== undefined) await grow(client, there, storage);
+  return holder;
 }
 
-async function takeNamed(client: KubeClient, vm: Vm): Promise<ClaimHolder> {
-  const claim = await currentClaim(client, vm);
+/** A data disk grows when its VM gets another pod. A class that lets no claim grow says so, and the VM is not started with less. */
+async function grow(client: KubeClient, { metadata }: PersistentVolumeClaim, storage: string): Promise<void> {
+  const { name, namespace, uid, resourceVersion } = metadata;
+  const body = { metadata: { uid, resourceVersion }, spec: { resources: { requests: { storage } } } };
+  await client.patch(persistentVolumeClaims, { name, namespace }, { type: 'merge', body });
+}
+
+async function takeNamed(client: KubeClient, vm: Vm, disk: DiskClaim): Promise<ClaimHolder> {
+  const claim = await currentClaim(client, vm, disk);
   if (claim === undefined)
-    return { kind: 'missing', message: `disk.claimName: claim ${claimNameOf(vm)} does not exist` };
-  const holder = holderOfNamed(claim, vm);
+    return { kind: 'missing', message: `${disk.field}.claimName: claim ${disk.name} does not exist` };
+  const holder = holderOfNamed(claim, vm, disk.field);
   if (holder.kind !== 'free') return holder;
   if (holder.last !== undefined && (await isThere(client, claim, holder.last))) {
-    const message = `disk.claimName: claim ${claim.metadata.name} is the disk of VM ${holder.last.name}`;
+    const message = `${disk.field}.claimName: claim ${disk.name} is the disk of VM ${holder.last.name}`;
     return { kind: 'foreign', message };
   }
   const { name, namespace, uid, resourceVersion } = claim.metadata;
@@ -60,29 +93,39 @@ async function takeNamed(client: KubeClient, vm: Vm): Promise<ClaimHolder> {
   return { kind: 'own' };
 }
 
+/** Whether that VM is still there and has not given the claim up. */
 async function isThere(
   client: KubeClient,
-  { metadata: { namespace } }: PersistentVolumeClaim,
+  { metadata }: PersistentVolumeClaim,
   { name, uid }: { readonly name: string; readonly uid: string },
 ): Promise<boolean> {
-  const vm = await ignoring(['NotFound'], client.get(vms, name, namespace));
-  return vm?.metadata.uid === uid;
+  const vm = await ignoring(['NotFound'], client.get(vms, name, metadata.namespace));
+  return vm?.metadata.uid === uid && claimsOf(vm).some((disk) => disk.name === metadata.name);
 }
 
-function currentClaim(client: KubeClient, vm: Vm): Promise<PersistentVolumeClaim | undefined> {
-  return ignoring(['NotFound'], client.get(persistentVolumeClaims, claimNameOf(vm), vm.metadata.namespace));
+function currentClaim(
+  client: KubeClient,
+  { metadata: { namespace } }: Vm,
+  { name }: Pick<DiskClaim, 'name'>,
+): Promise<PersistentVolumeClaim | undefined> {
+  return ignoring(['NotFound'], client.get(persistentVolumeClaims, name, namespace));
 }
 
 /**
- * What becomes of the disk of a VM that goes: deleted where that is wanted, else left to nobody.
+ * What becomes of the disks of a VM that goes: deleted where that is wanted, else left to nobody.
  *
- * @returns name of the claim that stays; undefined where there is none
+ * @returns the claims that stay
  */
-export async function leaveClaim(client: KubeClient, vm: Vm): Promise<string | undefined> {
-  const claim = await currentClaim(client, vm);
+export async function leaveClaims(client: KubeClient, vm: Vm): Promise<DiskClaim[]> {
+  const left = await Promise.all(claimsOf(vm).map((disk) => leaveClaim(client, vm, disk)));
+  return left.filter((disk) => disk !== undefined);
+}
+
+async function leaveClaim(client: KubeClient, vm: Vm, disk: DiskClaim): Promise<DiskClaim | undefined> {
+  const claim = await currentClaim(client, vm, disk);
   if (claim === undefined || !isDiskOf(claim, vm)) return undefined;
+  if (!disk.goesWithVm) return disk;
   const { name, namespace, uid } = claim.metadata;
-  if (!goesWithVm(vm)) return name;
   await ignoring(
     ['NotFound', 'Conflict'],
     client.delete(persistentVolumeClaims, { name, namespace }, { uid }),

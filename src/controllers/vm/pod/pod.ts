@@ -11,9 +11,11 @@ import type {
 import { annotations, apiVersion, extendedResources, objectNames, runnerPort } from '../../../api/meta.ts';
 import { formatQuantity, parseQuantity } from '../../../api/quantity.ts';
 import { runnerEnvironment, runnerPaths, type RunnerSpecInput, userDataKey } from '../../../api/runner.ts';
+import type { DataDisk } from '../../../api/datadisk.ts';
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
 import type { Accelerator } from '../../../placement/facts.ts';
 import type { AssignedPorts, HostPort } from '../../../placement/ports.ts';
+import { dataClaimName } from './claim.ts';
 import { digestOf } from '../resolve/imageref.ts';
 import { effectiveAnnotation, podNameOf, pullSecretAnnotation } from '../names.ts';
 import { ephemeralStorageBytes, guestResources, runVolumeBytes, stateVolumeBytes } from './overhead.ts';
@@ -210,7 +212,7 @@ function resources({ effective, placement, settings }: PodInput): ResourceRequir
   };
 }
 
-function volumes({ effective, claimName, settings }: PodInput): Volume[] {
+function volumes({ vm, effective, claimName, settings }: PodInput): Volume[] {
   return [
     { name: 'image', image: { reference: effective.image, pullPolicy: 'IfNotPresent' } },
     ...(effective.iso === undefined
@@ -222,6 +224,7 @@ function volumes({ effective, claimName, settings }: PodInput): Volume[] {
           emptyDir: { sizeLimit: formatQuantity(stateVolumeBytes(settings.ephemeralLimitBytes)) },
         }
       : { name: 'state', persistentVolumeClaim: { claimName } },
+    ...(effective.disks ?? []).map((disk) => dataVolume(vm, disk)),
     ...(effective.userData === undefined ? [] : [userDataVolume(effective.userData)]),
     { name: 'run', emptyDir: { medium: 'Memory', sizeLimit: formatQuantity(runVolumeBytes) } },
     {
@@ -236,6 +239,12 @@ function volumes({ effective, claimName, settings }: PodInput): Volume[] {
     },
   ];
 }
+
+function dataVolume(vm: Vm, disk: DataDisk): Volume {
+  return { name: dataVolumeName(disk), persistentVolumeClaim: { claimName: dataClaimName(vm, disk) } };
+}
+
+const dataVolumeName = ({ name }: DataDisk) => `disk-${name}`;
 
 /** Optional: the runner says in a sentence what is missing, and the kubelet brings it when it is there. */
 function userDataVolume({ secretName }: NonNullable<EffectiveSettings['userData']>): Volume {
@@ -261,6 +270,10 @@ function mounts(effective: EffectiveSettings): VolumeMount[] {
       ? []
       : [{ name: 'userdata', mountPath: runnerPaths.userData, readOnly: true }]),
     { name: 'state', mountPath: runnerPaths.state },
+    ...(effective.disks ?? []).map((disk) => ({
+      name: dataVolumeName(disk),
+      mountPath: `${runnerPaths.disks}/${disk.name}`,
+    })),
     { name: 'run', mountPath: runnerPaths.run },
     { name: 'podinfo', mountPath: runnerPaths.controlKeys.replace(/\/[^/]+$/, ''), readOnly: true },
   ];
@@ -295,6 +308,12 @@ function runnerSpec({ vm, effective, placement, settings, claimName }: PodInput)
     ...(digest === undefined ? {} : { imageDigest: digest }),
     ...(disk?.size === undefined ? {} : { diskBytes: parseQuantity(disk.size, 'disk.size') }),
     ...(claimName === undefined ? { diskLimitBytes: settings.ephemeralLimitBytes } : {}),
+    ...(effective.disks === undefined ? {} : { disks: effective.disks.map(runnerDisk) }),
     graceSeconds: settings.graceSeconds,
   };
+}
+
+function runnerDisk({ name, size, format }: DataDisk): NonNullable<RunnerSpecInput['disks']>[number] {
+  if (size !== undefined) return { name, bytes: parseQuantity(size, 'disks.size') };
+  return { name, format: format === 'QCOW2' ? 'qcow2' : 'raw' };
 }

@@ -72,13 +72,17 @@ function isSame(one: EffectiveSettings, other: EffectiveSettings, field: string)
   return isDeepStrictEqual(valueOf(one, field), valueOf(other, field));
 }
 
-/** An empty list says no more than none. Of the ports only those of the node are the pod's. */
+/** An empty list says no more than none. */
 function valueOf(settings: EffectiveSettings, field: string): unknown {
-  const value =
-    field === 'ports'
-      ? settings.ports?.filter(({ nodePort }) => nodePort !== undefined)
-      : (settings as Named)[field];
+  const value = ofPod(settings, field);
   return Array.isArray(value) && value.length === 0 ? undefined : value;
+}
+
+/** Of the ports only those of the node are the pod's; what becomes of a data disk in the end is not. */
+function ofPod(settings: EffectiveSettings, field: string): unknown {
+  if (field === 'ports') return settings.ports?.filter(({ nodePort }) => nodePort !== undefined);
+  if (field === 'disks') return settings.disks?.map(({ whenDeleted: _whenDeleted, ...disk }) => disk);
+  return (settings as Named)[field];
 }
 
 function pick(settings: EffectiveSettings, fields: readonly string[]): Named {

@@ -1,5 +1,5 @@
 import type { PlannedSettings, Vm } from '../../../api/vm.ts';
-import { isPersistent } from '../pod/claim.ts';
+import { hasClaims } from '../pod/claim.ts';
 import { condition, type ConditionDrafts, type StatusDraft } from './statusdraft.ts';
 
 /** The status of a VM without a pod: the effective settings and what is known of the disk stay, what belonged to the pod goes. */
@@ -11,12 +11,12 @@ export function pendingDraft(
   const { effective, node, diskSize, diskGrowth, warnings, powerState } = vm.status ?? {};
   const { revertRequest, startRequest, restartRequest } = vm.status ?? {};
   const cause = conditions.stalled ?? conditions.scheduled ?? conditions.prepared;
-  const sticky = effective !== undefined && isPersistent(effective);
+  const sticky = effective !== undefined && hasClaims(effective);
   return {
     fields: {
       ...(effective === undefined ? {} : { effective }),
       ...(effective !== undefined || plan === undefined ? {} : { planned: plan }),
-      // Where the disk is; other VMs may go anywhere.
+      // Where its disks are; other VMs may go anywhere.
       ...(sticky && node !== undefined ? { node } : {}),
       ...(diskSize === undefined ? {} : { diskSize }),
       ...(diskGrowth === undefined ? {} : { diskGrowth }),

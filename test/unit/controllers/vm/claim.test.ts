@@ -2,7 +2,10 @@ import type { ObjectMeta } from '../../../../src/api/object.ts';
 import { describe, expect, test } from 'vitest';
 import type { PersistentVolumeClaim } from '../../../../src/api/core.ts';
 import {
+  bootClaim,
   buildClaim,
+  claimsFor,
+  claimsOf,
   goesWithVm,
   grownStorage,
   holderOfNamed,
@@ -15,7 +18,7 @@ import { storedMeta } from '../../../support/storedmeta.ts';
 
 const size = '10Gi';
 const vm = aVm({ spec: { disk: { storage: 'Persistent', size } } });
-const built = buildClaim(vm, { ...effective, disk: { storage: 'Persistent', size: '1Gi' } }, vmSettings());
+const built = buildClaim(vm, bootClaim(vm, { disk: { storage: 'Persistent', size: '1Gi' } }), vmSettings());
 const own: PersistentVolumeClaim = { ...built, metadata: storedMeta(built.metadata) };
 
 function withMetadata(metadata: ObjectMeta): PersistentVolumeClaim {
@@ -28,6 +31,40 @@ const markedFor = (uid: string, name: string) =>
     labels: { ...own.metadata.labels, 'svc3.dev/vm': name },
   });
 const owner = (more: object) => [{ apiVersion: 'v1', kind: 'StatefulSet', name: 'db', uid: 'db', ...more }];
+
+describe('the claims of a VM', () => {
+  const logs = { name: 'logs', size: '5Gi', whenDeleted: 'Delete' as const };
+  const kept = { name: 'kept', claimName: 'archive' };
+  const names = (claims: { name: string }[]) => claims.map(({ name }) => name);
+
+  test('are those of its data disks, and of the disk that it boots from where that is Persistent', () => {
+    const one = aVm({ spec: { disks: [logs, kept] } });
+    expect(names(claimsFor(one, { ...effective, disks: [logs, kept] }))).toEqual([
+      'svc3-vm-web.logs',
+      'archive',
+    ]);
+    const persistent = { ...effective, disk: { storage: 'Persistent' as const }, disks: [logs] };
+    expect(names(claimsFor(one, persistent))).toEqual(['svc3-vm-web', 'svc3-vm-web.logs']);
+    expect(claimsFor(one, effective)).toEqual([]);
+  });
+
+  test('are both those that its pod has and those that its spec asks for, once each', () => {
+    const one = aVm({
+      spec: { disks: [kept] },
+      status: { effective: { ...effective, disks: [logs, kept] } },
+    });
+    expect(names(claimsOf(one))).toEqual(['svc3-vm-web', 'svc3-vm-web.logs', 'archive']);
+  });
+
+  test('go with it as its spec says now, also where its pod was made before', () => {
+    const frozen = { effective: { ...effective, disks: [logs] } };
+    const goes = (disks?: Vm['spec']['disks']) =>
+      claimsOf(aVm({ spec: disks === undefined ? {} : { disks }, status: frozen }))[1]?.goesWithVm;
+    expect(goes()).toBe(true);
+    expect(goes([{ ...logs, whenDeleted: 'Retain' }])).toBe(false);
+    expect(goes([{ name: 'logs', size: '5Gi' }])).toBe(false);
+  });
+});
 
 describe('a claim under the name that a VM would make', () => {
   test.each<[sentence: string, claim: PersistentVolumeClaim, kind: string, message?: string]>([

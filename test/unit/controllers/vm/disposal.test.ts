@@ -38,3 +38,19 @@ test.each<[what: string, vm: Vm, always: boolean, whereNew: boolean]>([
   const exactly = { metadata: { uid, resourceVersion }, spec };
   expect(await written(disposeOfNewDisk, vm)).toEqual(whereNew ? exactly : undefined);
 });
+
+test('new data disks of a VM that never ran go with it, those that were there stay', async () => {
+  const disks = [
+    { name: 'logs', size: '5Gi' },
+    { name: 'kept', claimName: 'archive' },
+  ];
+  const vm = held({ disks }, {});
+  const { uid, resourceVersion } = vm.metadata;
+  const gone = [{ ...disks[0], whenDeleted: 'Delete' }, disks[1]];
+  expect(await written(disposeOfNewDisk, vm)).toEqual({
+    metadata: { uid, resourceVersion },
+    spec: { disks: gone },
+  });
+  expect(await written(disposeOfDisk, vm)).toBeUndefined();
+  expect(await written(disposeOfNewDisk, held({ disks: [disks[1]!] }, {}))).toBeUndefined();
+});

@@ -158,6 +158,29 @@ describe('the pod of a VM', () => {
     ]);
   });
 
+  test('mounts the claim of each data disk, and tells the runner what is in it', () => {
+    const disks = [
+      { name: 'logs', size: '5Gi' },
+      { name: 'old', claimName: 'archive', format: 'QCOW2' as const },
+      { name: 'plain', claimName: 'plain' },
+    ];
+    const spec = specOf({ effective: { ...effective, disks } });
+    expect(spec.volumes?.filter(({ name }) => name.startsWith('disk-'))).toEqual([
+      { name: 'disk-logs', persistentVolumeClaim: { claimName: 'svc3-vm-web.logs' } },
+      { name: 'disk-old', persistentVolumeClaim: { claimName: 'archive' } },
+      { name: 'disk-plain', persistentVolumeClaim: { claimName: 'plain' } },
+    ]);
+    expect(spec.containers[0]?.volumeMounts).toContainEqual({
+      name: 'disk-old',
+      mountPath: '/var/lib/svc3-disks/old',
+    });
+    expect(runnerSpecOf({ effective: { ...effective, disks } }).disks).toEqual([
+      { name: 'logs', format: 'raw', bytes: 5 * 2 ** 30 },
+      { name: 'old', format: 'qcow2' },
+      { name: 'plain', format: 'raw' },
+    ]);
+  });
+
   test('keeps a Persistent disk on its claim', () => {
     expect(specOf({ claimName: 'svc3-vm-web' }).volumes?.[1]).toEqual({
       name: 'state',

@@ -1,8 +1,8 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest';
 import type { PersistentVolumeClaim } from '../../../../../src/api/core.ts';
 import type { VmSpec } from '../../../../../src/api/vm.ts';
-import { buildClaim } from '../../../../../src/controllers/vm/pod/claim.ts';
-import { leaveClaim, obtainClaim } from '../../../../../src/controllers/vm/pod/diskclaim.ts';
+import { bootClaim, buildClaim } from '../../../../../src/controllers/vm/pod/claim.ts';
+import { leaveClaims, obtainClaims } from '../../../../../src/controllers/vm/pod/diskclaim.ts';
 import { Svc3Error } from '../../../../../src/errors.ts';
 import { storedMeta } from '../../../../support/storedmeta.ts';
 import { vmSettings } from '../../../../support/operator.ts';
@@ -20,19 +20,27 @@ const client = {
   delete: remove,
   get: async ({ plural }: { plural: string }, name: string) => {
     const uid = others.get(name);
-    const found = plural === 'vms' ? uid && { metadata: { name, uid } } : claims.get(name);
+    const found = plural === 'vms' ? uid && otherVm(name, uid) : claims.get(name);
     if (found === undefined || found === '') throw new Svc3Error('NotFound', `${name} not found`);
     return found;
   },
 } as never;
 
 const settings = vmSettings();
+const names = (kept: { name: string }[]) => kept.map(({ name }) => name);
 const persistent = { ...effective, disk: { storage: 'Persistent' as const, size: '1Gi' } };
 const vm = (disk: VmSpec['disk'] = {}) => aVm({ spec: { disk: { storage: 'Persistent', ...disk } } });
 
+/** A VM that boots from a claim of this name, unless it has given it up. */
+function otherVm(name: string, uid: string) {
+  const claimName = uid === 'has-another' ? 'another' : 'data';
+  return aVm({ metadata: { name, uid }, spec: { disk: { storage: 'Persistent', claimName } } });
+}
+
 /** The claim that a VM of this name and UID made for itself. */
 function claimOf(name: string, uid: string, more: Partial<PersistentVolumeClaim['metadata']> = {}) {
-  const made = buildClaim(aVm({ metadata: { name, uid } }), persistent, settings);
+  const one = aVm({ metadata: { name, uid } });
+  const made = buildClaim(one, bootClaim(one, persistent), settings);
   return {
     ...made,
     metadata: { ...storedMeta(made.metadata), uid: 'claim-uid', ...more },
@@ -49,11 +57,11 @@ beforeEach(() => {
   });
 });
 
-const obtain = (disk?: VmSpec['disk']) => obtainClaim(client, vm(disk), persistent, settings);
+const obtain = (disk?: VmSpec['disk']) => obtainClaims(client, vm(disk), persistent, settings);
 
 describe('the claim of a VM', () => {
   test('is none where its disk is in its pod', async () => {
-    expect(await obtainClaim(client, aVm(), effective, settings)).toEqual({ kind: 'own' });
+    expect(await obtainClaims(client, aVm(), effective, settings)).toEqual({ kind: 'own' });
     expect(create).not.toHaveBeenCalled();
   });
 
@@ -120,6 +128,12 @@ describe('a claim that a VM names', () => {
     expect(await obtain(named)).toEqual({ kind: 'own' });
   });
 
+  test('is free once the VM that had it has another', async () => {
+    claims.set('data', claimOf('db', 'has-another', { name: 'data' }));
+    others.set('db', 'has-another');
+    expect(await obtain(named)).toEqual({ kind: 'own' });
+  });
+
   test('is its own already', async () => {
     claims.set('data', claimOf('web', 'vm-uid', { name: 'data' }));
     expect(await obtain(named)).toEqual({ kind: 'own' });
@@ -127,12 +141,72 @@ describe('a claim that a VM names', () => {
   });
 });
 
+describe('the claims of data disks', () => {
+  const logs = { name: 'logs', size: '5Gi', storageClassName: 'fast' };
+  const kept = { name: 'kept', claimName: 'archive' };
+  const withDisks = (...disks: NonNullable<VmSpec['disks']>) =>
+    obtainClaims(client, aVm({ spec: { disks } }), { ...effective, disks }, settings);
+
+  test('are made, each for itself and under its own name', async () => {
+    expect(await withDisks(logs)).toEqual({ kind: 'own' });
+    expect(create.mock.calls.map(([, claim]) => claim)).toMatchObject([
+      {
+        metadata: { name: 'svc3-vm-web.logs', annotations: { 'svc3.dev/vm-uid': 'vm-uid' } },
+        spec: { storageClassName: 'fast', resources: { requests: { storage: '5632Mi' } } },
+      },
+    ]);
+  });
+
+  test('that are missing or another disk of the VM are told with the field', async () => {
+    expect(await withDisks(logs, kept)).toEqual({
+      kind: 'missing',
+      message: 'disks[kept].claimName: claim archive does not exist',
+    });
+    expect(await withDisks(kept, { ...kept, name: 'again' })).toEqual({
+      kind: 'foreign',
+      message: 'disks[again].claimName: claim archive is another disk of this VM',
+    });
+    claims.set('svc3-vm-web.logs', claimOf('web', 'before', { name: 'svc3-vm-web.logs' }));
+    expect(await withDisks(logs)).toMatchObject({
+      kind: 'foreign',
+      message: expect.stringContaining('disks[logs].claimName svc3-vm-web.logs'),
+    });
+  });
+
+  test('grow with what is asked for, and only those', async () => {
+    const name = 'svc3-vm-web.logs';
+    claims.set(name, claimOf('web', 'vm-uid', { name, resourceVersion: '7' }));
+    expect(await withDisks(logs)).toEqual({ kind: 'own' });
+    expect(patch.mock.calls[0]?.slice(1)).toEqual([
+      { name, namespace: 'team' },
+      {
+        type: 'merge',
+        body: {
+          metadata: { uid: 'claim-uid', resourceVersion: '7' },
+          spec: { resources: { requests: { storage: '5632Mi' } } },
+        },
+      },
+    ]);
+    patch.mockReset();
+    expect(await withDisks({ ...logs, size: '512Mi' })).toEqual({ kind: 'own' });
+    expect(patch).not.toHaveBeenCalled();
+  });
+
+  test('stay or go with the VM, each as it says', async () => {
+    const disks = [{ ...logs, whenDeleted: 'Delete' as const }, kept];
+    claims.set('svc3-vm-web.logs', claimOf('web', 'vm-uid', { name: 'svc3-vm-web.logs' }));
+    claims.set('archive', claimOf('web', 'vm-uid', { name: 'archive' }));
+    expect(names(await leaveClaims(client, aVm({ spec: { disks } })))).toEqual(['archive']);
+    expect(remove.mock.calls.map(([, { name }]) => name)).toEqual(['svc3-vm-web.logs']);
+  });
+});
+
 describe('the disk of a VM that goes', () => {
   test('is left to nobody, or deleted where that is wanted', async () => {
     claims.set('svc3-vm-web', claimOf('web', 'vm-uid'));
-    expect(await leaveClaim(client, vm())).toBe('svc3-vm-web');
+    expect(names(await leaveClaims(client, vm()))).toEqual(['svc3-vm-web']);
     expect(remove).not.toHaveBeenCalled();
-    expect(await leaveClaim(client, vm({ whenDeleted: 'Delete' }))).toBeUndefined();
+    expect(await leaveClaims(client, vm({ whenDeleted: 'Delete' }))).toEqual([]);
     expect(remove.mock.calls[0]?.slice(1)).toEqual([
       { name: 'svc3-vm-web', namespace: 'team' },
       { uid: 'claim-uid' },
@@ -140,15 +214,15 @@ describe('the disk of a VM that goes', () => {
   });
 
   test('is nothing to a VM that has none, or whose name another disk has', async () => {
-    expect(await leaveClaim(client, vm({ whenDeleted: 'Delete' }))).toBeUndefined();
+    expect(await leaveClaims(client, vm({ whenDeleted: 'Delete' }))).toEqual([]);
     claims.set('svc3-vm-web', claimOf('web', 'before'));
-    expect(await leaveClaim(client, vm({ whenDeleted: 'Delete' }))).toBeUndefined();
+    expect(await leaveClaims(client, vm({ whenDeleted: 'Delete' }))).toEqual([]);
     expect(remove).not.toHaveBeenCalled();
   });
 
   test.each(['NotFound', 'Conflict'] as const)('may be gone already: %s', async (reason) => {
     claims.set('svc3-vm-web', claimOf('web', 'vm-uid'));
     remove.mockRejectedValue(new Svc3Error(reason, reason));
-    expect(await leaveClaim(client, vm({ whenDeleted: 'Delete' }))).toBeUndefined();
+    expect(await leaveClaims(client, vm({ whenDeleted: 'Delete' }))).toEqual([]);
   });
 });
