@@ -208,7 +208,7 @@ export const reasonTable: readonly ReasonRow[] = [
       'Delete that claim, give the VM another name, or go on with the disk of a deleted VM by `disk.claimName` ([Disks](nodes.md#disks-of-deleted-vms)).',
     ],
     ClaimNotFound: [
-      'The PersistentVolumeClaim that `disk.claimName` names does not exist.',
+      'The PersistentVolumeClaim that `disk.claimName`, or `claimName` of a data disk, names does not exist.',
       'Make that claim, or delete the VM and deploy it with another one.',
     ],
     PowerStateUnsupported: [

@@ -118,11 +118,7 @@ describe('a claim that a VM names as a data disk', () => {
     const space = await world.namespace('datadisks-named');
     const old = { name: 'old', claimName: 'archive' };
     await space.deploy('vm', { disks: [old] });
-    await space.until('vm', 'Scheduled', {
-      status: 'False',
-      reason: 'ClaimNotFound',
-      message: 'disks[old].claimName: claim archive does not exist',
-    });
+    await stalled(space, 'vm', 'ClaimNotFound', 'disks[old].claimName: claim archive does not exist');
     await makeClaim(space, 'archive', {});
     await stalled(space, 'vm', 'ClaimConflict', 'claim archive has no label svc3.dev/disk=true');
     await space.remove('vm');
@@ -141,7 +137,7 @@ describe('a claim that a VM names as a data disk', () => {
     );
     expect(await space.pod('second')).toBeUndefined();
     await space.deploy('third', { disks: [{ name: 'mine', claimName: 'svc3-vm-first' }, logs] });
-    await space.until('third', 'Scheduled', { reason: 'ClaimNotFound' });
+    await stalled(space, 'third', 'ClaimNotFound', 'claim svc3-vm-first does not exist');
     await space.remove('first');
     // Its end wakes the one that waits, long before it would look again.
     await expect
