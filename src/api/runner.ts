@@ -280,8 +280,14 @@ export const ResizeReply = z.object({
 });
 export type ResizeReply = z.infer<typeof ResizeReply>;
 
-/** `POST /v1/exports`: `id` is the caller's (the Image's UID), so that asking twice is one export. */
-export const ExportRequest = z.object({ id: z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/) });
+const exportId = z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/);
+
+/** `POST /v1/exports`: `id` is the caller's (of the piece of work), so that asking twice is one export. */
+export const ExportRequest = z.object({
+  id: exportId,
+  /** Whose it is (the Image's UID): it needs none but the last one that it asked for. */
+  owner: exportId.optional(),
+});
 
 export const RunnerExport = z.object({
   id: words(63),

@@ -14,8 +14,11 @@ import type { Supervisor } from './supervisor.ts';
 
 /** Flat copies of the VM's disk, one per id, for save and commit. */
 export interface Exports {
-  /** Begins a copy; asking again for the same id is answered with what there is. A failed one begins anew. */
-  start(id: string): Promise<RunnerExport>;
+  /**
+   * Begins a copy; asking again for the same id is answered with what there is. A failed one begins anew. An owner has one: what it asked
+   * for before is deleted.
+   */
+  start(id: string, owner?: string): Promise<RunnerExport>;
   get(id: string): RunnerExport;
   /** A new ticket makes the one before void. */
   ticket(id: string): ExportTicket;
@@ -36,6 +39,9 @@ export interface ExportFile {
 
 interface Entry {
   view: RunnerExport;
+  readonly owner: string | undefined;
+  /** Until then somebody may come to fetch it; undefined while it is made. */
+  wantedUntil?: number;
   /** Ends with the copy, however that ends; undefined before its turn. */
   copying?: Promise<void>;
   ticket?: { value: Buffer; expiresAt: number } | undefined;
@@ -85,6 +91,7 @@ export function createExports(
     signal.throwIfAborted();
     await rename(draft, fileOf(id));
     entry.view = { ...entry.view, ...how, state: 'Ready', progress: 100, size, virtualSize, sha256 };
+    entry.wantedUntil = Date.now() + ticketLifetimeMs;
     log.info({ export: id, size, consistency: how.consistency }, 'export is ready');
   }
 
@@ -101,15 +108,37 @@ export function createExports(
     }
   }
 
+  async function remove(id: string): Promise<void> {
+    const entry = entries.get(id);
+    entries.delete(id);
+    entry?.abort.abort(new Error('the export was deleted'));
+    // Another copy is made when this one no longer takes up room.
+    await entry?.copying;
+    await rm(fileOf(id), { force: true });
+  }
+
+  /** Whoever asked may have been killed before it came to delete what it no longer needs. */
+  async function makeRoom(owner: string | undefined): Promise<void> {
+    for (const [id, entry] of entries) {
+      const isReplaced = owner !== undefined && entry.owner === owner;
+      if (isReplaced || (entries.size >= mostExports && isSpent(entry))) await remove(id);
+    }
+  }
+
   return {
-    async start(id) {
+    async start(id, owner) {
+      if (entries.get(id) === undefined) await makeRoom(owner);
       const known = entries.get(id);
       if (known !== undefined && known.view.state !== 'Failed') return known.view;
       const isCopying = [...entries.values()].some((entry) => entry.view.state === 'Copying');
       if (isCopying || (known === undefined && entries.size >= mostExports)) {
         throw new Svc3Error('Conflict', 'the VM is being saved already; delete an export that is done first');
       }
-      const entry: Entry = { view: { id, state: 'Copying', progress: 0 }, abort: new AbortController() };
+      const entry: Entry = {
+        view: { id, state: 'Copying', progress: 0 },
+        owner,
+        abort: new AbortController(),
+      };
       entries.set(id, entry);
       void supervisor.inTurn(() => {
         const done = run(id, entry);
@@ -127,20 +156,14 @@ export function createExports(
       const value = randomBytes(32);
       const expiresAt = Date.now() + ticketLifetimeMs;
       entry.ticket = { value, expiresAt };
+      entry.wantedUntil = expiresAt;
       return {
         ticket: value.toString('base64url'),
         path: `/v1/exports/${id}/data`,
         expiresAt: new Date(expiresAt).toISOString(),
       };
     },
-    async delete(id) {
-      const entry = entries.get(id);
-      entries.delete(id);
-      entry?.abort.abort(new Error('the export was deleted'));
-      // Another copy is made when this one no longer takes up room.
-      await entry?.copying;
-      await rm(fileOf(id), { force: true });
-    },
+    delete: remove,
     async open(id, ticket) {
       const entry = entries.get(id);
       const given = Buffer.from(ticket, 'base64url');
@@ -153,12 +176,19 @@ export function createExports(
       if (entry === undefined || !isGood) throw new Svc3Error('Unauthorized', 'the ticket is not valid');
       const { size = 0, sha256 = '' } = entry.view;
       const used = () => {
-        if (entry.ticket === kept) entry.ticket = undefined;
+        if (entry.ticket !== kept) return;
+        entry.ticket = undefined;
+        entry.wantedUntil = 0;
       };
       return { path: fileOf(id), size, sha256, used };
     },
     clear: () => rm(folder, { recursive: true, force: true }),
   };
+}
+
+/** Delivered whole, failed, or not fetched for as long as a ticket is good. */
+function isSpent({ view, wantedUntil = Number.POSITIVE_INFINITY }: Entry): boolean {
+  return view.state === 'Failed' || wantedUntil <= Date.now();
 }
 
 async function hashFile(path: string): Promise<string> {

@@ -99,7 +99,10 @@ export function createRoutes(parts: RouteParts): Route[] {
       method: 'POST',
       pattern: /^\/v1\/exports$/,
       action: 'export',
-      run: ({ body }) => exports.start(parse(ExportRequest, body).id),
+      run: ({ body }) => {
+        const { id, owner } = parse(ExportRequest, body);
+        return exports.start(id, owner);
+      },
     },
     {
       method: 'GET',

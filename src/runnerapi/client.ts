@@ -45,7 +45,8 @@ export interface RunnerClient {
   eject(): Promise<RunnerState>;
   /** The ports that lead into the guest, as far as they could be had; the others are closed. */
   ports(body: PortsRequest): Promise<RunnerState>;
-  startExport(id: string): Promise<RunnerExport>;
+  /** @param owner - whose it is: an earlier one of the same owner is deleted */
+  startExport(id: string, owner?: string): Promise<RunnerExport>;
   getExport(id: string): Promise<RunnerExport>;
   exportTicket(id: string): Promise<ExportTicket>;
   deleteExport(id: string): Promise<void>;
@@ -160,8 +161,8 @@ export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
         { method: 'POST', path: '/v1/ports', action: 'ports', body, timeoutMs: verbTimeoutMs },
         RunnerState,
       ),
-    startExport: (id) =>
-      call({ method: 'POST', path: '/v1/exports', action: 'export', body: { id } }, RunnerExport),
+    startExport: (id, owner) =>
+      call({ method: 'POST', path: '/v1/exports', action: 'export', body: { id, owner } }, RunnerExport),
     getExport: (id) => call({ method: 'GET', path: exportPath(id), action: 'export' }, RunnerExport),
     exportTicket: (id) =>
       call({ method: 'POST', path: `${exportPath(id)}/ticket`, action: 'export', body: {} }, ExportTicket),

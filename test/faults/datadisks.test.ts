@@ -97,6 +97,7 @@ describe('a VM with data disks', () => {
   test('is refused another claim, another size than a larger one, and any change while its pod has its own disk', async () => {
     const space = await world.namespace('datadisks-changes');
     await deployed(space, 'vm', [logs]);
+    await expect.poll(async () => (await space.vm('vm')).status?.effective?.disks, slow).toEqual([logs]);
     for (const disks of [[], [logs, { name: 'more', size: '1Gi' }], [{ ...logs, size: '2Gi' }]])
       await expect(patch(space, 'vm', { disks })).rejects.toMatchObject({
         reason: 'Invalid',
@@ -117,9 +118,8 @@ describe('a claim that a VM names as a data disk', () => {
   test('has to be there, marked, and no disk of another VM', async () => {
     const space = await world.namespace('datadisks-named');
     const old = { name: 'old', claimName: 'archive' };
-    await space.deploy('vm', { disks: [old] });
-    await stalled(space, 'vm', 'ClaimNotFound', 'disks[old].claimName: claim archive does not exist');
     await makeClaim(space, 'archive', {});
+    await space.deploy('vm', { disks: [old] });
     await stalled(space, 'vm', 'ClaimConflict', 'claim archive has no label svc3.dev/disk=true');
     await space.remove('vm');
     await world.client.patch(
@@ -136,12 +136,11 @@ describe('a claim that a VM names as a data disk', () => {
       'disks[mine].claimName: claim archive is the disk of VM first',
     );
     expect(await space.pod('second')).toBeUndefined();
-    await space.deploy('third', { disks: [{ name: 'mine', claimName: 'svc3-vm-first' }, logs] });
-    await stalled(space, 'third', 'ClaimNotFound', 'claim svc3-vm-first does not exist');
+    await space.deploy('third', { disks: [logs, { name: 'mine', claimName: 'svc3-vm-first' }] });
+    const missing = 'disks[mine].claimName: claim svc3-vm-first does not exist';
+    await stalled(space, 'third', 'ClaimNotFound', missing);
     await space.remove('first');
     // Its end wakes the one that waits, long before it would look again.
-    await expect
-      .poll(async () => (await space.pod('second'))?.metadata.uid, { timeout: 60_000 })
-      .toBeDefined();
+    await expect.poll(async () => (await space.pod('second'))?.metadata.uid, slow).toBeDefined();
   });
 });

@@ -252,7 +252,7 @@ describe('a VM with a Persistent disk', { timeout: 180_000 }, () => {
     const affinity = { podAntiAffinity: { requiredDuringSchedulingIgnoredDuringExecution: [term] } };
     await patch('kept', { disks: [{ name: 'logs', size: '1Gi', storageClassName: 'fast' }], affinity });
     await space.until('kept', 'RestartRequired', {
-      message: 'spec.affinity, spec.disks apply when the guest is started next',
+      message: 'spec.disks, spec.affinity apply when the guest is started next',
     });
     await patch('kept', { restartRequest: 'with-disk' });
     await space.until('kept', 'Scheduled', { status: 'False', reason: 'Unschedulable' });

@@ -51,7 +51,7 @@ export async function startExport(
   if (openRunner === undefined)
     throw new StepFailed({ reason: 'RunnerUnreachable', message: 'runners cannot be reached' }, undefined);
   const exports = openRunner({ address: runner.address, vmUid: uid, pin: runner.fingerprint });
-  const copy = await atRunner(vm, () => exports.startExport(target.id));
+  const copy = await atRunner(vm, () => exports.startExport(target.id, target.disk.metadata.uid));
   if (copy.state === 'Copying')
     return { kind: 'copying', progress: Math.floor((copy.progress * exportShare) / 100) };
   if (copy.state === 'Failed') {
@@ -171,7 +171,7 @@ async function writeTickets(
   await client.apply(secrets, secret, { fieldManager: `svc3-worker-${uid}` });
 }
 
-/** Takes ticket and copy of a piece of work away. What cannot be reached any more has forgotten them by itself. */
+/** Takes ticket and copy of a piece of work away. A copy that cannot be reached now makes room when the runner needs it. */
 export async function forgetExport(
   { client, openRunner }: PodWorkParts,
   target: Pick<PodWork, 'disk' | 'kind' | 'id'>,

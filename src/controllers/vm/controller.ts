@@ -179,12 +179,19 @@ export function createVmController(runtime: Runtime<VmSettings>, parts: VmContro
 
 /** A VM, its pod and its claim wake it; by their name: also what is not the VM's, and only in the way. */
 function followVms(caches: Caches, controller: Controller): void {
-  caches.vms.onChange(({ object }) => controller.enqueue(keyOf(object)));
+  const enqueueHolders = (claim: string) => {
+    for (const vm of caches.vms.byIndex('claim', claim)) controller.enqueue(keyOf(vm));
+  };
+  caches.vms.onChange(({ kind, object }) => {
+    controller.enqueue(keyOf(object));
+    // Another VM may have named a claim that was its.
+    if (kind === 'deleted') for (const claim of claimIndex.claim(object)) enqueueHolders(claim);
+  });
   caches.pods.onChange(({ object }) => enqueueNamed(caches, controller, object));
   caches.claims.onChange(({ kind, object }) => {
     if (kind === 'updated') return;
     const { name, namespace } = object.metadata;
-    for (const vm of caches.vms.byIndex('claim', `${namespace}/${name}`)) controller.enqueue(keyOf(vm));
+    enqueueHolders(`${namespace}/${name}`);
   });
 }
 

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { execFileSync } from 'node:child_process';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { get } from 'node:https';
 import { tmpdir } from 'node:os';
 import { buffer } from 'node:stream/consumers';
@@ -161,4 +161,16 @@ test('a stop waits for the copy that was begun before it, and a second copy is r
   expect(await runner.client.getExport('first')).toMatchObject({ state: 'Ready' });
   expect(runner.log()).not.toContain('"level":50');
   expect(await readFile(`${runner.pod.root}/var/lib/svc3/state.json`, 'utf8')).toContain('Stopped');
+});
+
+test('the copy for one commit makes room for that for the next, though nobody deleted it', async () => {
+  const runner = await withoutGuest({});
+  const done = (id: string) => async () => (await runner.client.getExport(id)).state;
+  for (const id of ['one', 'two', 'three']) {
+    await runner.client.startExport(id, 'image');
+    await expect.poll(done(id), { timeout: 60_000 }).toBe('Ready');
+  }
+  await expect(runner.client.getExport('two')).rejects.toMatchObject({ reason: 'NotFound' });
+  const files = await readdir(`${runner.pod.root}/var/lib/svc3/exports`);
+  expect(files).toEqual(['three.qcow2']);
 });

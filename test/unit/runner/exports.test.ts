@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pino from 'pino';
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { copyStopped, CopyContext } from '../../../src/runner/diskcopy.ts';
 import { createExports, type Exports } from '../../../src/runner/exports.ts';
 import type { Supervisor } from '../../../src/runner/supervisor.ts';
@@ -90,6 +90,79 @@ describe('a copy of the disk', () => {
     await exports.delete('a');
     await exports.start('c');
     await ready('c');
+  });
+
+  describe('that nobody came back to delete', () => {
+    const start = async (id: string, owner: string) => {
+      await exports.start(id, owner);
+      await ready(id);
+    };
+    const isThere = (id: string) => {
+      try {
+        return exports.get(id).id === id && existsSync(fileOf(id));
+      } catch {
+        return false;
+      }
+    };
+    const deliver = async (id: string) => {
+      const { ticket } = exports.ticket(id);
+      (await exports.open(id, ticket)).used();
+    };
+
+    test('makes room for the next one of the same owner, however many there were', async () => {
+      await start('other', 'another image');
+      for (const id of ['one', 'two', 'three']) await start(id, 'image');
+      expect(['other', 'one', 'two', 'three'].map(isThere)).toEqual([true, false, false, true]);
+    });
+
+    test('is ended for the next one of the same owner, also while it is made', async () => {
+      copying.mockImplementationOnce(async (_overlay, { target, signal }) => {
+        await writeFile(target, 'half');
+        signal.throwIfAborted();
+        await new Promise((_resolve, reject) => {
+          signal.addEventListener('abort', () => reject(signal.reason as Error));
+        });
+        return stopped;
+      });
+      await exports.start('one', 'image');
+      await start('two', 'image');
+      expect(['one', 'two'].map(isThere)).toEqual([false, true]);
+      expect(existsSync(`${fileOf('one')}.part`)).toBe(false);
+    });
+
+    test('makes room for others once it was delivered whole, and not before', async () => {
+      await start('one', 'image');
+      await start('two', 'second');
+      await expect(exports.start('three', 'third')).rejects.toMatchObject({ reason: 'Conflict' });
+      await deliver('one');
+      await start('three', 'third');
+      expect(['one', 'two', 'three'].map(isThere)).toEqual([false, true, true]);
+    });
+
+    test('makes room for others when nobody has fetched it for as long as a ticket is good', async () => {
+      vi.useFakeTimers({ toFake: ['Date'] });
+      onTestFinished(() => void vi.useRealTimers());
+      await start('one', 'image');
+      vi.setSystemTime(Date.now() + 3_600_001);
+      await start('two', 'second');
+      await start('three', 'third');
+      expect(['one', 'two', 'three'].map(isThere)).toEqual([false, true, true]);
+      // One with a ticket is fetched yet.
+      vi.setSystemTime(Date.now() + 3_000_000);
+      exports.ticket('two');
+      exports.ticket('three');
+      vi.setSystemTime(Date.now() + 3_000_000);
+      await expect(exports.start('four', 'fourth')).rejects.toMatchObject({ reason: 'Conflict' });
+    });
+
+    test('that failed makes room', async () => {
+      copying.mockRejectedValueOnce(new Error('no'));
+      await exports.start('one', 'image');
+      await vi.waitFor(() => expect(exports.get('one').state).toBe('Failed'));
+      await start('two', 'second');
+      await start('three', 'third');
+      expect(['two', 'three'].map(isThere)).toEqual([true, true]);
+    });
   });
 
   test('that is deleted while it is made is ended, and leaves nothing', async () => {

@@ -58,11 +58,11 @@ describe('a call to a runner', () => {
     ['eject', (client) => client.eject(), 'POST', '/v1/eject', 'eject', {}, state],
     [
       'the start of an export',
-      (client) => client.startExport('a b'),
+      (client) => client.startExport('a b', 'image'),
       'POST',
       '/v1/exports',
       'export',
-      { id: 'a b' },
+      { id: 'a b', owner: 'image' },
       anExport,
     ],
     [
