@@ -29,6 +29,18 @@ const leastRole: Readonly<Record<string, Role>> = {
   'aggregated commitVm': 'svc3-edit',
   'aggregated tagNode': 'svc3-cluster-admin',
   'aggregated untagNode': 'svc3-cluster-admin',
+  'aggregated listRemoteImages': 'svc3-view',
+  'aggregated listRemoteIsos': 'svc3-view',
+  'aggregated downloadImage': 'svc3-edit',
+  'aggregated downloadIso': 'svc3-edit',
+  'aggregated uploadImage': 'svc3-edit',
+  'aggregated getImageUpload': 'svc3-edit',
+  'aggregated appendImageUpload': 'svc3-edit',
+  'aggregated cancelImageUpload': 'svc3-edit',
+  'aggregated uploadIso': 'svc3-edit',
+  'aggregated getIsoUpload': 'svc3-edit',
+  'aggregated appendIsoUpload': 'svc3-edit',
+  'aggregated cancelIsoUpload': 'svc3-edit',
 };
 const roles = ['svc3-view', 'svc3-edit', 'svc3-admin', 'svc3-cluster-admin'] as const;
 type Role = (typeof roles)[number];
@@ -73,7 +85,8 @@ async function isRefused(role: Role, { method, path, example }: Route): Promise<
     });
     return false;
   } catch (error) {
-    if (isSvc3Error(error, 'NotFound', 'BadRequest', 'Invalid')) return false;
+    // This installation has no image store: Conflict.
+    if (isSvc3Error(error, 'NotFound', 'BadRequest', 'Invalid', 'Conflict')) return false;
     if (isSvc3Error(error, 'Forbidden')) return true;
     throw error;
   }

@@ -12,6 +12,8 @@ interface ApiResource {
   readonly shortNames?: readonly string[];
 }
 
+const uploading = ['create', 'get', 'patch', 'delete'];
+
 /**
  * What the aggregated API has. No resource can be watched or deleted, so that neither garbage collector nor namespace
  * controller come by.
@@ -23,6 +25,25 @@ export const resources: readonly ApiResource[] = [
   { name: 'vms/exec', singularName: '', namespaced: true, kind: 'VMExec', verbs: ['create'] },
   { name: 'vms/save', singularName: '', namespaced: true, kind: 'VMSave', verbs: ['create'] },
   { name: 'vms/commit', singularName: '', namespaced: true, kind: 'VMCommit', verbs: ['create'] },
+  { name: 'images/download', singularName: '', namespaced: true, kind: 'ImageDownload', verbs: ['get'] },
+  { name: 'images/upload', singularName: '', namespaced: true, kind: 'ImageUpload', verbs: uploading },
+  { name: 'isos/download', singularName: '', namespaced: true, kind: 'ISODownload', verbs: ['get'] },
+  { name: 'isos/upload', singularName: '', namespaced: true, kind: 'ISOUpload', verbs: uploading },
+  {
+    name: 'remoteimages',
+    singularName: 'remoteimage',
+    namespaced: true,
+    kind: 'RemoteImage',
+    verbs: ['list'],
+  },
+  { name: 'remoteisos', singularName: 'remoteiso', namespaced: true, kind: 'RemoteISO', verbs: ['list'] },
+  {
+    name: 'clusterinfos',
+    singularName: 'clusterinfo',
+    namespaced: false,
+    kind: 'ClusterInfo',
+    verbs: ['get'],
+  },
 ];
 
 const groupVersionOf = { groupVersion, version };

@@ -2,13 +2,16 @@ import * as z from 'zod';
 import { Svc3Error } from '../../errors.ts';
 import { defineRoute, type Call, type Permission, type ReplyOf, type Route } from '../server/route.ts';
 import { findNode, listNodes, nodeItems, tagNode, untagNode, getNode } from '../routes/nodes.ts';
+import { getClusterInfo } from '../routes/clusterinfo.ts';
+import { listRemoteImages, listRemoteIsos } from '../routes/remotes.ts';
 import { commitVm, execVm, saveVm } from '../routes/vmactions.ts';
-import { namespaceParams, nodeParams } from '../../wire/schemas.ts';
-import { isNodeOf, nodeItem, type NodeItem } from '../../wire/node.ts';
+import { type ClusterInfo, namespaceParams, nodeParams, type RemoteItem } from '../../wire/schemas.ts';
+import { isNodeOf, nodeItem } from '../../wire/node.ts';
 import { discovery, groupVersion, root } from './discovery.ts';
+import { diskRoutes } from './diskroutes.ts';
 import { openApiV2Of, openApiV3Of } from './documents.ts';
 import * as schemas from './schemas.ts';
-import { nodeObject, nodeTable, wantsTable } from './table.ts';
+import { nodeObject, nodeTable, remoteObject, remoteTable, wantsTable } from './table.ts';
 
 const open: Permission = { kind: 'open' };
 /** kubectl and client libraries send options of their own with every read. */
@@ -34,18 +37,15 @@ function answered(path: string, body: () => unknown): Route {
 
 function refuseWatch(query: { watch?: string | undefined }): void {
   if (query.watch !== undefined && query.watch !== 'false' && query.watch !== '0')
-    throw new Svc3Error('MethodNotAllowed', 'nodes of this API cannot be watched');
+    throw new Svc3Error('MethodNotAllowed', 'resources of this API cannot be watched');
 }
 
 const nodeListReplies = { 200: { description: 'The nodes.', schema: schemas.nodeList } };
 
-/** What kubectl asks for by its Accept header. */
-function asTable(items: readonly NodeItem[]): {
-  readonly raw: Buffer;
-  readonly headers: Record<string, string>;
-} {
+/** A Table, which kubectl asks for by its Accept header. */
+function json(table: object): { readonly raw: Buffer; readonly headers: Record<string, string> } {
   return {
-    raw: Buffer.from(JSON.stringify(nodeTable(items))),
+    raw: Buffer.from(JSON.stringify(table)),
     headers: { 'content-type': 'application/json; charset=utf-8' },
   };
 }
@@ -61,7 +61,7 @@ function nodeList(call: Read<unknown>, namespace: string | undefined): ReplyOf<t
           .list()
           .map((node) => nodeItem(node, '', call.services.caches.usages.of(node.metadata.name)))
       : nodeItems(call.services, namespace);
-  if (wantsTable(call.accept)) return asTable(items);
+  if (wantsTable(call.accept)) return json(nodeTable(items));
   return { body: { kind: 'NodeList', apiVersion: groupVersion, metadata: {}, items: items.map(nodeObject) } };
 }
 
@@ -112,7 +112,7 @@ const oneNode = defineRoute({
     const node = findNode(call.services, namespace, name);
     if (!isNodeOf(node, namespace)) throw new Svc3Error('NotFound', `nodes "${name}" not found`);
     const item = nodeItem(node, namespace, call.services.caches.usages.of(name));
-    return wantsTable(call.accept) ? asTable([item]) : { body: nodeObject(item) };
+    return wantsTable(call.accept) ? json(nodeTable([item])) : { body: nodeObject(item) };
   },
 });
 
@@ -127,14 +127,8 @@ function aggregated(route: Route, kind: string): Route {
     replies: schemas.typedReplies(route.replies, kind),
     async handler(call: Call<unknown, unknown, unknown>) {
       const { wait } = call.query as { wait?: string };
-      const reply = await route.handler({
-        ...call,
-        query: wait === undefined ? {} : { wait: wait !== 'false' },
-      });
-      const fields = reply.body as { kind?: string };
-      return fields.kind === undefined
-        ? { ...reply, body: { apiVersion: groupVersion, kind, ...fields } }
-        : reply;
+      const query = wait === undefined ? {} : { wait: wait !== 'false' };
+      return schemas.typedReply(await route.handler({ ...call, query }), kind);
     },
   };
 }
@@ -147,7 +141,82 @@ const actions: readonly Route[] = [
   aggregated(untagNode, 'NodeTag'),
 ];
 
-const described: readonly Route[] = [nodesOfNamespace, nodesOfAll, oneNode, ...actions];
+/** What remote registries hold, as kubectl lists it. */
+function remotes(route: Route, kind: 'RemoteImage' | 'RemoteISO'): Route {
+  return defineRoute({
+    id: `aggregated ${route.id}`,
+    tag: route.tag,
+    method: 'GET',
+    path: route.path.replace('/api/v1', root),
+    summary: route.summary,
+    params: namespaceParams,
+    query: anyQuery,
+    body: nothing,
+    bodyKind: 'none',
+    replies: { 200: { description: 'What the registries hold.', schema: schemas.remoteList } },
+    permission: route.permission,
+    async handler(call) {
+      refuseWatch(call.query);
+      const { body } = await route.handler({ ...call, query: {} });
+      const { items, incomplete } = body as RemoteListing;
+      const objects = items.map((item) => remoteObject(item, kind, call.params.namespace));
+      if (wantsTable(call.accept)) return json(remoteTable(objects));
+      const whole = incomplete === undefined ? {} : { incomplete: [...incomplete] };
+      return {
+        body: {
+          kind: `${kind}List` as const,
+          apiVersion: groupVersion,
+          metadata: {},
+          items: objects,
+          ...whole,
+        },
+      };
+    },
+  });
+}
+
+interface RemoteListing {
+  readonly items: readonly RemoteItem[];
+  readonly incomplete?: readonly string[];
+}
+
+/** Through kube-apiserver everybody has a token; the installation is one object. */
+const clusterInfo = defineRoute({
+  id: 'aggregated getClusterInfo',
+  tag: getClusterInfo.tag,
+  method: 'GET',
+  path: `${root}/clusterinfos/cluster`,
+  summary: getClusterInfo.summary,
+  params: nothing,
+  query: anyQuery,
+  body: nothing,
+  bodyKind: 'none',
+  replies: { 200: { description: 'The cluster.', schema: schemas.clusterInfoObject } },
+  permission: open,
+  async handler(call) {
+    const { body } = await getClusterInfo.handler({ ...call, query: {} });
+    const info = body as ClusterInfo;
+    return {
+      body: {
+        apiVersion: groupVersion,
+        kind: 'ClusterInfo' as const,
+        metadata: { name: 'cluster' },
+        ...info,
+      },
+    };
+  },
+});
+
+const described: readonly Route[] = [
+  nodesOfNamespace,
+  nodesOfAll,
+  oneNode,
+  ...actions,
+  ...diskRoutes,
+  remotes(listRemoteImages, 'RemoteImage'),
+  remotes(listRemoteIsos, 'RemoteISO'),
+  clusterInfo,
+];
 
 /** Every path of the aggregated API. Discovery is answered without any call to kube-apiserver. */
 export const aggregatedRoutes: readonly Route[] = [

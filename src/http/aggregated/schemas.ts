@@ -1,6 +1,7 @@
 import * as z from 'zod';
-import type { Replies } from '../server/route.ts';
-import { nodeItem } from '../../wire/schemas.ts';
+import type { Replies, Reply } from '../server/route.ts';
+import { clusterInfo, incomplete, nodeItem, remoteItem } from '../../wire/schemas.ts';
+import { groupVersion } from './discovery.ts';
 
 const metadata = z.object({ name: z.string(), namespace: z.string() });
 
@@ -27,6 +28,38 @@ export const nodeList = z
 
 export type NodeObject = z.output<typeof nodeObject>;
 
+/** The installation as the one object of its kind. */
+export const clusterInfoObject = z
+  .object({
+    apiVersion: z.string(),
+    kind: z.literal('ClusterInfo'),
+    metadata: z.object({ name: z.string() }),
+  })
+  .extend(clusterInfo.shape)
+  .meta({ id: 'ClusterInfoObject' });
+
+/** What a remote registry holds, as an object of the aggregated API. */
+export const remoteObject = z
+  .object({
+    apiVersion: z.string(),
+    kind: z.enum(['RemoteImage', 'RemoteISO']),
+    metadata,
+    type: remoteItem.shape.kind,
+    tags: remoteItem.shape.tags,
+  })
+  .meta({ id: 'RemoteObject' });
+export type RemoteObject = z.output<typeof remoteObject>;
+
+export const remoteList = z
+  .object({
+    apiVersion: z.string(),
+    kind: z.enum(['RemoteImageList', 'RemoteISOList']),
+    metadata: z.object({}),
+    items: z.array(remoteObject),
+    incomplete,
+  })
+  .meta({ id: 'RemoteList' });
+
 /** A request of `/api/v1` as kubectl users write it: apiVersion, kind and metadata may stand in it. */
 export function typedRequest(body: z.ZodType): z.ZodType {
   if (body instanceof z.ZodOptional) return typedRequest(body.unwrap() as z.ZodType).optional();
@@ -36,6 +69,13 @@ export function typedRequest(body: z.ZodType): z.ZodType {
     kind: z.string().optional(),
     metadata: z.looseObject({}).optional(),
   });
+}
+
+/** A reply of `/api/v1` as an object of the kind; bytes, and what has a kind already, stay as they are. */
+export function typedReply(reply: Reply, kind: string): Reply {
+  const { body } = reply;
+  if (typeof body !== 'object' || body === null || 'kind' in body) return reply;
+  return { ...reply, body: { apiVersion: groupVersion, kind, ...body } };
 }
 
 /** Replies of `/api/v1` as objects of the kind; a Status is one already. */

@@ -19,7 +19,6 @@ const disk = (plural: 'images' | 'isos', what: string): Elsewhere => ({
   why: kinds,
 });
 const vmConfig = (what: string): Elsewhere => ({ native: `\`vmconfigs.svc3.dev\`: ${what}`, why: kinds });
-const bytes: Elsewhere = { why: `bytes of disks; ${longer}` };
 const stream: Elsewhere = { why: `a WebSocket; ${longer}` };
 const account = (what: string): Elsewhere => ({ native: `\`serviceaccounts\`: ${what}`, why: kinds });
 const node = (what: string): Elsewhere => ({ native: `\`nodes\`: ${what}`, why: kinds });
@@ -31,7 +30,9 @@ const elsewhere: Readonly<Record<string, Elsewhere>> = {
   getVm: vm('get'),
   deleteVm: vm('delete'),
   ejectVm: vm('`spec.iso: ""`'),
-  explainVm: { why: 'not yet; the conditions of the VM say most of it' },
+  explainVm: {
+    why: "reads events, pods and nodes with the caller's token, which kube-apiserver keeps; `svc3 vm explain` reads them there itself",
+  },
   execVm: { native: '`vms.svc3.dev`: `spec.powerState` and the requests beside it' },
   saveVm: { native: '`images.svc3.dev`: `spec.source.vm`' },
   commitVm: { native: '`images.svc3.dev`: `spec.commit`' },
@@ -55,24 +56,24 @@ const elsewhere: Readonly<Record<string, Elsewhere>> = {
   deleteImage: disk('images', 'delete'),
   copyImage: disk('images', 'create with `spec.source.image`'),
   describeImage: disk('images', '`spec.description`'),
-  downloadImage: bytes,
-  uploadImage: bytes,
-  getImageUpload: bytes,
-  appendImageUpload: bytes,
-  cancelImageUpload: bytes,
+  downloadImage: {},
+  uploadImage: {},
+  getImageUpload: {},
+  appendImageUpload: {},
+  cancelImageUpload: {},
   listIsos: disk('isos', 'list'),
   getIso: disk('isos', 'get'),
   deleteIso: disk('isos', 'delete'),
   copyIso: disk('isos', 'create with `spec.source.image`'),
   describeIso: disk('isos', '`spec.description`'),
-  downloadIso: bytes,
-  uploadIso: bytes,
-  getIsoUpload: bytes,
-  appendIsoUpload: bytes,
-  cancelIsoUpload: bytes,
-  listRemoteImages: { why: `lists of whole registries; ${longer}` },
+  downloadIso: {},
+  uploadIso: {},
+  getIsoUpload: {},
+  appendIsoUpload: {},
+  cancelIsoUpload: {},
+  listRemoteImages: {},
   pullImage: disk('images', 'create with `spec.source.remote`'),
-  listRemoteIsos: { why: `lists of whole registries; ${longer}` },
+  listRemoteIsos: {},
   pullIso: disk('isos', 'create with `spec.source.remote`'),
   listRegistryCredentials: { native: '`registrycredentials.svc3.dev`: list', why: kinds },
   addRegistryCredential: {
@@ -84,7 +85,7 @@ const elsewhere: Readonly<Record<string, Elsewhere>> = {
   createServiceAccount: account('create, and a RoleBinding'),
   deleteServiceAccount: account('delete'),
   createServiceAccountToken: account('subresource `token`'),
-  getClusterInfo: { why: 'needs no token, and every request through kube-apiserver does' },
+  getClusterInfo: {},
   uploadCertificate: {
     native: 'Secret `svc3-api-tls`',
     why: 'a private key in the body, which audit logs of kube-apiserver would hold',

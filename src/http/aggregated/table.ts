@@ -1,6 +1,7 @@
 import type { NodeItem } from '../../wire/node.ts';
 import { groupVersion } from './discovery.ts';
-import type { NodeObject } from './schemas.ts';
+import type { RemoteItem } from '../../wire/schemas.ts';
+import type { NodeObject, RemoteObject } from './schemas.ts';
 
 /** A node as an object of the aggregated API. */
 export function nodeObject(item: NodeItem): NodeObject {
@@ -16,7 +17,7 @@ const column = (name: string, type: string, description: string, priority = 0) =
   priority,
 });
 
-const columnDefinitions = [
+const nodeColumns = [
   column('Name', 'string', 'Name of the node.'),
   column('Phase', 'string', 'Whether the node is ready.'),
   column('CPU', 'string', 'CPUs that are free, of all.'),
@@ -27,14 +28,10 @@ const columnDefinitions = [
   column('Tags', 'string', 'Tags of the node.', 1),
 ];
 
-/** meta.k8s.io/v1 Table, what kubectl shows. */
 export function nodeTable(items: readonly NodeItem[]): Record<string, unknown> {
-  return {
-    kind: 'Table',
-    apiVersion: 'meta.k8s.io/v1',
-    metadata: {},
-    columnDefinitions,
-    rows: items.map((item) => ({
+  return table(
+    nodeColumns,
+    items.map((item) => ({
       cells: [
         item.name,
         item.phase,
@@ -45,11 +42,56 @@ export function nodeTable(items: readonly NodeItem[]): Record<string, unknown> {
         item.nodeIP,
         item.tags.join(','),
       ],
-      object: {
-        kind: 'PartialObjectMetadata',
-        apiVersion: 'meta.k8s.io/v1',
-        metadata: { name: item.name, namespace: item.namespace },
-      },
+      metadata: { name: item.name, namespace: item.namespace },
+    })),
+  );
+}
+
+export function remoteObject(
+  { name, kind: type, tags }: RemoteItem,
+  kind: RemoteObject['kind'],
+  namespace: string,
+): RemoteObject {
+  return {
+    apiVersion: groupVersion,
+    kind,
+    metadata: { name, namespace },
+    ...(type === undefined ? {} : { type }),
+    ...(tags === undefined ? {} : { tags: [...tags] }),
+  };
+}
+
+const remoteColumns = [
+  column('Name', 'string', 'Reference of what the registry holds.'),
+  column('Type', 'string', 'Whether it is an image or an ISO, where that is known.'),
+  column('Tags', 'string', 'Its tags.', 1),
+];
+
+export function remoteTable(items: readonly RemoteObject[]): Record<string, unknown> {
+  return table(
+    remoteColumns,
+    items.map(({ metadata, type = '', tags = [] }) => ({
+      cells: [metadata.name, type, tags.join(',')],
+      metadata,
+    })),
+  );
+}
+
+interface Row {
+  readonly cells: readonly unknown[];
+  readonly metadata: { readonly name: string; readonly namespace: string };
+}
+
+/** meta.k8s.io/v1 Table, what kubectl shows. */
+function table(columnDefinitions: readonly object[], rows: readonly Row[]): Record<string, unknown> {
+  return {
+    kind: 'Table',
+    apiVersion: 'meta.k8s.io/v1',
+    metadata: {},
+    columnDefinitions,
+    rows: rows.map(({ cells, metadata }) => ({
+      cells,
+      object: { kind: 'PartialObjectMetadata', apiVersion: 'meta.k8s.io/v1', metadata },
     })),
   };
 }

@@ -6,7 +6,7 @@ import { remoteUser, requestHeadersOf } from '../../../../src/http/aggregated/re
 import { aggregatedRoutes } from '../../../../src/http/aggregated/routes.ts';
 import { surfacesPage } from '../../../../src/http/aggregated/surfaces.ts';
 import { routes } from '../../../../src/http/routes/table.ts';
-import { nodeTable, wantsTable } from '../../../../src/http/aggregated/table.ts';
+import { nodeTable, remoteObject, remoteTable, wantsTable } from '../../../../src/http/aggregated/table.ts';
 import { nodeItem, noUsage } from '../../../../src/wire/node.ts';
 import { storedMeta } from '../../../support/storedmeta.ts';
 
@@ -14,15 +14,22 @@ describe('discovery', () => {
   test('names exactly the resources that have a path', () => {
     const served = new Set(
       aggregatedRoutes.flatMap(({ path }) => {
-        const match = /\/namespaces\/\{namespace\}\/(\w+)\/\{\w+\}(?:\/(\w+))?$/.exec(path);
-        return match === null ? [] : [match[2] === undefined ? match[1] : `${match[1]}/${match[2]}`];
+        if (!path.startsWith(`${root}/`)) return [];
+        // As kube-apiserver reads paths: [namespaces/NAMESPACE/]resource[/name[/subresource[/…]]].
+        const [resource, , subresource] = path
+          .slice(root.length + 1)
+          .replace('namespaces/{namespace}/', '')
+          .split('/');
+        return [subresource === undefined ? resource : `${resource}/${subresource}`];
       }),
     );
     expect(served).toEqual(new Set(resources.map(({ name }) => name)));
   });
 
   test('offers nothing that garbage collection or the end of a namespace would use', () => {
-    const verbs = resources.flatMap((resource) => resource.verbs);
+    // Both leave subresources alone.
+    const whole = resources.filter(({ name }) => !name.includes('/'));
+    const verbs = whole.flatMap((resource) => resource.verbs);
     for (const verb of ['watch', 'delete', 'deletecollection', 'update', 'patch'])
       expect(verbs).not.toContain(verb);
   });
@@ -69,6 +76,17 @@ describe('a table', () => {
     [undefined, false],
   ])('is wanted by Accept %s: %s', (accept, wanted) => {
     expect(wantsTable(accept)).toBe(wanted);
+  });
+
+  test('of what registries hold has a cell for every column, also where little is known', () => {
+    const object = remoteObject({ name: 'r.example.com/a' }, 'RemoteImage', 'team');
+    const { columnDefinitions, rows } = remoteTable([object]) as {
+      columnDefinitions: unknown[];
+      rows: { cells: unknown[]; object: { metadata: object } }[];
+    };
+    expect(rows.map(({ cells }) => cells)).toEqual([['r.example.com/a', '', '']]);
+    expect(columnDefinitions).toHaveLength(3);
+    expect(rows[0]?.object.metadata).toEqual({ name: 'r.example.com/a', namespace: 'team' });
   });
 
   test('has a cell for every column', () => {

@@ -1,0 +1,104 @@
+import * as z from 'zod';
+import type { DiskKind } from '../../controllers/image/place.ts';
+import { imageName } from '../../wire/names.ts';
+import * as schemas from '../../wire/schemas.ts';
+import { downloadImage, downloadIso } from '../routes/downloads.ts';
+import {
+  appendImageUpload,
+  appendIsoUpload,
+  cancelImageUpload,
+  cancelIsoUpload,
+  getImageUpload,
+  getIsoUpload,
+} from '../routes/resumable.ts';
+import { upload, uploadImage, uploadIso } from '../routes/uploads.ts';
+import { type Call, defineRoute, type Route } from '../server/route.ts';
+import { root } from './discovery.ts';
+import { typedReplies, typedReply } from './schemas.ts';
+
+/*
+ * Bytes of disks through kube-apiserver. It ends a request after 60 seconds, so what is large goes in parts: up by Upload-Complete and
+ * Upload-Offset, down by Range.
+ */
+
+interface Disk {
+  readonly kind: DiskKind;
+  readonly word: 'image' | 'iso';
+}
+
+const image: Disk = { kind: 'Image', word: 'image' };
+const iso: Disk = { kind: 'ISO', word: 'iso' };
+
+const subresource = ({ word }: Disk, name: string) =>
+  `${root}/namespaces/{namespace}/${word}s/{${word}}/${name}`;
+
+/** A row of `/api/v1` at the place of a subresource. */
+function moved(route: Route, path: string, kind: string): Route {
+  return {
+    ...route,
+    id: `aggregated ${route.id}`,
+    path,
+    query: z.looseObject({}),
+    replies: typedReplies(route.replies, kind),
+    handler: async (call: Call<unknown, unknown, unknown>) =>
+      typedReply(await route.handler({ ...call, query: {} }), kind),
+  };
+}
+
+const query = z.looseObject({ description: z.string().optional(), fileName: z.string().optional() });
+
+/** The name is the path's, and so is where a resumable upload goes on. */
+function beginning<P extends z.ZodType<{ namespace: string }>>(
+  route: Route,
+  disk: Disk,
+  { params, nameOf }: { readonly params: P; nameOf(params: z.output<P>): string },
+): Route {
+  const path = subresource(disk, 'upload');
+  const kind = `${disk.kind}Upload`;
+  return defineRoute({
+    id: `aggregated ${route.id}`,
+    tag: route.tag,
+    method: 'POST',
+    path,
+    summary: route.summary,
+    params,
+    query,
+    body: schemas.nothing,
+    bodyKind: 'upload',
+    replies: typedReplies(route.replies, kind),
+    permission: route.permission,
+    longRunning: true,
+    async handler(call) {
+      const name = nameOf(call.params);
+      const { description, fileName } = call.query;
+      const reply = await upload({ ...call, query: { name, description, fileName } }, disk.kind);
+      const { location } = reply.headers ?? {};
+      if (location === undefined) return typedReply(reply, kind);
+      const { namespace } = call.params;
+      const begun = path.replace('{namespace}', namespace).replace(`{${disk.word}}`, name);
+      const id = location.slice(location.lastIndexOf('/') + 1);
+      return typedReply({ ...reply, headers: { ...reply.headers, location: `${begun}/${id}` } }, kind);
+    },
+  });
+}
+
+const going = (disk: Disk) => `${subresource(disk, 'upload')}/{upload}`;
+
+export const diskRoutes: readonly Route[] = [
+  moved(downloadImage, subresource(image, 'download'), 'ImageDownload'),
+  moved(downloadIso, subresource(iso, 'download'), 'ISODownload'),
+  beginning(uploadImage, image, {
+    params: schemas.imageParams.extend({ image: imageName }),
+    nameOf: ({ image: name }) => name,
+  }),
+  beginning(uploadIso, iso, {
+    params: schemas.isoParams.extend({ iso: imageName }),
+    nameOf: ({ iso: name }) => name,
+  }),
+  moved(getImageUpload, going(image), 'ImageUpload'),
+  moved(appendImageUpload, going(image), 'ImageUpload'),
+  moved(cancelImageUpload, going(image), 'ImageUpload'),
+  moved(getIsoUpload, going(iso), 'ISOUpload'),
+  moved(appendIsoUpload, going(iso), 'ISOUpload'),
+  moved(cancelIsoUpload, going(iso), 'ISOUpload'),
+];
