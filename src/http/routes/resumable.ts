@@ -1,5 +1,5 @@
 import { imageItem } from '../../wire/image.ts';
-import { invalidField } from '../../errors.ts';
+import { invalidField, Svc3Error } from '../../errors.ts';
 import type { DiskKind } from '../../controllers/image/place.ts';
 import { defineRoute, type Call, type ReplyOf } from '../server/route.ts';
 import * as schemas from '../../wire/schemas.ts';
@@ -63,6 +63,27 @@ export async function beginUpload(
     .replace(/\{(image|iso)\}/, target.name)
     .replace('{upload}', begun.id);
   return { status: 201, headers: { location, ...headersOf(state) }, body: bodyOf(state) };
+}
+
+/**
+ * Takes a raw disk in whose length nobody says, as `kubectl create --raw` sends it: as a resumable upload with one part. One that is cut off is
+ * given up, since nobody knows its name.
+ */
+export async function takeUnmeasured(
+  call: AnyCall<unknown>,
+  target: UploadTarget,
+  description: string | undefined,
+) {
+  const { uploads } = call.services;
+  const { id } = await uploads.begin(target, { size: undefined, description });
+  try {
+    const { taken } = await appended(call, target, id, 0, true);
+    if (taken === undefined) throw new Svc3Error('BadRequest', 'body: ended before the disk did');
+    return imageItem(taken);
+  } catch (error) {
+    await uploads.cancel(target, id).catch(() => undefined);
+    throw error;
+  }
 }
 
 async function appended(

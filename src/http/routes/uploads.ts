@@ -11,7 +11,7 @@ import { defineRoute, type Call, type ReplyOf } from '../server/route.ts';
 import * as schemas from '../../wire/schemas.ts';
 import { success } from '../server/status.ts';
 import { nameOfReference } from '../../wire/names.ts';
-import { beginUpload, begunReplies, isComplete } from './resumable.ts';
+import { beginUpload, begunReplies, isComplete, takeUnmeasured } from './resumable.ts';
 import { uploadPermission, uploadTag as tag } from './uploadrights.ts';
 
 interface UploadQuery {
@@ -46,6 +46,11 @@ export async function upload(
     return beginUpload(call, { kind, namespace: call.params.namespace, name }, description);
   }
   if (call.upload === undefined) throw invalidField('body', 'is required', 'FieldValueRequired');
+  const isForm = /^multipart\//i.test(call.upload.contentType);
+  if (call.upload.contentLength === undefined && !isForm && name !== undefined) {
+    const target = { kind, namespace: call.params.namespace, name };
+    return { status: 202, body: await takeUnmeasured(call, target, description) };
+  }
   const body = await readDiskBody(call.upload);
   try {
     return { status: 202, body: imageItem(await taken(call, { kind, nameOf }, body)) };

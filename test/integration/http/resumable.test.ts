@@ -210,3 +210,25 @@ describe('a request of a resumable upload is refused', () => {
     expect([nameless.status, nameless.json.details.causes[0].field]).toEqual([422, 'name']);
   });
 });
+
+test('a raw disk without a length is taken whole, or leaves nothing where it breaks off', async () => {
+  const { call, ns, store, repository } = transfer;
+  const pieces = async function* (breaksOff?: AbortController) {
+    yield disk.subarray(0, 1000);
+    breaksOff?.abort();
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    yield disk.subarray(1000);
+  };
+  const whole = await call('POST', ns('/upload/image?name=chunked'), { raw: pieces() as never });
+  expect([whole.status, whole.json.name]).toEqual([202, 'chunked']);
+  expect((await contentOf('chunked')).equals(disk)).toBe(true);
+
+  const gone = new AbortController();
+  const broken = { raw: pieces(gone) as never, signal: gone.signal };
+  const ended = () => transfer.api.log.lines.filter((line) => line.includes('"err":"Error: aborted')).length;
+  const before = ended();
+  await expect(call('POST', ns('/upload/image?name=chunked-half'), broken)).rejects.toThrow(/abort/i);
+  await expect.poll(ended, { timeout: 20_000 }).toBe(before + 1);
+  await expect.poll(() => store.tags(repository('chunked-half'))).toEqual([]);
+  expect((await call('GET', ns('/images/chunked-half'))).status).toBe(404);
+});

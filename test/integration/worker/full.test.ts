@@ -61,7 +61,7 @@ describe('a worker whose volume is full', () => {
     expect(await readdir(volume.path)).toEqual([]);
     await volume.resize(64 * mib);
     const again = await runWorker(registry, spec, { folder, scratch: volume.path });
-    expect(again.result).toMatchObject({ result: 'Done', size: raw.length });
+    expect(again.result).toEqual(expect.objectContaining({ result: 'Done', size: raw.length }));
     const tags = await client.tags('made/disk');
     expect(tags.sort()).toEqual(['latest', 'v1']);
     for (const tag of tags)
