@@ -1,5 +1,5 @@
 import { createWriteStream } from 'node:fs';
-import { open, rename, rm } from 'node:fs/promises';
+import { open, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -112,14 +112,16 @@ export function downloadCommand(kind: Kind): Command {
     ],
     async run(context, { arguments: { name, file }, options }) {
       const { disks, ns } = await disksOf(context, kind);
-      if (file !== '-' && !options.force && (await exists(file)))
+      const target = file === '-' ? 'stream' : await targetOf(file);
+      if (target === 'file' && !options.force)
         throw usageError(`FILE: ${file} exists; --force overwrites it`);
       const { body, size, digest } = await disks.download(ns, name);
       if (file === '-') {
         await printed(context, body);
         return;
       }
-      await save(context, { body, file, ...(size === undefined ? {} : { size }) });
+      const path = target === 'stream' ? file : `${file}.${process.pid}.part`;
+      await save(context, { body, file, path, ...(size === undefined ? {} : { size }) });
       const check = digest === undefined ? 'the server named no SHA-256' : `checked: SHA-256 ${digest}`;
       await context.out.done(kind, name, `Downloaded ${kind} ${name} to ${file} (${check})`);
     },
@@ -134,35 +136,40 @@ async function printed({ environment: { stdout } }: Context, body: Readable): Pr
   }
 }
 
+/** @param path - where the bytes go until they are whole; the file itself, where that is a pipe or a device, which nothing may replace */
 async function save(
   { out, signal }: Context,
-  { body, file, size }: { body: Readable; file: string; size?: number },
+  { body, file, path: draft, size }: { body: Readable; file: string; path: string; size?: number },
 ): Promise<void> {
-  const draft = `${file}.${process.pid}.part`;
   let received = 0;
   body.on('data', (chunk: Uint8Array) => {
     received += chunk.length;
     out.progress(`${path.basename(file)}: ${amount(received, size)}`);
   });
   try {
-    await pipeline(body, createWriteStream(draft, { mode: 0o644 }), { signal });
+    const flags = draft === file ? 'r+' : 'w';
+    await pipeline(body, createWriteStream(draft, { flags, mode: 0o644 }), { signal });
     if (size !== undefined && received !== size)
       throw new Svc3Error('BadGateway', `the download broke off after ${received} of ${size} bytes`);
-    await rename(draft, file);
+    if (draft !== file) await rename(draft, file);
   } catch (error) {
-    await rm(draft, { force: true });
+    if (draft !== file) await rm(draft, { force: true });
     throw isSvc3Error(error)
       ? error
       : new Svc3Error('BadGateway', `cannot write ${file}: ${messageOf(error)}`, { cause: error });
   }
 }
 
-async function exists(file: string): Promise<boolean> {
+/** What is at the place of the file: nothing, a file, or a pipe or device that takes bytes as they come. */
+async function targetOf(file: string): Promise<'nothing' | 'file' | 'stream'> {
   try {
-    await (await open(file, 'r')).close();
-    return true;
+    const found = await stat(file);
+    if (found.isDirectory()) throw usageError(`FILE: ${file} is a folder`);
+    return found.isFile() ? 'file' : 'stream';
   } catch (error) {
-    return !isMissing(error);
+    if (isMissing(error)) return 'nothing';
+    if (isSvc3Error(error)) throw error;
+    throw new Svc3Error('BadRequest', `FILE: ${messageOf(error)}`, { cause: error });
   }
 }
 
