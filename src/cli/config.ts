@@ -6,14 +6,17 @@ import type { Environment } from './environment.ts';
 /** What can be configured. */
 export const configKeys = ['baseUrl', 'caFile', 'namespace', 'token'] as const;
 export type ConfigKey = (typeof configKeys)[number];
-export type Config = Partial<Record<ConfigKey, string>>;
+/** Beside a token that `svc3 login` issued: the kubeconfig and context whose account it is of, where it is renewed. */
+const loginKeys = ['loginKubeconfig', 'loginContext'] as const;
+type Key = ConfigKey | (typeof loginKeys)[number];
+export type Config = Partial<Record<Key, string>>;
 
 /** The user's file: `$XDG_CONFIG_HOME/svc3/config.json`, readable by its owner only because it may hold a token. */
 export interface ConfigStore {
   readonly file: string;
   read(): Promise<Config>;
-  /** Sets what is given and removes what is `undefined`. */
-  write(change: { readonly [K in ConfigKey]?: string | undefined }): Promise<void>;
+  /** Sets what is given and removes what is `undefined`. A token that is written without its login is renewed nowhere. */
+  write(change: { readonly [K in Key]?: string | undefined }): Promise<void>;
 }
 
 /** Where the user's file is, whether it exists or not. */
@@ -39,7 +42,8 @@ export function createConfigStore(environment: Pick<Environment, 'variables' | '
     file,
     read,
     async write(change) {
-      const merged: Record<string, string | undefined> = { ...(await read()), ...change };
+      const forgotten = 'token' in change ? { loginKubeconfig: undefined, loginContext: undefined } : {};
+      const merged: Record<string, string | undefined> = { ...(await read()), ...forgotten, ...change };
       const kept = Object.fromEntries(Object.entries(merged).filter(([, value]) => value !== undefined));
       await writePrivate(file, `${JSON.stringify(kept, null, 2)}\n`);
     },
@@ -58,7 +62,7 @@ function parseConfig(text: string, file: string): Config {
     throw new Svc3Error('BadRequest', `${file} does not hold a JSON object`);
   }
   const config: Config = {};
-  for (const key of configKeys) {
+  for (const key of [...configKeys, ...loginKeys]) {
     const entry: unknown = Reflect.get(value, key);
     if (entry !== undefined && typeof entry !== 'string')
       throw new Svc3Error('BadRequest', `${file}: ${key} is not a text`);

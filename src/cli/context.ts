@@ -2,7 +2,7 @@ import type { Environment } from './environment.ts';
 import type { ConfigStore } from './config.ts';
 import type { LocalCluster } from './localcluster.ts';
 import type { Output } from './output.ts';
-import type { ReachedApi } from './service/open.ts';
+import type { Opener, ReachedApi } from './service/open.ts';
 import type { Service } from './service/types.ts';
 import type { Users } from './users.ts';
 
@@ -16,6 +16,8 @@ export interface Context {
   service(): Promise<Service>;
   /** Users and tokens, which only the Kubernetes API knows. */
   users(): Promise<Users>;
+  /** The kubeconfig that is used, and the context in it, as a login keeps them. */
+  account: Opener['account'];
   localCluster(): Promise<LocalCluster>;
   /** The HTTP API at an address, or at the configured one, after it has answered. */
   reachApi(url: string | undefined, caFile: string | undefined): Promise<ReachedApi>;

@@ -38,6 +38,7 @@ export async function openKubernetes(target: KubernetesTarget & BackendOptions):
   const hasHttp = target.http !== undefined;
   return {
     ...(connection.namespace === undefined ? {} : { namespace: connection.namespace }),
+    ...(connection.context === undefined ? {} : { context: connection.context }),
     service: createKubernetesService({
       client,
       informers: createInformer,

@@ -200,6 +200,7 @@ function createContext(
     namespace: async () => (await opener()).namespace(),
     service: async () => (await opener()).service(),
     users: async () => (await opener()).users(),
+    account: async () => (await opener()).account(),
     localCluster: () => connections.localCluster(),
     reachApi: async (url, caFile) => (await opener()).reachApi(url, caFile),
     globalArguments: ['api-url', 'kubeconfig', 'context'].flatMap((name) => {

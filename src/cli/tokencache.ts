@@ -14,7 +14,7 @@ export interface CachedToken {
 export const insidePlugin = 'SVC3_INSIDE_PLUGIN';
 
 /** A token is renewed this long before it ends: a sixth of the hour that a user's token has. */
-const renewBeforeMs = 10 * 60_000;
+export const renewBeforeMs = 10 * 60_000;
 
 /** The token kept for `key` while it is good for a while, else a new one, kept in a file of its owner only. */
 export async function cachedToken(
@@ -35,6 +35,18 @@ export async function cachedToken(
   const fresh = await issue();
   if (fresh.expirationTimestamp !== undefined) await writePrivate(file, JSON.stringify(fresh));
   return fresh;
+}
+
+/** When a token ends, in milliseconds since 1970; never, where it does not say so. Nothing of it is checked: who takes it does that. */
+export function endOf(token: string): number {
+  try {
+    const claims: unknown = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString('utf8'));
+    const exp: unknown =
+      typeof claims === 'object' && claims !== null ? Reflect.get(claims, 'exp') : undefined;
+    return typeof exp === 'number' ? exp * 1000 : Number.POSITIVE_INFINITY;
+  } catch {
+    return Number.POSITIVE_INFINITY;
+  }
 }
 
 async function readToken(file: string): Promise<CachedToken | undefined> {

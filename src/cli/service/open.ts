@@ -1,8 +1,9 @@
 import { access } from 'node:fs/promises';
-import { isSvc3Error, Svc3Error } from '../../errors.ts';
-import type { ConfigStore } from '../config.ts';
+import path from 'node:path';
+import { isSvc3Error, messageOf, Svc3Error } from '../../errors.ts';
+import type { Config, ConfigStore } from '../config.ts';
 import type { Environment } from '../environment.ts';
-import { cachedToken } from '../tokencache.ts';
+import { cachedToken, endOf, renewBeforeMs } from '../tokencache.ts';
 import type { Users } from '../users.ts';
 import type { Service } from './types.ts';
 
@@ -10,6 +11,8 @@ import type { Service } from './types.ts';
 export interface KubernetesBackend {
   /** Namespace of the kubeconfig's context, if it names one. */
   readonly namespace?: string;
+  /** Name of that context. */
+  readonly context?: string;
   readonly service: Service;
   readonly users: Users;
   close(): Promise<void>;
@@ -81,6 +84,8 @@ export interface Opener {
   namespace(): Promise<string>;
   service(): Promise<Service>;
   users(): Promise<Users>;
+  /** The kubeconfig that is used, from wherever it is asked for later, and the context in it. */
+  account(): Promise<{ readonly loginKubeconfig: string; readonly loginContext: string | undefined }>;
   close(): Promise<void>;
 }
 
@@ -101,14 +106,37 @@ export function createOpener(options: OpenOptions): Opener {
     const baseUrl = checkedUrl(options.apiUrl ?? variable('SVC3_API_URL') ?? saved.baseUrl);
     if (baseUrl === undefined) return undefined;
     const own = saved.baseUrl !== undefined && checkedUrl(saved.baseUrl) === baseUrl;
-    const token = variable('SVC3_TOKEN') ?? (own ? saved.token : undefined);
+    const given = variable('SVC3_TOKEN');
+    const kept = given === undefined && own && saved.token !== undefined ? saved : undefined;
+    const token = once(async () => given ?? renewed(saved));
     const caFile = variable('SVC3_CA_FILE') ?? (own ? saved.caFile : undefined);
     return {
       baseUrl,
-      ...(token === undefined ? {} : { token }),
+      ...(given === undefined && kept === undefined ? {} : { token }),
       ...(caFile === undefined ? {} : { caFile }),
     };
   });
+
+  /** The token of a login, renewed where it was issued before it ends. */
+  const renewed = async ({ token = '', loginKubeconfig, loginContext, baseUrl = '' }: Config) => {
+    const left = endOf(token) - environment.now().getTime();
+    if (loginKubeconfig === undefined || left > renewBeforeMs) return token;
+    try {
+      const context = loginContext === undefined ? {} : { context: loginContext };
+      const { users, close } = await backends.openKubernetes({
+        ...common,
+        kubeconfig: loginKubeconfig,
+        ...context,
+      });
+      const fresh = await users.token({}).finally(close);
+      await config.write({ token: fresh.token, loginKubeconfig, loginContext });
+      return fresh.token;
+    } catch (cause) {
+      if (left > 0) return token;
+      const message = `the login has ended and cannot be renewed: ${messageOf(cause)}; svc3 login ${baseUrl}`;
+      throw new Svc3Error('Unauthorized', message, { cause });
+    }
+  };
 
   const backend = once(async (): Promise<KubernetesBackend> => {
     const target = await api();
@@ -136,7 +164,7 @@ export function createOpener(options: OpenOptions): Opener {
     const service = await backends.openHttp({
       ...common,
       ...address,
-      token: async () => token ?? (await accountToken()),
+      token: token ?? accountToken,
       kubernetes: direct,
     });
     opened.push(service);
@@ -151,7 +179,12 @@ export function createOpener(options: OpenOptions): Opener {
     if (typeof apiEndpoint !== 'string' || !apiEndpoint.startsWith('https://'))
       throw new Svc3Error('BadGateway', 'the HTTP API does not say where its cluster is; set KUBECONFIG');
     const caPem = typeof certData === 'string' ? Buffer.from(certData, 'base64').toString('utf8') : '';
-    const service = await backends.openServer({ ...common, server: apiEndpoint, caPem, token });
+    const service = await backends.openServer({
+      ...common,
+      server: apiEndpoint,
+      caPem,
+      token: await token(),
+    });
     opened.push(service);
     return service;
   });
@@ -170,6 +203,13 @@ export function createOpener(options: OpenOptions): Opener {
       return wantsHttp ? http() : (await backend()).service;
     },
     users: async () => (await backend()).users,
+    async account() {
+      const { context: loginContext } = await backend();
+      const folder = variable('PWD') ?? '.';
+      const files = kubeconfigSource(options).split(path.delimiter);
+      const loginKubeconfig = files.map((file) => path.resolve(folder, file)).join(path.delimiter);
+      return { loginKubeconfig, loginContext };
+    },
     async reachApi(url, caFile) {
       const saved = await config.read();
       const baseUrl = checkedUrl(url ?? options.apiUrl ?? variable('SVC3_API_URL') ?? saved.baseUrl);

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { readFile, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -217,6 +218,33 @@ describe('over HTTP', () => {
     });
     const strange = await svc3(['vm', 'list'], { env: { ...environments.http, SVC3_CA_FILE: '' } });
     expect(strange).toMatchObject({ code: 8, stderr: expect.stringContaining('svc3 config set caFile') });
+  });
+
+  it('login by the kubeconfig goes on after its token has ended', async () => {
+    const { kubeconfigPath } = installed.cluster;
+    const admin = await svc3(['user', 'add', 'svc3-admin', '--cluster-admin'], {
+      env: { KUBECONFIG: kubeconfigPath },
+    });
+    expect(admin.code).toBe(0);
+    const words = ['login', installed.api.baseUrl, '--ca-file', join(home, 'api.pem')];
+    const logged = await svc3(words, { env: { KUBECONFIG: kubeconfigPath } });
+    expect([logged.code, logged.stderr]).toEqual([0, '']);
+    const file = join(home, '.config/svc3/config.json');
+    const kept = JSON.parse(await readFile(file, 'utf8')) as Record<string, string>;
+    expect(kept).toMatchObject({ loginKubeconfig: kubeconfigPath });
+    const ended = `h.${Buffer.from(JSON.stringify({ exp: 1 })).toString('base64url')}.s`;
+    await writeFile(file, JSON.stringify({ ...kept, token: ended }));
+    const listed = await svc3(['vm', 'list', '-n', spaces.http, '-o', 'json'], { env: {} });
+    expect([listed.code, listed.stderr]).toEqual([0, '']);
+    expect(JSON.parse(await readFile(file, 'utf8'))).toMatchObject({
+      loginKubeconfig: kubeconfigPath,
+      token: expect.not.stringMatching(/^h\./),
+    });
+    expect(await svc3(['user', 'logout'], { env: {} })).toMatchObject({ code: 0 });
+    expect(JSON.parse(await readFile(file, 'utf8'))).not.toHaveProperty('loginKubeconfig');
+    expect(
+      await svc3(['user', 'remove', 'svc3-admin'], { env: { KUBECONFIG: kubeconfigPath } }),
+    ).toMatchObject({ code: 0 });
   });
 
   it('login checks the address, keeps a token of its own account, and logout forgets it', async () => {
