@@ -5,17 +5,18 @@ import { WorkResult, type WorkSpec } from '../../../src/api/worker.ts';
 import { workerProcess } from '../../../src/controllers/image/workerpod.ts';
 import type { TestRegistry } from '../../support/registry.ts';
 
-/** Tag `1` of a repository, to be stored under `made/`. */
+/** Tag `1` of a repository, to be stored under `made/`, or under another name. */
 export function aSpec(
   { address }: TestRegistry,
   repository: string,
   limits: Partial<WorkSpec['limits']> = {},
+  target = `made/${repository}`,
 ): WorkSpec {
   return {
     version: 1,
     kind: 'Image',
     source: { type: 'remote', reference: `${address}/${repository}:1` },
-    target: { registry: address, repository: `made/${repository}`, tag: 'v1' },
+    target: { registry: address, repository: target, tag: 'v1' },
     registries: { [address]: { scheme: 'http', skipVerify: false } },
     architecture: 'amd64',
     limits: { virtualBytes: 2 ** 45, fileBytes: 2 ** 36, ...limits },
