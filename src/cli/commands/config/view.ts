@@ -10,7 +10,8 @@ export const configView = command({
   async run({ out, config }) {
     const { token, ...open } = await config.read();
     const shown = { ...open, ...(token === undefined ? {} : { token: '(set)' }) };
-    const lines = Object.entries(shown).map(([key, value]) => `${key.padEnd(12)}${value}`);
-    await out.value(shown, [`file        ${config.file}`, ...lines].join('\n'));
+    const rows = Object.entries({ file: config.file, ...shown });
+    const width = Math.max(...rows.map(([key]) => key.length)) + 2;
+    await out.value(shown, rows.map(([key, value]) => `${key.padEnd(width)}${value}`).join('\n'));
   },
 });
