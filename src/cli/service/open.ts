@@ -123,12 +123,9 @@ export function createOpener(options: OpenOptions): Opener {
     if (loginKubeconfig === undefined || left > renewBeforeMs) return token;
     try {
       const context = loginContext === undefined ? {} : { context: loginContext };
-      const { users, close } = await backends.openKubernetes({
-        ...common,
-        kubeconfig: loginKubeconfig,
-        ...context,
-      });
-      const fresh = await users.token({}).finally(close);
+      const issuer = await backends.openKubernetes({ ...common, kubeconfig: loginKubeconfig, ...context });
+      opened.push(issuer);
+      const fresh = await issuer.users.token({});
       await config.write({ token: fresh.token, loginKubeconfig, loginContext });
       return fresh.token;
     } catch (cause) {
