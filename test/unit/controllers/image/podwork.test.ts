@@ -1,0 +1,185 @@
+import { beforeEach, describe, expect, test, vi } from 'vitest';
+import type { Pod } from '../../../../src/api/core.ts';
+import type { RunnerExport } from '../../../../src/api/runner.ts';
+import { forgetExport, type PodWork, startExport } from '../../../../src/controllers/image/podwork.ts';
+import type { RunnerExports } from '../../../../src/controllers/image/runner.ts';
+import type { ImageSettings } from '../../../../src/controllers/image/settings.ts';
+import { Svc3Error } from '../../../../src/errors.ts';
+import { anImage, aVmSource } from './builders.ts';
+
+const id = 'a'.repeat(32);
+const workerName = `svc3-worker-${id}`;
+const disk = anImage({ vm: { name: 'web', mode: 'Save' } });
+const target: PodWork = {
+  disk,
+  kind: 'Image',
+  place: { registry: 'store.example.com', repository: 'svc3/team/disk' },
+  id,
+};
+const runner = { address: '10.0.0.1', fingerprint: 'pinned' };
+const work = { kind: 'export', vm: 'web', source: { ...aVmSource(), runner } } as const;
+const settings: ImageSettings = {
+  store: { url: 'https://store.example.com', prefix: 'svc3' },
+  workerImage: 'registry.example.com/svc3:test',
+  workerImagePullPolicy: 'IfNotPresent',
+  workerPullSecret: undefined,
+  workerPort: 8444,
+  scratchBytes: 2 ** 30,
+  uploadExpiryMs: 3_600_000,
+  maxVirtualBytes: 2 ** 40,
+  runnerPort: 8443,
+};
+
+/** The worker pod that kube-apiserver has. */
+let worker: Pod | undefined;
+let copy: RunnerExport;
+const create = vi.fn();
+const apply = vi.fn();
+const startRunnerExport = vi.fn();
+const exportTicket = vi.fn();
+const deleteExport = vi.fn();
+const opened = vi.fn();
+
+const exports: RunnerExports = {
+  startExport: startRunnerExport,
+  exportTicket,
+  deleteExport,
+  fingerprint: () => undefined,
+};
+const parts = {
+  client: {
+    create,
+    apply,
+    get: async () => {
+      if (worker === undefined) throw new Svc3Error('NotFound', 'no such pod');
+      return worker;
+    },
+  } as never,
+  settings,
+  registries: { access: async () => ({ scheme: 'https', skipVerify: false }) } as never,
+  openRunner: (to: object) => {
+    opened(to);
+    return exports;
+  },
+};
+
+const ownedBy = (uid: string, more: object = {}) =>
+  ({
+    metadata: {
+      name: workerName,
+      ownerReferences: [{ apiVersion: 'svc3.dev/v1', kind: 'Image', name: 'disk', uid, controller: true }],
+      ...more,
+    },
+  }) as unknown as Pod;
+
+beforeEach(() => {
+  worker = undefined;
+  copy = { id, state: 'Ready', progress: 100 };
+  for (const mock of [create, apply, startRunnerExport, exportTicket, deleteExport, opened]) mock.mockReset();
+  startRunnerExport.mockImplementation(async () => copy);
+  deleteExport.mockResolvedValue(undefined);
+  exportTicket.mockResolvedValue({ ticket: 'canary', path: '/v1/exports/a/data', expiresAt: '' });
+});
+
+const start = () => startExport(parts, target, work);
+/** What the worker is told. */
+const told = () => {
+  const [, pod] = create.mock.calls[0] as [unknown, Pod];
+  const variable = pod.spec.containers[0]?.env?.find(({ name }) => name === 'SVC3_WORK')?.value;
+  return JSON.parse(variable ?? '{}') as { source: object; target: object };
+};
+
+describe('the disk of a VM that is saved', () => {
+  test('is copied by the runner for this Image, which needs no copy that it asked for before', async () => {
+    copy = { id, state: 'Copying', progress: 50 };
+    expect(await start()).toEqual({ kind: 'copying', progress: 20 });
+    expect(startRunnerExport).toHaveBeenCalledWith(id, disk.metadata.uid);
+    expect(opened).toHaveBeenCalledWith({ address: '10.0.0.1', vmUid: 'u', pin: 'pinned' });
+    expect(create).not.toHaveBeenCalled();
+  });
+
+  test('goes to a worker with a ticket that stands in no pod', async () => {
+    expect(await start()).toEqual({ kind: 'started', pod: workerName });
+    expect(apply.mock.calls[0]?.[1].data).toEqual({ [id]: Buffer.from('canary').toString('base64') });
+    expect(told()).toMatchObject({
+      source: {
+        type: 'export',
+        address: '10.0.0.1',
+        port: 8443,
+        fingerprint: 'pinned',
+        path: '/v1/exports/a/data',
+      },
+      target: { repository: 'svc3/team/disk', tag: id },
+    });
+    expect(JSON.stringify(create.mock.calls)).not.toContain('canary');
+  });
+
+  test('has one worker: one that is there keeps its ticket', async () => {
+    worker = ownedBy(disk.metadata.uid);
+    expect(await start()).toEqual({ kind: 'started', pod: workerName });
+    expect([exportTicket, apply, create].map((mock) => mock.mock.calls.length)).toEqual([0, 0, 0]);
+  });
+
+  test.each<[what: string, pod: Pod, message: string]>([
+    ['of another Image', ownedBy('another'), 'does not belong to Image disk'],
+    ['that is going', ownedBy(disk.metadata.uid, { deletionTimestamp: 'now' }), 'is being deleted'],
+  ])('waits while a pod %s has the name', async (_, pod, message) => {
+    worker = pod;
+    await expect(start()).rejects.toMatchObject({
+      verdict: { reason: 'WorkerRefused', message: expect.stringContaining(message) },
+    });
+  });
+
+  test('that the runner cannot copy says why', async () => {
+    copy = { id, state: 'Failed', progress: 0, message: 'no room' };
+    await expect(start()).rejects.toMatchObject({
+      verdict: { reason: 'WorkerFailed', message: 'VM web: its disk could not be copied: no room' },
+    });
+    startRunnerExport.mockRejectedValue(new Svc3Error('Timeout', 'no answer'));
+    await expect(start()).rejects.toMatchObject({
+      verdict: { reason: 'RunnerUnreachable', message: 'VM web: no answer' },
+    });
+    await expect(startExport({ ...parts, openRunner: undefined }, target, work)).rejects.toMatchObject({
+      verdict: { reason: 'RunnerUnreachable' },
+    });
+  });
+
+  test('whose worker a quota refuses says so; one that somebody has just made is taken', async () => {
+    create.mockRejectedValue(new Svc3Error('Forbidden', 'exceeded quota'));
+    await expect(start()).rejects.toMatchObject({
+      verdict: { reason: 'WorkerRefused', message: 'exceeded quota' },
+    });
+    create.mockImplementation(async () => {
+      worker = ownedBy(disk.metadata.uid);
+      throw new Svc3Error('AlreadyExists', 'there is one');
+    });
+    expect(await start()).toEqual({ kind: 'started', pod: workerName });
+  });
+});
+
+describe('what is left of a save', () => {
+  const forget = (vm?: Parameters<typeof forgetExport>[2]) => forgetExport(parts, target, vm);
+
+  test('is taken away: the ticket, and the copy', async () => {
+    await forget({ uid: 'u', runner });
+    expect(apply.mock.calls[0]?.[1].data).toEqual({});
+    expect(deleteExport).toHaveBeenCalledWith(id);
+  });
+
+  test('is the ticket alone where there is no runner, or none that answers', async () => {
+    await forget();
+    await forget({ uid: 'u', runner: undefined });
+    expect(deleteExport).not.toHaveBeenCalled();
+    deleteExport.mockRejectedValue(new Error('unreachable'));
+    await forget({ uid: 'u', runner });
+    expect(apply).toHaveBeenCalledTimes(3);
+  });
+
+  test('goes with a namespace that is being deleted, and is tried again otherwise', async () => {
+    apply.mockRejectedValue(new Svc3Error('Forbidden', 'the namespace is being terminated'));
+    await forget({ uid: 'u', runner });
+    expect(deleteExport).toHaveBeenCalledTimes(1);
+    apply.mockRejectedValue(new Svc3Error('ServiceUnavailable', 'away'));
+    await expect(forget({ uid: 'u', runner })).rejects.toThrow('away');
+  });
+});
