@@ -56,6 +56,16 @@ export default defineConfig({
       },
       {
         test: {
+          name: 'life',
+          include: ['test/life/**/*.test.ts'],
+          globalSetup: ['test/support/globale2e.ts'],
+          testTimeout: 240_000,
+          hookTimeout: 600_000,
+          fileParallelism: false,
+        },
+      },
+      {
+        test: {
           name: 'release',
           include: ['test/release/**/*.test.ts'],
           testTimeout: 900_000,

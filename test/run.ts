@@ -178,6 +178,7 @@ const stages: Stage[] = [
   { name: 'integration', run: async () => runTests('integration') },
   { name: 'e2e', run: async () => runBeside('e2e', 'e2e-own') },
   { name: 'gpu', run: async () => runTests('gpu'), isExtra: true },
+  { name: 'life', run: async () => runTests('life'), isExtra: true },
   { name: 'release', run: async () => runTests('release'), isExtra: true },
 ];
 

@@ -1,0 +1,150 @@
+/**
+ * A VM's life after its first day, on kubectl, on the command line and over HTTP: what one of them does all three show, with the same
+ * values, and another goes on with it.
+ */
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { readSettings } from '../../src/localcluster/cluster/state.ts';
+import { type E2eCluster, e2eCluster, eventually } from '../support/e2e.ts';
+import { cliSurface, httpSurface, kubectlSurface, namespace, type Surface, type Verb } from './surfaces.ts';
+
+const names = ['kubectl', 'svc3', 'HTTP'] as const;
+const slow = { timeout: 120_000, interval: 1_000 };
+
+let cluster: E2eCluster;
+let surfaces: Record<(typeof names)[number], Surface>;
+let close: () => Promise<void>;
+
+beforeAll(async () => {
+  cluster = await e2eCluster();
+  const { ports } = (await readSettings(cluster.places)) ?? {};
+  const secret = ['get', 'secret', '-n', 'svc3-system', 'svc3-api-tls', '-o'] as const;
+  const certificate = await vi.waitFor(
+    () => cluster.kubectl(...secret, String.raw`jsonpath={.data.tls\.crt}`),
+    eventually,
+  );
+  const added = await cluster.svc3('user', 'add', 'liver', '--cluster-admin');
+  expect(added.code, added.stderr).toBe(0);
+  const token = await vi.waitFor(async () => {
+    const { stdout, code } = await cluster.svc3('user', 'get-token', '--user', 'liver');
+    expect(code).toBe(0);
+    return stdout.trim();
+  }, eventually);
+  const ca = Buffer.from(certificate, 'base64').toString('utf8');
+  const http = httpSurface(`https://127.0.0.1:${ports?.api}`, ca, token);
+  close = () => http.close();
+  surfaces = { kubectl: kubectlSurface(cluster), svc3: cliSurface(cluster), HTTP: http };
+});
+
+afterAll(async () => {
+  await cluster?.svc3('user', 'remove', 'liver');
+  await close?.();
+});
+
+/** What all three show, once it is the same and is this. */
+async function allShow<T>(look: (surface: Surface) => Promise<T>, expected: unknown): Promise<void> {
+  await expect
+    .poll(async () => Promise.all(names.map(async (name) => look(surfaces[name]))), slow)
+    .toEqual(names.map(() => expected));
+}
+
+describe.each(names)('by %s', (name) => {
+  const act = () => surfaces[name];
+  const vm = `life-${name.toLowerCase()}`;
+  const saved = `${vm}-saved`;
+  const shows = (status: string, more: object = {}) =>
+    allShow((surface) => surface.vm(vm), expect.objectContaining({ status, ...more }));
+  const inGuest = (command: string) =>
+    vi.waitFor(async () => {
+      const { node: _node, ssh } = (await surfaces.kubectl.vm(vm)) ?? {};
+      const path = 'jsonpath={.status.ip}';
+      const ip = await cluster.kubectl('get', 'vms.svc3.dev', '-n', namespace, vm, '-o', path);
+      return (await cluster.ssh({ ip, port: ssh ?? 0, user: 'root' }, command)).trim();
+    }, slow);
+
+  test('a VM is deployed, and is the same wherever one looks', { timeout: 400_000 }, async () => {
+    await act().deploy(vm, { image: cluster.guest });
+    await shows('Running', { cpu: 1, memory: '0.25Gi', image: cluster.guest, config: undefined });
+    await allShow(async (surface) => (await surface.vms()).includes(vm), true);
+  });
+
+  test.each<[verb: Verb, status: string]>([
+    ['suspend', 'Suspended'],
+    ['resume', 'Running'],
+    ['stop', 'Stopped'],
+    ['start', 'Running'],
+    ['restart', 'Running'],
+  ])('%s makes it %s', { timeout: 400_000 }, async (verb, status) => {
+    const before = verb === 'restart' ? await inGuest('cat /proc/sys/kernel/random/boot_id') : '';
+    await act().exec(vm, verb);
+    await shows(status);
+    if (verb !== 'restart') return;
+    const boot = () => inGuest('cat /proc/sys/kernel/random/boot_id');
+    await expect.poll(boot, slow).not.toBe(before);
+  });
+
+  test('a guest that powers itself off is Stopped, and starts again', { timeout: 400_000 }, async () => {
+    await inGuest('echo kept > /root/kept; sync; (sleep 1; poweroff) >/dev/null 2>&1 &');
+    await shows('Stopped');
+    await act().exec(vm, 'start');
+    await shows('Running');
+    expect(await inGuest('cat /root/kept')).toBe('kept');
+  });
+
+  test(
+    'its disk is saved as an image, described, copied and deployed from',
+    { timeout: 600_000 },
+    async () => {
+      const image = (wanted: string) => async (surface: Surface) =>
+        (await surface.images()).find((one) => one.name === wanted);
+      await act().save(vm, saved);
+      await allShow(image(saved), expect.objectContaining({ state: 'Ready' }));
+      await act().describeImage(saved, 'from the life of a VM');
+      await allShow(image(saved), { name: saved, state: 'Ready', description: 'from the life of a VM' });
+      await act().copyImage(saved, `${saved}-copy`);
+      await allShow(image(`${saved}-copy`), expect.objectContaining({ state: 'Ready' }));
+      await act().removeImage(`${saved}-copy`);
+      await allShow(image(`${saved}-copy`), undefined);
+    },
+  );
+
+  test('a revert takes its changes back', { timeout: 400_000 }, async () => {
+    await act().exec(vm, 'revert');
+    await expect.poll(() => inGuest('ls /root/kept 2>/dev/null || echo none'), slow).toBe('none');
+    await shows('Running');
+  });
+
+  test('a configuration is made, and a VM deployed from it and the image', { timeout: 600_000 }, async () => {
+    const config = `${vm}-config`;
+    const settings = { image: saved, cpu: 2, memory: 0.5 };
+    await act().createConfig(config, settings);
+    const shown = async (surface: Surface) => (await surface.configs()).find((one) => one.name === config);
+    await allShow(shown, { name: config, cpu: 2, memory: 0.5 });
+    await act().remove(vm);
+    await allShow((surface) => surface.vm(vm), undefined);
+    await act().deploy(vm, { config });
+    await shows('Running', { cpu: 2, memory: '0.50Gi', image: saved, config });
+    expect(await inGuest('cat /root/kept')).toBe('kept');
+    await act().commit(vm, saved);
+    await allShow(
+      async (surface) => (await surface.images()).find((one) => one.name === saved)?.state,
+      'Ready',
+    );
+    await act().removeConfig(config);
+    await allShow(shown, undefined);
+  });
+
+  test('a node is tagged and untagged', async () => {
+    const tag = name.toLowerCase();
+    await act().tag('node1', tag);
+    await allShow(async (surface) => (await surface.tags('node1')).includes(tag), true);
+    await act().untag('node1', tag);
+    await allShow(async (surface) => (await surface.tags('node1')).includes(tag), false);
+  });
+
+  test('it is deleted, and its image after it', { timeout: 400_000 }, async () => {
+    await act().remove(vm);
+    await allShow((surface) => surface.vm(vm), undefined);
+    await act().removeImage(saved);
+    await allShow(async (surface) => (await surface.images()).some((one) => one.name === saved), false);
+  });
+});
