@@ -68,6 +68,7 @@ export default defineConfig({
         test: {
           name: 'release',
           include: ['test/release/**/*.test.ts'],
+          fileParallelism: false,
           testTimeout: 900_000,
           hookTimeout: 900_000,
         },

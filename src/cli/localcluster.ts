@@ -9,7 +9,7 @@ export interface UpOptions {
   /** Only Kubernetes and the registry, without svc3. */
   readonly bare: boolean;
   /** What is started where it is asked for. */
-  readonly addons: { readonly dns: boolean; readonly networkPolicies: boolean };
+  readonly addons: { readonly dns: boolean; readonly metrics: boolean; readonly networkPolicies: boolean };
   /** Start a VM to look at. */
   readonly demo: boolean;
   readonly gpuPassthrough: boolean;

@@ -52,6 +52,8 @@ function argumentsOf(pid: number): string[] {
 }
 
 export interface BareQemu {
+  /** Boots a guest and ends it when the work is done. */
+  whileUp<T>(work: (booted: Booted) => Promise<T>): Promise<T>;
   /** Milliseconds from the start of the process to the SSH banner of its guest. */
   boot(): Promise<number>;
   /** Milliseconds from the power button to the guest's own end, pressed so long after the SSH banner. */
@@ -62,6 +64,8 @@ interface Booted {
   readonly bootMs: number;
   /** The monitor's socket. */
   readonly qmp: string;
+  /** Port of the guest → port of 127.0.0.1 that leads there. */
+  readonly ports: ReadonlyMap<number, number>;
 }
 
 /** Takes arguments, disk image and seed from a running one. */
@@ -82,13 +86,18 @@ export async function bareQemu(pid: number): Promise<BareQemu> {
     await execute('qemu-img', ['create', '-q', '-f', 'qcow2', '-b', base, '-F', 'qcow2', disk]);
     const ports = await freePorts(8);
     const port = ports[0] ?? 0;
-    const parameters = given.map((text) => moved(text, { run, base, disk, ports }));
+    const forwards = new Map<number, number>();
+    const parameters = given.map((text) => moved(text, { run, base, disk, ports, forwards }));
     const began = performance.now();
     const child = spawn(program, parameters, { stdio: ['pipe', 'ignore', 'inherit'] });
     process.once('exit', () => child.kill('SIGKILL'));
     try {
       await untilBanner({ port, host: '127.0.0.1' }, child);
-      return await work({ bootMs: performance.now() - began, qmp: join(run, 'qmp.sock') });
+      return await work({
+        bootMs: performance.now() - began,
+        qmp: join(run, 'qmp.sock'),
+        ports: forwards,
+      });
     } finally {
       const exited = child.exitCode === null ? once(child, 'exit') : undefined;
       child.kill('SIGKILL');
@@ -96,6 +105,7 @@ export async function bareQemu(pid: number): Promise<BareQemu> {
     }
   }
   return {
+    whileUp,
     boot: () => whileUp(({ bootMs }) => Promise.resolve(bootMs)),
     shutDown: (afterMs) =>
       whileUp(async ({ qmp }) => {
@@ -112,18 +122,25 @@ export async function bareQemu(pid: number): Promise<BareQemu> {
   };
 }
 
+interface Moved {
+  readonly run: string;
+  readonly base: string;
+  readonly disk: string;
+  readonly ports: readonly number[];
+  /** Filled: port of the guest → port here. */
+  readonly forwards: Map<number, number>;
+}
+
 /** The same argument with paths and ports of our own; the guest's port 22 gets the first. */
-function moved(
-  text: string,
-  { run, base, disk, ports }: { run: string; base: string; disk: string; ports: readonly number[] },
-): string {
+function moved(text: string, { run, base, disk, ports, forwards }: Moved): string {
   let next = 1;
   return text
     .replaceAll('/image/disk/disk.qcow2', base)
     .replaceAll('/var/lib/svc3/disk.qcow2', disk)
     .replaceAll('/run/vm/', `${run}/`)
     .replaceAll(/hostfwd=tcp:0\.0\.0\.0:\d+-:(\d+)/g, (_, guestPort: string) => {
-      const port = guestPort === '22' ? ports[0] : ports[next++];
-      return `hostfwd=tcp:127.0.0.1:${port ?? 0}-:${guestPort}`;
+      const port = (guestPort === '22' ? ports[0] : ports[next++]) ?? 0;
+      forwards.set(Number(guestPort), port);
+      return `hostfwd=tcp:127.0.0.1:${port}-:${guestPort}`;
     });
 }

@@ -17,6 +17,7 @@ const benchmarks: Record<string, () => Promise<{ benchmark: Benchmark }>> = {
   absorb: () => import('./absorb.ts'),
   boot: () => import('./boot.ts'),
   verbs: () => import('./verbs.ts'),
+  network: () => import('./network.ts'),
   fairness: () => import('./fairness.ts'),
 };
 

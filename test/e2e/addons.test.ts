@@ -94,6 +94,19 @@ describe('cluster DNS', () => {
   });
 });
 
+describe('resource metrics', () => {
+  test('of nodes and pods are told by kubectl top', async () => {
+    // The first figures need two looks, 15 s apart.
+    const patience = { timeout: 120_000, interval: 2_000 };
+    const rows = async (...what: string[]) =>
+      (await cluster.kubectl('top', ...what, '--no-headers').catch(String)).trim().split('\n');
+    const nodes = [expect.stringMatching(/^node2 +\d+m +\d+% +\d+Mi/)];
+    await expect.poll(() => rows('nodes'), patience).toEqual(expect.arrayContaining(nodes));
+    const pods = [expect.stringMatching(/^server +\d+m +\d+Mi/)];
+    await expect.poll(() => rows('pods', '-n', namespace), patience).toEqual(expect.arrayContaining(pods));
+  });
+});
+
 describe('network policies', () => {
   const policy = (spec: object): object => ({
     apiVersion: 'networking.k8s.io/v1',

@@ -26,7 +26,7 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   const progress = (line: string): void => console.error(line);
   project.provide('e2eSources', await sourcesHash());
   await removeInterruptedClusters();
-  const addons = { dns: true, networkPolicies: true };
+  const addons = { dns: true, metrics: true, networkPolicies: true };
   await up({
     places,
     nodes: 2,

@@ -14,12 +14,21 @@ export async function guestSsh(
   timeoutMs = 60_000,
 ): Promise<string> {
   const dial = `${process.execPath} ${program} dial ${places.state}/run/connect.sock %h:%p`;
-  const options = [
-    'StrictHostKeyChecking=no',
-    'UserKnownHostsFile=/dev/null',
-    'LogLevel=ERROR',
-    `ProxyCommand=${dial}`,
-  ];
+  return ssh([`ProxyCommand=${dial}`], address, command, timeoutMs);
+}
+
+/** The same where a port of this machine leads to the guest. */
+export async function guestSshLocally(port: number, command: string): Promise<string> {
+  return ssh([], { ip: '127.0.0.1', port }, command, 60_000);
+}
+
+async function ssh(
+  also: readonly string[],
+  address: { ip: string; port: number; user?: string },
+  command: string,
+  timeoutMs: number,
+): Promise<string> {
+  const options = ['StrictHostKeyChecking=no', 'UserKnownHostsFile=/dev/null', 'LogLevel=ERROR', ...also];
   const parameters = [
     ...options.flatMap((option) => ['-o', option]),
     '-p',

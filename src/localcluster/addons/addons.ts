@@ -1,4 +1,4 @@
-/** The add-ons of a running cluster: DNS runs as a pod, network policies as a component of the supervisor. */
+/** The add-ons of a running cluster: DNS and resource metrics run as pods, network policies as a component of the supervisor. */
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { Svc3Error } from '../../errors.ts';
@@ -14,9 +14,11 @@ import { archiveOf, createImage } from '../images/oci.ts';
 import { architectureOfHost } from '../images/pause.ts';
 import { systemNamespace } from './deployment.ts';
 import { dnsObjects } from './dns.ts';
+import { metricsObjects } from './metrics.ts';
 
 const pods = {
   dns: { binary: 'coredns', objects: dnsObjects },
+  metrics: { binary: 'metrics-server', objects: metricsObjects },
 } as const;
 
 /** The tools that add-ons are made of; network policies need none. */
@@ -26,7 +28,7 @@ export function addonTools(addons: Addons): readonly ToolGroupName[] {
 
 /** As `svc3 dev up` names them. */
 export function optionsOf(addons: Addons): string[] {
-  const options = { dns: '--dns', networkPolicies: '--network-policies' };
+  const options = { dns: '--dns', metrics: '--metrics', networkPolicies: '--network-policies' };
   return addonNames.filter((name) => addons[name]).map((name) => options[name]);
 }
 

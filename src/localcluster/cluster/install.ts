@@ -72,16 +72,25 @@ export async function deliver(installation: Installation, software: Software): P
   const registry = registryOf(settings);
   const authFile = join(places.state, 'run', 'registry-auth.json');
   for (const image of [software.svc3, software.runner]) await pushBuilt(image, registry, authFile, build);
-  if (!(await hasManifest(registry, 'svc3/guest', software.guest.hash))) {
-    const content = await readFile(software.guest.disk);
-    const files = [{ name: 'disk/disk.qcow2', content, mode: 0o440, uid: 107, gid: 107 }];
-    const image = await createImage({ files, architecture: 'amd64' });
-    for (const tag of [software.guest.hash, 'latest']) await pushImage(registry, 'svc3/guest', tag, image);
-  }
+  if (!(await hasManifest(registry, 'svc3/guest', software.guest.hash)))
+    await pushGuest(registry, 'svc3/guest', [software.guest.hash, 'latest'], software.guest);
   const report = await readReport(places);
   if (report === undefined) throw new Error('the cluster ended');
   const references = [software.svc3, software.runner].map(({ repository, tag }) => `${repository}:${tag}`);
   await preload(places, settings, report, tools, references);
+}
+
+/** Puts a guest's disk into a registry, as VMs boot from it. */
+export async function pushGuest(
+  registry: RegistryAddress,
+  repository: string,
+  tags: readonly string[],
+  guest: GuestImage,
+): Promise<void> {
+  const content = await readFile(guest.disk);
+  const files = [{ name: 'disk/disk.qcow2', content, mode: 0o440, uid: 107, gid: 107 }];
+  const image = await createImage({ files, architecture: 'amd64' });
+  for (const tag of tags) await pushImage(registry, repository, tag, image);
 }
 
 /** Installs or upgrades the chart and waits until everything of it runs. */
@@ -154,8 +163,7 @@ const storageClass = {
   reclaimPolicy: 'Delete',
 };
 
-/** The store's credential for the default VM namespace: a Secret that tenants cannot read and its RegistryCredential. */
-/** What lets a namespace pull from the cluster's registry. */
+/** What lets a namespace pull from the cluster's registry: a Secret that tenants cannot read and its RegistryCredential. */
 export function storeCredential(settings: Settings, namespace: string): object[] {
   const name = `${controlPlaneAddress}.${registryPort}`;
   const secret = `${namespace}.${name}`;

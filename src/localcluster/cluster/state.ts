@@ -49,11 +49,11 @@ export interface HostPorts {
 }
 
 /** Parts of a cluster that it only has where they were asked for. */
-export const addonNames = ['dns', 'networkPolicies'] as const;
+export const addonNames = ['dns', 'metrics', 'networkPolicies'] as const;
 
 export type Addons = Readonly<Record<(typeof addonNames)[number], boolean>>;
 
-export const noAddons: Addons = { dns: false, networkPolicies: false };
+export const noAddons: Addons = { dns: false, metrics: false, networkPolicies: false };
 
 /** What stays the same from one `up` to the next. */
 export interface Settings {

@@ -71,6 +71,12 @@ export const toolGroups = {
     module: 'dns',
     binaries: { coredns: 'svc3.dev/controlplane/dns' },
   },
+  metrics: {
+    name: 'metrics',
+    module: 'metrics',
+    binaries: { 'metrics-server': 'sigs.k8s.io/metrics-server/cmd/metrics-server' },
+    versions: { 'sigs.k8s.io/metrics-server/pkg/version.gitVersion': 'sigs.k8s.io/metrics-server' },
+  },
   kwok: {
     name: 'kwok',
     module: 'kwok',

@@ -4,7 +4,7 @@ export const devUp = command({
   path: ['dev', 'up'],
   summary: 'Start a local cluster with svc3 in it',
   description:
-    'Everything in it is the real thing: etcd, Kubernetes, containerd, an OCI registry, svc3 installed by its chart. It needs root or sudo; with --control-plane it is only etcd and the control plane on loopback, without root. A cluster that runs already is left as it is. DNS and network policies are there where they were asked for once, until the state is purged. One cluster at a time is reachable from this machine at the addresses of its nodes; `svc3 dev status` says which.',
+    'Everything in it is the real thing: etcd, Kubernetes, containerd, an OCI registry, svc3 installed by its chart. It needs root or sudo; with --control-plane it is only etcd and the control plane on loopback, without root. A cluster that runs already is left as it is. DNS, resource metrics and network policies are there where they were asked for once, until the state is purged. One cluster at a time is reachable from this machine at the addresses of its nodes; `svc3 dev status` says which.',
   options: {
     nodes: {
       kind: 'integer',
@@ -27,6 +27,7 @@ export const devUp = command({
     },
     bare: { kind: 'flag', summary: 'Only Kubernetes and the registry, without svc3' },
     dns: { kind: 'flag', summary: 'Cluster DNS (CoreDNS)' },
+    metrics: { kind: 'flag', summary: 'Resource metrics (metrics-server), for kubectl top and autoscalers' },
     'network-policies': { kind: 'flag', summary: 'Enforce NetworkPolicies; without it they have no effect' },
     'control-plane': {
       kind: 'flag',
@@ -51,6 +52,7 @@ export const devUp = command({
       bare: options.bare,
       addons: {
         dns: options.dns,
+        metrics: options.metrics,
         networkPolicies: options['network-policies'],
       },
       signal,

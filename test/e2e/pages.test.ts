@@ -1,0 +1,126 @@
+/** The commands of README and docs, as they stand there, on the local cluster that they speak of. */
+import { chmod, copyFile, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { readSettings } from '../../src/localcluster/cluster/state.ts';
+import { buildGuest } from '../../src/localcluster/images/guest.ts';
+import { type E2eCluster, conditionOf, e2eCluster, eventually } from '../support/e2e.ts';
+import { type Walk, blocksOf, outputsSaid, walk } from '../support/page.ts';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const page = { timeout: 900_000 };
+
+let cluster: E2eCluster;
+let home: string;
+let here: Walk;
+
+/** Waits for nobody: a failure before it says what is wrong. */
+const cleanUp = ['--ignore-not-found', '--wait=false'] as const;
+
+async function script(name: string, ...lines: string[]): Promise<void> {
+  await writeFile(join(home, name), ['#!/bin/bash', ...lines, ''].join('\n'));
+  await chmod(join(home, name), 0o755);
+}
+
+beforeAll(async () => {
+  cluster = await e2eCluster();
+  const { places, kubectl, tools } = cluster;
+  home = await mkdtemp(join(tmpdir(), 'svc3-pages-'));
+  // Guests ask for a password, which people type.
+  const svc3 = `node ${join(root, 'src/bin/svc3.mjs')} "$@"`;
+  await script('svc3', `[ "$1 $2" != 'vm ssh' ] || exec sshpass -p admin ${svc3}`, `exec ${svc3}`);
+  await writeFile(join(home, 'password.txt'), 'from-your-secret-store');
+  const programs = ['kubectl', 'helm'].map((name) => dirname(tools.path(name)));
+  here = {
+    cwd: home,
+    env: {
+      ...process.env,
+      XDG_CONFIG_HOME: home,
+      XDG_CACHE_HOME: dirname(places.cache),
+      KUBECONFIG: places.kubeconfig,
+      PATH: [home, join(root, 'node_modules/.bin'), ...programs, process.env['PATH']].join(':'),
+    },
+    spelling: [
+      ['npm run -s svc3 -- dev status', `svc3 dev status --name ${places.name}`],
+      ['docs/examples/', join(root, 'docs/examples/')],
+      // A session, in which people type.
+      ['svc3 vm ssh root@hello ', 'svc3 vm ssh root@hello -- true '],
+      // Nobody has this name, and nobody is asked for it.
+      ['registry.example.com', 'registry.invalid'],
+    ],
+    look: () => kubectl('get', 'vms,pods,events', '-n', 'svc3-default').catch(String),
+  };
+});
+
+afterAll(async () => {
+  const { kubectl } = cluster;
+  await kubectl('delete', '-n', 'svc3-default', 'vms.svc3.dev', 'web', 'hello', ...cleanUp);
+  await kubectl('delete', '-n', 'svc3-default', 'svc/web', 'svc/vms', 'pod/client', ...cleanUp);
+  await kubectl('delete', '-n', 'svc3-default', 'networkpolicy/web', 'ingress/web', ...cleanUp);
+  await kubectl('delete', 'namespace', 'team-a', ...cleanUp);
+  await cluster.svc3('user', 'remove', 'page');
+  await cluster.svc3('image', 'delete', 'mine');
+  await rm(home, { recursive: true, force: true });
+});
+
+async function commandsOf(path: string): Promise<string[]> {
+  const blocks = await blocksOf(path);
+  return blocks.filter(({ language }) => language === 'sh').map(({ text }) => text);
+}
+
+test('README.md', page, async () => {
+  const [start = '', ...commands] = await commandsOf('README.md');
+  // .ci/run is the second of them, and the first is how this cluster was made.
+  expect(start.split('\n').map((line) => line.replace(/ *#.*/, ''))).toEqual(['npm start', 'npm test', '']);
+  const printed: string[] = [];
+  for (const block of commands) printed.push(await walk(block, here));
+  const [look, withoutYaml, credentials, http] = printed;
+  expect(look).toContain('login:');
+  expect(withoutYaml).toMatch(/^hello .*$/m);
+  expect(credentials).toContain('registry.invalid');
+  expect(JSON.parse(http ?? '')).toEqual(expect.any(Array));
+});
+
+test('docs/networking.md, and the restart of docs/power.md', page, async () => {
+  const commands = await commandsOf('docs/networking.md');
+  for (const block of commands.slice(0, -1)) {
+    const said = outputsSaid(block);
+    const printed = await walk(block, here);
+    expect(printed.split('\n').filter((line) => said.includes(line))).toEqual(said);
+  }
+  const [restart = ''] = await commandsOf('docs/power.md');
+  await walk(restart, here);
+  expect(await walk(commands.at(-1) ?? '', here)).toContain('"guestPort":53');
+});
+
+test('docs/registry-credentials.md', page, async () => {
+  await vi.waitFor(() => cluster.kubectl('create', 'namespace', 'team-a'), eventually);
+  const [commands = ''] = await commandsOf('docs/registry-credentials.md');
+  expect(await walk(commands, here)).toContain('registry.invalid');
+});
+
+test('the upload of docs/http.md goes on where it broke off', page, async () => {
+  const { ports } = (await readSettings(cluster.places)) ?? {};
+  const added = await cluster.svc3('user', 'add', 'page', '--in', 'svc3-default');
+  expect(added.code, added.stderr).toBe(0);
+  await script(
+    'curl',
+    // The token and the certificate are everybody's own business.
+    `exec /usr/bin/curl -k -H "Authorization: Bearer $(svc3 user get-token --user page)" "$@"`,
+  );
+  await copyFile((await buildGuest(cluster.places.cache)).disk, join(home, 'disk.qcow2'));
+  const [commands = ''] = await commandsOf('docs/http.md');
+  const spelling = [
+    ['https://vms.example.com', `https://127.0.0.1:${ports?.api}`],
+    ...here.spelling,
+  ] as const;
+  const printed = await walk(commands, { ...here, spelling });
+  expect(JSON.parse(printed)).toMatchObject({ name: 'mine' });
+  const state = async () => {
+    const text = await cluster.kubectl('get', 'images.svc3.dev', '-n', 'svc3-default', 'mine', '-o', 'json');
+    return conditionOf(JSON.parse(text), 'Ready');
+  };
+  await expect.poll(state, eventually).toMatchObject({ status: 'True' });
+});
