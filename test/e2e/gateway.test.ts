@@ -170,9 +170,9 @@ test('images come in, are listed, copied, described by others, and go', long, as
     expect(await field('images.svc3.dev', 'blank.img', '.status.size')).toMatch(/^2G/);
   });
   const remote = await curl('GET', '/resources/image/list-remote');
-  const reference = remote.body.images.find((name: string) => name.endsWith('svc3/guest:latest'));
+  const reference = remote.body.images.find((name: string) => name.endsWith('/base.img:latest'));
   await row('GET /resources/image/list-remote', Promise.resolve(remote), {
-    body: { images: expect.arrayContaining([cluster.guest]) },
+    body: { images: expect.arrayContaining([expect.stringContaining(`${namespace}/copy.img:latest`)]) },
   });
   const pull = post('pull', { image: reference, new_name: 'pulled.img' });
   await row('POST /resources/image/pull', pull, said('Successfully copied image.'), () =>
@@ -199,8 +199,11 @@ test('ISOs come in, are listed, copied, and go', long, async () => {
   await row('POST /resources/iso/copy', copy, said('Successfully copied.'), () =>
     untilReady('isos.svc3.dev', 'more.iso'),
   );
+  // What registries have is looked up again after a while.
+  const listed = async () => (await curl('GET', '/resources/iso/list-remote')).body.isos;
+  await becomes(listed, expect.arrayContaining([expect.stringContaining('tools.iso')]));
   const remote = await curl('GET', '/resources/iso/list-remote');
-  const reference = remote.body.isos.find((name: string) => name.includes(`${namespace}/tools.iso`));
+  const reference = remote.body.isos.find((name: string) => name.includes('tools.iso'));
   await row('GET /resources/iso/list-remote', Promise.resolve(remote), {
     body: { isos: expect.arrayContaining([expect.stringContaining('tools.iso')]) },
   });
@@ -250,7 +253,7 @@ test(
     const create = curl(
       'POST',
       '/resources/vm/create',
-      ...json({ svc_vm_name: vm, svc_base_image: 'copy.img', svc_image: vm, vcpu_count: 1, ram: '1' }),
+      ...json({ svc_vm_name: vm, svc_base_image: 'copy.img', svc_image: vm, vcpu_count: 1, memory: 1 }),
     );
     const config = { svc_vm_name: vm, svc_base_image: 'copy.img', vcpu_count: 1, memory: 1 };
     await row('POST /resources/vm/create', create, { code: 201, ...said('Successfully Created') }, async () =>
@@ -278,7 +281,7 @@ test(
             virtual_machine_ip: await field('vms.svc3.dev', vm, '.status.ip'),
             ssh_port: port,
             cpu: 1,
-            RAM: '1.00G',
+            RAM: '1G',
             base_image: 'copy.img',
             vm_status: 'running',
           },
@@ -322,7 +325,7 @@ test(
     );
 
     // What was saved is a guest that boots, with what it wrote.
-    const again = json({ svc_vm_name: 'again', svc_base_image: 'saved.img', vcpu_count: 1, ram: '1' });
+    const again = json({ svc_vm_name: 'again', svc_base_image: 'saved.img', vcpu_count: 1, memory: 1 });
     expect((await curl('POST', '/resources/vm/create', ...again)).code).toBe(201);
     const purge = curl('DELETE', '/resources/vm/purge', ...named);
     await row('DELETE /resources/vm/purge', purge, said('Successfully purged VM'), () =>

@@ -35,9 +35,10 @@ export interface Walk {
 
 /** Runs a block of commands, which ends at the first that fails; returns what they print. */
 export async function walk(text: string, { spelling, cwd, env, look }: Walk): Promise<string> {
+  // Bash reads its start file where its standard input is a socket.
   const here = spelled(text, spelling);
   try {
-    return (await execute('bash', ['-euo', 'pipefail', '-c', here], { cwd, env })).stdout;
+    return (await execute('bash', ['--norc', '-euo', 'pipefail', '-c', here], { cwd, env })).stdout;
   } catch (error) {
     const { stdout, stderr } = error as { stdout: string; stderr: string };
     throw new Error([here, stdout, stderr, await look()].join('\n'), { cause: error });
