@@ -243,6 +243,12 @@ export const clusterInfo = z
     version: z.string(),
   })
   .meta({ id: 'ClusterInfo' });
+export const oidcClient = z
+  .object({
+    issuerUrl: z.string().describe('Issuer whose ID tokens kube-apiserver takes (--oidc-issuer-url).'),
+    clientId: z.string().describe('Public client of that issuer (--oidc-client-id).'),
+  })
+  .meta({ id: 'OidcClient' });
 export const consoleReply = z
   .object({
     ticket: z.string(),
@@ -273,3 +279,5 @@ export type IssuedToken = z.output<typeof tokenReply>;
 export type TokenRequestBody = z.output<typeof tokenBody>;
 /** What the installation says about itself. */
 export type ClusterInfo = z.output<typeof clusterInfo>;
+/** With which client of which issuer people log in. */
+export type OidcClient = z.output<typeof oidcClient>;

@@ -164,5 +164,10 @@ SVC3_WORKER_IMAGE: {{ include "svc3.image" . | quote }}
 SVC3_WORKER_IMAGE_PULL_POLICY: {{ .Values.image.pullPolicy | quote }}
 SVC3_API_BASE_URL: {{ .Values.api.baseUrl | quote }}
 SVC3_CLUSTER_ENDPOINT: {{ .Values.api.clusterEndpoint | quote }}
+{{- if ne (empty .Values.api.oidc.issuerUrl) (empty .Values.api.oidc.clientId) }}
+{{- fail "api.oidc: issuerUrl and clientId are set together or not at all" }}
+{{- end }}
+SVC3_OIDC_ISSUER_URL: {{ .Values.api.oidc.issuerUrl | quote }}
+SVC3_OIDC_CLIENT_ID: {{ .Values.api.oidc.clientId | quote }}
 SVC3_AGGREGATED_API_ENABLED: {{ .Values.aggregatedApi.enabled | quote }}
 {{- end }}

@@ -86,6 +86,7 @@ const elsewhere: Readonly<Record<string, Elsewhere>> = {
   deleteServiceAccount: account('delete'),
   createServiceAccountToken: account('subresource `token`'),
   getClusterInfo: {},
+  getOidcClient: { why: 'for callers without a token, whom kube-apiserver takes for nobody' },
   uploadCertificate: {
     native: 'Secret `svc3-api-tls`',
     why: 'a private key in the body, which audit logs of kube-apiserver would hold',

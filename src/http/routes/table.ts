@@ -11,6 +11,7 @@ import {
   listRegistryCredentials,
   removeRegistryCredential,
 } from './registrycredentials.ts';
+import { getOidcClient } from './oidc.ts';
 import { listRemoteImages, listRemoteIsos, pullImage, pullIso } from './remotes.ts';
 import {
   createServiceAccount,
@@ -90,5 +91,6 @@ export const routes: readonly Route[] = [
   deleteServiceAccount,
   createServiceAccountToken,
   getClusterInfo,
+  getOidcClient,
   uploadCertificate,
 ];

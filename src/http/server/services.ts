@@ -6,6 +6,7 @@ import type { LoginRequest, LoginResult } from '../../controllers/credential/log
 import type { KubeClient } from '../../kube/types.ts';
 import type { Caches } from './caches.ts';
 import type { Caller } from './caller.ts';
+import type { OidcClient } from '../../wire/schemas.ts';
 import type { UploadTarget } from '../../usecases/uploadtarget.ts';
 
 /** Logs in to a registry once; `Unreachable` is no refusal. */
@@ -130,6 +131,8 @@ export interface HttpSettings {
   readonly clusterCaPem: string;
   /** Name under which the API is reached; empty: what the client used. */
   readonly apiDomain: string;
+  /** What people log in with, where the installation says it. */
+  readonly oidc?: OidcClient;
   readonly hostPortsAllowed: PortRange;
   /** Whether VMs without their own host port for SSH are usual; only for messages. */
   readonly defaultNamespace: string;

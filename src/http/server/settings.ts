@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { defaultAllowedHostPorts, namespaces, productVersion, type PortRange } from '../../api/meta.ts';
 import { CommonSettings, flag, port } from '../../config.ts';
+import { Svc3Error } from '../../errors.ts';
 import type { HttpSettings } from './services.ts';
 
 const list = z
@@ -33,6 +34,9 @@ export const ApiSettings = CommonSettings.extend({
   SVC3_API_BASE_URL: z.url().optional(),
   /** Where clients reach kube-apiserver; default: the address this process uses. */
   SVC3_CLUSTER_ENDPOINT: z.url().optional(),
+  /** Issuer and public client that `svc3 login --oidc` takes; both or neither. */
+  SVC3_OIDC_ISSUER_URL: z.url({ protocol: /^https$/ }).optional(),
+  SVC3_OIDC_CLIENT_ID: z.string().min(1).max(256).optional(),
   SVC3_AGGREGATED_API_ENABLED: flag(true),
   SVC3_REMOTE_REGISTRIES: list,
   SVC3_STORE_URL: z.string().default(''),
@@ -60,7 +64,19 @@ export function httpSettingsOf(
     apiDomain: settings.SVC3_API_BASE_URL === undefined ? '' : new URL(settings.SVC3_API_BASE_URL).host,
     hostPortsAllowed: settings.SVC3_HOST_PORTS_ALLOWED,
     defaultNamespace: settings.SVC3_DEFAULT_NAMESPACE,
+    ...oidcOf(settings),
   };
+}
+
+/** @throws Svc3Error BadRequest where one of the two is missing */
+function oidcOf({ SVC3_OIDC_ISSUER_URL: issuerUrl, SVC3_OIDC_CLIENT_ID: clientId }: ApiSettings) {
+  if (issuerUrl === undefined && clientId === undefined) return {};
+  if (issuerUrl === undefined || clientId === undefined)
+    throw new Svc3Error(
+      'BadRequest',
+      'SVC3_OIDC_ISSUER_URL and SVC3_OIDC_CLIENT_ID are set together or not at all',
+    );
+  return { oidc: { issuerUrl, clientId } };
 }
 
 const service = 'svc3-api.svc3-system';

@@ -66,6 +66,7 @@ const leastRole: Readonly<Record<string, 'open' | 'viewer' | 'editor' | 'cluster
   deleteServiceAccount: 'editor',
   createServiceAccountToken: 'editor',
   getClusterInfo: 'open',
+  getOidcClient: 'open',
   uploadCertificate: 'cluster',
 };
 
