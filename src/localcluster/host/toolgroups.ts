@@ -83,6 +83,11 @@ export const toolGroups = {
     binaries: { kwok: 'sigs.k8s.io/kwok/cmd/kwok' },
     versions: { 'sigs.k8s.io/kwok/pkg/consts.Version': 'sigs.k8s.io/kwok' },
   },
+  oidc: {
+    name: 'oidc',
+    module: 'oidc',
+    binaries: { 'oidc-issuer': 'svc3.dev/controlplane/oidc' },
+  },
   registry: {
     name: 'registry',
     module: 'registry',
