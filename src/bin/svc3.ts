@@ -37,5 +37,6 @@ process.exitCode = await main(process.argv.slice(2), environment, {
   openKubernetes: async (target) => (await import('../cli/kubernetes.ts')).openKubernetes(target),
   openServer: async (target) => (await import('../cli/kubernetes.ts')).openServer(target),
   openHttp: async (target) => (await import('../cli/service/http/service.ts')).openHttp(target),
+  openIssuer: async (caFile) => (await import('../cli/oidc/issuer.ts')).openIssuer(caFile),
   localCluster: async () => (await import('../cli/dev.ts')).createLocalCluster(environment),
 });

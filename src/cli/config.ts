@@ -6,17 +6,33 @@ import type { Environment } from './environment.ts';
 /** What can be configured. */
 export const configKeys = ['baseUrl', 'caFile', 'namespace', 'token'] as const;
 export type ConfigKey = (typeof configKeys)[number];
-/** Beside a token that `svc3 login` issued: the kubeconfig and context whose account it is of, where it is renewed. */
-const loginKeys = ['loginKubeconfig', 'loginContext'] as const;
+/**
+ * Beside a token that `svc3 login` got, where it is renewed: the kubeconfig and context whose account it is of, or the OpenID issuer, the
+ * file of its certificate authority, the client, and the refresh token.
+ */
+const loginKeys = [
+  'loginKubeconfig',
+  'loginContext',
+  'loginIssuer',
+  'loginIssuerCaFile',
+  'loginClient',
+  'refreshToken',
+] as const;
 type Key = ConfigKey | (typeof loginKeys)[number];
 export type Config = Partial<Record<Key, string>>;
+/** Sets what is given and removes what is `undefined`. A token that is written without its login is renewed nowhere. */
+export type ConfigChange = { readonly [K in Key]?: string | undefined };
 
-/** The user's file: `$XDG_CONFIG_HOME/svc3/config.json`, readable by its owner only because it may hold a token. */
+/** The user's file: `$XDG_CONFIG_HOME/svc3/config.json`, readable by its owner only because it may hold tokens. */
 export interface ConfigStore {
   readonly file: string;
   read(): Promise<Config>;
-  /** Sets what is given and removes what is `undefined`. A token that is written without its login is renewed nowhere. */
-  write(change: { readonly [K in Key]?: string | undefined }): Promise<void>;
+  write(change: ConfigChange): Promise<void>;
+  /**
+   * Writes what `change` makes of the present content, and returns what then stands there. Other processes that write wait for it, so
+   * that nothing of theirs is lost.
+   */
+  update(change: (present: Config) => Promise<ConfigChange>): Promise<Config>;
 }
 
 /** Where the user's file is, whether it exists or not. */
@@ -38,16 +54,30 @@ export function createConfigStore(environment: Pick<Environment, 'variables' | '
     }
     return parseConfig(text, file);
   };
+  const update: ConfigStore['update'] = async (change) => {
+    const { withFileLock } = await import('./filelock.ts');
+    return withFileLock(`${file}.lock`, async () => {
+      const present = await read();
+      const changed = merged(present, await change(present));
+      await writePrivate(file, `${JSON.stringify(changed, null, 2)}\n`);
+      return changed;
+    });
+  };
   return {
     file,
     read,
+    update,
     async write(change) {
-      const forgotten = 'token' in change ? { loginKubeconfig: undefined, loginContext: undefined } : {};
-      const merged: Record<string, string | undefined> = { ...(await read()), ...forgotten, ...change };
-      const kept = Object.fromEntries(Object.entries(merged).filter(([, value]) => value !== undefined));
-      await writePrivate(file, `${JSON.stringify(kept, null, 2)}\n`);
+      await update(() => Promise.resolve(change));
     },
   };
+}
+
+const noLogin: ConfigChange = Object.fromEntries(loginKeys.map((key) => [key, undefined]));
+
+function merged(present: Config, change: ConfigChange): Config {
+  const all = { ...present, ...('token' in change ? noLogin : {}), ...change };
+  return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined));
 }
 
 function parseConfig(text: string, file: string): Config {

@@ -21,6 +21,7 @@ export interface Context {
   localCluster(): Promise<LocalCluster>;
   /** The HTTP API at an address, or at the configured one, after it has answered. */
   reachApi(url: string | undefined, caFile: string | undefined): Promise<ReachedApi>;
+  openIssuer: Opener['openIssuer'];
   readonly signal: AbortSignal;
   /** Global options of this command line that a child of the same program needs. */
   readonly globalArguments: readonly string[];

@@ -203,6 +203,7 @@ function createContext(
     account: async () => (await opener()).account(),
     localCluster: () => connections.localCluster(),
     reachApi: async (url, caFile) => (await opener()).reachApi(url, caFile),
+    openIssuer: async (caFile) => (await opener()).openIssuer(caFile),
     globalArguments: ['api-url', 'kubeconfig', 'context'].flatMap((name) => {
       const value = text(values, name);
       return value === undefined ? [] : [`--${name}=${value}`];

@@ -39,13 +39,27 @@ export async function cachedToken(
 
 /** When a token ends, in milliseconds since 1970; never, where it does not say so. Nothing of it is checked: who takes it does that. */
 export function endOf(token: string): number {
+  const { exp } = claimsOf(token);
+  return typeof exp === 'number' ? exp * 1000 : Number.POSITIVE_INFINITY;
+}
+
+/**
+ * Whether a token is to be renewed: in the last sixth of its life, which is `renewBeforeMs` at most. ID tokens of some issuers live
+ * for five minutes.
+ */
+export function isRenewalDue(token: string, nowMs: number): boolean {
+  const { iat } = claimsOf(token);
+  const end = endOf(token);
+  const sixthMs = typeof iat === 'number' ? (end - iat * 1000) / 6 : renewBeforeMs;
+  return end - nowMs <= Math.min(sixthMs, renewBeforeMs);
+}
+
+function claimsOf(token: string): { readonly exp?: unknown; readonly iat?: unknown } {
   try {
     const claims: unknown = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString('utf8'));
-    const exp: unknown =
-      typeof claims === 'object' && claims !== null ? Reflect.get(claims, 'exp') : undefined;
-    return typeof exp === 'number' ? exp * 1000 : Number.POSITIVE_INFINITY;
+    return typeof claims === 'object' && claims !== null ? claims : {};
   } catch {
-    return Number.POSITIVE_INFINITY;
+    return {};
   }
 }
 

@@ -1,11 +1,16 @@
 import { command } from '../command.ts';
+import type { ConfigChange } from '../config.ts';
+import type { Context } from '../context.ts';
+import { oidcLogin, oidcOptions, wantsOidc } from '../oidc/command.ts';
 import { readSecret } from '../secret.ts';
+import { usageError } from '../usage.ts';
 
 export const login = command({
   path: ['login'],
-  summary: 'Use the HTTP API of an installation, with a token of the kubeconfig or of standard input',
+  summary:
+    'Use the HTTP API of an installation, with a token of the kubeconfig, of standard input or of an OpenID issuer',
   description:
-    'Address and token are checked before anything is written. Without --token-stdin a token of one hour is issued for your account in svc3-users, and renewed with the same kubeconfig before it ends.',
+    'Address and token are checked before anything is written. Without --token-stdin and --oidc a token of one hour is issued for your account in svc3-users, and renewed with the same kubeconfig before it ends. With --oidc address and code are shown on stderr; the ID token of the issuer is used, and renewed with its refresh token, which the configuration keeps, too.',
   arguments: { url: { summary: 'Address of the API; absent: the configured one', optional: true } },
   options: {
     'token-stdin': { kind: 'flag', summary: 'Read the token from standard input or a redirected file' },
@@ -14,6 +19,7 @@ export const login = command({
       placeholder: 'FILE',
       summary: "Certificate authority of the API's certificate",
     },
+    ...oidcOptions,
   },
   examples: [
     {
@@ -24,14 +30,34 @@ export const login = command({
       line: 'svc3 login https://svc3.example.com --token-stdin < token.txt',
       summary: 'With a token that somebody gave',
     },
+    {
+      line: 'svc3 login https://svc3.example.com --oidc',
+      summary: 'At the OpenID issuer that the installation names, in a browser on any machine',
+    },
+    {
+      line: 'svc3 login https://svc3.example.com --oidc-issuer-url https://login.example.com --oidc-client-id svc3',
+      summary: 'At another one',
+    },
   ],
   async run(context, { arguments: { url }, options }) {
+    const isOidc = wantsOidc(options);
+    if (isOidc && options['token-stdin']) throw usageError('--token-stdin and --oidc exclude each other');
     const given = options['token-stdin'] ? await readSecret(context, 'token', undefined) : undefined;
-    const { baseUrl, caFile, version, check } = await context.reachApi(url, options['ca-file']);
-    const token = given ?? (await (await context.users()).token({})).token;
-    await check(token);
-    const account = given === undefined ? await context.account() : {};
-    await context.config.write({ baseUrl, caFile, token, ...account });
+    const reached = await context.reachApi(url, options['ca-file']);
+    const { baseUrl, caFile, version, check } = reached;
+    const granted = isOidc ? await oidcLogin(context, reached, options) : await ofKubeconfig(context, given);
+    await check(granted.token);
+    await context.config.write({ baseUrl, caFile, ...granted });
     await context.out.done('config', 'baseUrl', `Logged in to ${baseUrl} (svc3 ${version})`);
   },
 });
+
+/** A token that was given, or one of the kubeconfig's account, with where it is renewed. */
+async function ofKubeconfig(
+  context: Context,
+  given: string | undefined,
+): Promise<ConfigChange & { readonly token: string }> {
+  if (given !== undefined) return { token: given };
+  const { token } = await (await context.users()).token({});
+  return { token, ...(await context.account()) };
+}

@@ -3,7 +3,9 @@ import path from 'node:path';
 import { isSvc3Error, messageOf, Svc3Error } from '../../errors.ts';
 import type { Config, ConfigStore } from '../config.ts';
 import type { Environment } from '../environment.ts';
-import { cachedToken, endOf, renewBeforeMs } from '../tokencache.ts';
+import { cachedToken, endOf, isRenewalDue } from '../tokencache.ts';
+import type { OidcClient } from '../../wire/schemas.ts';
+import type { Issuer } from '../oidc/issuer.ts';
 import type { Users } from '../users.ts';
 import type { Service } from './types.ts';
 
@@ -49,6 +51,8 @@ export interface Backends {
   openHttp(
     target: HttpTarget & BackendOptions & { readonly kubernetes: () => Promise<Service> },
   ): Promise<Service>;
+  /** An OpenID issuer, by the authorities of this machine and of `caFile`. */
+  openIssuer(caFile: string | undefined): Promise<Issuer>;
 }
 
 /** What both ways need of the program. */
@@ -76,6 +80,8 @@ export interface ReachedApi {
   readonly version: string;
   /** @throws Unauthorized where it refuses the token; one that gives no rights is none of its business */
   check(token: string): Promise<void>;
+  /** With what people log in here; undefined where the installation names no OpenID issuer. */
+  oidcClient(): Promise<OidcClient | undefined>;
 }
 
 /** Opens what a command asks for, each thing once. */
@@ -84,6 +90,7 @@ export interface Opener {
   namespace(): Promise<string>;
   service(): Promise<Service>;
   users(): Promise<Users>;
+  openIssuer: Backends['openIssuer'];
   /** The kubeconfig that is used, from wherever it is asked for later, and the context in it. */
   account(): Promise<{ readonly loginKubeconfig: string; readonly loginContext: string | undefined }>;
   close(): Promise<void>;
@@ -108,7 +115,7 @@ export function createOpener(options: OpenOptions): Opener {
     const own = saved.baseUrl !== undefined && checkedUrl(saved.baseUrl) === baseUrl;
     const given = variable('SVC3_TOKEN');
     const kept = given === undefined && own && saved.token !== undefined ? saved : undefined;
-    const token = once(async () => given ?? renewed(saved));
+    const token = given === undefined ? tokenOf(saved) : async () => given;
     const caFile = variable('SVC3_CA_FILE') ?? (own ? saved.caFile : undefined);
     return {
       baseUrl,
@@ -117,10 +124,29 @@ export function createOpener(options: OpenOptions): Opener {
     };
   });
 
+  const openIssuer: Backends['openIssuer'] = async (caFile) => {
+    const issuer = await backends.openIssuer(caFile);
+    opened.push(issuer);
+    return issuer;
+  };
+
+  const tokenOf = (saved: Config): (() => Promise<string>) => {
+    if (saved.loginIssuer === undefined) return once(() => renewed(saved));
+    const ofIssuer = once(async () => {
+      const { createOidcToken } = await import('../oidc/renewal.ts');
+      return createOidcToken(saved, {
+        config,
+        now: () => environment.now(),
+        openIssuer: backends.openIssuer,
+      });
+    });
+    return async () => (await ofIssuer())();
+  };
+
   /** The token of a login, renewed where it was issued before it ends. */
   const renewed = async ({ token = '', loginKubeconfig, loginContext, baseUrl = '' }: Config) => {
     const left = endOf(token) - environment.now().getTime();
-    if (loginKubeconfig === undefined || left > renewBeforeMs) return token;
+    if (loginKubeconfig === undefined || !isRenewalDue(token, environment.now().getTime())) return token;
     try {
       const context = loginContext === undefined ? {} : { context: loginContext };
       const issuer = await backends.openKubernetes({ ...common, kubeconfig: loginKubeconfig, ...context });
@@ -200,6 +226,7 @@ export function createOpener(options: OpenOptions): Opener {
       return wantsHttp ? http() : (await backend()).service;
     },
     users: async () => (await backend()).users,
+    openIssuer,
     async account() {
       const { context: loginContext } = await backend();
       const folder = variable('PWD') ?? '.';
@@ -225,7 +252,7 @@ export function createOpener(options: OpenOptions): Opener {
       if (typeof version !== 'string')
         throw new Svc3Error('BadGateway', `${baseUrl} does not answer as an svc3 API does`);
       const check = async (token: string) => checkToken(await openWith(async () => token), baseUrl);
-      return { ...address, version, check };
+      return { ...address, version, check, oidcClient: () => service.oidcClient() };
     },
     async close() {
       await Promise.all(opened.map((each) => each.close()));

@@ -4,6 +4,7 @@ import type { PowerCommand } from '../../wire/powercommands.ts';
 import type {
   AccountRole,
   ClusterInfo,
+  OidcClient,
   ImageItem,
   IssuedToken,
   NodeItem,
@@ -217,5 +218,7 @@ export interface Service {
   namespaces(): Promise<string[]>;
   /** Version of the installation and what it says about itself; undefined where it cannot be asked. */
   clusterInfo(): Promise<ClusterInfo | undefined>;
+  /** With what `svc3 login --oidc` logs in; undefined where the installation names no issuer or cannot be asked. */
+  oidcClient(): Promise<OidcClient | undefined>;
   close(): Promise<void>;
 }

@@ -39,12 +39,48 @@ describe("the user's file", () => {
     expect(await readFile(store.file, 'utf8')).not.toContain('token');
   });
 
+  test('loses the login with the token that it renews', async () => {
+    const store = createConfigStore({ variables, home });
+    await store.write({ token: 'a', refreshToken: 'r', loginIssuer: 'https://i', loginClient: 'c' });
+    await store.write({ namespace: 'team' });
+    expect(await store.read()).toHaveProperty('refreshToken', 'r');
+    await store.write({ token: undefined });
+    expect(await store.read()).toEqual({ namespace: 'team' });
+  });
+
+  test('is written by one after the other, also where one takes long', async () => {
+    const store = createConfigStore({ variables, home });
+    await store.write({ token: 'old', refreshToken: 'first' });
+    const begun = Promise.withResolvers<void>();
+    const go = Promise.withResolvers<void>();
+    const slow = store.update(async ({ refreshToken }) => {
+      begun.resolve();
+      await go.promise;
+      return { token: 'new', refreshToken: `${refreshToken} and second` };
+    });
+    await begun.promise;
+    const other = createConfigStore({ variables, home }).write({ namespace: 'team' });
+    expect(await store.read()).toEqual({ token: 'old', refreshToken: 'first' });
+    go.resolve();
+    const [written] = await Promise.all([slow, other]);
+    expect(written).toEqual({ token: 'new', refreshToken: 'first and second' });
+    expect(await store.read()).toEqual({ ...written, namespace: 'team' });
+  });
+
+  test('is free again where a change has failed', async () => {
+    const store = createConfigStore({ variables, home });
+    await expect(store.update(() => Promise.reject(new Error('no')))).rejects.toThrow('no');
+    await store.write({ namespace: 'team' });
+    expect(await store.read()).toEqual({ namespace: 'team' });
+  });
+
   test('is for its owner only, also where it was for everybody', async () => {
     const store = await written('{}');
     await chmod(store.file, 0o644);
     await store.write({ token: 'secret' });
     expect((await stat(store.file)).mode & 0o777).toBe(0o600);
-    expect(await readdir(path.dirname(store.file))).toEqual(['config.json']);
+    expect(await readdir(path.dirname(store.file))).toEqual(['config.json', 'config.json.lock']);
+    expect((await stat(`${store.file}.lock`)).size).toBe(0);
   });
 
   test('takes an empty text for nothing, and leaves out what it does not know', async () => {

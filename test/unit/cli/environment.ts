@@ -45,6 +45,7 @@ const closed: Connections = {
   openKubernetes: () => Promise.reject(new Error('no cluster in a unit test')),
   openServer: () => Promise.reject(new Error('no cluster in a unit test')),
   openHttp: () => Promise.reject(new Error('no API in a unit test')),
+  openIssuer: () => Promise.reject(new Error('no issuer in a unit test')),
   localCluster: () => Promise.reject(new Error('no local cluster in a unit test')),
 };
 

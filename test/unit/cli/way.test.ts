@@ -26,6 +26,7 @@ async function way(words: readonly string[] = [], variables: Record<string, stri
       return Promise.reject(new Error('enough'));
     },
     openServer: () => Promise.reject(new Error('not asked for')),
+    openIssuer: () => Promise.reject(new Error('not asked for')),
     async openHttp(target: HttpTarget) {
       const token = await target.token().catch(() => 'minted');
       taken = ['http', target.baseUrl, token, target.caFile].filter((part) => part !== undefined).join(' ');
@@ -98,6 +99,7 @@ describe('a login', () => {
         return { service: {} as never, users, close: () => Promise.resolve() };
       },
       openServer: () => Promise.reject(new Error('not asked for')),
+      openIssuer: () => Promise.reject(new Error('not asked for')),
       async openHttp(target: HttpTarget) {
         token = await target.token();
         throw new Error('enough');

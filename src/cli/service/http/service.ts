@@ -1,6 +1,7 @@
 import { poll } from '../../poll.ts';
 import type { DeployWait } from '../../../usecases/deploy.ts';
-import type { ClusterInfo } from '../../../wire/schemas.ts';
+import { ifFound } from '../../../errors.ts';
+import type { ClusterInfo, OidcClient } from '../../../wire/schemas.ts';
 import type {
   Explanation,
   RemoteItem,
@@ -75,6 +76,10 @@ export function openHttp(
         anonymous: true,
       });
       return value as ClusterInfo;
+    },
+    async oidcClient() {
+      const asked = api.json({ method: 'GET', path: '/api/v1/oidc', anonymous: true });
+      return (await ifFound(asked))?.value as OidcClient | undefined;
     },
     close: () => api.close(),
   };

@@ -36,6 +36,7 @@ export function createKubernetesService(options: KubernetesServiceOptions): Serv
       return items.map(({ metadata: { name } }) => name);
     },
     clusterInfo: async () => (hasHttp ? (await http()).clusterInfo() : undefined),
+    oidcClient: async () => (hasHttp ? (await http()).oidcClient() : undefined),
     close: () => client.close(),
   };
 }
