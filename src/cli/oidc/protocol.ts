@@ -212,20 +212,23 @@ export function refusalOf({ status, value }: IssuerReply, { issuerUrl, clientId 
   if (status === 429)
     return new Svc3Error('TooManyRequests', `${issuerUrl} is asked too often; try again later`);
   if (status >= 500) return new Svc3Error('ServiceUnavailable', `${issuerUrl} answers with HTTP ${status}`);
-  const why = oauthErrors[error];
+  const why = oauthErrors.get(error);
   if (why === undefined) return strange(issuerUrl, `answers with HTTP ${status}`);
   return new Svc3Error('BadRequest', `${issuerUrl} refuses client ${clientId} (${error}): ${why}`);
 }
 
-const oauthErrors: Readonly<Record<string, string>> = {
-  invalid_client: 'is --oidc-client-id right, and the client a public one, without a secret?',
-  unauthorized_client: 'the client must be allowed the device login and refresh tokens',
-  unsupported_grant_type: 'the client must be allowed the device login and refresh tokens',
-  invalid_scope:
-    'the client must be allowed the scopes that the issuer lists: openid, offline_access, profile, email, groups',
-  invalid_request: 'it does not understand the request',
-  invalid_grant: 'it does not know the code',
-};
+const deviceGrant = 'the client must be allowed the device login and refresh tokens';
+const oauthErrors: ReadonlyMap<string, string> = new Map([
+  ['invalid_client', 'is --oidc-client-id right, and the client a public one, without a secret?'],
+  ['unauthorized_client', deviceGrant],
+  ['unsupported_grant_type', deviceGrant],
+  [
+    'invalid_scope',
+    'the client must be allowed those of openid, offline_access, profile, email and groups that the issuer lists',
+  ],
+  ['invalid_request', 'it does not understand the request'],
+  ['invalid_grant', 'it does not know the code'],
+]);
 
 function strange(issuerUrl: string, what: string): Svc3Error {
   return new Svc3Error('BadGateway', `${issuerUrl} ${what}`);

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import type { Environment } from '../../../src/cli/environment.ts';
-import { cachedToken, type CachedToken } from '../../../src/cli/tokencache.ts';
+import { cachedToken, isRenewalDue, type CachedToken } from '../../../src/cli/tokencache.ts';
 
 const now = new Date('2026-11-01T10:00:00Z');
 const until = (minutes: number): string => new Date(now.getTime() + minutes * 60_000).toISOString();
@@ -76,3 +76,24 @@ test.each([
   await writeFile(join(folder, file), text);
   expect([await issue(), await issue()]).toEqual(['token-2', 'token-2']);
 });
+
+test.each([
+  ['of an hour with eleven minutes left', 60, 11, false],
+  ['of an hour with ten minutes left', 60, 10, true],
+  ['of five minutes with one left', 5, 1, false],
+  ['of five minutes with 50 seconds left', 5, 5 / 6, true],
+  ['of a day with eleven minutes left', 1440, 11, false],
+  ['that has ended', 60, -1, true],
+])('a token %s', (_, life, left, isDue) => {
+  const exp = now.getTime() / 1000 + left * 60;
+  const claims = { iat: exp - life * 60, exp };
+  const token = `h.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.s`;
+  expect(isRenewalDue(token, now.getTime())).toBe(isDue);
+});
+
+test.each(['', 'opaque', 'h.e30.s', 'h.bnVsbA.s', 'h.!.s'])(
+  'a token that says no end is not renewed: "%s"',
+  (token) => {
+    expect(isRenewalDue(token, now.getTime())).toBe(false);
+  },
+);
