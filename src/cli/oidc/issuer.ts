@@ -5,7 +5,7 @@ import { isSvc3Error, messageOf, Svc3Error } from '../../errors.ts';
 import { parseForeignJson, readWhole } from '../../net/foreign.ts';
 import type { IssuerReply } from './protocol.ts';
 
-/** The door to an OpenID issuer. Replies are JSON of at most 256 KiB, and come within 15 s. */
+/** The door to an OpenID issuer. Replies are JSON of at most 256 KiB, and whole within 15 s. */
 export interface Issuer {
   /** @throws Svc3Error ServiceUnavailable where it is not reached in time */
   get(url: string, signal?: AbortSignal): Promise<IssuerReply>;
@@ -15,15 +15,15 @@ export interface Issuer {
 }
 
 const largestReply = 256 * 1024;
-const timeoutMs = 15_000;
+const defaultTimeoutMs = 15_000;
 
 /**
  * @param caFile further certificate authorities in PEM, beside those of this machine
  * @throws Svc3Error BadRequest where `caFile` cannot be read
  */
-export async function openIssuer(caFile: string | undefined): Promise<Issuer> {
+export async function openIssuer(caFile: string | undefined, timeoutMs = defaultTimeoutMs): Promise<Issuer> {
   const own = caFile === undefined ? [] : [await readAuthority(caFile)];
-  const ca = [...getCACertificates('default'), ...getCACertificates('system'), ...own];
+  const ca = [...new Set([...getCACertificates('default'), ...getCACertificates('system'), ...own])];
   const agent = new Agent({ connect: { ca } });
   const send = async (
     url: string,

@@ -19,6 +19,8 @@ export interface RunOptions {
   readonly signal?: AbortSignal;
   /** Called with all of stdout so far. */
   readonly onStdout?: (text: string) => void;
+  /** Called with all of stderr so far. */
+  readonly onStderr?: (text: string) => void;
 }
 
 export type Svc3 = (words: readonly string[], options?: RunOptions) => Promise<Run>;
@@ -27,7 +29,7 @@ export type Svc3 = (words: readonly string[], options?: RunOptions) => Promise<R
 export function svc3Program(env: Readonly<Record<string, string>>): { svc3: Svc3; home: string } {
   const home = mkdtempSync(join(tmpdir(), 'svc3-cli-'));
   afterAll(() => rmSync(home, { recursive: true, force: true, maxRetries: 5 }));
-  const svc3: Svc3 = async (words, { env: more = {}, stdin = '', signal, onStdout } = {}) => {
+  const svc3: Svc3 = async (words, { env: more = {}, stdin = '', signal, onStdout, onStderr } = {}) => {
     const child = spawn(process.execPath, [program, ...words], {
       cwd: home,
       env: { PATH: process.env['PATH'] ?? '', HOME: home, ...env, ...more },
@@ -39,6 +41,8 @@ export function svc3Program(env: Readonly<Record<string, string>>): { svc3: Svc3
     child.stdin.end(stdin);
     let seen = '';
     child.stdout.on('data', (chunk: Buffer) => onStdout?.((seen += chunk.toString('utf8'))));
+    let said = '';
+    child.stderr.on('data', (chunk: Buffer) => onStderr?.((said += chunk.toString('utf8'))));
     const code = new Promise<number | null>((resolve, reject) => {
       child.once('error', reject);
       child.once('close', resolve);
