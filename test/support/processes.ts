@@ -14,3 +14,17 @@ export function processesIn(dir: string): string[] {
       }
     });
 }
+
+/** How many other processes have a file open. */
+export function processesThatHaveOpen(file: string): number {
+  const hasOpen = (pid: string): boolean => {
+    try {
+      const folder = `/proc/${pid}/fd`;
+      return readdirSync(folder).some((fd) => readlinkSync(`${folder}/${fd}`) === file);
+    } catch {
+      return false;
+    }
+  };
+  const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name) && name !== String(process.pid));
+  return pids.filter(hasOpen).length;
+}

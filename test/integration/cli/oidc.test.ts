@@ -2,12 +2,14 @@ import { readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { clusterRoleBindings } from '../../../src/api/resources.ts';
+import { withFileLock } from '../../../src/cli/filelock.ts';
 import { createClient, type RootClient } from '../../../src/kube/client.ts';
 import { loadKubeconfig } from '../../../src/kube/connection.ts';
 import { startTestApi, type TestApi } from '../../support/api.ts';
 import { ownControlPlane, type OwnControlPlane } from '../../support/controlplane.ts';
 import { installDefinitions } from '../../support/definitions.ts';
 import { startOidcIssuer, type TestIssuer } from '../../support/oidcissuer.ts';
+import { processesThatHaveOpen } from '../../support/processes.ts';
 import { svc3Program } from './process.ts';
 
 let issuer: TestIssuer;
@@ -117,7 +119,14 @@ describe('with a cluster that has an OpenID issuer', () => {
   test('processes that renew at once all go on, and so do those after them', async () => {
     const before = await saved();
     await letItEnd();
-    const runs = await Promise.all([list(), list(), list()]);
+    // They begin while the file is held, so that all of them have read the token that has ended.
+    const lock = `${file()}.lock`;
+    const running = await withFileLock(lock, async () => {
+      const begun = [list(), list(), list()];
+      await expect.poll(() => processesThatHaveOpen(lock)).toBe(3);
+      return begun;
+    });
+    const runs = await Promise.all(running);
     expect(runs).toEqual(Array.from({ length: 3 }, () => ({ code: 0, stdout: '[]\n', stderr: '' })));
     const first = await saved();
     expect(first.refreshToken).not.toBe(before.refreshToken);
