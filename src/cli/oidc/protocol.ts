@@ -180,6 +180,9 @@ export function codeEnded(): Svc3Error {
   return new Svc3Error('Timeout', 'the code has ended before it was confirmed; run svc3 login again');
 }
 
+/** What a header takes (RFC 6750, 2.1). */
+const bearerSyntax = /^[\w.~+/-]+=*$/;
+
 /**
  * The tokens of a reply of the token endpoint.
  * @throws Svc3Error BadGateway where there is no ID token
@@ -187,7 +190,7 @@ export function codeEnded(): Svc3Error {
 export function readTokens({ value }: IssuerReply, client: OidcClient): OidcTokens {
   const idToken = textOf(value, 'id_token');
   const refreshToken = textOf(value, 'refresh_token');
-  if (idToken === undefined)
+  if (idToken === undefined || !bearerSyntax.test(idToken))
     throw strange(client.issuerUrl, `gave no ID token; may client ${client.clientId} use scope openid?`);
   return { idToken, ...(refreshToken === undefined ? {} : { refreshToken }) };
 }

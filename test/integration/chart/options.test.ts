@@ -132,6 +132,31 @@ describe('ways to the api', () => {
   });
 });
 
+describe('issuer and client of the login', () => {
+  const issuer = '--set=api.oidc.issuerUrl=https://login.example.com/realms/team';
+  const client = '--set=api.oidc.clientId=svc3';
+
+  test('are settings of the api', async () => {
+    const objects = await rendered(issuer, client);
+    expect(objects.find(({ metadata }) => metadata.name === 'svc3-settings')?.data).toMatchObject({
+      SVC3_OIDC_ISSUER_URL: 'https://login.example.com/realms/team',
+      SVC3_OIDC_CLIENT_ID: 'svc3',
+    });
+  });
+
+  test.each([
+    ['one without the other', [issuer], 'api.oidc: issuerUrl and clientId are set together or not at all'],
+    ['plain http', ['--set=api.oidc.issuerUrl=http://login.example.com', client], 'issuerUrl'],
+    [
+      'a secret, which a public client has not',
+      [issuer, client, '--set=api.oidc.clientSecret=s'],
+      'clientSecret',
+    ],
+  ])('are refused with %s', async (_, args, why) => {
+    await expect(helmTemplate(...args)).rejects.toThrow(why);
+  });
+});
+
 describe('monitors', () => {
   const named = (objects: readonly Rendered[], kind: string): string[] =>
     objects.filter((object) => object.kind === kind).map(({ metadata }) => metadata.name);

@@ -28,7 +28,13 @@ beforeAll(async () => {
   await cluster.client.apply(namespaces, { metadata: { name: 'svc3-credentials' } });
   await cluster.client.apply(nodes, { metadata: { name: node } });
   // The document is what is tested: what the process would refuse to send is not held back.
-  api = await startTestApi(cluster.client, {}, { checkReplies: false });
+  api = await startTestApi(
+    cluster.client,
+    ({ settings }) => ({
+      settings: { ...settings, oidc: { issuerUrl: 'https://login.example.com', clientId: 'svc3' } },
+    }),
+    { checkReplies: false },
+  );
   document = (await api.call('GET', '/api/v1/openapi.json')).json;
 });
 
@@ -67,6 +73,7 @@ const ns = (path: string) => `/api/v1/namespaces/${namespace}${path}`;
 
 test('what every route answers on the wire is what the document says', async () => {
   await compare('GET', '/api/v1/cluster-info');
+  await compare('GET', '/api/v1/oidc');
   await compare('POST', ns('/vmconfigs'), { name: 'small', image, cpu: 2, memory: 4.5 });
   await compare('GET', ns('/vmconfigs'));
   await compare('GET', ns('/vmconfigs/small'));

@@ -208,6 +208,7 @@ describe('a poll', () => {
       tokens: { idToken: 'i', refreshToken: 'r' },
     });
     expect(readTokens(ok({ id_token: 'i' }), client)).toEqual({ idToken: 'i' });
+    expect(() => readTokens(ok({ id_token: 'a\r\nx-canary: b' }), client)).toThrow('gave no ID token');
     expect(() => readTokens(ok({ access_token: 'canary' }), client)).toThrow(
       `${issuerUrl} gave no ID token; may client svc3 use scope openid?`,
     );

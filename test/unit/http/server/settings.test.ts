@@ -1,0 +1,23 @@
+import { expect, test } from 'vitest';
+import { readSettings } from '../../../../src/config.ts';
+import { ApiSettings, httpSettingsOf } from '../../../../src/http/server/settings.ts';
+
+const oidcOf = (environment: Record<string, string>) =>
+  httpSettingsOf(readSettings(ApiSettings, environment), { server: 'https://k', caPem: '' }).oidc;
+const issuerUrl = 'https://login.example.com/realms/a/';
+
+test('issuer and client of the login are told as they are set, or not at all', () => {
+  expect(oidcOf({ SVC3_OIDC_ISSUER_URL: issuerUrl, SVC3_OIDC_CLIENT_ID: 'svc3' })).toEqual({
+    issuerUrl,
+    clientId: 'svc3',
+  });
+  expect(oidcOf({ SVC3_OIDC_ISSUER_URL: '', SVC3_OIDC_CLIENT_ID: '' })).toBeUndefined();
+});
+
+test.each([
+  ['an issuer alone', { SVC3_OIDC_ISSUER_URL: issuerUrl }],
+  ['a client alone', { SVC3_OIDC_CLIENT_ID: 'svc3' }],
+  ['plain http', { SVC3_OIDC_ISSUER_URL: 'http://login.example.com', SVC3_OIDC_CLIENT_ID: 'svc3' }],
+])('%s is refused', (_, environment) => {
+  expect(() => oidcOf(environment)).toThrow('SVC3_OIDC_ISSUER_URL');
+});
