@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { createServer, type RequestListener } from 'node:http';
+import { createServer, type RequestListener, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import { openIssuer, type Issuer } from '../../../src/cli/oidc/issuer.ts';
@@ -39,10 +39,10 @@ test('a reply without end is given up', async () => {
 });
 
 test.each([
-  ['no reply', (() => {}) as RequestListener],
-  ['half a reply', ((_, response) => void response.write('{')) as RequestListener],
-])('%s is given up', async (_, listener) => {
-  const { url, issuer } = await aServer(listener, 200);
+  ['no reply', () => {}],
+  ['half a reply', (response: ServerResponse) => response.write('{')],
+])('%s is given up', async (_, answer) => {
+  const { url, issuer } = await aServer((_, response) => void answer(response), 200);
   const refusal = await issuer.post(url, secret).catch((error: unknown) => error);
   expect(refusal).toMatchObject({ reason: 'ServiceUnavailable' });
   expect(String(refusal)).not.toContain('canary');
@@ -82,10 +82,10 @@ test('a device login goes through slow_down, an outage and what quotes its secre
       '/device': { device_code: 'canary', user_code: 'A', verification_uri: base, interval: 5 },
     };
     const document = documents[request.url ?? ''];
-    if (document !== undefined) return void response.end(JSON.stringify(document));
-    const error = answers.shift();
-    if (error === 'cut') return void request.socket.destroy();
-    response.writeHead(400).end(JSON.stringify({ error, error_description: 'canary is refused' }));
+    const error = document === undefined ? answers.shift() : undefined;
+    if (error === 'cut') request.socket.destroy();
+    else if (document !== undefined) response.end(JSON.stringify(document));
+    else response.writeHead(400).end(JSON.stringify({ error, error_description: 'canary is refused' }));
   });
   const sleeps: number[] = [];
   const login = deviceLogin({

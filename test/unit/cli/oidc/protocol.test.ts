@@ -137,8 +137,8 @@ describe('a device code', () => {
   });
 
   test('is asked for every five seconds, for an hour, where nothing is said, and never for longer', () => {
-    const { interval, expires_in, verification_uri, verification_uri_complete, ...bare } = device;
-    const unsaid = { ...bare, verification_url: verification_uri };
+    const { device_code, user_code, verification_uri } = device;
+    const unsaid = { device_code, user_code, verification_url: verification_uri };
     expect(readDevice(ok(unsaid), client)).toMatchObject({ intervalMs: 5000, expiresInMs: 3_600_000 });
     const wrong = { ...device, interval: -1, expires_in: '300' };
     expect(readDevice(ok(wrong), client)).toMatchObject({ intervalMs: 5000, expiresInMs: 3_600_000 });
