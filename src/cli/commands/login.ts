@@ -3,6 +3,7 @@ import type { ConfigChange } from '../config.ts';
 import type { Context } from '../context.ts';
 import { oidcLogin, oidcOptions, wantsOidc } from '../oidc/command.ts';
 import { readSecret } from '../secret.ts';
+import type { ReachedApi } from '../service/open.ts';
 import { usageError } from '../usage.ts';
 
 export const login = command({
@@ -44,20 +45,22 @@ export const login = command({
     if (isOidc && options['token-stdin']) throw usageError('--token-stdin and --oidc exclude each other');
     const given = options['token-stdin'] ? await readSecret(context, 'token', undefined) : undefined;
     const reached = await context.reachApi(url, options['ca-file']);
-    const { baseUrl, caFile, version, check } = reached;
-    const granted = isOidc ? await oidcLogin(context, reached, options) : await ofKubeconfig(context, given);
-    await check(granted.token);
+    const { baseUrl, caFile, version } = reached;
+    const granted = isOidc
+      ? await oidcLogin(context, reached, options)
+      : await ofKubeconfig(context, reached, given);
     await context.config.write({ baseUrl, caFile, ...granted });
     await context.out.done('config', 'baseUrl', `Logged in to ${baseUrl} (svc3 ${version})`);
   },
 });
 
-/** A token that was given, or one of the kubeconfig's account, with where it is renewed. */
+/** A token that was given, or one of the kubeconfig's account with where it is renewed, which the API has taken. */
 async function ofKubeconfig(
   context: Context,
+  { check }: ReachedApi,
   given: string | undefined,
-): Promise<ConfigChange & { readonly token: string }> {
-  if (given !== undefined) return { token: given };
-  const { token } = await (await context.users()).token({});
-  return { token, ...(await context.account()) };
+): Promise<ConfigChange> {
+  const token = given ?? (await (await context.users()).token({})).token;
+  await check(token);
+  return given === undefined ? { token, ...(await context.account()) } : { token };
 }

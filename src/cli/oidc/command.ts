@@ -2,6 +2,7 @@ import path from 'node:path';
 import type { OptionSpecs } from '../command.ts';
 import type { ConfigChange } from '../config.ts';
 import type { Context } from '../context.ts';
+import { isSvc3Error, Svc3Error } from '../../errors.ts';
 import { printable } from '../render.ts';
 import type { ReachedApi } from '../service/open.ts';
 import { sleep } from '../sleep.ts';
@@ -45,12 +46,12 @@ export function wantsOidc(options: OidcOptions): boolean {
   return options.oidc || [issuerUrl, clientId, caFile].some((value) => value !== undefined);
 }
 
-/** The token of a device login, and what it is renewed with, as the configuration keeps them. */
+/** The token of a device login, which the API has taken, and what it is renewed with, as the configuration keeps them. */
 export async function oidcLogin(
   context: Context,
   reached: ReachedApi,
   options: OidcOptions,
-): Promise<ConfigChange & { readonly token: string }> {
+): Promise<ConfigChange> {
   const { 'oidc-issuer-url': issuerUrl, 'oidc-client-id': clientId } = options;
   const client = chooseClient(
     { ...(issuerUrl === undefined ? {} : { issuerUrl }), ...(clientId === undefined ? {} : { clientId }) },
@@ -66,6 +67,7 @@ export async function oidcLogin(
     now: () => context.environment.now(),
     sleep,
   });
+  await check(reached, tokens.idToken, client);
   if (tokens.refreshToken === undefined)
     context.out.warning(`${client.issuerUrl} gave no refresh token: this login ends with its token`);
   return {
@@ -75,6 +77,17 @@ export async function oidcLogin(
     loginIssuerCaFile: caFile,
     loginClient: client.clientId,
   };
+}
+
+/** A refusal mostly means that kube-apiserver does not know the issuer. */
+async function check(reached: ReachedApi, token: string, { issuerUrl, clientId }: OidcClient): Promise<void> {
+  try {
+    await reached.check(token);
+  } catch (cause) {
+    if (!isSvc3Error(cause, 'Unauthorized')) throw cause;
+    const hint = `does kube-apiserver have --oidc-issuer-url=${issuerUrl} and --oidc-client-id=${clientId}?`;
+    throw new Svc3Error('Unauthorized', `${cause.message}; ${hint}`, { cause });
+  }
 }
 
 function absolute({ environment }: Context, file: string | undefined): string | undefined {

@@ -147,7 +147,7 @@ test.each([
     ['--oidc'],
     { told, taken: 'another' },
     4,
-    `${url} refuses the token; nothing was saved`,
+    `${url} refuses the token; nothing was saved; does kube-apiserver have --oidc-issuer-url=${issuerUrl} and`,
   ],
 ] as const)('a login that %s saves nothing and says why', async (_, words, world, code, why) => {
   const result = await svc3(['login', url, ...words], world);
