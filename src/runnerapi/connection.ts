@@ -52,7 +52,6 @@ function connectTls({ address, port, timeoutMs = defaultTimeoutMs }: PinnedTarge
     socket.once('error', fail);
     socket.once('secureConnect', () => {
       clearTimeout(timer);
-      socket.off('error', fail);
       resolve(socket);
     });
   });

@@ -9,11 +9,12 @@ import {
   type RunnerClientOptions,
 } from '../../../src/runnerapi/client.ts';
 import type { ControlClaims } from '../../../src/runnerapi/token.ts';
-import { type StandIn, standIn } from './standin.ts';
+import { connectionsOf, type StandIn, standIn } from './standin.ts';
 
 const state = { version: 1, vmUid: 'vm-1', powerState: 'Running', guestReachable: true, revision: 7 };
 const anExport = { id: 'a b', state: 'Copying', progress: 5 };
 const ticket = { ticket: 't', path: '/v1/exports/a/data', expiresAt: '2026-01-01T00:00:00Z' };
+const port = { podPort: 80, guestPort: 80, protocol: 'TCP' as const };
 const grown = { diskSize: 5, fileSystemGrown: true, message: '' };
 
 function clientOf({ port }: { port: number }, more: Partial<RunnerClientOptions> = {}): RunnerClient {
@@ -56,6 +57,15 @@ describe('a call to a runner', () => {
     ],
     ['resize', (client) => client.resize(5), 'POST', '/v1/resize', 'resize', { bytes: 5 }, grown],
     ['eject', (client) => client.eject(), 'POST', '/v1/eject', 'eject', {}, state],
+    [
+      'ports',
+      (client) => client.ports({ ports: [port] }),
+      'POST',
+      '/v1/ports',
+      'ports',
+      { ports: [port] },
+      state,
+    ],
     [
       'the start of an export',
       (client) => client.startExport('a b', 'image'),
@@ -186,6 +196,7 @@ describe('a call that is not answered', () => {
     // The guest's grace period is bounded by the VM's own setting, of 600 s at most.
     ['power', (client) => client.power({ action: 'stop' }), 660_000],
     ['resize', (client) => client.resize(1), 120_000],
+    ['ports', (client) => client.ports({ ports: [port] }), 660_000],
     ['VNC', (client) => client.openVnc(), 15_000],
   ])('for %s is given up after its time and not before', async (_what, ask, ms) => {
     let come: () => void;
@@ -239,7 +250,7 @@ describe('a call that is not answered', () => {
   });
 
   test('of a port that says nothing is given up after the time of a connection', async () => {
-    const silent = createServer(() => undefined);
+    const silent = createServer((socket) => void socket.on('error', () => undefined).resume());
     silent.listen(0, '127.0.0.1');
     onTestFinished(() => void silent.close());
     await once(silent, 'listening');
@@ -260,6 +271,34 @@ describe('a call that is not answered', () => {
       await vi.advanceTimersByTimeAsync(1);
       await expect(call).rejects.toMatchObject({ reason: 'ServiceUnavailable' });
     }
+    await expect.poll(() => connectionsOf(silent)).toBe(0);
+  });
+});
+
+describe('what has ended', () => {
+  const upgradeRefused = 'HTTP/1.1 410 Gone\r\ncontent-length: 0\r\n\r\n';
+
+  test.each<[string, (client: RunnerClient) => Promise<unknown>]>([
+    ['a call', (client) => client.state()],
+    ['a stream that was refused', (client) => client.openSerial().catch(() => 'refused')],
+  ])('as %s leaves no timer, which would keep the process alive', async (_what, ask) => {
+    const runner = await standIn(
+      (_asked, response) => response.end(JSON.stringify(state)),
+      (_asked, socket) => (socket.end(upgradeRefused), 'refused'),
+    );
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
+    await ask(clientOf(runner));
+    await expect.poll(() => vi.getTimerCount()).toBe(0);
+  });
+
+  test('before there was a connection leaves no timer either', async () => {
+    const runner = await replying(state);
+    runner.close();
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
+    await expect(clientOf(runner).state()).rejects.toMatchObject({ reason: 'ServiceUnavailable' });
+    expect(vi.getTimerCount()).toBe(0);
   });
 });
 
@@ -296,6 +335,7 @@ describe("a runner's certificate", () => {
       });
     expect(sign).not.toHaveBeenCalled();
     expect(runner.asked).toEqual([]);
+    await expect.poll(() => runner.open()).toBe(0);
   });
 });
 

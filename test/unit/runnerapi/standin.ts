@@ -1,12 +1,19 @@
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:https';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Server } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { onTestFinished } from 'vitest';
 import { WebSocketServer } from 'ws';
 import { createCertificate, type RunnerCertificate } from '../../../src/runner/certificate.ts';
+
+/** How many connections of a server are open. */
+export function connectionsOf(server: Server): Promise<number> {
+  return new Promise((resolve, reject) =>
+    server.getConnections((error, count) => (error === null ? resolve(count) : reject(error))),
+  );
+}
 
 export interface Asked {
   readonly method: string;
@@ -22,6 +29,8 @@ export interface StandIn {
   readonly asked: Asked[];
   /** TLS connections that have been opened. */
   connections(): number;
+  /** Those of them that are open still. */
+  open(): Promise<number>;
   close(): void;
 }
 
@@ -64,5 +73,6 @@ export async function standIn(
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
-  return { port, certificate, asked, connections: () => connections, close };
+  const open = (): Promise<number> => connectionsOf(server);
+  return { port, certificate, asked, connections: () => connections, open, close };
 }

@@ -59,6 +59,20 @@ describe('a control token', () => {
     expect(verifyControlToken(signControlToken(once, installation.privateKey), keys, expected)).toEqual(once);
   });
 
+  test('is for one of the actions that runners of every version know by these names', () => {
+    expect(controlActions).toEqual([
+      'state',
+      'power',
+      'resize',
+      'eject',
+      'ports',
+      'export',
+      'vnc',
+      'serial',
+      'tunnel',
+    ]);
+  });
+
   test.each(controlActions)('is for %s where it says so, and for nothing else', (action) => {
     const token = signControlToken({ ...claims, action }, installation.privateKey);
     for (const asked of controlActions) {
