@@ -121,6 +121,28 @@ export const equivalents: readonly Equivalent[] = [
     why: 'neither stalled nor reconciling, as is every other word; the type checker takes none',
   },
   {
+    file: 'src/runnerapi/token.ts',
+    changes: ["typeof claims !== 'object' || claims === null  →  (claims === null)"],
+    why: 'what is no object has none of the claims',
+  },
+  {
+    file: 'src/http/auth/auth.ts',
+    changes: ['50_000  →  600000'],
+    why: 'how many tokens are remembered is memory against time',
+  },
+  {
+    file: 'src/http/auth/cookie.ts',
+    changes: ['origin !== undefined && URL.canParse(origin)  →  (URL.canParse(origin))'],
+    why: 'undefined is no address either',
+  },
+  {
+    file: 'src/http/auth/permission.ts',
+    changes: [
+      "route.permission.kind !== 'native' || attributes === undefined  →  (route.permission.kind !== 'native')",
+    ],
+    why: 'a native permission always has attributes',
+  },
+  {
     file: 'src/registry/identity.ts',
     changes: ['known.clear();  →  ;'],
     why: 'how many addresses are remembered is memory against time',
