@@ -285,6 +285,34 @@ describe('podFacts', () => {
   });
 });
 
+describe('the neighbour that a pod is', () => {
+  const term = { labelSelector: { matchLabels: { app: 'a' } }, topologyKey: 'host' };
+  const neighbourOf = (terms: object[] | undefined, labels?: Record<string, string>) => {
+    const affinity = {
+      podAntiAffinity: { requiredDuringSchedulingIgnoredDuringExecution: terms },
+    };
+    const metadata = { ...pod.metadata, namespace: 'team', ...(labels === undefined ? {} : { labels }) };
+    return podFacts({ metadata, spec: { ...pod.spec, affinity } } as Pod)?.neighbour;
+  };
+
+  test('has the labels of the pod, and repels whom its required anti-affinity names', () => {
+    expect(neighbourOf([term], { app: 'b' })).toEqual({
+      namespace: 'team',
+      labels: { app: 'b' },
+      repels: [term],
+    });
+    expect(neighbourOf(undefined)).toEqual({ namespace: 'team', labels: {}, repels: [] });
+  });
+
+  test.each([
+    { namespaces: ['other'] },
+    { namespaceSelector: {} },
+    { namespaces: [], namespaceSelector: {} },
+  ])('leaves terms with %j to kube-scheduler: they reach other namespaces', (reach) => {
+    expect(neighbourOf([{ ...term, ...reach }, term])?.repels).toEqual([term]);
+  });
+});
+
 describe('the node of a pod', () => {
   const field = (more: object = {}): object => ({
     matchFields: [{ key: 'metadata.name', operator: 'In', values: ['n2'], ...more }],

@@ -30,6 +30,11 @@ describe('the identity of a registry', () => {
     expect(isSvc3Error(thrown) && thrown.status).toBe(422);
   });
 
+  test('has any port that there is', () => {
+    for (const port of [1, 9, 65_535]) expect(parseServer(`https://r.example.com:${port}`).port).toBe(port);
+    for (const port of [0, 65_536]) expect(() => parseServer(`https://r.example.com:${port}`)).toThrow();
+  });
+
   test('of a password in the address nothing is repeated', () => {
     expect(() => parseServer('https://alice:hunter2@registry.example.com')).not.toThrow(/hunter2/);
   });

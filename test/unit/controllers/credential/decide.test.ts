@@ -239,6 +239,12 @@ describe('a Secret in the place of the pull Secret', () => {
   });
 });
 
+test('a server that is none is told by its field', () => {
+  const credential = aCredential(one, { spec: { server: 'ftp://nobody-checked-this' } });
+  const given = { credentials: [credential], secrets: secretsFor([credential]), pullSecret: undefined };
+  expect(() => decide(given)).toThrow(/^spec\.server/);
+});
+
 test('what is published is known, to be kept out of texts', () => {
   const credentials = [aCredential(one), aCredential(two)];
   const { logins } = decide({ credentials, secrets: secretsFor(credentials), pullSecret: undefined });
