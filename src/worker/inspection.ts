@@ -2,7 +2,7 @@ import { open, stat } from 'node:fs/promises';
 import { Svc3Error } from '../errors.ts';
 import { detectFormat } from './diskformat.ts';
 import { headerBytes, readQcow2Header } from './qcow2header.ts';
-import { qemuImg, type ToolLimits } from './qemuimg.ts';
+import { qemuImg, type Tool, type ToolLimits } from './qemuimg.ts';
 
 export interface Inspected {
   readonly format: 'qcow2' | 'raw' | 'iso';
@@ -15,6 +15,8 @@ export interface InspectionOptions {
   readonly maxVirtualSize: number;
   readonly signal: AbortSignal;
   readonly toolLimits?: ToolLimits;
+  /** Default: qemu-img itself. */
+  readonly tool?: Tool;
 }
 
 interface CheckReport {
@@ -63,8 +65,9 @@ async function readHead(path: string): Promise<Buffer> {
  * @param below the end of the last cluster in use has to lie below this: the file's size and a cluster more, since
  * compressed data may end within its cluster.
  */
-async function check(path: string, below: number, { signal, toolLimits }: InspectionOptions): Promise<void> {
-  const { code, output } = await qemuImg(['check', '-f', 'qcow2', '--output=json', path], {
+async function check(path: string, below: number, options: InspectionOptions): Promise<void> {
+  const { signal, toolLimits, tool = qemuImg } = options;
+  const { code, output } = await tool(['check', '-f', 'qcow2', '--output=json', path], {
     signal,
     accept: [0, 2, 3],
     ...(toolLimits === undefined ? {} : { limits: toolLimits }),

@@ -24,6 +24,28 @@ export const defaultToolLimits: ToolLimits = {
 };
 const outputLimit = 1024 * 1024;
 
+/** What a tool writes to stdout: its progress is told and forgotten, all else is its answer, as far as there is room for it. */
+export class ToolOutput {
+  text = '';
+  readonly #onProgress: QemuImgOptions['onProgress'];
+
+  constructor(onProgress?: QemuImgOptions['onProgress']) {
+    this.#onProgress = onProgress;
+  }
+
+  take(text: string): void {
+    const percent = percentIn(text);
+    if (percent !== undefined) this.#onProgress?.(percent);
+    else if (this.text.length < outputLimit) this.text += text;
+  }
+}
+
+/** `qemuImg`, or what stands in for it. */
+export type Tool = (
+  args: readonly string[],
+  options: QemuImgOptions,
+) => Promise<{ readonly code: number; readonly output: string }>;
+
 /**
  * Runs qemu-img on a file that nobody vouches for: under limits of memory, CPU and time, without a shell.
  *
@@ -48,14 +70,9 @@ export async function qemuImg(
     signal: AbortSignal.any([signal, timeout]),
     killSignal: 'SIGKILL',
   });
-  let output = '';
+  const output = new ToolOutput(onProgress);
   let errors = '';
-  child.stdout.on('data', (chunk: Buffer) => {
-    const text = chunk.toString('utf8');
-    const percent = percentIn(text);
-    if (percent !== undefined) onProgress?.(percent);
-    else if (output.length < outputLimit) output += text;
-  });
+  child.stdout.on('data', (chunk: Buffer) => output.take(chunk.toString('utf8')));
   child.stderr.on('data', (chunk: Buffer) => {
     errors = `${errors}${chunk.toString('utf8')}`.slice(-4096);
   });
@@ -67,7 +84,7 @@ export async function qemuImg(
     if (timeout.aborted) return 137;
     throw new Svc3Error('InternalError', 'qemu-img could not be started', { cause: error });
   });
-  if (accept.includes(code)) return { code, output };
+  if (accept.includes(code)) return { code, output: output.text };
   throw failureOf(code, errors);
 }
 

@@ -14,7 +14,7 @@ import { parseReference } from '../registry/reference.ts';
 import { inspect, type Inspected } from './inspection.ts';
 import { land } from './landing.ts';
 import type { Progress } from './progress.ts';
-import { qemuImg } from './qemuimg.ts';
+import { qemuImg, type Tool } from './qemuimg.ts';
 import { openSource, type OpenedSource } from './source.ts';
 
 export interface WorkParts {
@@ -25,6 +25,8 @@ export interface WorkParts {
   readonly ticket: string;
   readonly progress: Progress;
   readonly signal: AbortSignal;
+  /** Default: qemu-img itself. */
+  readonly tool?: Tool;
 }
 
 /**
@@ -57,7 +59,7 @@ async function fetchAndPush(
   open: (registry: string) => RegistryClient,
 ): Promise<WorkDone> {
   const { limits, target } = spec;
-  const { signal, progress, ticket } = parts;
+  const { signal, progress, ticket, tool = qemuImg } = parts;
   const fetched = join(folder, 'fetched');
   const source = await openSource(spec.source, { open, ticket, maxBytes: limits.fileBytes, signal });
   const fetching = progress.step(0, 45);
@@ -68,7 +70,8 @@ async function fetchAndPush(
     onProgress: (bytes) => fetching(bytes, source.size ?? bytes * 2),
   });
   await source.verified;
-  const found = await inspect(fetched, { kind: spec.kind, maxVirtualSize: limits.virtualBytes, signal });
+  const { virtualBytes: maxVirtualSize } = limits;
+  const found = await inspect(fetched, { kind: spec.kind, maxVirtualSize, signal, tool });
   const architecture = source.architecture ?? spec.architecture;
   const client = open(target.registry);
   const disk = { fetched, found, folder, architecture };
@@ -144,13 +147,13 @@ async function packed(
   path: string,
   { format }: Inspected,
   folder: string,
-  { signal, progress }: WorkParts,
+  { signal, progress, tool = qemuImg }: WorkParts,
 ): Promise<{ path: string; fileName: string }> {
   if (format === 'iso') return { path, fileName: 'medium.iso' };
   if (format === 'qcow2') return { path, fileName: 'disk.qcow2' };
   const target = join(folder, 'packed');
   const packing = progress.step(45, 55);
-  await qemuImg(
+  await tool(
     ['convert', '-p', '-f', 'raw', '-O', 'qcow2', '-c', '-o', 'compression_type=zstd', path, target],
     { signal, onProgress: (percent) => packing(percent, 100) },
   );

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { judgeCheck } from '../../../src/worker/inspection.ts';
-import { defaultToolLimits, failureOf, percentIn } from '../../../src/worker/qemuimg.ts';
+import { defaultToolLimits, failureOf, percentIn, qemuImg, ToolOutput } from '../../../src/worker/qemuimg.ts';
 
 test.each([
   ['    (0.00/100%)\r', 0],
@@ -12,6 +12,32 @@ test.each([
   ['', undefined],
 ])('the progress in %j is %s', (text, percent) => {
   expect(percentIn(text)).toBe(percent);
+});
+
+describe('what qemu-img writes', () => {
+  test('is its answer, without its progress, which is told', () => {
+    const told: number[] = [];
+    const output = new ToolOutput((percent) => told.push(percent));
+    for (const text of ['{"a":', '    (12.50/100%)\r', '1}', '    (100.00/100%)\r']) output.take(text);
+    expect([output.text, told]).toEqual(['{"a":1}', [12.5, 100]]);
+  });
+
+  test('may have progress that nobody wants to know', () => {
+    const output = new ToolOutput();
+    output.take('(5.00/100%)\r');
+    expect(output.text).toBe('');
+  });
+
+  test('is not kept beyond a mebibyte', () => {
+    const output = new ToolOutput();
+    for (const length of [2 ** 20 - 1, 1, 1]) output.take('x'.repeat(length));
+    expect(output.text.length).toBe(2 ** 20);
+  });
+});
+
+test('qemu-img that nobody wants any more ends with what the signal says', async () => {
+  const signal = AbortSignal.abort(new Error('enough'));
+  await expect(qemuImg(['--version'], { signal })).rejects.toMatchObject({ name: 'AbortError' });
 });
 
 describe('qemu-img that fails', () => {

@@ -1,19 +1,21 @@
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { Readable } from 'node:stream';
-import { text } from 'node:stream/consumers';
+import { buffer, text } from 'node:stream/consumers';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import type { WorkSpec } from '../../../src/api/worker.ts';
 import { diskDigestOf, openDisk, pushDisk } from '../../../src/registry/disk.ts';
 import { resolveImage } from '../../../src/registry/image.ts';
 import { sha256 } from '../../../src/registry/manifest.ts';
+import { blankQcow2 } from '../../../src/controllers/image/blankdisk.ts';
 import { createProgress } from '../../../src/worker/progress.ts';
+import type { Tool } from '../../../src/worker/qemuimg.ts';
 import { work, type WorkParts } from '../../../src/worker/work.ts';
 import { memoryRegistry, type MemoryRegistry } from '../registry/memoryregistry.ts';
 import { serve } from '../registry/servedregistry.ts';
 
-// Of media only: to look at disks takes qemu-img, and is shown by test/integration/worker/work.test.ts.
+// What qemu-img itself makes of disks is shown by test/integration/worker/work.test.ts.
 const medium = Buffer.alloc(40_000);
 medium.write('CD001', 32_769);
 
@@ -112,6 +114,15 @@ describe('a medium that was uploaded', () => {
     expect(registry.blobs.size).toBe(layers);
   });
 
+  test('before is taken over by uploads only: another image is stored anew, and stays', async () => {
+    const { digest } = await pushed(medium, 'store/team/tools', 'disk.iso', 'arm64');
+    const source = { type: 'remote', reference: `${address}/store/team/tools@${digest}` } as const;
+    const done = await work(specOf(source), parts);
+    const { name } = await openDisk(registry, 'store/team/tools', await stored('v1'));
+    expect([name, done.architecture]).toEqual(['medium.iso', 'arm64']);
+    expect(registry.manifests.has(`store/team/tools@${digest}`)).toBe(true);
+  });
+
   test.each<[string, string, string, string]>([
     ['elsewhere', 'uploads/one', 'disk.iso', 'arm64'],
     ['for another architecture than it was said', 'store/team/tools', 'disk.iso', 'amd64'],
@@ -129,5 +140,74 @@ describe('a medium that was uploaded', () => {
     const { digest } = await pushed(Buffer.alloc(100), 'uploads/one');
     await expect(work(upload(digest, 'uploads/one'), parts)).rejects.toMatchObject({ reason: 'Invalid' });
     expect([...registry.manifests.keys()]).toEqual([]);
+  });
+});
+
+describe('a disk', () => {
+  const qcow2 = blankQcow2(2 ** 30);
+  const raw = Buffer.alloc(1_000, 7);
+  const disk = (reference: string, more: Partial<WorkSpec> = {}): WorkSpec =>
+    specOf(
+      { type: 'remote', reference: `${address}/${reference}` },
+      { kind: 'Image', limits: { virtualBytes: 2 ** 40, fileBytes: 1_000_000 }, ...more },
+    );
+
+  /** Stands in for qemu-img: finds nothing amiss, and packs every disk into the same one. */
+  function standIn(): { tool: Tool; runs: string[][]; packing: number[] } {
+    const [runs, packing] = [[] as string[][], [] as number[]];
+    const tool: Tool = async (args, { onProgress }) => {
+      runs.push(args.map((arg) => (arg.startsWith(parts.scratch) ? basename(arg) : arg)));
+      if (args[0] !== 'convert') return { code: 0, output: '{}' };
+      await writeFile(args.at(-1) ?? '', qcow2);
+      for (const percent of [0, 50, 100]) {
+        onProgress?.(percent);
+        packing.push(parts.progress.percent);
+      }
+      return { code: 0, output: '' };
+    };
+    return { tool, runs, packing };
+  }
+
+  const contentOf = async (tag: string) => {
+    const { name, stream } = await openDisk(registry, 'store/team/tools', await stored(tag));
+    return [name, sha256(await buffer(stream))];
+  };
+
+  test('that is raw is stored as qcow2, compressed and without what is empty', async () => {
+    const { digest } = await pushed(raw, 'team/tools', 'disk.raw');
+    const { tool, runs, packing } = standIn();
+    const done = await work(disk(`team/tools@${digest}`), { ...parts, tool });
+    expect(done).toMatchObject({ format: 'qcow2', size: 1_024, architecture: 'amd64' });
+    expect(await contentOf('v1')).toEqual(['disk.qcow2', sha256(qcow2)]);
+    const packed = 'convert -p -f raw -O qcow2 -c -o compression_type=zstd fetched packed';
+    expect(runs.map((args) => args.join(' '))).toEqual([packed]);
+    expect(packing).toEqual([45, 50, 55]);
+    expect(parts.progress.percent).toBe(99);
+    expect(await readdir(parts.scratch)).toEqual([]);
+  });
+
+  test('that is qcow2 is stored as it came', async () => {
+    await pushed(qcow2, 'team/tools', 'some.qcow2');
+    const { tool, runs } = standIn();
+    const done = await work(disk('team/tools:in'), { ...parts, tool });
+    expect(done).toMatchObject({ format: 'qcow2', size: 2 ** 30 });
+    expect(await contentOf('v1')).toEqual(['disk.qcow2', sha256(qcow2)]);
+    expect(runs.map(([verb]) => verb)).toEqual(['check']);
+  });
+
+  test('that is raw and was uploaded to where it is to lie is packed all the same', async () => {
+    const { digest } = await pushed(raw, 'store/team/tools', 'disk.raw', 'arm64');
+    const source = { type: 'upload', reference: `${address}/store/team/tools@${digest}` } as const;
+    const done = await work(disk('', { source }), { ...parts, tool: standIn().tool });
+    expect(done).toMatchObject({ format: 'qcow2', architecture: 'arm64' });
+    expect(await contentOf('v1')).toEqual(['disk.qcow2', sha256(qcow2)]);
+    expect(registry.manifests.has(`store/team/tools@${digest}`)).toBe(false);
+  });
+
+  test('that is larger for its guest than is allowed is refused', async () => {
+    await pushed(qcow2, 'team/tools', 'some.qcow2');
+    const limits = { virtualBytes: 2 ** 30 - 1, fileBytes: 1_000_000 };
+    const spec = disk('team/tools:in', { limits });
+    await expect(work(spec, { ...parts, tool: standIn().tool })).rejects.toThrow('the largest that is taken');
   });
 });
