@@ -213,7 +213,7 @@ function exchange(socket: TLSSocket, call: Call, authorization: string): Promise
 
 async function readReply(response: IncomingMessage): Promise<unknown> {
   const tooLarge = () => new Svc3Error('BadGateway', 'the reply of the runner is too large');
-  return parseReply(response.statusCode ?? 0, await readWhole(response, largestReply, tooLarge));
+  return parseReply(response.statusCode as number, await readWhole(response, largestReply, tooLarge));
 }
 
 function parseReply(status: number, bytes: Buffer): unknown {

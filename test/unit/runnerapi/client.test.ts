@@ -101,7 +101,7 @@ describe('a call to a runner', () => {
         method,
         path,
         body: body === undefined ? '' : JSON.stringify(body),
-        headers: { connection: 'close' },
+        headers: { connection: 'close', host: 'runner' },
       },
     ]);
     const { headers, authorization } = runner.asked[0]!;
@@ -118,6 +118,7 @@ describe('a call to a runner', () => {
     const runner = await standIn((_asked, response) => response.writeHead(204).end());
     await expect(clientOf(runner).deleteExport('a')).resolves.toBeUndefined();
     expect(runner.asked).toMatchObject([{ method: 'DELETE', path: '/v1/exports/a' }]);
+    expect(claimsOf(runner.asked[0]!.authorization).action).toBe('export');
   });
 
   test('carries a token that is good for a minute', async () => {
