@@ -21,5 +21,5 @@ export function cookieValue(header: string | undefined): string | undefined {
 
 /** Whether the page that asks was served by this server. */
 export function isSameOrigin({ origin, host }: IncomingHttpHeaders): boolean {
-  return origin !== undefined && host !== undefined && URL.canParse(origin) && new URL(origin).host === host;
+  return origin !== undefined && URL.canParse(origin) && new URL(origin).host === host;
 }

@@ -35,7 +35,7 @@ export class ConcurrencyLimit {
       if (given) return;
       given = true;
       this.#total -= 1;
-      const left = (this.#running.get(key) ?? 1) - 1;
+      const left = (this.#running.get(key) as number) - 1;
       if (left === 0) this.#running.delete(key);
       else this.#running.set(key, left);
     };

@@ -26,7 +26,10 @@ test.each([
   ['a page of another host', 'https://evil.example.com', 'svc3.example.com:8443', false],
   ['a page of another port', 'https://svc3.example.com', 'svc3.example.com:8443', false],
   ['a page without an origin', 'null', 'svc3.example.com:8443', false],
+  ['a request without a host', 'https://svc3.example.com', undefined, false],
   ['no browser', undefined, 'svc3.example.com:8443', false],
 ])('%s: same origin %s', (_, origin, host, expected) => {
-  expect(isSameOrigin({ ...(origin === undefined ? {} : { origin }), host })).toBe(expected);
+  expect(
+    isSameOrigin({ ...(origin === undefined ? {} : { origin }), ...(host === undefined ? {} : { host }) }),
+  ).toBe(expected);
 });

@@ -41,6 +41,13 @@ describe('parseJson', () => {
     );
   });
 
+  test.each(['[ ]', '{ }', ' [ 1 , 2 ] ', '{ "a" : 1 , "b" : [ { } , [ ] ] } ', '\r\n\t"a" '])(
+    'white space may be wherever it may: %j',
+    (text) => {
+      expect(parse(text)).toEqual(JSON.parse(text));
+    },
+  );
+
   test('nothing is undefined', () => {
     expect(parse(' \n')).toBeUndefined();
   });
