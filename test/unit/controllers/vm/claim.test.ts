@@ -139,10 +139,86 @@ describe('a claim that a VM names', () => {
   });
 });
 
+describe('the claim that is made for a disk', () => {
+  const requested = (bytes: string | undefined) =>
+    buildClaim(
+      vm,
+      bootClaim(vm, { disk: { storage: 'Persistent', ...(bytes === undefined ? {} : { size: bytes }) } }),
+      vmSettings(),
+    ).spec?.resources?.requests?.['storage'];
+
+  test.each([
+    ['10Gi', '11Gi'],
+    ['1Gi', '1127Mi'],
+    // A small one by at least what tables and the runner's own files take.
+    ['640Mi', '704Mi'],
+    ['100Mi', '164Mi'],
+    ['1', '65Mi'],
+    [undefined, '22Gi'],
+  ])('of %s is of %s: a tenth more, in whole Mi', (bytes, expected) => {
+    expect(requested(bytes)).toBe(expected);
+  });
+
+  test('is marked as that of its VM, and belongs to nobody: it may outlive it', () => {
+    expect(built).toEqual({
+      apiVersion: 'v1',
+      kind: 'PersistentVolumeClaim',
+      metadata: {
+        name: 'svc3-vm-web',
+        namespace: 'team',
+        labels: {
+          'svc3.dev/vm': 'web',
+          'svc3.dev/disk': 'true',
+          'app.kubernetes.io/part-of': 'svc3',
+          'app.kubernetes.io/managed-by': 'svc3',
+        },
+        annotations: { 'svc3.dev/vm-uid': 'vm-uid' },
+      },
+      spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1127Mi' } } },
+    });
+  });
+
+  test("is of the disk's class, else of the installation's", () => {
+    const classOf = (own: string | undefined, of: string | undefined) =>
+      buildClaim(
+        vm,
+        { name: 'x', size: '1Gi', storageClassName: own },
+        vmSettings(of === undefined ? {} : { storageClassName: of }),
+      ).spec?.storageClassName;
+    expect([classOf('own', 'chart'), classOf(undefined, 'chart'), classOf(undefined, undefined)]).toEqual([
+      'own',
+      'chart',
+      undefined,
+    ]);
+  });
+
+  test('says what the VM says of its disk', () => {
+    const disk = { storage: 'Persistent', size, storageClassName: 'fast', whenDeleted: 'Delete' } as const;
+    expect(bootClaim(aVm({ spec: { disk: { ...disk, claimName: 'kept' } } }), { disk })).toEqual({
+      field: 'disk',
+      name: 'kept',
+      isNamed: true,
+      size,
+      storageClassName: 'fast',
+      goesWithVm: true,
+    });
+    expect(bootClaim(aVm(), undefined)).toMatchObject({
+      name: 'svc3-vm-web',
+      isNamed: false,
+      goesWithVm: false,
+    });
+  });
+});
+
 test('a claim is grown where it is the disk of the VM, and only there', () => {
   expect(grownStorage(vm, own)).toBe('11Gi');
   expect(grownStorage(vm, markedFor('before', 'vm'))).toBeUndefined();
   expect(grownStorage(vm, withMetadata({ annotations: {} }))).toBeUndefined();
+  expect(grownStorage(vm, undefined)).toBeUndefined();
+  expect(grownStorage(aVm(), own)).toBeUndefined();
+  expect(grownStorage(vm, own, '1Gi')).toBeUndefined();
+  expect(grownStorage(vm, own, '1025Mi')).toBe('1128Mi');
+  expect(grownStorage(vm, { ...own, spec: {} })).toBeUndefined();
 });
 
 describe('a disk', () => {

@@ -36,6 +36,154 @@ describe('the pod of a VM', () => {
     expect(specOf().nodeName).toBeUndefined();
   });
 
+  test('is controlled by its VM, and keeps it until it is gone itself', () => {
+    const { apiVersion, kind, metadata } = buildPod(podInput());
+    expect([apiVersion, kind]).toEqual(['v1', 'Pod']);
+    expect(metadata.ownerReferences).toEqual([
+      {
+        apiVersion: 'svc3.dev/v1',
+        kind: 'VM',
+        name: 'web',
+        uid: 'vm-uid',
+        controller: true,
+        blockOwnerDeletion: true,
+      },
+    ]);
+  });
+
+  test('remembers the version of the pull Secret that it was made with', () => {
+    const key = 'svc3.dev/pull-secret-version';
+    expect(buildPod(podInput({ pullSecretVersion: '7' })).metadata.annotations).toHaveProperty([key], '7');
+    expect(buildPod(podInput()).metadata.annotations).not.toHaveProperty([key]);
+  });
+
+  test('starts its runner again where it is: the disk of an Ephemeral VM is in the pod', () => {
+    expect(specOf().restartPolicy).toBe('Always');
+  });
+
+  test('has every port of its guest, also those below 1024, and does not go through all of a disk to own it', () => {
+    expect(specOf().securityContext).toMatchObject({
+      fsGroup: 107,
+      fsGroupChangePolicy: 'OnRootMismatch',
+      sysctls: [{ name: 'net.ipv4.ip_unprivileged_port_start', value: '0' }],
+    });
+    expect(specOf().securityContext).not.toHaveProperty('supplementalGroups');
+  });
+
+  test("has the VM's tolerations", () => {
+    const tolerations = [{ key: 'team', operator: 'Exists' as const }];
+    expect(specOf({ effective: { ...effective, tolerations } }).tolerations).toEqual(tolerations);
+    expect(specOf()).not.toHaveProperty('tolerations');
+  });
+
+  test('tells the runner the UID of the pod, and keeps its last words', () => {
+    const [container] = specOf().containers;
+    expect(container).toMatchObject({
+      name: 'runner',
+      env: [{ name: 'SVC3_POD_UID', valueFrom: { fieldRef: { fieldPath: 'metadata.uid' } } }],
+      terminationMessagePolicy: 'FallbackToLogsOnError',
+    });
+  });
+
+  test('requests local storage where the kubelet counts it', () => {
+    const requests = (requestsEphemeralStorage: boolean) =>
+      specOf({ placement: { ...podInput().placement, requestsEphemeralStorage } }).containers[0]?.resources;
+    expect(requests(true)?.requests).toMatchObject({ 'ephemeral-storage': '256Mi' });
+    expect(requests(false)?.requests).not.toHaveProperty('ephemeral-storage');
+    expect(Object.keys(requests(true)?.limits ?? {})).toEqual(['memory']);
+  });
+
+  test.each<[string, 'livenessProbe' | 'readinessProbe' | 'startupProbe', object]>([
+    [
+      'whose runner does not answer for two minutes is started again',
+      'livenessProbe',
+      {
+        httpGet: { path: '/livez', port: 8443, scheme: 'HTTPS' },
+        periodSeconds: 20,
+        failureThreshold: 6,
+        timeoutSeconds: 5,
+      },
+    ],
+    [
+      'is Ready as soon as its guest is, and no longer',
+      'readinessProbe',
+      { periodSeconds: 2, failureThreshold: 1, timeoutSeconds: 3660 },
+    ],
+    [
+      'waits half an hour for its guest to boot',
+      'startupProbe',
+      { periodSeconds: 5, timeoutSeconds: 600, failureThreshold: 3 },
+    ],
+  ])('%s', (_sentence, probe, expected) => {
+    expect(specOf().containers[0]?.[probe]).toMatchObject(expected);
+  });
+
+  describe('with all volumes', () => {
+    const all: Partial<PodInput> = {
+      effective: {
+        ...effective,
+        iso: 'r.example.com/tools@sha256:b',
+        userData: { secretName: 'seed' },
+        disks: [{ name: 'logs', size: '5Gi' }],
+      },
+    };
+
+    test('has the image and the medium as images, and the user data of its Secret where that exists', () => {
+      const image = (reference: string) => ({ image: { reference, pullPolicy: 'IfNotPresent' } });
+      const volumes = new Map(specOf(all).volumes?.map(({ name, ...volume }) => [name, volume]));
+      expect(volumes.get('image')).toEqual(image(effective.image));
+      expect(volumes.get('iso')).toEqual(image('r.example.com/tools@sha256:b'));
+      expect(volumes.get('userdata')).toEqual({
+        secret: { secretName: 'seed', optional: true, items: [{ key: 'userData', path: 'userData' }] },
+      });
+      expect(volumes.get('run')).toEqual({ emptyDir: { medium: 'Memory', sizeLimit: '16Mi' } });
+      expect(volumes.get('podinfo')).toEqual({
+        downwardAPI: {
+          items: ['control-keys', 'runner-spec', 'effective'].map((path) => ({
+            path,
+            fieldRef: { fieldPath: `metadata.annotations['svc3.dev/${path}']` },
+          })),
+        },
+      });
+    });
+
+    test('mounts each where the runner looks for it, and what is not to change read-only', () => {
+      const mounts = specOf(all).containers[0]?.volumeMounts ?? [];
+      expect(mounts).toEqual([
+        { name: 'image', mountPath: '/image', readOnly: true },
+        { name: 'iso', mountPath: '/iso', readOnly: true },
+        { name: 'userdata', mountPath: '/etc/svc3/userdata', readOnly: true },
+        { name: 'state', mountPath: '/var/lib/svc3' },
+        { name: 'disk-logs', mountPath: '/var/lib/svc3-disks/logs' },
+        { name: 'run', mountPath: '/run/vm' },
+        { name: 'podinfo', mountPath: '/etc/svc3/podinfo', readOnly: true },
+      ]);
+      const names = (list: readonly { name: string }[] = []) => list.map(({ name }) => name).sort();
+      expect(names(specOf(all).volumes)).toEqual(names(mounts));
+      expect(names(specOf().volumes)).toEqual(names(specOf().containers[0]?.volumeMounts));
+    });
+
+    test('tells the runner of them', () => {
+      expect(runnerSpecOf(all)).toMatchObject({ iso: true, userData: 'seed' });
+      expect(runnerSpecOf().iso).toBe(false);
+      expect(runnerSpecOf()).not.toHaveProperty('userData');
+    });
+  });
+
+  test('tells the runner which requests are answered by its first boot', () => {
+    const requests = { startRequest: 's', restartRequest: 'r', revertRequest: 'v' };
+    expect(runnerSpecOf({ vm: aVm({ spec: requests }) })).toMatchObject(requests);
+    for (const request of Object.keys(requests)) expect(runnerSpecOf()).not.toHaveProperty(request);
+  });
+
+  test.each<[EffectiveSettings, boolean]>([
+    [gpu, true],
+    [{ ...gpu, architecture: 'arm64' }, false],
+    [effective, false],
+  ])('tells the runner whether it has a bundle of cards', (given, expected) => {
+    expect(runnerSpecOf({ effective: given }).gpuPassthrough).toBe(expected);
+  });
+
   test('has no credential of the cluster in it', () => {
     expect(specOf()).toMatchObject({ automountServiceAccountToken: false, enableServiceLinks: false });
     expect(specOf().volumes?.map((volume) => Object.keys(volume).filter((key) => key !== 'name'))).toEqual([

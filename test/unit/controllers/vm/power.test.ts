@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { RunnerState } from '../../../../src/api/runner.ts';
 import type { PowerState, VmStatus } from '../../../../src/api/vm.ts';
-import { powerStep } from '../../../../src/controllers/vm/runner/power.ts';
+import { isBoot, powerStep } from '../../../../src/controllers/vm/runner/power.ts';
 import { aCondition, aVm, runnerState } from './builders.ts';
 
 interface Row {
@@ -10,6 +10,7 @@ interface Row {
   state: Partial<RunnerState>;
   revert?: string;
   start?: string;
+  restart?: string;
   status?: VmStatus;
   step: object;
 }
@@ -154,6 +155,70 @@ const rows: Row[] = [
     step: none,
   },
   {
+    sentence: 'a guest that shut itself down while it was being stopped stays off',
+    requested: 'Running',
+    state: { powerState: 'Stopped', reason: 'GuestShutdown' },
+    status: reported('Stopping', 2, 'Stopped'),
+    step: { kind: 'guestStopped' },
+  },
+  {
+    sentence:
+      'a guest that shut itself down as soon as it was started is started again, as that was requested',
+    requested: 'Running',
+    state: { powerState: 'Stopped', reason: 'GuestShutdown' },
+    status: reported('Starting', 2, 'Stopped'),
+    step: verb('start'),
+  },
+  {
+    sentence: 'a guest that shut itself down before anything was reported stays off',
+    requested: 'Running',
+    state: { powerState: 'Stopped', reason: 'GuestShutdown' },
+    step: { kind: 'guestStopped' },
+  },
+  {
+    sentence: 'a runner that ends by itself is left alone',
+    requested: 'Running',
+    state: { powerState: 'Stopped', reason: 'ShuttingDown' },
+    step: none,
+  },
+  {
+    sentence: 'a running guest is restarted when that is asked for',
+    requested: 'Running',
+    state: { restartRequest: 'a' },
+    restart: 'b',
+    step: { kind: 'verb', request: { action: 'restart', restartRequest: 'b' } },
+  },
+  {
+    sentence: 'a restart that the runner has carried out is done',
+    requested: 'Running',
+    state: { restartRequest: 'b' },
+    restart: 'b',
+    step: none,
+  },
+  {
+    sentence: 'a restart that was reported as answered is done',
+    requested: 'Running',
+    state: {},
+    restart: 'b',
+    status: { restartRequest: 'b' },
+    step: none,
+  },
+  {
+    sentence: 'a restart of a guest that has crashed starts it, and is done by that',
+    requested: 'Running',
+    state: { powerState: 'Failed', retrying: true },
+    start: 'a',
+    restart: 'b',
+    step: { kind: 'verb', request: { action: 'start', startRequest: 'a', restartRequest: 'b' } },
+  },
+  {
+    sentence: 'a restart does not start what is to be stopped',
+    requested: 'Stopped',
+    state: { powerState: 'Stopped' },
+    restart: 'b',
+    step: none,
+  },
+  {
     sentence: 'a new revert request comes first',
     requested: 'Running',
     state: { revertRequest: 'a' },
@@ -177,16 +242,29 @@ const rows: Row[] = [
 ];
 
 describe('powerStep', () => {
-  test.each(rows)('$sentence', ({ requested, state, revert, start, status, step }) => {
+  test.each(rows)('$sentence', ({ requested, state, revert, start, restart, status, step }) => {
     const vm = aVm({
       metadata: { generation: 2 },
       spec: {
         powerState: requested,
         ...(revert === undefined ? {} : { revertRequest: revert }),
         ...(start === undefined ? {} : { startRequest: start }),
+        ...(restart === undefined ? {} : { restartRequest: restart }),
       },
       ...(status === undefined ? {} : { status }),
     });
     expect(powerStep(vm, runnerState(state))).toEqual(step);
   });
+});
+
+test.each([
+  ['start', true],
+  ['restart', true],
+  ['stop', false],
+  ['suspend', false],
+  ['resume', false],
+  ['revert', false],
+] as const)('the verb %s boots the guest with the settings as they are by then: %s', (action, expected) => {
+  expect(isBoot({ kind: 'verb', request: { action } })).toBe(expected);
+  expect(isBoot({ kind: 'failed' })).toBe(false);
 });

@@ -4,6 +4,7 @@ import type { RunnerState } from '../../../../src/api/runner.ts';
 import type { VmSpec, VmStatus } from '../../../../src/api/vm.ts';
 import { reportPod, type RunnerObservation } from '../../../../src/controllers/vm/status/report.ts';
 import { differsOnlyInProgress, statusOf } from '../../../../src/controllers/vm/status/draftedstatus.ts';
+import { conditionsIn } from '../../../../src/controllers/vm/status/statusdraft.ts';
 import { eventsBetween } from '../../../../src/controllers/vm/status/statusevents.ts';
 import { aCondition, aPod, aVm, effective, runnerState, runningStatus } from './builders.ts';
 import { storedMeta } from '../../../support/storedmeta.ts';
@@ -366,6 +367,148 @@ describe('what is reported of a pod', () => {
   });
 });
 
+describe('what is known of a VM', () => {
+  const fieldsOf = (given: Partial<Row>) => draftOf({ sentence: '', rows: [], ...given }).draft.fields;
+
+  test('is no more than its pod tells before anybody was asked', () => {
+    expect(Object.keys(fieldsOf({})).sort()).toEqual([
+      'accelerator',
+      'effective',
+      'node',
+      'podName',
+      'ports',
+    ]);
+  });
+
+  test('has the internal address of its node', () => {
+    const node: Node = {
+      metadata: storedMeta({ name: 'n1' }),
+      status: {
+        addresses: [
+          { type: 'ExternalIP', address: '198.51.100.1' },
+          { type: 'InternalIP', address: '192.0.2.1' },
+        ],
+      },
+    };
+    expect(fieldsOf({ node }).ip).toBe('192.0.2.1');
+  });
+
+  const said = { revertRequest: 'v', startRequest: 's', restartRequest: 'r' };
+
+  test('stays as it was told last while the runner says nothing', () => {
+    const status: VmStatus = {
+      powerState: 'Running',
+      diskSize: '3Gi',
+      diskGrowth: 'the disk has grown',
+      accelerator: 'kvm',
+      ...said,
+    };
+    const pod = aPod();
+    delete pod.metadata.annotations?.['svc3.dev/runner-spec'];
+    expect(fieldsOf({ pod, status })).toMatchObject({ ...status, powerState: 'Stopped' });
+  });
+
+  test('is what the runner says, before what was told', () => {
+    const status: VmStatus = { diskSize: '3Gi', revertRequest: 'a', startRequest: 'b', restartRequest: 'c' };
+    const state = runnerState({ powerState: 'Stopped', diskSize: 2 ** 32, ...said });
+    expect(fieldsOf({ pod: unready, status, runner: observed({ state }) })).toMatchObject({
+      ...said,
+      diskSize: '4Gi',
+    });
+    const growth = { diskSize: 2 ** 31, message: '' };
+    expect(fieldsOf({ pod: unready, status, runner: observed({ state, growth }) }).diskSize).toBe('4Gi');
+  });
+
+  test.each([
+    ['answered while the guest runs', 'Running', 's'],
+    ['open while it is off', 'Stopped', undefined],
+  ] as const)('of a start that is asked for: it is %s', (_sentence, powerState, answered) => {
+    const runner = observed({ state: runnerState({ powerState }) });
+    expect(fieldsOf({ pod: unready, spec: { startRequest: 's' }, runner }).startRequest).toBe(answered);
+  });
+
+  test('has the warnings', () => {
+    const report = (warnings: string[]) =>
+      reportPod({ vm: aVm(), pod: aPod(), node: undefined, runner: undefined, effective, warnings }).fields;
+    expect(report(['mind'])).toMatchObject({ warnings: ['mind'] });
+    expect(report([])).not.toHaveProperty('warnings');
+  });
+
+  describe('of its runner', () => {
+    const runnerOf = (given: Partial<Row>) => fieldsOf(given).runner;
+    const known = { podUid: 'pod-uid', address: '10.0.0.7', fingerprint: 'aa', version: '3' };
+
+    test('is its pod, where it is, and who it is as far as that is known', () => {
+      expect(runnerOf({ pod: running })).toEqual({ podUid: 'pod-uid', address: '10.0.0.1' });
+      const runner = observed({ state: runnerState(), podReady: true, fingerprint: 'bb' });
+      expect(runnerOf({ pod: running, runner })).toEqual({
+        podUid: 'pod-uid',
+        address: '10.0.0.1',
+        fingerprint: 'bb',
+        version: '1',
+      });
+    });
+
+    test('is kept while the pod is the same, also where it has no address for a while', () => {
+      expect(runnerOf({ pod: aPod(), status: { runner: known } })).toEqual(known);
+      expect(runnerOf({ pod: running, status: { runner: known } })).toEqual({
+        ...known,
+        address: '10.0.0.1',
+      });
+    });
+
+    test('is nothing that was known of another pod', () => {
+      const other = { ...known, podUid: 'before' };
+      expect(runnerOf({ pod: aPod(), status: { runner: other } })).toBeUndefined();
+      expect(runnerOf({ pod: running, status: { runner: other } })).toEqual({
+        podUid: 'pod-uid',
+        address: '10.0.0.1',
+      });
+    });
+  });
+});
+
+describe('a change that waits for the next start of the guest', () => {
+  const required = (waiting: string[], disk?: 'Persistent', resizeRefusal?: string) =>
+    reportPod({
+      vm: aVm(),
+      pod: aPod(),
+      node: undefined,
+      runner: undefined,
+      effective: disk === undefined ? effective : { ...effective, disk: { storage: disk } },
+      warnings: [],
+      waiting,
+      ...(resizeRefusal === undefined ? {} : { resizeRefusal }),
+    }).conditions.restartRequired;
+
+  test('is told, and none is where there is none', () => {
+    expect(required([])).toBeUndefined();
+    expect(required(['display', 'cpu'])).toEqual({
+      status: 'True',
+      reason: 'SpecChanged',
+      message: 'spec.display, spec.cpu apply when the guest is started next',
+    });
+  });
+
+  test('needs another VM where it needs another pod and the disk is in this one', () => {
+    expect(required(['display', 'tag'])).toEqual({
+      status: 'True',
+      reason: 'DeployAgain',
+      message: 'spec.tag changed while the VM was being placed; deploy it again',
+    });
+    expect(required(['display', 'tag'], 'Persistent')).toMatchObject({ reason: 'SpecChanged' });
+  });
+
+  test('of a size that the node does not have says so, of the sizes only', () => {
+    expect(required(['display', 'cpu', 'memory'], undefined, 'no room')).toEqual({
+      status: 'True',
+      reason: 'ResizeRefused',
+      message:
+        'spec.display, spec.cpu, spec.memory apply when the guest is started next; spec.cpu, spec.memory only once the pod can be resized: no room',
+    });
+  });
+});
+
 describe('the status that is written', () => {
   const now = new Date('2026-11-01T11:00:00Z');
   const made = draftOf({ sentence: '', rows: [], pod: aPod() });
@@ -395,6 +538,32 @@ describe('the status that is written', () => {
       Prepared: '2026-11-01T12:00:00Z',
       Booted: '2026-11-01T12:00:00Z',
     });
+  });
+
+  test('has its conditions in the order in which a VM comes to be', () => {
+    const known = (reason: string) => ({ status: 'True', reason, message: '' }) as const;
+    const conditions = {
+      portsMapped: known('a'),
+      stalled: known('b'),
+      restartRequired: known('c'),
+      booted: known('d'),
+      prepared: known('e'),
+      scheduled: known('f'),
+      ready: known('g'),
+    };
+    const { conditions: written } = statusOf(aVm(), { fields: {}, conditions, reconciling: false }, now);
+    expect(written?.map(({ type, reason }) => `${type} ${reason}`)).toEqual([
+      'Ready g',
+      'Scheduled f',
+      'Prepared e',
+      'Booted d',
+      'RestartRequired c',
+      'Stalled b',
+      'PortsMapped a',
+    ]);
+    expect(conditionsIn(written)).toEqual(conditions);
+    expect(conditionsIn(written?.slice(1))).toBeUndefined();
+    expect(conditionsIn(undefined)).toBeUndefined();
   });
 
   test('Reconciling goes when the VM is as requested', () => {
