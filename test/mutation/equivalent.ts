@@ -121,6 +121,26 @@ export const equivalents: readonly Equivalent[] = [
     why: 'neither stalled nor reconciling, as is every other word; the type checker takes none',
   },
   {
+    file: 'src/controller/workqueue.ts',
+    changes: ['this.#waiting.size > 0  →  this.#waiting.size >= 0'],
+    why: 'where nothing waits there is no next key either',
+  },
+  {
+    file: 'src/controller/controller.ts',
+    changes: ['10  →  11'],
+    why: 'a millisecond more or less before timers have their turn',
+  },
+  {
+    file: 'src/controller/limiter.ts',
+    changes: ['true  →  false'],
+    why: 'a signal aborts once',
+  },
+  {
+    file: 'src/controller/leader.ts',
+    changes: ['0.2  →  1.2'],
+    why: 'candidates only have to try at different times',
+  },
+  {
     file: 'src/runnerapi/token.ts',
     changes: ["typeof claims !== 'object' || claims === null  →  (claims === null)"],
     why: 'what is no object has none of the claims',
