@@ -21,10 +21,32 @@ const untilAborted = (signal: AbortSignal) =>
 describe('a process', () => {
   test.each(['SIGTERM', 'SIGINT'])('ends with code 0 after %s', async (signal) => {
     const { host, exit, emit } = fakeHost();
-    const run = runProcess({ name: 'p', log: log(), host, start: untilAborted });
+    const lines = log();
+    const run = runProcess({ name: 'p', log: lines, host, start: untilAborted });
     emit(signal);
     await run;
     expect(exit.mock.calls).toEqual([[0]]);
+    expect(lines.info.mock.calls).toEqual([
+      [{ component: 'p', signal }, 'stopping'],
+      [{ component: 'p' }, 'stopped'],
+    ]);
+  });
+
+  test.each([
+    ['what it was told to end by', (signal: AbortSignal) => signal.reason as unknown, 0],
+    ['something else', () => new Error('broken'), 1],
+  ])('that is told to end and fails with %s ends with its code', async (_what, reasonOf, code) => {
+    const { host, exit, emit } = fakeHost();
+    const lines = log();
+    const start = async (signal: AbortSignal): Promise<void> => {
+      await untilAborted(signal);
+      throw reasonOf(signal);
+    };
+    const run = runProcess({ name: 'p', log: lines, host, start });
+    emit('SIGTERM');
+    await run;
+    expect(exit.mock.calls).toEqual([[code]]);
+    expect(lines.error).toHaveBeenCalledTimes(code);
   });
 
   test('ends with code 1 when it fails, or ends by itself', async () => {

@@ -269,6 +269,31 @@ describe('a workqueue', () => {
     expect(queue.depth()).toBe(3);
   });
 
+  test('takes no harm from a key that is done twice', async () => {
+    const worked: number[] = [];
+    const queue = createWorkqueue({ workers: 4, onDone: (seconds) => worked.push(seconds) });
+    queue.add('a/1');
+    await queue.take();
+    queue.done('a/1');
+    queue.done('a/1');
+    queue.done('a/2');
+    expect([worked, queue.active()]).toEqual([[0], 0]);
+    // The namespace still has no more than its share: two of four.
+    for (let i = 0; i < 4; i += 1) queue.add(`a/${i}`);
+    const taken: string[] = [];
+    for (let i = 0; i < 4; i += 1) void queue.take().then((key) => taken.push(key ?? ''));
+    await vi.waitFor(() => expect(taken).toEqual(['a/0', 'a/1']));
+  });
+
+  test('that is shut down takes nothing in for later either', () => {
+    const queue = createWorkqueue();
+    queue.shutDown();
+    queue.addAfter('a', 1_000);
+    queue.addAfter('a', 0);
+    expect(vi.getTimerCount()).toBe(0);
+    expect(queue.depth()).toBe(0);
+  });
+
   test('that is shut down hands out nothing more and lets waiting workers go', async () => {
     const queue = createWorkqueue();
     const waiting = queue.take();
