@@ -70,6 +70,44 @@ describe('parseJson', () => {
     expect([error.reason, error.details.causes?.[0]?.field]).toEqual([reason, field]);
   });
 
+  test.each([
+    ['"a', 0, 'a string does not end'],
+    ['{"a\\"', 1, 'a string does not end'],
+    ['["\t"]', 1, 'a string has a control character or a wrong escape'],
+    ['{a:1}', 1, 'a field name is expected'],
+    ['{"a":1,}', 7, 'a field name is expected'],
+    ['{"a" 1}', 5, '":" is expected'],
+    ['{"a":1 "b"', 7, '"," or "}" is expected'],
+    ['[1 2]', 3, '"," or "]" is expected'],
+    ['[,]', 1, 'a value is expected'],
+    ['1 2', 2, 'something follows the document'],
+    ['['.repeat(65), 64, 'nested more than 64 deep'],
+  ])('what is wrong with %s is told with its place', (text, at, what) => {
+    const message = `body: malformed JSON at character ${at}: ${what}`;
+    expect(refusal(text)).toMatchObject({
+      reason: 'BadRequest',
+      message,
+      details: { causes: [{ field: 'body', message }] },
+    });
+  });
+
+  test.each([
+    ['[', ']'],
+    ['{"a":', '}'],
+  ])('64 levels of %s may be nested', (begin, end) => {
+    const nested = (levels: number) => `${begin.repeat(levels - 1)}${begin[0]}${end.repeat(levels)}`;
+    expect(parse(nested(64))).toEqual(JSON.parse(nested(64)));
+    expect(refusal(nested(65)).message).toContain('nested more than 64 deep');
+  });
+
+  test.each([
+    ['{"a":1,"a":2}', 'FieldValueDuplicate'],
+    ['{"__proto__":1}', 'FieldValueForbidden'],
+    ['{"a":1e400}', 'FieldValueInvalid'],
+  ])('the reason against a field of %s is %s', (text, reason) => {
+    expect(refusal(text).details.causes?.[0]?.reason).toBe(reason);
+  });
+
   test('bytes that are not UTF-8 are refused', () => {
     expect(() => parseJson(new Uint8Array([0x22, 0xff, 0x22]))).toThrow(/UTF-8/);
   });
