@@ -1,8 +1,12 @@
+import { once } from 'node:events';
+import { createServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { Agent } from 'undici';
 import { type ErrorReason, Svc3Error } from '../../../src/errors.ts';
+import { createCertificate } from '../../../src/runner/certificate.ts';
 import { createAuthorizer } from '../../../src/registry/auth.ts';
 import { createRegistryClient, mediaTypes, type RegistryClient } from '../../../src/registry/client.ts';
 import { sha256 } from '../../../src/registry/manifest.ts';
@@ -427,6 +431,26 @@ describe('a redirect', () => {
     );
   });
 
+  test('from https leads on by https only: nobody on the way reads what is fetched', async () => {
+    const { key, certificate } = createCertificate('registry');
+    const server = createServer({ key, cert: certificate }, (_request, response) =>
+      response.writeHead(307, { location: `http://${registry.address}/v2/a/manifests/1` }).end(),
+    );
+    onTestFinished(() => {
+      server.closeAllConnections();
+      server.close();
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const secure = clientOf({ registry: `127.0.0.1:${port}`, scheme: 'https', skipVerify: true });
+    await expect(secure.manifest('a', '1')).rejects.toMatchObject({
+      reason: 'BadGateway',
+      message: `registry 127.0.0.1:${port} redirects from https to http`,
+    });
+    expect(registry.requests).toEqual([]);
+  });
+
   test('of a write is none', async () => {
     registry.answers.set(
       '/v2/a/blobs/uploads/',
@@ -525,6 +549,19 @@ describe('a login', () => {
       await client.login();
       expect(registry.requests).toEqual(['GET /v2/', 'GET /token?service=s', 'GET /v2/']);
       expect(registry.credentials).toEqual(['Bearer t0']);
+    });
+
+    test('that the registry refuses, however new, are not asked for again and again', async () => {
+      const refusing = saying(401, {
+        'www-authenticate': `Bearer realm="http://${registry.address}/token",service="s"`,
+      });
+      registry.answers.set('/v2/a/blobs/d', refusing);
+      await expect(client.blob('a', 'd')).rejects.toMatchObject({ reason: 'Unauthorized' });
+      expect(registry.requests).toEqual([
+        'GET /v2/a/blobs/d',
+        'GET /token?service=s&scope=repository%3Aa%3Apull',
+        'GET /v2/a/blobs/d',
+      ]);
     });
 
     test('takes a new token where the registry refuses the one that it has', async () => {

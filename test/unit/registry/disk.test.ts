@@ -170,6 +170,7 @@ describe('a disk that is pushed', () => {
     const told: number[] = [];
     const { digest, size } = await push(registry, { onProgress: (bytes: number) => told.push(bytes) });
     const image = await resolveImage(registry, { registry: 'r', repository: 'a', tag: '1' });
+    expect([diskDigestOf(image), image.annotations]).toEqual([undefined, {}]);
     expect(image).toMatchObject({ digest, size, architecture: 'arm64', annotations: {} });
     expect(told).toEqual([size]);
     const opened = await openDisk(registry, 'a', image);
