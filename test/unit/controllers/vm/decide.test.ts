@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Node, PersistentVolumeClaim, Pod } from '../../../../src/api/core.ts';
 import type { Vm } from '../../../../src/api/vm.ts';
-import { decide, type Observed } from '../../../../src/controllers/vm/decide.ts';
+import { decide, type Observed, savingMessage } from '../../../../src/controllers/vm/decide.ts';
 import { aPod, aVm, effective, runningStatus } from './builders.ts';
 
 const now = Date.parse('2026-11-01T10:01:00Z');
@@ -148,6 +148,24 @@ const rows: Row[] = [
     plan: { kind: 'conflict', message: 'its annotation cannot be read' },
   },
   {
+    sentence: 'a pod on its way out is waited for, with its settings',
+    pod: aPod({ metadata: { deletionTimestamp: deleted } }),
+    plan: { kind: 'wait', settings: believed },
+  },
+  {
+    sentence: 'of a pod on its way out settings that are not believed are not told',
+    pod: aPod({ metadata: { deletionTimestamp: deleted } }),
+    settings: { kind: 'contradicted', message: 'its annotation cannot be read' },
+    plan: { kind: 'wait', settings: undefined },
+  },
+  {
+    sentence: 'of a guest that ends settings that are not believed are not told',
+    vm: going,
+    pod: aPod(),
+    settings: { kind: 'contradicted', message: 'its annotation cannot be read' },
+    plan: { kind: 'end', settings: undefined },
+  },
+  {
     sentence: 'the pod of a VM of the same name that was before is a conflict',
     pod: aPod({ metadata: { ownerReferences: foreign } }),
     plan: { kind: 'conflict', message: 'pod svc3-vm-web exists and does not belong to this VM' },
@@ -286,5 +304,21 @@ describe('decide', () => {
     const { affinity: _affinity, ...spec } = pod.spec;
     const nothing = { settings: believed, node: undefined, claim: undefined, pullSecretVersion: undefined };
     expect(decide({ vm: aVm(), pod: { ...pod, spec }, ...nothing, now, ...calm }).kind).toBe('report');
+  });
+});
+
+describe('what a deletion waits for', () => {
+  const names = (count: number) => Array.from({ length: count }, (_, i) => `i${i + 1}`);
+  const ten = names(10).join(', ');
+
+  test.each([
+    [1, 'image i1 is'],
+    [2, 'images i1, i2 are'],
+    [10, `images ${ten} are`],
+    [12, `images ${ten} and 2 more are`],
+  ])('with %i images', (count, what) => {
+    expect(savingMessage(names(count), now)).toBe(
+      `the VM is being deleted; it waits until ${what} saved, at most until 2026-11-01T10:01:00Z`,
+    );
   });
 });

@@ -332,6 +332,17 @@ describe('the other settings', () => {
     });
   });
 
+  test.each([20000, 29999])(
+    'a mapping of node port %i is taken: the range has both of its ends',
+    (nodePort) => {
+      const ports = [{ nodePort, guestPort: 80, protocol: 'TCP' as const }];
+      expect(effectiveSettings(input({ spec: { ports } }))).toMatchObject({
+        settings: { ports },
+        warnings: [],
+      });
+    },
+  );
+
   test.each([19999, 30000, 8822, 443])('a mapping of node port %i is left out with a warning', (nodePort) => {
     const result = effectiveSettings(
       input({ spec: { ports: [{ nodePort, guestPort: 80, protocol: 'TCP' }] } }),

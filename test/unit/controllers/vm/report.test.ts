@@ -336,6 +336,60 @@ const table: Row[] = [
   },
 ];
 
+const madeWith = (spec: object): Pod => {
+  const pod = bound(runningStatus(true));
+  const annotations = { ...pod.metadata.annotations, 'svc3.dev/runner-spec': JSON.stringify(spec) };
+  return { ...pod, metadata: { ...pod.metadata, annotations } };
+};
+
+describe('what is asked for once', () => {
+  const saying = (state: Partial<RunnerState>) => ({
+    runner: observed({ state: runnerState(state), podReady: true }),
+  });
+
+  test.each<[string, Partial<Row>, string]>([
+    ['a revert that the runner has carried out', saying({ revertRequest: 'b' }), 'Running'],
+    ['a revert that was told of before', { status: { revertRequest: 'b' } }, 'Running'],
+    ['a revert that the pod was made with', { pod: madeWith({ revertRequest: 'b' }) }, 'Running'],
+    [
+      'a revert that the pod was made with another of',
+      { pod: madeWith({ revertRequest: 'a' }) },
+      'Reverting',
+    ],
+    ['a revert that nobody has told of', {}, 'Reverting'],
+  ])('%s is %s', (_what, given, reason) => {
+    const { draft } = draftOf({
+      sentence: '',
+      rows: [],
+      pod: running,
+      spec: { revertRequest: 'b' },
+      ...given,
+    });
+    expect(draft.conditions.ready.reason).toBe(reason);
+  });
+
+  test.each<[string, Partial<Row>, string]>([
+    ['a restart that the runner has carried out', saying({ restartRequest: 'b' }), 'Running'],
+    ['a restart that was told of before', { status: { restartRequest: 'b' } }, 'Running'],
+    [
+      'a restart that the first boot of the pod answers',
+      { pod: madeWith({ restartRequest: 'b' }) },
+      'Running',
+    ],
+    ['a restart that nobody has told of', {}, 'Restarting'],
+  ])('%s is %s', (_what, given, reason) => {
+    const { draft } = draftOf({
+      sentence: '',
+      rows: [],
+      pod: running,
+      spec: { restartRequest: 'b' },
+      ...given,
+    });
+    expect(draft.conditions.ready.reason).toBe(reason);
+    expect(draft.fields.restartRequest).toBe(reason === 'Running' ? 'b' : undefined);
+  });
+});
+
 function draftOf({ pod = aPod(), node, spec, status, runner }: Row) {
   const vm = aVm({ ...(spec === undefined ? {} : { spec }), ...(status === undefined ? {} : { status }) });
   return { vm, draft: reportPod({ vm, pod, node, runner, effective, warnings: [] }) };
@@ -359,6 +413,15 @@ describe('what is reported of a pod', () => {
       ports: { ssh: 8822, screenshare: 5900 },
       accelerator: 'tcg',
     });
+  });
+
+  test('a guest that has run in this pod is not running while its runner starts it again', () => {
+    const status: VmStatus = { powerState: 'Running', runner: { podUid: 'pod-uid', address: '10.0.0.1' } };
+    const asked = observed({ state: runnerState({ powerState: 'Stopped', reason: 'Starting' }) });
+    const powerOf = (runner?: RunnerObservation) =>
+      draftOf({ sentence: '', rows: [], pod: unready, status, ...(runner === undefined ? {} : { runner }) })
+        .draft.fields.powerState;
+    expect([powerOf(), powerOf(asked)]).toEqual(['Running', 'Stopped']);
   });
 
   test('a VM that has run before keeps a power state while its new pod starts', () => {
@@ -604,10 +667,66 @@ describe('the status that is written', () => {
       ['its node is lost', { node: lostNode }],
       ['its runner crashes', { pod: bound(crashed) }],
       ['it is started', { runner: observed({ verb: 'start' }) }],
+      ['its runner answers', { runner: observed({ state: runnerState() }) }],
+      ['its runner cannot be asked', { runner: observed({ error: 'no answer' }) }],
+      ['its image cannot be pulled', { pod: bound(waiting('ErrImagePull', 'x')) }],
+      ['its container cannot be created', { pod: bound(waiting('CreateContainerError', 'x')) }],
+      [
+        'its pod is another',
+        { pod: aPod({ nodeName: 'n1', status: runningStatus(false), metadata: { uid: 'next' } }) },
+      ],
     ])('is looked at anew when %s', (_sentence, news) => {
       const { vm, draft } = draftOf({ sentence: '', rows: [], pod: unready, status: stalled, ...news });
       expect(types(statusOf(vm, draft, now))).not.toContain('Stalled');
     });
+  });
+
+  test('a VM that does not run any more is not told as it was', () => {
+    const { draft } = draftOf({ sentence: '', rows: [], pod: running });
+    const ran = statusOf(aVm(), draft, now);
+    const after = draftOf({ sentence: '', rows: [], pod: unready, status: ran }).draft;
+    expect(after.conditions.ready).toMatchObject({ status: 'False' });
+  });
+
+  test('a VM that waits for somebody to act is looked at anew when its spec has changed', () => {
+    const runner = observed({ state: failed('QemuCrashed', { restarts: 6 }) });
+    const crash = draftOf({ sentence: '', rows: [], pod: unready, runner });
+    const stalled = statusOf(aVm(), crash.draft, now);
+    const anew = (status: VmStatus) =>
+      reportPod({
+        vm: aVm({ metadata: { generation: 2 }, status }),
+        pod: unready,
+        node: undefined,
+        runner: undefined,
+        effective,
+        warnings: [],
+      }).conditions.stalled;
+    expect(anew(stalled)).toBeUndefined();
+    const conditions = structuredClone(stalled.conditions ?? []);
+    for (const one of conditions) if (one.type !== 'Stalled') one.observedGeneration = 2;
+    expect(anew({ ...stalled, conditions })).toBeUndefined();
+  });
+
+  test.each<[string, Partial<Row>, boolean]>([
+    ['a VM that starts', { pod: unready }, true],
+    ['a VM that runs', { pod: running }, false],
+    [
+      'a crash that is repaired',
+      { pod: unready, runner: observed({ state: failed('QemuCrashed', { retrying: true }) }) },
+      true,
+    ],
+    [
+      'a crash that is not',
+      { pod: unready, runner: observed({ state: failed('QemuCrashed', { restarts: 6 }) }) },
+      false,
+    ],
+    [
+      'a guest that shut itself down',
+      { pod: unready, runner: observed({ state: stopped('GuestShutdown') }) },
+      false,
+    ],
+  ])('svc3 works on %s: %s', (_what, given, expected) => {
+    expect(draftOf({ sentence: '', rows: [], ...given }).draft.reconciling).toBe(expected);
   });
 
   test('events tell of transitions, once', () => {
