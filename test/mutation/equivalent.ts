@@ -121,6 +121,11 @@ export const equivalents: readonly Equivalent[] = [
     why: 'neither stalled nor reconciling, as is every other word; the type checker takes none',
   },
   {
+    file: 'src/registry/publicaddress.ts',
+    changes: ["'ipv6'  →  'mutated'"],
+    why: "to BlockList.check of Node what is not 'ipv4' is IPv6",
+  },
+  {
     file: 'src/controller/workqueue.ts',
     changes: ['this.#waiting.size > 0  →  this.#waiting.size >= 0'],
     why: 'where nothing waits there is no next key either',
