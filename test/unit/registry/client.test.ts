@@ -431,6 +431,17 @@ describe('a redirect', () => {
     );
   });
 
+  test('to who asks for a login gives none: that is between us and the registry', async () => {
+    const challenge = `Bearer realm="http://${elsewhere.address}/token",service="s"`;
+    elsewhere.answers.set('/blob', saying(401, { 'www-authenticate': challenge }));
+    elsewhere.answers.set('/token', saying(200, {}, '{"token":"t"}'));
+    registry.answers.set('/v2/a/blobs/d', saying(307, { location: `http://${elsewhere.address}/blob` }));
+    const known = clientOf({ credentials: login });
+    await expect(known.blob('a', 'd')).rejects.toMatchObject({ reason: 'Unauthorized' });
+    expect([elsewhere.requests, elsewhere.credentials]).toEqual([['GET /blob'], []]);
+    expect(registry.requests).toEqual(['GET /v2/a/blobs/d']);
+  });
+
   test('from https leads on by https only: nobody on the way reads what is fetched', async () => {
     const { key, certificate } = createCertificate('registry');
     const server = createServer({ key, cert: certificate }, (_request, response) =>
@@ -480,6 +491,25 @@ describe('a login', () => {
     await known.login();
     expect(registry.requests).toHaveLength(3);
     expect(registry.credentials).toEqual([basic, basic]);
+  });
+
+  test('is asked for by 401 alone, whatever else a reply says', async () => {
+    registry.answers.set('/v2/', saying(200, { 'www-authenticate': 'Basic realm="r"' }));
+    await withLogin().login();
+    expect([registry.requests, registry.credentials]).toEqual([['GET /v2/'], []]);
+  });
+
+  test('is sent with a manifest again where that was refused without it', async () => {
+    registry.answers.set(
+      '/v2/a/manifests/1',
+      ({ headers }, response) =>
+        void response
+          .writeHead(headers.authorization === basic ? 201 : 401, { 'www-authenticate': 'Basic realm="r"' })
+          .end(),
+    );
+    const bytes = Buffer.from(JSON.stringify(manifest));
+    await withLogin().putManifest('a', '1', bytes, mediaTypes.ociManifest);
+    expect(registry.requests).toEqual(['PUT /v2/a/manifests/1', 'PUT /v2/a/manifests/1']);
   });
 
   test('that is refused is not tried again', async () => {
