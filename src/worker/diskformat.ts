@@ -33,7 +33,7 @@ const foreign: readonly Foreign[] = [
 const isoMagicAt = 32_769;
 
 function holds(head: Buffer, at: number, bytes: Buffer): boolean {
-  return head.length >= at + bytes.length && head.subarray(at, at + bytes.length).equals(bytes);
+  return head.subarray(at, at + bytes.length).equals(bytes);
 }
 
 /**

@@ -164,6 +164,7 @@ export const equivalents: readonly Equivalent[] = [
     file: 'src/http/auth/permission.ts',
     changes: [
       "route.permission.kind !== 'native' || attributes === undefined  →  (route.permission.kind !== 'native')",
+      "whole.kind === 'placed' || request.reservedPorts.length === 0  →  (request.reservedPorts.length === 0)",
     ],
     why: 'a native permission always has attributes',
   },
@@ -171,13 +172,6 @@ export const equivalents: readonly Equivalent[] = [
     file: 'src/registry/identity.ts',
     changes: ['known.clear();  →  ;'],
     why: 'how many addresses are remembered is memory against time',
-  },
-  {
-    file: 'src/worker/diskformat.ts',
-    changes: [
-      'head.length >= at + bytes.length && head.subarray(at, at + bytes.lengt  →  (head.subarray(at, at + bytes.length).equals(bytes))',
-    ],
-    why: 'fewer bytes are not equal',
   },
   {
     file: 'src/worker/work.ts',

@@ -22,6 +22,12 @@ describe('progress', () => {
     expect(progress.percent).toBe(50);
   });
 
+  test('of a single byte is nothing or all', () => {
+    const progress = createProgress();
+    const step = progress.step(10, 50);
+    expect([0, 1].map((done) => (step(done, 1), progress.percent))).toEqual([10, 50]);
+  });
+
   test.each([0, -1])('of %i in all is none', (all) => {
     const progress = createProgress();
     progress.step(10, 50)(5, all);

@@ -40,6 +40,14 @@ test('qemu-img that nobody wants any more ends with what the signal says', async
   await expect(qemuImg(['--version'], { signal })).rejects.toMatchObject({ name: 'AbortError' });
 });
 
+test('qemu-img that ends with an error, or is not there, is no answer', async () => {
+  const { signal } = new AbortController();
+  await expect(qemuImg(['no-such-command'], { signal })).rejects.toMatchObject({
+    reason: 'Invalid',
+    message: expect.stringContaining('the disk file is damaged: '),
+  });
+});
+
 describe('qemu-img that fails', () => {
   const tooMuch = 'the disk file needs more time or memory to be looked at than is allowed';
 
@@ -89,6 +97,7 @@ describe('what qemu-img check says', () => {
     [0, '{"image-end-offset": 100}', 'the qcow2 file ends before its data does; it is cut off'],
     [3, '{"image-end-offset": 101}', 'the qcow2 file ends before its data does; it is cut off'],
   ])('with %i and %s is', (code, output, message) => {
-    expect(() => judgeCheck({ code, output, below: 100 })).toThrow(message);
+    const judge = () => judgeCheck({ code, output, below: 100 });
+    expect(judge).toThrow(expect.objectContaining({ reason: 'Invalid', message }));
   });
 });

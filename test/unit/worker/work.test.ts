@@ -12,6 +12,7 @@ import { blankQcow2 } from '../../../src/controllers/image/blankdisk.ts';
 import { createProgress } from '../../../src/worker/progress.ts';
 import type { Tool } from '../../../src/worker/qemuimg.ts';
 import { work, type WorkParts } from '../../../src/worker/work.ts';
+import { startHostileRegistry } from '../../support/hostileregistry.ts';
 import { memoryRegistry, type MemoryRegistry } from '../registry/memoryregistry.ts';
 import { serve } from '../registry/servedregistry.ts';
 
@@ -96,6 +97,33 @@ describe('a medium of another registry', () => {
     const limits = { virtualBytes: 1_000_000, fileBytes: 39_999 };
     const spec = specOf({ type: 'remote', reference: `${address}/team/tools:in` }, { limits });
     await expect(work(spec, parts)).rejects.toThrow('the disk file has more than 39999 bytes');
+  });
+});
+
+describe('a registry that asks for a login', () => {
+  test.each([
+    ['gets that of the docker configuration', ['Basic YWxpY2U6cDRzcw=='], 'NotFound'],
+    ['gets none where there is none for it', [], 'Unauthorized'],
+  ])('%s', async (_sentence, credentials, reason) => {
+    const guarded = await startHostileRegistry();
+    onTestFinished(() => guarded.close());
+    guarded.answers.set(
+      '/v2/team/tools/manifests/in',
+      ({ headers }, response) =>
+        void response
+          .writeHead(headers.authorization === undefined ? 401 : 404, {
+            'www-authenticate': 'Basic realm="r"',
+          })
+          .end(),
+    );
+    const host = credentials.length === 0 ? 'other.example.com' : guarded.address;
+    const dockerConfig = JSON.stringify({ auths: { [host]: { username: 'alice', password: 'p4ss' } } });
+    const registries = { [guarded.address]: { scheme: 'http', skipVerify: false } } as const;
+    const source = { type: 'remote', reference: `${guarded.address}/team/tools:in` } as const;
+    await expect(work(specOf(source, { registries }), { ...parts, dockerConfig })).rejects.toMatchObject({
+      reason,
+    });
+    expect(guarded.credentials).toEqual(credentials);
   });
 });
 
