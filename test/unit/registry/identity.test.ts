@@ -35,6 +35,11 @@ describe('the identity of a registry', () => {
     for (const port of [0, 65_536]) expect(() => parseServer(`https://r.example.com:${port}`)).toThrow();
   });
 
+  test('is no address with two gaps', () => {
+    for (const address of ['1::2::3', '1:2:3:4::5:6:7:8::9', '::::'])
+      expect(() => parseServer(`https://[${address}]`)).toThrow('is not a host name or address');
+  });
+
   test('of a password in the address nothing is repeated', () => {
     expect(() => parseServer('https://alice:hunter2@registry.example.com')).not.toThrow(/hunter2/);
   });

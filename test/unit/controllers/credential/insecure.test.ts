@@ -1,11 +1,19 @@
 import { describe, expect, test } from 'vitest';
-import { insecureServers, isAllowedInsecure } from '../../../../src/controllers/credential/insecure.ts';
+import {
+  insecureServers,
+  isAllowedInsecure,
+  serversKey,
+} from '../../../../src/controllers/credential/insecure.ts';
 import { parseServer } from '../../../../src/registry/identity.ts';
 import { aCredential } from './builders.ts';
 
 const all = { enabled: true, allowed: ['*'] };
 const isAllowed = (server: string, ...allowed: string[]): boolean =>
   isAllowedInsecure(parseServer(server), { enabled: true, allowed });
+
+test('nodes of other versions find the servers under the same key', () => {
+  expect(serversKey).toBe('servers');
+});
 
 describe('nodes are to trust', () => {
   const plain = 'http://a.example.com:5000';
