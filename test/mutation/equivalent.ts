@@ -102,8 +102,12 @@ export const equivalents: readonly Equivalent[] = [
   },
   {
     file: 'src/placement/leaveout.ts',
-    changes: ["whole.kind === 'placed' || request.reservedPorts.length === 0  →  (whole.kind === 'placed')"],
-    why: 'asked again without the ports that it does not have, it is refused again: not to ask saves time',
+    changes: [
+      "whole.kind === 'placed' || request.reservedPorts.length === 0  →  (whole.kind === 'placed')",
+      "whole.kind === 'placed' || request.reservedPorts.length === 0  →  (request.reservedPorts.length === 0)",
+      "if (whole.kind === 'placed' || request.reservedPorts.length === 0) ret  →  {}",
+    ],
+    why: 'port by port comes to the same where all of them can be had, or there is none: not to ask again saves time',
   },
   {
     file: 'src/placement/affinity.ts',
@@ -164,7 +168,6 @@ export const equivalents: readonly Equivalent[] = [
     file: 'src/http/auth/permission.ts',
     changes: [
       "route.permission.kind !== 'native' || attributes === undefined  →  (route.permission.kind !== 'native')",
-      "whole.kind === 'placed' || request.reservedPorts.length === 0  →  (request.reservedPorts.length === 0)",
     ],
     why: 'a native permission always has attributes',
   },

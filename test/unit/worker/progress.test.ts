@@ -5,6 +5,7 @@ import { createProgress, serveProgress } from '../../../src/worker/progress.ts';
 describe('progress', () => {
   test('goes through its part of the whole, rounded down', () => {
     const progress = createProgress();
+    expect(progress.percent).toBe(0);
     const step = progress.step(45, 55);
     const seen = [0, 1, 50, 99, 100].map((done) => (step(done, 100), progress.percent));
     expect(seen).toEqual([45, 45, 50, 54, 55]);
