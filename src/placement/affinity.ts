@@ -56,7 +56,9 @@ export class AffinityRules {
       ...weighed(needed?.preferredDuringSchedulingIgnoredDuringExecution, 1, counted),
       ...weighed(avoided?.preferredDuringSchedulingIgnoredDuringExecution, -1, counted),
     ];
-    this.#spread = topologySpreadConstraints.map((constraint) => this.#spreadOf(constraint));
+    this.#spread = topologySpreadConstraints.map((constraint) =>
+      this.#spreadOf(constraint, topologySpreadConstraints),
+    );
   }
 
   /** The first reason, in kube-scheduler's order of filters, that concerns labels of the node alone. */
@@ -68,7 +70,7 @@ export class AffinityRules {
   refusesPods(state: NodeState): string | undefined {
     const labels = state.facts?.labels ?? {};
     for (const { constraint, places, least } of this.#spread) {
-      if (constraint.whenUnsatisfiable === 'ScheduleAnyway') continue;
+      if (isSoft(constraint)) continue;
       const place = labels[constraint.topologyKey];
       if (place === undefined) return reasons.spreadLabel;
       const own = isSelected(constraint.labelSelector, this.#own.labels) ? 1 : 0;
@@ -144,17 +146,24 @@ export class AffinityRules {
     return this.#inventory.node(node)?.facts?.labels[topologyKey];
   }
 
-  /** Places are those of the nodes that node affinity takes. */
-  #spreadOf(constraint: TopologySpreadConstraint): Spread {
+  /** As kube-scheduler counts: nodes that node affinity takes and that are in a place of each constraint of the kind, and their pods. */
+  #spreadOf(constraint: TopologySpreadConstraint, all: readonly TopologySpreadConstraint[]): Spread {
     const { labelSelector, topologyKey } = constraint;
-    const places = this.#places(constraint, (pod) => isSelected(labelSelector, pod));
-    let least = Number.POSITIVE_INFINITY;
-    for (const { facts } of this.#inventory.nodes()) {
-      const place = facts?.labels[topologyKey];
-      if (place === undefined || !this.#takes(facts?.labels ?? {})) continue;
-      least = Math.min(least, places.get(place) ?? 0);
+    const kind = all.filter((other) => isSoft(other) === isSoft(constraint));
+    const places = new Map<string, number>();
+    const placeOfNode = new Map<string, string>();
+    for (const { name, facts } of this.#inventory.nodes()) {
+      const labels = facts?.labels ?? {};
+      const place = labels[topologyKey];
+      if (place === undefined || !this.#takes(labels)) continue;
+      if (kind.some((other) => labels[other.topologyKey] === undefined)) continue;
+      placeOfNode.set(name, place);
+      places.set(place, 0);
     }
-    return { constraint, places, least };
+    for (const { node, neighbour } of this.#inventory.neighboursIn(this.#request.namespace)) {
+      if (isSelected(labelSelector, neighbour?.labels ?? {})) countIn(places, placeOfNode.get(node));
+    }
+    return { constraint, places, least: Math.min(...places.values()) };
   }
 }
 
@@ -191,10 +200,13 @@ function countAt({ term, places }: Counted, labels: Labels): number {
   return place === undefined ? 0 : (places.get(place) ?? 0);
 }
 
-/** A node that is in no place is as bad as the fullest. */
+function isSoft({ whenUnsatisfiable }: TopologySpreadConstraint): boolean {
+  return whenUnsatisfiable === 'ScheduleAnyway';
+}
+
+/** A node that does not count is worse than the fullest. */
 function crowdAt({ constraint, places }: Spread, labels: Labels): number {
-  const place = labels[constraint.topologyKey];
-  return place === undefined ? Math.max(0, ...places.values()) + 1 : (places.get(place) ?? 0);
+  return places.get(labels[constraint.topologyKey] ?? '') ?? Math.max(0, ...places.values()) + 1;
 }
 
 function sum<T>(of: readonly T[], value: (one: T) => number): number {

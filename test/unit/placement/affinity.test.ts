@@ -296,6 +296,24 @@ describe('a VM that is spread', () => {
       'b',
     ],
     [
+      'does not count pods on nodes that its node affinity does not take, also in a place with others',
+      [on('a', 'y'), on('b', 'z'), on('c', 'z')],
+      [pod('x', 'c'), pod('x', 'c'), ...others('a')],
+      {
+        labels,
+        affinity: { nodeAffinity: onlyHosts('a', 'b') },
+        topologySpreadConstraints: [spread('zone')],
+      },
+      'b',
+    ],
+    [
+      'does not count nodes that are not in a place of each constraint',
+      [on('a', 'y'), on('b', 'z'), on('c')],
+      [pod('x', 'a'), pod('x', 'b'), ...others('b')],
+      { labels, topologySpreadConstraints: [spread('zone'), spread('host')] },
+      'a',
+    ],
+    [
       'waits where the place of the fewest has no room',
       [full('a'), on('b')],
       [pod('x', 'b')],
@@ -331,11 +349,11 @@ describe('a VM that is spread', () => {
       'b',
     ],
     [
-      'where it can be had finds no place one worse than the fullest, and no more',
+      'where it can be had finds a node that is not in a place of each constraint the worst',
       [on('a'), on('b', 'z')],
       [pod('y', 'b')],
       { labels, topologySpreadConstraints: [softly('zone'), softly('host', 'y')] },
-      'a',
+      'b',
     ],
   ])('%s', (...row) => expect(outcome(row)).toBe(row[4]));
 });

@@ -73,6 +73,25 @@ export class AffinityOracle {
     ).length;
   }
 
+  /** The nodes that count for spread constraints of a kind: node affinity takes them, and they have all keys. */
+  #spreadOver(kind: string): NodeFacts[] {
+    const constraints = this.#request.topologySpreadConstraints.filter(
+      (one) => one.whenUnsatisfiable === kind,
+    );
+    return this.#nodes.filter(
+      (node) =>
+        this.#isTaken(node) && constraints.every(({ topologyKey }) => node.labels[topologyKey] !== undefined),
+    );
+  }
+
+  /** How many such pods are on counted nodes of the place. */
+  #crowd(node: Labels, key: string, isMeant: (labels: Labels) => boolean, kind: string): number {
+    const counted = this.#spreadOver(kind).map(({ labels }) => labels);
+    return this.#pods.filter(
+      ({ labels, at }) => isMeant(labels) && counted.includes(at) && at[key] === node[key],
+    ).length;
+  }
+
   againstPods({ labels: node }: NodeFacts): string[] {
     const { affinity, labels, topologySpreadConstraints } = this.#request;
     for (const { whenUnsatisfiable, topologyKey, labelSelector, maxSkew } of topologySpreadConstraints) {
@@ -80,10 +99,10 @@ export class AffinityOracle {
       if (node[topologyKey] === undefined)
         return ["node(s) didn't match pod topology spread constraints (missing required label)"];
       const isMeant = (other: Labels) => selects(labelSelector, other);
-      const crowds = this.#nodes
-        .filter((one) => one.labels[topologyKey] !== undefined && this.#isTaken(one))
-        .map((one) => this.#near(one.labels, topologyKey, isMeant));
-      const after = this.#near(node, topologyKey, isMeant) + (isMeant(labels) ? 1 : 0);
+      const crowds = this.#spreadOver('DoNotSchedule').map((one) =>
+        this.#crowd(one.labels, topologyKey, isMeant, 'DoNotSchedule'),
+      );
+      const after = this.#crowd(node, topologyKey, isMeant, 'DoNotSchedule') + (isMeant(labels) ? 1 : 0);
       if (after - Math.min(...crowds) > maxSkew)
         return ["node(s) didn't match pod topology spread constraints"];
     }
@@ -141,11 +160,12 @@ export class AffinityOracle {
       },
       (node) =>
         -total(
-          topologySpreadConstraints.map(({ topologyKey, labelSelector }) => {
+          topologySpreadConstraints.map(({ topologyKey, labelSelector, whenUnsatisfiable }) => {
+            const counted = this.#spreadOver(whenUnsatisfiable);
             const crowd = (at: Labels) =>
-              this.#near(at, topologyKey, (other) => selects(labelSelector, other));
-            if (node[topologyKey] !== undefined) return crowd(node);
-            return Math.max(0, ...this.#nodes.map(({ labels }) => crowd(labels))) + 1;
+              this.#crowd(at, topologyKey, (other) => selects(labelSelector, other), whenUnsatisfiable);
+            if (counted.some(({ labels }) => labels[topologyKey] === node[topologyKey])) return crowd(node);
+            return Math.max(0, ...counted.map(({ labels }) => crowd(labels))) + 1;
           }),
         ),
     ];
