@@ -143,7 +143,7 @@ test('it is taken away, and what it left by hand', async () => {
     '-n',
     'svc3-default',
     'vms.svc3.dev/last',
-    '--for=condition=Placed',
+    '--for=condition=Scheduled',
     '--timeout=120s',
   );
   await run(uninstall as Block);
