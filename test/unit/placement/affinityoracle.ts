@@ -86,10 +86,9 @@ export class AffinityOracle {
 
   /** How many such pods are on counted nodes of the place. */
   #crowd(node: Labels, key: string, isMeant: (labels: Labels) => boolean, kind: string): number {
-    const counted = this.#spreadOver(kind).map(({ labels }) => labels);
-    return this.#pods.filter(
-      ({ labels, at }) => isMeant(labels) && counted.includes(at) && at[key] === node[key],
-    ).length;
+    const counted = new Set(this.#spreadOver(kind).map(({ labels }) => labels));
+    return this.#pods.filter(({ labels, at }) => isMeant(labels) && counted.has(at) && at[key] === node[key])
+      .length;
   }
 
   againstPods({ labels: node }: NodeFacts): string[] {
