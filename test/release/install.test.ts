@@ -92,9 +92,8 @@ async function run({ language, text }: Block): Promise<void> {
 const under = (heading: string) => blocks.filter((block) => block.heading === heading);
 
 test('every command of the page is in one of the sections that are walked', () => {
-  const walked = ['Images and chart', 'Installing', 'Namespaces for VMs', 'Taking it away'];
+  const walked = ['Images and chart', 'Installing', 'Namespaces for VMs', 'People', 'Taking it away'];
   expect([...new Set(blocks.map(({ heading }) => heading))]).toEqual(walked);
-  expect(new Set(blocks.map(({ language }) => language))).toEqual(new Set(['sh', 'yaml']));
 });
 
 test('a release is published, installed, and a VM of the helm test boots', async () => {
@@ -128,6 +127,15 @@ test('a namespace for VMs holds the pods of others to restricted', async () => {
     spec: { containers: [{ name: 'main', image: 'any', securityContext }] },
   });
   await expect(kubectl.apply(pod({ privileged: true }))).rejects.toThrow(/privileged/);
+});
+
+test('people get rights by the names that kube-apiserver gives them', async () => {
+  await kubectl('create', 'namespace', 'team');
+  for (const block of under('People').filter(({ language }) => language === 'sh')) await run(block);
+  const asAlice = ['--as=oidc:alice@example.com', '-n', 'team'] as const;
+  expect((await kubectl('auth', 'can-i', 'create', 'vms.svc3.dev', ...asAlice)).trim()).toBe('yes');
+  const asBuilder = ['--as=oidc:bob', '--as-group=oidc:builders', '-n', 'team'] as const;
+  expect((await kubectl('auth', 'can-i', 'delete', 'vms.svc3.dev', ...asBuilder)).trim()).toBe('yes');
 });
 
 test('it is taken away, and what it left by hand', async () => {
