@@ -49,6 +49,11 @@ describe('the disk of an image', () => {
     },
   );
 
+  test('whose reference is none is refused by the name of the field', async () => {
+    const source = { type: 'remote', reference: 'no reference' } as const;
+    await expect(openSource(source, options(memoryRegistry()))).rejects.toThrow(/^source: /);
+  });
+
   test('for another architecture is refused', async () => {
     const registry = await pushed('riscv64');
     await expect(openSource({ type: 'remote', reference }, options(registry))).rejects.toMatchObject({

@@ -142,6 +142,21 @@ describe('a medium that was uploaded', () => {
     expect(registry.blobs.size).toBe(layers);
   });
 
+  test('as it is to lie, with its digest, is not forgotten: it is the image', async () => {
+    const { digest } = await pushDisk(registry, {
+      repository: 'store/team/tools',
+      tag: 'in',
+      architecture: 'arm64',
+      fileName: 'disk.iso',
+      size: medium.length,
+      content: Readable.from([medium]),
+      noteDigest: true,
+    });
+    const done = await work(upload(digest, 'store/team/tools'), parts);
+    expect(done.digest).toBe(digest);
+    expect((await stored('v1')).digest).toBe(digest);
+  });
+
   test('before is taken over by uploads only: another image is stored anew, and stays', async () => {
     const { digest } = await pushed(medium, 'store/team/tools', 'disk.iso', 'arm64');
     const source = { type: 'remote', reference: `${address}/store/team/tools@${digest}` } as const;
