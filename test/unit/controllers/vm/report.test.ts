@@ -103,6 +103,24 @@ const table: Row[] = [
     message: 'CreateContainerConfigError: no such user',
   },
   {
+    sentence: 'a disk whose claim is not bound',
+    pod: aPod({
+      status: {
+        conditions: [
+          { type: 'PodScheduled', status: 'False', message: 'pod has unbound PersistentVolumeClaims' },
+        ],
+      },
+    }),
+    rows: [starting, scheduled, 'prepared=False/VolumePending', 'booted=False/Booting'],
+  },
+  {
+    sentence: 'user data whose Secret is not there',
+    pod: unready,
+    runner: observed({ state: failed('UserDataMissing', { retrying: true }) }),
+    rows: ['ready=False/UserDataMissing', scheduled, prepared, 'booted=False/UserDataMissing'],
+    message: 'told: UserDataMissing',
+  },
+  {
     sentence: 'a runner that boots its guest',
     pod: unready,
     runner: observed({ state: runnerState({ powerState: 'Stopped', reason: 'Starting' }) }),
@@ -199,6 +217,7 @@ const table: Row[] = [
     [
       ['DiskMissing', 'prepared=False/DiskFileMissing', 'booted=False/QEMUFailed'],
       ['ImageInvalid', 'prepared=False/DiskFileMissing', 'booted=False/QEMUFailed'],
+      ['IsoMissing', 'prepared=False/DiskFileMissing', 'booted=False/QEMUFailed'],
       ['ArchitectureUnsupported', 'prepared=False/ArchitectureMismatch', 'booted=False/QEMUFailed'],
       ['AcceleratorFailed', prepared, 'booted=False/AcceleratorFailed'],
       ['GpuBusy', prepared, 'booted=False/GPUUnavailable'],
@@ -404,6 +423,47 @@ describe('what is reported of a pod', () => {
     expect(rows).toEqual(one.rows);
     expect(draft.fields.powerState).toBe(one.power);
     if (one.message !== undefined) expect(draft.conditions.ready.message).toBe(one.message);
+  });
+
+  test.each([
+    [{ tcp: { port: 5432 } }, 'TCP port 5432'],
+    [{ http: { port: 80, path: '/healthz' } }, 'HTTP port 80, path /healthz'],
+    [{ guestAgent: {} }, 'guest agent'],
+    [undefined, 'SSH or guest agent'],
+  ])('of a guest that does not answer yet it is said what is asked: %o', (readiness, words) => {
+    const runner = observed({ state: runnerState({ guestReady: false }) });
+    const settings = { ...effective, ...(readiness === undefined ? {} : { readiness }) };
+    const { conditions } = reportPod({
+      vm: aVm(),
+      pod: unready,
+      node: undefined,
+      runner,
+      effective: settings,
+      warnings: [],
+    });
+    expect(conditions.ready.message).toBe(`the VM runs; its guest does not answer yet: ${words}`);
+  });
+
+  test.each([
+    [{ powerState: 'Stopped' } as const, 'Stopped' as const, 'the VM is stopped'],
+    [{ powerState: 'Failed' } as const, 'Running' as const, 'QEMU ended'],
+  ])('where the runner gives no words, %o has its own', (state, powerState, words) => {
+    const told = { ...runnerState(state), message: undefined } as RunnerState;
+    const { draft } = draftOf({
+      sentence: '',
+      rows: [],
+      pod: unready,
+      spec: { powerState },
+      runner: observed({ state: told }),
+    });
+    expect(draft.conditions.booted?.message).toBe(words);
+  });
+
+  test('the accelerator of a pod that names another is not known', () => {
+    const named = (accelerator: string) =>
+      draftOf({ sentence: '', rows: [], pod: madeWith({ accelerator }) });
+    expect(named('kvm').draft.fields.accelerator).toBe('kvm');
+    expect(named('auto').draft.fields.accelerator).toBeUndefined();
   });
 
   test('the ports come from the pod', () => {
