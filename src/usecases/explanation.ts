@@ -1,5 +1,6 @@
 import { configMaps, events, nodes, pods, vmConfigs, vms } from '../api/resources.ts';
 import type { Event } from '../api/core.ts';
+import { configKeyOf } from '../api/configkey.ts';
 import { namespaces, objectNames } from '../api/meta.ts';
 import type { Vm } from '../api/vm.ts';
 import { isSvc3Error } from '../errors.ts';
@@ -50,18 +51,19 @@ export async function explain(client: KubeClient, namespace: string, name: strin
   };
 }
 
-/** What placement would say of every node now; undefined for who may not see nodes, and pods and VMs of all namespaces. */
+/**
+ * What placement would say of every node now; undefined for who may not see nodes, and pods and VMs of all namespaces, or the VMConfig that
+ * says what a VM asks for before it is placed.
+ */
 async function verdictsOf(client: KubeClient, vm: Vm): Promise<readonly NodeVerdict[] | undefined> {
-  const { config: configName } = vm.spec;
+  const key = vm.status?.effective === undefined ? configKeyOf(vm) : undefined;
   try {
     const [settings, inventory, running, all, config] = await Promise.all([
       client.get(configMaps, objectNames.settings, namespaces.system),
       client.list(nodes),
       client.list(pods),
       client.list(vms),
-      configName === undefined
-        ? undefined
-        : client.get(vmConfigs, configName, vm.metadata.namespace).catch(() => undefined),
+      key === undefined ? undefined : client.get(vmConfigs, key.name, key.namespace),
     ]);
     // Placement is only loaded for who asks.
     const [{ explainVm }, { vmSettingsFrom }] = await Promise.all([

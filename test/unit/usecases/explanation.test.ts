@@ -1,0 +1,163 @@
+import { describe, expect, test } from 'vitest';
+import type { Event, Node } from '../../../src/api/core.ts';
+import { namespaces } from '../../../src/api/meta.ts';
+import type { Vm } from '../../../src/api/vm.ts';
+import { Svc3Error } from '../../../src/errors.ts';
+import type { KubeClient } from '../../../src/kube/types.ts';
+import { explain } from '../../../src/usecases/explanation.ts';
+import { storedMeta } from '../../support/storedmeta.ts';
+import { aVm, effective } from '../controllers/vm/builders.ts';
+
+const node: Node = {
+  metadata: storedMeta({
+    name: 'n1',
+    labels: { 'kubernetes.io/arch': 'amd64', 'kubernetes.io/os': 'linux' },
+  }),
+  status: {
+    conditions: [{ type: 'Ready', status: 'True' }],
+    allocatable: { cpu: '4', memory: '32Gi', pods: '110' },
+  },
+};
+
+const anEvent = (reason: string, given: Partial<Event> = {}): Event => ({
+  metadata: storedMeta({ name: reason }),
+  eventTime: '',
+  type: 'Normal',
+  reason,
+  note: `it is ${reason}`,
+  ...given,
+});
+
+interface World {
+  readonly vm: Vm;
+  /** `resource namespace/name`, or `resource namespace` of a list: what is there; all else is empty or missing. */
+  readonly objects?: Readonly<Record<string, unknown>>;
+  readonly forbidden?: readonly string[];
+}
+
+/** What a caller sees of it, with the addresses that were asked for. */
+function clientOf({ vm, objects = {}, forbidden = [] }: World) {
+  const asked: string[] = [];
+  const there: Record<string, unknown> = {
+    'vms team/web': vm,
+    [`configmaps ${namespaces.system}/svc3-settings`]: { data: { SVC3_RUNNER_IMAGE: 'runner' } },
+    'nodes ': [node],
+    ...objects,
+  };
+  const look = (resource: string, where: string, missing: () => unknown): Promise<unknown> => {
+    asked.push(`${resource} ${where}`);
+    if (forbidden.includes(resource)) return Promise.reject(new Svc3Error('Forbidden', 'no'));
+    return Promise.resolve().then(() => there[`${resource} ${where}`] ?? missing());
+  };
+  const notFound = () => {
+    throw new Svc3Error('NotFound', 'not there');
+  };
+  const client = {
+    get: ({ plural }: { plural: string }, name: string, namespace?: string) =>
+      look(plural, namespace === undefined ? name : `${namespace}/${name}`, notFound),
+    list: async (
+      { plural }: { plural: string },
+      { namespace = '', fieldSelector = '' }: { namespace?: string; fieldSelector?: string } = {},
+    ) => ({ items: await look(plural, `${namespace}${fieldSelector && ` ${fieldSelector}`}`, () => []) }),
+  };
+  return { client: client as unknown as KubeClient, asked };
+}
+
+const nodesOf = async (world: World) =>
+  (await explain(clientOf(world).client, 'team', 'web')).nodes?.map(({ fits }) => fits);
+
+describe('the verdicts of nodes on a VM that is not placed yet', () => {
+  const small = { metadata: storedMeta({ name: 'small' }), spec: { cpu: 2 } };
+  const large = { metadata: storedMeta({ name: 'large' }), spec: { cpu: 8 } };
+
+  test.each([
+    ['its own namespace', {}, 'team'],
+    ['another namespace', { configNamespace: 'shared' }, 'shared'],
+  ])('count its VMConfig of %s', async (_where, more, namespace) => {
+    const vm = (config: string) => aVm({ spec: { config, ...more } });
+    const objects = {
+      [`vmconfigs ${namespace}/small`]: small,
+      [`vmconfigs ${namespace}/large`]: large,
+    };
+    expect(await nodesOf({ vm: vm('small'), objects })).toEqual([true]);
+    expect(await nodesOf({ vm: vm('large'), objects })).toEqual([false]);
+  });
+
+  test('are not told where the VMConfig is not there, or not to be seen', async () => {
+    const vm = aVm({ spec: { config: 'small', configNamespace: 'shared' } });
+    expect(await nodesOf({ vm })).toBeUndefined();
+    const objects = { 'vmconfigs shared/small': small };
+    expect(await nodesOf({ vm, objects, forbidden: ['vmconfigs'] })).toBeUndefined();
+  });
+
+  test.each(['nodes', 'pods', 'configmaps'])('are not told to who may not see %s', async (resource) => {
+    expect(await nodesOf({ vm: aVm(), forbidden: [resource] })).toBeUndefined();
+  });
+
+  test('of one that is placed need no VMConfig: what is in force is in its status', async () => {
+    const vm = aVm({ spec: { config: 'gone' }, status: { effective } });
+    const { client, asked } = clientOf({ vm });
+    expect((await explain(client, 'team', 'web')).nodes).toHaveLength(1);
+    expect(asked.filter((what) => what.startsWith('vmconfigs'))).toEqual([]);
+  });
+});
+
+describe('the events', () => {
+  const ofVm = 'events team regarding.kind=VM,regarding.name=web';
+  const ofPod = 'events team regarding.kind=Pod,regarding.name=svc3-vm-web';
+  const vm = aVm({
+    metadata: { creationTimestamp: '2026-11-01T10:00:00Z' },
+    status: { podName: 'svc3-vm-web' },
+  });
+
+  test('of VM and pod are in the order of their time, without those of a VM that had the name before', async () => {
+    // Written by core/v1, which has no such time.
+    const { eventTime: _none, ...legacy } = anEvent('Scheduled');
+    const objects = {
+      [ofVm]: [
+        anEvent('Booted', { eventTime: '2026-11-01T10:00:09.000000Z' }),
+        anEvent('Old', { eventTime: '2026-11-01T09:59:59.000000Z' }),
+      ],
+      [ofPod]: [
+        anEvent('Pulled', {
+          eventTime: '2026-11-01T10:00:01.000000Z',
+          series: { count: 2, lastObservedTime: '2026-11-01T10:00:05.000000Z' },
+        }),
+        { ...legacy, deprecatedLastTimestamp: '2026-11-01T10:00:02Z' } as Event,
+      ],
+    };
+    const { events } = await explain(clientOf({ vm, objects }).client, 'team', 'web');
+    expect(events).toEqual([
+      {
+        time: '2026-11-01T10:00:02Z',
+        type: 'Normal',
+        reason: 'Scheduled',
+        message: 'it is Scheduled',
+      },
+      {
+        time: '2026-11-01T10:00:05.000000Z',
+        type: 'Normal',
+        reason: 'Pulled',
+        message: 'it is Pulled',
+      },
+      {
+        time: '2026-11-01T10:00:09.000000Z',
+        type: 'Normal',
+        reason: 'Booted',
+        message: 'it is Booted',
+      },
+    ]);
+  });
+
+  test('are none for who may not see them, and the rest is told', async () => {
+    const explained = await explain(clientOf({ vm, forbidden: ['events'] }).client, 'team', 'web');
+    expect([explained.events, explained.item.name]).toEqual([[], 'web']);
+  });
+});
+
+test('a VM that is not there, or not to be seen, is an error', async () => {
+  const { client } = clientOf({ vm: aVm() });
+  await expect(explain(client, 'team', 'other')).rejects.toMatchObject({ reason: 'NotFound' });
+  const blind = clientOf({ vm: aVm(), forbidden: ['vms'] });
+  await expect(explain(blind.client, 'team', 'web')).rejects.toMatchObject({ reason: 'Forbidden' });
+});
