@@ -3,12 +3,12 @@ import { chmod, copyFile, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { leaves } from '../../src/cli/tree.ts';
-import { readSettings } from '../../src/localcluster/cluster/state.ts';
 import { buildGuest } from '../../src/localcluster/images/guest.ts';
 import { writeIso } from '../../src/runner/iso9660.ts';
-import { type E2eCluster, e2eCluster, eventually } from '../support/e2e.ts';
+import { devUpHome } from '../support/devuphome.ts';
+import { type E2eCluster, e2eCluster } from '../support/e2e.ts';
 import { type Walk, walk } from '../support/page.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -251,7 +251,6 @@ async function script(name: string, ...lines: string[]): Promise<void> {
 beforeAll(async () => {
   cluster = await e2eCluster();
   const { places, kubectl, tools } = cluster;
-  const { ports } = (await readSettings(places)) ?? {};
   home = await mkdtemp(join(tmpdir(), 'svc3-commands-'));
   for (const folder of ['bin', '.config/fish/completions'])
     await mkdir(join(home, folder), { recursive: true });
@@ -264,16 +263,7 @@ beforeAll(async () => {
   await copyFile((await buildGuest(places.cache)).disk, join(home, 'disk.qcow2'));
   const files = [{ name: 'hello.txt', content: Buffer.from('hello') }];
   await writeFile(join(home, 'disk.iso'), writeIso('TOOLS', files));
-  const secret = ['get', 'secret', '-n', 'svc3-system', 'svc3-api-tls', '-o'] as const;
-  const certificate = await vi.waitFor(
-    () => kubectl(...secret, String.raw`jsonpath={.data.tls\.crt}`),
-    eventually,
-  );
-  await writeFile(join(home, 'ca.pem'), Buffer.from(certificate, 'base64'));
-  // As `svc3 dev up` leaves it for its user.
-  const config = { baseUrl: `https://127.0.0.1:${ports?.api}`, caFile: join(home, 'ca.pem') };
-  await mkdir(join(home, '.config/svc3'));
-  await writeFile(join(home, '.config/svc3/config.json'), JSON.stringify(config), { mode: 0o600 });
+  const { baseUrl } = await devUpHome(cluster, home);
   for (const team of ['team-a', 'team-b']) await kubectl('create', 'namespace', team);
   const { XDG_CONFIG_HOME: _, ...variables } = process.env;
   here = {
@@ -295,7 +285,7 @@ beforeAll(async () => {
         (name) => [`registry.example.com/team/${name}`, cluster.guest] as const,
       ),
       ['registry.example.com', 'registry.invalid'],
-      ['https://svc3.example.com', `https://127.0.0.1:${ports?.api}`],
+      ['https://svc3.example.com', baseUrl],
       ['worker-1', 'node2'],
       // Guests ask for a password, which people type.
       ['svc3 vm ssh', 'sshpass -p admin svc3 vm ssh'],

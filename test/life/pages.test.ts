@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { readSettings } from '../../src/localcluster/cluster/state.ts';
 import { buildGuest } from '../../src/localcluster/images/guest.ts';
+import { devUpHome } from '../support/devuphome.ts';
 import { type E2eCluster, conditionOf, e2eCluster, eventually } from '../support/e2e.ts';
 import { type Walk, blocksOf, outputsSaid, walk } from '../support/page.ts';
 
@@ -25,30 +25,14 @@ async function script(name: string, ...lines: string[]): Promise<void> {
   await chmod(join(home, 'bin', name), 0o755);
 }
 
-/** As `svc3 dev up` leaves it for its user. */
-async function configure(): Promise<void> {
-  const secret = ['get', 'secret', '-n', 'svc3-system', 'svc3-api-tls', '-o'] as const;
-  const certificate = await vi.waitFor(
-    () => cluster.kubectl(...secret, String.raw`jsonpath={.data.tls\.crt}`),
-    eventually,
-  );
-  await mkdir(join(home, '.config/svc3'), { recursive: true });
-  const caFile = join(home, 'ca.pem');
-  await writeFile(caFile, Buffer.from(certificate, 'base64'));
-  const config = JSON.stringify({ baseUrl, caFile });
-  await writeFile(join(home, '.config/svc3/config.json'), config, { mode: 0o600 });
-}
-
 beforeAll(async () => {
   cluster = await e2eCluster();
   const { places, kubectl, tools } = cluster;
-  const { ports } = (await readSettings(places)) ?? {};
-  baseUrl = `https://127.0.0.1:${ports?.api}`;
   home = await mkdtemp(join(tmpdir(), 'svc3-pages-'));
   await mkdir(join(home, 'bin'));
   await script('svc3', `exec node ${join(root, 'src/bin/svc3.mjs')} "$@"`);
   await writeFile(join(home, 'password.txt'), 'from-your-secret-store');
-  await configure();
+  ({ baseUrl } = await devUpHome(cluster, home));
   const programs = ['kubectl', 'helm'].map((name) => dirname(tools.path(name)));
   here = {
     cwd: home,
