@@ -13,7 +13,7 @@ const busy = 5;
 
 /**
  * Runs `work` while no other process does so for this file, which is made where it is missing, and stays, empty. The lock is SQLite's, the
- * one that Node has: the kernel frees it when its process ends in whatever way.
+ * one that Node has on every system (local clusters are Linux and take `flock`): the kernel frees it when its process ends in whatever way.
  *
  * @throws Svc3Error Timeout where somebody else holds it for a minute, BadRequest where the file cannot be made
  */

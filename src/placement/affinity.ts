@@ -163,7 +163,8 @@ export class AffinityRules {
     for (const { node, neighbour } of this.#inventory.neighboursIn(this.#request.namespace)) {
       if (isSelected(labelSelector, neighbour?.labels ?? {})) countIn(places, placeOfNode.get(node));
     }
-    return { constraint, places, least: Math.min(...places.values()) };
+    const counts = [...places.values()];
+    return { constraint, places, least: Math.min(...counts), most: Math.max(0, ...counts) };
   }
 }
 
@@ -179,8 +180,9 @@ interface Weighed extends Counted {
 interface Spread {
   readonly constraint: TopologySpreadConstraint;
   readonly places: Places;
-  /** How many are in the place with the fewest. */
+  /** How many are in the place with the fewest, and in the fullest. */
   readonly least: number;
+  readonly most: number;
 }
 
 function weighed(
@@ -205,8 +207,8 @@ function isSoft({ whenUnsatisfiable }: TopologySpreadConstraint): boolean {
 }
 
 /** A node that does not count is worse than the fullest. */
-function crowdAt({ constraint, places }: Spread, labels: Labels): number {
-  return places.get(labels[constraint.topologyKey] ?? '') ?? Math.max(0, ...places.values()) + 1;
+function crowdAt({ constraint, places, most }: Spread, labels: Labels): number {
+  return places.get(labels[constraint.topologyKey] ?? '') ?? most + 1;
 }
 
 function sum<T>(of: readonly T[], value: (one: T) => number): number {

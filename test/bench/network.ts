@@ -52,23 +52,27 @@ async function measureOn(places: Places): Promise<Outcome> {
   const tools = await buildTools(fullClusterTools, { cacheDir: places.cache });
   const kubectl = createKubectl(tools, places.kubeconfig, new AbortController().signal);
   const bytes = Math.max(1, size('SVC3_BENCH_STREAM_MIB', 48)) * 1024 * 1024;
-  const tunnels = { in: await tunnel(places, sends), out: await tunnel(places, takes) };
+  const children: ChildProcess[] = [];
   await remove(kubectl);
   try {
+    const tunnels = {
+      in: await tunnel(places, sends, children),
+      out: await tunnel(places, takes, children),
+    };
     const podIp = await bootVm(places, kubectl, bytes);
     const { sandboxPid = 0 } = (await readReport(places)) ?? {};
     const bare = await bareQemu(qemuOf(vmName));
     return await bare.whileUp(async ({ ports }) => {
       await guestSshLocally(ports.get(22) ?? 0, servers(bytes));
       const ways: Record<Way, Stream> = {
-        tunnel: (to) => stream(['127.0.0.1', tunnels[to].port], to, bytes),
+        tunnel: (to) => stream(['127.0.0.1', tunnels[to]], to, bytes),
         port: (to) => stream([podIp, portOf[to]], to, bytes, (line) => insideSandbox(sandboxPid, line)),
         bare: (to) => stream(['127.0.0.1', ports.get(portOf[to]) ?? 0], to, bytes),
       };
       return outcome(await inTurns(ways));
     });
   } finally {
-    for (const { process } of Object.values(tunnels)) process.kill();
+    for (const child of children) child.kill();
     await remove(kubectl);
   }
 }
@@ -129,14 +133,15 @@ async function stream(
   return bytes / 1024 / 1024 / (Number(stdout) / 1000);
 }
 
-/** `svc3 vm tunnel --listen` in a process of its own, which opens a stream per connection. */
-async function tunnel(places: Places, port: number): Promise<{ process: ChildProcess; port: number }> {
+/** The port of `svc3 vm tunnel --listen`, a process that opens a stream per connection and is added to `children`. */
+async function tunnel(places: Places, port: number, children: ChildProcess[]): Promise<number> {
   const line = [svc3, 'vm', 'tunnel', vmName, String(port), '--listen', '127.0.0.1:0'];
   const env = { ...process.env, KUBECONFIG: places.kubeconfig };
   const child = spawn(process.execPath, line, { env, stdio: ['ignore', 'pipe', 'inherit'] });
+  children.push(child);
   for await (const text of createInterface(child.stdout)) {
     const listening = /:(\d+);/.exec(text);
-    if (listening !== null) return { process: child, port: Number(listening[1]) };
+    if (listening !== null) return Number(listening[1]);
   }
   throw new Error('svc3 vm tunnel ended');
 }

@@ -1,17 +1,14 @@
 /** Every example of docs/cli.md, in an order in which somebody could give them, on a local cluster. */
-import { chmod, copyFile, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { copyFile, mkdir, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { leaves } from '../../src/cli/tree.ts';
 import { buildGuest } from '../../src/localcluster/images/guest.ts';
 import { writeIso } from '../../src/runner/iso9660.ts';
-import { devUpHome } from '../support/devuphome.ts';
+import { type DevUpHome, devUpHome } from '../support/devuphome.ts';
 import { type E2eCluster, e2eCluster } from '../support/e2e.ts';
 import { type Walk, walk } from '../support/page.ts';
 
-const root = fileURLToPath(new URL('../..', import.meta.url));
 const namespace = 'svc3-default';
 
 interface Step {
@@ -240,52 +237,33 @@ const end: readonly Step[] = [
 const chapters = { first, disks, configurations, machines, people, settings, end };
 
 let cluster: E2eCluster;
-let home: string;
+let home: DevUpHome;
 let here: Walk;
-
-async function script(name: string, ...lines: string[]): Promise<void> {
-  await writeFile(join(home, 'bin', name), ['#!/bin/bash', ...lines, ''].join('\n'));
-  await chmod(join(home, 'bin', name), 0o755);
-}
 
 beforeAll(async () => {
   cluster = await e2eCluster();
-  const { places, kubectl, tools } = cluster;
-  home = await mkdtemp(join(tmpdir(), 'svc3-commands-'));
-  for (const folder of ['bin', '.config/fish/completions'])
-    await mkdir(join(home, folder), { recursive: true });
+  const { places, kubectl } = cluster;
+  home = await devUpHome(cluster);
+  const inHome = (path: string) => join(home.folder, path);
+  await mkdir(inHome('.config/fish/completions'), { recursive: true });
   // Browsers open, and nobody looks.
-  await script('svc3', `exec node ${join(root, 'src/bin/svc3.mjs')} "$@"`);
-  await script('xdg-open', 'exit 0');
-  await script('pass', 'echo secret');
-  await script('curl', 'exec /usr/bin/curl --cacert ca.pem "$@"');
-  await writeFile(join(home, 'password.txt'), 'from-your-secret-store');
-  await copyFile((await buildGuest(places.cache)).disk, join(home, 'disk.qcow2'));
+  await home.script('xdg-open', 'exit 0');
+  await home.script('pass', 'echo secret');
+  await home.script('curl', 'exec /usr/bin/curl --cacert ca.pem "$@"');
+  await writeFile(inHome('password.txt'), 'from-your-secret-store');
+  await copyFile((await buildGuest(places.cache)).disk, inHome('disk.qcow2'));
   const files = [{ name: 'hello.txt', content: Buffer.from('hello') }];
-  await writeFile(join(home, 'disk.iso'), writeIso('TOOLS', files));
-  const { baseUrl } = await devUpHome(cluster, home);
+  await writeFile(inHome('disk.iso'), writeIso('TOOLS', files));
   for (const team of ['team-a', 'team-b']) await kubectl('create', 'namespace', team);
-  const { XDG_CONFIG_HOME: _, ...variables } = process.env;
   here = {
-    cwd: home,
-    env: {
-      ...variables,
-      HOME: home,
-      XDG_CACHE_HOME: dirname(places.cache),
-      KUBECONFIG: places.kubeconfig,
-      PATH: [
-        join(home, 'bin'),
-        join(root, 'node_modules/.bin'),
-        dirname(tools.path('kubectl')),
-        process.env['PATH'],
-      ].join(':'),
-    },
+    cwd: home.folder,
+    env: home.env,
     spelling: [
       ...['debian:12', 'render:3', 'debian-12'].map(
         (name) => [`registry.example.com/team/${name}`, cluster.guest] as const,
       ),
       ['registry.example.com', 'registry.invalid'],
-      ['https://svc3.example.com', baseUrl],
+      ['https://svc3.example.com', home.baseUrl],
       ['worker-1', 'node2'],
       // Guests ask for a password, which people type.
       ['svc3 vm ssh', 'sshpass -p admin svc3 vm ssh'],
@@ -302,7 +280,7 @@ afterAll(async () => {
   const kinds = 'vms.svc3.dev,vmconfigs.svc3.dev,images.svc3.dev,isos.svc3.dev';
   await kubectl('delete', kinds, '-n', namespace, '--all', '--timeout=180s');
   await kubectl('delete', 'namespace', 'team-a', 'team-b', '--wait=false');
-  if (home !== undefined) await rm(home, { recursive: true, force: true });
+  if (home !== undefined) await rm(home.folder, { recursive: true, force: true });
 });
 
 test.for(Object.entries(chapters))('the commands of %s', { timeout: 900_000 }, async ([, steps]) => {

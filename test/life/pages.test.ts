@@ -1,11 +1,10 @@
 /** The commands of README and docs, as they stand there, on the local cluster that they speak of. */
-import { chmod, copyFile, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { copyFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { buildGuest } from '../../src/localcluster/images/guest.ts';
-import { devUpHome } from '../support/devuphome.ts';
+import { type DevUpHome, devUpHome } from '../support/devuphome.ts';
 import { type E2eCluster, conditionOf, e2eCluster, eventually } from '../support/e2e.ts';
 import { type Walk, blocksOf, outputsSaid, walk } from '../support/page.ts';
 
@@ -13,38 +12,20 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 const page = { timeout: 900_000 };
 
 let cluster: E2eCluster;
-let home: string;
+let home: DevUpHome;
 let here: Walk;
-let baseUrl: string;
 
 /** Waits for nobody: a failure before it says what is wrong. */
 const cleanUp = ['--ignore-not-found', '--wait=false'] as const;
 
-async function script(name: string, ...lines: string[]): Promise<void> {
-  await writeFile(join(home, 'bin', name), ['#!/bin/bash', ...lines, ''].join('\n'));
-  await chmod(join(home, 'bin', name), 0o755);
-}
-
 beforeAll(async () => {
   cluster = await e2eCluster();
-  const { places, kubectl, tools } = cluster;
-  home = await mkdtemp(join(tmpdir(), 'svc3-pages-'));
-  await mkdir(join(home, 'bin'));
-  await script('svc3', `exec node ${join(root, 'src/bin/svc3.mjs')} "$@"`);
-  await writeFile(join(home, 'password.txt'), 'from-your-secret-store');
-  ({ baseUrl } = await devUpHome(cluster, home));
-  const programs = ['kubectl', 'helm'].map((name) => dirname(tools.path(name)));
+  const { places, kubectl } = cluster;
+  home = await devUpHome(cluster);
+  await writeFile(join(home.folder, 'password.txt'), 'from-your-secret-store');
   here = {
-    cwd: home,
-    env: {
-      ...process.env,
-      HOME: home,
-      XDG_CONFIG_HOME: join(home, '.config'),
-      XDG_CACHE_HOME: dirname(places.cache),
-      XDG_STATE_HOME: dirname(dirname(places.state)),
-      KUBECONFIG: places.kubeconfig,
-      PATH: [join(home, 'bin'), join(root, 'node_modules/.bin'), ...programs, process.env['PATH']].join(':'),
-    },
+    cwd: home.folder,
+    env: home.env,
     spelling: [
       ['npm run -s svc3 -- dev status', `svc3 dev status --name ${places.name}`],
       ['docs/examples/', join(root, 'docs/examples/')],
@@ -66,7 +47,7 @@ afterAll(async () => {
   await kubectl('delete', 'namespace', 'team-a', ...cleanUp);
   await cluster.svc3('user', 'remove', 'page');
   await cluster.svc3('image', 'delete', 'mine');
-  await rm(home, { recursive: true, force: true });
+  if (home !== undefined) await rm(home.folder, { recursive: true, force: true });
 });
 
 async function commandsOf(path: string): Promise<string[]> {
@@ -108,14 +89,14 @@ test('docs/registry-credentials.md', page, async () => {
 test('the upload of docs/http.md goes on where it broke off', page, async () => {
   const added = await cluster.svc3('user', 'add', 'page', '--in', 'svc3-default');
   expect(added.code, added.stderr).toBe(0);
-  await script(
+  await home.script(
     'curl',
     // The token and the certificate are everybody's own business.
     `exec /usr/bin/curl -k -H "Authorization: Bearer $(svc3 user get-token --user page)" "$@"`,
   );
-  await copyFile((await buildGuest(cluster.places.cache)).disk, join(home, 'disk.qcow2'));
+  await copyFile((await buildGuest(cluster.places.cache)).disk, join(home.folder, 'disk.qcow2'));
   const [commands = ''] = await commandsOf('docs/http.md');
-  const spelling = [['https://vms.example.com', baseUrl], ...here.spelling] as const;
+  const spelling = [['https://vms.example.com', home.baseUrl], ...here.spelling] as const;
   const printed = await walk(commands, { ...here, spelling });
   expect(JSON.parse(printed)).toMatchObject({ name: 'mine' });
   const state = async () => {

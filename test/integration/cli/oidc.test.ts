@@ -60,19 +60,15 @@ const ended = `h.${Buffer.from(JSON.stringify({ exp: 1 })).toString('base64url')
 const letItEnd = async (change: Partial<Saved> = {}) =>
   writeFile(file(), JSON.stringify({ ...(await saved()), token: ended, ...change }));
 
+const loginWords = () => {
+  const apiCa = ['--ca-file', join(home, 'api.pem')];
+  return ['login', api.baseUrl, ...apiCa, '--oidc', '--oidc-ca-file', issuer.caFile];
+};
+
 /** `svc3 login --oidc`, while somebody with a browser answers. */
 async function login(user: string, action: 'allowed' | 'denied' = 'allowed', more: readonly string[] = []) {
   let answering: Promise<void> | undefined;
-  const words = [
-    'login',
-    api.baseUrl,
-    '--ca-file',
-    join(home, 'api.pem'),
-    '--oidc',
-    '--oidc-ca-file',
-    issuer.caFile,
-  ];
-  const run = await svc3([...words, ...more], {
+  const run = await svc3([...loginWords(), ...more], {
     onStderr(text) {
       const [, code] = /enter the code (\S+)\n/.exec(text) ?? [];
       if (code !== undefined) answering ??= issuer.answer(code, user, action);
@@ -167,16 +163,7 @@ describe('with a cluster that has an OpenID issuer', () => {
 
   test('Ctrl-C ends the waiting', async () => {
     const abort = new AbortController();
-    const words = [
-      'login',
-      api.baseUrl,
-      '--ca-file',
-      join(home, 'api.pem'),
-      '--oidc',
-      '--oidc-ca-file',
-      issuer.caFile,
-    ];
-    const run = await svc3(words, {
+    const run = await svc3(loginWords(), {
       signal: abort.signal,
       onStderr: (text) => text.includes('enter the code') && abort.abort(),
     });
