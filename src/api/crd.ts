@@ -51,7 +51,18 @@ function customResourceDefinition(definition: Definition): Submitted<CustomResou
           name: resource.version,
           served: true,
           storage: true,
-          subresources: { status: {} },
+          subresources: {
+            status: {},
+            ...(definition.scale === undefined
+              ? {}
+              : {
+                  scale: {
+                    specReplicasPath: definition.scale.spec,
+                    statusReplicasPath: definition.scale.status,
+                    labelSelectorPath: definition.scale.selector,
+                  },
+                }),
+          },
           additionalPrinterColumns: [...definition.columns],
           schema: { openAPIV3Schema: rootSchema(definition) },
         },

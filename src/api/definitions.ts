@@ -4,11 +4,12 @@ import { ImageSpec, ImageStatus, IsoSpec } from './image.ts';
 import { limits } from './meta.ts';
 import { RegistryCredentialSpec, RegistryCredentialStatus } from './registrycredential.ts';
 import { registryNameRule } from './registryname.ts';
-import { images, isos, registryCredentials, vmConfigs, vms } from './resources.ts';
+import { images, isos, registryCredentials, vmConfigs, vmPools, vms } from './resources.ts';
 import type { Rule } from './rule.ts';
 import { VmSpec, VmStatus } from './vm.ts';
 import { changeRules } from './vmchanges.ts';
 import { VmConfigSpec, VmConfigStatus } from './vmconfig.ts';
+import { VmPoolSpec, VmPoolStatus } from './vmpool.ts';
 
 interface PrinterColumn {
   readonly name: string;
@@ -30,6 +31,8 @@ export interface Definition {
   readonly spec: z.ZodType;
   readonly status: z.ZodType;
   readonly columns: readonly PrinterColumn[];
+  /** The scale subresource, for kubectl scale and autoscalers. */
+  readonly scale?: { readonly spec: string; readonly status: string; readonly selector: string };
 }
 
 function condition(type: string, field: 'status' | 'reason'): string {
@@ -269,5 +272,37 @@ export const definitions: readonly Definition[] = [
     spec: IsoSpec,
     status: ImageStatus,
     columns: imageColumns,
+  },
+  {
+    resource: vmPools,
+    singular: 'vmpool',
+    shortNames: ['svmp'],
+    description: 'A VMPool keeps guests that have booted already, for VMs that name the pool.',
+    nameLength: limits.poolNameLength,
+    rules: [dns1035Rule('VMPool', limits.poolNameLength)],
+    spec: VmPoolSpec,
+    status: VmPoolStatus,
+    columns: [
+      ready,
+      reason,
+      { name: 'Min', type: 'integer', jsonPath: '.spec.minIdle', description: 'Guests that are to wait.' },
+      { name: 'Idle', type: 'integer', jsonPath: '.status.idle', description: 'Guests that wait.' },
+      {
+        name: 'Preparing',
+        type: 'integer',
+        jsonPath: '.status.preparing',
+        description: 'Guests that are being booted.',
+      },
+      { name: 'Claimed', type: 'integer', jsonPath: '.status.claimed', description: 'VMs of the pool.' },
+      {
+        name: 'Config',
+        type: 'string',
+        jsonPath: '.spec.template.config',
+        description: 'The VMConfig of the template.',
+        priority: 1,
+      },
+      age,
+    ],
+    scale: { spec: '.spec.minIdle', status: '.status.idle', selector: '.status.selector' },
   },
 ];

@@ -41,6 +41,8 @@ export const labels = {
   managed: 'svc3.dev/managed',
   /** On pods and Secrets of a VM: its name. */
   vm: 'svc3.dev/vm',
+  /** On pods of a pool, also once a VM has claimed them: its name. */
+  pool: 'svc3.dev/pool',
   /** On claims that hold the disk of a VM, or may: `true`. */
   disk: 'svc3.dev/disk',
   /** On worker pods: the Image or ISO they work for. */
@@ -82,6 +84,10 @@ export const annotations = {
   runnerSpec: 'svc3.dev/runner-spec',
   /** On VM pods: public halves of the installation's control keys, read through a downward API volume. */
   controlKeys: 'svc3.dev/control-keys',
+  /** On pods of a pool: digest of the template that the pod was made from. */
+  poolTemplate: 'svc3.dev/pool-template',
+  /** On pods of a pool: digest of all that the pod was made from. */
+  poolRevision: 'svc3.dev/pool-revision',
   /** On ServiceAccounts in `svc3-users`: the person's real name. */
   displayName: 'svc3.dev/display-name',
   /** On Secrets in `svc3-credentials` that CLI or HTTP wrote for a RegistryCredential that was there: its UID. */
@@ -130,6 +136,8 @@ export const limits = {
   nameLength: 63,
   /** VMConfig names. */
   configNameLength: 50,
+  /** VMPool names: those of its pods, which are host names, have eight characters more. */
+  poolNameLength: 40,
   cpu: { min: 1, max: 256 },
   /** Guest memory, quantities. */
   memory: { min: '64Mi', max: '16Ti' },
@@ -202,3 +210,6 @@ export const ownPodPorts: readonly PortRange[] = [
 ];
 
 export const podNamePrefix = 'svc3-vm-';
+
+/** Of pods that a pool has made, whoever has them now. */
+export const standbyNamePrefix = 'svc3-pool-';

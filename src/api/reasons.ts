@@ -13,7 +13,7 @@ export const conditionTypes = {
 export type ConditionType = (typeof conditionTypes)[keyof typeof conditionTypes];
 
 export interface ReasonRow {
-  readonly kind: 'VM' | 'VMConfig' | 'RegistryCredential' | 'Image, ISO';
+  readonly kind: 'VM' | 'VMConfig' | 'VMPool' | 'RegistryCredential' | 'Image, ISO';
   readonly type: ConditionType;
   readonly status: 'True' | 'False' | 'Unknown' | 'any';
   readonly reason: string;
@@ -62,6 +62,10 @@ export const reasonTable: readonly ReasonRow[] = [
       waits,
     ],
     Starting: ['The VM is being started.', waits],
+    Claiming: [
+      'The VM gets a guest of its pool that waits; where none does, it is being deployed from the template of the pool.',
+      waits,
+    ],
     GuestNotReady: [
       'The VM runs; its guest does not answer yet what spec.readiness asks.',
       'Nothing, while it boots; else look at its console and at what spec.readiness names.',
@@ -106,6 +110,10 @@ export const reasonTable: readonly ReasonRow[] = [
     ConfigNotFound: [
       'spec.config names a VMConfig that does not exist.',
       'Create the VMConfig, or deploy with another.',
+    ],
+    PoolNotFound: [
+      'spec.pool names a VMPool that does not exist.',
+      'Create the VMPool, or deploy with another.',
     ],
     ImageNotFound: [
       'The image names an Image that does not exist in this namespace, or the registry does not know it.',
@@ -315,6 +323,40 @@ export const reasonTable: readonly ReasonRow[] = [
     SecretInvalid: ['As with Ready.', 'As with Ready.'],
     SecretConflict: ['As with Ready.', 'As with Ready.'],
   }),
+  ...rows('VMPool', 'Ready', 'True', {
+    Filled: ['As many guests wait as spec.minIdle says.', nothing],
+  }),
+  ...rows('VMPool', 'Ready', 'False', {
+    Preparing: ['Guests are being booted.', waits],
+    AskingRegistry: ['As with a VM.', waits],
+    AtMaxSize: [
+      'There are as many VMs of the pool and waiting guests as spec.maxSize allows.',
+      'Delete VMs, or raise spec.maxSize.',
+    ],
+    Unschedulable: [
+      'No node fits, or VMs wait for a node, which come first; the message says which.',
+      'Free or add what is missing.',
+    ],
+    PodRefused: [
+      'kube-apiserver refused a pod (Pod Security, quota, LimitRange or a webhook); the message quotes it.',
+      'Change what the message names; it is tried again.',
+    ],
+    InvalidSpec: [
+      'The template, with what its VMConfig and image say, is not for a pool; the message names the field.',
+      'Change that field.',
+    ],
+    ConfigNotFound: ['spec.template.config names a VMConfig that does not exist.', 'Create the VMConfig.'],
+    ImageNotFound: ['As with a VM.', 'As with a VM.'],
+    ImageNotReady: ['As with a VM.', waits],
+    ImageTerminating: ['As with a VM.', 'As with a VM.'],
+    ImagePullDenied: ['As with a VM.', 'As with a VM.'],
+    ArchitectureMismatch: ['As with a VM.', 'As with a VM.'],
+    GPUPassthroughDisabled: ['As with a VM.', 'As with a VM.'],
+  }),
+  ...rows('VMPool', 'Stalled', 'True', {
+    InvalidSpec: ['As with Ready.', 'As with Ready.'],
+    GPUPassthroughDisabled: ['As with Ready.', 'As with Ready.'],
+  }),
   ...rows('Image, ISO', 'Ready', 'True', {
     Stored: ['The disk is in the store.', nothing],
   }),
@@ -432,6 +474,7 @@ export const waitsForPerson: ReadonlyMap<string, number> = new Map([
   ['PodConflict', 0],
   ['ArchitectureMismatch', 0],
   ['ConfigNotFound', applyOrderMs],
+  ['PoolNotFound', applyOrderMs],
   ['UserDataMissing', applyOrderMs],
   ['ImageNotFound', applyOrderMs],
 ]);

@@ -28,6 +28,7 @@ import { group, version } from './meta.ts';
 import type { RegistryCredential } from './registrycredential.ts';
 import type { Vm } from './vm.ts';
 import type { VmConfig } from './vmconfig.ts';
+import type { VmPool } from './vmpool.ts';
 
 function own<T extends KubeObject>(plural: string, kind: string): Resource<T> {
   return { group, version, plural, kind, namespaced: true };
@@ -47,6 +48,7 @@ export const vmConfigs = own<VmConfig>('vmconfigs', 'VMConfig');
 export const registryCredentials = own<RegistryCredential>('registrycredentials', 'RegistryCredential');
 export const images = own<Image>('images', 'Image');
 export const isos = own<Iso>('isos', 'ISO');
+export const vmPools = own<VmPool>('vmpools', 'VMPool');
 
 export const pods = foreign<Pod>('', 'pods', 'Pod');
 export const nodes = foreign<Node>('', 'nodes', 'Node', 'Cluster');
@@ -122,6 +124,7 @@ export const ownResources: readonly Resource<KubeObject>[] = [
   registryCredentials,
   images,
   isos,
+  vmPools,
 ];
 
 /** `apiVersion` of a resource's objects: `v1`, `svc3.dev/v1`. */

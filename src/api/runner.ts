@@ -100,6 +100,11 @@ export type RunnerReadiness = z.infer<typeof RunnerReadiness>;
 export const RunnerSpec = z.object({
   version: z.int().default(runnerVersion),
   vm: z.object({ namespace: z.string(), name: z.string(), uid: z.string() }),
+  /**
+   * The guest waits for a VM that claims it: once it is ready it is paused, or runs on. Until then `vm` names the pod, and the runner's
+   * callers name the pod's UID in place of a VM's.
+   */
+  standby: z.enum(['Suspended', 'Running']).optional(),
   /** Of the guest; the VM's name where it is unset. */
   hostname: z.string().optional(),
   /** Name of the Secret whose key `userDataKey` the kubelet mounts into `runnerPaths.userData`, once it is there. */
@@ -211,6 +216,8 @@ export const RunnerState = z.object({
   restarts: z.int().default(0),
   /** Whether the guest has ever run on this disk; undefined from a runner that does not know the member. */
   guestStarted: z.boolean().optional(),
+  /** Only of a guest that no VM has claimed: whether it waits already. */
+  standby: z.enum(['Preparing', 'Idle']).optional().catch(undefined),
   /** Verb in progress. */
   busy: words(64).optional(),
   /** The last `revertRequest` that was carried out. */
@@ -269,6 +276,16 @@ export const PowerRequest = z.object({
   stopped: z.boolean().optional(),
 });
 export type PowerRequest = z.infer<typeof PowerRequest>;
+
+/** `POST /v1/claim`: the guest becomes that of this VM. The same VM may ask again; no other ever does with success. */
+export const ClaimRequest = z.object({
+  /** Of the pod that is meant. */
+  podUid: z.string().min(1).max(64),
+  vm: RunnerSpec.shape.vm,
+  /** What the guest is told, and has from its next start. */
+  settings: z.object({ version: z.string().max(64), values: BootSettings }),
+});
+export type ClaimRequest = z.infer<typeof ClaimRequest>;
 
 /** `POST /v1/resize`: the requested size in bytes and what the guest made of it. */
 export const ResizeRequest = z.object({ bytes: z.int().positive() });

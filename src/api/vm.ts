@@ -4,7 +4,7 @@ import { effectiveAffinity } from './affinity.ts';
 import { Conditions, ObservedGeneration } from './condition.ts';
 import { DataDisks, effectiveDataDisks } from './datadisk.ts';
 import { portMapping } from './ports.ts';
-import { asAWhole, immutable, rules } from './rule.ts';
+import { asAWhole, immutable, type Rule, rules } from './rule.ts';
 import {
   Architecture,
   diskRules,
@@ -31,6 +31,7 @@ const unchanged = {
   nodePorts: immutable('nodePorts', again),
   hostname: immutable('hostname', again),
   subdomain: immutable('subdomain', again),
+  pool: immutable('pool', again),
 };
 
 const diskStays = {
@@ -84,6 +85,18 @@ function kept<T extends z.ZodType>(
     .describe(setting.description ?? '');
 }
 
+/** What a VM of a pool may say itself: what the template fixes, a guest that has booted already cannot take. */
+const ofTemplate = ['config', 'configNamespace', ...Object.keys(vmSettings), 'hostname', 'disks'].filter(
+  (field) => !['metadata', 'sshAuthorizedKeys', 'startDeadlineSeconds'].includes(field),
+);
+const poolRule: Rule = {
+  rule: `!has(self.pool) || !(${ofTemplate.map((field) => `has(self.${field})`).join(' || ')})`,
+  message: 'pool excludes every setting that the template of the pool fixes',
+  // The first one alone: a list is more than the budget of a CustomResourceDefinition for CEL.
+  messageExpression: `'pool excludes ' + (${ofTemplate.map((field) => `has(self.${field}) ? '${field}' : `).join('')}'') + ', which the template of the pool fixes'`,
+  reason: 'FieldValueForbidden',
+};
+
 export const VmSpec = z
   .object({
     config: z
@@ -105,6 +118,16 @@ export const VmSpec = z
       .optional()
       .describe(
         'Namespace of the VMConfig; unset means that of the VM. Whoever creates the VM needs the right to get the VMConfig there. Names of Images and ISOs that the VMConfig says are of its namespace; Secrets and claims are of the namespace of the VM.',
+      ),
+    pool: z
+      .string()
+      .min(1)
+      .max(63)
+      .regex(/^[a-z]([-a-z0-9]*[a-z0-9])?$/)
+      .meta(rules([unchanged.pool.value]))
+      .optional()
+      .describe(
+        'Name of a VMPool of this namespace: the VM gets one of its waiting guests, else it is deployed from its template. The template is read once, when the VM is first placed; it excludes all settings but metadata, sshAuthorizedKeys and startDeadlineSeconds.',
       ),
     ...vmSettings,
     image: kept(vmSettings.image, unchanged.image),
@@ -145,11 +168,13 @@ export const VmSpec = z
   .meta(
     rules([
       {
-        rule: 'has(self.image) || has(self.config)',
-        message: 'config or image is required',
+        rule: 'has(self.image) || has(self.config) || has(self.pool)',
+        message: 'config, image or pool is required',
         reason: 'FieldValueRequired',
       },
       unchanged.config.presence,
+      unchanged.pool.presence,
+      poolRule,
       unchanged.configNamespace.presence,
       {
         rule: '!has(self.configNamespace) || has(self.config)',
@@ -157,7 +182,10 @@ export const VmSpec = z
         fieldPath: '.configNamespace',
       },
       // Where neither object has a config, both have an image.
-      { ...unchanged.image.presence, rule: `!has(self.config) || ${unchanged.image.presence.rule}` },
+      {
+        ...unchanged.image.presence,
+        rule: `!(has(self.config) || has(self.pool)) || ${unchanged.image.presence.rule}`,
+      },
       unchanged.architecture.presence,
       unchanged.nodePorts.presence,
       unchanged.hostname.presence,

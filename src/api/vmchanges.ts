@@ -17,6 +17,7 @@ type Field = keyof VmSpec;
 const application: Readonly<Record<Field, Application>> = {
   config: 'Never',
   configNamespace: 'Never',
+  pool: 'Never',
   image: 'Never',
   architecture: 'Never',
   hostname: 'Never',
@@ -144,7 +145,8 @@ const displayRule: Rule = {
 };
 
 /** The medium of a placed VM as CEL: its own, none, or the VMConfig's. */
-const medium = (of: string) => `(has(${of}.spec.iso) ? ${of}.spec.iso : (has(${of}.spec.config) ? '*' : ''))`;
+const medium = (of: string) =>
+  `(has(${of}.spec.iso) ? ${of}.spec.iso : (has(${of}.spec.config) || has(${of}.spec.pool) ? '*' : ''))`;
 
 /** To take a medium out needs no other pod. */
 const isoRule: Rule = {

@@ -23,6 +23,7 @@ import { createControlKeys, type ControlKeys } from '../controllers/vm/runner/co
 import { createVmController } from '../controllers/vm/controller.ts';
 import { vmEnvironment, vmSettingsOf } from '../controllers/vm/environment.ts';
 import { createImageResolver } from '../controllers/vm/resolve/imageresolver.ts';
+import { createVmPoolController } from '../controllers/vmpool/controller.ts';
 import { createVmConfigController } from '../controllers/vmconfig/controller.ts';
 
 const OperatorSettings = CommonSettings.extend({
@@ -127,6 +128,10 @@ async function start(signal: AbortSignal): Promise<void> {
       }),
     },
   );
+  const pools = createVmPoolController(
+    { ...common, settings: vmSettingsOf(environment) },
+    { shared: vms.shared },
+  );
   const disks = createImageControllers({ ...common, settings: imageSettingsOf(environment) }, { openRunner });
 
   const nodes = createNodeController({ ...common, settings: nodeSettingsOf(environment) });
@@ -136,7 +141,7 @@ async function start(signal: AbortSignal): Promise<void> {
     await informers.synced();
     await controlKeys.ensure();
     log.info({}, 'leading');
-    await runControllers([credentials, vms, configs, nodes, ...disks], leading);
+    await runControllers([credentials, vms, pools, configs, nodes, ...disks], leading);
     await recorder.drain();
   }
 

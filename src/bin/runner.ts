@@ -80,7 +80,7 @@ async function main(): Promise<void> {
   await exports.clear();
   const parts = { spec, supervisor, serial, exports, run: folders.run };
   const server = createControlServer({
-    vmUid: spec.vm.uid,
+    uid: (action) => supervisor.uid(action),
     certificate: await ensureCertificate({
       path: `${folders.state}/certificate.json`,
       vmUid: spec.vm.uid,

@@ -46,7 +46,8 @@ export interface StreamRoute {
 }
 
 export interface ControlOptions {
-  readonly vmUid: string;
+  /** The UID that tokens for this action have to name. */
+  uid(action: ControlAction): string;
   readonly certificate: RunnerCertificate;
   readonly keys: () => Promise<readonly KeyObject[]>;
   readonly routes: readonly Route[];
@@ -151,7 +152,7 @@ async function authorize(
   const token = /^Bearer (\S+)$/.exec(request.headers.authorization ?? '')?.[1];
   if (token === undefined) throw new Svc3Error('Unauthorized', 'a control token is required');
   const expected = {
-    vmUid: options.vmUid,
+    vmUid: options.uid(action),
     action,
     fingerprint: options.certificate.fingerprint,
     nowSeconds: Date.now() / 1000,

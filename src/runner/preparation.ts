@@ -34,9 +34,14 @@ export interface Host {
   readonly path: string;
 }
 
-/** The host with the settings that were told with the last start, in place of those that the pod was made with. */
-export function withSettings(host: Host, { settings }: Pick<SavedState, 'settings'>): Host {
-  return settings === undefined ? host : { ...host, spec: { ...host.spec, ...settings.values } };
+/** The host with the VM and the settings that were told last, in place of those that the pod was made with. */
+export function withSettings(
+  host: Host,
+  { settings, claimedBy }: Pick<SavedState, 'settings' | 'claimedBy'>,
+): Host {
+  if (settings === undefined && claimedBy === undefined) return host;
+  const vm = claimedBy === undefined ? {} : { vm: claimedBy };
+  return { ...host, spec: { ...host.spec, ...settings?.values, ...vm } };
 }
 
 export function overlayPath(folders: RunnerFolders): string {

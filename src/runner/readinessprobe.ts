@@ -54,6 +54,8 @@ export class ReadinessProbe {
     // down, an answer that is held back must come before the process ends: to be cut off is a failure, and a Warning.
     if (current.reason === 'ShuttingDown') return this.#toldReady || current.powerState === 'Stopped';
     const running = this.#supervisor.running();
+    // A pod whose guest is nobody's is ready to be claimed.
+    if (current.standby !== undefined) return current.standby === 'Idle' && running !== undefined;
     if (!isGuestReady(current) || running === undefined) return false;
     return (await queryStatus(running.machine.qmp)) === 'running';
   }

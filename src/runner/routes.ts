@@ -2,6 +2,7 @@ import { createReadStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
 import { z } from 'zod';
 import {
+  ClaimRequest,
   ExportRequest,
   PortsRequest,
   PowerRequest,
@@ -31,11 +32,11 @@ export interface RouteParts {
 const longestWaitSeconds = 60;
 
 /** The state as the contract has it, version 1. */
-export function stateOf({ spec, supervisor }: RouteParts): RunnerState {
+export function stateOf({ spec, supervisor }: Pick<RouteParts, 'spec' | 'supervisor'>): RunnerState {
   const { ejected, ports, ...current } = supervisor.status.current;
   return {
     version: runnerVersion,
-    vmUid: spec.vm.uid,
+    vmUid: supervisor.uid(),
     ...current,
     ports: [...ports],
     vncConsole: servesConsole(supervisor.spec()),
@@ -68,6 +69,15 @@ export function createRoutes(parts: RouteParts): Route[] {
       action: 'power',
       run: async ({ body }) => {
         await supervisor.power(parse(PowerRequest, body));
+        return stateOf(parts);
+      },
+    },
+    {
+      method: 'POST',
+      pattern: /^\/v1\/claim$/,
+      action: 'claim',
+      run: async ({ body }) => {
+        await supervisor.claim(parse(ClaimRequest, body));
         return stateOf(parts);
       },
     },

@@ -1,6 +1,6 @@
 import { open, readFile, rename } from 'node:fs/promises';
 import { z } from 'zod';
-import { BootSettings, RunnerPort } from '../api/runner.ts';
+import { BootSettings, RunnerPort, RunnerSpec } from '../api/runner.ts';
 import { asStorage } from './storage.ts';
 
 /** What must outlive the runner's process; `/var/lib/svc3/state.json`. */
@@ -23,6 +23,8 @@ export const SavedState = z.object({
   imageDigest: z.string().optional(),
   /** Told with the last start in this pod; before that the pod's own hold. */
   settings: z.object({ version: z.string(), values: BootSettings }).optional(),
+  /** The VM that has claimed the guest; there is never another in this pod. */
+  claimedBy: RunnerSpec.shape.vm.optional(),
   ejected: z.boolean().default(false),
   /** The ports that are to lead into the guest; in a new pod those that it was made with. */
   ports: z.array(RunnerPort).optional(),

@@ -11,6 +11,8 @@ export interface Status {
   readonly message?: string | undefined;
   readonly retrying: boolean;
   readonly restarts: number;
+  /** Only of a guest that no VM has claimed. */
+  readonly standby?: RunnerState['standby'];
   readonly busy?: string | undefined;
   readonly revertRequest?: string | undefined;
   readonly startRequest?: string | undefined;

@@ -1,8 +1,9 @@
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import type { PowerRequest, ResizeReply, RunnerPort, RunnerSpec } from '../api/runner.ts';
+import type { ClaimRequest, PowerRequest, ResizeReply, RunnerPort, RunnerSpec } from '../api/runner.ts';
 import { messageOf, Svc3Error } from '../errors.ts';
+import type { ControlAction } from '../runnerapi/token.ts';
 import { devices, qemuArguments } from './args.ts';
 import { bringDown, endNow } from './bringdown.ts';
 import { Disk } from './disk.ts';
@@ -11,6 +12,7 @@ import { launchMachine } from './machine.ts';
 import { changePorts } from './podports.ts';
 import { checkVerb, createQueue } from './powerstate.ts';
 import { clearSockets, prepareMachine, withSettings, type Host } from './preparation.ts';
+import { introduce } from './introduction.ts';
 import { guestDown } from './readiness.ts';
 import { forwardAddress, type PortRelay } from './relay.ts';
 import { createRetries, type Retries } from './retries.ts';
@@ -18,6 +20,9 @@ import { StateFile, type SavedState } from './statefile.ts';
 import { createStatusBoard, type StatusBoard } from './status.ts';
 import { watchMachine, type Running } from './watch.ts';
 import type { SerialConsole } from './serialconsole.ts';
+
+/** A guest that waits for a VM tells when it changes; this is for what was missed, in milliseconds. */
+const lookAgainMs = 60_000;
 
 export interface SupervisorOptions {
   readonly host: Host;
@@ -57,6 +62,7 @@ export class Supervisor {
       retrying: false,
       restarts: 0,
       ports: host.spec.ports,
+      ...(host.spec.standby === undefined ? {} : { standby: 'Preparing' as const }),
       ...never,
     });
     this.#state = new StateFile(join(host.folders.state, 'state.json'), podUid, {
@@ -77,6 +83,14 @@ export class Supervisor {
     return withSettings(this.#options.host, this.#state.current);
   }
 
+  /** Whom callers have to name: the VM, or the pod while its guest is no VM's and where it is to be claimed. */
+  uid(action?: ControlAction): string {
+    const { host, podUid = '' } = this.#options;
+    const { claimedBy } = this.#state.current;
+    if (host.spec.standby === undefined) return host.spec.vm.uid;
+    return action === 'claim' || claimedBy === undefined ? podUid : claimedBy.uid;
+  }
+
   /** The QEMU that runs now. */
   running(): Running | undefined {
     return this.#running;
@@ -95,6 +109,11 @@ export class Supervisor {
   /** Carries out a verb. Throws Conflict when it does not fit the state. */
   power(request: PowerRequest): Promise<void> {
     return this.inTurn(() => this.#carryOut(request));
+  }
+
+  /** The guest becomes that of a VM. Throws Conflict where it is another VM's, or never waited for one. */
+  claim(request: ClaimRequest): Promise<void> {
+    return this.inTurn(() => this.#claim(request));
   }
 
   resize(bytes: number): Promise<ResizeReply> {
@@ -128,6 +147,8 @@ export class Supervisor {
     const { ejected, guestStarted, startRequest, restartRequest, powerState, ports, settings } =
       this.#state.current;
     const settingsVersion = settings?.version;
+    if (this.#state.current.claimedBy !== undefined) this.status.update({ standby: undefined });
+    void this.#standBy();
     this.status.update({ ejected, guestStarted, startRequest, restartRequest, settingsVersion });
     await this.#lead(ports ?? this.#options.host.spec.ports);
     if (powerState === 'Running') return this.#boot();
@@ -142,6 +163,61 @@ export class Supervisor {
     }
     const reason = isSamePod && before?.reason === 'GuestShutdown' ? 'GuestShutdown' : 'Requested';
     return this.#stopped(reason, isSamePod ? before?.message : undefined);
+  }
+
+  /** Pauses a guest that is ready and that no VM has claimed; again after each of its boots. */
+  async #standBy(): Promise<void> {
+    const { status } = this;
+    while (status.current.standby !== undefined && !this.#isEnding) {
+      const { revision, current } = status;
+      const isReady = current.powerState === 'Running' && current.guestReady === true;
+      if (current.standby === 'Preparing' && isReady) await this.inTurn(() => this.#wait());
+      else if (current.standby === 'Idle' && current.powerState !== 'Suspended' && !isReady)
+        status.update({ standby: 'Preparing' });
+      await status.changed(revision, lookAgainMs);
+    }
+  }
+
+  async #wait(): Promise<void> {
+    const { powerState, standby } = this.status.current;
+    if (standby !== 'Preparing' || powerState !== 'Running' || this.#running === undefined) return;
+    if (this.#options.host.spec.standby === 'Suspended') {
+      try {
+        await this.#running.machine.qmp.execute('stop');
+      } catch (error) {
+        // It has ended meanwhile, and is booted again.
+        this.#options.log.warn({ err: error }, 'the guest could not be paused');
+        return;
+      }
+      this.status.update({ powerState: 'Suspended', standby: 'Idle', message: 'the guest waits for a VM' });
+    } else {
+      this.status.update({ standby: 'Idle' });
+    }
+    this.#options.log.info({}, 'the guest waits for a VM');
+  }
+
+  /** Written down before the guest goes on: whoever asks later is told so, also after a restart of this process. */
+  async #claim({ podUid, vm, settings }: ClaimRequest): Promise<void> {
+    const { host, podUid: own, log } = this.#options;
+    const { claimedBy } = this.#state.current;
+    if (host.spec.standby === undefined || podUid !== own)
+      throw new Svc3Error('Conflict', 'this guest waits for no VM');
+    if (claimedBy !== undefined && claimedBy.uid !== vm.uid)
+      throw new Svc3Error('Conflict', 'this guest is that of another VM');
+    if (this.#isEnding) throw new Svc3Error('ServiceUnavailable', 'the guest is being shut down');
+    if (claimedBy === undefined) await this.#state.save({ claimedBy: vm, settings, powerState: 'Running' });
+    if (this.status.current.standby === undefined) return;
+    const running = this.#running;
+    const isPaused = this.status.current.powerState === 'Suspended';
+    if (running !== undefined && isPaused) await running.machine.qmp.execute('cont');
+    this.status.update({
+      standby: undefined,
+      settingsVersion: settings.version,
+      ...(isPaused ? { powerState: 'Running', message: undefined } : {}),
+    });
+    log.info({}, 'the guest is that of a VM now');
+    if (running === undefined && !this.status.current.retrying) await this.#boot();
+    else if (running !== undefined) void introduce(running.machine.agent, this.#host().spec, log);
   }
 
   #boot(): Promise<void> {

@@ -8,6 +8,7 @@ import {
   RunnerExport,
   runnerPort,
   RunnerState,
+  type ClaimRequest,
   type PortsRequest,
   type PowerRequest,
 } from '../api/runner.ts';
@@ -41,6 +42,8 @@ export interface RunnerClient {
   state(wait?: { revision: number; waitSeconds: number; signal?: AbortSignal }): Promise<RunnerState>;
   /** Resolves when the verb is done. Conflict: the verb does not fit the state, which the message names. */
   power(body: PowerRequest): Promise<RunnerState>;
+  /** Conflict: the guest is another VM's. To be called with the UID of the pod as `vmUid`. */
+  claim(body: ClaimRequest): Promise<RunnerState>;
   resize(bytes: number): Promise<ResizeReply>;
   eject(): Promise<RunnerState>;
   /** The ports that lead into the guest, as far as they could be had; the others are closed. */
@@ -150,6 +153,7 @@ export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
         { method: 'POST', path: '/v1/power', action: 'power', body, timeoutMs: verbTimeoutMs },
         RunnerState,
       ),
+    claim: (body) => call({ method: 'POST', path: '/v1/claim', action: 'claim', body }, RunnerState),
     resize: (bytes) =>
       call(
         { method: 'POST', path: '/v1/resize', action: 'resize', body: { bytes }, timeoutMs: 120_000 },

@@ -11,6 +11,7 @@ import {
 export const controlActions = [
   'state',
   'power',
+  'claim',
   'resize',
   'eject',
   'ports',
@@ -22,7 +23,7 @@ export const controlActions = [
 export type ControlAction = (typeof controlActions)[number];
 
 export interface ControlClaims {
-  /** UID of the VM. */
+  /** UID of the VM; of the pod where its guest is nobody's yet, or is to be claimed. */
   readonly vmUid: string;
   readonly action: ControlAction;
   /** SHA-256 of the certificate that the caller sees: a token relayed by somebody in between is void. */

@@ -17,3 +17,6 @@ RegisterKind(Image, resources.Image);
 
 export class ISO extends GenericKind {}
 RegisterKind(ISO, resources.ISO);
+
+export class VMPool extends GenericKind {}
+RegisterKind(VMPool, resources.VMPool);

@@ -8,6 +8,8 @@ export interface VMSpec {
   config?: string;
   /** Namespace of the VMConfig; unset means that of the VM. Whoever creates the VM needs the right to get the VMConfig there. Names of Images and ISOs that the VMConfig says are of its namespace; Secrets and claims are of the namespace of the VM. */
   configNamespace?: string;
+  /** Name of a VMPool of this namespace: the VM gets one of its waiting guests, else it is deployed from its template. The template is read once, when the VM is first placed; it excludes all settings but metadata, sshAuthorizedKeys and startDeadlineSeconds. */
+  pool?: string;
   /** Disk image. With a slash it is an OCI reference such as registry.example.com/team/debian:12; without one it is the name of an Image in this namespace. */
   image?: string;
   /** Architecture of the guest; unset means the image's. */
@@ -1061,6 +1063,328 @@ export interface ISO {
   status?: ISOStatus;
 }
 
+/** Guests that are booted before anybody asks for a VM. */
+export interface VMPoolSpec {
+  /** The settings of every VM of the pool; a VM that claims one can override none of them but its lists for the guest. */
+  template: {
+    /** Name of a VMConfig of this namespace whose settings hold wherever the template says nothing. */
+    config?: string;
+    /** Disk image. With a slash it is an OCI reference such as registry.example.com/team/debian:12; without one it is the name of an Image in this namespace. */
+    image?: string;
+    /** Architecture of the guest; unset means the image's. */
+    architecture?: 'amd64' | 'arm64';
+    /** Number of virtual CPUs; 3 where nothing is said. */
+    cpu?: number;
+    /** Memory of the guest, e.g. 4Gi; 2.5Gi for each cpu where nothing is said. */
+    memory?: string;
+    /** Whether the VM gets the node's GPU. On arm64 it is always on. On amd64 it is off where nothing is said, it needs a node enabled for it, and it turns the VNC console off. */
+    gpuPassthrough?: 'Enabled' | 'Disabled';
+    /** Whether the screen of the VM can be seen through the console; on where nothing is said, off on amd64 with GPU passthrough. */
+    vncConsole?: 'Enabled' | 'Disabled';
+    /** The one node the VM may run on; unset means any node that fits. */
+    nodeName?: string;
+    /** Tag of the nodes to prefer (node label tag.svc3.dev/<tag>=true). */
+    tag?: string;
+    /** Whether only nodes with the tag are taken; false where nothing is said. */
+    tagRequired?: boolean;
+    /** Spread (the default) takes the emptiest node that fits, Pack the fullest. */
+    scheduler?: 'Spread' | 'Pack';
+    /** PriorityClass of the VM's pod; where nothing is said, what the installation says (chart value runner.priorityClassName). */
+    priorityClassName?: string;
+    /** Ports of the guest that are open on the IP of its pod, in addition to SSH and screen sharing, and the ports of the node that lead to them. */
+    ports?: {
+      /** Port on the node. It must lie in the range that the installation allows (chart value hostPorts.allowed) and be free on the node. Unset means that the guest's port is open on the pod's IP only, under its own number; such a port comes and goes while the VM runs. */
+      nodePort?: number;
+      /** Port inside the guest, and on the pod's IP. */
+      guestPort: number;
+      /** Protocol of the mapping. */
+      protocol?: 'TCP' | 'UDP';
+    }[];
+    /** Which services get a port of the node by themselves; where nothing is said, what the installation says (chart value nodePorts). SSH and screen sharing are open on the pod's IP in any case. */
+    nodePorts?: {
+      /** Whether SSH of the guest is a port of the node as well (status.ports.ssh). */
+      ssh?: 'Enabled' | 'Disabled';
+      /** Whether screen sharing of the guest is a port of the node as well (status.ports.screenshare). */
+      screenshare?: 'Enabled' | 'Disabled';
+    };
+    /** Install medium in the CD drive: the name of an ISO in this namespace or an OCI reference; empty for none, whatever the configuration names. Emptied on a VM that runs, it takes the medium out. */
+    iso?: string;
+    /** Values that the guest reads through cloud-init. */
+    metadata?: {
+      /** Name the guest finds the value under. */
+      name: string;
+      /** Value as text, without control characters other than tabs and line breaks. */
+      value: string;
+    }[];
+    /** Public SSH keys for the guest's default user, through cloud-init. */
+    sshAuthorizedKeys?: string[];
+    /** User data for cloud-init of the guest, from a Secret of the namespace of the VM. */
+    userData?: {
+      /** Name of a Secret in the namespace of the VM. Its key `userData` is what cloud-init gets as user-data. */
+      secretName: string;
+    };
+    /** Serial number of the machine that the guest sees (SMBIOS). */
+    systemSerial?: string;
+    /** Size of the screen. */
+    display?: {
+      /** Width of the screen in pixels. */
+      width?: number;
+      /** Height of the screen in pixels. */
+      height?: number;
+      /** Dots per inch that the screen reports. */
+      dpi?: number;
+    };
+    /** Whether the network card is virtio with all offloads; true where nothing is said. */
+    netBoost?: boolean;
+    /** Whether disk and network are emulated old hardware, for guests without virtio drivers. */
+    legacyIO?: boolean;
+    /** A VM whose guest has never run this many seconds after its creation is deleted; unset means never. */
+    startDeadlineSeconds?: number;
+    /** When the VM is Ready: exactly one member. Unset means when SSH or the guest agent answers, or else when the guest has had the installation's time for it (chart value readiness.timeoutSeconds). */
+    readiness?: {
+      /** The guest is ready while it takes connections at this port. */
+      tcp?: {
+        /** Port inside the guest. */
+        port: number;
+      };
+      /** The guest is ready while this page answers with a status from 200 to 399. */
+      http?: {
+        /** Port inside the guest. */
+        port: number;
+        /** Path of the page, with its query. */
+        path?: string;
+      };
+      /** The guest is ready once the QEMU guest agent has answered. */
+      guestAgent?: Record<string, never>;
+      /** The guest is ready when QEMU runs. */
+      none?: Record<string, never>;
+    };
+    /** Where changes to the disk live, and how large it is. */
+    disk?: {
+      /** Where changes to the disk live. Ephemeral (the default) goes with the pod and survives restarts of its container; Persistent is a PersistentVolumeClaim and survives drain, reboot and re-placement. */
+      storage?: 'Ephemeral' | 'Persistent';
+      /** StorageClass of a Persistent disk; unset means the installation's, else the cluster's default. */
+      storageClassName?: string;
+      /** What becomes of a Persistent disk when its VM is deleted. Retain (the default): its PersistentVolumeClaim stays, nobody's, until somebody deletes it or a VM names it as disk.claimName. Delete: it goes with the VM. */
+      whenDeleted?: 'Retain' | 'Delete';
+      /** Virtual size of the disk, e.g. 40Gi; unset means the image's own size, less than that is refused. It can only grow. */
+      size?: string;
+    };
+    /** Taints of nodes that the VM tolerates. */
+    tolerations?: {
+      /** Taint key; empty with operator Exists matches all taints. */
+      key?: string;
+      /** How key and value are compared; unset means Equal. */
+      operator?: 'Exists' | 'Equal';
+      /** Taint value that is matched with operator Equal. */
+      value?: string;
+      /** Taint effect that is matched; unset matches all. */
+      effect?: 'NoSchedule' | 'PreferNoSchedule' | 'NoExecute';
+      /** How long a NoExecute taint is tolerated, in seconds; unset means for ever. */
+      tolerationSeconds?: number;
+    }[];
+    /** Nodes and neighbours that the VM needs, prefers or avoids, as in a pod. */
+    affinity?: {
+      /** Nodes by their labels. */
+      nodeAffinity?: {
+        /** What has to hold when the VM is placed. */
+        requiredDuringSchedulingIgnoredDuringExecution?: {
+          /** What has to hold: one of them. */
+          nodeSelectorTerms: {
+            /** What holds of the labels of the node: all of it. */
+            matchExpressions: {
+              /** Name of a label. */
+              key: string;
+              /** How its value is compared. */
+              operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist' | 'Gt' | 'Lt';
+              /** With what it is compared. */
+              values?: string[];
+            }[];
+          }[];
+        };
+        /** What is preferred among the nodes that fit. */
+        preferredDuringSchedulingIgnoredDuringExecution?: {
+          /** What it counts beside the others. */
+          weight: number;
+          /** What is preferred. */
+          preference: {
+            /** What holds of the labels of the node: all of it. */
+            matchExpressions: {
+              /** Name of a label. */
+              key: string;
+              /** How its value is compared. */
+              operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist' | 'Gt' | 'Lt';
+              /** With what it is compared. */
+              values?: string[];
+            }[];
+          };
+        }[];
+      };
+      /** Places where such pods are. */
+      podAffinity?: {
+        /** What has to hold when the VM is placed: all of it. */
+        requiredDuringSchedulingIgnoredDuringExecution?: {
+          /** Pods of the VM's namespace by their labels; the labels of a VM are on its pod. Empty selects all. */
+          labelSelector: {
+            /** Labels that they have. */
+            matchLabels?: Record<string, never>;
+            /** What holds of their labels: all of it. */
+            matchExpressions?: {
+              /** Name of a label. */
+              key: string;
+              /** How its value is compared. */
+              operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist';
+              /** With what it is compared. */
+              values?: string[];
+            }[];
+          };
+          /** Label of nodes; those with the same value are one place, e.g. kubernetes.io/hostname or topology.kubernetes.io/zone. */
+          topologyKey: string;
+        }[];
+        /** What is preferred among the nodes that fit. */
+        preferredDuringSchedulingIgnoredDuringExecution?: {
+          /** What it counts beside the others. */
+          weight: number;
+          /** What is preferred. */
+          podAffinityTerm: {
+            /** Pods of the VM's namespace by their labels; the labels of a VM are on its pod. Empty selects all. */
+            labelSelector: {
+              /** Labels that they have. */
+              matchLabels?: Record<string, never>;
+              /** What holds of their labels: all of it. */
+              matchExpressions?: {
+                /** Name of a label. */
+                key: string;
+                /** How its value is compared. */
+                operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist';
+                /** With what it is compared. */
+                values?: string[];
+              }[];
+            };
+            /** Label of nodes; those with the same value are one place, e.g. kubernetes.io/hostname or topology.kubernetes.io/zone. */
+            topologyKey: string;
+          };
+        }[];
+      };
+      /** Places where no such pods are. */
+      podAntiAffinity?: {
+        /** What has to hold when the VM is placed: all of it. */
+        requiredDuringSchedulingIgnoredDuringExecution?: {
+          /** Pods of the VM's namespace by their labels; the labels of a VM are on its pod. Empty selects all. */
+          labelSelector: {
+            /** Labels that they have. */
+            matchLabels?: Record<string, never>;
+            /** What holds of their labels: all of it. */
+            matchExpressions?: {
+              /** Name of a label. */
+              key: string;
+              /** How its value is compared. */
+              operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist';
+              /** With what it is compared. */
+              values?: string[];
+            }[];
+          };
+          /** Label of nodes; those with the same value are one place, e.g. kubernetes.io/hostname or topology.kubernetes.io/zone. */
+          topologyKey: string;
+        }[];
+        /** What is preferred among the nodes that fit. */
+        preferredDuringSchedulingIgnoredDuringExecution?: {
+          /** What it counts beside the others. */
+          weight: number;
+          /** What is preferred. */
+          podAffinityTerm: {
+            /** Pods of the VM's namespace by their labels; the labels of a VM are on its pod. Empty selects all. */
+            labelSelector: {
+              /** Labels that they have. */
+              matchLabels?: Record<string, never>;
+              /** What holds of their labels: all of it. */
+              matchExpressions?: {
+                /** Name of a label. */
+                key: string;
+                /** How its value is compared. */
+                operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist';
+                /** With what it is compared. */
+                values?: string[];
+              }[];
+            };
+            /** Label of nodes; those with the same value are one place, e.g. kubernetes.io/hostname or topology.kubernetes.io/zone. */
+            topologyKey: string;
+          };
+        }[];
+      };
+    };
+    /** How the VM and others are spread over places, as in a pod. */
+    topologySpreadConstraints?: {
+      /** By how many such pods a place may be ahead of the one with the fewest. */
+      maxSkew: number;
+      /** Label of nodes; those with the same value are one place, e.g. kubernetes.io/hostname or topology.kubernetes.io/zone. */
+      topologyKey: string;
+      /** DoNotSchedule: the VM waits. ScheduleAnyway: the place with the fewest is preferred. */
+      whenUnsatisfiable: 'DoNotSchedule' | 'ScheduleAnyway';
+      /** Pods of the VM's namespace by their labels; the labels of a VM are on its pod. Empty selects all. */
+      labelSelector: {
+        /** Labels that they have. */
+        matchLabels?: Record<string, never>;
+        /** What holds of their labels: all of it. */
+        matchExpressions?: {
+          /** Name of a label. */
+          key: string;
+          /** How its value is compared. */
+          operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist';
+          /** With what it is compared. */
+          values?: string[];
+        }[];
+      };
+    }[];
+  };
+  /** How many booted guests wait for a VM; what kubectl scale changes. */
+  minIdle?: number;
+  /** How many there are at most together with the VMs that claimed one; unset means no bound. More VMs are deployed all the same, without waiting guests. */
+  maxSize?: number;
+  /** Suspended (the default): a waiting guest is paused once it has booted, and takes no CPU. Running: it runs on. */
+  standby?: 'Suspended' | 'Running';
+  /** Whether VMs that name the VMConfig of the template, and ask for nothing else than it says, are served from the pool as well. */
+  serveConfig?: boolean;
+}
+
+/** What svc3 knows about the pool. */
+export interface VMPoolStatus {
+  /** The metadata.generation that this status was made for. */
+  observedGeneration?: number;
+  /** What is known about the object, one row per question. */
+  conditions?: {
+    /** Name of the condition in PascalCase. */
+    type: string;
+    /** Whether the condition holds. */
+    status: 'True' | 'False' | 'Unknown';
+    /** The metadata.generation of the object that this condition was made for. */
+    observedGeneration?: number;
+    /** When the status last changed. */
+    lastTransitionTime: string;
+    /** Why, in one PascalCase word; all of them are listed in docs/conditions.md. */
+    reason: string;
+    /** Why, in a sentence for people; may be empty. */
+    message: string;
+  }[];
+  /** Guests that wait for a VM. */
+  idle?: number;
+  /** Guests that are being booted. */
+  preparing?: number;
+  /** VMs that name the pool. */
+  claimed?: number;
+  /** Selects the pods that wait, as the scale subresource tells it. */
+  selector?: string;
+}
+
+/** A VMPool keeps guests that have booted already, for VMs that name the pool. */
+export interface VMPool {
+  apiVersion?: 'svc3.dev/v1';
+  kind?: 'VMPool';
+  metadata?: V1ObjectMeta;
+  spec: VMPoolSpec;
+  status?: VMPoolStatus;
+}
+
 /** Where each kind is found, as generic clients ask for it. */
 export declare const resources: {
   readonly VM: { apiVersion: 'svc3.dev/v1', group: 'svc3.dev', version: 'v1', plural: 'vms', kind: 'VM' };
@@ -1068,4 +1392,5 @@ export declare const resources: {
   readonly RegistryCredential: { apiVersion: 'svc3.dev/v1', group: 'svc3.dev', version: 'v1', plural: 'registrycredentials', kind: 'RegistryCredential' };
   readonly Image: { apiVersion: 'svc3.dev/v1', group: 'svc3.dev', version: 'v1', plural: 'images', kind: 'Image' };
   readonly ISO: { apiVersion: 'svc3.dev/v1', group: 'svc3.dev', version: 'v1', plural: 'isos', kind: 'ISO' };
+  readonly VMPool: { apiVersion: 'svc3.dev/v1', group: 'svc3.dev', version: 'v1', plural: 'vmpools', kind: 'VMPool' };
 };

@@ -6,4 +6,5 @@ export const resources = {
   RegistryCredential: { apiVersion: 'svc3.dev/v1', group: 'svc3.dev', version: 'v1', plural: 'registrycredentials', kind: 'RegistryCredential' },
   Image: { apiVersion: 'svc3.dev/v1', group: 'svc3.dev', version: 'v1', plural: 'images', kind: 'Image' },
   ISO: { apiVersion: 'svc3.dev/v1', group: 'svc3.dev', version: 'v1', plural: 'isos', kind: 'ISO' },
+  VMPool: { apiVersion: 'svc3.dev/v1', group: 'svc3.dev', version: 'v1', plural: 'vmpools', kind: 'VMPool' },
 };

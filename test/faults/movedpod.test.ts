@@ -54,7 +54,7 @@ async function moveTo(address: string): Promise<void> {
   await server?.close();
   const become = (state: Partial<RunnerState>) => (runner.state = runnerState({ vmUid, ...state }));
   const moved = createControlServer({
-    vmUid,
+    uid: () => vmUid,
     certificate,
     keys: async () => parseControlKeys(keys.publicKey),
     routes: [

@@ -3,6 +3,7 @@ import { runControllers } from '../../src/controller/runtime.ts';
 import { createRecorder } from '../../src/kube/recorder.ts';
 import type { KubeClient } from '../../src/kube/types.ts';
 import { createLogger, createMetrics } from '../../src/telemetry.ts';
+import { createVmPoolController } from '../../src/controllers/vmpool/controller.ts';
 import { createVmController, type VmControllerParts } from '../../src/controllers/vm/controller.ts';
 import type { VmSettings } from '../../src/controllers/vm/settings.ts';
 
@@ -56,13 +57,12 @@ export async function startVmOperator(
   const gate = { isHeld: () => !stopping.signal.aborted, assertHeld: () => undefined };
   let passes = 0;
   const metrics = { controllers: { ...createMetrics().controllers, reconciled: () => void (passes += 1) } };
-  const controller = createVmController(
-    { client, informers, recorder, log, metrics, settings: vmSettings(settings), gate },
-    { controlKeys: () => 'key', ...parts(informers) },
-  );
+  const runtime = { client, informers, recorder, log, metrics, settings: vmSettings(settings), gate };
+  const controller = createVmController(runtime, { controlKeys: () => 'key', ...parts(informers) });
+  const pools = createVmPoolController(runtime, { shared: controller.shared });
   const watching = informers.run(stopping.signal);
   await informers.synced();
-  const working = runControllers([controller], stopping.signal);
+  const working = runControllers([controller, pools], stopping.signal);
   return {
     passes: () => passes,
     async stop() {

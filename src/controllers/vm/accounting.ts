@@ -1,20 +1,20 @@
 import type { Pod } from '../../api/core.ts';
-import { podNamePrefix } from '../../api/meta.ts';
+import { podNamePrefix, standbyNamePrefix } from '../../api/meta.ts';
 import { isOwnedBy } from '../../api/owner.ts';
 import type { Vm } from '../../api/vm.ts';
 import type { Informer } from '../../kube/types.ts';
 import type { Inventory } from '../../placement/inventory.ts';
 import { podFacts } from '../../placement/podfacts.ts';
-import { podNameOf } from './names.ts';
+import { podNamesOf } from './names.ts';
 
-/** Index of VMs by the name of their pod: `<namespace>/<pod name>`. */
+/** Index of VMs by the names that their pod may have: `<namespace>/<pod name>`. */
 export const podNameIndex = {
-  podName: ({ metadata }: Vm) => [`${metadata.namespace}/${podNameOf(metadata.name)}`],
+  podName: (vm: Vm) => podNamesOf(vm).map((name) => `${vm.metadata.namespace}/${name}`),
 };
 
 /**
  * UID of the VM that this pod was made for; undefined for every other pod. Neither labels nor an owner reference alone
- * prove it: the pod has to have the one name that the pod of a VM can have, in the VM's namespace, so that no tenant
+ * prove it: the pod has to have a name that the pod of the VM can have, in the VM's namespace, so that no tenant
  * gets more than one pod of a VM counted.
  * @param named - the VMs whose pod has this pod's namespace and name
  */
@@ -27,6 +27,8 @@ export interface AccountingParts {
   /** With `podNameIndex`. */
   readonly vms: Informer<Vm>;
   readonly inventory: Inventory;
+  /** What a pod that waits for a VM was assumed as; undefined for every other pod. */
+  standbyClaim?(pod: Pod): string | undefined;
   /** Called when a pod has given back what it took. */
   freed(): void;
   /** Called when a pod is new on a node, or has other labels: somebody may have waited for such a neighbour. */
@@ -37,9 +39,9 @@ export interface AccountingParts {
  * Keeps in the inventory what the pods take of the nodes. A pod that is not bound counts while its VM is known: VM and
  * pod are seen in any order, and a VM may go before its pod.
  */
-export function accountPods({ pods, vms, inventory, freed, came }: AccountingParts): void {
+export function accountPods({ pods, vms, inventory, standbyClaim, freed, came }: AccountingParts): void {
   const account = (pod: Pod) => {
-    const facts = podFacts(pod, vmUidOf(pod, vmsNamedBy(vms, pod)));
+    const facts = podFacts(pod, vmUidOf(pod, vmsNamedBy(vms, pod)) ?? standbyClaim?.(pod));
     if (facts !== undefined) {
       if (inventory.setPod(facts)) came();
     } else if (inventory.removePod(pod.metadata.uid)) freed();
@@ -48,15 +50,18 @@ export function accountPods({ pods, vms, inventory, freed, came }: AccountingPar
     if (kind !== 'deleted') account(object);
     else if (inventory.removePod(object.metadata.uid)) freed();
   });
-  vms.onChange(({ kind, object: { metadata } }) => {
+  vms.onChange(({ kind, object }) => {
     if (kind === 'updated') return;
-    const pod = pods.get(podNameOf(metadata.name), metadata.namespace);
-    if (pod !== undefined && pod.spec.nodeName === undefined) account(pod);
+    for (const name of podNamesOf(object)) {
+      const pod = pods.get(name, object.metadata.namespace);
+      if (pod !== undefined && pod.spec.nodeName === undefined) account(pod);
+    }
   });
 }
 
 /** The VMs whose pod has this pod's name, whoever made the pod. */
 export function vmsNamedBy(vms: Informer<Vm>, { metadata }: Pick<Pod, 'metadata'>): readonly Vm[] {
   const { name, namespace } = metadata;
-  return name.startsWith(podNamePrefix) ? vms.byIndex('podName', `${namespace}/${name}`) : [];
+  const isOurs = name.startsWith(podNamePrefix) || name.startsWith(standbyNamePrefix);
+  return isOurs ? vms.byIndex('podName', `${namespace}/${name}`) : [];
 }

@@ -9,6 +9,7 @@ import {
   pods,
   secrets,
   vmConfigs,
+  vmPools,
   vms,
 } from '../../api/resources.ts';
 import type { Vm } from '../../api/vm.ts';
@@ -24,9 +25,12 @@ import { accountPods, podNameIndex, vmsNamedBy } from './accounting.ts';
 import { DeployBackoff } from './deploybackoff.ts';
 import { VmExpectations } from './expectations.ts';
 import { createLiveLists } from './life/livelists.ts';
-import { podNameOf } from './names.ts';
+import { podNamesOf } from './names.ts';
+import { isOfPool, poolIndex } from './pool/standby.ts';
+import { Standbys } from './pool/standbys.ts';
+import type { ClaimResult } from './podcreation.ts';
 import { slimPod } from './pod/slimpod.ts';
-import { isLost } from './pod/podstate.ts';
+import { isLost, isPodReady } from './pod/podstate.ts';
 import { claimIndex } from './pod/claim.ts';
 import { PodResize } from './pod/podresize.ts';
 import { ClaimGrowth } from './pod/claimgrowth.ts';
@@ -46,6 +50,24 @@ export interface VmControllerParts {
   readonly openRunner?: OpenRunner | undefined;
   /** Text of the annotation `svc3.dev/control-keys`. */
   controlKeys(): string;
+  /** How claims of waiting guests ended. */
+  claimed?(vm: Vm, result: ClaimResult): void;
+}
+
+/** What the controllers of VMs and of pools share: places on nodes, and who has been promised which guest. */
+export interface Shared {
+  readonly inventory: Inventory;
+  readonly standbys: Standbys;
+  /** VMs that wait for a node. */
+  readonly waiting: { readonly size: number };
+  readonly resolver: ImageResolver | undefined;
+  controlKeys(): string;
+  kvmGroups(node: string | undefined): readonly number[];
+  pullSecretVersion(namespace: string): string | undefined;
+}
+
+export interface VmController extends Controller {
+  readonly shared: Shared;
 }
 
 /**
@@ -65,12 +87,17 @@ function createCaches({ informers }: Runtime<VmSettings>) {
   const vmInformer = informers.get(vms);
   const podInformer = informers.get(pods, { transform: slimPod });
   vmInformer.addIndexes({ ...podNameIndex, ...claimIndex, ...configNamespaceIndex });
+  podInformer.addIndexes({ ...poolIndex });
+  vmInformer.addIndexes({
+    pool: ({ metadata, spec }) => (spec.pool === undefined ? [] : [`${metadata.namespace}/${spec.pool}`]),
+  });
   podInformer.addIndexes({ node: (pod) => (pod.spec.nodeName === undefined ? [] : [pod.spec.nodeName]) });
   return {
     vms: vmInformer,
     pods: podInformer,
     nodes: informers.get(nodes),
     configs: informers.get(vmConfigs),
+    pools: informers.get(vmPools),
     images: informers.get(images),
     isos: informers.get(isos),
     /** Of Persistent disks. */
@@ -92,6 +119,7 @@ function createMemory(
   const inventory = new Inventory(settings.portRanges);
   return {
     inventory,
+    standbys: new Standbys(caches),
     expectations: new VmExpectations(caches.pods, monotonic),
     backoff: new DeployBackoff(monotonic),
     waiting: new WaitingVms(inventory, wake),
@@ -106,14 +134,15 @@ function createReconciler(
   { client, recorder, settings }: Runtime<VmSettings>,
   parts: VmControllerParts,
   caches: Caches,
-  { inventory, expectations, backoff, waiting, resolutions, runners }: Memory,
+  { inventory, standbys, expectations, backoff, waiting, resolutions, runners }: Memory,
 ): VmReconciler {
   const now = () => new Date();
   const controlKeys = () => parts.controlKeys();
-  const pullSecretVersion = (namespace: string) =>
-    caches.pullSecrets.get(objectNames.pullSecret, namespace)?.metadata.resourceVersion;
+  const { kvmGroups, pullSecretVersion } = readersOf(caches);
+  const status = new StatusWriter({ client, recorder, expectations, now });
   const sources: ResolveSources = {
     vmConfig: (name, namespace) => caches.configs.get(name, namespace),
+    vmPool: (name, namespace) => caches.pools.get(name, namespace),
     image: (name, namespace) => caches.images.get(name, namespace),
     iso: (name, namespace) => caches.isos.get(name, namespace),
     answer: (key, namespace, reference, withSize) =>
@@ -142,22 +171,36 @@ function createReconciler(
       expectations,
       nodes: caches.nodes,
       controlKeys,
-      kvmGroups: (node) => kvmGroupsOf(node === undefined ? caches.nodes.list() : [caches.nodes.get(node)]),
+      kvmGroups,
+      status,
+      standbys,
+      claimed: (vm, result) => parts.claimed?.(vm, result),
       pullSecretVersion,
     }),
     claimGrowth: new ClaimGrowth(client, recorder),
     podResize: new PodResize({ client, inventory, settings, now: () => performance.now() }),
     runners,
     expectations,
-    status: new StatusWriter({ client, recorder, expectations, now }),
+    status,
     liveImages: createLiveLists(async (namespace) => (await client.list(images, { namespace })).items),
     controlKeys,
     now,
   });
 }
 
+function readersOf({
+  nodes: nodeCache,
+  pullSecrets,
+}: Caches): Pick<Shared, 'kvmGroups' | 'pullSecretVersion'> {
+  return {
+    kvmGroups: (node) => kvmGroupsOf(node === undefined ? nodeCache.list() : [nodeCache.get(node)]),
+    pullSecretVersion: (namespace) =>
+      pullSecrets.get(objectNames.pullSecret, namespace)?.metadata.resourceVersion,
+  };
+}
+
 /** Keeps every VM's pod as its spec says. */
-export function createVmController(runtime: Runtime<VmSettings>, parts: VmControllerParts): Controller {
+export function createVmController(runtime: Runtime<VmSettings>, parts: VmControllerParts): VmController {
   const caches = createCaches(runtime);
   const memory = createMemory(runtime, parts, caches, (key) => controller.enqueue(key));
   const reconciler = createReconciler(runtime, parts, caches, memory);
@@ -174,7 +217,17 @@ export function createVmController(runtime: Runtime<VmSettings>, parts: VmContro
   followPlaces(caches, memory, controller);
   followVms(caches, controller);
   followSources(caches, memory, controller, parts.resolver);
-  return controller;
+  followPools(caches, controller);
+  const { inventory, standbys, waiting } = memory;
+  const shared: Shared = {
+    inventory,
+    standbys,
+    waiting,
+    resolver: parts.resolver,
+    controlKeys: () => parts.controlKeys(),
+    ...readersOf(caches),
+  };
+  return Object.assign(controller, { shared });
 }
 
 /** A VM, its pod and its claim wake it; by their name: also what is not the VM's, and only in the way. */
@@ -209,10 +262,32 @@ function followPlaces(caches: Caches, { inventory, waiting }: Memory, controller
   const came = () => {
     if (waiting.asksForNeighbours) retryWaiting();
   };
-  accountPods({ pods: caches.pods, vms: caches.vms, inventory, freed: retryWaiting, came });
+  const standbyClaim = (pod: Pod) =>
+    isOfPool(pod) && caches.pools.get(poolOf(pod), pod.metadata.namespace) !== undefined
+      ? keyOf(pod)
+      : undefined;
+  accountPods({ pods: caches.pods, vms: caches.vms, inventory, standbyClaim, freed: retryWaiting, came });
   followNodes(caches, inventory, retryWaiting, (pod) => enqueueNamed(caches, controller, pod));
   caches.pods.onChange(changed);
   caches.nodes.onChange(changed);
+}
+
+/** VMs that are woken for one guest that waits: more would only look. */
+const wokenPerStandby = 2;
+
+/** A pool that is new, and a guest that waits, are what VMs of the pool wait for that no node takes. */
+function followPools(caches: Caches, controller: Controller): void {
+  const wake = (pool: string, most: number) => {
+    const unplaced = caches.vms.byIndex('pool', pool).filter(({ status }) => status?.podName === undefined);
+    for (const vm of unplaced.slice(0, most)) controller.enqueue(keyOf(vm));
+  };
+  caches.pods.onChange(({ kind, object }) => {
+    if (kind === 'deleted' || !isOfPool(object) || !isPodReady(object)) return;
+    for (const pool of poolIndex.pool(object)) wake(pool, wokenPerStandby);
+  });
+  caches.pools.onChange((change) => {
+    if (!leavesSpec(change)) wake(keyOf(change.object), Infinity);
+  });
 }
 
 /** What a VM is made from, and what its deletion waits for. */
@@ -260,7 +335,10 @@ function priorityOf(key: string, informer: Informer<Vm>, expectations: VmExpecta
   if (vm === undefined || vm.metadata.deletionTimestamp !== undefined) return 'normal';
   const { observedGeneration = vm.metadata.generation } = vm.status ?? {};
   const isAsked = observedGeneration !== vm.metadata.generation;
-  return isAsked || expectations.pod(podNameOf(name), namespace) === undefined ? 'normal' : 'low';
+  const hasPod = podNamesOf(vm).some((pod) => expectations.pod(pod, namespace) !== undefined);
+  // A claim is short, and somebody waits for it.
+  const isClaiming = vm.status?.conditions?.some(({ reason }) => reason === 'Claiming') ?? false;
+  return isAsked || !hasPod || isClaiming ? 'normal' : 'low';
 }
 
 function followNodes(
@@ -281,6 +359,10 @@ function followNodes(
     if (!lostFlipped(change)) return;
     for (const pod of caches.pods.byIndex('node', name)) enqueue(pod);
   });
+}
+
+function poolOf({ metadata }: Pod): string {
+  return metadata.labels?.[labels.pool] ?? '';
 }
 
 function lostFlipped(change: Change<Node>): boolean {

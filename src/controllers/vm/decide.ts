@@ -7,6 +7,7 @@ import { hasFinalizer } from '../../api/finalizer.ts';
 import { pullSecretAnnotation } from './names.ts';
 import { endMessage, pullFailure, unschedulableMessage } from './pod/podstate.ts';
 import type { Resolved } from './resolve/resolve.ts';
+import { isClaimed, isOfPool, isStandby } from './pool/standby.ts';
 import { hasStarted, startedInPod } from './life/started.ts';
 import { deadlineMessage, startDeadline } from './life/startdeadline.ts';
 import { nodeOf } from '../../placement/podfacts.ts';
@@ -78,6 +79,10 @@ export type PodPlan =
       readonly node: string | undefined;
       readonly message: string;
     }
+  /** The waiting guest of this pod is to become the VM's. */
+  | { readonly kind: 'take'; readonly pod: Pod }
+  /** The pod is the VM's; its runner has not been told yet. */
+  | { readonly kind: 'claim'; readonly pod: Pod; readonly settings: Resolved }
   /** The pod lives: say what it does. */
   | { readonly kind: 'report'; readonly pod: Pod; readonly settings: Resolved };
 
@@ -96,6 +101,9 @@ function decidePod(observed: Observed): PodPlan {
   const { vm, pod, settings } = observed;
   if (pod === undefined) return { kind: 'deploy' };
   if (!isOwnedBy(pod, vm)) {
+    // Another VM was first, or the pool has given it up: there are others.
+    if (isStandby(pod))
+      return isOfPool(pod) && !isTerminating(pod) ? { kind: 'take', pod } : { kind: 'deploy' };
     // The pod of a VM of the same name that was deleted goes away by itself.
     if (isTerminating(pod)) return { kind: 'wait', pod, settings: undefined };
     return {
@@ -109,7 +117,7 @@ function decidePod(observed: Observed): PodPlan {
   const replaced = replacement(observed, pod);
   if (replaced !== undefined) return replaced;
   if (settings?.kind !== 'resolved') return { kind: 'conflict', message: settings?.message ?? '' };
-  return { kind: 'report', pod, settings };
+  return isClaimed(vm, pod) ? { kind: 'report', pod, settings } : { kind: 'claim', pod, settings };
 }
 
 function replacement({ pullSecretVersion }: Observed, pod: Pod): PodPlan | undefined {

@@ -45,6 +45,11 @@ export class VmExpectations implements VmMemory {
     return this.#made.current(`${namespace}/${name}`, this.#pods.get(name, namespace));
   }
 
+  /** A change of a pod that another made. */
+  wrotePod(pod: Pod): void {
+    this.#made.wrote(keyOf(pod), pod);
+  }
+
   madePod(pod: Pod): void {
     for (const { uid } of pod.metadata.ownerReferences ?? []) this.#startedAt.set(uid, this.#now());
     this.#made.wrote(keyOf(pod), pod);

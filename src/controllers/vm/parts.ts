@@ -33,8 +33,18 @@ export interface BootTerms {
   readonly settings?: EffectiveSettings | undefined;
 }
 
+/** What the runner of a guest that waited says to its claim. */
+export type ClaimAnswer =
+  | { readonly kind: 'claimed'; readonly runner: RunnerObservation }
+  /** The answer wakes the VM. `message`: why it has not been told yet. */
+  | { readonly kind: 'asking'; readonly message: string | undefined }
+  /** It never will be this VM's. */
+  | { readonly kind: 'refused'; readonly message: string };
+
 /** The talk with the runners, as a pass uses it. */
 export interface Runners extends VmMemory {
+  /** Tells the runner whose its guest is now, beside the pass; the same VM may do so again. */
+  claim(key: string, vm: Vm, pod: Pod, effective: EffectiveSettings): ClaimAnswer;
   observe(key: string, vm: Vm, pod: Pod, boot?: BootTerms): RunnerObservation | undefined;
   /**
    * What the runner of the pod has said just now. Where it has not, it is asked beside the pass, the answer wakes the VM,

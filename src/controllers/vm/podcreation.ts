@@ -14,8 +14,12 @@ import { place, type Placed, type PlacementRequest, unpinnedAccelerator } from '
 import type { HostPort } from '../../placement/ports.ts';
 import { type ClaimHolder, claimNameOf, hasClaims, isPersistent } from './pod/claim.ts';
 import { obtainClaims } from './pod/diskclaim.ts';
+import { hasFinalizer } from '../../api/finalizer.ts';
 import { holdVm } from './life/finalizer.ts';
+import { podNameOf } from './names.ts';
 import type { Pass, VmMemory } from './parts.ts';
+import { type ClaimParts, choosePod, hasOwnPod, mayHavePod, takePod } from './pool/claims.ts';
+import type { Standbys } from './pool/standbys.ts';
 import { buildPod, type PodPlacement } from './pod/pod.ts';
 import { reportPod } from './status/report.ts';
 import { placementRequest } from './pod/request.ts';
@@ -39,6 +43,15 @@ const waitingMs = 60_000;
 /** Somebody else's claim is not in the cache, and nothing tells that it is gone; in milliseconds. */
 const claimWaitMs = { going: 2_000, foreign: 30_000, missing: 30_000 } as const;
 
+/** What was written wakes the VM as well, in milliseconds. */
+const claimAgainMs = 1;
+
+/** The cache does not show a pod yet that kube-apiserver has, in milliseconds. */
+const cacheLagMs = 1_000;
+
+/** Hit: the VM has a guest that waited; miss: none did; lost: it went to another VM, or away, before it could be had. */
+export type ClaimResult = 'hit' | 'miss' | 'lost';
+
 /** A registry that takes longer to answer shows in the VM's status, in milliseconds. */
 const slowAnswerMs = 1_000;
 
@@ -51,6 +64,11 @@ export interface PodCreationParts {
   readonly backoff: DeployBackoff;
   readonly expectations: VmExpectations;
   readonly nodes: Pick<Informer<Node>, 'get'>;
+  readonly status: ClaimParts['status'];
+  /** Guests that wait for a VM. */
+  readonly standbys: Standbys;
+  /** How a claim ended that reached kube-apiserver. */
+  claimed(vm: Vm, result: ClaimResult): void;
   /** Public halves of the control keys, for the pods' annotation. */
   controlKeys(): string;
   /** Groups of /dev/kvm on a node; without one on all nodes. */
@@ -72,6 +90,7 @@ export class PodCreation implements VmMemory {
     inventory.forget(vmUid);
     waiting.remove(vmUid);
     backoff.forget(vmUid);
+    this.#parts.standbys.forget(vmUid);
   }
 
   /** It does not wait for a node. */
@@ -93,17 +112,29 @@ export class PodCreation implements VmMemory {
   /** One try; sets the status of the pass to what became of it. */
   async deploy(pass: Pass): Promise<ReconcileResult | void> {
     const { vm } = pass.observed;
-    const { backoff, inventory, waiting } = this.#parts;
+    const { backoff, inventory } = this.#parts;
     const uid = vm.metadata.uid;
     const waitMs = backoff.waitMs(uid);
     if (waitMs > 0) {
       inventory.forget(uid);
       return { requeueAfterMs: waitMs };
     }
+    if (await mayHavePod(this.#parts.client, vm)) return { requeueAfterMs: cacheLagMs };
+    const waits = isUnclaimed(vm) ? this.#parts.standbys.ofPool(vm) : undefined;
+    if (waits !== undefined) return this.#claim(pass, waits);
     const resolved = this.#settings(vm);
     if (resolved.kind === 'asking') return this.#asking(pass, resolved);
     if (resolved.kind === 'unresolved') return this.#unresolved(pass, resolved);
+    const served = isServed(vm) ? this.#parts.standbys.ofConfig(vm, resolved.effective) : undefined;
+    if (served !== undefined) {
+      // Nothing else tells that the leader before has made a pod for the VM.
+      if (hasFinalizer(vm) && (await hasOwnPod(this.#parts.client, vm)))
+        return { requeueAfterMs: cacheLagMs };
+      return this.#claim(pass, served);
+    }
     const request = placementRequest(vm, resolved.effective, this.#parts.settings);
+    if (vm.spec.pool !== undefined && vm.status?.podName !== podNameOf(vm.metadata.name))
+      return this.#withoutStandby(pass, request);
     const { result: placement, leftOut } = this.#place(vm, resolved.effective, request);
     if (placement.kind === 'placed')
       return this.#create(pass, resolved, pinned(placement, leftOut), placement);
@@ -111,12 +142,55 @@ export class PodCreation implements VmMemory {
       const accelerator = unpinnedAccelerator(this.#parts.inventory, request);
       return this.#create(pass, resolved, { ...unpinned, accelerator }, undefined);
     }
-    const told = placement.message;
+    return this.#unschedulable(pass, request, placement.message);
+  }
+
+  #unschedulable(pass: Pass, request: PlacementRequest, told: string): ReconcileResult {
+    const { vm } = pass.observed;
     // What it waits for is a node; ports that are taken then are left out.
     const bare = { ...request, reservedPorts: [] };
-    waiting.add(uid, { key: pass.key, created: vm.metadata.creationTimestamp ?? '', request: bare, told });
+    const created = vm.metadata.creationTimestamp ?? '';
+    this.#parts.waiting.add(vm.metadata.uid, { key: pass.key, created, request: bare, told });
     pass.status = this.#pending(vm, { scheduled: condition('False', 'Unschedulable', told) });
     return { requeueAfterMs: waitingMs };
+  }
+
+  /** The pod was promised to the VM, or its status names it already. */
+  async take(pass: Pass, pod: Pod): Promise<Pod | undefined> {
+    const { claimed, standbys } = this.#parts;
+    const vm = pass.written ?? pass.observed.vm;
+    const taken = await takePod(this.#parts, vm, pod);
+    claimed(vm, taken.kind === 'taken' ? 'hit' : 'lost');
+    if (taken.kind === 'taken') return taken.pod;
+    standbys.forget(vm.metadata.uid);
+    return undefined;
+  }
+
+  /** Both writes of a claim; the runner is told in the pass that follows. */
+  async #claim(pass: Pass, pod: Pod): Promise<ReconcileResult> {
+    const { vm } = pass.observed;
+    this.#parts.inventory.forget(vm.metadata.uid);
+    this.#parts.waiting.remove(vm.metadata.uid);
+    try {
+      const written = await choosePod(this.#parts, pass, pod.metadata.name, pod);
+      if (written !== undefined) await this.take(pass, pod);
+    } catch (error) {
+      this.#parts.standbys.forget(vm.metadata.uid);
+      throw error;
+    }
+    return { requeueAfterMs: claimAgainMs };
+  }
+
+  /** A node has room for a VM of a pool of which none waits: that it gets a pod of its own is written down before there is one. */
+  async #withoutStandby(pass: Pass, request: PlacementRequest): Promise<ReconcileResult> {
+    const { vm } = pass.observed;
+    this.#parts.inventory.forget(vm.metadata.uid);
+    const placement = placeLeavingOut(this.#parts.inventory, request).result;
+    if (placement.kind === 'refused' && this.#parts.settings.whenFull === 'Hold')
+      return this.#unschedulable(pass, request, placement.message);
+    await choosePod(this.#parts, pass, podNameOf(vm.metadata.name));
+    this.#parts.claimed(vm, 'miss');
+    return { requeueAfterMs: claimAgainMs };
   }
 
   #pending(vm: Vm, conditions: Partial<ConditionDrafts>): StatusDraft {
@@ -242,6 +316,29 @@ export class PodCreation implements VmMemory {
   }
 }
 
+/** Whether a VM of a pool may still get a guest that waits: no pod was made for it. */
+function isUnclaimed({ metadata, spec, status }: Vm): boolean {
+  return (
+    spec.pool !== undefined &&
+    spec.powerState === 'Running' &&
+    status?.powerState === undefined &&
+    status?.podName !== podNameOf(metadata.name)
+  );
+}
+
+/** Whether a VM that knows of no pool may get one's guest: nothing has been made for it. */
+function isServed({ spec, status }: Vm): boolean {
+  return (
+    spec.pool === undefined &&
+    spec.config !== undefined &&
+    spec.powerState === 'Running' &&
+    spec.hostname === undefined &&
+    spec.disks === undefined &&
+    status?.effective === undefined &&
+    status?.powerState === undefined
+  );
+}
+
 function claimConditions(
   kind: Exclude<ClaimHolder['kind'], 'own'>,
   message: string,
@@ -268,7 +365,7 @@ function pinned(placed: Placed, leftOut: readonly HostPort[]): PodPlacement {
 }
 
 /** What somebody decided, in contrast to what failed: Pod Security, quota, LimitRange, webhooks, validation. */
-function isRefusal(error: unknown): boolean {
+export function isRefusal(error: unknown): boolean {
   return (
     isSvc3Error(
       error,

@@ -42,6 +42,9 @@ const cacheLagMs = 1_000;
  */
 const guestPollMs = 15_000;
 
+/** What was written wakes the VM as well, in milliseconds. */
+const claimAgainMs = 1;
+
 /** Nothing tells that somebody else's pod is gone, in milliseconds. */
 const conflictMs = 30_000;
 
@@ -154,6 +157,10 @@ export class VmReconciler {
         return this.#replace(pass, plan);
       case 'deploy':
         return podCreation.deploy(pass);
+      case 'take':
+        return this.#take(pass, plan.pod);
+      case 'claim':
+        return this.#claim(pass, plan);
       default:
         return this.#keep(pass, plan);
     }
@@ -201,6 +208,44 @@ export class VmReconciler {
     const isTurnedAway = plan.reason !== 'PullRetry' && plan.reason !== 'Restarting';
     if (isTurnedAway) podCreation.turnedAway(pass.observed.vm.metadata.uid, plan.node);
     pass.status = planStatus(pass.observed, plan);
+  }
+
+  /** The status of the VM names the pod, which is still the pool's: whoever wrote that did not get further. */
+  async #take(pass: Pass, pod: Pod): Promise<ReconcileResult> {
+    await this.#parts.podCreation.take(pass, pod);
+    return { requeueAfterMs: claimAgainMs };
+  }
+
+  /** The pod is the VM's; its runner is told, as often as it takes. The last write of a claim says that the VM runs. */
+  async #claim(pass: Pass, plan: Extract<PodPlan, { kind: 'claim' }>): Promise<ReconcileResult | void> {
+    const { pod, settings } = plan;
+    const { vm, node } = pass.observed;
+    const { runners, expectations } = this.#parts;
+    if (expectations.isDeleted(pod)) return undefined;
+    if (runners === undefined) {
+      pass.status = reportPod({ vm, pod, node, runner: undefined, ...settings });
+      return undefined;
+    }
+    const answer = runners.claim(pass.key, vm, pod, settings.effective);
+    if (answer.kind === 'claimed') {
+      pass.status = reportPod({ vm, pod, node, runner: answer.runner, ...settings });
+      return undefined;
+    }
+    if (answer.kind === 'refused')
+      return this.#replace(pass, {
+        kind: 'replace',
+        pod,
+        reason: 'RejectedByNode',
+        node: undefined,
+        message: `pod ${pod.metadata.name} cannot be claimed: ${answer.message}`,
+      });
+    if (answer.message !== undefined) {
+      const { fields, conditions } = pendingDraft(vm, {
+        ready: condition('False', 'Claiming', answer.message),
+      });
+      pass.status = { fields, conditions, reconciling: true };
+    }
+    return { requeueAfterMs: pollMs };
   }
 
   /** The pod lives. */

@@ -30,7 +30,7 @@ async function startScreen(vmUid: string): Promise<RunnerClient> {
   await once(screen.listen(0, '127.0.0.1'), 'listening');
   const { privateKey, publicKey } = createControlKey();
   const control = createControlServer({
-    vmUid,
+    uid: () => vmUid,
     certificate: createCertificate(vmUid),
     keys: () => Promise.resolve(parseControlKeys(publicKey)),
     routes: [],

@@ -63,6 +63,7 @@ describe('a control token', () => {
     expect(controlActions).toEqual([
       'state',
       'power',
+      'claim',
       'resize',
       'eject',
       'ports',

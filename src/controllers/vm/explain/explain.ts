@@ -37,7 +37,9 @@ export function explainVm({ vm, config, nodes, pods, vms, settings }: ExplainInp
   if (effective === undefined) return [];
   const inventory = new Inventory(settings.portRanges);
   for (const node of nodes) inventory.setNode(nodeFacts(node));
-  const vmsByPod = Map.groupBy(vms, (one) => podNameIndex.podName(one)[0]);
+  const vmsByPod = new Map<string, Vm[]>();
+  for (const one of vms)
+    for (const name of podNameIndex.podName(one)) vmsByPod.set(name, [...(vmsByPod.get(name) ?? []), one]);
   for (const pod of pods) {
     const { name, namespace } = pod.metadata;
     const facts = podFacts(pod, vmUidOf(pod, vmsByPod.get(`${namespace}/${name}`) ?? []));

@@ -8,7 +8,7 @@ import type { EventRecorder, KubeClient } from '../../../kube/types.ts';
 import { unsavedImages } from '../../image/saves.ts';
 import { type Plan, savingMessage } from '../decide.ts';
 import type { VmExpectations } from '../expectations.ts';
-import { podNameOf } from '../names.ts';
+import { podNamesOf } from '../names.ts';
 import { bootField } from '../pod/claim.ts';
 import { leaveClaims } from '../pod/diskclaim.ts';
 import { typed } from '../status/statuswriter.ts';
@@ -50,9 +50,9 @@ export async function letGo(
 }
 
 async function hasPodNow(client: KubeClient, vm: Vm): Promise<boolean> {
-  const { name, namespace } = vm.metadata;
-  const pod = await ignoring(['NotFound'], client.get(pods, podNameOf(name), namespace));
-  return pod !== undefined && isOwnedBy(pod, vm);
+  const { namespace } = vm.metadata;
+  const now = podNamesOf(vm).map((name) => ignoring(['NotFound'], client.get(pods, name, namespace)));
+  return (await Promise.all(now)).some((pod) => pod !== undefined && isOwnedBy(pod, vm));
 }
 
 /**

@@ -5,7 +5,7 @@ import type { KubeClient } from '../../../kube/types.ts';
 import { nodeOf } from '../../../placement/podfacts.ts';
 import type { Observed } from '../decide.ts';
 import { ignoring } from '../../../controller/ignoring.ts';
-import { podNameOf } from '../names.ts';
+import { podNamesOf } from '../names.ts';
 import { claimNameOf } from '../pod/claim.ts';
 import type { Runners } from '../parts.ts';
 import { isOwnedBy } from '../../../api/owner.ts';
@@ -53,12 +53,12 @@ function answerOf(
 /** What kube-apiserver says, without caches; undefined where the VM is gone or going. */
 async function evidenceNow(vm: Vm, client: KubeClient): Promise<StartEvidence | undefined> {
   const { name, namespace, uid } = vm.metadata;
-  const podName = podNameOf(name);
-  const [current, pod, claim] = await Promise.all([
+  const [current, claim, ...seen] = await Promise.all([
     found(client, vms, name, namespace),
-    found(client, pods, podName, namespace),
     found(client, persistentVolumeClaims, claimNameOf(vm), namespace),
+    ...podNamesOf(vm).map((podName) => found(client, pods, podName, namespace)),
   ]);
+  const pod = seen.find((one) => one !== undefined);
   if (current === undefined || current.metadata.uid !== uid) return undefined;
   if (current.metadata.deletionTimestamp !== undefined) return undefined;
   const nodeName = pod === undefined ? undefined : nodeOf(pod);

@@ -4,11 +4,13 @@ import { slimWithLabels } from '../../../api/slim.ts';
 
 /** A label is anybody's to write; who owns a pod is fenced in the namespaces of VMs. */
 function isOfVm({ ownerReferences = [] }: Pod['metadata']): boolean {
-  return ownerReferences.some(({ kind, apiVersion }) => kind === 'VM' && apiVersion.startsWith(`${group}/`));
+  return ownerReferences.some(
+    ({ kind, apiVersion }) => (kind === 'VM' || kind === 'VMPool') && apiVersion.startsWith(`${group}/`),
+  );
 }
 
 /**
- * What is kept of a pod in the cache: of a VM's everything but managedFields; of all others, which are the most, only
+ * What is kept of a pod in the cache: of a VM's and of a pool's everything but managedFields; of all others, which are the most, only
  * what placement counts, and labels, by which VMs may ask for them as neighbours.
  */
 export function slimPod(pod: Pod): Pod {

@@ -90,7 +90,10 @@ function mergedOver(vm: Vm, effective: EffectiveSettings, sources: Sources): Eff
   const spec = placedSpec(vm);
   return effectiveSettings({
     spec,
-    config: spec.config === undefined && spec === vm.spec ? undefined : asConfig(effective),
+    config:
+      spec.config === undefined && spec.pool === undefined && spec === vm.spec
+        ? undefined
+        : asConfig(effective),
     image: {
       reference: effective.image,
       architecture: effective.architecture,
@@ -144,11 +147,11 @@ function contradictionOfDisks(
 }
 
 function isIsoOf(
-  { iso: text, config }: VmSpec,
+  { iso: text, config, pool }: VmSpec,
   iso: string | undefined,
   isoOf: (name: string) => string | undefined,
 ): boolean {
-  if (text === undefined) return iso === undefined || config !== undefined;
+  if (text === undefined) return iso === undefined || config !== undefined || pool !== undefined;
   return text === '' ? iso === undefined : isNamed(text, iso, isoOf);
 }
 

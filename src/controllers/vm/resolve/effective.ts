@@ -150,6 +150,7 @@ function merge(spec: VmSpec, config: VmConfigSpec | undefined): Settings {
   const {
     config: _config,
     configNamespace: _configNamespace,
+    pool: _pool,
     powerState: _powerState,
     revertRequest: _revertRequest,
     startRequest: _startRequest,

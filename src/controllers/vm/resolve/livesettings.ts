@@ -7,9 +7,14 @@ export function withLiveSettings(vm: Vm, frozen: EffectiveSettings): EffectiveSe
   return withLivePorts(vm, requestsMedium(vm) ? frozen : withoutMedium);
 }
 
+/** Whether settings that the VM does not say were read elsewhere when it was placed. */
+function hasTemplate({ config, pool }: Vm['spec']): boolean {
+  return config !== undefined || pool !== undefined;
+}
+
 /** What the configuration names stays in the drive until the VM says that it wants nothing there. */
 export function requestsMedium({ spec }: Vm): boolean {
-  return spec.iso === undefined ? spec.config !== undefined : spec.iso !== '';
+  return spec.iso === undefined ? hasTemplate(spec) : spec.iso !== '';
 }
 
 /**
@@ -18,8 +23,8 @@ export function requestsMedium({ spec }: Vm): boolean {
  * VMConfig's ports stay, which were read when it was placed. Pure.
  */
 export function withLivePorts(vm: Vm, frozen: EffectiveSettings): EffectiveSettings {
-  const { ports: own, config } = vm.spec;
-  if (own === undefined && config !== undefined) return frozen;
+  const { ports: own } = vm.spec;
+  if (own === undefined && hasTemplate(vm.spec)) return frozen;
   const { ports: before = [], ...rest } = frozen;
   const ofNode = before.filter(({ nodePort }) => nodePort !== undefined);
   const known = new Set(before.map(portText));

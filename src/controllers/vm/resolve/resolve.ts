@@ -6,6 +6,8 @@ import type { Architecture, VmConfig } from '../../../api/vmconfig.ts';
 import { findCondition } from '../../../controller/conditions.ts';
 import { keyOf } from '../../../controller/controller.ts';
 import { isSvc3Error, messageOf } from '../../../errors.ts';
+import type { VmPool } from '../../../api/vmpool.ts';
+import { templated } from '../pool/standby.ts';
 import { namedDisk } from '../../image/nameddisk.ts';
 import { effectiveSettings } from './effective.ts';
 import type { ImageAnswer } from './imageresolutions.ts';
@@ -14,6 +16,8 @@ import { nodePortDefaults, type VmSettings } from '../settings.ts';
 
 export interface ResolveSources {
   vmConfig(name: string, namespace: string): VmConfig | undefined;
+  /** Undefined where nobody looks for pools. */
+  vmPool?(name: string, namespace: string): VmPool | undefined;
   image(name: string, namespace: string): Image | undefined;
   iso(name: string, namespace: string): Iso | undefined;
   /** What is known of a reference that the VM of this key names; undefined where nobody can be asked. */
@@ -76,6 +80,16 @@ function unresolved(
  */
 export function resolveVm(vm: Vm, sources: ResolveSources): Resolved | Unresolved | Asking {
   const { spec } = vm;
+  if (spec.pool !== undefined) {
+    const { namespace } = vm.metadata;
+    const pool = sources.vmPool?.(spec.pool, namespace);
+    if (pool !== undefined) return resolveVm(templated(vm, pool), sources);
+    return unresolved(
+      'scheduled',
+      'PoolNotFound',
+      `VMPool ${spec.pool} does not exist in namespace ${namespace}`,
+    );
+  }
   const key = configKeyOf(vm);
   const config = key === undefined ? undefined : sources.vmConfig(key.name, key.namespace);
   if (key !== undefined && config === undefined) {

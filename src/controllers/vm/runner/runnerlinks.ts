@@ -3,6 +3,7 @@ import type { Pod } from '../../../api/core.ts';
 import { parseQuantity } from '../../../api/quantity.ts';
 import { readyReasons } from '../../../api/reasons.ts';
 import type {
+  ClaimRequest,
   PortsRequest,
   PowerAction,
   PowerRequest,
@@ -11,14 +12,14 @@ import type {
 } from '../../../api/runner.ts';
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
 import { CallLimiter } from '../../../controller/limiter.ts';
-import { isSvc3Error, messageOf } from '../../../errors.ts';
+import { isSvc3Error, messageOf, Svc3Error } from '../../../errors.ts';
 import { isPodReady, isRunnerUp } from '../pod/podstate.ts';
 import { withPodsPorts } from '../pod/leftoutports.ts';
 import { runnerPorts } from '../pod/podports.ts';
 import { requestsMedium, withLivePorts } from '../resolve/livesettings.ts';
 import { arePortsPending, arePortsReported } from '../status/openports.ts';
 import { isDeepStrictEqual } from 'node:util';
-import type { BootTerms } from '../parts.ts';
+import type { BootTerms, ClaimAnswer } from '../parts.ts';
 import type { VmSettings } from '../settings.ts';
 import { bootSettings } from './bootsettings.ts';
 import { isBoot, powerStep } from './power.ts';
@@ -28,6 +29,8 @@ import type { RunnerObservation } from '../status/report.ts';
 export interface RunnerConnection {
   state(): Promise<RunnerState>;
   power(request: PowerRequest): Promise<RunnerState>;
+  /** To be called on a connection with the UID of the pod as that of the VM. */
+  claim?(request: ClaimRequest): Promise<RunnerState>;
   resize(bytes: number): Promise<Growth>;
   eject(): Promise<RunnerState>;
   ports(request: PortsRequest): Promise<RunnerState>;
@@ -52,7 +55,10 @@ interface Link {
   /** A pod whose node was restarted is the same one at another address. */
   readonly address: string;
   readonly closing: AbortController;
-  readonly connection: RunnerConnection;
+  connection: RunnerConnection;
+  /** Of a guest that waited: whether its runner has been told whose it is, and why it never will be this VM's. */
+  isClaimed: boolean;
+  claimRefusal: string | undefined;
   state: RunnerState | undefined;
   podReady: boolean;
   error: string | undefined;
@@ -131,20 +137,60 @@ export class RunnerLinks {
   observe(key: string, vm: Vm, pod: Pod, boot: BootTerms = {}): RunnerObservation | undefined {
     const link = this.#link(vm, pod);
     if (link === undefined) return undefined;
+    return this.#observed(key, link, { vm, pod, boot });
+  }
+
+  claim(key: string, vm: Vm, pod: Pod, effective: EffectiveSettings): ClaimAnswer {
+    const link = this.#link(vm, pod);
+    if (link === undefined) return { kind: 'asking', message: undefined };
+    const { isClaimed, claimRefusal, state } = link;
+    if (claimRefusal !== undefined) return { kind: 'refused', message: claimRefusal };
+    if (isClaimed && state !== undefined)
+      return { kind: 'claimed', runner: observationOf(link, undefined, this.#told(link)) };
+    const isDue = link.error === undefined || this.#now() - link.askedAt >= pollMs;
+    if (!link.busy && isDue) this.#claim(key, link, { vm, pod, effective });
+    return { kind: 'asking', message: link.error };
+  }
+
+  #claim(
+    key: string,
+    link: Link,
+    { vm, pod, effective }: { readonly vm: Vm; readonly pod: Pod; readonly effective: EffectiveSettings },
+  ): void {
+    const { namespace, name, uid: vmUid } = vm.metadata;
+    const podUid = pod.metadata.uid;
+    const { address, closing } = link;
+    const pin = link.connection.fingerprint();
+    // Until it is told it is the pod that callers name.
+    const before = this.#open({ address, vmUid: podUid, pin, signal: closing.signal });
+    void this.#call(key, link, isPodReady(pod), async () => {
+      if (before.claim === undefined) throw new Svc3Error('NotImplemented', 'the runner takes no claims');
+      const settings = bootSettings(effective, this.#settings);
+      try {
+        const state = await before.claim({ podUid, vm: { namespace, name, uid: vmUid }, settings });
+        const known = before.fingerprint();
+        link.connection = this.#open({ address, vmUid, pin: known, signal: closing.signal });
+        link.isClaimed = true;
+        link.told = { effective, settings };
+        return state;
+      } catch (error) {
+        if (isSvc3Error(error, 'Conflict')) link.claimRefusal = messageOf(error);
+        throw error;
+      }
+    });
+  }
+
+  #observed(
+    key: string,
+    link: Link,
+    { vm, pod, boot }: { readonly vm: Vm; readonly pod: Pod; readonly boot: BootTerms },
+  ): RunnerObservation {
     const offered = boot.settings === undefined ? undefined : this.#offer(link, boot.settings);
     if (!link.busy) this.#next(key, { vm, pod, isBootHeld: boot.isHeld ?? false, offered }, link);
     const booted = [link.told, offered].find(
       (each) => each !== undefined && each.settings.version === link.state?.settingsVersion,
     );
-    return {
-      booted: booted?.effective,
-      state: link.state,
-      podReady: link.podReady,
-      fingerprint: link.connection.fingerprint(),
-      verb: link.verb,
-      growth: link.growth,
-      error: this.#told(link),
-    };
+    return observationOf(link, booted, this.#told(link));
   }
 
   /** What the runner has said just now; else it is asked, no more often than every `pollMs`, and the answer wakes the VM. */
@@ -191,6 +237,8 @@ export class RunnerLinks {
       address,
       closing,
       connection: this.#open({ address, vmUid, pin, signal: closing.signal }),
+      isClaimed: same?.isClaimed ?? false,
+      claimRefusal: undefined,
       state: undefined,
       podReady: false,
       error: undefined,
@@ -318,6 +366,18 @@ export class RunnerLinks {
       this.#changed(key);
     }
   }
+}
+
+function observationOf(link: Link, booted: Offer | undefined, error: string | undefined): RunnerObservation {
+  return {
+    booted: booted?.effective,
+    state: link.state,
+    podReady: link.podReady,
+    fingerprint: link.connection.fingerprint(),
+    verb: link.verb,
+    growth: link.growth,
+    error,
+  };
 }
 
 function wasMet(vm: Vm, podUid: string): boolean {

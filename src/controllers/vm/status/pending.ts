@@ -1,6 +1,13 @@
+import { standbyNamePrefix } from '../../../api/meta.ts';
 import type { PlannedSettings, Vm } from '../../../api/vm.ts';
 import { hasClaims } from '../pod/claim.ts';
 import { condition, type ConditionDrafts, type StatusDraft } from './statusdraft.ts';
+
+/** The pod that was chosen for a VM of a pool: until another is chosen, it has no other. */
+function chosenPod({ spec, status }: Vm): string | undefined {
+  const { podName } = status ?? {};
+  return spec.pool !== undefined || podName?.startsWith(standbyNamePrefix) === true ? podName : undefined;
+}
 
 /** The status of a VM without a pod: the effective settings and what is known of the disk stay, what belonged to the pod goes. */
 export function pendingDraft(
@@ -9,6 +16,7 @@ export function pendingDraft(
   plan: PlannedSettings | undefined = vm.status?.planned,
 ): StatusDraft {
   const { effective, node, diskSize, diskGrowth, warnings, powerState } = vm.status ?? {};
+  const podName = chosenPod(vm);
   const { revertRequest, startRequest, restartRequest } = vm.status ?? {};
   const cause = conditions.stalled ?? conditions.scheduled ?? conditions.prepared;
   const sticky = effective !== undefined && hasClaims(effective);
@@ -16,6 +24,7 @@ export function pendingDraft(
     fields: {
       ...(effective === undefined ? {} : { effective }),
       ...(effective !== undefined || plan === undefined ? {} : { planned: plan }),
+      ...(podName === undefined ? {} : { podName }),
       // Where its disks are; other VMs may go anywhere.
       ...(sticky && node !== undefined ? { node } : {}),
       ...(diskSize === undefined ? {} : { diskSize }),

@@ -1,6 +1,8 @@
 import { typeMeta, vms } from '../../../api/resources.ts';
 import type { Pod } from '../../../api/core.ts';
 import type { Vm } from '../../../api/vm.ts';
+import type { Submitted } from '../../../api/object.ts';
+import { ignoring } from '../../../controller/ignoring.ts';
 import { applyStatus } from '../../../controller/status.ts';
 import type { EventRecorder, KubeClient } from '../../../kube/types.ts';
 import type { VmExpectations } from '../expectations.ts';
@@ -50,6 +52,25 @@ export class StatusWriter {
     if (due.kind === 'later') return due.afterMs;
     if (due.kind === 'now') await this.#write(vm, status);
     return undefined;
+  }
+
+  /**
+   * Writes which pod the VM is to have, where the VM is still exactly as it was seen: two that choose at once do not both.
+   *
+   * @returns the VM as it is then; undefined where it is gone
+   * @throws Svc3Error Conflict
+   */
+  async choosePod(vm: Vm, draft: StatusDraft): Promise<Vm | undefined> {
+    const { client, recorder, expectations, now } = this.#parts;
+    const { name, namespace, uid, resourceVersion } = vm.metadata;
+    const status = statusOf(vm, draft, now());
+    const metadata = { name, namespace, uid, resourceVersion };
+    const object = { ...typeMeta(vms), metadata, status } as unknown as Submitted<Vm>;
+    const written = await ignoring(['NotFound'], client.apply(vms, object, { subresource: 'status' }));
+    if (written === undefined) return undefined;
+    expectations.wroteVm(written);
+    for (const event of eventsBetween(vm.status, status)) recorder.event(typed(vm), event);
+    return written;
   }
 
   async #write(vm: Vm, status: NonNullable<Vm['status']>): Promise<void> {

@@ -1,0 +1,93 @@
+import type { Pod } from '../../../api/core.ts';
+import { standbyNamePrefix } from '../../../api/meta.ts';
+import { isOwnedBy, isTerminating } from '../../../api/owner.ts';
+import { pods } from '../../../api/resources.ts';
+import type { Vm } from '../../../api/vm.ts';
+import { ignoring } from '../../../controller/ignoring.ts';
+import { isSvc3Error } from '../../../errors.ts';
+import type { KubeClient } from '../../../kube/types.ts';
+import type { VmExpectations } from '../expectations.ts';
+import { podNameOf } from '../names.ts';
+import type { Pass } from '../parts.ts';
+import { pendingDraft } from '../status/pending.ts';
+import { condition } from '../status/statusdraft.ts';
+import type { StatusWriter } from '../status/statuswriter.ts';
+import { claimedSettings, isOfPool, ownershipPatch } from './standby.ts';
+
+export interface ClaimParts {
+  readonly client: KubeClient;
+  readonly expectations: VmExpectations;
+  readonly status: Pick<StatusWriter, 'choosePod'>;
+}
+
+/** What became of making a pod the VM's. */
+export type Taken = { readonly kind: 'taken'; readonly pod: Pod } | { readonly kind: 'lost' };
+
+/**
+ * First write of a claim: the VM's status names the pod, where the VM is still exactly as it was seen. A VM has at most one pod.
+ *
+ * @param podName - of a waiting guest, or of the pod that is made for the VM
+ * @throws Svc3Error Conflict where the VM has changed since
+ */
+export async function choosePod(
+  { status }: ClaimParts,
+  pass: Pass,
+  podName: string,
+  pod?: Pod,
+): Promise<Vm | undefined> {
+  const { vm } = pass.observed;
+  const message =
+    pod === undefined
+      ? 'no guest of the pool waits; the VM is deployed from its template'
+      : `the guest of pod ${podName} is being claimed`;
+  const draft = pendingDraft(vm, { ready: condition('False', 'Claiming', message) });
+  const effective = pod === undefined ? draft.fields.effective : claimedSettings(vm, pod);
+  const fields = { ...draft.fields, podName, ...(effective === undefined ? {} : { effective }) };
+  const written = await status.choosePod(vm, { ...draft, fields });
+  if (written !== undefined) pass.written = written;
+  return written;
+}
+
+/** Second write: the pod's owner. It fails where another VM was first, or the pool has given the pod up. */
+export async function takePod({ client, expectations }: ClaimParts, vm: Vm, seen: Pod): Promise<Taken> {
+  const { name, namespace, uid } = seen.metadata;
+  let pod: Pod | undefined = seen;
+  // A kubelet writes the status of a pod at any moment: what counts is whose it is now.
+  for (;;) {
+    const effective = vm.status?.effective ?? claimedSettings(vm, pod);
+    if (effective === undefined) return { kind: 'lost' };
+    try {
+      const patch = { type: 'merge', body: ownershipPatch(vm, pod, effective) } as const;
+      const taken = await client.patch(pods, { name, namespace }, patch);
+      expectations.wrotePod(taken);
+      return { kind: 'taken', pod: taken };
+    } catch (error) {
+      if (isSvc3Error(error, 'NotFound')) return { kind: 'lost' };
+      if (!isSvc3Error(error, 'Conflict')) throw error;
+    }
+    pod = await ignoring(['NotFound'], client.get(pods, name, namespace));
+    if (pod === undefined || pod.metadata.uid !== uid || isTerminating(pod)) return { kind: 'lost' };
+    if (isOwnedBy(pod, vm)) {
+      expectations.wrotePod(pod);
+      return { kind: 'taken', pod };
+    }
+    if (!isOfPool(pod)) return { kind: 'lost' };
+  }
+}
+
+/**
+ * Whether the pod that a VM's status names may still become the VM's, or is: the cache does not show it. Only of a waiting guest:
+ * a pod that was made for the VM has its one name, so that no second one can be made.
+ */
+export async function mayHavePod(client: KubeClient, vm: Vm): Promise<boolean> {
+  const { podName } = vm.status ?? {};
+  if (podName === undefined || !podName.startsWith(standbyNamePrefix)) return false;
+  const pod = await ignoring(['NotFound'], client.get(pods, podName, vm.metadata.namespace));
+  return pod !== undefined && (isOwnedBy(pod, vm) || (isOfPool(pod) && !isTerminating(pod)));
+}
+
+/** Whether a pod was made for the VM that the cache does not show: by the leader before. */
+export async function hasOwnPod(client: KubeClient, { metadata }: Vm): Promise<boolean> {
+  const { name, namespace } = metadata;
+  return (await ignoring(['NotFound'], client.get(pods, podNameOf(name), namespace))) !== undefined;
+}

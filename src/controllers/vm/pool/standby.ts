@@ -1,0 +1,107 @@
+import { createHash } from 'node:crypto';
+import type { Pod } from '../../../api/core.ts';
+import { annotations, apiVersion, labels, standbyNamePrefix } from '../../../api/meta.ts';
+import { controllerOf, isOwnedBy, isTerminating } from '../../../api/owner.ts';
+import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
+import type { VmPool } from '../../../api/vmpool.ts';
+import { annotatedSettings } from '../pod/annotatedsettings.ts';
+import { labelMetadata } from '../pod/podlabels.ts';
+import { isPodReady } from '../pod/podstate.ts';
+import { effectiveAnnotation } from '../names.ts';
+
+/** Index of pods by the pool that made them, whoever has them now: `<namespace>/<pool>`. */
+export const poolIndex = {
+  pool: ({ metadata }: Pod) =>
+    isStandby({ metadata }) ? [`${metadata.namespace}/${metadata.labels?.[labels.pool]}`] : [],
+};
+
+/** Whether a pool has made the pod, whoever has it now. */
+export function isStandby({ metadata }: Pick<Pod, 'metadata'>): boolean {
+  return metadata.labels?.[labels.pool] !== undefined && metadata.name.startsWith(standbyNamePrefix);
+}
+
+/** Whether the guest of the pod is still no VM's. */
+export function isOfPool(pod: Pod): boolean {
+  return isStandby(pod) && controllerOf(pod)?.kind === 'VMPool';
+}
+
+/** Whether the runner of the VM's pod has told that the guest is this VM's; a pod that was made for the VM never has to. */
+export function isClaimed({ status }: Vm, pod: Pod): boolean {
+  return !isStandby(pod) || status?.runner?.podUid === pod.metadata.uid;
+}
+
+/** Whether a VM can have the guest of this pod now. */
+export function isIdle(pod: Pod, pool: VmPool): boolean {
+  return isOwnedBy(pod, pool) && !isTerminating(pod) && isPodReady(pod);
+}
+
+/** Digest of what the pool says its guests are: one of another template is no VM's any more. */
+export function templateDigest({ spec: { template, standby } }: VmPool): string {
+  return digest({ template, standby });
+}
+
+/** Short text that tells two values apart; the order of members counts. */
+export function digest(value: unknown): string {
+  return createHash('sha256').update(JSON.stringify(value)).digest('hex').slice(0, 32);
+}
+
+/** The settings of a VM that gets this pod; undefined where the pod's cannot be read. Its own lists for the guest win. */
+export function claimedSettings({ spec }: Vm, pod: Pod): EffectiveSettings | undefined {
+  const effective = annotatedSettings(pod);
+  if (effective === undefined) return undefined;
+  const { metadata, sshAuthorizedKeys, startDeadlineSeconds } = spec;
+  return {
+    ...effective,
+    ...(metadata === undefined ? {} : { metadata }),
+    ...(sshAuthorizedKeys === undefined ? {} : { sshAuthorizedKeys }),
+    ...(startDeadlineSeconds === undefined ? {} : { startDeadlineSeconds }),
+  };
+}
+
+/** The settings that a guest which has booted cannot take another value of. */
+export function fixedSettings(effective: EffectiveSettings): object {
+  const {
+    metadata: _metadata,
+    sshAuthorizedKeys: _keys,
+    startDeadlineSeconds: _deadline,
+    ...fixed
+  } = effective;
+  return fixed;
+}
+
+/** Makes the pod the VM's, where it is still exactly as it was seen: a pod has at most one VM. */
+export function ownershipPatch(
+  vm: Vm,
+  { metadata: { uid, resourceVersion } }: Pod,
+  effective: EffectiveSettings,
+): object {
+  const { name, uid: vmUid } = vm.metadata;
+  const fromVm = labelMetadata(vm);
+  return {
+    metadata: {
+      uid,
+      resourceVersion,
+      labels: fromVm.labels,
+      annotations: { ...fromVm.annotations, [effectiveAnnotation]: JSON.stringify(effective) },
+      ownerReferences: [
+        { apiVersion, kind: 'VM', name, uid: vmUid, controller: true, blockOwnerDeletion: true },
+      ],
+    },
+  };
+}
+
+/** A VM of a pool as if it said itself what the template says. */
+export function templated(vm: Vm, { spec: { template } }: VmPool): Vm {
+  const { pool: _pool, ...own } = vm.spec;
+  return { ...vm, spec: { ...template, ...own } };
+}
+
+/** Label selector of the pods of a pool that are no VM's. */
+export function selectorOf(poolName: string): string {
+  return `${labels.pool}=${poolName},!${labels.vm}`;
+}
+
+/** Whether the pod was made from what the pool says now. */
+export function isOfTemplate({ metadata }: Pod, template: string): boolean {
+  return metadata.annotations?.[annotations.poolTemplate] === template;
+}

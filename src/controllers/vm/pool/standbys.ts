@@ -1,0 +1,108 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { Node, Pod } from '../../../api/core.ts';
+import { isTerminating } from '../../../api/owner.ts';
+import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
+import type { VmPool } from '../../../api/vmpool.ts';
+import type { Informer } from '../../../kube/types.ts';
+import { nodeOf } from '../../../placement/podfacts.ts';
+import type { VmMemory } from '../parts.ts';
+import { annotatedSettings } from '../pod/annotatedsettings.ts';
+import { isLost } from '../pod/podstate.ts';
+import { fixedSettings, isIdle, isOfTemplate, templateDigest } from './standby.ts';
+
+export interface StandbyCaches {
+  /** With `poolIndex`. */
+  readonly pods: Pick<Informer<Pod>, 'byIndex' | 'onChange'>;
+  /** With `podNameIndex`. */
+  readonly vms: Pick<Informer<Vm>, 'byIndex'>;
+  readonly pools: Pick<Informer<VmPool>, 'get' | 'list'>;
+  readonly nodes: Pick<Informer<Node>, 'get'>;
+}
+
+/**
+ * Which waiting guest a VM gets. What has been promised to a VM is remembered, so that of a thousand VMs that come at once
+ * each tries another one; it may be lost, since kube-apiserver takes only the first claim.
+ */
+export class Standbys implements VmMemory {
+  readonly #caches: StandbyCaches;
+  /** UID of the VM by the UID of the pod, and the other way round. */
+  readonly #vmOf = new Map<string, string>();
+  readonly #podOf = new Map<string, string>();
+
+  constructor(caches: StandbyCaches) {
+    this.#caches = caches;
+    caches.pods.onChange(({ kind, object }) => {
+      if (kind === 'deleted') this.#release(object.metadata.uid);
+    });
+  }
+
+  forget(vmUid: string): void {
+    const podUid = this.#podOf.get(vmUid);
+    if (podUid !== undefined) this.#release(podUid);
+  }
+
+  /** Whether a VM has been promised the pod, or its status names it. */
+  isTaken({ metadata: { name, namespace, uid } }: Pod): boolean {
+    return this.#vmOf.has(uid) || this.#caches.vms.byIndex('podName', `${namespace}/${name}`).length > 0;
+  }
+
+  /** For a VM that names its pool; undefined where none waits. */
+  ofPool(vm: Vm): Pod | undefined {
+    const pool = this.#caches.pools.get(vm.spec.pool ?? '', vm.metadata.namespace);
+    return pool === undefined ? undefined : this.#choose(vm, pool, () => true);
+  }
+
+  /** For a VM that knows of no pool and would have these settings. */
+  ofConfig(vm: Vm, effective: EffectiveSettings): Pod | undefined {
+    const { namespace } = vm.metadata;
+    const { config, configNamespace = namespace } = vm.spec;
+    if (config === undefined || configNamespace !== namespace) return undefined;
+    const fixed = fixedSettings(effective);
+    for (const pool of this.#caches.pools.list(namespace)) {
+      if (!pool.spec.serveConfig || pool.spec.template.config !== config) continue;
+      const pod = this.#choose(vm, pool, (one) => {
+        const has = annotatedSettings(one);
+        return has !== undefined && isDeepStrictEqual(fixedSettings(has), fixed);
+      });
+      if (pod !== undefined) return pod;
+    }
+    return undefined;
+  }
+
+  #choose(vm: Vm, pool: VmPool, fits: (pod: Pod) => boolean): Pod | undefined {
+    if (isTerminating(pool)) return undefined;
+    const { uid, namespace } = vm.metadata;
+    this.forget(uid);
+    const template = templateDigest(pool);
+    const pod = this.#caches.pods
+      .byIndex('pool', `${namespace}/${pool.metadata.name}`)
+      .find(
+        (one) =>
+          isIdle(one, pool) &&
+          isOfTemplate(one, template) &&
+          !this.isTaken(one) &&
+          isUsable(this.#nodeOf(one)) &&
+          fits(one),
+      );
+    if (pod === undefined) return undefined;
+    this.#vmOf.set(pod.metadata.uid, uid);
+    this.#podOf.set(uid, pod.metadata.uid);
+    return pod;
+  }
+
+  #nodeOf(pod: Pod): Node | undefined {
+    const name = nodeOf(pod);
+    return name === undefined ? undefined : this.#caches.nodes.get(name);
+  }
+
+  #release(podUid: string): void {
+    const vmUid = this.#vmOf.get(podUid);
+    if (vmUid !== undefined) this.#podOf.delete(vmUid);
+    this.#vmOf.delete(podUid);
+  }
+}
+
+/** Nothing is to begin on a node that is cordoned or does not answer. */
+export function isUsable(node: Node | undefined): boolean {
+  return node !== undefined && !isLost(node) && node.spec?.unschedulable !== true;
+}

@@ -1,0 +1,129 @@
+import { labels } from '../../api/meta.ts';
+import type { Pod } from '../../api/core.ts';
+import { images, isos, nodes, pods, vmConfigs, vmPools, vms } from '../../api/resources.ts';
+import { type Controller, createController, keyOf } from '../../controller/controller.ts';
+import type { Runtime } from '../../controller/runtime.ts';
+import type { KubeObject } from '../../api/object.ts';
+import type { Informer } from '../../kube/types.ts';
+import type { Shared } from '../vm/controller.ts';
+import { debounced } from '../vm/pacing.ts';
+import { isStandby, poolIndex } from '../vm/pool/standby.ts';
+import { slimPod } from '../vm/pod/slimpod.ts';
+import { ImageResolutions } from '../vm/resolve/imageresolutions.ts';
+import type { ResolveSources } from '../vm/resolve/resolve.ts';
+import type { VmSettings } from '../vm/settings.ts';
+import { PoolReconciler, type PoolReconcilerParts } from './reconciler.ts';
+
+/** Claims come in bursts: the pool is looked at once for several, in milliseconds. */
+const settleMs = 50;
+
+export interface PoolControllerParts {
+  /** Of the controller of VMs in this process. */
+  readonly shared: Shared;
+  readonly told?: PoolReconcilerParts['told'];
+}
+
+/** Keeps as many guests waiting as every VMPool says. To be made after the controller of VMs, before the informers run. */
+export function createVmPoolController(
+  { client, recorder, informers, settings, log, gate, metrics }: Runtime<VmSettings>,
+  { shared, told }: PoolControllerParts,
+): Controller {
+  const monotonic = () => performance.now();
+  const caches = {
+    pools: informers.get(vmPools),
+    pods: informers.get(pods, { transform: slimPod }),
+    vms: informers.get(vms),
+    nodes: informers.get(nodes),
+    configs: informers.get(vmConfigs),
+    images: informers.get(images),
+    isos: informers.get(isos),
+  };
+  caches.pods.addIndexes(poolIndex);
+  const resolutions =
+    shared.resolver === undefined
+      ? undefined
+      : new ImageResolutions(shared.resolver, (key) => controller.enqueue(key), monotonic);
+  const sources: ResolveSources = {
+    vmConfig: (name, namespace) => caches.configs.get(name, namespace),
+    image: (name, namespace) => caches.images.get(name, namespace),
+    iso: (name, namespace) => caches.isos.get(name, namespace),
+    answer: (key, namespace, reference, withSize) =>
+      resolutions?.resolve(key, namespace, reference, withSize),
+    settings,
+  };
+  const reconciler = new PoolReconciler(
+    {
+      client,
+      recorder,
+      caches,
+      sources,
+      settings,
+      shared,
+      ...(told === undefined ? {} : { told }),
+      now: () => new Date(),
+    },
+    monotonic,
+  );
+  const controller: Controller = createController({
+    name: 'vmpool',
+    workers: 2,
+    priorityOf: () => 'low',
+    log,
+    gate,
+    metrics: metrics.controllers,
+    reconcile: (key) => reconciler.reconcile(key),
+  });
+  const wakeSoon = waker((key) => controller.enqueue(key));
+  caches.pools.onChange(({ object }) => controller.enqueue(keyOf(object)));
+  caches.pods.onChange(({ kind, object }) => {
+    if (!isStandby(object)) return;
+    reconciler.sawPod(object, kind === 'deleted');
+    wakeSoon(poolKeyOf(object));
+  });
+  caches.vms.onChange(({ object: { metadata, spec } }) => {
+    if (spec.pool !== undefined) wakeSoon(`${metadata.namespace}/${spec.pool}`);
+  });
+  const wakeNamespace = ({ object }: { object: KubeObject }) => {
+    for (const pool of caches.pools.list(object.metadata?.namespace)) controller.enqueue(keyOf(pool));
+  };
+  for (const informer of [caches.configs, caches.images, caches.isos] as Informer<KubeObject>[])
+    informer.onChange(wakeNamespace);
+  const wakeAll = debounced(() => {
+    for (const pool of caches.pools.list()) controller.enqueue(keyOf(pool));
+  }, 1_000);
+  // Nodes come and go, and are cordoned; their heartbeats are no news.
+  caches.nodes.onChange((change) => {
+    const isNews =
+      change.kind !== 'updated' ||
+      change.old.spec?.unschedulable !== change.object.spec?.unschedulable ||
+      readyOf(change.old) !== readyOf(change.object);
+    if (isNews) wakeAll();
+  });
+  return controller;
+}
+
+function readyOf({
+  status,
+}: {
+  status?: { conditions?: { type: string; status: string }[] };
+}): string | undefined {
+  return status?.conditions?.find(({ type }) => type === 'Ready')?.status;
+}
+
+function poolKeyOf({ metadata }: Pod): string {
+  return `${metadata.namespace}/${metadata.labels?.[labels.pool]}`;
+}
+
+/** Wakes a pool once for all that happens in a short time. */
+function waker(enqueue: (key: string) => void): (key: string) => void {
+  const due = new Set<string>();
+  const flush = debounced(() => {
+    const keys = [...due];
+    due.clear();
+    for (const key of keys) enqueue(key);
+  }, settleMs);
+  return (key) => {
+    due.add(key);
+    flush();
+  };
+}

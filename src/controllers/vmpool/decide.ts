@@ -1,0 +1,115 @@
+import type { Node, Pod } from '../../api/core.ts';
+import { annotations } from '../../api/meta.ts';
+import { isTerminating } from '../../api/owner.ts';
+import type { VmPool } from '../../api/vmpool.ts';
+import { endMessage, isPodReady, pullFailure, unschedulableMessage } from '../vm/pod/podstate.ts';
+import { isOfTemplate, templateDigest } from '../vm/pool/standby.ts';
+import { isUsable } from '../vm/pool/standbys.ts';
+
+/** A pod of the pool that is no VM's. */
+export interface StandbyView {
+  readonly pod: Pod;
+  /** Undefined: not known, or not bound yet. */
+  readonly node: Node | undefined;
+  /** A VM has chosen it. */
+  readonly isTaken: boolean;
+}
+
+export interface ObservedPool {
+  readonly pool: VmPool;
+  readonly standbys: readonly StandbyView[];
+  /** VMs that name the pool. */
+  readonly claimed: number;
+  /** What a pod would be made from now; undefined while that is not known, or is no digest. */
+  readonly revision: string | undefined;
+  /** Milliseconds since 1970. */
+  readonly now: number;
+  /** How long a guest may take until it waits, in milliseconds. */
+  readonly startMs: number;
+}
+
+export interface PoolPlan {
+  readonly delete: readonly { readonly pod: Pod; readonly why: string; readonly isFailure: boolean }[];
+  readonly create: number;
+  readonly idle: number;
+  readonly preparing: number;
+  /** Fewer than are to wait, since there may be no more. */
+  readonly isFull: boolean;
+  /** Until the first guest that boots has taken too long, in milliseconds. */
+  readonly lookAgainMs: number | undefined;
+}
+
+type Judged = StandbyView & { readonly isIdle: boolean; readonly isCurrent: boolean };
+
+/** Which pods the pool gives up, and how many it makes. Those that a VM has chosen are none of its business. Pure. */
+export function decidePool(observed: ObservedPool): PoolPlan {
+  const { pool, standbys, claimed, revision, now, startMs } = observed;
+  const template = templateDigest(pool);
+  const own = standbys.filter(({ pod, isTaken }) => !isTaken && !isTerminating(pod));
+  const doomed: { pod: Pod; why: string; isFailure: boolean }[] = [];
+  const kept: Judged[] = [];
+  for (const one of own) {
+    const failure = failureOf(one, now, startMs);
+    const stale = isOfTemplate(one.pod, template) ? undefined : 'the template has changed';
+    const why = failure ?? stale ?? nodeProblem(one);
+    if (why !== undefined) doomed.push({ pod: one.pod, why, isFailure: failure !== undefined });
+    else kept.push({ ...one, isIdle: isPodReady(one.pod), isCurrent: isCurrent(one.pod, revision) });
+  }
+  const { minIdle, maxSize = Infinity } = pool.spec;
+  const current = kept.filter((one) => one.isCurrent).toSorted(byWorth);
+  const outdated = kept.filter((one) => !one.isCurrent).toSorted(byWorth);
+  for (const { pod } of current.slice(minIdle)) doomed.push(surplus(pod));
+  const stays = Math.min(current.length, minIdle);
+  // One that is outdated waits on until one that is not can take its place.
+  const ready = current.slice(0, stays).filter(({ isIdle }) => isIdle).length;
+  const allowed = Math.max(0, minIdle - ready);
+  const outdatedStay = outdated.filter(({ isIdle }) => isIdle).slice(0, allowed);
+  for (const one of outdated)
+    if (!outdatedStay.includes(one)) doomed.push({ pod: one.pod, why: 'it is outdated', isFailure: false });
+  const missing = Math.max(0, minIdle - stays);
+  const room = Math.max(0, maxSize - claimed - stays - outdatedStay.length);
+  const makesRoom = missing > 0 && room === 0 && stays === ready ? outdatedStay.at(-1) : undefined;
+  if (makesRoom !== undefined) doomed.push({ pod: makesRoom.pod, why: 'it is outdated', isFailure: false });
+  const left = [...current.slice(0, stays), ...outdatedStay.filter((one) => one !== makesRoom)];
+  const idle = left.filter(({ isIdle }) => isIdle).length;
+  const booting = left.filter(({ isIdle }) => !isIdle);
+  return {
+    delete: doomed,
+    create: Math.min(missing, room),
+    idle,
+    preparing: booting.length,
+    isFull: missing > room,
+    lookAgainMs:
+      booting.length === 0
+        ? undefined
+        : Math.max(1_000, Math.min(...booting.map(({ pod }) => createdAt(pod))) + startMs - now),
+  };
+}
+
+/** Those that wait first, the oldest before. */
+function byWorth(a: Judged, b: Judged): number {
+  return Number(b.isIdle) - Number(a.isIdle) || createdAt(a.pod) - createdAt(b.pod);
+}
+
+const surplus = (pod: Pod) => ({ pod, why: 'fewer are to wait', isFailure: false });
+
+/** While it is not known what a pod would be made from, every pod is as it should be. */
+function isCurrent({ metadata }: Pod, revision: string | undefined): boolean {
+  return revision === undefined || metadata.annotations?.[annotations.poolRevision] === revision;
+}
+
+function createdAt({ metadata: { creationTimestamp } }: Pod): number {
+  return creationTimestamp === undefined ? 0 : Date.parse(creationTimestamp);
+}
+
+function failureOf({ pod }: StandbyView, now: number, startMs: number): string | undefined {
+  const ended = endMessage(pod) ?? unschedulableMessage(pod);
+  if (ended !== undefined) return ended;
+  if (isPodReady(pod) || now - createdAt(pod) < startMs) return undefined;
+  return pullFailure(pod) ?? `its guest was not ready after ${startMs / 1000} seconds`;
+}
+
+function nodeProblem({ pod, node }: StandbyView): string | undefined {
+  if (pod.spec.nodeName === undefined || isUsable(node)) return undefined;
+  return `node ${pod.spec.nodeName} is cordoned, lost or gone`;
+}

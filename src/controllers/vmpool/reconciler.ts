@@ -1,0 +1,306 @@
+import type { Node, Pod } from '../../api/core.ts';
+import { isOwnedBy, isTerminating } from '../../api/owner.ts';
+import { conditionTypes } from '../../api/reasons.ts';
+import { pods, typeMeta, vmPools } from '../../api/resources.ts';
+import type { Vm } from '../../api/vm.ts';
+import type { VmPool, VmPoolStatus } from '../../api/vmpool.ts';
+import { Backoff } from '../../controller/backoff.ts';
+import { findCondition } from '../../controller/conditions.ts';
+import { splitKey } from '../../controller/controller.ts';
+import { createExpectations } from '../../controller/expectations.ts';
+import { ignoring } from '../../controller/ignoring.ts';
+import { readyStatus, type Readiness } from '../../controller/kstatus.ts';
+import { applyStatus, isSameStatus } from '../../controller/status.ts';
+import { isSvc3Error, messageOf } from '../../errors.ts';
+import type { EventRecorder, Informer, KubeClient, ReconcileResult } from '../../kube/types.ts';
+import { nodeOf } from '../../placement/podfacts.ts';
+import { placeLeavingOut } from '../../placement/leaveout.ts';
+import type { Shared } from '../vm/controller.ts';
+import { hasBundle } from '../vm/pod/bundle.ts';
+import { hasClaims } from '../vm/pod/claim.ts';
+import { placementRequest } from '../vm/pod/request.ts';
+import { isRefusal } from '../vm/podcreation.ts';
+import { isOfPool, selectorOf } from '../vm/pool/standby.ts';
+import { digestOf } from '../vm/resolve/imageref.ts';
+import {
+  type Asking,
+  resolveVm,
+  type Resolved,
+  type ResolveSources,
+  type Unresolved,
+} from '../vm/resolve/resolve.ts';
+import type { VmSettings } from '../vm/settings.ts';
+import { decidePool, type ObservedPool, type PoolPlan } from './decide.ts';
+import { buildStandby, newStandbyName, revisionOf, templateVm } from './standbypod.ts';
+
+export interface PoolCaches {
+  readonly pools: Pick<Informer<VmPool>, 'get'>;
+  /** With `poolIndex`. */
+  readonly pods: Pick<Informer<Pod>, 'byIndex' | 'get'>;
+  /** With index `pool`. */
+  readonly vms: Pick<Informer<Vm>, 'byIndex'>;
+  readonly nodes: Pick<Informer<Node>, 'get'>;
+}
+
+export interface PoolReconcilerParts {
+  readonly client: KubeClient;
+  readonly recorder: EventRecorder;
+  readonly caches: PoolCaches;
+  readonly sources: ResolveSources;
+  readonly settings: VmSettings;
+  readonly shared: Shared;
+  /** Of the pool's guests, for metrics; undefined: the pool is gone. */
+  told?(key: string, counts: { readonly idle: number; readonly preparing: number } | undefined): void;
+  /** Wall clock. */
+  now(): Date;
+}
+
+/** Pods made in one pass: claims have their turns at kube-apiserver between the passes. */
+const mostPerPass = 5;
+const nextBatchMs = 200;
+
+/** A guest that has not come to wait in this time beyond what a guest may take to answer is replaced, in milliseconds. */
+const bootMs = 600_000;
+
+/** What a tag of a registry means is asked again, in milliseconds. */
+const resolveAgainMs = 60_000;
+
+/** How long to wait for room on a node that VMs wait for as well, in milliseconds. */
+const roomMs = 5_000;
+
+type Outcome = Readiness & { readonly isStalled?: boolean; readonly againMs?: number | undefined };
+
+/** One pass over one pool: observe, decide, act, report. */
+export class PoolReconciler {
+  readonly #parts: PoolReconcilerParts;
+  readonly #made = new Map<string, Pod>();
+  readonly #deleted = new Set<string>();
+  readonly #failed = new Set<string>();
+  readonly #backoff: Backoff;
+  readonly #written = createExpectations<VmPool>();
+
+  /** `monotonic`: milliseconds of a clock that never jumps. */
+  constructor(parts: PoolReconcilerParts, monotonic: () => number) {
+    this.#parts = parts;
+    this.#backoff = new Backoff(monotonic, { baseMs: 1_000, maxMs: 60_000, random: () => 1 });
+  }
+
+  /** A pod of a pool is in the cache, or has gone from it. */
+  sawPod(pod: Pod, isGone: boolean): void {
+    this.#made.delete(pod.metadata.uid);
+    if (!isGone) return;
+    this.#deleted.delete(pod.metadata.uid);
+    this.#failed.delete(pod.metadata.uid);
+  }
+
+  async reconcile(key: string): Promise<ReconcileResult | void> {
+    const { namespace = '', name } = splitKey(key);
+    const pool = this.#written.current(key, this.#parts.caches.pools.get(name, namespace));
+    if (pool === undefined || isTerminating(pool)) {
+      this.#parts.told?.(key, undefined);
+      return undefined;
+    }
+    const resolved = this.#resolve(pool);
+    const observed = this.#observe(key, pool, resolved);
+    const plan = decidePool(observed);
+    this.#parts.told?.(key, plan);
+    let outcome: Outcome = { isReady: false, reason: 'Preparing', message: '' };
+    try {
+      await this.#delete(pool, plan);
+      outcome = await this.#create(pool, plan, resolved);
+    } finally {
+      await this.#report(key, pool, observed, plan, outcome);
+    }
+    const times = [outcome.againMs, plan.lookAgainMs, resolveAgainMs].filter((time) => time !== undefined);
+    return { requeueAfterMs: Math.min(...times) };
+  }
+
+  #resolve(pool: VmPool): Resolved | Unresolved | Asking {
+    const resolved = resolveVm(templateVm(pool, pool.metadata.name), this.#parts.sources);
+    if (resolved.kind !== 'resolved') return resolved;
+    const refusal = refusalOf(resolved);
+    if (refusal === undefined) return resolved;
+    return { kind: 'unresolved', condition: 'stalled', reason: 'InvalidSpec', message: refusal };
+  }
+
+  #observe(key: string, pool: VmPool, resolved: Resolved | Unresolved | Asking): ObservedPool {
+    const { caches, settings, shared, now } = this.#parts;
+    const cached = caches.pods.byIndex('pool', key);
+    const made = [...this.#made.values()].filter((pod) => isOwnedBy(pod, pool));
+    const own = [
+      ...cached,
+      ...made.filter(({ metadata: { uid } }) => cached.every((pod) => pod.metadata.uid !== uid)),
+    ].filter((pod) => isOfPool(pod) && isOwnedBy(pod, pool) && !this.#deleted.has(pod.metadata.uid));
+    const isPinned = resolved.kind === 'resolved' && digestOf(resolved.effective.image) !== undefined;
+    const { startDeadlineSeconds } = pool.spec.template;
+    return {
+      pool,
+      standbys: own.map((pod) => ({
+        pod,
+        node: caches.nodes.get(nodeOf(pod) ?? ''),
+        isTaken: shared.standbys.isTaken(pod),
+      })),
+      claimed: caches.vms.byIndex('pool', key).length,
+      revision: isPinned ? revisionOf(pool, resolved.effective, settings) : undefined,
+      now: now().getTime(),
+      startMs:
+        startDeadlineSeconds === undefined
+          ? bootMs + settings.readinessSeconds * 1_000
+          : startDeadlineSeconds * 1_000,
+    };
+  }
+
+  /** Exactly as they were seen: one that a VM has taken meanwhile stays. */
+  async #delete(pool: VmPool, plan: PoolPlan): Promise<void> {
+    const { client, recorder } = this.#parts;
+    for (const { pod, why, isFailure } of plan.delete) {
+      const { name, namespace, uid, resourceVersion } = pod.metadata;
+      if (isFailure && !this.#failed.has(uid)) {
+        this.#failed.add(uid);
+        this.#backoff.failed(pool.metadata.uid);
+        const message = `pod ${name} is replaced: ${why}`;
+        recorder.event(
+          { ...pool, ...typeMeta(vmPools) },
+          { type: 'Warning', reason: 'StandbyFailed', message },
+        );
+      }
+      try {
+        await ignoring(['NotFound'], client.delete(pods, { name, namespace }, { uid, resourceVersion }));
+        this.#deleted.add(uid);
+        this.#made.delete(uid);
+      } catch (error) {
+        // The pod has changed, as it does when its kubelet writes: its event brings us back.
+        if (!isSvc3Error(error, 'Conflict')) throw error;
+      }
+    }
+    if (plan.idle > 0 && plan.delete.every(({ isFailure }) => !isFailure))
+      this.#backoff.clear(pool.metadata.uid);
+  }
+
+  async #create(pool: VmPool, plan: PoolPlan, resolved: Resolved | Unresolved | Asking): Promise<Outcome> {
+    const { uid } = pool.metadata;
+    if (resolved.kind === 'asking')
+      return { isReady: false, reason: 'AskingRegistry', message: resolved.message };
+    if (resolved.kind === 'unresolved') {
+      const { reason, message, condition, retryMs } = resolved;
+      return { isReady: false, reason, message, isStalled: condition === 'stalled', againMs: retryMs };
+    }
+    if (plan.create === 0) return settledOutcome(pool, plan);
+    if (this.#parts.shared.waiting.size > 0) {
+      const message = 'VMs wait for a node: they come before guests that wait for VMs';
+      return { isReady: false, reason: 'Unschedulable', message, againMs: roomMs };
+    }
+    const waitMs = this.#backoff.waitMs(uid);
+    const before = findCondition(pool.status?.conditions, conditionTypes.ready);
+    const kept =
+      before?.status === 'False' ? before : { reason: 'Preparing', message: 'the last one failed' };
+    if (waitMs > 0) return { isReady: false, reason: kept.reason, message: kept.message, againMs: waitMs };
+    const now = Math.min(plan.create, mostPerPass);
+    for (let i = 0; i < now; i++) {
+      const refused = await this.#createOne(pool, resolved);
+      if (refused !== undefined) return refused;
+    }
+    const message = `${plan.preparing + now} being prepared, ${plan.create - now} to come`;
+    return {
+      isReady: false,
+      reason: 'Preparing',
+      message,
+      againMs: plan.create > now ? nextBatchMs : undefined,
+    };
+  }
+
+  /** Returns why there can be none now. */
+  async #createOne(pool: VmPool, { effective }: Resolved): Promise<Outcome | undefined> {
+    const { client, settings, shared } = this.#parts;
+    const { namespace, uid } = pool.metadata;
+    const name = newStandbyName(pool);
+    const vm = templateVm(pool, name);
+    const { result, leftOut } = placeLeavingOut(shared.inventory, placementRequest(vm, effective, settings));
+    if (result.kind === 'refused')
+      return {
+        isReady: false,
+        reason: 'Unschedulable',
+        message: result.message,
+        againMs: this.#backoff.failed(uid),
+      };
+    const assumed = `${namespace}/${name}`;
+    shared.inventory.assume(assumed, result.usage);
+    const { node, accelerator, ports, requestsEphemeralStorage } = result;
+    const pod = buildStandby(pool, {
+      vm,
+      effective,
+      placement: { node, accelerator, ports, leftOut, requestsEphemeralStorage },
+      settings,
+      controlKeys: shared.controlKeys(),
+      kvmGroups: accelerator === 'kvm' ? shared.kvmGroups(node) : [],
+      pullSecretVersion: shared.pullSecretVersion(namespace),
+      claimName: undefined,
+    });
+    try {
+      const made = await client.create(pods, pod);
+      if (this.#parts.caches.pods.get(name, namespace) === undefined) this.#made.set(made.metadata.uid, made);
+      return undefined;
+    } catch (error) {
+      shared.inventory.forget(assumed);
+      if (!isRefusal(error)) throw error;
+      const message = messageOf(error);
+      return { isReady: false, reason: 'PodRefused', message, againMs: this.#backoff.failed(uid) };
+    }
+  }
+
+  async #report(
+    key: string,
+    pool: VmPool,
+    { claimed }: ObservedPool,
+    { idle, preparing }: PoolPlan,
+    outcome: Outcome,
+  ): Promise<void> {
+    const { client, recorder, now } = this.#parts;
+    const progress = outcome.isStalled === true ? 'stalled' : outcome.isReady ? 'idle' : 'reconciling';
+    const status: VmPoolStatus = {
+      ...readyStatus(pool, outcome, progress, now()),
+      idle,
+      preparing,
+      claimed,
+      selector: selectorOf(pool.metadata.name),
+    };
+    if (isSameStatus(pool.status, status)) return;
+    const written = await applyStatus(client, vmPools, pool, status);
+    if (written === undefined) return;
+    this.#written.wrote(key, written);
+    const before = findCondition(pool.status?.conditions, conditionTypes.ready);
+    if (before?.reason === outcome.reason) return;
+    if (outcome.reason === 'Preparing' || outcome.reason === 'AskingRegistry') return;
+    const type = outcome.isReady ? 'Normal' : 'Warning';
+    recorder.event(
+      { ...pool, ...typeMeta(vmPools) },
+      { type, reason: outcome.reason, message: outcome.message },
+    );
+  }
+}
+
+function settledOutcome({ spec: { minIdle } }: VmPool, { idle, isFull, preparing }: PoolPlan): Outcome {
+  if (isFull)
+    return {
+      isReady: false,
+      reason: 'AtMaxSize',
+      message: 'there are as many VMs and guests as maxSize allows',
+    };
+  if (idle < minIdle)
+    return { isReady: false, reason: 'Preparing', message: `${preparing} being prepared, 0 to come` };
+  return {
+    isReady: true,
+    reason: 'Filled',
+    message: minIdle === 1 ? 'one guest waits' : 'as many guests wait as are to',
+  };
+}
+
+/** What only the VMConfig of the template, or its image, shows. */
+function refusalOf({ effective }: Resolved): string | undefined {
+  if (hasClaims(effective))
+    return 'spec.template.disk.storage: Persistent is not for pools, the disk of a standby is nobody’s';
+  if (hasBundle(effective) || effective.gpuPassthrough === 'Enabled')
+    return 'spec.template.gpuPassthrough: Enabled is not for pools, a standby would hold the cards for nobody';
+  if (effective.subdomain !== undefined) return 'spec.template.subdomain: is not for pools, it is of one VM';
+  return undefined;
+}
