@@ -85,6 +85,7 @@ describe('namespaces', () => {
       'svc3-default',
       'svc3-users',
       'vmconfigs.svc3.dev',
+      'vmpools.svc3.dev',
       'vms.svc3.dev',
     ]);
   });

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import type { ClaimRequest } from '../../../src/api/runner.ts';
 import { allowBootTime, aPod, clientFor, kill, startRunner } from './harness.ts';
@@ -12,7 +13,7 @@ test('a guest that waits is paused, goes on for the first VM that claims it, and
     .poll(() => before.state(), { timeout: 150_000, interval: 100 })
     .toMatchObject({ powerState: 'Suspended', standby: 'Idle', vmUid: pod.podUid });
   await expect(runner.client.state()).rejects.toThrow('meant for another VM');
-  const vm = { namespace: 'team', name: 'job', uid: 'uid-of-job' };
+  const vm = { namespace: 'team', name: 'job', uid: randomUUID() };
   const values = {
     cpu: 1,
     memoryMiB: 192,
@@ -34,7 +35,10 @@ test('a guest that waits is paused, goes on for the first VM that claims it, and
   expect(await after.state()).not.toHaveProperty('standby');
   await expect.poll(() => runner.guest('hostname'), { timeout: 60_000, interval: 200 }).toBe('job\n');
   await expect(before.state()).rejects.toThrow('meant for another VM');
+  // With the container all of its processes end.
+  const qemu = await runner.qemuPid();
   kill(runner.process.pid ?? 0);
+  kill(qemu);
   await runner.exitCode();
   const again = await startRunner(pod);
   const other = { ...request, vm: { ...vm, uid: 'another' } };
