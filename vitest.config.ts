@@ -1,8 +1,11 @@
 import { defineConfig } from 'vitest/config';
 import { GuestsFirst } from './test/support/guestsfirst.ts';
+import { qemuFolder } from './test/support/qemu.ts';
 
 // For the control planes of tests: they live for seconds, and memory is not what they lack (see src/localcluster/cluster/supervisor.ts).
 process.env['GOGC'] ??= '400';
+// Tests run the QEMU that the runner's image has.
+process.env['PATH'] = `${qemuFolder}:${process.env['PATH'] ?? ''}`;
 
 // End to end on a cluster of their own, beside those that share one.
 const ownCluster = ['test/e2e/reboot.test.ts'];

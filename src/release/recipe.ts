@@ -3,6 +3,7 @@
  * images that an engine builds and images of a release are made of the same packages, files and settings.
  */
 import { Svc3Error } from '../errors.ts';
+import { suiteOf } from '../localcluster/images/suite.ts';
 
 export const architectures = ['amd64', 'arm64'] as const;
 export type Architecture = (typeof architectures)[number];
@@ -39,7 +40,7 @@ export function readRecipe(containerfile: string, architecture: Architecture): R
   if (unknown !== undefined)
     throw new Svc3Error('InternalError', `a Containerfile has ${unknown[0]}, which a release does not know`);
   return {
-    suite: /^BASE=.*:(\w+)/.exec(of('ARG')[0] ?? '')?.[1] ?? '',
+    suite: suiteOf(containerfile),
     packages: of('RUN').flatMap((script) => packagesOf(script, architecture)),
     copies: of('COPY').map(copyOf),
     settings: settingsOf(of),

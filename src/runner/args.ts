@@ -37,6 +37,12 @@ export interface QemuCommand {
 /** Node names that QMP commands use. */
 export const nodes = { disk: 'disk0', disks: 'disk0-file', base: 'base', cd: 'cd0', vars: 'vars' } as const;
 
+/**
+ * Versioned machine types: a guest keeps its hardware when a newer QEMU comes with a new runner image, and the memory of one
+ * can be loaded by the other.
+ */
+export const machineTypes = { amd64: 'pc-q35-10.0', arm64: 'virt-10.0' } as const;
+
 /** Ids of devices that QMP commands use. */
 export const devices = { cd: 'cd', disk: 'disk' } as const;
 
@@ -113,7 +119,10 @@ function machine({ spec, accelerator, firmware }: MachineInput): Option[] {
   // Pointer authentication as the architecture defines it costs a third of the speed under emulation.
   const emulated = isAmd64 ? 'max' : 'max,pauth-impdef=on';
   return [
-    ['-machine', `${isAmd64 ? 'q35,usb=off,vmport=off' : 'virt,gic-version=max'}${flash}`],
+    [
+      '-machine',
+      `${isAmd64 ? `${machineTypes.amd64},usb=off,vmport=off` : `${machineTypes.arm64},gic-version=max`}${flash}`,
+    ],
     ['-accel', accelerator === 'kvm' ? 'kvm' : 'tcg,thread=multi,tb-size=128'],
     ['-cpu', accelerator === 'kvm' ? 'host' : emulated],
     ['-smp', `${spec.cpu}`],

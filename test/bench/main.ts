@@ -2,6 +2,8 @@
  * `npm run bench [-- NAME…]`: without names all of them, one after the other. Ends with 1 where a limit is missed. Each does
  * its own set-up and leaves nothing behind but `bench-results/NAME.json`.
  */
+import { delimiter } from 'node:path';
+import { ensureQemu, qemuFolder } from '../support/qemu.ts';
 import { type Benchmark, report } from './figures.ts';
 
 /** Loaded when they are needed: most of them bring in half of the product. */
@@ -43,6 +45,9 @@ async function main(names: readonly string[]): Promise<number> {
     console.error(`there is no benchmark ${unknown}; there are ${Object.keys(benchmarks).join(', ')}`);
     return 2;
   }
+  // The peers run beside VMs of the cluster: on the same QEMU.
+  await ensureQemu((line) => console.error(line));
+  process.env['PATH'] = `${qemuFolder}${delimiter}${process.env['PATH'] ?? ''}`;
   let kept = true;
   for (const [name, load] of Object.entries(benchmarks)) {
     if (names.length > 0 && !names.includes(name)) continue;

@@ -4,18 +4,18 @@
  * image is named by the hash of all that goes into it.
  */
 import { existsSync } from 'node:fs';
-import { cp, mkdir, realpath, rename, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdir, readFile, realpath, rename, rm, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { registryHost } from '../cluster/addresses.ts';
 import { run } from '../host/command.ts';
-import { debianSuite } from './guest.ts';
 import { hashOf } from './hash.ts';
 import { withLock } from '../cluster/lock.ts';
 import { type RegistryAddress, hasManifest } from './oci.ts';
 import { forgetBuilds, markUsed, outdatedBuilds } from '../host/prune.ts';
 import { writeSecret } from '../cluster/state.ts';
+import { suiteOf } from './suite.ts';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
 
@@ -62,12 +62,9 @@ export async function buildImage(name: ImageName, bundles: string, build: ImageB
   const recipe = recipes[name];
   const containerfile = join(root, 'containers', name, 'Containerfile');
   const present = recipe.bundles.map((entry) => join(bundles, `${entry}.js`)).filter(existsSync);
-  const suite = await debianSuite();
+  const suite = suiteOf(await readFile(containerfile, 'utf8'));
   const node = await realpath(join(root, 'node_modules/node/bin/node'));
-  const hash = await hashOf(
-    [containerfile, ...present],
-    [suite, process.version, process.arch, novncFolder()],
-  );
+  const hash = await hashOf([containerfile, ...present], [process.version, process.arch, novncFolder()]);
   const tag = hash.slice(0, 12);
   const local = `localhost/${recipe.repository}:${tag}`;
   await withLock(join(build.cache, 'images', 'storage.lock'), async () => {

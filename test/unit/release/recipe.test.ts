@@ -17,7 +17,7 @@ describe('the Containerfiles of this checkout', () => {
 
   it('svc3 has its files, its user and its command', () => {
     const { suite, copies, settings } = readRecipe(file('svc3'), 'amd64');
-    expect(suite).toBe('bookworm');
+    expect(suite).toBe('trixie');
     expect(copies).toContainEqual({
       from: ['package.json', 'operator.js', 'api.js', 'worker.js'],
       to: '/app/',

@@ -36,14 +36,14 @@ describe('QEMU is told', () => {
     ['cpu and memory', { cpu: 3, memoryMiB: 7680 }, {}, ['-smp 3', '-m size=7680M']],
     ['emulation with a bounded cache', {}, {}, ['-accel tcg,thread=multi,tb-size=128', '-cpu max ']],
     ['hardware virtualisation', {}, { accelerator: 'kvm' }, ['-accel kvm ', '-cpu host ']],
-    ['an x86 machine', {}, {}, ['qemu-system-x86_64 ', '-machine q35,']],
+    ['an x86 machine', {}, {}, ['qemu-system-x86_64 ', '-machine pc-q35-10.0,']],
     [
       'an ARM machine with its firmware',
       { architecture: 'arm64' },
       { firmware: { kind: 'uefi', code: '/f/CODE.fd', vars: '/s/vars.qcow2' } },
       [
         'qemu-system-aarch64 ',
-        '-machine virt,',
+        '-machine virt-10.0,',
         'pflash0=flash0,pflash1=vars',
         '-cpu max,pauth-impdef=on',
         '"filename":"/f/CODE.fd"',
