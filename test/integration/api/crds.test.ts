@@ -109,7 +109,7 @@ describe('VM', () => {
   });
 
   test.each<[string, string, Spec, string]>([
-    ['neither config nor image', 'a', {}, 'spec: Required value: config or image is required'],
+    ['neither config, image nor pool', 'a', {}, 'spec: Required value: config, image or pool is required'],
     ['a name that begins with a digit', '1a', { image: 'x' }, nameRule('VM', 63)],
     ['a name with a dot', 'a.b', { image: 'x' }, nameRule('VM', 63)],
     ['a name of 64 characters', 'a'.repeat(64), { image: 'x' }, nameRule('VM', 63)],

@@ -63,6 +63,7 @@ test('kubectl knows the short names, and the category svc3', async () => {
   expect(shortNames).toEqual({
     vms: 'svm',
     vmconfigs: 'svmc',
+    vmpools: 'svmp',
     registrycredentials: 'regcred',
     images: '',
     isos: '',
