@@ -10,7 +10,6 @@ const also = {
   curl: 'curl',
   genisoimage: 'genisoimage',
   htpasswd: 'apache2-utils',
-  patchelf: 'patchelf',
   skopeo: 'skopeo',
   ssh: 'openssh-client',
   sshpass: 'sshpass',

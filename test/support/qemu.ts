@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { withLock } from '../../src/localcluster/cluster/lock.ts';
 import { run } from '../../src/localcluster/host/command.ts';
 import type { Progress } from '../../src/localcluster/host/progress.ts';
+import { ensurePackages } from '../../src/localcluster/images/debian.ts';
 import { suiteOf } from '../../src/localcluster/images/suite.ts';
 
 const programs = ['qemu-img', 'qemu-io', 'qemu-system-aarch64', 'qemu-system-x86_64'];
@@ -19,11 +20,12 @@ const folder = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 
 /** Its programs, and nothing else: a folder for the front of PATH. */
 export const qemuFolder = join(folder, 'bin');
 
-/** Unpacks it into the cache unless it is there. Needs mmdebstrap and patchelf. */
+/** Unpacks it into the cache unless it is there, with programs that are installed where they are missing. */
 export async function ensureQemu(progress: Progress): Promise<void> {
   const done = join(folder, 'done');
   await withLock(`${folder}.lock`, async () => {
     if (existsSync(done)) return;
+    await ensurePackages(process.env['PATH'] ?? '', progress, { also: { patchelf: 'patchelf' } });
     progress(`unpacking QEMU of Debian ${suite}`);
     await rm(folder, { recursive: true, force: true });
     const root = join(folder, 'root');
