@@ -118,13 +118,11 @@ describe('vm logs', () => {
 describe('Ctrl-C', () => {
   const until = async (exists: () => Promise<unknown>) => {
     await expect
-      .poll(
-        () =>
-          exists().then(
-            () => true,
-            () => false,
-          ),
-        { timeout: 30_000 },
+      .poll(() =>
+        exists().then(
+          () => true,
+          () => false,
+        ),
       )
       .toBe(true);
   };

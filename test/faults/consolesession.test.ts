@@ -11,7 +11,7 @@ let cluster: TestCluster;
 let api: TestApi;
 let namespace: string;
 const signer = createTicketSigner(randomBytes(32));
-const poll = { timeout: 30_000, interval: 25 };
+const poll = { interval: 25 };
 const role = 'cluster-admin';
 
 const runner = (): Promise<Duplex> => Promise.resolve(new PassThrough());

@@ -9,7 +9,7 @@ import { testCluster, uniqueNamespace, type TestCluster } from '../support/clust
 let cluster: TestCluster;
 let api: TestApi;
 let namespace: string;
-const poll = { timeout: 30_000, interval: 25 };
+const poll = { interval: 25 };
 const role = 'cluster-admin';
 
 beforeAll(async () => {

@@ -38,7 +38,7 @@ const deploys: Record<string, (name: string) => Promise<string>> = {
 };
 
 const vmNamed = (name: string): Promise<Vm> =>
-  vi.waitFor(() => cluster.client.get(vms, name, namespace), { timeout: 30_000, interval: 20 });
+  vi.waitFor(() => cluster.client.get(vms, name, namespace), { timeout: 60_000, interval: 20 });
 
 describe.each(Object.keys(deploys))('a deploy by %s', { timeout: 150_000 }, (surface) => {
   const deploy = (name: string) => deploys[surface]!(name);

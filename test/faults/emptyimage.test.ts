@@ -90,5 +90,5 @@ describe("a registry's refusal", () => {
     const { code, stderr } = await svc3(words, { env: env() });
     expect(code).toBe(2);
     expect(stderr).toMatch(/^svc3: image waited: .*(401|unauthori[sz]ed|denied)/i);
-  }, 60_000);
+  });
 });

@@ -297,7 +297,7 @@ test('the pods of a Deployment are held as well', async () => {
     return items.filter(({ reason }) => reason === 'FailedCreate').map(({ note = '' }) => note);
   };
   await expect
-    .poll(said, { timeout: 30_000 })
+    .poll(said)
     .toContainEqual(expect.stringMatching(/'svc3-restricted-pods'.* denied request: only svc3 itself/s));
   expect((await admin.list(pods, { namespace, labelSelector: 'app=escape' })).items).toEqual([]);
 });

@@ -9,7 +9,7 @@ import { testCluster, uniqueNamespace, type TestCluster } from '../support/clust
 import { answerOf, rawConnection, type RawAnswer } from '../support/websocket.ts';
 
 const megabyte = 1024 * 1024;
-const poll = { timeout: 30_000, interval: 50 };
+const poll = { interval: 50 };
 let cluster: TestCluster;
 let api: TestApi;
 let namespace: string;

@@ -15,7 +15,7 @@ import { startApiProcess } from '../support/apiprocess.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../support/cluster.ts';
 
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
-const timeouts = { timeout: 45_000, interval: 200 };
+const timeouts = { interval: 200 };
 let cluster: TestCluster;
 let namespace: string;
 /** Two replicas, each with connections of its own. */

@@ -54,7 +54,7 @@ test('a pod with an IPv6 address only is reached: the control endpoint, its cons
     'sh',
   ]);
   const pid = runner.process.pid ?? 0;
-  await expect.poll(() => inNetworkOf(pid, status(address, 8443)), { timeout: 20_000 }).toBe('200\n');
+  await expect.poll(() => inNetworkOf(pid, status(address, 8443))).toBe('200\n');
   await expect
     .poll(() => inNetworkOf(pid, greeting(address, 20_022)), { timeout: 150_000, interval: 500 })
     .toBe('SSH-2.0-\n');

@@ -25,7 +25,7 @@ import { keptLog, startTestApi, type TestApi } from '../support/api.ts';
 
 const server = 'https://registry.example.com';
 const name = 'registry.example.com.443';
-const soon = { timeout: 15_000, interval: 20 };
+const soon = { interval: 20 };
 const adders = 8;
 const rounds = 15;
 

@@ -65,7 +65,7 @@ describe('a VM with the VMConfig of another namespace', () => {
   });
 
   test('is accepted of who may, and without one nothing is asked', async () => {
-    await expect.poll(() => make(reader, 'shared'), { timeout: 60_000 }).toBe('ok');
+    await expect.poll(() => make(reader, 'shared')).toBe('ok');
     expect(await make(stranger)).toBe('ok');
     expect(await make(stranger, 'ours')).toBe('ok');
   });

@@ -77,7 +77,7 @@ const images: Record<string, () => readonly [image: string, words: string]> = {
   'a registry refuses': () => [`${closed.address}/team/secret:1`, 'may not be pulled'],
 };
 
-describe.each(Object.keys(deploys))('a deploy by %s', { timeout: 60_000 }, (surface) => {
+describe.each(Object.keys(deploys))('a deploy by %s', { timeout: 120_000 }, (surface) => {
   test.each(Object.keys(images))(
     'of an image that %s is answered within 15 s, and leaves no VM',
     async (kind) => {

@@ -35,7 +35,7 @@ describe('svc3 user add gives an account that', () => {
     ['sees events', () => person.list(events, { namespace }), 'ok'],
     ['sees events as kubectl asks for them', () => read('events'), 'ok'],
   ])('%s', async (_, call, said) => {
-    await expect.poll(() => outcome(call()), { timeout: 30_000 }).toBe(said);
+    await expect.poll(() => outcome(call())).toBe(said);
   });
 });
 

@@ -43,7 +43,7 @@ const words = (keyFile: string) =>
     ' ',
   );
 
-const slow = { timeout: 20_000 };
+const slow = { timeout: 60_000 };
 
 let cluster: TestCluster;
 let api: TestApi;

@@ -150,13 +150,11 @@ test('vms/exec writes the request, judged by the right to the subresource', asyn
     subjects: [{ kind: 'ServiceAccount', name: 'reader', namespace }],
   });
   await expect
-    .poll(
-      () =>
-        reader.request({ method: 'POST', path, body: { command: 'suspend' } }).then(
-          ({ status }) => status,
-          (error: { reason: string }) => error.reason,
-        ),
-      { timeout: 30_000 },
+    .poll(() =>
+      reader.request({ method: 'POST', path, body: { command: 'suspend' } }).then(
+        ({ status }) => status,
+        (error: { reason: string }) => error.reason,
+      ),
     )
     .toBe(202);
   expect((await client.get(vms, 'demo', namespace)).spec.powerState).toBe('Suspended');

@@ -46,24 +46,21 @@ describe('installation', () => {
 
   test('kube-apiserver has nothing to say against the expressions of the policies', async () => {
     await expect
-      .poll(
-        async () => {
-          const list = JSON.parse(await kubectl('get', 'validatingadmissionpolicies', '-o', 'json')) as {
-            items: {
-              metadata: { name: string };
-              status?: { observedGeneration?: number; typeChecking?: { expressionWarnings?: unknown[] } };
-            }[];
-          };
-          return list.items
-            .filter(({ metadata }) => metadata.name.startsWith('svc3-'))
-            .map(({ metadata, status }) => [
-              metadata.name,
-              status?.observedGeneration,
-              status?.typeChecking?.expressionWarnings ?? [],
-            ]);
-        },
-        { timeout: 30_000 },
-      )
+      .poll(async () => {
+        const list = JSON.parse(await kubectl('get', 'validatingadmissionpolicies', '-o', 'json')) as {
+          items: {
+            metadata: { name: string };
+            status?: { observedGeneration?: number; typeChecking?: { expressionWarnings?: unknown[] } };
+          }[];
+        };
+        return list.items
+          .filter(({ metadata }) => metadata.name.startsWith('svc3-'))
+          .map(({ metadata, status }) => [
+            metadata.name,
+            status?.observedGeneration,
+            status?.typeChecking?.expressionWarnings ?? [],
+          ]);
+      })
       .toEqual(
         [
           'svc3-api-nodes',
@@ -114,16 +111,10 @@ describe('registry credentials', () => {
     const chief = await clusterUser('regcred-chief', 'cluster-admin');
     const keeper = await clusterUser('regcred-keeper', 'svc3-cluster-admin');
     await expect
-      .poll(() => outcome(boss.create(registryCredentials, credential('boss'), { dryRun: true })), {
-        timeout: 30_000,
-      })
+      .poll(() => outcome(boss.create(registryCredentials, credential('boss'), { dryRun: true })))
       .toContain(refusal);
-    await expect
-      .poll(() => outcome(chief.create(registryCredentials, credential('chief'))), { timeout: 30_000 })
-      .toBe('ok');
-    await expect
-      .poll(() => outcome(keeper.create(registryCredentials, credential('keeper'))), { timeout: 30_000 })
-      .toBe('ok');
+    await expect.poll(() => outcome(chief.create(registryCredentials, credential('chief')))).toBe('ok');
+    await expect.poll(() => outcome(keeper.create(registryCredentials, credential('keeper')))).toBe('ok');
     const key = { name: 'chief.example.com.443', namespace: tenant };
     const change = { type: 'merge' as const, body: { spec: { allowInsecure: true } } };
     expect(await outcome(boss.patch(registryCredentials, key, change))).toContain(refusal);
@@ -144,7 +135,7 @@ describe('registry credentials', () => {
     "who has Kubernetes' own role %s neither reads nor writes them",
     async (role) => {
       const user = await tenantUser(`regcred-${role}`, [], role);
-      await expect.poll(() => outcome(user.list(vms, { namespace: tenant })), { timeout: 30_000 }).toBe('ok');
+      await expect.poll(() => outcome(user.list(vms, { namespace: tenant }))).toBe('ok');
       expect(await outcome(user.list(registryCredentials, { namespace: tenant }))).toContain('forbidden');
       expect(await outcome(user.create(registryCredentials, credential(role)))).toContain('forbidden');
       const mayWrite = await outcome(
@@ -191,9 +182,7 @@ test('the operator writes the status of VM configurations, whoever edits them do
   });
   const { name, namespace, uid } = metadata;
   const change = { type: 'merge', body: { spec: { cpu: 2 } } } as const;
-  await expect
-    .poll(() => outcome(editor.patch(vmConfigs, { name, namespace }, change)), { timeout: 30_000 })
-    .toBe('ok');
+  await expect.poll(() => outcome(editor.patch(vmConfigs, { name, namespace }, change))).toBe('ok');
   const status = { metadata: { name, namespace, uid }, status: { observedGeneration: 2 } };
   const written = (client: KubeClient) =>
     outcome(client.apply(vmConfigs, status as never, { subresource: 'status' }));
@@ -216,12 +205,8 @@ describe('the pull Secret of a namespace', () => {
     const operator = await identity('svc3-system', 'svc3-operator');
     const boss = await tenantUser('secret-boss', everything);
     const external = await clusterUser('secret-sync', 'admin');
-    await expect
-      .poll(() => outcome(boss.create(secrets, pullSecret())), { timeout: 30_000 })
-      .toContain(refusal);
-    await expect
-      .poll(() => outcome(external.create(secrets, pullSecret())), { timeout: 30_000 })
-      .toContain(refusal);
+    await expect.poll(() => outcome(boss.create(secrets, pullSecret()))).toContain(refusal);
+    await expect.poll(() => outcome(external.create(secrets, pullSecret()))).toContain(refusal);
     expect(await outcome(operator.apply(secrets, pullSecret(ours)))).toBe('ok');
     expect(
       await outcome(boss.apply(secrets, pullSecret({ 'app.kubernetes.io/managed-by': 'me' }))),
@@ -265,9 +250,7 @@ describe('the pull Secret of a namespace', () => {
   test('one that svc3 did not make can be taken out of the way by whoever may delete Secrets', async () => {
     const boss = await tenantUser('secret-cleaner', everything);
     await admin.apply(secrets, pullSecret());
-    await expect
-      .poll(() => outcome(boss.delete(secrets, { name, namespace: tenant })), { timeout: 30_000 })
-      .toBe('ok');
+    await expect.poll(() => outcome(boss.delete(secrets, { name, namespace: tenant }))).toBe('ok');
   });
 
   test('a namespace that holds it can be deleted', async () => {
@@ -364,7 +347,7 @@ describe('Nodes', () => {
     const write = () =>
       outcome(clients.get(who)!.patch(nodes, { name }, { type: 'merge', body }, { dryRun: true }));
     // The policies take effect a moment after they were applied.
-    await expect.poll(write, { timeout: 30_000 }).toContain(message);
+    await expect.poll(write).toContain(message);
   });
 
   const gpuUnavailable = { type: 'svc3.dev/GPUUnavailable', status: 'True', reason: 'a', message: 'b' };
@@ -388,7 +371,7 @@ describe('Nodes', () => {
             { subresource: 'status', dryRun: true },
           ),
       );
-    await expect.poll(write, { timeout: 30_000 }).toContain(message);
+    await expect.poll(write).toContain(message);
   });
 
   test("the operator takes its condition away and leaves everybody else's", async () => {

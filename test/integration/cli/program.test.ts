@@ -89,7 +89,7 @@ describe('the program', () => {
     };
     expect(await complete('vm', 'de')).toEqual(['deploy', 'delete']);
     // A shell gets no names from a cluster that takes long: the machine may be that slow.
-    const eventually = { timeout: 20_000 };
+    const eventually = { timeout: 60_000 };
     await expect.poll(() => complete('vm', 'get', ''), eventually).toEqual(['one', 'two']);
     await expect.poll(() => complete('vm', 'delete', 'one', 't'), eventually).toEqual(['two']);
     expect(await complete('vm', 'list', '--out')).toEqual(['--output']);

@@ -10,7 +10,7 @@ const { spaces, environments, svc3, both } = installed;
 
 function vmNamed(name: string, way: Way): Promise<Vm> {
   return vi.waitFor(() => installed.cluster.client.get(vms, name, spaces[way]), {
-    timeout: 30_000,
+    timeout: 60_000,
     interval: 20,
   });
 }

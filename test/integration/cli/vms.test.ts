@@ -100,7 +100,7 @@ describe('svc3 vm, straight on kube-apiserver', () => {
             () => true,
             () => false,
           ),
-        { timeout: 30_000 },
+        { timeout: 60_000 },
       )
       .toBe(true);
     const { code, stdout, stderr } = await deployed;
@@ -178,7 +178,7 @@ describe('svc3 vm, straight on kube-apiserver', () => {
     await report('power', 'Running');
     const stopping = run(['vm', 'stop', 'power']);
     await expect
-      .poll(async () => (await cluster.client.get(vms, 'power', ns)).spec.powerState, { timeout: 30_000 })
+      .poll(async () => (await cluster.client.get(vms, 'power', ns)).spec.powerState)
       .toBe('Stopped');
     await report('power', 'Stopped');
     expect(await ok(stopping)).toBe('VM power was stopped\n');
@@ -195,7 +195,7 @@ describe('svc3 vm, straight on kube-apiserver', () => {
 
   /** What the operator would report of an image that a VM's disk was saved for, or could not be. */
   async function answer(name: string, message?: string): Promise<void> {
-    const image = await vi.waitFor(() => cluster.client.get(images, name, ns), { timeout: 30_000 });
+    const image = await vi.waitFor(() => cluster.client.get(images, name, ns), { timeout: 60_000 });
     const { generation = 1 } = image.metadata;
     const status = {
       observedGeneration: generation,
@@ -235,7 +235,7 @@ describe('svc3 vm, straight on kube-apiserver', () => {
     await reportVm(cluster.client, vm, { ...runningStatus, effective });
     const committing = run(['vm', 'commit', 'commits']);
     await expect
-      .poll(async () => (await cluster.client.get(images, 'base', ns)).spec.commit?.vm, { timeout: 30_000 })
+      .poll(async () => (await cluster.client.get(images, 'base', ns)).spec.commit?.vm)
       .toBe('commits');
     await answer('base', 'the disk is too large');
     expect(await committing).toMatchObject({ code: 2, stderr: 'svc3: image base: the disk is too large\n' });
@@ -279,7 +279,7 @@ describe('svc3 vm, straight on kube-apiserver', () => {
     await report('booted', 'Running');
     const said = run(['vm', 'resize', 'booted', '40']);
     const size = async () => (await cluster.client.get(vms, 'booted', ns)).spec.disk?.size;
-    await expect.poll(size, { timeout: 60_000 }).toBe('40Gi');
+    await expect.poll(size).toBe('40Gi');
     await tell({ diskSize: '40Gi', diskGrowth: 'the disk has grown, the file system has not' });
     expect(await said).toMatchObject({
       code: 0,

@@ -64,7 +64,7 @@ test('a controller on shared informers makes the world as it should be, and then
     ),
   );
   const values = () => copies.list(namespace).map(({ data }) => data?.['v']);
-  await expect.poll(() => values().filter((value) => value === '1'), { timeout: 20_000 }).toHaveLength(20);
+  await expect.poll(() => values().filter((value) => value === '1')).toHaveLength(20);
   // Changed and deleted by others, both are mended.
   await client.patch(
     configMaps,
@@ -72,16 +72,14 @@ test('a controller on shared informers makes the world as it should be, and then
     { type: 'merge', body: { data: { v: 'wrong' } } },
   );
   await client.delete(configMaps, { name: 's2-copy', namespace });
-  await expect.poll(() => writes, { timeout: 20_000 }).toBeGreaterThanOrEqual(22);
+  await expect.poll(() => writes).toBeGreaterThanOrEqual(22);
   await expect
-    .poll(() => [copies.get('s1-copy', namespace)?.data, copies.get('s2-copy', namespace)?.data], {
-      timeout: 20_000,
-    })
+    .poll(() => [copies.get('s1-copy', namespace)?.data, copies.get('s2-copy', namespace)?.data])
     .toEqual([{ v: '1' }, { v: '1' }]);
-  await expect.poll(() => controller.pending(), { timeout: 20_000 }).toBe(0);
+  await expect.poll(() => controller.pending()).toBe(0);
   const before = writes;
   sources.list(namespace).forEach((object) => controller.enqueue(keyOf(object)));
-  await expect.poll(() => controller.pending(), { timeout: 20_000 }).toBe(0);
+  await expect.poll(() => controller.pending()).toBe(0);
   expect(writes).toBe(before);
   stop.abort();
   await running;

@@ -17,7 +17,7 @@ beforeAll(async () => {
   namespace = await uniqueNamespace(cluster.client, 'leader');
 });
 
-const patience = { timeout: 25_000 };
+const patience = { timeout: 60_000 };
 
 const take = (name: string, identity: string, options: Partial<LeaderElectorOptions> = {}): Candidate =>
   candidate({ client: cluster.client, namespace, name, identity, ...options });

@@ -24,7 +24,7 @@ import {
 } from './harness.ts';
 
 const execute = promisify(execFile);
-const soon = { timeout: 20_000, interval: 50 };
+const soon = { timeout: 60_000, interval: 50 };
 /** Long enough to be found in base64 whatever stands before it. */
 const password = 'canary-Xy7w9Qk2Lm4Pz8Rt6Vb1Nc3Hd5Jf0Gs';
 

@@ -22,7 +22,7 @@ import {
 } from './harness.ts';
 
 const [one, two] = ['https://one.example.com:1', 'https://two.example.com:2'];
-const soon = { timeout: 20_000, interval: 20 };
+const soon = { interval: 20 };
 
 let cluster: CredentialCluster;
 const operators: TestOperator[] = [];
@@ -266,7 +266,7 @@ describe('many at once', () => {
         const ours = new Set(own);
         return items.filter(({ metadata }) => ours.has(metadata.namespace ?? '')).length;
       };
-      await expect.poll(inOwn, { timeout: 60_000, interval: 200 }).toBe(count);
+      await expect.poll(inOwn, { interval: 200 }).toBe(count);
       await expect
         .poll(() => counted.writes.filter(({ subresource }) => subresource === 'status').length, {
           timeout: 60_000,

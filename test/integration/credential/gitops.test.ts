@@ -24,7 +24,7 @@ import {
 } from './harness.ts';
 
 const execute = promisify(execFile);
-const soon = { timeout: 20_000, interval: 20 };
+const soon = { interval: 20 };
 const server = 'https://registry.example.com:5000';
 
 let cluster: CredentialCluster;

@@ -33,7 +33,7 @@ import {
 } from './harness.ts';
 
 const execute = promisify(execFile);
-const soon = { timeout: 20_000, interval: 50 };
+const soon = { timeout: 60_000, interval: 50 };
 const team = 'team-a';
 const canary = 'canary-of-identities';
 const stored = 'https://stored.example.com';

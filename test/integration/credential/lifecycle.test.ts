@@ -25,7 +25,7 @@ import {
 } from './harness.ts';
 
 const [one, two] = ['https://one.example.com', 'https://two.example.com:5000'];
-const soon = { timeout: 15_000, interval: 20 };
+const soon = { interval: 20 };
 const secretName = objectNames.pullSecret;
 
 let cluster: CredentialCluster;

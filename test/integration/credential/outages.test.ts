@@ -17,7 +17,7 @@ import {
 } from './harness.ts';
 
 const [one, two] = ['https://one.example.com:1', 'https://two.example.com:2'];
-const soon = { timeout: 20_000, interval: 20 };
+const soon = { interval: 20 };
 
 let cluster: CredentialCluster;
 const operators: TestOperator[] = [];

@@ -15,7 +15,7 @@ const key = 'registry.example.com:5000';
 const password = 'S3cret-of-the-registry';
 const body = { server, username: 'alice', password };
 const login = ['--username', 'alice', '--password-stdin', '--verify=no'];
-const soon = { timeout: 20_000, interval: 20 };
+const soon = { interval: 20 };
 
 let cluster: CredentialCluster;
 let operator: TestOperator;

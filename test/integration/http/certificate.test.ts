@@ -22,7 +22,7 @@ let token: string;
 let replicas: readonly TestApi[] = [];
 let broken = 0;
 const stopping = new AbortController();
-const timeouts = { timeout: 30_000, interval: 100 };
+const timeouts = { timeout: 60_000, interval: 100 };
 const name = 'svc3-api-tls';
 
 beforeAll(async () => {

@@ -26,7 +26,7 @@ const ns = (path: string) => `/api/v1/namespaces/${namespace}${path}`;
 
 /** The VM as kube-apiserver has it, once it is there. */
 function vmNamed(name: string): Promise<Vm> {
-  return vi.waitFor(() => cluster.client.get(vms, name, namespace), { timeout: 30_000, interval: 20 });
+  return vi.waitFor(() => cluster.client.get(vms, name, namespace), { timeout: 60_000, interval: 20 });
 }
 
 describe('cluster-info', () => {

@@ -87,7 +87,7 @@ test('headers that come too slowly end the connection, others are served meanwhi
   drip(socket, 'X-Slow: 1\r\n');
   await expectServed(api);
   expect(await textUntilEnd(socket)).toMatch(/^HTTP\/1\.1 408/);
-}, 90_000);
+});
 
 describe('a body that never ends', () => {
   let api: TestApi;

@@ -24,7 +24,7 @@ function echo(): Promise<Duplex> {
 }
 
 const runners = { openVnc: echo, openSerial: echo, openTunnel: echo };
-const timeouts = { timeout: 30_000, interval: 50 };
+const timeouts = { timeout: 60_000, interval: 50 };
 const pathOf = (rest: string) => `/api/v1/namespaces/${namespace}/vms/${rest}`;
 
 async function aVm(name: string): Promise<void> {

@@ -34,7 +34,7 @@ import {
 } from '../credential/harness.ts';
 import type { Submitted } from '../../../src/api/object.ts';
 
-export const soon = { timeout: 60_000, interval: 50 } as const;
+export const soon = { interval: 50 } as const;
 const run = promisify(execFile);
 
 export interface ImageCluster extends CredentialCluster {

@@ -112,9 +112,9 @@ describe('a token file', () => {
         );
         proxy.cutAll();
         await admin.create(configMaps, { metadata: { name: 'after-expiry', namespace } });
-        await expect.poll(() => proxy.seen.length, { timeout: 15_000 }).toBeGreaterThan(4);
+        await expect.poll(() => proxy.seen.length).toBeGreaterThan(4);
         file('informer-token', cluster.adminToken);
-        await expect.poll(() => informer.get('after-expiry', namespace), { timeout: 15_000 }).toBeDefined();
+        await expect.poll(() => informer.get('after-expiry', namespace)).toBeDefined();
         stop.abort();
         await run;
       },
@@ -143,7 +143,7 @@ test('a CA file that rotates is believed with the next connection, under a runni
       file('ca.crt', caPem);
       await expect(readyz(client)).resolves.toMatchObject({ status: 200 });
       await admin.create(configMaps, { metadata: { name: 'after-rotation', namespace } });
-      await expect.poll(() => informer.get('after-rotation', namespace), { timeout: 15_000 }).toBeDefined();
+      await expect.poll(() => informer.get('after-rotation', namespace)).toBeDefined();
       stop.abort();
       await run;
     },

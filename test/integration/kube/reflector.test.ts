@@ -30,7 +30,7 @@ beforeEach(async () => {
 /** Backoff without the waiting; everything else as it ships. */
 const quick = { backoffMinMs: 20, backoffMaxMs: 100 };
 
-const patience = { timeout: 20_000 };
+const patience = { timeout: 60_000 };
 
 interface Running {
   readonly informer: Informer<ConfigMap>;

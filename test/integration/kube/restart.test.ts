@@ -48,7 +48,7 @@ test(
     await other.create(configMaps, { metadata: { name: 'after', namespace: 'default' } });
     await other.close();
     const names = () => informers[0]?.list('default').map(({ metadata }) => metadata?.name);
-    await expect.poll(names, { timeout: 40_000 }).toEqual(['after']);
+    await expect.poll(names).toEqual(['after']);
     clearInterval(timer);
     expect(most).toBeLessThanOrEqual(3);
     stop.abort();

@@ -37,7 +37,7 @@ describe('a control plane', () => {
   afterAll(() => controlPlane.remove());
 
   test('runs etcd, kube-apiserver, kube-controller-manager and kube-scheduler', async () => {
-    await expect.poll(() => processesIn(controlPlane.dir).sort(), { timeout: 30_000 }).toEqual(components);
+    await expect.poll(() => processesIn(controlPlane.dir).sort()).toEqual(components);
   });
 
   test('listens on loopback only, and with nothing but kube-apiserver', async () => {
@@ -76,9 +76,7 @@ describe('a control plane', () => {
     const name = `audited-${process.pid}`;
     await client.create(configMaps, { metadata: { name, namespace: 'default' } });
     await client.close();
-    await expect
-      .poll(() => readFileSync(controlPlane.auditLogPath, 'utf8'), { timeout: 30_000 })
-      .toContain(name);
+    await expect.poll(() => readFileSync(controlPlane.auditLogPath, 'utf8')).toContain(name);
   });
 
   test('keeps its address and its objects over a restart of kube-apiserver', async () => {
@@ -98,13 +96,11 @@ describe('a control plane', () => {
   test('leaves its neighbour alone', async () => {
     const neighbour = await ownControlPlane({ components: [] });
     expect(neighbour.server).not.toBe(controlPlane.server);
-    await expect
-      .poll(() => processesIn(neighbour.dir).sort(), { timeout: 30_000 })
-      .toEqual(['etcd', 'kube-apiserver']);
+    await expect.poll(() => processesIn(neighbour.dir).sort()).toEqual(['etcd', 'kube-apiserver']);
     await neighbour.remove();
     expect(processesIn(neighbour.dir)).toEqual([]);
     expect(existsSync(neighbour.dir)).toBe(false);
-    await expect.poll(() => processesIn(controlPlane.dir).sort(), { timeout: 30_000 }).toEqual(components);
+    await expect.poll(() => processesIn(controlPlane.dir).sort()).toEqual(components);
   });
 
   // Last: the control plane is broken afterwards.

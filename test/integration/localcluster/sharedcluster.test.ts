@@ -17,9 +17,7 @@ test('a new namespace has the name that was asked for and gets its service accou
   const { client } = await testCluster();
   const namespace = await uniqueNamespace(client, 'shared');
   expect(namespace).toMatch(/^shared-/);
-  await expect
-    .poll(() => client.get(serviceAccounts, 'default', namespace), { timeout: 30_000 })
-    .toBeTruthy();
+  await expect.poll(() => client.get(serviceAccounts, 'default', namespace)).toBeTruthy();
 });
 
 test('TokenRequest gives a token that says who it is for', async () => {

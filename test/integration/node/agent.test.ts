@@ -13,7 +13,7 @@ import { type Machine, machines, writeMachine } from '../../support/machines.ts'
 import { type PluginKubelet, startPluginKubelet } from '../../support/pluginkubelet.ts';
 
 const program = join(import.meta.dirname, '../../../src/bin/node-agent.ts');
-const soon = { timeout: 30_000, interval: 50 };
+const soon = { interval: 50 };
 const kvm = 'svc3.dev/kvm';
 const gpu = 'svc3.dev/gpu-passthrough';
 const bundle = [{ ID: 'bundle', health: 'Healthy' }];

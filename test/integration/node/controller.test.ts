@@ -17,7 +17,7 @@ import { withFaults, type Write } from '../../support/faultclient.ts';
 import { machineRoot, machines, type Machine, writeMachine } from '../../support/machines.ts';
 import { inProcess } from '../cli/inprocess.ts';
 
-const soon = { timeout: 30_000, interval: 50 };
+const soon = { interval: 50 };
 const label = 'svc3.dev/gpu-passthrough';
 const allowed = 'svc3.dev/allow-gpu-passthrough';
 const notEnabled = (name: string) =>

@@ -11,7 +11,7 @@ import { freePorts } from '../../../src/localcluster/controlplane/ports.ts';
 import { ownControlPlane, type OwnControlPlane } from '../../support/controlplane.ts';
 
 const program = join(import.meta.dirname, '../../../src/bin/node-agent.ts');
-const soon = { timeout: 20_000, interval: 50 };
+const soon = { interval: 50 };
 const registry = 'registry.example.com:5000';
 
 let controlPlane: OwnControlPlane;

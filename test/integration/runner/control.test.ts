@@ -136,7 +136,7 @@ describe('streams', () => {
         .catch(() => '')
         .finally(() => ssh.destroy());
     };
-    await expect.poll(greeting, { timeout: 60_000 }).toMatch(/^SSH-2\.0-/);
+    await expect.poll(greeting).toMatch(/^SSH-2\.0-/);
     await runner.guest(
       'nc -ll -p 7777 -e cat >/dev/null 2>&1 </dev/null & until grep -q :1E61 /proc/net/tcp*; do usleep 20000; done',
     );
@@ -162,17 +162,17 @@ describe('streams', () => {
       return () => text;
     });
     // The guest's agent answers before there is a prompt, and what is typed before it is discarded there.
-    await expect.poll(() => runner.serial(), { timeout: 60_000 }).toContain('login: ');
+    await expect.poll(() => runner.serial()).toContain('login: ');
     one.write('nobody\n');
-    for (const text of seen) await expect.poll(text, { timeout: 60_000 }).toContain('Password: ');
+    for (const text of seen) await expect.poll(text).toContain('Password: ');
     other.destroy();
     const before = seen[0]?.().length;
     await runner.client.power({ action: 'restart' });
     await runner.reaches({ powerState: 'Running', guestReachable: true });
     const since = () => seen[0]?.().slice(before);
-    await expect.poll(since, { timeout: 60_000 }).toContain('login: ');
+    await expect.poll(since).toContain('login: ');
     one.write('nobody\n');
-    await expect.poll(since, { timeout: 60_000 }).toContain('Password: ');
+    await expect.poll(since).toContain('Password: ');
     expect(runner.serial()).toContain('Password: ');
     one.destroy();
   });

@@ -168,7 +168,7 @@ test('the copy for one commit makes room for that for the next, though nobody de
   const done = (id: string) => async () => (await runner.client.getExport(id)).state;
   for (const id of ['one', 'two', 'three']) {
     await runner.client.startExport(id, 'image');
-    await expect.poll(done(id), { timeout: 60_000 }).toBe('Ready');
+    await expect.poll(done(id)).toBe('Ready');
   }
   await expect(runner.client.getExport('two')).rejects.toMatchObject({ reason: 'NotFound' });
   const files = await readdir(`${runner.pod.root}/var/lib/svc3/exports`);

@@ -12,7 +12,7 @@ import { installDefinitions } from '../../support/definitions.ts';
 import { collectVmPods, simulateKubelet, type SimulatedKubelet } from '../../support/kubelet.ts';
 
 /** Generous: on a loaded machine everything takes ten times as long. */
-export const slow = { timeout: 40_000, interval: 50 };
+export const slow = { timeout: 60_000, interval: 50 };
 
 export interface VmWorld {
   readonly controlPlane: OwnControlPlane;
