@@ -1,0 +1,410 @@
+import { Readable } from 'node:stream';
+import Fastify, { type FastifyInstance } from 'fastify';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import * as z from 'zod';
+import { Svc3Error } from '../../../../src/errors.ts';
+import { ConcurrencyLimit } from '../../../../src/http/auth/limits.ts';
+import { installBodyReader } from '../../../../src/http/server/body.ts';
+import { ByteBudget } from '../../../../src/http/server/bytebudget.ts';
+import type { Caller } from '../../../../src/http/server/caller.ts';
+import { largeBytes } from '../../../../src/http/server/pieces.ts';
+import {
+  type ApiSurface,
+  beginRequest,
+  fastifyPath,
+  type PipelineContext,
+  serveRoute,
+  statusRefusal,
+} from '../../../../src/http/server/pipeline.ts';
+import { installRequestStates } from '../../../../src/http/server/requeststate.ts';
+import type { Call, Reply, Route } from '../../../../src/http/server/route.ts';
+
+/** What happened, in order. */
+let steps: string[];
+let forbidden: boolean;
+let app: FastifyInstance;
+let context: PipelineContext;
+const ended = vi.fn();
+const answered = vi.fn();
+const logged = vi.fn();
+const handler = vi.fn<(call: Call<unknown, unknown, unknown>) => Reply | Promise<Reply>>();
+
+const caller: Caller = {
+  key: 'alice',
+  client: {} as never,
+  async authorize({ verb, resource, namespace, name }) {
+    steps.push(`may ${[verb, resource, namespace, name].filter((each) => each !== undefined).join(' ')}`);
+    if (forbidden) throw new Svc3Error('Forbidden', 'you may not');
+  },
+  user: async () => ({}),
+};
+
+const surface: ApiSurface = {
+  name: 'v1',
+  caller(request) {
+    if (request.headers.authorization === undefined) throw new Svc3Error('Unauthorized', 'Unauthorized');
+    steps.push('known');
+    return caller;
+  },
+  refusal: statusRefusal,
+  headers: ({ id }) => ({ 'x-route': id }),
+};
+
+const asks = { group: 'svc3.dev', resource: 'vms', scope: 'namespace', name: 'name' } as const;
+
+function aRoute(more: Partial<Route> = {}): Route {
+  return {
+    id: 'getVm',
+    tag: 'vms',
+    method: 'GET',
+    path: '/ns/{namespace}/vms/{name}',
+    summary: '',
+    params: z.object({ namespace: z.string(), name: z.string().max(5) }),
+    query: z.object({ limit: z.coerce.number().optional() }),
+    body: z.object({ cpu: z.number() }),
+    bodyKind: 'none',
+    replies: {},
+    permission: { kind: 'native', verb: 'get', ...asks },
+    handler,
+    ...more,
+  };
+}
+
+const put: Partial<Route> = { method: 'PUT', bodyKind: 'json' };
+const checked: Partial<Route> = { permission: { kind: 'checked', verb: 'get', ...asks } };
+const authorization = 'Bearer good';
+const url = '/ns/team/vms/web';
+
+beforeEach(() => {
+  steps = [];
+  forbidden = false;
+  for (const mock of [ended, answered, logged, handler]) mock.mockReset();
+  handler.mockImplementation(() => {
+    steps.push('handled');
+    return { body: { ok: true } };
+  });
+  context = {
+    services: { log: { error: logged } } as never,
+    limits: {
+      short: new ConcurrencyLimit(2, 'requests'),
+      long: new ConcurrencyLimit(1, 'waiting requests'),
+      bodies: new ByteBudget({ perProcess: 1_000, perIdentity: 100 }),
+    },
+    metrics: { started: () => steps.push('begun'), countBodies: () => undefined, ended },
+    drain: new AbortController().signal,
+    answered,
+  };
+});
+
+afterEach(() => app.close());
+
+/** An app that has this route and answers without a socket. */
+function serve(route: Partial<Route> = {}, more: Partial<ApiSurface> = {}): void {
+  app = Fastify();
+  installRequestStates(app);
+  app.addHook('onRequest', (request, reply, done) => {
+    beginRequest(request, reply, context);
+    done();
+  });
+  installBodyReader(app);
+  serveRoute(app, aRoute(route), { ...surface, ...more }, context);
+}
+
+const get = (path = url, headers: Record<string, string> = { authorization }) =>
+  app.inject({ method: 'GET', url: path, headers });
+const putBody = (payload: string, headers: Record<string, string> = {}) =>
+  app.inject({ method: 'PUT', url, payload, headers: { authorization, ...headers } });
+const call = () => handler.mock.calls[0]?.[0] as Call<unknown, Record<string, unknown>, unknown>;
+
+describe('a request', () => {
+  test('of nobody who is known gets no further', async () => {
+    serve({ ...put, ...checked });
+    const { statusCode, headers } = await app.inject({ method: 'PUT', url, payload: '{"cpu":1}' });
+    expect([statusCode, headers['www-authenticate']]).toEqual([401, 'Bearer realm="svc3"']);
+    expect(steps).toEqual(['begun']);
+  });
+
+  test('to an open route needs nobody, and has no rights in its handler', async () => {
+    serve({ permission: { kind: 'open' } });
+    handler.mockImplementation(async ({ caller: nobody }) => {
+      await expect(nobody.authorize({ ...asks, verb: 'get' })).rejects.toMatchObject({
+        reason: 'Unauthorized',
+      });
+      expect(() => nobody.client).toThrow('Unauthorized');
+      return { body: {} };
+    });
+    expect((await get(url, {})).statusCode).toBe(200);
+    expect(steps).toEqual(['begun']);
+  });
+
+  test('that svc3 itself has to check is checked before its handler runs', async () => {
+    serve(checked);
+    await get();
+    expect(steps).toEqual(['begun', 'known', 'may get vms team web', 'handled']);
+    forbidden = true;
+    expect((await get()).statusCode).toBe(403);
+    expect(handler).toHaveBeenCalledTimes(1);
+  });
+
+  test('that kube-apiserver checks is not asked about twice', async () => {
+    serve();
+    await get();
+    expect(steps).toEqual(['begun', 'known', 'handled']);
+  });
+
+  test('with a body is checked before the body is read, whoever checks', async () => {
+    serve(put);
+    forbidden = true;
+    expect((await putBody('{no json')).statusCode).toBe(403);
+    forbidden = false;
+    expect((await putBody('{no json')).statusCode).toBe(400);
+    expect(handler).not.toHaveBeenCalled();
+  });
+
+  test('is refused by the reason of its handler only where the caller may do the thing', async () => {
+    serve();
+    handler.mockRejectedValue(new Svc3Error('NotFound', 'VM web does not exist'));
+    expect((await get()).json()).toMatchObject({ code: 404, message: 'VM web does not exist' });
+    forbidden = true;
+    expect((await get()).json()).toMatchObject({ code: 403, message: 'you may not' });
+  });
+
+  test('to a delegated route is asked about by nobody here', async () => {
+    serve({ ...put, permission: { kind: 'delegated' } });
+    expect((await putBody('{"cpu":1}')).statusCode).toBe(200);
+    expect(steps).toEqual(['begun', 'known', 'handled']);
+  });
+});
+
+describe('what a handler is given', () => {
+  test('is path, query and body as the schemas make them; what no schema names is warned of', async () => {
+    serve(put);
+    const path = `${url}?limit=1&limit=5&colour=red`;
+    const payload = '{"CPU":2,"a \\"name\\"":1}';
+    const reply = await app.inject({ method: 'PUT', url: path, payload, headers: { authorization } });
+    expect(call()).toMatchObject({
+      params: { namespace: 'team', name: 'web' },
+      query: { limit: 5 },
+      body: { cpu: 2 },
+      caller,
+    });
+    expect(reply.headers['warning']).toEqual([
+      '299 - "unknown field \'colour\'"',
+      '299 - "unknown field \'a ?name?\'"',
+    ]);
+  });
+
+  test('has parameters of the API surface before those of the path', async () => {
+    serve({}, { parameters: () => ({ namespace: 'other' }) });
+    await get();
+    expect(call().params).toEqual({ namespace: 'other', name: 'web' });
+  });
+
+  test.each([
+    ['svc3.example.com:8443', 'https://svc3.example.com:8443'],
+    ['[::1]:8443', 'https://[::1]:8443'],
+    ['evil.example.com/path', 'https://localhost'],
+    ['a"b', 'https://localhost'],
+  ])('has the address that the client used: %s', async (host, baseUrl) => {
+    serve();
+    await get(url, { authorization, host });
+    expect(call().baseUrl).toBe(baseUrl);
+  });
+
+  test('has a header by its name', async () => {
+    serve();
+    await get(url, { authorization, accept: 'text/html', 'x-one': 'a' });
+    expect([call().accept, call().header('x-one'), call().header('x-two')]).toEqual([
+      'text/html',
+      'a',
+      undefined,
+    ]);
+  });
+
+  test.each([
+    ['a NUL in the query', `${url}?limit=%00`],
+    ['a name in the path that is too long', '/ns/team/vms/toolong'],
+    ['a query that the schema does not take', `${url}?limit=many`],
+  ])('is never %s', async (_, path) => {
+    serve();
+    expect((await get(path)).statusCode).toBe(422);
+    expect(handler).not.toHaveBeenCalled();
+  });
+});
+
+describe('a body', () => {
+  test.each([
+    ['without a type', undefined, 200],
+    ['of JSON', 'application/json; charset=utf-8', 200],
+    ['of another JSON', 'application/merge-patch+json', 200],
+    ['of a form', 'application/x-www-form-urlencoded', 415],
+  ])('%s', async (_, type, status) => {
+    serve(put);
+    const headers: Record<string, string> = type === undefined ? {} : { 'content-type': type };
+    expect((await putBody('{"cpu":1}', headers)).statusCode).toBe(status);
+  });
+
+  test('that is not there has no type, whatever the client says', async () => {
+    serve({ ...put, body: z.object({}).optional() });
+    const headers = { authorization, 'content-type': 'text/plain', 'content-length': '0' };
+    expect((await app.inject({ method: 'PUT', url, headers })).statusCode).toBe(200);
+  });
+
+  test('of a route that reads none is no reason to refuse', async () => {
+    serve({ method: 'PUT', bodyKind: 'none' });
+    expect((await putBody('anything', { 'content-type': 'text/plain' })).statusCode).toBe(200);
+    expect(call().body).toBeUndefined();
+  });
+
+  test('counts for its caller until the request has ended', async () => {
+    serve(put);
+    expect((await putBody(`{"cpu":1,"x":"${'x'.repeat(100)}"}`)).statusCode).toBe(429);
+    for (let i = 0; i < 10; i += 1) expect((await putBody('{"cpu":1,"more":"bytes"}')).statusCode).toBe(200);
+    expect(context.limits.bodies.total).toBe(0);
+  });
+});
+
+describe('requests at the same time', () => {
+  const inHandler = async (requests: number): Promise<() => void> => {
+    const gate = Promise.withResolvers<void>();
+    handler.mockImplementation(async () => {
+      await gate.promise;
+      return { body: {} };
+    });
+    const waiting = Array.from({ length: requests }, () => get());
+    await vi.waitFor(() => expect(handler).toHaveBeenCalledTimes(requests));
+    return () => {
+      gate.resolve();
+      return Promise.all(waiting);
+    };
+  };
+
+  test('are limited for each caller, and count until they have ended', async () => {
+    serve();
+    const letGo = await inHandler(2);
+    const { statusCode, headers } = await get();
+    expect([statusCode, headers['retry-after']]).toEqual([429, '1']);
+    await letGo();
+    expect((await get()).statusCode).toBe(200);
+  });
+
+  test('that may wait for minutes have a limit of their own', async () => {
+    serve({ longRunning: true });
+    const letGo = await inHandler(1);
+    expect((await get()).statusCode).toBe(429);
+    await letGo();
+    expect(context.limits.short.total).toBe(0);
+  });
+});
+
+describe('a reply', () => {
+  test('is JSON with 200, and has the headers of handler and API surface', async () => {
+    serve();
+    handler.mockReturnValue({ body: { a: 1 }, headers: { 'x-own': 'yes' } });
+    const { statusCode, headers, payload } = await get();
+    expect([statusCode, payload]).toEqual([200, '{"a":1}']);
+    expect(headers).toMatchObject({
+      'content-type': 'application/json; charset=utf-8',
+      'x-own': 'yes',
+      'x-route': 'getVm',
+    });
+  });
+
+  test.each<[string, Reply, string]>([
+    ['JSON that is text already, before a body', { json: '{"text":1}', body: {} }, '{"text":1}'],
+    ['bytes', { raw: Buffer.from('bytes'), headers: { 'content-type': 'text/plain' } }, 'bytes'],
+    ['a stream', { stream: Readable.from(['a', 'b']), headers: { 'content-type': 'text/plain' } }, 'ab'],
+  ])('may be %s', async (_, reply, payload) => {
+    serve();
+    handler.mockReturnValue({ status: 202, ...reply });
+    const got = await get();
+    expect([got.statusCode, got.payload]).toEqual([202, payload]);
+  });
+
+  test('of many bytes goes in pieces, and is whole', async () => {
+    serve();
+    const json = Buffer.from(JSON.stringify('x'.repeat(2 * largeBytes)));
+    handler.mockReturnValue({ json });
+    const { headers, payload } = await get();
+    expect([headers['content-length'], payload]).toEqual([String(json.length), json.toString()]);
+  });
+
+  test('that its route does not describe is an error of ours', async () => {
+    context = {
+      ...context,
+      checkReply: () => {
+        throw new Error('no such field');
+      },
+    };
+    serve();
+    expect((await get()).statusCode).toBe(500);
+  });
+});
+
+describe('a refusal', () => {
+  test('of something that nobody expected says nothing about it, and is logged', async () => {
+    serve();
+    const fault = new Error('the password is hunter2');
+    handler.mockRejectedValue(fault);
+    const { statusCode, payload } = await get();
+    expect([statusCode, payload.includes('hunter2')]).toEqual([500, false]);
+    expect(logged).toHaveBeenCalledExactlyOnceWith(
+      expect.objectContaining({ err: fault }),
+      'a request failed',
+    );
+  });
+
+  test('that the caller has caused is not logged', async () => {
+    serve();
+    handler.mockRejectedValue(new Svc3Error('Conflict', 'no'));
+    await get();
+    expect(logged).not.toHaveBeenCalled();
+  });
+
+  test.each<[string, Svc3Error, string | undefined]>([
+    ['when there is room', new Svc3Error('TooManyRequests', 'x', { details: { retryAfterSeconds: 7 } }), '7'],
+    ['after a second where nobody knows', new Svc3Error('ServiceUnavailable', 'x'), '1'],
+    ['never where that does not help', new Svc3Error('Gone', 'x'), undefined],
+  ])('says to come again %s', async (_, error, after) => {
+    serve();
+    handler.mockRejectedValue(error);
+    expect((await get()).headers['retry-after']).toBe(after);
+  });
+
+  test('is in the words of its API surface, with its headers and the warnings', async () => {
+    serve({}, { refusal: ({ message }) => ({ said: message }) });
+    handler.mockImplementation(({ warn }) => {
+      warn('mind the gap — "now"');
+      throw new Svc3Error('Conflict', 'no');
+    });
+    const { headers, payload } = await get();
+    expect(payload).toBe('{"said":"no"}');
+    expect(headers).toMatchObject({ 'x-route': 'getVm', warning: ['299 - "mind the gap ? \'now\'"'] });
+  });
+
+  test('of a body that was not read ends the connection', async () => {
+    serve(put);
+    const length = String(2 * 1024 * 1024);
+    const { statusCode, headers } = await putBody('{}', { 'content-length': length });
+    expect([statusCode, headers.connection]).toEqual([413, 'close']);
+  });
+});
+
+test('what is told of a request is its route, status and namespace, and nothing that the caller wrote', async () => {
+  serve();
+  const reply = await get(`${url}?limit=1&secret=hunter2`, { authorization: 'Bearer hunter2' });
+  expect(reply.headers['x-request-id']).toBeDefined();
+  await vi.waitFor(() => expect(answered).toHaveBeenCalledOnce());
+  const row = { surface: 'v1', route: 'getVm', method: 'GET', status: 200 };
+  expect(ended).toHaveBeenCalledExactlyOnceWith({ ...row, seconds: expect.any(Number) });
+  expect(answered.mock.calls[0]?.[0]).toEqual({
+    ...row,
+    requestId: reply.headers['x-request-id'],
+    namespace: 'team',
+    durationMs: expect.any(Number),
+  });
+});
+
+test('a path has its parameters as Fastify writes them', () => {
+  expect(fastifyPath('/ns/{namespace}/vms/{name}')).toBe('/ns/:namespace/vms/:name');
+});
