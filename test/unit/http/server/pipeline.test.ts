@@ -22,6 +22,8 @@ import type { Call, Reply, Route } from '../../../../src/http/server/route.ts';
 /** What happened, in order. */
 let steps: string[];
 let forbidden: boolean;
+/** Whether the request has come to its end, which only a socket knows. */
+let isWhole: boolean;
 let app: FastifyInstance;
 let context: PipelineContext;
 const ended = vi.fn();
@@ -78,6 +80,7 @@ const url = '/ns/team/vms/web';
 beforeEach(() => {
   steps = [];
   forbidden = false;
+  isWhole = true;
   for (const mock of [ended, answered, logged, handler]) mock.mockReset();
   handler.mockImplementation(() => {
     steps.push('handled');
@@ -96,13 +99,17 @@ beforeEach(() => {
   };
 });
 
-afterEach(() => app.close());
+afterEach(async () => {
+  vi.useRealTimers();
+  await app.close();
+});
 
 /** An app that has this route and answers without a socket. */
 function serve(route: Partial<Route> = {}, more: Partial<ApiSurface> = {}): void {
   app = Fastify();
   installRequestStates(app);
   app.addHook('onRequest', (request, reply, done) => {
+    Object.assign(request.raw, { complete: isWhole });
     beginRequest(request, reply, context);
     done();
   });
@@ -354,11 +361,16 @@ describe('a refusal', () => {
     );
   });
 
-  test('that the caller has caused is not logged', async () => {
+  test('that the caller has caused is not logged, and changes nothing about connection or login', async () => {
     serve();
     handler.mockRejectedValue(new Svc3Error('Conflict', 'no'));
-    await get();
+    const { headers } = await get();
     expect(logged).not.toHaveBeenCalled();
+    expect([headers['www-authenticate'], headers['warning'], headers.connection]).toEqual([
+      undefined,
+      undefined,
+      'keep-alive',
+    ]);
   });
 
   test.each<[string, Svc3Error, string | undefined]>([
@@ -382,26 +394,34 @@ describe('a refusal', () => {
     expect(headers).toMatchObject({ 'x-route': 'getVm', warning: ['299 - "mind the gap ? \'now\'"'] });
   });
 
-  test('of a body that was not read ends the connection', async () => {
+  test('of a body that was not read to its end ends the connection', async () => {
     serve(put);
-    const length = String(2 * 1024 * 1024);
-    const { statusCode, headers } = await putBody('{}', { 'content-length': length });
-    expect([statusCode, headers.connection]).toEqual([413, 'close']);
+    const tooLarge = await putBody('{}', { 'content-length': String(2 * 1024 * 1024) });
+    expect([tooLarge.statusCode, tooLarge.headers.connection]).toEqual([413, 'close']);
+    isWhole = false;
+    forbidden = true;
+    const early = await putBody('{"cpu":1}');
+    expect([early.statusCode, early.headers.connection]).toEqual([403, 'close']);
   });
 });
 
 test('what is told of a request is its route, status and namespace, and nothing that the caller wrote', async () => {
+  vi.useFakeTimers({ toFake: ['performance'] });
   serve();
+  handler.mockImplementation(() => {
+    vi.advanceTimersByTime(1_250);
+    return { body: {} };
+  });
   const reply = await get(`${url}?limit=1&secret=hunter2`, { authorization: 'Bearer hunter2' });
   expect(reply.headers['x-request-id']).toBeDefined();
   await vi.waitFor(() => expect(answered).toHaveBeenCalledOnce());
   const row = { surface: 'v1', route: 'getVm', method: 'GET', status: 200 };
-  expect(ended).toHaveBeenCalledExactlyOnceWith({ ...row, seconds: expect.any(Number) });
+  expect(ended).toHaveBeenCalledExactlyOnceWith({ ...row, seconds: 1.25 });
   expect(answered.mock.calls[0]?.[0]).toEqual({
     ...row,
     requestId: reply.headers['x-request-id'],
     namespace: 'team',
-    durationMs: expect.any(Number),
+    durationMs: 1250,
   });
 });
 
