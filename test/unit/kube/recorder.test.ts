@@ -43,17 +43,18 @@ const tell = (message: string, more: { name?: string; reason?: string; type?: 'W
 const times = (count: number, of: (index: number) => void) => {
   for (let index = 0; index < count; index += 1) of(index);
 };
+const written = () => create.mock.calls.map(([, event]) => event as Event);
 /** The notes that were written. */
 const notes = async () => {
   await recorder.drain();
-  return create.mock.calls.map(([, event]) => (event as Event).note);
+  return written().map(({ note }) => note);
 };
 
 describe('an event', () => {
   test('says who tells what about which object, and when', async () => {
     tell('it stopped');
     await recorder.drain();
-    expect(create.mock.calls[0]?.[1]).toEqual({
+    expect(written()[0]).toEqual({
       apiVersion: 'events.k8s.io/v1',
       kind: 'Event',
       metadata: { namespace: 'team', name: expect.stringMatching(/^web\.[0-9a-f]{16}$/) },
@@ -81,7 +82,7 @@ describe('an event', () => {
       { type: 'Normal', reason: 'Up', message: '' },
     );
     await recorder.drain();
-    expect(create.mock.calls[0]?.[1]).toMatchObject({
+    expect(written()[0]).toMatchObject({
       metadata: { namespace: 'default' },
       regarding: { kind: 'Node', name: 'n1' },
     });
@@ -112,7 +113,7 @@ describe('the same event again', () => {
     const [, target, change] = patch.mock.calls[0] as [unknown, { name: string }, object];
     expect(target).toEqual({
       namespace: 'team',
-      name: (create.mock.calls[0]?.[1] as Event).metadata.name,
+      name: written()[0]?.metadata.name,
     });
     expect(change).toEqual({
       type: 'merge',
@@ -147,9 +148,9 @@ describe('the same event again', () => {
 describe('many events about one object', () => {
   test('with one reason and many messages become one of similar events', async () => {
     times(30, (index) => tell(`message ${index}`, { type: 'Warning' }));
-    const written = await notes();
-    expect(written).toHaveLength(11);
-    expect(written.at(-1)).toBe('(combined from similar events): message 10');
+    const told = await notes();
+    expect(told).toHaveLength(11);
+    expect(told.at(-1)).toBe('(combined from similar events): message 10');
     await vi.advanceTimersByTimeAsync(60_000);
     expect(patch).toHaveBeenCalledOnce();
     expect(patch.mock.calls[0]?.[2]).toMatchObject({ body: { series: { count: 20 } } });

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 import type { Secret } from '../../../../src/api/core.ts';
 import type { RegistryCredential } from '../../../../src/api/registrycredential.ts';
-import type { KubeObject, Resource } from '../../../../src/api/object.ts';
+import type { KubeObject } from '../../../../src/api/object.ts';
 import {
   checkStoreRequest,
   removeCredential,
@@ -14,6 +14,8 @@ import { parseServer } from '../../../../src/registry/identity.ts';
 import type { KubeClient } from '../../../../src/kube/types.ts';
 import { storedMeta } from '../../../support/storedmeta.ts';
 
+type Named = { readonly plural: string };
+
 /** What kube-apiserver holds, by `plural/name`. */
 let objects: Map<string, KubeObject>;
 /** Every call in order, as `verb plural`, dry runs with `?`. */
@@ -22,16 +24,16 @@ let calls: string[];
 let before: Map<string, (() => void)[]>;
 let version: number;
 
-const keyOf = (resource: Resource, name = '') => `${resource.plural}/${name}`;
+const keyOf = (resource: Named, name = '') => `${resource.plural}/${name}`;
 const refused = (reason: ErrorReason) => new Svc3Error(reason, `kube-apiserver said ${reason}`);
 
-function called(verb: string, resource: Resource, dryRun = false): void {
+function called(verb: string, resource: Named, dryRun = false): void {
   const name = `${verb}${dryRun ? '?' : ''} ${resource.plural}`;
   calls.push(name);
   before.get(name)?.shift()?.();
 }
 
-function put(resource: { plural: string }, object: KubeObject): KubeObject {
+function put(resource: Named, object: KubeObject): KubeObject {
   version += 1;
   const old = objects.get(`${resource.plural}/${object.metadata?.name}`);
   const uid = old?.metadata?.uid ?? `uid-${version}`;
@@ -43,32 +45,32 @@ function put(resource: { plural: string }, object: KubeObject): KubeObject {
 
 /** kube-apiserver as far as it decides: names are taken once, preconditions hold or refuse. */
 const client = {
-  async get(resource: Resource, of: string) {
+  async get(resource: Named, of: string) {
     called('get', resource);
     const found = objects.get(keyOf(resource, of));
     if (found === undefined) throw refused('NotFound');
     return found;
   },
-  async create(resource: Resource, object: KubeObject, { dryRun = false } = {}) {
+  async create(resource: Named, object: KubeObject, { dryRun = false } = {}) {
     called('create', resource, dryRun);
     if (objects.has(keyOf(resource, object.metadata?.name))) throw refused('AlreadyExists');
     return dryRun ? object : put(resource, object);
   },
-  async apply(resource: Resource, object: KubeObject, { dryRun = false } = {}) {
+  async apply(resource: Named, object: KubeObject, { dryRun = false } = {}) {
     called('apply', resource, dryRun);
     const { uid, name } = object.metadata ?? {};
     const found = objects.get(keyOf(resource, name));
     if (uid !== undefined && uid !== found?.metadata?.uid) throw refused('Conflict');
     return dryRun ? object : put(resource, object);
   },
-  async replace(resource: Resource, object: KubeObject) {
+  async replace(resource: Named, object: KubeObject) {
     called('replace', resource);
     const found = objects.get(keyOf(resource, object.metadata?.name));
     if (found === undefined) throw refused('NotFound');
     if (found.metadata?.resourceVersion !== object.metadata?.resourceVersion) throw refused('Conflict');
     return put(resource, object);
   },
-  async delete(resource: Resource, { name }: { name: string }, condition: { resourceVersion?: string } = {}) {
+  async delete(resource: Named, { name }: { name: string }, condition: { resourceVersion?: string } = {}) {
     called('delete', resource);
     const found = objects.get(keyOf(resource, name));
     if (found === undefined) throw refused('NotFound');
@@ -216,16 +218,32 @@ describe('adding a credential', () => {
     expect([password(), noted()]).toEqual(['new', stored()?.metadata.uid]);
   });
 
-  test('leaves no Secret of a credential that was removed meanwhile', async () => {
+  test.each<[string, () => void]>([
+    ['was removed', () => objects.delete(`registrycredentials/${name}`)],
+    ['is being removed', () => anObject({ deletionTimestamp: '2026-11-01T10:00:00Z' })],
+  ])('leaves no Secret of a credential that %s meanwhile', async (_, removed) => {
     // One that lost has taken the Secret away; then the credential goes before it is written anew.
     once('create registrycredentials', () => objects.delete(`secrets/team.${name}`));
-    once(
-      'create secrets',
-      () => undefined,
-      () => objects.delete(`registrycredentials/${name}`),
-    );
+    once('create secrets', () => undefined, removed);
     await expect(store()).rejects.toMatchObject({ reason: 'Conflict' });
     expect(secret()).toBeUndefined();
+  });
+
+  test('keeps what somebody has replaced it by since', async () => {
+    once('get secrets', () => {
+      const { uid } = (stored() as RegistryCredential).metadata;
+      const annotations = { 'svc3.dev/credential-uid': uid };
+      const { metadata } = secret() as Secret;
+      const data = { password: Buffer.from('replaced').toString('base64') };
+      put(secrets, { metadata: { ...metadata, annotations }, data } as KubeObject);
+    });
+    await store();
+    expect([password(), writes()]).toEqual(['replaced', ['create secrets', 'create registrycredentials']]);
+  });
+
+  test('says that a registry may be spoken to without TLS where the request does', async () => {
+    await store({ allowInsecure: true });
+    expect(stored()?.spec.allowInsecure).toBe(true);
   });
 
   test('gives up where others write the Secret again and again', async () => {
@@ -270,6 +288,13 @@ describe('replacing a credential', () => {
   test('begins anew where somebody else was faster to add', async () => {
     once('create? registrycredentials', () => anObject());
     expect(await store({ replace: true })).toEqual({ replaced: true });
+  });
+
+  test('takes back the Secret of an object that somebody else was faster to make', async () => {
+    once('create registrycredentials', () => anObject());
+    once('apply? registrycredentials', fails('Forbidden'));
+    await expect(store({ replace: true })).rejects.toMatchObject({ reason: 'Forbidden' });
+    expect(secret()).toBeUndefined();
   });
 
   test('gives up after five times', async () => {

@@ -272,7 +272,7 @@ describe('a body', () => {
 });
 
 describe('requests at the same time', () => {
-  const inHandler = async (requests: number): Promise<() => void> => {
+  const inHandler = async (requests: number): Promise<() => Promise<unknown>> => {
     const gate = Promise.withResolvers<void>();
     handler.mockImplementation(async () => {
       await gate.promise;

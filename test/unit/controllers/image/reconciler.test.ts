@@ -1,0 +1,502 @@
+import { beforeEach, describe, expect, test, vi } from 'vitest';
+import type { Pod, PodStatus } from '../../../../src/api/core.ts';
+import type { Image, ImageStatus } from '../../../../src/api/image.ts';
+import type { KubeObject } from '../../../../src/api/object.ts';
+import type { Vm } from '../../../../src/api/vm.ts';
+import { createExpectations } from '../../../../src/controller/expectations.ts';
+import type { Disk } from '../../../../src/controllers/image/caches.ts';
+import { workerPodName, workId } from '../../../../src/controllers/image/names.ts';
+import { ImageReconciler, type ImageReconcilerParts } from '../../../../src/controllers/image/reconciler.ts';
+import { VanishedDisks } from '../../../../src/controllers/image/vanished.ts';
+import { WorkBackoff } from '../../../../src/controllers/image/workbackoff.ts';
+import { Svc3Error } from '../../../../src/errors.ts';
+import { type MemoryRegistry, memoryRegistry } from '../../registry/memoryregistry.ts';
+import { storedMeta } from '../../../support/storedmeta.ts';
+import { anImage, condition, digest, done } from './builders.ts';
+
+type Named = { readonly plural: string };
+
+const key = 'team/disk';
+const start = Date.parse('2026-11-01T10:00:00Z');
+const held = { finalizers: ['svc3.dev/cleanup'] };
+const deleted = { ...held, deletionTimestamp: '2026-11-01T09:59:00Z' };
+
+/** The Image as kube-apiserver has it, and as the cache shows it. */
+let stored: Disk | undefined;
+let cached: Disk | undefined;
+let others: Disk[];
+let pods: Pod[];
+let vms: Vm[];
+let nowMs: number;
+let store: MemoryRegistry;
+let isNamespaceGoing: boolean;
+/** What the store says to whoever opens it. */
+let outage: Svc3Error | undefined;
+/** Writes and what the runner was asked, in order. */
+let calls: string[];
+const event = vi.fn();
+const backoff = { current: new WorkBackoff() };
+let vanished: VanishedDisks;
+let reconciler: ImageReconciler;
+
+const conflict = () => new Svc3Error('Conflict', 'the object has been modified');
+const missing = () => new Svc3Error('NotFound', 'it is not there');
+let version: number;
+
+function write(change: Partial<Disk>): Disk {
+  if (stored === undefined) throw missing();
+  version += 1;
+  const metadata = { ...stored.metadata, ...change.metadata, resourceVersion: String(version) };
+  stored = { ...stored, ...change, metadata };
+  return stored;
+}
+
+/** kube-apiserver as far as the reconciler needs it. */
+const client = {
+  async get({ plural }: Named, name: string) {
+    if (plural === 'namespaces')
+      return {
+        metadata: storedMeta({ name, ...(isNamespaceGoing ? { deletionTimestamp: 'now' } : {}) }),
+      };
+    const found = plural === 'images' ? stored : pods.find(({ metadata }) => metadata.name === name);
+    if (found === undefined) throw missing();
+    return found;
+  },
+  async apply({ plural }: Named, { metadata, status }: KubeObject & { status?: ImageStatus }) {
+    calls.push(`apply ${plural}`);
+    if (plural !== 'images') return {};
+    if (stored === undefined) throw missing();
+    if (metadata?.resourceVersion !== stored.metadata.resourceVersion) throw conflict();
+    return write({ status: status as ImageStatus });
+  },
+  async patch(_: Named, __: object, { body }: { body: Pick<Disk, 'metadata'> }) {
+    const { finalizers = [], resourceVersion } = body.metadata;
+    calls.push(finalizers.length === 0 ? 'release' : 'hold');
+    if (stored === undefined) throw missing();
+    if (resourceVersion !== stored.metadata.resourceVersion) throw conflict();
+    const written = write({ metadata: { ...stored.metadata, finalizers } });
+    if (finalizers.length === 0 && stored.metadata.deletionTimestamp !== undefined) stored = undefined;
+    return written;
+  },
+  async create({ plural }: Named, object: Pod) {
+    calls.push(`create ${plural}`);
+    pods.push(object);
+    return object;
+  },
+  async delete({ plural }: Named, { name }: { name: string }, { uid }: { uid: string }) {
+    calls.push(`delete ${plural}`);
+    const at = pods.findIndex(({ metadata }) => metadata.name === name && metadata.uid === uid);
+    if (at === -1) throw missing();
+    pods.splice(at, 1);
+  },
+};
+
+const runner = {
+  startExport: async (id: string) => ({ id, state: 'Copying', progress: 50 }),
+  deleteExport: async () => void calls.push('forget export'),
+};
+
+beforeEach(() => {
+  nowMs = start;
+  version = 1;
+  calls = [];
+  pods = [];
+  vms = [];
+  others = [];
+  isNamespaceGoing = false;
+  outage = undefined;
+  store = memoryRegistry();
+  event.mockReset();
+  vanished = new VanishedDisks();
+  backoff.current = new WorkBackoff(() => nowMs);
+  const named = <T extends KubeObject>(all: () => readonly T[]) => ({
+    get: (name: string) => all().find(({ metadata }) => metadata?.name === name),
+    list: all,
+    byIndex: () => [],
+  });
+  reconciler = new ImageReconciler({
+    kind: 'Image',
+    client,
+    recorder: { event },
+    caches: {
+      disks: named(() => [...(cached === undefined ? [] : [cached]), ...others]),
+      vms: named(() => vms),
+      vmConfigs: named(() => []),
+      podsOf: () => pods,
+    },
+    expected: createExpectations<Disk>(),
+    backoff: backoff.current,
+    vanished,
+    settings: {
+      store: { url: 'https://store.example.com', prefix: 'svc3' },
+      workerImage: 'worker',
+      workerPort: 8444,
+      runnerPort: 8443,
+      uploadExpiryMs: 86_400_000,
+      maxVirtualBytes: 2 ** 40,
+      scratchBytes: 2 ** 30,
+    },
+    openRunner: () => runner,
+    registries: {
+      access: async () => ({ scheme: 'https', skipVerify: false }),
+      async open() {
+        if (outage !== undefined) throw outage;
+        return store;
+      },
+    },
+    monotonic: () => nowMs,
+    now: () => new Date(nowMs),
+  } as unknown as ImageReconcilerParts);
+});
+
+/** One that kube-apiserver has and the cache shows. */
+function given(
+  source: Image['spec']['source'],
+  status?: ImageStatus,
+  metadata: Partial<Image['metadata']> = held,
+) {
+  stored = anImage(source, status, { resourceVersion: '1', ...metadata });
+  cached = stored;
+}
+
+const pass = () => reconciler.reconcile(key, AbortSignal.timeout(60_000));
+/** Lets the cache catch up. */
+const seen = () => (cached = stored);
+const ready = () => stored?.status?.conditions?.find(({ type }) => type === 'Ready');
+const stalled = () => stored?.status?.conditions?.find(({ type }) => type === 'Stalled')?.reason;
+const idOf = (request = 'create') => workId(stored as Disk, request);
+const told = () => event.mock.calls.map(([, { type, reason }]) => `${type} ${reason}`);
+const aWorker = (status: PodStatus, request = 'create', more: object = {}): Pod => ({
+  metadata: storedMeta({ name: workerPodName(idOf(request)), namespace: 'team', ...more }),
+  spec: { containers: [] },
+  status,
+});
+const ended = (result: object, exitCode = 0): PodStatus => ({
+  phase: exitCode === 0 ? 'Succeeded' : 'Failed',
+  containerStatuses: [
+    {
+      name: 'worker',
+      image: '',
+      imageID: '',
+      ready: false,
+      restartCount: 0,
+      state: { terminated: { exitCode, message: JSON.stringify(result) } },
+    },
+  ],
+});
+const remote = { remote: { reference: 'r.example.com/debian:12' } };
+const wasStored: ImageStatus = {
+  digest,
+  reference: `store.example.com/svc3/team/disk@${digest}`,
+  observedGeneration: 1,
+  conditions: [{ ...condition('Ready', 'True', 'Stored'), message: '' }],
+};
+
+describe('a new Image', () => {
+  test('is held before anything is made for it', async () => {
+    given({ blank: { size: '1Gi' } }, undefined, {});
+    await pass();
+    expect(calls).toEqual(['hold', 'apply images']);
+    expect(stored?.metadata.finalizers).toEqual(['svc3.dev/cleanup']);
+  });
+
+  test('that is blank is made in the store and is ready in one pass', async () => {
+    given({ blank: { size: '1Gi' } });
+    expect(await pass()).toBeUndefined();
+    expect(ready()?.status).toBe('True');
+    expect(stored?.status).toMatchObject({ size: '1Gi', format: 'qcow2' });
+    expect(stored?.status?.reference).toBe(`store.example.com/svc3/team/disk@${stored?.status?.digest}`);
+    expect([...store.manifests.keys()]).toContain(`svc3/team/disk:${idOf()}`);
+  });
+
+  test('is not made a second time while the cache is behind', async () => {
+    given({ blank: { size: '1Gi' } });
+    write({ metadata: { ...(stored as Disk).metadata, labels: { changed: 'since' } } });
+    await expect(pass()).rejects.toMatchObject({ reason: 'Conflict' });
+    expect([store.calls, calls]).toEqual([[], []]);
+  });
+
+  test('is pulled by one worker pod', async () => {
+    given(remote);
+    await pass();
+    expect(calls).toEqual(['create pods', 'apply images']);
+    expect(pods[0]?.metadata.name).toBe(workerPodName(idOf()));
+    expect(ready()).toMatchObject({ status: 'False', reason: 'Working' });
+    expect(stored?.status?.progress).toBe(0);
+  });
+
+  test('that copies another is copied within the store, or by a worker where that cannot be', async () => {
+    const from = store.put('svc3/team/from', 'latest', { schemaVersion: 2, mediaType: 'x' });
+    const reference = `other.example.com/svc3/team/from@${from.digest}`;
+    const status = { ...wasStored, reference };
+    others = [anImage(remote, status, { name: 'from', uid: 'uid-2' })];
+    given({ image: { name: 'from' } });
+    await pass();
+    expect(calls).toEqual(['create pods', 'apply images']);
+    expect(stored?.status?.conditions?.find(({ type }) => type === 'Reconciling')?.message).toContain(
+      'the store does not mount blobs',
+    );
+  });
+
+  test('that saves a VM is asked for again while the runner copies', async () => {
+    vms = [
+      {
+        metadata: storedMeta({ name: 'web', namespace: 'team', uid: 'vm-uid' }),
+        spec: {},
+        status: { runner: { address: '10.0.0.1' } },
+      } as Vm,
+    ];
+    given({ vm: { name: 'web', mode: 'Save' } });
+    expect(await pass()).toEqual({ requeueAfterMs: 1_000 });
+    expect(stored?.status).toMatchObject({ progress: 20, vmUid: 'vm-uid' });
+  });
+
+  test('that waits for an upload says how to upload, and is looked at again', async () => {
+    given({ upload: {} });
+    expect(await pass()).toEqual({ requeueAfterMs: 3_600_000 });
+    expect(ready()).toMatchObject({ reason: 'AwaitingUpload' });
+    expect(calls).toEqual(['apply images']);
+  });
+});
+
+describe('a worker pod', () => {
+  test('that has not begun leaves the progress as it was said, and is looked at again', async () => {
+    given(remote, { progress: 30 });
+    pods = [aWorker({ phase: 'Pending' })];
+    expect(await pass()).toEqual({ requeueAfterMs: 5_000 });
+    expect(stored?.status).toMatchObject({ progress: 30, worker: workerPodName(idOf()) });
+  });
+
+  test('that is done makes its Image ready before the pod goes', async () => {
+    given(remote);
+    pods = [aWorker(ended(done))];
+    await pass();
+    expect(calls).toEqual(['apply images', 'delete pods']);
+    expect([ready()?.status, stored?.status?.digest]).toEqual(['True', digest]);
+    expect(told()).toEqual(['Normal Stored']);
+  });
+
+  test('whose Image is ready is cleaned away, and nothing is written', async () => {
+    given(remote, wasStored);
+    pods = [aWorker(ended(done))];
+    await pass();
+    expect(calls.filter((call) => call !== 'apply images')).toEqual(['delete pods']);
+    expect(stored?.status?.digest).toBe(digest);
+  });
+
+  test('that is on its way out is not deleted again', async () => {
+    given(remote, wasStored);
+    pods = [aWorker(ended(done), 'create', { deletionTimestamp: 'now' })];
+    await pass();
+    expect(calls).not.toContain('delete pods');
+  });
+
+  test('that failed is told of, waits for its backoff and makes room for another then', async () => {
+    given(remote);
+    const failed = { result: 'Failed', reason: 'RegistryUnreachable', message: 'no route' };
+    pods = [aWorker(ended(failed, 1))];
+    expect(await pass()).toMatchObject({ requeueAfterMs: expect.any(Number) });
+    expect(ready()).toMatchObject({ reason: 'RegistryUnreachable', message: 'no route' });
+    expect(calls).not.toContain('delete pods');
+    seen();
+    nowMs += 600_000;
+    await pass();
+    expect(calls).toContain('delete pods');
+  });
+
+  test('that refuses the disk is the last word', async () => {
+    given(remote);
+    pods = [aWorker(ended({ result: 'Failed', reason: 'DiskRefused', message: 'it is a text' }, 1))];
+    await pass();
+    expect([stalled(), calls]).toEqual(['DiskRefused', ['apply images', 'delete pods']]);
+    seen();
+    calls = [];
+    await pass();
+    expect(calls).toEqual([]);
+  });
+
+  test('of a request before goes before there is another', async () => {
+    given(remote);
+    pods = [aWorker({ phase: 'Running' }, 'before')];
+    await pass();
+    expect(calls).toEqual(['delete pods']);
+  });
+});
+
+describe('a step that fails', () => {
+  test('is told of and tried again after a time that grows', async () => {
+    given({ blank: { size: '1Gi' } });
+    outage = new Svc3Error('ServiceUnavailable', 'connection refused');
+    const first = (await pass())?.requeueAfterMs ?? 0;
+    expect(ready()).toMatchObject({ status: 'False', reason: 'RegistryUnreachable' });
+    expect(told()).toEqual(['Warning RegistryUnreachable']);
+    nowMs += Math.ceil(first);
+    seen();
+    const second = (await pass())?.requeueAfterMs ?? 0;
+    expect(first).toBeGreaterThan(0);
+    expect(second).toBeGreaterThan(first);
+  });
+
+  test('is not tried before that time', async () => {
+    given({ blank: { size: '1Gi' } });
+    outage = new Svc3Error('ServiceUnavailable', 'connection refused');
+    const wait = (await pass())?.requeueAfterMs ?? 0;
+    seen();
+    outage = undefined;
+    nowMs += Math.floor(wait) - 1;
+    expect((await pass())?.requeueAfterMs).toBeLessThan(2.5);
+    expect(ready()).toMatchObject({ reason: 'RegistryUnreachable' });
+    nowMs += 3;
+    await pass();
+    expect(ready()?.status).toBe('True');
+  });
+
+  test('of nobody’s expecting is an error of the pass', async () => {
+    given(remote);
+    const fault = new TypeError('a bug');
+    vi.spyOn(client, 'create').mockRejectedValueOnce(fault);
+    await expect(pass()).rejects.toBe(fault);
+    expect(calls).toEqual([]);
+  });
+});
+
+describe('an Image that is being deleted', () => {
+  test('takes what lies in the store with it', async () => {
+    given(remote, wasStored, deleted);
+    store.put('svc3/team/disk', 'one', { schemaVersion: 2, mediaType: 'x' });
+    await pass();
+    expect([store.manifests.size, stored, calls]).toEqual([0, undefined, ['release']]);
+    expect(told()).toEqual([]);
+  });
+
+  test('of others’ finalizers only is none of ours', async () => {
+    given(remote, wasStored, { ...deleted, finalizers: ['other'] });
+    await pass();
+    expect([calls, store.calls]).toEqual([[], []]);
+  });
+
+  test('stays while a VM uses it', async () => {
+    given(remote, wasStored, deleted);
+    const image = `store.example.com/svc3/team/disk@${digest}`;
+    vms = [
+      {
+        metadata: storedMeta({ name: 'web', namespace: 'team' }),
+        spec: {},
+        status: { effective: { image } },
+      } as Vm,
+    ];
+    await pass();
+    expect(ready()).toMatchObject({ reason: 'InUse', message: 'in use by VM web' });
+    expect([calls, store.calls]).toEqual([['apply images'], []]);
+  });
+
+  test('ends its workers first', async () => {
+    given(remote, undefined, deleted);
+    pods = [aWorker({ phase: 'Running' })];
+    await pass();
+    expect(calls).toEqual(['delete pods']);
+  });
+
+  test('waits for a store that is away', async () => {
+    given(remote, wasStored, deleted);
+    outage = new Svc3Error('ServiceUnavailable', 'connection refused');
+    expect(await pass()).toMatchObject({ requeueAfterMs: expect.any(Number) });
+    expect([stored === undefined, ready()?.reason]).toEqual([false, 'RegistryUnreachable']);
+  });
+
+  test.each<[string, () => void, ImageStatus | undefined, string[]]>([
+    [
+      'goes with its namespace, and says what stays',
+      () => (isNamespaceGoing = true),
+      wasStored,
+      ['Warning KeptInStore'],
+    ],
+    [
+      'that is empty goes after five minutes, and has nothing to say',
+      () => (nowMs += 300_000),
+      undefined,
+      [],
+    ],
+  ])('whose store is away %s', async (_, then, status, events) => {
+    given(remote, status, deleted);
+    outage = new Svc3Error('ServiceUnavailable', 'connection refused');
+    then();
+    await pass();
+    expect([stored, told()]).toEqual([undefined, events]);
+  });
+
+  test('goes where the store deletes nothing, and says so', async () => {
+    given(remote, wasStored, deleted);
+    store.deleteManifest = () => Promise.reject(new Svc3Error('MethodNotAllowed', 'no'));
+    await pass();
+    expect([stored, told()]).toEqual([undefined, ['Warning KeptInStore']]);
+  });
+
+  test('takes nothing of another of its name that is there by now', async () => {
+    given(remote, wasStored, deleted);
+    stored = anImage(remote, undefined, { uid: 'another' });
+    store.put('svc3/team/disk', 'one', { schemaVersion: 2, mediaType: 'x' });
+    await pass();
+    expect([store.calls, calls]).toEqual([[], []]);
+  });
+
+  test('of a VM forgets the copy that the runner has of it', async () => {
+    vms = [
+      {
+        metadata: storedMeta({ name: 'web', namespace: 'team', uid: 'vm-uid' }),
+        spec: {},
+        status: { runner: { address: '10.0.0.1' } },
+      } as Vm,
+    ];
+    given({ vm: { name: 'web', mode: 'Save' } }, undefined, deleted);
+    await pass();
+    expect(calls).toEqual(['apply secrets', 'forget export', 'release']);
+  });
+});
+
+describe('an Image that is gone although it was held', () => {
+  const vanish = () => {
+    vanished.observe(key, { kind: 'deleted', object: stored as Disk } as never);
+    stored = undefined;
+    cached = undefined;
+  };
+  const put = () => store.put('svc3/team/disk', 'one', { schemaVersion: 2, mediaType: 'x' });
+
+  test('has what lies in the store taken away, once', async () => {
+    given(remote, wasStored);
+    vanish();
+    put();
+    await pass();
+    expect(store.manifests.size).toBe(0);
+    put();
+    await pass();
+    expect(store.manifests.size).toBe(2);
+  });
+
+  test('leaves it to the next of its name', async () => {
+    given(remote, wasStored);
+    vanish();
+    put();
+    stored = anImage(remote, undefined, { uid: 'another' });
+    await pass();
+    expect(store.manifests.size).toBe(2);
+  });
+
+  test('ends its workers first, and is looked at again', async () => {
+    given(remote, wasStored);
+    pods = [aWorker({ phase: 'Running' })];
+    vanish();
+    put();
+    expect(await pass()).toEqual({ requeueAfterMs: 1_000 });
+    expect([calls, store.manifests.size]).toEqual([['delete pods'], 2]);
+    await pass();
+    expect(store.manifests.size).toBe(0);
+  });
+
+  test('and of which nothing is known has nothing to be done', async () => {
+    stored = undefined;
+    cached = undefined;
+    expect(await pass()).toBeUndefined();
+    expect([calls, store.calls]).toEqual([[], []]);
+  });
+});
