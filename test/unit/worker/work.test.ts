@@ -8,6 +8,7 @@ import type { WorkSpec } from '../../../src/api/worker.ts';
 import { diskDigestOf, openDisk, pushDisk } from '../../../src/registry/disk.ts';
 import { resolveImage } from '../../../src/registry/image.ts';
 import { sha256 } from '../../../src/registry/manifest.ts';
+import { parseReference } from '../../../src/registry/reference.ts';
 import { blankQcow2 } from '../../../src/controllers/image/blankdisk.ts';
 import { createProgress } from '../../../src/worker/progress.ts';
 import type { Tool } from '../../../src/worker/qemuimg.ts';
@@ -90,6 +91,18 @@ describe('a medium of another registry', () => {
     expect(await registry.tags('store/team/tools')).toEqual([]);
     expect(await registry.tags('team/tools')).toEqual(['in']);
     expect(await readdir(parts.scratch)).toEqual([]);
+  });
+
+  test('whose bytes are not those that were meant is refused, and nothing of it is stored', async () => {
+    await pushed(medium, 'team/tools');
+    const { manifest } = await resolveImage(registry, parseReference(`${address}/team/tools:in`));
+    const [{ digest } = { digest: '' }] = manifest.layers;
+    const forged = Buffer.from(registry.blobs.get(digest) ?? '');
+    forged.write('forged', forged.indexOf('CD001') + 100);
+    registry.blobs.set(digest, forged);
+    const spec = specOf({ type: 'remote', reference: `${address}/team/tools:in` });
+    await expect(work(spec, parts)).rejects.toThrow('digest');
+    expect(await registry.tags('store/team/tools')).toEqual([]);
   });
 
   test('that is larger than allowed is refused', async () => {
