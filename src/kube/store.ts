@@ -54,114 +54,108 @@ function namespaceOf(object: KubeObject): string {
   return object.metadata?.namespace ?? '';
 }
 
+function keyOf(object: KubeObject): string {
+  return `${namespaceOf(object)}/${nameOf(object)}`;
+}
+
 export function createStore<T extends KubeObject>(indexes: Record<string, IndexFunction<T>> = {}): Store<T> {
-  const namespaces = new Map<string, Map<string, T>>();
-  const index = new Map<string, Index<T>>();
-  let size = 0;
+  return new IndexedStore(indexes);
+}
 
-  function addIndexes(added: Record<string, IndexFunction<T>>): void {
-    for (const [name, of] of Object.entries(added)) {
-      if (!index.has(name)) {
-        index.set(name, { of, values: new Map() });
-      }
-    }
-  }
-  addIndexes(indexes);
+class IndexedStore<T extends KubeObject> implements Store<T> {
+  readonly #namespaces = new Map<string, Map<string, T>>();
+  readonly #indexes = new Map<string, Index<T>>();
+  #size = 0;
 
-  const find = (object: T): T | undefined => namespaces.get(namespaceOf(object))?.get(nameOf(object));
-
-  function set(object: T, old: T | undefined): void {
-    const namespace = namespaceOf(object);
-    const names = namespaces.get(namespace) ?? new Map<string, T>();
-    namespaces.set(namespace, names);
-    names.set(nameOf(object), object);
-    size += old === undefined ? 1 : 0;
-    for (const each of index.values()) {
-      if (old !== undefined) {
-        removeFromIndex(each, old);
-      }
-      addToIndex(each, object);
-    }
+  constructor(indexes: Record<string, IndexFunction<T>>) {
+    this.addIndexes(indexes);
   }
 
-  function unset(object: T): void {
-    const namespace = namespaceOf(object);
-    const names = namespaces.get(namespace);
-    names?.delete(nameOf(object));
-    if (names?.size === 0) {
-      namespaces.delete(namespace);
-    }
-    size -= 1;
-    for (const each of index.values()) {
-      removeFromIndex(each, object);
-    }
+  get size(): number {
+    return this.#size;
   }
 
-  function put(object: T): Change<T>[] {
-    const old = find(object);
-    if (old === undefined) {
-      set(object, undefined);
-      return [{ kind: 'added', object }];
-    }
-    const sameUid = old.metadata?.uid === object.metadata?.uid;
-    const version = object.metadata?.resourceVersion;
-    if (sameUid && version !== undefined && version === old.metadata?.resourceVersion) {
-      return [];
-    }
-    set(object, old);
-    return sameUid
-      ? [{ kind: 'updated', object, old }]
-      : [
-          { kind: 'deleted', object: old },
-          { kind: 'added', object },
-        ];
+  get(name: string, namespace = ''): T | undefined {
+    return this.#namespaces.get(namespace)?.get(name);
   }
 
-  function remove(object: T): Change<T>[] {
-    const old = find(object);
-    if (
-      old === undefined ||
-      (object.metadata?.uid !== undefined && object.metadata.uid !== old.metadata?.uid)
-    ) {
-      return [];
-    }
-    unset(old);
-    return [{ kind: 'deleted', object }];
-  }
-
-  function list(namespace?: string): readonly T[] {
-    if (namespace !== undefined) {
-      return [...(namespaces.get(namespace)?.values() ?? none)];
-    }
+  list(namespace?: string): readonly T[] {
+    if (namespace !== undefined) return [...(this.#namespaces.get(namespace)?.values() ?? none)];
     const all: T[] = [];
-    for (const names of namespaces.values()) {
-      for (const object of names.values()) {
-        all.push(object);
-      }
-    }
+    for (const names of this.#namespaces.values()) for (const object of names.values()) all.push(object);
     return all;
   }
 
-  return {
-    get size() {
-      return size;
-    },
-    get: (name, namespace = '') => namespaces.get(namespace)?.get(name),
-    list,
-    byIndex(name, value) {
-      const found = index.get(name);
-      if (found === undefined) {
-        throw new TypeError(`there is no index "${name}"`);
-      }
-      return [...(found.values.get(value) ?? none)];
-    },
-    addIndexes,
-    put,
-    remove,
-    replace(objects) {
-      const kept = new Set(objects.map((object) => `${namespaceOf(object)}/${nameOf(object)}`));
-      const gone = list().filter((object) => !kept.has(`${namespaceOf(object)}/${nameOf(object)}`));
-      return [...gone.flatMap((object) => remove(object)), ...objects.flatMap((object) => put(object))];
-    },
-  };
+  byIndex(name: string, value: string): readonly T[] {
+    const found = this.#indexes.get(name);
+    if (found === undefined) throw new TypeError(`there is no index "${name}"`);
+    return [...(found.values.get(value) ?? none)];
+  }
+
+  addIndexes(added: Record<string, IndexFunction<T>>): void {
+    for (const [name, of] of Object.entries(added))
+      if (!this.#indexes.has(name)) this.#indexes.set(name, { of, values: new Map() });
+  }
+
+  put(object: T): Change<T>[] {
+    const old = this.#find(object);
+    if (old === undefined) {
+      this.#set(object, undefined);
+      return [{ kind: 'added', object }];
+    }
+    const isSame = old.metadata?.uid === object.metadata?.uid;
+    const version = object.metadata?.resourceVersion;
+    // A watch that begins anew, or a list beside one, tells again what is known.
+    if (isSame && version !== undefined && version === old.metadata?.resourceVersion) return [];
+    this.#set(object, old);
+    if (isSame) return [{ kind: 'updated', object, old }];
+    // Deleted and made anew while nobody watched: whoever keeps something by UID has to let go of the first one.
+    return [
+      { kind: 'deleted', object: old },
+      { kind: 'added', object },
+    ];
+  }
+
+  remove(object: T): Change<T>[] {
+    const old = this.#find(object);
+    if (old === undefined) return [];
+    const { uid } = object.metadata ?? {};
+    if (uid !== undefined && uid !== old.metadata?.uid) return [];
+    this.#unset(old);
+    return [{ kind: 'deleted', object }];
+  }
+
+  replace(objects: readonly T[]): Change<T>[] {
+    const kept = new Set(objects.map(keyOf));
+    const gone = this.list().filter((object) => !kept.has(keyOf(object)));
+    return [
+      ...gone.flatMap((object) => this.remove(object)),
+      ...objects.flatMap((object) => this.put(object)),
+    ];
+  }
+
+  #find(object: T): T | undefined {
+    return this.get(nameOf(object), namespaceOf(object));
+  }
+
+  #set(object: T, old: T | undefined): void {
+    const namespace = namespaceOf(object);
+    const names = this.#namespaces.get(namespace) ?? new Map<string, T>();
+    this.#namespaces.set(namespace, names);
+    names.set(nameOf(object), object);
+    this.#size += old === undefined ? 1 : 0;
+    for (const index of this.#indexes.values()) {
+      if (old !== undefined) removeFromIndex(index, old);
+      addToIndex(index, object);
+    }
+  }
+
+  #unset(object: T): void {
+    const namespace = namespaceOf(object);
+    const names = this.#namespaces.get(namespace);
+    names?.delete(nameOf(object));
+    if (names?.size === 0) this.#namespaces.delete(namespace);
+    this.#size -= 1;
+    for (const index of this.#indexes.values()) removeFromIndex(index, object);
+  }
 }

@@ -69,7 +69,7 @@ export interface Refused {
   readonly counts: ReadonlyMap<string, number>;
 }
 
-/** How good a class is before looking at what is free: the requested tag first, then the fewest soft taints. */
+/** A class and how good it is before looking at what is free, less being better: the requested tag first, then the fewest soft taints. */
 interface Candidate {
   readonly class: NodeClass;
   readonly rank: number;
@@ -84,26 +84,54 @@ export function place(inventory: Inventory, request: PlacementRequest): Placed |
   const judge = { needs, accepts, affinity };
   if (request.nodeName !== undefined) return placeOnNamed(inventory, request, judge);
   if (affinity !== undefined) return placeByAffinity(inventory, request, { ...judge, affinity });
+  return placeByClass(inventory, request, judge);
+}
+
+/**
+ * Nodes of one class differ only in what is free on them, which the class's tree answers without a look at each: the cost of a decision
+ * grows with the number of classes, and hardly with that of nodes.
+ */
+function placeByClass(inventory: Inventory, request: PlacementRequest, judge: Judge): Placed | Refused {
   const counts = new Map<string, number>();
+  const candidates = candidatesOf(inventory, request, counts);
+  const best = bestOf(candidates, request, judge);
+  if (best !== undefined) return placedOn(inventory, best, request);
+  // Counted only now: a refusal is shown to people, and has to name every node; most decisions are none.
+  for (const candidate of candidates) countMissing(inventory, candidate.class, request, judge.needs, counts);
+  return refused(inventory, counts);
+}
+
+/** The classes that nothing excludes, best rank first; the nodes of the others are counted by reason. */
+function candidatesOf(
+  inventory: Inventory,
+  request: PlacementRequest,
+  counts: Map<string, number>,
+): Candidate[] {
   const candidates: Candidate[] = [];
   for (const nodeClass of inventory.classes()) {
     const reason = excludes(nodeClass.facts, request);
     if (reason === undefined) candidates.push({ class: nodeClass, rank: rankOf(nodeClass.facts, request) });
-    else counts.set(reason, (counts.get(reason) ?? 0) + nodeClass.tree.size);
+    else add(counts, reason, nodeClass.tree.size);
   }
-  candidates.sort((a, b) => a.rank - b.rank);
+  return candidates.sort((a, b) => a.rank - b.rank);
+}
+
+/** The best node that fits, of the best rank in which there is one: a worse rank is never looked at for the sake of a better score. */
+function bestOf(
+  candidates: readonly Candidate[],
+  { packed }: PlacementRequest,
+  { needs, accepts }: Judge,
+): NodeState | undefined {
   let best: NodeState | undefined;
   let rank = Number.POSITIVE_INFINITY;
   for (const candidate of candidates) {
     if (best !== undefined && candidate.rank > rank) break;
-    const found = candidate.class.tree.first(needs(candidate.class.facts), request.packed, accepts);
-    if (found === undefined || (best !== undefined && !isBetter(found, best, request.packed))) continue;
+    const found = candidate.class.tree.first(needs(candidate.class.facts), packed, accepts);
+    if (found === undefined || (best !== undefined && !isBetter(found, best, packed))) continue;
     best = found;
     rank = candidate.rank;
   }
-  if (best !== undefined) return placedOn(inventory, best, request);
-  for (const candidate of candidates) countMissing(inventory, candidate.class, request, needs, counts);
-  return refused(inventory, counts);
+  return best;
 }
 
 /** Whether labels of nodes or neighbours have a say in where this may go. */
@@ -207,6 +235,7 @@ function excludesForGood(facts: ClassFacts, request: PlacementRequest): string |
   return undefined;
 }
 
+/** The tag outweighs all soft taints: no node has a thousand of them. */
 function rankOf(facts: ClassFacts, request: PlacementRequest): number {
   const untagged = request.tag !== undefined && !facts.tags.includes(request.tag);
   return softTaints(facts.taints, request.tolerations) + (untagged ? 1_000 : 0);
