@@ -103,35 +103,146 @@ const defaultNamespace = 'svc3-default';
  * kube-apiserver with the user's kubeconfig. A saved token is only ever sent to the address it was saved with.
  */
 export function createOpener(options: OpenOptions): Opener {
-  const { environment, config, backends, warning } = options;
-  const variable = (name: string) => nonEmpty(environment.variables[name]);
-  const opened: { close(): Promise<void> }[] = [];
-  const common: BackendOptions = { environment, warning };
+  return new CommandOpener(options);
+}
 
-  const api = once(async () => {
-    const saved = await config.read();
-    const baseUrl = checkedUrl(options.apiUrl ?? variable('SVC3_API_URL') ?? saved.baseUrl);
+/** Where the HTTP API of this command is. */
+interface ApiTarget {
+  readonly baseUrl: string;
+  readonly caFile?: string;
+  /** Undefined where there is none for this address: then it is that of the kubeconfig's account. */
+  readonly token?: () => Promise<string>;
+}
+
+class CommandOpener implements Opener {
+  readonly #options: OpenOptions;
+  readonly #common: BackendOptions;
+  readonly #opened: { close(): Promise<void> }[] = [];
+
+  constructor(options: OpenOptions) {
+    this.#options = options;
+    this.#common = { environment: options.environment, warning: options.warning };
+  }
+
+  async namespace(): Promise<string> {
+    const { namespace, config } = this.#options;
+    const given = namespace ?? this.#variable('SVC3_DEFAULT_NAMESPACE') ?? (await config.read()).namespace;
+    if (given !== undefined) return given;
+    if ((await this.#api())?.token !== undefined && !hasKubeconfig(this.#options)) return defaultNamespace;
+    return (await contextNamespace(this.#backend)) ?? defaultNamespace;
+  }
+
+  async service(): Promise<Service> {
+    const target = await this.#api();
+    const wantsHttp = target?.token !== undefined || this.#options.apiUrl !== undefined;
+    return wantsHttp ? this.#http() : (await this.#backend()).service;
+  }
+
+  async users(): Promise<Users> {
+    return (await this.#backend()).users;
+  }
+
+  async openIssuer(caFile: string | undefined): Promise<Issuer> {
+    return this.#keep(await this.#options.backends.openIssuer(caFile));
+  }
+
+  async account(): Promise<{ readonly loginKubeconfig: string; readonly loginContext: string | undefined }> {
+    const { context: loginContext } = await this.#backend();
+    const folder = this.#variable('PWD') ?? '.';
+    const files = kubeconfigSource(this.#options).split(path.delimiter);
+    const loginKubeconfig = files.map((file) => path.resolve(folder, file)).join(path.delimiter);
+    return { loginKubeconfig, loginContext };
+  }
+
+  async reachApi(url: string | undefined, caFile: string | undefined): Promise<ReachedApi> {
+    const saved = await this.#options.config.read();
+    const baseUrl = this.#addressOf(saved, url);
+    if (baseUrl === undefined) throw new Svc3Error('BadRequest', 'URL is missing; usage: svc3 login URL');
+    const authority =
+      caFile ?? this.#variable('SVC3_CA_FILE') ?? (baseUrl === saved.baseUrl ? saved.caFile : undefined);
+    const address = { baseUrl, ...(authority === undefined ? {} : { caFile: authority }) };
+    const openWith = (token: () => Promise<string>) =>
+      this.#openHttp({ ...address, token }, async () => (await this.#backend()).service);
+    const service = await openWith(() => Promise.reject(needsApi()));
+    const version = (await service.clusterInfo())?.['version'];
+    if (typeof version !== 'string')
+      throw new Svc3Error('BadGateway', `${baseUrl} does not answer as an svc3 API does`);
+    const check = async (token: string) => checkToken(await openWith(async () => token), baseUrl);
+    return { ...address, version, check, oidcClient: () => service.oidcClient() };
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#opened.map((each) => each.close()));
+  }
+
+  readonly #api = once(async (): Promise<ApiTarget | undefined> => {
+    const saved = await this.#options.config.read();
+    const baseUrl = this.#addressOf(saved);
     if (baseUrl === undefined) return undefined;
-    const own = saved.baseUrl !== undefined && checkedUrl(saved.baseUrl) === baseUrl;
-    const given = variable('SVC3_TOKEN');
-    const kept = given === undefined && own && saved.token !== undefined ? saved : undefined;
-    const token = given === undefined ? tokenOf(saved) : async () => given;
-    const caFile = variable('SVC3_CA_FILE') ?? (own ? saved.caFile : undefined);
+    const isSavedOne = saved.baseUrl !== undefined && checkedUrl(saved.baseUrl) === baseUrl;
+    const given = this.#variable('SVC3_TOKEN');
+    const token =
+      given !== undefined
+        ? async () => given
+        : isSavedOne && saved.token !== undefined
+          ? this.#loginToken(saved)
+          : undefined;
+    const caFile = this.#variable('SVC3_CA_FILE') ?? (isSavedOne ? saved.caFile : undefined);
     return {
       baseUrl,
-      ...(given === undefined && kept === undefined ? {} : { token }),
+      ...(token === undefined ? {} : { token }),
       ...(caFile === undefined ? {} : { caFile }),
     };
   });
 
-  const openIssuer: Backends['openIssuer'] = async (caFile) => {
-    const issuer = await backends.openIssuer(caFile);
-    opened.push(issuer);
-    return issuer;
-  };
+  readonly #backend = once(async (): Promise<KubernetesBackend> => {
+    const { backends, context } = this.#options;
+    const target = await this.#api();
+    await requireKubeconfig(this.#options);
+    return this.#keep(
+      await backends.openKubernetes({
+        ...this.#common,
+        kubeconfig: kubeconfigSource(this.#options),
+        ...(context === undefined ? {} : { context }),
+        ...(target === undefined ? {} : { http: this.#http }),
+      }),
+    );
+  });
 
-  const tokenOf = (saved: Config): (() => Promise<string>) => {
-    if (saved.loginIssuer === undefined) return once(() => renewed(saved));
+  readonly #http = once(async (): Promise<Service> => {
+    const target = await this.#api();
+    if (target === undefined) throw needsApi();
+    const token = target.token ?? (() => this.#accountToken());
+    return this.#openHttp({ ...target, token }, this.#direct);
+  });
+
+  /** What has no route of `/api/v1`: as the kubeconfig says that was named, else to the cluster of the API, with the same token. */
+  readonly #direct = once(async (): Promise<Service> => {
+    const token = (await this.#api())?.token;
+    if (token === undefined || hasKubeconfig(this.#options)) return (await this.#backend()).service;
+    const { apiEndpoint, certData } = (await (await this.#http()).clusterInfo()) ?? {};
+    if (typeof apiEndpoint !== 'string' || !apiEndpoint.startsWith('https://'))
+      throw new Svc3Error('BadGateway', 'the HTTP API does not say where its cluster is; set KUBECONFIG');
+    const caPem = typeof certData === 'string' ? Buffer.from(certData, 'base64').toString('utf8') : '';
+    const target = { server: apiEndpoint, caPem, token: await token() };
+    return this.#keep(await this.#options.backends.openServer({ ...this.#common, ...target }));
+  });
+
+  async #openHttp(target: HttpTarget, kubernetes: () => Promise<Service>): Promise<Service> {
+    return this.#keep(await this.#options.backends.openHttp({ ...this.#common, ...target, kubernetes }));
+  }
+
+  /** Of the account that belongs to the kubeconfig's user, kept for its hour. */
+  async #accountToken(): Promise<string> {
+    const { users } = await this.#backend();
+    const { environment } = this.#options;
+    return (await cachedToken(environment, users.cacheKey(), () => users.token({}))).token;
+  }
+
+  /** The token that `svc3 login` has saved, renewed when it is first asked for. */
+  #loginToken(saved: Config): () => Promise<string> {
+    if (saved.loginIssuer === undefined) return once(() => this.#renewed(saved));
+    const { config, environment, backends } = this.#options;
     const ofIssuer = once(async () => {
       const { createOidcToken } = await import('../oidc/renewal.ts');
       return createOidcToken(saved, {
@@ -141,123 +252,41 @@ export function createOpener(options: OpenOptions): Opener {
       });
     });
     return async () => (await ofIssuer())();
-  };
+  }
 
-  /** The token of a login, renewed where it was issued before it ends. */
-  const renewed = async ({ token = '', loginKubeconfig, loginContext, baseUrl = '' }: Config) => {
-    const left = endOf(token) - environment.now().getTime();
-    if (loginKubeconfig === undefined || !isRenewalDue(token, environment.now().getTime())) return token;
+  /** Renewed where it was issued, before it ends. While it is still good, an issuer that is away is no reason to fail. */
+  async #renewed({ token = '', loginKubeconfig, loginContext, baseUrl = '' }: Config): Promise<string> {
+    const { environment, backends, config } = this.#options;
+    const now = environment.now().getTime();
+    if (loginKubeconfig === undefined || !isRenewalDue(token, now)) return token;
     try {
       const context = loginContext === undefined ? {} : { context: loginContext };
-      const issuer = await backends.openKubernetes({ ...common, kubeconfig: loginKubeconfig, ...context });
-      opened.push(issuer);
+      const target = { ...this.#common, kubeconfig: loginKubeconfig, ...context };
+      const issuer = this.#keep(await backends.openKubernetes(target));
       const fresh = await issuer.users.token({});
       await config.write({ token: fresh.token, loginKubeconfig, loginContext });
       return fresh.token;
     } catch (cause) {
-      if (left > 0) return token;
+      if (endOf(token) > now) return token;
       const message = `the login has ended and cannot be renewed: ${messageOf(cause)}; svc3 login ${baseUrl}`;
       throw new Svc3Error('Unauthorized', message, { cause });
     }
-  };
+  }
 
-  const backend = once(async (): Promise<KubernetesBackend> => {
-    const target = await api();
-    await requireKubeconfig(options);
-    const kubernetes = await backends.openKubernetes({
-      ...common,
-      kubeconfig: kubeconfigSource(options),
-      ...(options.context === undefined ? {} : { context: options.context }),
-      ...(target === undefined ? {} : { http }),
-    });
-    opened.push(kubernetes);
-    return kubernetes;
-  });
+  /** What the command line names, then the environment, then the configuration. */
+  #addressOf(saved: Config, url?: string): string | undefined {
+    return checkedUrl(url ?? this.#options.apiUrl ?? this.#variable('SVC3_API_URL') ?? saved.baseUrl);
+  }
 
-  /** Of the account that belongs to the kubeconfig's user, kept for its hour. */
-  const accountToken = async () => {
-    const { users } = await backend();
-    return (await cachedToken(environment, users.cacheKey(), () => users.token({}))).token;
-  };
+  #variable(name: string): string | undefined {
+    return nonEmpty(this.#options.environment.variables[name]);
+  }
 
-  const http = once(async (): Promise<Service> => {
-    const target = await api();
-    if (target === undefined) throw needsApi();
-    const { token, ...address } = target;
-    const service = await backends.openHttp({
-      ...common,
-      ...address,
-      token: token ?? accountToken,
-      kubernetes: direct,
-    });
-    opened.push(service);
-    return service;
-  });
-
-  /** What has no route of `/api/v1`: as the kubeconfig says that was named, else to the cluster of the API, with the same token. */
-  const direct = once(async (): Promise<Service> => {
-    const token = (await api())?.token;
-    if (token === undefined || hasKubeconfig(options)) return (await backend()).service;
-    const { apiEndpoint, certData } = (await (await http()).clusterInfo()) ?? {};
-    if (typeof apiEndpoint !== 'string' || !apiEndpoint.startsWith('https://'))
-      throw new Svc3Error('BadGateway', 'the HTTP API does not say where its cluster is; set KUBECONFIG');
-    const caPem = typeof certData === 'string' ? Buffer.from(certData, 'base64').toString('utf8') : '';
-    const service = await backends.openServer({
-      ...common,
-      server: apiEndpoint,
-      caPem,
-      token: await token(),
-    });
-    opened.push(service);
-    return service;
-  });
-
-  return {
-    async namespace() {
-      const given =
-        options.namespace ?? variable('SVC3_DEFAULT_NAMESPACE') ?? (await config.read()).namespace;
-      if (given !== undefined) return given;
-      if ((await api())?.token !== undefined && !hasKubeconfig(options)) return defaultNamespace;
-      return (await contextNamespace(backend)) ?? defaultNamespace;
-    },
-    async service() {
-      const target = await api();
-      const wantsHttp = target?.token !== undefined || options.apiUrl !== undefined;
-      return wantsHttp ? http() : (await backend()).service;
-    },
-    users: async () => (await backend()).users,
-    openIssuer,
-    async account() {
-      const { context: loginContext } = await backend();
-      const folder = variable('PWD') ?? '.';
-      const files = kubeconfigSource(options).split(path.delimiter);
-      const loginKubeconfig = files.map((file) => path.resolve(folder, file)).join(path.delimiter);
-      return { loginKubeconfig, loginContext };
-    },
-    async reachApi(url, caFile) {
-      const saved = await config.read();
-      const baseUrl = checkedUrl(url ?? options.apiUrl ?? variable('SVC3_API_URL') ?? saved.baseUrl);
-      if (baseUrl === undefined) throw new Svc3Error('BadRequest', 'URL is missing; usage: svc3 login URL');
-      const authority =
-        caFile ?? variable('SVC3_CA_FILE') ?? (baseUrl === saved.baseUrl ? saved.caFile : undefined);
-      const address = { baseUrl, ...(authority === undefined ? {} : { caFile: authority }) };
-      const openWith = async (token: () => Promise<string>) => {
-        const kubernetes = async () => (await backend()).service;
-        const service = await backends.openHttp({ ...common, ...address, token, kubernetes });
-        opened.push(service);
-        return service;
-      };
-      const service = await openWith(() => Promise.reject(needsApi()));
-      const version = (await service.clusterInfo())?.['version'];
-      if (typeof version !== 'string')
-        throw new Svc3Error('BadGateway', `${baseUrl} does not answer as an svc3 API does`);
-      const check = async (token: string) => checkToken(await openWith(async () => token), baseUrl);
-      return { ...address, version, check, oidcClient: () => service.oidcClient() };
-    },
-    async close() {
-      await Promise.all(opened.map((each) => each.close()));
-    },
-  };
+  /** To be closed when the command has ended. */
+  #keep<T extends { close(): Promise<void> }>(opened: T): T {
+    this.#opened.push(opened);
+    return opened;
+  }
 }
 
 /** Asks for a VM that nobody need have: whose token it is comes before what there is. */
