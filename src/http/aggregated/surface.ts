@@ -1,5 +1,5 @@
 import type { UserInfo } from '../../api/core.ts';
-import { statusRefusal } from '../server/pipeline.ts';
+import { statusRefusal } from '../server/apisurface.ts';
 import type { ApiSurfaceOptions } from '../server/process.ts';
 import type { Caller } from '../server/caller.ts';
 import { remoteUser, type RequestHeaders } from './requestheader.ts';

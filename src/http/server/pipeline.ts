@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Svc3Error } from '../../errors.ts';
 import type { LogAnswer } from './accesslog.ts';
+import type { ApiSurface } from './apisurface.ts';
 import { hasNoBody, requireJson } from './body.ts';
 import type { ByteBudget } from './bytebudget.ts';
 import { validate } from '../../wire/fields.ts';
@@ -10,31 +11,16 @@ import type { HttpMetrics } from './metrics.ts';
 import { uploadOf } from '../uploads/multipart.ts';
 import { attributesOf, refusedFor } from '../auth/permission.ts';
 import type { ReplyCheck } from './replycheck.ts';
-import { largeBytes, Pieces } from './pieces.ts';
-import { beginState, findState, type RequestState, stateOf } from './requeststate.ts';
-import type { Call, Reply, Route } from './route.ts';
+import { addSurfaceHeaders, addWarnings, refuse, send } from './reply.ts';
+import { beginState, type RequestState, stateOf } from './requeststate.ts';
+import type { Call, Route } from './route.ts';
 import type { Caller } from './caller.ts';
 import type { Services } from './services.ts';
-import { failure, refusalFrom } from './status.ts';
 
 export interface Limits {
   readonly short: ConcurrencyLimit;
   readonly long: ConcurrencyLimit;
   readonly bodies: ByteBudget;
-}
-
-/** One way in: how callers are known and refusals are written. */
-export interface ApiSurface {
-  readonly name: string;
-  caller(request: FastifyRequest): Caller | Promise<Caller>;
-  /** The body of a refusal. */
-  refusal(error: Svc3Error, request: FastifyRequest): unknown;
-  /** Parameters that are not in the path but in headers, say. */
-  parameters?(request: FastifyRequest): Readonly<Record<string, string>>;
-  /** Whether an unknown path is answered in this API surface's words. */
-  owns?(path: string): boolean;
-  /** Headers of every reply of a route. */
-  headers?(route: Route, params: Readonly<Record<string, string>>): Readonly<Record<string, string>>;
 }
 
 export interface PipelineContext {
@@ -87,6 +73,11 @@ function readsBody({ bodyKind }: Route): boolean {
   return bodyKind === 'json';
 }
 
+/**
+ * What has to hold before anything is read of a request. Who calls comes first, because limits are counted by identity; the limit comes
+ * before the right, because to ask for a right is a call of kube-apiserver, of which one caller may not have any number under way; the
+ * right comes before the body, because a body takes memory.
+ */
 async function admit(
   route: Route,
   surface: ApiSurface,
@@ -98,6 +89,7 @@ async function admit(
   state.surface = surface.name;
   if (route.permission.kind !== 'open') {
     const caller = surface.caller(request);
+    // Most are known at once: no turn of the event loop is spent on them.
     state.caller = caller instanceof Promise ? await caller : caller;
   }
   const limit = route.longRunning === true ? context.limits.long : context.limits.short;
@@ -110,11 +102,13 @@ async function admit(
     'path',
     () => undefined,
   );
+  // A native write without a body is judged by kube-apiserver when it comes there: asking before would ask twice.
   const attributes = attributesOf(route.permission, state.params);
   if (attributes !== undefined && (route.permission.kind === 'checked' || readsBody(route)))
     await state.caller?.authorize(attributes);
 }
 
+/** Who calls an open route. */
 const anonymous: Caller = {
   key: '',
   get client(): never {
@@ -124,6 +118,7 @@ const anonymous: Caller = {
   user: () => Promise.resolve({}),
 };
 
+/** What the client calls this server, for links in replies: by the header, which is the client's own word, so only where it can be a host. */
 function baseUrlOf(request: FastifyRequest): string {
   const host = request.headers.host ?? (request.headers[':authority'] as string | undefined) ?? request.host;
   return `https://${/^[A-Za-z0-9.:[\]-]{1,255}$/.test(host) ? host : 'localhost'}`;
@@ -181,64 +176,6 @@ function queryOf(request: FastifyRequest): JsonValue {
   return query;
 }
 
-function warningHeader(text: string): string {
-  return `299 - "${text
-    .replaceAll(/[^\x20-\x7e]/g, '?')
-    .replaceAll(/["\\]/g, "'")
-    .slice(0, 1000)}"`;
-}
-
-export function send(reply: FastifyReply, answer: Reply): FastifyReply {
-  void reply.code(answer.status ?? 200);
-  for (const [name, value] of Object.entries(answer.headers ?? {})) void reply.header(name, value);
-  if (answer.stream !== undefined) return reply.send(answer.stream);
-  if (answer.raw !== undefined) return reply.send(answer.raw);
-  void reply.type('application/json; charset=utf-8');
-  const json = answer.json ?? JSON.stringify(answer.body);
-  if (typeof json === 'string' || json.length <= largeBytes) return reply.send(json);
-  return reply.header('content-length', json.length).send(new Pieces(json));
-}
-
-function addWarnings(request: FastifyRequest, reply: FastifyReply): void {
-  const { warnings } = stateOf(request);
-  if (warnings.length > 0) void reply.header('warning', warnings.map(warningHeader));
-}
-
-function addSurfaceHeaders(
-  surface: ApiSurface,
-  route: Route,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): void {
-  const params = (findState(request)?.params ?? request.params) as Readonly<Record<string, string>>;
-  void reply.headers({ ...surface.headers?.(route, params) });
-}
-
-/** Writes a refusal in the API surface's words; what we did not expect is logged and told as InternalError. */
-export function refuse(
-  surface: ApiSurface,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  error: unknown,
-  context: PipelineContext,
-) {
-  const refusal = refusalFrom(error);
-  if (refusal.status >= 500) {
-    context.services.log.error({ requestId: request.id, err: refusal.cause ?? refusal }, 'a request failed');
-  }
-  const { retryAfterSeconds } = refusal.details;
-  if (refusal.status === 429 || refusal.status === 503)
-    void reply.header('retry-after', String(retryAfterSeconds ?? 1));
-  if (refusal.status === 401) void reply.header('www-authenticate', 'Bearer realm="svc3"');
-  // A body that was not read to its end cannot be followed by another request.
-  if (refusal.status === 413 || !request.raw.complete) void reply.header('connection', 'close');
-  if (findState(request) !== undefined) addWarnings(request, reply);
-  const body = JSON.stringify(surface.refusal(refusal, request));
-  return reply.code(refusal.status).type('application/json; charset=utf-8').send(body);
-}
-
-export const statusRefusal = (error: Svc3Error): unknown => failure(error);
-
 /** `/a/{b}` as Fastify writes it. */
 export function fastifyPath(path: string): string {
   return path.replaceAll(/\{(\w+)\}/g, ':$1');
@@ -262,7 +199,7 @@ async function run(
   } catch (error) {
     addSurfaceHeaders(surface, route, request, reply);
     const refusal = await refusedFor(route, state.params, state.caller, error);
-    refuse(surface, request, reply, refusal, context);
+    refuse(surface, request, reply, refusal, context.services.log);
   }
 }
 
@@ -292,7 +229,7 @@ export function serveRoute(
     },
     errorHandler(error, request, reply) {
       addSurfaceHeaders(surface, route, request, reply);
-      void refuse(surface, request, reply, error, context);
+      void refuse(surface, request, reply, error, context.services.log);
     },
   });
 }

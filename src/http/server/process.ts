@@ -13,7 +13,7 @@ import { ConcurrencyLimit } from '../auth/limits.ts';
 import { createHttpMetrics } from './metrics.ts';
 import { keepRequests, type PodRequests } from '../../wire/nodeusage.ts';
 import type { KubeClient } from '../../kube/types.ts';
-import type { ApiSurface } from './pipeline.ts';
+import type { ApiSurface } from './apisurface.ts';
 import type { Route } from './route.ts';
 import { createPages } from '../routes/pages.ts';
 import { routes } from '../routes/table.ts';

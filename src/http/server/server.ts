@@ -5,21 +5,15 @@ import multipart from '@fastify/multipart';
 import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify';
 import { Svc3Error } from '../../errors.ts';
 import { answersIn, type LogAnswer } from './accesslog.ts';
+import { statusRefusal, type ApiSurface } from './apisurface.ts';
 import { installBodyReader } from './body.ts';
 import { ByteBudget, type ByteBudgetLimits } from './bytebudget.ts';
 import { trackConnections } from './connections.ts';
 import { ConcurrencyLimit } from '../auth/limits.ts';
 import type { HttpMetrics } from './metrics.ts';
 import { maxFieldBytes } from '../uploads/multipart.ts';
-import {
-  beginRequest,
-  fastifyPath,
-  refuse,
-  serveRoute,
-  statusRefusal,
-  type ApiSurface,
-  type PipelineContext,
-} from './pipeline.ts';
+import { beginRequest, fastifyPath, serveRoute, type PipelineContext } from './pipeline.ts';
+import { refuse } from './reply.ts';
 import { installRequestStates } from './requeststate.ts';
 import type { ReplyCheck } from './replycheck.ts';
 import type { Route } from './route.ts';
@@ -156,7 +150,7 @@ function refuseOtherMethods(
           'MethodNotAllowed',
           `${request.method} is not supported here, use ${[...known].join(' or ')}`,
         );
-        return refuse(surface, request, reply, error, context);
+        return refuse(surface, request, reply, error, context.services.log);
       },
     });
   }
@@ -201,7 +195,7 @@ export function createServer(options: ServerOptions): HttpServer {
   });
   installBodyReader(app, options.bodyTimeoutMs);
   app.setErrorHandler((error, request, reply) => {
-    void refuse(unknownPath, request, reply, error, context);
+    void refuse(unknownPath, request, reply, error, context.services.log);
   });
   app.setNotFoundHandler((request, reply) => {
     const owner =
@@ -211,7 +205,7 @@ export function createServer(options: ServerOptions): HttpServer {
       request,
       reply,
       new Svc3Error('NotFound', 'the server could not find the requested resource'),
-      context,
+      context.services.log,
     );
   });
   for (const { surface, routes: own } of options.surfaces) {

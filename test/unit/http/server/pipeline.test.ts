@@ -8,13 +8,12 @@ import { installBodyReader } from '../../../../src/http/server/body.ts';
 import { ByteBudget } from '../../../../src/http/server/bytebudget.ts';
 import type { Caller } from '../../../../src/http/server/caller.ts';
 import { largeBytes } from '../../../../src/http/server/pieces.ts';
+import { type ApiSurface, statusRefusal } from '../../../../src/http/server/apisurface.ts';
 import {
-  type ApiSurface,
   beginRequest,
   fastifyPath,
   type PipelineContext,
   serveRoute,
-  statusRefusal,
 } from '../../../../src/http/server/pipeline.ts';
 import { installRequestStates } from '../../../../src/http/server/requeststate.ts';
 import type { Call, Reply, Route } from '../../../../src/http/server/route.ts';

@@ -1,0 +1,64 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { ApiSurface } from './apisurface.ts';
+import { largeBytes, Pieces } from './pieces.ts';
+import { findState, stateOf } from './requeststate.ts';
+import type { Reply, Route } from './route.ts';
+import type { Services } from './services.ts';
+import { refusalFrom } from './status.ts';
+
+/** A text as one `Warning` header (RFC 9111, 5.5): ASCII only, since Node refuses to write others. */
+function warningHeader(text: string): string {
+  return `299 - "${text
+    .replaceAll(/[^\x20-\x7e]/g, '?')
+    .replaceAll(/["\\]/g, "'")
+    .slice(0, 1000)}"`;
+}
+
+export function send(reply: FastifyReply, answer: Reply): FastifyReply {
+  void reply.code(answer.status ?? 200);
+  for (const [name, value] of Object.entries(answer.headers ?? {})) void reply.header(name, value);
+  if (answer.stream !== undefined) return reply.send(answer.stream);
+  if (answer.raw !== undefined) return reply.send(answer.raw);
+  void reply.type('application/json; charset=utf-8');
+  const json = answer.json ?? JSON.stringify(answer.body);
+  if (typeof json === 'string' || json.length <= largeBytes) return reply.send(json);
+  return reply.header('content-length', json.length).send(new Pieces(json));
+}
+
+export function addWarnings(request: FastifyRequest, reply: FastifyReply): void {
+  const { warnings } = stateOf(request);
+  if (warnings.length > 0) void reply.header('warning', warnings.map(warningHeader));
+}
+
+export function addSurfaceHeaders(
+  surface: ApiSurface,
+  route: Route,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): void {
+  const params = (findState(request)?.params ?? request.params) as Readonly<Record<string, string>>;
+  void reply.headers({ ...surface.headers?.(route, params) });
+}
+
+/** Writes a refusal in the API surface's words; what we did not expect is logged and told as InternalError. */
+export function refuse(
+  surface: ApiSurface,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  error: unknown,
+  log: Services['log'],
+): FastifyReply {
+  const refusal = refusalFrom(error);
+  if (refusal.status >= 500) {
+    log.error({ requestId: request.id, err: refusal.cause ?? refusal }, 'a request failed');
+  }
+  const { retryAfterSeconds } = refusal.details;
+  if (refusal.status === 429 || refusal.status === 503)
+    void reply.header('retry-after', String(retryAfterSeconds ?? 1));
+  if (refusal.status === 401) void reply.header('www-authenticate', 'Bearer realm="svc3"');
+  // A body that was not read to its end cannot be followed by another request.
+  if (refusal.status === 413 || !request.raw.complete) void reply.header('connection', 'close');
+  if (findState(request) !== undefined) addWarnings(request, reply);
+  const body = JSON.stringify(surface.refusal(refusal, request));
+  return reply.code(refusal.status).type('application/json; charset=utf-8').send(body);
+}
