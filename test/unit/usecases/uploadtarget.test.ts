@@ -1,0 +1,135 @@
+import { beforeEach, describe, expect, test, vi } from 'vitest';
+import type { Image, ImageStatus } from '../../../src/api/image.ts';
+import { Svc3Error } from '../../../src/errors.ts';
+import { createUploadTargets, type UploadTarget } from '../../../src/usecases/uploadtarget.ts';
+import { anImage, condition } from '../controllers/image/builders.ts';
+
+const digest = `sha256:${'b'.repeat(64)}`;
+const target: UploadTarget = { kind: 'Image', namespace: 'team', name: 'disk' };
+const upload = { id: 'one', digest, uid: undefined, description: 'mine' };
+
+/** As kube-apiserver has it. */
+let stored: Image | undefined;
+const create = vi.fn();
+const patch = vi.fn();
+const targets = createUploadTargets({
+  create,
+  patch,
+  async get() {
+    if (stored === undefined) throw new Svc3Error('NotFound', 'no');
+    return stored;
+  },
+} as never);
+
+beforeEach(() => {
+  stored = undefined;
+  create.mockReset().mockResolvedValue('created');
+  patch.mockReset().mockResolvedValue('patched');
+});
+
+const awaiting = (annotations?: Record<string, string>, status?: ImageStatus) =>
+  anImage({ upload: {} }, status, annotations === undefined ? {} : { annotations });
+const sent = { 'svc3.dev/upload': digest, 'svc3.dev/upload-id': 'one' };
+const refused = (request: string): ImageStatus => ({
+  request,
+  conditions: [condition('Stalled', 'True', 'DiskRefused')],
+});
+
+describe('a name', () => {
+  test.each<[string, Image | undefined, string | undefined]>([
+    ['that nobody has', undefined, undefined],
+    ['of an Image that waits for its upload', awaiting(), 'uid-1'],
+    ['of an Image that refused the upload before', awaiting(sent, refused('b'.repeat(64))), 'uid-1'],
+  ])('%s takes an upload', async (_, image, uid) => {
+    stored = image;
+    expect(await targets.look(target)).toBe(uid);
+  });
+
+  test.each<[string, Image, string]>([
+    ['of an Image from elsewhere', anImage({ blank: { size: '1Gi' } }), 'already exists'],
+    ['of an Image whose upload is being inspected', awaiting(sent), 'already exists'],
+    [
+      'of an Image that refused another upload than the last one',
+      awaiting(sent, refused('a'.repeat(64))),
+      'already exists',
+    ],
+    [
+      'of an Image that is stalled for another reason',
+      awaiting(sent, { request: 'b'.repeat(64), conditions: [condition('Stalled', 'True', 'StoreMissing')] }),
+      'already exists',
+    ],
+    [
+      'of an Image that is being deleted',
+      anImage({ upload: {} }, undefined, { deletionTimestamp: 'now' }),
+      'is being deleted; its name can be used again',
+    ],
+  ])('%s is taken', async (_, image, message) => {
+    stored = image;
+    await expect(targets.look(target)).rejects.toMatchObject({
+      reason: 'AlreadyExists',
+      message: expect.stringContaining(message),
+      details: { kind: 'images', name: 'disk' },
+    });
+  });
+});
+
+describe('an upload that is whole', () => {
+  test('becomes an Image where there is none', async () => {
+    expect(await targets.handOver(target, upload)).toBe('created');
+    expect(create.mock.calls[0]?.[1]).toMatchObject({
+      metadata: { name: 'disk', namespace: 'team', annotations: sent },
+      spec: { description: 'mine', source: { upload: {} } },
+    });
+  });
+
+  test('is handed to exactly the version of the Image that waits for it', async () => {
+    stored = awaiting();
+    expect(await targets.handOver(target, { ...upload, uid: 'uid-1' })).toBe('patched');
+    const { uid, resourceVersion } = stored.metadata;
+    expect(patch.mock.calls[0]?.[2].body).toEqual({ metadata: { annotations: sent, uid, resourceVersion } });
+  });
+
+  test.each([
+    ['is gone', undefined],
+    ['is another by now', anImage({ upload: {} }, undefined, { uid: 'another' })],
+  ])('makes no Image anew where the one that waited %s', async (_, image) => {
+    stored = image;
+    await expect(targets.handOver(target, { ...upload, uid: 'uid-1' })).rejects.toMatchObject({
+      reason: 'NotFound',
+    });
+    expect([create.mock.calls, patch.mock.calls]).toEqual([[], []]);
+  });
+
+  test('is handed over again where somebody else has written in between, five times at most', async () => {
+    stored = awaiting();
+    patch.mockRejectedValueOnce(new Svc3Error('Conflict', 'written since'));
+    expect(await targets.handOver(target, upload)).toBe('patched');
+    patch.mockReset().mockRejectedValue(new Svc3Error('Conflict', 'written since'));
+    await expect(targets.handOver(target, upload)).rejects.toMatchObject({ reason: 'Conflict' });
+    expect(patch).toHaveBeenCalledTimes(5);
+  });
+
+  test('is refused where somebody else was faster to upload', async () => {
+    stored = awaiting();
+    patch.mockImplementationOnce(async () => {
+      stored = awaiting(sent);
+      throw new Svc3Error('Conflict', 'written since');
+    });
+    await expect(targets.handOver(target, upload)).rejects.toMatchObject({ reason: 'AlreadyExists' });
+  });
+
+  test('is found again by its id, and by no other', async () => {
+    stored = awaiting(sent);
+    expect(await targets.takenBy(target, 'one')).toBe(stored);
+    expect(await targets.takenBy(target, 'two')).toBeUndefined();
+    stored = undefined;
+    expect(await targets.takenBy(target, 'one')).toBeUndefined();
+  });
+});
+
+test('an outage is none of these answers', async () => {
+  const away = new Svc3Error('ServiceUnavailable', 'away');
+  const unreachable = createUploadTargets({ get: () => Promise.reject(away) } as never);
+  await expect(unreachable.look(target)).rejects.toBe(away);
+  await expect(unreachable.takenBy(target, 'one')).rejects.toBe(away);
+});
