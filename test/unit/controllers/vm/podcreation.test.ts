@@ -1,0 +1,248 @@
+import { beforeEach, describe, expect, test, vi } from 'vitest';
+import type { Pod } from '../../../../src/api/core.ts';
+import type { KubeObject } from '../../../../src/api/object.ts';
+import type { EffectiveSettings, Vm, VmStatus } from '../../../../src/api/vm.ts';
+import { DeployBackoff } from '../../../../src/controllers/vm/deploybackoff.ts';
+import type { Pass } from '../../../../src/controllers/vm/parts.ts';
+import { isRefusal, PodCreation, type PodCreationParts } from '../../../../src/controllers/vm/podcreation.ts';
+import { WaitingVms } from '../../../../src/controllers/vm/waiting.ts';
+import { type ErrorReason, Svc3Error } from '../../../../src/errors.ts';
+import { Inventory } from '../../../../src/placement/inventory.ts';
+import { storedMeta } from '../../../support/storedmeta.ts';
+import { vmSettings } from '../../../support/operator.ts';
+import { aNode, ranges } from '../../placement/builders.ts';
+import { aVm, effective } from './builders.ts';
+
+const create = vi.fn<(resource: unknown, pod: Pod) => Promise<Pod>>();
+const patch = vi.fn();
+const woken = vi.fn();
+const madePod = vi.fn();
+let nowMs: number;
+let inventory: Inventory;
+let waiting: WaitingVms;
+let backoff: DeployBackoff;
+/** Claims that kube-apiserver has, by name. */
+let claims: Map<string, KubeObject>;
+
+const client = {
+  async create(resource: { plural: string }, object: Pod) {
+    if (resource.plural === 'pods') return create(resource, object);
+    if (claims.has(object.metadata.name)) throw new Svc3Error('AlreadyExists', 'there is one');
+    return object;
+  },
+  patch,
+  async get(_: unknown, name: string) {
+    const found = claims.get(name);
+    if (found === undefined) throw new Svc3Error('NotFound', 'no such claim');
+    return found;
+  },
+};
+
+beforeEach(() => {
+  nowMs = 0;
+  claims = new Map();
+  for (const mock of [create, patch, woken, madePod]) mock.mockReset();
+  create.mockImplementation(async (_, pod) => ({ ...pod, metadata: storedMeta(pod.metadata) }));
+  patch.mockImplementation(async (_, __, { body }) => ({ ...aVm(), metadata: body.metadata }));
+  inventory = new Inventory(ranges);
+  waiting = new WaitingVms(inventory, woken);
+  backoff = new DeployBackoff(() => nowMs);
+});
+
+function podCreation(settings: Parameters<typeof vmSettings>[0] = {}): PodCreation {
+  return new PodCreation({
+    client,
+    sources: {},
+    settings: vmSettings(settings),
+    inventory,
+    waiting,
+    backoff,
+    expectations: { madePod, wroteVm: () => undefined },
+    nodes: { get: () => undefined },
+    standbys: { ofPool: () => undefined, ofConfig: () => undefined, forget: () => undefined },
+    controlKeys: () => 'key',
+    kvmGroups: (node: string | undefined) => (node === undefined ? [1] : [2]),
+    pullSecretVersion: () => '7',
+  } as unknown as PodCreationParts);
+}
+
+/** A VM that has been placed before, so that nothing of it has to be resolved. */
+const placed = (more: VmStatus = {}, settings: Partial<EffectiveSettings> = {}): Vm =>
+  aVm({
+    metadata: { ...aVm().metadata, finalizers: ['svc3.dev/cleanup'] },
+    status: { effective: { ...effective, ...settings }, ...more },
+  });
+const passOver = (vm: Vm): Pass => ({ key: 'team/web', observed: { vm } as never, status: undefined });
+
+async function deploy(vm: Vm, creation = podCreation()) {
+  const pass = passOver(vm);
+  const result = await creation.deploy(pass);
+  const { scheduled, stalled } = pass.status?.conditions ?? {};
+  return { result, scheduled, stalled };
+}
+const made = () => create.mock.calls[0]?.[1];
+const nodeOfPod = () => /"values":\["(n\d)"\]/.exec(JSON.stringify(made()?.spec.affinity ?? {}))?.[1];
+/** Whether something is assumed to be used on the node. */
+const usedOn = (name: string) => inventory.node(name)?.used.some((amount) => amount > 0);
+
+describe('a VM', () => {
+  test('gets a pod on the node that was chosen, whose room is taken from then on', async () => {
+    inventory.setNode(aNode('n1'));
+    expect((await deploy(placed())).result).toBeUndefined();
+    expect([made()?.metadata.name, nodeOfPod(), usedOn('n1')]).toEqual(['svc3-vm-web', 'n1', true]);
+    expect(madePod).toHaveBeenCalledOnce();
+  });
+
+  test('is held before it has a pod, so that its deletion waits for the guest', async () => {
+    inventory.setNode(aNode('n1'));
+    const { finalizers: _, ...metadata } = placed().metadata;
+    await deploy({ ...placed(), metadata });
+    expect(patch.mock.calls[0]?.[2].body.metadata.finalizers).toEqual(['svc3.dev/cleanup']);
+    expect(patch.mock.invocationCallOrder[0]).toBeLessThan(create.mock.invocationCallOrder[0] ?? 0);
+  });
+
+  test('that no node takes says so, and is woken when one does', async () => {
+    const { result, scheduled } = await deploy(placed());
+    expect(scheduled).toMatchObject({ status: 'False', reason: 'Unschedulable' });
+    expect([result, create.mock.calls]).toEqual([{ requeueAfterMs: 60_000 }, []]);
+    inventory.setNode(aNode('n1'));
+    waiting.retry();
+    expect(woken).toHaveBeenCalledWith('team/web');
+  });
+
+  test('that no node takes gets a pod for kube-scheduler where the installation wants that', async () => {
+    await deploy(placed(), podCreation({ whenFull: 'Pod' }));
+    expect(made()).toBeDefined();
+    expect(nodeOfPod()).toBeUndefined();
+  });
+
+  test('with a disk of its own goes back to its node, and elsewhere where that turned it away', async () => {
+    claims.set('svc3-vm-web', aClaim());
+    inventory.setNode(aNode('n1', { cpu: 64 }));
+    inventory.setNode(aNode('n2'));
+    const vm = placed({ node: 'n2' }, { disk: { storage: 'Persistent' } });
+    await deploy(vm);
+    expect(nodeOfPod()).toBe('n2');
+    create.mockClear();
+    const creation = podCreation();
+    creation.turnedAway('vm-uid', 'n2');
+    nowMs += 60_000;
+    await deploy(vm, creation);
+    expect(nodeOfPod()).toBe('n1');
+  });
+
+  test('goes to a node that turned it away where there is no other', async () => {
+    inventory.setNode(aNode('n1'));
+    const creation = podCreation();
+    creation.turnedAway('vm-uid', 'n1');
+    nowMs += 60_000;
+    await deploy(placed(), creation);
+    expect(nodeOfPod()).toBe('n1');
+  });
+
+  test('waits for its backoff and takes no room meanwhile', async () => {
+    inventory.setNode(aNode('n1'));
+    await deploy(placed());
+    backoff.failed('vm-uid');
+    expect((await deploy(placed())).result).toEqual({ requeueAfterMs: 1_000 });
+    expect([create.mock.calls.length, usedOn('n1')]).toEqual([1, false]);
+  });
+
+  test('whose pod runs has no failures of before, and one that waits for nothing is not woken', async () => {
+    const creation = podCreation();
+    backoff.failed('vm-uid');
+    creation.seen('vm-uid', { isBound: true, isReady: true });
+    expect(backoff.waitMs('vm-uid')).toBe(0);
+    await deploy(placed(), creation);
+    creation.hasPod('vm-uid');
+    inventory.setNode(aNode('n1'));
+    waiting.retry();
+    expect(woken).not.toHaveBeenCalled();
+  });
+
+  test('whose pod is bound counts by its pod, and one that is gone not at all', async () => {
+    inventory.setNode(aNode('n1'));
+    const creation = podCreation();
+    for (const end of [
+      () => creation.seen('vm-uid', { isBound: true, isReady: false }),
+      () => creation.forget('vm-uid'),
+    ]) {
+      await deploy(placed(), creation);
+      expect(usedOn('n1')).toBe(true);
+      end();
+      expect(usedOn('n1')).toBe(false);
+    }
+  });
+});
+
+describe('a pod', () => {
+  const refused = (reason: ErrorReason, message = 'exceeded quota') => {
+    inventory.setNode(aNode('n1'));
+    create.mockRejectedValue(new Svc3Error(reason, message));
+    return deploy(placed());
+  };
+
+  test('that is there already is left alone: the cache is behind', async () => {
+    expect((await refused('AlreadyExists')).result).toEqual({ requeueAfterMs: 1_000 });
+    expect(usedOn('n1')).toBe(true);
+  });
+
+  test('that somebody refuses is told of in their words and tried again later', async () => {
+    const { result, scheduled } = await refused('Forbidden');
+    expect(scheduled).toMatchObject({ status: 'False', reason: 'PodRefused', message: 'exceeded quota' });
+    expect([result, usedOn('n1')]).toEqual([{ requeueAfterMs: 1_000 }, false]);
+  });
+
+  test('that could not be made is an error, and takes no room', async () => {
+    await expect(refused('ServiceUnavailable')).rejects.toMatchObject({ reason: 'ServiceUnavailable' });
+    expect(usedOn('n1')).toBe(false);
+  });
+});
+
+describe('a claim under the name of the VM’s disk', () => {
+  const persistent = () => deploy(placed({}, { disk: { storage: 'Persistent' } }));
+
+  beforeEach(() => inventory.setNode(aNode('n1')));
+
+  test('that is going is waited for', async () => {
+    claims.set('svc3-vm-web', aClaim({ deletionTimestamp: 'now' }));
+    const { result, scheduled } = await persistent();
+    expect(scheduled).toMatchObject({ reason: 'ClaimTerminating' });
+    expect([result, create.mock.calls, usedOn('n1')]).toEqual([{ requeueAfterMs: 2_000 }, [], false]);
+  });
+
+  test('that is somebody else’s stalls the VM, and is not touched', async () => {
+    claims.set('svc3-vm-web', { metadata: storedMeta({ name: 'svc3-vm-web' }) });
+    const { result, stalled } = await persistent();
+    expect(stalled).toMatchObject({ status: 'True', reason: 'ClaimConflict' });
+    expect([result, create.mock.calls]).toEqual([{ requeueAfterMs: 30_000 }, []]);
+  });
+});
+
+/** The claim that was made for `aVm()`. */
+function aClaim(more: object = {}): KubeObject {
+  const owner = { apiVersion: 'svc3.dev/v1', kind: 'VM', name: 'web', uid: 'vm-uid', controller: true };
+  return {
+    metadata: storedMeta({
+      name: 'svc3-vm-web',
+      namespace: 'team',
+      annotations: { 'svc3.dev/vm-uid': 'vm-uid' },
+      labels: { 'svc3.dev/disk': 'true', 'svc3.dev/vm': 'web' },
+      ownerReferences: [owner],
+      ...more,
+    }),
+  };
+}
+
+test.each<[ErrorReason, string, boolean]>([
+  ['Forbidden', 'quota', true],
+  ['Invalid', 'a field', true],
+  ['NotFound', 'no such PriorityClass', true],
+  ['InternalError', 'failed calling webhook "policy.example.com"', true],
+  ['InternalError', 'etcdserver: no leader', false],
+  ['ServiceUnavailable', 'away', false],
+  ['Conflict', 'written since', false],
+  ['TooManyRequests', 'later', false],
+])('that a pod was not made by %s (%s) is somebody’s decision: %s', (reason, message, expected) => {
+  expect(isRefusal(new Svc3Error(reason, message))).toBe(expected);
+});
