@@ -1,4 +1,5 @@
 import type { Submitted } from '../../api/object.ts';
+import { configKeyOf } from '../../api/configkey.ts';
 import type { Node, Pod } from '../../api/core.ts';
 import { pods } from '../../api/resources.ts';
 import type { EffectiveSettings, Vm } from '../../api/vm.ts';
@@ -18,7 +19,8 @@ import { hasFinalizer } from '../../api/finalizer.ts';
 import { holdVm } from './life/finalizer.ts';
 import { podNameOf } from './names.ts';
 import type { Pass, VmMemory } from './parts.ts';
-import { type ClaimParts, choosePod, hasOwnPod, mayHavePod, takePod } from './pool/claims.ts';
+import { type ClaimParts, choosePod, hasOwnPod, isUnchanged, mayHavePod, takePod } from './pool/claims.ts';
+import { claimedSettings } from './pool/standby.ts';
 import type { Standbys } from './pool/standbys.ts';
 import { buildPod, type PodPlacement } from './pod/pod.ts';
 import { reportPod } from './status/report.ts';
@@ -121,17 +123,12 @@ export class PodCreation implements VmMemory {
     }
     if (await mayHavePod(this.#parts.client, vm)) return { requeueAfterMs: cacheLagMs };
     const waits = isUnclaimed(vm) ? this.#parts.standbys.ofPool(vm) : undefined;
-    if (waits !== undefined) return this.#claim(pass, waits);
+    if (waits !== undefined) return this.#claim(pass, waits, claimedSettings(vm, waits));
     const resolved = this.#settings(vm);
     if (resolved.kind === 'asking') return this.#asking(pass, resolved);
     if (resolved.kind === 'unresolved') return this.#unresolved(pass, resolved);
     const served = isServed(vm) ? this.#parts.standbys.ofConfig(vm, resolved.effective) : undefined;
-    if (served !== undefined) {
-      // Nothing else tells that the leader before has made a pod for the VM.
-      if (hasFinalizer(vm) && (await hasOwnPod(this.#parts.client, vm)))
-        return { requeueAfterMs: cacheLagMs };
-      return this.#claim(pass, served);
-    }
+    if (served !== undefined) return this.#serve(pass, served, resolved.effective);
     const request = placementRequest(vm, resolved.effective, this.#parts.settings);
     if (vm.spec.pool !== undefined && vm.status?.podName !== podNameOf(vm.metadata.name))
       return this.#withoutStandby(pass, request);
@@ -166,13 +163,34 @@ export class PodCreation implements VmMemory {
     return undefined;
   }
 
+  /** Of a VM that knows of no pool: its VMConfig is asked for beside what would be asked anyway. */
+  async #serve(pass: Pass, pod: Pod, effective: EffectiveSettings): Promise<ReconcileResult> {
+    const { client, sources, standbys } = this.#parts;
+    const { vm } = pass.observed;
+    const { name, namespace } = configKeyOf(vm) ?? { name: '', namespace: '' };
+    const config = sources.vmConfig(name, namespace);
+    try {
+      const [hasOwn, isCurrent] = await Promise.all([
+        // Nothing else tells that the leader before has made a pod for the VM.
+        hasFinalizer(vm) && hasOwnPod(client, vm),
+        config !== undefined && isUnchanged(client, config),
+      ]);
+      if (!hasOwn && isCurrent) return await this.#claim(pass, pod, effective);
+    } catch (error) {
+      standbys.forget(vm.metadata.uid);
+      throw error;
+    }
+    standbys.forget(vm.metadata.uid);
+    return { requeueAfterMs: cacheLagMs };
+  }
+
   /** Both writes of a claim; the runner is told in the pass that follows. */
-  async #claim(pass: Pass, pod: Pod): Promise<ReconcileResult> {
+  async #claim(pass: Pass, pod: Pod, effective: EffectiveSettings | undefined): Promise<ReconcileResult> {
     const { vm } = pass.observed;
     this.#parts.inventory.forget(vm.metadata.uid);
     this.#parts.waiting.remove(vm.metadata.uid);
     try {
-      const written = await choosePod(this.#parts, pass, pod.metadata.name, pod);
+      const written = await choosePod(this.#parts, pass, pod.metadata.name, effective);
       if (written !== undefined) await this.take(pass, pod);
     } catch (error) {
       this.#parts.standbys.forget(vm.metadata.uid);

@@ -31,6 +31,7 @@ import {
 } from '../vm/resolve/resolve.ts';
 import type { VmSettings } from '../vm/settings.ts';
 import { decidePool, type ObservedPool, type PoolPlan } from './decide.ts';
+import { countVms } from './members.ts';
 import { buildStandby, newStandbyName, revisionOf, templateVm } from './standbypod.ts';
 
 export interface PoolCaches {
@@ -138,9 +139,9 @@ export class PoolReconciler {
       standbys: own.map((pod) => ({
         pod,
         node: caches.nodes.get(nodeOf(pod) ?? ''),
-        isTaken: shared.standbys.isTaken(pod),
+        isTaken: shared.standbys.holderOf(pod) !== undefined,
       })),
-      claimed: caches.vms.byIndex('pool', key).length,
+      claimed: countVms(caches.vms.byIndex('pool', key), cached, (pod) => shared.standbys.holderOf(pod)),
       revision: isPinned ? revisionOf(pool, resolved.effective, settings) : undefined,
       now: now().getTime(),
       startMs:

@@ -1,11 +1,12 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { labels } from '../../../src/api/meta.ts';
+import { finalizer, labels } from '../../../src/api/meta.ts';
 import { controllerOf } from '../../../src/api/owner.ts';
-import { pods, vmPools, vms } from '../../../src/api/resources.ts';
+import { pods, vmConfigs, vmPools, vms } from '../../../src/api/resources.ts';
 import type { ClaimRequest } from '../../../src/api/runner.ts';
 import type { VmPool, VmPoolSpecInput } from '../../../src/api/vmpool.ts';
-import { Svc3Error } from '../../../src/errors.ts';
+import { isSvc3Error, Svc3Error } from '../../../src/errors.ts';
 import type { KubeClient } from '../../../src/kube/types.ts';
+import { holdWatches } from '../../support/heldwatches.ts';
 import { startVmOperator, type VmOperator } from '../../support/operator.ts';
 import { runnerState } from '../../unit/controllers/vm/builders.ts';
 import { slow, vmWorld, type VmNamespace, type VmWorld } from './harness.ts';
@@ -68,6 +69,14 @@ const claim = (space: VmNamespace, name: string) =>
     spec: { pool: 'ci', powerState: 'Running' },
   });
 
+const serve = (space: VmNamespace, name: string) =>
+  world.client.create(vms, {
+    apiVersion: 'svc3.dev/v1',
+    kind: 'VM',
+    metadata: { name, namespace: space.name, finalizers: [finalizer] },
+    spec: { config: 'builder', powerState: 'Running' },
+  });
+
 const pool = (space: VmNamespace) => world.client.get(vmPools, 'ci', space.name);
 const idle = async (space: VmNamespace) => (await pool(space)).status?.idle;
 const podsOf = async (space: VmNamespace) => (await world.client.list(pods, { namespace: space.name })).items;
@@ -117,11 +126,68 @@ test('a pool fills, serves a VM with a guest that waits, and fills up again; del
   expect((await space.vm('job')).status?.podName).toBe(status?.podName);
 });
 
-test('a VM of a pool that overrides what the template fixes is refused with the field', async () => {
+test('a VM of a pool that overrides what the template fixes is refused with all those fields', async () => {
   const space = await world.namespace('overrides');
-  await expect(space.deploy('job', { pool: 'ci' })).rejects.toThrow(
-    /pool excludes image, which the template of the pool fixes/,
+  const refused: unknown = await space
+    .deploy('job', { pool: 'ci', sshAuthorizedKeys: ['k'] })
+    .catch((error) => error);
+  const causes = isSvc3Error(refused, 'Invalid') ? (refused.details.causes ?? []) : [];
+  expect(causes.map(({ field }) => field).sort()).toEqual(['spec.cpu', 'spec.image', 'spec.memory']);
+  expect(causes[0]?.message).toMatch(/pool excludes \w+, which the template of the pool fixes/);
+});
+
+const config = (space: VmNamespace, metadata: { name: string; value: string }[] = []) => ({
+  apiVersion: 'svc3.dev/v1',
+  kind: 'VMConfig',
+  metadata: { name: 'builder', namespace: space.name },
+  spec: { ...template, metadata },
+});
+
+test('a VM that knows nothing of the pool that serves it counts as one of its VMs', async () => {
+  const space = await world.namespace('served');
+  await operate();
+  await world.client.create(vmConfigs, config(space));
+  await aPool(space, { template: { config: 'builder' }, serveConfig: true, minIdle: 1, maxSize: 1 });
+  await expect.poll(() => idle(space), slow).toBe(1);
+  await serve(space, 'job');
+  await space.untilReady('job');
+  expect((await space.vm('job')).status?.podName).toMatch(/^svc3-pool-ci-/);
+  await expect.poll(async () => (await pool(space)).status, slow).toMatchObject({ idle: 0, claimed: 1 });
+  expect(await podsOf(space)).toHaveLength(1);
+  await space.delete('job');
+  await expect.poll(async () => (await pool(space)).status, slow).toMatchObject({ idle: 1, claimed: 0 });
+});
+
+test('a VM never gets a guest of what its VMConfig said before, also where the operator has not heard of it yet', async () => {
+  const space = await world.namespace('outdated');
+  const watches = holdWatches(world.client);
+  const asked = Promise.withResolvers<void>();
+  await operate({
+    ...watches.client,
+    async get(...args: Parameters<KubeClient['get']>) {
+      const found = await world.client.get(...args);
+      if (args[0].plural === vmConfigs.plural) asked.resolve();
+      return found;
+    },
+  } as KubeClient);
+  await world.client.create(vmConfigs, config(space, [{ name: 'stage', value: 'old' }]));
+  await aPool(space, { template: { config: 'builder' }, serveConfig: true, minIdle: 1 });
+  await expect.poll(() => idle(space), slow).toBe(1);
+  const [before] = await podsOf(space);
+  watches.hold(vmConfigs.plural);
+  const metadata = [{ name: 'stage', value: 'new' }];
+  await world.client.patch(
+    vmConfigs,
+    { name: 'builder', namespace: space.name },
+    { type: 'merge', body: { spec: { metadata } } },
   );
+  await serve(space, 'job');
+  await asked.promise;
+  watches.release();
+  await space.untilReady('job');
+  const { status } = await space.vm('job');
+  expect(status?.podName).not.toBe(before?.metadata.name);
+  expect(status?.effective?.metadata).toEqual(metadata);
 });
 
 test.each([

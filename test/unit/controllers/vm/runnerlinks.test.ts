@@ -49,6 +49,7 @@ function aRunner(initial: Partial<RunnerState> = {}) {
             message: 'the disk has grown',
           })),
         eject: () => answer('eject', () => Object.assign(runner.state, { iso: false })),
+        claim: () => answer('claim', () => Object.assign(runner.state, { powerState: 'Running' })),
         ports: (request) => answer('ports', () => Object.assign(runner.state, request)),
         fingerprint: () => 'print',
       };
@@ -221,6 +222,7 @@ describe('the talk with a runner', () => {
           power: () => Promise.reject(new Error('not asked for')),
           resize: () => Promise.reject(new Error('not asked for')),
           eject: () => Promise.reject(new Error('not asked for')),
+          claim: () => Promise.reject(new Error('not asked for')),
           ports: () => Promise.reject(new Error('not asked for')),
           fingerprint: () => 'print',
         };
@@ -268,6 +270,7 @@ describe('after a start among hundreds of VMs that run', () => {
         power: refuse,
         resize: refuse,
         eject: refuse,
+        claim: refuse,
         ports: refuse,
         fingerprint: () => undefined,
       }),
