@@ -20,7 +20,8 @@ import { holdVm } from './life/finalizer.ts';
 import { podNameOf } from './names.ts';
 import type { Pass, VmMemory } from './parts.ts';
 import { type ClaimParts, choosePod, hasOwnPod, isUnchanged, mayHavePod, takePod } from './pool/claims.ts';
-import { claimedSettings } from './pool/standby.ts';
+import type { ClaimObserver } from './pool/claimobserver.ts';
+import { claimedSettings, poolIndex } from './pool/standby.ts';
 import type { Standbys } from './pool/standbys.ts';
 import { buildPod, type PodPlacement } from './pod/pod.ts';
 import { reportPod } from './status/report.ts';
@@ -51,9 +52,6 @@ const claimAgainMs = 1;
 /** The cache does not show a pod yet that kube-apiserver has, in milliseconds. */
 const cacheLagMs = 1_000;
 
-/** Hit: the VM has a guest that waited; miss: none did; lost: it went to another VM, or away, before it could be had. */
-export type ClaimResult = 'hit' | 'miss' | 'lost';
-
 /** A registry that takes longer to answer shows in the VM's status, in milliseconds. */
 const slowAnswerMs = 1_000;
 
@@ -69,8 +67,9 @@ export interface PodCreationParts {
   readonly status: ClaimParts['status'];
   /** Guests that wait for a VM. */
   readonly standbys: Standbys;
-  /** How a claim ended that reached kube-apiserver. */
-  claimed(vm: Vm, result: ClaimResult): void;
+  readonly claims: ClaimObserver;
+  /** Milliseconds of a clock that never jumps. */
+  monotonic(): number;
   /** Public halves of the control keys, for the pods' annotation. */
   controlKeys(): string;
   /** Groups of /dev/kvm on a node; without one on all nodes. */
@@ -82,6 +81,8 @@ export interface PodCreationParts {
 /** Gives VMs their pods: resolve, place, assume, create. It remembers who waits for a node, and for how long. */
 export class PodCreation implements VmMemory {
   readonly #parts: PodCreationParts;
+  /** When a guest was first chosen for a VM that has none yet, by the UID of the VM. */
+  readonly #choseAt = new Map<string, number>();
 
   constructor(parts: PodCreationParts) {
     this.#parts = parts;
@@ -93,6 +94,16 @@ export class PodCreation implements VmMemory {
     waiting.remove(vmUid);
     backoff.forget(vmUid);
     this.#parts.standbys.forget(vmUid);
+    this.#choseAt.delete(vmUid);
+  }
+
+  /** The runner of the VM's guest has been told whose it is. */
+  told(vmUid: string): void {
+    const { claims, monotonic } = this.#parts;
+    const since = this.#choseAt.get(vmUid);
+    if (since === undefined) return;
+    this.#choseAt.delete(vmUid);
+    claims.told((monotonic() - since) / 1_000);
   }
 
   /** It does not wait for a node. */
@@ -154,10 +165,10 @@ export class PodCreation implements VmMemory {
 
   /** The pod was promised to the VM, or its status names it already. */
   async take(pass: Pass, pod: Pod): Promise<Pod | undefined> {
-    const { claimed, standbys } = this.#parts;
+    const { claims, standbys } = this.#parts;
     const vm = pass.written ?? pass.observed.vm;
     const taken = await takePod(this.#parts, vm, pod);
-    claimed(vm, taken.kind === 'taken' ? 'hit' : 'lost');
+    for (const pool of poolIndex.pool(pod)) claims.claimed(pool, taken.kind === 'taken' ? 'warm' : 'lost');
     if (taken.kind === 'taken') return taken.pod;
     standbys.forget(vm.metadata.uid);
     return undefined;
@@ -187,8 +198,10 @@ export class PodCreation implements VmMemory {
   /** Both writes of a claim; the runner is told in the pass that follows. */
   async #claim(pass: Pass, pod: Pod, effective: EffectiveSettings | undefined): Promise<ReconcileResult> {
     const { vm } = pass.observed;
-    this.#parts.inventory.forget(vm.metadata.uid);
-    this.#parts.waiting.remove(vm.metadata.uid);
+    const { uid } = vm.metadata;
+    this.#parts.inventory.forget(uid);
+    this.#parts.waiting.remove(uid);
+    if (!this.#choseAt.has(uid)) this.#choseAt.set(uid, this.#parts.monotonic());
     try {
       const written = await choosePod(this.#parts, pass, pod.metadata.name, effective);
       if (written !== undefined) await this.take(pass, pod);
@@ -207,7 +220,8 @@ export class PodCreation implements VmMemory {
     if (placement.kind === 'refused' && this.#parts.settings.whenFull === 'Hold')
       return this.#unschedulable(pass, request, placement.message);
     await choosePod(this.#parts, pass, podNameOf(vm.metadata.name));
-    this.#parts.claimed(vm, 'miss');
+    this.#choseAt.delete(vm.metadata.uid);
+    this.#parts.claims.claimed(`${vm.metadata.namespace}/${vm.spec.pool}`, 'cold');
     return { requeueAfterMs: claimAgainMs };
   }
 
