@@ -89,13 +89,13 @@ function kept<T extends z.ZodType>(
 const ofTemplate = ['config', 'configNamespace', ...Object.keys(vmSettings), 'hostname', 'disks'].filter(
   (field) => !['metadata', 'sshAuthorizedKeys', 'startDeadlineSeconds'].includes(field),
 );
-const poolRule: Rule = {
-  rule: `!has(self.pool) || !(${ofTemplate.map((field) => `has(self.${field})`).join(' || ')})`,
-  message: 'pool excludes every setting that the template of the pool fixes',
-  // The first one alone: a list is more than the budget of a CustomResourceDefinition for CEL.
-  messageExpression: `'pool excludes ' + (${ofTemplate.map((field) => `has(self.${field}) ? '${field}' : `).join('')}'') + ', which the template of the pool fixes'`,
+/** A rule for each, so that a refusal names all of them. */
+const poolRules = ofTemplate.map((field): Rule => ({
+  rule: `!has(self.pool) || !has(self.${field})`,
+  message: `pool excludes ${field}, which the template of the pool fixes`,
+  fieldPath: `.${field}`,
   reason: 'FieldValueForbidden',
-};
+}));
 
 export const VmSpec = z
   .object({
@@ -174,7 +174,7 @@ export const VmSpec = z
       },
       unchanged.config.presence,
       unchanged.pool.presence,
-      poolRule,
+      ...poolRules,
       unchanged.configNamespace.presence,
       {
         rule: '!has(self.configNamespace) || has(self.config)',

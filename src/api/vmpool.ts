@@ -104,7 +104,7 @@ export const VmPoolStatus = z
     conditions: Conditions.optional(),
     idle: count(100_000).optional().describe('Guests that wait for a VM.'),
     preparing: count(100_000).optional().describe('Guests that are being booted.'),
-    claimed: count(100_000).optional().describe('VMs that name the pool.'),
+    claimed: count(100_000).optional().describe('VMs that name the pool, or were served by serveConfig.'),
     selector: z
       .string()
       .max(256)

@@ -24,6 +24,7 @@ import { createVmController } from '../controllers/vm/controller.ts';
 import { vmEnvironment, vmSettingsOf } from '../controllers/vm/environment.ts';
 import { createImageResolver } from '../controllers/vm/resolve/imageresolver.ts';
 import { createVmPoolController } from '../controllers/vmpool/controller.ts';
+import { createPoolMetrics } from '../controllers/vmpool/metrics.ts';
 import { createVmConfigController } from '../controllers/vmconfig/controller.ts';
 
 const OperatorSettings = CommonSettings.extend({
@@ -116,11 +117,13 @@ async function start(signal: AbortSignal): Promise<void> {
     ...common,
     settings: credentialSettingsOf(environment),
   });
+  const poolMetrics = createPoolMetrics(metrics.registry);
   const vms = createVmController(
     { ...common, settings: vmSettingsOf(environment) },
     {
       controlKeys: () => controlKeys.publicKeys(),
       openRunner,
+      claims: poolMetrics,
       resolver: createImageResolver({
         credentials: informers.get(registryCredentials),
         basicAuth: informers.get(secrets, { namespace: namespaces.credentials }),
@@ -130,7 +133,7 @@ async function start(signal: AbortSignal): Promise<void> {
   );
   const pools = createVmPoolController(
     { ...common, settings: vmSettingsOf(environment) },
-    { shared: vms.shared },
+    { shared: vms.shared, counted: poolMetrics.counted },
   );
   const disks = createImageControllers({ ...common, settings: imageSettingsOf(environment) }, { openRunner });
 

@@ -4,6 +4,7 @@ import type { Context } from './context.ts';
 export type NameSource =
   | 'vms'
   | 'vmConfigs'
+  | 'vmPools'
   | 'nodes'
   | 'images'
   | 'isos'

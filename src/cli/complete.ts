@@ -152,6 +152,7 @@ const listers: Readonly<
 > = {
   vms: async ({ vms }, namespace) => named(await vms.list(namespace)),
   vmConfigs: async ({ vmConfigs }, namespace) => named(await vmConfigs.list(namespace)),
+  vmPools: async ({ vmPools }, namespace) => named(await vmPools.list(namespace)),
   nodes: async ({ nodes }, namespace) => named(await nodes.list(namespace)),
   images: async ({ images }, namespace) => named(await images.list(namespace)),
   isos: async ({ isos }, namespace) => named(await isos.list(namespace)),

@@ -49,7 +49,10 @@ export async function main(
 
 /** `vms.svc3.dev "x" not found` is what kube-apiserver says; the api says it without the group, as people do. */
 function withoutGroup(message: string): string {
-  return message.replaceAll(/\b(vms|vmconfigs|images|isos|registrycredentials)\.svc3\.dev "/g, '$1 "');
+  return message.replaceAll(
+    /\b(vms|vmconfigs|vmpools|images|isos|registrycredentials)\.svc3\.dev "/g,
+    '$1 "',
+  );
 }
 
 async function dispatch(

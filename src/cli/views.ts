@@ -7,6 +7,7 @@ import type {
   RemoteItem,
   ServiceAccountItem,
   VmConfigItem,
+  VmPoolItem,
   VmItem,
 } from './service/types.ts';
 import type { UserItem } from './users.ts';
@@ -42,6 +43,7 @@ export const vmView: View<VmItem> = {
     { header: 'CONSOLE', value: (vm) => vm.vncConsole, wide: true },
     { header: 'ARCH', value: (vm) => vm.architecture, wide: true },
     { header: 'CONFIG', value: (vm) => vm.vmConfig, wide: true },
+    { header: 'POOL', value: (vm) => vm.pool, wide: true },
     { header: 'IMAGE', value: (vm) => vm.image, wide: true },
     { header: 'OWNER', value: (vm) => vm.owner, wide: true },
     { header: 'AGE', value: (vm, now) => age(vm.deployDate, now) },
@@ -78,6 +80,26 @@ export const vmConfigView: View<VmConfigItem> = {
     { header: 'SCHEDULER', value: (config) => config.scheduler, wide: true },
     { header: 'NODE', value: (config) => config.nodeName, wide: true },
     { header: 'MESSAGE', value: (config) => config.errorMessage, shrinks: true },
+  ],
+};
+
+export const vmPoolView: View<VmPoolItem> = {
+  kind: 'vmpool',
+  name: (pool) => pool.name,
+  columns: [
+    nameColumn,
+    { header: 'STATE', value: (pool) => pool.state, state: true },
+    { header: 'MIN IDLE', value: (pool) => pool.minIdle },
+    { header: 'IDLE', value: (pool) => pool.idle },
+    { header: 'PREPARING', value: (pool) => pool.preparing },
+    { header: 'CLAIMED', value: (pool) => pool.claimed },
+    { header: 'MAX SIZE', value: (pool) => pool.maxSize },
+    { header: 'CONFIG', value: (pool) => pool.vmConfig },
+    { header: 'IMAGE', value: (pool) => pool.image, shrinks: true },
+    { header: 'STANDBY', value: (pool) => pool.standby, wide: true },
+    { header: 'CPU', value: (pool) => pool.cpu, wide: true },
+    { header: 'MEMORY', value: (pool) => gib(pool.memory === 0 ? undefined : pool.memory), wide: true },
+    { header: 'MESSAGE', value: (pool) => pool.errorMessage, shrinks: true },
   ],
 };
 

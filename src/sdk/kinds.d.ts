@@ -1370,7 +1370,7 @@ export interface VMPoolStatus {
   idle?: number;
   /** Guests that are being booted. */
   preparing?: number;
-  /** VMs that name the pool. */
+  /** VMs that name the pool, or were served by serveConfig. */
   claimed?: number;
   /** Selects the pods that wait, as the scale subresource tells it. */
   selector?: string;

@@ -4,6 +4,7 @@ import { isPortWarning } from '../api/portwarning.ts';
 import { vms } from '../api/resources.ts';
 import type { Vm } from '../api/vm.ts';
 import type { VmConfig } from '../api/vmconfig.ts';
+import type { VmPool } from '../api/vmpool.ts';
 import { invalidField, isSvc3Error, Svc3Error } from '../errors.ts';
 import type { KubeClient } from '../kube/types.ts';
 import { didNotRun, vmOf, type DeployRequest } from '../wire/deploy.ts';
@@ -23,6 +24,8 @@ export interface DeployEnvironment {
   owner(): Promise<string | undefined>;
   /** Undefined where the caller may not see it: the operator can. @throws NotFound */
   findConfig(name: string, namespace: string): Promise<VmConfig | undefined>;
+  /** Undefined where the caller may not see it: the operator can. @throws NotFound */
+  findPool(name: string, namespace: string): Promise<VmPool | undefined>;
   /** Undefined where the caller may not see it: the operator can. @throws NotFound */
   findImage(name: string, namespace: string): Promise<Image | undefined>;
   /** Whether the caller may get a VMConfig, asked before it is looked for in a namespace that the request does not name. */
@@ -77,6 +80,7 @@ export async function deploy(
   const [owner = '', settings] = await Promise.all([environment.owner(), environment.settings()]);
   const { namespace } = options;
   const config = await namedConfig(environment, request, namespace);
+  if (request.pool !== undefined) await environment.findPool(request.pool, namespace);
   await check(environment, { request, config, namespace }, settings);
   const { vm, portWarnings } = vmOf(request, {
     namespace,
@@ -118,9 +122,9 @@ async function check(
   },
   settings: InstallationSettings | undefined,
 ): Promise<void> {
-  const { image: imageName, vmConfig, gpuPassthrough, architecture: requested } = deployed.request;
-  if (imageName === undefined && vmConfig === undefined)
-    throw invalidField('image', 'image or vmConfig is required', 'FieldValueRequired');
+  const { image: imageName, vmConfig, pool, gpuPassthrough, architecture: requested } = deployed.request;
+  if (imageName === undefined && vmConfig === undefined && pool === undefined)
+    throw invalidField('image', 'image, vmConfig or pool is required', 'FieldValueRequired');
   const config = deployed.config?.config;
   const name = imageName ?? config?.spec.image;
   const { namespace } = imageName === undefined ? (deployed.config ?? deployed) : deployed;

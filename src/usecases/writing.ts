@@ -2,6 +2,7 @@ import { Svc3Error } from '../errors.ts';
 
 const deployFields: Readonly<Record<string, string>> = {
   'spec.config': 'vmConfig',
+  'spec.pool': 'pool',
   'spec.configNamespace': 'vmConfigNamespace',
   'spec.nodeName': 'node',
   'spec.ports': 'reservedPorts',
@@ -26,7 +27,7 @@ export function inWordsOfRequest(
     const known = Object.entries(names).find(
       ([from]) => cause.field === from || cause.field.startsWith(`${from}[`),
     );
-    return { ...cause, field: known?.[1] ?? cause.field.replace(/^spec\./, '') };
+    return { ...cause, field: known?.[1] ?? cause.field.replace(/^spec\.(template\.)?/, '') };
   });
   return new Svc3Error(error.reason, error.message, { details: { ...error.details, causes }, cause: error });
 }

@@ -187,6 +187,7 @@ export function vmOf(
   const spec: VmSpecInput = {
     ...settingsOf(request),
     ...(request.vmConfig === undefined ? {} : { config: request.vmConfig }),
+    ...(request.pool === undefined ? {} : { pool: request.pool }),
     ...(configNamespace === undefined || configNamespace === options.namespace ? {} : { configNamespace }),
     ...(request.node === undefined || request.node === '' ? {} : { nodeName: request.node }),
     ...(request.hostname === undefined ? {} : { hostname: request.hostname }),

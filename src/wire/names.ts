@@ -35,6 +35,13 @@ export const configName = z
     /^[a-z]([-a-z0-9]{0,48}[a-z0-9])?$/,
     'must be at most 50 lower-case letters, digits and "-", begin with a letter and end with a letter or digit',
   );
+/** Of a VMPool. */
+export const poolName = z
+  .string()
+  .regex(
+    /^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$/,
+    'must be at most 40 lower-case letters, digits and "-", begin with a letter and end with a letter or digit',
+  );
 /** Of an image or ISO of the store. */
 export const imageName = z
   .string()

@@ -14,6 +14,7 @@ export const nothing = z.object({});
 export const namespaceParams = z.object({ namespace: label });
 export const vmParams = namespaceParams.extend({ vm: subdomain });
 export const vmConfigParams = namespaceParams.extend({ vmconfig: subdomain });
+export const vmPoolParams = namespaceParams.extend({ vmpool: subdomain });
 export const nodeParams = namespaceParams.extend({ name: subdomain });
 export const imageParams = namespaceParams.extend({ image: subdomain });
 export const isoParams = namespaceParams.extend({ iso: subdomain });

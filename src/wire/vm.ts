@@ -120,6 +120,7 @@ export function vmItem(vm: Vm, config?: VmConfig): VmItem {
     memory: formatGi(memoryBytes(settings)),
     image: requestedImage(vm, settings),
     vmConfig: vm.spec.config,
+    pool: vm.spec.pool,
     vmConfigNamespace: vm.spec.configNamespace,
     gpuPassthrough: settings.gpuPassthrough === 'Enabled' || settings.architecture === 'arm64',
     vncConsole: console,

@@ -1,7 +1,7 @@
 import { annotations } from '../api/meta.ts';
 import { parseQuantity, toGi } from '../api/quantity.ts';
-import type { VmConfig } from '../api/vmconfig.ts';
-import { settingsOf } from './deploy.ts';
+import type { VmConfig, VmConfigSpec } from '../api/vmconfig.ts';
+import { settingsOf, type SettingsRequest } from './deploy.ts';
 import { conditionOf } from './vm.ts';
 import type { VmConfigItem, VmConfigRequest } from './vmschemas.ts';
 import type { Submitted } from '../api/object.ts';
@@ -19,8 +19,11 @@ export function schedulerWord(
   return value === 'Pack' ? 'most-allocated' : 'default';
 }
 
-/** Whether what the configuration names can be used, in the words of Images; empty before the operator has written a status. */
-function stateOf({ metadata, status }: VmConfig): Pick<VmConfigItem, 'state' | 'errorMessage'> {
+/** What the operator says of an object, in the words of Images; empty before it has written a status. */
+export function stateOf({
+  metadata,
+  status,
+}: Pick<VmConfig, 'metadata' | 'status'>): Pick<VmConfigItem, 'state' | 'errorMessage'> {
   if (status === undefined) return {};
   if (status.observedGeneration !== metadata.generation) return { state: 'Updating' };
   const ready = conditionOf(status.conditions, 'Ready');
@@ -29,11 +32,9 @@ function stateOf({ metadata, status }: VmConfig): Pick<VmConfigItem, 'state' | '
   return { state: isStalled ? 'Failed' : 'Updating', errorMessage: ready?.message };
 }
 
-export function vmConfigItem(config: VmConfig): VmConfigItem {
-  const { spec } = config;
-  const members = {
-    name: config.metadata.name,
-    namespace: config.metadata.namespace,
+/** Settings of a kind in the words of `/api/v1`; members without a value are undefined. */
+export function settingsShown(spec: VmConfigSpec) {
+  return {
     image: spec.image,
     type: spec.architecture,
     cpu: spec.cpu,
@@ -66,12 +67,22 @@ export function vmConfigItem(config: VmConfig): VmConfigItem {
     affinity: spec.affinity,
     topologySpreadConstraints: spec.topologySpreadConstraints,
     userData: spec.userData,
+  };
+}
+
+/** An item without the members that have no value. */
+export function withValues<T extends object>(members: { [K in keyof T]: T[K] | undefined }): T {
+  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as T;
+}
+
+export function vmConfigItem(config: VmConfig): VmConfigItem {
+  return withValues<VmConfigItem>({
+    name: config.metadata.name,
+    namespace: config.metadata.namespace,
+    ...settingsShown(config.spec),
     ...stateOf(config),
     createdAt: config.metadata.creationTimestamp,
-  };
-  return Object.fromEntries(
-    Object.entries(members).filter(([, value]) => value !== undefined),
-  ) as unknown as VmConfigItem;
+  });
 }
 
 /** Empty overrides a configuration; in one there is nothing to override. */
@@ -79,20 +90,26 @@ function withoutEmptyIso<T extends { iso?: string | undefined }>({ iso, ...setti
   return iso === undefined || iso === '' ? settings : { ...settings, iso };
 }
 
+/** The settings of a kind that a request of `/api/v1` asks for. */
+export function specOf(request: Omit<VmConfigRequest, 'name' | 'image'> & SettingsRequest): VmConfigSpec {
+  const { nodeName = '', type } = request;
+  return {
+    ...withoutEmptyIso(settingsOf(request)),
+    ...(nodeName === '' ? {} : { nodeName }),
+    ...(type === undefined ? {} : { architecture: type }),
+  } as VmConfigSpec;
+}
+
 /** The VMConfig that a request asks for, with who owns it. */
 export function vmConfigOf(
   request: VmConfigRequest,
   { namespace, owner = '' }: { readonly namespace: string; readonly owner?: string | undefined },
 ): Submitted<VmConfig> {
-  const { name, nodeName = '', type } = request;
+  const { name } = request;
   return {
     apiVersion: 'svc3.dev/v1',
     kind: 'VMConfig',
     metadata: { name, namespace, ...(owner === '' ? {} : { annotations: { [annotations.owner]: owner } }) },
-    spec: {
-      ...withoutEmptyIso(settingsOf(request)),
-      ...(nodeName === '' ? {} : { nodeName }),
-      ...(type === undefined ? {} : { architecture: type }),
-    } as VmConfig['spec'],
+    spec: specOf(request),
   };
 }

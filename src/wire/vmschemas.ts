@@ -1,8 +1,9 @@
 import * as z from 'zod';
 import { DataDisks } from '../api/datadisk.ts';
 import { VmDisk } from '../api/vm.ts';
+import { Standby } from '../api/vmpool.ts';
 import { kindSettings } from './kindsettings.ts';
-import { configName, imageName, imageReference, label, subdomain, tag, vmName } from './names.ts';
+import { configName, imageName, imageReference, label, poolName, subdomain, tag, vmName } from './names.ts';
 import { powerCommands } from './powercommands.ts';
 import type { ReadonlyDeep } from './readonly.ts';
 import { description } from './schemas.ts';
@@ -59,6 +60,11 @@ export const deployBody = z
       .describe('Absent: vm- and 5 characters.'),
     shouldGenerateName: z.boolean().optional().describe('true: name is a prefix.'),
     vmConfig: configName.optional(),
+    pool: poolName
+      .optional()
+      .describe(
+        'VMPool of the namespace whose guest the VM gets; it excludes all settings but customVMMetadata and sshAuthorizedKeys.',
+      ),
     vmConfigNamespace: label
       .optional()
       .describe('Absent: that of the VM, else the default one, where the caller may get the VMConfig there.'),
@@ -88,6 +94,35 @@ export const vmConfigBody = z
   })
   .meta({ id: 'VMConfigRequest' });
 
+const { subdomain: _subdomain, ...templateSettings } = settings;
+const minIdle = z.int().min(0).max(500);
+const maxSize = z.int().min(1).max(1000);
+
+export const vmPoolBody = z
+  .object({
+    name: poolName,
+    minIdle: minIdle.optional().describe('Booted guests that wait for VMs; default 1.'),
+    maxSize: maxSize.optional().describe('Waiting guests and VMs of the pool together; absent: no bound.'),
+    standby: Standby.optional().describe(
+      'Suspended (the default): a waiting guest is paused. Running: it runs on.',
+    ),
+    serveConfig: z
+      .boolean()
+      .optional()
+      .describe('Whether VMs that name vmConfig, and ask for nothing else, get guests of the pool as well.'),
+    vmConfig: configName.optional().describe('VMConfig of the namespace with what is not said here.'),
+    ...templateSettings,
+    nodeName: z.union([subdomain, z.literal('')]).optional(),
+  })
+  .meta({ id: 'VMPoolRequest' });
+
+export const vmPoolScaleBody = z
+  .object({
+    minIdle,
+    maxSize: maxSize.optional().describe('Absent: stays as it is.'),
+  })
+  .meta({ id: 'VMPoolScaleRequest' });
+
 export const execBody = z.object({ command: z.enum(powerCommands) }).meta({ id: 'ExecRequest' });
 export const saveBody = z
   .object({ imageName, description: description.optional() })
@@ -108,6 +143,7 @@ export const vmItem = z
     memory: z.string(),
     image: z.string().optional(),
     vmConfig: z.string().optional(),
+    pool: z.string().optional().describe('The VMPool that it names.'),
     vmConfigNamespace: z.string().optional().describe('Where it is another than namespace.'),
     gpuPassthrough: z.boolean(),
     vncConsole: z.boolean(),
@@ -139,49 +175,72 @@ export const deployReply = z
     portWarnings: z.string().optional(),
   })
   .meta({ id: 'DeployReply' });
+const shownSettings = {
+  image: z.string().optional(),
+  type: z.string().optional(),
+  cpu: z.int().optional(),
+  memory: z.number().optional(),
+  gpuPassthrough: z.boolean().optional(),
+  vncConsole: z.boolean().optional(),
+  scheduler: z.enum(['default', 'most-allocated']).optional(),
+  tag: z.string().optional(),
+  tagRequired: z.boolean().optional(),
+  priorityClassName: kindSettings.priorityClassName,
+  iso: z.string().optional(),
+  systemSerial: z.string().optional(),
+  subdomain: z.string().optional(),
+  sshNodePort: z.boolean().optional(),
+  screenshareNodePort: z.boolean().optional(),
+  netBoost: z.boolean().optional(),
+  legacyIO: z.boolean().optional(),
+  nodeName: z.string().optional(),
+  displayWidth: z.int().optional(),
+  displayHeight: z.int().optional(),
+  displayDPI: z.int().optional(),
+  customVMMetadata: z.record(z.string(), z.string()).optional(),
+  sshAuthorizedKeys: z.array(z.string()).optional(),
+  disk: kindSettings.disk,
+  readiness: kindSettings.readiness,
+  tolerations: kindSettings.tolerations,
+  affinity: kindSettings.affinity,
+  topologySpreadConstraints: kindSettings.topologySpreadConstraints,
+  userData: kindSettings.userData,
+} as const;
+const objectState = z.enum(['Ready', 'Updating', 'Failed']).optional();
 export const vmConfigItem = z
   .object({
     name: z.string(),
     namespace: z.string(),
-    image: z.string().optional(),
-    type: z.string().optional(),
-    cpu: z.int().optional(),
-    memory: z.number().optional(),
-    gpuPassthrough: z.boolean().optional(),
-    vncConsole: z.boolean().optional(),
-    scheduler: z.enum(['default', 'most-allocated']).optional(),
-    tag: z.string().optional(),
-    tagRequired: z.boolean().optional(),
-    priorityClassName: kindSettings.priorityClassName,
-    iso: z.string().optional(),
-    systemSerial: z.string().optional(),
-    subdomain: z.string().optional(),
-    sshNodePort: z.boolean().optional(),
-    screenshareNodePort: z.boolean().optional(),
-    netBoost: z.boolean().optional(),
-    legacyIO: z.boolean().optional(),
-    nodeName: z.string().optional(),
-    displayWidth: z.int().optional(),
-    displayHeight: z.int().optional(),
-    displayDPI: z.int().optional(),
-    customVMMetadata: z.record(z.string(), z.string()).optional(),
-    sshAuthorizedKeys: z.array(z.string()).optional(),
-    disk: kindSettings.disk,
-    readiness: kindSettings.readiness,
-    tolerations: kindSettings.tolerations,
-    affinity: kindSettings.affinity,
-    topologySpreadConstraints: kindSettings.topologySpreadConstraints,
-    userData: kindSettings.userData,
-    state: z
-      .enum(['Ready', 'Updating', 'Failed'])
-      .optional()
-      .describe(
-        'Whether the Image and ISO that it names can be used; absent before the operator has written a status.',
-      ),
+    ...shownSettings,
+    state: objectState.describe(
+      'Whether the Image and ISO that it names can be used; absent before the operator has written a status.',
+    ),
     errorMessage: z.string().optional().describe('Why they cannot.'),
     createdAt: z.string().optional(),
   })
   .meta({ id: 'VMConfig' });
+
+const { subdomain: _shownSubdomain, ...shownTemplate } = shownSettings;
+export const vmPoolItem = z
+  .object({
+    name: z.string(),
+    namespace: z.string(),
+    minIdle: z.int(),
+    maxSize: z.int().optional(),
+    standby: Standby,
+    serveConfig: z.boolean(),
+    idle: z.int().describe('Guests that wait for a VM.'),
+    preparing: z.int().describe('Guests that are being booted.'),
+    claimed: z.int().describe('VMs of the pool.'),
+    vmConfig: z.string().optional(),
+    ...shownTemplate,
+    state: objectState.describe(
+      'Ready: as many guests wait as minIdle says; absent before the operator has written a status.',
+    ),
+    errorMessage: z.string().optional().describe('Why fewer wait.'),
+    createdAt: z.string().optional(),
+  })
+  .meta({ id: 'VMPool' });
 
 /** What conditions, placement and Events say of a VM. */
 export const explanation = z
@@ -219,9 +278,13 @@ export type VmItem = z.output<typeof vmItem>;
 export type DeployItem = z.output<typeof deployReply>;
 /** A VMConfig as `/api/v1` and the CLI show it (contract: "VM configurations"); memory is a number of GiB. */
 export type VmConfigItem = z.output<typeof vmConfigItem>;
+/** A VMPool as `/api/v1` and the CLI show it: its counts, and its template in the words of a configuration. */
+export type VmPoolItem = z.output<typeof vmPoolItem>;
 /** Settings that a deploy and a configuration share, in the words of `/api/v1` and the CLI. */
 export type SettingsRequest = z.output<z.ZodObject<typeof settings>>;
 export type DeployRequest = z.output<typeof deployBody>;
 export type VmConfigRequest = z.output<typeof vmConfigBody>;
+export type VmPoolRequest = z.output<typeof vmPoolBody>;
+export type VmPoolScaleRequest = z.output<typeof vmPoolScaleBody>;
 /** Why a VM is as it is. */
 export type Explanation = ReadonlyDeep<z.output<typeof explanation>>;

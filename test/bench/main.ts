@@ -13,6 +13,7 @@ const benchmarks: Record<string, () => Promise<{ benchmark: Benchmark }>> = {
   operator: () => import('./operator.ts'),
   writes: () => import('./writes.ts'),
   vmrate: () => import('./vmrate.ts'),
+  pool: () => import('./pool.ts'),
   http: () => import('./http.ts'),
   gpu: () => import('./gpu.ts'),
   image: () => import('./image.ts'),

@@ -37,6 +37,7 @@ async function startOperator(client: KubeClient = world.client): Promise<void> {
       power: () => answer(),
       resize: () => Promise.reject(new Error('not asked for')),
       eject: () => Promise.reject(new Error('not asked for')),
+      claim: () => Promise.reject(new Error('not asked for')),
       ports: () => Promise.reject(new Error('not asked for')),
       fingerprint: () => undefined,
     }),

@@ -91,6 +91,26 @@ const configurations: readonly Step[] = [
   step('svc3 vmc get builder -o yaml', { prints: /image: debian-12/ }),
 ];
 
+/** Small, and with no more guests than the machine boots in a moment. */
+const pools: readonly Step[] = [
+  step('svc3 pool create ci -i debian-12 -c 2 -m 4 --min-idle 3', {
+    as: 'svc3 pool create ci -i debian-12 -c 1 -m 0.25 --min-idle 1',
+  }),
+  step('svc3 pool create jobs --config builder --serve-config --max-size 20', {
+    as: 'svc3 pool create jobs --config debian --serve-config --max-size 20 --min-idle 0',
+  }),
+  step('svc3 pool list', { prints: /^ci /m }),
+  interrupted('svc3 pool list --watch', /^ci /m),
+  step('svc3 pool get ci', { prints: /ci/ }),
+  step('svc3 pool get ci -o json | jq .idle', { prints: /^\d+$/m }),
+  step('svc3 vm deploy job-1 --pool ci'),
+  step('svc3 vm delete job-1'),
+  step('svc3 pool scale ci 5', { as: 'svc3 pool scale ci 2' }),
+  step('svc3 pool scale ci 0'),
+  step('svc3 pool delete jobs'),
+  step('svc3 pool delete ci'),
+];
+
 const verbs = ['stop', 'start', 'restart', 'suspend', 'resume', 'revert'] as const;
 const becomes: Record<(typeof verbs)[number], string> = {
   stop: 'Stopped',
@@ -234,7 +254,7 @@ const end: readonly Step[] = [
   step('svc3 sa delete dashboard'),
 ];
 
-const chapters = { first, disks, configurations, machines, people, settings, end };
+const chapters = { first, disks, configurations, pools, machines, people, settings, end };
 
 let cluster: E2eCluster;
 let home: DevUpHome;

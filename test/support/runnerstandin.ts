@@ -44,6 +44,7 @@ export class RunnerStandIn {
       power: async (request: PowerRequest) => this.#carryOut(request),
       resize: () => Promise.reject(new Error('not asked for')),
       eject: () => Promise.reject(new Error('not asked for')),
+      claim: () => Promise.reject(new Error('not asked for')),
       ports: () => Promise.reject(new Error('not asked for')),
       fingerprint: () => 'print',
     }),

@@ -19,6 +19,9 @@ import type {
   Explanation,
   VmConfigItem,
   VmConfigRequest,
+  VmPoolItem,
+  VmPoolRequest,
+  VmPoolScaleRequest,
   VmItem,
 } from '../../wire/vmschemas.ts';
 
@@ -35,6 +38,9 @@ export type {
   ServiceAccountItem,
   VmConfigItem,
   VmConfigRequest,
+  VmPoolItem,
+  VmPoolRequest,
+  VmPoolScaleRequest,
   VmItem,
 };
 
@@ -112,6 +118,17 @@ export interface VmConfigs {
   watch(namespace: string, signal: AbortSignal): AsyncIterable<readonly VmConfigItem[]>;
   get(namespace: string, name: string): Promise<VmConfigItem>;
   create(namespace: string, request: VmConfigRequest): Promise<VmConfigItem>;
+  delete(namespace: string, name: string): Promise<void>;
+}
+
+/** VM pools of a namespace. */
+export interface VmPools {
+  list(namespace: string): Promise<VmPoolItem[]>;
+  /** The list as it is, and again after each change, until the signal. */
+  watch(namespace: string, signal: AbortSignal): AsyncIterable<readonly VmPoolItem[]>;
+  get(namespace: string, name: string): Promise<VmPoolItem>;
+  create(namespace: string, request: VmPoolRequest): Promise<VmPoolItem>;
+  scale(namespace: string, name: string, request: VmPoolScaleRequest): Promise<VmPoolItem>;
   delete(namespace: string, name: string): Promise<void>;
 }
 
@@ -210,6 +227,7 @@ export interface RegistryCredentials {
 export interface Service {
   readonly vms: Vms;
   readonly vmConfigs: VmConfigs;
+  readonly vmPools: VmPools;
   readonly nodes: Nodes;
   readonly images: Disks;
   readonly isos: Disks;

@@ -28,7 +28,7 @@ import { createLiveLists } from './life/livelists.ts';
 import { podNamesOf } from './names.ts';
 import { isOfPool, poolIndex } from './pool/standby.ts';
 import { Standbys } from './pool/standbys.ts';
-import type { ClaimResult } from './podcreation.ts';
+import { type ClaimObserver, unobserved } from './pool/claimobserver.ts';
 import { slimPod } from './pod/slimpod.ts';
 import { isLost, isPodReady } from './pod/podstate.ts';
 import { claimIndex } from './pod/claim.ts';
@@ -50,8 +50,7 @@ export interface VmControllerParts {
   readonly openRunner?: OpenRunner | undefined;
   /** Text of the annotation `svc3.dev/control-keys`. */
   controlKeys(): string;
-  /** How claims of waiting guests ended. */
-  claimed?(vm: Vm, result: ClaimResult): void;
+  readonly claims?: ClaimObserver;
 }
 
 /** What the controllers of VMs and of pools share: places on nodes, and who has been promised which guest. */
@@ -174,7 +173,8 @@ function createReconciler(
       kvmGroups,
       status,
       standbys,
-      claimed: (vm, result) => parts.claimed?.(vm, result),
+      claims: parts.claims ?? unobserved,
+      monotonic: () => performance.now(),
       pullSecretVersion,
     }),
     claimGrowth: new ClaimGrowth(client, recorder),

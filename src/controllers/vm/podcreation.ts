@@ -1,4 +1,5 @@
 import type { Submitted } from '../../api/object.ts';
+import { configKeyOf } from '../../api/configkey.ts';
 import type { Node, Pod } from '../../api/core.ts';
 import { pods } from '../../api/resources.ts';
 import type { EffectiveSettings, Vm } from '../../api/vm.ts';
@@ -18,7 +19,9 @@ import { hasFinalizer } from '../../api/finalizer.ts';
 import { holdVm } from './life/finalizer.ts';
 import { podNameOf } from './names.ts';
 import type { Pass, VmMemory } from './parts.ts';
-import { type ClaimParts, choosePod, hasOwnPod, mayHavePod, takePod } from './pool/claims.ts';
+import { type ClaimParts, choosePod, hasOwnPod, isUnchanged, mayHavePod, takePod } from './pool/claims.ts';
+import type { ClaimObserver } from './pool/claimobserver.ts';
+import { claimedSettings, poolIndex } from './pool/standby.ts';
 import type { Standbys } from './pool/standbys.ts';
 import { buildPod, type PodPlacement } from './pod/pod.ts';
 import { reportPod } from './status/report.ts';
@@ -49,9 +52,6 @@ const claimAgainMs = 1;
 /** The cache does not show a pod yet that kube-apiserver has, in milliseconds. */
 const cacheLagMs = 1_000;
 
-/** Hit: the VM has a guest that waited; miss: none did; lost: it went to another VM, or away, before it could be had. */
-export type ClaimResult = 'hit' | 'miss' | 'lost';
-
 /** A registry that takes longer to answer shows in the VM's status, in milliseconds. */
 const slowAnswerMs = 1_000;
 
@@ -67,8 +67,9 @@ export interface PodCreationParts {
   readonly status: ClaimParts['status'];
   /** Guests that wait for a VM. */
   readonly standbys: Standbys;
-  /** How a claim ended that reached kube-apiserver. */
-  claimed(vm: Vm, result: ClaimResult): void;
+  readonly claims: ClaimObserver;
+  /** Milliseconds of a clock that never jumps. */
+  monotonic(): number;
   /** Public halves of the control keys, for the pods' annotation. */
   controlKeys(): string;
   /** Groups of /dev/kvm on a node; without one on all nodes. */
@@ -80,6 +81,8 @@ export interface PodCreationParts {
 /** Gives VMs their pods: resolve, place, assume, create. It remembers who waits for a node, and for how long. */
 export class PodCreation implements VmMemory {
   readonly #parts: PodCreationParts;
+  /** When a guest was first chosen for a VM that has none yet, by the UID of the VM. */
+  readonly #choseAt = new Map<string, number>();
 
   constructor(parts: PodCreationParts) {
     this.#parts = parts;
@@ -91,6 +94,16 @@ export class PodCreation implements VmMemory {
     waiting.remove(vmUid);
     backoff.forget(vmUid);
     this.#parts.standbys.forget(vmUid);
+    this.#choseAt.delete(vmUid);
+  }
+
+  /** The runner of the VM's guest has been told whose it is. */
+  told(vmUid: string): void {
+    const { claims, monotonic } = this.#parts;
+    const since = this.#choseAt.get(vmUid);
+    if (since === undefined) return;
+    this.#choseAt.delete(vmUid);
+    claims.told((monotonic() - since) / 1_000);
   }
 
   /** It does not wait for a node. */
@@ -121,17 +134,12 @@ export class PodCreation implements VmMemory {
     }
     if (await mayHavePod(this.#parts.client, vm)) return { requeueAfterMs: cacheLagMs };
     const waits = isUnclaimed(vm) ? this.#parts.standbys.ofPool(vm) : undefined;
-    if (waits !== undefined) return this.#claim(pass, waits);
+    if (waits !== undefined) return this.#claim(pass, waits, claimedSettings(vm, waits));
     const resolved = this.#settings(vm);
     if (resolved.kind === 'asking') return this.#asking(pass, resolved);
     if (resolved.kind === 'unresolved') return this.#unresolved(pass, resolved);
     const served = isServed(vm) ? this.#parts.standbys.ofConfig(vm, resolved.effective) : undefined;
-    if (served !== undefined) {
-      // Nothing else tells that the leader before has made a pod for the VM.
-      if (hasFinalizer(vm) && (await hasOwnPod(this.#parts.client, vm)))
-        return { requeueAfterMs: cacheLagMs };
-      return this.#claim(pass, served);
-    }
+    if (served !== undefined) return this.#serve(pass, served, resolved.effective);
     const request = placementRequest(vm, resolved.effective, this.#parts.settings);
     if (vm.spec.pool !== undefined && vm.status?.podName !== podNameOf(vm.metadata.name))
       return this.#withoutStandby(pass, request);
@@ -157,22 +165,45 @@ export class PodCreation implements VmMemory {
 
   /** The pod was promised to the VM, or its status names it already. */
   async take(pass: Pass, pod: Pod): Promise<Pod | undefined> {
-    const { claimed, standbys } = this.#parts;
+    const { claims, standbys } = this.#parts;
     const vm = pass.written ?? pass.observed.vm;
     const taken = await takePod(this.#parts, vm, pod);
-    claimed(vm, taken.kind === 'taken' ? 'hit' : 'lost');
+    for (const pool of poolIndex.pool(pod)) claims.claimed(pool, taken.kind === 'taken' ? 'warm' : 'lost');
     if (taken.kind === 'taken') return taken.pod;
     standbys.forget(vm.metadata.uid);
     return undefined;
   }
 
-  /** Both writes of a claim; the runner is told in the pass that follows. */
-  async #claim(pass: Pass, pod: Pod): Promise<ReconcileResult> {
+  /** Of a VM that knows of no pool: its VMConfig is asked for beside what would be asked anyway. */
+  async #serve(pass: Pass, pod: Pod, effective: EffectiveSettings): Promise<ReconcileResult> {
+    const { client, sources, standbys } = this.#parts;
     const { vm } = pass.observed;
-    this.#parts.inventory.forget(vm.metadata.uid);
-    this.#parts.waiting.remove(vm.metadata.uid);
+    const { name, namespace } = configKeyOf(vm) ?? { name: '', namespace: '' };
+    const config = sources.vmConfig(name, namespace);
     try {
-      const written = await choosePod(this.#parts, pass, pod.metadata.name, pod);
+      const [hasOwn, isCurrent] = await Promise.all([
+        // Nothing else tells that the leader before has made a pod for the VM.
+        hasFinalizer(vm) && hasOwnPod(client, vm),
+        config !== undefined && isUnchanged(client, config),
+      ]);
+      if (!hasOwn && isCurrent) return await this.#claim(pass, pod, effective);
+    } catch (error) {
+      standbys.forget(vm.metadata.uid);
+      throw error;
+    }
+    standbys.forget(vm.metadata.uid);
+    return { requeueAfterMs: cacheLagMs };
+  }
+
+  /** Both writes of a claim; the runner is told in the pass that follows. */
+  async #claim(pass: Pass, pod: Pod, effective: EffectiveSettings | undefined): Promise<ReconcileResult> {
+    const { vm } = pass.observed;
+    const { uid } = vm.metadata;
+    this.#parts.inventory.forget(uid);
+    this.#parts.waiting.remove(uid);
+    if (!this.#choseAt.has(uid)) this.#choseAt.set(uid, this.#parts.monotonic());
+    try {
+      const written = await choosePod(this.#parts, pass, pod.metadata.name, effective);
       if (written !== undefined) await this.take(pass, pod);
     } catch (error) {
       this.#parts.standbys.forget(vm.metadata.uid);
@@ -189,7 +220,8 @@ export class PodCreation implements VmMemory {
     if (placement.kind === 'refused' && this.#parts.settings.whenFull === 'Hold')
       return this.#unschedulable(pass, request, placement.message);
     await choosePod(this.#parts, pass, podNameOf(vm.metadata.name));
-    this.#parts.claimed(vm, 'miss');
+    this.#choseAt.delete(vm.metadata.uid);
+    this.#parts.claims.claimed(`${vm.metadata.namespace}/${vm.spec.pool}`, 'cold');
     return { requeueAfterMs: claimAgainMs };
   }
 

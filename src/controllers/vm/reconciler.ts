@@ -228,6 +228,7 @@ export class VmReconciler {
     }
     const answer = runners.claim(pass.key, vm, pod, settings.effective);
     if (answer.kind === 'claimed') {
+      this.#parts.podCreation.told(vm.metadata.uid);
       pass.status = reportPod({ vm, pod, node, runner: answer.runner, ...settings });
       return undefined;
     }

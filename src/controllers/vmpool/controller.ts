@@ -20,13 +20,13 @@ const settleMs = 50;
 export interface PoolControllerParts {
   /** Of the controller of VMs in this process. */
   readonly shared: Shared;
-  readonly told?: PoolReconcilerParts['told'];
+  readonly counted?: PoolReconcilerParts['counted'];
 }
 
 /** Keeps as many guests waiting as every VMPool says. To be made after the controller of VMs, before the informers run. */
 export function createVmPoolController(
   { client, recorder, informers, settings, log, gate, metrics }: Runtime<VmSettings>,
-  { shared, told }: PoolControllerParts,
+  { shared, counted }: PoolControllerParts,
 ): Controller {
   const monotonic = () => performance.now();
   const caches = {
@@ -59,7 +59,7 @@ export function createVmPoolController(
       sources,
       settings,
       shared,
-      ...(told === undefined ? {} : { told }),
+      ...(counted === undefined ? {} : { counted }),
       now: () => new Date(),
     },
     monotonic,

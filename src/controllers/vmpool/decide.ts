@@ -18,7 +18,7 @@ export interface StandbyView {
 export interface ObservedPool {
   readonly pool: VmPool;
   readonly standbys: readonly StandbyView[];
-  /** VMs that name the pool. */
+  /** VMs of the pool, also those that know nothing of it. */
   readonly claimed: number;
   /** What a pod would be made from now; undefined while that is not known, or is no digest. */
   readonly revision: string | undefined;

@@ -31,6 +31,8 @@ import {
 } from '../vm/resolve/resolve.ts';
 import type { VmSettings } from '../vm/settings.ts';
 import { decidePool, type ObservedPool, type PoolPlan } from './decide.ts';
+import { countVms } from './members.ts';
+import type { PoolCounts } from './metrics.ts';
 import { buildStandby, newStandbyName, revisionOf, templateVm } from './standbypod.ts';
 
 export interface PoolCaches {
@@ -49,8 +51,8 @@ export interface PoolReconcilerParts {
   readonly sources: ResolveSources;
   readonly settings: VmSettings;
   readonly shared: Shared;
-  /** Of the pool's guests, for metrics; undefined: the pool is gone. */
-  told?(key: string, counts: { readonly idle: number; readonly preparing: number } | undefined): void;
+  /** What the pool has, for metrics; undefined: it is gone. */
+  counted?(key: string, counts: PoolCounts | undefined): void;
   /** Wall clock. */
   now(): Date;
 }
@@ -97,13 +99,13 @@ export class PoolReconciler {
     const { namespace = '', name } = splitKey(key);
     const pool = this.#written.current(key, this.#parts.caches.pools.get(name, namespace));
     if (pool === undefined || isTerminating(pool)) {
-      this.#parts.told?.(key, undefined);
+      this.#parts.counted?.(key, undefined);
       return undefined;
     }
     const resolved = this.#resolve(pool);
     const observed = this.#observe(key, pool, resolved);
     const plan = decidePool(observed);
-    this.#parts.told?.(key, plan);
+    this.#parts.counted?.(key, { ...plan, claimed: observed.claimed });
     let outcome: Outcome = { isReady: false, reason: 'Preparing', message: '' };
     try {
       await this.#delete(pool, plan);
@@ -138,9 +140,9 @@ export class PoolReconciler {
       standbys: own.map((pod) => ({
         pod,
         node: caches.nodes.get(nodeOf(pod) ?? ''),
-        isTaken: shared.standbys.isTaken(pod),
+        isTaken: shared.standbys.holderOf(pod) !== undefined,
       })),
-      claimed: caches.vms.byIndex('pool', key).length,
+      claimed: countVms(caches.vms.byIndex('pool', key), cached, (pod) => shared.standbys.holderOf(pod)),
       revision: isPinned ? revisionOf(pool, resolved.effective, settings) : undefined,
       now: now().getTime(),
       startMs:

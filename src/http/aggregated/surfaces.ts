@@ -19,6 +19,7 @@ const disk = (plural: 'images' | 'isos', what: string): Elsewhere => ({
   why: kinds,
 });
 const vmConfig = (what: string): Elsewhere => ({ native: `\`vmconfigs.svc3.dev\`: ${what}`, why: kinds });
+const vmPool = (what: string): Elsewhere => ({ native: `\`vmpools.svc3.dev\`: ${what}`, why: kinds });
 const stream: Elsewhere = { why: `a WebSocket; ${longer}` };
 const account = (what: string): Elsewhere => ({ native: `\`serviceaccounts\`: ${what}`, why: kinds });
 const node = (what: string): Elsewhere => ({ native: `\`nodes\`: ${what}`, why: kinds });
@@ -44,6 +45,11 @@ const elsewhere: Readonly<Record<string, Elsewhere>> = {
   createVmConfig: vmConfig('create'),
   getVmConfig: vmConfig('get'),
   deleteVmConfig: vmConfig('delete'),
+  listVmPools: vmPool('list'),
+  createVmPool: vmPool('create'),
+  getVmPool: vmPool('get'),
+  scaleVmPool: vmPool('subresource `scale`, `spec.maxSize`'),
+  deleteVmPool: vmPool('delete'),
   listNodes: {},
   getNode: {},
   tagNode: {},

@@ -31,6 +31,7 @@ import { uploadCertificate, uploadImage, uploadIso } from './uploads.ts';
 import { commitVm, execVm, saveVm } from './vmactions.ts';
 import { createVmConfig, deleteVmConfig, getVmConfig, listVmConfigs } from './vmconfigs.ts';
 import { ejectVm, explainVm } from './vmdetails.ts';
+import { createVmPool, deleteVmPool, getVmPool, listVmPools, scaleVmPool } from './vmpools.ts';
 import { deleteVm, deployVm, getVm, listVms } from './vms.ts';
 
 /** Every route of `/api/v1`: the server, the OpenAPI document and the matrix of rights are made from this table. */
@@ -52,6 +53,11 @@ export const routes: readonly Route[] = [
   createVmConfig,
   getVmConfig,
   deleteVmConfig,
+  listVmPools,
+  createVmPool,
+  getVmPool,
+  scaleVmPool,
+  deleteVmPool,
   listNodes,
   getNode,
   tagNode,

@@ -6,7 +6,7 @@ import type { DeployRequest } from '../../wire/deploy.ts';
 import * as schemas from '../../wire/schemas.ts';
 import { deployItem, vmItem } from '../../wire/vm.ts';
 import * as vmSchemas from '../../wire/vmschemas.ts';
-import { findImage, findVm, findVmConfig } from '../server/lookup.ts';
+import { findImage, findVm, findVmConfig, findVmPool } from '../server/lookup.ts';
 import type { Caller } from '../server/caller.ts';
 import { defineRoute, type Call } from '../server/route.ts';
 import { success } from '../server/status.ts';
@@ -76,6 +76,7 @@ export function deploy(
       fieldManager: 'svc3-api',
       owner: async () => (await caller.user()).username,
       findConfig: (name, of) => findVmConfig(services, { namespace: of, name }),
+      findPool: (name, of) => findVmPool(services, { namespace: of, name }),
       findImage: (name, of) => findImage(services, { namespace: of, name }),
       mayGetConfig: (name, of) => mayGetConfig(caller, of, name),
       settings: () => Promise.resolve({ gpuPassthroughEnabled, hostPortsAllowed }),

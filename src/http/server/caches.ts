@@ -3,9 +3,11 @@ import type { Node, ServiceAccount } from '../../api/core.ts';
 import type { Image, Iso } from '../../api/image.ts';
 import type { Vm } from '../../api/vm.ts';
 import type { VmConfig } from '../../api/vmconfig.ts';
+import type { VmPool } from '../../api/vmpool.ts';
 import { imageItem, type ImageItem } from '../../wire/image.ts';
 import { vmItem, type VmItem } from '../../wire/vm.ts';
 import { vmConfigItem, type VmConfigItem } from '../../wire/vmconfig.ts';
+import { vmPoolItem, type VmPoolItem } from '../../wire/vmpool.ts';
 import type { KubeObject } from '../../api/object.ts';
 import type { Informer, KubeClient } from '../../kube/types.ts';
 import { createAccounts, type Accounts } from '../auth/accounts.ts';
@@ -16,6 +18,7 @@ import { createWatchers, type Watchers } from './watchers.ts';
 export interface Informers {
   readonly vms: Informer<Vm>;
   readonly vmConfigs: Informer<VmConfig>;
+  readonly vmPools: Informer<VmPool>;
   readonly images: Informer<Image>;
   readonly isos: Informer<Iso>;
   readonly nodes: Informer<Node>;
@@ -35,6 +38,7 @@ interface Cache<T extends KubeObject, I> {
 export interface Caches {
   readonly vms: Cache<Vm, VmItem>;
   readonly vmConfigs: Cache<VmConfig, VmConfigItem>;
+  readonly vmPools: Cache<VmPool, VmPoolItem>;
   readonly images: Cache<Image, ImageItem>;
   readonly isos: Cache<Iso, ImageItem>;
   readonly nodes: Informer<Node>;
@@ -60,7 +64,7 @@ function cacheOf<T extends KubeObject, I>(informer: Informer<T>, toItem: (object
 
 /** Call before the informers run. */
 export function createCaches(client: KubeClient, informers: Informers): Caches {
-  const { vms, vmConfigs, images, isos, nodes, pods, accounts } = informers;
+  const { vms, vmConfigs, vmPools, images, isos, nodes, pods, accounts } = informers;
   const configOf = (vm: Vm) => {
     const key = configKeyOf(vm);
     return key === undefined ? undefined : vmConfigs.get(key.name, key.namespace);
@@ -68,6 +72,7 @@ export function createCaches(client: KubeClient, informers: Informers): Caches {
   return {
     vms: cacheOf(vms, (vm) => vmItem(vm, configOf(vm))),
     vmConfigs: cacheOf(vmConfigs, vmConfigItem),
+    vmPools: cacheOf(vmPools, vmPoolItem),
     images: cacheOf(images, imageItem),
     isos: cacheOf(isos, imageItem),
     nodes,

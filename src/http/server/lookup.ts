@@ -1,7 +1,8 @@
 import type { Image, Iso } from '../../api/image.ts';
-import { images, isos, vmConfigs, vms } from '../../api/resources.ts';
+import { images, isos, vmConfigs, vmPools, vms } from '../../api/resources.ts';
 import type { Vm } from '../../api/vm.ts';
 import type { VmConfig } from '../../api/vmconfig.ts';
+import type { VmPool } from '../../api/vmpool.ts';
 import { Svc3Error, isSvc3Error } from '../../errors.ts';
 import type { KubeObject } from '../../api/object.ts';
 import type { Informer } from '../../kube/types.ts';
@@ -35,9 +36,11 @@ export const findVm = (services: Services, key: Key): Promise<Vm> =>
   find(services.caches.vms.objects, services, key);
 export const findVmConfig = (services: Services, key: Key): Promise<VmConfig> =>
   find(services.caches.vmConfigs.objects, services, key);
+export const findVmPool = (services: Services, key: Key): Promise<VmPool> =>
+  find(services.caches.vmPools.objects, services, key);
 export const findImage = (services: Services, key: Key): Promise<Image> =>
   find(services.caches.images.objects, services, key);
 export const findIso = (services: Services, key: Key): Promise<Iso> =>
   find(services.caches.isos.objects, services, key);
 
-export const resourcesOf = { vms, vmConfigs, images, isos };
+export const resourcesOf = { vms, vmConfigs, vmPools, images, isos };

@@ -1,6 +1,6 @@
 import type { AddressInfo } from 'node:net';
 import type { Registry } from 'prom-client';
-import { images, isos, nodes, pods, serviceAccounts, vmConfigs, vms } from '../../api/resources.ts';
+import { images, isos, nodes, pods, serviceAccounts, vmConfigs, vmPools, vms } from '../../api/resources.ts';
 import type { Informers as SharedInformers } from '../../controller/informers.ts';
 import type { Pod } from '../../api/core.ts';
 import type { LogAnswer } from './accesslog.ts';
@@ -29,6 +29,7 @@ export function cachesOf(client: KubeClient, informers: SharedInformers): Caches
   return createCaches(client, {
     vms: informers.get(vms, { indexes: vmIndexes }),
     vmConfigs: informers.get(vmConfigs),
+    vmPools: informers.get(vmPools),
     images: informers.get(images),
     isos: informers.get(isos),
     nodes: informers.get(nodes),

@@ -27,6 +27,11 @@ const leastRole: Readonly<Record<string, 'open' | 'viewer' | 'editor' | 'cluster
   getVmConfig: 'viewer',
   createVmConfig: 'editor',
   deleteVmConfig: 'editor',
+  listVmPools: 'viewer',
+  getVmPool: 'viewer',
+  createVmPool: 'editor',
+  scaleVmPool: 'editor',
+  deleteVmPool: 'editor',
   listNodes: 'viewer',
   getNode: 'viewer',
   tagNode: 'cluster',
@@ -92,7 +97,7 @@ const tokens = new Map<Identity, string | undefined>();
 const viewRules = [
   {
     apiGroups: ['svc3.dev'],
-    resources: ['vms', 'vmconfigs', 'images', 'isos'],
+    resources: ['vms', 'vmconfigs', 'vmpools', 'images', 'isos'],
     verbs: ['get', 'list', 'watch'],
   },
   { apiGroups: ['api.svc3.dev'], resources: ['nodes'], verbs: ['get', 'list'] },
@@ -102,7 +107,7 @@ const editRules = [
   ...viewRules,
   {
     apiGroups: ['svc3.dev'],
-    resources: ['vms', 'vmconfigs', 'images', 'isos'],
+    resources: ['vms', 'vmconfigs', 'vmpools', 'images', 'isos'],
     verbs: ['create', 'update', 'patch', 'delete'],
   },
   {

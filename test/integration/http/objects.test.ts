@@ -57,6 +57,47 @@ describe('VM configurations', () => {
   });
 });
 
+describe('VM pools', () => {
+  test('create, list, get, scale, deploy from it, delete', async () => {
+    const body = { name: 'ci', image, cpu: 2, memory: 4.5, minIdle: 2, maxSize: 3, standby: 'Running' };
+    const created = await call('POST', ns('/vmpools'), { body });
+    expect([created.status, created.json]).toMatchObject([201, { ...body, namespace, idle: 0 }]);
+    expect((await call('GET', ns('/vmpools'))).json.items).toEqual([created.json]);
+    expect((await call('GET', ns('/vmpools/ci'))).json).toEqual(created.json);
+    const scaled = await call('POST', ns('/vmpools/ci/scale'), { body: { minIdle: 3 } });
+    expect([scaled.status, scaled.json]).toMatchObject([200, { minIdle: 3, maxSize: 3 }]);
+    const tooMany = await call('POST', ns('/vmpools/ci/scale'), { body: { minIdle: 4 } });
+    expect([tooMany.status, tooMany.json.details.causes[0].field]).toEqual([422, 'maxSize']);
+    const deployed = await call('POST', ns('/vms?wait=false'), { body: { pool: 'ci', name: 'of-pool' } });
+    expect(deployed.status).toBe(202);
+    expect((await call('GET', ns('/vms/of-pool'))).json.pool).toBe('ci');
+    await call('DELETE', ns('/vms/of-pool'));
+    expect((await call('DELETE', ns('/vmpools/ci'))).json.status).toBe('Success');
+    expect((await call('GET', ns('/vmpools/ci'))).status).toBe(404);
+  });
+
+  test('a VM of a pool that says what the template fixes is refused with every field, as the request names it', async () => {
+    await call('POST', ns('/vmpools'), { body: { name: 'fixed', image } });
+    const body = { pool: 'fixed', name: 'of-pool', cpu: 2, sshNodePort: false, reservedPorts: '80' };
+    const { status, json } = await call('POST', ns('/vms?wait=false'), { body });
+    const fields = json.details.causes.map(({ field }: { field: string }) => field).sort();
+    expect([status, fields]).toEqual([422, ['cpu', 'nodePorts', 'reservedPorts']]);
+    await call('DELETE', ns('/vmpools/fixed'));
+  });
+
+  test('a VM of a pool that is not there is refused at once', async () => {
+    const { status, json } = await call('POST', ns('/vms'), { body: { pool: 'missing', name: 'of-pool' } });
+    expect([status, json.message]).toEqual([404, 'vmpools "missing" not found']);
+  });
+
+  test('a pool whose guests would hold the GPU for nobody is refused with the field', async () => {
+    const { status, json } = await call('POST', ns('/vmpools'), {
+      body: { name: 'gpu', image, gpuPassthrough: true },
+    });
+    expect([status, json.details.causes[0].field]).toEqual([422, 'gpuPassthrough']);
+  });
+});
+
 describe('images', () => {
   test('generate, copy, describe, refuse to delete while used, delete', async () => {
     const made = await call('POST', ns('/images'), { body: { name: 'blank', size: '10G' } });

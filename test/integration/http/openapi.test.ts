@@ -84,6 +84,11 @@ test('what every route answers on the wire is what the document says', async () 
   await compare('GET', ns('/vms/demo/explain'));
   await compare('POST', ns('/vms/demo/eject'));
   await compare('DELETE', ns('/vms/demo?wait=false'));
+  await compare('POST', ns('/vmpools'), { name: 'ci', vmConfig: 'small', minIdle: 2, maxSize: 4 });
+  await compare('GET', ns('/vmpools'));
+  await compare('GET', ns('/vmpools/ci'));
+  await compare('POST', ns('/vmpools/ci/scale'), { minIdle: 3 });
+  await compare('DELETE', ns('/vmpools/ci'));
   await compare('DELETE', ns('/vmconfigs/small'));
   await compare('GET', ns('/nodes'));
   await expect.poll(async () => (await compare('GET', ns(`/nodes/${node}`))).status).toBe(200);

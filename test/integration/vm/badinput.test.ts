@@ -82,6 +82,7 @@ beforeAll(async () => {
       power: () => Promise.reject(new Error('not asked for')),
       resize: () => Promise.reject(new Error('not asked for')),
       eject: () => Promise.reject(new Error('not asked for')),
+      claim: () => Promise.reject(new Error('not asked for')),
       ports: () => Promise.reject(new Error('not asked for')),
       fingerprint: () => undefined,
     }),

@@ -38,6 +38,7 @@ const start = (): Promise<TestOperator> =>
       state: async () => stateOf(vmUid),
       power: () => Promise.reject(new Error('not asked for')),
       eject: () => Promise.reject(new Error('not asked for')),
+      claim: () => Promise.reject(new Error('not asked for')),
       resize: () => Promise.reject(new Error('not asked for')),
       ports: async ({ ports }) => {
         const open = ports.filter(({ podPort }) => podPort !== refused);

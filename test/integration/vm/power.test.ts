@@ -54,6 +54,7 @@ const start = (): Promise<TestOperator> =>
     openRunner: () => ({
       state: async () => become({}),
       power: async (request) => carryOut(request),
+      claim: () => Promise.reject(new Error('not asked for')),
       eject: async () => {
         runner.verbs.push('eject');
         return become({ iso: false });

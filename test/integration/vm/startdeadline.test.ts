@@ -23,6 +23,7 @@ beforeAll(async () => {
       power: () => Promise.resolve(runnerState(answer)),
       resize: () => Promise.reject(new Error('not asked for')),
       eject: () => Promise.reject(new Error('not asked for')),
+      claim: () => Promise.reject(new Error('not asked for')),
       ports: () => Promise.reject(new Error('not asked for')),
       fingerprint: () => undefined,
     }),

@@ -53,6 +53,7 @@ function world(course: Course = {}, given: Partial<DeployEnvironment> = {}) {
     writer: caller,
     owner: async () => undefined,
     findConfig: async () => undefined,
+    findPool: async () => undefined,
     findImage: async () => undefined,
     mayGetConfig: async () => true,
     settings: async () => undefined,
@@ -91,13 +92,19 @@ describe('before anything is created, a deploy is refused', () => {
       'without image and configuration',
       { image: undefined },
       {},
-      ['Invalid', 'image', expect.stringContaining('image or vmConfig is required')],
+      ['Invalid', 'image', expect.stringContaining('image, vmConfig or pool is required')],
     ],
     [
       'from a configuration that does not exist',
       { vmConfig: 'small' },
       { findConfig: notFound },
       ['NotFound', undefined, 'small config does not exist'],
+    ],
+    [
+      'from a pool that does not exist',
+      { image: undefined, pool: 'ci' },
+      { findPool: () => Promise.reject(new Svc3Error('NotFound', 'vmpools "ci" not found')) },
+      ['NotFound', undefined, 'vmpools "ci" not found'],
     ],
     [
       'from an Image that holds nothing and gets nothing',

@@ -8,7 +8,7 @@ import { deployView } from '../../views.ts';
 
 export const vmDeploy = command({
   path: ['vm', 'deploy'],
-  summary: 'Deploy a VM from a configuration or an image, and wait until it runs',
+  summary: 'Deploy a VM from a configuration, an image or a pool, and wait until it runs',
   description:
     'What is given here overrides the configuration. Without NAME the VM is called vm- and five characters. A VM that does not run within the time-out, or whose image a registry refuses, is removed again.',
   arguments: { name: { summary: 'Name of the VM', optional: true } },
@@ -23,6 +23,13 @@ export const vmDeploy = command({
       kind: 'text',
       placeholder: 'NAMESPACE',
       summary: 'Namespace of CONFIG; else that of the VM, or svc3-default where CONFIG is there only',
+    },
+    pool: {
+      kind: 'text',
+      placeholder: 'POOL',
+      summary:
+        'VM pool whose guest the VM gets; all settings but --metadata and --ssh-key are those of the pool',
+      complete: 'vmPools',
     },
     ...settingsOptions,
     ...kindOptions,
@@ -81,14 +88,15 @@ export const vmDeploy = command({
       line: 'svc3 vm deploy --config builder --gpu=no',
       summary: 'Without the GPU that the configuration asks for',
     },
+    { line: 'svc3 vm deploy job-1 --pool ci', summary: 'A guest that has booted already' },
     {
       line: 'svc3 vm deploy web --config debian -p 20080:80 -o json | jq .[0].ip',
       summary: 'With a port of the node, for a script',
     },
   ],
   async run({ out, namespace, service, signal, ifInterrupted }, { arguments: { name }, options }) {
-    if (options.config === undefined && options.image === undefined) {
-      throw usageError('one of --config, --image is needed; see svc3 vm deploy --help');
+    if (options.config === undefined && options.image === undefined && options.pool === undefined) {
+      throw usageError('one of --config, --image, --pool is needed; see svc3 vm deploy --help');
     }
     if (options['generate-name'] && name === undefined)
       throw usageError('--generate-name needs NAME, which it takes as a prefix');
@@ -100,6 +108,7 @@ export const vmDeploy = command({
       name,
       shouldGenerateName: options['generate-name'] ? true : undefined,
       vmConfig: options.config,
+      pool: options.pool,
       vmConfigNamespace: options['config-namespace'],
       node: options.node,
       reservedPorts: options.ports,

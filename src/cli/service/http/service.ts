@@ -14,6 +14,7 @@ import type {
   Verdict,
   VmConfigItem,
   VmItem,
+  VmPoolItem,
   NodeItem,
   DiskItem,
   DeployItem,
@@ -42,6 +43,14 @@ export function openHttp(
       get: (ns, name) => get<VmConfigItem>(api, path(ns, 'vmconfigs', name)),
       create: (ns, request) => post<VmConfigItem>(api, path(ns, 'vmconfigs'), request),
       delete: (ns, name) => del(api, path(ns, 'vmconfigs', name)),
+    },
+    vmPools: {
+      list: (ns) => list<VmPoolItem>(api, path(ns, 'vmpools')),
+      watch: (ns, signal) => watch<VmPoolItem>(api, path(ns, 'vmpools'), signal),
+      get: (ns, name) => get<VmPoolItem>(api, path(ns, 'vmpools', name)),
+      create: (ns, request) => post<VmPoolItem>(api, path(ns, 'vmpools'), request),
+      scale: (ns, name, request) => post<VmPoolItem>(api, path(ns, 'vmpools', name, 'scale'), request),
+      delete: (ns, name) => del(api, path(ns, 'vmpools', name)),
     },
     nodes: {
       list: (ns) => list<NodeItem>(api, path(ns, 'nodes')),

@@ -1,5 +1,5 @@
 import { namespaces, objectNames } from '../../../api/meta.ts';
-import { configMaps, images, vmConfigs } from '../../../api/resources.ts';
+import { configMaps, images, vmConfigs, vmPools } from '../../../api/resources.ts';
 import { isSvc3Error } from '../../../errors.ts';
 import type { KubeClient } from '../../../kube/types.ts';
 import { deploy as deployAVm, type InstallationSettings } from '../../../usecases/deploy.ts';
@@ -24,6 +24,7 @@ export async function deploy(
       writer: client,
       owner: () => usernameOf(client),
       findConfig: (name, of) => visible(() => client.get(vmConfigs, name, of)),
+      findPool: (name, of) => visible(() => client.get(vmPools, name, of)),
       findImage: (name, of) => visible(() => client.get(images, name, of)),
       mayGetConfig: (name, of) => canGet(() => client.get(vmConfigs, name, of)),
       settings: () => settingsOf(client),

@@ -7,6 +7,7 @@ import { createNodes } from './nodes.ts';
 import { createRegistryCredentials } from './registrycredentials.ts';
 import { createServiceAccounts } from './serviceaccounts.ts';
 import { createVmConfigs } from './vmconfigs.ts';
+import { createVmPools } from './vmpools.ts';
 import { createVms } from './vms.ts';
 
 /** What the service on kube-apiserver is made of. */
@@ -26,6 +27,7 @@ export function createKubernetesService(options: KubernetesServiceOptions): Serv
   return {
     vms: createVms(options, { http, warning }),
     vmConfigs: createVmConfigs(options),
+    vmPools: createVmPools(options),
     nodes: createNodes(options),
     images: createDisks(options, 'images', http),
     isos: createDisks(options, 'isos', http),

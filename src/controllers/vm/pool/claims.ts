@@ -1,8 +1,9 @@
 import type { Pod } from '../../../api/core.ts';
 import { standbyNamePrefix } from '../../../api/meta.ts';
 import { isOwnedBy, isTerminating } from '../../../api/owner.ts';
-import { pods } from '../../../api/resources.ts';
-import type { Vm } from '../../../api/vm.ts';
+import { pods, vmConfigs } from '../../../api/resources.ts';
+import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
+import type { VmConfig } from '../../../api/vmconfig.ts';
 import { ignoring } from '../../../controller/ignoring.ts';
 import { isSvc3Error } from '../../../errors.ts';
 import type { KubeClient } from '../../../kube/types.ts';
@@ -27,21 +28,21 @@ export type Taken = { readonly kind: 'taken'; readonly pod: Pod } | { readonly k
  * First write of a claim: the VM's status names the pod, where the VM is still exactly as it was seen. A VM has at most one pod.
  *
  * @param podName - of a waiting guest, or of the pod that is made for the VM
+ * @param effective - of a VM that gets a waiting guest
  * @throws Svc3Error Conflict where the VM has changed since
  */
 export async function choosePod(
   { status }: ClaimParts,
   pass: Pass,
   podName: string,
-  pod?: Pod,
+  effective?: EffectiveSettings,
 ): Promise<Vm | undefined> {
   const { vm } = pass.observed;
   const message =
-    pod === undefined
+    effective === undefined
       ? 'no guest of the pool waits; the VM is deployed from its template'
       : `the guest of pod ${podName} is being claimed`;
   const draft = pendingDraft(vm, { ready: condition('False', 'Claiming', message) });
-  const effective = pod === undefined ? draft.fields.effective : claimedSettings(vm, pod);
   const fields = { ...draft.fields, podName, ...(effective === undefined ? {} : { effective }) };
   const written = await status.choosePod(vm, { ...draft, fields });
   if (written !== undefined) pass.written = written;
@@ -90,4 +91,11 @@ export async function mayHavePod(client: KubeClient, vm: Vm): Promise<boolean> {
 export async function hasOwnPod(client: KubeClient, { metadata }: Vm): Promise<boolean> {
   const { name, namespace } = metadata;
   return (await ignoring(['NotFound'], client.get(pods, podNameOf(name), namespace))) !== undefined;
+}
+
+/** Whether a VMConfig is still as the cache shows it: a guest of what it said before is not for a VM that names it now. */
+export async function isUnchanged(client: KubeClient, { metadata }: VmConfig): Promise<boolean> {
+  const { name, namespace, uid, generation } = metadata;
+  const now = await ignoring(['NotFound'], client.get(vmConfigs, name, namespace));
+  return now?.metadata.uid === uid && now.metadata.generation === generation;
 }

@@ -58,17 +58,6 @@ export function claimedSettings({ spec }: Vm, pod: Pod): EffectiveSettings | und
   };
 }
 
-/** The settings that a guest which has booted cannot take another value of. */
-export function fixedSettings(effective: EffectiveSettings): object {
-  const {
-    metadata: _metadata,
-    sshAuthorizedKeys: _keys,
-    startDeadlineSeconds: _deadline,
-    ...fixed
-  } = effective;
-  return fixed;
-}
-
 /** Makes the pod the VM's, where it is still exactly as it was seen: a pod has at most one VM. */
 export function ownershipPatch(
   vm: Vm,

@@ -8,7 +8,7 @@ import { nodeOf } from '../../../placement/podfacts.ts';
 import type { VmMemory } from '../parts.ts';
 import { annotatedSettings } from '../pod/annotatedsettings.ts';
 import { isLost } from '../pod/podstate.ts';
-import { fixedSettings, isIdle, isOfTemplate, templateDigest } from './standby.ts';
+import { claimedSettings, isIdle, isOfTemplate, templateDigest } from './standby.ts';
 
 export interface StandbyCaches {
   /** With `poolIndex`. */
@@ -41,15 +41,19 @@ export class Standbys implements VmMemory {
     if (podUid !== undefined) this.#release(podUid);
   }
 
-  /** Whether a VM has been promised the pod, or its status names it. */
-  isTaken({ metadata: { name, namespace, uid } }: Pod): boolean {
-    return this.#vmOf.has(uid) || this.#caches.vms.byIndex('podName', `${namespace}/${name}`).length > 0;
+  /** UID of the VM that has been promised the pod, or whose status names it. */
+  holderOf({ metadata: { name, namespace, uid } }: Pod): string | undefined {
+    return (
+      this.#vmOf.get(uid) ?? this.#caches.vms.byIndex('podName', `${namespace}/${name}`)[0]?.metadata.uid
+    );
   }
 
   /** For a VM that names its pool; undefined where none waits. */
   ofPool(vm: Vm): Pod | undefined {
     const pool = this.#caches.pools.get(vm.spec.pool ?? '', vm.metadata.namespace);
-    return pool === undefined ? undefined : this.#choose(vm, pool, () => true);
+    return pool === undefined
+      ? undefined
+      : this.#choose(vm, pool, (pod) => annotatedSettings(pod) !== undefined);
   }
 
   /** For a VM that knows of no pool and would have these settings. */
@@ -57,13 +61,9 @@ export class Standbys implements VmMemory {
     const { namespace } = vm.metadata;
     const { config, configNamespace = namespace } = vm.spec;
     if (config === undefined || configNamespace !== namespace) return undefined;
-    const fixed = fixedSettings(effective);
     for (const pool of this.#caches.pools.list(namespace)) {
       if (!pool.spec.serveConfig || pool.spec.template.config !== config) continue;
-      const pod = this.#choose(vm, pool, (one) => {
-        const has = annotatedSettings(one);
-        return has !== undefined && isDeepStrictEqual(fixedSettings(has), fixed);
-      });
+      const pod = this.#choose(vm, pool, (one) => isMadeOf(one, vm, effective));
       if (pod !== undefined) return pod;
     }
     return undefined;
@@ -80,7 +80,7 @@ export class Standbys implements VmMemory {
         (one) =>
           isIdle(one, pool) &&
           isOfTemplate(one, template) &&
-          !this.isTaken(one) &&
+          this.holderOf(one) === undefined &&
           isUsable(this.#nodeOf(one)) &&
           fits(one),
       );
@@ -101,6 +101,24 @@ export class Standbys implements VmMemory {
     this.#vmOf.delete(podUid);
   }
 }
+
+/**
+ * Whether the guest is as one that is booted for the VM now: what it was told at its boot, and the VM does not say itself, counts
+ * as well. By when the VM has to have started says nothing of a guest.
+ */
+function isMadeOf(pod: Pod, vm: Vm, effective: EffectiveSettings): boolean {
+  const { startDeadlineSeconds: _deadline, ...asked } = effective;
+  const { startDeadlineSeconds: _own, ...has } = claimedSettings(vm, pod) ?? {};
+  return isDeepStrictEqual({ ...unsaid, ...has }, { ...unsaid, ...asked });
+}
+
+/** What these fields mean where nothing is said: clients that send all their defaults ask for nothing else by it. */
+const unsaid: Partial<EffectiveSettings> = {
+  scheduler: 'Spread',
+  tagRequired: false,
+  netBoost: true,
+  legacyIO: false,
+};
 
 /** Nothing is to begin on a node that is cordoned or does not answer. */
 export function isUsable(node: Node | undefined): boolean {

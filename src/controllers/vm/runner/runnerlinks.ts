@@ -12,7 +12,7 @@ import type {
 } from '../../../api/runner.ts';
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
 import { CallLimiter } from '../../../controller/limiter.ts';
-import { isSvc3Error, messageOf, Svc3Error } from '../../../errors.ts';
+import { isSvc3Error, messageOf } from '../../../errors.ts';
 import { isPodReady, isRunnerUp } from '../pod/podstate.ts';
 import { withPodsPorts } from '../pod/leftoutports.ts';
 import { runnerPorts } from '../pod/podports.ts';
@@ -30,7 +30,7 @@ export interface RunnerConnection {
   state(): Promise<RunnerState>;
   power(request: PowerRequest): Promise<RunnerState>;
   /** To be called on a connection with the UID of the pod as that of the VM. */
-  claim?(request: ClaimRequest): Promise<RunnerState>;
+  claim(request: ClaimRequest): Promise<RunnerState>;
   resize(bytes: number): Promise<Growth>;
   eject(): Promise<RunnerState>;
   ports(request: PortsRequest): Promise<RunnerState>;
@@ -164,7 +164,6 @@ export class RunnerLinks {
     // Until it is told it is the pod that callers name.
     const before = this.#open({ address, vmUid: podUid, pin, signal: closing.signal });
     void this.#call(key, link, isPodReady(pod), async () => {
-      if (before.claim === undefined) throw new Svc3Error('NotImplemented', 'the runner takes no claims');
       const settings = bootSettings(effective, this.#settings);
       try {
         const state = await before.claim({ podUid, vm: { namespace, name, uid: vmUid }, settings });

@@ -14,6 +14,7 @@ function aRunner(initial: Partial<RunnerState> = {}) {
     calls: [] as string[],
     changed: vi.fn(),
     pins: [] as (string | undefined)[],
+    vmUids: [] as string[],
     fault: undefined as Error | undefined,
     pass(ms: number) {
       clock += ms;
@@ -26,8 +27,9 @@ function aRunner(initial: Partial<RunnerState> = {}) {
     return runner.state;
   };
   const links = new RunnerLinks(
-    ({ pin }) => {
+    ({ pin, vmUid }) => {
       runner.pins.push(pin);
+      runner.vmUids.push(vmUid);
       return {
         state: () => answer('state'),
         power: ({ action, settings }: PowerRequest) =>
@@ -49,6 +51,7 @@ function aRunner(initial: Partial<RunnerState> = {}) {
             message: 'the disk has grown',
           })),
         eject: () => answer('eject', () => Object.assign(runner.state, { iso: false })),
+        claim: () => answer('claim', () => Object.assign(runner.state, { powerState: 'Running' })),
         ports: (request) => answer('ports', () => Object.assign(runner.state, request)),
         fingerprint: () => 'print',
       };
@@ -221,6 +224,7 @@ describe('the talk with a runner', () => {
           power: () => Promise.reject(new Error('not asked for')),
           resize: () => Promise.reject(new Error('not asked for')),
           eject: () => Promise.reject(new Error('not asked for')),
+          claim: () => Promise.reject(new Error('not asked for')),
           ports: () => Promise.reject(new Error('not asked for')),
           fingerprint: () => 'print',
         };
@@ -252,6 +256,49 @@ describe('the talk with a runner', () => {
   });
 });
 
+describe('the claim of a guest that waited', () => {
+  const vm = aVm({ spec: { pool: 'ci' } });
+
+  test('is told once, on a connection that names the pod, and answers with what the runner says', async () => {
+    const { links, runner } = aRunner();
+    expect(links.claim('k', vm, pod(true), effective)).toEqual({ kind: 'asking', message: undefined });
+    links.claim('k', vm, pod(true), effective);
+    await answered(runner, 1);
+    expect(runner.calls).toEqual(['claim']);
+    expect(runner.vmUids).toEqual(['vm-uid', 'pod-uid', 'vm-uid']);
+    expect(links.claim('k', vm, pod(true), effective)).toMatchObject({
+      kind: 'claimed',
+      runner: { state: { powerState: 'Running' }, fingerprint: 'print' },
+    });
+    expect(runner.calls).toEqual(['claim']);
+  });
+
+  test('that a runner refuses for good is not tried again', async () => {
+    const { links, runner } = aRunner();
+    runner.fault = new Svc3Error('Conflict', 'of another VM');
+    links.claim('k', vm, pod(true), effective);
+    await answered(runner, 1);
+    expect(links.claim('k', vm, pod(true), effective)).toEqual({ kind: 'refused', message: 'of another VM' });
+    runner.pass(10_000);
+    links.claim('k', vm, pod(true), effective);
+    expect(runner.calls).toEqual(['claim']);
+  });
+
+  test('that does not get through is tried again after a while', async () => {
+    const { links, runner } = aRunner();
+    runner.fault = new Svc3Error('ServiceUnavailable', 'no contact');
+    links.claim('k', vm, pod(true), effective);
+    await answered(runner, 1);
+    expect(links.claim('k', vm, pod(true), effective)).toEqual({ kind: 'asking', message: 'no contact' });
+    expect(runner.calls).toEqual(['claim']);
+    runner.fault = undefined;
+    runner.pass(2_000);
+    links.claim('k', vm, pod(true), effective);
+    await answered(runner, 2);
+    expect(links.claim('k', vm, pod(true), effective)).toMatchObject({ kind: 'claimed' });
+  });
+});
+
 describe('after a start among hundreds of VMs that run', () => {
   /** Runners that answer when the test says so. */
   function manyRunners() {
@@ -268,6 +315,7 @@ describe('after a start among hundreds of VMs that run', () => {
         power: refuse,
         resize: refuse,
         eject: refuse,
+        claim: refuse,
         ports: refuse,
         fingerprint: () => undefined,
       }),

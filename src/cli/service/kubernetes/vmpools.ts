@@ -1,0 +1,31 @@
+import { vmPools } from '../../../api/resources.ts';
+import { scalePatch, vmPoolItem, vmPoolOf } from '../../../wire/vmpool.ts';
+import * as vmSchemas from '../../../wire/vmschemas.ts';
+import type { VmPools } from '../types.ts';
+import { checked } from './checked.ts';
+import { usernameOf } from './username.ts';
+import { followObjects, type Followable } from './follow.ts';
+
+/** VM pools straight on kube-apiserver. */
+export function createVmPools(followable: Followable): VmPools {
+  const { client } = followable;
+  return {
+    async list(namespace) {
+      const { items } = await client.list(vmPools, { namespace });
+      return items.map(vmPoolItem);
+    },
+    watch: (namespace, signal) =>
+      followObjects(followable, { resource: vmPools, namespace, toItem: vmPoolItem }, signal),
+    get: async (namespace, name) => vmPoolItem(await client.get(vmPools, name, namespace)),
+    async create(namespace, given) {
+      const request = checked(vmSchemas.vmPoolBody, given);
+      const pool = vmPoolOf(request, { namespace, owner: await usernameOf(client) });
+      return vmPoolItem(await client.create(vmPools, pool));
+    },
+    async scale(namespace, name, given) {
+      const body = scalePatch(checked(vmSchemas.vmPoolScaleBody, given));
+      return vmPoolItem(await client.patch(vmPools, { name, namespace }, { type: 'merge', body }));
+    },
+    delete: (namespace, name) => client.delete(vmPools, { name, namespace }),
+  };
+}

@@ -1,0 +1,125 @@
+import { group } from '../../api/meta.ts';
+import { vmPools } from '../../api/resources.ts';
+import { writing } from '../../usecases/writing.ts';
+import * as schemas from '../../wire/schemas.ts';
+import { poolFields, scalePatch, vmPoolItem, vmPoolOf } from '../../wire/vmpool.ts';
+import * as vmSchemas from '../../wire/vmschemas.ts';
+import { findVmPool } from '../server/lookup.ts';
+import { defineRoute } from '../server/route.ts';
+import { success } from '../server/status.ts';
+import { waitGone, waitSeen } from '../server/visible.ts';
+
+const tag = 'VM pools';
+const collection = '/api/v1/namespaces/{namespace}/vmpools';
+const one = `${collection}/{vmpool}`;
+const permission = { group, resource: 'vmpools', scope: 'namespace' } as const;
+
+export const listVmPools = defineRoute({
+  id: 'listVmPools',
+  tag,
+  method: 'GET',
+  path: collection,
+  summary: 'List the VM pools of all users in the namespace.',
+  params: schemas.namespaceParams,
+  query: schemas.nothing,
+  body: schemas.nothing,
+  bodyKind: 'none',
+  replies: { 200: { description: 'The pools.', schema: schemas.listOf(vmSchemas.vmPoolItem) } },
+  permission: { kind: 'checked', ...permission, verb: 'list' },
+  handler: ({ params, services }) => ({ json: services.caches.vmPools.items.list(params.namespace) }),
+});
+
+export const getVmPool = defineRoute({
+  id: 'getVmPool',
+  tag,
+  method: 'GET',
+  path: one,
+  summary: 'Show one VM pool.',
+  params: schemas.vmPoolParams,
+  query: schemas.nothing,
+  body: schemas.nothing,
+  bodyKind: 'none',
+  replies: { 200: { description: 'The pool.', schema: vmSchemas.vmPoolItem } },
+  permission: { kind: 'checked', ...permission, verb: 'get', name: 'vmpool' },
+  async handler({ params, services }) {
+    const cached = services.caches.vmPools.items.item(params.vmpool, params.namespace);
+    if (cached !== undefined) return { json: cached };
+    return {
+      body: vmPoolItem(await findVmPool(services, { namespace: params.namespace, name: params.vmpool })),
+    };
+  },
+});
+
+export const createVmPool = defineRoute({
+  id: 'createVmPool',
+  tag,
+  method: 'POST',
+  path: collection,
+  summary: 'Create a VM pool.',
+  params: schemas.namespaceParams,
+  query: schemas.nothing,
+  body: vmSchemas.vmPoolBody,
+  bodyKind: 'json',
+  replies: { 201: { description: 'The pool.', schema: vmSchemas.vmPoolItem } },
+  permission: { kind: 'native', ...permission, verb: 'create' },
+  example: {
+    name: 'ci',
+    minIdle: 3,
+    maxSize: 20,
+    image: 'registry.example.com/team/debian:12',
+    cpu: 2,
+    memory: 4,
+  },
+  async handler({ params, body, caller, services, signal }) {
+    const { username: owner } = await caller.user();
+    const pool = vmPoolOf(body, { namespace: params.namespace, owner });
+    const created = await writing(() => caller.client.create(vmPools, pool), poolFields);
+    await waitSeen(services.caches.vmPools.changes, created, signal);
+    return { status: 201, body: vmPoolItem(created) };
+  },
+});
+
+export const scaleVmPool = defineRoute({
+  id: 'scaleVmPool',
+  tag,
+  method: 'POST',
+  path: `${one}/scale`,
+  summary: 'Change how many guests of a VM pool wait.',
+  params: schemas.vmPoolParams,
+  query: schemas.nothing,
+  body: vmSchemas.vmPoolScaleBody,
+  bodyKind: 'json',
+  replies: { 200: { description: 'The pool.', schema: vmSchemas.vmPoolItem } },
+  permission: { kind: 'native', ...permission, verb: 'patch', name: 'vmpool' },
+  example: { minIdle: 5 },
+  async handler({ params, body, caller, services, signal }) {
+    const key = { namespace: params.namespace, name: params.vmpool };
+    const patch = { type: 'merge', body: scalePatch(body) } as const;
+    const scaled = await writing(
+      () => caller.client.patch(vmPools, key, patch, { fieldManager: 'svc3-api' }),
+      poolFields,
+    );
+    await waitSeen(services.caches.vmPools.changes, scaled, signal);
+    return { body: vmPoolItem(scaled) };
+  },
+});
+
+export const deleteVmPool = defineRoute({
+  id: 'deleteVmPool',
+  tag,
+  method: 'DELETE',
+  path: one,
+  summary: 'Delete a VM pool with the guests that wait; its VMs stay.',
+  params: schemas.vmPoolParams,
+  query: schemas.nothing,
+  body: schemas.nothing,
+  bodyKind: 'none',
+  replies: { 200: { description: 'The pool is gone.', schema: schemas.status } },
+  permission: { kind: 'native', ...permission, verb: 'delete', name: 'vmpool' },
+  async handler({ params, caller, services, signal }) {
+    const key = { namespace: params.namespace, name: params.vmpool };
+    await caller.client.delete(vmPools, key);
+    await waitGone(services.caches.vmPools.changes, key, signal);
+    return { body: success(`Successfully deleted vm pool ${params.vmpool}`) };
+  },
+});

@@ -1,0 +1,62 @@
+import { annotations, apiVersion } from '../api/meta.ts';
+import type { Submitted } from '../api/object.ts';
+import type { VmPool } from '../api/vmpool.ts';
+import { settingsShown, specOf, stateOf, withValues } from './vmconfig.ts';
+import type { VmPoolItem, VmPoolRequest, VmPoolScaleRequest } from './vmschemas.ts';
+
+export type { VmPoolItem, VmPoolRequest, VmPoolScaleRequest };
+
+export function vmPoolItem(pool: VmPool): VmPoolItem {
+  const { metadata, spec, status } = pool;
+  const { subdomain: _subdomain, ...template } = settingsShown(spec.template);
+  return withValues<VmPoolItem>({
+    name: metadata.name,
+    namespace: metadata.namespace,
+    minIdle: spec.minIdle,
+    maxSize: spec.maxSize,
+    standby: spec.standby,
+    serveConfig: spec.serveConfig,
+    idle: status?.idle ?? 0,
+    preparing: status?.preparing ?? 0,
+    claimed: status?.claimed ?? 0,
+    vmConfig: spec.template.config,
+    ...template,
+    ...stateOf(pool),
+    createdAt: metadata.creationTimestamp,
+  });
+}
+
+/** The VMPool that a request asks for, with who owns it. */
+export function vmPoolOf(
+  request: VmPoolRequest,
+  { namespace, owner = '' }: { readonly namespace: string; readonly owner?: string | undefined },
+): Submitted<VmPool> {
+  const { name, minIdle, maxSize, standby, serveConfig, vmConfig, ...template } = request;
+  const said = {
+    ...(minIdle === undefined ? {} : { minIdle }),
+    ...(maxSize === undefined ? {} : { maxSize }),
+    ...(standby === undefined ? {} : { standby }),
+    ...(serveConfig === undefined ? {} : { serveConfig }),
+  };
+  return {
+    apiVersion,
+    kind: 'VMPool',
+    metadata: { name, namespace, ...(owner === '' ? {} : { annotations: { [annotations.owner]: owner } }) },
+    spec: {
+      template: { ...(vmConfig === undefined ? {} : { config: vmConfig }), ...specOf(template) },
+      ...said,
+    } as VmPool['spec'],
+  };
+}
+
+/** Merge patch of a VMPool that scales it. */
+export function scalePatch({ minIdle, maxSize }: VmPoolScaleRequest): object {
+  return { spec: { minIdle, ...(maxSize === undefined ? {} : { maxSize }) } };
+}
+
+/** Fields of a VMPool as `/api/v1` names them, for refusals of kube-apiserver. */
+export const poolFields: Readonly<Record<string, string>> = {
+  'metadata.name': 'name',
+  'spec.template.config': 'vmConfig',
+  'spec.template.metadata': 'customVMMetadata',
+};

@@ -1,0 +1,174 @@
+import { describe, expect, test } from 'vitest';
+import type { Node, Pod } from '../../../../../src/api/core.ts';
+import type { EffectiveSettings, Vm } from '../../../../../src/api/vm.ts';
+import type { VmPool } from '../../../../../src/api/vmpool.ts';
+import { isStandby, poolIndex } from '../../../../../src/controllers/vm/pool/standby.ts';
+import { Standbys } from '../../../../../src/controllers/vm/pool/standbys.ts';
+import { aNode, aPool, aPoolVm, aStandby, ownedBy } from '../../vmpool/builders.ts';
+import { aVm, effective } from '../builders.ts';
+
+interface World {
+  pods: Pod[];
+  pools: VmPool[];
+  vms: Vm[];
+  node: Node | undefined;
+  standbys: Standbys;
+  delete(pod: Pod): void;
+}
+
+function aWorld(given: Partial<Pick<World, 'pods' | 'pools' | 'node'>> = {}): World {
+  const told: ((change: { kind: 'deleted'; object: Pod }) => void)[] = [];
+  const world: World = {
+    pods: [aStandby('1'), aStandby('2')],
+    pools: [aPool()],
+    vms: [],
+    node: aNode(),
+    ...given,
+    standbys: undefined as never,
+    delete(pod) {
+      world.pods = world.pods.filter((one) => one !== pod);
+      for (const tell of told) tell({ kind: 'deleted', object: pod });
+    },
+  };
+  world.standbys = new Standbys({
+    pods: {
+      byIndex: (_index: string, key: string) => world.pods.filter((pod) => poolIndex.pool(pod).includes(key)),
+      onChange: (tell: (typeof told)[number]) => void told.push(tell),
+    },
+    vms: {
+      byIndex: (_index: string, key: string) =>
+        world.vms.filter(({ metadata, status }) => `${metadata.namespace}/${status?.podName}` === key),
+    },
+    pools: {
+      get: (name: string, namespace: string) =>
+        world.pools.find(({ metadata }) => metadata.name === name && metadata.namespace === namespace),
+      list: (namespace: string) => world.pools.filter(({ metadata }) => metadata.namespace === namespace),
+    },
+    nodes: { get: () => world.node },
+  });
+  return world;
+}
+
+const chosen = ({ standbys }: World, name: string) => standbys.ofPool(aPoolVm(name))?.metadata.name;
+
+describe('a VM that names its pool', () => {
+  test('gets a guest of its own, and the same VM has one only', () => {
+    const world = aWorld();
+    expect(chosen(world, 'a')).toBe('svc3-pool-1');
+    expect(chosen(world, 'b')).toBe('svc3-pool-2');
+    expect(chosen(world, 'a')).toBe('svc3-pool-1');
+    expect(chosen(world, 'c')).toBeUndefined();
+  });
+
+  test('gets the guest of one that is forgotten', () => {
+    const world = aWorld({ pods: [aStandby('1')] });
+    chosen(world, 'a');
+    world.standbys.forget('uid-of-a');
+    expect(chosen(world, 'b')).toBe('svc3-pool-1');
+  });
+
+  test('leaves alone what the status of another VM names', () => {
+    const world = aWorld({ pods: [aStandby('1')] });
+    world.vms = [aPoolVm('before', { status: { podName: 'svc3-pool-1' } })];
+    expect(chosen(world, 'a')).toBeUndefined();
+    expect(world.standbys.holderOf(aStandby('1'))).toBe('uid-of-before');
+  });
+
+  test('is not kept waiting for a guest whose pod has gone', () => {
+    const world = aWorld({ pods: [aStandby('1')] });
+    chosen(world, 'a');
+    const [gone] = world.pods;
+    if (gone !== undefined) world.delete(gone);
+    expect(world.standbys.holderOf(aStandby('1'))).toBeUndefined();
+  });
+
+  const other = aPool({ template: { image: effective.image, cpu: 2 } });
+  test.each<[sentence: string, given: Parameters<typeof aWorld>[0]]>([
+    ['boots still', { pods: [aStandby('1', { isIdle: false })] }],
+    ['is on a cordoned node', { node: aNode({ isCordoned: true }) }],
+    ['is on a lost node', { node: aNode({ isLost: true }) }],
+    ['is on a node that is gone', { node: undefined }],
+    ['is another VM’s', { pods: [ownedBy(aPoolVm('other'), aStandby('1'))] }],
+    ['was made from another template', { pods: [aStandby('1', { pool: other })] }],
+    ['has settings that cannot be read', { pods: [withoutSettings(aStandby('1'))] }],
+    ['is of a pool that is gone', { pools: [] }],
+    ['is of a pool that is being deleted', { pools: [terminating(aPool())] }],
+    ['is being deleted', { pods: [terminating(aStandby('1'))] }],
+  ])('gets none that %s', (_sentence, given) => {
+    expect(chosen(aWorld(given), 'a')).toBeUndefined();
+  });
+
+  test('of another namespace gets none of this one', () => {
+    const vm = aPoolVm('a');
+    const elsewhere = { ...vm, metadata: { ...vm.metadata, namespace: 'other' } };
+    expect(aWorld().standbys.ofPool(elsewhere)).toBeUndefined();
+  });
+});
+
+describe('a VM that names the VMConfig of a pool', () => {
+  const metadata = [{ name: 'stage', value: 'old' }];
+  const pool = aPool({ template: { config: 'builder' }, serveConfig: true });
+  const vm = aVm({ spec: { config: 'builder' } });
+  const served = (
+    asked: Partial<EffectiveSettings>,
+    given: { vm?: Vm; pool?: VmPool; settings?: object } = {},
+  ) =>
+    aWorld({
+      pools: [given.pool ?? pool],
+      pods: [aStandby('1', { pool: given.pool ?? pool, settings: given.settings ?? {} })],
+    }).standbys.ofConfig(given.vm ?? vm, { ...effective, ...asked }) !== undefined;
+
+  test('gets a guest that is as one booted for it', () => {
+    expect(served({})).toBe(true);
+  });
+
+  test('gets one where it says what holds anyway, as clients do that send all their defaults', () => {
+    const said = { scheduler: 'Spread', tagRequired: false, netBoost: true, legacyIO: false } as const;
+    expect(served(said)).toBe(true);
+    expect(served({}, { settings: said })).toBe(true);
+    expect(served({ ...said, scheduler: 'Pack' })).toBe(false);
+    expect(served({ ...said, netBoost: false })).toBe(false);
+  });
+
+  test('gets none where it asks for something else', () => {
+    expect(served({ cpu: 4 })).toBe(false);
+  });
+
+  test('gets none that was booted with what the VMConfig said to guests before', () => {
+    expect(served({ metadata: [{ name: 'stage', value: 'new' }] }, { settings: { metadata } })).toBe(false);
+    expect(served({}, { settings: { metadata } })).toBe(false);
+    expect(served({ metadata }, { settings: { metadata } })).toBe(true);
+  });
+
+  test('gets one where it has its own words for the guest, and its own deadline', () => {
+    const own = { metadata: [{ name: 'job', value: '7' }], startDeadlineSeconds: 60 };
+    const speaking = aVm({ spec: { config: 'builder', ...own } });
+    expect(served(own, { vm: speaking, settings: { metadata } })).toBe(true);
+  });
+
+  test('gets none of a pool that serves only those who name it', () => {
+    expect(served({}, { pool: aPool({ template: { config: 'builder' } }) })).toBe(false);
+  });
+
+  test('gets none with the VMConfig of another namespace', () => {
+    expect(served({}, { vm: aVm({ spec: { config: 'builder', configNamespace: 'other' } }) })).toBe(false);
+  });
+});
+
+test('pods of other VMs and of other makers are no guests of pools', () => {
+  expect(isStandby(aStandby('1'))).toBe(true);
+  const { metadata } = aStandby('1');
+  expect(isStandby({ metadata: { ...metadata, name: 'mine' } })).toBe(false);
+  expect(isStandby({ metadata: { ...metadata, labels: {} } })).toBe(false);
+});
+
+function terminating<T extends { metadata: object }>(object: T): T {
+  return { ...object, metadata: { ...object.metadata, deletionTimestamp: '2026-11-01T10:00:00Z' } };
+}
+
+function withoutSettings(pod: Pod): Pod {
+  return {
+    ...pod,
+    metadata: { ...pod.metadata, annotations: { ...pod.metadata.annotations, 'svc3.dev/effective': '?' } },
+  };
+}

@@ -1,0 +1,84 @@
+import type { Node, Pod } from '../../../../src/api/core.ts';
+import type { Vm, VmSpec, VmStatus } from '../../../../src/api/vm.ts';
+import type { VmPool, VmPoolSpec } from '../../../../src/api/vmpool.ts';
+import { ownershipPatch } from '../../../../src/controllers/vm/pool/standby.ts';
+import { buildStandby, templateVm } from '../../../../src/controllers/vmpool/standbypod.ts';
+import { storedMeta } from '../../../support/storedmeta.ts';
+import { aVm, effective, podInput, runningStatus } from '../vm/builders.ts';
+
+/** A pool `team/ci` on which one guest is to wait. */
+export function aPool(spec: Partial<VmPoolSpec> = {}): VmPool {
+  return {
+    apiVersion: 'svc3.dev/v1',
+    kind: 'VMPool',
+    metadata: storedMeta({ name: 'ci', namespace: 'team', uid: 'pool-uid', generation: 1 }),
+    spec: {
+      template: { image: effective.image },
+      minIdle: 1,
+      standby: 'Suspended',
+      serveConfig: false,
+      ...spec,
+    },
+  };
+}
+
+export interface StandbyGiven {
+  readonly pool?: VmPool;
+  readonly settings?: Partial<typeof effective>;
+  /** Whether its guest waits; else it boots. */
+  readonly isIdle?: boolean;
+  readonly createdAt?: string;
+  readonly runnerImage?: string;
+}
+
+export const bornAt = '2026-11-01T10:00:00Z';
+
+/** A pod of the pool on n1 with this name, whose guest waits. */
+export function aStandby(
+  name: string,
+  { pool = aPool(), settings = {}, isIdle = true, createdAt = bornAt, runnerImage }: StandbyGiven = {},
+): Pod {
+  const input = podInput({
+    vm: templateVm(pool, `svc3-pool-${name}`),
+    effective: { ...effective, ...settings },
+  });
+  const pod = buildStandby(
+    pool,
+    runnerImage === undefined ? input : { ...input, settings: { ...input.settings, runnerImage } },
+  );
+  const metadata = { uid: `uid-${name}`, resourceVersion: '5', creationTimestamp: createdAt };
+  return {
+    ...pod,
+    metadata: storedMeta({ ...pod.metadata, ...metadata }),
+    spec: { ...pod.spec, nodeName: 'n1' },
+    status: runningStatus(isIdle),
+  };
+}
+
+/** The pod once a VM has it. */
+export function ownedBy(vm: Vm, pod: Pod): Pod {
+  const { metadata } = ownershipPatch(vm, pod, effective) as Pick<Pod, 'metadata'>;
+  return {
+    ...pod,
+    metadata: { ...pod.metadata, ...metadata, labels: { ...pod.metadata.labels, ...metadata.labels } },
+  };
+}
+
+/** A VM of this name, whose UID says it, which names the pool. */
+export function aPoolVm(name: string, given: { spec?: Partial<VmSpec>; status?: VmStatus } = {}): Vm {
+  const { image: _image, ...spec } = aVm().spec;
+  const vm = aVm({ metadata: { name, uid: `uid-of-${name}` } });
+  return {
+    ...vm,
+    spec: { ...spec, pool: 'ci', ...given.spec },
+    ...(given.status === undefined ? {} : { status: given.status }),
+  };
+}
+
+export function aNode({ isCordoned = false, isLost = false } = {}): Node {
+  return {
+    metadata: storedMeta({ name: 'n1' }),
+    spec: isCordoned ? { unschedulable: true } : {},
+    status: { conditions: [{ type: 'Ready', status: isLost ? 'Unknown' : 'True' }] },
+  };
+}

@@ -1,0 +1,157 @@
+import { describe, expect, test } from 'vitest';
+import type { Pod } from '../../../../src/api/core.ts';
+import {
+  decidePool,
+  type ObservedPool,
+  type PoolPlan,
+  type StandbyView,
+} from '../../../../src/controllers/vmpool/decide.ts';
+import { revisionOf } from '../../../../src/controllers/vmpool/standbypod.ts';
+import { vmSettings } from '../../../support/operator.ts';
+import { effective } from '../vm/builders.ts';
+import { aNode, aPool, aStandby, bornAt, type StandbyGiven } from './builders.ts';
+
+const startMs = 60_000;
+const revision = revisionOf(aPool(), effective, vmSettings());
+
+function view(name: string, given: StandbyGiven & Partial<Omit<StandbyView, 'pod'>> = {}): StandbyView {
+  return { pod: aStandby(name, given), node: aNode(), isTaken: false, ...given };
+}
+
+const booting = (name: string, createdAt = bornAt) => view(name, { isIdle: false, createdAt });
+const outdated = (name: string, given: StandbyGiven = {}) =>
+  view(name, { runnerImage: 'svc3-runner:before', ...given });
+const at = (second: number) => new Date(Date.parse(bornAt) + second * 1000).toISOString();
+
+function decided(
+  standbys: StandbyView[],
+  given: Partial<ObservedPool> & { minIdle?: number; maxSize?: number } = {},
+): PoolPlan {
+  const { minIdle = 1, maxSize } = given;
+  return decidePool({
+    pool: aPool({ minIdle, ...(maxSize === undefined ? {} : { maxSize }) }),
+    standbys,
+    claimed: 0,
+    revision,
+    now: Date.parse(bornAt) + 1_000,
+    startMs,
+    ...given,
+  });
+}
+
+const given = ({ delete: doomed }: PoolPlan) =>
+  doomed.map(({ pod, why }) => `${pod.metadata.name.replace('svc3-pool-', '')}: ${why}`);
+
+describe('a pool makes', () => {
+  test('as many guests as are to wait', () => {
+    expect(decided([], { minIdle: 3 })).toMatchObject({ create: 3, idle: 0, isFull: false });
+    expect(decided([view('1')], { minIdle: 3 })).toMatchObject({ create: 2, idle: 1 });
+  });
+
+  test('none for those that boot still', () => {
+    expect(decided([booting('1')])).toMatchObject({ create: 0, idle: 0, preparing: 1 });
+  });
+
+  test('another for each that a VM has chosen, which is none of its business any more', () => {
+    const plan = decided([view('1', { isTaken: true, node: aNode({ isLost: true }) })]);
+    expect(plan).toMatchObject({ create: 1, idle: 0, delete: [] });
+  });
+
+  test('another for each that is being deleted', () => {
+    const one = view('1');
+    const pod: Pod = { ...one.pod, metadata: { ...one.pod.metadata, deletionTimestamp: bornAt } };
+    expect(decided([{ ...one, pod }])).toMatchObject({ create: 1, idle: 0, delete: [] });
+  });
+
+  test.each([
+    { sentence: 'as maxSize leaves beside its VMs', claimed: 2, create: 1, isFull: true },
+    { sentence: 'none where its VMs are as many as maxSize', claimed: 3, create: 0, isFull: true },
+    { sentence: 'none where its VMs are more than maxSize', claimed: 9, create: 0, isFull: true },
+    { sentence: 'all where maxSize has room', claimed: 1, create: 2, isFull: false },
+  ])('no more than $sentence', ({ claimed, create, isFull }) => {
+    expect(decided([], { minIdle: 2, maxSize: 3, claimed })).toMatchObject({ create, isFull });
+  });
+});
+
+describe('a pool that is to have fewer', () => {
+  test('gives up those that boot, then the newest', () => {
+    const plan = decided([view('new', { createdAt: at(5) }), view('old'), booting('boots')], { minIdle: 1 });
+    expect(given(plan)).toEqual(['new: fewer are to wait', 'boots: fewer are to wait']);
+    expect(plan).toMatchObject({ create: 0, idle: 1, preparing: 0 });
+  });
+
+  test('gives up all at zero', () => {
+    expect(given(decided([view('1'), outdated('2')], { minIdle: 0 }))).toHaveLength(2);
+  });
+});
+
+describe('a guest is replaced', () => {
+  const other = aPool({ template: { image: effective.image, cpu: 2 } });
+  test.each<[sentence: string, standby: StandbyView, why: RegExp, isFailure: boolean]>([
+    ['of another template, at once', view('1', { pool: other }), /template has changed/, false],
+    [
+      'of another way to wait, at once',
+      view('1', { pool: aPool({ standby: 'Running' }) }),
+      /template/,
+      false,
+    ],
+    ['on a cordoned node', view('1', { node: aNode({ isCordoned: true }) }), /cordoned, lost or gone/, false],
+    ['on a lost node', view('1', { node: aNode({ isLost: true }) }), /cordoned, lost or gone/, false],
+    ['on a node that is gone', view('1', { node: undefined }), /cordoned, lost or gone/, false],
+    ['whose pod has ended', ended(view('1')), /OOM/, true],
+  ])('%s', (_sentence, standby, why, isFailure) => {
+    const plan = decided([standby]);
+    expect(plan.delete).toMatchObject([{ why: expect.stringMatching(why), isFailure }]);
+    expect(plan).toMatchObject({ create: 1, idle: 0 });
+  });
+
+  test('that is not ready in time, and is looked at when that time is over', () => {
+    const one = booting('1');
+    expect(decided([one], { now: Date.parse(bornAt) + 10_000 }).lookAgainMs).toBe(50_000);
+    const late = decided([one], { now: Date.parse(bornAt) + startMs });
+    expect(late.delete).toMatchObject([{ why: 'its guest was not ready after 60 seconds', isFailure: true }]);
+    expect(decided([view('1')], { now: Date.parse(bornAt) + startMs })).toMatchObject({
+      delete: [],
+      lookAgainMs: undefined,
+    });
+  });
+
+  test('not because nobody knows what it would be made from now', () => {
+    expect(decided([outdated('1')], { revision: undefined })).toMatchObject({
+      delete: [],
+      create: 0,
+      idle: 1,
+    });
+  });
+});
+
+describe('guests of another VMConfig, image or runner', () => {
+  test('wait on until there is one in the place of each', () => {
+    const both = [outdated('1'), outdated('2')];
+    expect(decided(both, { minIdle: 2 })).toMatchObject({ delete: [], create: 2, idle: 2 });
+    const oneBoots = decided([...both, booting('3')], { minIdle: 2 });
+    expect(oneBoots).toMatchObject({ delete: [], create: 1, idle: 2, preparing: 1 });
+    expect(given(decided([...both, view('3')], { minIdle: 2 }))).toEqual(['2: it is outdated']);
+    expect(given(decided([...both, view('3'), view('4')], { minIdle: 2 }))).toHaveLength(2);
+  });
+
+  test('go at once where they boot still', () => {
+    expect(given(decided([outdated('1', { isIdle: false })]))).toEqual(['1: it is outdated']);
+  });
+
+  test('make room one by one where maxSize leaves none', () => {
+    const both = [outdated('1'), outdated('2')];
+    const full = { minIdle: 2, maxSize: 2 };
+    const plan = decided(both, full);
+    expect(given(plan)).toEqual(['2: it is outdated']);
+    expect(plan).toMatchObject({ create: 0, idle: 1 });
+    expect(decided([outdated('1')], full)).toMatchObject({ delete: [], create: 1, idle: 1 });
+    expect(decided([outdated('1'), booting('3')], full)).toMatchObject({ delete: [], create: 0 });
+    expect(given(decided([outdated('1'), view('3')], full))).toEqual(['1: it is outdated']);
+  });
+});
+
+function ended(one: StandbyView): StandbyView {
+  const status = { phase: 'Failed' as const, reason: 'OOMKilled', message: 'OOM' };
+  return { ...one, pod: { ...one.pod, status } };
+}

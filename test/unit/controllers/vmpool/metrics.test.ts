@@ -1,0 +1,51 @@
+import { Registry } from 'prom-client';
+import { describe, expect, test } from 'vitest';
+import { createPoolMetrics } from '../../../../src/controllers/vmpool/metrics.ts';
+
+function metrics() {
+  const registry = new Registry();
+  const lines = async () =>
+    (await registry.metrics()).split('\n').filter((line) => line.startsWith('svc3_pool_'));
+  return { ...createPoolMetrics(registry), lines };
+}
+
+describe('the metrics of pools', () => {
+  test('tell what each pool has', async () => {
+    const { counted, lines } = metrics();
+    counted('team/ci', { idle: 2, preparing: 1, claimed: 7 });
+    expect(await lines()).toEqual(
+      expect.arrayContaining([
+        'svc3_pool_standbys{namespace="team",pool="ci",state="idle"} 2',
+        'svc3_pool_standbys{namespace="team",pool="ci",state="preparing"} 1',
+        'svc3_pool_vms{namespace="team",pool="ci"} 7',
+      ]),
+    );
+  });
+
+  test('count how claims end', async () => {
+    const { claimed, told, lines } = metrics();
+    for (const result of ['warm', 'warm', 'cold', 'lost'] as const) claimed('team/ci', result);
+    told(0.03);
+    expect(await lines()).toEqual(
+      expect.arrayContaining([
+        'svc3_pool_claims_total{namespace="team",pool="ci",result="warm"} 2',
+        'svc3_pool_claims_total{namespace="team",pool="ci",result="cold"} 1',
+        'svc3_pool_claims_total{namespace="team",pool="ci",result="lost"} 1',
+        'svc3_pool_claim_duration_seconds_bucket{le="0.025"} 0',
+        'svc3_pool_claim_duration_seconds_bucket{le="0.05"} 1',
+      ]),
+    );
+  });
+
+  test('of a pool that is gone are gone, and those of others stay', async () => {
+    const { counted, claimed, lines } = metrics();
+    for (const key of ['team/ci', 'team/other']) {
+      counted(key, { idle: 1, preparing: 0, claimed: 0 });
+      claimed(key, 'warm');
+    }
+    counted('team/ci', undefined);
+    const left = (await lines()).filter((line) => line.includes('pool='));
+    expect(left.filter((line) => line.includes('"ci"'))).toEqual([]);
+    expect(left).toHaveLength(4);
+  });
+});
