@@ -21,6 +21,7 @@ import type { KubeObject } from '../../api/object.ts';
 import type { Change, Informer } from '../../kube/types.ts';
 import { Inventory } from '../../placement/inventory.ts';
 import { nodeFacts } from '../../placement/nodefacts.ts';
+import type { PlacementDecided } from '../metrics/placements.ts';
 import { accountPods, podNameIndex, vmsNamedBy } from './accounting.ts';
 import { DeployBackoff } from './deploybackoff.ts';
 import { VmExpectations } from './expectations.ts';
@@ -52,6 +53,7 @@ export interface VmControllerParts {
   controlKeys(): string;
   /** How claims of waiting guests ended. */
   claimed?(vm: Vm, result: ClaimResult): void;
+  readonly placed?: PlacementDecided;
 }
 
 /** What the controllers of VMs and of pools share: places on nodes, and who has been promised which guest. */
@@ -175,6 +177,7 @@ function createReconciler(
       status,
       standbys,
       claimed: (vm, result) => parts.claimed?.(vm, result),
+      placed: parts.placed,
       pullSecretVersion,
     }),
     claimGrowth: new ClaimGrowth(client, recorder),

@@ -46,6 +46,7 @@ export const allOn = [
   '--set=insecureRegistries.enabled=true',
   '--set=serviceMonitor.enabled=true',
   '--set=podMonitor.enabled=true',
+  '--set=prometheusRule.enabled=true',
   '--set=api.ingress.enabled=true',
   '--set=api.ingress.hosts={vms.example.com}',
   '--set=api.gateway.enabled=true',
