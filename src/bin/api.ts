@@ -10,6 +10,7 @@ import { kubeConnection, readSettings } from '../config.ts';
 import { createGateway } from '../http/legacy/gateway.ts';
 import { rows } from '../http/legacy/table.ts';
 import { createInformers, type Informers } from '../controller/informers.ts';
+import { createWatchMetrics } from '../controller/metrics.ts';
 import { verifyLogin } from '../controllers/credential/login.ts';
 import { messageOf } from '../errors.ts';
 import {
@@ -58,6 +59,7 @@ async function main(): Promise<void> {
     onCall: metrics.kubeCall,
   });
   const informers = createInformers(client, log);
+  createWatchMetrics(metrics.registry, informers);
   const tlsKey = { namespace: namespaces.system, name: objectNames.apiTlsSecret };
   const ownSecret = (name: string) =>
     informers.get(secrets, { namespace: namespaces.system, fieldSelector: `metadata.name=${name}` });

@@ -13,9 +13,15 @@ import { createCredentialController } from '../controllers/credential/controller
 import { credentialSettings, credentialSettingsOf } from '../controllers/credential/settings.ts';
 import { messageOf, Svc3Error } from '../errors.ts';
 import { createImageControllers } from '../controllers/image/controller.ts';
+import { registryOf } from '../controllers/image/place.ts';
 import { imageEnvironment, imageSettingsOf } from '../controllers/image/settings.ts';
 import { createClient } from '../kube/client.ts';
 import { createRecorder } from '../kube/recorder.ts';
+import { conditionSources, createConditionMetrics } from '../controllers/metrics/conditions.ts';
+import { createPlacementMetrics } from '../controllers/metrics/placements.ts';
+import { createRegistryMetrics } from '../controllers/metrics/registries.ts';
+import { createMetricsTokenController } from '../controllers/metrics/tokens.ts';
+import { createLeaderMetrics, createWatchMetrics } from '../controller/metrics.ts';
 import { createNodeController } from '../controllers/node/controller.ts';
 import { nodeSettings, nodeSettingsOf } from '../controllers/node/settings.ts';
 import { createLogger, createMetrics, serveHealth } from '../telemetry.ts';
@@ -112,6 +118,9 @@ async function start(signal: AbortSignal): Promise<void> {
   );
 
   const openRunner = runnerOpener(controlKeys);
+  const registryFailed = createRegistryMetrics(metrics.registry, [
+    registryOf({ url: environment.SVC3_STORE_URL }),
+  ]);
   // Made first: it keeps more of the pull Secrets in the shared cache than the others need.
   const credentials = createCredentialController({
     ...common,
@@ -128,23 +137,37 @@ async function start(signal: AbortSignal): Promise<void> {
         credentials: informers.get(registryCredentials),
         basicAuth: informers.get(secrets, { namespace: namespaces.credentials }),
         storeUrl: environment.SVC3_STORE_URL,
+        failed: registryFailed,
       }),
+      placed: createPlacementMetrics(metrics.registry),
     },
   );
   const pools = createVmPoolController(
     { ...common, settings: vmSettingsOf(environment) },
     { shared: vms.shared, counted: poolMetrics.counted },
   );
-  const disks = createImageControllers({ ...common, settings: imageSettingsOf(environment) }, { openRunner });
+  const disks = createImageControllers(
+    { ...common, settings: imageSettingsOf(environment) },
+    { openRunner, registryFailed },
+  );
 
   const nodes = createNodeController({ ...common, settings: nodeSettingsOf(environment) });
   const configs = createVmConfigController(common);
+  const tokens = environment.SVC3_VM_METRICS
+    ? [createMetricsTokenController({ ...common, settings: undefined }, () => controlKeys.signingKey())]
+    : [];
+  createConditionMetrics(metrics.registry, conditionSources(informers));
+  createWatchMetrics(metrics.registry, informers);
+  createLeaderMetrics(metrics.registry, {
+    isLeader: () => elector.isLeader(),
+    transitions: () => elector.transitions(),
+  });
 
   async function lead(leading: AbortSignal): Promise<void> {
     await informers.synced();
     await controlKeys.ensure();
     log.info({}, 'leading');
-    await runControllers([credentials, vms, pools, configs, nodes, ...disks], leading);
+    await runControllers([credentials, vms, pools, configs, nodes, ...disks, ...tokens], leading);
     await recorder.drain();
   }
 

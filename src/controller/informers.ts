@@ -23,6 +23,11 @@ export interface Informers {
   hasSynced(): boolean;
   /** Resolves when every one has its first complete list. */
   synced(): Promise<void>;
+  /**
+   * Seconds since kube-apiserver was last heard of, by resource, of several selectors the longest; since the start of the
+   * process where it never was.
+   */
+  silence(): ReadonlyMap<string, number>;
 }
 
 /** What tenants make, without what nobody here reads. */
@@ -62,6 +67,14 @@ export function createInformers(client: KubeClient, log: Log): Informers {
     hasSynced: () => [...all.values()].every((informer) => informer.hasSynced()),
     async synced() {
       await Promise.all([...all.values()].map((informer) => informer.synced()));
+    },
+    silence() {
+      const longest = new Map<string, number>();
+      for (const { resource, silenceMs } of all.values()) {
+        const seconds = (silenceMs() ?? performance.now()) / 1000;
+        longest.set(resource.plural, Math.max(longest.get(resource.plural) ?? 0, seconds));
+      }
+      return longest;
     },
   };
 }

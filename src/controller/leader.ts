@@ -42,6 +42,8 @@ export interface LeaderElectorOptions {
 export interface LeaderElector {
   readonly gate: Gate;
   isLeader(): boolean;
+  /** How often the lease has changed hands, as it was last seen. */
+  transitions(): number;
   /**
    * Takes part until the signal: then `onStarted` may finish, still covered by renewals, and the lease is released.
    * Rejects with ServiceUnavailable when the lease is lost; the process is to end then.
@@ -81,6 +83,10 @@ class LeaseElector implements LeaderElector {
 
   isLeader(): boolean {
     return this.#monotonic() - this.#renewedAt < this.#times.renewDeadlineMs;
+  }
+
+  transitions(): number {
+    return this.#known?.spec?.leaseTransitions ?? 0;
   }
 
   async run(signal: AbortSignal): Promise<void> {

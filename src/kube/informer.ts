@@ -63,5 +63,6 @@ export function createInformer<T extends KubeObject>(options: InformerOptions<T>
     },
     hasSynced: () => synced,
     synced: () => ready.promise,
+    silenceMs: () => reflector.silenceMs(),
   };
 }

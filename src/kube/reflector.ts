@@ -78,6 +78,7 @@ export class Reflector<T extends KubeObject> {
   readonly #transform: (object: T) => T;
   /** Of the newest list or event that the sink has. */
   #version: string | undefined;
+  #heardAt: number | undefined;
 
   constructor(options: InformerOptions<T>, sink: Sink<T>) {
     this.#options = options;
@@ -85,6 +86,11 @@ export class Reflector<T extends KubeObject> {
     this.#tuning = { ...defaultTuning, ...options.tuning };
     this.#path = resourcePath(options.resource, { namespace: options.namespace });
     this.#transform = options.transform ?? dropManagedFields;
+  }
+
+  /** Since the last list, event or bookmark; undefined before the first list. In milliseconds. */
+  silenceMs(): number | undefined {
+    return this.#heardAt === undefined ? undefined : performance.now() - this.#heardAt;
   }
 
   async run(signal: AbortSignal): Promise<void> {
@@ -123,6 +129,7 @@ export class Reflector<T extends KubeObject> {
       const isOld = known !== undefined && version !== known && isNotNewer(version, known);
       if (!isOld || attempt >= staleLists) {
         this.#version = version;
+        this.#heardAt = performance.now();
         this.#sink.replace(items);
         return;
       }
@@ -191,7 +198,10 @@ export class Reflector<T extends KubeObject> {
     const cut = this.#options.keepManagedFields === true ? undefined : cutManagedFields;
     const splitter = createLineSplitter(onLine, cut);
     try {
-      for await (const chunk of body) splitter.push(chunk);
+      for await (const chunk of body) {
+        splitter.push(chunk);
+        this.#heardAt = performance.now();
+      }
     } finally {
       cancel();
     }

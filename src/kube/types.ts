@@ -144,6 +144,8 @@ export interface Informer<T extends KubeObject> {
   hasSynced(): boolean;
   /** Resolves after the first complete list. */
   synced(): Promise<void>;
+  /** Since the last list, event or bookmark; undefined before the first list. In milliseconds. */
+  silenceMs(): number | undefined;
 }
 
 /** The part of a pino logger that is used here. */

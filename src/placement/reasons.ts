@@ -24,6 +24,11 @@ export const reasons = {
   existingAntiAffinity: "node(s) didn't satisfy existing pods anti-affinity rules",
 } as const;
 
+/** The reason without what a VM names: one of a few, whatever people ask for. */
+export function reasonKind(reason: string): string {
+  return reason.replace(/^(node\(s\) didn't (?:match architecture|have tag)) .*$/s, '$1');
+}
+
 const resourceReasons: readonly (readonly [number, string])[] = [
   [PODS, 'Too many pods'],
   [CPU, 'Insufficient cpu'],

@@ -17,7 +17,12 @@ export interface RegistryEndpoint {
   readonly ca?: string;
   readonly credentials?: RegistryCredentials;
   readonly beforeConnect?: BeforeConnect;
+  /** Told of requests that failed, after their retries. */
+  readonly failed?: RegistryFailed | undefined;
 }
+
+/** `registry` as in the endpoint; `reason`: `Unreachable`, or what the answer means. */
+export type RegistryFailed = (registry: string, reason: 'Unreachable' | ErrorReason) => void;
 
 export interface RegistryRequest {
   method: 'GET' | 'HEAD' | 'POST' | 'PATCH' | 'PUT' | 'DELETE';
@@ -127,33 +132,43 @@ export function createTransport(endpoint: RegistryEndpoint): RegistryTransport {
     ...(endpoint.credentials === undefined ? {} : { credentials: endpoint.credentials }),
   });
 
+  async function send(wanted: RegistryRequest): Promise<RegistryReply> {
+    for (let attempt = 0; ; attempt += 1) {
+      const last = attempt + 1 >= attempts || !isRepeatable(wanted);
+      const reply = await sendOnce({
+        wanted,
+        origin,
+        agent,
+        authorizer,
+        registry: endpoint.registry,
+      }).catch((error: unknown) => {
+        if (last || error instanceof Svc3Error || wanted.signal?.aborted === true) throw error;
+        return undefined;
+      });
+      if (
+        reply !== undefined &&
+        (last || !retriable.has(reply.status) || wanted.accept.includes(reply.status))
+      ) {
+        return refuseUnlessAccepted(reply, wanted, endpoint);
+      }
+      await reply?.body.dump();
+      await delay(
+        backoffMs(attempt, reply?.headers['retry-after']),
+        undefined,
+        wanted.signal === undefined ? {} : { signal: wanted.signal },
+      );
+    }
+  }
+
   return {
     origin,
     async send(wanted) {
-      for (let attempt = 0; ; attempt += 1) {
-        const last = attempt + 1 >= attempts || !isRepeatable(wanted);
-        const reply = await sendOnce({
-          wanted,
-          origin,
-          agent,
-          authorizer,
-          registry: endpoint.registry,
-        }).catch((error: unknown) => {
-          if (last || error instanceof Svc3Error || wanted.signal?.aborted === true) throw error;
-          return undefined;
-        });
-        if (
-          reply !== undefined &&
-          (last || !retriable.has(reply.status) || wanted.accept.includes(reply.status))
-        ) {
-          return refuseUnlessAccepted(reply, wanted, endpoint);
-        }
-        await reply?.body.dump();
-        await delay(
-          backoffMs(attempt, reply?.headers['retry-after']),
-          undefined,
-          wanted.signal === undefined ? {} : { signal: wanted.signal },
-        );
+      try {
+        return await send(wanted);
+      } catch (error) {
+        const reason = failureReason(error);
+        if (reason !== undefined) endpoint.failed?.(endpoint.registry, reason);
+        throw error;
       }
     },
     async close() {
@@ -248,6 +263,12 @@ export class RegistryUnreachable extends Error {
     super(`registry ${registry} could not be reached: ${messageOf(cause)}`, { cause });
     this.name = 'RegistryUnreachable';
   }
+}
+
+/** Undefined for what is none of the registry's: a request that was given up. */
+function failureReason(error: unknown): Parameters<RegistryFailed>[1] | undefined {
+  if (error instanceof RegistryUnreachable) return 'Unreachable';
+  return error instanceof Svc3Error ? error.reason : undefined;
 }
 
 async function refuseUnlessAccepted(

@@ -5,6 +5,7 @@ import { leavesSpec } from '../../controller/change.ts';
 import { createController, keyOf, type Controller } from '../../controller/controller.ts';
 import type { Runtime } from '../../controller/runtime.ts';
 import { createExpectations } from '../../controller/expectations.ts';
+import type { RegistryFailed } from '../../registry/transport.ts';
 import { createImageCaches, type Disk } from './caches.ts';
 import { vmNameOf, requestOf, workId } from './names.ts';
 import type { DiskKind } from './place.ts';
@@ -17,6 +18,7 @@ import { VanishedDisks } from './vanished.ts';
 
 export interface ImageControllerParts {
   readonly openRunner?: OpenRunnerExports | undefined;
+  readonly registryFailed?: RegistryFailed | undefined;
 }
 
 /** A pass may wait for the store or for a VM's runner: enough that the half which one namespace may hold leaves others some. */
@@ -32,7 +34,7 @@ export function createImageControllers(
 
 function createDiskController(
   runtime: Runtime<ImageSettings>,
-  { openRunner }: ImageControllerParts,
+  { openRunner, registryFailed }: ImageControllerParts,
   kind: DiskKind,
 ): Controller {
   const { client, informers, recorder, log, gate, settings } = runtime;
@@ -50,7 +52,7 @@ function createDiskController(
     vanished,
     settings,
     openRunner,
-    registries: createNamespaceRegistries(client, settings.store),
+    registries: createNamespaceRegistries(client, settings.store, registryFailed),
     monotonic: () => performance.now(),
     now: () => new Date(),
   });

@@ -23,7 +23,8 @@ export function storeScheme(store: StoreSettings): 'http' | 'https' {
  * name of an Image has a slash).
  */
 export function placeOf(store: StoreSettings, kind: DiskKind, namespace: string, name: string): Place {
-  const [registry = '', ...path] = hostAndPath(store).split('/');
+  const [, ...path] = hostAndPath(store).split('/');
+  const registry = registryOf(store);
   const parts = [...path, store.prefix, namespace, ...(kind === 'ISO' ? ['iso'] : []), name];
   return { registry, repository: parts.filter((part) => part !== '').join('/') };
 }
@@ -33,6 +34,11 @@ export function referenceOf({ registry, repository }: Place, digest: string): st
   return `${registry}/${repository}@${digest}`;
 }
 
-function hostAndPath({ url }: StoreSettings): string {
+/** `host[:port]` of the store; empty: there is none. */
+export function registryOf(store: Pick<StoreSettings, 'url'>): string {
+  return hostAndPath(store).split('/', 1)[0] ?? '';
+}
+
+function hostAndPath({ url }: Pick<StoreSettings, 'url'>): string {
   return url.replace(/^[a-z]+:\/\//, '').replace(/\/+$/, '');
 }

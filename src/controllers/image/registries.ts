@@ -5,6 +5,7 @@ import { registryCredentials, secrets } from '../../api/resources.ts';
 import { ifFound } from '../../errors.ts';
 import type { KubeClient } from '../../kube/types.ts';
 import { createRegistryClient, type RegistryClient } from '../../registry/client.ts';
+import type { RegistryFailed } from '../../registry/transport.ts';
 import { loginFor } from '../../registry/login.ts';
 import { accessOf, credentialNames, type RegistryAccess } from './access.ts';
 import type { StoreSettings } from './settings.ts';
@@ -31,6 +32,7 @@ export interface NamespaceRegistries {
 export function createNamespaceRegistries(
   client: Pick<KubeClient, 'get'>,
   store: StoreSettings,
+  failed?: RegistryFailed,
 ): NamespaceRegistries {
   async function look(namespace: string, registry: string): Promise<NamespaceAccess> {
     const [credential, secret] = await Promise.all([
@@ -45,7 +47,12 @@ export function createNamespaceRegistries(
     return {
       version: isAnonymous ? '' : [namespace, ...versions].join('/'),
       open: () =>
-        createRegistryClient({ registry, ...how, ...(credentials === undefined ? {} : { credentials }) }),
+        createRegistryClient({
+          registry,
+          failed,
+          ...how,
+          ...(credentials === undefined ? {} : { credentials }),
+        }),
     };
   }
 

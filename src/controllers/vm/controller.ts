@@ -21,6 +21,7 @@ import type { KubeObject } from '../../api/object.ts';
 import type { Change, Informer } from '../../kube/types.ts';
 import { Inventory } from '../../placement/inventory.ts';
 import { nodeFacts } from '../../placement/nodefacts.ts';
+import type { PlacementDecided } from '../metrics/placements.ts';
 import { accountPods, podNameIndex, vmsNamedBy } from './accounting.ts';
 import { DeployBackoff } from './deploybackoff.ts';
 import { VmExpectations } from './expectations.ts';
@@ -51,6 +52,7 @@ export interface VmControllerParts {
   /** Text of the annotation `svc3.dev/control-keys`. */
   controlKeys(): string;
   readonly claims?: ClaimObserver;
+  readonly placed?: PlacementDecided;
 }
 
 /** What the controllers of VMs and of pools share: places on nodes, and who has been promised which guest. */
@@ -175,6 +177,7 @@ function createReconciler(
       standbys,
       claims: parts.claims ?? unobserved,
       monotonic: () => performance.now(),
+      placed: parts.placed,
       pullSecretVersion,
     }),
     claimGrowth: new ClaimGrowth(client, recorder),

@@ -6,6 +6,7 @@ import type { EffectiveSettings, Vm } from '../../api/vm.ts';
 import { isSvc3Error, messageOf } from '../../errors.ts';
 import type { Informer, KubeClient, ReconcileResult } from '../../kube/types.ts';
 import type { Inventory } from '../../placement/inventory.ts';
+import type { PlacementDecided } from '../metrics/placements.ts';
 import type { DeployBackoff } from './deploybackoff.ts';
 import type { VmExpectations } from './expectations.ts';
 import type { VmSettings } from './settings.ts';
@@ -70,6 +71,7 @@ export interface PodCreationParts {
   readonly claims: ClaimObserver;
   /** Milliseconds of a clock that never jumps. */
   monotonic(): number;
+  placed: PlacementDecided | undefined;
   /** Public halves of the control keys, for the pods' annotation. */
   controlKeys(): string;
   /** Groups of /dev/kvm on a node; without one on all nodes. */
@@ -143,7 +145,9 @@ export class PodCreation implements VmMemory {
     const request = placementRequest(vm, resolved.effective, this.#parts.settings);
     if (vm.spec.pool !== undefined && vm.status?.podName !== podNameOf(vm.metadata.name))
       return this.#withoutStandby(pass, request);
+    const began = performance.now();
     const { result: placement, leftOut } = this.#place(vm, resolved.effective, request);
+    this.#parts.placed?.(placement, (performance.now() - began) / 1000);
     if (placement.kind === 'placed')
       return this.#create(pass, resolved, pinned(placement, leftOut), placement);
     if (this.#parts.settings.whenFull === 'Pod') {

@@ -1,4 +1,25 @@
+import { X509Certificate } from 'node:crypto';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import type { ServingTls } from './tls.ts';
+
+/** `svc3_certificate_expiry_timestamp_seconds` by use: `serving`, and `internal` for the aggregated API. In Unix time. */
+export function createCertificateMetrics(
+  registry: Registry,
+  { certificates }: Pick<ServingTls, 'certificates'>,
+): void {
+  const gauge = new Gauge({
+    name: 'svc3_certificate_expiry_timestamp_seconds',
+    help: 'When the certificate ends that the api shows, in Unix time.',
+    labelNames: ['use'] as const,
+    registers: [],
+    collect() {
+      this.reset();
+      for (const [use, pem] of certificates())
+        this.set({ use }, new X509Certificate(pem).validToDate.getTime() / 1000);
+    },
+  });
+  registry.registerMetric(gauge);
+}
 
 /** What the HTTP servers count, per route and never per path, so that the number of series is bounded. */
 export interface HttpMetrics {

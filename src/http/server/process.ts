@@ -10,7 +10,7 @@ import type { ByteBudgetLimits } from './bytebudget.ts';
 import { createCaches, vmIndexes, type Caches } from './caches.ts';
 import { createSurfaceV1 } from './surfacev1.ts';
 import { ConcurrencyLimit } from '../auth/limits.ts';
-import { createHttpMetrics } from './metrics.ts';
+import { createCertificateMetrics, createHttpMetrics } from './metrics.ts';
 import { keepRequests, type PodRequests } from '../../wire/nodeusage.ts';
 import type { KubeClient } from '../../kube/types.ts';
 import type { ApiSurface } from './apisurface.ts';
@@ -74,6 +74,7 @@ export interface Api {
 export function createApi(options: ApiOptions): Api {
   const { services } = options;
   const authenticator = createAuthenticator(services.client, services.caches.accounts);
+  createCertificateMetrics(options.registry, options.tls);
   const pages = createPages(routes, new URL('../', import.meta.resolve('@novnc/novnc')));
   const http = createServer({
     services,

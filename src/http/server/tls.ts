@@ -13,6 +13,8 @@ export interface ServingTlsOptions {
   readonly clientCa?: string;
 }
 
+export type CertificateUse = 'serving' | 'internal';
+
 /** What a listener shows and asks for; changes hold for new connections, open ones go on. */
 export interface ServingTls {
   readonly options: Readonly<Record<string, unknown>>;
@@ -20,6 +22,8 @@ export interface ServingTls {
   /** Of the names inside the cluster, where there is one for them. */
   setInternal(pair: KeyPair): void;
   setClientCa(pem: string): void;
+  /** PEM of what is shown now: `serving`, and `internal` for the names inside the cluster. */
+  certificates(): ReadonlyMap<CertificateUse, string>;
   /** The listener that changes are for. */
   attach(server: { setSecureContext(options: object): void }): void;
 }
@@ -71,6 +75,11 @@ export function createServingTls({ pair, internal, clientCa }: ServingTlsOptions
       if (pem === ca) return;
       ca = pem;
       renew();
+    },
+    certificates() {
+      const shown = new Map<CertificateUse, string>([['serving', current.cert]]);
+      if (internalPair !== undefined) shown.set('internal', internalPair.cert);
+      return shown;
     },
     attach(listener) {
       server = listener;

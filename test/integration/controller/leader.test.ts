@@ -48,6 +48,7 @@ describe('an election', () => {
     await expect.poll(b.works, patience).toBe(true);
     const { spec } = await cluster.client.get(leases, 'release', namespace);
     expect(spec).toMatchObject({ holderIdentity: 'b', leaseTransitions: 1 });
+    expect(b.elector.transitions()).toBe(1);
   });
 
   test('waits for the work of a leader that stops before it releases the lease', async () => {

@@ -97,6 +97,14 @@ test('tells every change once and in order', async ({ onTestFinished }) => {
   expect(names()).toEqual(['before']);
 });
 
+test('says how long it has heard nothing, from its first list on', async ({ onTestFinished }) => {
+  const { informer } = await start({}, onTestFinished);
+  const silent = () => informer.silenceMs() ?? Number.NaN;
+  await expect.poll(silent, patience).toBeGreaterThan(200);
+  await create('news');
+  await expect.poll(silent, { ...patience, interval: 10 }).toBeLessThan(150);
+});
+
 test('objects say their kind and carry no managedFields', async ({ onTestFinished }) => {
   await create('listed');
   const { informer, names } = await start({}, onTestFinished);

@@ -370,6 +370,21 @@ describe('a registry that is away for a moment', () => {
     expect(registry.requests).toHaveLength(7);
   });
 
+  test('is told of once when it stays away or refuses, and not when nobody wants to know', async () => {
+    withoutDelays();
+    const told: string[][] = [];
+    const heard = clientOf({ failed: (...what) => void told.push(what) });
+    registry.answers.set('/v2/', (request) => request.socket.destroy());
+    await expect(heard.login()).rejects.toThrow('could not be reached');
+    registry.answers.set('/v2/', saying(403));
+    await expect(heard.login()).rejects.toThrow('denied access');
+    await expect(heard.login({ signal: AbortSignal.abort() })).rejects.toThrow();
+    expect(told).toEqual([
+      [registry.address, 'Unreachable'],
+      [registry.address, 'Forbidden'],
+    ]);
+  });
+
   test('is not asked twice to begin an upload', async () => {
     withoutDelays();
     registry.answers.set('/v2/a/blobs/uploads/', saying(503));

@@ -9,7 +9,7 @@ import type { Informer } from '../../../kube/types.ts';
 import { createRegistryClient } from '../../../registry/client.ts';
 import { resolveImage } from '../../../registry/image.ts';
 import { parseReference } from '../../../registry/reference.ts';
-import type { RegistryEndpoint } from '../../../registry/transport.ts';
+import type { RegistryEndpoint, RegistryFailed } from '../../../registry/transport.ts';
 import { virtualSizeOf } from './imagesize.ts';
 import type { ImageResolver, ResolvedImage } from './imageresolutions.ts';
 
@@ -19,10 +19,16 @@ export interface ResolverSources {
   readonly basicAuth: Informer<Secret>;
   /** The image store's URL: it is plain HTTP where that says so, also to who has no credential for it. */
   readonly storeUrl: string;
+  readonly failed?: RegistryFailed;
 }
 
 /** Asks registries what a reference means, with the namespace's credential for that registry, else anonymously. */
-export function createImageResolver({ credentials, basicAuth, storeUrl }: ResolverSources): ImageResolver {
+export function createImageResolver({
+  credentials,
+  basicAuth,
+  storeUrl,
+  failed,
+}: ResolverSources): ImageResolver {
   function credentialOf(namespace: string, registry: string): RegistryCredential | undefined {
     return credentialNames(registry)
       .map((name) => credentials.get(name, namespace))
@@ -39,11 +45,12 @@ export function createImageResolver({ credentials, basicAuth, storeUrl }: Resolv
   function endpointOf(namespace: string, registry: string): RegistryEndpoint {
     const credential = credentialOf(namespace, registry);
     const access = accessOf(credential, registry, { url: storeUrl, prefix: '' });
-    if (credential === undefined) return { registry, ...access };
+    if (credential === undefined) return { registry, failed, ...access };
     const { secretRef } = credential.spec;
     const login = readBasicAuth(secretRef.name, basicAuth.get(secretRef.name, namespaces.credentials));
     return {
       registry,
+      failed,
       ...access,
       ...(login.kind === 'login'
         ? { credentials: { username: login.username, password: login.password } }

@@ -1,0 +1,39 @@
+import { Counter, type Registry } from 'prom-client';
+import { Durations } from '../../durations.ts';
+import type { Placed, Refused } from '../../placement/place.ts';
+import { reasonKind } from '../../placement/reasons.ts';
+
+/** Told of every decision for a VM that wants a node, with the seconds that it took. */
+export type PlacementDecided = (result: Placed | Refused, seconds: number) => void;
+
+/** Half a microsecond for a small cluster, milliseconds where labels of many nodes have a say. */
+const buckets = [0.00001, 0.0001, 0.001, 0.01, 0.1, 1];
+
+/** `svc3_placements_total`, `svc3_placement_refusals_total` and `svc3_placement_duration_seconds`. */
+export function createPlacementMetrics(registry: Registry): PlacementDecided {
+  const decisions = new Counter({
+    name: 'svc3_placements_total',
+    help: 'Decisions about a node for a VM, by result: placed, refused.',
+    labelNames: ['result'] as const,
+    registers: [registry],
+  });
+  const refusals = new Counter({
+    name: 'svc3_placement_refusals_total',
+    help: 'Refused placements, by reason; one that has several counts for each.',
+    labelNames: ['reason'] as const,
+    registers: [registry],
+  });
+  const durations = new Durations({
+    name: 'svc3_placement_duration_seconds',
+    help: 'Time to decide about a node for a VM.',
+    label: 'result',
+    buckets,
+    registry,
+  });
+  return (result, seconds) => {
+    decisions.inc({ result: result.kind });
+    durations.add(result.kind, seconds);
+    if (result.kind === 'placed') return;
+    for (const reason of new Set([...result.counts.keys()].map(reasonKind))) refusals.inc({ reason });
+  };
+}

@@ -1,0 +1,232 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { stringify } from 'yaml';
+import { images } from '../../../src/api/resources.ts';
+import { freePorts } from '../../../src/localcluster/controlplane/ports.ts';
+import { run } from '../../../src/localcluster/host/command.ts';
+import { dashboardQueries, withoutData } from '../../support/dashboards.ts';
+import { type Prometheus, prometheusProgram, startPrometheus } from '../../support/prometheus.ts';
+import { slow, type VmNamespace, type VmWorld, vmWorld } from '../vm/harness.ts';
+import { type Rendered, rendered } from './helm.ts';
+
+const program = join(import.meta.dirname, '../../../src/bin/operator.ts');
+
+async function rules(...args: string[]): Promise<Rendered> {
+  const objects = await rendered('--set=prometheusRule.enabled=true', ...args);
+  const rule = objects.find(({ kind }) => kind === 'PrometheusRule');
+  if (rule === undefined) throw new Error('the chart has no PrometheusRule');
+  return rule;
+}
+
+interface Rule {
+  readonly alert: string;
+  readonly expr: string;
+  readonly for?: string;
+  readonly annotations: Record<string, string>;
+}
+
+function rulesOf({ spec }: Rendered): readonly Rule[] {
+  return (spec as unknown as { groups: { rules: Rule[] }[] }).groups.flatMap((group) => group.rules);
+}
+
+test('dashboards are ConfigMaps that the sidecar of Grafana finds, where they are wanted', async () => {
+  const configMaps = async (...args: string[]) =>
+    (await rendered(...args)).filter(({ metadata }) => metadata.name.startsWith('svc3-dashboard-'));
+  expect(await configMaps()).toEqual([]);
+  const made = await configMaps('--set=dashboards.enabled=true');
+  expect(made.map(({ metadata }) => [metadata.name, metadata.labels?.['grafana_dashboard']])).toEqual([
+    ['svc3-dashboard-fleet', '1'],
+    ['svc3-dashboard-vm', '1'],
+  ]);
+  const titles = made.map(
+    ({ data = {} }) => (JSON.parse(Object.values(data)[0] ?? '') as { title: string }).title,
+  );
+  expect(titles).toEqual(['svc3 / fleet', 'svc3 / VM']);
+});
+
+describe('metrics of VMs', () => {
+  const on = '--set=vmMetrics.enabled=true';
+
+  test('are off by default: no rights, no ports, no monitors', async () => {
+    const objects = await rendered();
+    expect(JSON.stringify(objects)).not.toContain('svc3-vm-metrics');
+    expect(objects.map(({ kind }) => kind)).not.toContain('PodMonitor');
+    expect(objects.find(({ metadata }) => metadata.name === 'svc3-settings')?.data).toHaveProperty(
+      'SVC3_VM_METRICS',
+      'false',
+    );
+  });
+
+  test('are read with the token of the namespace, under the labels of the pod', async () => {
+    const objects = await rendered(on, '--set=vmMetrics.namespaces={team-a}');
+    const monitors = objects.filter(({ kind }) => kind === 'PodMonitor');
+    expect(monitors.map(({ metadata }) => metadata.namespace)).toEqual(['svc3-default', 'team-a']);
+    expect(monitors[0]?.spec).toMatchObject({
+      sampleLimit: 100,
+      podMetricsEndpoints: [
+        {
+          port: 'metrics',
+          scheme: 'https',
+          authorization: { credentials: { name: 'svc3-vm-metrics', key: 'token' } },
+        },
+      ],
+    });
+    expect(JSON.stringify(monitors)).not.toContain('honorLabels');
+  });
+
+  test('are let through by the policy of VMs, for whom the values say', async () => {
+    const peer = { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'monitoring' } } };
+    const ingress = async (...args: string[]) => {
+      const policy = (await rendered(...args)).find(
+        ({ kind, metadata }) => kind === 'NetworkPolicy' && metadata.name === 'svc3-vms',
+      );
+      const { ingress: rows = [] } = (policy?.spec ?? {}) as { ingress?: object[] };
+      return rows.slice(1);
+    };
+    const ports = [{ port: 8444, protocol: 'TCP' }];
+    expect(await ingress()).toEqual([]);
+    expect(await ingress(on)).toEqual([{ ports }]);
+    expect(await ingress(on, `--set-json=vmMetrics.from=${JSON.stringify([peer])}`)).toEqual([
+      { ports, from: [peer] },
+    ]);
+  });
+});
+
+describe('the PrometheusRule of the chart', () => {
+  test('is none by default', async () => {
+    expect((await rendered()).map(({ kind }) => kind)).not.toContain('PrometheusRule');
+  });
+
+  test('has nothing that promtool finds fault with', async ({ onTestFinished }) => {
+    const home = await mkdtemp(join(tmpdir(), 'svc3-rules-'));
+    onTestFinished(() => rm(home, { recursive: true }));
+    const file = join(home, 'rules.yml');
+    await writeFile(file, stringify((await rules()).spec));
+    expect(await run(await prometheusProgram('promtool'), ['check', 'rules', file])).toContain('SUCCESS');
+  });
+
+  test('takes times and the place of the runbooks from the values', async () => {
+    const all = rulesOf(
+      await rules(
+        '--set=prometheusRule.times.Svc3VMUnschedulable=2h',
+        '--set=prometheusRule.times.Svc3OperatorDown=90s',
+        '--set=prometheusRule.runbooks=https://docs.example.com/runbooks/',
+      ),
+    );
+    const named = (name: string) => all.find(({ alert }) => alert === name);
+    expect(named('Svc3VMUnschedulable')?.expr).toMatch(/ > 7200$/);
+    expect(named('Svc3VMUnschedulable')).not.toHaveProperty('for');
+    expect(named('Svc3OperatorDown')).toMatchObject({
+      for: '90s',
+      annotations: { runbook_url: 'https://docs.example.com/runbooks/Svc3OperatorDown.md' },
+    });
+  });
+
+  test('refuses times that it cannot read', async () => {
+    await expect(rules('--set=prometheusRule.times.Svc3OperatorDown=5 minutes')).rejects.toThrow(
+      "at '/prometheusRule/times/Svc3OperatorDown'",
+    );
+  });
+});
+
+test('monitors leave the labels of the metrics as they are: namespace is that of the VM', async () => {
+  const objects = await rendered('--set=serviceMonitor.enabled=true', '--set=podMonitor.enabled=true');
+  const monitors = objects.filter(({ kind }) => kind.endsWith('Monitor'));
+  expect(monitors).toHaveLength(6);
+  for (const { spec } of monitors) {
+    const { endpoints, podMetricsEndpoints = endpoints } = spec as unknown as Record<
+      'endpoints' | 'podMetricsEndpoints',
+      { honorLabels?: boolean }[] | undefined
+    >;
+    expect(podMetricsEndpoints).toEqual([expect.objectContaining({ honorLabels: true })]);
+  }
+});
+
+describe('alerts on a real operator, kube-apiserver and Prometheus', () => {
+  let world: VmWorld;
+  let space: VmNamespace;
+  let operator: ChildProcess;
+  let prometheus: Prometheus;
+
+  beforeAll(async () => {
+    world = await vmWorld();
+    space = await world.namespace('alerts');
+    for (const name of ['svc3-system', 'svc3-credentials', 'svc3-node']) await world.namespace(name);
+    const [port] = (await freePorts(1)) as [number];
+    operator = spawn(process.execPath, [program], {
+      stdio: 'ignore',
+      env: {
+        PATH: process.env['PATH'],
+        KUBECONFIG: world.controlPlane.kubeconfigPath,
+        POD_NAME: 'operator-a',
+        SVC3_RUNNER_IMAGE: 'registry.example.com/svc3-runner:1',
+        SVC3_HEALTH_HOST: '127.0.0.1',
+        SVC3_HEALTH_PORT: `${port}`,
+      },
+    });
+    const times = ['Svc3VMUnschedulable', 'Svc3OperatorDown', 'Svc3APIDown'];
+    const { spec } = await rules(...times.map((name) => `--set=prometheusRule.times.${name}=1s`));
+    prometheus = await startPrometheus({
+      rules: spec as object,
+      targets: [
+        {
+          address: `127.0.0.1:${port}`,
+          job: 'svc3-operator',
+          // As the Prometheus operator labels a target.
+          labels: { namespace: 'svc3-system', pod: 'operator-a' },
+          settings: { honor_labels: true },
+        },
+      ],
+    });
+  });
+
+  afterAll(async () => {
+    await prometheus?.stop();
+    operator?.kill('SIGKILL');
+    await world?.stop();
+  });
+
+  const firing = () => prometheus.firing();
+
+  test('one that no node fits fires, with the namespace, until a node is there', async () => {
+    await space.deploy('waiting', { image: `127.0.0.1:1/debian@sha256:${'0'.repeat(64)}` });
+    await space.until('waiting', 'Scheduled', { reason: 'Unschedulable' });
+    await expect.poll(firing, slow).toContain('Svc3VMUnschedulable');
+    const alerts = await prometheus.query('ALERTS{alertname="Svc3VMUnschedulable"}');
+    expect(alerts.map(({ metric }) => metric['namespace'])).toEqual(['alerts']);
+    await world.kubelet.addNode({ name: 'n1' });
+    await space.untilReady('waiting');
+    await expect.poll(firing, slow).not.toContain('Svc3VMUnschedulable');
+    expect(await prometheus.query('sum(svc3_placements_total{result="placed"})')).toMatchObject([
+      { value: [expect.anything(), '1'] },
+    ]);
+  });
+
+  test('all that the dashboard of the fleet shows is there', async () => {
+    // A registry that does not answer, and a disk that nobody has uploaded.
+    await space.deploy('unreachable', { image: '127.0.0.1:1/debian:12' });
+    const source = { upload: {} };
+    await world.client.create(images, {
+      metadata: { name: 'debian', namespace: space.name },
+      spec: { source },
+    });
+    const queries = dashboardQueries('fleet', { namespace: '.*' });
+    // No api runs in this test: Prometheus reads these, and has no data for them.
+    const ofApi = queries.filter((query) => query.includes('svc3_http_'));
+    expect(ofApi).toHaveLength(2);
+    await expect.poll(() => withoutData(prometheus, queries), slow).toEqual(ofApi);
+  });
+
+  test('one for what is down fires when it is, and not before', async () => {
+    expect(await firing()).not.toContain('Svc3OperatorDown');
+    // None runs in this test.
+    await expect.poll(firing, slow).toContain('Svc3APIDown');
+    operator.kill('SIGTERM');
+    await once(operator, 'exit');
+    await expect.poll(firing, slow).toContain('Svc3OperatorDown');
+  });
+});
