@@ -1,11 +1,17 @@
 import { useCallback, useEffect, useState } from 'preact/hooks';
 import { ApiError, call, messageOf, whenSignedOut } from './api.ts';
+import { Configs } from './configs.tsx';
+import { Credentials } from './credentials.tsx';
+import { Deploy } from './deploy.tsx';
+import { Disks } from './disks.tsx';
 import { noItems } from './items.ts';
 import { follow, type LiveState } from './live.ts';
-import { codeIn, linkTo, placeOf, type View } from './place.ts';
+import { codeIn, linkTo, placeOf, type Place, type View } from './place.ts';
+import { Nodes } from './nodes.tsx';
 import { type Rights, useRights } from './rights.ts';
 import type { Namespaces, Session, Shared } from './session.ts';
 import { SignIn } from './signin.tsx';
+import { OneVm } from './vm.tsx';
 import { Vms } from './vms.tsx';
 
 /** Who the browser already is: by the code of the address, else by its cookie. */
@@ -104,6 +110,12 @@ function SignedIn({ session, onSignOut }: { readonly session: Session; readonly 
     sessionStorage.setItem(storedNamespace, name);
     setNamespace(name);
   }, []);
+  // A link to a VM leads to its namespace.
+  const [linked] = place.view === 'vms' && place.parts.length === 2 ? place.parts : [];
+  useEffect(() => {
+    if (linked !== undefined && namespace !== undefined && namespace !== '' && namespace !== linked)
+      choose(linked);
+  }, [linked, namespace, choose]);
   const signOut = (): void => {
     call('DELETE', '/ui/session').then(onSignOut, onSignOut);
   };
@@ -118,18 +130,61 @@ function SignedIn({ session, onSignOut }: { readonly session: Session; readonly 
       <p class={live.state === 'lost' ? 'lost' : 'unseen'} role="status">
         {live.state === 'lost' ? 'The connection was lost; what is shown may be old. Connecting again …' : ''}
       </p>
-      <Vms
-        items={live.items}
-        namespace={chosen}
-        isKnown={live.state !== 'connecting'}
-        mayDeploy={rights.has('deployVm')}
-      />
+      <Content place={place} live={live} shared={shared} rights={rights} />
     </>
   );
 }
 
+/** The view that the address names. */
+function Content({
+  place: { view, parts },
+  live: { items, state },
+  shared: { namespace, target },
+  rights,
+}: {
+  readonly place: Place;
+  readonly live: LiveState;
+  readonly shared: Shared;
+  readonly rights: Rights;
+}) {
+  const isKnown = state !== 'connecting';
+  const [of = '', name] = parts;
+  const common = { namespace, target, isKnown, rights };
+  switch (view) {
+    case 'vms':
+      return name === undefined ? (
+        <Vms items={items} namespace={namespace} isKnown={isKnown} mayDeploy={rights.has('deployVm')} />
+      ) : (
+        <OneVm
+          key={`${of}/${name}`}
+          namespace={of}
+          name={name}
+          vm={items.vms.get(`${of}/${name}`)}
+          isKnown={isKnown}
+        />
+      );
+    case 'deploy':
+      return <Deploy key={target} items={items} namespace={target} />;
+    case 'images':
+      return <Disks key="images" kind="images" items={items.images} {...common} />;
+    case 'isos':
+      return <Disks key="isos" kind="isos" items={items.isos} {...common} />;
+    case 'nodes':
+      return <Nodes namespace={target} />;
+    case 'configs':
+      return <Configs items={items} {...common} />;
+    default:
+      return <Credentials key={target} namespace={target} rights={rights} />;
+  }
+}
+
 const entries: readonly { readonly view: View; readonly title: string; readonly needs: string }[] = [
   { view: 'vms', title: 'VMs', needs: 'listVms' },
+  { view: 'images', title: 'Images', needs: 'listImages' },
+  { view: 'isos', title: 'ISOs', needs: 'listIsos' },
+  { view: 'configs', title: 'Configurations', needs: 'listVmConfigs' },
+  { view: 'nodes', title: 'Nodes', needs: 'listNodes' },
+  { view: 'credentials', title: 'Registry credentials', needs: 'listRegistryCredentials' },
 ];
 
 function Header({
