@@ -8,6 +8,11 @@ const steps: ReadonlyArray<{ name: string; command: string[]; hint: string }> = 
   { name: 'lint', command: ['oxlint', '--type-aware', '--deny-warnings'], hint: 'mend what is listed above' },
   { name: 'types', command: ['tsc', '--noEmit'], hint: 'mend what is listed above' },
   {
+    name: 'types of the web page',
+    command: ['tsc', '--noEmit', '--project', 'src/http/ui/page'],
+    hint: 'mend what is listed above',
+  },
+  {
     name: 'citations',
     command: ['node', 'scripts/citations.ts'],
     hint: 'cite a page of this repository, or bring it in',

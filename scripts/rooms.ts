@@ -75,7 +75,7 @@ export function circles(rooms: Rooms): string[] {
 }
 
 function main(): void {
-  const paths = globSync('src/**/*.{ts,mjs}');
+  const paths = globSync('src/**/*.{ts,tsx,mjs}');
   const imported = importedRooms(paths, (path) => readFileSync(path, 'utf8'));
   const faults = [
     ...differences(allowedRooms(readFileSync(page, 'utf8')), imported),

@@ -31,6 +31,7 @@ import { createRemoteCatalog } from '../http/remotes/remotes.ts';
 import {
   controlKeyOf,
   createRunnerConnections,
+  createSharedSealer,
   createSharedTicketSigner,
 } from '../http/streams/runnerconnections.ts';
 import type { Services } from '../http/server/services.ts';
@@ -101,6 +102,7 @@ async function main(): Promise<void> {
     runners: createRunnerConnections(controlKey),
     certificates: createCertificateStore(client, tlsKey),
     tickets: createSharedTicketSigner(controlKey),
+    seals: createSharedSealer(controlKey),
   };
   const pair = await ensureCertificate(client, tlsKey, certificateNames(settings));
   const users = createDelegatedAuthorizer(client, services.caches.accounts);

@@ -1,5 +1,5 @@
 /**
- * Writes every file that is generated from code: CustomResourceDefinitions, `src/sdk` and pages of `docs/`. With `--check` it writes
+ * Writes every file that is generated from code: CustomResourceDefinitions, `src/sdk`, the web page and pages of `docs/`. With `--check` it writes
  * nothing and ends with 1 where a file differs, is missing or is left over.
  */
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
@@ -12,6 +12,7 @@ import { sdkFiles } from '../api/typescript.ts';
 import { cliPage } from '../cli/docs.ts';
 import { surfacesPage } from '../http/aggregated/surfaces.ts';
 import { routes } from '../http/routes/table.ts';
+import { pageBundle } from './pagebundle.ts';
 
 interface GeneratedFile {
   /** Relative to the repository. */
@@ -39,6 +40,7 @@ const files: readonly GeneratedFile[] = [
   { path: 'docs/conditions.md', text: conditionsPage() },
   { path: 'docs/vmchanges.md', text: vmChangesPage() },
   { path: 'docs/surfaces.md', text: surfacesPage(routes) },
+  { path: 'src/http/ui/built.json', text: `${JSON.stringify(await pageBundle(), null, 2)}\n` },
 ];
 
 async function leftovers(): Promise<string[]> {

@@ -1,5 +1,4 @@
-import { powerVerbs } from '../wire/power.ts';
-import type { PowerCommand } from '../wire/powercommands.ts';
+import { type PowerCommand, powerVerbs } from '../wire/powercommands.ts';
 import { command, type Command, type Example } from './command.ts';
 
 /** The commands that change the power state of VMs differ in nothing but their words. */

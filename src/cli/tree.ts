@@ -114,6 +114,7 @@ export const leaves: readonly Leaf[] = [
   leaf('user add', async () => (await import('./commands/user/add.ts')).userAdd),
   leaf('user remove', async () => (await import('./commands/user/remove.ts')).userRemove),
   leaf('user list', async () => (await import('./commands/user/list.ts')).userList),
+  leaf('ui', async () => (await import('./commands/ui.ts')).ui),
   leaf('login', async () => (await import('./commands/login.ts')).login),
   leaf('config set', async () => (await import('./commands/config/set.ts')).configSet),
   leaf('config view', async () => (await import('./commands/config/view.ts')).configView),

@@ -1,24 +1,8 @@
-import type { PowerCommand } from './powercommands.ts';
 import { randomUUID } from 'node:crypto';
 import type { PowerState, Vm } from '../api/vm.ts';
 import { Svc3Error } from '../errors.ts';
-import { vmState, type VmState } from './vm.ts';
-
-interface Verb {
-  readonly from: readonly VmState[];
-  readonly to: PowerState;
-  readonly done: string;
-}
-
-/** From which observed state each command may be given, and what it leads to. */
-export const powerVerbs: Readonly<Record<PowerCommand, Verb>> = {
-  start: { from: ['Stopped', 'Failed'], to: 'Running', done: 'started' },
-  stop: { from: ['Running', 'Suspended', 'Failed'], to: 'Stopped', done: 'stopped' },
-  restart: { from: ['Running', 'Failed'], to: 'Running', done: 'restarted' },
-  resume: { from: ['Suspended'], to: 'Running', done: 'resumed' },
-  suspend: { from: ['Running'], to: 'Suspended', done: 'suspended' },
-  revert: { from: ['Running', 'Stopped', 'Suspended', 'Failed'], to: 'Running', done: 'reverted' },
-};
+import { type PowerCommand, powerVerbs } from './powercommands.ts';
+import { vmState } from './vm.ts';
 
 export interface PowerRequest {
   readonly powerState: PowerState;

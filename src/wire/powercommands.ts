@@ -1,3 +1,22 @@
+import type { PowerState } from '../api/vm.ts';
+import type { VmState } from './vmschemas.ts';
+
 /** What `/api/v1` may ask of a VM that is there. */
 export const powerCommands = ['start', 'stop', 'restart', 'resume', 'suspend', 'revert'] as const;
 export type PowerCommand = (typeof powerCommands)[number];
+
+interface Verb {
+  readonly from: readonly VmState[];
+  readonly to: PowerState;
+  readonly done: string;
+}
+
+/** From which observed state each command may be given, and what it leads to. */
+export const powerVerbs: Readonly<Record<PowerCommand, Verb>> = {
+  start: { from: ['Stopped', 'Failed'], to: 'Running', done: 'started' },
+  stop: { from: ['Running', 'Suspended', 'Failed'], to: 'Stopped', done: 'stopped' },
+  restart: { from: ['Running', 'Failed'], to: 'Running', done: 'restarted' },
+  resume: { from: ['Suspended'], to: 'Running', done: 'resumed' },
+  suspend: { from: ['Running'], to: 'Suspended', done: 'suspended' },
+  revert: { from: ['Running', 'Stopped', 'Suspended', 'Failed'], to: 'Running', done: 'reverted' },
+};

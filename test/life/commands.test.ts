@@ -161,6 +161,8 @@ const machines: readonly Step[] = [
   }),
   step('svc3 vm console build-1', { prints: /^https:\/\// }),
   step('svc3 vm console build-1 --open'),
+  step('svc3 ui', { prints: /^https:\/\/.*\/ui#code=/ }),
+  step('svc3 ui --open'),
   interrupted('svc3 vm console build-1 --listen 5901', /5901/),
   step('svc3 vm serial build-1', { as: 'svc3 vm serial build-1 </dev/null' }),
   step(String.raw`printf 'uptime\n' | svc3 vm serial build-1`, { prints: /./ }),

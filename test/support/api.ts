@@ -10,6 +10,7 @@ import { Svc3Error } from '../../src/errors.ts';
 import { selfSigned } from '../../src/http/server/certificate.ts';
 import { cachesOf, createApi, type Api, type ApiOptions } from '../../src/http/server/process.ts';
 import type { Services } from '../../src/http/server/services.ts';
+import { createSealer } from '../../src/http/auth/seals.ts';
 import { createTicketSigner } from '../../src/http/auth/tickets.ts';
 import { createServingTls, type KeyPair } from '../../src/http/server/tls.ts';
 import type { KubeClient } from '../../src/kube/types.ts';
@@ -100,6 +101,7 @@ export async function startTestApi(
     },
     certificates: { replace: () => Promise.resolve() },
     tickets: createTicketSigner(randomBytes(32)),
+    seals: createSealer(randomBytes(32)),
   };
   const services: Services = {
     ...defaults,

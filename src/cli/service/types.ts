@@ -234,6 +234,8 @@ export interface Service {
   readonly serviceAccounts: ServiceAccounts;
   readonly registryCredentials: RegistryCredentials;
   namespaces(): Promise<string[]>;
+  /** Address of the web page, with a code that signs a browser in once and within a minute. */
+  pageUrl(): Promise<string>;
   /** Version of the installation and what it says about itself; undefined where it cannot be asked. */
   clusterInfo(): Promise<ClusterInfo | undefined>;
   /** With what `svc3 login --oidc` logs in; undefined where the installation names no issuer or cannot be asked. */

@@ -1,17 +1,20 @@
 import type { IncomingHttpHeaders } from 'node:http';
 
-/** Scripts cannot read it, and no page of another site makes the browser send it. */
-const name = '__Secure-svc3-console';
+/** Of the console's stream. */
+export const consoleCookieName = '__Secure-svc3-console';
 
-/** Value of `Set-Cookie`; the browser sends the cookie to this path and those below it only. */
-export function consoleCookie(value: string, path: string, seconds: number): string | undefined {
-  // Browsers drop larger cookies.
-  if (value.length > 3800) return undefined;
+/**
+ * Value of `Set-Cookie`; the browser sends the cookie to this path and those below it only. Scripts cannot read it, and no page of
+ * another site makes the browser send it. Undefined where browsers would drop it.
+ */
+export function cookieFor(name: string, value: string, path: string, seconds: number): string | undefined {
+  // Browsers drop what is larger than 4096 bytes.
+  if (name.length + value.length > 3900) return undefined;
   return `${name}=${value}; Path=${path}; Max-Age=${seconds}; Secure; HttpOnly; SameSite=Strict`;
 }
 
-/** What a `Cookie` header says of the console. */
-export function cookieValue(header: string | undefined): string | undefined {
+/** What a `Cookie` header says of the name. */
+export function cookieValue(header: string | undefined, name: string): string | undefined {
   for (const pair of (header ?? '').split(';')) {
     const [key, value] = pair.trim().split('=', 2);
     if (key === name) return value;
@@ -20,6 +23,6 @@ export function cookieValue(header: string | undefined): string | undefined {
 }
 
 /** Whether the page that asks was served by this server. */
-export function isSameOrigin({ origin, host }: IncomingHttpHeaders): boolean {
+export function isSameOrigin({ origin, host }: Pick<IncomingHttpHeaders, 'origin' | 'host'>): boolean {
   return origin !== undefined && URL.canParse(origin) && new URL(origin).host === host;
 }

@@ -36,3 +36,14 @@ export async function refusedFor(
     return refusal;
   }
 }
+
+/** Whether the authorizer lets the caller; a token that is refused is no answer and thrown. */
+export async function isAllowed(caller: Caller, attributes: AccessAttributes): Promise<boolean> {
+  try {
+    await caller.authorize(attributes);
+    return true;
+  } catch (error) {
+    if (isSvc3Error(error, 'Forbidden')) return false;
+    throw error;
+  }
+}

@@ -2,7 +2,7 @@ import type { Image } from '../../api/image.ts';
 import { execute } from '../../usecases/power.ts';
 import { commit, save, untilSaved } from '../../usecases/saving.ts';
 import { imageItem } from '../../wire/image.ts';
-import { powerVerbs } from '../../wire/power.ts';
+import { powerVerbs } from '../../wire/powercommands.ts';
 import * as schemas from '../../wire/schemas.ts';
 import * as vmSchemas from '../../wire/vmschemas.ts';
 import { findVm } from '../server/lookup.ts';

@@ -1,4 +1,3 @@
-import { isSvc3Error } from '../../errors.ts';
 import { actionsGroup, group } from '../../api/meta.ts';
 import { deleteVm as deleteAVm } from '../../usecases/deletion.ts';
 import { deploy as deployAVm, type Deployed, type DeployOptions } from '../../usecases/deploy.ts';
@@ -6,8 +5,8 @@ import type { DeployRequest } from '../../wire/deploy.ts';
 import * as schemas from '../../wire/schemas.ts';
 import { deployItem, vmItem } from '../../wire/vm.ts';
 import * as vmSchemas from '../../wire/vmschemas.ts';
+import { isAllowed } from '../auth/permission.ts';
 import { findImage, findVm, findVmConfig, findVmPool } from '../server/lookup.ts';
-import type { Caller } from '../server/caller.ts';
 import { defineRoute, type Call } from '../server/route.ts';
 import { success } from '../server/status.ts';
 import { waiterOf } from '../server/waiter.ts';
@@ -51,16 +50,6 @@ export const getVm = defineRoute({
   },
 });
 
-async function mayGetConfig(caller: Caller, namespace: string, name: string): Promise<boolean> {
-  try {
-    await caller.authorize({ group, resource: 'vmconfigs', verb: 'get', namespace, name });
-    return true;
-  } catch (error) {
-    if (isSvc3Error(error, 'Forbidden')) return false;
-    throw error;
-  }
-}
-
 /** The use case on this call: reads come from the caches, the VM is created with the caller's token. */
 export function deploy(
   call: Call<{ namespace: string }, unknown, DeployRequest>,
@@ -78,7 +67,8 @@ export function deploy(
       findConfig: (name, of) => findVmConfig(services, { namespace: of, name }),
       findPool: (name, of) => findVmPool(services, { namespace: of, name }),
       findImage: (name, of) => findImage(services, { namespace: of, name }),
-      mayGetConfig: (name, of) => mayGetConfig(caller, of, name),
+      mayGetConfig: (name, of) =>
+        isAllowed(caller, { group, resource: 'vmconfigs', verb: 'get', namespace: of, name }),
       settings: () => Promise.resolve({ gpuPassthroughEnabled, hostPortsAllowed }),
       wait: waiterOf(call),
     },

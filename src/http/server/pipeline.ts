@@ -150,6 +150,7 @@ function callOf(
     get baseUrl() {
       return baseUrlOf(request);
     },
+    address: request.ip,
     ...(request.headers.accept === undefined ? {} : { accept: request.headers.accept }),
     header: (name) => headerOf(request, name),
     ...(route.bodyKind === 'upload' ? { upload: uploadOf(request) } : {}),

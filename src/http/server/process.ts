@@ -22,6 +22,9 @@ import { createServer, type HttpServer } from './server.ts';
 import type { Services } from './services.ts';
 import { isStreamRequest } from '../streams/streamrequest.ts';
 import { createStreams } from '../streams/streams.ts';
+import { createCodeRoute, createPageSessionRoutes, pageRoutes } from '../ui/routes.ts';
+import { createSessions } from '../ui/sessions.ts';
+import { createUiSurface } from '../ui/surface.ts';
 import type { ServingTls } from './tls.ts';
 
 /** Asks the process's informers for everything the routes read; before they run. */
@@ -75,6 +78,7 @@ export function createApi(options: ApiOptions): Api {
   const { services } = options;
   const authenticator = createAuthenticator(services.client, services.caches.accounts);
   createCertificateMetrics(options.registry, options.tls);
+  const sessions = createSessions(services.seals);
   const pages = createPages(routes, new URL('../', import.meta.resolve('@novnc/novnc')));
   const http = createServer({
     services,
@@ -83,7 +87,11 @@ export function createApi(options: ApiOptions): Api {
     ...(options.answered === undefined ? {} : { answered: options.answered }),
     ...(options.checkReplies === true ? { checkReply } : {}),
     surfaces: [
-      { surface: createSurfaceV1(authenticator), routes: [...routes, ...pages] },
+      { surface: createSurfaceV1(authenticator), routes: [...routes, ...pages, createCodeRoute(sessions)] },
+      {
+        surface: createUiSurface(authenticator, sessions, services.settings),
+        routes: [...createPageSessionRoutes(authenticator, sessions), ...pageRoutes],
+      },
       ...(options.surfaces?.(authenticator) ?? []),
     ],
     ...(options.concurrentPerIdentity === undefined

@@ -38,6 +38,8 @@ export interface Call<P, Q, B> {
   readonly drain: AbortSignal;
   /** The address the client used: `https://host[:port]`. */
   readonly baseUrl: string;
+  /** The client's, for limits; in no log. */
+  readonly address: string;
   readonly accept?: string;
   /** A header of the request, by its name in lower case. */
   header(name: string): string | undefined;

@@ -123,6 +123,15 @@ export interface TicketSigner {
   verify(ticket: string): Readonly<Record<string, unknown>> | undefined;
 }
 
+/** Seals what only the api may read again, on whichever replica. */
+export interface Sealer {
+  /** Stands for the key, and tells nothing of it. */
+  readonly keyId: string;
+  seal(purpose: string, claims: Readonly<Record<string, unknown>>): string;
+  /** The claims, or undefined for what was not sealed with this key for this purpose. */
+  open(purpose: string, text: string): Readonly<Record<string, unknown>> | undefined;
+}
+
 export interface HttpSettings {
   readonly version: string;
   readonly gpuPassthroughEnabled: boolean;
@@ -158,4 +167,5 @@ export interface Services {
   readonly runners: RunnerConnections;
   readonly certificates: CertificateStore;
   readonly tickets: TicketSigner;
+  readonly seals: Sealer;
 }

@@ -12,13 +12,17 @@ export interface Watchers<T extends KubeObject> {
     done: (object: T | undefined) => boolean,
     signal: AbortSignal,
   ): Promise<T | undefined>;
+  /** Calls back with every object that changed or went, after that, until the returned function is called. */
+  follow(listener: (object: T) => void): () => void;
 }
 
 type Listener<T> = (object: T | undefined) => void;
 
 export function createWatchers<T extends KubeObject>(informer: Informer<T>): Watchers<T> {
   const listeners = new Map<string, Set<Listener<T>>>();
+  const followers = new Set<(object: T) => void>();
   informer.onChange((change) => {
+    for (const follower of followers) follower(change.object);
     const { name = '', namespace = '' } = change.object.metadata ?? {};
     const waiting = listeners.get(`${namespace}/${name}`);
     if (waiting === undefined) return;
@@ -26,6 +30,10 @@ export function createWatchers<T extends KubeObject>(informer: Informer<T>): Wat
   });
 
   return {
+    follow(listener) {
+      followers.add(listener);
+      return () => void followers.delete(listener);
+    },
     until({ name, namespace }, done, signal) {
       const key = `${namespace}/${name}`;
       return new Promise((resolve, reject) => {

@@ -4,7 +4,8 @@ import type { Vm } from '../../api/vm.ts';
 import { createRunnerClient, type RunnerClient } from '../../runnerapi/client.ts';
 import { readPrivateKey, signControlToken } from '../../runnerapi/token.ts';
 import { Svc3Error } from '../../errors.ts';
-import type { RunnerConnections, TicketSigner } from '../server/services.ts';
+import type { RunnerConnections, Sealer, TicketSigner } from '../server/services.ts';
+import { createSealer } from '../auth/seals.ts';
 import { createTicketSigner } from '../auth/tickets.ts';
 
 /** The installation's private key out of its Secret: the first PEM in it, `current` before others. */
@@ -50,13 +51,28 @@ export function createRunnerConnections(key: () => KeyObject | undefined): Runne
   };
 }
 
-/** Tickets that every replica can check: their key is derived from the installation's. */
+/** A key for one use, which every replica has: derived from the installation's. */
+function derivedKey(key: () => KeyObject | undefined, use: string): Buffer {
+  const privateKey = key();
+  if (privateKey === undefined) throw noKey();
+  const secret = privateKey.export({ type: 'pkcs8', format: 'der' });
+  return createHmac('sha256', secret).update(use).digest();
+}
+
+/** Tickets that every replica can check. */
 export function createSharedTicketSigner(key: () => KeyObject | undefined): TicketSigner {
-  function signer(): TicketSigner {
-    const privateKey = key();
-    if (privateKey === undefined) throw noKey();
-    const secret = privateKey.export({ type: 'pkcs8', format: 'der' });
-    return createTicketSigner(createHmac('sha256', secret).update('svc3 console tickets').digest());
-  }
+  const signer = (): TicketSigner => createTicketSigner(derivedKey(key, 'svc3 console tickets'));
   return { sign: (claims) => signer().sign(claims), verify: (ticket) => signer().verify(ticket) };
+}
+
+/** Seals that every replica can open. */
+export function createSharedSealer(key: () => KeyObject | undefined): Sealer {
+  const sealer = (): Sealer => createSealer(derivedKey(key, 'svc3 page seals'));
+  return {
+    get keyId() {
+      return sealer().keyId;
+    },
+    seal: (purpose, claims) => sealer().seal(purpose, claims),
+    open: (purpose, text) => sealer().open(purpose, text),
+  };
 }

@@ -4,7 +4,7 @@ import type { Vm } from '../../api/vm.ts';
 import { createUses } from '../../runnerapi/uses.ts';
 import { Svc3Error } from '../../errors.ts';
 import type { Authenticator } from '../auth/auth.ts';
-import { consoleCookie, cookieValue, isSameOrigin } from '../auth/cookie.ts';
+import { consoleCookieName, cookieFor, cookieValue, isSameOrigin } from '../auth/cookie.ts';
 import { createDelegatedAuthorizer } from '../auth/delegated.ts';
 import { findVm } from '../server/lookup.ts';
 import { attributesOf } from '../auth/permission.ts';
@@ -158,7 +158,8 @@ export function createStreamAdmission(services: Services, authenticator: Authent
   return {
     async admit(request, asked) {
       const { authorization, cookie } = request.headers;
-      const session = asked.kind === 'vnc' && authorization === undefined ? cookieValue(cookie) : undefined;
+      const isPage = asked.kind === 'vnc' && authorization === undefined;
+      const session = isPage ? cookieValue(cookie, consoleCookieName) : undefined;
       if (asked.query.ticket !== undefined) return withTicket(asked.query.ticket, asked);
       if (session !== undefined) return withCookie(request, session, asked);
       return withToken(request, asked);
@@ -169,7 +170,7 @@ export function createStreamAdmission(services: Services, authenticator: Authent
       if (user === undefined || until === undefined || stream === 'reconnect') return undefined;
       const session = services.tickets.sign({ ...claims, stream: 'reconnect', exp: until });
       const seconds = Math.max(0, until - Math.floor(Date.now() / 1000));
-      return consoleCookie(session, new URL(url, 'https://localhost').pathname, seconds);
+      return cookieFor(consoleCookieName, session, new URL(url, 'https://localhost').pathname, seconds);
     },
   };
 }

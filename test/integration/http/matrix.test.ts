@@ -5,7 +5,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { clusterRoles } from '../../../src/api/resources.ts';
 import type { Route } from '../../../src/http/server/route.ts';
 import { routes } from '../../../src/http/routes/table.ts';
-import { identity, startTestApi, type TestApi } from '../../support/api.ts';
+import { pageRoutes } from '../../../src/http/ui/routes.ts';
+import { identity, startTestApi, type CallOptions, type TestApi } from '../../support/api.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
 
 /** The least role that may call each route. A route without a row fails the first test. */
@@ -190,6 +191,19 @@ function pathOf(route: Route): string {
   });
 }
 
+const ofThePage = () => ({ origin: api.baseUrl, 'sec-fetch-site': 'same-origin' });
+const cookies = new Map<Identity, string>();
+
+async function cookieOf(who: Identity): Promise<string> {
+  const known = cookies.get(who);
+  if (known !== undefined) return known;
+  const body = { token: tokens.get(who) };
+  const { headers } = await api.call('POST', '/ui/session', { body, headers: ofThePage() });
+  const cookie = String(headers['set-cookie']).split(';', 1)[0]!;
+  cookies.set(who, cookie);
+  return cookie;
+}
+
 const withoutWaiting = new Set(['deployVm', 'deleteVm', 'execVm']);
 
 describe('every route for every identity', () => {
@@ -197,24 +211,54 @@ describe('every route for every identity', () => {
     expect(Object.keys(leastRole).sort()).toEqual(routes.map((route) => route.id).sort());
   });
 
-  for (const who of Object.keys(identities) as Identity[]) {
-    test.each(routes.map((route) => [route.id, route] as const))(`${who}: %s`, async (id, route) => {
-      const least = leastRole[id]!;
-      const token = tokens.get(who);
-      const path = `${pathOf(route)}${withoutWaiting.has(id) ? '?wait=false' : ''}`;
-      const bodies = route.bodyKind === 'json' ? [route.example, { nonsense: true }, undefined] : [undefined];
-      for (const body of bodies) {
-        const { status, json } = await api.call(route.method, path, { token, body });
-        const allowed = least === 'open' || (identities[who] as readonly string[]).includes(least);
-        if (allowed) {
-          expect([401, 403]).not.toContain(status);
-          expect(status).toBeLessThan(500);
-        } else {
-          expect([status, json.kind, json.code]).toEqual(
-            unauthenticated.has(who) ? [401, 'Status', 401] : [403, 'Status', 403],
-          );
-        }
+  /** What a route may answer an identity, with each body that it could get. */
+  async function calls(who: Identity, route: Route, credentials: CallOptions): Promise<void> {
+    const least = leastRole[route.id]!;
+    const path = `${pathOf(route)}${withoutWaiting.has(route.id) ? '?wait=false' : ''}`;
+    const bodies = route.bodyKind === 'json' ? [route.example, { nonsense: true }, undefined] : [undefined];
+    for (const body of bodies) {
+      const { status, json } = await api.call(route.method, path, { ...credentials, body });
+      const allowed = least === 'open' || (identities[who] as readonly string[]).includes(least);
+      if (allowed) {
+        expect([401, 403]).not.toContain(status);
+        expect(status).toBeLessThan(500);
+      } else {
+        expect([status, json.kind, json.code]).toEqual(
+          unauthenticated.has(who) ? [401, 'Status', 401] : [403, 'Status', 403],
+        );
       }
+    }
+  }
+
+  for (const who of Object.keys(identities) as Identity[]) {
+    test.each(routes.map((route) => [route.id, route] as const))(`${who}: %s`, async (_, route) => {
+      await calls(who, route, { token: tokens.get(who) });
     });
   }
+
+  const signedIn = (Object.keys(identities) as Identity[]).filter((who) => !unauthenticated.has(who));
+  for (const who of signedIn) {
+    test.each(pageRoutes.map((route) => [route.id, route] as const))(
+      `${who}, by the cookie of the page: %s`,
+      async (_, route) => {
+        await calls(who, route, { headers: { ...ofThePage(), cookie: await cookieOf(who) } });
+      },
+    );
+  }
+
+  test.each(pageRoutes.map((route) => [route.id, route] as const))(
+    'is nothing of the page without its cookie: %s',
+    async (_, route) => {
+      const token = tokens.get('cluster admin');
+      const { status } = await api.call(route.method, pathOf(route), { token, headers: ofThePage() });
+      expect(status).toBe(401);
+    },
+  );
+
+  test.each(
+    routes.filter(({ permission }) => permission.kind !== 'open').map((route) => [route.id, route] as const),
+  )('the cookie of the page is nothing to /api/v1: %s', async (_, route) => {
+    const headers = { ...ofThePage(), cookie: await cookieOf('cluster admin') };
+    expect((await api.call(route.method, pathOf(route), { headers })).status).toBe(401);
+  });
 });

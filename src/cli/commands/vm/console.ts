@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { openBrowser } from '../../browser.ts';
 import { command } from '../../command.ts';
 import { listen } from '../../tunnel.ts';
 
@@ -31,11 +31,3 @@ export const vmConsole = command({
     if (options.open) openBrowser(url);
   },
 });
-
-function openBrowser(url: string): void {
-  const program = process.platform === 'darwin' ? 'open' : 'xdg-open';
-  const child = spawn(program, [url], { detached: true, stdio: 'ignore' });
-  // The address stands there already: whoever has no browser opens it elsewhere.
-  child.once('error', () => {});
-  child.unref();
-}

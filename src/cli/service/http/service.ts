@@ -78,6 +78,10 @@ export function openHttp(
         del(api, path(ns, 'secrets', 'registrycredentials', 'remove'), { body: { server } }),
     },
     namespaces: async () => (await kubernetes()).namespaces(),
+    async pageUrl() {
+      const { page } = await post<{ page: string }>(api, '/ui/code', {});
+      return `${api.baseUrl}${page}`;
+    },
     async clusterInfo() {
       const { value } = await api.json({
         method: 'GET',

@@ -37,6 +37,7 @@ export function createKubernetesService(options: KubernetesServiceOptions): Serv
       const { items } = await client.list(namespaces);
       return items.map(({ metadata: { name } }) => name);
     },
+    pageUrl: async () => (await http()).pageUrl(),
     clusterInfo: async () => (hasHttp ? (await http()).clusterInfo() : undefined),
     oidcClient: async () => (hasHttp ? (await http()).oidcClient() : undefined),
     close: () => client.close(),

@@ -1,22 +1,23 @@
 import { describe, expect, test } from 'vitest';
-import { consoleCookie, cookieValue, isSameOrigin } from '../../../../src/http/auth/cookie.ts';
+import { consoleCookieName, cookieFor, cookieValue, isSameOrigin } from '../../../../src/http/auth/cookie.ts';
 
 describe('the cookie of the console', () => {
   test('comes back as it was given, among others', () => {
-    const cookie = consoleCookie('a.b-c_d', '/api/v1/namespaces/n/vms/v/console/stream', 60) ?? '';
+    const cookie =
+      cookieFor(consoleCookieName, 'a.b-c_d', '/api/v1/namespaces/n/vms/v/console/stream', 60) ?? '';
     expect(cookie).toMatch(/; Secure; HttpOnly; SameSite=Strict$/);
     expect(cookie).toContain('; Path=/api/v1/namespaces/n/vms/v/console/stream;');
-    expect(cookieValue(`x=1; ${cookie.split(';', 1)[0]}; y=2`)).toBe('a.b-c_d');
+    expect(cookieValue(`x=1; ${cookie.split(';', 1)[0]}; y=2`, consoleCookieName)).toBe('a.b-c_d');
   });
 
   test('is left out where browsers would drop it', () => {
-    expect(consoleCookie('a'.repeat(4000), '/', 60)).toBeUndefined();
+    expect(cookieFor('name', 'a'.repeat(4000), '/', 60)).toBeUndefined();
   });
 
   test.each([[undefined], [''], ['other=1'], ['__Secure-svc3-console-2=1']])(
     'is not in the header %j',
     (header) => {
-      expect(cookieValue(header)).toBeUndefined();
+      expect(cookieValue(header, consoleCookieName)).toBeUndefined();
     },
   );
 });

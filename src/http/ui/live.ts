@@ -1,0 +1,165 @@
+import { Readable } from 'node:stream';
+import { group } from '../../api/meta.ts';
+import type { KubeObject } from '../../api/object.ts';
+import { isAllowed } from '../auth/permission.ts';
+import type { AccessAttributes, Caller } from '../server/caller.ts';
+import type { Caches } from '../server/caches.ts';
+import { keepLease } from '../streams/streamlease.ts';
+
+/** Changes of so many milliseconds are told together. */
+const gatherMs = 100;
+/** A page that hears nothing for much longer connects again. */
+const beatMs = 15_000;
+
+const kinds = ['vms', 'images', 'isos', 'vmConfigs'] as const;
+type Kind = (typeof kinds)[number];
+
+interface LiveOptions {
+  readonly caller: Caller;
+  readonly caches: Caches;
+  /** Absent: all namespaces. */
+  readonly namespace: string | undefined;
+  /** Aborted when the client has gone or the process drains. */
+  readonly signal: AbortSignal;
+  readonly confirmEveryMs?: number;
+}
+
+/**
+ * Server-sent events of what the caller may list: first `snapshot` with all items by kind, then `change` with those that are new or
+ * different and those that are gone (`namespace/name`), `beat` in silence, `over` with the reason before it ends because of a right that was lost.
+ * A slow reader is told the newest state, once.
+ *
+ * @throws Svc3Error Unauthorized
+ */
+export async function liveStream(options: LiveOptions): Promise<Readable> {
+  const { caller, caches, namespace } = options;
+  const rightTo = (kind: Kind): AccessAttributes => ({
+    group,
+    resource: kind.toLowerCase(),
+    verb: 'list',
+    ...(namespace === undefined ? {} : { namespace }),
+  });
+  const answers = await Promise.all(kinds.map((kind) => isAllowed(caller, rightTo(kind))));
+  const allowed = kinds.filter((_, index) => answers[index]);
+  const stream = new LiveStream(caches, allowed, namespace);
+  const { expiresAt } = caller;
+  const end = keepLease(
+    {
+      user: await caller.user(),
+      ...(expiresAt === undefined ? {} : { endsAt: expiresAt }),
+      async confirm() {
+        await Promise.all(allowed.map((kind) => caller.authorize(rightTo(kind), true)));
+      },
+    },
+    caches.accounts,
+    ({ message }) => stream.over(message),
+    options.confirmEveryMs,
+  );
+  const leave = (): void => stream.leave();
+  options.signal.addEventListener('abort', leave, { once: true });
+  stream.once('close', () => {
+    end();
+    options.signal.removeEventListener('abort', leave);
+  });
+  if (options.signal.aborted) leave();
+  return stream;
+}
+
+function keyOf({ metadata }: KubeObject): string {
+  return `${metadata?.namespace ?? ''}/${metadata?.name ?? ''}`;
+}
+
+class LiveStream extends Readable {
+  readonly #caches: Caches;
+  readonly #kinds: readonly Kind[];
+  readonly #namespace: string | undefined;
+  readonly #changed = new Map<Kind, Set<string>>();
+  readonly #forget: (() => void)[] = [];
+  readonly #beat: NodeJS.Timeout;
+  #gathering: NodeJS.Timeout | undefined;
+  #isRead = false;
+
+  constructor(caches: Caches, allowed: readonly Kind[], namespace: string | undefined) {
+    super();
+    this.#caches = caches;
+    this.#kinds = allowed;
+    this.#namespace = namespace;
+    for (const kind of allowed) {
+      const follow = (object: KubeObject): void => this.#note(kind, object);
+      this.#forget.push(caches[kind].changes.follow(follow));
+    }
+    this.#beat = setInterval(() => this.#tell('beat', '{}'), beatMs);
+    this.#tell('snapshot', this.#snapshot());
+  }
+
+  /** Ends it because of a right that was lost. */
+  over(reason: string): void {
+    this.#tell('over', JSON.stringify({ message: reason }));
+    this.leave();
+  }
+
+  leave(): void {
+    this.#release();
+    if (!this.destroyed && !this.readableEnded) this.push(null);
+  }
+
+  override _read(): void {
+    this.#isRead = true;
+    this.#flush();
+  }
+
+  override _destroy(error: Error | null, done: (error: Error | null) => void): void {
+    this.#release();
+    done(error);
+  }
+
+  #release(): void {
+    clearInterval(this.#beat);
+    clearTimeout(this.#gathering);
+    for (const forget of this.#forget.splice(0)) forget();
+  }
+
+  #tell(event: string, data: string): void {
+    this.#isRead = this.push(`event: ${event}\ndata: ${data}\n\n`);
+  }
+
+  #note(kind: Kind, object: KubeObject): void {
+    if (this.#namespace !== undefined && object.metadata?.namespace !== this.#namespace) return;
+    const keys = this.#changed.get(kind) ?? new Set();
+    this.#changed.set(kind, keys.add(keyOf(object)));
+    this.#gathering ??= setTimeout(() => {
+      this.#gathering = undefined;
+      this.#flush();
+    }, gatherMs);
+  }
+
+  #flush(): void {
+    if (this.#changed.size === 0 || this.#gathering !== undefined || !this.#isRead) return;
+    const kinds = [...this.#changed].map(
+      ([kind, keys]) => `${JSON.stringify(kind)}:${this.#change(kind, keys)}`,
+    );
+    this.#changed.clear();
+    this.#tell('change', `{${kinds.join(',')}}`);
+  }
+
+  #change(kind: Kind, keys: ReadonlySet<string>): string {
+    const items = [...keys].map((key) => this.#itemText(kind, key));
+    const gone = [...keys].filter((_, index) => items[index] === undefined);
+    const changed = items.filter((item) => item !== undefined);
+    return `{"changed":[${changed.join(',')}],"gone":${JSON.stringify(gone)}}`;
+  }
+
+  #snapshot(): string {
+    const lists = this.#kinds.map((kind) => {
+      const keys = this.#caches[kind].objects.list(this.#namespace).map(keyOf);
+      const items = keys.toSorted().map((key) => this.#itemText(kind, key));
+      return `${JSON.stringify(kind)}:[${items.filter((item) => item !== undefined).join(',')}]`;
+    });
+    return `{${lists.join(',')}}`;
+  }
+
+  #itemText(kind: Kind, key: string): string | undefined {
+    const [namespace = '', name = ''] = key.split('/');
+    return this.#caches[kind].items.item(name, namespace)?.toString();
+  }
+}

@@ -1,0 +1,87 @@
+import type { FieldCause } from '../../../errors.ts';
+
+/** A refusal of the server, in its words. */
+export class ApiError extends Error {
+  readonly status: number;
+  readonly causes: readonly FieldCause[];
+
+  constructor(status: number, message: string, causes: readonly FieldCause[] = []) {
+    super(message);
+    this.status = status;
+    this.causes = causes;
+  }
+}
+
+interface StatusBody {
+  readonly message?: string;
+  readonly details?: { readonly causes?: readonly FieldCause[] };
+}
+
+/** The refusal in a reply's text; a proxy may have written it. */
+export function refusalIn(status: number, text: string): ApiError {
+  try {
+    const { message, details } = JSON.parse(text) as StatusBody;
+    return new ApiError(status, message ?? `HTTP ${status}`, details?.causes);
+  } catch {
+    return new ApiError(status, `the server answered with HTTP ${status}`);
+  }
+}
+
+let onSignedOut: (message: string) => void = () => undefined;
+
+/** Told when a call finds that the session is over. */
+export function whenSignedOut(listener: (message: string) => void): void {
+  onSignedOut = listener;
+}
+
+export interface Answer<T> {
+  readonly status: number;
+  readonly body: T;
+  /** Texts of `Warning` headers. */
+  readonly warnings: readonly string[];
+}
+
+function warningsIn(header: string | null): string[] {
+  return [...(header ?? '').matchAll(/299 - "([^"]*)"/g)].map(([, text = '']) => text);
+}
+
+/**
+ * Calls the server with the session of the page.
+ * @param path - below this origin
+ * @throws ApiError
+ */
+export async function call<T>(method: string, path: string, body?: unknown): Promise<Answer<T>> {
+  let reply: Response;
+  try {
+    reply = await fetch(path, {
+      method,
+      headers: {
+        accept: 'application/json',
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+  } catch {
+    throw new ApiError(0, 'the server does not answer; is the network there?');
+  }
+  const text = await reply.text();
+  if (!reply.ok) {
+    const refusal = refusalIn(reply.status, text);
+    if (reply.status === 401) onSignedOut(refusal.message);
+    throw refusal;
+  }
+  return {
+    status: reply.status,
+    body: JSON.parse(text) as T,
+    warnings: warningsIn(reply.headers.get('warning')),
+  };
+}
+
+/** A path of `/api/v1` below a namespace, for the page. */
+export function inNamespace(namespace: string, ...parts: readonly string[]): string {
+  return ['/ui/api/v1/namespaces', ...[namespace, ...parts].map(encodeURIComponent)].join('/');
+}
+
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,244 @@
+import { useCallback, useEffect, useState } from 'preact/hooks';
+import { ApiError, call, messageOf, whenSignedOut } from './api.ts';
+import { Configs } from './configs.tsx';
+import { Credentials } from './credentials.tsx';
+import { Deploy } from './deploy.tsx';
+import { Disks } from './disks.tsx';
+import { noItems } from './items.ts';
+import { follow, type LiveState } from './live.ts';
+import { codeIn, linkTo, placeOf, type Place, type View } from './place.ts';
+import { Nodes } from './nodes.tsx';
+import { type Rights, useRights } from './rights.ts';
+import type { Namespaces, Session, Shared } from './session.ts';
+import { SignIn } from './signin.tsx';
+import { OneVm } from './vm.tsx';
+import { Vms } from './vms.tsx';
+
+/** Who the browser already is: by the code of the address, else by its cookie. */
+async function findSession(): Promise<Session> {
+  const code = codeIn(location.hash);
+  if (code === undefined) return (await call<Session>('GET', '/ui/session')).body;
+  history.replaceState(null, '', location.pathname);
+  return (await call<Session>('POST', '/ui/session', { code })).body;
+}
+
+export function App() {
+  const [session, setSession] = useState<Session>();
+  const [reason, setReason] = useState<string>();
+  const [isAsked, setAsked] = useState(false);
+
+  useEffect(() => {
+    const hasCode = codeIn(location.hash) !== undefined;
+    findSession()
+      .then(setSession)
+      // Who comes for the first time has no session: that is nothing to tell.
+      .catch((error: unknown) => {
+        const isNew = error instanceof ApiError && error.status === 401 && !hasCode;
+        setReason(isNew ? undefined : messageOf(error));
+      })
+      .finally(() => {
+        setAsked(true);
+        whenSignedOut((message) => {
+          setReason(message);
+          setSession(undefined);
+        });
+      });
+  }, []);
+
+  if (!isAsked) return <main class="signin">Loading …</main>;
+  if (session === undefined) return <SignIn reason={reason} onSession={setSession} />;
+  return (
+    <SignedIn
+      session={session}
+      onSignOut={() => {
+        setReason(undefined);
+        setSession(undefined);
+      }}
+    />
+  );
+}
+
+function usePlace() {
+  const [place, setPlace] = useState(() => placeOf(location.hash));
+  useEffect(() => {
+    const move = (): void => setPlace(placeOf(location.hash));
+    addEventListener('hashchange', move);
+    return () => removeEventListener('hashchange', move);
+  }, []);
+  return place;
+}
+
+const storedNamespace = 'svc3-namespace';
+
+function firstNamespace({ items, all }: Namespaces, { defaultNamespace }: Session): string {
+  const kept = sessionStorage.getItem(storedNamespace);
+  if (kept !== null && (items.includes(kept) || (kept === '' && all))) return kept;
+  return items.includes(defaultNamespace) ? defaultNamespace : (items[0] ?? defaultNamespace);
+}
+
+/** Whether the session still holds; a server that does not answer says nothing of it. */
+async function isStillSignedIn(): Promise<boolean> {
+  try {
+    await call('GET', '/ui/session');
+    return true;
+  } catch (error) {
+    return !(error instanceof ApiError && error.status === 401);
+  }
+}
+
+function SignedIn({ session, onSignOut }: { readonly session: Session; readonly onSignOut: () => void }) {
+  const [namespaces, setNamespaces] = useState<Namespaces>({ items: [], all: false });
+  const [namespace, setNamespace] = useState<string>();
+  const [live, setLive] = useState<LiveState>({ items: noItems, state: 'connecting' });
+  const place = usePlace();
+
+  useEffect(() => {
+    call<Namespaces>('GET', '/ui/namespaces')
+      .then(({ body }) => {
+        setNamespaces(body);
+        setNamespace(firstNamespace(body, session));
+      })
+      .catch(() => setNamespace(session.defaultNamespace));
+  }, [session]);
+
+  useEffect(
+    () => (namespace === undefined ? undefined : follow(namespace, setLive, isStillSignedIn)),
+    [namespace],
+  );
+
+  const choose = useCallback((name: string) => {
+    sessionStorage.setItem(storedNamespace, name);
+    setNamespace(name);
+  }, []);
+  // A link to a VM leads to its namespace.
+  const [linked] = place.view === 'vms' && place.parts.length === 2 ? place.parts : [];
+  useEffect(() => {
+    if (linked !== undefined && namespace !== undefined && namespace !== '' && namespace !== linked)
+      choose(linked);
+  }, [linked, namespace, choose]);
+  const signOut = (): void => {
+    call('DELETE', '/ui/session').then(onSignOut, onSignOut);
+  };
+  const chosen = namespace ?? '';
+  const target = chosen === '' ? (namespaces.items[0] ?? session.defaultNamespace) : chosen;
+  const rights = useRights(namespace === undefined ? '' : target);
+  const shared: Shared = { session, namespaces, namespace: chosen, target };
+
+  return (
+    <>
+      <Header shared={shared} rights={rights} view={place.view} onNamespace={choose} onSignOut={signOut} />
+      <p class={live.state === 'lost' ? 'lost' : 'unseen'} role="status">
+        {live.state === 'lost' ? 'The connection was lost; what is shown may be old. Connecting again …' : ''}
+      </p>
+      <Content place={place} live={live} shared={shared} rights={rights} />
+    </>
+  );
+}
+
+/** The view that the address names. */
+function Content({
+  place: { view, parts },
+  live: { items, state },
+  shared: { namespace, target },
+  rights,
+}: {
+  readonly place: Place;
+  readonly live: LiveState;
+  readonly shared: Shared;
+  readonly rights: Rights;
+}) {
+  const isKnown = state !== 'connecting';
+  const [of = '', name] = parts;
+  const common = { namespace, target, isKnown, rights };
+  switch (view) {
+    case 'vms':
+      return name === undefined ? (
+        <Vms items={items} namespace={namespace} isKnown={isKnown} mayDeploy={rights.has('deployVm')} />
+      ) : (
+        <OneVm
+          key={`${of}/${name}`}
+          namespace={of}
+          name={name}
+          vm={items.vms.get(`${of}/${name}`)}
+          isKnown={isKnown}
+        />
+      );
+    case 'deploy':
+      return <Deploy key={target} items={items} namespace={target} />;
+    case 'images':
+      return <Disks key="images" kind="images" items={items.images} {...common} />;
+    case 'isos':
+      return <Disks key="isos" kind="isos" items={items.isos} {...common} />;
+    case 'nodes':
+      return <Nodes namespace={target} />;
+    case 'configs':
+      return <Configs items={items} {...common} />;
+    default:
+      return <Credentials key={target} namespace={target} rights={rights} />;
+  }
+}
+
+const entries: readonly { readonly view: View; readonly title: string; readonly needs: string }[] = [
+  { view: 'vms', title: 'VMs', needs: 'listVms' },
+  { view: 'images', title: 'Images', needs: 'listImages' },
+  { view: 'isos', title: 'ISOs', needs: 'listIsos' },
+  { view: 'configs', title: 'Configurations', needs: 'listVmConfigs' },
+  { view: 'nodes', title: 'Nodes', needs: 'listNodes' },
+  { view: 'credentials', title: 'Registry credentials', needs: 'listRegistryCredentials' },
+];
+
+function Header({
+  shared: { session, namespaces, namespace },
+  rights,
+  view,
+  onNamespace,
+  onSignOut,
+}: {
+  readonly shared: Shared;
+  readonly rights: Rights;
+  readonly view: View;
+  readonly onNamespace: (name: string) => void;
+  readonly onSignOut: () => void;
+}) {
+  const known =
+    namespaces.items.includes(namespace) || namespace === ''
+      ? namespaces.items
+      : [namespace, ...namespaces.items];
+  return (
+    <header>
+      <a class="brand" href={linkTo('vms')}>
+        svc3
+      </a>
+      <nav aria-label="Views">
+        {entries
+          .filter(({ needs }) => rights.has(needs))
+          .map((entry) => (
+            <a
+              key={entry.view}
+              href={linkTo(entry.view)}
+              aria-current={entry.view === view ? 'page' : undefined}
+            >
+              {entry.title}
+            </a>
+          ))}
+      </nav>
+      <div class="who">
+        <label for="namespace">Namespace</label>
+        <select
+          id="namespace"
+          value={namespace}
+          onChange={({ currentTarget }) => onNamespace(currentTarget.value)}
+        >
+          {namespaces.all ? <option value="">All</option> : null}
+          {known.map((name) => (
+            <option key={name}>{name}</option>
+          ))}
+        </select>
+        <span class="user">{session.user}</span>
+        <button type="button" onClick={onSignOut}>
+          Sign out
+        </button>
+      </div>
+    </header>
+  );
+}

@@ -1,0 +1,117 @@
+import { useState } from 'preact/hooks';
+import type { VmConfigItem } from '../../../wire/vmschemas.ts';
+import { call, inNamespace } from './api.ts';
+import { namesIn } from './deploy.tsx';
+import { SchemaForm } from './form.tsx';
+import { keyOf, type Items } from './items.ts';
+import { useFields } from './openapi.ts';
+import { Badge, Confirm, Table, type Column } from './parts.tsx';
+import type { Rights } from './rights.ts';
+
+const first = ['name', 'image', 'cpu', 'memory', 'gpuPassthrough'];
+
+/** VM configurations: defaults that a VM can name. */
+export function Configs({
+  items,
+  namespace,
+  target,
+  isKnown,
+  rights,
+}: {
+  readonly items: Items;
+  readonly namespace: string;
+  readonly target: string;
+  readonly isKnown: boolean;
+  readonly rights: Rights;
+}) {
+  const [going, setGoing] = useState<VmConfigItem>();
+  const [isMaking, setMaking] = useState(false);
+  const columns: readonly Column<VmConfigItem>[] = [
+    ...(namespace === '' ? [{ title: 'Namespace', cell: (config: VmConfigItem) => config.namespace }] : []),
+    { title: 'Name', cell: ({ name }) => name },
+    {
+      title: 'State',
+      cell: ({ state, errorMessage }) => (
+        <>
+          {state === undefined ? '–' : <Badge text={state} />}
+          {errorMessage === undefined ? null : <p class="why">{errorMessage}</p>}
+        </>
+      ),
+    },
+    { title: 'Image', cell: ({ image }) => image ?? '–' },
+    { title: 'CPU', cell: ({ cpu }) => (cpu === undefined ? '–' : String(cpu)) },
+    { title: 'Memory', cell: ({ memory }) => (memory === undefined ? '–' : `${memory} GiB`) },
+    {
+      title: 'Actions',
+      cell: (config) =>
+        rights.has('deleteVmConfig') ? (
+          <button
+            type="button"
+            class="danger"
+            aria-label={`Delete ${config.name}`}
+            onClick={() => setGoing(config)}
+          >
+            Delete …
+          </button>
+        ) : null,
+    },
+  ];
+  return (
+    <main>
+      <div class="title">
+        <h1>Configurations</h1>
+        {rights.has('createVmConfig') ? (
+          <button type="button" class="main" aria-expanded={isMaking} onClick={() => setMaking(!isMaking)}>
+            New configuration
+          </button>
+        ) : null}
+      </div>
+      {isMaking ? <NewConfig items={items} namespace={target} onMade={() => setMaking(false)} /> : null}
+      <Table
+        caption="Configurations"
+        columns={columns}
+        items={[...items.vmConfigs.values()].toSorted((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1))}
+        keyOf={keyOf}
+        empty={isKnown ? 'There are none here.' : 'Loading …'}
+      />
+      {going === undefined ? null : (
+        <Confirm
+          title={`Delete ${going.name}?`}
+          verb="Delete"
+          act={() => call('DELETE', inNamespace(going.namespace, 'vmconfigs', going.name))}
+          onClose={() => setGoing(undefined)}
+        >
+          <p>
+            VMs that were placed keep the settings that they have of it; VMs that wait for a node do not find
+            it any more.
+          </p>
+        </Confirm>
+      )}
+    </main>
+  );
+}
+
+function NewConfig({
+  items,
+  namespace,
+  onMade,
+}: {
+  readonly items: Items;
+  readonly namespace: string;
+  readonly onMade: () => void;
+}) {
+  const fields = useFields('VMConfigRequest');
+  if (fields === undefined) return <p>Loading …</p>;
+  return (
+    <SchemaForm
+      fields={fields}
+      first={first}
+      suggestions={{ image: namesIn(items.images, namespace), iso: namesIn(items.isos, namespace) }}
+      verb={`Create in ${namespace}`}
+      send={async (body) => {
+        await call('POST', inNamespace(namespace, 'vmconfigs'), body);
+        onMade();
+      }}
+    />
+  );
+}

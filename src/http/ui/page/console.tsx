@@ -1,0 +1,75 @@
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { call, inNamespace, messageOf } from './api.ts';
+
+/** As much of noVNC's RFB as is used here. */
+interface Screen extends EventTarget {
+  scaleViewport: boolean;
+  focus(): void;
+  disconnect(): void;
+  sendCtrlAltDel(): void;
+}
+type ScreenClass = new (target: HTMLElement, url: string, options: { shared: boolean }) => Screen;
+
+/** The server has noVNC as files beside the page. */
+const noVnc: string = '/api/v1/novnc/core/rfb.js';
+const waitMs = 3_000;
+
+interface Ticket {
+  readonly path: string;
+  readonly ticket: string;
+}
+
+/** The screen of a VM; a lost connection is asked for again with a new ticket for as long as it is shown. */
+export function Console({ namespace, name }: { readonly namespace: string; readonly name: string }) {
+  const target = useRef<HTMLDivElement>(null);
+  const screen = useRef<Screen>(undefined);
+  const [state, setState] = useState('Connecting …');
+
+  useEffect(() => {
+    let isOver = false;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const again = (why: string): void => {
+      if (isOver) return;
+      setState(`${why} Trying again …`);
+      timer = setTimeout(() => void connect(), waitMs);
+    };
+    async function connect(): Promise<void> {
+      try {
+        const { default: Rfb } = (await import(noVnc)) as { default: ScreenClass };
+        const { body } = await call<Ticket>('POST', inNamespace(namespace, 'vms', name, 'console'));
+        if (isOver || target.current === null) return;
+        const made = new Rfb(target.current, `wss://${location.host}${body.path}?ticket=${body.ticket}`, {
+          shared: true,
+        });
+        screen.current = made;
+        made.scaleViewport = true;
+        made.addEventListener('connect', () => setState('Connected'));
+        made.addEventListener('disconnect', () => again('The connection was lost.'));
+      } catch (error) {
+        again(`${messageOf(error)}.`);
+      }
+    }
+    void connect();
+    return () => {
+      isOver = true;
+      clearTimeout(timer);
+      screen.current?.disconnect();
+    };
+  }, [namespace, name]);
+
+  return (
+    <section aria-labelledby="console-title">
+      <h2 id="console-title">Console</h2>
+      <div class="buttons">
+        <span role="status">{state}</span>
+        <button type="button" onClick={() => screen.current?.sendCtrlAltDel()}>
+          Ctrl-Alt-Del
+        </button>
+        <button type="button" onClick={() => void target.current?.requestFullscreen()}>
+          Full screen
+        </button>
+      </div>
+      <div class="screen" ref={target} />
+    </section>
+  );
+}

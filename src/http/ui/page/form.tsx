@@ -1,0 +1,176 @@
+import { useState } from 'preact/hooks';
+import { ApiError, messageOf } from './api.ts';
+import { Problem } from './parts.tsx';
+import { bodyOf, otherProblems, problemOf, type Field, type FieldProblem, type Values } from './schema.ts';
+
+/** Suggestions for inputs, by path. */
+export type Suggestions = Readonly<Record<string, readonly string[]>>;
+
+interface FormState {
+  readonly values: Values;
+  readonly problems: readonly FieldProblem[];
+  readonly suggestions: Suggestions;
+  readonly set: (path: string, value: string) => void;
+}
+
+/** A form for a body of the API: what is refused is said at its field. */
+export function SchemaForm({
+  fields,
+  first,
+  suggestions = {},
+  verb,
+  send,
+}: {
+  readonly fields: readonly Field[];
+  /** Paths of the fields that are shown before the others. */
+  readonly first: readonly string[];
+  readonly suggestions?: Suggestions;
+  readonly verb: string;
+  readonly send: (body: Readonly<Record<string, unknown>>) => Promise<void>;
+}) {
+  const [values, setValues] = useState<Values>(new Map());
+  const [problems, setProblems] = useState<readonly FieldProblem[]>([]);
+  const [message, setMessage] = useState<string>();
+  const [isBusy, setBusy] = useState(false);
+  const state: FormState = {
+    values,
+    problems,
+    suggestions,
+    set: (path, value) => setValues((present) => new Map(present).set(path, value)),
+  };
+  const main = first.flatMap((path) => fields.filter((field) => field.path === path));
+  const more = fields.filter((field) => !first.includes(field.path));
+
+  function submit(event: SubmitEvent): void {
+    event.preventDefault();
+    const made = bodyOf(fields, values);
+    setProblems(made.problems);
+    setMessage(undefined);
+    if (made.problems.length > 0) return;
+    setBusy(true);
+    send(made.body)
+      .catch((error: unknown) => {
+        const causes = error instanceof ApiError ? error.causes : [];
+        setProblems(causes);
+        setMessage(
+          causes.length > 0 && otherProblems(causes, fields).length === 0 ? undefined : messageOf(error),
+        );
+      })
+      .finally(() => setBusy(false));
+  }
+
+  const isRefusedBelow = more.some(({ path }) => problemOf(problems, path) !== undefined);
+  return (
+    <form class="schema" onSubmit={submit} noValidate>
+      {main.map((field) => (
+        <FieldInput key={field.path} field={field} state={state} />
+      ))}
+      <details open={isRefusedBelow}>
+        <summary>More settings</summary>
+        {more.map((field) => (
+          <FieldInput key={field.path} field={field} state={state} />
+        ))}
+      </details>
+      <Problem text={message} />
+      <button class="main" disabled={isBusy}>
+        {verb}
+      </button>
+    </form>
+  );
+}
+
+function FieldInput({ field, state }: { readonly field: Field; readonly state: FormState }) {
+  if (field.kind === 'group')
+    return (
+      <fieldset>
+        <legend>{field.title}</legend>
+        {field.help === '' ? null : <p class="help">{field.help}</p>}
+        {field.fields.map((inner) => (
+          <FieldInput key={inner.path} field={inner} state={state} />
+        ))}
+      </fieldset>
+    );
+  const id = `field-${field.path}`;
+  const problem = problemOf(state.problems, field.path);
+  return (
+    <div class="field">
+      <label for={id}>
+        {field.title}
+        {field.isRequired ? ' (required)' : ''}
+      </label>
+      <Input field={field} state={state} id={id} isRefused={problem !== undefined} />
+      {problem === undefined ? null : (
+        <p class="field-problem" id={`${id}-problem`}>
+          {problem}
+        </p>
+      )}
+      {field.help === '' ? null : (
+        <p class="help" id={`${id}-help`}>
+          {field.help}
+        </p>
+      )}
+    </div>
+  );
+}
+
+function Input({
+  field: { path, kind, choices, help },
+  state: { values, suggestions, set },
+  id,
+  isRefused,
+}: {
+  readonly field: Field;
+  readonly state: FormState;
+  readonly id: string;
+  readonly isRefused: boolean;
+}) {
+  const described = [isRefused ? `${id}-problem` : '', help === '' ? '' : `${id}-help`].filter(
+    (one) => one !== '',
+  );
+  const common = {
+    id,
+    value: values.get(path) ?? '',
+    'aria-invalid': isRefused,
+    ...(described.length === 0 ? {} : { 'aria-describedby': described.join(' ') }),
+  };
+  const onInput = ({ currentTarget }: { readonly currentTarget: { readonly value: string } }): void =>
+    set(path, currentTarget.value);
+  if (kind === 'lines' || kind === 'json')
+    return <textarea {...common} rows={3} spellcheck={false} onInput={onInput} />;
+  if (kind === 'choice' || kind === 'flag') {
+    const options = kind === 'flag' ? ['true', 'false'] : choices;
+    const nameOf = (option: string): string =>
+      kind === 'flag' ? (option === 'true' ? 'Yes' : 'No') : option;
+    return (
+      <select {...common} onChange={onInput}>
+        <option value="">As inherited</option>
+        {options.map((option) => (
+          <option key={option} value={option}>
+            {nameOf(option)}
+          </option>
+        ))}
+      </select>
+    );
+  }
+  const names = suggestions[path] ?? [];
+  return (
+    <>
+      <input
+        {...common}
+        type="text"
+        autocomplete="off"
+        spellcheck={false}
+        inputMode={kind === 'number' ? 'decimal' : 'text'}
+        {...(names.length === 0 ? {} : { list: `${id}-names` })}
+        onInput={onInput}
+      />
+      {names.length === 0 ? null : (
+        <datalist id={`${id}-names`}>
+          {names.map((name) => (
+            <option key={name} value={name} />
+          ))}
+        </datalist>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,67 @@
+import type { ImageItem } from '../../../wire/schemas.ts';
+import type { VmConfigItem, VmItem } from '../../../wire/vmschemas.ts';
+
+/** What the page is told of by the server, by `namespace/name`. */
+export interface Items {
+  readonly vms: ReadonlyMap<string, VmItem>;
+  readonly images: ReadonlyMap<string, ImageItem>;
+  readonly isos: ReadonlyMap<string, ImageItem>;
+  readonly vmConfigs: ReadonlyMap<string, VmConfigItem>;
+}
+
+interface Named {
+  readonly name: string;
+  readonly namespace: string;
+}
+
+type Snapshot = { readonly [K in keyof Items]?: readonly Named[] };
+type Changes = {
+  readonly [K in keyof Items]?: { readonly changed: readonly Named[]; readonly gone: readonly string[] };
+};
+
+export const noItems: Items = { vms: new Map(), images: new Map(), isos: new Map(), vmConfigs: new Map() };
+
+export function keyOf({ namespace, name }: Named): string {
+  return `${namespace}/${name}`;
+}
+
+const kinds = ['vms', 'images', 'isos', 'vmConfigs'] as const;
+
+/** Of a `snapshot`. */
+export function itemsOf(snapshot: Snapshot): Items {
+  const maps = kinds.map((kind) => [
+    kind,
+    new Map((snapshot[kind] ?? []).map((item) => [keyOf(item), item])),
+  ]);
+  return Object.fromEntries(maps);
+}
+
+/** After a `change`; what did not change stays the same map. */
+export function changedItems(items: Items, changes: Changes): Items {
+  const maps = kinds.map((kind) => {
+    const change = changes[kind];
+    if (change === undefined) return [kind, items[kind]];
+    const map = new Map<string, Named>(items[kind]);
+    for (const item of change.changed) map.set(keyOf(item), item);
+    for (const key of change.gone) map.delete(key);
+    return [kind, map];
+  });
+  return Object.fromEntries(maps);
+}
+
+/** VMs whose text holds every word, in the order of namespace and name; `status` empty: of any. */
+export function matchingVms(vms: Iterable<VmItem>, words: string, status: string): VmItem[] {
+  const wanted = words
+    .toLowerCase()
+    .split(/\s+/)
+    .filter((word) => word !== '');
+  return [...vms]
+    .filter((vm) => status === '' || vm.status === status)
+    .filter((vm) => {
+      const text = [vm.name, vm.namespace, vm.node, vm.ip, vm.image, vm.vmConfig, vm.owner, vm.message]
+        .join(' ')
+        .toLowerCase();
+      return wanted.every((word) => text.includes(word));
+    })
+    .toSorted((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
+}

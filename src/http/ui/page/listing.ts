@@ -1,0 +1,29 @@
+import { useCallback, useEffect, useState } from 'preact/hooks';
+import { call, messageOf } from './api.ts';
+
+/** A list that no stream tells of: asked for again every so many milliseconds, and by `again`. */
+const everyMs = 10_000;
+
+export interface Listing<T> {
+  /** Undefined until it is known. */
+  readonly items: readonly T[] | undefined;
+  readonly problem: string | undefined;
+  readonly again: () => void;
+}
+
+export function useListing<T>(path: string): Listing<T> {
+  const [listing, setListing] = useState<{ readonly items?: readonly T[]; readonly problem?: string }>({});
+  const again = useCallback(() => {
+    if (document.hidden) return;
+    call<{ items: readonly T[] }>('GET', path)
+      .then(({ body: { items } }) => setListing({ items }))
+      .catch((error: unknown) => setListing(({ items = [] }) => ({ items, problem: messageOf(error) })));
+  }, [path]);
+  useEffect(() => {
+    setListing({});
+    again();
+    const timer = setInterval(again, everyMs);
+    return () => clearInterval(timer);
+  }, [again]);
+  return { items: listing.items, problem: listing.problem, again };
+}

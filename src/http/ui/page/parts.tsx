@@ -1,0 +1,156 @@
+import type { ComponentChildren } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { messageOf } from './api.ts';
+
+/** A word of state; colour is never all that tells it. */
+export function Badge({ text }: { readonly text: string }) {
+  return <span class={`badge ${text.toLowerCase()}`}>{text}</span>;
+}
+
+/** What went wrong, said to screen readers at once. */
+export function Problem({ text }: { readonly text: string | undefined }) {
+  return text === undefined || text === '' ? null : (
+    <p class="problem" role="alert">
+      {text}
+    </p>
+  );
+}
+
+/** A term and what it is, left out where nothing is known. */
+export function Fact({ term, children }: { readonly term: string; readonly children?: ComponentChildren }) {
+  if (children === undefined || children === '' || children === false) return null;
+  return (
+    <div>
+      <dt>{term}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
+}
+
+/** A button that can be pressed once at a time. */
+export function Act({
+  label,
+  act,
+  onProblem,
+  ...rest
+}: {
+  readonly label: string;
+  readonly act: () => Promise<unknown>;
+  readonly onProblem: (text: string | undefined) => void;
+  readonly class?: string;
+}) {
+  const [isBusy, setBusy] = useState(false);
+  const press = (): void => {
+    setBusy(true);
+    onProblem(undefined);
+    act()
+      .catch((error: unknown) => onProblem(messageOf(error)))
+      .finally(() => setBusy(false));
+  };
+  return (
+    <button type="button" disabled={isBusy} onClick={press} {...rest}>
+      {label}
+    </button>
+  );
+}
+
+/** A modal window; the browser keeps the focus in it and closes it with Escape. */
+export function Dialog({
+  title,
+  onClose,
+  children,
+}: {
+  readonly title: string;
+  readonly onClose: () => void;
+  readonly children: ComponentChildren;
+}) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    const shown = dialog.current;
+    shown?.showModal();
+    // The focus goes back to where it was.
+    return () => shown?.close();
+  }, []);
+  return (
+    <dialog ref={dialog} aria-labelledby="dialog-title" onClose={onClose}>
+      <h2 id="dialog-title">{title}</h2>
+      {children}
+    </dialog>
+  );
+}
+
+/** Asks before something that cannot be taken back. */
+export function Confirm({
+  title,
+  verb,
+  act,
+  onClose,
+  children,
+}: {
+  readonly title: string;
+  readonly verb: string;
+  readonly act: () => Promise<unknown>;
+  readonly onClose: () => void;
+  readonly children: ComponentChildren;
+}) {
+  const [problem, setProblem] = useState<string>();
+  return (
+    <Dialog title={title} onClose={onClose}>
+      {children}
+      <Problem text={problem} />
+      <div class="buttons">
+        <Act label={verb} class="danger" act={() => act().then(onClose)} onProblem={setProblem} />
+        <button type="button" onClick={onClose}>
+          Cancel
+        </button>
+      </div>
+    </Dialog>
+  );
+}
+
+/** Columns of a table; on narrow screens each row is a card with the titles beside the values. */
+export interface Column<T> {
+  readonly title: string;
+  readonly cell: (item: T) => ComponentChildren;
+}
+
+export function Table<T>({
+  caption,
+  columns,
+  items,
+  keyOf,
+  empty,
+}: {
+  readonly caption: string;
+  readonly columns: readonly Column<T>[];
+  readonly items: readonly T[];
+  readonly keyOf: (item: T) => string;
+  readonly empty: string;
+}) {
+  if (items.length === 0) return <p class="empty">{empty}</p>;
+  return (
+    <table>
+      <caption class="unseen">{caption}</caption>
+      <thead>
+        <tr>
+          {columns.map(({ title }) => (
+            <th key={title} scope="col">
+              {title}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {items.map((item) => (
+          <tr key={keyOf(item)}>
+            {columns.map(({ title, cell }) => (
+              <td key={title} data-title={title}>
+                {cell(item)}
+              </td>
+            ))}
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}

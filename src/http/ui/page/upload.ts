@@ -1,0 +1,92 @@
+import { ApiError, call, inNamespace, refusalIn } from './api.ts';
+
+/** Tries in a row without a byte more, and how long to wait before each, in milliseconds. */
+const waitsMs = [1_000, 2_000, 5_000, 10_000, 20_000];
+
+export interface UploadRequest {
+  readonly namespace: string;
+  readonly kind: 'image' | 'iso';
+  readonly name: string;
+  readonly file: File;
+  readonly signal: AbortSignal;
+}
+
+interface UploadState {
+  readonly upload: string;
+  readonly offset: number;
+}
+
+/** A name that the server takes, from a file's. */
+export function nameOfFile(fileName: string): string {
+  return fileName
+    .toLowerCase()
+    .replace(/\.(qcow2|raw|img|iso)$/, '')
+    .replaceAll(/[^a-z0-9.-]+/g, '-')
+    .replaceAll(/^[^a-z0-9]+|[^a-z0-9]+$/g, '')
+    .slice(0, 63);
+}
+
+/** Sends a part; its answer is there when the server has taken it all. */
+function sendPart(
+  path: string,
+  { file, signal }: UploadRequest,
+  offset: number,
+  onProgress: (sent: number) => void,
+): Promise<void> {
+  const request = new XMLHttpRequest();
+  request.open('PATCH', path);
+  request.setRequestHeader('upload-offset', String(offset));
+  request.setRequestHeader('content-type', 'application/octet-stream');
+  request.upload.addEventListener('progress', ({ loaded }) => onProgress(offset + loaded));
+  signal.addEventListener('abort', () => request.abort(), { once: true });
+  return new Promise((resolve, reject) => {
+    request.addEventListener('load', () => {
+      if (request.status < 400) resolve();
+      else reject(refusalIn(request.status, request.responseText));
+    });
+    request.addEventListener('error', () => reject(new ApiError(0, 'the connection was lost')));
+    request.addEventListener('abort', () => reject(new ApiError(0, 'the upload was given up')));
+    request.send(file.slice(offset));
+  });
+}
+
+/** Whether it is worth trying again: the network, or a server that has no time. */
+function isPassing(error: unknown): boolean {
+  return error instanceof ApiError && (error.status === 0 || error.status === 429 || error.status >= 500);
+}
+
+/**
+ * Sends a file into the store, and goes on where the connection broke.
+ *
+ * @param onProgress - told the bytes that have left
+ * @throws ApiError
+ */
+export async function upload(request: UploadRequest, onProgress: (sent: number) => void): Promise<void> {
+  const { namespace, kind, name, file, signal } = request;
+  const begun = await fetch(`${inNamespace(namespace, 'upload', kind)}?name=${encodeURIComponent(name)}`, {
+    method: 'POST',
+    headers: { 'upload-complete': '?0', 'upload-length': String(file.size) },
+    signal,
+  });
+  const text = await begun.text();
+  if (!begun.ok) throw refusalIn(begun.status, text);
+  const path = inNamespace(namespace, 'upload', kind, name, (JSON.parse(text) as UploadState).upload);
+  let offset = 0;
+  for (let tries = 0; ; tries += 1) {
+    try {
+      await sendPart(path, request, offset, onProgress);
+      return;
+    } catch (error) {
+      if (signal.aborted) {
+        await call('DELETE', path).catch(() => undefined);
+        throw error;
+      }
+      const waitMs = waitsMs[tries];
+      if (!isPassing(error) || waitMs === undefined) throw error;
+      await new Promise((resolve) => setTimeout(resolve, waitMs));
+      const { body } = await call<UploadState>('GET', path).catch(() => ({ body: { offset } }));
+      if (body.offset > offset) tries = -1;
+      offset = body.offset;
+    }
+  }
+}

@@ -1,0 +1,50 @@
+import { group } from '../../api/meta.ts';
+import type { KubeObject } from '../../api/object.ts';
+import { attributesOf, isAllowed } from '../auth/permission.ts';
+import type { AccessAttributes, Caller } from '../server/caller.ts';
+import type { Caches } from '../server/caches.ts';
+import type { Route } from '../server/route.ts';
+
+/** Namespaces that are asked about for one caller, at most. */
+const maxNamespaces = 500;
+
+/** Ids of the routes that the caller may call in a namespace, for all objects there; the same question is asked once. */
+export async function allowedRoutes(
+  caller: Caller,
+  routes: readonly Route[],
+  namespace: string,
+): Promise<string[]> {
+  const asked = new Map<string, Promise<boolean>>();
+  const ask = (attributes: AccessAttributes): Promise<boolean> => {
+    const key = JSON.stringify(attributes);
+    const answer = asked.get(key) ?? isAllowed(caller, attributes);
+    asked.set(key, answer);
+    return answer;
+  };
+  const answers = await Promise.all(
+    routes.map(async ({ id, permission }) => {
+      const attributes = attributesOf(permission, { namespace });
+      return attributes === undefined || (await ask(attributes)) ? [id] : [];
+    }),
+  );
+  return answers.flat();
+}
+
+/** The namespaces in which the caller may list VMs, of those that svc3 has anything in. */
+export async function visibleNamespaces(
+  caller: Caller,
+  { vms, vmConfigs, images, isos }: Pick<Caches, 'vms' | 'vmConfigs' | 'images' | 'isos'>,
+  others: readonly string[],
+): Promise<{ items: string[]; all: boolean }> {
+  const names = new Set(others);
+  for (const { objects } of [vms, vmConfigs, images, isos])
+    for (const { metadata } of objects.list() as readonly KubeObject[]) names.add(metadata?.namespace ?? '');
+  const right = { group, resource: 'vms', verb: 'list' } as const;
+  if (await isAllowed(caller, right)) return { items: [...names].toSorted(), all: true };
+  const answers = await Promise.all(
+    [...names]
+      .slice(0, maxNamespaces)
+      .map(async (namespace) => ((await isAllowed(caller, { ...right, namespace })) ? [namespace] : [])),
+  );
+  return { items: answers.flat().toSorted(), all: false };
+}

@@ -1,0 +1,232 @@
+import * as z from 'zod';
+import { Svc3Error } from '../../errors.ts';
+import { label } from '../../wire/names.ts';
+import * as schemas from '../../wire/schemas.ts';
+import type { Authenticator } from '../auth/auth.ts';
+import { bearerToken } from '../auth/auth.ts';
+import { createFileReplies, fileReplies } from '../routes/pagefile.ts';
+import { routes as routesV1 } from '../routes/table.ts';
+import { defineRoute, type Call, type Route } from '../server/route.ts';
+import { success } from '../server/status.ts';
+import built from './built.json' with { type: 'json' };
+import { takeCode } from './codes.ts';
+import { liveStream } from './live.ts';
+import { requireOwnPage } from './ownpage.ts';
+import { allowedRoutes, visibleNamespaces } from './rights.ts';
+import type { Sessions } from './sessions.ts';
+
+/** What hands out tokens or takes keys, and streams that are WebSockets under `/api/v1`, are nothing for a page. */
+const left = new Set([
+  'createServiceAccountToken',
+  'uploadCertificate',
+  'streamConsole',
+  'streamSerial',
+  'streamTunnel',
+]);
+
+/** The routes of `/api/v1` that the page calls, as `/ui/api/v1`. */
+export const pageRoutes: readonly Route[] = routesV1
+  .filter(({ id, permission }) => !left.has(id) && permission.kind !== 'open')
+  .map((route): Route => Object.assign({}, route, { path: `/ui${route.path}` }));
+
+const common = {
+  tag: 'Page',
+  params: schemas.nothing,
+  query: schemas.nothing,
+  body: schemas.nothing,
+  bodyKind: 'none',
+} as const;
+const open = { kind: 'open' } as const;
+const signedIn = { kind: 'delegated' } as const;
+
+const session = z.object({
+  user: z.string(),
+  /** When the session ends with its token; absent where the token does not say it. */
+  expirationTimestamp: z.string().optional(),
+  version: z.string(),
+  defaultNamespace: z.string(),
+});
+
+async function sessionOf({ caller, services }: Pick<Call<unknown, unknown, unknown>, 'caller' | 'services'>) {
+  const { username = '' } = await caller.user();
+  const { version, defaultNamespace } = services.settings;
+  const { expiresAt } = caller;
+  return {
+    user: username,
+    ...(expiresAt === undefined ? {} : { expirationTimestamp: new Date(expiresAt).toISOString() }),
+    version,
+    defaultNamespace,
+  };
+}
+
+/** The namespace of a ServiceAccount: its own VMs are there, if anywhere. */
+function ownNamespace(username: string | undefined): string[] {
+  const [system, kind, namespace] = (username ?? '').split(':');
+  return system === 'system' && kind === 'serviceaccount' && namespace !== undefined ? [namespace] : [];
+}
+
+const sessionBody = z.union([
+  z.object({ token: z.string().min(1).max(16_384) }),
+  z.object({ code: z.string().min(1).max(16_384) }),
+]);
+
+/** Taken in at `/ui/code`, with a bearer token: a code with which a browser gets a session of the same token. */
+export function createCodeRoute(sessions: Sessions): Route {
+  return defineRoute({
+    ...common,
+    id: 'createPageCode',
+    method: 'POST',
+    path: '/ui/code',
+    summary: 'Get a code with which a browser signs in, once and within a minute.',
+    body: schemas.nothing.optional(),
+    bodyKind: 'json',
+    replies: {
+      200: {
+        description: 'The code, and the page that takes it.',
+        schema: z.object({ code: z.string(), page: z.string(), expirationTimestamp: z.string() }),
+      },
+    },
+    permission: signedIn,
+    handler({ caller, header }) {
+      const token = bearerToken(header('authorization'));
+      if (token === undefined)
+        throw new Svc3Error('Unauthorized', 'Unauthorized: a bearer token is required');
+      const { code, exp } = sessions.codeOf(token, caller.expiresAt);
+      return {
+        body: { code, page: `/ui#code=${code}`, expirationTimestamp: new Date(exp * 1000).toISOString() },
+      };
+    },
+  });
+}
+
+/** The page, its session and what only it asks for; beside `pageRoutes`. */
+export function createPageSessionRoutes(authenticator: Authenticator, sessions: Sessions): Route[] {
+  const file = createFileReplies(built);
+  const fileRoute = (id: string, path: string, name: (params: unknown) => string): Route =>
+    defineRoute({
+      ...common,
+      id,
+      method: 'GET',
+      path,
+      summary: 'The web page.',
+      params: path.endsWith('*') ? z.object({ '*': z.string().max(100) }) : schemas.nothing,
+      replies: fileReplies,
+      permission: open,
+      handler: ({ params, header }) => file(name(params), header('accept-encoding')),
+    });
+
+  const signIn = defineRoute({
+    ...common,
+    id: 'createPageSession',
+    method: 'POST',
+    path: '/ui/session',
+    summary: 'Sign in with a token, or with a code of svc3 ui.',
+    body: sessionBody,
+    bodyKind: 'json',
+    replies: { 200: { description: 'The session; its cookie comes with it.', schema: session } },
+    permission: open,
+    async handler({ body, header, services, address }) {
+      requireOwnPage('POST', header, services.settings.apiDomain);
+      const code = 'code' in body ? sessions.openCode(body.code) : undefined;
+      const token = code?.token ?? ('token' in body ? body.token.trim() : '');
+      const caller = await authenticator.caller(`Bearer ${token}`, address);
+      const cookie = sessions.begin(token, caller.expiresAt);
+      if (code !== undefined) await takeCode(services.client, code.id);
+      return { body: await sessionOf({ caller, services }), headers: { 'set-cookie': cookie } };
+    },
+  });
+
+  const signOut = defineRoute({
+    ...common,
+    id: 'deletePageSession',
+    method: 'DELETE',
+    path: '/ui/session',
+    summary: 'Sign out: the browser forgets the session.',
+    replies: { 200: { description: 'Done.', schema: schemas.status } },
+    permission: open,
+    handler({ header, services }) {
+      requireOwnPage('DELETE', header, services.settings.apiDomain);
+      return { body: success('signed out'), headers: { 'set-cookie': sessions.end() } };
+    },
+  });
+
+  const showSession = defineRoute({
+    ...common,
+    id: 'getPageSession',
+    method: 'GET',
+    path: '/ui/session',
+    summary: 'Who is signed in.',
+    replies: { 200: { description: 'The session.', schema: session } },
+    permission: signedIn,
+    handler: async (call) => ({ body: await sessionOf(call) }),
+  });
+
+  const listNamespaces = defineRoute({
+    ...common,
+    id: 'listPageNamespaces',
+    method: 'GET',
+    path: '/ui/namespaces',
+    summary: 'The namespaces whose VMs the caller may list.',
+    replies: {
+      200: {
+        description: 'Their names, and whether VMs of all namespaces may be listed.',
+        schema: z.object({ items: z.array(z.string()), all: z.boolean() }),
+      },
+    },
+    permission: signedIn,
+    async handler({ caller, services }) {
+      const { username } = await caller.user();
+      const others = [services.settings.defaultNamespace, ...ownNamespace(username)];
+      return { body: await visibleNamespaces(caller, services.caches, others) };
+    },
+  });
+
+  const listRights = defineRoute({
+    ...common,
+    id: 'listPageRights',
+    method: 'GET',
+    path: '/ui/rights',
+    summary: 'What the caller may do in a namespace.',
+    query: z.object({ namespace: label }),
+    replies: {
+      200: {
+        description: 'Ids of the routes that the caller may call.',
+        schema: z.object({ routes: z.array(z.string()) }),
+      },
+    },
+    permission: signedIn,
+    handler: async ({ caller, query }) => ({
+      body: { routes: await allowedRoutes(caller, pageRoutes, query.namespace) },
+    }),
+  });
+
+  const live = defineRoute({
+    ...common,
+    id: 'streamPage',
+    method: 'GET',
+    path: '/ui/live',
+    summary: 'Server-sent events: what there is in a namespace, or in all, and every change of it.',
+    query: z.object({ namespace: label.optional() }),
+    replies: { 200: { description: 'text/event-stream.' } },
+    permission: signedIn,
+    longRunning: true,
+    async handler({ caller, query: { namespace }, services: { caches }, signal, drain }) {
+      const either = AbortSignal.any([signal, drain]);
+      return {
+        stream: await liveStream({ caller, caches, namespace, signal: either }),
+        headers: { 'content-type': 'text/event-stream; charset=utf-8', 'x-accel-buffering': 'no' },
+      };
+    },
+  });
+
+  return [
+    fileRoute('getPage', '/ui', () => 'index.html'),
+    fileRoute('getPagePart', '/ui/files/*', (params) => (params as { '*': string })['*']),
+    signIn,
+    signOut,
+    showSession,
+    listNamespaces,
+    listRights,
+    live,
+  ];
+}

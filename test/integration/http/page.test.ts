@@ -1,0 +1,337 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Page } from 'playwright-core';
+import {
+  clusterRoles,
+  images,
+  namespaces,
+  registryCredentials,
+  vmConfigs,
+  vms,
+} from '../../../src/api/resources.ts';
+import type { Vm } from '../../../src/api/vm.ts';
+import { ifFound, isSvc3Error } from '../../../src/errors.ts';
+import {
+  condition,
+  identity,
+  reportVm,
+  runningStatus,
+  runningVm,
+  startTestApi,
+  type TestApi,
+} from '../../support/api.ts';
+import { startBrowser } from '../../support/browser.ts';
+import { rfbServer } from '../../support/rfbserver.ts';
+import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
+import { expectGoodLooks, watchPage } from '../../support/visitedpage.ts';
+
+let cluster: TestCluster;
+let api: TestApi;
+let namespace: string;
+
+beforeAll(async () => {
+  cluster = await testCluster();
+  namespace = await uniqueNamespace(cluster.client, 'page');
+  await cluster.client.create(namespaces, { metadata: { name: 'svc3-system' } }).catch((error: unknown) => {
+    if (!isSvc3Error(error, 'AlreadyExists')) throw error;
+  });
+  await cluster.client
+    .create(namespaces, { metadata: { name: 'svc3-credentials' } })
+    .catch((error: unknown) => {
+      if (!isSvc3Error(error, 'AlreadyExists')) throw error;
+    });
+  api = await startTestApi(cluster.client, ({ settings, runners }) => ({
+    settings: { ...settings, defaultNamespace: namespace },
+    runners: { ...runners, openVnc: () => Promise.resolve(rfbServer()) },
+  }));
+});
+
+afterAll(async () => {
+  await api?.close();
+});
+
+interface Visit {
+  readonly page: Page;
+  readonly watched: ReturnType<typeof watchPage>;
+}
+
+async function visit(fragment = ''): Promise<Visit> {
+  const browser = await startBrowser();
+  const page = await browser.newPage();
+  const watched = watchPage(page, api.baseUrl);
+  await page.goto(`${api.baseUrl}/ui${fragment}`);
+  return { page, watched };
+}
+
+async function visitAs(token: string, fragment = ''): Promise<Visit> {
+  const visited = await visit(fragment);
+  await visited.page.getByLabel('Token').fill(token);
+  await visited.page.getByRole('button', { name: 'Sign in' }).click();
+  await visited.page.getByRole('heading', { name: 'VMs' }).waitFor();
+  return visited;
+}
+
+const pending = (message: string) => ({
+  conditions: [condition('Scheduled', 'False', 'Unschedulable', message)],
+});
+
+async function aVm(name: string): Promise<Vm> {
+  return cluster.client.create(vms, {
+    metadata: { name, namespace },
+    spec: { image: 'registry.example.com/team/debian:12', powerState: 'Running' },
+  });
+}
+
+describe('signing in', () => {
+  test('needs a token that is good; the page keeps none', async () => {
+    const { page, watched } = await visit();
+    await expectGoodLooks(page);
+    await page.getByLabel('Token').fill('nonsense');
+    await page.keyboard.press('Enter');
+    await page.getByRole('alert').waitFor();
+    await expectGoodLooks(page);
+    await page.getByLabel('Token').fill(cluster.adminToken);
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { name: 'VMs' }).waitFor();
+    const kept = await page.evaluate<string>(
+      'JSON.stringify([localStorage, sessionStorage, document.cookie, location.href, document.documentElement.outerHTML])',
+    );
+    expect(kept).not.toContain(cluster.adminToken);
+    await page.reload();
+    await page.getByRole('heading', { name: 'VMs' }).waitFor();
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.getByLabel('Token').waitFor();
+    await page.reload();
+    await page.getByLabel('Token').waitFor();
+    expect(watched.faults).toEqual([]);
+  });
+
+  test('is done by the address of svc3 ui, once', async () => {
+    const { json } = await api.call('POST', '/ui/code', { token: cluster.adminToken, body: {} });
+    const { page, watched } = await visit(json.page.replace('/ui', ''));
+    await page.getByRole('heading', { name: 'VMs' }).waitFor();
+    expect(page.url()).toBe(`${api.baseUrl}/ui`);
+    expect(await watched.bytes()).toBeLessThan(150_000);
+    await page.context().clearCookies();
+    await page.goto('about:blank');
+    await page.goto(`${api.baseUrl}${json.page}`);
+    await expect.poll(() => page.getByRole('alert').textContent()).toContain('has been used');
+    expect(watched.faults).toEqual([]);
+  });
+});
+
+describe('the VMs', () => {
+  test('are shown as they are, without a reload, and found by words and state', async () => {
+    await runningVm(api, namespace, 'web');
+    const waiting = await aVm('waiting');
+    await reportVm(cluster.client, waiting, pending('no node has 900 free CPUs'));
+    const { page, watched } = await visitAs(cluster.adminToken);
+    const rows = () => page.locator('tbody tr').allInnerTexts();
+    await expect.poll(async () => (await rows()).join('\n')).toContain('no node has 900 free CPUs');
+    await expectGoodLooks(page);
+
+    const before = await page.evaluate('performance.timeOrigin');
+    const later = await aVm('later');
+    await page.getByRole('link', { name: 'later' }).waitFor();
+    await reportVm(cluster.client, later, runningStatus);
+    await expect.poll(() => page.locator('tr', { hasText: 'later' }).innerText()).toContain('Running');
+    await cluster.client.delete(vms, { name: 'later', namespace });
+    await page.getByRole('link', { name: 'later' }).waitFor({ state: 'detached' });
+    expect(await page.evaluate('performance.timeOrigin')).toBe(before);
+
+    await page.getByLabel('Search').fill('900 free');
+    expect(await rows()).toEqual([expect.stringContaining('waiting')]);
+    await page.getByLabel('Search').fill('');
+    await page.getByLabel('State').selectOption('Running');
+    expect(await rows()).toEqual([expect.stringContaining('web')]);
+    expect(watched.faults).toEqual([]);
+  });
+
+  test('run no script, whatever is written in them', async () => {
+    const vm = await aVm('scripted');
+    const message = '<img src=x onerror=alert(1)><script>alert(2)</script>';
+    await reportVm(cluster.client, vm, pending(message));
+    const { page, watched } = await visitAs(cluster.adminToken);
+    await page.getByText(message).first().waitFor();
+    expect([await page.locator('main img').count(), watched.faults]).toEqual([0, []]);
+  });
+
+  test('of others are shown to nobody', async () => {
+    const token = await identity(cluster.client, 'stranger', { namespace, clusterRole: 'system:discovery' });
+    const { page, watched } = await visitAs(token);
+    await page.getByText('There are no VMs here.').waitFor();
+    expect(await page.getByRole('link', { name: 'Deploy a VM' }).count()).toBe(0);
+    expect(watched.faults).toEqual([]);
+  });
+});
+
+describe('one VM', () => {
+  const open = async (name: string, token = cluster.adminToken): Promise<Visit> => {
+    const visited = await visitAs(token);
+    await visited.page.getByRole('link', { name, exact: true }).click();
+    await visited.page.getByRole('heading', { name, exact: true }).waitFor();
+    return visited;
+  };
+  const specOf = async (name: string) => (await cluster.client.get(vms, name, namespace)).spec;
+
+  test('says why it is as it is, and is started and stopped', async () => {
+    await runningVm(api, namespace, 'power');
+    const { page, watched } = await open('power');
+    await page.getByRole('cell', { name: 'Scheduled', exact: true }).waitFor();
+    await page.getByRole('button', { name: 'Delete …' }).waitFor();
+    await expectGoodLooks(page);
+    expect(await page.getByRole('button', { name: 'Start', exact: true }).count()).toBe(0);
+
+    await page.getByRole('button', { name: 'Stop …' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Stop power?' });
+    await expectGoodLooks(page);
+    await page.keyboard.press('Escape');
+    await dialog.waitFor({ state: 'detached' });
+    expect((await specOf('power')).powerState).toBe('Running');
+
+    await page.getByRole('button', { name: 'Stop …' }).click();
+    await dialog.getByRole('button', { name: 'Stop', exact: true }).click();
+    await expect.poll(async () => (await specOf('power')).powerState).toBe('Stopped');
+    const stopped = await cluster.client.get(vms, 'power', namespace);
+    await reportVm(cluster.client, stopped, { ...runningStatus, powerState: 'Stopped' });
+    await page.getByRole('button', { name: 'Start', exact: true }).click();
+    await expect.poll(async () => (await specOf('power')).powerState).toBe('Running');
+    expect(watched.faults).toEqual([]);
+  });
+
+  test('shows its screen', async () => {
+    await runningVm(api, namespace, 'screen');
+    const { page, watched } = await open('screen');
+    await page.getByRole('button', { name: 'Console' }).click();
+    await page.getByText('Connected', { exact: true }).waitFor();
+    await page.locator('.screen canvas').waitFor();
+    await expectGoodLooks(page);
+    expect(watched.faults).toEqual([]);
+  });
+
+  test('is saved, and deleted with its disk after what that means was said', async () => {
+    await runningVm(api, namespace, 'leaving');
+    const { page, watched } = await open('leaving');
+    await page.getByRole('button', { name: 'Save …' }).click();
+    await page.getByLabel('Name of the image').fill('kept');
+    await expectGoodLooks(page);
+    await page.getByRole('button', { name: 'Save', exact: true }).click();
+    await page.getByText('The disk is being saved as image kept.').waitFor();
+    expect((await cluster.client.get(images, 'kept', namespace)).spec.source.vm?.name).toBe('leaving');
+
+    await page.getByRole('button', { name: 'Delete …' }).click();
+    await page.getByText('gone for good').waitFor();
+    await expectGoodLooks(page);
+    await page.getByRole('button', { name: 'Delete', exact: true }).click();
+    await page.getByText('There is no VM leaving').waitFor();
+    await expect.poll(() => ifFound(cluster.client.get(vms, 'leaving', namespace))).toBeUndefined();
+    expect(watched.faults).toEqual([]);
+  });
+
+  test('is only looked at by who may do no more', async () => {
+    await runningVm(api, namespace, 'guarded');
+    await cluster.client.create(clusterRoles, {
+      metadata: { name: `${namespace}-look` },
+      rules: [{ apiGroups: ['svc3.dev'], resources: ['vms'], verbs: ['get', 'list', 'watch'] }],
+    });
+    const token = await identity(cluster.client, 'looker', { namespace, role: `${namespace}-look` });
+    const { page, watched } = await open('guarded', token);
+    await page.getByRole('cell', { name: 'Scheduled', exact: true }).waitFor();
+    expect(await page.locator('main button').count()).toBe(0);
+    expect(await page.locator('nav a').allInnerTexts()).toEqual(['VMs']);
+    expect(watched.faults).toEqual([]);
+  });
+});
+
+describe('a deploy', () => {
+  test('is a form of what the server takes, with refusals at their fields', async () => {
+    const { page, watched } = await visitAs(cluster.adminToken);
+    await page.getByRole('link', { name: 'Deploy a VM' }).click();
+    await page.getByLabel('Name', { exact: true }).fill('Not a name');
+    await page.getByLabel('CPU', { exact: true }).fill('two');
+    await page.getByRole('button', { name: 'Deploy', exact: true }).click();
+    await page.getByText('is no number').waitFor();
+    await page.getByLabel('CPU', { exact: true }).fill('1000');
+    await page.getByRole('button', { name: 'Deploy', exact: true }).click();
+    const refused = page.locator('[aria-invalid=true]');
+    await expect
+      .poll(() => refused.evaluateAll((all) => all.map(({ id }) => id)))
+      .toEqual(['field-name', 'field-cpu']);
+    await expectGoodLooks(page);
+    await page.getByText('More settings').click();
+    await expectGoodLooks(page);
+
+    await page.getByLabel('Name', { exact: true }).fill('deployed');
+    await page.getByLabel('CPU', { exact: true }).fill('1');
+    await page.getByLabel('Image', { exact: true }).fill('registry.example.com/team/debian:12');
+    await page.getByLabel('Size', { exact: true }).fill('3Gi');
+    await page.getByRole('button', { name: 'Deploy', exact: true }).click();
+    await page.getByRole('heading', { name: 'deployed' }).waitFor();
+    const { spec } = await cluster.client.get(vms, 'deployed', namespace);
+    expect([spec.cpu, spec.disk?.size]).toEqual([1, '3Gi']);
+    expect(watched.faults).toEqual([]);
+  });
+});
+
+describe('images', () => {
+  test('are shown with their progress and deleted', async () => {
+    const made = await cluster.client.create(images, {
+      metadata: { name: 'slow', namespace },
+      spec: { source: { upload: {} }, description: '<script>alert(3)</script>' },
+    });
+    const key = { name: 'slow', namespace };
+    const status = { observedGeneration: made.metadata.generation, progress: 42 };
+    await cluster.client.patch(images, key, { type: 'merge', body: { status } }, { subresource: 'status' });
+    const { page, watched } = await visitAs(cluster.adminToken);
+    await page.getByRole('link', { name: 'Images' }).click();
+    await expect.poll(() => page.getByLabel('Progress of slow').getAttribute('value')).toBe('42');
+    await expectGoodLooks(page);
+    await page.getByRole('button', { name: 'Delete slow' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete', exact: true }).click();
+    await expect.poll(() => ifFound(cluster.client.get(images, 'slow', namespace))).toBeUndefined();
+    await page.getByRole('button', { name: 'Delete slow' }).waitFor({ state: 'detached' });
+    expect(watched.faults).toEqual([]);
+  });
+});
+
+describe('an administrator', () => {
+  test('sees nodes, and gives logins of registries that nobody reads again', async () => {
+    const { page, watched } = await visitAs(cluster.adminToken);
+    await page.getByRole('link', { name: 'Nodes' }).click();
+    await page.getByText('No node takes VMs.').waitFor();
+    await page.getByRole('link', { name: 'Registry credentials' }).click();
+    await page.getByText('Add a login').click();
+    await page.getByLabel('Server').fill('https://registry.example.com');
+    await page.getByLabel('User').fill('robot');
+    await page.getByLabel('Password').fill('secret-of-the-registry');
+    await expectGoodLooks(page);
+    await page.getByRole('button', { name: 'Add', exact: true }).click();
+    await page.getByRole('cell', { name: 'robot' }).waitFor();
+    const shown = await page.evaluate<string>(
+      'document.documentElement.outerHTML + [...document.querySelectorAll("input")].map(({ value }) => value).join()',
+    );
+    expect(shown).not.toContain('secret-of-the-registry');
+    await page.getByRole('button', { name: /^Remove https/ }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Remove', exact: true }).click();
+    // The operator, which is not here, takes its Secrets away.
+    await expect
+      .poll(async () => {
+        const { items } = await cluster.client.list(registryCredentials, { namespace });
+        return items.every(({ metadata }) => metadata.deletionTimestamp !== undefined);
+      })
+      .toBe(true);
+    expect(watched.faults).toEqual([]);
+  });
+
+  test('makes a configuration', async () => {
+    const { page, watched } = await visitAs(cluster.adminToken);
+    await page.getByRole('link', { name: 'Configurations' }).click();
+    await page.getByRole('button', { name: 'New configuration' }).click();
+    await page.getByLabel('Name (required)', { exact: true }).fill('builder');
+    await page.getByLabel('Image (required)', { exact: true }).fill('registry.example.com/team/debian:12');
+    await page.getByRole('button', { name: `Create in ${namespace}` }).click();
+    await page.getByRole('button', { name: 'Delete builder' }).waitFor();
+    await expectGoodLooks(page);
+    expect((await cluster.client.get(vmConfigs, 'builder', namespace)).spec.image).toContain('debian:12');
+    expect(watched.faults).toEqual([]);
+  });
+});

@@ -1,0 +1,157 @@
+import type { Readable } from 'node:stream';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { Svc3Error } from '../../../../src/errors.ts';
+import type { KubeObject } from '../../../../src/api/object.ts';
+import type { Caches } from '../../../../src/http/server/caches.ts';
+import type { AccessAttributes, Caller } from '../../../../src/http/server/caller.ts';
+import { liveStream } from '../../../../src/http/ui/live.ts';
+
+const forbidden = new Svc3Error('Forbidden', 'no right any more');
+let objects: Map<string, { namespace: string; name: string; version: number }>;
+let followers: Set<(object: KubeObject) => void>;
+let allowed: Set<string>;
+let gone: AbortController;
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  objects = new Map();
+  followers = new Set();
+  allowed = new Set(['vms']);
+  gone = new AbortController();
+});
+afterEach(() => {
+  gone.abort();
+  vi.useRealTimers();
+});
+
+const cacheOf = (own: boolean) => ({
+  objects: {
+    list: (namespace?: string) =>
+      own
+        ? [...objects.values()]
+            .filter((one) => namespace === undefined || one.namespace === namespace)
+            .map((metadata) => ({ metadata }))
+        : [],
+  },
+  items: {
+    item(name: string, namespace: string) {
+      const found = own ? objects.get(`${namespace}/${name}`) : undefined;
+      return found === undefined ? undefined : JSON.stringify(found);
+    },
+  },
+  changes: {
+    follow(listener: (object: KubeObject) => void) {
+      if (own) followers.add(listener);
+      return () => void followers.delete(listener);
+    },
+  },
+});
+
+const caches = () =>
+  ({
+    vms: cacheOf(true),
+    images: cacheOf(false),
+    isos: cacheOf(false),
+    vmConfigs: cacheOf(false),
+    accounts: { onDeleted: () => () => undefined, isDeleted: () => false },
+  }) as unknown as Caches;
+
+function put(name: string, version: number, namespace = 'team'): void {
+  objects.set(`${namespace}/${name}`, { namespace, name, version });
+  for (const follower of followers) follower({ metadata: { name, namespace } });
+}
+
+function remove(name: string, namespace = 'team'): void {
+  objects.delete(`${namespace}/${name}`);
+  for (const follower of followers) follower({ metadata: { name, namespace } });
+}
+
+const caller = {
+  key: 'ann',
+  authorize: ({ resource }: AccessAttributes) =>
+    allowed.has(resource) ? Promise.resolve() : Promise.reject(forbidden),
+  user: () => Promise.resolve({ username: 'ann' }),
+} as unknown as Caller;
+
+const open = (namespace: string | undefined = 'team') =>
+  liveStream({ caller, caches: caches(), namespace, signal: gone.signal });
+
+/** What has come, as events. */
+function read(stream: Readable): [string, unknown][] {
+  const text = String((stream.read() as Buffer | null) ?? '');
+  return [...text.matchAll(/^event: (\w+)\ndata: (.*)\n\n/gm)].map(([, event = '', data = '']) => [
+    event,
+    JSON.parse(data) as unknown,
+  ]);
+}
+
+describe('the stream of a page', () => {
+  test('begins with everything that the caller may list, and with nothing else', async () => {
+    put('a', 1);
+    put('b', 1, 'other');
+    const stream = await open();
+    expect(read(stream)).toEqual([['snapshot', { vms: [{ namespace: 'team', name: 'a', version: 1 }] }]]);
+  });
+
+  test('tells of all namespaces where none is named', async () => {
+    put('a', 1);
+    put('b', 1, 'other');
+    const [[, snapshot] = []] = read(
+      await liveStream({ caller, caches: caches(), namespace: undefined, signal: gone.signal }),
+    );
+    expect((snapshot as { vms: unknown[] }).vms).toHaveLength(2);
+  });
+
+  test('tells changes that come together together, each in its newest state', async () => {
+    put('a', 1);
+    const stream = await open();
+    read(stream);
+    put('a', 2);
+    put('a', 3);
+    put('b', 1);
+    remove('b');
+    put('c', 1, 'other');
+    await vi.advanceTimersByTimeAsync(150);
+    expect(read(stream)).toEqual([
+      ['change', { vms: { changed: [{ namespace: 'team', name: 'a', version: 3 }], gone: ['team/b'] } }],
+    ]);
+  });
+
+  test('keeps nothing twice for who reads slowly', async () => {
+    const stream = await open();
+    put('large', 0);
+    objects.set('team/large', { namespace: 'team', name: 'large'.padEnd(100_000), version: 1 });
+    await vi.advanceTimersByTimeAsync(150);
+    const before = stream.readableLength;
+    for (let version = 2; version < 50; version += 1) {
+      put('large', version);
+      await vi.advanceTimersByTimeAsync(150);
+    }
+    expect(stream.readableLength).toBeLessThan(before + 100_000);
+  });
+
+  test('beats in silence', async () => {
+    const stream = await open();
+    read(stream);
+    await vi.advanceTimersByTimeAsync(15_000);
+    expect(read(stream)).toEqual([['beat', {}]]);
+  });
+
+  test('says why it ends when the right is lost, and follows nothing any more', async () => {
+    const stream = await open();
+    read(stream);
+    allowed.clear();
+    await vi.advanceTimersByTimeAsync(11_000);
+    expect(read(stream)).toEqual([['over', { message: 'no right any more' }]]);
+    expect(followers.size).toBe(0);
+  });
+
+  test('ends when the client has gone', async () => {
+    const stream = await open();
+    gone.abort();
+    expect(followers.size).toBe(0);
+    stream.resume();
+    await vi.advanceTimersByTimeAsync(0);
+    expect(stream.readableEnded).toBe(true);
+  });
+});

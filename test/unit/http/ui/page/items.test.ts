@@ -1,0 +1,51 @@
+import { describe, expect, test } from 'vitest';
+import { changedItems, itemsOf, matchingVms, noItems } from '../../../../../src/http/ui/page/items.ts';
+import type { VmItem } from '../../../../../src/wire/vmschemas.ts';
+
+const vm = (name: string, more: Partial<VmItem> = {}): VmItem => ({
+  name,
+  namespace: 'team',
+  cpu: 2,
+  memory: '4Gi',
+  gpuPassthrough: false,
+  vncConsole: true,
+  ssh: 0,
+  status: 'Running',
+  ...more,
+});
+
+describe('what the page knows', () => {
+  test('is the snapshot, and each change on top of it', () => {
+    const items = itemsOf({ vms: [vm('a'), vm('b')] });
+    const changed = changedItems(items, {
+      vms: { changed: [vm('a', { status: 'Stopped' }), vm('c')], gone: ['team/b'] },
+    });
+    expect([...changed.vms.values()].map(({ name, status }) => `${name} ${status}`)).toEqual([
+      'a Stopped',
+      'c Running',
+    ]);
+    expect(items.vms.get('team/a')?.status).toBe('Running');
+    expect(changed.images).toBe(items.images);
+  });
+
+  test('has no kinds that may not be listed', () => {
+    expect(itemsOf({})).toEqual(noItems);
+  });
+});
+
+describe('the search', () => {
+  const vms = [
+    vm('web', { node: 'node-1' }),
+    vm('build', { status: 'Pending', message: 'no node has enough memory' }),
+    vm('a', { namespace: 'other', image: 'debian:12' }),
+  ];
+  test.each([
+    ['everything, in order', '', '', ['a', 'build', 'web']],
+    ['words anywhere', 'NODE enough', '', ['build']],
+    ['a state', '', 'Running', ['a', 'web']],
+    ['both', 'debian', 'Running', ['a']],
+    ['nothing', 'debian', 'Failed', []],
+  ])('finds %s', (_, words, status, expected) => {
+    expect(matchingVms(vms, words, status).map(({ name }) => name)).toEqual(expected);
+  });
+});
