@@ -117,6 +117,8 @@ export const objectNames = {
   apiService: 'svc3-api',
   /** Secret (`kubernetes.io/tls`) of the HTTP API in `svc3-system`. */
   apiTlsSecret: 'svc3-api-tls',
+  /** Secret of each namespace with VMs whose metrics are served: entry `token` reads them. */
+  metricsSecret: 'svc3-vm-metrics',
   /** Secret in `svc3-system` with the installation's Ed25519 control keys. */
   controlKeySecret: 'svc3-control-keys',
   /** ConfigMap in `svc3-node`, written by the operator only: hosts that nodes may trust without TLS verification. */
@@ -197,6 +199,9 @@ export const guestPorts = { ssh: 22, screenshare: 5900 } as const;
 /** HTTPS port of the runner's control endpoint on the pod's IP. */
 export const runnerPort = 8443;
 
+/** HTTPS port of the runner's metrics on the pod's IP. */
+export const metricsPort = 8444;
+
 /** The raw VNC console on the pod's IP, where the installation wants it to be a port of the node. */
 export const vncPodPort = 64_000;
 
@@ -205,7 +210,7 @@ export const firstSparePodPort = vncPodPort + 1;
 
 /** TCP ports of the pod's IP that are the runner's own: no port of the guest is open there under these numbers. */
 export const ownPodPorts: readonly PortRange[] = [
-  { first: runnerPort, last: runnerPort },
+  { first: runnerPort, last: metricsPort },
   { first: vncPodPort, last: vncPodPort + 32 },
 ];
 

@@ -130,6 +130,8 @@ export const RunnerSpec = z.object({
   /** Serve it on this TCP port of the pod as well, raw and without a password (chart value `vnc.hostPort`). */
   vncPort: z.int().min(5900).max(65535).optional(),
   readiness: RunnerReadiness.default({ timeoutSeconds: defaultReadinessSeconds }),
+  /** Serve metrics of the VM at this TCP port of the pod (chart value `vmMetrics.enabled`). */
+  metricsPort: z.int().min(1).max(65535).optional(),
   gpuPassthrough: z.boolean().default(false),
   iso: z.boolean().default(false),
   /** virtio-net where true, an emulated Intel card (e1000) where false. */

@@ -20,6 +20,7 @@ import { createRecorder } from '../kube/recorder.ts';
 import { conditionSources, createConditionMetrics } from '../controllers/metrics/conditions.ts';
 import { createPlacementMetrics } from '../controllers/metrics/placements.ts';
 import { createRegistryMetrics } from '../controllers/metrics/registries.ts';
+import { createMetricsTokenController } from '../controllers/metrics/tokens.ts';
 import { createLeaderMetrics, createWatchMetrics } from '../controller/metrics.ts';
 import { createNodeController } from '../controllers/node/controller.ts';
 import { nodeSettings, nodeSettingsOf } from '../controllers/node/settings.ts';
@@ -149,6 +150,9 @@ async function start(signal: AbortSignal): Promise<void> {
 
   const nodes = createNodeController({ ...common, settings: nodeSettingsOf(environment) });
   const configs = createVmConfigController(common);
+  const tokens = environment.SVC3_VM_METRICS
+    ? [createMetricsTokenController({ ...common, settings: undefined }, () => controlKeys.signingKey())]
+    : [];
   createConditionMetrics(metrics.registry, conditionSources(informers));
   createWatchMetrics(metrics.registry, informers);
   createLeaderMetrics(metrics.registry, {
@@ -160,7 +164,7 @@ async function start(signal: AbortSignal): Promise<void> {
     await informers.synced();
     await controlKeys.ensure();
     log.info({}, 'leading');
-    await runControllers([credentials, vms, pools, configs, nodes, ...disks], leading);
+    await runControllers([credentials, vms, pools, configs, nodes, ...disks, ...tokens], leading);
     await recorder.drain();
   }
 

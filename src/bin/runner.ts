@@ -11,6 +11,8 @@ import { RunnerFailure } from '../runner/failure.ts';
 import { createControlServer } from '../runner/control.ts';
 import { createKeyReader } from '../runner/controlkeys.ts';
 import { createExports } from '../runner/exports.ts';
+import { collectMetrics } from '../runner/metrics/collect.ts';
+import { createMetricsServer } from '../runner/metrics/server.ts';
 import { PortRelay } from '../runner/relay.ts';
 import { createRoutes, createStreamRoutes } from '../runner/routes.ts';
 import { readRunnerSpec } from '../runner/spec.ts';
@@ -79,20 +81,33 @@ async function main(): Promise<void> {
   const exports = createExports(supervisor, folders, log);
   await exports.clear();
   const parts = { spec, supervisor, serial, exports, run: folders.run };
+  const certificate = await ensureCertificate({
+    path: `${folders.state}/certificate.json`,
+    vmUid: spec.vm.uid,
+    podUid: env[runnerEnvironment.podUid] ?? '',
+  });
+  const keys = createKeyReader(root + runnerPaths.controlKeys);
   const server = createControlServer({
     uid: (action) => supervisor.uid(action),
-    certificate: await ensureCertificate({
-      path: `${folders.state}/certificate.json`,
-      vmUid: spec.vm.uid,
-      podUid: env[runnerEnvironment.podUid] ?? '',
-    }),
-    keys: createKeyReader(root + runnerPaths.controlKeys),
+    certificate,
+    keys,
     routes: createRoutes(parts),
     streams: createStreamRoutes(parts),
     log,
   });
   const port = await server.listen(bind, Number(env['SVC3_CONTROL_PORT'] ?? runnerPort));
   log.info({ port }, 'control endpoint listens');
+
+  const metrics = createMetricsServer({
+    certificate,
+    keys,
+    namespace: spec.vm.namespace,
+    collect: () => collectMetrics(supervisor),
+  });
+  if (spec.metricsPort !== undefined) {
+    const wanted = Number(env['SVC3_METRICS_PORT'] ?? spec.metricsPort);
+    log.info({ port: await metrics.listen(bind, wanted) }, 'metrics endpoint listens');
+  }
 
   let isEnding = false;
   const end = async (signal: string): Promise<void> => {

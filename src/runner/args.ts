@@ -44,7 +44,7 @@ export const nodes = { disk: 'disk0', disks: 'disk0-file', base: 'base', cd: 'cd
 export const machineTypes = { amd64: 'pc-q35-10.0', arm64: 'virt-10.0' } as const;
 
 /** Ids of devices that QMP commands use. */
-export const devices = { cd: 'cd', disk: 'disk' } as const;
+export const devices = { cd: 'cd', disk: 'disk', balloon: 'balloon0' } as const;
 
 export function socketPaths(run: string): { qmp: string; qmpShutdown: string; agent: string; vnc: string } {
   return {
@@ -82,6 +82,7 @@ export function qemuArguments(input: MachineInput): QemuCommand {
       ...passthrough(input),
       ['-device', 'virtio-rng-pci,id=rng0'],
       ['-device', spec.architecture === 'amd64' ? 'pvpanic,id=panic0' : 'pvpanic-pci,id=panic0'],
+      ...balloon(spec),
     ].flat(),
   };
 }
@@ -297,6 +298,11 @@ function screen(input: MachineInput): Option[] {
     ...clipboard,
   ];
   return [['-vga', 'none'], ['-device', adapter], ...(servesConsole(spec) ? console : [])];
+}
+
+/** Its driver says how much memory the guest has left. Last, so that no other device has another place because of it. */
+function balloon({ metricsPort }: RunnerSpec): Option[] {
+  return metricsPort === undefined ? [] : [['-device', `virtio-balloon-pci,id=${devices.balloon}`]];
 }
 
 /** Every card of the bundle; VFIO locks the guest's memory for them, which is why the pod has IPC_LOCK. */

@@ -9,6 +9,7 @@ import { bringDown, endNow } from './bringdown.ts';
 import { Disk } from './disk.ts';
 import { diagnoseExit, RunnerFailure } from './failure.ts';
 import { launchMachine } from './machine.ts';
+import { createStartPhases } from './metrics/phases.ts';
 import { changePorts } from './podports.ts';
 import { checkVerb, createQueue } from './powerstate.ts';
 import { clearSockets, prepareMachine, withSettings, type Host } from './preparation.ts';
@@ -41,6 +42,7 @@ export class Supervisor {
   readonly status: StatusBoard;
   /** Runs a task in turn with the verbs: one at a time, in the order of asking. */
   readonly inTurn = createQueue();
+  readonly phases = createStartPhases();
   readonly #options: SupervisorOptions;
   readonly #state: StateFile;
   readonly #disk: Disk;
@@ -229,11 +231,16 @@ export class Supervisor {
     clearTimeout(this.#retryTimer);
     if (this.#isEnding || this.#running !== undefined) return;
     try {
+      this.phases.enter('disk');
       await this.#disk.prepare();
+      this.phases.enter('machine');
       this.#adopt(await this.#launch());
+      this.phases.enter('guest');
+      void this.#timeGuest();
       await this.#noteStart();
       if (this.#isEnding) await this.#takeDown(1000);
     } catch (error) {
+      this.phases.end();
       this.#fail(asFailure(error), false);
     }
   }
@@ -267,6 +274,15 @@ export class Supervisor {
       );
   }
 
+  /** Ends the last phase of a start when the guest is ready, or is none any more. */
+  async #timeGuest(): Promise<void> {
+    const { status } = this;
+    const running = this.#running;
+    while (this.#running === running && status.current.guestReady !== true)
+      await status.changed(status.revision, lookAgainMs);
+    if (this.#running === running) this.phases.end();
+  }
+
   #adopt(running: Running): void {
     this.#running = running;
     this.status.update({
@@ -280,6 +296,7 @@ export class Supervisor {
     void running.machine.exited.then(async (exit) => {
       if (this.#running !== running) return;
       this.#running = undefined;
+      this.phases.end();
       // The verb that ends QEMU says what it becomes.
       if (running.expected) return;
       if (running.end === 'guestShutdown')

@@ -26,6 +26,7 @@ export function vmSettings(given: Partial<VmSettings> = {}): VmSettings {
     priorityClassName: undefined,
     graceSeconds: 60,
     readinessSeconds: 180,
+    vmMetrics: false,
     saveWaitMs: 3_600_000,
     ...given,
   };

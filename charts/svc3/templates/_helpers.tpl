@@ -149,6 +149,7 @@ SVC3_REMOTE_REGISTRIES: {{ join "," .Values.remoteRegistries | quote }}
 SVC3_INSECURE_REGISTRIES_ENABLED: {{ .Values.insecureRegistries.enabled | quote }}
 SVC3_INSECURE_REGISTRIES_ALLOWED: {{ join "," .Values.insecureRegistries.allowed | quote }}
 SVC3_PLACEMENT_WHEN_FULL: {{ .Values.placement.whenFull | quote }}
+SVC3_VM_METRICS: {{ .Values.vmMetrics.enabled | quote }}
 SVC3_CPU_OVERCOMMIT: {{ .Values.cpuOvercommit | quote }}
 SVC3_ACCELERATOR: {{ .Values.accelerator | quote }}
 SVC3_READINESS_TIMEOUT_SECONDS: {{ .Values.readiness.timeoutSeconds | quote }}

@@ -29,6 +29,7 @@ export const vmEnvironment = {
   SVC3_NODE_PORT_SCREENSHARE: flag(true),
   /** Chart value `vnc.hostPort`: the raw console, without a password, is a port of the node. */
   SVC3_VNC_HOST_PORT: flag(false),
+  SVC3_VM_METRICS: flag(false),
   SVC3_CPU_OVERCOMMIT: z.coerce.number().min(1).max(64).default(1),
   SVC3_ACCELERATOR: z.enum(['auto', 'kvm', 'tcg']).default('auto'),
   SVC3_PLACEMENT_WHEN_FULL: z.enum(['Hold', 'Pod']).default('Hold'),
@@ -74,6 +75,7 @@ export function vmSettingsOf(environment: VmEnvironment): VmSettings {
     priorityClassName: environment.SVC3_VM_PRIORITY_CLASS,
     graceSeconds: environment.SVC3_RUNNER_GRACE_PERIOD_SECONDS,
     readinessSeconds: environment.SVC3_READINESS_TIMEOUT_SECONDS,
+    vmMetrics: environment.SVC3_VM_METRICS,
     saveWaitMs: environment.SVC3_DELETION_SAVE_WAIT_MINUTES * 60_000,
   };
 }

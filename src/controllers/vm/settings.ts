@@ -31,6 +31,8 @@ export interface VmSettings {
   readonly graceSeconds: number;
   /** `readiness.timeoutSeconds`: how long a guest may take to answer on SSH or by its agent before it counts as ready all the same. */
   readonly readinessSeconds: number;
+  /** `vmMetrics.enabled`: runners serve metrics of their VMs. */
+  readonly vmMetrics: boolean;
   /** `deletion.saveWaitMinutes`, in milliseconds: how long the deletion of a VM waits until its disk is saved. */
   readonly saveWaitMs: number;
 }

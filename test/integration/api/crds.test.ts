@@ -253,13 +253,13 @@ describe('VM', () => {
       "the runner's own port",
       'a',
       { image: 'x', ports: [{ guestPort: 8443 }] },
-      "spec.ports[0].guestPort: Invalid value: guestPort without a nodePort must not be 8443, 64000-64032: on the pod's IP these are the runner's own",
+      "spec.ports[0].guestPort: Invalid value: guestPort without a nodePort must not be 8443-8444, 64000-64032: on the pod's IP these are the runner's own",
     ],
     [
       'the last of the ports that are kept for ways of its own',
       'a',
       { image: 'x', ports: [{ guestPort: 64032 }] },
-      "spec.ports[0].guestPort: Invalid value: guestPort without a nodePort must not be 8443, 64000-64032: on the pod's IP these are the runner's own",
+      "spec.ports[0].guestPort: Invalid value: guestPort without a nodePort must not be 8443-8444, 64000-64032: on the pod's IP these are the runner's own",
     ],
     [
       'an unknown power state',

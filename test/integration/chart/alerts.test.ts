@@ -5,8 +5,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
+import { images } from '../../../src/api/resources.ts';
 import { freePorts } from '../../../src/localcluster/controlplane/ports.ts';
 import { run } from '../../../src/localcluster/host/command.ts';
+import { dashboardQueries, withoutData } from '../../support/dashboards.ts';
 import { type Prometheus, prometheusProgram, startPrometheus } from '../../support/prometheus.ts';
 import { slow, type VmNamespace, type VmWorld, vmWorld } from '../vm/harness.ts';
 import { type Rendered, rendered } from './helm.ts';
@@ -30,6 +32,69 @@ interface Rule {
 function rulesOf({ spec }: Rendered): readonly Rule[] {
   return (spec as unknown as { groups: { rules: Rule[] }[] }).groups.flatMap((group) => group.rules);
 }
+
+test('dashboards are ConfigMaps that the sidecar of Grafana finds, where they are wanted', async () => {
+  const configMaps = async (...args: string[]) =>
+    (await rendered(...args)).filter(({ metadata }) => metadata.name.startsWith('svc3-dashboard-'));
+  expect(await configMaps()).toEqual([]);
+  const made = await configMaps('--set=dashboards.enabled=true');
+  expect(made.map(({ metadata }) => [metadata.name, metadata.labels?.['grafana_dashboard']])).toEqual([
+    ['svc3-dashboard-fleet', '1'],
+    ['svc3-dashboard-vm', '1'],
+  ]);
+  const titles = made.map(
+    ({ data = {} }) => (JSON.parse(Object.values(data)[0] ?? '') as { title: string }).title,
+  );
+  expect(titles).toEqual(['svc3 / fleet', 'svc3 / VM']);
+});
+
+describe('metrics of VMs', () => {
+  const on = '--set=vmMetrics.enabled=true';
+
+  test('are off by default: no rights, no ports, no monitors', async () => {
+    const objects = await rendered();
+    expect(JSON.stringify(objects)).not.toContain('svc3-vm-metrics');
+    expect(objects.map(({ kind }) => kind)).not.toContain('PodMonitor');
+    expect(objects.find(({ metadata }) => metadata.name === 'svc3-settings')?.data).toHaveProperty(
+      'SVC3_VM_METRICS',
+      'false',
+    );
+  });
+
+  test('are read with the token of the namespace, under the labels of the pod', async () => {
+    const objects = await rendered(on, '--set=vmMetrics.namespaces={team-a}');
+    const monitors = objects.filter(({ kind }) => kind === 'PodMonitor');
+    expect(monitors.map(({ metadata }) => metadata.namespace)).toEqual(['svc3-default', 'team-a']);
+    expect(monitors[0]?.spec).toMatchObject({
+      sampleLimit: 100,
+      podMetricsEndpoints: [
+        {
+          port: 'metrics',
+          scheme: 'https',
+          authorization: { credentials: { name: 'svc3-vm-metrics', key: 'token' } },
+        },
+      ],
+    });
+    expect(JSON.stringify(monitors)).not.toContain('honorLabels');
+  });
+
+  test('are let through by the policy of VMs, for whom the values say', async () => {
+    const peer = { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'monitoring' } } };
+    const ingress = async (...args: string[]) => {
+      const policy = (await rendered(...args)).find(
+        ({ kind, metadata }) => kind === 'NetworkPolicy' && metadata.name === 'svc3-vms',
+      );
+      const { ingress: rows = [] } = (policy?.spec ?? {}) as { ingress?: object[] };
+      return rows.slice(1);
+    };
+    const ports = [{ port: 8444, protocol: 'TCP' }];
+    expect(await ingress()).toEqual([]);
+    expect(await ingress(on)).toEqual([{ ports }]);
+    expect(await ingress(on, `--set-json=vmMetrics.from=${JSON.stringify([peer])}`)).toEqual([
+      { ports, from: [peer] },
+    ]);
+  });
+});
 
 describe('the PrometheusRule of the chart', () => {
   test('is none by default', async () => {
@@ -139,6 +204,22 @@ describe('alerts on a real operator, kube-apiserver and Prometheus', () => {
     expect(await prometheus.query('sum(svc3_placements_total{result="placed"})')).toMatchObject([
       { value: [expect.anything(), '1'] },
     ]);
+  });
+
+  test('all that the dashboard of the fleet shows is there', async () => {
+    // A registry that does not answer, a VM that fits nowhere, and a disk that nobody has uploaded.
+    await space.deploy('unreachable', { image: '127.0.0.1:1/debian:12' });
+    await space.deploy('huge', { cpu: 200, image: `127.0.0.1:1/debian@sha256:${'0'.repeat(64)}` });
+    const source = { upload: {} };
+    await world.client.create(images, {
+      metadata: { name: 'debian', namespace: space.name },
+      spec: { source },
+    });
+    const queries = dashboardQueries('fleet', { namespace: '.*' });
+    // No api runs in this test: Prometheus reads these, and has no data for them.
+    const ofApi = queries.filter((query) => query.includes('svc3_http_'));
+    expect(ofApi).toHaveLength(2);
+    await expect.poll(() => withoutData(prometheus, queries), slow).toEqual(ofApi);
   });
 
   test('one for what is down fires when it is, and not before', async () => {

@@ -47,6 +47,8 @@ export const allOn = [
   '--set=serviceMonitor.enabled=true',
   '--set=podMonitor.enabled=true',
   '--set=prometheusRule.enabled=true',
+  '--set=vmMetrics.enabled=true',
+  '--set=dashboards.enabled=true',
   '--set=api.ingress.enabled=true',
   '--set=api.ingress.hosts={vms.example.com}',
   '--set=api.gateway.enabled=true',

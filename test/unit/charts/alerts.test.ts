@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
+import { dashboardQueries } from '../../support/dashboards.ts';
 import { createMetrics } from '../../../src/telemetry.ts';
 
 const root = join(import.meta.dirname, '../../..');
@@ -20,7 +21,8 @@ async function registeredMetrics(): Promise<Set<string>> {
   const sources = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' });
   const written = sources
     .filter((path) => path.endsWith('.ts'))
-    .flatMap((path) => [...read(`src/${path}`).matchAll(/name: '(svc3_\w+)'/g)].map(([, name = '']) => name));
+    .flatMap((path) => [...read(`src/${path}`).matchAll(/'(svc3_vm_\w+|(?<=name: ')svc3_\w+)'/g)])
+    .map(([, name = '']) => name);
   const made = await createMetrics().registry.getMetricsAsJSON();
   return new Set([...written, ...made.map(({ name }) => name)]);
 }
@@ -70,4 +72,10 @@ test('the page of metrics has every one of svc3, and no other', async () => {
     .filter((name) => name.startsWith('svc3_'));
   const served = [...(await registeredMetrics())].filter((name) => name.startsWith('svc3_'));
   expect(listed.toSorted()).toEqual(served.toSorted());
+});
+
+test('dashboards show no metric that nobody serves', async () => {
+  const registered = await registeredMetrics();
+  const queries = ['fleet', 'vm'].flatMap((name) => dashboardQueries(name, {}));
+  expect(queries.flatMap(metricsIn).filter((name) => !registered.has(name))).toEqual([]);
 });

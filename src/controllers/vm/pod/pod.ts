@@ -8,7 +8,14 @@ import type {
   Volume,
   VolumeMount,
 } from '../../../api/core.ts';
-import { annotations, apiVersion, extendedResources, objectNames, runnerPort } from '../../../api/meta.ts';
+import {
+  annotations,
+  apiVersion,
+  extendedResources,
+  metricsPort,
+  objectNames,
+  runnerPort,
+} from '../../../api/meta.ts';
 import { formatQuantity, parseQuantity } from '../../../api/quantity.ts';
 import { runnerEnvironment, runnerPaths, type RunnerSpecInput, userDataKey } from '../../../api/runner.ts';
 import type { DataDisk } from '../../../api/datadisk.ts';
@@ -144,6 +151,9 @@ function container(input: PodInput): Container {
     ports: [
       ...containerPorts(withoutPorts(effective, placement.leftOut), placement.ports),
       { name: 'control', containerPort: runnerPort, protocol: 'TCP' },
+      ...(servesMetrics(input)
+        ? [{ name: 'metrics', containerPort: metricsPort, protocol: 'TCP' as const }]
+        : []),
     ],
     resources: resources(input),
     startupProbe,
@@ -154,6 +164,12 @@ function container(input: PodInput): Container {
     terminationMessagePolicy: 'FallbackToLogsOnError',
     volumeMounts: mounts(effective),
   };
+}
+
+/** Not where the guest has a port of that number from before it was the runner's. */
+function servesMetrics({ settings, effective, placement }: PodInput): boolean {
+  const ports = runnerPorts(withoutPorts(effective, placement.leftOut));
+  return settings.vmMetrics && !ports.some(({ podPort }) => podPort === metricsPort);
 }
 
 /** A probe that fails is a Warning event; this one waits until the runner has booted the guest, or has found that it stays off. */
@@ -280,7 +296,8 @@ function mounts(effective: EffectiveSettings): VolumeMount[] {
 }
 
 /** All but what the runner reads from the effective settings themselves (`GuestLists`). */
-function runnerSpec({ vm, effective, placement, settings, claimName }: PodInput): RunnerSpecInput {
+function runnerSpec(input: PodInput): RunnerSpecInput {
+  const { vm, effective, placement, settings, claimName } = input;
   const { disk, image } = effective;
   // The lists are read from the effective settings.
   const { metadata: _metadata, sshAuthorizedKeys: _keys, ...boot } = bootValues(effective, settings);
@@ -303,6 +320,7 @@ function runnerSpec({ vm, effective, placement, settings, claimName }: PodInput)
     ports: runnerPorts(withoutPorts(effective, placement.leftOut)),
     ...boot,
     ...(vncPort === undefined ? {} : { vncPort }),
+    ...(servesMetrics(input) ? { metricsPort } : {}),
     gpuPassthrough: hasBundle(effective),
     iso: effective.iso !== undefined,
     ...(digest === undefined ? {} : { imageDigest: digest }),

@@ -352,6 +352,33 @@ describe('the pod of a VM', () => {
     ]);
   });
 
+  describe('with metrics', () => {
+    const settings = vmSettings({ vmMetrics: true });
+    const portNames = (given: Partial<PodInput>) =>
+      specOf(given).containers[0]?.ports?.map(({ name }) => name);
+
+    test('has their port, which its runner is told', () => {
+      expect(portNames({ settings })).toContain('metrics');
+      expect(runnerSpecOf({ settings }).metricsPort).toBe(8444);
+      expect(portNames({})).not.toContain('metrics');
+      expect(runnerSpecOf().metricsPort).toBeUndefined();
+    });
+
+    test('leaves a port that a node leads there to the guest, under another number on the pod', () => {
+      const ports = [{ nodePort: 20000, guestPort: 8444, protocol: 'TCP' as const }];
+      const given = { settings, effective: { ...effective, ports } };
+      expect(runnerSpecOf(given).metricsPort).toBe(8444);
+      expect(runnerSpecOf(given).ports).toContainEqual({ podPort: 64001, guestPort: 8444, protocol: 'TCP' });
+    });
+
+    test('serves none where the guest has had the port since before', () => {
+      const ports = [{ guestPort: 8444, protocol: 'TCP' as const }];
+      const given = { settings, effective: { ...effective, ports } };
+      expect(portNames(given)).not.toContain('metrics');
+      expect(runnerSpecOf(given).metricsPort).toBeUndefined();
+    });
+  });
+
   test('without ports of the node is not counted against their ranges: a node takes more than 50', () => {
     const settings = vmSettings();
     const inventory = new Inventory(settings.portRanges);

@@ -1,0 +1,84 @@
+import { createServer } from 'node:https';
+import { once } from 'node:events';
+import type { KeyObject } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { verifyMetricsToken } from '../../runnerapi/metricstoken.ts';
+import { TokenError } from '../../runnerapi/token.ts';
+import type { RunnerCertificate } from '../certificate.ts';
+import { contentType, type Family, metricsText } from './text.ts';
+
+export interface MetricsServerOptions {
+  readonly certificate: RunnerCertificate;
+  readonly keys: () => Promise<readonly KeyObject[]>;
+  /** Whose VM this is. */
+  readonly namespace: string;
+  readonly collect: () => Promise<readonly Family[]>;
+}
+
+/** However many ask: QEMU and the guest are asked no more often. In milliseconds. */
+const freshMs = 1_000;
+/** Several Prometheus servers and their probes; others wait in the kernel. */
+const mostConnections = 16;
+
+/**
+ * `GET /metrics` over HTTPS for who has the token of the namespace (`signMetricsToken`), and nothing else: a port of its own, so that
+ * a NetworkPolicy can let Prometheus in and nobody to the control endpoint.
+ */
+export function createMetricsServer({ certificate, keys, namespace, collect }: MetricsServerOptions): {
+  listen(host: string, port: number): Promise<number>;
+  close(): Promise<void>;
+} {
+  let kept: { readonly at: number; readonly text: Promise<string> } | undefined;
+
+  function text(): Promise<string> {
+    if (kept === undefined || performance.now() - kept.at > freshMs)
+      kept = { at: performance.now(), text: collect().then(metricsText) };
+    return kept.text;
+  }
+
+  async function answer(request: IncomingMessage): Promise<{ status: number; text: string }> {
+    const [path] = (request.url ?? '').split('?', 1);
+    if (path !== '/metrics' || request.method !== 'GET')
+      return { status: 404, text: 'there is only GET /metrics\n' };
+    try {
+      const [, token = ''] = /^Bearer (\S+)$/.exec(request.headers.authorization ?? '') ?? [];
+      verifyMetricsToken(token, await keys(), namespace);
+    } catch (error) {
+      if (error instanceof TokenError) return { status: 401, text: `${error.message}\n` };
+      throw error;
+    }
+    return { status: 200, text: await text() };
+  }
+
+  const server = createServer(
+    {
+      key: certificate.key,
+      cert: certificate.certificate,
+      minVersion: 'TLSv1.3',
+      ALPNProtocols: ['http/1.1'],
+      maxHeaderSize: 8 * 1024,
+    },
+    (request, response) => {
+      answer(request).then(
+        (reply) => response.writeHead(reply.status, { 'content-type': contentType }).end(reply.text),
+        () => response.writeHead(500).end(),
+      );
+    },
+  );
+  server.headersTimeout = 10_000;
+  server.requestTimeout = 10_000;
+  server.maxConnections = mostConnections;
+  server.on('tlsClientError', (_error, socket) => socket.destroy());
+  return {
+    async listen(host, port) {
+      server.listen(port, host);
+      await once(server, 'listening');
+      return (server.address() as AddressInfo).port;
+    },
+    async close() {
+      server.closeAllConnections();
+      await new Promise<void>((resolve) => server.close(() => resolve()));
+    },
+  };
+}

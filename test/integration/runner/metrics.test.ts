@@ -1,0 +1,111 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { text as textOf } from 'node:stream/consumers';
+import { Agent, request } from 'undici';
+import { expect, onTestFinished, test } from 'vitest';
+import { metricsPort } from '../../../src/api/meta.ts';
+import { signMetricsToken } from '../../../src/runnerapi/metricstoken.ts';
+import { dashboardQueries, withoutData } from '../../support/dashboards.ts';
+import { prometheusProgram, startPrometheus } from '../../support/prometheus.ts';
+import { allowBootTime, aPod, installation, type RunningRunner, startRunner } from './harness.ts';
+
+allowBootTime();
+
+const patience = { timeout: 60_000, interval: 200 };
+const token = signMetricsToken('test', installation.privateKey);
+
+async function portOf(runner: RunningRunner): Promise<number> {
+  const found = () => /"port":(\d+),"msg":"metrics endpoint listens"/.exec(runner.log())?.[1];
+  await expect.poll(found, patience).toBeDefined();
+  return Number(found());
+}
+
+async function scrape(port: number): Promise<string> {
+  const dispatcher = new Agent({ connect: { rejectUnauthorized: false } });
+  onTestFinished(() => dispatcher.destroy());
+  const headers = { authorization: `Bearer ${token}` };
+  const { statusCode, body } = await request(`https://127.0.0.1:${port}/metrics`, { dispatcher, headers });
+  expect(statusCode).toBe(200);
+  return body.text();
+}
+
+/** The value of a series, as it is written. */
+function valueOf(text: string, series: string): number {
+  const line = text.split('\n').find((one) => one.startsWith(`${series} `));
+  return Number(line?.slice(series.length + 1));
+}
+
+async function aMeasuredVm(): Promise<{ runner: RunningRunner; port: number }> {
+  const runner = await startRunner(await aPod({ metricsPort }), { SVC3_METRICS_PORT: '0' });
+  return { runner, port: await portOf(runner) };
+}
+
+test('what a guest does shows in the metrics of its VM', async () => {
+  const { runner, port } = await aMeasuredVm();
+  await runner.reaches({ powerState: 'Running', guestReachable: true });
+  const before = await scrape(port);
+  expect(valueOf(before, 'svc3_vm_running')).toBe(1);
+  expect(valueOf(before, 'svc3_vm_guest_ready')).toBe(1);
+  expect(valueOf(before, 'svc3_vm_guest_agent_up')).toBe(1);
+  expect(valueOf(before, 'svc3_vm_vcpus')).toBe(1);
+  expect(valueOf(before, 'svc3_vm_memory_bytes')).toBe(192 * 2 ** 20);
+  expect(valueOf(before, 'svc3_vm_cpu_seconds_total')).toBeGreaterThan(0);
+  expect(valueOf(before, 'svc3_vm_cpu_steal_seconds_total')).toBeGreaterThanOrEqual(0);
+  for (const phase of ['disk', 'machine', 'guest'])
+    expect(valueOf(before, `svc3_vm_start_phase_seconds{phase="${phase}"}`)).toBeGreaterThanOrEqual(0);
+  const written = 'svc3_vm_disk_written_bytes_total{disk="disk"}';
+  await runner.guest('dd if=/dev/zero of=/metrics-test bs=1M count=8 conv=fsync && rm /metrics-test');
+  await expect
+    .poll(async () => valueOf(await scrape(port), written), patience)
+    .toBeGreaterThan(valueOf(before, written) + 4 * 2 ** 20);
+  const available = async () => valueOf(await scrape(port), 'svc3_vm_memory_available_bytes');
+  await expect.poll(available, patience).toBeGreaterThan(2 ** 20);
+  expect(await available()).toBeLessThan(192 * 2 ** 20);
+  const series = (await scrape(port)).split('\n').filter((line) => line !== '' && !line.startsWith('#'));
+  expect(series.length).toBeLessThanOrEqual(60);
+
+  await runner.client.power({ action: 'stop' });
+  await expect.poll(async () => valueOf(await scrape(port), 'svc3_vm_running'), patience).toBe(0);
+  expect(await scrape(port)).not.toContain('svc3_vm_cpu_seconds_total');
+});
+
+test('Prometheus reads them with the token of the namespace, and promtool finds no fault', async () => {
+  const { port } = await aMeasuredVm();
+  const promtool = spawn(await prometheusProgram('promtool'), ['check', 'metrics'], { stdio: 'pipe' });
+  promtool.stdin.end(await scrape(port));
+  const said = textOf(promtool.stderr);
+  const [code] = (await once(promtool, 'exit')) as [number];
+  expect([code, await said]).toEqual([0, '']);
+  const prometheus = await startPrometheus({
+    targets: [
+      {
+        address: `127.0.0.1:${port}`,
+        job: 'svc3-vms',
+        labels: { namespace: 'test', vm: 'guest' },
+        settings: {
+          scheme: 'https',
+          tls_config: { insecure_skip_verify: true },
+          authorization: { type: 'Bearer', credentials: token },
+          sample_limit: 100,
+          scrape_interval: '3s',
+          scrape_timeout: '3s',
+        },
+      },
+    ],
+  });
+  onTestFinished(() => prometheus.stop());
+  const running = () => prometheus.query('svc3_vm_running{vm="guest"}');
+  await expect.poll(running, patience).toMatchObject([{ value: [expect.anything(), '1'] }]);
+  // The guest of the tests has an agent that knows of no file systems.
+  const queries = dashboardQueries('vm', { namespace: 'test', vm: 'guest' });
+  const known = queries.filter((query) => !query.includes('svc3_vm_filesystem_'));
+  expect(known).toHaveLength(queries.length - 2);
+  await expect.poll(() => withoutData(prometheus, known), patience).toEqual([]);
+});
+
+test('without a port in its settings a runner serves none, and the guest has no balloon', async () => {
+  const runner = await startRunner(await aPod());
+  await runner.reaches({ powerState: 'Running' });
+  expect(runner.log()).not.toContain('metrics endpoint');
+  expect(await runner.qemuArguments()).not.toContain('balloon');
+});

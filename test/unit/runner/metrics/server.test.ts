@@ -1,0 +1,60 @@
+import { expect, onTestFinished, test } from 'vitest';
+import { Agent, request } from 'undici';
+import { createCertificate } from '../../../../src/runner/certificate.ts';
+import { createMetricsServer } from '../../../../src/runner/metrics/server.ts';
+import { signMetricsToken } from '../../../../src/runnerapi/metricstoken.ts';
+import { createControlKey, parseControlKeys } from '../../../../src/runnerapi/token.ts';
+
+const { privateKey, publicKey } = createControlKey();
+const keys = () => Promise.resolve(parseControlKeys(publicKey));
+
+async function started(collect: () => Promise<never[]> = () => Promise.resolve([])) {
+  const server = createMetricsServer({
+    certificate: createCertificate('vm'),
+    keys,
+    namespace: 'team',
+    collect,
+  });
+  const port = await server.listen('127.0.0.1', 0);
+  const dispatcher = new Agent({ connect: { rejectUnauthorized: false } });
+  onTestFinished(async () => {
+    await dispatcher.destroy();
+    await server.close();
+  });
+  return async (path: string, authorization?: string, method: 'GET' | 'POST' = 'GET') => {
+    const headers = authorization === undefined ? {} : { authorization };
+    const reply = await request(`https://127.0.0.1:${port}${path}`, { dispatcher, headers, method });
+    return { status: reply.statusCode, text: await reply.body.text() };
+  };
+}
+
+const good = `Bearer ${signMetricsToken('team', privateKey)}`;
+
+test.each([
+  ['nothing', '/metrics', undefined, 401],
+  ['a token of another namespace', '/metrics', `Bearer ${signMetricsToken('other', privateKey)}`, 401],
+  ['a password', '/metrics', 'Basic YTpi', 401],
+  ['the token and another path', '/v1/state', good, 404],
+  ['the token', '/metrics', good, 200],
+])('who comes with %s and asks for %s gets its answer', async (_what, path, authorization, status) => {
+  const ask = await started();
+  expect((await ask(path, authorization)).status).toBe(status);
+});
+
+test('writes are refused, and a refusal says nothing of the token', async () => {
+  const ask = await started();
+  expect((await ask('/metrics', good, 'POST')).status).toBe(404);
+  const forged = good.slice(0, -6);
+  const { status, text } = await ask('/metrics', forged);
+  expect([status, text]).toEqual([401, 'signed by no known key\n']);
+});
+
+test('many who ask at once are one question to QEMU and guest', async () => {
+  let collected = 0;
+  const ask = await started(() => {
+    collected += 1;
+    return Promise.resolve([]);
+  });
+  await Promise.all(Array.from({ length: 8 }, () => ask('/metrics', good)));
+  expect(collected).toBe(1);
+});
