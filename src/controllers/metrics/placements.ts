@@ -9,6 +9,9 @@ export type PlacementDecided = (result: Placed | Refused, seconds: number) => vo
 /** Half a microsecond for a small cluster, milliseconds where labels of many nodes have a say. */
 const buckets = [0.00001, 0.0001, 0.001, 0.01, 0.1, 1];
 
+/** Of a cluster in which there is none that could be looked at. */
+const noNodes = 'no nodes available';
+
 /** `svc3_placements_total`, `svc3_placement_refusals_total` and `svc3_placement_duration_seconds`. */
 export function createPlacementMetrics(registry: Registry): PlacementDecided {
   const decisions = new Counter({
@@ -34,6 +37,7 @@ export function createPlacementMetrics(registry: Registry): PlacementDecided {
     decisions.inc({ result: result.kind });
     durations.add(result.kind, seconds);
     if (result.kind === 'placed') return;
-    for (const reason of new Set([...result.counts.keys()].map(reasonKind))) refusals.inc({ reason });
+    const reasons = result.counts.size === 0 ? [noNodes] : [...result.counts.keys()].map(reasonKind);
+    for (const reason of new Set(reasons)) refusals.inc({ reason });
   };
 }

@@ -207,8 +207,9 @@ describe('alerts on a real operator, kube-apiserver and Prometheus', () => {
   });
 
   test('all that the dashboard of the fleet shows is there', async () => {
-    // A registry that does not answer, and a disk that nobody has uploaded.
+    // A registry that does not answer, a VM that fits nowhere, and a disk that nobody has uploaded.
     await space.deploy('unreachable', { image: '127.0.0.1:1/debian:12' });
+    await space.deploy('huge', { cpu: 200, image: `127.0.0.1:1/debian@sha256:${'0'.repeat(64)}` });
     const source = { upload: {} };
     await world.client.create(images, {
       metadata: { name: 'debian', namespace: space.name },

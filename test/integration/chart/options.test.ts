@@ -278,7 +278,7 @@ describe('network policies of VM pods', () => {
     expect(policiesOf(objects)).toEqual(['svc3-default/svc3-vms', 'team-a/svc3-vms', 'team-b/svc3-vms']);
   });
 
-  test('open all ports of guests but the endpoint of the runner to those that the values name', async () => {
+  test('open all ports of guests but those of the runner to those that the values name', async () => {
     const from = [{ ipBlock: { cidr: '192.0.2.0/24' } }];
     const objects = await rendered(
       json('networkPolicies.guestsFrom', from),
@@ -293,7 +293,7 @@ describe('network policies of VM pods', () => {
         from,
         ports: [
           { port: 1, endPort: 8442, protocol: 'TCP' },
-          { port: 8444, endPort: 65535, protocol: 'TCP' },
+          { port: 8445, endPort: 65535, protocol: 'TCP' },
           { port: 1, endPort: 65535, protocol: 'UDP' },
         ],
       },
