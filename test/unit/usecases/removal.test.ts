@@ -1,0 +1,66 @@
+import { beforeEach, describe, expect, test, vi } from 'vitest';
+import { type ErrorReason, Svc3Error } from '../../../src/errors.ts';
+import { removeNeverRun } from '../../../src/usecases/removal.ts';
+import { aVm } from '../controllers/vm/builders.ts';
+
+const remove = vi.fn();
+const patch = vi.fn();
+const refused = (reason: ErrorReason) => new Svc3Error(reason, reason);
+const removal = {
+  caller: { delete: remove } as never,
+  writer: { patch } as never,
+  fieldManager: 'svc3-api',
+};
+
+beforeEach(() => {
+  remove.mockReset().mockResolvedValue(undefined);
+  patch.mockReset().mockResolvedValue(undefined);
+});
+
+describe('a VM that will never run', () => {
+  test('is deleted by whoever deployed it, as it was seen', async () => {
+    await removeNeverRun(aVm(), removal);
+    expect(remove.mock.calls).toEqual([
+      [expect.anything(), { name: 'web', namespace: 'team' }, { uid: 'vm-uid', resourceVersion: '4' }],
+    ]);
+    expect(patch).not.toHaveBeenCalled();
+  });
+
+  test('stays where it has run', async () => {
+    await removeNeverRun(aVm({ status: { powerState: 'Stopped' } }), removal);
+    expect([remove.mock.calls, patch.mock.calls]).toEqual([[], []]);
+  });
+
+  test.each<ErrorReason>(['Conflict', 'Forbidden', 'Unauthorized'])(
+    'is left to the operator, which makes sure that it has not run, where it cannot be deleted (%s)',
+    async (reason) => {
+      remove.mockRejectedValue(refused(reason));
+      await removeNeverRun(aVm(), removal);
+      const body = { metadata: { uid: 'vm-uid' }, spec: { startDeadlineSeconds: 1 } };
+      expect(patch.mock.calls[0]?.slice(1)).toEqual([
+        { name: 'web', namespace: 'team' },
+        { type: 'merge', body },
+        { fieldManager: 'svc3-api' },
+      ]);
+    },
+  );
+
+  test('that is gone, or another of its name, is none to remove', async () => {
+    remove.mockRejectedValue(refused('NotFound'));
+    await removeNeverRun(aVm(), removal);
+    expect(patch).not.toHaveBeenCalled();
+    remove.mockRejectedValue(refused('Conflict'));
+    for (const reason of ['NotFound', 'Conflict'] as const) {
+      patch.mockRejectedValueOnce(refused(reason));
+      await removeNeverRun(aVm(), removal);
+    }
+  });
+
+  test('is not forgotten where kube-apiserver does not answer', async () => {
+    remove.mockRejectedValue(refused('Timeout'));
+    await expect(removeNeverRun(aVm(), removal)).rejects.toMatchObject({ reason: 'Timeout' });
+    remove.mockRejectedValue(refused('Conflict'));
+    patch.mockRejectedValue(refused('Timeout'));
+    await expect(removeNeverRun(aVm(), removal)).rejects.toMatchObject({ reason: 'Timeout' });
+  });
+});
