@@ -24,6 +24,7 @@ import { buildPod, type PodPlacement } from './pod/pod.ts';
 import { reportPod } from './status/report.ts';
 import { placementRequest } from './pod/request.ts';
 import { plannedSettings } from './resolve/planned.ts';
+import { hasMemory } from './resolve/imagememory.ts';
 import { withLiveSettings } from './resolve/livesettings.ts';
 import { anotherMedium, changedSettings } from './resolve/changes.ts';
 import {
@@ -301,7 +302,7 @@ export class PodCreation implements VmMemory {
   }
 
   #pod(vm: Vm, resolved: Resolved, placement: PodPlacement): Submitted<Pod> {
-    const { settings, controlKeys, kvmGroups, pullSecretVersion } = this.#parts;
+    const { settings, controlKeys, kvmGroups, pullSecretVersion, sources } = this.#parts;
     const { node, accelerator } = placement;
     return buildPod({
       vm,
@@ -311,6 +312,7 @@ export class PodCreation implements VmMemory {
       controlKeys: controlKeys(),
       kvmGroups: accelerator === 'kvm' ? kvmGroups(node) : [],
       pullSecretVersion: pullSecretVersion(vm.metadata.namespace),
+      isWarm: hasMemory(vm.metadata.namespace, resolved.effective, sources),
       claimName: isPersistent(resolved.effective) ? claimNameOf(vm) : undefined,
     });
   }
