@@ -28,16 +28,20 @@ export type MemoryCopyContext = CopyContext & MemoryContext & { readonly onGoesO
 
 /** Disk and memory of a running guest, of one moment. */
 export async function copyWithMemory(
-  { machine, input }: Pick<Running, 'machine' | 'input'>,
+  running: Running,
   context: MemoryCopyContext,
 ): Promise<CopyOutcome & { readonly stoppedMs: number }> {
+  const { machine, input } = running;
   const { folder, signal, virtualSize } = context;
+  const goesOn = () => {
+    running.isBeingSaved = false;
+    context.onGoesOn();
+  };
   await mkdir(folder, { recursive: true });
-  const outcome = await copyAt(machine, context, (begin) =>
-    withoutClipboard(machine.qmp, () => atOneStop(machine, { folder, signal }, begin)).finally(
-      context.onGoesOn,
-    ),
-  );
+  const outcome = await copyAt(machine, context, (begin) => {
+    running.isBeingSaved = true;
+    return withoutClipboard(machine.qmp, () => atOneStop(machine, { folder, signal }, begin)).finally(goesOn);
+  });
   await makeParts(input, { diskBytes: virtualSize, stoppedMs: outcome.stoppedMs }, { folder, signal });
   return outcome;
 }

@@ -19,6 +19,8 @@ export interface Running {
   readonly ports: GuestPorts;
   /** Set by the verb that ends QEMU: its exit is then nobody's fault. */
   expected: boolean;
+  /** The guest is stopped for a moment, for its memory to be written: that says nothing about it. */
+  isBeingSaved?: boolean;
   /** What the guest did, as far as QEMU told before it was ended. */
   end?: 'guestShutdown';
   failure?: RunnerFailure;

@@ -48,7 +48,12 @@ test('a guest is told random bytes of its own, the time, its name, and its hook 
 test('an agent that refuses something is told the rest', async () => {
   const agent = anAgent(['guest-file-open', 'guest-set-time']);
   expect(await introduce(agent, spec, log)).toBe(true);
-  expect(agent.asked.filter(({ command }) => command === 'guest-exec')).toHaveLength(2);
+  const programs = agent.asked.filter(({ command }) => command === 'guest-exec').map(({ args }) => args);
+  expect(programs).toMatchObject([
+    { path: 'date', arg: ['-u', '-s', expect.stringMatching(/^@\d{10}$/)] },
+    { path: 'hostname' },
+    { path: '/usr/lib/svc3/woken' },
+  ]);
 });
 
 test('a guest without an agent is told nothing, and that is known', async () => {
