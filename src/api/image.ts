@@ -43,7 +43,12 @@ export const ImageSource = z
     vm: z
       .object({
         name: vmName,
-        mode: z.enum(['Save']).default('Save').describe('Save makes a new image from the disk.'),
+        mode: z
+          .enum(['Save', 'SaveWithMemory'])
+          .default('Save')
+          .describe(
+            'Save makes a new image from the disk. SaveWithMemory also takes the memory of the guest, which has to run: VMs deployed from the image go on where it was.',
+          ),
       })
       .optional()
       .describe('Taken from the disk of a VM of this namespace.'),
@@ -100,6 +105,24 @@ export const IsoSpec = z
   .describe('One install medium in the store.');
 export type IsoSpec = z.infer<typeof IsoSpec>;
 
+export const ImageMemory = z
+  .object({
+    digest: z.string().max(128).describe('Digest of the version that has it: a commit makes one without.'),
+    size: z.string().max(24).describe('Memory of the guest as a quantity.'),
+    cpuModel: z.string().max(256).describe('The CPU that the guest was saved on.'),
+    accelerator: z.enum(['kvm', 'tcg']).describe('What the guest was saved under.'),
+    qemu: z.string().max(64).describe('Version of QEMU that has saved it.'),
+    stoppedMs: z
+      .int()
+      .min(0)
+      .max(86_400_000)
+      .meta({ format: 'int32' })
+      .optional()
+      .describe('How long the guest was stopped for it, in milliseconds.'),
+  })
+  .describe('The memory beside the disk. VMs that it does not fit boot from the disk.');
+export type ImageMemory = z.infer<typeof ImageMemory>;
+
 export const ImageStatus = z
   .object({
     observedGeneration: ObservedGeneration.optional(),
@@ -114,6 +137,7 @@ export const ImageStatus = z
     storedSize: z.string().max(24).optional().describe('Bytes in the store as a quantity.'),
     architecture: Architecture.optional().describe('Architecture of the disk.'),
     format: z.enum(['qcow2', 'raw', 'iso']).optional().describe('Format of the file in the image.'),
+    memory: ImageMemory.optional(),
     progress: z
       .int()
       .min(0)

@@ -143,6 +143,8 @@ export const RunnerSpec = z.object({
     .optional(),
   systemSerial: z.string().optional(),
   ...GuestLists.shape,
+  /** The operator has recorded that svc3 saved the image with the memory in it: the guest may go on from that. */
+  warm: z.boolean().default(false),
   /** Digest of the image: an overlay made on another one is refused instead of being ruined. */
   imageDigest: z.string().optional(),
   /** Smallest size of the disk; a bigger image stays as it is (grow only). */
@@ -199,6 +201,20 @@ export const RunnerReason = z.enum([
 ]);
 export type RunnerReason = z.infer<typeof RunnerReason>;
 
+/** How the guest of an image with memory was started; the operator shows them as reasons of condition `WarmStart`. */
+export const WarmStartReason = z.enum([
+  'StartedFromMemory',
+  'IdentityShared',
+  'MemoryUsed',
+  'MemoryMissing',
+  'AcceleratorDiffers',
+  'CpuDiffers',
+  'QemuDiffers',
+  'MachineDiffers',
+  'MemoryNotLoaded',
+]);
+export type WarmStartReason = z.infer<typeof WarmStartReason>;
+
 /** `GET /v1/state`. Readers accept unknown reasons and members of a newer runner. */
 export const RunnerState = z.object({
   version: z.int(),
@@ -220,6 +236,11 @@ export const RunnerState = z.object({
   guestStarted: z.boolean().optional(),
   /** Only of a guest that no VM has claimed: whether it waits already. */
   standby: z.enum(['Preparing', 'Idle']).optional().catch(undefined),
+  /** Only of a guest whose image has memory: how it was started last. */
+  warmStart: z
+    .object({ fromMemory: z.boolean(), reason: words(64), message: words(1024) })
+    .optional()
+    .catch(undefined),
   /** Verb in progress. */
   busy: words(64).optional(),
   /** The last `revertRequest` that was carried out. */
@@ -306,6 +327,8 @@ export const ExportRequest = z.object({
   id: exportId,
   /** Whose it is (the Image's UID): it needs none but the last one that it asked for. */
   owner: exportId.optional(),
+  /** With the memory of the guest, which has to run. */
+  memory: z.boolean().default(false),
 });
 
 export const RunnerExport = z.object({
@@ -321,6 +344,8 @@ export const RunnerExport = z.object({
   virtualSize: bytes.optional(),
   /** sha256 of the file in hex, once Ready. */
   sha256: words(64).optional(),
+  /** How long the guest was stopped for its memory, in milliseconds; undefined where that was not asked for. */
+  stoppedMs: z.int().min(0).optional(),
 });
 export type RunnerExport = z.infer<typeof RunnerExport>;
 
@@ -328,6 +353,8 @@ export type RunnerExport = z.infer<typeof RunnerExport>;
 export const ExportTicket = z.object({
   ticket: z.string().max(1024),
   path: z.string().max(1024),
+  /** Folder of the parts of the memory (`memoryParts`), which are good for one transfer each with the same ticket. */
+  memoryPath: z.string().max(1024).optional(),
   expiresAt: words(64),
 });
 export type ExportTicket = z.infer<typeof ExportTicket>;

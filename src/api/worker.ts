@@ -20,6 +20,8 @@ export const WorkSource = z.discriminatedUnion('type', [
     port: z.int(),
     fingerprint: z.string(),
     path: z.string(),
+    /** Folder of the parts of the memory, where the image is to have it. */
+    memoryPath: z.string().optional(),
   }),
 ]);
 export type WorkSource = z.infer<typeof WorkSource>;
@@ -53,6 +55,16 @@ export const workFailures = [
   'WorkerFailed',
 ] as const;
 
+/** The memory beside a disk in the store. The kubelet keeps 4096 bytes of a worker's last words. */
+const StoredMemory = z.object({
+  /** Of the guest's memory. */
+  bytes: z.number().int().min(0),
+  cpuModel: z.string().max(256),
+  accelerator: z.enum(['kvm', 'tcg']),
+  qemu: z.string().max(64),
+  stoppedMs: z.number().int().min(0).optional(),
+});
+
 /** The worker's last words, its termination message. */
 export const WorkResult = z.discriminatedUnion('result', [
   z.object({
@@ -63,10 +75,12 @@ export const WorkResult = z.discriminatedUnion('result', [
     storedSize: z.number().int().min(0),
     format: z.enum(['qcow2', 'raw', 'iso']),
     architecture: z.enum(['amd64', 'arm64']),
+    memory: StoredMemory.optional(),
   }),
   z.object({ result: z.literal('Failed'), reason: z.enum(workFailures), message: z.string().max(1024) }),
 ]);
 export type WorkResult = z.infer<typeof WorkResult>;
+export type StoredMemory = z.infer<typeof StoredMemory>;
 export type WorkDone = Extract<WorkResult, { result: 'Done' }>;
 export type WorkFailed = Extract<WorkResult, { result: 'Failed' }>;
 

@@ -6,7 +6,7 @@ import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { stringify } from 'yaml';
 import { customResourceDefinitions } from '../api/crd.ts';
-import { conditionsPage } from '../api/reasons.ts';
+import { conditionsPage } from '../api/conditionspage.ts';
 import { vmChangesPage } from '../api/vmchanges.ts';
 import { sdkFiles } from '../api/typescript.ts';
 import { cliPage } from '../cli/docs.ts';

@@ -1,19 +1,16 @@
-import { createHash } from 'node:crypto';
 import { Readable, Transform } from 'node:stream';
 import { createGunzip, createZstdDecompress } from 'node:zlib';
-import { extract, pack } from 'tar-stream';
+import { extract } from 'tar-stream';
 import { Svc3Error } from '../errors.ts';
 import { readWhole } from '../net/foreign.ts';
 import { blobOf } from './blob.ts';
 import { mediaTypes, type RegistryClient } from './client.ts';
-import { sendPieces } from './pieces.ts';
 import { findInTar } from './tarheader.ts';
 import { digesting, verifyDigest } from './digest.ts';
 import { manifestOf, type ResolvedImage } from './image.ts';
+import { pushLayer, type PushedLayer } from './layer.ts';
 import type { Descriptor } from './manifest.ts';
 
-/** uid and gid of the disk in an image (the containerDisk convention), and the only identity that may need to read it. */
-const qemuId = 107;
 const diskPath = /^(?:\.?\/)?disk\/([^/]+\.(?:qcow2|raw|img|iso))$/;
 
 /** Larger than the default, so that gigabytes of zeros are not a million pieces. */
@@ -197,17 +194,19 @@ export interface DiskToPush {
   readonly annotations?: Record<string, string>;
   /** Digests `content` on the way, and notes it for `diskDigestOf`. Default false: it costs as much as the layer's. */
   readonly noteDigest?: boolean;
+  /** Layers before that of the disk, in the registry already. The disk's is the last: readers look for it from the end. */
+  readonly before?: readonly PushedLayer[];
   readonly signal?: AbortSignal;
   /** Told the bytes that the registry has taken. */
   readonly onProgress?: (bytes: number) => void;
 }
 
 /**
- * Streams a disk into a registry as an image in the containerDisk layout: one plain tar layer (a disk is compressed
+ * Streams a disk into a registry as an image in the containerDisk layout: a plain tar layer (a disk is compressed
  * already), then the configuration, then the manifest under its tag, so that there is no half image under a name. Memory: two
  * pieces of 4 MiB at most.
  *
- * @returns the manifest's digest and the bytes of the layer.
+ * @returns the manifest's digest and the bytes of the layers.
  */
 export async function pushDisk(
   client: RegistryClient,
@@ -215,19 +214,28 @@ export async function pushDisk(
 ): Promise<{ digest: string; size: number }> {
   const abortable = disk.signal === undefined ? {} : { signal: disk.signal };
   const own = disk.noteDigest === true ? digesting() : undefined;
-  const layer = await pushLayer(client, own === undefined ? disk : { ...disk, content: through(disk, own) });
+  const content = own === undefined ? disk.content : through(disk.content, own);
+  const layer = await pushLayer(client, {
+    repository: disk.repository,
+    folder: 'disk',
+    files: [{ name: disk.fileName, open: async () => ({ content, size: disk.size }) }],
+    isCompressed: false,
+    signal: disk.signal,
+    onProgress: disk.onProgress,
+  });
+  const layers = [...(disk.before ?? []), layer];
   const config = Buffer.from(
     JSON.stringify({
       architecture: disk.architecture,
       os: 'linux',
       config: {},
-      rootfs: { type: 'layers', diff_ids: [layer.digest] },
+      rootfs: { type: 'layers', diff_ids: layers.map(({ diffId }) => diffId) },
     }),
   );
   const configDigest = await client.putBlob(disk.repository, config, abortable);
   const bytes = manifestOf(
     { mediaType: mediaTypes.ociConfig, digest: configDigest, size: config.length },
-    layer,
+    layers.map(({ descriptor }) => descriptor),
     { ...disk.annotations, ...(own === undefined ? {} : withDiskDigest(own.digest())) },
   );
   const digest = await client.putManifest(
@@ -237,54 +245,10 @@ export async function pushDisk(
     mediaTypes.ociManifest,
     abortable,
   );
-  return { digest, size: layer.size };
+  return { digest, size: layers.reduce((bytes, { descriptor }) => bytes + descriptor.size, 0) };
 }
 
-function through({ content }: DiskToPush, transform: Transform): Transform {
+function through(content: Readable, transform: Transform): Transform {
   content.on('error', (error: Error) => transform.destroy(error));
   return content.pipe(transform);
-}
-
-async function pushLayer(client: RegistryClient, disk: DiskToPush): Promise<Descriptor> {
-  const abortable = disk.signal === undefined ? {} : { signal: disk.signal };
-  const hash = createHash('sha256');
-  const upload = await client.upload(disk.repository, abortable);
-  try {
-    await sendPieces(upload, tarOf(disk) as AsyncIterable<Buffer>, {
-      signal: disk.signal,
-      onPiece: (piece) => hash.update(piece),
-      onSent: () => disk.onProgress?.(upload.offset),
-    });
-    const digest = `sha256:${hash.digest('hex')}`;
-    await upload.finish(digest, abortable);
-    return { mediaType: mediaTypes.ociLayer, digest, size: upload.offset };
-  } catch (error) {
-    await upload.cancel();
-    throw error;
-  }
-}
-
-function tarOf(disk: DiskToPush): Readable {
-  const archive = pack();
-  // Times are of no use, and without them the same disk is the same layer.
-  const mtime = new Date(0);
-  archive.entry({ name: 'disk', type: 'directory', uid: qemuId, gid: qemuId, mode: 0o755, mtime });
-  const entry = archive.entry(
-    {
-      name: `disk/${disk.fileName}`,
-      size: disk.size,
-      uid: qemuId,
-      gid: qemuId,
-      mode: 0o444,
-      mtime,
-    },
-    (error) => {
-      if (error === null || error === undefined) archive.finalize();
-      else archive.destroy(error);
-    },
-  );
-  disk.content.on('error', (error: Error) => archive.destroy(error));
-  entry.on('error', (error: Error) => archive.destroy(error));
-  disk.content.pipe(entry);
-  return Readable.from(archive, { objectMode: false });
 }

@@ -126,17 +126,17 @@ export async function copyImage(
   return client.putManifest(to.repository, to.tag, bytes, image.mediaType, abortable);
 }
 
-/** The manifest of an image with one layer, ready to be put. */
+/** The manifest of an image, ready to be put. */
 export function manifestOf(
   config: Descriptor,
-  layer: Descriptor,
+  layers: readonly Descriptor[],
   annotations: Record<string, string>,
 ): Buffer {
   const manifest: Manifest = {
     schemaVersion: 2,
     mediaType: mediaTypes.ociManifest,
     config,
-    layers: [layer],
+    layers: [...layers],
     annotations,
   };
   return Buffer.from(JSON.stringify(manifest));

@@ -27,6 +27,15 @@ export interface MachineInput {
   readonly bind: string;
   /** IPv4 address that mapped ports listen on. */
   readonly forwardBind: string;
+  /** Where the guest does not boot but goes on: QEMU waits for the state of its devices (`-incoming defer`). */
+  readonly saved?: SavedMemory;
+}
+
+/** The file of a guest's memory, byte by byte. */
+export interface SavedMemory {
+  readonly path: string;
+  /** `write`: the file becomes the memory. `read`: it stays as it is, what the guest changes is QEMU's own. */
+  readonly mode: 'read' | 'write';
 }
 
 export interface QemuCommand {
@@ -45,6 +54,9 @@ export const machineTypes = { amd64: 'pc-q35-10.0', arm64: 'virt-10.0' } as cons
 
 /** Ids of devices that QMP commands use. */
 export const devices = { cd: 'cd', disk: 'disk', balloon: 'balloon0' } as const;
+
+/** Ids of character devices that QMP commands use. */
+export const chardevs = { clipboard: 'vdagent' } as const;
 
 export function socketPaths(run: string): { qmp: string; qmpShutdown: string; agent: string; vnc: string } {
   return {
@@ -80,6 +92,7 @@ export function qemuArguments(input: MachineInput): QemuCommand {
       ...network(input),
       ...screen(input),
       ...passthrough(input),
+      ...generation(input),
       ['-device', 'virtio-rng-pci,id=rng0'],
       ['-device', spec.architecture === 'amd64' ? 'pvpanic,id=panic0' : 'pvpanic-pci,id=panic0'],
       ...balloon(spec),
@@ -114,24 +127,49 @@ function identity(spec: RunnerSpec): Option[] {
  * tb-size bounds the translation cache: without it QEMU takes as much again as the guest's memory
  * and the pod is killed for memory. With 128 MiB guests boot as fast as without a bound.
  */
-function machine({ spec, accelerator, firmware }: MachineInput): Option[] {
+function machine({ spec, accelerator, firmware, saved }: MachineInput): Option[] {
   const isAmd64 = spec.architecture === 'amd64';
   const flash = firmware.kind === 'uefi' ? ',pflash0=flash0,pflash1=vars' : '';
-  // Pointer authentication as the architecture defines it costs a third of the speed under emulation.
-  const emulated = isAmd64 ? 'max' : 'max,pauth-impdef=on';
   return [
     [
       '-machine',
-      `${isAmd64 ? `${machineTypes.amd64},usb=off,vmport=off` : `${machineTypes.arm64},gic-version=max`}${flash}`,
+      `${isAmd64 ? `${machineTypes.amd64},usb=off,vmport=off` : `${machineTypes.arm64},gic-version=max`},memory-backend=${memoryId}${flash}`,
     ],
     ['-accel', accelerator === 'kvm' ? 'kvm' : 'tcg,thread=multi,tb-size=128'],
-    ['-cpu', accelerator === 'kvm' ? 'host' : emulated],
+    ['-cpu', cpuModel({ spec, accelerator })],
     ['-smp', `${spec.cpu}`],
     ['-m', `size=${spec.memoryMiB}M`],
+    ['-object', memoryBackend(spec, saved)],
+    ...(saved === undefined ? [] : [['-incoming', 'defer']]),
     ...(firmware.kind === 'bios'
       ? []
       : [...file('flash0', firmware.code, 'raw', true), ...file('vars', firmware.vars, 'qcow2', false)]),
   ];
+}
+
+/** What QEMU is asked for. Pointer authentication as the architecture defines it costs a third of the speed under emulation. */
+export function cpuModel({ spec, accelerator }: Pick<MachineInput, 'spec' | 'accelerator'>): string {
+  if (accelerator === 'kvm') return 'host';
+  return spec.architecture === 'amd64' ? 'max' : 'max,pauth-impdef=on';
+}
+
+/** Named: the memory of one QEMU is found by it in another. */
+const memoryId = 'ram';
+
+function memoryBackend({ memoryMiB }: RunnerSpec, saved: SavedMemory | undefined): string {
+  const size = `id=${memoryId},size=${memoryMiB}M`;
+  if (saved === undefined) return `memory-backend-ram,${size}`;
+  const access = saved.mode === 'write' ? 'share=on' : 'share=off,readonly=on,rom=off';
+  return `memory-backend-file,${size},mem-path=${escape(saved.path)},${access}`;
+}
+
+/**
+ * Tells the guest when it is no longer the only one with its memory: its kernel makes new random numbers then. A guest that boots finds the
+ * number that it had before; one that goes on from a saved memory finds another each time. ARM's machine has no such device.
+ */
+function generation({ spec, saved }: MachineInput): Option[] {
+  if (spec.architecture !== 'amd64') return [];
+  return [['-device', `vmgenid,id=generation0,guid=${saved === undefined ? spec.vm.uid : 'auto'}`]];
 }
 
 const sandbox: Option[] = [
@@ -280,10 +318,15 @@ function vncServer({ spec, run, bind }: MachineInput): string {
 }
 
 /** The clipboard of guests with a SPICE agent, over VNC. The mouse is the tablet's. */
-const clipboard: Option[] = [
-  ['-chardev', 'qemu-vdagent,id=vdagent,name=vdagent,clipboard=on,mouse=off'],
-  ['-device', 'virtserialport,bus=serialbus0.0,chardev=vdagent,name=com.redhat.spice.0'],
-];
+function clipboard({ saved }: MachineInput): Option[] {
+  // QEMU 10.0 writes no memory while there is one, and only a QEMU that writes the file writes it.
+  const backend = saved?.mode === 'write' ? 'null' : 'qemu-vdagent';
+  const settings = backend === 'null' ? '' : ',name=vdagent,clipboard=on,mouse=off';
+  return [
+    ['-chardev', `${backend},id=${chardevs.clipboard}${settings}`],
+    ['-device', `virtserialport,bus=serialbus0.0,chardev=${chardevs.clipboard},name=com.redhat.spice.0`],
+  ];
+}
 
 function screen(input: MachineInput): Option[] {
   const { spec, gpuAddresses } = input;
@@ -295,7 +338,7 @@ function screen(input: MachineInput): Option[] {
     ['-vnc', vncServer(input)],
     ['-device', 'qemu-xhci,id=usb0', '-device', 'usb-tablet,bus=usb0.0'],
     ...(spec.architecture === 'arm64' ? [['-device', 'usb-kbd,bus=usb0.0']] : []),
-    ...clipboard,
+    ...clipboard(input),
   ];
   return [['-vga', 'none'], ['-device', adapter], ...(servesConsole(spec) ? console : [])];
 }

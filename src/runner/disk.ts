@@ -62,14 +62,14 @@ export class Disk {
     this.#status.update({ diskSize: await overlaySize(this.#overlay), revertRequest });
   }
 
-  async #open({ imageDigest, revertRequest }: RunnerSpec, base: BaseDisk, size: number): Promise<void> {
+  async #open({ imageDigest, revertRequest, warm }: RunnerSpec, base: BaseDisk, size: number): Promise<void> {
     const isNew = await ensureOverlay(this.#overlay, base, size);
-    if (isNew) await this.#state.save({ imageDigest, revertRequest });
+    if (isNew) await this.#state.save({ imageDigest, revertRequest, ...untouched(warm) });
     else checkImage(this.#state.current.imageDigest, imageDigest);
     if (size > 0) await growOverlay(this.#overlay, roundDiskSize(size));
   }
 
-  async #revert({ imageDigest }: RunnerSpec, base: BaseDisk, size: number): Promise<void> {
+  async #revert({ imageDigest, warm }: RunnerSpec, base: BaseDisk, size: number): Promise<void> {
     await createOverlay(this.#overlay, base, size);
     await rm(varsPath(this.#host.folders), { force: true });
     const { reverting, revertRequest } = this.#state.current;
@@ -77,7 +77,15 @@ export class Disk {
       reverting: undefined,
       revertRequest: reverting?.request ?? revertRequest,
       imageDigest,
+      ...untouched(warm),
     });
+  }
+
+  /** The disk as the image has it, after a start that came to nothing before the guest was known to run. */
+  async renew(): Promise<void> {
+    const { folders } = this.#host;
+    await createOverlay(this.#overlay, await findDisk(folders.image), await overlaySize(this.#overlay));
+    await rm(varsPath(folders), { force: true });
   }
 
   /** Grows the disk and, where its agent answers, the guest's file system. Throws Invalid where it would shrink or has no room. */
@@ -95,6 +103,11 @@ export class Disk {
     if (machine === undefined) return resizeReply(bytes, { grown: false, why: 'the VM does not run' });
     return resizeReply(bytes, await growFileSystem(machine.agent));
   }
+}
+
+/** Said only where it matters: a state file that says nothing is one of an overlay that has been used. */
+function untouched(warm: boolean): { readonly untouched?: true } {
+  return warm ? { untouched: true } : {};
 }
 
 /** An overlay on another image than its own is garbage: the file system of one under the changes of another. */

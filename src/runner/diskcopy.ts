@@ -40,12 +40,21 @@ export async function copyStopped(overlay: string, context: CopyContext): Promis
   return { consistency: 'Stopped', message: 'the VM was stopped' };
 }
 
+/** The disk of a running or suspended VM, made consistent by freezing the guest's file systems, or else by a pause of the guest. */
+export function copyLive(machine: Machine, context: CopyContext): Promise<CopyOutcome> {
+  return copyAt(machine, context, (begin) => atRest(machine, begin));
+}
+
 /**
- * The disk as it is at one moment, while the guest goes on: QEMU's backup job keeps what the guest overwrites. The
- * moment is made consistent by freezing the guest's file systems, or else by a pause of the guest.
+ * The disk as it is at one moment, while the guest goes on: QEMU's backup job keeps what the guest overwrites.
+ *
+ * @param moment - calls `begin` when the disk is as it is to be copied
  */
-export async function copyLive(machine: Machine, context: CopyContext): Promise<CopyOutcome> {
-  const { qmp } = machine;
+export async function copyAt<T>(
+  { qmp }: Pick<Machine, 'qmp'>,
+  context: CopyContext,
+  moment: (begin: () => Promise<unknown>) => Promise<T>,
+): Promise<T> {
   await qemuImg(['create', '-q', '-f', 'qcow2', ...options, context.target, `${context.virtualSize}`]);
   const target = {
     driver: 'qcow2',
@@ -56,7 +65,7 @@ export async function copyLive(machine: Machine, context: CopyContext): Promise<
   await clear(qmp);
   try {
     await qmp.execute('blockdev-add', target);
-    const outcome = await atRest(machine, () =>
+    const outcome = await moment(() =>
       qmp.execute('blockdev-backup', {
         'job-id': copyName,
         device: nodes.disk,

@@ -4,27 +4,31 @@ import { mkdir, open, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import type { Logger } from 'pino';
+import { memoryParts, memoryRefusal, type MemoryPart } from '../api/memory.ts';
 import { mostExports, type ExportTicket, type RunnerExport } from '../api/runner.ts';
 import { messageOf, Svc3Error } from '../errors.ts';
-import { copyLive, copyStopped } from './diskcopy.ts';
+import type { MachineInput } from './args.ts';
+import { copyLive, copyStopped, type CopyOutcome } from './diskcopy.ts';
+import { copyWithMemory, type MemoryCopyContext } from './memorycopy.ts';
 import { overlaySize } from './overlay.ts';
 import { overlayPath } from './preparation.ts';
 import type { RunnerFolders } from './preparation.ts';
 import type { Supervisor } from './supervisor.ts';
+import type { Running } from './watch.ts';
 
 /** Flat copies of the VM's disk, one per id, for save and commit. */
 export interface Exports {
   /**
-   * Begins a copy; asking again for the same id is answered with what there is. A failed one begins anew. An owner has one: what it asked
+   * Begins a copy, with the guest's memory where that is asked for; asking again for the same id is answered with what there is. A failed one begins anew. An owner has one: what it asked
    * for before is deleted.
    */
-  start(id: string, owner?: string): Promise<RunnerExport>;
+  start(id: string, owner?: string, memory?: boolean): Promise<RunnerExport>;
   get(id: string): RunnerExport;
   /** A new ticket makes the one before void. */
   ticket(id: string): ExportTicket;
   delete(id: string): Promise<void>;
-  /** The file behind a ticket. Unauthorized: no such ticket, or it is used up. */
-  open(id: string, ticket: string): Promise<ExportFile>;
+  /** The file behind a ticket: the disk, or a part of the memory. Unauthorized: no such ticket, or it is used up. */
+  open(id: string, ticket: string, part?: MemoryPart): Promise<ExportFile>;
   /** Takes away what an earlier life of the runner left. */
   clear(): Promise<void>;
 }
@@ -32,7 +36,8 @@ export interface Exports {
 export interface ExportFile {
   readonly path: string;
   readonly size: number;
-  readonly sha256: string;
+  /** Another one for every file. */
+  readonly etag: string;
   /** To be called when the last byte has been delivered. */
   used(): void;
 }
@@ -40,18 +45,19 @@ export interface ExportFile {
 interface Entry {
   view: RunnerExport;
   readonly owner: string | undefined;
+  readonly hasMemory: boolean;
   /** Until then somebody may come to fetch it; undefined while it is made. */
   wantedUntil?: number;
   /** Ends with the copy, however that ends; undefined before its turn. */
   copying?: Promise<void>;
-  ticket?: { value: Buffer; expiresAt: number } | undefined;
+  ticket?: { value: Buffer; expiresAt: number; readonly missing: Set<'disk' | MemoryPart> } | undefined;
   readonly abort: AbortController;
 }
 
 const ticketLifetimeMs = 3_600_000;
 
 /** How copies are made; only tests have another way. */
-const qemuCopies = { live: copyLive, stopped: copyStopped } as const;
+const qemuCopies = { live: copyLive, stopped: copyStopped, memory: copyWithMemory } as const;
 
 export function createExports(
   supervisor: Supervisor,
@@ -62,6 +68,7 @@ export function createExports(
   const folder = join(folders.state, 'exports');
   const entries = new Map<string, Entry>();
   const fileOf = (id: string) => join(folder, `${id}.qcow2`);
+  const memoryOf = (id: string) => join(folder, `${id}.memory`);
 
   function find(id: string): Entry {
     const entry = entries.get(id);
@@ -69,7 +76,7 @@ export function createExports(
     return entry;
   }
 
-  async function copy(id: string, entry: Entry): Promise<void> {
+  async function copy(id: string, entry: Entry, onGoesOn: () => void): Promise<void> {
     const draft = `${fileOf(id)}.part`;
     const { signal } = entry.abort;
     signal.throwIfAborted();
@@ -81,10 +88,7 @@ export function createExports(
       entry.view = { ...entry.view, progress };
     };
     const context = { target: draft, virtualSize, signal, onProgress };
-    const how =
-      running === undefined
-        ? await copies.stopped(overlayPath(folders), context)
-        : await copies.live(running.machine, context);
+    const how = await copyOf(running, entry.hasMemory)({ ...context, folder: memoryOf(id), onGoesOn });
     const { size } = await stat(draft);
     const sha256 = await hashFile(draft);
     // One that was deleted meanwhile would take up the VM's storage, and nobody would know of it.
@@ -92,15 +96,25 @@ export function createExports(
     await rename(draft, fileOf(id));
     entry.view = { ...entry.view, ...how, state: 'Ready', progress: 100, size, virtualSize, sha256 };
     entry.wantedUntil = Date.now() + ticketLifetimeMs;
-    log.info({ export: id, size, consistency: how.consistency }, 'export is ready');
+    const { consistency, stoppedMs } = how;
+    log.info({ export: id, size, consistency, stoppedMs }, 'export is ready');
+  }
+
+  function copyOf(running: Running | undefined, hasMemory: boolean) {
+    return (context: MemoryCopyContext): Promise<CopyOutcome & { readonly stoppedMs?: number }> => {
+      if (running === undefined && !hasMemory) return copies.stopped(overlayPath(folders), context);
+      if (running === undefined) return Promise.reject(new Error(noMemory));
+      return hasMemory ? copies.memory(running, context) : copies.live(running.machine, context);
+    };
   }
 
   /** In turn with the verbs until the copy is under way; the disk stays until it is done. */
-  async function run(id: string, entry: Entry): Promise<void> {
+  async function run(id: string, entry: Entry, onGoesOn: () => void): Promise<void> {
     try {
-      await copy(id, entry);
+      await copy(id, entry, onGoesOn);
     } catch (error) {
       await rm(`${fileOf(id)}.part`, { force: true });
+      await rm(memoryOf(id), { recursive: true, force: true });
       const full = /No space left|ENOSPC/i.test(messageOf(error));
       const message = full ? "the VM's storage has no room for the copy" : messageOf(error);
       entry.view = { ...entry.view, state: 'Failed', message };
@@ -115,6 +129,19 @@ export function createExports(
     // Another copy is made when this one no longer takes up room.
     await entry?.copying;
     await rm(fileOf(id), { force: true });
+    await rm(memoryOf(id), { recursive: true, force: true });
+  }
+
+  /** One after the other with the verbs: in the state in which a guest that runs is copied nobody else may stop or continue it. */
+  function begin(id: string, entry: Entry): Promise<void> {
+    return supervisor.inTurn(async () => {
+      const { promise: goesOn, resolve: onGoesOn } = Promise.withResolvers<void>();
+      const done = run(id, entry, onGoesOn);
+      entry.copying = done;
+      supervisor.holdDisk(done);
+      if (supervisor.running() === undefined) await done;
+      else if (entry.hasMemory) await Promise.race([goesOn, done]);
+    });
   }
 
   /** Whoever asked may have been killed before it came to delete what it no longer needs. */
@@ -126,7 +153,7 @@ export function createExports(
   }
 
   return {
-    async start(id, owner) {
+    async start(id, owner, hasMemory = false) {
       if (entries.get(id) === undefined) await makeRoom(owner);
       const known = entries.get(id);
       if (known !== undefined && known.view.state !== 'Failed') return known.view;
@@ -134,18 +161,16 @@ export function createExports(
       if (isCopying || (known === undefined && entries.size >= mostExports)) {
         throw new Svc3Error('Conflict', 'the VM is being saved already; delete an export that is done first');
       }
+      const refusal = hasMemory ? refusalOf(supervisor.running()?.input) : undefined;
+      if (refusal !== undefined) throw new Svc3Error('Conflict', refusal);
       const entry: Entry = {
         view: { id, state: 'Copying', progress: 0 },
         owner,
+        hasMemory,
         abort: new AbortController(),
       };
       entries.set(id, entry);
-      void supervisor.inTurn(() => {
-        const done = run(id, entry);
-        entry.copying = done;
-        supervisor.holdDisk(done);
-        return supervisor.running() === undefined ? done : Promise.resolve();
-      });
+      void begin(id, entry);
       return entry.view;
     },
     get: (id) => find(id).view,
@@ -155,16 +180,18 @@ export function createExports(
         throw new Svc3Error('Conflict', `export ${id} is ${entry.view.state}`);
       const value = randomBytes(32);
       const expiresAt = Date.now() + ticketLifetimeMs;
-      entry.ticket = { value, expiresAt };
+      const parts = entry.hasMemory ? Object.values(memoryParts) : [];
+      entry.ticket = { value, expiresAt, missing: new Set(['disk', ...parts]) };
       entry.wantedUntil = expiresAt;
       return {
         ticket: value.toString('base64url'),
         path: `/v1/exports/${id}/data`,
+        ...(entry.hasMemory ? { memoryPath: `/v1/exports/${id}/memory` } : {}),
         expiresAt: new Date(expiresAt).toISOString(),
       };
     },
     delete: remove,
-    async open(id, ticket) {
+    async open(id, ticket, part) {
       const entry = entries.get(id);
       const given = Buffer.from(ticket, 'base64url');
       const kept = entry?.ticket;
@@ -174,16 +201,35 @@ export function createExports(
         timingSafeEqual(given, kept.value) &&
         kept.expiresAt > Date.now();
       if (entry === undefined || !isGood) throw new Svc3Error('Unauthorized', 'the ticket is not valid');
-      const { size = 0, sha256 = '' } = entry.view;
+      if (part !== undefined && !entry.hasMemory)
+        throw new Svc3Error('NotFound', `export ${id} has no memory`);
+      const path = part === undefined ? fileOf(id) : join(memoryOf(id), part);
+      const { size } = await stat(path);
       const used = () => {
-        if (entry.ticket !== kept) return;
+        kept.missing.delete(part ?? 'disk');
+        if (entry.ticket !== kept || kept.missing.size > 0) return;
         entry.ticket = undefined;
         entry.wantedUntil = 0;
       };
-      return { path: fileOf(id), size, sha256, used };
+      const { sha256 = '' } = entry.view;
+      return { path, size, etag: part === undefined ? sha256 : `${sha256}-${part}`, used };
     },
     clear: () => rm(folder, { recursive: true, force: true }),
   };
+}
+
+const noMemory = 'the VM does not run: only the memory of one that runs can be saved';
+
+/** Why there is no memory that could be saved now; undefined where there is. */
+function refusalOf(input: MachineInput | undefined): string | undefined {
+  if (input === undefined) return noMemory;
+  const { gpuAddresses, disks, iso, spec } = input;
+  return memoryRefusal({
+    architecture: spec.architecture,
+    gpuPassthrough: gpuAddresses.length > 0 ? 'Enabled' : 'Disabled',
+    disks: disks?.map(({ name }) => ({ name })),
+    iso,
+  });
 }
 
 /** Delivered whole, failed, or not fetched for as long as a ticket is good. */

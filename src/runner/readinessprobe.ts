@@ -57,7 +57,7 @@ export class ReadinessProbe {
     // A pod whose guest is nobody's is ready to be claimed.
     if (current.standby !== undefined) return current.standby === 'Idle' && running !== undefined;
     if (!isGuestReady(current) || running === undefined) return false;
-    return (await queryStatus(running.machine.qmp)) === 'running';
+    return running.isBeingSaved === true || (await queryStatus(running.machine.qmp)) === 'running';
   }
 
   #refuse(response: Call['response']): undefined {

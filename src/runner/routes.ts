@@ -11,6 +11,7 @@ import {
   type RunnerSpec,
   type RunnerState,
 } from '../api/runner.ts';
+import { memoryParts, type MemoryPart } from '../api/memory.ts';
 import { Svc3Error } from '../errors.ts';
 import { servesConsole, socketPaths } from './args.ts';
 import { type Call, type Route, type StreamRoute } from './control.ts';
@@ -110,8 +111,8 @@ export function createRoutes(parts: RouteParts): Route[] {
       pattern: /^\/v1\/exports$/,
       action: 'export',
       run: ({ body }) => {
-        const { id, owner } = parse(ExportRequest, body);
-        return exports.start(id, owner);
+        const { id, owner, memory } = parse(ExportRequest, body);
+        return exports.start(id, owner, memory);
       },
     },
     {
@@ -140,6 +141,11 @@ export function createRoutes(parts: RouteParts): Route[] {
       pattern: /^\/v1\/exports\/([a-z0-9-]+)\/data$/,
       run: (call) => sendExport(exports, call),
     },
+    ...Object.values(memoryParts).map((part) => ({
+      method: 'GET' as const,
+      pattern: new RegExp(`^/v1/exports/([a-z0-9-]+)/memory/${part.replace('.', '\\.')}$`),
+      run: (call: Call) => sendExport(exports, call, part),
+    })),
   ];
 }
 
@@ -178,17 +184,17 @@ export function createStreamRoutes({ supervisor, serial, run }: RouteParts): Str
   ];
 }
 
-async function sendExport(exports: Exports, call: Call): Promise<undefined> {
+async function sendExport(exports: Exports, call: Call, part?: MemoryPart): Promise<undefined> {
   const header = /^Ticket (\S+)$/.exec(call.request.headers.authorization ?? '')?.[1];
   const ticket = header ?? call.query.get('ticket') ?? '';
-  const file = await exports.open(idOf(call), ticket);
+  const file = await exports.open(idOf(call), ticket, part);
   const range = parseRange(call.request.headers.range, file.size);
   const { start, end } = range ?? { start: 0, end: file.size - 1 };
   call.response.writeHead(range === undefined ? 200 : 206, {
     'content-type': 'application/octet-stream',
     'content-length': end - start + 1,
     'accept-ranges': 'bytes',
-    etag: `"${file.sha256}"`,
+    etag: `"${file.etag}"`,
     ...(range === undefined ? {} : { 'content-range': `bytes ${start}-${end}/${file.size}` }),
   });
   await pipeline(createReadStream(file.path, { start, end, highWaterMark: 256 * 1024 }), call.response);

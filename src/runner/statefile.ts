@@ -21,6 +21,8 @@ export const SavedState = z.object({
   diskBytes: z.number().optional(),
   /** The image that the overlay lies on. */
   imageDigest: z.string().optional(),
+  /** Nothing has run on the overlay since it was made on an image with memory: the memory still belongs to it. */
+  untouched: z.boolean().optional(),
   /** Told with the last start in this pod; before that the pod's own hold. */
   settings: z.object({ version: z.string(), values: BootSettings }).optional(),
   /** The VM that has claimed the guest; there is never another in this pod. */

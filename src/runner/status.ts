@@ -1,4 +1,16 @@
-import type { RunnerPort, RunnerPowerState, RunnerReason, RunnerState } from '../api/runner.ts';
+import type {
+  RunnerPort,
+  RunnerPowerState,
+  RunnerReason,
+  RunnerState,
+  WarmStartReason,
+} from '../api/runner.ts';
+
+export interface WarmStart {
+  readonly fromMemory: boolean;
+  readonly reason: WarmStartReason;
+  readonly message: string;
+}
 
 /** The part of the runner's state that changes. */
 export interface Status {
@@ -13,6 +25,8 @@ export interface Status {
   readonly restarts: number;
   /** Only of a guest that no VM has claimed. */
   readonly standby?: RunnerState['standby'];
+  /** Only where the image has memory: how the guest was started last. */
+  readonly warmStart?: WarmStart | undefined;
   readonly busy?: string | undefined;
   readonly revertRequest?: string | undefined;
   readonly startRequest?: string | undefined;

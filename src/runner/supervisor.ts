@@ -4,11 +4,11 @@ import type { Logger } from 'pino';
 import type { ClaimRequest, PowerRequest, ResizeReply, RunnerPort, RunnerSpec } from '../api/runner.ts';
 import { messageOf, Svc3Error } from '../errors.ts';
 import type { ControlAction } from '../runnerapi/token.ts';
-import { devices, qemuArguments } from './args.ts';
+import { devices, qemuArguments, type MachineInput, type QemuCommand } from './args.ts';
 import { bringDown, endNow } from './bringdown.ts';
 import { Disk } from './disk.ts';
 import { diagnoseExit, RunnerFailure } from './failure.ts';
-import { launchMachine } from './machine.ts';
+import { launchMachine, type Machine } from './machine.ts';
 import { createStartPhases } from './metrics/phases.ts';
 import { changePorts } from './podports.ts';
 import { checkVerb, createQueue } from './powerstate.ts';
@@ -19,6 +19,7 @@ import { forwardAddress, type PortRelay } from './relay.ts';
 import { createRetries, type Retries } from './retries.ts';
 import { StateFile, type SavedState } from './statefile.ts';
 import { createStatusBoard, type StatusBoard } from './status.ts';
+import { ColdStart, startFromMemory } from './warmstart.ts';
 import { watchMachine, type Running } from './watch.ts';
 import type { SerialConsole } from './serialconsole.ts';
 
@@ -246,18 +247,87 @@ export class Supervisor {
   }
 
   async #launch(): Promise<Running> {
-    const { log, serial } = this.#options;
+    const running = this.#options.host.spec.warm ? await this.#launchWarm() : undefined;
+    if (running !== undefined) return running;
+    const input = await this.#prepare();
+    return this.#watch(await this.#startQemu(qemuArguments(input)), input);
+  }
+
+  /** The guest goes on from the memory of its image; undefined where it has to boot. */
+  async #launchWarm(): Promise<Running | undefined> {
+    const { host, log } = this.#options;
+    if (this.#state.current.untouched !== true) {
+      const message =
+        'the guest has run on its disk before; memory of the image belongs to the disk as the image has it';
+      this.status.update({ warmStart: { fromMemory: false, reason: 'MemoryUsed', message } });
+      return undefined;
+    }
+    try {
+      const input = await this.#prepare();
+      const launch = (command: QemuCommand) => this.#startQemu(command);
+      const machine = await startFromMemory(input, host.folders.image, launch);
+      return await this.#wake(machine, input);
+    } catch (error) {
+      if (!(error instanceof ColdStart)) throw error;
+      const { reason, message } = error;
+      log.warn({ reason }, message);
+      await this.#state.save({ untouched: false });
+      await this.#disk.renew();
+      this.status.update({ warmStart: { fromMemory: false, reason, message } });
+      return undefined;
+    }
+  }
+
+  /** From here on the disk changes, and the memory no longer belongs to it: that is written down first. */
+  async #wake(machine: Machine, input: MachineInput): Promise<Running> {
+    const { spec } = this.#host();
+    await this.#state.save({ untouched: false });
+    const running = await this.#watch(machine, input);
+    try {
+      await machine.qmp.execute('cont');
+    } catch (cause) {
+      await endNow(machine);
+      throw new ColdStart('MemoryNotLoaded', `the guest did not go on: ${messageOf(cause)}`, { cause });
+    }
+    // One that waits in a pool is told whose it is when it is claimed.
+    const isTold = spec.standby !== undefined || (await introduce(machine.agent, spec, this.#options.log));
+    this.status.update({
+      warmStart: isTold
+        ? {
+            fromMemory: true,
+            reason: 'StartedFromMemory',
+            message: 'the guest goes on from the memory of its image',
+          }
+        : {
+            fromMemory: true,
+            reason: 'IdentityShared',
+            message:
+              'the guest goes on from the memory of its image, and has no agent that could be told that it is another VM: its host name, keys and random numbers are those of the image',
+          },
+    });
+    return running;
+  }
+
+  async #prepare(): Promise<MachineInput> {
     const host = this.#host();
-    const { run } = host.folders;
     const { input } = await prepareMachine(host, this.#state.current);
+    return input;
+  }
+
+  async #startQemu(command: QemuCommand): Promise<Machine> {
+    const { run } = this.#options.host.folders;
     await clearSockets(run);
-    const machine = await launchMachine({ command: qemuArguments(input), run, serial });
+    return launchMachine({ command, run, serial: this.#options.serial });
+  }
+
+  async #watch(machine: Machine, input: MachineInput): Promise<Running> {
+    const { log } = this.#options;
     this.#retries.started();
     await this.#lead(input.ports);
     log.info({ pid: machine.pid, accelerator: input.accelerator }, 'QEMU started');
     return watchMachine(machine, {
-      accelerator: input.accelerator,
-      readiness: host.spec.readiness,
+      input,
+      readiness: this.#host().spec.readiness,
       status: this.status,
       log,
       mayQuit: () => (this.#isEnding ? Promise.resolve() : this.#disk.free()),

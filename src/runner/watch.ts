@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { queryStatus } from './bringdown.ts';
 import { RunnerFailure } from './failure.ts';
+import type { MachineInput } from './args.ts';
 import type { Machine } from './machine.ts';
 import type { QmpEvent } from './qmp.ts';
 import type { RunnerReadiness } from '../api/runner.ts';
@@ -13,16 +14,20 @@ import { createGuestPorts, type GuestPorts } from './usernet.ts';
 /** A QEMU under watch. */
 export interface Running {
   readonly machine: Machine;
+  /** What QEMU was started with. */
+  readonly input: MachineInput;
   readonly ports: GuestPorts;
   /** Set by the verb that ends QEMU: its exit is then nobody's fault. */
   expected: boolean;
+  /** The guest is stopped for a moment, for its memory to be written: that says nothing about it. */
+  isBeingSaved?: boolean;
   /** What the guest did, as far as QEMU told before it was ended. */
   end?: 'guestShutdown';
   failure?: RunnerFailure;
 }
 
 export interface WatchOptions {
-  readonly accelerator: 'kvm' | 'tcg';
+  readonly input: MachineInput;
   readonly readiness: RunnerReadiness;
   readonly status: StatusBoard;
   readonly log: Logger;
@@ -35,7 +40,8 @@ const diskRetryMs = 5000;
 /** Follows QEMU's events: what the guest does by itself becomes status, and what is over is ended. */
 export function watchMachine(machine: Machine, options: WatchOptions): Running {
   const { status, log } = options;
-  const running: Running = { machine, ports: createGuestPorts(machine.qmp), expected: false };
+  const { input } = options;
+  const running: Running = { machine, input, ports: createGuestPorts(machine.qmp), expected: false };
   const gone = new AbortController();
   void machine.exited.then(() => gone.abort());
   let search = new AbortController();
@@ -59,7 +65,7 @@ export function watchMachine(machine: Machine, options: WatchOptions): Running {
     const state = await queryStatus(machine.qmp);
     if (state === 'internal-error') {
       running.failure =
-        options.accelerator === 'kvm'
+        input.accelerator === 'kvm'
           ? new RunnerFailure(
               'AcceleratorFailed',
               'KVM cannot run this guest on this node; label the node svc3.dev/accelerator=tcg',

@@ -48,8 +48,11 @@ export interface RunnerClient {
   eject(): Promise<RunnerState>;
   /** The ports that lead into the guest, as far as they could be had; the others are closed. */
   ports(body: PortsRequest): Promise<RunnerState>;
-  /** @param owner - whose it is: an earlier one of the same owner is deleted */
-  startExport(id: string, owner?: string): Promise<RunnerExport>;
+  /**
+   * @param owner - whose it is: an earlier one of the same owner is deleted
+   * @param memory - with the memory of the guest. Conflict: it has none that could be saved
+   */
+  startExport(id: string, owner?: string, memory?: boolean): Promise<RunnerExport>;
   getExport(id: string): Promise<RunnerExport>;
   exportTicket(id: string): Promise<ExportTicket>;
   deleteExport(id: string): Promise<void>;
@@ -165,8 +168,16 @@ export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
         { method: 'POST', path: '/v1/ports', action: 'ports', body, timeoutMs: verbTimeoutMs },
         RunnerState,
       ),
-    startExport: (id, owner) =>
-      call({ method: 'POST', path: '/v1/exports', action: 'export', body: { id, owner } }, RunnerExport),
+    startExport: (id, owner, memory = false) =>
+      call(
+        {
+          method: 'POST',
+          path: '/v1/exports',
+          action: 'export',
+          body: { id, owner, ...(memory ? { memory } : {}) },
+        },
+        RunnerExport,
+      ),
     getExport: (id) => call({ method: 'GET', path: exportPath(id), action: 'export' }, RunnerExport),
     exportTicket: (id) =>
       call({ method: 'POST', path: `${exportPath(id)}/ticket`, action: 'export', body: {} }, ExportTicket),

@@ -918,8 +918,8 @@ export interface ImageSpec {
     vm?: {
       /** Name of the VM. */
       name: string;
-      /** Save makes a new image from the disk. */
-      mode?: 'Save';
+      /** Save makes a new image from the disk. SaveWithMemory also takes the memory of the guest, which has to run: VMs deployed from the image go on where it was. */
+      mode?: 'Save' | 'SaveWithMemory';
     };
     /** An empty disk. */
     blank?: {
@@ -969,6 +969,21 @@ export interface ImageStatus {
   architecture?: 'amd64' | 'arm64';
   /** Format of the file in the image. */
   format?: 'qcow2' | 'raw' | 'iso';
+  /** The memory beside the disk. VMs that it does not fit boot from the disk. */
+  memory?: {
+    /** Digest of the version that has it: a commit makes one without. */
+    digest: string;
+    /** Memory of the guest as a quantity. */
+    size: string;
+    /** The CPU that the guest was saved on. */
+    cpuModel: string;
+    /** What the guest was saved under. */
+    accelerator: 'kvm' | 'tcg';
+    /** Version of QEMU that has saved it. */
+    qemu: string;
+    /** How long the guest was stopped for it, in milliseconds. */
+    stoppedMs?: number;
+  };
   /** How far the work is, in percent. */
   progress?: number;
   /** The pod that is at work. */
@@ -1042,6 +1057,21 @@ export interface ISOStatus {
   architecture?: 'amd64' | 'arm64';
   /** Format of the file in the image. */
   format?: 'qcow2' | 'raw' | 'iso';
+  /** The memory beside the disk. VMs that it does not fit boot from the disk. */
+  memory?: {
+    /** Digest of the version that has it: a commit makes one without. */
+    digest: string;
+    /** Memory of the guest as a quantity. */
+    size: string;
+    /** The CPU that the guest was saved on. */
+    cpuModel: string;
+    /** What the guest was saved under. */
+    accelerator: 'kvm' | 'tcg';
+    /** Version of QEMU that has saved it. */
+    qemu: string;
+    /** How long the guest was stopped for it, in milliseconds. */
+    stoppedMs?: number;
+  };
   /** How far the work is, in percent. */
   progress?: number;
   /** The pod that is at work. */

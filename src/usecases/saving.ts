@@ -2,7 +2,7 @@ import type { Image } from '../api/image.ts';
 import { images } from '../api/resources.ts';
 import type { Vm } from '../api/vm.ts';
 import type { KubeClient } from '../kube/types.ts';
-import { committedImage, savedImage, savingOf } from '../wire/saving.ts';
+import { committedImage, savedImage, savingOf, type SaveRequest } from '../wire/saving.ts';
 import type { Waiter } from './waiter.ts';
 import { writing } from './writing.ts';
 
@@ -13,16 +13,12 @@ export interface SavingEnvironment {
 }
 
 /**
- * Makes the Image that the operator fills with the VM's disk.
+ * Makes the Image that the operator fills with the VM's disk, and its memory where that is asked for.
  *
- * @throws Svc3Error Conflict where the VM has no disk to save, AlreadyExists of the image
+ * @throws Svc3Error Conflict where the VM has no disk or memory to save, AlreadyExists of the image
  */
-export function save(
-  { writer }: SavingEnvironment,
-  vm: Vm,
-  { imageName, description }: { readonly imageName: string; readonly description?: string | undefined },
-): Promise<Image> {
-  const image = savedImage(vm, imageName, description);
+export function save({ writer }: SavingEnvironment, vm: Vm, request: SaveRequest): Promise<Image> {
+  const image = savedImage(vm, request);
   return writing(() => writer.create(images, image), { 'metadata.name': 'imageName' });
 }
 

@@ -4,20 +4,32 @@ import { group } from '../api/meta.ts';
 import type { Vm } from '../api/vm.ts';
 import { Svc3Error } from '../errors.ts';
 import { commitTarget } from '../api/committarget.ts';
+import { memoryRefusal } from '../api/memory.ts';
 import { imageItem } from './image.ts';
 import { hasDisk, vmState } from './vm.ts';
 import type { Submitted } from '../api/object.ts';
 
+export interface SaveRequest {
+  readonly imageName: string;
+  readonly description?: string | undefined;
+  /** With the memory of the guest. */
+  readonly memory?: boolean | undefined;
+}
+
 /**
  * What a save creates.
- * @throws Svc3Error Conflict where the VM has no disk to save
+ * @throws Svc3Error Conflict where the VM has no disk to save, or no memory where that is asked for
  */
-export function savedImage(vm: Vm, imageName: string, description: string | undefined): Submitted<Image> {
+export function savedImage(
+  vm: Vm,
+  { imageName, description, memory = false }: SaveRequest,
+): Submitted<Image> {
   requireDisk(vm, 'save');
+  if (memory) requireMemory(vm);
   const { name, namespace } = vm.metadata;
   return {
     metadata: { name: imageName, namespace },
-    spec: { ...described(description), source: { vm: { name, mode: 'Save' } } },
+    spec: { ...described(description), source: { vm: { name, mode: memory ? 'SaveWithMemory' : 'Save' } } },
   };
 }
 
@@ -42,6 +54,16 @@ function requireDisk(vm: Vm, what: string): void {
     throw conflict(vm, `VM ${name} is being deleted: ${what} comes too late`);
   if (hasDisk(vm)) return;
   throw conflict(vm, `VM ${name} is ${vmState(vm)}, ${what} needs a VM that has booted`);
+}
+
+function requireMemory(vm: Vm): void {
+  const { name } = vm.metadata;
+  const state = vmState(vm);
+  if (state !== 'Running')
+    throw conflict(vm, `VM ${name} is ${state}: only the memory of a VM that runs can be saved`);
+  const { effective } = vm.status ?? {};
+  const refusal = effective === undefined ? undefined : memoryRefusal(effective);
+  if (refusal !== undefined) throw conflict(vm, `VM ${name}: ${refusal}`);
 }
 
 function conflict(vm: Vm, message: string): Svc3Error {

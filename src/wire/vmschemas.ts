@@ -125,7 +125,16 @@ export const vmPoolScaleBody = z
 
 export const execBody = z.object({ command: z.enum(powerCommands) }).meta({ id: 'ExecRequest' });
 export const saveBody = z
-  .object({ imageName, description: description.optional() })
+  .object({
+    imageName,
+    description: description.optional(),
+    memory: z
+      .boolean()
+      .optional()
+      .describe(
+        'With the memory of the guest, which has to run: VMs deployed from the image go on where it was.',
+      ),
+  })
   .meta({ id: 'SaveRequest' });
 export const commitBody = z
   .object({ description: description.optional() })

@@ -27,6 +27,8 @@ export interface SourceImage {
   readonly fileName: string;
 }
 
+export type ExportSource = Extract<WorkSource, { type: 'export' }>;
+
 export interface SourceOptions {
   readonly open: (registry: string) => RegistryClient;
   readonly ticket: string;
@@ -75,11 +77,16 @@ async function openRemote(
   };
 }
 
-async function openExport(
-  source: Extract<WorkSource, { type: 'export' }>,
-  { ticket, signal }: SourceOptions,
-): Promise<OpenedSource> {
-  const { address, port, fingerprint, path } = source;
+async function openExport(source: ExportSource, options: SourceOptions): Promise<OpenedSource> {
+  return { ...(await openPart(source, source.path, options)), architecture: undefined };
+}
+
+/** Opens a file of an export; a broken connection is taken up at the last byte. */
+export async function openPart(
+  { address, port, fingerprint }: ExportSource,
+  path: string,
+  { ticket, signal }: Pick<SourceOptions, 'ticket' | 'signal'>,
+): Promise<{ readonly stream: Readable; readonly size: number }> {
   const open = (start: number) =>
     downloadExport({ address, port, fingerprint, ticket: { ticket, path }, start, signal });
   const { stream: first, size } = await open(0);
@@ -89,9 +96,5 @@ async function openExport(
     opened = undefined;
     return stream;
   };
-  return {
-    stream: resumable(again, { size, signal }),
-    size,
-    architecture: undefined,
-  };
+  return { stream: resumable(again, { size, signal }), size };
 }

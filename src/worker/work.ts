@@ -8,11 +8,13 @@ import { isSvc3Error } from '../errors.ts';
 import { createRegistryClient, mediaTypes, type RegistryClient } from '../registry/client.ts';
 import { pushDisk, withDiskDigest } from '../registry/disk.ts';
 import { copyImage } from '../registry/image.ts';
+import type { PushedLayer } from '../registry/layer.ts';
 import { loginFor } from '../registry/login.ts';
 import { publish } from '../registry/publish.ts';
 import { parseReference } from '../registry/reference.ts';
 import { inspect, type Inspected } from './inspection.ts';
 import { land } from './landing.ts';
+import { storeMemory } from './memory.ts';
 import type { Progress } from './progress.ts';
 import { qemuImg, type Tool } from './qemuimg.ts';
 import { openSource, type OpenedSource } from './source.ts';
@@ -75,8 +77,9 @@ async function fetchAndPush(
   const architecture = source.architecture ?? spec.architecture;
   const client = open(target.registry);
   const disk = { fetched, found, folder, architecture };
+  const memory = await storeMemory(client, spec, parts);
   const same = await reused(client, spec, { ...disk, image: source.image }, signal);
-  const pushed = same ?? (await pushInspected(client, spec, disk, parts));
+  const pushed = same ?? (await pushInspected(client, spec, { ...disk, memory: memory?.layer }, parts));
   await publish(client, target.repository, pushed.digest, signal);
   if (same === undefined) await forgetUpload(spec, open, signal);
   return {
@@ -86,6 +89,7 @@ async function fetchAndPush(
     storedSize: pushed.size,
     format: found.format === 'iso' ? 'iso' : 'qcow2',
     architecture,
+    ...(memory === undefined ? {} : { memory: memory.stored }),
   };
 }
 
@@ -99,7 +103,7 @@ interface Fetched {
 async function pushInspected(
   client: RegistryClient,
   { target }: WorkSpec,
-  { fetched, found, folder, architecture }: Fetched,
+  { fetched, found, folder, architecture, memory }: Fetched & { readonly memory: PushedLayer | undefined },
   parts: WorkParts,
 ): Promise<{ digest: string; size: number }> {
   const { signal, progress } = parts;
@@ -114,6 +118,7 @@ async function pushInspected(
     size,
     content: createReadStream(disk.path, { highWaterMark: 1024 * 1024 }),
     noteDigest: true,
+    ...(memory === undefined ? {} : { before: [memory] }),
     signal,
     onProgress: (bytes) => pushing(bytes, size),
   });

@@ -185,7 +185,7 @@ async function pushBySkopeo(place: Place, repository: string, round: number): Pr
     size,
   });
   const manifest = await put(
-    manifestOf(describe(mediaTypes.ociConfig, config), describe(mediaTypes.ociLayer, layer), {}),
+    manifestOf(describe(mediaTypes.ociConfig, config), [describe(mediaTypes.ociLayer, layer)], {}),
   );
   await writeFile(join(layout, 'oci-layout'), '{"imageLayoutVersion":"1.0.0"}');
   const manifests = [
@@ -263,7 +263,7 @@ async function workerPeak({ folder, registry, client }: Place): Promise<number> 
   const digests = [await client.putBlob('sparse', config), await client.putBlob('sparse', layer)] as const;
   const manifest = manifestOf(
     { mediaType: mediaTypes.ociConfig, digest: digests[0], size: config.length },
-    { mediaType: mediaTypes.ociLayerZstd, digest: digests[1], size: layer.length },
+    [{ mediaType: mediaTypes.ociLayerZstd, digest: digests[1], size: layer.length }],
     {},
   );
   await client.putManifest('sparse', '1', manifest, mediaTypes.ociManifest);

@@ -78,7 +78,7 @@ async function pushCompressed(): Promise<void> {
   const mediaType = 'application/vnd.oci.image.';
   const manifest = manifestOf(
     { mediaType: `${mediaType}config.v1+json`, digest: configDigest, size: config.length },
-    { mediaType: `${mediaType}layer.v1.tar+gzip`, digest: layerDigest, size: layer.length },
+    [{ mediaType: `${mediaType}layer.v1.tar+gzip`, digest: layerDigest, size: layer.length }],
     {},
   );
   await client.putManifest('disks/compressed', '1', manifest, `${mediaType}manifest.v1+json`);

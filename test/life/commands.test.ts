@@ -174,6 +174,7 @@ const machines: readonly Step[] = [
   step('svc3 vm save build-1 debian-tools -d "Debian with our tools"'),
   step('svc3 image delete debian-tools'),
   step('kubectl wait -n svc3-default image/debian-tools --for=delete --timeout=1m'),
+  step('svc3 vm save build-1 debian-warm --memory'),
   step('svc3 vm save build-1 debian-tools --no-wait'),
   step('svc3 vm commit build-1'),
   step('svc3 vm commit build-1 --no-wait'),

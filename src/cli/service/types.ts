@@ -89,7 +89,7 @@ export interface Vms {
   save(
     namespace: string,
     name: string,
-    request: { readonly imageName: string; readonly description?: string },
+    request: { readonly imageName: string; readonly description?: string; readonly memory?: boolean },
   ): Promise<DiskItem>;
   commit(namespace: string, name: string, request: { readonly description?: string }): Promise<DiskItem>;
   /**

@@ -1,6 +1,7 @@
 import type { Image, ImageCommit, ImageStatus, Iso } from '../../api/image.ts';
 import type { WorkDone, WorkFailed } from '../../api/worker.ts';
-import { commitOf } from './names.ts';
+import type { ObservedPowerState } from '../../api/vm.ts';
+import { commitOf, wantsMemory } from './names.ts';
 import type { DiskKind, Place } from './place.ts';
 
 /** The worker pod of the current request, as the cache shows it. */
@@ -25,6 +26,9 @@ export interface VmSource {
   readonly deletionTimestamp: string | undefined;
   /** Why it must not be committed to this Image. */
   readonly commitRefusal: string | undefined;
+  readonly powerState: ObservedPowerState | undefined;
+  /** Why its memory cannot be saved, whatever it does. */
+  readonly memoryRefusal: string | undefined;
 }
 
 /** Everything that a pass knows; nothing in it changes while it runs. */
@@ -124,7 +128,7 @@ function stalledOf(status: ImageStatus | undefined) {
 }
 
 /** Reasons for which a disk is never made: another VM of the same name has another disk. */
-const finalReasons: ReadonlySet<string> = new Set(['DiskRefused', 'SourceDeleted']);
+const finalReasons: ReadonlySet<string> = new Set(['DiskRefused', 'MemoryRefused', 'SourceDeleted']);
 
 /** A refusal holds until there is another request. */
 export function isRefused({ spec, status }: Image | Iso, request: string): boolean {
@@ -209,7 +213,17 @@ function decideSave(observed: Observed, name: string): Plan {
     creationTimestamp > deletionTimestamp
   )
     return refuse('SourceDeleted', `VM ${name} was being deleted when this Image was made`);
-  return decideExport(vmSource, name);
+  return wantsMemory(disk) ? decideMemory(vmSource, name) : decideExport(vmSource, name);
+}
+
+/** Only a guest that runs has a memory to save; one that is to run may be waited for. */
+function decideMemory(source: VmSource, name: string): Plan {
+  const { memoryRefusal, powerState, deletionTimestamp } = source;
+  if (memoryRefusal !== undefined) return refuse('MemoryRefused', `VM ${name}: ${memoryRefusal}`);
+  if (powerState === undefined || powerState === 'Running') return decideExport(source, name);
+  const message = `VM ${name} is ${powerState}: only the memory of a VM that runs can be saved`;
+  if (deletionTimestamp !== undefined) return refuse('MemoryRefused', message);
+  return { kind: 'say', verdict: { reason: 'SourceNotReady', message }, requeueAfterMs: sourcePollMs };
 }
 
 function decideCommit(observed: Observed, { vm }: ImageCommit): Plan {

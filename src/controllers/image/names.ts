@@ -21,6 +21,12 @@ export function vmNameOf(disk: Image | Iso): string | undefined {
   return commitOf(disk)?.vm ?? source.vm?.name;
 }
 
+/** Whether the memory of that VM is wanted as well; a commit is of the disk alone. */
+export function wantsMemory(disk: Image | Iso): boolean {
+  const source: Image['spec']['source'] = disk.spec.source;
+  return commitOf(disk) === undefined && source.vm?.mode === 'SaveWithMemory';
+}
+
 /**
  * What is to be done for a disk now, as a word that changes with every new request: a commit's request, an upload's digest,
  * `create` for everything that is done once. `undefined`: an upload that has not come yet.

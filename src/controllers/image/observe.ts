@@ -1,6 +1,7 @@
 import type { Pod } from '../../api/core.ts';
 import { isTrue } from '../../controller/conditions.ts';
 import { commitRefusal } from '../../api/committarget.ts';
+import { memoryRefusal } from '../../api/memory.ts';
 import type { Disk, ImageCaches } from './caches.ts';
 import type { Observed, VmSource } from './decide.ts';
 import { architectureOf, vmNameOf, requestOf, workerPodName, workId } from './names.ts';
@@ -76,6 +77,8 @@ function vmSourceOf({ vms }: ImageCaches, disk: Disk): VmSource | undefined {
     architecture: effective?.architecture ?? architectureOf(disk),
     deletionTimestamp: vm.metadata.deletionTimestamp,
     commitRefusal: commitRefusal(vm, name),
+    powerState: vm.status?.powerState,
+    memoryRefusal: effective === undefined ? undefined : memoryRefusal(effective),
   };
 }
 

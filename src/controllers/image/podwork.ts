@@ -9,7 +9,7 @@ import { parseReference } from '../../registry/reference.ts';
 import type { Disk } from './caches.ts';
 import type { Work } from './decide.ts';
 import { atCluster, atRunner, StepFailed } from './failure.ts';
-import { architectureOf, ticketSecret, workerPodName } from './names.ts';
+import { architectureOf, ticketSecret, wantsMemory, workerPodName } from './names.ts';
 import type { DiskKind, Place } from './place.ts';
 import type { NamespaceRegistries } from './registries.ts';
 import type { OpenRunnerExports } from './runner.ts';
@@ -51,7 +51,8 @@ export async function startExport(
   if (openRunner === undefined)
     throw new StepFailed({ reason: 'RunnerUnreachable', message: 'runners cannot be reached' }, undefined);
   const exports = openRunner({ address: runner.address, vmUid: uid, pin: runner.fingerprint });
-  const copy = await atRunner(vm, () => exports.startExport(target.id, target.disk.metadata.uid));
+  const hasMemory = wantsMemory(target.disk);
+  const copy = await atRunner(vm, () => exports.startExport(target.id, target.disk.metadata.uid, hasMemory));
   if (copy.state === 'Copying')
     return { kind: 'copying', progress: Math.floor((copy.progress * exportShare) / 100) };
   if (copy.state === 'Failed') {
@@ -61,7 +62,11 @@ export async function startExport(
   // A second ticket would make the one of a pod that the cache does not show yet void.
   const known = await workerOf(client, target);
   if (known !== undefined) return { kind: 'started', pod: known.metadata.name };
-  const { ticket, path } = await atRunner(vm, () => exports.exportTicket(target.id));
+  const { ticket, path, memoryPath } = await atRunner(vm, () => exports.exportTicket(target.id));
+  if (hasMemory && memoryPath === undefined) {
+    const message = `VM ${vm}: the runner of its pod is of an older version, which saves no memory`;
+    throw new StepFailed({ reason: 'RunnerUnreachable', message }, undefined);
+  }
   await atCluster(() =>
     writeTickets(client, target, { [target.id]: Buffer.from(ticket).toString('base64') }),
   );
@@ -74,6 +79,7 @@ export async function startExport(
       port: settings.runnerPort,
       fingerprint: exports.fingerprint() ?? runner.fingerprint ?? '',
       path,
+      ...(hasMemory ? { memoryPath } : {}),
     },
     source.architecture,
   );

@@ -4,7 +4,7 @@ import type { Change } from '../../kube/types.ts';
 
 /** What saving a VM uses of its runner; `createRunnerClient` of src/runnerapi is one. */
 export interface RunnerExports {
-  startExport(id: string, owner: string): Promise<RunnerExport>;
+  startExport(id: string, owner: string, memory?: boolean): Promise<RunnerExport>;
   exportTicket(id: string): Promise<ExportTicket>;
   deleteExport(id: string): Promise<void>;
   /** The certificate in use, once there was contact. */

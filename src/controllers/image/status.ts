@@ -1,4 +1,4 @@
-import type { Image, ImageStatus, Iso } from '../../api/image.ts';
+import type { Image, ImageMemory, ImageStatus, Iso } from '../../api/image.ts';
 import { formatQuantity } from '../../api/quantity.ts';
 import { conditionTypes, diskWaitsForPerson } from '../../api/reasons.ts';
 import type { WorkDone } from '../../api/worker.ts';
@@ -18,6 +18,7 @@ export interface Stored {
   readonly storedSize: string;
   readonly format: 'qcow2' | 'raw' | 'iso';
   readonly architecture: 'amd64' | 'arm64';
+  readonly memory?: ImageMemory;
 }
 
 export function storedBy(result: WorkDone, place: Place): Stored {
@@ -28,7 +29,14 @@ export function storedBy(result: WorkDone, place: Place): Stored {
     storedSize: formatQuantity(result.storedSize),
     format: result.format,
     architecture: result.architecture,
+    ...memoryOf(result),
   };
+}
+
+function memoryOf({ digest, memory }: WorkDone): Pick<Stored, 'memory'> {
+  if (memory === undefined) return {};
+  const { bytes, ...found } = memory;
+  return { memory: { ...found, digest, size: formatQuantity(bytes) } };
 }
 
 /** As people say sizes: 120G is no binary number. */

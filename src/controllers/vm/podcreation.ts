@@ -28,6 +28,7 @@ import { buildPod, type PodPlacement } from './pod/pod.ts';
 import { reportPod } from './status/report.ts';
 import { placementRequest } from './pod/request.ts';
 import { plannedSettings } from './resolve/planned.ts';
+import { hasMemory } from './resolve/imagememory.ts';
 import { withLiveSettings } from './resolve/livesettings.ts';
 import { anotherMedium, changedSettings } from './resolve/changes.ts';
 import {
@@ -337,7 +338,7 @@ export class PodCreation implements VmMemory {
   }
 
   #pod(vm: Vm, resolved: Resolved, placement: PodPlacement): Submitted<Pod> {
-    const { settings, controlKeys, kvmGroups, pullSecretVersion } = this.#parts;
+    const { settings, controlKeys, kvmGroups, pullSecretVersion, sources } = this.#parts;
     const { node, accelerator } = placement;
     return buildPod({
       vm,
@@ -347,6 +348,7 @@ export class PodCreation implements VmMemory {
       controlKeys: controlKeys(),
       kvmGroups: accelerator === 'kvm' ? kvmGroups(node) : [],
       pullSecretVersion: pullSecretVersion(vm.metadata.namespace),
+      isWarm: hasMemory(vm.metadata.namespace, resolved.effective, sources),
       claimName: isPersistent(resolved.effective) ? claimNameOf(vm) : undefined,
     });
   }

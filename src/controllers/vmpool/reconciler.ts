@@ -21,6 +21,7 @@ import { hasClaims } from '../vm/pod/claim.ts';
 import { placementRequest } from '../vm/pod/request.ts';
 import { isRefusal } from '../vm/podcreation.ts';
 import { isOfPool, selectorOf } from '../vm/pool/standby.ts';
+import { hasMemory } from '../vm/resolve/imagememory.ts';
 import { digestOf } from '../vm/resolve/imageref.ts';
 import {
   type Asking,
@@ -236,6 +237,7 @@ export class PoolReconciler {
       controlKeys: shared.controlKeys(),
       kvmGroups: accelerator === 'kvm' ? shared.kvmGroups(node) : [],
       pullSecretVersion: shared.pullSecretVersion(namespace),
+      isWarm: hasMemory(namespace, effective, this.#parts.sources),
       claimName: undefined,
     });
     try {

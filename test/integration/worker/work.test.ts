@@ -139,7 +139,7 @@ async function pushLayer(repository: string, layer: Buffer, mediaType: string): 
   const configDigest = await client.putBlob(repository, config);
   const manifest = manifestOf(
     { mediaType: mediaTypes.ociConfig, digest: configDigest, size: config.length },
-    { mediaType, digest, size: layer.length },
+    [{ mediaType, digest, size: layer.length }],
     {},
   );
   await client.putManifest(repository, '1', manifest, mediaTypes.ociManifest);

@@ -1,7 +1,8 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { conditionsPage, reasonTable } from '../../../src/api/reasons.ts';
+import { conditionsPage } from '../../../src/api/conditionspage.ts';
+import { reasonTable } from '../../../src/api/reasons.ts';
 
 test('docs/conditions.md says what the table of reasons says', () => {
   const page = readFileSync(join(import.meta.dirname, '../../../docs/conditions.md'), 'utf8');

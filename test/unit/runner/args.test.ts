@@ -34,6 +34,32 @@ describe('QEMU is told', () => {
     [sentence: string, spec: Partial<RunnerSpecInput>, input: Partial<MachineInput>, parts: string[]]
   >([
     ['cpu and memory', { cpu: 3, memoryMiB: 7680 }, {}, ['-smp 3', '-m size=7680M']],
+    [
+      'memory that has a name, and a number that tells the guest from its copies',
+      {},
+      {},
+      [
+        ',memory-backend=ram ',
+        '-object memory-backend-ram,id=ram,size=512M ',
+        `-device vmgenid,id=generation0,guid=${uid} `,
+      ],
+    ],
+    [
+      'to go on from a saved memory that stays as it is',
+      {},
+      { saved: { path: '/image/memory/ram', mode: 'read' } },
+      [
+        '-object memory-backend-file,id=ram,size=512M,mem-path=/image/memory/ram,share=off,readonly=on,rom=off ',
+        '-incoming defer ',
+        'guid=auto ',
+      ],
+    ],
+    [
+      'to write the memory into a file',
+      {},
+      { saved: { path: '/s/ram', mode: 'write' } },
+      ['mem-path=/s/ram,share=on '],
+    ],
     ['emulation with a bounded cache', {}, {}, ['-accel tcg,thread=multi,tb-size=128', '-cpu max ']],
     ['hardware virtualisation', {}, { accelerator: 'kvm' }, ['-accel kvm ', '-cpu host ']],
     ['an x86 machine', {}, {}, ['qemu-system-x86_64 ', '-machine pc-q35-10.0,']],

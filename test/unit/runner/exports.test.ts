@@ -11,7 +11,8 @@ import type { Supervisor } from '../../../src/runner/supervisor.ts';
 let state: string;
 let exports: Exports;
 const copying = vi.fn<typeof copyStopped>();
-const copies = { stopped: copying, live: () => Promise.reject(new Error('no guest runs')) };
+const noGuest = () => Promise.reject(new Error('no guest runs'));
+const copies = { stopped: copying, live: noGuest, memory: noGuest };
 const fileOf = (id: string) => join(state, 'exports', `${id}.qcow2`);
 /** The header of a qcow2 file of 1 GiB. */
 function overlay(): Buffer {

@@ -17,11 +17,14 @@ const booting: Status = {
 /** A runner whose QEMU is in this state, and its probe. */
 function aRunner(initial: Partial<Status> = {}) {
   const status = createStatusBoard({ ...booting, ...initial });
-  const qemu = { state: 'running' as string | undefined };
+  const qemu = { state: 'running' as string | undefined, isBeingSaved: false };
   const running = () =>
     qemu.state === undefined
       ? undefined
-      : { machine: { qmp: { execute: async () => ({ status: qemu.state }) } } };
+      : {
+          machine: { qmp: { execute: async () => ({ status: qemu.state }) } },
+          isBeingSaved: qemu.isBeingSaved,
+        };
   const supervisor = { status, running } as unknown as Supervisor;
   const probe = new ReadinessProbe(supervisor, 'uid');
   /** The code and body of the answer; `wait` in seconds. */
@@ -57,6 +60,14 @@ describe('a readiness probe', () => {
     const { ask, qemu } = aRunner(given);
     qemu.state = state;
     expect(await ask('')).toMatchObject({ code });
+  });
+
+  test('of one whose memory is being written is answered as before: nothing is wrong with it', async () => {
+    const { ask, qemu } = aRunner(ready);
+    Object.assign(qemu, { state: 'paused', isBeingSaved: true });
+    expect(await ask('')).toMatchObject({ code: 200 });
+    qemu.isBeingSaved = false;
+    expect(await ask('')).toMatchObject({ code: 503 });
   });
 
   test('says why it is refused', async () => {

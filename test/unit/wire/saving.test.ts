@@ -1,9 +1,10 @@
 import { expect, test } from 'vitest';
 import type { Image } from '../../../src/api/image.ts';
+import type { VmStatus } from '../../../src/api/vm.ts';
 import { imageItem, isUsable } from '../../../src/wire/image.ts';
 import { savedImage, savingOf } from '../../../src/wire/saving.ts';
 import { anImage, condition, digest } from '../controllers/image/builders.ts';
-import { aVm } from '../controllers/vm/builders.ts';
+import { aVm, effective } from '../controllers/vm/builders.ts';
 
 const ready = condition('Ready', 'True', 'Stored');
 const made = { digest, observedGeneration: 1, conditions: [ready] };
@@ -45,5 +46,38 @@ test('an image whose commit failed is Ready, usable, and says why', () => {
 
 test('a VM that is being deleted is not saved any more', () => {
   const vm = aVm({ metadata: { deletionTimestamp: '2026-01-01T00:00:00Z' } });
-  expect(() => savedImage(vm, 'a', undefined)).toThrow('VM web is being deleted: save comes too late');
+  expect(() => savedImage(vm, { imageName: 'a' })).toThrow('VM web is being deleted: save comes too late');
+});
+
+const booted = [condition('Booted', 'True', 'Booted')];
+const running = { effective, powerState: 'Running', conditions: booted } as const;
+
+test('the memory of a VM that runs is asked for with its disk', () => {
+  const saved = savedImage(aVm({ status: running }), { imageName: 'a', memory: true });
+  expect(saved.spec.source).toEqual({ vm: { name: 'web', mode: 'SaveWithMemory' } });
+});
+
+test.each<[what: string, status: VmStatus, message: string]>([
+  [
+    'that is stopped',
+    { ...running, powerState: 'Stopped' },
+    'VM web is Stopped: only the memory of a VM that runs can be saved',
+  ],
+  [
+    'with a GPU',
+    { ...running, effective: { ...effective, gpuPassthrough: 'Enabled' } },
+    'gpuPassthrough: the memory of a VM with a GPU cannot be saved',
+  ],
+  [
+    'with data disks',
+    { ...running, effective: { ...effective, disks: [{ name: 'logs', size: '1Gi' }] } },
+    'disks: the memory of a VM with data disks cannot be saved',
+  ],
+  [
+    'that was started with a CD',
+    { ...running, effective: { ...effective, iso: 'r.example.com/iso@sha256:0' } },
+    'iso: the memory of a VM that was started with a CD cannot be saved',
+  ],
+])('the memory of a VM %s is refused by the field', (_what, status, message) => {
+  expect(() => savedImage(aVm({ status }), { imageName: 'a', memory: true })).toThrow(message);
 });

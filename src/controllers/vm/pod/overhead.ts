@@ -24,10 +24,11 @@ export const ephemeralStorageBytes = 256 * Mi;
 /**
  * Room of the volume of an Ephemeral disk that may have `limitBytes`, so that the kubelet never evicts a pod for what svc3
  * itself writes: the disk and as many copies as a runner keeps, each with the tables of qcow2 (8 bytes for each cluster
- * of 64 KiB to find it, 2 to count it: far below 1 %), and UEFI's variables (64 MiB on ARM) with the runner's small files.
+ * of 64 KiB to find it, 2 to count it: far below 1 %), the guest's memory in the two forms in which a save has it, and UEFI's variables (64 MiB
+ * on ARM) with the runner's small files.
  */
-export function stateVolumeBytes(limitBytes: number): number {
-  return Math.ceil(((1 + mostExports) * limitBytes * 1.01 + 128 * Mi) / Mi) * Mi;
+export function stateVolumeBytes(limitBytes: number, guestBytes: number): number {
+  return Math.ceil(((1 + mostExports) * limitBytes * 1.01 + 2 * guestBytes + 128 * Mi) / Mi) * Mi;
 }
 
 /** Memory of the pod under hardware virtualisation: guest and overhead, in bytes. */

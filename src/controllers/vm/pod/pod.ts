@@ -55,6 +55,8 @@ export interface PodInput {
   readonly kvmGroups: readonly number[];
   /** resourceVersion of the namespace's pull Secret; undefined where there is none. */
   readonly pullSecretVersion: string | undefined;
+  /** The image was saved with memory by this installation: the guest may go on from that. */
+  readonly isWarm?: boolean;
   /** Name of the claim of a Persistent disk. */
   readonly claimName: string | undefined;
 }
@@ -237,7 +239,11 @@ function volumes({ vm, effective, claimName, settings }: PodInput): Volume[] {
     claimName === undefined
       ? {
           name: 'state',
-          emptyDir: { sizeLimit: formatQuantity(stateVolumeBytes(settings.ephemeralLimitBytes)) },
+          emptyDir: {
+            sizeLimit: formatQuantity(
+              stateVolumeBytes(settings.ephemeralLimitBytes, parseQuantity(effective.memory, 'memory')),
+            ),
+          },
         }
       : { name: 'state', persistentVolumeClaim: { claimName } },
     ...(effective.disks ?? []).map((disk) => dataVolume(vm, disk)),
@@ -297,7 +303,7 @@ function mounts(effective: EffectiveSettings): VolumeMount[] {
 
 /** All but what the runner reads from the effective settings themselves (`GuestLists`). */
 function runnerSpec(input: PodInput): RunnerSpecInput {
-  const { vm, effective, placement, settings, claimName } = input;
+  const { vm, effective, placement, settings, claimName, isWarm } = input;
   const { disk, image } = effective;
   // The lists are read from the effective settings.
   const { metadata: _metadata, sshAuthorizedKeys: _keys, ...boot } = bootValues(effective, settings);
@@ -324,6 +330,7 @@ function runnerSpec(input: PodInput): RunnerSpecInput {
     gpuPassthrough: hasBundle(effective),
     iso: effective.iso !== undefined,
     ...(digest === undefined ? {} : { imageDigest: digest }),
+    ...(isWarm === true ? { warm: true } : {}),
     ...(disk?.size === undefined ? {} : { diskBytes: parseQuantity(disk.size, 'disk.size') }),
     ...(claimName === undefined ? { diskLimitBytes: settings.ephemeralLimitBytes } : {}),
     ...(effective.disks === undefined ? {} : { disks: effective.disks.map(runnerDisk) }),

@@ -74,6 +74,7 @@ export function reportPod(given: PodReport): StatusDraft {
   const shown = hasNeverRun(input) ? undefined : (power ?? before);
   const conditions = {
     ...(rememberedConditions(input) ?? conditionsOf(input, power)),
+    ...warmCondition(input),
     ...restartCondition(input),
     ...portsCondition(warnings, leftOut),
   };
@@ -369,6 +370,18 @@ function lostMessage(pod: Pod): string {
   const lost = `node ${nodeOf(pod) ?? ''} does not answer`;
   if (!isTerminating(pod)) return lost;
   return `${lost}; the VM is placed anew once its pod is gone: bring the node back, or say that it is off for good (taint node.kubernetes.io/out-of-service)`;
+}
+
+/** How the guest was started last, where its image has memory: as its runner says, else as it said of this pod before. */
+function warmCondition({ vm, pod, runner }: PodReport): Partial<ConditionDrafts> {
+  const told = runner?.state?.warmStart;
+  if (told !== undefined) {
+    const { fromMemory, reason, message } = told;
+    return { warmStart: condition(fromMemory ? 'True' : 'False', reason, message) };
+  }
+  const { conditions, runner: known } = vm.status ?? {};
+  const before = known?.podUid === pod.metadata.uid ? conditionsIn(conditions)?.warmStart : undefined;
+  return before === undefined ? {} : { warmStart: before };
 }
 
 function restartCondition({ effective, waiting = [], resizeRefusal }: PodReport): Partial<ConditionDrafts> {

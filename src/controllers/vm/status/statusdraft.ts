@@ -11,6 +11,7 @@ export interface ConditionDrafts {
   readonly scheduled?: ConditionDraft;
   readonly prepared?: ConditionDraft;
   readonly booted?: ConditionDraft;
+  readonly warmStart?: ConditionDraft;
   readonly restartRequired?: ConditionDraft;
   readonly stalled?: ConditionDraft;
   readonly portsMapped?: ConditionDraft;
@@ -33,6 +34,7 @@ export const conditionOrder = [
   'scheduled',
   'prepared',
   'booted',
+  'warmStart',
   'restartRequired',
   'stalled',
   'portsMapped',

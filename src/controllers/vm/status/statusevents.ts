@@ -27,6 +27,8 @@ const silent = new Set([
   'Pending',
   'Terminating',
   'Progressing',
+  'StartedFromMemory',
+  'MemoryUsed',
   ...readyReasons,
 ]);
 
@@ -88,7 +90,7 @@ function eventOf(
   if (type === 'Booted' && status === 'True') {
     return old?.status === 'True' ? undefined : { type: 'Normal', reason: 'Booted', message };
   }
-  const good = status === 'True' && type !== 'Stalled';
+  const good = status === 'True' && type !== 'Stalled' && reason !== 'IdentityShared';
   return { type: good ? 'Normal' : 'Warning', reason, message };
 }
 

@@ -33,6 +33,8 @@ export function aVmSource(more: Partial<VmSource> = {}): VmSource {
     architecture: 'amd64',
     deletionTimestamp: undefined,
     commitRefusal: undefined,
+    powerState: 'Running',
+    memoryRefusal: undefined,
     ...more,
   };
 }

@@ -11,6 +11,7 @@ import { anImage, aVmSource, condition, digest, done, observed } from './builder
 
 const failed = (reason: WorkFailed['reason']): WorkFailed => ({ result: 'Failed', reason, message: 'why' });
 const remote: Image['spec']['source'] = { remote: { reference: 'r.example.com/a:1' } };
+const saveMemory: Image['spec']['source'] = { vm: { name: 'vm', mode: 'SaveWithMemory' } };
 const save: Image['spec']['source'] = { vm: { name: 'vm', mode: 'Save' } };
 /** An Image of which the commit `two` is asked for. */
 const committing = (status: Image['status'], metadata: Partial<Image['metadata']> = {}): Image => {
@@ -196,6 +197,28 @@ describe('what is decided for a disk', () => {
         vmSource: aVmSource({ runner: undefined }),
       }),
       { kind: 'say', verdict: { reason: 'SourceNotReady' } } as never,
+    ],
+    [
+      'the memory of a VM that runs is saved with its disk',
+      observed(anImage(saveMemory), { vmSource: aVmSource() }),
+      { kind: 'work', work: { kind: 'export' } } as never,
+    ],
+    [
+      'a VM whose memory can never be saved refuses the save, in its words',
+      observed(anImage(saveMemory), { vmSource: aVmSource({ memoryRefusal: 'disks: no' }) }),
+      { kind: 'refuse', verdict: { reason: 'MemoryRefused', message: 'VM vm: disks: no' } },
+    ],
+    [
+      'a VM that is off is waited for where its memory is wanted',
+      observed(anImage(saveMemory), { vmSource: aVmSource({ powerState: 'Stopped' }) }),
+      { kind: 'say', verdict: { reason: 'SourceNotReady' } } as never,
+    ],
+    [
+      'and not where it is being deleted',
+      observed(anImage(saveMemory), {
+        vmSource: aVmSource({ powerState: 'Stopped', deletionTimestamp: '2027-01-01T00:00:00Z' }),
+      }),
+      { kind: 'refuse', verdict: { reason: 'MemoryRefused' } } as never,
     ],
     [
       'deletion waits for the VMs that use it',

@@ -93,7 +93,7 @@ describe('the disk of a VM that is saved', () => {
   test('is copied by the runner for this Image, which needs no copy that it asked for before', async () => {
     copy = { id, state: 'Copying', progress: 50 };
     expect(await start()).toEqual({ kind: 'copying', progress: 20 });
-    expect(startRunnerExport).toHaveBeenCalledWith(id, disk.metadata.uid);
+    expect(startRunnerExport).toHaveBeenCalledWith(id, disk.metadata.uid, false);
     expect(opened).toHaveBeenCalledWith({ address: '10.0.0.1', vmUid: 'u', pin: 'pinned' });
     expect(create).not.toHaveBeenCalled();
   });
@@ -112,6 +112,18 @@ describe('the disk of a VM that is saved', () => {
       target: { repository: 'svc3/team/disk', tag: id },
     });
     expect(JSON.stringify(create.mock.calls)).not.toContain('canary');
+  });
+
+  test('goes with the memory where that is asked for, and not at all where the runner knows of none', async () => {
+    const withMemory = { ...target, disk: anImage({ vm: { name: 'web', mode: 'SaveWithMemory' } }) };
+    await expect(startExport(parts, withMemory, work)).rejects.toMatchObject({
+      verdict: { reason: 'RunnerUnreachable', message: expect.stringContaining('older version') },
+    });
+    expect(create).not.toHaveBeenCalled();
+    exportTicket.mockResolvedValue({ ticket: 'canary', path: '/d', memoryPath: '/m', expiresAt: '' });
+    await startExport(parts, withMemory, work);
+    expect(startRunnerExport).toHaveBeenLastCalledWith(id, disk.metadata.uid, true);
+    expect(told()).toMatchObject({ source: { path: '/d', memoryPath: '/m' } });
   });
 
   test('has one worker: one that is there keeps its ticket', async () => {

@@ -412,11 +412,18 @@ describe('the pod of a VM', () => {
     expect(runnerSpecOf().hostname).toBeUndefined();
   });
 
+  test('says that the image has memory only where it was saved here', () => {
+    expect(runnerSpecOf({ isWarm: true }).warm).toBe(true);
+    expect(runnerSpecOf().warm).toBe(false);
+  });
+
   test('has a volume for its Ephemeral disk that holds the disk, its copies and no more', () => {
     const settings = vmSettings({ ephemeralLimitBytes: 10 * 2 ** 30 });
     const stateOf = (given: Partial<PodInput>) => specOf(given).volumes?.find(({ name }) => name === 'state');
-    // 3 × 10 Gi and 1 % for the tables of qcow2, 128 Mi for small files.
-    expect(stateOf({ settings })).toEqual({ name: 'state', emptyDir: { sizeLimit: '31156Mi' } });
+    // 3 × 10 Gi and 1 % for the tables of qcow2, twice the memory of 3 Gi, 128 Mi for small files.
+    const sized = { ...effective, memory: '3Gi' };
+    const sizeLimit = `${31_156 + 2 * 3 * 1024}Mi`;
+    expect(stateOf({ settings, effective: sized })).toEqual({ name: 'state', emptyDir: { sizeLimit } });
     expect(runnerSpecOf({ settings }).diskLimitBytes).toBe(10 * 2 ** 30);
     expect(runnerSpecOf({ settings, claimName: 'svc3-vm-web' }).diskLimitBytes).toBeUndefined();
   });

@@ -550,6 +550,33 @@ describe('what is known of a VM', () => {
     expect(fieldsOf({ pod: unready, spec: { startRequest: 's' }, runner }).startRequest).toBe(answered);
   });
 
+  describe('how its guest was started, where the image has memory', () => {
+    const told = { fromMemory: false, reason: 'CpuDiffers', message: 'another CPU' };
+    const conditionsOf = (given: Partial<Row>) =>
+      draftOf({ sentence: '', rows: [], ...given }).draft.conditions;
+
+    test('is what the runner says', () => {
+      const runner = observed({ state: runnerState({ powerState: 'Running', warmStart: told }) });
+      const { warmStart } = conditionsOf({ pod: unready, runner });
+      expect(warmStart).toEqual({ status: 'False', reason: 'CpuDiffers', message: 'another CPU' });
+      expect(conditionsOf({ pod: unready })).not.toHaveProperty('warmStart');
+    });
+
+    test('is kept while the pod is the same, and forgotten with it', () => {
+      const conditions = [aCondition('Ready'), aCondition('WarmStart', { reason: 'StartedFromMemory' })];
+      const status = (podUid: string): VmStatus => ({ conditions, runner: { podUid, address: 'a' } });
+      expect(conditionsOf({ status: status('pod-uid') }).warmStart).toMatchObject({ status: 'True' });
+      expect(conditionsOf({ status: status('another') })).not.toHaveProperty('warmStart');
+    });
+
+    test('is a Warning where it could not be told who it is', () => {
+      const after = (reason: string) => ({ conditions: [aCondition('WarmStart', { reason })] });
+      const event = { type: 'Warning', reason: 'IdentityShared' };
+      expect(eventsBetween(undefined, after('IdentityShared'))).toMatchObject([event]);
+      expect(eventsBetween(undefined, after('StartedFromMemory'))).toEqual([]);
+    });
+  });
+
   test('has the warnings', () => {
     const report = (warnings: string[]) =>
       reportPod({ vm: aVm(), pod: aPod(), node: undefined, runner: undefined, effective, warnings }).fields;
@@ -669,6 +696,7 @@ describe('the status that is written', () => {
       portsMapped: known('a'),
       stalled: known('b'),
       restartRequired: known('c'),
+      warmStart: known('w'),
       booted: known('d'),
       prepared: known('e'),
       scheduled: known('f'),
@@ -680,6 +708,7 @@ describe('the status that is written', () => {
       'Scheduled f',
       'Prepared e',
       'Booted d',
+      'WarmStart w',
       'RestartRequired c',
       'Stalled b',
       'PortsMapped a',

@@ -1,0 +1,63 @@
+import { z } from 'zod';
+import type { EffectiveSettings } from './vm.ts';
+
+/**
+ * What an image with memory holds beside its disk (docs/adr/0042-memory-beside-the-disk.md). Paths in the image; a runner's export has the
+ * parts under the same names.
+ */
+export const memoryParts = {
+  /** The guest's memory, byte by byte. */
+  ram: 'ram',
+  /** What QEMU knows of its devices. */
+  state: 'state',
+  /** `SavedMachine`. */
+  machine: 'machine.json',
+} as const;
+
+export type MemoryPart = (typeof memoryParts)[keyof typeof memoryParts];
+
+/** Most bytes of `machine.json`, and of `state`: screens have their memory in it. */
+export const memoryLimits = { machineBytes: 64 * 1024, stateBytes: 1024 ** 3 } as const;
+
+const word = z.string().max(256);
+
+/** The machine that a memory was saved of: it goes on in one that is the same, and in no other. */
+export const SavedMachine = z.object({
+  version: z.literal(1),
+  architecture: z.enum(['amd64', 'arm64']),
+  /** Versioned, e.g. `pc-q35-10.0`. */
+  machineType: word,
+  accelerator: z.enum(['kvm', 'tcg']),
+  /** The CPU that QEMU was asked for, e.g. `host`. */
+  cpuModel: word,
+  /** The CPU of the node, where the guest saw it: under kvm. */
+  hostCpu: z.object({ model: word, flags: z.array(z.string().max(64)).max(1024) }).optional(),
+  cpu: z.int().min(1),
+  memoryMiB: z.int().min(1),
+  firmware: z.enum(['bios', 'uefi']),
+  /** Virtual size of the disk in bytes. */
+  diskBytes: z.int().min(0),
+  /** Devices as QEMU was told them, in their order, without what differs between VMs. */
+  devices: z.array(z.string().max(1024)).max(128),
+  /** Version of QEMU, e.g. `10.0.3`. */
+  qemu: word,
+  /** How long the guest was stopped for the save, in milliseconds. */
+  stoppedMs: z.int().min(0).optional(),
+});
+export type SavedMachine = z.infer<typeof SavedMachine>;
+
+/** Why the memory of a VM cannot be saved, whatever it does at the moment; undefined where it can. */
+export function memoryRefusal({
+  architecture,
+  gpuPassthrough,
+  disks,
+  iso,
+}: Pick<EffectiveSettings, 'architecture' | 'gpuPassthrough' | 'disks' | 'iso'>): string | undefined {
+  if (architecture === 'amd64' && gpuPassthrough === 'Enabled')
+    return 'gpuPassthrough: the memory of a VM with a GPU cannot be saved: the state of the card is not in it';
+  if (disks !== undefined && disks.length > 0)
+    return 'disks: the memory of a VM with data disks cannot be saved: it would not fit them in another VM';
+  if (iso !== undefined)
+    return 'iso: the memory of a VM that was started with a CD cannot be saved; eject it and start the VM again';
+  return undefined;
+}

@@ -1,0 +1,64 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Qmp } from './qmp.ts';
+
+/** `mapped-ram`: each page has its place in the file. `x-ignore-shared`: memory that lies in a shared file is left out. */
+type Capability = 'mapped-ram' | 'x-ignore-shared';
+
+const lookEveryMs = 10;
+/** QEMU's own limit is for networks: 128 MiB/s. */
+const bytesPerSecond = 2 ** 40;
+
+interface Migration {
+  readonly status?: string;
+  readonly 'error-desc'?: string;
+}
+
+/** Writes memory and device state of a stopped guest into a file. Throws with QEMU's words, or what the signal ends it with. */
+export async function migrateOut(
+  qmp: Qmp,
+  file: string,
+  { capability, signal }: { readonly capability: Capability; readonly signal: AbortSignal },
+): Promise<void> {
+  await qmp.execute('migrate-set-parameters', { 'max-bandwidth': bytesPerSecond });
+  await withCapability(qmp, capability, async () => {
+    await qmp.execute('migrate', { uri: `file:${file}` });
+    await untilDone(qmp, async () => {
+      if (signal.aborted) await qmp.execute('migrate_cancel').catch(() => undefined);
+    });
+    signal.throwIfAborted();
+  });
+}
+
+/** Loads what `migrateOut` has written, into a QEMU that waits for it. The guest is paused afterwards. */
+export async function migrateIn(
+  qmp: Qmp,
+  file: string,
+  { capability, signal }: { readonly capability: Capability; readonly signal: AbortSignal },
+): Promise<void> {
+  await withCapability(qmp, capability, async () => {
+    // Else QEMU ends, and its words with it.
+    await qmp.execute('migrate-incoming', { uri: `file:${file}`, 'exit-on-error': false });
+    await untilDone(qmp, async () => signal.throwIfAborted());
+  });
+}
+
+async function withCapability(qmp: Qmp, capability: Capability, work: () => Promise<void>): Promise<void> {
+  const set = (state: boolean) =>
+    qmp.execute('migrate-set-capabilities', { capabilities: [{ capability, state }] });
+  await set(true);
+  try {
+    await work();
+  } finally {
+    await set(false).catch(() => undefined);
+  }
+}
+
+async function untilDone(qmp: Qmp, meanwhile: () => Promise<void>): Promise<void> {
+  for (;;) {
+    const { status, 'error-desc': error } = await qmp.execute<Migration>('query-migrate');
+    if (status === 'completed' || status === 'cancelled') return;
+    if (status === 'failed') throw new Error(`QEMU: ${error ?? 'the migration failed'}`);
+    await meanwhile();
+    await delay(lookEveryMs);
+  }
+}

@@ -1,0 +1,162 @@
+import { createWriteStream } from 'node:fs';
+import { cp, mkdir, mkdtemp, readFile, rm, stat, truncate } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { expect, onTestFinished, test } from 'vitest';
+import { memoryParts, type SavedMachine } from '../../../src/api/memory.ts';
+import { runnerPaths, type RunnerExport, type RunnerSpecInput } from '../../../src/api/runner.ts';
+import { createGuestAgent } from '../../../src/runner/agent.ts';
+import { downloadExport } from '../../../src/runnerapi/download.ts';
+import { allowBootTime, aPod, kill, startRunner, type Pod, type RunningRunner } from './harness.ts';
+
+allowBootTime();
+
+const up = { powerState: 'Running', guestReachable: true } as const;
+
+async function saved(runner: RunningRunner, id: string): Promise<RunnerExport> {
+  await runner.client.startExport(id, undefined, true);
+  let view: RunnerExport | undefined;
+  await expect
+    .poll(async () => (view = await runner.client.getExport(id)), { timeout: 150_000, interval: 100 })
+    .not.toMatchObject({ state: 'Copying' });
+  expect(view).toMatchObject({ state: 'Ready', consistency: 'Memory' });
+  return view!;
+}
+
+/** An image with memory, in the folders in which a pod has it: all that a worker gets with one ticket. */
+async function anImageOf(runner: RunningRunner, id: string): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'svc3-memory-'));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  await mkdir(join(folder, 'disk'));
+  await mkdir(join(folder, 'memory'));
+  const { ticket, path, memoryPath } = await runner.client.exportTicket(id);
+  const source = { address: '127.0.0.1', port: runner.port, fingerprint: runner.client.fingerprint() ?? '' };
+  const fetch = async (from: string, to: string) => {
+    const { stream } = await downloadExport({ ...source, ticket: { ticket, path: from } });
+    await pipeline(stream, createWriteStream(to));
+  };
+  for (const part of Object.values(memoryParts))
+    await fetch(`${memoryPath}/${part}`, join(folder, 'memory', part));
+  await fetch(path, join(folder, 'disk/disk.qcow2'));
+  await expect(fetch(path, '/dev/null')).rejects.toMatchObject({ reason: 'Unauthorized' });
+  return folder;
+}
+
+async function aCopy(image: string, spec: Partial<RunnerSpecInput> = {}): Promise<Pod> {
+  const pod = await aPod({ warm: true, ...spec }, '');
+  await cp(image, pod.root + runnerPaths.image, { recursive: true });
+  return pod;
+}
+
+async function endContainer(runner: RunningRunner): Promise<void> {
+  const qemu = await runner.qemuPid();
+  kill(runner.process.pid ?? 0);
+  kill(qemu);
+  await runner.exitCode();
+}
+
+const warm = { fromMemory: true, reason: 'StartedFromMemory' };
+
+test('guests go on from a saved memory, each as its own; they boot from the disk where they have run or the memory does not fit', async () => {
+  const original = await startRunner(await aPod());
+  await original.reaches(up);
+  await original.guest(
+    'echo before > /root/file; sync; echo kept > /tmp/kept; sleep 100000 > /dev/null 2>&1 & echo $! > /tmp/pid',
+  );
+  const view = await saved(original, 'image');
+  expect(view.stoppedMs).toBeGreaterThan(0);
+  await original.guest('echo after > /root/file; echo after > /tmp/kept; sync');
+  expect((await original.client.state()).powerState).toBe('Running');
+  const image = await anImageOf(original, 'image');
+  const machine = JSON.parse(await readFile(join(image, 'memory/machine.json'), 'utf8')) as SavedMachine;
+  expect(machine).toMatchObject({ accelerator: 'tcg', cpuModel: 'max', memoryMiB: 192, cpu: 1 });
+  expect((await stat(join(image, 'memory/ram'))).size).toBe(192 * 1024 * 1024);
+
+  const copy = await startRunner(await aCopy(image, { metadata: [], hostname: 'copy' }));
+  expect(await copy.reaches(up)).toMatchObject({ warmStart: warm });
+  const seen = 'cat /root/file /tmp/kept; kill -0 $(cat /tmp/pid) && echo runs';
+  expect(await copy.guest(seen)).toBe('before\nkept\nruns\n');
+  await expect.poll(() => copy.guest('hostname')).toBe('copy\n');
+
+  // What goes on from a memory can be saved again.
+  await copy.guest('echo second > /tmp/kept; echo second > /root/file');
+  await saved(copy, 'again');
+  const again = await startRunner(await aCopy(await anImageOf(copy, 'again')));
+  expect(await again.reaches(up)).toMatchObject({ warmStart: warm });
+  expect(await again.guest(seen)).toBe('second\nsecond\nruns\n');
+
+  // The memory belongs to the disk of the image, and to no disk that a guest has written.
+  await copy.guest('sync');
+  await copy.client.power({ action: 'restart' });
+  expect(await copy.reaches(up)).toMatchObject({ warmStart: { fromMemory: false, reason: 'MemoryUsed' } });
+  expect(await copy.guest('cat /root/file; test -e /tmp/kept || echo gone')).toBe('second\ngone\n');
+  await copy.client.power({ action: 'revert', revertRequest: 'r1' });
+  expect(await copy.reaches(up)).toMatchObject({ warmStart: warm });
+  expect(await copy.guest(seen)).toBe('before\nkept\nruns\n');
+  await endContainer(copy);
+  const restarted = await startRunner(copy.pod);
+  expect(await restarted.reaches(up)).toMatchObject({ warmStart: { reason: 'MemoryUsed' } });
+
+  const larger = await startRunner(await aCopy(image, { memoryMiB: 224 }));
+  expect(await larger.reaches(up)).toMatchObject({
+    warmStart: { fromMemory: false, reason: 'MachineDiffers', message: expect.stringContaining('192') },
+  });
+  expect(await larger.guest('cat /root/file')).toBe('before\n');
+});
+
+test('a state that QEMU does not take costs nothing but a boot, and so does an image that has no memory', async () => {
+  const original = await startRunner(await aPod());
+  await original.reaches(up);
+  await saved(original, 'image');
+  const image = await anImageOf(original, 'image');
+  await endContainer(original);
+  const state = join(image, 'memory/state');
+  await truncate(state, Math.floor((await stat(state)).size / 2));
+  const broken = await startRunner(await aCopy(image));
+  expect(await broken.reaches(up)).toMatchObject({
+    warmStart: { fromMemory: false, reason: 'MemoryNotLoaded' },
+  });
+  await endContainer(broken);
+  await rm(join(image, 'memory'), { recursive: true });
+  const none = await startRunner(await aCopy(image));
+  expect(await none.reaches(up)).toMatchObject({ warmStart: { fromMemory: false, reason: 'MemoryMissing' } });
+});
+
+test('a guest without an agent goes on, and its runner says that it could not be told who it is', async () => {
+  const original = await startRunner(await aPod());
+  await original.reaches(up);
+  const agent = createGuestAgent(`${original.pod.root}/run/vm/agent.sock`);
+  await agent.send('guest-exec', { path: '/bin/killall', arg: ['qemu-ga'] });
+  await expect.poll(() => agent.isAnswering(), { timeout: 150_000 }).toBe(false);
+  await saved(original, 'image');
+  const copy = await startRunner(await aCopy(await anImageOf(original, 'image')));
+  expect(await copy.reaches(up)).toMatchObject({ warmStart: { fromMemory: true, reason: 'IdentityShared' } });
+});
+
+test('what has no memory to save, or one that would not fit another VM, is refused with the field', async () => {
+  const stopped = await startRunner(await aPod({ powerState: 'Stopped' }));
+  await stopped.reaches({ powerState: 'Stopped' });
+  await expect(stopped.client.startExport('image', undefined, true)).rejects.toThrow('the VM does not run');
+  const pod = await aPod({ disks: [{ name: 'logs', bytes: 1024 * 1024 }] });
+  await mkdir(`${pod.root}${runnerPaths.disks}/logs`, { recursive: true });
+  const withDisk = await startRunner(pod);
+  await withDisk.reaches({ powerState: 'Running' });
+  await expect(withDisk.client.startExport('image', undefined, true)).rejects.toMatchObject({
+    reason: 'Conflict',
+    message: expect.stringMatching(/^disks: /),
+  });
+});
+
+test('a memory for which there is no room is no image, and the guest goes on', async () => {
+  const runner = await startRunner(await aPod());
+  await runner.reaches(up);
+  // QEMU cannot make the file where a folder is.
+  await mkdir(`${runner.pod.root}${runnerPaths.state}/exports/image.memory/mapped`, { recursive: true });
+  await runner.client.startExport('image', undefined, true);
+  await expect
+    .poll(() => runner.client.getExport('image'), { timeout: 60_000 })
+    .toMatchObject({ state: 'Failed', message: expect.stringContaining('Is a directory') });
+  expect(await runner.guest('echo goes on')).toBe('goes on\n');
+  await saved(runner, 'image');
+});

@@ -1,0 +1,142 @@
+import { createHash } from 'node:crypto';
+import { buffer } from 'node:stream/consumers';
+import { Readable } from 'node:stream';
+import { zstdDecompressSync } from 'node:zlib';
+import { extract } from 'tar-stream';
+import { expect, test } from 'vitest';
+import type { SavedMachine } from '../../../src/api/memory.ts';
+import type { WorkSpec } from '../../../src/api/worker.ts';
+import { mediaTypes } from '../../../src/registry/client.ts';
+import { locateDisk, openDisk, pushDisk } from '../../../src/registry/disk.ts';
+import { resolveImage } from '../../../src/registry/image.ts';
+import { storeMemory } from '../../../src/worker/memory.ts';
+import { createProgress } from '../../../src/worker/progress.ts';
+import { memoryRegistry } from '../registry/memoryregistry.ts';
+import { standIn } from '../runnerapi/standin.ts';
+
+const machine: SavedMachine = {
+  version: 1,
+  architecture: 'amd64',
+  machineType: 'pc-q35-10.0',
+  accelerator: 'kvm',
+  cpuModel: 'host',
+  hostCpu: { model: 'Some CPU', flags: ['sse'] },
+  cpu: 1,
+  memoryMiB: 1,
+  firmware: 'bios',
+  diskBytes: 1,
+  devices: [],
+  qemu: '10.0.3',
+  stoppedMs: 800,
+};
+const ram = Buffer.alloc(2 ** 20, 'memory');
+const honest = { ram, state: Buffer.from('state'), 'machine.json': Buffer.from(JSON.stringify(machine)) };
+
+async function store(parts: Record<string, Buffer>, limits = { virtualBytes: 2 ** 30, fileBytes: 2 ** 30 }) {
+  const runner = await standIn(({ path }, response) => {
+    const bytes = parts[path.slice('/m/'.length)] ?? Buffer.alloc(0);
+    response.writeHead(206, { 'content-range': `bytes 0-${bytes.length - 1}/${bytes.length}` });
+    response.end(bytes);
+  });
+  const { fingerprint } = runner.certificate;
+  const registry = memoryRegistry();
+  const spec: WorkSpec = {
+    version: 1,
+    kind: 'Image',
+    source: {
+      type: 'export',
+      address: '127.0.0.1',
+      port: runner.port,
+      fingerprint,
+      path: '/d',
+      memoryPath: '/m',
+    },
+    target: { registry: 'r.example.com', repository: 'team/vm', tag: '1' },
+    registries: {},
+    architecture: 'amd64',
+    limits,
+    port: 0,
+  };
+  const { signal } = new AbortController();
+  const memory = await storeMemory(registry, spec, {
+    scratch: '',
+    dockerConfig: '',
+    ticket: 'secret',
+    progress: createProgress(),
+    signal,
+  });
+  return { registry, memory, runner };
+}
+
+async function filesOf(tar: Buffer): Promise<Record<string, Buffer>> {
+  const files: Record<string, Buffer> = {};
+  for await (const entry of Readable.from([tar]).pipe(extract()))
+    if (entry.header.type === 'file') files[entry.header.name] = await buffer(entry);
+  return files;
+}
+
+test('the memory of a guest is a layer of its own before that of the disk, and readers find the disk as ever', async () => {
+  const { registry, memory, runner } = await store(honest);
+  expect(memory?.stored).toEqual({
+    bytes: 2 ** 20,
+    cpuModel: 'Some CPU',
+    accelerator: 'kvm',
+    qemu: '10.0.3',
+    stoppedMs: 800,
+  });
+  expect(new Set(runner.asked.map(({ authorization }) => authorization))).toEqual(new Set(['Ticket secret']));
+  const content = Buffer.from('bytes of a disk');
+  await pushDisk(registry, {
+    repository: 'team/vm',
+    tag: '1',
+    architecture: 'amd64',
+    fileName: 'disk.qcow2',
+    size: content.length,
+    content: Readable.from([content]),
+    before: [memory!.layer],
+  });
+  const image = await resolveImage(registry, {
+    registry: 'r.example.com',
+    repository: 'team/vm',
+    tag: '1',
+  });
+  const [first, last] = image.manifest.layers;
+  expect([first?.mediaType, last?.mediaType]).toEqual([mediaTypes.ociLayerZstd, mediaTypes.ociLayer]);
+  const tar = zstdDecompressSync(registry.blobs.get(first!.digest)!);
+  expect(await filesOf(tar)).toEqual({
+    'memory/machine.json': honest['machine.json'],
+    'memory/state': honest.state,
+    'memory/ram': ram,
+  });
+  const config = JSON.parse(registry.blobs.get(image.manifest.config.digest)!.toString()) as {
+    rootfs: { diff_ids: string[] };
+  };
+  const digest = (bytes: Buffer) => `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
+  expect(config.rootfs.diff_ids).toEqual([digest(tar), last!.digest]);
+  const opened = await openDisk(registry, 'team/vm', image);
+  expect(await buffer(opened.stream)).toEqual(content);
+  expect((await locateDisk(registry, 'team/vm', image))?.size).toBe(content.length);
+});
+
+test.each<[what: string, parts: Record<string, Buffer>, message: string]>([
+  ['a memory of another size', { ...honest, ram: Buffer.alloc(10) }, "the runner's ram has 10 bytes"],
+  [
+    'a description that is none',
+    { ...honest, 'machine.json': Buffer.from('{}') },
+    'description of the machine',
+  ],
+  [
+    'a description without end',
+    { ...honest, 'machine.json': Buffer.alloc(2 ** 17, ' ') },
+    'machine is too large',
+  ],
+])('%s is refused, and nothing of it is kept', async (_what, parts, message) => {
+  await expect(store(parts)).rejects.toMatchObject({
+    reason: 'Invalid',
+    message: expect.stringContaining(message),
+  });
+});
+
+test('a memory beyond what a file may have is refused before it is fetched', async () => {
+  await expect(store(honest, { virtualBytes: 1, fileBytes: 1000 })).rejects.toThrow('more than 1000 bytes');
+});
