@@ -176,6 +176,8 @@ export const vmConfigItem = z
     customVMMetadata: z.record(z.string(), z.string()).optional(),
     sshAuthorizedKeys: z.array(z.string()).optional(),
     disk: kindSettings.disk,
+    suspendTo: kindSettings.suspendTo,
+    onEviction: kindSettings.onEviction,
     readiness: kindSettings.readiness,
     tolerations: kindSettings.tolerations,
     affinity: kindSettings.affinity,
