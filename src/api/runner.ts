@@ -203,7 +203,7 @@ export const RunnerReason = z.enum([
 ]);
 export type RunnerReason = z.infer<typeof RunnerReason>;
 
-/** How the guest of an image with memory was started; the operator shows them as reasons of condition `WarmStart`. */
+/** How the guest of an image with memory, or with its own memory on its disk, was started; the operator shows them as reasons of condition `WarmStart`. */
 export const WarmStartReason = z.enum([
   'StartedFromMemory',
   'IdentityShared',
@@ -214,6 +214,8 @@ export const WarmStartReason = z.enum([
   'QemuDiffers',
   'MachineDiffers',
   'MemoryNotLoaded',
+  'DiskChanged',
+  'NotSuspended',
 ]);
 export type WarmStartReason = z.infer<typeof WarmStartReason>;
 
@@ -238,7 +240,7 @@ export const RunnerState = z.object({
   guestStarted: z.boolean().optional(),
   /** Only of a guest that no VM has claimed: whether it waits already. */
   standby: z.enum(['Preparing', 'Idle']).optional().catch(undefined),
-  /** Only of a guest whose image has memory: how it was started last. */
+  /** Only of a guest that had a memory to go on from: how it was started last. */
   warmStart: z
     .object({ fromMemory: z.boolean(), reason: words(64), message: words(1024) })
     .optional()
