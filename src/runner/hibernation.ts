@@ -6,9 +6,10 @@ import { qemuArguments, type MachineInput, type QemuCommand } from './args.ts';
 import { endNow, queryStatus } from './bringdown.ts';
 import type { Machine } from './machine.ts';
 import { qemuVersion } from './memorycopy.ts';
-import { migrateIn, migrateOut } from './migration.ts';
+import { migrateIn, migrateOut, takeClipboard } from './migration.ts';
 import { overlaySize } from './overlay.ts';
 import type { RunnerFolders } from './preparation.ts';
+import type { Qmp } from './qmp.ts';
 import { describeMachine, misfit, readHostCpu } from './savedmachine.ts';
 import type { DiskStamp, SavedState, StateFile } from './statefile.ts';
 import { ColdStart, notLoaded, refuse } from './warmstart.ts';
@@ -60,29 +61,40 @@ export class Hibernation {
     const { qmp } = machine;
     await this.#checkRoom(machine.pid, input.spec.memoryMiB * mebibyte);
     const hasRun = (await queryStatus(qmp)) === 'running';
+    if (!hasRun) await qmp.execute('cont');
+    const giveBack = await takeClipboard(qmp);
+    try {
+      await qmp.execute('stop');
+      await this.#save(qmp, input, { signal, saved });
+    } catch (error) {
+      // QEMU gives its disks away with the memory.
+      await qmp.execute('blockdev-set-active', { active: true }).catch(() => undefined);
+      await qmp.execute('cont');
+      await giveBack();
+      if (!hasRun) await qmp.execute('stop');
+      throw error;
+    }
+  }
+
+  /** Nobody is told of a file that is not whole. */
+  async #save(
+    qmp: Qmp,
+    input: MachineInput,
+    { signal, saved }: { readonly signal: AbortSignal; readonly saved: Partial<SavedState> },
+  ): Promise<void> {
     const draft = `${this.#file}.new`;
     try {
       await rm(draft, { force: true });
-      if (hasRun) await qmp.execute('stop');
       await migrateOut(qmp, draft, { capability: 'mapped-ram', signal });
       await flush(draft);
       await rename(draft, this.#file);
-      const found = {
-        qemu: await qemuVersion(qmp),
-        diskBytes: await overlaySize(input.overlay),
-        hostCpu: await readHostCpu(),
-      };
-      const memory = {
-        vmUid: input.spec.vm.uid,
-        machine: describeMachine(input, found),
-        disks: await stamps(input),
-      };
+      const qemu = await qemuVersion(qmp);
+      const found = { qemu, diskBytes: await overlaySize(input.overlay), hostCpu: await readHostCpu() };
+      const machine = describeMachine(input, found);
+      const memory = { vmUid: input.spec.vm.uid, machine, disks: await stamps(input) };
       await this.#state.save({ ...saved, memory, notSuspended: undefined });
     } catch (error) {
-      await Promise.all([draft, this.#file].map((path) => rm(path, { force: true })));
-      // QEMU gives its disks away with the memory.
-      await qmp.execute('blockdev-set-active', { active: true }).catch(() => undefined);
-      if (hasRun) await qmp.execute('cont');
+      await Promise.allSettled([draft, this.#file].map((path) => rm(path, { force: true })));
       throw error;
     }
   }
