@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { appendFile, mkdir, readFile, stat } from 'node:fs/promises';
 import { expect, test } from 'vitest';
 import { runnerPaths } from '../../../src/api/runner.ts';
@@ -125,7 +126,7 @@ test('a memory that does not fit is not used: the guest boots, and says why', as
   await ended(changed);
   const other = await startRunner({
     ...inNewPod(first.pod, { memoryMiB: 224 }),
-    spec: { ...first.pod.spec, memoryMiB: 224, vm: { ...first.pod.spec.vm, uid: 'another' } },
+    spec: { ...first.pod.spec, memoryMiB: 224, vm: { ...first.pod.spec.vm, uid: randomUUID() } },
   });
   expect(await other.reaches(up)).toMatchObject({
     warmStart: { fromMemory: false, message: expect.stringContaining('the VM that had the disk before') },
