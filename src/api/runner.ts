@@ -163,6 +163,10 @@ export const RunnerSpec = z.object({
     .default([]),
   /** The guest's time to shut down; the pod's terminationGracePeriodSeconds is 10 more. */
   graceSeconds: z.int().min(1).default(60),
+  /** What the end of the pod is for the guest; with Suspend its memory is written to the volume of the disk. */
+  onEviction: z.enum(['Shutdown', 'Suspend']).default('Shutdown'),
+  /** The time for that, before `graceSeconds` begin; the pod's terminationGracePeriodSeconds has both. */
+  suspendSeconds: z.int().min(0).default(0),
   /** What to do when QEMU crashes or the guest panics; a guest that powers itself off stays off in any case. */
   restart: z
     .object({ policy: z.enum(['OnFailure', 'Never']).default('OnFailure'), limit: z.int().min(0).default(5) })
@@ -201,7 +205,7 @@ export const RunnerReason = z.enum([
 ]);
 export type RunnerReason = z.infer<typeof RunnerReason>;
 
-/** How the guest of an image with memory was started; the operator shows them as reasons of condition `WarmStart`. */
+/** How the guest of an image with memory, or with its own memory on its disk, was started; the operator shows them as reasons of condition `WarmStart`. */
 export const WarmStartReason = z.enum([
   'StartedFromMemory',
   'IdentityShared',
@@ -212,6 +216,8 @@ export const WarmStartReason = z.enum([
   'QemuDiffers',
   'MachineDiffers',
   'MemoryNotLoaded',
+  'DiskChanged',
+  'NotSuspended',
 ]);
 export type WarmStartReason = z.infer<typeof WarmStartReason>;
 
@@ -236,7 +242,7 @@ export const RunnerState = z.object({
   guestStarted: z.boolean().optional(),
   /** Only of a guest that no VM has claimed: whether it waits already. */
   standby: z.enum(['Preparing', 'Idle']).optional().catch(undefined),
-  /** Only of a guest whose image has memory: how it was started last. */
+  /** Only of a guest that had a memory to go on from: how it was started last. */
   warmStart: z
     .object({ fromMemory: z.boolean(), reason: words(64), message: words(1024) })
     .optional()
@@ -259,7 +265,7 @@ export const RunnerState = z.object({
   portsMessage: words(512).optional(),
   vncConsole: z.boolean().default(false),
   iso: z.boolean().default(false),
-  /** Suspended in memory only: a suspended VM is lost with its pod. */
+  /** `Memory`: a suspended guest is lost with its pod. `Disk`: QEMU has ended, and the guest goes on from the volume of its disk. */
   suspendKind: words(64).optional(),
   accelerator: words(64).optional(),
   /** Goes up with every change; long polls wait for the next one. */
@@ -295,6 +301,8 @@ export const PowerRequest = z.object({
   restartRequest: z.string().max(256).optional(),
   /** For start and restart: what this boot and those after it in the pod have, under a version of the caller's. */
   settings: z.object({ version: z.string().max(64), values: BootSettings }).optional(),
+  /** For suspend: where the memory of the guest is to be. To `Disk` a guest that is suspended in memory goes as well. */
+  suspendTo: z.enum(['Memory', 'Disk']).optional(),
   /** For revert: leave the VM stopped afterwards. */
   stopped: z.boolean().optional(),
 });

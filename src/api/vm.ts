@@ -347,6 +347,10 @@ export const VmStatus = z
         "What became of the disk's last growth: whether the guest's file system grew too, else what to do in the guest.",
       ),
     accelerator: z.enum(['kvm', 'tcg']).optional().describe('How the guest is executed.'),
+    suspendedTo: z
+      .enum(['Memory', 'Disk'])
+      .optional()
+      .describe('Where the memory of the guest is; unset unless powerState is Suspended.'),
     revertRequest: z
       .string()
       .max(64)

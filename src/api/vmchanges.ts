@@ -44,6 +44,8 @@ const application: Readonly<Record<Field, Application>> = {
   startDeadlineSeconds: 'Live',
   readiness: 'NextBoot',
   disk: 'Live',
+  suspendTo: 'Live',
+  onEviction: 'NextStart',
   disks: 'NextStart',
   tolerations: 'NextStart',
   affinity: 'NextStart',

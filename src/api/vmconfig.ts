@@ -340,6 +340,18 @@ export const vmSettings = {
     "When the VM is Ready: exactly one member. Unset means when SSH or the guest agent answers, or else when the guest has had the installation's time for it (chart value readiness.timeoutSeconds).",
   ),
   disk: Disk.optional().describe('Where changes to the disk live, and how large it is.'),
+  suspendTo: z
+    .enum(['Memory', 'Disk'])
+    .optional()
+    .describe(
+      'Where the memory of the guest is while powerState is Suspended. Memory (where nothing is said): in the pod, and lost with it. Disk: on the claim of a VM with a Persistent disk, which then has no pod.',
+    ),
+  onEviction: z
+    .enum(['Shutdown', 'Suspend'])
+    .optional()
+    .describe(
+      'What becomes of the guest when its pod is ended, as by a drain. Shutdown (where nothing is said): it shuts down. Suspend, with a Persistent disk: its memory is written to the claim, and it goes on in the next pod.',
+    ),
   tolerations: z
     .array(Toleration)
     .max(32)

@@ -7,7 +7,13 @@ import { vmSettings } from './vmconfig.ts';
 export const Standby = z.enum(['Suspended', 'Running']);
 export type Standby = z.infer<typeof Standby>;
 
-const { subdomain: _subdomain, ...templateSettings } = vmSettings;
+const {
+  subdomain: _subdomain,
+  // They need a Persistent disk.
+  suspendTo: _suspendTo,
+  onEviction: _onEviction,
+  ...templateSettings
+} = vmSettings;
 const forbidden = 'FieldValueForbidden' as const;
 
 /** What every VM of a pool has: a guest that has booted cannot take another CPU, disk or port. */

@@ -32,6 +32,16 @@ export const kindOptions = {
     placeholder: 'SIZE',
     summary: "Virtual size of the disk, e.g. 40Gi; else the image's",
   },
+  'suspend-to': {
+    kind: 'choice',
+    choices: ['memory', 'disk'],
+    summary: 'Where the memory of a suspended guest is: in its pod (memory), or on the claim of a persistent disk',
+  },
+  'on-eviction': {
+    kind: 'choice',
+    choices: ['shutdown', 'suspend'],
+    summary: 'What becomes of the guest when its pod is ended; suspend needs a persistent disk',
+  },
   'ssh-key': {
     kind: 'list',
     placeholder: 'FILE,...',
@@ -67,6 +77,8 @@ export async function kindSettingsOf(options: KindInput): Promise<SettingsReques
   return withoutUndefined({
     architecture: options.arch,
     disk: diskOf(options),
+    suspendTo: suspensions[options['suspend-to'] ?? ''],
+    onEviction: evictions[options['on-eviction'] ?? ''],
     tolerations: taints.length === 0 ? undefined : taints.map(tolerationOf),
     ...(options.affinity === undefined ? {} : await affinityIn(options.affinity)),
     sshAuthorizedKeys: await keysIn(options['ssh-key']),
@@ -76,6 +88,11 @@ export async function kindSettingsOf(options: KindInput): Promise<SettingsReques
 }
 
 const outcomes = { retain: 'Retain', delete: 'Delete' } as const;
+const suspensions: Readonly<Record<string, SettingsRequest['suspendTo']>> = { memory: 'Memory', disk: 'Disk' };
+const evictions: Readonly<Record<string, SettingsRequest['onEviction']>> = {
+  shutdown: 'Shutdown',
+  suspend: 'Suspend',
+};
 const storages = { ephemeral: 'Ephemeral', persistent: 'Persistent' } as const;
 
 function diskOf(options: KindInput): SettingsRequest['disk'] {

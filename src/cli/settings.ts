@@ -124,6 +124,8 @@ const flags: Readonly<Record<string, string>> = {
   'disk.whenDeleted': '--when-deleted',
   'disk.claimName': '--claim',
   disks: '--data-disk',
+  suspendTo: '--suspend-to',
+  onEviction: '--on-eviction',
   readiness: '--readiness',
   tolerations: '--toleration',
   affinity: '--affinity',

@@ -29,6 +29,8 @@ export interface MachineInput {
   readonly forwardBind: string;
   /** Where the guest does not boot but goes on: QEMU waits for the state of its devices (`-incoming defer`). */
   readonly saved?: SavedMemory;
+  /** As with `saved`; the memory is in the same file as the state of the devices. */
+  readonly isResumed?: boolean;
 }
 
 /** The file of a guest's memory, byte by byte. */
@@ -127,7 +129,7 @@ function identity(spec: RunnerSpec): Option[] {
  * tb-size bounds the translation cache: without it QEMU takes as much again as the guest's memory
  * and the pod is killed for memory. With 128 MiB guests boot as fast as without a bound.
  */
-function machine({ spec, accelerator, firmware, saved }: MachineInput): Option[] {
+function machine({ spec, accelerator, firmware, saved, isResumed }: MachineInput): Option[] {
   const isAmd64 = spec.architecture === 'amd64';
   const flash = firmware.kind === 'uefi' ? ',pflash0=flash0,pflash1=vars' : '';
   return [
@@ -140,7 +142,7 @@ function machine({ spec, accelerator, firmware, saved }: MachineInput): Option[]
     ['-smp', `${spec.cpu}`],
     ['-m', `size=${spec.memoryMiB}M`],
     ['-object', memoryBackend(spec, saved)],
-    ...(saved === undefined ? [] : [['-incoming', 'defer']]),
+    ...(saved === undefined && isResumed !== true ? [] : [['-incoming', 'defer']]),
     ...(firmware.kind === 'bios'
       ? []
       : [...file('flash0', firmware.code, 'raw', true), ...file('vars', firmware.vars, 'qcow2', false)]),

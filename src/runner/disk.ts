@@ -1,6 +1,6 @@
 import { rm } from 'node:fs/promises';
 import type { ResizeReply, RunnerSpec } from '../api/runner.ts';
-import { invalidField } from '../errors.ts';
+import { invalidField, Svc3Error } from '../errors.ts';
 import {
   checkGrows,
   growFileSystem,
@@ -66,7 +66,8 @@ export class Disk {
     const isNew = await ensureOverlay(this.#overlay, base, size);
     if (isNew) await this.#state.save({ imageDigest, revertRequest, ...untouched(warm) });
     else checkImage(this.#state.current.imageDigest, imageDigest);
-    if (size > 0) await growOverlay(this.#overlay, roundDiskSize(size));
+    // A guest that goes on has to find the disk as it was; it grows when it runs.
+    if (size > 0 && this.#state.current.memory === undefined) await growOverlay(this.#overlay, roundDiskSize(size));
   }
 
   async #revert({ imageDigest, warm }: RunnerSpec, base: BaseDisk, size: number): Promise<void> {
@@ -91,6 +92,8 @@ export class Disk {
   /** Grows the disk and, where its agent answers, the guest's file system. Throws Invalid where it would shrink or has no room. */
   async resize(requested: number, machine: Machine | undefined): Promise<ResizeReply> {
     await this.#held;
+    if (this.#state.current.memory !== undefined)
+      throw new Svc3Error('Conflict', 'the VM is suspended on its disk, which can only grow once it goes on');
     const bytes = roundDiskSize(requested);
     const size = machine === undefined ? await overlaySize(this.#overlay) : await liveDiskSize(machine.qmp);
     checkGrows(bytes, size);

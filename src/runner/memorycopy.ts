@@ -1,11 +1,11 @@
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { memoryParts } from '../api/memory.ts';
-import { chardevs, qemuArguments, type MachineInput } from './args.ts';
+import { qemuArguments, type MachineInput } from './args.ts';
 import { endNow, queryStatus } from './bringdown.ts';
 import { copyAt, type CopyContext, type CopyOutcome } from './diskcopy.ts';
 import { launchMachine, type Machine } from './machine.ts';
-import { migrateIn, migrateOut } from './migration.ts';
+import { migrateIn, migrateOut, withoutClipboard } from './migration.ts';
 import { overlaySize } from './overlay.ts';
 import { clearSockets } from './preparation.ts';
 import { qemuImg } from './qemuimg.ts';
@@ -75,19 +75,6 @@ async function atOneStop(
     message: `the guest was stopped for ${stoppedMs} ms, in which its memory was written`,
     stoppedMs,
   };
-}
-
-/** QEMU 10.0 writes no memory while its clipboard has a backend (`args.ts`); the guest's device stays. */
-async function withoutClipboard<T>(qmp: Qmp, work: () => Promise<T>): Promise<T> {
-  const known = await qmp.execute<{ label: string }[]>('query-chardev');
-  if (!known.some(({ label }) => label === chardevs.clipboard)) return work();
-  const change = (backend: object) => qmp.execute('chardev-change', { id: chardevs.clipboard, backend });
-  await change({ type: 'null', data: {} });
-  try {
-    return await work();
-  } finally {
-    await change({ type: 'qemu-vdagent', data: { mouse: false, clipboard: true } });
-  }
 }
 
 /**

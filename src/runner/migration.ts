@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { chardevs } from './args.ts';
 import type { Qmp } from './qmp.ts';
 
 /** `mapped-ram`: each page has its place in the file. `x-ignore-shared`: memory that lies in a shared file is left out. */
@@ -61,4 +62,30 @@ async function untilDone(qmp: Qmp, meanwhile: () => Promise<void>): Promise<void
     await meanwhile();
     await delay(lookEveryMs);
   }
+}
+
+/** Of a guest that runs before the work and after it. */
+export async function withoutClipboard<T>(qmp: Qmp, work: () => Promise<T>): Promise<T> {
+  const giveBack = await takeClipboard(qmp);
+  try {
+    return await work();
+  } finally {
+    await giveBack();
+  }
+}
+
+/**
+ * QEMU 10.0 writes no memory while its clipboard has a backend (`args.ts`): it is taken away, the guest's device stays. Only a guest that
+ * runs takes another backend.
+ *
+ * @returns what gives it back
+ */
+export async function takeClipboard(qmp: Qmp): Promise<() => Promise<void>> {
+  const known = await qmp.execute<{ label: string }[]>('query-chardev');
+  if (!known.some(({ label }) => label === chardevs.clipboard)) return async () => undefined;
+  const change = async (backend: object) => {
+    await qmp.execute('chardev-change', { id: chardevs.clipboard, backend });
+  };
+  await change({ type: 'null', data: {} });
+  return () => change({ type: 'qemu-vdagent', data: { mouse: false, clipboard: true } });
 }

@@ -42,7 +42,7 @@ export function stateOf({ spec, supervisor }: Pick<RouteParts, 'spec' | 'supervi
     ports: [...ports],
     vncConsole: servesConsole(supervisor.spec()),
     iso: spec.iso && !ejected,
-    suspendKind: 'Memory',
+    suspendKind: current.suspendKind ?? 'Memory',
     revision: supervisor.status.revision,
   };
 }

@@ -1,7 +1,11 @@
 import { open, readFile, rename } from 'node:fs/promises';
 import { z } from 'zod';
+import { SavedMachine } from '../api/memory.ts';
 import { BootSettings, RunnerPort, RunnerSpec } from '../api/runner.ts';
 import { asStorage } from './storage.ts';
+
+/** A disk as it was at a moment: its file, bytes, and nanoseconds since 1970. */
+export const DiskStamp = z.object({ path: z.string(), size: z.string(), modified: z.string() });
 
 /** What must outlive the runner's process; `/var/lib/svc3/state.json`. */
 export const SavedState = z.object({
@@ -19,6 +23,12 @@ export const SavedState = z.object({
   /** A revert that was begun: carried out again after a crash. */
   reverting: z.object({ request: z.string().optional() }).optional(),
   diskBytes: z.number().optional(),
+  /** The guest's memory lies beside its disk, and has not been used. */
+  memory: z
+    .object({ vmUid: z.string(), machine: SavedMachine, disks: z.array(DiskStamp) })
+    .optional(),
+  /** Why the end of the pod before did not suspend the guest. */
+  notSuspended: z.string().optional(),
   /** The image that the overlay lies on. */
   imageDigest: z.string().optional(),
   /** Nothing has run on the overlay since it was made on an image with memory: the memory still belongs to it. */

@@ -27,6 +27,8 @@ export interface Status {
   readonly standby?: RunnerState['standby'];
   /** Only where the image has memory: how the guest was started last. */
   readonly warmStart?: WarmStart | undefined;
+  /** Of a suspended guest whose QEMU has ended. */
+  readonly suspendKind?: 'Disk' | undefined;
   readonly busy?: string | undefined;
   readonly revertRequest?: string | undefined;
   readonly startRequest?: string | undefined;

@@ -8,6 +8,7 @@ import { devices, qemuArguments, type MachineInput, type QemuCommand } from './a
 import { bringDown, endNow } from './bringdown.ts';
 import { Disk } from './disk.ts';
 import { diagnoseExit, RunnerFailure } from './failure.ts';
+import { Hibernation } from './hibernation.ts';
 import { launchMachine, type Machine } from './machine.ts';
 import { createStartPhases } from './metrics/phases.ts';
 import { changePorts } from './podports.ts';
@@ -25,6 +26,9 @@ import type { SerialConsole } from './serialconsole.ts';
 
 /** A guest that waits for a VM tells when it changes; this is for what was missed, in milliseconds. */
 const lookAgainMs = 60_000;
+
+/** Nobody waits longer for a memory that is written to a disk, in milliseconds. */
+const longestWriteMs = 3_600_000;
 
 export interface SupervisorOptions {
   readonly host: Host;
@@ -47,6 +51,7 @@ export class Supervisor {
   readonly #options: SupervisorOptions;
   readonly #state: StateFile;
   readonly #disk: Disk;
+  readonly #memory: Hibernation;
   readonly #retries: Retries;
   #running: Running | undefined;
   #retryTimer: NodeJS.Timeout | undefined;
@@ -74,6 +79,7 @@ export class Supervisor {
       ...never,
     });
     this.#disk = new Disk(host, this.#state, this.status);
+    this.#memory = new Hibernation(host.folders, this.#state);
     this.#retries = createRetries(restart, () => performance.now());
   }
 
@@ -134,8 +140,43 @@ export class Supervisor {
     clearTimeout(this.#retryTimer);
     this.status.update({ reason: 'ShuttingDown', message: 'the pod is being ended' });
     await Promise.race([this.#booting, delay(graceMs / 2, undefined, { ref: false })]);
+    if (await this.#suspendAtEnd()) return;
     await this.#takeDown(graceMs);
     this.status.update({ powerState: 'Stopped', ...guestDown });
+  }
+
+  /** The end of the pod is the end of a guest that nobody wants to run on; any other goes on in the next pod, where its memory gets there in time. */
+  async #suspendAtEnd(): Promise<boolean> {
+    const { onEviction, suspendSeconds } = this.#options.host.spec;
+    const { powerState, busy } = this.status.current;
+    const running = this.#running;
+    const isWanted = this.#state.current.powerState !== 'Stopped' && busy === undefined;
+    const isUp = powerState === 'Running' || powerState === 'Suspended';
+    if (onEviction !== 'Suspend' || running === undefined || !isWanted || !isUp) return false;
+    try {
+      await this.#writeMemory(running, { signal: AbortSignal.timeout(suspendSeconds * 1000), saved: {} });
+      return true;
+    } catch (error) {
+      const message = `the guest was shut down when its pod ended, its memory could not be written: ${messageOf(error)}`;
+      this.#options.log.warn({}, message);
+      await this.#state.save({ notSuspended: message }).catch(() => undefined);
+      return false;
+    }
+  }
+
+  /** From here on the guest is where its memory is. */
+  async #writeMemory(running: Running, how: Parameters<Hibernation['write']>[1]): Promise<void> {
+    await this.#memory.write(running, how);
+    running.expected = true;
+    await endNow(running.machine);
+    this.#asleep();
+  }
+
+  #asleep(): void {
+    const message = "the guest's memory is on its disk";
+    const told = { reason: 'Requested', message } as const;
+    this.status.update({ powerState: 'Suspended', suspendKind: 'Disk', ...guestDown, ...told });
+    this.#options.log.info({}, message);
   }
 
   /** The ports that lead into the guest from now on, now and after its next starts. */
@@ -160,6 +201,7 @@ export class Supervisor {
     } catch (error) {
       return this.#fail(asFailure(error), false);
     }
+    if (this.#memory.isThere) return powerState === 'Suspended' ? this.#asleep() : this.#stop();
     if (powerState === 'Suspended') {
       const message = 'the memory of the suspended guest was lost with its pod or runner';
       return this.#stopped('SuspendedStateLost', message);
@@ -247,10 +289,44 @@ export class Supervisor {
   }
 
   async #launch(): Promise<Running> {
+    const resumed = this.#memory.isThere ? await this.#launchHibernated() : undefined;
+    if (resumed !== undefined) return resumed;
+    await this.#tellNotSuspended();
     const running = this.#options.host.spec.warm ? await this.#launchWarm() : undefined;
     if (running !== undefined) return running;
     const input = await this.#prepare();
     return this.#watch(await this.#startQemu(qemuArguments(input)), input);
+  }
+
+  /** The guest goes on from its memory; undefined where it has to boot. */
+  async #launchHibernated(): Promise<Running | undefined> {
+    const { log } = this.#options;
+    try {
+      const input = await this.#prepare();
+      const machine = await this.#memory.load(input, (command) => this.#startQemu(command));
+      await this.#memory.forget();
+      const running = await this.#watch(machine, input);
+      await machine.qmp.execute('cont');
+      // The guest's clock has stood still.
+      void machine.agent.execute('guest-set-time', { time: Date.now() * 1_000_000 }).catch(() => undefined);
+      const message = 'the guest goes on from its memory';
+      this.status.update({ warmStart: { fromMemory: true, reason: 'StartedFromMemory', message } });
+      return running;
+    } catch (error) {
+      if (!(error instanceof ColdStart)) throw error;
+      const { reason, message } = error;
+      log.warn({ reason }, message);
+      await this.#memory.forget();
+      this.status.update({ warmStart: { fromMemory: false, reason, message } });
+      return undefined;
+    }
+  }
+
+  async #tellNotSuspended(): Promise<void> {
+    const { notSuspended } = this.#state.current;
+    if (notSuspended === undefined) return;
+    this.status.update({ warmStart: { fromMemory: false, reason: 'NotSuspended', message: notSuspended } });
+    await this.#state.save({ notSuspended: undefined });
   }
 
   /** The guest goes on from the memory of its image; undefined where it has to boot. */
@@ -357,6 +433,7 @@ export class Supervisor {
     this.#running = running;
     this.status.update({
       powerState: 'Running',
+      suspendKind: undefined,
       reason: undefined,
       message: undefined,
       retrying: false,
@@ -380,7 +457,8 @@ export class Supervisor {
     message?: string,
   ): Promise<void> {
     await this.#state.save({ powerState: 'Stopped', reason, message });
-    this.status.update({ powerState: 'Stopped', ...guestDown, reason, message, retrying: false });
+    const stopped = { powerState: 'Stopped', suspendKind: undefined, ...guestDown } as const;
+    this.status.update({ ...stopped, reason, message, retrying: false });
     this.#options.log.info({ reason }, 'VM stopped');
   }
 
@@ -411,14 +489,15 @@ export class Supervisor {
     const { action } = request;
     if (isCarriedOut(request, this.#state.current)) return;
     if (this.#isEnding) throw new Svc3Error('ServiceUnavailable', 'the VM is being shut down');
-    checkVerb(action, this.status.current.powerState);
+    const { powerState } = this.status.current;
+    if (request.suspendTo !== 'Disk' || powerState !== 'Suspended') checkVerb(action, powerState);
     this.status.update({ busy: action });
     this.#options.log.info({ action }, 'power verb begun');
     const verbs = {
       start: () => this.#start(request),
       stop: () => this.#stop(),
       restart: () => this.#restart(request),
-      suspend: () => this.#suspend(),
+      suspend: () => (request.suspendTo === 'Disk' ? this.#suspendToDisk() : this.#suspend()),
       resume: () => this.#resume(),
       revert: () => this.#revert(request),
     };
@@ -461,6 +540,8 @@ export class Supervisor {
     clearTimeout(this.#retryTimer);
     await this.#disk.free();
     await this.#state.save({ powerState: 'Stopped', reason: 'Requested', message: undefined });
+    // What it has not written yet is in its memory.
+    if (this.#memory.isThere) await this.#boot();
     await this.#takeDown(this.#options.host.spec.graceSeconds * 1000);
     await this.#stopped('Requested');
   }
@@ -473,7 +554,19 @@ export class Supervisor {
     this.status.update({ powerState: 'Suspended', reason: 'Requested', message });
   }
 
+  async #suspendToDisk(): Promise<void> {
+    if (this.#running === undefined && this.#memory.isThere) return;
+    const running = this.#need();
+    await this.#disk.free();
+    const saved = { powerState: 'Suspended', reason: 'Requested', message: undefined } as const;
+    await this.#writeMemory(running, { signal: AbortSignal.timeout(longestWriteMs), saved });
+  }
+
   async #resume(): Promise<void> {
+    if (this.#running === undefined && this.#memory.isThere) {
+      await this.#state.save({ powerState: 'Running', reason: undefined, message: undefined });
+      return this.#boot();
+    }
     await this.#need().machine.qmp.execute('cont');
     await this.#state.save({ powerState: 'Running', reason: undefined, message: undefined });
     this.status.update({ powerState: 'Running', reason: undefined, message: undefined });
@@ -484,12 +577,13 @@ export class Supervisor {
     await this.#disk.free();
     const powerState = stopped === true ? 'Stopped' : 'Running';
     const told = { reason: 'Requested', message: undefined } as const;
-    await this.#state.save({ powerState, ...told, reverting: { request: revertRequest } });
+    await this.#memory.forget({ powerState, ...told, reverting: { request: revertRequest } });
     if (this.#running !== undefined) {
       this.#running.expected = true;
       await endNow(this.#running.machine);
     }
-    this.status.update({ powerState: 'Stopped', ...guestDown, ...told, retrying: false });
+    const down = { powerState: 'Stopped', suspendKind: undefined, ...guestDown } as const;
+    this.status.update({ ...down, ...told, retrying: false });
     this.#retries.renew();
     if (powerState === 'Running') await this.#boot();
     else await this.#disk.prepare();

@@ -57,11 +57,13 @@ export async function startFromMemory(
   }
 }
 
-function refuse(found: Misfit | undefined): void {
+/** @throws ColdStart for a misfit */
+export function refuse(found: Misfit | undefined): void {
   if (found !== undefined) throw new ColdStart(found.reason, found.message);
 }
 
-function notLoaded(cause: unknown): never {
+/** @throws ColdStart for QEMU's refusal */
+export function notLoaded(cause: unknown): never {
   throw new ColdStart('MemoryNotLoaded', `the memory could not be loaded: ${messageOf(cause)}`, { cause });
 }
 

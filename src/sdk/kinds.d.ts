@@ -115,6 +115,10 @@ export interface VMSpec {
     /** PersistentVolumeClaim in the namespace of the VM to have the disk from, as an earlier VM left it; unset means a new one. It needs label svc3.dev/disk, and no other VM may have it. */
     claimName?: string;
   };
+  /** Where the memory of the guest is while powerState is Suspended. Memory (where nothing is said): in the pod, and lost with it. Disk: on the claim of a VM with a Persistent disk, which then has no pod. */
+  suspendTo?: 'Memory' | 'Disk';
+  /** What becomes of the guest when its pod is ended, as by a drain. Shutdown (where nothing is said): it shuts down. Suspend, with a Persistent disk: its memory is written to the claim, and it goes on in the next pod. */
+  onEviction?: 'Shutdown' | 'Suspend';
   /** Taints of nodes that the VM tolerates. */
   tolerations?: {
     /** Taint key; empty with operator Exists matches all taints. */
@@ -434,6 +438,10 @@ export interface VMStatus {
       /** PersistentVolumeClaim in the namespace of the VM to have the disk from, as an earlier VM left it; unset means a new one. It needs label svc3.dev/disk, and no other VM may have it. */
       claimName?: string;
     };
+    /** Where the memory of the guest is while powerState is Suspended. Memory (where nothing is said): in the pod, and lost with it. Disk: on the claim of a VM with a Persistent disk, which then has no pod. */
+    suspendTo?: 'Memory' | 'Disk';
+    /** What becomes of the guest when its pod is ended, as by a drain. Shutdown (where nothing is said): it shuts down. Suspend, with a Persistent disk: its memory is written to the claim, and it goes on in the next pod. */
+    onEviction?: 'Shutdown' | 'Suspend';
     /** Taints of nodes that the VM tolerates. */
     tolerations?: {
       /** Taint key; empty with operator Exists matches all taints. */
@@ -531,6 +539,8 @@ export interface VMStatus {
   diskGrowth?: string;
   /** How the guest is executed. */
   accelerator?: 'kvm' | 'tcg';
+  /** Where the memory of the guest is; unset unless powerState is Suspended. */
+  suspendedTo?: 'Memory' | 'Disk';
   /** The last spec.revertRequest that was carried out. */
   revertRequest?: string;
   /** The last spec.startRequest that was carried out. */
@@ -655,6 +665,10 @@ export interface VMConfigSpec {
     /** Virtual size of the disk, e.g. 40Gi; unset means the image's own size, less than that is refused. It can only grow. */
     size?: string;
   };
+  /** Where the memory of the guest is while powerState is Suspended. Memory (where nothing is said): in the pod, and lost with it. Disk: on the claim of a VM with a Persistent disk, which then has no pod. */
+  suspendTo?: 'Memory' | 'Disk';
+  /** What becomes of the guest when its pod is ended, as by a drain. Shutdown (where nothing is said): it shuts down. Suspend, with a Persistent disk: its memory is written to the claim, and it goes on in the next pod. */
+  onEviction?: 'Shutdown' | 'Suspend';
   /** Taints of nodes that the VM tolerates. */
   tolerations?: {
     /** Taint key; empty with operator Exists matches all taints. */

@@ -147,6 +147,8 @@ export function settingsOf(request: SettingsRequest): Partial<VmSpecInput> {
     display: Object.keys(display).length === 0 ? undefined : display,
     architecture: request.architecture,
     disk: request.disk,
+    suspendTo: request.suspendTo,
+    onEviction: request.onEviction,
     readiness: request.readiness,
     tolerations: request.tolerations,
     affinity: request.affinity,

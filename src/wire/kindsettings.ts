@@ -4,6 +4,8 @@ import { Architecture, vmSettings } from '../api/vmconfig.ts';
 export const kindSettings = {
   architecture: Architecture.optional().describe("Architecture of the guest; absent: the image's."),
   disk: vmSettings.disk,
+  suspendTo: vmSettings.suspendTo,
+  onEviction: vmSettings.onEviction,
   priorityClassName: vmSettings.priorityClassName,
   readiness: vmSettings.readiness,
   tolerations: vmSettings.tolerations,

@@ -62,6 +62,8 @@ export function settingsShown(spec: VmConfigSpec) {
         : Object.fromEntries(spec.metadata.map(({ name, value }) => [name, value])),
     sshAuthorizedKeys: spec.sshAuthorizedKeys,
     disk: spec.disk,
+    suspendTo: spec.suspendTo,
+    onEviction: spec.onEviction,
     readiness: spec.readiness,
     tolerations: spec.tolerations,
     affinity: spec.affinity,

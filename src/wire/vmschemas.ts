@@ -94,7 +94,12 @@ export const vmConfigBody = z
   })
   .meta({ id: 'VMConfigRequest' });
 
-const { subdomain: _subdomain, ...templateSettings } = settings;
+const {
+  subdomain: _subdomain,
+  suspendTo: _suspendTo,
+  onEviction: _onEviction,
+  ...templateSettings
+} = settings;
 const minIdle = z.int().min(0).max(500);
 const maxSize = z.int().min(1).max(1000);
 
@@ -209,6 +214,8 @@ const shownSettings = {
   customVMMetadata: z.record(z.string(), z.string()).optional(),
   sshAuthorizedKeys: z.array(z.string()).optional(),
   disk: kindSettings.disk,
+  suspendTo: kindSettings.suspendTo,
+  onEviction: kindSettings.onEviction,
   readiness: kindSettings.readiness,
   tolerations: kindSettings.tolerations,
   affinity: kindSettings.affinity,
@@ -229,7 +236,12 @@ export const vmConfigItem = z
   })
   .meta({ id: 'VMConfig' });
 
-const { subdomain: _shownSubdomain, ...shownTemplate } = shownSettings;
+const {
+  subdomain: _shownSubdomain,
+  suspendTo: _shownSuspendTo,
+  onEviction: _shownOnEviction,
+  ...shownTemplate
+} = shownSettings;
 export const vmPoolItem = z
   .object({
     name: z.string(),

@@ -42,3 +42,24 @@ test('kubectl drain shuts the guest down, and the VM boots on another node from 
   );
   expect(events).toBe('');
 }, 600_000);
+
+test('a guest that the end of its pod suspends goes on on another node, its uptime with it', async () => {
+  const driven = await createVm(cluster, 'carried', {
+    disk: { storage: 'Persistent', size: '512Mi', whenDeleted: 'Delete' },
+    onEviction: 'Suspend',
+  });
+  vm = driven;
+  drained = (await driven.untilReady()).status?.node ?? '';
+  // A boot would end it.
+  await driven.ssh('sleep 100000 < /dev/null > /dev/null 2>&1 &');
+  const options = ['--ignore-daemonsets', '--delete-emptydir-data', '--timeout=200s'];
+  await cluster.kubectl('drain', drained, '--pod-selector=svc3.dev/vm=carried', ...options);
+  const warmStart = async () => {
+    const status = (await driven.get())?.status;
+    if (status?.node === drained) return undefined;
+    return status?.conditions?.find(({ type }) => type === 'WarmStart');
+  };
+  await expect.poll(warmStart, eventually).toMatchObject({ status: 'True', reason: 'StartedFromMemory' });
+  expect(await driven.ssh('ps | grep "[s]leep 100000"')).toContain('sleep');
+  await driven.untilReady();
+}, 600_000);

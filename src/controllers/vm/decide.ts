@@ -5,6 +5,7 @@ import type { Vm } from '../../api/vm.ts';
 import type { Contradicted } from './resolve/adoption.ts';
 import { hasFinalizer } from '../../api/finalizer.ts';
 import { pullSecretAnnotation } from './names.ts';
+import { isAsleep } from './pod/hibernation.ts';
 import { endMessage, pullFailure, unschedulableMessage } from './pod/podstate.ts';
 import type { Resolved } from './resolve/resolve.ts';
 import { isClaimed, isOfPool, isStandby } from './pool/standby.ts';
@@ -67,6 +68,8 @@ export type Plan =
 export type PodPlan =
   /** There is no pod: resolve, place, create. */
   | { readonly kind: 'deploy' }
+  /** There is no pod, and none is needed: the guest's memory is on its claim. */
+  | { readonly kind: 'asleep' }
   /** Somebody else's pod is in the way. */
   | { readonly kind: 'conflict'; readonly message: string }
   /** The pod is on its way out; its node is free when it is gone. */
@@ -99,7 +102,7 @@ export function decide(observed: Observed): Plan {
 
 function decidePod(observed: Observed): PodPlan {
   const { vm, pod, settings } = observed;
-  if (pod === undefined) return { kind: 'deploy' };
+  if (pod === undefined) return isAsleep(vm) ? { kind: 'asleep' } : { kind: 'deploy' };
   if (!isOwnedBy(pod, vm)) {
     // Another VM was first, or the pool has given it up: there are others.
     if (isStandby(pod))

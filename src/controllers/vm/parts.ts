@@ -29,6 +29,8 @@ export interface VmMemory {
 export interface BootTerms {
   /** It is started in another pod: the runner of this one is not asked to. */
   readonly isHeld?: boolean;
+  /** The guest is shut down before that: the end of its pod would suspend it. */
+  readonly isStoppedFirst?: boolean;
   /** Settings that the runner has not been told yet. */
   readonly settings?: EffectiveSettings | undefined;
 }
@@ -51,4 +53,6 @@ export interface Runners extends VmMemory {
    * and this is undefined.
    */
   recent(key: string, vm: Vm, pod: Pod): RunnerState | undefined;
+  /** Shuts the guest down, once, beside the pass. Returns whether that is over, or cannot be had. */
+  isShutDown(key: string, vm: Vm, pod: Pod): boolean;
 }

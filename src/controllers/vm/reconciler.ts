@@ -17,6 +17,7 @@ import { disposeOfNewDisk } from './life/disposal.ts';
 import { needsAnotherPod } from '../../api/vmchanges.ts';
 import { isPersistent } from './pod/claim.ts';
 import { settingsInForce } from './resolve/adoption.ts';
+import { isAsleep } from './pod/hibernation.ts';
 import { labelPatch } from './pod/podlabels.ts';
 import type { ClaimGrowth } from './pod/claimgrowth.ts';
 import { bootableSettings, type PodResize, roomPollMs } from './pod/podresize.ts';
@@ -25,7 +26,7 @@ import { isPodReady } from './pod/podstate.ts';
 import type { PodCreation } from './podcreation.ts';
 import { isBoot, powerStep } from './runner/power.ts';
 import { pollMs } from './runner/runnerlinks.ts';
-import { pendingDraft } from './status/pending.ts';
+import { asleepDraft, pendingDraft } from './status/pending.ts';
 import { planStatus } from './status/planstatus.ts';
 import { reportPod, type RunnerObservation } from './status/report.ts';
 import { arePortsPending } from './status/openports.ts';
@@ -126,6 +127,10 @@ export class VmReconciler {
       case 'hold':
         return this.#hold(pass, plan);
       case 'end': {
+        // Its memory is of no use to anybody, and its disk may be.
+        const isSuspendedAtEnd = plan.settings?.effective.onEviction === 'Suspend';
+        if (isSuspendedAtEnd && this.#parts.runners?.isShutDown(pass.key, vm, plan.pod) === false)
+          return undefined;
         const hold = await endGuest(this.#parts, vm, plan);
         return hold === undefined ? undefined : this.#hold(pass, hold);
       }
@@ -157,6 +162,10 @@ export class VmReconciler {
         return this.#replace(pass, plan);
       case 'deploy':
         return podCreation.deploy(pass);
+      case 'asleep':
+        podCreation.forget(uid);
+        pass.status = asleepDraft(pass.observed.vm);
+        return undefined;
       case 'take':
         return this.#take(pass, plan.pod);
       case 'claim':
@@ -264,9 +273,11 @@ export class VmReconciler {
     const isHeld = isRenewed || room.kind === 'underway';
     const runner = runners?.observe(pass.key, vm, pod, {
       isHeld,
+      isStoppedFirst: isRenewed && effective.onEviction === 'Suspend',
       settings: bootableSettings(settings, room),
     });
-    if (isRenewed && isBootDue(vm, runner)) {
+    if (isAsleep(vm) && isOnDisk(runner)) return this.#release(pass, pod);
+    if (isRenewed && isBootDue(vm, runner) && !(effective.onEviction === 'Suspend' && isRunning(runner))) {
       const message = `the guest is started in another pod, with another ${waiting.join(', ')}`;
       return this.#replace(pass, { kind: 'replace', pod, reason: 'Restarting', node: undefined, message });
     }
@@ -286,6 +297,15 @@ export class VmReconciler {
     const askMs =
       runner === undefined ? undefined : askAfterMs(runner, pod, withPodsPorts(effective, pod), status);
     return soonest(askMs, roomPollMs(room));
+  }
+
+  /** The guest's memory is on its claim, and the status says so: the pod goes, and nobody is to be told of it. */
+  async #release(pass: Pass, pod: Pod): Promise<void> {
+    const { client, expectations } = this.#parts;
+    const { name, namespace, uid } = pod.metadata;
+    await ignoring(['NotFound', 'Conflict'], client.delete(pods, { name, namespace }, { uid }));
+    expectations.deletedPod(pod);
+    pass.status = asleepDraft(pass.observed.vm);
   }
 
   /** A rotation of the installation's keys reaches the runners through their pods' annotation. */
@@ -324,6 +344,15 @@ function askAfterMs(
   const isToBeAsked = ready.status === 'True' ? !isPodAsGuest || isPending : reconciling;
   if (!isToBeAsked) return undefined;
   return ready.reason === 'GuestNotReady' ? guestPollMs : pollMs;
+}
+
+function isOnDisk(runner: RunnerObservation | undefined): boolean {
+  const { state, verb } = runner ?? {};
+  return state?.powerState === 'Suspended' && state.suspendKind === 'Disk' && verb === undefined;
+}
+
+function isRunning(runner: RunnerObservation | undefined): boolean {
+  return runner?.state?.powerState === 'Running';
 }
 
 function isBootDue(vm: Vm, runner: RunnerObservation | undefined): boolean {

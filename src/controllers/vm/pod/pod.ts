@@ -28,6 +28,7 @@ import { effectiveAnnotation, podNameOf, pullSecretAnnotation } from '../names.t
 import { ephemeralStorageBytes, guestResources, runVolumeBytes, stateVolumeBytes } from './overhead.ts';
 import { withoutPorts } from './leftoutports.ts';
 import { hasBundle } from './bundle.ts';
+import { suspendSeconds } from './hibernation.ts';
 import { neighbourhood } from './neighbourhood.ts';
 import { labelMetadata } from './podlabels.ts';
 import { containerPorts, runnerPorts, vncPodPort } from './podports.ts';
@@ -125,8 +126,8 @@ function podSpec(input: PodInput): PodSpec {
       sysctls: [{ name: 'net.ipv4.ip_unprivileged_port_start', value: '0' }],
       ...(input.kvmGroups.length === 0 ? {} : { supplementalGroups: [...input.kvmGroups] }),
     },
-    // The guest's own time, then the runner's ladder of quit and kill.
-    terminationGracePeriodSeconds: settings.graceSeconds + 10,
+    // What its memory takes, the guest's own time, then the runner's ladder of quit and kill.
+    terminationGracePeriodSeconds: settings.graceSeconds + 10 + (evictionOf(input).suspendSeconds ?? 0),
     // zod says `| undefined` of fields that may be left out; JSON has no such thing.
     ...(effective.tolerations === undefined
       ? {}
@@ -335,7 +336,13 @@ function runnerSpec(input: PodInput): RunnerSpecInput {
     ...(claimName === undefined ? { diskLimitBytes: settings.ephemeralLimitBytes } : {}),
     ...(effective.disks === undefined ? {} : { disks: effective.disks.map(runnerDisk) }),
     graceSeconds: settings.graceSeconds,
+    ...evictionOf(input),
   };
+}
+
+function evictionOf({ effective }: PodInput): Pick<RunnerSpecInput, 'onEviction' | 'suspendSeconds'> {
+  const seconds = suspendSeconds(effective, parseQuantity(effective.memory, 'memory'));
+  return seconds === undefined ? {} : { onEviction: 'Suspend', suspendSeconds: seconds };
 }
 
 function runnerDisk({ name, size, format }: DataDisk): NonNullable<RunnerSpecInput['disks']>[number] {

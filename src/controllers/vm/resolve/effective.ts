@@ -65,6 +65,7 @@ export function effectiveSettings(input: EffectiveInput): Effective {
   const tooSmall = sizeRefusal(requested.disk, image.bytes);
   if (tooSmall !== undefined) return { kind: 'refused', reason: 'InvalidSpec', message: tooSmall };
   const disk = sizedDisk(requested.disk, image.bytes);
+  if (requested.onEviction === 'Suspend') warnings.push(...evictionWarnings(disk, gpuPassthrough));
   const cpu = requested.cpu ?? defaults.cpu;
   const { ports, nodePorts: _nodePorts, iso: isoName, ...rest } = requested;
   const mapped = usablePorts(ports ?? [], input.hostPortsAllowed, warnings);
@@ -87,6 +88,12 @@ export function effectiveSettings(input: EffectiveInput): Effective {
       vncConsole,
     },
   };
+}
+
+function evictionWarnings(disk: Disk | undefined, gpuPassthrough: Switch): string[] {
+  const noEffect = 'onEviction: Suspend has no effect';
+  if (disk?.storage !== 'Persistent') return [`${noEffect} without a Persistent disk`];
+  return gpuPassthrough === 'Enabled' ? [`${noEffect} on a VM with a GPU`] : [];
 }
 
 /** Rule 7 of the architecture's table; the same words in the API's error and in the condition. */

@@ -1,6 +1,7 @@
 import type { PowerRequest, RunnerState } from '../../../api/runner.ts';
 import { readyReasons } from '../../../api/reasons.ts';
 import type { Vm } from '../../../api/vm.ts';
+import { memoryOnDiskRefusal, suspendsTo } from '../pod/hibernation.ts';
 
 /** What the requested power state asks of the runner now. */
 export type PowerStep =
@@ -36,7 +37,7 @@ export function powerStep(vm: Vm, state: RunnerState): PowerStep {
     case 'Stopped':
       return state.powerState === 'Stopped' ? none : { kind: 'verb', request: { action: 'stop' } };
     default:
-      return suspend(state);
+      return suspend(vm, state);
   }
 }
 
@@ -90,15 +91,24 @@ function isAsked(
   return asked !== undefined && asked !== state[member] && asked !== status?.[member];
 }
 
-function suspend(state: RunnerState): PowerStep {
+function suspend(vm: Vm, state: RunnerState): PowerStep {
+  const suspendTo = suspendsTo(vm);
   switch (state.powerState) {
     case 'Suspended':
-      return none;
+      if (suspendTo === 'Memory' || state.suspendKind === 'Disk') return none;
+      return suspendToDisk(vm);
     case 'Running':
+      if (suspendTo === 'Disk') return suspendToDisk(vm);
       return { kind: 'verb', request: { action: 'suspend' } };
     default:
       return { kind: 'unsupported', message: 'spec.powerState: a VM that does not run cannot be suspended' };
   }
+}
+
+function suspendToDisk({ status }: Vm): PowerStep {
+  const refusal = status?.effective === undefined ? undefined : memoryOnDiskRefusal(status.effective);
+  if (refusal !== undefined) return { kind: 'unsupported', message: `spec.suspendTo: ${refusal}` };
+  return { kind: 'verb', request: { action: 'suspend', suspendTo: 'Disk' } };
 }
 
 /**

@@ -14,6 +14,7 @@ import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
 import { CallLimiter } from '../../../controller/limiter.ts';
 import { isSvc3Error, messageOf } from '../../../errors.ts';
 import { isPodReady, isRunnerUp } from '../pod/podstate.ts';
+import { isAsleep } from '../pod/hibernation.ts';
 import { withPodsPorts } from '../pod/leftoutports.ts';
 import { runnerPorts } from '../pod/podports.ts';
 import { requestsMedium, withLivePorts } from '../resolve/livesettings.ts';
@@ -22,7 +23,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { BootTerms, ClaimAnswer } from '../parts.ts';
 import type { VmSettings } from '../settings.ts';
 import { bootSettings } from './bootsettings.ts';
-import { isBoot, powerStep } from './power.ts';
+import { isBoot, powerStep, type PowerStep } from './power.ts';
 import type { RunnerObservation } from '../status/report.ts';
 
 /** What the VM controller uses of a runner; `createRunnerClient` of src/runnerapi is one. */
@@ -64,6 +65,8 @@ interface Link {
   error: string | undefined;
   verb: PowerAction | undefined;
   busy: boolean;
+  /** The guest was asked to shut down for good. */
+  isStopAsked: boolean;
   askedAt: number;
   /** Since when it has not answered how it is; undefined while it does. */
   silentSince: number | undefined;
@@ -83,7 +86,7 @@ interface Link {
 interface Wanted {
   readonly vm: Vm;
   readonly pod: Pod;
-  readonly isBootHeld: boolean;
+  readonly boot: BootTerms;
   readonly offered: Offer | undefined;
 }
 
@@ -185,7 +188,7 @@ export class RunnerLinks {
     { vm, pod, boot }: { readonly vm: Vm; readonly pod: Pod; readonly boot: BootTerms },
   ): RunnerObservation {
     const offered = boot.settings === undefined ? undefined : this.#offer(link, boot.settings);
-    if (!link.busy) this.#next(key, { vm, pod, isBootHeld: boot.isHeld ?? false, offered }, link);
+    if (!link.busy) this.#next(key, { vm, pod, boot, offered }, link);
     const booted = [link.told, offered].find(
       (each) => each !== undefined && each.settings.version === link.state?.settingsVersion,
     );
@@ -219,6 +222,16 @@ export class RunnerLinks {
     this.#links.delete(vmUid);
   }
 
+  isShutDown(key: string, vm: Vm, pod: Pod): boolean {
+    const link = this.#link(vm, pod);
+    if (link === undefined) return true;
+    if (link.busy) return false;
+    if (link.isStopAsked) return true;
+    link.isStopAsked = true;
+    this.#act(key, link, isPodReady(pod), { action: 'stop' }, undefined);
+    return false;
+  }
+
   #link(vm: Vm, pod: Pod): Link | undefined {
     const vmUid = vm.metadata.uid;
     const podUid = pod.metadata.uid;
@@ -243,6 +256,7 @@ export class RunnerLinks {
       error: undefined,
       verb: undefined,
       busy: false,
+      isStopAsked: false,
       askedAt: Number.NEGATIVE_INFINITY,
       silentSince: undefined,
       refusedBytes: same?.refusedBytes,
@@ -256,7 +270,7 @@ export class RunnerLinks {
     return link;
   }
 
-  #next(key: string, { vm, pod, isBootHeld, offered }: Wanted, link: Link): void {
+  #next(key: string, { vm, pod, boot, offered }: Wanted, link: Link): void {
     const podReady = isPodReady(pod);
     const flipped = link.podReady !== podReady;
     const due = this.#now() - link.askedAt >= pollMs;
@@ -269,8 +283,8 @@ export class RunnerLinks {
       else if (!isIdle && (due || flipped)) void this.#ask(key, link, podReady);
       return;
     }
-    const step = powerStep(vm, link.state);
-    if (step.kind === 'verb' && !isAnswered(link, step.request) && !(isBootHeld && isBoot(step))) {
+    const step = heldStep(powerStep(vm, link.state), link.state, boot);
+    if (step.kind === 'verb' && !isAnswered(link, step.request)) {
       if (link.error === undefined || due)
         this.#act(key, link, podReady, step.request, isBoot(step) ? offered : undefined);
       return;
@@ -383,6 +397,13 @@ function wasMet(vm: Vm, podUid: string): boolean {
   return vm.status?.runner?.podUid === podUid && vm.status.runner.fingerprint !== undefined;
 }
 
+/** A boot that another pod is to have is not asked for in this one. */
+function heldStep(step: PowerStep, { powerState }: RunnerState, boot: BootTerms): PowerStep {
+  if (boot.isHeld !== true || !isBoot(step)) return step;
+  const isStopped = boot.isStoppedFirst === true && powerState === 'Running';
+  return isStopped ? { kind: 'verb', request: { action: 'stop' } } : { kind: 'none' };
+}
+
 function isAnswered(link: Link, { action, startRequest, restartRequest }: PowerRequest): boolean {
   if (action === 'restart') return restartRequest === link.restartRequest;
   return startRequest !== undefined && startRequest === link.startRequest;
@@ -397,6 +418,8 @@ function hasNothingToAsk(vm: Vm, podReady: boolean): boolean {
   const ready = conditions?.find(({ type }) => type === 'Ready');
   const isStalled = conditions?.some(({ type, status }) => type === 'Stalled' && status === 'True');
   const reason = ready?.reason ?? '';
+  // Its pod ends once the runner says that it has written the memory.
+  if (isAsleep(vm)) return false;
   const isDone = isStalled === true || readyReasons.has(reason) || reason === 'GuestStopped';
   if (!isDone || ready?.observedGeneration !== vm.metadata.generation) return false;
   return podReady === (vm.status?.powerState === 'Running');

@@ -43,3 +43,14 @@ export function pendingDraft(
     reconciling: conditions.stalled === undefined,
   };
 }
+
+/** The status of a VM whose guest's memory is on its claim. */
+export function asleepDraft(vm: Vm): StatusDraft {
+  const ready = condition('True', 'Suspended', 'the VM is suspended on its disk');
+  const { fields } = pendingDraft(vm, {});
+  return {
+    fields: { ...fields, powerState: 'Suspended', suspendedTo: 'Disk' },
+    conditions: { ready },
+    reconciling: false,
+  };
+}

@@ -1,6 +1,7 @@
 import { isOwnedBy } from '../../../api/owner.ts';
 import type { Observed, PodPlan } from '../decide.ts';
-import { pendingDraft } from './pending.ts';
+import { isAsleep } from '../pod/hibernation.ts';
+import { asleepDraft, pendingDraft } from './pending.ts';
 import { reportPod } from './report.ts';
 import { condition, type StatusDraft } from './statusdraft.ts';
 
@@ -23,6 +24,7 @@ export function planStatus(
       return pendingDraft(vm, { scheduled: condition('False', plan.reason, plan.message) });
     default: {
       const { pod, settings } = plan;
+      if (isAsleep(vm)) return asleepDraft(vm);
       // On a lost node its guest may still run.
       if (isNodeLost && isOwnedBy(pod, vm) && settings !== undefined) {
         return reportPod({ vm, pod, node, runner: undefined, ...settings });

@@ -95,6 +95,7 @@ export function reportPod(given: PodReport): StatusDraft {
     fields: {
       effective,
       ...(shown === undefined ? {} : { powerState: shown }),
+      ...(shown === 'Suspended' ? { suspendedTo: suspendedTo(input) } : {}),
       ...(nodeName === undefined ? {} : { node: nodeName }),
       ...(ip === undefined ? {} : { ip }),
       ports: statusPorts(pod.spec.containers[0]?.ports ?? [], placed.effective, openPorts(input)),
@@ -341,7 +342,7 @@ function readyCondition(input: PodReport, power: ObservedPowerState | undefined)
   if (power === requested && reverted) {
     return requested === 'Running'
       ? guestCondition(input)
-      : condition('True', requested, asRequested[requested]);
+      : condition('True', requested, asRequested(input, requested));
   }
   return condition('False', reverted ? requestedReasons[requested] : 'Reverting', runner?.error ?? '');
 }
@@ -400,10 +401,16 @@ function restartCondition({ effective, waiting = [], resizeRefusal }: PodReport)
   return { restartRequired: condition('True', 'ResizeRefused', except) };
 }
 
-const asRequested = {
-  Stopped: 'the VM is stopped',
-  Suspended: 'the VM is suspended',
-} as const;
+function asRequested(input: PodReport, requested: 'Stopped' | 'Suspended'): string {
+  if (requested === 'Stopped') return 'the VM is stopped';
+  return suspendedTo(input) === 'Disk' ? 'the VM is suspended on its disk' : 'the VM is suspended';
+}
+
+/** A runner that has not been asked yet has changed nothing. */
+function suspendedTo({ vm, runner }: PodReport): 'Memory' | 'Disk' {
+  const kind = runner?.state?.suspendKind ?? vm.status?.suspendedTo;
+  return kind === 'Disk' ? 'Disk' : 'Memory';
+}
 
 /** A pod made with the request has a fresh disk anyway. */
 function isReverted({ vm, pod, runner }: PodReport): boolean {

@@ -23,10 +23,42 @@ interface Row {
 }
 
 const going = aVm({ metadata: { deletionTimestamp: deleted, finalizers: ['svc3.dev/cleanup'] } });
+const asleep = aVm({
+  spec: { powerState: 'Suspended' },
+  status: { powerState: 'Suspended', suspendedTo: 'Disk' },
+});
 const calm = { isNodeLost: false, unsaved: [], saveWaitMs: 3_600_000 };
 
 const rows: Row[] = [
   { sentence: 'a VM without a pod is deployed', plan: { kind: 'deploy' } },
+  {
+    sentence: 'a VM whose memory is on its claim needs no pod',
+    vm: asleep,
+    plan: { kind: 'asleep' },
+  },
+  {
+    sentence: 'a VM that is to go on from its claim is deployed',
+    vm: aVm({ spec: { powerState: 'Running' }, ...(asleep.status && { status: asleep.status }) }),
+    plan: { kind: 'deploy' },
+  },
+  {
+    sentence: 'a VM whose memory was in its pod is deployed',
+    vm: aVm({ spec: { powerState: 'Suspended' }, status: { powerState: 'Suspended', suspendedTo: 'Memory' } }),
+    plan: { kind: 'deploy' },
+  },
+  {
+    sentence: 'a revert of a VM whose memory is on its claim takes a pod',
+    vm: aVm({
+      spec: { powerState: 'Suspended', revertRequest: 'now' },
+      ...(asleep.status && { status: asleep.status }),
+    }),
+    plan: { kind: 'deploy' },
+  },
+  {
+    sentence: 'a deleted VM whose memory is on its claim is let go',
+    vm: aVm({ ...going, ...(asleep.status && { status: asleep.status }) }),
+    plan: { kind: 'finalize', isHeld: true },
+  },
   { sentence: 'a VM with its pod is reported', pod: aPod(), plan: { kind: 'report' } },
   {
     sentence: 'a VM that is being deleted is let go where it has no guest, before anything else',

@@ -270,6 +270,21 @@ describe('GPU passthrough and VNC console', () => {
 });
 
 describe('the other settings', () => {
+  test.each<[what: string, spec: Partial<VmSpec>, warnings: string[]]>([
+    ['an Ephemeral disk', {}, ['onEviction: Suspend has no effect without a Persistent disk']],
+    ['a Persistent disk', { disk: { storage: 'Persistent', size: '1Gi' } }, []],
+    [
+      'a GPU',
+      { disk: { storage: 'Persistent', size: '1Gi' }, gpuPassthrough: on },
+      ['onEviction: Suspend has no effect on a VM with a GPU'],
+    ],
+  ])('a guest that is to be suspended when its pod ends, with %s', (_what, spec, warnings) => {
+    expect(effectiveSettings(input({ spec: { ...spec, onEviction: 'Suspend' } }))).toMatchObject({
+      settings: { onEviction: 'Suspend' },
+      warnings,
+    });
+  });
+
   test.each<{ sentence: string; spec: Partial<VmSpec>; config?: VmConfigSpec; settings: object }>([
     { sentence: 'defaults are 3 CPUs and 2.5Gi for each', spec: {}, settings: { cpu: 3, memory: '7680Mi' } },
     {

@@ -53,6 +53,17 @@ test.each<[sentence: string, plan: Given, given: Partial<Observed>, expected: st
   ],
   ['nothing of a pod that is made again at once', { ...replace, reason: 'PullRetry' }, {}, undefined],
   [
+    'a pod that goes because the memory of its guest is on the claim',
+    { kind: 'wait', pod, settings },
+    {
+      vm: aVm({
+        spec: { powerState: 'Suspended' },
+        status: { powerState: 'Suspended', suspendedTo: 'Disk' },
+      }),
+    },
+    ['ready=True/Suspended: the VM is suspended on its disk'],
+  ],
+  [
     'a pod that is on its way out',
     { kind: 'wait', pod, settings },
     {},

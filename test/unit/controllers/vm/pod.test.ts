@@ -511,6 +511,17 @@ describe('the pod of a VM', () => {
     expect(specOf({ settings: vmSettings({ graceSeconds: 30 }) }).terminationGracePeriodSeconds).toBe(40);
   });
 
+  test('a guest that its end suspends has the time that its memory takes, and says so to the runner', () => {
+    const settings = vmSettings({ graceSeconds: 30 });
+    const persistent = { ...effective, memory: '2Gi', disk: { storage: 'Persistent' as const, size: '1Gi' } };
+    const given = { settings, effective: { ...persistent, onEviction: 'Suspend' as const } };
+    expect(specOf(given).terminationGracePeriodSeconds).toBe(30 + 10 + 31);
+    expect(runnerSpecOf(given)).toMatchObject({ graceSeconds: 30, onEviction: 'Suspend', suspendSeconds: 31 });
+    const ephemeral = { settings, effective: { ...effective, onEviction: 'Suspend' as const } };
+    expect(specOf(ephemeral).terminationGracePeriodSeconds).toBe(40);
+    expect(runnerSpecOf(ephemeral)).toMatchObject({ onEviction: 'Shutdown', suspendSeconds: 0 });
+  });
+
   test('left to kube-scheduler asks for what placement would', () => {
     const placement = {
       node: undefined,

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import type { RunnerState } from '../../../../src/api/runner.ts';
-import type { PowerState, VmStatus } from '../../../../src/api/vm.ts';
+import type { EffectiveSettings, PowerState, VmStatus } from '../../../../src/api/vm.ts';
 import { isBoot, powerStep } from '../../../../src/controllers/vm/runner/power.ts';
-import { aCondition, aVm, runnerState } from './builders.ts';
+import { aCondition, aVm, effective, runnerState } from './builders.ts';
 
 interface Row {
   sentence: string;
@@ -267,4 +267,52 @@ test.each([
 ] as const)('the verb %s boots the guest with the settings as they are by then: %s', (action, expected) => {
   expect(isBoot({ kind: 'verb', request: { action } })).toBe(expected);
   expect(isBoot({ kind: 'failed' })).toBe(false);
+});
+
+describe('suspending to the disk', () => {
+  const persistent = { ...effective, disk: { storage: 'Persistent' as const, size: '1Gi' } };
+  const step = (state: Partial<RunnerState>, settings: EffectiveSettings = persistent, suspendTo = 'Disk') =>
+    powerStep(
+      aVm({
+        spec: { powerState: 'Suspended', suspendTo: suspendTo as 'Disk' },
+        status: { effective: settings },
+      }),
+      runnerState(state),
+    );
+  const toDisk = { kind: 'verb', request: { action: 'suspend', suspendTo: 'Disk' } };
+
+  test('is asked of a guest that runs', () => {
+    expect(step({})).toEqual(toDisk);
+  });
+
+  test('is asked of a guest that is suspended in memory', () => {
+    expect(step({ powerState: 'Suspended', suspendKind: 'Memory' })).toEqual(toDisk);
+  });
+
+  test('is over when the runner says so', () => {
+    expect(step({ powerState: 'Suspended', suspendKind: 'Disk' })).toEqual(none);
+  });
+
+  test('is not undone where the memory is to be in the pod', () => {
+    expect(step({ powerState: 'Suspended', suspendKind: 'Disk' }, persistent, 'Memory')).toEqual(none);
+  });
+
+  test('follows the VMConfig where the VM says nothing', () => {
+    const vm = aVm({
+      spec: { powerState: 'Suspended' },
+      status: { effective: { ...persistent, suspendTo: 'Disk' } },
+    });
+    expect(powerStep(vm, runnerState({}))).toEqual(toDisk);
+  });
+
+  test.each([
+    ['an Ephemeral disk', effective, 'the memory of a guest can only be on the claim of a Persistent disk'],
+    [
+      'a GPU',
+      { ...persistent, gpuPassthrough: 'Enabled' as const },
+      'the memory of a guest with a GPU cannot be written to a disk',
+    ],
+  ])('is refused with %s', (_what, settings, message) => {
+    expect(step({}, settings)).toEqual({ kind: 'unsupported', message: `spec.suspendTo: ${message}` });
+  });
 });

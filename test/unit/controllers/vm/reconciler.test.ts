@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Node, Pod } from '../../../../src/api/core.ts';
-import type { Vm } from '../../../../src/api/vm.ts';
+import type { Vm, VmStatus } from '../../../../src/api/vm.ts';
 import { VmExpectations } from '../../../../src/controllers/vm/expectations.ts';
 import { VmReconciler, type VmReconcilerParts } from '../../../../src/controllers/vm/reconciler.ts';
 import { StatusWriter } from '../../../../src/controllers/vm/status/statuswriter.ts';
@@ -17,11 +17,13 @@ let pod: Pod | undefined;
 const apply = vi.fn(async (_resource: unknown, body: Vm) => body);
 const patch = vi.fn();
 const forget = vi.fn();
+const remove = vi.fn(async () => undefined);
+const isShutDown = vi.fn(() => true);
 
 function aReconciler(runner?: Partial<RunnerObservation>): VmReconciler {
   const pods = { get: () => pod, onChange: () => undefined };
   const expectations = new VmExpectations(pods as never, () => 0);
-  const client = { apply, patch };
+  const client = { apply, patch, delete: remove };
   const recorder = { event: () => undefined };
   const memory = { forget };
   return new VmReconciler({
@@ -41,7 +43,7 @@ function aReconciler(runner?: Partial<RunnerObservation>): VmReconciler {
     podCreation: { ...memory, hasPod: () => undefined, seen: () => undefined },
     claimGrowth: { ...memory, grow: async () => undefined },
     podResize: { ...memory, hasNothingAsked: () => undefined, provide: async () => ({ kind: 'enough' }) },
-    runners: runner === undefined ? undefined : { ...memory, observe: () => runner },
+    runners: runner === undefined ? undefined : { ...memory, observe: () => runner, isShutDown },
     expectations,
     status: new StatusWriter({ client, recorder, expectations, now } as never),
     liveImages: async () => [],
@@ -85,6 +87,66 @@ describe('a pass', () => {
         ?.requeueAfterMs;
     expect(await said({ powerState: 'Running', guestReady: false })).toBe(15_000);
     expect(await said({ powerState: 'Stopped', reason: 'Starting' })).toBe(2_000);
+  });
+
+  describe('over a VM that is suspended on its disk', () => {
+    const runner = {
+      podReady: false,
+      state: runnerState({ powerState: 'Suspended', suspendKind: 'Disk', reason: 'Requested' }),
+    };
+    const suspended = (status: VmStatus) =>
+      aVm({ metadata: { ...aVm().metadata, ...held }, spec: { powerState: 'Suspended' }, status });
+
+    beforeEach(() => {
+      pod = aPod({ nodeName: 'n1', status: runningStatus(false) });
+    });
+
+    test('says so, and keeps the pod until that is written', async () => {
+      vm = suspended({ effective, powerState: 'Running' });
+      await aReconciler(runner).reconcile('team/web');
+      expect(apply.mock.calls[0]?.[1].status).toMatchObject({ powerState: 'Suspended', suspendedTo: 'Disk' });
+      expect(remove).not.toHaveBeenCalled();
+    });
+
+    test('ends the pod when it is written', async () => {
+      vm = suspended({ effective, powerState: 'Suspended', suspendedTo: 'Disk' });
+      await aReconciler(runner).reconcile('team/web');
+      expect(remove).toHaveBeenCalledExactlyOnceWith(expect.anything(), expect.anything(), { uid: 'pod-uid' });
+    });
+
+    test('keeps the pod of a guest whose memory is in it', async () => {
+      vm = suspended({ effective, powerState: 'Suspended', suspendedTo: 'Disk' });
+      const inMemory = { ...runner, state: runnerState({ powerState: 'Suspended', suspendKind: 'Memory' }) };
+      await aReconciler(inMemory).reconcile('team/web');
+      expect(remove).not.toHaveBeenCalled();
+    });
+
+    test('makes no pod, and names none', async () => {
+      pod = undefined;
+      vm = suspended({ effective, powerState: 'Suspended', suspendedTo: 'Disk', podName: 'svc3-vm-web' });
+      await aReconciler(runner).reconcile('team/web');
+      const { status } = apply.mock.calls[0]?.[1] as Vm;
+      expect(status).toMatchObject({ powerState: 'Suspended', suspendedTo: 'Disk' });
+      expect(status).not.toHaveProperty('podName');
+      expect(status?.conditions?.find(({ type }) => type === 'Ready')).toMatchObject({
+        status: 'True',
+        reason: 'Suspended',
+      });
+    });
+  });
+
+  test('over a VM that is deleted lets a guest shut down that the end of its pod would suspend', async () => {
+    const settings = { ...effective, onEviction: 'Suspend' as const };
+    vm = aVm({
+      metadata: { ...aVm().metadata, ...held, deletionTimestamp: '2026-11-01T10:00:30Z' },
+      status: { effective: settings, powerState: 'Running' },
+    });
+    isShutDown.mockReturnValueOnce(false);
+    const reconciler = aReconciler({});
+    await reconciler.reconcile('team/web');
+    expect(remove).not.toHaveBeenCalled();
+    await reconciler.reconcile('team/web');
+    expect(remove).toHaveBeenCalledOnce();
   });
 
   test('over a VM that is gone lets every part forget it, and one of the same name is another', async () => {

@@ -136,6 +136,56 @@ describe('the talk with a runner', () => {
     expect(runner.calls).toEqual(['state', 'stop']);
   });
 
+  describe('of a guest that the end of its pod would suspend', () => {
+    const renewed = aVm({
+      spec: { restartRequest: 'now' },
+      metadata: { generation: 2 },
+      status: { ...reported, effective },
+    });
+    const boot = { isHeld: true, isStoppedFirst: true };
+
+    test('a restart in another pod begins with its shutdown', async () => {
+      const { links, runner } = aRunner();
+      links.observe('k', renewed, pod(true), boot);
+      await answered(runner, 1);
+      links.observe('k', renewed, pod(true), boot);
+      await answered(runner, 2);
+      links.observe('k', renewed, pod(true), boot);
+      expect(runner.calls).toEqual(['state', 'stop']);
+    });
+
+    test('is shut down once before its pod is deleted', async () => {
+      const { links, runner } = aRunner();
+      expect(links.isShutDown('k', aVm(), pod(true))).toBe(false);
+      expect(links.isShutDown('k', aVm(), pod(true))).toBe(false);
+      await answered(runner, 1);
+      expect(links.isShutDown('k', aVm(), pod(true))).toBe(true);
+      expect(runner.calls).toEqual(['stop']);
+    });
+
+    test('is not waited for where its runner does not answer', async () => {
+      const { links, runner } = aRunner();
+      runner.fault = new Svc3Error('ServiceUnavailable', 'the runner does not answer');
+      expect(links.isShutDown('k', aVm(), pod(true))).toBe(false);
+      await answered(runner, 1);
+      expect(links.isShutDown('k', aVm(), pod(true))).toBe(true);
+      expect(links.isShutDown('k', aVm(), aPod({ nodeName: 'n1' }))).toBe(true);
+    });
+  });
+
+  test('after a restart of the operator the runner of a VM that is suspended on its disk is asked', async () => {
+    const { links, runner } = aRunner({ powerState: 'Suspended', suspendKind: 'Disk' });
+    const status = {
+      ...reported,
+      powerState: 'Suspended' as const,
+      suspendedTo: 'Disk' as const,
+      conditions: [aCondition('Ready', { reason: 'Suspended' })],
+    };
+    links.observe('k', aVm({ spec: { powerState: 'Suspended' }, status }), pod(false));
+    await answered(runner, 1);
+    expect(runner.calls).toEqual(['state']);
+  });
+
   test('a runner that does not listen yet is asked again, and its silence is told when it lasts', async () => {
     const { links, runner } = aRunner();
     const vm = aVm({ status: {} });

@@ -1,0 +1,36 @@
+import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
+import { hasBundle } from './bundle.ts';
+import { isPersistent } from './claim.ts';
+
+/** A claim takes at least so much of a guest's memory in a second. */
+const bytesPerSecond = 100 * 2 ** 20;
+
+/** For what does not grow with the memory. */
+const leastSeconds = 10;
+
+/** Where the memory of the guest is to be while the VM is suspended; the VM's own word, else that of its VMConfig. */
+export function suspendsTo({ spec, status }: Vm): 'Memory' | 'Disk' {
+  return spec.suspendTo ?? status?.effective?.suspendTo ?? 'Memory';
+}
+
+/** Why the memory of the guest cannot be written to its disk's claim; undefined where it can. */
+export function memoryOnDiskRefusal(effective: EffectiveSettings): string | undefined {
+  if (!isPersistent(effective)) return 'the memory of a guest can only be on the claim of a Persistent disk';
+  return hasBundle(effective) ? 'the memory of a guest with a GPU cannot be written to a disk' : undefined;
+}
+
+/**
+ * Seconds that the end of the pod is held up for to write the guest's memory, before the guest's own time to shut down; undefined where it
+ * is shut down at once.
+ */
+export function suspendSeconds(effective: EffectiveSettings, memoryBytes: number): number | undefined {
+  if (effective.onEviction !== 'Suspend' || memoryOnDiskRefusal(effective) !== undefined) return undefined;
+  return leastSeconds + Math.ceil(memoryBytes / bytesPerSecond);
+}
+
+/** The guest's memory is on its claim and is to stay there: the VM needs no pod. What a revert asks for takes one. */
+export function isAsleep({ spec, status }: Vm): boolean {
+  if (spec.powerState !== 'Suspended' || status?.powerState !== 'Suspended') return false;
+  const isReverted = spec.revertRequest === undefined || spec.revertRequest === status.revertRequest;
+  return status.suspendedTo === 'Disk' && isReverted;
+}

@@ -1,0 +1,186 @@
+import { open, readFile, rename, rm, stat, statfs } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { z } from 'zod';
+import { Svc3Error } from '../errors.ts';
+import { qemuArguments, type MachineInput, type QemuCommand } from './args.ts';
+import { endNow, queryStatus } from './bringdown.ts';
+import type { Machine } from './machine.ts';
+import { qemuVersion } from './memorycopy.ts';
+import { migrateIn, migrateOut, takeClipboard } from './migration.ts';
+import { overlaySize } from './overlay.ts';
+import type { RunnerFolders } from './preparation.ts';
+import type { Qmp } from './qmp.ts';
+import { describeMachine, misfit, readHostCpu } from './savedmachine.ts';
+import type { DiskStamp, SavedState, StateFile } from './statefile.ts';
+import { ColdStart, notLoaded, refuse } from './warmstart.ts';
+import type { Running } from './watch.ts';
+
+type DiskStamps = z.infer<typeof DiskStamp>[];
+
+const mebibyte = 2 ** 20;
+
+/** For the state of the devices, and for what QEMU writes between the pages. */
+const besideMemoryBytes = 32 * mebibyte;
+
+/** A disk that reads slower than this has come to nothing: seconds, and seconds for a GiB. */
+const loadWithin = { seconds: 120, secondsPerGibibyte: 30 } as const;
+
+/**
+ * The memory of a guest on the volume of its disk. It is used once, and only with the disks as they were when it was written: the state file
+ * names it from when it is whole until the guest goes on.
+ */
+export class Hibernation {
+  readonly #folders: Pick<RunnerFolders, 'state'>;
+  readonly #state: StateFile;
+
+  constructor(folders: Pick<RunnerFolders, 'state'>, state: StateFile) {
+    this.#folders = folders;
+    this.#state = state;
+  }
+
+  get #file(): string {
+    return join(this.#folders.state, 'memory');
+  }
+
+  /** Whether there is a memory to go on from. */
+  get isThere(): boolean {
+    return this.#state.current.memory !== undefined;
+  }
+
+  /**
+   * Writes memory and device state of a guest that is stopped for good; its QEMU is to be ended then. Where that fails the guest goes on as
+   * before, and nothing is left on the volume.
+   *
+   * @param saved - what the state file says from then on, in the same write
+   * @throws Svc3Error Conflict where the volume has no room, Error in QEMU's words or the signal's reason
+   */
+  async write(
+    { machine, input }: Pick<Running, 'machine' | 'input'>,
+    { signal, saved }: { readonly signal: AbortSignal; readonly saved: Partial<SavedState> },
+  ): Promise<void> {
+    const { qmp } = machine;
+    await this.#checkRoom(machine.pid, input.spec.memoryMiB * mebibyte);
+    const hasRun = (await queryStatus(qmp)) === 'running';
+    if (!hasRun) await qmp.execute('cont');
+    const giveBack = await takeClipboard(qmp);
+    try {
+      await qmp.execute('stop');
+      await this.#save(qmp, input, { signal, saved });
+    } catch (error) {
+      // QEMU gives its disks away with the memory.
+      await qmp.execute('blockdev-set-active', { active: true }).catch(() => undefined);
+      await qmp.execute('cont');
+      await giveBack();
+      if (!hasRun) await qmp.execute('stop');
+      throw error;
+    }
+  }
+
+  /** Nobody is told of a file that is not whole. */
+  async #save(
+    qmp: Qmp,
+    input: MachineInput,
+    { signal, saved }: { readonly signal: AbortSignal; readonly saved: Partial<SavedState> },
+  ): Promise<void> {
+    const draft = `${this.#file}.new`;
+    try {
+      await rm(draft, { force: true });
+      await migrateOut(qmp, draft, { capability: 'mapped-ram', signal });
+      await flush(draft);
+      await rename(draft, this.#file);
+      const qemu = await qemuVersion(qmp);
+      const found = { qemu, diskBytes: await overlaySize(input.overlay), hostCpu: await readHostCpu() };
+      const machine = describeMachine(input, found);
+      const memory = { vmUid: input.spec.vm.uid, machine, disks: await stamps(input) };
+      await this.#state.save({ ...saved, memory, notSuspended: undefined });
+    } catch (error) {
+      await Promise.allSettled([draft, this.#file].map((path) => rm(path, { force: true })));
+      throw error;
+    }
+  }
+
+  /**
+   * Starts a QEMU with the memory; the guest is paused where it was.
+   *
+   * @throws ColdStart where it does not fit, or QEMU does not take it; no QEMU is left then.
+   */
+  async load(input: MachineInput, launch: (command: QemuCommand) => Promise<Machine>): Promise<Machine> {
+    const { memory } = this.#state.current;
+    if (memory === undefined) throw new ColdStart('MemoryMissing', 'there is no memory to go on from');
+    if (memory.vmUid !== input.spec.vm.uid)
+      throw new ColdStart('MachineDiffers', 'the memory on the disk is that of the VM that had the disk before');
+    const now = {
+      qemu: memory.machine.qemu,
+      diskBytes: await overlaySize(input.overlay),
+      hostCpu: await readHostCpu(),
+    };
+    refuse(misfit(memory.machine, describeMachine(input, now)));
+    const changed = changedDisk(memory.disks, await stamps(input));
+    if (changed !== undefined)
+      throw new ColdStart('DiskChanged', `${changed} has been written since the memory was saved`);
+    const machine = await launch(qemuArguments({ ...input, isResumed: true })).catch(notLoaded);
+    try {
+      refuse(misfit(memory.machine, describeMachine(input, { ...now, qemu: await qemuVersion(machine.qmp) })));
+      const seconds = loadWithin.seconds + (loadWithin.secondsPerGibibyte * input.spec.memoryMiB) / 1024;
+      const signal = AbortSignal.timeout(seconds * 1000);
+      await migrateIn(machine.qmp, this.#file, { capability: 'mapped-ram', signal });
+      return machine;
+    } catch (error) {
+      await endNow(machine);
+      throw error instanceof ColdStart ? error : notLoaded(error);
+    }
+  }
+
+  /** Before the guest goes on, or where it never will: nobody uses the memory a second time. */
+  async forget(saved: Partial<SavedState> = {}): Promise<void> {
+    await this.#state.save({ ...saved, memory: undefined });
+    await rm(this.#file, { force: true });
+  }
+
+  /** What the guest has never touched is not written: QEMU's own memory is an upper bound of what is. */
+  async #checkRoom(pid: number, memoryBytes: number): Promise<void> {
+    const { bavail, bsize } = await statfs(this.#folders.state);
+    const needed = Math.min(memoryBytes, await residentBytes(pid)) + besideMemoryBytes;
+    const free = bavail * bsize;
+    if (free >= needed) return;
+    throw new Svc3Error(
+      'Conflict',
+      `the disk's volume has no room for the memory of the guest: ${Math.ceil(needed / mebibyte)} MiB are needed, ${Math.floor(free / mebibyte)} MiB are free`,
+    );
+  }
+}
+
+async function residentBytes(pid: number): Promise<number> {
+  const text = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');
+  const kibibytes = /^VmRSS:\s*(\d+) kB$/m.exec(text)?.[1];
+  return kibibytes === undefined ? Infinity : Number(kibibytes) * 1024;
+}
+
+async function flush(path: string): Promise<void> {
+  const file = await open(path, 'r');
+  try {
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+/** What tells that somebody has written to the disks. */
+async function stamps({ overlay, firmware, disks = [] }: MachineInput): Promise<DiskStamps> {
+  const vars = firmware.kind === 'uefi' ? [firmware.vars] : [];
+  const paths = [overlay, ...vars, ...disks.map(({ path }) => path)];
+  return Promise.all(
+    paths.map(async (path) => {
+      const { size, mtimeNs } = await stat(path, { bigint: true });
+      return { path, size: `${size}`, modified: `${mtimeNs}` };
+    }),
+  );
+}
+
+function changedDisk(before: DiskStamps, now: DiskStamps): string | undefined {
+  const found = new Map(now.map((each) => [each.path, each]));
+  return before.find(({ path, size, modified }) => {
+    const here = found.get(path);
+    return here?.size !== size || here.modified !== modified;
+  })?.path;
+}

@@ -1,0 +1,158 @@
+import { randomUUID } from 'node:crypto';
+import { appendFile, mkdir, readFile, stat } from 'node:fs/promises';
+import { expect, test } from 'vitest';
+import { runnerPaths } from '../../../src/api/runner.ts';
+import {
+  allowBootTime,
+  aPod,
+  inNewPod,
+  kill,
+  startRunner,
+  type Pod,
+  type RunningRunner,
+} from './harness.ts';
+
+allowBootTime();
+
+const up = { powerState: 'Running', guestReachable: true } as const;
+const asleep = { powerState: 'Suspended', suspendKind: 'Disk' } as const;
+const evicted = { onEviction: 'Suspend', suspendSeconds: 60 } as const;
+
+/** A guest with a process that a boot would end. */
+async function aGuest(pod: Pod): Promise<RunningRunner> {
+  const runner = await startRunner(pod);
+  await runner.reaches(up);
+  await runner.guest('sleep 100000 < /dev/null > /dev/null 2>&1 &');
+  return runner;
+}
+
+const seen = (runner: RunningRunner) =>
+  runner.guest('if ps | grep -q "[s]leep 100000"; then echo goes on; else echo booted; fi');
+
+async function ended(runner: RunningRunner): Promise<void> {
+  runner.process.kill('SIGTERM');
+  expect(await runner.exitCode()).toBe(0);
+}
+
+const memoryOf = ({ root }: Pod) => stat(`${root}${runnerPaths.state}/memory`);
+
+test('a guest that is suspended on its disk goes on in another pod, and its memory is used once', async () => {
+  const first = await aGuest(await aPod());
+  const qemu = await first.qemuPid();
+  const request = { action: 'suspend', suspendTo: 'Disk' } as const;
+  expect(await first.client.power(request)).toMatchObject(asleep);
+  await expect(stat(`/proc/${qemu}`)).rejects.toThrow('ENOENT');
+  // What was asked for is asked for again by an operator that did not get the answer.
+  expect(await first.client.power(request)).toMatchObject(asleep);
+  await expect(first.client.resize(2 ** 31)).rejects.toMatchObject({ reason: 'Conflict' });
+  await ended(first);
+
+  const second = await startRunner(inNewPod(first.pod, { powerState: 'Suspended' }));
+  await second.reaches(asleep);
+  expect(await second.client.power({ action: 'resume' })).toMatchObject({ powerState: 'Running' });
+  expect(await second.reaches(up)).toMatchObject({ warmStart: { fromMemory: true } });
+  expect(await seen(second)).toBe('goes on\n');
+  await expect(memoryOf(first.pod)).rejects.toThrow('ENOENT');
+  const time = Number(await second.guest('date +%s'));
+  expect(Math.abs(time - Date.now() / 1000)).toBeLessThan(30);
+
+  kill(await second.qemuPid());
+  await second.reaches({ ...up, restarts: 1 });
+  expect(await seen(second)).toBe('booted\n');
+});
+
+test('the end of the pod suspends a guest that runs, and one that is suspended in memory', async () => {
+  const first = await aGuest(await aPod(evicted));
+  await ended(first);
+  expect(await memoryOf(first.pod)).toBeDefined();
+  const second = await startRunner(inNewPod(first.pod));
+  expect(await second.reaches(up)).toMatchObject({
+    warmStart: { fromMemory: true, reason: 'StartedFromMemory' },
+  });
+  expect(await seen(second)).toBe('goes on\n');
+  await second.client.power({ action: 'suspend' });
+  await ended(second);
+  const third = await startRunner(inNewPod(first.pod, { powerState: 'Suspended' }));
+  await third.reaches(asleep);
+  await third.client.power({ action: 'resume' });
+  await third.reaches(up);
+  expect(await seen(third)).toBe('goes on\n');
+});
+
+test('a guest that is not suspended in time shuts down, and its next start says why it booted', async () => {
+  const first = await aGuest(await aPod({ ...evicted, suspendSeconds: 0 }));
+  await first.guest('echo written > /root/file');
+  await ended(first);
+  await expect(memoryOf(first.pod)).rejects.toThrow('ENOENT');
+  const second = await startRunner(inNewPod(first.pod));
+  expect(await second.reaches(up)).toMatchObject({
+    warmStart: { fromMemory: false, reason: 'NotSuspended' },
+  });
+  expect(await second.guest('cat /root/file')).toBe('written\n');
+  await second.client.power({ action: 'stop' });
+  await ended(second);
+  await expect(memoryOf(first.pod)).rejects.toThrow('ENOENT');
+});
+
+test('a guest that is to be stopped goes on first, so that nothing of its disk is lost', async () => {
+  const first = await aGuest(await aPod(evicted));
+  // In the memory of the guest alone.
+  await first.guest('echo written > /root/file');
+  await ended(first);
+  const second = await startRunner(inNewPod(first.pod, { powerState: 'Stopped' }));
+  await second.reaches({ powerState: 'Stopped', reason: 'Requested' });
+  await expect(memoryOf(first.pod)).rejects.toThrow('ENOENT');
+  await second.client.power({ action: 'start' });
+  await second.reaches(up);
+  expect(await seen(second)).toBe('booted\n');
+  expect(await second.guest('cat /root/file')).toBe('written\n');
+});
+
+test('a memory that does not fit is not used: the guest boots, and says why', async () => {
+  const first = await aGuest(await aPod(evicted));
+  await ended(first);
+  const larger = await startRunner(inNewPod(first.pod, { memoryMiB: 224 }));
+  expect(await larger.reaches(up)).toMatchObject({
+    warmStart: { fromMemory: false, reason: 'MachineDiffers' },
+  });
+  expect(await seen(larger)).toBe('booted\n');
+  await ended(larger);
+  // Somebody has the claim in another pod.
+  await appendFile(`${first.pod.root}${runnerPaths.state}/disk.qcow2`, '\0');
+  const changed = await startRunner(inNewPod(first.pod, { memoryMiB: 224 }));
+  expect(await changed.reaches(up)).toMatchObject({
+    warmStart: { fromMemory: false, reason: 'DiskChanged' },
+  });
+  await ended(changed);
+  const other = await startRunner({
+    ...inNewPod(first.pod, { memoryMiB: 224 }),
+    spec: { ...first.pod.spec, memoryMiB: 224, vm: { ...first.pod.spec.vm, uid: randomUUID() } },
+  });
+  expect(await other.reaches(up)).toMatchObject({
+    warmStart: { fromMemory: false, message: expect.stringContaining('the VM that had the disk before') },
+  });
+});
+
+test('a runner that is killed before its guest goes on leaves the memory; a revert discards it', async () => {
+  const first = await aGuest(await aPod(evicted));
+  const state = `${first.pod.root}${runnerPaths.state}/state.json`;
+  await first.client.power({ action: 'suspend', suspendTo: 'Disk' });
+  kill(first.process.pid ?? 0);
+  await first.exitCode();
+  expect(JSON.parse(await readFile(state, 'utf8'))).toHaveProperty('memory');
+  const again = await startRunner(first.pod);
+  await again.reaches(asleep);
+  await again.client.power({ action: 'revert', revertRequest: 'r1' });
+  await again.reaches(up);
+  expect(await seen(again)).toBe('booted\n');
+  await expect(memoryOf(first.pod)).rejects.toThrow('ENOENT');
+});
+
+test('a memory that cannot be written is told, and the guest goes on', async () => {
+  const runner = await aGuest(await aPod());
+  // QEMU cannot make the file where a folder is.
+  await mkdir(`${runner.pod.root}${runnerPaths.state}/memory/in/the/way`, { recursive: true });
+  await expect(runner.client.power({ action: 'suspend', suspendTo: 'Disk' })).rejects.toThrow();
+  expect(await runner.client.state()).toMatchObject({ powerState: 'Running' });
+  expect(await seen(runner)).toBe('goes on\n');
+});

@@ -1,0 +1,104 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { storageClasses, vms } from '../../../src/api/resources.ts';
+import type { PowerRequest, RunnerState } from '../../../src/api/runner.ts';
+import { bindClaim } from '../../support/claims.ts';
+import { startVmOperator, type TestOperator } from '../../support/operator.ts';
+import { runnerState } from '../../unit/controllers/vm/builders.ts';
+import { slow, type VmNamespace, type VmWorld, vmWorld } from './harness.ts';
+
+/** The runner of the one VM. What becomes of its guest: test/integration/runner/hibernation.test.ts, test/e2e/drain.test.ts. */
+const runner = { state: runnerState(), verbs: [] as PowerRequest[] };
+
+let world: VmWorld;
+let space: VmNamespace;
+let operator: TestOperator;
+
+function become(state: Partial<RunnerState>): RunnerState {
+  runner.state = runnerState({ guestStarted: true, ...state });
+  world.kubelet.behave(() => ({ kind: state.powerState === 'Running' ? 'run' : 'unready' }));
+  return runner.state;
+}
+
+const start = (): Promise<TestOperator> =>
+  startVmOperator(world.client, { storageClassName: 'sleeping' }, () => ({
+    openRunner: () => ({
+      state: async () => runner.state,
+      power: async (request) => {
+        runner.verbs.push(request);
+        if (request.action !== 'suspend') return become({ powerState: 'Running' });
+        return become({ powerState: 'Suspended', suspendKind: request.suspendTo ?? 'Memory' });
+      },
+      claim: () => Promise.reject(new Error('not asked for')),
+      eject: () => Promise.reject(new Error('not asked for')),
+      ports: () => Promise.reject(new Error('not asked for')),
+      resize: () => Promise.reject(new Error('not asked for')),
+      fingerprint: () => 'print',
+    }),
+  }));
+
+async function request(spec: object): Promise<void> {
+  await world.client.patch(vms, { name: 'vm', namespace: space.name }, { type: 'merge', body: { spec } });
+}
+
+const statusOf = async () => (await space.vm('vm')).status;
+
+beforeAll(async () => {
+  world = await vmWorld();
+  for (const name of ['n1', 'n2']) await world.kubelet.addNode({ name });
+  space = await world.namespace('hibernation');
+  await world.client.create(storageClasses, {
+    metadata: { name: 'sleeping' },
+    provisioner: 'example.com/none',
+    volumeBindingMode: 'Immediate',
+  });
+  become({ powerState: 'Running' });
+  operator = await start();
+  await space.deploy('vm', { disk: { storage: 'Persistent', size: '1Gi' }, suspendTo: 'Disk' });
+});
+
+afterAll(async () => {
+  await operator?.stop();
+  await world?.stop();
+});
+
+test('a VM that is suspended on its disk has no pod, and goes on in another', async () => {
+  await space.until('vm', 'Scheduled', { status: 'False' });
+  await bindClaim(world.client, space.name, 'svc3-vm-vm');
+  await space.untilReady('vm');
+  await request({ powerState: 'Suspended' });
+  await expect.poll(() => space.pod('vm'), slow).toBeUndefined();
+  expect(runner.verbs).toEqual([{ action: 'suspend', suspendTo: 'Disk' }]);
+  await expect
+    .poll(statusOf, slow)
+    .toMatchObject({ powerState: 'Suspended', suspendedTo: 'Disk' });
+  expect(await statusOf()).not.toHaveProperty('podName');
+  expect(await space.condition('vm', 'Ready')).toMatchObject({ status: 'True', reason: 'Suspended' });
+
+  // An operator that knows nothing of it makes no pod either.
+  await operator.stop();
+  operator = await start();
+  await request({ metadata: [{ name: 'a', value: 'b' }] });
+  await expect
+    .poll(async () => (await statusOf())?.observedGeneration, slow)
+    .toBe((await space.vm('vm')).metadata.generation);
+  expect(await space.pod('vm')).toBeUndefined();
+
+  become({ powerState: 'Running' });
+  await request({ powerState: 'Running' });
+  await space.untilReady('vm');
+  await expect.poll(statusOf, slow).toMatchObject({ powerState: 'Running', podName: 'svc3-vm-vm' });
+  expect(await statusOf()).not.toHaveProperty('suspendedTo');
+});
+
+test('an operator that dies before it has ended the pod ends it when it is back', async () => {
+  await operator.stop();
+  runner.verbs = [];
+  become({ powerState: 'Suspended', suspendKind: 'Disk' });
+  await request({ powerState: 'Suspended' });
+  operator = await start();
+  await expect.poll(() => space.pod('vm'), slow).toBeUndefined();
+  expect(runner.verbs).toEqual([]);
+  await expect.poll(statusOf, slow).toMatchObject({ powerState: 'Suspended', suspendedTo: 'Disk' });
+  await space.remove('vm');
+  await space.untilGone('vm');
+});
