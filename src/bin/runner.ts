@@ -106,7 +106,10 @@ async function main(): Promise<void> {
   });
   if (spec.metricsPort !== undefined) {
     const wanted = Number(env['SVC3_METRICS_PORT'] ?? spec.metricsPort);
-    log.info({ port: await metrics.listen(bind, wanted) }, 'metrics endpoint listens');
+    await metrics.listen(bind, wanted).then(
+      (taken) => log.info({ port: taken }, 'metrics endpoint listens'),
+      (error: unknown) => log.error({ err: error }, 'there are no metrics'),
+    );
   }
 
   let isEnding = false;

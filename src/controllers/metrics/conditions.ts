@@ -64,25 +64,25 @@ export function createConditionMetrics(
   sources: readonly ConditionSource[],
   now: () => number = Date.now,
 ): void {
-  const count = new Gauge({
-    name: 'svc3_object_conditions',
-    help: 'Objects that have this condition.',
-    labelNames,
-    registers: [],
-    collect() {
-      this.reset();
-      for (const { labels, objects } of countConditions(sources)) this.set({ ...labels }, objects);
-    },
-  });
   const oldest = new Gauge({
     name: 'svc3_object_condition_oldest_seconds',
     help: 'For how long one of the objects has had this status of the condition, the longest of them.',
     labelNames,
     registers: [],
+  });
+  const count = new Gauge({
+    name: 'svc3_object_conditions',
+    help: 'Objects that have this condition.',
+    labelNames,
+    registers: [],
+    // Both at once: there may be ten thousands of objects. It is the first that a registry asks.
     collect() {
       this.reset();
-      for (const { labels, since } of countConditions(sources))
-        if (since !== undefined) this.set({ ...labels }, Math.max(0, now() - since) / 1000);
+      oldest.reset();
+      for (const { labels, objects, since } of countConditions(sources)) {
+        this.set({ ...labels }, objects);
+        if (since !== undefined) oldest.set({ ...labels }, Math.max(0, now() - since) / 1000);
+      }
     },
   });
   registry.registerMetric(count);

@@ -49,7 +49,7 @@ async function readFileSystem(
   agent: GuestAgent,
   timeoutMs: number,
 ): Promise<Pick<GuestFigures, 'agentUp' | 'fileSystem'>> {
-  if (!(await agent.isAnswering(timeoutMs))) return { agentUp: false, fileSystem: undefined };
+  if (!(await agent.isAnswering())) return { agentUp: false, fileSystem: undefined };
   const found = await agent
     .execute<FileSystemInfo[]>('guest-get-fsinfo', undefined, { timeoutMs })
     .catch(() => []);

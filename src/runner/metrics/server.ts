@@ -16,7 +16,7 @@ export interface MetricsServerOptions {
   readonly collect: () => Promise<readonly Family[]>;
 }
 
-/** However many ask: QEMU and the guest are asked no more often. In milliseconds. */
+/** An answer is good for so long, however many ask: QEMU and the guest are not asked twice meanwhile. In milliseconds. */
 const freshMs = 1_000;
 /** Several Prometheus servers and their probes; others wait in the kernel. */
 const mostConnections = 16;
@@ -29,12 +29,13 @@ export function createMetricsServer({ certificate, keys, namespace, collect }: M
   listen(host: string, port: number): Promise<number>;
   close(): Promise<void>;
 } {
-  let kept: { readonly at: number; readonly text: Promise<string> } | undefined;
+  let kept: Promise<string> | undefined;
 
   function text(): Promise<string> {
-    if (kept === undefined || performance.now() - kept.at > freshMs)
-      kept = { at: performance.now(), text: collect().then(metricsText) };
-    return kept.text;
+    kept ??= collect()
+      .then(metricsText)
+      .finally(() => setTimeout(() => (kept = undefined), freshMs).unref());
+    return kept;
   }
 
   async function answer(request: IncomingMessage): Promise<{ status: number; text: string }> {
@@ -58,6 +59,7 @@ export function createMetricsServer({ certificate, keys, namespace, collect }: M
       minVersion: 'TLSv1.3',
       ALPNProtocols: ['http/1.1'],
       maxHeaderSize: 8 * 1024,
+      handshakeTimeout: 10_000,
     },
     (request, response) => {
       answer(request).then(
@@ -74,6 +76,8 @@ export function createMetricsServer({ certificate, keys, namespace, collect }: M
     async listen(host, port) {
       server.listen(port, host);
       await once(server, 'listening');
+      // What happens to this port is no reason to end the guest.
+      server.on('error', () => undefined);
       return (server.address() as AddressInfo).port;
     },
     async close() {

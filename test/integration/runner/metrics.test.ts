@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
 import { text as textOf } from 'node:stream/consumers';
 import { Agent, request } from 'undici';
 import { expect, onTestFinished, test } from 'vitest';
@@ -101,6 +102,16 @@ test('Prometheus reads them with the token of the namespace, and promtool finds 
   const known = queries.filter((query) => !query.includes('svc3_vm_filesystem_'));
   expect(known).toHaveLength(queries.length - 2);
   await expect.poll(() => withoutData(prometheus, known), patience).toEqual([]);
+});
+
+test('a port that somebody has keeps no guest from running', async () => {
+  const other = createServer().listen(0, '127.0.0.1');
+  onTestFinished(() => void other.close());
+  await once(other, 'listening');
+  const { port } = other.address() as AddressInfo;
+  const runner = await startRunner(await aPod({ metricsPort }), { SVC3_METRICS_PORT: `${port}` });
+  await runner.reaches({ powerState: 'Running' });
+  expect(runner.log()).toContain('there are no metrics');
 });
 
 test('without a port in its settings a runner serves none, and the guest has no balloon', async () => {

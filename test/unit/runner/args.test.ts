@@ -221,6 +221,12 @@ describe('QEMU is told', () => {
     ],
     ['to stop when the guest panics', {}, {}, ['-action panic=pause', '-device pvpanic,']],
     ['never to leave by itself', {}, {}, ['-no-shutdown']],
+    [
+      'a balloon after all other devices, where metrics are served',
+      { metricsPort: 8444 },
+      {},
+      ['-device pvpanic,id=panic0 -device virtio-balloon-pci,id=balloon0 '],
+    ],
   ])('%s', (_sentence, spec, input, parts) => {
     const text = `${argumentsOf(spec, input)} `;
     for (const part of parts) expect(text).toContain(part);
