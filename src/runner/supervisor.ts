@@ -335,7 +335,9 @@ export class Supervisor {
     if (this.#state.current.untouched !== true) {
       const message =
         'the guest has run on its disk before; memory of the image belongs to the disk as the image has it';
-      this.status.update({ warmStart: { fromMemory: false, reason: 'MemoryUsed', message } });
+      // Before it has run, a boot is being tried again, and why it is one has been said.
+      if (this.status.current.guestStarted === true)
+        this.status.update({ warmStart: { fromMemory: false, reason: 'MemoryUsed', message } });
       return undefined;
     }
     try {
@@ -357,9 +359,10 @@ export class Supervisor {
   /** From here on the disk changes, and the memory no longer belongs to it: that is written down first. */
   async #wake(machine: Machine, input: MachineInput): Promise<Running> {
     const { spec } = this.#host();
-    await this.#state.save({ untouched: false });
-    const running = await this.#watch(machine, input);
+    let running: Running;
     try {
+      await this.#state.save({ untouched: false });
+      running = await this.#watch(machine, input);
       await machine.qmp.execute('cont');
     } catch (cause) {
       await endNow(machine);

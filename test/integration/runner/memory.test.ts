@@ -123,6 +123,17 @@ test('a state that QEMU does not take costs nothing but a boot, and so does an i
   expect(await none.reaches(up)).toMatchObject({ warmStart: { fromMemory: false, reason: 'MemoryMissing' } });
 });
 
+test('under UEFI the firmware goes on with its variables', async () => {
+  // The guest has no loader for it: it is the firmware that runs.
+  const spec = { firmware: 'uefi', readiness: { none: {}, timeoutSeconds: 1 } } as const;
+  const original = await startRunner(await aPod(spec));
+  await original.reaches({ powerState: 'Running' });
+  await saved(original, 'image');
+  const copy = await startRunner(await aCopy(await anImageOf(original, 'image'), spec));
+  await copy.reaches({ powerState: 'Running' });
+  expect((await copy.client.state()).warmStart).toMatchObject({ fromMemory: true });
+});
+
 test('a guest without an agent goes on, and its runner says that it could not be told who it is', async () => {
   const original = await startRunner(await aPod());
   await original.reaches(up);
