@@ -299,6 +299,10 @@ describe('over HTTP', () => {
       stderr: '',
       stdout: expect.stringContaining(`${installed.api.baseUrl}/api/v1/console#`),
     });
+    const page = await svc3(['ui', '-o', 'json'], { env: environments.http });
+    expect(page).toMatchObject({ code: 0, stderr: '' });
+    const { url } = JSON.parse(page.stdout) as { url: string };
+    expect(url).toMatch(new RegExp(`^${installed.api.baseUrl}/ui#code=[\\w-]+$`));
     const resize = ['vm', 'resize', 'screen', '40', '--no-wait', '-n', spaces.kubernetes];
     expect(await svc3(resize, { env: { ...environments.http, ...environments.kubernetes } })).toMatchObject({
       code: 0,

@@ -1,3 +1,4 @@
+import type { ServerHttp2Session } from 'node:http2';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Page } from 'playwright-core';
 import {
@@ -143,6 +144,21 @@ describe('the VMs', () => {
     await page.getByLabel('Search').fill('');
     await page.getByLabel('State').selectOption('Running');
     expect(await rows()).toEqual([expect.stringContaining('web')]);
+    expect(watched.faults).toEqual([]);
+  });
+
+  test('are there again after the connection was cut', async () => {
+    const sessions = new Set<ServerHttp2Session>();
+    const keep = (session: ServerHttp2Session): void => void sessions.add(session);
+    api.api.http.server.on('session', keep);
+    const { page, watched } = await visitAs(cluster.adminToken);
+    await aVm('before');
+    await page.getByRole('link', { name: 'before' }).waitFor();
+    api.api.http.server.off('session', keep);
+    for (const session of sessions) session.destroy();
+    await aVm('after');
+    await page.getByRole('link', { name: 'after' }).waitFor();
+    await page.getByText('The connection was lost').waitFor({ state: 'detached' });
     expect(watched.faults).toEqual([]);
   });
 

@@ -8,7 +8,7 @@ import { noItems } from './items.ts';
 import { follow, type LiveState } from './live.ts';
 import { codeIn, linkTo, placeOf, type Place, type View } from './place.ts';
 import { Nodes } from './nodes.tsx';
-import { type Rights, useRights } from './rights.ts';
+import { forgetRights, type Rights, useRights } from './rights.ts';
 import type { Namespaces, Session, Shared } from './session.ts';
 import { SignIn } from './signin.tsx';
 import { OneVm } from './vm.tsx';
@@ -87,6 +87,8 @@ async function isStillSignedIn(): Promise<boolean> {
 }
 
 function SignedIn({ session, onSignOut }: { readonly session: Session; readonly onSignOut: () => void }) {
+  // Whoever signs in next may have other rights.
+  useEffect(() => forgetRights, []);
   const [namespaces, setNamespaces] = useState<Namespaces>({ items: [], all: false });
   const [namespace, setNamespace] = useState<string>();
   const [live, setLive] = useState<LiveState>({ items: noItems, state: 'connecting' });

@@ -6,7 +6,7 @@ import { SchemaForm } from './form.tsx';
 import { keyOf, type Items } from './items.ts';
 import { useFields } from './openapi.ts';
 import { Badge, Confirm, Table, type Column } from './parts.tsx';
-import type { Rights } from './rights.ts';
+import { type Rights, useRights } from './rights.ts';
 
 const first = ['name', 'image', 'cpu', 'memory', 'gpuPassthrough'];
 
@@ -43,17 +43,7 @@ export function Configs({
     { title: 'Memory', cell: ({ memory }) => (memory === undefined ? '–' : `${memory} GiB`) },
     {
       title: 'Actions',
-      cell: (config) =>
-        rights.has('deleteVmConfig') ? (
-          <button
-            type="button"
-            class="danger"
-            aria-label={`Delete ${config.name}`}
-            onClick={() => setGoing(config)}
-          >
-            Delete …
-          </button>
-        ) : null,
+      cell: (config) => <Deletion config={config} onDelete={() => setGoing(config)} />,
     },
   ];
   return (
@@ -88,6 +78,21 @@ export function Configs({
         </Confirm>
       )}
     </main>
+  );
+}
+
+function Deletion({
+  config: { namespace, name },
+  onDelete,
+}: {
+  readonly config: VmConfigItem;
+  readonly onDelete: () => void;
+}) {
+  if (!useRights(namespace).has('deleteVmConfig')) return null;
+  return (
+    <button type="button" class="danger" aria-label={`Delete ${name}`} onClick={onDelete}>
+      Delete …
+    </button>
   );
 }
 

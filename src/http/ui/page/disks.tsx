@@ -3,7 +3,7 @@ import type { ImageItem } from '../../../wire/schemas.ts';
 import { call, inNamespace, messageOf } from './api.ts';
 import { keyOf } from './items.ts';
 import { Badge, Confirm, Problem, Table, type Column } from './parts.tsx';
-import type { Rights } from './rights.ts';
+import { type Rights, useRights } from './rights.ts';
 import { nameOfFile, upload } from './upload.ts';
 import { timeOf } from './vm.tsx';
 
@@ -36,7 +36,7 @@ export function Disks({
   readonly isKnown: boolean;
   readonly rights: Rights;
 }) {
-  const { title, one, upload: uploadRight, remove, download } = words[kind];
+  const { title, one, upload: uploadRight } = words[kind];
   const [going, setGoing] = useState<ImageItem>();
   const columns: readonly Column<ImageItem>[] = [
     ...(namespace === '' ? [{ title: 'Namespace', cell: (disk: ImageItem) => disk.namespace }] : []),
@@ -47,29 +47,7 @@ export function Disks({
     { title: 'Created', cell: ({ createdAt }) => timeOf(createdAt) },
     {
       title: 'Actions',
-      cell: (disk) => (
-        <span class="buttons">
-          {rights.has(download) && disk.state === 'Ready' ? (
-            <a
-              download
-              href={inNamespace(disk.namespace, kind, disk.name, 'download')}
-              aria-label={`Download ${disk.name}`}
-            >
-              Download
-            </a>
-          ) : null}
-          {rights.has(remove) ? (
-            <button
-              type="button"
-              class="danger"
-              aria-label={`Delete ${disk.name}`}
-              onClick={() => setGoing(disk)}
-            >
-              Delete …
-            </button>
-          ) : null}
-        </span>
-      ),
+      cell: (disk) => <Actions kind={kind} disk={disk} onDelete={() => setGoing(disk)} />,
     },
   ];
   const disks = [...items.values()].toSorted((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
@@ -98,6 +76,33 @@ export function Disks({
         </Confirm>
       )}
     </main>
+  );
+}
+
+function Actions({
+  kind,
+  disk: { namespace, name, state },
+  onDelete,
+}: {
+  readonly kind: keyof typeof words;
+  readonly disk: ImageItem;
+  readonly onDelete: () => void;
+}) {
+  const rights = useRights(namespace);
+  const { remove, download } = words[kind];
+  return (
+    <span class="buttons">
+      {rights.has(download) && state === 'Ready' ? (
+        <a download href={inNamespace(namespace, kind, name, 'download')} aria-label={`Download ${name}`}>
+          Download
+        </a>
+      ) : null}
+      {rights.has(remove) ? (
+        <button type="button" class="danger" aria-label={`Delete ${name}`} onClick={onDelete}>
+          Delete …
+        </button>
+      ) : null}
+    </span>
   );
 }
 

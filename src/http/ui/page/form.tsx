@@ -137,10 +137,10 @@ function Input({
     set(path, currentTarget.value);
   if (kind === 'lines' || kind === 'json')
     return <textarea {...common} rows={3} spellcheck={false} onInput={onInput} />;
-  if (kind === 'choice' || kind === 'flag') {
-    const options = kind === 'flag' ? ['true', 'false'] : choices;
+  if (kind === 'choice' || kind === 'flag' || kind === 'presence') {
+    const options = kind === 'choice' ? choices : kind === 'flag' ? ['true', 'false'] : ['true'];
     const nameOf = (option: string): string =>
-      kind === 'flag' ? (option === 'true' ? 'Yes' : 'No') : option;
+      kind === 'choice' ? option : option === 'true' ? 'Yes' : 'No';
     return (
       <select {...common} onChange={onInput}>
         <option value="">As inherited</option>

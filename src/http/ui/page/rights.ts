@@ -5,8 +5,35 @@ import { call } from './api.ts';
 export type Rights = ReadonlySet<string>;
 
 const none: Rights = new Set();
+/** Many rows of a list ask for the same at once. */
+const keptMs = 10_000;
+const asked = new Map<string, { readonly at: number; readonly rights: Promise<Rights> }>();
 
-/** What may be done in a namespace: what may not is not offered. */
+async function askRights(namespace: string): Promise<Rights> {
+  const path = `/ui/rights?namespace=${encodeURIComponent(namespace)}`;
+  try {
+    return new Set((await call<{ routes: readonly string[] }>('GET', path)).body.routes);
+  } catch {
+    // Nothing is offered then; the next view asks again.
+    asked.delete(namespace);
+    return none;
+  }
+}
+
+function rightsIn(namespace: string): Promise<Rights> {
+  const known = asked.get(namespace);
+  if (known !== undefined && Date.now() - known.at < keptMs) return known.rights;
+  const rights = askRights(namespace);
+  asked.set(namespace, { at: Date.now(), rights });
+  return rights;
+}
+
+/** Before somebody else signs in. */
+export function forgetRights(): void {
+  asked.clear();
+}
+
+/** What may be done in a namespace ('': in none): what may not is not offered. */
 export function useRights(namespace: string): Rights {
   const [known, setKnown] = useState<{ readonly of: string; readonly rights: Rights }>({
     of: '',
@@ -14,10 +41,7 @@ export function useRights(namespace: string): Rights {
   });
   useEffect(() => {
     if (namespace === '') return;
-    call<{ routes: readonly string[] }>('GET', `/ui/rights?namespace=${encodeURIComponent(namespace)}`)
-      .then(({ body }) => setKnown({ of: namespace, rights: new Set(body.routes) }))
-      // Nothing is offered then; the next view asks again.
-      .catch(() => setKnown({ of: namespace, rights: none }));
+    void rightsIn(namespace).then((rights) => setKnown({ of: namespace, rights }));
   }, [namespace]);
   return known.of === namespace ? known.rights : none;
 }

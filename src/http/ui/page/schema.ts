@@ -22,8 +22,8 @@ export interface Field {
   readonly title: string;
   readonly help: string;
   readonly isRequired: boolean;
-  /** `lines`: a list of texts; `json`: what no plainer input can say. */
-  readonly kind: 'text' | 'number' | 'flag' | 'choice' | 'lines' | 'json' | 'group';
+  /** `lines`: a list of texts; `json`: what no plainer input can say; `presence`: an object that is there or not. */
+  readonly kind: 'text' | 'number' | 'flag' | 'presence' | 'choice' | 'lines' | 'json' | 'group';
   readonly choices: readonly string[];
   /** Of a group. */
   readonly fields: readonly Field[];
@@ -61,7 +61,8 @@ function kindOf(schema: Schema, schemas: Schemas): Field['kind'] {
   if (schema.type === 'string') return 'text';
   if (schema.type === 'array')
     return resolved(schema.items ?? {}, schemas).type === 'string' ? 'lines' : 'json';
-  return schema.properties === undefined ? 'json' : 'group';
+  if (schema.properties === undefined) return 'json';
+  return Object.keys(schema.properties).length === 0 ? 'presence' : 'group';
 }
 
 /** The fields of an object's schema, in its order. */
@@ -117,6 +118,7 @@ export function bodyOf(
 
 function valueOf({ kind }: Field, text: string): unknown {
   if (kind === 'flag') return text === 'true';
+  if (kind === 'presence') return {};
   if (kind === 'lines')
     return text
       .split('\n')

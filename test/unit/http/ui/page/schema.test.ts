@@ -42,6 +42,7 @@ const form = fieldsOf(
       scheduler: { type: 'string', enum: ['default', 'other', ''] },
       keys: { type: 'array', items: { type: 'string' } },
       disk: { $ref: '#/components/schemas/Disk' },
+      agent: { type: 'object', properties: {} },
       affinity: { type: 'object', additionalProperties: true } as object,
     },
   },
@@ -59,6 +60,7 @@ describe('the fields of a schema', () => {
       'scheduler choice',
       'keys lines',
       ['disk', ['disk.size text', 'disk.storage choice']],
+      'agent presence',
       'affinity json',
     ]);
     expect([form[0]?.isRequired, form[0]?.help, form[3]?.choices]).toEqual([
@@ -89,9 +91,10 @@ describe('the body of a form', () => {
       keys: 'a\n\n b ',
       'disk.size': '1Gi',
       scheduler: '',
+      agent: 'true',
     };
     expect(body(values)).toEqual({
-      body: { name: 'web', cpu: 2, gpu: false, keys: ['a', 'b'], disk: { size: '1Gi' } },
+      body: { name: 'web', cpu: 2, gpu: false, keys: ['a', 'b'], disk: { size: '1Gi' }, agent: {} },
       problems: [],
     });
   });
