@@ -35,7 +35,8 @@ export const kindOptions = {
   'suspend-to': {
     kind: 'choice',
     choices: ['memory', 'disk'],
-    summary: 'Where the memory of a suspended guest is: in its pod (memory), or on the claim of a persistent disk',
+    summary:
+      'Where the memory of a suspended guest is: in its pod (memory), or on the claim of a persistent disk',
   },
   'on-eviction': {
     kind: 'choice',
@@ -69,7 +70,10 @@ export const kindOptions = {
   },
 } as const satisfies OptionSpecs;
 
-type KindInput = Input<ArgumentSpecs, typeof kindOptions>['options'];
+type Values = Input<ArgumentSpecs, typeof kindOptions>['options'];
+/** Pools have no options for what needs a Persistent disk. */
+type Persistent = 'suspend-to' | 'on-eviction';
+type KindInput = Omit<Values, Persistent> & Partial<Pick<Values, Persistent>>;
 
 /** The options in the words of `/api/v1`; reads the files of SSH keys. What nobody said is absent, which means: inherited. */
 export async function kindSettingsOf(options: KindInput): Promise<SettingsRequest> {
@@ -88,7 +92,10 @@ export async function kindSettingsOf(options: KindInput): Promise<SettingsReques
 }
 
 const outcomes = { retain: 'Retain', delete: 'Delete' } as const;
-const suspensions: Readonly<Record<string, SettingsRequest['suspendTo']>> = { memory: 'Memory', disk: 'Disk' };
+const suspensions: Readonly<Record<string, SettingsRequest['suspendTo']>> = {
+  memory: 'Memory',
+  disk: 'Disk',
+};
 const evictions: Readonly<Record<string, SettingsRequest['onEviction']>> = {
   shutdown: 'Shutdown',
   suspend: 'Suspend',

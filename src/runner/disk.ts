@@ -67,7 +67,8 @@ export class Disk {
     if (isNew) await this.#state.save({ imageDigest, revertRequest, ...untouched(warm) });
     else checkImage(this.#state.current.imageDigest, imageDigest);
     // A guest that goes on has to find the disk as it was; it grows when it runs.
-    if (size > 0 && this.#state.current.memory === undefined) await growOverlay(this.#overlay, roundDiskSize(size));
+    if (size > 0 && this.#state.current.memory === undefined)
+      await growOverlay(this.#overlay, roundDiskSize(size));
   }
 
   async #revert({ imageDigest, warm }: RunnerSpec, base: BaseDisk, size: number): Promise<void> {

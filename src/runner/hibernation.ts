@@ -108,7 +108,10 @@ export class Hibernation {
     const { memory } = this.#state.current;
     if (memory === undefined) throw new ColdStart('MemoryMissing', 'there is no memory to go on from');
     if (memory.vmUid !== input.spec.vm.uid)
-      throw new ColdStart('MachineDiffers', 'the memory on the disk is that of the VM that had the disk before');
+      throw new ColdStart(
+        'MachineDiffers',
+        'the memory on the disk is that of the VM that had the disk before',
+      );
     const now = {
       qemu: memory.machine.qemu,
       diskBytes: await overlaySize(input.overlay),
@@ -120,7 +123,9 @@ export class Hibernation {
       throw new ColdStart('DiskChanged', `${changed} has been written since the memory was saved`);
     const machine = await launch(qemuArguments({ ...input, isResumed: true })).catch(notLoaded);
     try {
-      refuse(misfit(memory.machine, describeMachine(input, { ...now, qemu: await qemuVersion(machine.qmp) })));
+      refuse(
+        misfit(memory.machine, describeMachine(input, { ...now, qemu: await qemuVersion(machine.qmp) })),
+      );
       const seconds = loadWithin.seconds + (loadWithin.secondsPerGibibyte * input.spec.memoryMiB) / 1024;
       const signal = AbortSignal.timeout(seconds * 1000);
       await migrateIn(machine.qmp, this.#file, { capability: 'mapped-ram', signal });

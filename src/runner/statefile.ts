@@ -24,9 +24,7 @@ export const SavedState = z.object({
   reverting: z.object({ request: z.string().optional() }).optional(),
   diskBytes: z.number().optional(),
   /** The guest's memory lies beside its disk, and has not been used. */
-  memory: z
-    .object({ vmUid: z.string(), machine: SavedMachine, disks: z.array(DiskStamp) })
-    .optional(),
+  memory: z.object({ vmUid: z.string(), machine: SavedMachine, disks: z.array(DiskStamp) }).optional(),
   /** Why the end of the pod before did not suspend the guest. */
   notSuspended: z.string().optional(),
   /** The image that the overlay lies on. */

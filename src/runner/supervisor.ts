@@ -4,24 +4,23 @@ import type { Logger } from 'pino';
 import type { ClaimRequest, PowerRequest, ResizeReply, RunnerPort, RunnerSpec } from '../api/runner.ts';
 import { messageOf, Svc3Error } from '../errors.ts';
 import type { ControlAction } from '../runnerapi/token.ts';
-import { devices, qemuArguments, type MachineInput, type QemuCommand } from './args.ts';
+import { devices } from './args.ts';
 import { bringDown, endNow } from './bringdown.ts';
 import { Disk } from './disk.ts';
 import { diagnoseExit, RunnerFailure } from './failure.ts';
 import { Hibernation } from './hibernation.ts';
-import { launchMachine, type Machine } from './machine.ts';
+import { Launcher } from './launcher.ts';
 import { createStartPhases } from './metrics/phases.ts';
 import { changePorts } from './podports.ts';
 import { checkVerb, createQueue } from './powerstate.ts';
-import { clearSockets, prepareMachine, withSettings, type Host } from './preparation.ts';
+import { withSettings, type Host } from './preparation.ts';
 import { introduce } from './introduction.ts';
 import { guestDown } from './readiness.ts';
 import { forwardAddress, type PortRelay } from './relay.ts';
 import { createRetries, type Retries } from './retries.ts';
 import { StateFile, type SavedState } from './statefile.ts';
 import { createStatusBoard, type StatusBoard } from './status.ts';
-import { ColdStart, startFromMemory } from './warmstart.ts';
-import { watchMachine, type Running } from './watch.ts';
+import type { Running } from './watch.ts';
 import type { SerialConsole } from './serialconsole.ts';
 
 /** A guest that waits for a VM tells when it changes; this is for what was missed, in milliseconds. */
@@ -53,6 +52,7 @@ export class Supervisor {
   readonly #disk: Disk;
   readonly #memory: Hibernation;
   readonly #retries: Retries;
+  readonly #launcher: Launcher;
   #running: Running | undefined;
   #retryTimer: NodeJS.Timeout | undefined;
   #isEnding = false;
@@ -81,6 +81,17 @@ export class Supervisor {
     this.#disk = new Disk(host, this.#state, this.status);
     this.#memory = new Hibernation(host.folders, this.#state);
     this.#retries = createRetries(restart, () => performance.now());
+    this.#launcher = new Launcher({
+      ...options,
+      host: () => this.#host(),
+      state: this.#state,
+      disk: this.#disk,
+      memory: this.#memory,
+      status: this.status,
+      started: () => this.#retries.started(),
+      lead: (ports) => this.#lead(ports),
+      isEnding: () => this.#isEnding,
+    });
   }
 
   /** What the guest runs with, or will when it is started next without other settings. */
@@ -277,7 +288,7 @@ export class Supervisor {
       this.phases.enter('disk');
       await this.#disk.prepare();
       this.phases.enter('machine');
-      this.#adopt(await this.#launch());
+      this.#adopt(await this.#launcher.launch());
       this.phases.enter('guest');
       void this.#timeGuest();
       await this.#noteStart();
@@ -286,131 +297,6 @@ export class Supervisor {
       this.phases.end();
       this.#fail(asFailure(error), false);
     }
-  }
-
-  async #launch(): Promise<Running> {
-    const resumed = this.#memory.isThere ? await this.#launchHibernated() : undefined;
-    if (resumed !== undefined) return resumed;
-    await this.#tellNotSuspended();
-    const running = this.#options.host.spec.warm ? await this.#launchWarm() : undefined;
-    if (running !== undefined) return running;
-    const input = await this.#prepare();
-    return this.#watch(await this.#startQemu(qemuArguments(input)), input);
-  }
-
-  /** The guest goes on from its memory; undefined where it has to boot. */
-  async #launchHibernated(): Promise<Running | undefined> {
-    const { log } = this.#options;
-    try {
-      const input = await this.#prepare();
-      const machine = await this.#memory.load(input, (command) => this.#startQemu(command));
-      await this.#memory.forget();
-      const running = await this.#watch(machine, input);
-      await machine.qmp.execute('cont');
-      // The guest's clock has stood still.
-      void machine.agent.execute('guest-set-time', { time: Date.now() * 1_000_000 }).catch(() => undefined);
-      const message = 'the guest goes on from its memory';
-      this.status.update({ warmStart: { fromMemory: true, reason: 'StartedFromMemory', message } });
-      return running;
-    } catch (error) {
-      if (!(error instanceof ColdStart)) throw error;
-      const { reason, message } = error;
-      log.warn({ reason }, message);
-      await this.#memory.forget();
-      this.status.update({ warmStart: { fromMemory: false, reason, message } });
-      return undefined;
-    }
-  }
-
-  async #tellNotSuspended(): Promise<void> {
-    const { notSuspended } = this.#state.current;
-    if (notSuspended === undefined) return;
-    this.status.update({ warmStart: { fromMemory: false, reason: 'NotSuspended', message: notSuspended } });
-    await this.#state.save({ notSuspended: undefined });
-  }
-
-  /** The guest goes on from the memory of its image; undefined where it has to boot. */
-  async #launchWarm(): Promise<Running | undefined> {
-    const { host, log } = this.#options;
-    if (this.#state.current.untouched !== true) {
-      const message =
-        'the guest has run on its disk before; memory of the image belongs to the disk as the image has it';
-      // Before it has run, a boot is being tried again, and why it is one has been said.
-      if (this.status.current.guestStarted === true)
-        this.status.update({ warmStart: { fromMemory: false, reason: 'MemoryUsed', message } });
-      return undefined;
-    }
-    try {
-      const input = await this.#prepare();
-      const launch = (command: QemuCommand) => this.#startQemu(command);
-      const machine = await startFromMemory(input, host.folders.image, launch);
-      return await this.#wake(machine, input);
-    } catch (error) {
-      if (!(error instanceof ColdStart)) throw error;
-      const { reason, message } = error;
-      log.warn({ reason }, message);
-      await this.#state.save({ untouched: false });
-      await this.#disk.renew();
-      this.status.update({ warmStart: { fromMemory: false, reason, message } });
-      return undefined;
-    }
-  }
-
-  /** From here on the disk changes, and the memory no longer belongs to it: that is written down first. */
-  async #wake(machine: Machine, input: MachineInput): Promise<Running> {
-    const { spec } = this.#host();
-    let running: Running;
-    try {
-      await this.#state.save({ untouched: false });
-      running = await this.#watch(machine, input);
-      await machine.qmp.execute('cont');
-    } catch (cause) {
-      await endNow(machine);
-      throw new ColdStart('MemoryNotLoaded', `the guest did not go on: ${messageOf(cause)}`, { cause });
-    }
-    // One that waits in a pool is told whose it is when it is claimed.
-    const isTold = spec.standby !== undefined || (await introduce(machine.agent, spec, this.#options.log));
-    this.status.update({
-      warmStart: isTold
-        ? {
-            fromMemory: true,
-            reason: 'StartedFromMemory',
-            message: 'the guest goes on from the memory of its image',
-          }
-        : {
-            fromMemory: true,
-            reason: 'IdentityShared',
-            message:
-              'the guest goes on from the memory of its image, and has no agent that could be told that it is another VM: its host name, keys and random numbers are those of the image',
-          },
-    });
-    return running;
-  }
-
-  async #prepare(): Promise<MachineInput> {
-    const host = this.#host();
-    const { input } = await prepareMachine(host, this.#state.current);
-    return input;
-  }
-
-  async #startQemu(command: QemuCommand): Promise<Machine> {
-    const { run } = this.#options.host.folders;
-    await clearSockets(run);
-    return launchMachine({ command, run, serial: this.#options.serial });
-  }
-
-  async #watch(machine: Machine, input: MachineInput): Promise<Running> {
-    const { log } = this.#options;
-    this.#retries.started();
-    await this.#lead(input.ports);
-    log.info({ pid: machine.pid, accelerator: input.accelerator }, 'QEMU started');
-    return watchMachine(machine, {
-      input,
-      readiness: this.#host().spec.readiness,
-      status: this.status,
-      log,
-      mayQuit: () => (this.#isEnding ? Promise.resolve() : this.#disk.free()),
-    });
   }
 
   /** Before anybody gives this VM up as one that never ran; a disk that is full of the guest's data stops no guest. */

@@ -2,15 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { appendFile, mkdir, readFile, stat } from 'node:fs/promises';
 import { expect, test } from 'vitest';
 import { runnerPaths } from '../../../src/api/runner.ts';
-import {
-  allowBootTime,
-  aPod,
-  inNewPod,
-  kill,
-  startRunner,
-  type Pod,
-  type RunningRunner,
-} from './harness.ts';
+import { allowBootTime, aPod, inNewPod, kill, startRunner, type Pod, type RunningRunner } from './harness.ts';
 
 allowBootTime();
 

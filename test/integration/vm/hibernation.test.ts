@@ -68,9 +68,7 @@ test('a VM that is suspended on its disk has no pod, and goes on in another', as
   await request({ powerState: 'Suspended' });
   await expect.poll(() => space.pod('vm'), slow).toBeUndefined();
   expect(runner.verbs).toEqual([{ action: 'suspend', suspendTo: 'Disk' }]);
-  await expect
-    .poll(statusOf, slow)
-    .toMatchObject({ powerState: 'Suspended', suspendedTo: 'Disk' });
+  await expect.poll(statusOf, slow).toMatchObject({ powerState: 'Suspended', suspendedTo: 'Disk' });
   expect(await statusOf()).not.toHaveProperty('podName');
   expect(await space.condition('vm', 'Ready')).toMatchObject({ status: 'True', reason: 'Suspended' });
 

@@ -5,6 +5,8 @@ import { usageError } from '../../usage.ts';
 import { vmPoolView } from '../../views.ts';
 
 const { subdomain: _subdomain, ...templateOptions } = settingsOptions;
+// They need a Persistent disk.
+const { 'suspend-to': _suspendTo, 'on-eviction': _onEviction, ...templateKindOptions } = kindOptions;
 const standbys = { suspended: 'Suspended', running: 'Running' } as const;
 
 export const poolCreate = command({
@@ -21,7 +23,7 @@ export const poolCreate = command({
       complete: 'vmConfigs',
     },
     ...templateOptions,
-    ...kindOptions,
+    ...templateKindOptions,
     'min-idle': {
       kind: 'integer',
       unit: 'guests',

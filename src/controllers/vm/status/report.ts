@@ -373,11 +373,11 @@ function lostMessage(pod: Pod): string {
   return `${lost}; the VM is placed anew once its pod is gone: bring the node back, or say that it is off for good (taint node.kubernetes.io/out-of-service)`;
 }
 
-/** How the guest was started last, where its image has memory: as its runner says, else as it said of this pod before. */
+/** How the guest was started last, where there was a memory: as its runner says, and where that was not asked, as it said of this pod before. */
 function warmCondition({ vm, pod, runner }: PodReport): Partial<ConditionDrafts> {
-  const told = runner?.state?.warmStart;
-  if (told !== undefined) {
-    const { fromMemory, reason, message } = told;
+  if (runner?.state !== undefined) {
+    if (runner.state.warmStart === undefined) return {};
+    const { fromMemory, reason, message } = runner.state.warmStart;
     return { warmStart: condition(fromMemory ? 'True' : 'False', reason, message) };
   }
   const { conditions, runner: known } = vm.status ?? {};

@@ -43,7 +43,10 @@ const rows: Row[] = [
   },
   {
     sentence: 'a VM whose memory was in its pod is deployed',
-    vm: aVm({ spec: { powerState: 'Suspended' }, status: { powerState: 'Suspended', suspendedTo: 'Memory' } }),
+    vm: aVm({
+      spec: { powerState: 'Suspended' },
+      status: { powerState: 'Suspended', suspendedTo: 'Memory' },
+    }),
     plan: { kind: 'deploy' },
   },
   {

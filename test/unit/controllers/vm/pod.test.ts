@@ -516,7 +516,11 @@ describe('the pod of a VM', () => {
     const persistent = { ...effective, memory: '2Gi', disk: { storage: 'Persistent' as const, size: '1Gi' } };
     const given = { settings, effective: { ...persistent, onEviction: 'Suspend' as const } };
     expect(specOf(given).terminationGracePeriodSeconds).toBe(30 + 10 + 31);
-    expect(runnerSpecOf(given)).toMatchObject({ graceSeconds: 30, onEviction: 'Suspend', suspendSeconds: 31 });
+    expect(runnerSpecOf(given)).toMatchObject({
+      graceSeconds: 30,
+      onEviction: 'Suspend',
+      suspendSeconds: 31,
+    });
     const ephemeral = { settings, effective: { ...effective, onEviction: 'Suspend' as const } };
     expect(specOf(ephemeral).terminationGracePeriodSeconds).toBe(40);
     expect(runnerSpecOf(ephemeral)).toMatchObject({ onEviction: 'Shutdown', suspendSeconds: 0 });

@@ -111,7 +111,9 @@ describe('a pass', () => {
     test('ends the pod when it is written', async () => {
       vm = suspended({ effective, powerState: 'Suspended', suspendedTo: 'Disk' });
       await aReconciler(runner).reconcile('team/web');
-      expect(remove).toHaveBeenCalledExactlyOnceWith(expect.anything(), expect.anything(), { uid: 'pod-uid' });
+      expect(remove).toHaveBeenCalledExactlyOnceWith(expect.anything(), expect.anything(), {
+        uid: 'pod-uid',
+      });
     });
 
     test('keeps the pod of a guest whose memory is in it', async () => {
@@ -125,7 +127,7 @@ describe('a pass', () => {
       pod = undefined;
       vm = suspended({ effective, powerState: 'Suspended', suspendedTo: 'Disk', podName: 'svc3-vm-web' });
       await aReconciler(runner).reconcile('team/web');
-      const { status } = apply.mock.calls[0]?.[1] as Vm;
+      const status = apply.mock.calls[0]?.[1].status;
       expect(status).toMatchObject({ powerState: 'Suspended', suspendedTo: 'Disk' });
       expect(status).not.toHaveProperty('podName');
       expect(status?.conditions?.find(({ type }) => type === 'Ready')).toMatchObject({
