@@ -8,6 +8,9 @@ import {
   type TestVm,
 } from '../support/e2e.ts';
 
+// Two boots, a save and what hangs on them, one after the other.
+vi.setConfig({ testTimeout: 480_000 });
+
 const image = `warm-${process.pid}`;
 let cluster: E2eCluster;
 const vms: TestVm[] = [];
