@@ -25,7 +25,7 @@ const of = (
 ) =>
   neighbourhood({
     vm: aVm(),
-    effective: { ...effective, ...settings } as EffectiveSettings,
+    effective: { ...effective, ...settings },
     placement: { node, accelerator },
   });
 
