@@ -131,6 +131,16 @@ describe('the pull Secret of a namespace', () => {
     expect([refusal('team'), onRefusal.mock.calls.length]).toEqual([undefined, 2]);
   });
 
+  test('that is refused and not wanted any more is no refusal', async () => {
+    const { reconcile, refusal } = reconciler();
+    apply.mockRejectedValue(refused('Invalid', 'too large'));
+    await expect(reconcile('team')).rejects.toMatchObject({ reason: 'Invalid' });
+    expect(refusal('team')).toBe('too large');
+    credentials = [];
+    await reconcile('team');
+    expect([refusal('team'), onRefusal.mock.calls.length]).toEqual([undefined, 2]);
+  });
+
   test('that cannot be written for a moment is nobody’s refusal', async () => {
     const { reconcile, refusal } = reconciler();
     apply.mockRejectedValue(refused('ServiceUnavailable'));
@@ -181,6 +191,31 @@ describe('the credentials of a namespace', () => {
     basicAuth = [aBasicAuth(`team.${name}`, managed())];
     await reconcile();
     expect(patch.mock.calls[0]?.[2].body.metadata.finalizers).toEqual(held.finalizers);
+  });
+
+  test('are held once', async () => {
+    credentials = [aCredential(server, { metadata: held })];
+    basicAuth = [aBasicAuth(`team.${name}`, managed())];
+    pullSecret = aPullSecret([server]);
+    await reconcile();
+    expect(patch).not.toHaveBeenCalled();
+  });
+
+  test('tell that they are well again after they were not', async () => {
+    const ready = { type: 'Ready', status: 'False', reason: 'SecretNotFound', message: '' } as const;
+    const lastTransitionTime = '2026-11-01T09:00:00Z';
+    credentials = [aCredential(server, { status: { conditions: [{ ...ready, lastTransitionTime }] } })];
+    pullSecret = aPullSecret([server]);
+    await reconcile();
+    expect(told()).toEqual(['Normal Published']);
+  });
+
+  test('are looked at again where a Secret may still come, and else not', async () => {
+    pullSecret = aPullSecret([server]);
+    expect(await reconcile()).toBeUndefined();
+    basicAuth = [];
+    pullSecret = undefined;
+    expect((await reconcile())?.requeueAfterMs).toBeGreaterThan(0);
   });
 
   test('do not hold each other up where one cannot be written', async () => {
