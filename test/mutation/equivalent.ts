@@ -177,6 +177,11 @@ export const equivalents: readonly Equivalent[] = [
     why: 'how many addresses are remembered is memory against time',
   },
   {
+    file: 'src/worker/landing.ts',
+    changes: ['source.destroy();  →  ;'],
+    why: 'a loop over a stream that is left by an error ends the stream as well',
+  },
+  {
     file: 'src/worker/work.ts',
     changes: ['1024  →  12288'],
     why: 'how much of a file is read at once is memory against time',
