@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from 'vitest';
 import { annotations } from '../../../src/api/meta.ts';
-import { images, vmConfigs, vms } from '../../../src/api/resources.ts';
+import { images, vmConfigs, vmPools, vms } from '../../../src/api/resources.ts';
 import type { Vm } from '../../../src/api/vm.ts';
 import { condition, reportVm, runningStatus } from '../../support/api.ts';
 import { bothWays, ways, type Way } from './bothways.ts';
@@ -26,6 +26,27 @@ describe('a use case is the same whichever way the CLI takes', () => {
     );
     expect(owners[0]).toBeTruthy();
     expect(owners[1]).toBe(owners[0]);
+  });
+
+  it('a pool is made, scaled, shown, named by a VM and deleted', async () => {
+    await both('pool create ci -i registry.example.com/team/debian:12 -c 2 --min-idle 2 --max-size 3');
+    await both('pool scale ci 3');
+    await both('vm deploy of-pool --pool ci --no-wait');
+    for (const way of ways) {
+      const { spec } = await installed.cluster.client.get(vmPools, 'ci', spaces[way]);
+      expect(spec).toMatchObject({ minIdle: 3, maxSize: 3, standby: 'Suspended', template: { cpu: 2 } });
+      expect((await vmNamed('of-pool', way)).spec).toMatchObject({ pool: 'ci' });
+      const env = environments[way];
+      const { stdout } = await svc3(['pool', 'list', '-o', 'name', '-n', spaces[way]], { env });
+      expect(stdout.trim()).toBe('ci');
+      const refused = await svc3(
+        ['vm', 'deploy', 'other', '--pool', 'ci', '-c', '4', '--no-wait', '-n', spaces[way]],
+        { env },
+      );
+      expect(refused.stderr).toContain('pool excludes cpu');
+    }
+    await both('vm delete of-pool --no-wait');
+    await both('pool delete ci');
   });
 
   it('an image is not deleted under a VM that runs from it by its reference', async () => {

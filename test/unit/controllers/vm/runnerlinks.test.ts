@@ -14,6 +14,7 @@ function aRunner(initial: Partial<RunnerState> = {}) {
     calls: [] as string[],
     changed: vi.fn(),
     pins: [] as (string | undefined)[],
+    vmUids: [] as string[],
     fault: undefined as Error | undefined,
     pass(ms: number) {
       clock += ms;
@@ -26,8 +27,9 @@ function aRunner(initial: Partial<RunnerState> = {}) {
     return runner.state;
   };
   const links = new RunnerLinks(
-    ({ pin }) => {
+    ({ pin, vmUid }) => {
       runner.pins.push(pin);
+      runner.vmUids.push(vmUid);
       return {
         state: () => answer('state'),
         power: ({ action, settings }: PowerRequest) =>
@@ -251,6 +253,49 @@ describe('the talk with a runner', () => {
     const other = aPod({ nodeName: 'n1', status: runningStatus(false), metadata: { uid: 'other' } });
     expect(links.observe('k', aVm(), other)).toMatchObject({ state: undefined });
     await answered(runner, 2);
+  });
+});
+
+describe('the claim of a guest that waited', () => {
+  const vm = aVm({ spec: { pool: 'ci' } });
+
+  test('is told once, on a connection that names the pod, and answers with what the runner says', async () => {
+    const { links, runner } = aRunner();
+    expect(links.claim('k', vm, pod(true), effective)).toEqual({ kind: 'asking', message: undefined });
+    links.claim('k', vm, pod(true), effective);
+    await answered(runner, 1);
+    expect(runner.calls).toEqual(['claim']);
+    expect(runner.vmUids).toEqual(['vm-uid', 'pod-uid', 'vm-uid']);
+    expect(links.claim('k', vm, pod(true), effective)).toMatchObject({
+      kind: 'claimed',
+      runner: { state: { powerState: 'Running' }, fingerprint: 'print' },
+    });
+    expect(runner.calls).toEqual(['claim']);
+  });
+
+  test('that a runner refuses for good is not tried again', async () => {
+    const { links, runner } = aRunner();
+    runner.fault = new Svc3Error('Conflict', 'of another VM');
+    links.claim('k', vm, pod(true), effective);
+    await answered(runner, 1);
+    expect(links.claim('k', vm, pod(true), effective)).toEqual({ kind: 'refused', message: 'of another VM' });
+    runner.pass(10_000);
+    links.claim('k', vm, pod(true), effective);
+    expect(runner.calls).toEqual(['claim']);
+  });
+
+  test('that does not get through is tried again after a while', async () => {
+    const { links, runner } = aRunner();
+    runner.fault = new Svc3Error('ServiceUnavailable', 'no contact');
+    links.claim('k', vm, pod(true), effective);
+    await answered(runner, 1);
+    expect(links.claim('k', vm, pod(true), effective)).toEqual({ kind: 'asking', message: 'no contact' });
+    expect(runner.calls).toEqual(['claim']);
+    runner.fault = undefined;
+    runner.pass(2_000);
+    links.claim('k', vm, pod(true), effective);
+    await answered(runner, 2);
+    expect(links.claim('k', vm, pod(true), effective)).toMatchObject({ kind: 'claimed' });
   });
 });
 

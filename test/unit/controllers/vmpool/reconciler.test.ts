@@ -1,0 +1,189 @@
+import { beforeEach, describe, expect, test, vi } from 'vitest';
+import type { Node, Pod } from '../../../../src/api/core.ts';
+import type { VmPool, VmPoolStatus } from '../../../../src/api/vmpool.ts';
+import { PoolReconciler, type PoolReconcilerParts } from '../../../../src/controllers/vmpool/reconciler.ts';
+import { Svc3Error } from '../../../../src/errors.ts';
+import { Inventory } from '../../../../src/placement/inventory.ts';
+import { storedMeta } from '../../../support/storedmeta.ts';
+import { vmSettings } from '../../../support/operator.ts';
+import { aNode as freeNode } from '../../placement/builders.ts';
+import { aNode, aPool, aStandby, bornAt } from './builders.ts';
+
+const settings = vmSettings({ nodePorts: { ssh: false, screenshare: false } });
+
+let pool: VmPool | undefined;
+let pods: Pod[];
+let node: Node | undefined;
+let waiting: number;
+let clock: number;
+let nowMs: number;
+const create = vi.fn(async (_resource: unknown, pod: Pod): Promise<Pod> => pod);
+const remove = vi.fn(async (..._arguments: unknown[]): Promise<void> => undefined);
+const apply = vi.fn(async (_resource: unknown, body: VmPool): Promise<VmPool> => body);
+const event = vi.fn();
+const counted = vi.fn();
+
+function aReconciler(): PoolReconciler {
+  const inventory = new Inventory(settings.portRanges);
+  inventory.setNode(freeNode('n1', { cpu: 64_000, memory: 2 ** 40 }));
+  return new PoolReconciler(
+    {
+      client: { create, delete: remove, apply },
+      recorder: { event },
+      caches: {
+        pools: { get: () => pool },
+        pods: { byIndex: () => pods, get: (name: string) => pods.find((pod) => pod.metadata.name === name) },
+        vms: { byIndex: () => [] },
+        nodes: { get: () => node },
+      },
+      sources: { vmConfig: () => undefined, image: () => undefined, settings },
+      settings,
+      shared: {
+        inventory,
+        standbys: { holderOf: () => undefined },
+        waiting: {
+          get size() {
+            return waiting;
+          },
+        },
+        controlKeys: () => 'key',
+        kvmGroups: () => [],
+        pullSecretVersion: () => undefined,
+      },
+      counted,
+      now: () => new Date(nowMs),
+    } as unknown as PoolReconcilerParts,
+    () => clock,
+  );
+}
+
+const named = (spec: Partial<VmPool['spec']>) => {
+  const { template } = aPool().spec;
+  return aPool({ template: { ...template, architecture: 'amd64', cpu: 1, memory: '64Mi' }, ...spec });
+};
+const status = (): VmPoolStatus | undefined => apply.mock.lastCall?.[1].status;
+const ready = () => status()?.conditions?.find(({ type }) => type === 'Ready');
+
+beforeEach(() => {
+  vi.clearAllMocks();
+  let made = 0;
+  create.mockImplementation(async (_resource, pod) => {
+    made += 1;
+    return {
+      ...pod,
+      metadata: storedMeta({ ...pod.metadata, uid: `made-${made}`, creationTimestamp: bornAt }),
+    };
+  });
+  pool = named({ minIdle: 2 });
+  pods = [];
+  node = aNode();
+  waiting = 0;
+  clock = 0;
+  nowMs = Date.parse(bornAt) + 1_000;
+});
+
+describe('a pass over a pool', () => {
+  test('makes what is missing, under names of which no two are the same, and says so', async () => {
+    await aReconciler().reconcile('team/ci');
+    const names = create.mock.calls.map((call) => call[1].metadata.name);
+    expect(names).toEqual([expect.stringMatching(/^svc3-pool-ci-/), expect.stringMatching(/^svc3-pool-ci-/)]);
+    expect(new Set(names).size).toBe(2);
+    expect(ready()).toMatchObject({ status: 'False', reason: 'Preparing' });
+  });
+
+  test('makes no more where the cache does not show yet what it has made', async () => {
+    const reconciler = aReconciler();
+    await reconciler.reconcile('team/ci');
+    await reconciler.reconcile('team/ci');
+    expect(create).toHaveBeenCalledTimes(2);
+  });
+
+  test('makes a few at a time: claims have their turns at kube-apiserver', async () => {
+    pool = named({ minIdle: 12 });
+    const reconciler = aReconciler();
+    expect(await reconciler.reconcile('team/ci')).toEqual({ requeueAfterMs: 200 });
+    expect(create).toHaveBeenCalledTimes(5);
+    await reconciler.reconcile('team/ci');
+    expect(create).toHaveBeenCalledTimes(10);
+  });
+
+  test('makes none while VMs wait for a node', async () => {
+    waiting = 1;
+    await aReconciler().reconcile('team/ci');
+    expect(create).not.toHaveBeenCalled();
+    expect(ready()).toMatchObject({ reason: 'Unschedulable', message: expect.stringMatching(/come before/) });
+  });
+
+  test('is Ready where as many wait as are to, and tells the metrics', async () => {
+    pool = named({ minIdle: 0 });
+    await aReconciler().reconcile('team/ci');
+    expect(ready()).toMatchObject({ status: 'True', reason: 'Filled' });
+    expect(counted).toHaveBeenCalledWith(
+      'team/ci',
+      expect.objectContaining({ idle: 0, preparing: 0, claimed: 0 }),
+    );
+  });
+
+  test.each([
+    ['gone', () => undefined],
+    ['being deleted', () => ({ ...aPool(), metadata: { ...aPool().metadata, deletionTimestamp: bornAt } })],
+  ])('does nothing for a pool that is %s', async (_sentence, given) => {
+    pool = given();
+    await aReconciler().reconcile('team/ci');
+    for (const call of [create, remove, apply]) expect(call).not.toHaveBeenCalled();
+    expect(counted).toHaveBeenCalledWith('team/ci', undefined);
+  });
+});
+
+describe('a guest that is given up', () => {
+  test('goes exactly as it was seen: one that a VM has taken meanwhile stays', async () => {
+    pool = named({ minIdle: 0 });
+    pods = [aStandby('1', { pool: named({ minIdle: 0 }) })];
+    remove.mockRejectedValueOnce(new Svc3Error('Conflict', 'the object has been modified'));
+    const reconciler = aReconciler();
+    await reconciler.reconcile('team/ci');
+    expect(remove.mock.calls[0]?.slice(1)).toEqual([
+      { name: 'svc3-pool-1', namespace: 'team' },
+      { uid: 'uid-1', resourceVersion: '5' },
+    ]);
+    await reconciler.reconcile('team/ci');
+    expect(remove).toHaveBeenCalledTimes(2);
+  });
+
+  test('goes once where the cache still shows it', async () => {
+    pool = named({ minIdle: 0 });
+    pods = [aStandby('1', { pool })];
+    const reconciler = aReconciler();
+    await reconciler.reconcile('team/ci');
+    await reconciler.reconcile('team/ci');
+    expect(remove).toHaveBeenCalledOnce();
+  });
+
+  test('because it has failed is told in an Event, and the next comes after a growing time', async () => {
+    pool = named({ minIdle: 1 });
+    const late = aStandby('1', { pool, isIdle: false });
+    nowMs = Date.parse(bornAt) + 3_600_000;
+    pods = [late];
+    const reconciler = aReconciler();
+    await reconciler.reconcile('team/ci');
+    expect(event.mock.calls[0]?.[1]).toMatchObject({ type: 'Warning', reason: 'StandbyFailed' });
+    expect(create).not.toHaveBeenCalled();
+    pods = [];
+    reconciler.sawPod(late, true);
+    clock = 500;
+    await reconciler.reconcile('team/ci');
+    expect(create).not.toHaveBeenCalled();
+    clock = 1_000;
+    await reconciler.reconcile('team/ci');
+    expect(create).toHaveBeenCalledOnce();
+  });
+});
+
+test('a pod that kube-apiserver refuses is the pool’s condition, and is tried again later', async () => {
+  create.mockRejectedValue(new Svc3Error('Forbidden', 'exceeded quota'));
+  const reconciler = aReconciler();
+  await reconciler.reconcile('team/ci');
+  expect(ready()).toMatchObject({ status: 'False', reason: 'PodRefused', message: 'exceeded quota' });
+  await reconciler.reconcile('team/ci');
+  expect(create).toHaveBeenCalledOnce();
+});
