@@ -109,8 +109,16 @@ export class Standbys implements VmMemory {
 function isMadeOf(pod: Pod, vm: Vm, effective: EffectiveSettings): boolean {
   const { startDeadlineSeconds: _deadline, ...asked } = effective;
   const { startDeadlineSeconds: _own, ...has } = claimedSettings(vm, pod) ?? {};
-  return isDeepStrictEqual(has, asked);
+  return isDeepStrictEqual({ ...unsaid, ...has }, { ...unsaid, ...asked });
 }
+
+/** What these fields mean where nothing is said: clients that send all their defaults ask for nothing else by it. */
+const unsaid: Partial<EffectiveSettings> = {
+  scheduler: 'Spread',
+  tagRequired: false,
+  netBoost: true,
+  legacyIO: false,
+};
 
 /** Nothing is to begin on a node that is cordoned or does not answer. */
 export function isUsable(node: Node | undefined): boolean {

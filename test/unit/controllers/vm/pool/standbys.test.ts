@@ -122,6 +122,14 @@ describe('a VM that names the VMConfig of a pool', () => {
     expect(served({})).toBe(true);
   });
 
+  test('gets one where it says what holds anyway, as clients do that send all their defaults', () => {
+    const said = { scheduler: 'Spread', tagRequired: false, netBoost: true, legacyIO: false } as const;
+    expect(served(said)).toBe(true);
+    expect(served({}, { settings: said })).toBe(true);
+    expect(served({ ...said, scheduler: 'Pack' })).toBe(false);
+    expect(served({ ...said, netBoost: false })).toBe(false);
+  });
+
   test('gets none where it asks for something else', () => {
     expect(served({ cpu: 4 })).toBe(false);
   });
