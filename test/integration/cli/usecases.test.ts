@@ -37,9 +37,12 @@ describe('a use case is the same whichever way the CLI takes', () => {
       expect(spec).toMatchObject({ minIdle: 3, maxSize: 3, standby: 'Suspended', template: { cpu: 2 } });
       expect((await vmNamed('of-pool', way)).spec).toMatchObject({ pool: 'ci' });
       const env = environments[way];
-      const { stdout } = await svc3(['pool', 'list', '-o', 'name'], { env });
+      const { stdout } = await svc3(['pool', 'list', '-o', 'name', '-n', spaces[way]], { env });
       expect(stdout.trim()).toBe('ci');
-      const refused = await svc3(['vm', 'deploy', 'other', '--pool', 'ci', '-c', '4', '--no-wait'], { env });
+      const refused = await svc3(
+        ['vm', 'deploy', 'other', '--pool', 'ci', '-c', '4', '--no-wait', '-n', spaces[way]],
+        { env },
+      );
       expect(refused.stderr).toContain('pool excludes cpu');
     }
     await both('vm delete of-pool --no-wait');
