@@ -245,13 +245,18 @@ function gone(name: string): Plan {
 }
 
 function decideExport(source: VmSource, name: string): Plan {
-  const { runner } = source;
-  if (runner === undefined)
+  const { runner, powerState } = source;
+  if (runner === undefined) {
+    const message =
+      powerState === 'Suspended'
+        ? `VM ${name} is suspended on its disk, which is saved once the VM goes on`
+        : `VM ${name} has no runner yet`;
     return {
       kind: 'say',
-      verdict: { reason: 'SourceNotReady', message: `VM ${name} has no runner yet` },
+      verdict: { reason: 'SourceNotReady', message },
       requeueAfterMs: sourcePollMs,
     };
+  }
   return work({ kind: 'export', vm: name, source: { ...source, runner } });
 }
 

@@ -199,6 +199,19 @@ describe('what is decided for a disk', () => {
       { kind: 'say', verdict: { reason: 'SourceNotReady' } } as never,
     ],
     [
+      'a VM that is suspended on its disk is waited for, and that is said',
+      observed(anImage({ vm: { name: 'x', mode: 'Save' } }), {
+        vmSource: aVmSource({ runner: undefined, powerState: 'Suspended' }),
+      }),
+      {
+        kind: 'say',
+        verdict: {
+          reason: 'SourceNotReady',
+          message: 'VM x is suspended on its disk, which is saved once the VM goes on',
+        },
+      } as never,
+    ],
+    [
       'the memory of a VM that runs is saved with its disk',
       observed(anImage(saveMemory), { vmSource: aVmSource() }),
       { kind: 'work', work: { kind: 'export' } } as never,
