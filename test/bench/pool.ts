@@ -93,6 +93,7 @@ async function claimsOf({ client, controlPlane, watched }: SimulatedCluster, cou
     const first = Array.from({ length: warmUp }, (_, i) => `warm-${i}`);
     await run(first);
     await deleteAll(client, vms, first, { andWait: false });
+    await until('those to be gone', async () => (await client.list(vms, { namespace })).items.length === 0);
     await until('the pool to be full again', isFull);
     const audit = auditReader(controlPlane.auditLogPath);
     await audit.since();
