@@ -24,6 +24,7 @@ import { type ClaimParts, choosePod, hasOwnPod, isUnchanged, mayHavePod, takePod
 import type { ClaimObserver } from './pool/claimobserver.ts';
 import { claimedSettings, poolIndex } from './pool/standby.ts';
 import type { Standbys } from './pool/standbys.ts';
+import { keepsSettings } from './pod/hibernation.ts';
 import { buildPod, type PodPlacement } from './pod/pod.ts';
 import { reportPod } from './status/report.ts';
 import { placementRequest } from './pod/request.ts';
@@ -258,6 +259,8 @@ export class PodCreation implements VmMemory {
     const frozen = vm.status?.effective;
     if (frozen === undefined) return resolveVm(vm, sources);
     const placed = withLiveSettings(vm, frozen);
+    if (keepsSettings(vm))
+      return { kind: 'resolved', effective: placed, warnings: vm.status?.warnings ?? [] };
     const another = anotherMedium(vm, placed);
     const medium = another === undefined ? undefined : pinMedium(vm, another, sources);
     if (medium !== undefined && medium.kind !== 'pinned') return medium;

@@ -81,9 +81,12 @@ test('a VM that is suspended on its disk has no pod, and goes on in another', as
     .toBe((await space.vm('vm')).metadata.generation);
   expect(await space.pod('vm')).toBeUndefined();
 
+  // Its guest goes on as what it was, and has what was asked for meanwhile when it is started next.
   become({ powerState: 'Running' });
-  await request({ powerState: 'Running' });
+  await request({ powerState: 'Running', cpu: 2 });
   await space.untilReady('vm');
+  await space.until('vm', 'RestartRequired', { status: 'True', message: expect.stringContaining('cpu') });
+  expect((await statusOf())?.effective?.cpu).not.toBe(2);
   await expect.poll(statusOf, slow).toMatchObject({ powerState: 'Running', podName: 'svc3-vm-vm' });
   expect(await statusOf()).not.toHaveProperty('suspendedTo');
 });

@@ -1,4 +1,6 @@
+import { conditionTypes } from '../../../api/reasons.ts';
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
+import { isTrue } from '../../../controller/conditions.ts';
 import { hasBundle } from './bundle.ts';
 import { isPersistent } from './claim.ts';
 
@@ -33,4 +35,15 @@ export function isAsleep({ spec, status }: Vm): boolean {
   if (spec.powerState !== 'Suspended' || status?.powerState !== 'Suspended') return false;
   const isReverted = spec.revertRequest === undefined || spec.revertRequest === status.revertRequest;
   return status.suspendedTo === 'Disk' && isReverted;
+}
+
+/**
+ * Whether the guest may go on from a memory that lies on its claim: its hardware has to be what it was then, so the next pod has the settings
+ * that were in force, and changes go on waiting for the guest's next start. A pod that is ended for that start takes no memory along.
+ */
+export function keepsSettings({ status }: Vm): boolean {
+  if (status?.suspendedTo === 'Disk') return true;
+  return (
+    status?.effective?.onEviction === 'Suspend' && isTrue(status.conditions, conditionTypes.restartRequired)
+  );
 }

@@ -1,7 +1,8 @@
 import { standbyNamePrefix } from '../../../api/meta.ts';
 import type { PlannedSettings, Vm } from '../../../api/vm.ts';
 import { hasClaims } from '../pod/claim.ts';
-import { condition, type ConditionDrafts, type StatusDraft } from './statusdraft.ts';
+import { keepsSettings } from '../pod/hibernation.ts';
+import { condition, conditionsIn, type ConditionDrafts, type StatusDraft } from './statusdraft.ts';
 
 /** The pod that was chosen for a VM of a pool: until another is chosen, it has no other. */
 function chosenPod({ spec, status }: Vm): string | undefined {
@@ -17,8 +18,9 @@ export function pendingDraft(
 ): StatusDraft {
   const { effective, node, diskSize, diskGrowth, warnings, powerState } = vm.status ?? {};
   const podName = chosenPod(vm);
-  const { revertRequest, startRequest, restartRequest } = vm.status ?? {};
+  const { revertRequest, startRequest, restartRequest, suspendedTo } = vm.status ?? {};
   const cause = conditions.stalled ?? conditions.scheduled ?? conditions.prepared;
+  const { restartRequired } = keepsSettings(vm) ? (conditionsIn(vm.status?.conditions) ?? {}) : {};
   const sticky = effective !== undefined && hasClaims(effective);
   return {
     fields: {
@@ -35,8 +37,11 @@ export function pendingDraft(
       ...(warnings === undefined ? {} : { warnings }),
       // That it has ever booted is what the start deadline goes by.
       ...(powerState === undefined ? {} : { powerState: 'Stopped' as const }),
+      // Until its runner has said what became of it.
+      ...(suspendedTo === 'Disk' ? { suspendedTo } : {}),
     },
     conditions: {
+      ...(restartRequired === undefined ? {} : { restartRequired }),
       ready: condition('False', cause?.reason ?? 'Pending', cause?.message ?? ''),
       ...conditions,
     },

@@ -1,3 +1,4 @@
+import type { Vm } from '../../../api/vm.ts';
 import { isOwnedBy } from '../../../api/owner.ts';
 import type { Observed, PodPlan } from '../decide.ts';
 import { isAsleep } from '../pod/hibernation.ts';
@@ -19,8 +20,7 @@ export function planStatus(
     case 'replace':
       // The same pod is made again at once.
       if (plan.reason === 'PullRetry') return undefined;
-      if (plan.reason === 'Restarting')
-        return pendingDraft(vm, { ready: condition('False', plan.reason, plan.message) });
+      if (plan.reason === 'Restarting') return restartingDraft(vm, plan.message);
       return pendingDraft(vm, { scheduled: condition('False', plan.reason, plan.message) });
     default: {
       const { pod, settings } = plan;
@@ -36,4 +36,11 @@ export function planStatus(
       return pendingDraft(vm, { ready: condition('False', 'Starting', message) });
     }
   }
+}
+
+/** What waited for the guest's next start is in force with it. */
+function restartingDraft(vm: Vm, message: string): StatusDraft {
+  const draft = pendingDraft(vm, { ready: condition('False', 'Restarting', message) });
+  const { restartRequired: _restartRequired, ...conditions } = draft.conditions;
+  return { ...draft, conditions };
 }

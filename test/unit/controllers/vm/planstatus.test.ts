@@ -53,6 +53,19 @@ test.each<[sentence: string, plan: Given, given: Partial<Observed>, expected: st
   ],
   ['nothing of a pod that is made again at once', { ...replace, reason: 'PullRetry' }, {}, undefined],
   [
+    'a pod that is ended for changes, which wait no longer',
+    { ...replace, reason: 'Restarting' },
+    {
+      vm: aVm({
+        status: {
+          effective: { ...effective, onEviction: 'Suspend' },
+          conditions: [aCondition('Ready'), aCondition('RestartRequired')],
+        },
+      }),
+    },
+    ['ready=False/Restarting: why'],
+  ],
+  [
     'a pod that goes because the memory of its guest is on the claim',
     { kind: 'wait', pod, settings },
     {

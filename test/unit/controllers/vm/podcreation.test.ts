@@ -11,7 +11,7 @@ import { Inventory } from '../../../../src/placement/inventory.ts';
 import { storedMeta } from '../../../support/storedmeta.ts';
 import { vmSettings } from '../../../support/operator.ts';
 import { aNode, ranges } from '../../placement/builders.ts';
-import { aVm, effective } from './builders.ts';
+import { aCondition, aVm, effective } from './builders.ts';
 
 const create = vi.fn<(resource: unknown, pod: Pod) => Promise<Pod>>();
 const patch = vi.fn();
@@ -129,6 +129,36 @@ describe('a VM', () => {
     nowMs += 60_000;
     await deploy(vm, creation);
     expect(nodeOfPod()).toBe('n1');
+  });
+
+  describe('whose guest may go on from a memory on its claim', () => {
+    const persistent = { disk: { storage: 'Persistent' as const, size: '1Gi' } };
+    const changed = (vm: Vm): Vm => ({
+      ...vm,
+      metadata: { ...vm.metadata, generation: 2 },
+      spec: { ...vm.spec, ...persistent, cpu: 2 },
+    });
+    const cpuOf = () =>
+      /"cpu":(\d)/.exec(JSON.stringify(made()?.metadata.annotations).replaceAll('\\', ''))?.[1];
+
+    test.each<[what: string, vm: Vm, cpu: string]>([
+      ['is suspended on it', placed({ suspendedTo: 'Disk' }, persistent), '1'],
+      [
+        'was evicted while changes waited',
+        placed({ conditions: [aCondition('RestartRequired')] }, { ...persistent, onEviction: 'Suspend' }),
+        '1',
+      ],
+      ['was stopped for its changes', placed({}, { ...persistent, onEviction: 'Suspend' }), '2'],
+      [
+        'is shut down when its pod ends',
+        placed({ conditions: [aCondition('RestartRequired')] }, persistent),
+        '2',
+      ],
+    ])('or cannot: one that %s', async (_what, vm, cpu) => {
+      inventory.setNode(aNode('n1'));
+      await deploy(changed(vm));
+      expect(cpuOf()).toBe(cpu);
+    });
   });
 
   test('goes to a node that turned it away where there is no other', async () => {

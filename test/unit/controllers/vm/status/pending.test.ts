@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { condition } from '../../../../../src/controllers/vm/status/statusdraft.ts';
 import { pendingDraft } from '../../../../../src/controllers/vm/status/pending.ts';
-import { aVm, effective } from '../builders.ts';
+import { aCondition, aVm, effective } from '../builders.ts';
 
 const persistent = { ...effective, disk: { storage: 'Persistent' as const } };
 const unschedulable = condition('False', 'Unschedulable', 'no node fits');
@@ -54,4 +54,15 @@ test('Ready tells what the VM waits for, the last cause first', () => {
   expect(ready({ prepared, scheduled: unschedulable })).toEqual(['no node fits', true]);
   expect(ready({ prepared, scheduled: unschedulable, stalled })).toEqual(['the disk is gone', false]);
   expect(ready({})).toEqual(['', true]);
+});
+
+test('changes go on waiting where the guest may go on from its memory, and that it is on the disk stays known', () => {
+  const restartRequired = aCondition('RestartRequired', { reason: 'SpecChanged' });
+  const conditions = [aCondition('Ready'), restartRequired];
+  const evicted = aVm({ status: { effective: { ...persistent, onEviction: 'Suspend' }, conditions } });
+  expect(pendingDraft(evicted, {}).conditions.restartRequired).toMatchObject({ reason: 'SpecChanged' });
+  const shutDown = aVm({ status: { effective: persistent, conditions } });
+  expect(pendingDraft(shutDown, {}).conditions).not.toHaveProperty('restartRequired');
+  const resumed = aVm({ status: { effective: persistent, powerState: 'Suspended', suspendedTo: 'Disk' } });
+  expect(pendingDraft(resumed, {}).fields).toMatchObject({ powerState: 'Stopped', suspendedTo: 'Disk' });
 });
