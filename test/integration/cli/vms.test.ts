@@ -152,7 +152,7 @@ describe('svc3 vm, straight on kube-apiserver', () => {
 
   it.for([
     ['an unknown configuration', ['x', '--config', 'nope'], 6, 'nope config does not exist'],
-    ['neither image nor configuration', ['x'], 2, 'one of --config, --image is needed'],
+    ['neither image, configuration nor pool', ['x'], 2, 'one of --config, --image, --pool is needed'],
     ['an unknown image', ['x', '-i', 'nope'], 6, 'images "nope" not found'],
     ['a name that is no DNS label', ['X', '-i', 'example.com/debian:12'], 2, 'name: '],
     [
