@@ -69,7 +69,7 @@ test('a VM that is suspended on its disk has no pod, and goes on in another', as
   await expect.poll(() => space.pod('vm'), slow).toBeUndefined();
   expect(runner.verbs).toEqual([{ action: 'suspend', suspendTo: 'Disk' }]);
   await expect.poll(statusOf, slow).toMatchObject({ powerState: 'Suspended', suspendedTo: 'Disk' });
-  expect(await statusOf()).not.toHaveProperty('podName');
+  await expect.poll(statusOf, slow).not.toHaveProperty('podName');
   expect(await space.condition('vm', 'Ready')).toMatchObject({ status: 'True', reason: 'Suspended' });
 
   // An operator that knows nothing of it makes no pod either.
