@@ -11,7 +11,7 @@ const gatherMs = 100;
 /** A page that hears nothing for much longer connects again. */
 const beatMs = 15_000;
 
-const kinds = ['vms', 'images', 'isos', 'vmConfigs'] as const;
+const kinds = ['vms', 'images', 'isos', 'vmConfigs', 'vmPools'] as const;
 type Kind = (typeof kinds)[number];
 
 interface LiveOptions {

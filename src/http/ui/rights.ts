@@ -33,11 +33,17 @@ export async function allowedRoutes(
 /** The namespaces in which the caller may list VMs, of those that svc3 has anything in. */
 export async function visibleNamespaces(
   caller: Caller,
-  { vms, vmConfigs, images, isos }: Pick<Caches, 'vms' | 'vmConfigs' | 'images' | 'isos'>,
+  {
+    vms,
+    vmConfigs,
+    vmPools,
+    images,
+    isos,
+  }: Pick<Caches, 'vms' | 'vmConfigs' | 'vmPools' | 'images' | 'isos'>,
   others: readonly string[],
 ): Promise<{ items: string[]; all: boolean }> {
   const names = new Set(others);
-  for (const { objects } of [vms, vmConfigs, images, isos])
+  for (const { objects } of [vms, vmConfigs, vmPools, images, isos])
     for (const { metadata } of objects.list() as readonly KubeObject[]) names.add(metadata?.namespace ?? '');
   const right = { group, resource: 'vms', verb: 'list' } as const;
   if (await isAllowed(caller, right)) return { items: [...names].toSorted(), all: true };

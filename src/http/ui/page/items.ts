@@ -1,5 +1,5 @@
 import type { ImageItem } from '../../../wire/schemas.ts';
-import type { VmConfigItem, VmItem } from '../../../wire/vmschemas.ts';
+import type { VmConfigItem, VmItem, VmPoolItem } from '../../../wire/vmschemas.ts';
 
 /** What the page is told of by the server, by `namespace/name`. */
 export interface Items {
@@ -7,6 +7,7 @@ export interface Items {
   readonly images: ReadonlyMap<string, ImageItem>;
   readonly isos: ReadonlyMap<string, ImageItem>;
   readonly vmConfigs: ReadonlyMap<string, VmConfigItem>;
+  readonly vmPools: ReadonlyMap<string, VmPoolItem>;
 }
 
 interface Named {
@@ -19,13 +20,19 @@ type Changes = {
   readonly [K in keyof Items]?: { readonly changed: readonly Named[]; readonly gone: readonly string[] };
 };
 
-export const noItems: Items = { vms: new Map(), images: new Map(), isos: new Map(), vmConfigs: new Map() };
+export const noItems: Items = {
+  vms: new Map(),
+  images: new Map(),
+  isos: new Map(),
+  vmConfigs: new Map(),
+  vmPools: new Map(),
+};
 
 export function keyOf({ namespace, name }: Named): string {
   return `${namespace}/${name}`;
 }
 
-const kinds = ['vms', 'images', 'isos', 'vmConfigs'] as const;
+const kinds = ['vms', 'images', 'isos', 'vmConfigs', 'vmPools'] as const;
 
 /** Of a `snapshot`. */
 export function itemsOf(snapshot: Snapshot): Items {

@@ -53,6 +53,8 @@ const caches = () =>
     images: cacheOf(false),
     isos: cacheOf(false),
     vmConfigs: cacheOf(false),
+    // Has the same objects, and changes with them.
+    vmPools: cacheOf(true),
     accounts: { onDeleted: () => () => undefined, isDeleted: () => false },
   }) as unknown as Caches;
 
@@ -114,6 +116,19 @@ describe('the stream of a page', () => {
     await vi.advanceTimersByTimeAsync(150);
     expect(read(stream)).toEqual([
       ['change', { vms: { changed: [{ namespace: 'team', name: 'a', version: 3 }], gone: ['team/b'] } }],
+    ]);
+  });
+
+  test('tells of pools alone to who may list nothing else', async () => {
+    allowed = new Set(['vmpools']);
+    put('a', 1);
+    const stream = await open();
+    expect(read(stream)).toEqual([['snapshot', { vmPools: [{ namespace: 'team', name: 'a', version: 1 }] }]]);
+    put('a', 2);
+    remove('b');
+    await vi.advanceTimersByTimeAsync(150);
+    expect(read(stream)).toEqual([
+      ['change', { vmPools: { changed: [{ namespace: 'team', name: 'a', version: 2 }], gone: ['team/b'] } }],
     ]);
   });
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { changedItems, itemsOf, matchingVms, noItems } from '../../../../../src/http/ui/page/items.ts';
-import type { VmItem } from '../../../../../src/wire/vmschemas.ts';
+import type { VmItem, VmPoolItem } from '../../../../../src/wire/vmschemas.ts';
 
 const vm = (name: string, more: Partial<VmItem> = {}): VmItem => ({
   name,
@@ -26,6 +26,24 @@ describe('what the page knows', () => {
     ]);
     expect(items.vms.get('team/a')?.status).toBe('Running');
     expect(changed.images).toBe(items.images);
+  });
+
+  test('has pools as the stream names them', () => {
+    const pool: VmPoolItem = {
+      name: 'ci',
+      namespace: 'team',
+      minIdle: 1,
+      standby: 'Suspended',
+      serveConfig: false,
+      idle: 0,
+      preparing: 1,
+      claimed: 0,
+    };
+    const filled: VmPoolItem = { ...pool, idle: 1 };
+    const items = changedItems(itemsOf({ vmPools: [pool, { ...pool, name: 'other' }] }), {
+      vmPools: { changed: [filled], gone: ['team/other'] },
+    });
+    expect([...items.vmPools.values()].map(({ name, idle }) => `${name} ${idle}`)).toEqual(['ci 1']);
   });
 
   test('has no kinds that may not be listed', () => {
