@@ -7,9 +7,11 @@ import {
   namespaces,
   registryCredentials,
   vmConfigs,
+  vmPools,
   vms,
 } from '../../../src/api/resources.ts';
 import type { Vm } from '../../../src/api/vm.ts';
+import type { VmPoolStatus } from '../../../src/api/vmpool.ts';
 import { ifFound, isSvc3Error } from '../../../src/errors.ts';
 import {
   condition,
@@ -284,6 +286,152 @@ describe('a deploy', () => {
     await page.getByRole('heading', { name: 'deployed' }).waitFor();
     const { spec } = await cluster.client.get(vms, 'deployed', namespace);
     expect([spec.cpu, spec.disk?.size]).toEqual([1, '3Gi']);
+    expect(watched.faults).toEqual([]);
+  });
+});
+
+describe('pools', () => {
+  const image = 'registry.example.com/team/debian:12';
+  const aPool = (name: string) =>
+    cluster.client.create(vmPools, {
+      metadata: { name, namespace },
+      spec: { template: { image }, minIdle: 2, maxSize: 4, standby: 'Suspended', serveConfig: false },
+    });
+  /** As the operator, which is not here, says it. */
+  const report = async (name: string, status: VmPoolStatus): Promise<void> => {
+    const { generation } = (await cluster.client.get(vmPools, name, namespace)).metadata;
+    const body = { status: { observedGeneration: generation, ...status } };
+    const key = { name, namespace };
+    await cluster.client.patch(vmPools, key, { type: 'merge', body }, { subresource: 'status' });
+  };
+  const open = async (token = cluster.adminToken): Promise<Visit> => {
+    const visited = await visitAs(token);
+    await visited.page.getByRole('link', { name: 'Pools', exact: true }).click();
+    await visited.page.getByRole('heading', { name: 'Pools' }).waitFor();
+    return visited;
+  };
+
+  test('are shown as they are, without a reload', async () => {
+    const { page, watched } = await open();
+    const before = await page.evaluate('performance.timeOrigin');
+    await aPool('seen');
+    const row = page.locator('tbody tr', { hasText: 'seen' });
+    await expect.poll(() => row.innerText()).toContain('0 of 2');
+    await report('seen', {
+      conditions: [condition('Ready', 'False', 'Unschedulable', 'no node has 900 free CPUs')],
+      idle: 1,
+      preparing: 1,
+      claimed: 3,
+    });
+    await page.getByText('no node has 900 free CPUs').waitFor();
+    const said = await row.innerText();
+    for (const words of ['Updating', '1 of 2', '1 preparing', image, 'Suspended while they wait'])
+      expect(said).toContain(words);
+    expect(await row.locator('td[data-title="Claimed"]').innerText()).toBe('3');
+    expect(await row.locator('td[data-title="Max size"]').innerText()).toBe('4');
+    await page.getByRole('button', { name: 'Delete seen' }).waitFor();
+    await expectGoodLooks(page);
+
+    await report('seen', { conditions: [condition('Ready', 'True', 'Filled', '')], idle: 2, preparing: 0 });
+    await expect.poll(() => row.innerText()).toContain('2 of 2');
+    expect(await row.innerText()).not.toContain('preparing');
+    await cluster.client.delete(vmPools, { name: 'seen', namespace });
+    await row.waitFor({ state: 'detached' });
+    expect(await page.evaluate('performance.timeOrigin')).toBe(before);
+    expect(watched.faults).toEqual([]);
+  });
+
+  test('are made, scaled and deleted, after what that means was said', async () => {
+    const specOf = async () => (await cluster.client.get(vmPools, 'ci', namespace)).spec;
+    const { page, watched } = await open();
+    await page.getByRole('button', { name: 'New pool' }).click();
+    await page.getByLabel('Name (required)', { exact: true }).fill('ci');
+    await page.getByLabel('Min idle', { exact: true }).fill('2');
+    await page.getByLabel('Max size', { exact: true }).fill('1');
+    await page.getByLabel('Image', { exact: true }).fill(image);
+    await page.getByRole('button', { name: `Create in ${namespace}` }).click();
+    await page.getByText('maxSize must not be less than minIdle').first().waitFor();
+    const refused = page.locator('[aria-invalid=true]');
+    expect(await refused.evaluateAll((all) => all.map(({ id }) => id))).toEqual(['field-maxSize']);
+    await expectGoodLooks(page);
+    await page.getByLabel('Max size', { exact: true }).fill('4');
+    await page.getByRole('button', { name: `Create in ${namespace}` }).click();
+    await page.getByRole('button', { name: 'Scale ci' }).click();
+    expect(await specOf()).toMatchObject({
+      minIdle: 2,
+      maxSize: 4,
+      standby: 'Suspended',
+      template: { image },
+    });
+
+    const scaling = page.getByRole('dialog', { name: 'Scale ci' });
+    const idle = scaling.getByLabel('Min idle (required)', { exact: true });
+    expect(await idle.inputValue()).toBe('2');
+    await idle.fill('9');
+    await scaling.getByRole('button', { name: 'Scale', exact: true }).click();
+    await scaling.getByText('maxSize must not be less than minIdle').waitFor();
+    await expectGoodLooks(page);
+    await idle.fill('3');
+    await scaling.getByLabel('Max size', { exact: true }).fill('5');
+    await scaling.getByRole('button', { name: 'Scale', exact: true }).click();
+    await scaling.waitFor({ state: 'detached' });
+    await expect.poll(() => page.locator('tbody tr', { hasText: 'ci' }).innerText()).toContain('0 of 3');
+    expect(await specOf()).toMatchObject({ minIdle: 3, maxSize: 5 });
+
+    await page.getByRole('button', { name: 'Delete ci' }).click();
+    const deleting = page.getByRole('dialog', { name: 'Delete ci?' });
+    await deleting.getByText('VMs that have claimed one stay').waitFor();
+    await expectGoodLooks(page);
+    await deleting.getByRole('button', { name: 'Delete', exact: true }).click();
+    await page.getByRole('button', { name: 'Delete ci' }).waitFor({ state: 'detached' });
+    await expect.poll(() => ifFound(cluster.client.get(vmPools, 'ci', namespace))).toBeUndefined();
+    expect(watched.faults).toEqual([]);
+  });
+
+  test('are offered by the form of a deploy', async () => {
+    await aPool('warm');
+    const { page, watched } = await visitAs(cluster.adminToken);
+    await page.getByRole('link', { name: 'Deploy a VM' }).click();
+    await page.locator('#field-pool-names option[value=warm]').waitFor({ state: 'attached' });
+    await page.getByLabel('Name', { exact: true }).fill('of-pool');
+    await page.getByLabel('Pool', { exact: true }).fill('warm');
+    await page.getByLabel('CPU', { exact: true }).fill('1');
+    await page.getByRole('button', { name: 'Deploy', exact: true }).click();
+    await page.getByText('pool excludes cpu').first().waitFor();
+    await page.getByLabel('CPU', { exact: true }).fill('');
+    await page.getByRole('button', { name: 'Deploy', exact: true }).click();
+    await page.getByRole('heading', { name: 'of-pool' }).waitFor();
+    await expect.poll(() => page.locator('dl').innerText()).toContain('warm');
+    expect((await cluster.client.get(vms, 'of-pool', namespace)).spec).toMatchObject({ pool: 'warm' });
+    expect(watched.faults).toEqual([]);
+  });
+
+  test.each([
+    ['look', ['get', 'list', 'watch'], []],
+    ['scale', ['get', 'list', 'watch', 'patch'], ['Scale']],
+    ['delete', ['get', 'list', 'watch', 'delete'], ['Delete']],
+  ])('offer what may be done to who may %s', async (may, verbs, offered) => {
+    await aPool('guarded').catch((error: unknown) => {
+      if (!isSvc3Error(error, 'AlreadyExists')) throw error;
+    });
+    const role = `${namespace}-pools-${may}`;
+    await cluster.client.create(clusterRoles, {
+      metadata: { name: role },
+      rules: [
+        { apiGroups: ['svc3.dev'], resources: ['vms'], verbs: ['list'] },
+        { apiGroups: ['svc3.dev'], resources: ['vmpools'], verbs },
+      ],
+    });
+    const token = await identity(cluster.client, `pools-${may}`, { namespace, role });
+    const { page, watched } = await open(token);
+    await page.locator('tbody tr', { hasText: 'guarded' }).waitFor();
+    for (const verb of offered) await page.getByRole('button', { name: `${verb} guarded` }).waitFor();
+    // The rights were known before the view was: what they allow is drawn with the next frames.
+    await page.evaluate('new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))');
+    const buttons = page.locator('main').getByRole('button');
+    const labels = await buttons.evaluateAll((all) => all.map(({ ariaLabel }) => ariaLabel));
+    // Other pools are there as well.
+    expect(new Set(labels.map((label) => label?.split(' ')[0]))).toEqual(new Set(offered));
     expect(watched.faults).toEqual([]);
   });
 });

@@ -8,6 +8,7 @@ import { noItems } from './items.ts';
 import { follow, type LiveState } from './live.ts';
 import { codeIn, linkTo, placeOf, type Place, type View } from './place.ts';
 import { Nodes } from './nodes.tsx';
+import { Pools } from './pools.tsx';
 import { forgetRights, type Rights, useRights } from './rights.ts';
 import type { Namespaces, Session, Shared } from './session.ts';
 import { SignIn } from './signin.tsx';
@@ -173,6 +174,8 @@ function Content({
       return <Disks key="isos" kind="isos" items={items.isos} {...common} />;
     case 'nodes':
       return <Nodes namespace={target} />;
+    case 'pools':
+      return <Pools items={items} {...common} />;
     case 'configs':
       return <Configs items={items} {...common} />;
     default:
@@ -182,6 +185,7 @@ function Content({
 
 const entries: readonly { readonly view: View; readonly title: string; readonly needs: string }[] = [
   { view: 'vms', title: 'VMs', needs: 'listVms' },
+  { view: 'pools', title: 'Pools', needs: 'listVmPools' },
   { view: 'images', title: 'Images', needs: 'listImages' },
   { view: 'isos', title: 'ISOs', needs: 'listIsos' },
   { view: 'configs', title: 'Configurations', needs: 'listVmConfigs' },

@@ -5,7 +5,7 @@ import type { Items } from './items.ts';
 import { useFields } from './openapi.ts';
 import { linkTo } from './place.ts';
 
-const first = ['name', 'vmConfig', 'image', 'cpu', 'memory', 'gpuPassthrough'];
+const first = ['name', 'vmConfig', 'pool', 'image', 'cpu', 'memory', 'gpuPassthrough'];
 
 export function namesIn(
   items: ReadonlyMap<string, { name: string; namespace: string }>,
@@ -35,6 +35,7 @@ export function Deploy({ items, namespace }: { readonly items: Items; readonly n
             image: namesIn(items.images, namespace),
             iso: namesIn(items.isos, namespace),
             vmConfig: namesIn(items.vmConfigs, namespace),
+            pool: namesIn(items.vmPools, namespace),
           }}
           verb="Deploy"
           send={send}

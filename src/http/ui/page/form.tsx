@@ -7,32 +7,45 @@ import { bodyOf, otherProblems, problemOf, type Field, type FieldProblem, type V
 export type Suggestions = Readonly<Record<string, readonly string[]>>;
 
 interface FormState {
+  /** What the ids of its inputs begin with. */
+  readonly id: string;
   readonly values: Values;
   readonly problems: readonly FieldProblem[];
   readonly suggestions: Suggestions;
   readonly set: (path: string, value: string) => void;
 }
 
+const noValues: Values = new Map();
+
 /** A form for a body of the API: what is refused is said at its field. */
 export function SchemaForm({
   fields,
   first,
   suggestions = {},
+  initial = noValues,
+  id = 'field',
   verb,
   send,
+  onCancel,
 }: {
   readonly fields: readonly Field[];
   /** Paths of the fields that are shown before the others. */
   readonly first: readonly string[];
   readonly suggestions?: Suggestions;
+  /** What is there before anybody puts something in. */
+  readonly initial?: Values;
+  /** Another one for a form that may be shown beside another. */
+  readonly id?: string;
   readonly verb: string;
   readonly send: (body: Readonly<Record<string, unknown>>) => Promise<void>;
+  readonly onCancel?: () => void;
 }) {
-  const [values, setValues] = useState<Values>(new Map());
+  const [values, setValues] = useState<Values>(initial);
   const [problems, setProblems] = useState<readonly FieldProblem[]>([]);
   const [message, setMessage] = useState<string>();
   const [isBusy, setBusy] = useState(false);
   const state: FormState = {
+    id,
     values,
     problems,
     suggestions,
@@ -65,16 +78,25 @@ export function SchemaForm({
       {main.map((field) => (
         <FieldInput key={field.path} field={field} state={state} />
       ))}
-      <details open={isRefusedBelow}>
-        <summary>More settings</summary>
-        {more.map((field) => (
-          <FieldInput key={field.path} field={field} state={state} />
-        ))}
-      </details>
+      {more.length === 0 ? null : (
+        <details open={isRefusedBelow}>
+          <summary>More settings</summary>
+          {more.map((field) => (
+            <FieldInput key={field.path} field={field} state={state} />
+          ))}
+        </details>
+      )}
       <Problem text={message} />
-      <button class="main" disabled={isBusy}>
-        {verb}
-      </button>
+      <div class="buttons">
+        <button class="main" disabled={isBusy}>
+          {verb}
+        </button>
+        {onCancel === undefined ? null : (
+          <button type="button" onClick={onCancel}>
+            Cancel
+          </button>
+        )}
+      </div>
     </form>
   );
 }
@@ -90,7 +112,7 @@ function FieldInput({ field, state }: { readonly field: Field; readonly state: F
         ))}
       </fieldset>
     );
-  const id = `field-${field.path}`;
+  const id = `${state.id}-${field.path}`;
   const problem = problemOf(state.problems, field.path);
   return (
     <div class="field">

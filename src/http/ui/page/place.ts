@@ -1,5 +1,5 @@
 /** Views of the page, as its fragment names them: `#/vms/team/web`. */
-export const views = ['vms', 'deploy', 'images', 'isos', 'nodes', 'configs', 'credentials'] as const;
+export const views = ['vms', 'deploy', 'pools', 'images', 'isos', 'nodes', 'configs', 'credentials'] as const;
 export type View = (typeof views)[number];
 
 export interface Place {

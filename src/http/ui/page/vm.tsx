@@ -118,6 +118,7 @@ export function OneVm({
         <Fact term="Memory">{vm.memory}</Fact>
         <Fact term="Image">{vm.image}</Fact>
         <Fact term="Configuration">{vm.vmConfig}</Fact>
+        <Fact term="Pool">{vm.pool}</Fact>
         <Fact term="GPU passthrough">{vm.gpuPassthrough ? 'Yes' : 'No'}</Fact>
         <Fact term="SSH port of the node">{vm.ssh === 0 ? undefined : String(vm.ssh)}</Fact>
         <Fact term="Ports">{portsOf(vm)}</Fact>
