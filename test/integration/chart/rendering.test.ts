@@ -196,6 +196,16 @@ describe('rights', () => {
     }
   });
 
+  test('who may see VMs sees what their pods use, and nothing of the nodes', async () => {
+    const roles = await rendered(...allOn);
+    for (const name of ['svc3-view', 'svc3-edit']) {
+      const role = roles.find(({ kind, metadata }) => kind === 'ClusterRole' && metadata.name === name);
+      expect(role?.rules?.filter(({ apiGroups }) => apiGroups?.includes('metrics.k8s.io'))).toEqual([
+        { apiGroups: ['metrics.k8s.io'], resources: ['pods'], verbs: ['get', 'list'] },
+      ]);
+    }
+  });
+
   test("registry credentials are never part of Kubernetes' own roles", async () => {
     const aggregated = (await rendered(...allOn)).filter(({ metadata }) =>
       Object.keys(metadata.labels ?? {}).some((label) =>
