@@ -10,15 +10,17 @@ export const watchOption = {
   watch: { kind: 'flag', short: 'w', summary: 'Go on and print every change' },
 } as const satisfies OptionSpecs;
 
-/** Options of lists whose items are in a namespace. */
-export const listOptions = {
-  ...watchOption,
+/** Option of what is shown by namespace. */
+export const allNamespacesOption = {
   'all-namespaces': {
     kind: 'flag',
     short: 'A',
     summary: 'Of all namespaces in which you may list them, with the namespace of each',
   },
 } as const satisfies OptionSpecs;
+
+/** Options of lists whose items are in a namespace. */
+export const listOptions = { ...watchOption, ...allNamespacesOption } as const satisfies OptionSpecs;
 
 /** Namespaces that are asked at the same time. */
 const atOnce = 8;
@@ -50,9 +52,21 @@ export async function showNamespacedList<T extends { readonly namespace: string 
 ): Promise<void> {
   if (!all) return showList(context, view, listed, { watch });
   if (watch) throw usageError('--watch and --all-namespaces exclude each other');
-  const opened = await context.service();
-  const items = await inAll(await opened.namespaces(), (namespace) => listed(opened).list(namespace));
-  await context.out.list(withNamespace(view), items);
+  const list = (service: Service, namespace: string) => listed(service).list(namespace);
+  await showNamespaced(context, view, list, { 'all-namespaces': all });
+}
+
+/** What is asked for once, of the namespace, or with `all-namespaces` of every one where the user may. */
+export async function showNamespaced<T extends { readonly namespace: string }>(
+  { out, namespace, service }: Context,
+  view: View<T>,
+  list: (service: Service, namespace: string) => Promise<readonly T[]>,
+  { 'all-namespaces': all }: { readonly 'all-namespaces': boolean },
+): Promise<void> {
+  const opened = await service();
+  if (!all) return out.list(view, await list(opened, await namespace()));
+  const items = await inAll(await opened.namespaces(), (each) => list(opened, each));
+  await out.list(withNamespace(view), items);
 }
 
 function withNamespace<T extends { readonly namespace: string }>(view: View<T>): View<T> {

@@ -3,12 +3,15 @@ import type {
   DeployItem,
   DiskItem,
   NodeItem,
+  NodeTopItem,
+  UsedFigures,
   RegistryCredentialItem,
   RemoteItem,
   ServiceAccountItem,
   VmConfigItem,
   VmPoolItem,
   VmItem,
+  VmTopItem,
 } from './service/types.ts';
 import type { UserItem } from './users.ts';
 
@@ -124,6 +127,48 @@ export const nodeView: View<NodeItem> = {
 
 function outOf(free: string | number | undefined, all: string | number | undefined): string | undefined {
   return free === undefined || all === undefined ? undefined : `${free}/${all}`;
+}
+
+/** As kubectl top prints them: whole millicores and whole mebibytes. */
+const usedCpu: Column<UsedFigures> = {
+  header: 'CPU',
+  value: ({ usedCpuMilli: milli }) => (milli === undefined ? undefined : `${milli}m`),
+};
+const usedMemory: Column<UsedFigures> = {
+  header: 'MEMORY',
+  value: ({ usedMemoryBytes: bytes }) =>
+    bytes === undefined ? undefined : `${Math.floor(bytes / 1024 ** 2)}Mi`,
+};
+
+export const vmTopView: View<VmTopItem> = {
+  kind: 'vm',
+  name: (vm) => vm.name,
+  columns: [
+    nameColumn,
+    { header: 'NODE', value: (vm) => vm.node },
+    usedCpu,
+    { header: 'VM CPU', value: (vm) => vm.cpu },
+    usedMemory,
+    { header: 'VM MEMORY', value: (vm) => vm.memory },
+  ],
+};
+
+export const nodeTopView: View<NodeTopItem> = {
+  kind: 'node',
+  name: (node) => node.name,
+  columns: [
+    nameColumn,
+    usedCpu,
+    { header: 'CPU %', value: (node) => share(node.usedCpuMilli, node.allocatableCpuMilli) },
+    usedMemory,
+    { header: 'MEMORY %', value: (node) => share(node.usedMemoryBytes, node.allocatableMemoryBytes) },
+  ],
+};
+
+function share(used: number | undefined, all: number | undefined): string | undefined {
+  return used === undefined || all === undefined || all === 0
+    ? undefined
+    : `${Math.floor((used / all) * 100)}%`;
 }
 
 export function diskView(kind: 'image' | 'iso'): View<DiskItem> {

@@ -105,6 +105,13 @@ describe('resource metrics', () => {
     const pods = [expect.stringMatching(/^server +\d+m +\d+Mi/)];
     await expect.poll(() => rows('pods', '-n', namespace), patience).toEqual(expect.arrayContaining(pods));
   });
+
+  test('of nodes are told by svc3 node top', async () => {
+    const printed = async () => (await cluster.svc3('node', 'top')).stdout;
+    const patience = { timeout: 120_000, interval: 2_000 };
+    await expect.poll(printed, patience).toMatch(/^node1 +\d+m +\d+% +\d+Mi +\d+%$/m);
+    expect(await printed()).toMatch(/^node2 +\d+m +\d+% +\d+Mi +\d+%$/m);
+  });
 });
 
 describe('network policies', () => {

@@ -149,6 +149,10 @@ const machines: readonly Step[] = [
   step('svc3 vm explain build-1 -o yaml', { prints: /name: build-1/ }),
   // Until the guest is there again after the last verb.
   step('kubectl wait -n svc3-default vm/build-1 vm/web --for=condition=Ready --timeout=3m'),
+  // The cluster has metrics-server; a pod that it has not seen twice has dashes.
+  step('svc3 vm top', { prints: /^build-1 +node\d /m }),
+  step('svc3 vm top -A', { prints: /^svc3-default +build-1 +node\d /m }),
+  step('svc3 node top', { prints: /^node1 +\d+m +\d+% +\d+Mi +\d+%$/m }),
   step('svc3 vm logs build-1', { prints: /login:/ }),
   interrupted('svc3 vm logs build-1 -f --tail 20', /login:/),
   step('svc3 vm ssh root@build-1', {

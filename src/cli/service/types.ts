@@ -70,6 +70,30 @@ export interface LogRequest {
   readonly signal: AbortSignal;
 }
 
+/** What is used; absent while metrics-server has no figures. */
+export interface UsedFigures {
+  readonly usedCpuMilli?: number;
+  readonly usedMemoryBytes?: number;
+}
+
+/** What a VM's pod uses, and what the VM has once it has been placed. */
+export interface VmTopItem extends UsedFigures {
+  readonly name: string;
+  readonly namespace: string;
+  readonly node?: string;
+  /** Virtual CPUs. */
+  readonly cpu?: number;
+  /** Memory of the guest, a quantity. */
+  readonly memory?: string;
+}
+
+/** What is used of a node, and what pods may have of it. */
+export interface NodeTopItem extends UsedFigures {
+  readonly name: string;
+  readonly allocatableCpuMilli?: number;
+  readonly allocatableMemoryBytes?: number;
+}
+
 export interface DeletionOptions extends WaitOptions {
   /** A Persistent disk goes with the VM, whatever the VM says. */
   readonly deleteDisk: boolean;
@@ -101,6 +125,8 @@ export interface Vms {
   explain(namespace: string, name: string): Promise<Explanation>;
   /** The log of the pod that runs the VM now. @throws Conflict where it has none */
   logs(namespace: string, name: string, request: LogRequest): AsyncIterable<Uint8Array>;
+  /** What the pods of the VMs use. @throws NotFound where the cluster has no metrics-server */
+  top(namespace: string): Promise<VmTopItem[]>;
   /** A byte stream to a TCP port of the guest. */
   /** The guest's serial console, both ways. */
   serial(namespace: string, name: string): Promise<Duplex>;
@@ -137,6 +163,8 @@ export interface Nodes {
   list(namespace: string): Promise<NodeItem[]>;
   /** The list as it is, and again after each change, until the signal. */
   watch(namespace: string, signal: AbortSignal): AsyncIterable<readonly NodeItem[]>;
+  /** What is used of every node. @throws NotFound where the cluster has no metrics-server */
+  top(): Promise<NodeTopItem[]>;
   tag(namespace: string, name: string, tag: string): Promise<void>;
   untag(namespace: string, name: string, tag: string): Promise<void>;
   /** Reserves the node for a namespace; undefined gives it back to all. */

@@ -55,6 +55,7 @@ export function openHttp(
     nodes: {
       list: (ns) => list<NodeItem>(api, path(ns, 'nodes')),
       watch: (ns, signal) => watch<NodeItem>(api, path(ns, 'nodes'), signal),
+      top: async () => (await kubernetes()).nodes.top(),
       tag: async (ns, name, tag) => void (await post(api, path(ns, 'nodes', name, 'tag'), { tag })),
       untag: async (ns, name, tag) => void (await post(api, path(ns, 'nodes', name, 'untag'), { tag })),
       assign: async (name, namespace) => void (await post(api, nodePath(name, 'assign'), { namespace })),
@@ -167,6 +168,8 @@ function vmsOf(api: ApiClient, kubernetes: () => Promise<Service>): Service['vms
     async *logs(ns, name, request) {
       yield* (await kubernetes()).vms.logs(ns, name, request);
     },
+    // So are the figures of metrics-server.
+    top: async (ns) => (await kubernetes()).vms.top(ns),
     explain: (ns, name) => get<Explanation>(api, path(ns, 'vms', name, 'explain')),
     serial: (ns, name) => api.socket(path(ns, 'vms', name, 'serial')),
     tunnel: (ns, name, port) => api.socket(path(ns, 'vms', name, 'tunnel'), { port: String(port) }),

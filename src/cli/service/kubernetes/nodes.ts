@@ -7,6 +7,7 @@ import type { Node, Pod } from '../../../api/core.ts';
 import type { Nodes } from '../types.ts';
 import { checked } from './checked.ts';
 import { byName, follow, type Followable, type Followed } from './follow.ts';
+import { topNodes } from './top.ts';
 
 /** Nodes straight on kube-apiserver. */
 export function createNodes({ client, informers }: Followable): Nodes {
@@ -39,6 +40,7 @@ export function createNodes({ client, informers }: Followable): Nodes {
       };
       return follow(followed, signal);
     },
+    top: () => topNodes(client),
     async tag(_namespace, name, tag) {
       await setLabel(name, tagLabel(checked(schemas.tagBody, { tag }).tag), 'true');
     },

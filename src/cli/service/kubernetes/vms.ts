@@ -14,6 +14,7 @@ import { checked } from './checked.ts';
 import { deploy } from './deploy.ts';
 import { followObjects, type Followable } from './follow.ts';
 import { logs } from './logs.ts';
+import { topVms } from './top.ts';
 import { waiterOn } from './wait.ts';
 
 const resizeTimeoutMs = 120_000;
@@ -66,6 +67,7 @@ export function createVms(
       await patch(namespace, name, { iso: '' });
     },
     logs: (namespace, name, request) => logs(client, { namespace, name }, request),
+    top: (namespace) => topVms(client, namespace),
     explain: (namespace, name) => explain(client, namespace, name),
     serial: async (namespace, name) => (await http()).vms.serial(namespace, name),
     tunnel: async (namespace, name, port) => (await http()).vms.tunnel(namespace, name, port),
