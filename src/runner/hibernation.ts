@@ -102,7 +102,7 @@ export class Hibernation {
   /**
    * Starts a QEMU with the memory; the guest is paused where it was.
    *
-   * @throws ColdStart where it does not fit, or QEMU does not take it; no QEMU is left then.
+   * @throws ColdStart where it does not fit, or QEMU does not take it, RunnerFailure where QEMU does not start; no QEMU is left then.
    */
   async load(input: MachineInput, launch: (command: QemuCommand) => Promise<Machine>): Promise<Machine> {
     const { memory } = this.#state.current;
@@ -121,7 +121,8 @@ export class Hibernation {
     const changed = changedDisk(memory.disks, await stamps(input));
     if (changed !== undefined)
       throw new ColdStart('DiskChanged', `${changed} has been written since the memory was saved`);
-    const machine = await launch(qemuArguments({ ...input, isResumed: true })).catch(notLoaded);
+    // A QEMU that cannot be started says nothing of the memory: the start fails, and is tried again.
+    const machine = await launch(qemuArguments({ ...input, isResumed: true }));
     try {
       refuse(
         misfit(memory.machine, describeMachine(input, { ...now, qemu: await qemuVersion(machine.qmp) })),

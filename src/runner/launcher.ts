@@ -114,14 +114,24 @@ export class Launcher {
     }
   }
 
-  /** From here on the disk changes, and the memory no longer belongs to it: that is written down first. */
+  /**
+   * From here on the disk changes, and the memory no longer belongs to it: that is written down before the guest goes on, and not before all
+   * else is there. What fails until then fails the start, which is tried again with the memory.
+   */
   async #goOn(machine: Machine, input: MachineInput, noteUse: () => Promise<void>): Promise<Running> {
+    let running: Running;
+    try {
+      running = await this.#watch(machine, input);
+    } catch (error) {
+      await endNow(machine);
+      throw error;
+    }
     try {
       await noteUse();
-      const running = await this.#watch(machine, input);
       await machine.qmp.execute('cont');
       return running;
     } catch (cause) {
+      running.expected = true;
       await endNow(machine);
       throw new ColdStart('MemoryNotLoaded', `the guest did not go on: ${messageOf(cause)}`, { cause });
     }

@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import { appendFile, mkdir, readFile, stat } from 'node:fs/promises';
+import { createServer, type AddressInfo } from 'node:net';
 import { expect, test } from 'vitest';
 import { runnerPaths } from '../../../src/api/runner.ts';
 import { allowBootTime, aPod, inNewPod, kill, startRunner, type Pod, type RunningRunner } from './harness.ts';
@@ -147,4 +149,18 @@ test('a memory that cannot be written is told, and the guest goes on', async () 
   await expect(runner.client.power({ action: 'suspend', suspendTo: 'Disk' })).rejects.toThrow();
   expect(await runner.client.state()).toMatchObject({ powerState: 'Running' });
   expect(await seen(runner)).toBe('goes on\n');
+});
+
+test('a start that fails for another reason keeps the memory for the next try', async () => {
+  const first = await aGuest(await aPod(evicted));
+  await ended(first);
+  const taken = createServer().listen(0, '127.0.0.1');
+  await once(taken, 'listening');
+  const ports = [{ podPort: (taken.address() as AddressInfo).port, guestPort: 80 }];
+  const second = await startRunner(inNewPod(first.pod, { ports }));
+  await second.reaches({ powerState: 'Failed', reason: 'PortInUse' });
+  expect(await memoryOf(first.pod)).toBeDefined();
+  taken.close();
+  expect(await second.reaches(up)).toMatchObject({ warmStart: { fromMemory: true } });
+  expect(await seen(second)).toBe('goes on\n');
 });
