@@ -10,7 +10,7 @@ import { withFaults } from '../../support/faultclient.ts';
 import { startVmOperator } from '../../support/operator.ts';
 import { type VmNamespace, type VmWorld, vmWorld } from '../vm/harness.ts';
 
-/** `NODESxVMS`; the issue's size is 50x500. */
+/** `NODESxVMS`; at full size 50x500. */
 const size = /^(\d+)x(\d+)$/.exec(process.env['SVC3_STORM'] ?? '20x100') ?? [];
 const nodeCount = Number(size[1]);
 const vmCount = Number(size[2]);
