@@ -2,17 +2,17 @@ import { open, readFile, rename, rm, stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { z } from 'zod';
 import { Svc3Error } from '../errors.ts';
-import { qemuArguments, type MachineInput, type QemuCommand } from './args.ts';
-import { endNow, queryStatus } from './bringdown.ts';
+import { qemuArguments, type MachineInput } from './args.ts';
+import { queryStatus } from './bringdown.ts';
 import type { Machine } from './machine.ts';
 import { qemuVersion } from './memorycopy.ts';
-import { migrateIn, migrateOut, takeClipboard } from './migration.ts';
+import { migrateOut, takeClipboard } from './migration.ts';
 import { overlaySize } from './overlay.ts';
 import type { RunnerFolders } from './preparation.ts';
 import type { Qmp } from './qmp.ts';
-import { describeMachine, misfit, readHostCpu } from './savedmachine.ts';
+import { describeMachine, readHostCpu } from './savedmachine.ts';
 import type { DiskStamp, SavedState, StateFile } from './statefile.ts';
-import { ColdStart, notLoaded, refuse } from './warmstart.ts';
+import { ColdStart, loadMemory, loadSeconds, type Launch } from './warmstart.ts';
 import type { Running } from './watch.ts';
 
 type DiskStamps = z.infer<typeof DiskStamp>[];
@@ -22,8 +22,8 @@ const mebibyte = 2 ** 20;
 /** For the state of the devices, and for what QEMU writes between the pages. */
 const besideMemoryBytes = 32 * mebibyte;
 
-/** A disk that reads slower than this has come to nothing: seconds, and seconds for a GiB. */
-const loadWithin = { seconds: 120, secondsPerGibibyte: 30 } as const;
+/** A disk that reads slower than this has come to nothing. */
+const loadSecondsPerGibibyte = 30;
 
 /**
  * The memory of a guest on the volume of its disk. It is used once, and only with the disks as they were when it was written: the state file
@@ -104,7 +104,7 @@ export class Hibernation {
    *
    * @throws ColdStart where it does not fit, or QEMU does not take it, RunnerFailure where QEMU does not start; no QEMU is left then.
    */
-  async load(input: MachineInput, launch: (command: QemuCommand) => Promise<Machine>): Promise<Machine> {
+  async load(input: MachineInput, launch: Launch): Promise<Machine> {
     const { memory } = this.#state.current;
     if (memory === undefined) throw new ColdStart('MemoryMissing', 'there is no memory to go on from');
     if (memory.vmUid !== input.spec.vm.uid)
@@ -112,29 +112,16 @@ export class Hibernation {
         'MachineDiffers',
         'the memory on the disk is that of the VM that had the disk before',
       );
-    const now = {
-      qemu: memory.machine.qemu,
-      diskBytes: await overlaySize(input.overlay),
-      hostCpu: await readHostCpu(),
-    };
-    refuse(misfit(memory.machine, describeMachine(input, now)));
     const changed = changedDisk(memory.disks, await stamps(input));
     if (changed !== undefined)
       throw new ColdStart('DiskChanged', `${changed} has been written since the memory was saved`);
-    // A QEMU that cannot be started says nothing of the memory: the start fails, and is tried again.
-    const machine = await launch(qemuArguments({ ...input, isResumed: true }));
-    try {
-      refuse(
-        misfit(memory.machine, describeMachine(input, { ...now, qemu: await qemuVersion(machine.qmp) })),
-      );
-      const seconds = loadWithin.seconds + (loadWithin.secondsPerGibibyte * input.spec.memoryMiB) / 1024;
-      const signal = AbortSignal.timeout(seconds * 1000);
-      await migrateIn(machine.qmp, this.#file, { capability: 'mapped-ram', signal });
-      return machine;
-    } catch (error) {
-      await endNow(machine);
-      throw error instanceof ColdStart ? error : notLoaded(error);
-    }
+    return loadMemory(input, memory.machine, {
+      // A QEMU that cannot be started says nothing of the memory: the start fails, and is tried again.
+      launch: () => launch(qemuArguments({ ...input, isResumed: true })),
+      file: this.#file,
+      capability: 'mapped-ram',
+      seconds: loadSeconds + (loadSecondsPerGibibyte * input.spec.memoryMiB) / 1024,
+    });
   }
 
   /** Before the guest goes on, or where it never will: nobody uses the memory a second time. */

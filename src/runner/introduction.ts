@@ -35,19 +35,11 @@ export async function introduce(
     metadata: Object.fromEntries(metadata.map((one) => [one.name, one.value])),
     sshAuthorizedKeys,
   };
-  const run = (path: string, arg: readonly string[], input?: string) =>
-    agent.execute('guest-exec', {
-      path,
-      arg,
-      ...(input === undefined ? {} : { 'input-data': Buffer.from(input).toString('base64') }),
-    });
-  // Its agent also sets the hardware clock, and refuses where the program for that is not installed, as on Debian 13.
-  const setTime = () => agent.execute('guest-set-time', { time: Date.now() * 1_000_000 });
   const steps: readonly (readonly [string, () => Promise<unknown>])[] = [
     ['random bytes', () => stir(agent)],
-    ['time', () => setTime().catch(() => run('date', ['-u', '-s', `@${Math.round(Date.now() / 1000)}`]))],
-    ['host name', () => run('hostname', [name])],
-    ['hook', () => run(wokenHook, [], JSON.stringify(told))],
+    ['time', () => setClock(agent)],
+    ['host name', () => run(agent, 'hostname', [name])],
+    ['hook', () => run(agent, wokenHook, [], JSON.stringify(told))],
   ];
   for (const [what, step] of steps) {
     await step().catch((error: unknown) => {
@@ -55,6 +47,26 @@ export async function introduce(
     });
   }
   return true;
+}
+
+/** The clock of a guest that stood still. */
+export async function setClock(agent: Pick<GuestAgent, 'execute'>): Promise<void> {
+  try {
+    await agent.execute('guest-set-time', { time: Date.now() * 1_000_000 });
+  } catch {
+    // The agent also sets the hardware clock, and refuses where the program for that is not installed, as on Debian 13.
+    await run(agent, 'date', ['-u', '-s', `@${Math.round(Date.now() / 1000)}`]);
+  }
+}
+
+function run(
+  agent: Pick<GuestAgent, 'execute'>,
+  path: string,
+  arg: readonly string[],
+  input?: string,
+): Promise<unknown> {
+  const data = input === undefined ? {} : { 'input-data': Buffer.from(input).toString('base64') };
+  return agent.execute('guest-exec', { path, arg, ...data });
 }
 
 /** A kernel without a driver for QEMU's generation id makes the same random numbers in each copy of its memory. */

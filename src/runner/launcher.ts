@@ -5,7 +5,7 @@ import { qemuArguments, type MachineInput, type QemuCommand } from './args.ts';
 import { endNow } from './bringdown.ts';
 import type { Disk } from './disk.ts';
 import type { Hibernation } from './hibernation.ts';
-import { introduce } from './introduction.ts';
+import { introduce, setClock } from './introduction.ts';
 import { launchMachine, type Machine } from './machine.ts';
 import { clearSockets, prepareMachine, type Host } from './preparation.ts';
 import type { SerialConsole } from './serialconsole.ts';
@@ -63,8 +63,7 @@ export class Launcher {
       const input = await this.#prepare();
       const machine = await memory.load(input, (command) => this.#startQemu(command));
       const running = await this.#goOn(machine, input, () => memory.forget());
-      // The guest's clock has stood still.
-      void machine.agent.execute('guest-set-time', { time: Date.now() * 1_000_000 }).catch(() => undefined);
+      void setClock(machine.agent).catch(() => undefined);
       const message = 'the guest goes on from its memory';
       status.update({ warmStart: { fromMemory: true, reason: 'StartedFromMemory', message } });
       return running;

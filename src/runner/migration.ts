@@ -3,7 +3,7 @@ import { chardevs } from './args.ts';
 import type { Qmp } from './qmp.ts';
 
 /** `mapped-ram`: each page has its place in the file. `x-ignore-shared`: memory that lies in a shared file is left out. */
-type Capability = 'mapped-ram' | 'x-ignore-shared';
+export type Capability = 'mapped-ram' | 'x-ignore-shared';
 
 const lookEveryMs = 10;
 /** QEMU's own limit is for networks: 128 MiB/s. */

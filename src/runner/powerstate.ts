@@ -1,5 +1,6 @@
-import type { PowerAction, RunnerPowerState } from '../api/runner.ts';
+import type { PowerAction, PowerRequest, RunnerPowerState } from '../api/runner.ts';
 import { Svc3Error } from '../errors.ts';
+import type { SavedState } from './statefile.ts';
 
 const permitted: Record<PowerAction, readonly RunnerPowerState[]> = {
   start: ['Stopped', 'Failed'],
@@ -29,4 +30,16 @@ export function createQueue(): <T>(task: () => Promise<T>) => Promise<T> {
 /** Pause before QEMU is started again after its n-th crash (1, 2, …): 1, 2, 4 … 60 s. */
 export function backoffMs(crashes: number): number {
   return Math.min(60_000, 1000 * 2 ** Math.min(crashes - 1, 10));
+}
+
+/** The requests of a verb are done once per value, whoever asks again after a cut connection. */
+export function isCarriedOut(request: PowerRequest, saved: SavedState): boolean {
+  const members = {
+    start: 'startRequest',
+    restart: 'restartRequest',
+    revert: 'revertRequest',
+  } as const;
+  const { action } = request;
+  const member = action in members ? members[action as keyof typeof members] : undefined;
+  return member !== undefined && request[member] !== undefined && request[member] === saved[member];
 }

@@ -43,6 +43,27 @@ export const SavedState = z.object({
 });
 export type SavedState = z.infer<typeof SavedState>;
 
+/** What a runner begins with: in the same pod what it wrote down, in a new one what the operator asks for. */
+export function startingState(
+  before: SavedState | undefined,
+  isSamePod: boolean,
+  fresh: SavedState,
+  { powerState, startRequest, restartRequest }: RunnerSpec,
+): SavedState {
+  // A runner from before that member never said whether the guest has run: it may have.
+  const known = before === undefined ? fresh : { ...before, guestStarted: before.guestStarted ?? true };
+  const ofPod = {
+    powerState,
+    startRequest,
+    restartRequest,
+    ports: undefined,
+    settings: undefined,
+    // A new pod has a medium only where one is asked for.
+    ejected: false,
+  };
+  return isSamePod ? known : { ...known, ...ofPod };
+}
+
 /** The state that is on disk, and what it was in memory last. */
 export class StateFile {
   readonly #path: string;

@@ -12,13 +12,13 @@ import { Hibernation } from './hibernation.ts';
 import { Launcher } from './launcher.ts';
 import { createStartPhases } from './metrics/phases.ts';
 import { changePorts } from './podports.ts';
-import { checkVerb, createQueue } from './powerstate.ts';
+import { checkVerb, createQueue, isCarriedOut } from './powerstate.ts';
 import { withSettings, type Host } from './preparation.ts';
 import { introduce } from './introduction.ts';
 import { guestDown } from './readiness.ts';
 import { forwardAddress, type PortRelay } from './relay.ts';
 import { createRetries, type Retries } from './retries.ts';
-import { StateFile, type SavedState } from './statefile.ts';
+import { startingState, StateFile } from './statefile.ts';
 import { createStatusBoard, type StatusBoard } from './status.ts';
 import type { Running } from './watch.ts';
 import type { SerialConsole } from './serialconsole.ts';
@@ -198,7 +198,7 @@ export class Supervisor {
   async #begin(): Promise<void> {
     const before = await this.#state.read();
     const isSamePod = before?.podUid === this.#options.podUid;
-    this.#state.adopt(startingState(before, isSamePod, this.#state.current, this.#options.host));
+    this.#state.adopt(startingState(before, isSamePod, this.#state.current, this.#options.host.spec));
     const { ejected, guestStarted, startRequest, restartRequest, powerState, ports, settings } =
       this.#state.current;
     const settingsVersion = settings?.version;
@@ -505,39 +505,6 @@ export class Supervisor {
     if (this.#running === undefined) throw new Svc3Error('Conflict', 'the VM does not run');
     return this.#running;
   }
-}
-
-/** What a runner begins with: in the same pod what it wrote down, in a new one what the operator asks for. */
-function startingState(
-  before: SavedState | undefined,
-  isSamePod: boolean,
-  fresh: SavedState,
-  { spec: { powerState, startRequest, restartRequest } }: Host,
-): SavedState {
-  // A runner from before that member never said whether the guest has run: it may have.
-  const known = before === undefined ? fresh : { ...before, guestStarted: before.guestStarted ?? true };
-  const ofPod = {
-    powerState,
-    startRequest,
-    restartRequest,
-    ports: undefined,
-    settings: undefined,
-    // A new pod has a medium only where one is asked for.
-    ejected: false,
-  };
-  return isSamePod ? known : { ...known, ...ofPod };
-}
-
-/** The requests of a verb are done once per value, whoever asks again after a cut connection. */
-function isCarriedOut(request: PowerRequest, saved: SavedState): boolean {
-  const members = {
-    start: 'startRequest',
-    restart: 'restartRequest',
-    revert: 'revertRequest',
-  } as const;
-  const { action } = request;
-  const member = action in members ? members[action as keyof typeof members] : undefined;
-  return member !== undefined && request[member] !== undefined && request[member] === saved[member];
 }
 
 function asFailure(error: unknown): RunnerFailure {

@@ -7,11 +7,11 @@ import { qemuArguments, type MachineInput, type QemuCommand } from './args.ts';
 import { endNow } from './bringdown.ts';
 import type { Machine } from './machine.ts';
 import { qemuVersion } from './memorycopy.ts';
-import { migrateIn } from './migration.ts';
+import { migrateIn, type Capability } from './migration.ts';
 import { overlaySize } from './overlay.ts';
 import { describeMachine, misfit, readHostCpu, type Misfit } from './savedmachine.ts';
 
-/** The guest cannot go on from its image's memory; it boots. */
+/** The guest cannot go on from a memory; it boots. */
 export class ColdStart extends Error {
   override readonly name = 'ColdStart';
   readonly reason: WarmStartReason;
@@ -22,8 +22,11 @@ export class ColdStart extends Error {
   }
 }
 
-/** The state of the devices is small; a QEMU that takes longer has come to nothing. */
-const loadWithinMs = 120_000;
+/** A QEMU that takes longer to load the state of its devices has come to nothing; seconds. */
+export const loadSeconds = 120;
+
+/** Starts QEMU with some arguments; throws RunnerFailure or Error. */
+export type Launch = (command: QemuCommand) => Promise<Machine>;
 
 /**
  * Starts QEMU with the memory of the image: the guest is paused where it was saved. The file is read as the guest comes to it, and what the
@@ -32,24 +35,45 @@ const loadWithinMs = 120_000;
  * @param image - folder of the image volume
  * @throws ColdStart where the memory does not fit, is not there, or QEMU does not take it; no QEMU is left then.
  */
-export async function startFromMemory(
-  input: MachineInput,
-  image: string,
-  launch: (command: QemuCommand) => Promise<Machine>,
-): Promise<Machine> {
+export async function startFromMemory(input: MachineInput, image: string, launch: Launch): Promise<Machine> {
   const part = (name: string) => join(image, 'memory', name);
   const saved = await readMachine(part(memoryParts.machine));
-  const diskBytes = await overlaySize(input.overlay);
-  const hostCpu = await readHostCpu();
-  const here = (qemu: string) => describeMachine(input, { qemu, diskBytes, hostCpu });
-  refuse(misfit(saved, here(saved.qemu)));
-  const path = part(memoryParts.ram);
-  const command = qemuArguments({ ...input, saved: { path, mode: 'read' } });
-  const machine = await launch(command).catch(notLoaded);
+  const command = qemuArguments({ ...input, saved: { path: part(memoryParts.ram), mode: 'read' } });
+  return loadMemory(input, saved, {
+    // Whatever QEMU does not start for may be the file of the memory.
+    launch: () => launch(command).catch(notLoaded),
+    file: part(memoryParts.state),
+    capability: 'x-ignore-shared',
+    seconds: loadSeconds,
+  });
+}
+
+export interface MemoryLoad {
+  /** Of a QEMU that waits for a memory. */
+  readonly launch: () => Promise<Machine>;
+  readonly file: string;
+  readonly capability: Capability;
+  /** What takes longer has come to nothing. */
+  readonly seconds: number;
+}
+
+/**
+ * Starts a QEMU and loads a memory into it where that fits; the guest is paused then.
+ *
+ * @throws ColdStart where it does not fit, or QEMU does not take it, and what `launch` throws; no QEMU is left then.
+ */
+export async function loadMemory(
+  input: MachineInput,
+  saved: SavedMachine,
+  { launch, file, capability, seconds }: MemoryLoad,
+): Promise<Machine> {
+  const found = { diskBytes: await overlaySize(input.overlay), hostCpu: await readHostCpu() };
+  const checkFit = (qemu: string) => refuse(misfit(saved, describeMachine(input, { ...found, qemu })));
+  checkFit(saved.qemu);
+  const machine = await launch();
   try {
-    refuse(misfit(saved, here(await qemuVersion(machine.qmp))));
-    const signal = AbortSignal.timeout(loadWithinMs);
-    await migrateIn(machine.qmp, part(memoryParts.state), { capability: 'x-ignore-shared', signal });
+    checkFit(await qemuVersion(machine.qmp));
+    await migrateIn(machine.qmp, file, { capability, signal: AbortSignal.timeout(seconds * 1000) });
     return machine;
   } catch (error) {
     await endNow(machine);
@@ -57,13 +81,11 @@ export async function startFromMemory(
   }
 }
 
-/** @throws ColdStart for a misfit */
-export function refuse(found: Misfit | undefined): void {
+function refuse(found: Misfit | undefined): void {
   if (found !== undefined) throw new ColdStart(found.reason, found.message);
 }
 
-/** @throws ColdStart for QEMU's refusal */
-export function notLoaded(cause: unknown): never {
+function notLoaded(cause: unknown): never {
   throw new ColdStart('MemoryNotLoaded', `the memory could not be loaded: ${messageOf(cause)}`, { cause });
 }
 

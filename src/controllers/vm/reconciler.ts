@@ -208,12 +208,9 @@ export class VmReconciler {
   }
 
   async #replace(pass: Pass, plan: Extract<PodPlan, { kind: 'replace' }>): Promise<void> {
-    const { client, podCreation, expectations } = this.#parts;
+    const { podCreation, expectations } = this.#parts;
     if (expectations.isDeleted(plan.pod)) return;
-    const { name, namespace, uid, resourceVersion } = plan.pod.metadata;
-    // With resourceVersion: a pod that was bound meanwhile stays, and nothing is said of it.
-    await ignoring(['NotFound'], client.delete(pods, { name, namespace }, { uid, resourceVersion }));
-    expectations.deletedPod(plan.pod);
+    await this.#delete(plan.pod);
     const isTurnedAway = plan.reason !== 'PullRetry' && plan.reason !== 'Restarting';
     if (isTurnedAway) podCreation.turnedAway(pass.observed.vm.metadata.uid, plan.node);
     pass.status = planStatus(pass.observed, plan);
@@ -301,11 +298,20 @@ export class VmReconciler {
 
   /** The guest's memory is on its claim, and the status says so: the pod goes, and nobody is to be told of it. */
   async #release(pass: Pass, pod: Pod): Promise<void> {
-    const { client, expectations } = this.#parts;
-    const { name, namespace, uid } = pod.metadata;
-    await ignoring(['NotFound', 'Conflict'], client.delete(pods, { name, namespace }, { uid }));
-    expectations.deletedPod(pod);
+    await this.#delete(pod);
     pass.status = asleepDraft(pass.observed.vm);
+  }
+
+  /**
+   * Exactly the pod that was seen: one that was bound meanwhile, or whose guest goes on again, stays, and nothing is said of it.
+   *
+   * @throws Svc3Error Conflict for another
+   */
+  async #delete(pod: Pod): Promise<void> {
+    const { client, expectations } = this.#parts;
+    const { name, namespace, uid, resourceVersion } = pod.metadata;
+    await ignoring(['NotFound'], client.delete(pods, { name, namespace }, { uid, resourceVersion }));
+    expectations.deletedPod(pod);
   }
 
   /** A rotation of the installation's keys reaches the runners through their pods' annotation. */

@@ -1,7 +1,7 @@
 import { pino } from 'pino';
 import { expect, test } from 'vitest';
 import { RunnerSpec } from '../../../src/api/runner.ts';
-import { introduce } from '../../../src/runner/introduction.ts';
+import { introduce, setClock } from '../../../src/runner/introduction.ts';
 
 const log = pino({ level: 'silent' });
 const vm = { namespace: 'team', name: 'job', uid: 'u' };
@@ -60,4 +60,13 @@ test('a guest without an agent is told nothing, and that is known', async () => 
   const agent = { ...anAgent(), isAnswering: async () => false };
   expect(await introduce(agent, spec, log)).toBe(false);
   expect(agent.asked).toEqual([]);
+});
+
+test('the clock of a guest is set by a program where its agent cannot', async () => {
+  const able = anAgent();
+  await setClock(able);
+  expect(able.asked.map(({ command }) => command)).toEqual(['guest-set-time']);
+  const unable = anAgent(['guest-set-time']);
+  await setClock(unable);
+  expect(unable.asked[1]).toMatchObject({ command: 'guest-exec', args: { path: 'date' } });
 });

@@ -42,7 +42,11 @@ export async function letGo(
   if (!hasPod && (await hasPodNow(client, vm))) return false;
   for (const { name, field } of await leaveClaims(client, vm)) {
     const which = field === bootField ? 'the disk of the VM' : field;
-    const message = `claim ${name} keeps ${which}; a new VM with ${field}.claimName ${name} goes on with it`;
+    const asLeft =
+      vm.status?.suspendedTo === 'Disk'
+        ? ' as after a power cut, since the VM was suspended on its disk and its memory is of no other VM'
+        : '';
+    const message = `claim ${name} keeps ${which}${asLeft}; a new VM with ${field}.claimName ${name} goes on with it`;
     recorder.event(typed(vm), { type: 'Normal', reason: 'DiskKept', message });
   }
   await ignoring(['NotFound'], removeFinalizer(client, vms, vm));

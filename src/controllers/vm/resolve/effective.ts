@@ -3,6 +3,7 @@ import { portWarning } from '../../../api/portwarning.ts';
 import type { PortMapping } from '../../../api/ports.ts';
 import { formatQuantity, parseQuantity } from '../../../api/quantity.ts';
 import type { EffectiveSettings, VmSpec } from '../../../api/vm.ts';
+import { memoryOnDiskRefusal } from '../pod/hibernation.ts';
 import type { Architecture, Disk, Display, NodePorts, Switch, VmConfigSpec } from '../../../api/vmconfig.ts';
 
 /** What the settings of a VM follow from. */
@@ -65,35 +66,28 @@ export function effectiveSettings(input: EffectiveInput): Effective {
   const tooSmall = sizeRefusal(requested.disk, image.bytes);
   if (tooSmall !== undefined) return { kind: 'refused', reason: 'InvalidSpec', message: tooSmall };
   const disk = sizedDisk(requested.disk, image.bytes);
-  if (requested.onEviction === 'Suspend') warnings.push(...evictionWarnings(disk, gpuPassthrough));
   const cpu = requested.cpu ?? defaults.cpu;
   const { ports, nodePorts: _nodePorts, iso: isoName, ...rest } = requested;
   const mapped = usablePorts(ports ?? [], input.hostPortsAllowed, warnings);
-  return {
-    kind: 'effective',
-    warnings,
-    settings: {
-      ...rest,
-      ...(disk === undefined ? {} : { disk }),
-      ...(mapped.length === 0 ? {} : { ports: mapped }),
-      ...(nodePorts === undefined ? {} : { nodePorts }),
-      ...(input.iso === undefined ? {} : { iso: input.iso, ...(isoName === undefined ? {} : { isoName }) }),
-      image: image.reference,
-      ...(image.name === undefined ? {} : { imageName: image.name }),
-      ...(image.namespace === undefined ? {} : { imageNamespace: image.namespace }),
-      architecture,
-      cpu,
-      memory: requested.memory ?? formatQuantity(cpu * defaults.memoryBytesPerCpu),
-      gpuPassthrough,
-      vncConsole,
-    },
+  const settings: EffectiveSettings = {
+    ...rest,
+    ...(disk === undefined ? {} : { disk }),
+    ...(mapped.length === 0 ? {} : { ports: mapped }),
+    ...(nodePorts === undefined ? {} : { nodePorts }),
+    ...(input.iso === undefined ? {} : { iso: input.iso, ...(isoName === undefined ? {} : { isoName }) }),
+    image: image.reference,
+    ...(image.name === undefined ? {} : { imageName: image.name }),
+    ...(image.namespace === undefined ? {} : { imageNamespace: image.namespace }),
+    architecture,
+    cpu,
+    memory: requested.memory ?? formatQuantity(cpu * defaults.memoryBytesPerCpu),
+    gpuPassthrough,
+    vncConsole,
   };
-}
-
-function evictionWarnings(disk: Disk | undefined, gpuPassthrough: Switch): string[] {
-  const noEffect = 'onEviction: Suspend has no effect';
-  if (disk?.storage !== 'Persistent') return [`${noEffect} without a Persistent disk`];
-  return gpuPassthrough === 'Enabled' ? [`${noEffect} on a VM with a GPU`] : [];
+  const refusal = memoryOnDiskRefusal(settings);
+  if (settings.onEviction === 'Suspend' && refusal !== undefined)
+    warnings.push(`onEviction: Suspend has no effect: ${refusal}`);
+  return { kind: 'effective', warnings, settings };
 }
 
 /** Rule 7 of the architecture's table; the same words in the API's error and in the condition. */

@@ -1,11 +1,12 @@
 import { useState } from 'preact/hooks';
 import type { VmConfigItem } from '../../../wire/vmschemas.ts';
 import { call, inNamespace } from './api.ts';
+import { inOrder, namingColumns, stateColumn } from './columns.tsx';
 import { namesIn } from './deploy.tsx';
 import { SchemaForm } from './form.tsx';
 import { keyOf, type Items } from './items.ts';
 import { useFields } from './openapi.ts';
-import { Badge, Confirm, Table, type Column } from './parts.tsx';
+import { Confirm, Table, type Column } from './parts.tsx';
 import { type Rights, useRights } from './rights.ts';
 
 const first = ['name', 'image', 'cpu', 'memory', 'gpuPassthrough'];
@@ -27,17 +28,8 @@ export function Configs({
   const [going, setGoing] = useState<VmConfigItem>();
   const [isMaking, setMaking] = useState(false);
   const columns: readonly Column<VmConfigItem>[] = [
-    ...(namespace === '' ? [{ title: 'Namespace', cell: (config: VmConfigItem) => config.namespace }] : []),
-    { title: 'Name', cell: ({ name }) => name },
-    {
-      title: 'State',
-      cell: ({ state, errorMessage }) => (
-        <>
-          {state === undefined ? '–' : <Badge text={state} />}
-          {errorMessage === undefined ? null : <p class="why">{errorMessage}</p>}
-        </>
-      ),
-    },
+    ...namingColumns<VmConfigItem>(namespace),
+    stateColumn(),
     { title: 'Image', cell: ({ image }) => image ?? '–' },
     { title: 'CPU', cell: ({ cpu }) => (cpu === undefined ? '–' : String(cpu)) },
     { title: 'Memory', cell: ({ memory }) => (memory === undefined ? '–' : `${memory} GiB`) },
@@ -60,7 +52,7 @@ export function Configs({
       <Table
         caption="Configurations"
         columns={columns}
-        items={[...items.vmConfigs.values()].toSorted((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1))}
+        items={inOrder(items.vmConfigs)}
         keyOf={keyOf}
         empty={isKnown ? 'There are none here.' : 'Loading …'}
       />

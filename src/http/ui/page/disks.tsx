@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks';
 import type { ImageItem } from '../../../wire/schemas.ts';
 import { call, inNamespace, messageOf } from './api.ts';
+import { inOrder, namingColumns } from './columns.tsx';
 import { keyOf } from './items.ts';
 import { Badge, Confirm, Problem, Table, type Column } from './parts.tsx';
 import { type Rights, useRights } from './rights.ts';
@@ -39,8 +40,7 @@ export function Disks({
   const { title, one, upload: uploadRight } = words[kind];
   const [going, setGoing] = useState<ImageItem>();
   const columns: readonly Column<ImageItem>[] = [
-    ...(namespace === '' ? [{ title: 'Namespace', cell: (disk: ImageItem) => disk.namespace }] : []),
-    { title: 'Name', cell: ({ name }) => name },
+    ...namingColumns<ImageItem>(namespace),
     { title: 'State', cell: (disk) => <State disk={disk} /> },
     { title: 'Size', cell: ({ size }) => size ?? '–' },
     { title: 'Description', cell: ({ description }) => description ?? '–' },
@@ -50,7 +50,7 @@ export function Disks({
       cell: (disk) => <Actions kind={kind} disk={disk} onDelete={() => setGoing(disk)} />,
     },
   ];
-  const disks = [...items.values()].toSorted((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
+  const disks = inOrder(items);
   return (
     <main>
       <h1>{title}</h1>

@@ -10,7 +10,7 @@ export interface Items {
   readonly vmPools: ReadonlyMap<string, VmPoolItem>;
 }
 
-interface Named {
+export interface Named {
   readonly name: string;
   readonly namespace: string;
 }

@@ -1,11 +1,12 @@
 import { useState } from 'preact/hooks';
 import type { VmPoolItem } from '../../../wire/vmschemas.ts';
 import { call, inNamespace } from './api.ts';
+import { inOrder, namingColumns, stateColumn } from './columns.tsx';
 import { namesIn } from './deploy.tsx';
 import { SchemaForm } from './form.tsx';
 import { keyOf, type Items } from './items.ts';
 import { useFields } from './openapi.ts';
-import { Badge, Confirm, Dialog, Table, type Column } from './parts.tsx';
+import { Confirm, Dialog, Table, type Column } from './parts.tsx';
 import { type Rights, useRights } from './rights.ts';
 import { scaleBody, scaleValues } from './scale.ts';
 
@@ -35,17 +36,8 @@ export function Pools({
   const [isMaking, setMaking] = useState(false);
   const close = (): void => setAsked(undefined);
   const columns: readonly Column<VmPoolItem>[] = [
-    ...(namespace === '' ? [{ title: 'Namespace', cell: (pool: VmPoolItem) => pool.namespace }] : []),
-    { title: 'Name', cell: ({ name }) => name },
-    {
-      title: 'State',
-      cell: ({ state, errorMessage }) => (
-        <>
-          {state === undefined ? '–' : <Badge text={state} />}
-          {errorMessage === undefined ? null : <p class="why">{errorMessage}</p>}
-        </>
-      ),
-    },
+    ...namingColumns<VmPoolItem>(namespace),
+    stateColumn(),
     {
       title: 'Idle',
       cell: ({ idle, minIdle, preparing }) => (
@@ -84,7 +76,7 @@ export function Pools({
       <Table
         caption="Pools"
         columns={columns}
-        items={[...items.vmPools.values()].toSorted((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1))}
+        items={inOrder(items.vmPools)}
         keyOf={keyOf}
         empty={isKnown ? 'There are none here.' : 'Loading …'}
       />

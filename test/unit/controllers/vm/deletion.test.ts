@@ -3,7 +3,7 @@ import type { Image } from '../../../../src/api/image.ts';
 import type { Pod } from '../../../../src/api/core.ts';
 import { Svc3Error } from '../../../../src/errors.ts';
 import { type DeletionParts, endGuest, letGo } from '../../../../src/controllers/vm/life/deletion.ts';
-import { aPod, aVm } from './builders.ts';
+import { aPod, aVm, effective } from './builders.ts';
 
 const deletionTimestamp = '2026-11-01T11:00:00Z';
 const vm = aVm({
@@ -109,4 +109,27 @@ describe('the guest of a VM that is being deleted', () => {
       expect.objectContaining({ reason: 'SaveAbandoned', message: expect.stringMatching(/for saved$/) }),
     );
   });
+});
+
+test.each([
+  ['was suspended on it', 'Disk' as const, true],
+  ['was suspended in its pod', 'Memory' as const, false],
+])('a disk that stays is told of, and in which state where the VM %s', async (_what, suspendedTo, isCut) => {
+  const claim = {
+    metadata: { name: 'svc3-vm-web', namespace: 'team', annotations: { 'svc3.dev/vm-uid': 'vm-uid' } },
+  };
+  const get = async ({ plural }: { plural: string }) => {
+    if (plural === 'persistentvolumeclaims') return claim;
+    throw new Svc3Error('NotFound', 'no pod');
+  };
+  const disk = { storage: 'Persistent' as const, size: '1Gi' };
+  const gone = aVm({
+    metadata: vm.metadata,
+    spec: { disk },
+    status: { effective: { ...effective, disk }, powerState: 'Suspended', suspendedTo },
+  });
+  const client = { ...parts.client, get } as unknown as DeletionParts['client'];
+  expect(await letGo({ ...parts, client }, gone, { hasFinalizer: true, hasPod: false })).toBe(true);
+  const told = event.mock.calls.find(([, { reason }]) => reason === 'DiskKept')?.[1].message;
+  expect(told.includes('as after a power cut')).toBe(isCut);
 });

@@ -271,15 +271,31 @@ describe('GPU passthrough and VNC console', () => {
 
 describe('the other settings', () => {
   test.each<[what: string, spec: Partial<VmSpec>, warnings: string[]]>([
-    ['an Ephemeral disk', {}, ['onEviction: Suspend has no effect without a Persistent disk']],
+    [
+      'an Ephemeral disk',
+      {},
+      [
+        'onEviction: Suspend has no effect: the memory of a guest can only be on the claim of a Persistent disk',
+      ],
+    ],
     ['a Persistent disk', { disk: { storage: 'Persistent', size: '1Gi' } }, []],
     [
       'a GPU',
       { disk: { storage: 'Persistent', size: '1Gi' }, gpuPassthrough: on },
-      ['onEviction: Suspend has no effect on a VM with a GPU'],
+      ['onEviction: Suspend has no effect: the memory of a guest with a GPU cannot be written to a disk'],
+    ],
+    [
+      'an ARM guest, which takes no card of the node,',
+      { disk: { storage: 'Persistent', size: '1Gi' }, architecture: 'arm64' },
+      [],
     ],
   ])('a guest that is to be suspended when its pod ends, with %s', (_what, spec, warnings) => {
-    expect(effectiveSettings(input({ spec: { ...spec, onEviction: 'Suspend' } }))).toMatchObject({
+    const { image } = input();
+    const given = input({
+      image: { ...image, architecture: spec.architecture ?? 'amd64' },
+      spec: { ...spec, onEviction: 'Suspend' },
+    });
+    expect(effectiveSettings(given)).toMatchObject({
       settings: { onEviction: 'Suspend' },
       warnings,
     });

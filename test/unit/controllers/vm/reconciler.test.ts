@@ -5,6 +5,7 @@ import { VmExpectations } from '../../../../src/controllers/vm/expectations.ts';
 import { VmReconciler, type VmReconcilerParts } from '../../../../src/controllers/vm/reconciler.ts';
 import { StatusWriter } from '../../../../src/controllers/vm/status/statuswriter.ts';
 import type { RunnerState } from '../../../../src/api/runner.ts';
+import { Svc3Error } from '../../../../src/errors.ts';
 import type { RunnerObservation } from '../../../../src/controllers/vm/status/report.ts';
 import { aPod, aVm, effective, runnerState, runningStatus } from './builders.ts';
 import { storedMeta } from '../../../support/storedmeta.ts';
@@ -113,7 +114,17 @@ describe('a pass', () => {
       await aReconciler(runner).reconcile('team/web');
       expect(remove).toHaveBeenCalledExactlyOnceWith(expect.anything(), expect.anything(), {
         uid: 'pod-uid',
+        resourceVersion: '5',
       });
+    });
+
+    test('keeps a pod that has changed meanwhile, as when its guest goes on, and looks at it again', async () => {
+      vm = suspended({ effective, powerState: 'Suspended', suspendedTo: 'Disk' });
+      const reconciler = aReconciler(runner);
+      remove.mockRejectedValueOnce(new Svc3Error('Conflict', 'the pod has changed'));
+      await expect(reconciler.reconcile('team/web')).rejects.toThrow('the pod has changed');
+      await reconciler.reconcile('team/web');
+      expect(remove).toHaveBeenCalledTimes(2);
     });
 
     test('keeps the pod of a guest whose memory is in it', async () => {
