@@ -59,8 +59,8 @@ export interface VmControllerParts {
 export interface Shared {
   readonly inventory: Inventory;
   readonly standbys: Standbys;
-  /** VMs that wait for a node. */
-  readonly waiting: { readonly size: number };
+  /** VMs that wait for a node: those that fit on one now get it reserved. */
+  readonly waiting: Pick<WaitingVms, 'retry'>;
   readonly resolver: ImageResolver | undefined;
   controlKeys(): string;
   kvmGroups(node: string | undefined): readonly number[];

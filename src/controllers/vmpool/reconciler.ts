@@ -68,9 +68,6 @@ const bootMs = 600_000;
 /** What a tag of a registry means is asked again, in milliseconds. */
 const resolveAgainMs = 60_000;
 
-/** How long to wait for room on a node that VMs wait for as well, in milliseconds. */
-const roomMs = 5_000;
-
 type Outcome = Readiness & { readonly isStalled?: boolean; readonly againMs?: number | undefined };
 
 /** One pass over one pool: observe, decide, act, report. */
@@ -189,15 +186,13 @@ export class PoolReconciler {
       return { isReady: false, reason, message, isStalled: condition === 'stalled', againMs: retryMs };
     }
     if (plan.create === 0) return settledOutcome(pool, plan);
-    if (this.#parts.shared.waiting.size > 0) {
-      const message = 'VMs wait for a node: they come before guests that wait for VMs';
-      return { isReady: false, reason: 'Unschedulable', message, againMs: roomMs };
-    }
     const waitMs = this.#backoff.waitMs(uid);
     const before = findCondition(pool.status?.conditions, conditionTypes.ready);
     const kept =
       before?.status === 'False' ? before : { reason: 'Preparing', message: 'the last one failed' };
     if (waitMs > 0) return { isReady: false, reason: kept.reason, message: kept.message, againMs: waitMs };
+    // Room that has just become free is theirs who need it now. One that fits nowhere holds nobody up: it may be another tenant's.
+    this.#parts.shared.waiting.retry();
     const now = Math.min(plan.create, mostPerPass);
     for (let i = 0; i < now; i++) {
       const refused = await this.#createOne(pool, resolved);

@@ -4,17 +4,22 @@ import type { VmPool, VmPoolStatus } from '../../../../src/api/vmpool.ts';
 import { PoolReconciler, type PoolReconcilerParts } from '../../../../src/controllers/vmpool/reconciler.ts';
 import { Svc3Error } from '../../../../src/errors.ts';
 import { Inventory } from '../../../../src/placement/inventory.ts';
+import { CPU, emptyVector } from '../../../../src/placement/resources.ts';
+import { WaitingVms } from '../../../../src/controllers/vm/waiting.ts';
 import { storedMeta } from '../../../support/storedmeta.ts';
 import { vmSettings } from '../../../support/operator.ts';
-import { aNode as freeNode } from '../../placement/builders.ts';
+import { aNode as freeNode, aRequest } from '../../placement/builders.ts';
 import { aNode, aPool, aStandby, bornAt } from './builders.ts';
 
 const settings = vmSettings({ nodePorts: { ssh: false, screenshare: false } });
 
+const nodeCpus = 64;
+
 let pool: VmPool | undefined;
 let pods: Pod[];
 let node: Node | undefined;
-let waiting: number;
+/** What VMs that wait for a node do when they are asked. */
+let retry: (inventory: Inventory) => void;
 let clock: number;
 let nowMs: number;
 const create = vi.fn(async (_resource: unknown, pod: Pod): Promise<Pod> => pod);
@@ -25,7 +30,7 @@ const counted = vi.fn();
 
 function aReconciler(): PoolReconciler {
   const inventory = new Inventory(settings.portRanges);
-  inventory.setNode(freeNode('n1', { cpu: 64_000, memory: 2 ** 40 }));
+  inventory.setNode(freeNode('n1', { cpu: nodeCpus, memory: 2 ** 20 }));
   return new PoolReconciler(
     {
       client: { create, delete: remove, apply },
@@ -41,11 +46,7 @@ function aReconciler(): PoolReconciler {
       shared: {
         inventory,
         standbys: { holderOf: () => undefined },
-        waiting: {
-          get size() {
-            return waiting;
-          },
-        },
+        waiting: { retry: () => retry(inventory) },
         controlKeys: () => 'key',
         kvmGroups: () => [],
         pullSecretVersion: () => undefined,
@@ -77,7 +78,7 @@ beforeEach(() => {
   pool = named({ minIdle: 2 });
   pods = [];
   node = aNode();
-  waiting = 0;
+  retry = () => undefined;
   clock = 0;
   nowMs = Date.parse(bornAt) + 1_000;
 });
@@ -107,11 +108,31 @@ describe('a pass over a pool', () => {
     expect(create).toHaveBeenCalledTimes(10);
   });
 
-  test('makes none while VMs wait for a node', async () => {
-    waiting = 1;
+  test('leaves the room to VMs that wait for a node and fit there now', async () => {
+    retry = (inventory) => {
+      const requests = emptyVector();
+      requests[CPU] = nodeCpus * 1_000;
+      const neighbour = { namespace: 'other', labels: {}, repels: [] };
+      inventory.assume('a VM that waited', { node: 'n1', requests, ports: [], neighbour });
+    };
     await aReconciler().reconcile('team/ci');
     expect(create).not.toHaveBeenCalled();
-    expect(ready()).toMatchObject({ reason: 'Unschedulable', message: expect.stringMatching(/come before/) });
+    expect(ready()).toMatchObject({
+      reason: 'Unschedulable',
+      message: expect.stringMatching(/insufficient cpu/i),
+    });
+  });
+
+  test('waits for no VM that fits nowhere, whose ever it is', async () => {
+    const inventory = new Inventory(settings.portRanges);
+    inventory.setNode(freeNode('n1'));
+    const waiting = new WaitingVms(inventory, vi.fn());
+    const request = aRequest({ tag: 'there-is-none', tagRequired: true });
+    waiting.add('other', { key: 'other/vm', created: bornAt, request, told: '' });
+    retry = () => waiting.retry();
+    await aReconciler().reconcile('team/ci');
+    expect(create).toHaveBeenCalledTimes(2);
+    expect(waiting.size).toBe(1);
   });
 
   test('is Ready where as many wait as are to, and tells the metrics', async () => {
