@@ -7,6 +7,7 @@ import type { DataDisk } from '../../../api/datadisk.ts';
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
 import { podNameOf } from '../names.ts';
 import type { VmSettings } from '../settings.ts';
+import { hasBundle } from './bundle.ts';
 
 /** Size of a Persistent disk where neither VM nor VMConfig say one and the image's could not be read. */
 const defaultBytes = 20 * 2 ** 30;
@@ -18,6 +19,19 @@ export function isPersistent(effective: EffectiveSettings): boolean {
 /** Whether a VM has a disk that may be on volumes of one node. */
 export function hasClaims(effective: EffectiveSettings): boolean {
   return isPersistent(effective) || (effective.disks ?? []).length > 0;
+}
+
+/** Why the memory of the guest cannot be written to its disk's claim; undefined where it can. */
+export function memoryOnDiskRefusal(effective: EffectiveSettings): string | undefined {
+  if (!isPersistent(effective)) return 'the memory of a guest can only be on the claim of a Persistent disk';
+  return hasBundle(effective) ? 'the memory of a guest with a GPU cannot be written to a disk' : undefined;
+}
+
+/** Memory of the guest for which the claim is to have room beside the disk; undefined where it is never written there. */
+function memoryOnDisk({ spec }: Vm, effective: EffectiveSettings): string | undefined {
+  const { suspendTo, onEviction } = { ...effective, ...spec };
+  const isAsked = suspendTo === 'Disk' || onEviction === 'Suspend';
+  return isAsked && memoryOnDiskRefusal(effective) === undefined ? effective.memory : undefined;
 }
 
 /** The claim that has the disk of a VM, or would have: the one that it names, else one of its own. */
@@ -41,18 +55,21 @@ export interface DiskClaim {
   /** It was there before; else it is made. */
   readonly isNamed: boolean;
   readonly size: string | undefined;
+  /** Memory of the guest that it is to have room for beside the disk. */
+  readonly memory?: string | undefined;
   readonly storageClassName: string | undefined;
   /** Whether it goes when its VM is deleted. */
   readonly goesWithVm: boolean;
 }
 
 /** The claim of the disk that a VM boots from, where that is Persistent. */
-export function bootClaim(vm: Vm, effective: Pick<EffectiveSettings, 'disk'> | undefined): DiskClaim {
+export function bootClaim(vm: Vm, effective: EffectiveSettings | undefined): DiskClaim {
   return {
     field: bootField,
     name: claimNameOf(vm),
     isNamed: vm.spec.disk?.claimName !== undefined,
     size: effective?.disk?.size,
+    memory: effective === undefined ? undefined : memoryOnDisk(vm, effective),
     storageClassName: effective?.disk?.storageClassName,
     goesWithVm: goesWithVm(vm),
   };
@@ -98,9 +115,10 @@ export function goesWithVm({ spec, status }: Vm): boolean {
 /** What a claim has more than its disk at least: tables of the file system and of a small disk, state of the runner. */
 const leastExtraBytes = 64 * 2 ** 20;
 
-/** Size of the claim for a disk of this size: a tenth more, in whole Mi. */
-function claimBytes(size: string | undefined): number {
-  const bytes = size === undefined ? defaultBytes : parseQuantity(size, 'disk.size');
+/** Size of the claim for a disk of this size, and for that memory: a tenth more, in whole Mi. */
+function claimBytes({ size, memory }: Pick<DiskClaim, 'size' | 'memory'>): number {
+  const diskBytes = size === undefined ? defaultBytes : parseQuantity(size, 'disk.size');
+  const bytes = diskBytes + (memory === undefined ? 0 : parseQuantity(memory, 'memory'));
   return Math.ceil(Math.max(bytes * 1.1, bytes + leastExtraBytes) / 2 ** 20) * 2 ** 20;
 }
 
@@ -171,16 +189,26 @@ export function holderOfNamed(
   return { kind: 'free', last: { name: lastName, uid } };
 }
 
-/** The storage to ask for where the requested disk no longer fits the VM's claim; undefined where it does. */
+/**
+ * What the claim of the disk that a VM boots from is to hold: the size that the VM asks for, and the guest's memory where that may be
+ * written there. How large a claim is that somebody else made, and the VM names, is not ours to say for memory.
+ */
+export function bootNeeds(vm: Vm): Pick<DiskClaim, 'size' | 'memory'> {
+  const { size, memory, isNamed } = bootClaim(vm, vm.status?.effective);
+  const asked = vm.spec.disk?.size;
+  return memory === undefined || isNamed ? { size: asked } : { size: asked ?? size, memory };
+}
+
+/** The storage to ask for where what a VM's claim is to hold no longer fits it; undefined where it does. */
 export function grownStorage(
   vm: Vm,
   claim: PersistentVolumeClaim | undefined,
-  size = vm.spec.disk?.size,
+  needs: Pick<DiskClaim, 'size' | 'memory'>,
 ): string | undefined {
   if (claim === undefined || !isDiskOf(claim, vm)) return undefined;
   const has = claim.spec?.resources?.requests?.['storage'];
-  if (size === undefined || has === undefined) return undefined;
-  const wanted = claimBytes(size);
+  if (needs.size === undefined || has === undefined) return undefined;
+  const wanted = claimBytes(needs);
   return wanted > parseQuantity(has, 'storage') ? formatQuantity(wanted) : undefined;
 }
 
@@ -206,7 +234,7 @@ export function marksOf({ metadata }: Vm): {
  */
 export function buildClaim(
   vm: Vm,
-  disk: Pick<DiskClaim, 'name' | 'size' | 'storageClassName'>,
+  disk: Pick<DiskClaim, 'name' | 'size' | 'memory' | 'storageClassName'>,
   settings: Pick<VmSettings, 'storageClassName'>,
 ): Submitted<PersistentVolumeClaim> {
   const storageClassName = disk.storageClassName ?? settings.storageClassName;
@@ -216,7 +244,7 @@ export function buildClaim(
     metadata: { name: disk.name, namespace: vm.metadata.namespace, ...marksOf(vm) },
     spec: {
       accessModes: ['ReadWriteOnce'],
-      resources: { requests: { storage: formatQuantity(claimBytes(disk.size)) } },
+      resources: { requests: { storage: formatQuantity(claimBytes(disk)) } },
       ...(storageClassName === undefined ? {} : { storageClassName }),
     },
   };

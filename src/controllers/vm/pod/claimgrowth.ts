@@ -5,7 +5,7 @@ import { isSvc3Error, messageOf } from '../../../errors.ts';
 import type { EventRecorder, KubeClient } from '../../../kube/types.ts';
 import type { VmMemory } from '../parts.ts';
 import { typed } from '../status/statuswriter.ts';
-import { grownStorage } from './claim.ts';
+import { bootNeeds, grownStorage } from './claim.ts';
 
 /** Grows the claims of Persistent disks: the volume first, then its runner grows the disk on it. */
 export class ClaimGrowth implements VmMemory {
@@ -22,7 +22,7 @@ export class ClaimGrowth implements VmMemory {
   /** A StorageClass that cannot expand is told of in an event, once per size. */
   async grow(vm: Vm, claim: PersistentVolumeClaim | undefined): Promise<void> {
     const { uid: vmUid } = vm.metadata;
-    const storage = grownStorage(vm, claim);
+    const storage = grownStorage(vm, claim, bootNeeds(vm));
     if (claim === undefined || storage === undefined || this.#asked.get(vmUid) === storage) return;
     this.#asked.set(vmUid, storage);
     const { name, namespace, uid } = claim.metadata;

@@ -64,7 +64,7 @@ async function makeOwn(
   const holder = holderOfOwn(there, vm, disk.field);
   // The one that a VM boots from grows at once, when its size changes.
   const isToGrow = holder.kind === 'own' && disk.field !== bootField;
-  const storage = isToGrow ? grownStorage(vm, there, disk.size) : undefined;
+  const storage = isToGrow ? grownStorage(vm, there, disk) : undefined;
   if (storage !== undefined) await grow(client, there, storage);
   return holder;
 }

@@ -1,8 +1,7 @@
 import { conditionTypes } from '../../../api/reasons.ts';
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
 import { isTrue } from '../../../controller/conditions.ts';
-import { hasBundle } from './bundle.ts';
-import { isPersistent } from './claim.ts';
+import { memoryOnDiskRefusal } from './claim.ts';
 
 /** A claim takes at least so much of a guest's memory in a second. */
 const bytesPerSecond = 100 * 2 ** 20;
@@ -13,12 +12,6 @@ const leastSeconds = 10;
 /** Where the memory of the guest is to be while the VM is suspended; the VM's own word, else that of its VMConfig. */
 export function suspendsTo({ spec, status }: Vm): 'Memory' | 'Disk' {
   return spec.suspendTo ?? status?.effective?.suspendTo ?? 'Memory';
-}
-
-/** Why the memory of the guest cannot be written to its disk's claim; undefined where it can. */
-export function memoryOnDiskRefusal(effective: EffectiveSettings): string | undefined {
-  if (!isPersistent(effective)) return 'the memory of a guest can only be on the claim of a Persistent disk';
-  return hasBundle(effective) ? 'the memory of a guest with a GPU cannot be written to a disk' : undefined;
 }
 
 /**

@@ -1,7 +1,8 @@
 import type { PowerRequest, RunnerState } from '../../../api/runner.ts';
 import { readyReasons } from '../../../api/reasons.ts';
 import type { Vm } from '../../../api/vm.ts';
-import { memoryOnDiskRefusal, suspendsTo } from '../pod/hibernation.ts';
+import { memoryOnDiskRefusal } from '../pod/claim.ts';
+import { suspendsTo } from '../pod/hibernation.ts';
 
 /** What the requested power state asks of the runner now. */
 export type PowerStep =

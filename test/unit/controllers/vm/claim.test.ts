@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import type { PersistentVolumeClaim } from '../../../../src/api/core.ts';
 import {
   bootClaim,
+  bootNeeds,
   buildClaim,
   claimsFor,
   claimsOf,
@@ -11,14 +12,20 @@ import {
   holderOfNamed,
   holderOfOwn,
 } from '../../../../src/controllers/vm/pod/claim.ts';
-import type { Vm } from '../../../../src/api/vm.ts';
+import type { EffectiveSettings, Vm } from '../../../../src/api/vm.ts';
 import { vmSettings } from '../../../support/operator.ts';
 import { aVm, effective } from './builders.ts';
 import { storedMeta } from '../../../support/storedmeta.ts';
 
 const size = '10Gi';
 const vm = aVm({ spec: { disk: { storage: 'Persistent', size } } });
-const built = buildClaim(vm, bootClaim(vm, { disk: { storage: 'Persistent', size: '1Gi' } }), vmSettings());
+const persistent = (disk: object = {}, more: object = {}): EffectiveSettings => ({
+  ...effective,
+  memory: '4Gi',
+  ...more,
+  disk: { storage: 'Persistent', ...disk },
+});
+const built = buildClaim(vm, bootClaim(vm, persistent({ size: '1Gi' })), vmSettings());
 const own: PersistentVolumeClaim = { ...built, metadata: storedMeta(built.metadata) };
 
 function withMetadata(metadata: ObjectMeta): PersistentVolumeClaim {
@@ -141,11 +148,8 @@ describe('a claim that a VM names', () => {
 
 describe('the claim that is made for a disk', () => {
   const requested = (bytes: string | undefined) =>
-    buildClaim(
-      vm,
-      bootClaim(vm, { disk: { storage: 'Persistent', ...(bytes === undefined ? {} : { size: bytes }) } }),
-      vmSettings(),
-    ).spec?.resources?.requests?.['storage'];
+    buildClaim(vm, bootClaim(vm, persistent(bytes === undefined ? {} : { size: bytes })), vmSettings()).spec
+      ?.resources?.requests?.['storage'];
 
   test.each([
     ['10Gi', '11Gi'],
@@ -194,7 +198,9 @@ describe('the claim that is made for a disk', () => {
 
   test('says what the VM says of its disk', () => {
     const disk = { storage: 'Persistent', size, storageClassName: 'fast', whenDeleted: 'Delete' } as const;
-    expect(bootClaim(aVm({ spec: { disk: { ...disk, claimName: 'kept' } } }), { disk })).toEqual({
+    expect(
+      bootClaim(aVm({ spec: { disk: { ...disk, claimName: 'kept' } } }), { ...effective, disk }),
+    ).toEqual({
       field: 'disk',
       name: 'kept',
       isNamed: true,
@@ -211,14 +217,50 @@ describe('the claim that is made for a disk', () => {
 });
 
 test('a claim is grown where it is the disk of the VM, and only there', () => {
-  expect(grownStorage(vm, own)).toBe('11Gi');
-  expect(grownStorage(vm, markedFor('before', 'vm'))).toBeUndefined();
-  expect(grownStorage(vm, withMetadata({ annotations: {} }))).toBeUndefined();
-  expect(grownStorage(vm, undefined)).toBeUndefined();
-  expect(grownStorage(aVm(), own)).toBeUndefined();
-  expect(grownStorage(vm, own, '1Gi')).toBeUndefined();
-  expect(grownStorage(vm, own, '1025Mi')).toBe('1128Mi');
-  expect(grownStorage(vm, { ...own, spec: {} })).toBeUndefined();
+  const needs = bootNeeds(vm);
+  expect(grownStorage(vm, own, needs)).toBe('11Gi');
+  expect(grownStorage(vm, markedFor('before', 'vm'), needs)).toBeUndefined();
+  expect(grownStorage(vm, withMetadata({ annotations: {} }), needs)).toBeUndefined();
+  expect(grownStorage(vm, undefined, needs)).toBeUndefined();
+  expect(grownStorage(vm, own, bootNeeds(aVm()))).toBeUndefined();
+  expect(grownStorage(vm, own, { size: '1Gi' })).toBeUndefined();
+  expect(grownStorage(vm, own, { size: '1025Mi' })).toBe('1128Mi');
+  expect(grownStorage(vm, { ...own, spec: {} }, needs)).toBeUndefined();
+});
+
+describe('the memory of a guest that may be written to its claim', () => {
+  const size = '10Gi';
+  const storageOf = (of: Vm, settings: EffectiveSettings) =>
+    buildClaim(of, bootClaim(of, settings), vmSettings()).spec?.resources?.requests?.['storage'];
+
+  test.each([
+    ['suspendTo: Disk of the VM', { suspendTo: 'Disk' }, {}, '15770Mi'],
+    ['suspendTo: Disk of its VMConfig', {}, { suspendTo: 'Disk' }, '15770Mi'],
+    ['onEviction: Suspend of the VM', { onEviction: 'Suspend' }, {}, '15770Mi'],
+    ['onEviction: Suspend of its VMConfig', {}, { onEviction: 'Suspend' }, '15770Mi'],
+    [
+      'suspendTo: Memory of the VM, whatever its VMConfig says',
+      { suspendTo: 'Memory' },
+      { suspendTo: 'Disk' },
+      '11Gi',
+    ],
+    ['nothing', {}, {}, '11Gi'],
+    ['a GPU', { suspendTo: 'Disk' }, { architecture: 'amd64', gpuPassthrough: 'Enabled' }, '11Gi'],
+  ] as const)('has room there: %s', (_sentence, spec, settings, storage) => {
+    expect(storageOf(aVm({ spec }), persistent({ size }, settings))).toBe(storage);
+  });
+
+  test('makes the claim grow when it is asked for later, where svc3 has made the claim', () => {
+    const status = { effective: persistent({ size }) };
+    const later = aVm({ spec: { suspendTo: 'Disk' }, status });
+    const has = buildClaim(aVm(), bootClaim(aVm(), persistent({ size })), vmSettings());
+    const claim = { ...has, metadata: storedMeta(has.metadata) };
+    expect(grownStorage(later, claim, bootNeeds(later))).toBe('15770Mi');
+    expect(grownStorage(aVm({ status }), claim, bootNeeds(aVm({ status })))).toBeUndefined();
+    const disk = { storage: 'Persistent', claimName: claim.metadata.name } as const;
+    const named = aVm({ spec: { suspendTo: 'Disk', disk }, status });
+    expect(grownStorage(named, claim, bootNeeds(named))).toBeUndefined();
+  });
 });
 
 describe('a disk', () => {
