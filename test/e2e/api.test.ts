@@ -7,8 +7,8 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { createClient } from '../../src/kube/client.ts';
 import { loadKubeconfig } from '../../src/kube/connection.ts';
-import { readSettings } from '../../src/localcluster/cluster/state.ts';
 import { type E2eCluster, e2eCluster, eventually } from '../support/e2e.ts';
+import { apiOf, type Curl } from '../support/e2eapi.ts';
 
 const execute = promisify(execFile);
 const namespace = 'svc3-default';
@@ -21,67 +21,20 @@ let cluster: E2eCluster;
 let dir: string;
 let baseUrl: string;
 let token: string;
+let curl: Curl;
 let count = 0;
 const newName = (prefix: string): string => `${prefix}-${process.pid}-${(count += 1)}`;
 
 beforeAll(async () => {
   cluster = await e2eCluster();
   dir = await mkdtemp(join(tmpdir(), 'svc3-e2e-api-'));
-  const { ports } = (await readSettings(cluster.places)) ?? {};
-  baseUrl = `https://127.0.0.1:${ports?.api}`;
-  const certificate = await vi.waitFor(
-    () =>
-      cluster.kubectl(
-        'get',
-        'secret',
-        '-n',
-        'svc3-system',
-        'svc3-api-tls',
-        '-o',
-        String.raw`jsonpath={.data.tls\.crt}`,
-      ),
-    eventually,
-  );
-  await writeFile(join(dir, 'ca.pem'), Buffer.from(certificate, 'base64'));
-  const added = await cluster.svc3('user', 'add', user, '--in', namespace);
-  expect(added).toMatchObject({ code: 0 });
-  token = await vi.waitFor(async () => {
-    const { stdout, stderr, code } = await cluster.svc3('user', 'get-token', '--user', user);
-    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-    return stdout.trim();
-  }, eventually);
+  ({ baseUrl, token, curl } = await apiOf(cluster, dir, user));
 });
 
 afterAll(async () => {
   await cluster?.svc3('user', 'remove', user);
   if (dir !== undefined) await rm(dir, { recursive: true, force: true });
 });
-
-interface Reply {
-  readonly code: number;
-  // oxlint-disable-next-line typescript/no-explicit-any -- replies are looked into as a script would
-  readonly body: any;
-}
-
-/** What a shell with nothing but curl does. */
-async function curl(method: string, path: string, body?: object, bearer = token): Promise<Reply> {
-  const how = `--silent --show-error --max-time 300 --write-out \n%{http_code} --request ${method}`.split(
-    ' ',
-  );
-  const authorization = bearer === '' ? [] : ['--header', `Authorization: Bearer ${bearer}`];
-  const json = ['--header', 'Content-Type: application/json', '--data', JSON.stringify(body)];
-  const { stdout } = await execute('curl', [
-    ...how,
-    ...authorization,
-    ...(body === undefined ? [] : json),
-    '--cacert',
-    join(dir, 'ca.pem'),
-    `${baseUrl}${path}`,
-  ]);
-  const end = stdout.lastIndexOf('\n');
-  const text = stdout.slice(0, end);
-  return { code: Number(stdout.slice(end + 1)), body: text.startsWith('{') ? JSON.parse(text) : text };
-}
 
 /** Until an Image is Ready; one that failed says why. */
 async function untilStored(image: string): Promise<void> {

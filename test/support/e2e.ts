@@ -78,6 +78,8 @@ interface VmObject {
   };
 }
 
+const namespace = 'svc3-default';
+
 /** A VM of a test in the default namespace. */
 export interface TestVm {
   readonly name: string;
@@ -94,7 +96,17 @@ export async function createVm(
   spec: object = {},
   labels: Readonly<Record<string, string>> = {},
 ): Promise<TestVm> {
-  const namespace = 'svc3-default';
+  await cluster.kubectl.apply({
+    apiVersion: 'svc3.dev/v1',
+    kind: 'VM',
+    metadata: { name, namespace, labels },
+    spec: { image: cluster.guest, cpu: 1, memory: '256Mi', ...spec },
+  });
+  return vmOf(cluster, name);
+}
+
+/** A VM that somebody has deployed. */
+export function vmOf(cluster: E2eCluster, name: string): TestVm {
   const get = async (): Promise<VmObject | undefined> => {
     const text = await cluster.kubectl(
       'get',
@@ -108,12 +120,6 @@ export async function createVm(
     );
     return text === '' ? undefined : (JSON.parse(text) as VmObject);
   };
-  await cluster.kubectl.apply({
-    apiVersion: 'svc3.dev/v1',
-    kind: 'VM',
-    metadata: { name, namespace, labels },
-    spec: { image: cluster.guest, cpu: 1, memory: '256Mi', ...spec },
-  });
   return {
     name,
     get,
