@@ -7,8 +7,8 @@ process.env['GOGC'] ??= '400';
 // Tests run the QEMU that the runner's image has.
 process.env['PATH'] = `${qemuFolder}:${process.env['PATH'] ?? ''}`;
 
-// End to end on a cluster of their own, beside those that share one.
-const ownCluster = ['test/e2e/reboot.test.ts'];
+// On a cluster of its own, beside those that share one.
+const ownCluster = ['test/life/reboot.test.ts'];
 
 export default defineConfig({
   test: {
@@ -43,6 +43,16 @@ export default defineConfig({
         test: {
           name: 'e2e',
           include: ['test/e2e/**/*.test.ts'],
+          globalSetup: ['test/support/globale2e.ts'],
+          testTimeout: 240_000,
+          hookTimeout: 600_000,
+          fileParallelism: false,
+        },
+      },
+      {
+        test: {
+          name: 'life',
+          include: ['test/life/**/*.test.ts'],
           exclude: ownCluster,
           globalSetup: ['test/support/globale2e.ts'],
           testTimeout: 240_000,
@@ -52,20 +62,10 @@ export default defineConfig({
       },
       {
         test: {
-          name: 'e2e-own',
+          name: 'life-own',
           include: ownCluster,
           testTimeout: 600_000,
           hookTimeout: 600_000,
-        },
-      },
-      {
-        test: {
-          name: 'life',
-          include: ['test/life/**/*.test.ts'],
-          globalSetup: ['test/support/globale2e.ts'],
-          testTimeout: 240_000,
-          hookTimeout: 600_000,
-          fileParallelism: false,
         },
       },
       {

@@ -176,9 +176,9 @@ const stages: Stage[] = [
   },
   { name: 'unit', run: async () => runTests('unit') },
   { name: 'integration', run: async () => runTests('integration') },
-  { name: 'e2e', run: async () => runBeside('e2e', 'e2e-own') },
+  { name: 'e2e', run: async () => runTests('e2e') },
   { name: 'gpu', run: async () => runTests('gpu'), isExtra: true },
-  { name: 'life', run: async () => runTests('life'), isExtra: true },
+  { name: 'life', run: async () => runBeside('life', 'life-own'), isExtra: true },
   { name: 'release', run: async () => runTests('release'), isExtra: true },
 ];
 

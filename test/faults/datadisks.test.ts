@@ -6,7 +6,7 @@ import { isSvc3Error } from '../../src/errors.ts';
 import { slow, type VmNamespace, type VmWorld, vmWorld } from '../integration/vm/harness.ts';
 import { startVmOperator, type TestOperator } from '../support/operator.ts';
 
-/** Claims of data disks: made, taken, left and deleted. With a guest: test/integration/runner/datadisks.test.ts and test/e2e/datadisks.test.ts. */
+/** Claims of data disks: made, taken, left and deleted. With a guest: test/integration/runner/datadisks.test.ts and test/life/datadisks.test.ts. */
 
 let world: VmWorld;
 let operator: TestOperator;

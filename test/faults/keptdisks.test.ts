@@ -40,7 +40,7 @@ function claim({ name: namespace }: VmNamespace, name = own): Promise<Persistent
   });
 }
 
-/** The VM has its pod, which never starts: nobody provisions volumes here. With a guest: test/e2e/keptdisk.test.ts. */
+/** The VM has its pod, which never starts: nobody provisions volumes here. With a guest: test/life/keptdisk.test.ts. */
 async function deployed(space: VmNamespace, name: string, spec: VmSpecInput): Promise<string> {
   const { metadata } = await space.deploy(name, spec);
   await expect.poll(async () => (await space.pod(name))?.metadata.uid, slow).toBeDefined();

@@ -1,7 +1,7 @@
 import { persistentVolumeClaims } from '../../src/api/resources.ts';
 import type { KubeClient } from '../../src/kube/types.ts';
 
-/** Stands in for kube-controller-manager's volume controller; a claim that is bound for real: test/e2e/drain.test.ts. */
+/** Stands in for kube-controller-manager's volume controller; a claim that is bound for real: test/life/drain.test.ts. */
 export async function bindClaim(client: KubeClient, namespace: string, name: string): Promise<void> {
   const { metadata, spec } = await client.get(persistentVolumeClaims, name, namespace);
   const storage = spec?.resources?.requests?.['storage'] ?? '';

@@ -6,7 +6,7 @@ import { startVmOperator, type TestOperator } from '../../support/operator.ts';
 import { runnerState } from '../../unit/controllers/vm/builders.ts';
 import { slow, type VmNamespace, type VmWorld, vmWorld } from './harness.ts';
 
-/** The runner of the one VM. What becomes of its guest: test/integration/runner/hibernation.test.ts, test/e2e/drain.test.ts. */
+/** The runner of the one VM. What becomes of its guest: test/integration/runner/hibernation.test.ts, test/life/drain.test.ts. */
 const runner = { state: runnerState(), verbs: [] as PowerRequest[] };
 
 let world: VmWorld;
