@@ -1,6 +1,6 @@
 /**
  * Which folder of `src` may import which is said once, by the table in docs/architecture.md. This holds the imports
- * (those of types too) against it, both ways, and finds circles between folders.
+ * (those of types too) against it, both ways, and finds circles between folders and between files.
  */
 import { globSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
@@ -27,17 +27,28 @@ export function allowedRooms(markdown: string): Rooms {
   );
 }
 
-/** The rooms that files import, by their relative import paths; `read` gives a file's text. */
-export function importedRooms(paths: readonly string[], read: (path: string) => string): Rooms {
+/** The files that files import, by their relative import paths; `read` gives a file's text. */
+export function importedFiles(paths: readonly string[], read: (path: string) => string): Rooms {
+  const imports = /\bfrom '(\.[^']+)'|\bimport\('(\.[^']+)'\)/g;
+  return new Map(
+    paths.map((path) => {
+      const found = [...read(path).matchAll(imports)];
+      return [
+        path,
+        new Set(found.map(([, fixed, lazy]) => normalize(join(dirname(path), fixed ?? lazy ?? '')))),
+      ];
+    }),
+  );
+}
+
+/** The same between rooms. */
+export function importedRooms(files: Rooms): Rooms {
   const rooms = new Map<string, Set<string>>();
-  for (const path of paths) {
+  for (const [path, others] of files) {
     const from = roomOf(path);
     const imported = rooms.get(from) ?? new Set();
     rooms.set(from, imported);
-    for (const [, fixed, lazy] of read(path).matchAll(/\bfrom '(\.[^']+)'|\bimport\('(\.[^']+)'\)/g)) {
-      const to = roomOf(normalize(join(dirname(path), fixed ?? lazy ?? '')));
-      if (to !== from) imported.add(to);
-    }
+    for (const to of [...others].map(roomOf)) if (to !== from) imported.add(to);
   }
   return rooms;
 }
@@ -58,28 +69,28 @@ export function differences(allowed: Rooms, imported: Rooms): string[] {
   return [...unlisted, ...unused];
 }
 
-/** Rooms that can reach themselves: the first circle of each, as `a → b → a`. */
+/** Where somebody can reach himself: one circle at least of all that hang together, as `a → b → a`. */
 export function circles(rooms: Rooms): string[] {
-  const found = new Map<string, string>();
+  const found: string[] = [];
+  const seen = new Set<string>();
   const visit = (room: string, way: readonly string[]): void => {
     const at = way.indexOf(room);
-    if (at !== -1) {
-      const circle = way.slice(at);
-      found.set(circle.toSorted().join(), [...circle, room].join(' → '));
-      return;
-    }
+    if (at !== -1) found.push([...way.slice(at), room].join(' → '));
+    if (seen.has(room)) return;
+    seen.add(room);
     for (const next of rooms.get(room) ?? []) visit(next, [...way, room]);
   };
   for (const room of rooms.keys()) visit(room, []);
-  return [...found.values()];
+  return found;
 }
 
 function main(): void {
   const paths = globSync('src/**/*.{ts,tsx,mjs}');
-  const imported = importedRooms(paths, (path) => readFileSync(path, 'utf8'));
+  const files = importedFiles(paths, (path) => readFileSync(path, 'utf8'));
+  const imported = importedRooms(files);
   const faults = [
     ...differences(allowedRooms(readFileSync(page, 'utf8')), imported),
-    ...circles(imported).map((circle) => `a circle of imports: ${circle}`),
+    ...[...circles(imported), ...circles(files)].map((circle) => `a circle of imports: ${circle}`),
   ];
   for (const fault of faults) console.error(fault);
   process.exitCode = faults.length === 0 ? 0 : 1;

@@ -1,5 +1,8 @@
 import type { PowerState } from '../api/vm.ts';
-import type { VmState } from './vmschemas.ts';
+
+/** What `/api/v1` calls the states of a VM. */
+export const vmStates = ['Pending', 'Running', 'Stopped', 'Suspended', 'Failed'] as const;
+export type VmState = (typeof vmStates)[number];
 
 /** What `/api/v1` may ask of a VM that is there. */
 export const powerCommands = ['start', 'stop', 'restart', 'resume', 'suspend', 'revert'] as const;

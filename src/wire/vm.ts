@@ -3,7 +3,8 @@ import { formatGi, parseQuantity } from '../api/quantity.ts';
 import type { Vm, VmSpec } from '../api/vm.ts';
 import type { VmConfig } from '../api/vmconfig.ts';
 import type { Condition } from '../api/object.ts';
-import type { DeployItem, VmItem, VmState } from './vmschemas.ts';
+import type { VmState } from './powercommands.ts';
+import type { DeployItem, VmItem } from './vmschemas.ts';
 
 export type { DeployItem, VmItem, VmState };
 

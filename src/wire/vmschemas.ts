@@ -4,7 +4,7 @@ import { VmDisk } from '../api/vm.ts';
 import { Standby } from '../api/vmpool.ts';
 import { kindSettings } from './kindsettings.ts';
 import { configName, imageName, imageReference, label, poolName, subdomain, tag, vmName } from './names.ts';
-import { powerCommands } from './powercommands.ts';
+import { powerCommands, vmStates } from './powercommands.ts';
 import type { ReadonlyDeep } from './readonly.ts';
 import { description } from './schemas.ts';
 
@@ -146,7 +146,7 @@ export const commitBody = z
   .meta({ id: 'CommitRequest' })
   .optional();
 
-const vmState = z.enum(['Pending', 'Running', 'Stopped', 'Suspended', 'Failed']);
+const vmState = z.enum(vmStates);
 export const vmItem = z
   .object({
     name: z.string(),
@@ -292,7 +292,6 @@ export const explanation = z
   })
   .meta({ id: 'VMExplanation' });
 
-export type VmState = z.output<typeof vmState>;
 /** A VM as `/api/v1` and the CLI show it; absent fields are left out (contract: "VMs"). */
 export type VmItem = z.output<typeof vmItem>;
 /** The reply of a deploy (contract: `POST NS/vms`). */

@@ -7,7 +7,7 @@ import type { LayerFile, PushedLayer } from '../registry/layer.ts';
 import { pushMemory } from '../registry/memorylayer.ts';
 import { parseForeignJson, readWhole } from '../net/foreign.ts';
 import { openPart, type ExportSource } from './source.ts';
-import type { WorkParts } from './work.ts';
+import type { WorkParts } from './parts.ts';
 
 /** The guest's memory in the store, under no name yet: the layer, and what the Image's status says of it. */
 export interface MemoryInStore {

@@ -15,21 +15,9 @@ import { parseReference } from '../registry/reference.ts';
 import { inspect, type Inspected } from './inspection.ts';
 import { land } from './landing.ts';
 import { storeMemory } from './memory.ts';
-import type { Progress } from './progress.ts';
-import { qemuImg, type Tool } from './qemuimg.ts';
+import type { WorkParts } from './parts.ts';
+import { qemuImg } from './qemuimg.ts';
 import { openSource, type OpenedSource } from './source.ts';
-
-export interface WorkParts {
-  /** Folder for the disk while it is looked at. */
-  readonly scratch: string;
-  /** Text of the namespace's docker configuration; empty: everything anonymously. */
-  readonly dockerConfig: string;
-  readonly ticket: string;
-  readonly progress: Progress;
-  readonly signal: AbortSignal;
-  /** Default: qemu-img itself. */
-  readonly tool?: Tool;
-}
 
 /**
  * Fetches one disk, inspects it and puts it into the store. The manifest comes last, so that there is never a part of an

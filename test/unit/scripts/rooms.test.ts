@@ -1,5 +1,12 @@
 import { describe, expect, test } from 'vitest';
-import { allowedRooms, circles, differences, importedRooms, roomOf } from '../../../scripts/rooms.ts';
+import {
+  allowedRooms,
+  circles,
+  differences,
+  importedFiles,
+  importedRooms,
+  roomOf,
+} from '../../../scripts/rooms.ts';
 
 const rooms = (table: Record<string, string[]>): Map<string, Set<string>> =>
   new Map(Object.entries(table).map(([room, others]) => [room, new Set(others)]));
@@ -23,9 +30,9 @@ describe('rooms', () => {
       'src/b/two.ts': "import { readFileSync } from 'node:fs';",
       'src/c.ts': '',
     };
-    expect(importedRooms(Object.keys(files), (path) => files[path] ?? '')).toEqual(
-      rooms({ a: ['b', 'c'], b: [], c: [] }),
-    );
+    const imported = importedFiles(Object.keys(files), (path) => files[path] ?? '');
+    expect(imported.get('src/a/one.ts')).toEqual(new Set(['src/b/two.ts', 'src/a/own.ts']));
+    expect(importedRooms(imported)).toEqual(rooms({ a: ['b', 'c'], b: [], c: [] }));
   });
 
   test('differ from the table in either way', () => {
@@ -41,5 +48,9 @@ describe('rooms', () => {
   test('in a circle are found once', () => {
     expect(circles(rooms({ a: ['b'], b: ['c'], c: ['a'], d: ['a'] }))).toEqual(['a → b → c → a']);
     expect(circles(rooms({ a: ['b', 'c'], b: ['c'], c: [] }))).toEqual([]);
+    expect(circles(rooms({ a: ['b', 'c'], b: ['a'], c: ['d'], d: ['c'] }))).toEqual([
+      'a → b → a',
+      'c → d → c',
+    ]);
   });
 });
