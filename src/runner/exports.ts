@@ -42,6 +42,14 @@ export interface ExportFile {
   used(): void;
 }
 
+interface Ticket {
+  readonly value: Buffer;
+  /** Milliseconds since 1970. */
+  readonly expiresAt: number;
+  /** What has not been fetched yet. */
+  readonly missing: Set<'disk' | MemoryPart>;
+}
+
 interface Entry {
   view: RunnerExport;
   readonly owner: string | undefined;
@@ -50,7 +58,7 @@ interface Entry {
   wantedUntil?: number;
   /** Ends with the copy, however that ends; undefined before its turn. */
   copying?: Promise<void>;
-  ticket?: { value: Buffer; expiresAt: number; readonly missing: Set<'disk' | MemoryPart> } | undefined;
+  ticket?: Ticket | undefined;
   readonly abort: AbortController;
 }
 
@@ -65,78 +73,126 @@ export function createExports(
   log: Logger,
   copies: typeof qemuCopies = qemuCopies,
 ): Exports {
-  const folder = join(folders.state, 'exports');
-  const entries = new Map<string, Entry>();
-  const fileOf = (id: string) => join(folder, `${id}.qcow2`);
-  const memoryOf = (id: string) => join(folder, `${id}.memory`);
+  return new DiskExports(supervisor, folders, log, copies);
+}
 
-  function find(id: string): Entry {
-    const entry = entries.get(id);
+class DiskExports implements Exports {
+  readonly #supervisor: Supervisor;
+  readonly #log: Logger;
+  readonly #copies: typeof qemuCopies;
+  readonly #folder: string;
+  readonly #overlay: string;
+  readonly #entries = new Map<string, Entry>();
+
+  constructor(supervisor: Supervisor, folders: RunnerFolders, log: Logger, copies: typeof qemuCopies) {
+    this.#supervisor = supervisor;
+    this.#log = log;
+    this.#copies = copies;
+    this.#folder = join(folders.state, 'exports');
+    this.#overlay = overlayPath(folders);
+  }
+
+  async start(id: string, owner?: string, hasMemory = false): Promise<RunnerExport> {
+    const entries = this.#entries;
+    if (entries.get(id) === undefined) await this.#makeRoom(owner);
+    const known = entries.get(id);
+    if (known !== undefined && known.view.state !== 'Failed') return known.view;
+    const isCopying = [...entries.values()].some((entry) => entry.view.state === 'Copying');
+    if (isCopying || (known === undefined && entries.size >= mostExports))
+      throw new Svc3Error('Conflict', 'the VM is being saved already; delete an export that is done first');
+    const refusal = hasMemory ? refusalOf(this.#supervisor.running()?.input) : undefined;
+    if (refusal !== undefined) throw new Svc3Error('Conflict', refusal);
+    const entry: Entry = {
+      view: { id, state: 'Copying', progress: 0 },
+      owner,
+      hasMemory,
+      abort: new AbortController(),
+    };
+    entries.set(id, entry);
+    void this.#begin(id, entry);
+    return entry.view;
+  }
+
+  get(id: string): RunnerExport {
+    return this.#find(id).view;
+  }
+
+  ticket(id: string): ExportTicket {
+    const entry = this.#find(id);
+    if (entry.view.state !== 'Ready') throw new Svc3Error('Conflict', `export ${id} is ${entry.view.state}`);
+    const value = randomBytes(32);
+    const expiresAt = Date.now() + ticketLifetimeMs;
+    const parts = entry.hasMemory ? Object.values(memoryParts) : [];
+    entry.ticket = { value, expiresAt, missing: new Set(['disk', ...parts]) };
+    entry.wantedUntil = expiresAt;
+    return {
+      ticket: value.toString('base64url'),
+      path: `/v1/exports/${id}/data`,
+      ...(entry.hasMemory ? { memoryPath: `/v1/exports/${id}/memory` } : {}),
+      expiresAt: new Date(expiresAt).toISOString(),
+    };
+  }
+
+  async open(id: string, ticket: string, part?: MemoryPart): Promise<ExportFile> {
+    const entry = this.#entries.get(id);
+    const kept = entry?.ticket;
+    if (entry === undefined || kept === undefined || !isGood(kept, ticket))
+      throw new Svc3Error('Unauthorized', 'the ticket is not valid');
+    if (part !== undefined && !entry.hasMemory) throw new Svc3Error('NotFound', `export ${id} has no memory`);
+    const path = part === undefined ? this.#fileOf(id) : join(this.#memoryOf(id), part);
+    const { size } = await stat(path);
+    const used = () => {
+      kept.missing.delete(part ?? 'disk');
+      if (entry.ticket !== kept || kept.missing.size > 0) return;
+      entry.ticket = undefined;
+      entry.wantedUntil = 0;
+    };
+    const { sha256 = '' } = entry.view;
+    return { path, size, etag: part === undefined ? sha256 : `${sha256}-${part}`, used };
+  }
+
+  async delete(id: string): Promise<void> {
+    const entry = this.#entries.get(id);
+    this.#entries.delete(id);
+    entry?.abort.abort(new Error('the export was deleted'));
+    // Another copy is made when this one no longer takes up room.
+    await entry?.copying;
+    await rm(this.#fileOf(id), { force: true });
+    await rm(this.#memoryOf(id), { recursive: true, force: true });
+  }
+
+  clear(): Promise<void> {
+    return rm(this.#folder, { recursive: true, force: true });
+  }
+
+  #fileOf(id: string): string {
+    return join(this.#folder, `${id}.qcow2`);
+  }
+
+  #memoryOf(id: string): string {
+    return join(this.#folder, `${id}.memory`);
+  }
+
+  #find(id: string): Entry {
+    const entry = this.#entries.get(id);
     if (entry === undefined) throw new Svc3Error('NotFound', `there is no export ${id}`);
     return entry;
   }
 
-  async function copy(id: string, entry: Entry, onGoesOn: () => void): Promise<void> {
-    const draft = `${fileOf(id)}.part`;
-    const { signal } = entry.abort;
-    signal.throwIfAborted();
-    await mkdir(folder, { recursive: true });
-    await rm(draft, { force: true });
-    const running = supervisor.running();
-    const virtualSize = await overlaySize(overlayPath(folders));
-    const onProgress = (progress: number) => {
-      entry.view = { ...entry.view, progress };
-    };
-    const context = { target: draft, virtualSize, signal, onProgress };
-    const how = await copyOf(running, entry.hasMemory)({ ...context, folder: memoryOf(id), onGoesOn });
-    const { size } = await stat(draft);
-    const sha256 = await hashFile(draft);
-    // One that was deleted meanwhile would take up the VM's storage, and nobody would know of it.
-    signal.throwIfAborted();
-    await rename(draft, fileOf(id));
-    entry.view = { ...entry.view, ...how, state: 'Ready', progress: 100, size, virtualSize, sha256 };
-    entry.wantedUntil = Date.now() + ticketLifetimeMs;
-    const { consistency, stoppedMs } = how;
-    log.info({ export: id, size, consistency, stoppedMs }, 'export is ready');
-  }
-
-  function copyOf(running: Running | undefined, hasMemory: boolean) {
-    return (context: MemoryCopyContext): Promise<CopyOutcome & { readonly stoppedMs?: number }> => {
-      if (running === undefined && !hasMemory) return copies.stopped(overlayPath(folders), context);
-      if (running === undefined) return Promise.reject(new Error(noMemory));
-      return hasMemory ? copies.memory(running, context) : copies.live(running.machine, context);
-    };
-  }
-
-  /** In turn with the verbs until the copy is under way; the disk stays until it is done. */
-  async function run(id: string, entry: Entry, onGoesOn: () => void): Promise<void> {
-    try {
-      await copy(id, entry, onGoesOn);
-    } catch (error) {
-      await rm(`${fileOf(id)}.part`, { force: true });
-      await rm(memoryOf(id), { recursive: true, force: true });
-      const full = /No space left|ENOSPC/i.test(messageOf(error));
-      const message = full ? "the VM's storage has no room for the copy" : messageOf(error);
-      entry.view = { ...entry.view, state: 'Failed', message };
-      if (!entry.abort.signal.aborted) log.error({ export: id }, `export failed: ${message}`);
+  /** Whoever asked may have been killed before it came to delete what it no longer needs. */
+  async #makeRoom(owner: string | undefined): Promise<void> {
+    for (const [id, entry] of this.#entries) {
+      const isReplaced = owner !== undefined && entry.owner === owner;
+      if (isReplaced || (this.#entries.size >= mostExports && isSpent(entry))) await this.delete(id);
     }
   }
 
-  async function remove(id: string): Promise<void> {
-    const entry = entries.get(id);
-    entries.delete(id);
-    entry?.abort.abort(new Error('the export was deleted'));
-    // Another copy is made when this one no longer takes up room.
-    await entry?.copying;
-    await rm(fileOf(id), { force: true });
-    await rm(memoryOf(id), { recursive: true, force: true });
-  }
-
   /** One after the other with the verbs: in the state in which a guest that runs is copied nobody else may stop or continue it. */
-  function begin(id: string, entry: Entry): Promise<void> {
+  #begin(id: string, entry: Entry): Promise<void> {
+    const supervisor = this.#supervisor;
     return supervisor.inTurn(async () => {
       const { promise: goesOn, resolve: onGoesOn } = Promise.withResolvers<void>();
-      const done = run(id, entry, onGoesOn);
+      const done = this.#run(id, entry, onGoesOn);
       entry.copying = done;
       supervisor.holdDisk(done);
       if (supervisor.running() === undefined) await done;
@@ -144,78 +200,59 @@ export function createExports(
     });
   }
 
-  /** Whoever asked may have been killed before it came to delete what it no longer needs. */
-  async function makeRoom(owner: string | undefined): Promise<void> {
-    for (const [id, entry] of entries) {
-      const isReplaced = owner !== undefined && entry.owner === owner;
-      if (isReplaced || (entries.size >= mostExports && isSpent(entry))) await remove(id);
+  /** In turn with the verbs until the copy is under way; the disk stays until it is done. */
+  async #run(id: string, entry: Entry, onGoesOn: () => void): Promise<void> {
+    try {
+      await this.#copy(id, entry, onGoesOn);
+    } catch (error) {
+      await rm(`${this.#fileOf(id)}.part`, { force: true });
+      await rm(this.#memoryOf(id), { recursive: true, force: true });
+      const full = /No space left|ENOSPC/i.test(messageOf(error));
+      const message = full ? "the VM's storage has no room for the copy" : messageOf(error);
+      entry.view = { ...entry.view, state: 'Failed', message };
+      if (!entry.abort.signal.aborted) this.#log.error({ export: id }, `export failed: ${message}`);
     }
   }
 
-  return {
-    async start(id, owner, hasMemory = false) {
-      if (entries.get(id) === undefined) await makeRoom(owner);
-      const known = entries.get(id);
-      if (known !== undefined && known.view.state !== 'Failed') return known.view;
-      const isCopying = [...entries.values()].some((entry) => entry.view.state === 'Copying');
-      if (isCopying || (known === undefined && entries.size >= mostExports)) {
-        throw new Svc3Error('Conflict', 'the VM is being saved already; delete an export that is done first');
-      }
-      const refusal = hasMemory ? refusalOf(supervisor.running()?.input) : undefined;
-      if (refusal !== undefined) throw new Svc3Error('Conflict', refusal);
-      const entry: Entry = {
-        view: { id, state: 'Copying', progress: 0 },
-        owner,
-        hasMemory,
-        abort: new AbortController(),
-      };
-      entries.set(id, entry);
-      void begin(id, entry);
-      return entry.view;
-    },
-    get: (id) => find(id).view,
-    ticket(id) {
-      const entry = find(id);
-      if (entry.view.state !== 'Ready')
-        throw new Svc3Error('Conflict', `export ${id} is ${entry.view.state}`);
-      const value = randomBytes(32);
-      const expiresAt = Date.now() + ticketLifetimeMs;
-      const parts = entry.hasMemory ? Object.values(memoryParts) : [];
-      entry.ticket = { value, expiresAt, missing: new Set(['disk', ...parts]) };
-      entry.wantedUntil = expiresAt;
-      return {
-        ticket: value.toString('base64url'),
-        path: `/v1/exports/${id}/data`,
-        ...(entry.hasMemory ? { memoryPath: `/v1/exports/${id}/memory` } : {}),
-        expiresAt: new Date(expiresAt).toISOString(),
-      };
-    },
-    delete: remove,
-    async open(id, ticket, part) {
-      const entry = entries.get(id);
-      const given = Buffer.from(ticket, 'base64url');
-      const kept = entry?.ticket;
-      const isGood =
-        kept !== undefined &&
-        given.length === kept.value.length &&
-        timingSafeEqual(given, kept.value) &&
-        kept.expiresAt > Date.now();
-      if (entry === undefined || !isGood) throw new Svc3Error('Unauthorized', 'the ticket is not valid');
-      if (part !== undefined && !entry.hasMemory)
-        throw new Svc3Error('NotFound', `export ${id} has no memory`);
-      const path = part === undefined ? fileOf(id) : join(memoryOf(id), part);
-      const { size } = await stat(path);
-      const used = () => {
-        kept.missing.delete(part ?? 'disk');
-        if (entry.ticket !== kept || kept.missing.size > 0) return;
-        entry.ticket = undefined;
-        entry.wantedUntil = 0;
-      };
-      const { sha256 = '' } = entry.view;
-      return { path, size, etag: part === undefined ? sha256 : `${sha256}-${part}`, used };
-    },
-    clear: () => rm(folder, { recursive: true, force: true }),
-  };
+  async #copy(id: string, entry: Entry, onGoesOn: () => void): Promise<void> {
+    const draft = `${this.#fileOf(id)}.part`;
+    const { signal } = entry.abort;
+    signal.throwIfAborted();
+    await mkdir(this.#folder, { recursive: true });
+    await rm(draft, { force: true });
+    const running = this.#supervisor.running();
+    const virtualSize = await overlaySize(this.#overlay);
+    const onProgress = (progress: number) => {
+      entry.view = { ...entry.view, progress };
+    };
+    const context = { target: draft, virtualSize, signal, onProgress };
+    const memory = { folder: this.#memoryOf(id), onGoesOn };
+    const how = await this.#copyBy(running, entry.hasMemory, { ...context, ...memory });
+    const { size } = await stat(draft);
+    const sha256 = await hashFile(draft);
+    // One that was deleted meanwhile would take up the VM's storage, and nobody would know of it.
+    signal.throwIfAborted();
+    await rename(draft, this.#fileOf(id));
+    entry.view = { ...entry.view, ...how, state: 'Ready', progress: 100, size, virtualSize, sha256 };
+    entry.wantedUntil = Date.now() + ticketLifetimeMs;
+    const { consistency, stoppedMs } = how;
+    this.#log.info({ export: id, size, consistency, stoppedMs }, 'export is ready');
+  }
+
+  async #copyBy(
+    running: Running | undefined,
+    hasMemory: boolean,
+    context: MemoryCopyContext,
+  ): Promise<CopyOutcome & { readonly stoppedMs?: number }> {
+    if (running === undefined && !hasMemory) return this.#copies.stopped(this.#overlay, context);
+    if (running === undefined) throw new Error(noMemory);
+    return hasMemory ? this.#copies.memory(running, context) : this.#copies.live(running.machine, context);
+  }
+}
+
+function isGood({ value, expiresAt }: Ticket, ticket: string): boolean {
+  const given = Buffer.from(ticket, 'base64url');
+  return given.length === value.length && timingSafeEqual(given, value) && expiresAt > Date.now();
 }
 
 const noMemory = 'the VM does not run: only the memory of one that runs can be saved';
