@@ -67,57 +67,50 @@ function isFor(
 
 /** Who may open a stream: a ticket (once), the cookie of a page that has had it, or a bearer token. */
 export function createStreamAdmission(services: Services, authenticator: Authenticator): StreamAdmission {
-  const uses = createUses(2 * ticketSeconds * 1000);
-  const { accounts } = services.caches;
-  const users = createDelegatedAuthorizer(services.client, accounts);
-  const vmOf = ({ params }: StreamRequest) =>
-    findVm(services, { namespace: params.namespace, name: params.vm });
-  const keyOf = ({ metadata: { namespace, name } }: Vm) => `${namespace}/${name}`;
+  return new Admission(services, authenticator);
+}
 
-  async function authorize(caller: Caller, asked: StreamRequest, isFresh: boolean): Promise<void> {
-    const attributes = attributesOf(permissionOf(asked), asked.params);
-    if (attributes !== undefined) await caller.authorize(attributes, isFresh);
+class Admission implements StreamAdmission {
+  readonly #services: Services;
+  readonly #authenticator: Authenticator;
+  readonly #userNamed: (user: UserInfo) => Caller;
+  readonly #uses = createUses(2 * ticketSeconds * 1000);
+
+  constructor(services: Services, authenticator: Authenticator) {
+    this.#services = services;
+    this.#authenticator = authenticator;
+    this.#userNamed = createDelegatedAuthorizer(services.client, services.caches.accounts);
   }
 
-  /**
-   * What a ticket or a session lets in: its user is known by name, so that the account is looked at too. A ticket that names no
-   * user, or no end, was signed by a replica of an earlier version a minute ago.
-   */
-  async function bySession(
-    vm: Vm,
-    claims: Partial<TicketClaims>,
-    asked: StreamRequest,
-    ticket: Pick<Admitted, 'once' | 'giveBack'>,
-  ): Promise<Admitted> {
-    const { user, until } = claims;
-    const confirm = async (isFresh: boolean): Promise<void> => {
-      if (user === undefined) return;
-      await accounts.confirm(user);
-      await authorize(users(user), asked, isFresh);
-    };
-    await confirm(false);
-    return {
-      ...ticket,
-      vm,
-      key: keyOf(vm),
-      claims,
-      user: user ?? {},
-      ...(until === undefined ? {} : { endsAt: until * 1000 }),
-      confirm: () => confirm(true),
-    };
+  async admit(request: IncomingMessage, asked: StreamRequest): Promise<Admitted> {
+    const { authorization, cookie } = request.headers;
+    const isPage = asked.kind === 'vnc' && authorization === undefined;
+    const session = isPage ? cookieValue(cookie, consoleCookieName) : undefined;
+    if (asked.query.ticket !== undefined) return this.#withTicket(asked.query.ticket, asked);
+    if (session !== undefined) return this.#withCookie(request, session, asked);
+    return this.#withToken(request, asked);
   }
 
-  async function withTicket(ticket: string, asked: StreamRequest): Promise<Admitted> {
-    const claims = services.tickets.verify(ticket) as Partial<TicketClaims> | undefined;
+  reconnectCookie(claims: Partial<TicketClaims>, url: string): string | undefined {
+    const { user, until, stream } = claims;
+    // The cookie of a session stays as it is: it ends when the token does that opened it, however often the page comes back.
+    if (user === undefined || until === undefined || stream === 'reconnect') return undefined;
+    const session = this.#services.tickets.sign({ ...claims, stream: 'reconnect', exp: until });
+    const seconds = Math.max(0, until - Math.floor(Date.now() / 1000));
+    return cookieFor(consoleCookieName, session, new URL(url, 'https://localhost').pathname, seconds);
+  }
+
+  async #withTicket(ticket: string, asked: StreamRequest): Promise<Admitted> {
+    const claims = this.#claimsOf(ticket);
     if (claims === undefined) throw new Svc3Error('Unauthorized', 'Unauthorized: the ticket is not valid');
-    const vm = await vmOf(asked);
+    const vm = await this.#vmOf(asked);
     if (!isFor(claims, asked.kind, asked, vm))
       throw new Svc3Error('Unauthorized', 'Unauthorized: the ticket is not for this stream, or too old');
     const once = createHash('sha256').update(ticket).digest('base64url');
-    if (!uses.take(once)) throw usedTicket();
-    const giveBack = (): void => uses.giveBack(once);
+    if (!this.#uses.take(once)) throw usedTicket();
+    const giveBack = (): void => this.#uses.giveBack(once);
     try {
-      return await bySession(vm, claims, asked, { once, giveBack });
+      return await this.#bySession(vm, claims, asked, { once, giveBack });
     } catch (error) {
       giveBack();
       throw error;
@@ -125,28 +118,24 @@ export function createStreamAdmission(services: Services, authenticator: Authent
   }
 
   /** The page connects again: no ticket any more, but its account is looked at and its right asked for anew. */
-  async function withCookie(
-    request: IncomingMessage,
-    cookie: string,
-    asked: StreamRequest,
-  ): Promise<Admitted> {
+  async #withCookie(request: IncomingMessage, cookie: string, asked: StreamRequest): Promise<Admitted> {
     const over = new Svc3Error('Unauthorized', 'Unauthorized: this session is over; ask for a new ticket');
-    const claims = services.tickets.verify(cookie) as Partial<TicketClaims> | undefined;
+    const claims = this.#claimsOf(cookie);
     // Sessions of earlier versions were renewed without end.
     if (claims?.user === undefined || claims.until === undefined) throw over;
-    const vm = await vmOf(asked);
+    const vm = await this.#vmOf(asked);
     if (!isFor(claims, 'reconnect', asked, vm) || !isSameOrigin(request.headers)) throw over;
-    return bySession(vm, claims, asked, { giveBack: nothingToGiveBack });
+    return this.#bySession(vm, claims, asked, { giveBack: nothingToGiveBack });
   }
 
-  async function withToken(request: IncomingMessage, asked: StreamRequest): Promise<Admitted> {
+  async #withToken(request: IncomingMessage, asked: StreamRequest): Promise<Admitted> {
     const { authorization } = request.headers;
-    const find = () => authenticator.caller(authorization, request.socket.remoteAddress ?? '');
+    const find = () => this.#authenticator.caller(authorization, request.socket.remoteAddress ?? '');
     const caller = await find();
     await authorize(caller, asked, false);
     const { key, expiresAt } = caller;
     return {
-      vm: await vmOf(asked),
+      vm: await this.#vmOf(asked),
       key,
       user: await caller.user(),
       ...(expiresAt === undefined ? {} : { endsAt: expiresAt }),
@@ -155,22 +144,45 @@ export function createStreamAdmission(services: Services, authenticator: Authent
     };
   }
 
-  return {
-    async admit(request, asked) {
-      const { authorization, cookie } = request.headers;
-      const isPage = asked.kind === 'vnc' && authorization === undefined;
-      const session = isPage ? cookieValue(cookie, consoleCookieName) : undefined;
-      if (asked.query.ticket !== undefined) return withTicket(asked.query.ticket, asked);
-      if (session !== undefined) return withCookie(request, session, asked);
-      return withToken(request, asked);
-    },
-    reconnectCookie(claims, url) {
-      const { user, until, stream } = claims;
-      // The cookie of a session stays as it is: it ends when the token does that opened it, however often the page comes back.
-      if (user === undefined || until === undefined || stream === 'reconnect') return undefined;
-      const session = services.tickets.sign({ ...claims, stream: 'reconnect', exp: until });
-      const seconds = Math.max(0, until - Math.floor(Date.now() / 1000));
-      return cookieFor(consoleCookieName, session, new URL(url, 'https://localhost').pathname, seconds);
-    },
-  };
+  /**
+   * What a ticket or a session lets in: its user is known by name, so that the account is looked at too. A ticket that names no
+   * user, or no end, was signed by a replica of an earlier version a minute ago.
+   */
+  async #bySession(
+    vm: Vm,
+    claims: Partial<TicketClaims>,
+    asked: StreamRequest,
+    ticket: Pick<Admitted, 'once' | 'giveBack'>,
+  ): Promise<Admitted> {
+    const { user, until } = claims;
+    const confirm = async (isFresh: boolean): Promise<void> => {
+      if (user === undefined) return;
+      await this.#services.caches.accounts.confirm(user);
+      await authorize(this.#userNamed(user), asked, isFresh);
+    };
+    await confirm(false);
+    const { namespace, name } = vm.metadata;
+    return {
+      ...ticket,
+      vm,
+      key: `${namespace}/${name}`,
+      claims,
+      user: user ?? {},
+      ...(until === undefined ? {} : { endsAt: until * 1000 }),
+      confirm: () => confirm(true),
+    };
+  }
+
+  #claimsOf(text: string): Partial<TicketClaims> | undefined {
+    return this.#services.tickets.verify(text);
+  }
+
+  #vmOf({ params }: StreamRequest): Promise<Vm> {
+    return findVm(this.#services, { namespace: params.namespace, name: params.vm });
+  }
+}
+
+async function authorize(caller: Caller, asked: StreamRequest, isFresh: boolean): Promise<void> {
+  const attributes = attributesOf(permissionOf(asked), asked.params);
+  if (attributes !== undefined) await caller.authorize(attributes, isFresh);
 }

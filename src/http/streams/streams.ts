@@ -8,7 +8,7 @@ import { requireConsole } from '../routes/console.ts';
 import type { Services } from '../server/services.ts';
 import { keepLease } from './streamlease.ts';
 import { failure, refusalFrom } from '../server/status.ts';
-import { createStreamAdmission, usedTicket, type Admitted } from './streamadmission.ts';
+import { createStreamAdmission, usedTicket, type Admitted, type StreamAdmission } from './streamadmission.ts';
 import { readStreamRequest, type StreamRequest } from './streamrequest.ts';
 
 export interface StreamOptions {
@@ -21,6 +21,8 @@ export interface StreamOptions {
   readonly confirmEveryMs?: number;
 }
 
+/** How often a client is asked whether it is still there, in milliseconds. */
+const defaultPingMs = 30_000;
 /** The largest message that is taken from a client; noVNC's are some kilobytes. */
 const maxMessageBytes = 16 * 1024 * 1024;
 
@@ -49,22 +51,73 @@ function keepAlive(ws: WebSocket, everyMs: number): void {
 export function createStreams(
   options: StreamOptions,
 ): (request: IncomingMessage, socket: Duplex, head: Buffer) => void {
-  const { services, limit, drain, pingEveryMs = 30_000 } = options;
-  const admission = createStreamAdmission(services, options.authenticator);
-  const sockets = new WebSocketServer({
+  const streams = new Streams(options);
+  return (request, socket, head) => {
+    socket.on('error', () => socket.destroy());
+    streams.open({ request, socket, head }).catch((error: unknown) => refuse(socket, error));
+  };
+}
+
+/** A client that asks for a WebSocket, before it has one. */
+interface Upgrade {
+  readonly request: IncomingMessage;
+  readonly socket: Duplex;
+  readonly head: Buffer;
+}
+
+class Streams {
+  readonly #options: StreamOptions;
+  readonly #admission: StreamAdmission;
+  readonly #cookies = new WeakMap<IncomingMessage, string>();
+  readonly #sockets = new WebSocketServer({
     noServer: true,
     perMessageDeflate: false,
     maxPayload: maxMessageBytes,
   });
-  const cookies = new WeakMap<IncomingMessage, string>();
-  sockets.on('headers', (headers, request) => {
-    const cookie = cookies.get(request);
-    if (cookie !== undefined) headers.push(`Set-Cookie: ${cookie}`);
-  });
+
+  constructor(options: StreamOptions) {
+    this.#options = options;
+    this.#admission = createStreamAdmission(options.services, options.authenticator);
+    this.#sockets.on('headers', (headers, request) => {
+      const cookie = this.#cookies.get(request);
+      if (cookie !== undefined) headers.push(`Set-Cookie: ${cookie}`);
+    });
+  }
+
+  async open(upgrade: Upgrade): Promise<void> {
+    const { request, socket } = upgrade;
+    const { drain, limit } = this.#options;
+    if (drain.aborted) throw new Svc3Error('ServiceUnavailable', 'this server is going away, try again');
+    const asked = readStreamRequest(request);
+    const admitted = await this.#admission.admit(request, asked);
+    const release = limit.take(admitted.key);
+    socket.once('close', release);
+    // A client may have gone before anybody listened.
+    if (socket.destroyed) release();
+    let runner: Duplex;
+    try {
+      runner = await this.#openRunner(admitted, asked);
+    } catch (error) {
+      if (admitted.claims?.stream !== 'reconnect') throw error;
+      this.#refusePage(upgrade, messageOf(error));
+      return;
+    }
+    // Whatever becomes of the client, the runner learns of it.
+    socket.once('close', () => runner.destroy());
+    if (socket.destroyed) {
+      runner.destroy();
+      return;
+    }
+    const { claims } = admitted;
+    const cookie =
+      claims === undefined ? undefined : this.#admission.reconnectCookie(claims, request.url ?? '/');
+    if (cookie !== undefined) this.#cookies.set(request, cookie);
+    this.#join(upgrade, runner, admitted);
+  }
 
   /** Whoever's runner could not be reached keeps the ticket. */
-  async function openRunner({ vm, once, giveBack }: Admitted, asked: StreamRequest): Promise<Duplex> {
-    const { runners } = services;
+  async #openRunner({ vm, once, giveBack }: Admitted, asked: StreamRequest): Promise<Duplex> {
+    const { runners } = this.#options.services;
     try {
       if (asked.kind === 'tunnel') return await runners.openTunnel(vm, asked.query.port ?? 22);
       if (asked.kind === 'serial') return await runners.openSerial(vm);
@@ -78,81 +131,42 @@ export function createStreams(
     }
   }
 
-  /** Ends the stream as soon as its user may not have it any more. */
-  function watch(ws: WebSocket, runner: Duplex, admitted: Admitted): void {
-    const end = keepLease(
-      admitted,
-      services.caches.accounts,
-      ({ message }) => {
-        ws.close(policyViolation, closeReason(message));
-        runner.destroy();
-      },
-      options.confirmEveryMs,
-    );
-    ws.once('close', end);
-  }
-
-  function join(
-    request: IncomingMessage,
-    socket: Duplex,
-    head: Buffer,
-    runner: Duplex,
-    admitted: Admitted,
-  ): void {
-    sockets.handleUpgrade(request, socket, head, (ws) => {
-      watch(ws, runner, admitted);
+  #join({ request, socket, head }: Upgrade, runner: Duplex, admitted: Admitted): void {
+    this.#sockets.handleUpgrade(request, socket, head, (ws) => {
+      this.#watch(ws, runner, admitted);
       const stream = createWebSocketStream(ws, { allowHalfOpen: false });
       pipeline(stream, runner, () => stream.destroy());
       pipeline(runner, stream, () => ws.close());
       ws.on('error', () => runner.destroy());
-      keepAlive(ws, pingEveryMs);
+      keepAlive(ws, this.#options.pingEveryMs ?? defaultPingMs);
     });
+  }
+
+  /** Ends the stream as soon as its user may not have it any more. */
+  #watch(ws: WebSocket, runner: Duplex, admitted: Admitted): void {
+    const end = keepLease(
+      admitted,
+      this.#options.services.caches.accounts,
+      ({ message }) => {
+        ws.close(policyViolation, closeReason(message));
+        runner.destroy();
+      },
+      this.#options.confirmEveryMs,
+    );
+    ws.once('close', end);
   }
 
   /** A page is not told the reply to an upgrade that is refused, only what an open WebSocket ends with. */
-  function refusePage(request: IncomingMessage, socket: Duplex, head: Buffer, message: string): void {
-    sockets.handleUpgrade(request, socket, head, (ws) => ws.close(unavailable, closeReason(message)));
+  #refusePage({ request, socket, head }: Upgrade, message: string): void {
+    this.#sockets.handleUpgrade(request, socket, head, (ws) => ws.close(unavailable, closeReason(message)));
   }
+}
 
-  async function open(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
-    if (drain.aborted) throw new Svc3Error('ServiceUnavailable', 'this server is going away, try again');
-    const asked = readStreamRequest(request);
-    const admitted = await admission.admit(request, asked);
-    const release = limit.take(admitted.key);
-    socket.once('close', release);
-    // A client may have gone before anybody listened.
-    if (socket.destroyed) release();
-    let runner: Duplex;
-    try {
-      runner = await openRunner(admitted, asked);
-    } catch (error) {
-      if (admitted.claims?.stream !== 'reconnect') throw error;
-      refusePage(request, socket, head, messageOf(error));
-      return;
-    }
-    // Whatever becomes of the client, the runner learns of it.
-    socket.once('close', () => runner.destroy());
-    if (socket.destroyed) {
-      runner.destroy();
-      return;
-    }
-    const cookie =
-      admitted.claims === undefined
-        ? undefined
-        : admission.reconnectCookie(admitted.claims, request.url ?? '/');
-    if (cookie !== undefined) cookies.set(request, cookie);
-    join(request, socket, head, runner, admitted);
-  }
-
-  return (request, socket, head) => {
-    socket.on('error', () => socket.destroy());
-    open(request, socket, head).catch((error: unknown) => {
-      const refusal = refusalFrom(error);
-      const body = JSON.stringify(failure(refusal));
-      const retry = refusal.status === 429 || refusal.status === 503 ? 'Retry-After: 1\r\n' : '';
-      socket.end(
-        `HTTP/1.1 ${refusal.status} ${refusal.reason}\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(body)}\r\n${retry}Connection: close\r\n\r\n${body}`,
-      );
-    });
-  };
+function refuse(socket: Duplex, error: unknown): void {
+  const refusal = refusalFrom(error);
+  const body = JSON.stringify(failure(refusal));
+  const retry = refusal.status === 429 || refusal.status === 503 ? 'Retry-After: 1\r\n' : '';
+  socket.end(
+    `HTTP/1.1 ${refusal.status} ${refusal.reason}\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(body)}\r\n${retry}Connection: close\r\n\r\n${body}`,
+  );
 }
