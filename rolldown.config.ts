@@ -2,7 +2,21 @@ import { existsSync } from 'node:fs';
 import { defineConfig, type Plugin, type RolldownOptions } from 'rolldown';
 
 /** What runs in the cluster, each as one file without dependencies. */
-const entries = ['operator', 'api', 'worker', 'runner', 'node-agent'];
+const entries: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(
+    ['operator', 'api', 'worker', 'runner', 'node-agent'].map((name) => [name, `src/bin/${name}.ts`]),
+  ),
+  tracing: 'src/tracing/otlp.ts',
+};
+
+/** What operator and api load where it is turned on stays out of their files: they find it beside them. */
+const beside: Plugin = {
+  name: 'beside',
+  resolveId: (source, _importer, { kind }) =>
+    kind === 'dynamic-import' && source.endsWith('/otlp.ts')
+      ? { id: './tracing.js', external: 'relative' }
+      : null,
+};
 
 const dir = process.env['SVC3_BUNDLE_DIR'] ?? 'dist';
 
@@ -21,12 +35,12 @@ const ascii: Plugin = {
 };
 
 export default defineConfig(
-  entries
-    .filter((name) => existsSync(`src/bin/${name}.ts`))
-    .map((name): RolldownOptions => ({
-      input: { [name]: `src/bin/${name}.ts` },
+  Object.entries(entries)
+    .filter(([, path]) => existsSync(path))
+    .map(([name, path]): RolldownOptions => ({
+      input: { [name]: path },
       platform: 'node',
-      plugins: [ascii],
+      plugins: [beside, ascii],
       tsconfig: false,
       output: {
         dir,

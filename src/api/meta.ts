@@ -82,6 +82,11 @@ export const annotations = {
   vmUid: 'svc3.dev/vm-uid',
   /** On VM pods: what the runner must know of its VM (`RunnerSpec`), read through a downward API volume. */
   runnerSpec: 'svc3.dev/runner-spec',
+  /**
+   * On VMs: the place in a trace that its start belongs to (W3C `traceparent`), from whoever makes the VM; on VM pods, by the operator:
+   * the trace of their start.
+   */
+  traceparent: 'svc3.dev/traceparent',
   /** On VM pods: public halves of the installation's control keys, read through a downward API volume. */
   controlKeys: 'svc3.dev/control-keys',
   /** On pods of a pool: digest of the template that the pod was made from. */

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { traceparentPattern } from './traceparent.ts';
 
 /**
  * The contract between a VM's pod and the runner in it: what comes in as files, what the control endpoint answers.
@@ -58,6 +59,7 @@ export const runnerEnvironment = {
  */
 const words = (longest: number) => z.string().transform((text) => text.slice(0, longest));
 const bytes = z.int().min(0);
+const milliseconds = z.number().min(0).max(31_536_000_000);
 
 export const RunnerPowerState = z.enum(['Running', 'Stopped', 'Suspended', 'Failed']);
 export type RunnerPowerState = z.infer<typeof RunnerPowerState>;
@@ -132,6 +134,8 @@ export const RunnerSpec = z.object({
   readiness: RunnerReadiness.default({ timeoutSeconds: defaultReadinessSeconds }),
   /** Serve metrics of the VM at this TCP port of the pod (chart value `vmMetrics.enabled`). */
   metricsPort: z.int().min(1).max(65535).optional(),
+  /** The trace of this start, for the lines of the log; nothing is sent anywhere. */
+  traceparent: z.string().regex(traceparentPattern).optional().catch(undefined),
   gpuPassthrough: z.boolean().default(false),
   iso: z.boolean().default(false),
   /** virtio-net where true, an emulated Intel card (e1000) where false. */
@@ -245,6 +249,20 @@ export const RunnerState = z.object({
   /** Only of a guest that had a memory to go on from: how it was started last. */
   warmStart: z
     .object({ fromMemory: z.boolean(), reason: words(64), message: words(1024) })
+    .optional()
+    .catch(undefined),
+  /**
+   * The boot with which the runner's life in this pod began, and how long its phases took, in milliseconds: those that are over. Undefined
+   * where there was none, where another one has begun since, and from a runner that does not know the member.
+   */
+  firstStart: z
+    .object({
+      /** Milliseconds since 1970, by the node's clock. */
+      startedAtMs: z.int().min(0),
+      diskMs: milliseconds.optional(),
+      machineMs: milliseconds.optional(),
+      guestMs: milliseconds.optional(),
+    })
     .optional()
     .catch(undefined),
   /** Verb in progress. */

@@ -44,6 +44,7 @@ import type { Informer, KubeClient } from '../kube/types.ts';
 import type { Secret, UserInfo } from '../api/core.ts';
 import type { Caller } from '../http/server/caller.ts';
 import { createLogger, createMetrics, serveHealth } from '../telemetry.ts';
+import { openTracer } from '../tracing/tracer.ts';
 
 const settings = readSettings(ApiSettings);
 const destination = pino.destination(1);
@@ -80,8 +81,15 @@ async function main(): Promise<void> {
   const store = { url: settings.SVC3_STORE_URL, prefix: settings.SVC3_STORE_PREFIX };
   const registries = createNamespaceRegistries(client, store);
   const uploadTargets = createUploadTargets(client);
+  const tracer = await openTracer(settings, {
+    service: 'svc3-api',
+    instance: settings.POD_NAME,
+    registry: metrics.registry,
+    log,
+  });
   const services: Services = {
     client,
+    tracer,
     caches: cachesOf(client, informers),
     settings: httpSettingsOf(settings, {
       server: connection.server,
@@ -143,6 +151,7 @@ async function main(): Promise<void> {
   ready = false;
   log.info({}, 'draining');
   await api.close(settings.SVC3_SHUTDOWN_GRACE_MS, settings.SVC3_DRAIN_DELAY_MS);
+  await tracer?.close();
   stopping.abort();
   await watching.catch(() => undefined);
   await health.close();

@@ -27,6 +27,9 @@ import { nodeSettings, nodeSettingsOf } from '../controllers/node/settings.ts';
 import { createLogger, createMetrics, serveHealth } from '../telemetry.ts';
 import { createControlKeys, type ControlKeys } from '../controllers/vm/runner/controlkeys.ts';
 import { createVmController } from '../controllers/vm/controller.ts';
+import { StartTraces } from '../controllers/vm/starts/starttraces.ts';
+import { traceEnvironment } from '../tracing/settings.ts';
+import { openTracer } from '../tracing/tracer.ts';
 import { vmEnvironment, vmSettingsOf } from '../controllers/vm/environment.ts';
 import { createImageResolver } from '../controllers/vm/resolve/imageresolver.ts';
 import { createVmPoolController } from '../controllers/vmpool/controller.ts';
@@ -38,6 +41,7 @@ const OperatorSettings = CommonSettings.extend({
   ...credentialSettings,
   ...imageEnvironment,
   ...nodeSettings,
+  ...traceEnvironment,
 });
 
 const environment = settingsOrEnd();
@@ -81,6 +85,14 @@ const settledMs = 2_000;
 
 async function start(signal: AbortSignal): Promise<void> {
   const metrics = createMetrics();
+  const instance = environment.POD_NAME;
+  const tracer = await openTracer(environment, {
+    service: 'svc3-operator',
+    instance,
+    registry: metrics.registry,
+    log,
+  });
+  const starts = tracer === undefined ? undefined : new StartTraces(tracer);
   const client = createClient(await kubeConnection(environment), {
     userAgent: `svc3-operator/${environment.POD_NAME}`,
     onCall: metrics.kubeCall,
@@ -140,6 +152,7 @@ async function start(signal: AbortSignal): Promise<void> {
         failed: registryFailed,
       }),
       placed: createPlacementMetrics(metrics.registry),
+      starts,
     },
   );
   const pools = createVmPoolController(
@@ -192,6 +205,8 @@ async function start(signal: AbortSignal): Promise<void> {
   } finally {
     watching.abort();
     await caches.catch(() => undefined);
+    starts?.flush();
+    await tracer?.close();
     await health.close();
     await client.close();
   }

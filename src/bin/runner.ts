@@ -5,6 +5,7 @@ import { pino } from 'pino';
 import { anyAddress } from '../net/anyaddress.ts';
 import { join } from 'node:path';
 import { runnerEnvironment, runnerPaths, runnerPort, userDataKey } from '../api/runner.ts';
+import { parseTraceparent } from '../api/traceparent.ts';
 import { messageOf } from '../errors.ts';
 import { ensureCertificate } from '../runner/certificate.ts';
 import { RunnerFailure } from '../runner/failure.ts';
@@ -71,11 +72,13 @@ async function main(): Promise<void> {
     path: env['PATH'] ?? '',
   };
   const serial = new SerialConsole((chunk) => void process.stdout.write(chunk));
+  const traceId = parseTraceparent(spec.traceparent)?.traceId;
   const supervisor = new Supervisor({
     host,
     podUid: env[runnerEnvironment.podUid],
     relay: new PortRelay(bind, log),
-    log,
+    // Under the name that OpenTelemetry gives it: what shows traces finds the lines of one by it.
+    log: traceId === undefined ? log : log.child({ trace_id: traceId }),
     serial,
   });
   const exports = createExports(supervisor, folders, log);

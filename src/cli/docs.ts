@@ -48,6 +48,7 @@ const exitCodes = [
 
 const variables = [
   ['`SVC3_DEFAULT_NAMESPACE`', 'namespace where no option says one'],
+  ['`TRACEPARENT`', 'trace that `vm deploy` belongs to, as CI systems set it ([tracing](tracing.md))'],
   ['`SVC3_API_URL`, `SVC3_TOKEN`, `SVC3_CA_FILE`', 'HTTP API, its token and its certificate authority'],
   ['`KUBECONFIG`', 'kubeconfig files'],
   ['`XDG_CONFIG_HOME`, `XDG_CACHE_HOME`', 'where `svc3/config.json` and kept tokens lie'],

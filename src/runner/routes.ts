@@ -35,6 +35,7 @@ const longestWaitSeconds = 60;
 /** The state as the contract has it, version 1. */
 export function stateOf({ spec, supervisor }: Pick<RouteParts, 'spec' | 'supervisor'>): RunnerState {
   const { ejected, ports, ...current } = supervisor.status.current;
+  const firstStart = supervisor.phases.first();
   return {
     version: runnerVersion,
     vmUid: supervisor.uid(),
@@ -42,6 +43,7 @@ export function stateOf({ spec, supervisor }: Pick<RouteParts, 'spec' | 'supervi
     ports: [...ports],
     vncConsole: servesConsole(supervisor.spec()),
     iso: spec.iso && !ejected,
+    ...(firstStart === undefined ? {} : { firstStart }),
     suspendKind: current.suspendKind ?? 'Memory',
     revision: supervisor.status.revision,
   };

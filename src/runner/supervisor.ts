@@ -206,6 +206,7 @@ export class Supervisor {
     void this.#standBy();
     this.status.update({ ejected, guestStarted, startRequest, restartRequest, settingsVersion });
     await this.#lead(ports ?? this.#options.host.spec.ports);
+    if (isSamePod || powerState !== 'Running') this.phases.beginWithout();
     if (powerState === 'Running') return this.#boot();
     try {
       await this.#disk.prepare();

@@ -1,7 +1,8 @@
 import type { Image } from '../api/image.ts';
-import { group, namespaces, type PortRange } from '../api/meta.ts';
+import { annotations, group, namespaces, type PortRange } from '../api/meta.ts';
 import { isPortWarning } from '../api/portwarning.ts';
 import { vms } from '../api/resources.ts';
+import { formatTraceparent, parseTraceparent } from '../api/traceparent.ts';
 import type { Vm } from '../api/vm.ts';
 import type { VmConfig } from '../api/vmconfig.ts';
 import type { VmPool } from '../api/vmpool.ts';
@@ -47,6 +48,8 @@ export interface DeployOptions {
   /** Until QEMU runs it, or until its guest answers as well (`spec.readiness`); else it is created only. */
   readonly wait: DeployWait;
   readonly annotations?: Readonly<Record<string, string>>;
+  /** The trace that the VM's start is to belong to; what is not exactly a W3C `traceparent` is left out. */
+  readonly traceparent?: string | undefined;
   /** Gives up as soon as no node fits, as clients of the 2.4.x API expect. */
   readonly failFast?: boolean;
   /** Called with every state that is seen. */
@@ -88,7 +91,7 @@ export async function deploy(
     hostPortsAllowed: settings?.hostPortsAllowed ?? anyHostPort,
     withoutDeadline: options.wait === false,
     ...(owner === '' ? {} : { owner }),
-    ...(options.annotations === undefined ? {} : { annotations: options.annotations }),
+    annotations: { ...options.annotations, ...traceAnnotation(options) },
   });
   const created = await writing(() => environment.caller.create(vms, vm));
   if (options.wait === false) return deployed({ vm: created, runs: false }, portWarnings);
@@ -97,6 +100,11 @@ export async function deploy(
   if (!started.runs || options.wait === true) return deployed(started, portWarnings);
   const leftMs = timeoutMsOf(created) - (performance.now() - begin);
   return deployed(await untilReachable(environment, started.vm, leftMs, options), portWarnings);
+}
+
+function traceAnnotation({ traceparent }: DeployOptions): Readonly<Record<string, string>> {
+  const context = parseTraceparent(traceparent);
+  return context === undefined ? {} : { [annotations.traceparent]: formatTraceparent(context) };
 }
 
 function deployed(

@@ -58,6 +58,8 @@ export interface WaitOptions {
 /** What to wait for after a deploy. */
 export interface DeployOptions extends Omit<WaitOptions, 'wait'> {
   readonly wait: DeployWait;
+  /** The trace that the deploy is to belong to (W3C `traceparent`). */
+  readonly traceparent?: string | undefined;
 }
 
 export interface LogRequest {

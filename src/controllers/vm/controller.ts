@@ -36,6 +36,7 @@ import { claimIndex } from './pod/claim.ts';
 import { PodResize } from './pod/podresize.ts';
 import { ClaimGrowth } from './pod/claimgrowth.ts';
 import { PodCreation } from './podcreation.ts';
+import type { StartTraces } from './starts/starttraces.ts';
 import { StatusWriter } from './status/statuswriter.ts';
 import { VmReconciler } from './reconciler.ts';
 import { ImageResolutions } from './resolve/imageresolutions.ts';
@@ -53,6 +54,8 @@ export interface VmControllerParts {
   controlKeys(): string;
   readonly claims?: ClaimObserver;
   readonly placed?: PlacementDecided;
+  /** Where traces of starts go to; undefined: there are none. */
+  readonly starts?: StartTraces | undefined;
 }
 
 /** What the controllers of VMs and of pools share: places on nodes, and who has been promised which guest. */
@@ -176,6 +179,7 @@ function createReconciler(
       status,
       standbys,
       claims: parts.claims ?? unobserved,
+      starts: parts.starts,
       monotonic: () => performance.now(),
       placed: parts.placed,
       pullSecretVersion,
@@ -183,6 +187,7 @@ function createReconciler(
     claimGrowth: new ClaimGrowth(client, recorder),
     podResize: new PodResize({ client, inventory, settings, now: () => performance.now() }),
     runners,
+    starts: parts.starts,
     expectations,
     status,
     liveImages: createLiveLists(async (namespace) => (await client.list(images, { namespace })).items),

@@ -15,6 +15,8 @@ export interface Pass {
    * undefined: nothing is said.
    */
   status: StatusDraft | undefined;
+  /** What its runner has said, where the pass asked. */
+  runner?: RunnerObservation | undefined;
   /** The VM as the pass has written it, its status apart; undefined: it is as it was observed. */
   written?: Vm;
 }

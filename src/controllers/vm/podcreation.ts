@@ -24,6 +24,7 @@ import { type ClaimParts, choosePod, hasOwnPod, isUnchanged, mayHavePod, takePod
 import type { ClaimObserver } from './pool/claimobserver.ts';
 import { claimedSettings, poolIndex } from './pool/standby.ts';
 import type { Standbys } from './pool/standbys.ts';
+import type { StartTraces } from './starts/starttraces.ts';
 import { keepsSettings } from './pod/hibernation.ts';
 import { buildPod, type PodPlacement } from './pod/pod.ts';
 import { reportPod } from './status/report.ts';
@@ -71,6 +72,8 @@ export interface PodCreationParts {
   /** Guests that wait for a VM. */
   readonly standbys: Standbys;
   readonly claims: ClaimObserver;
+  /** Where starts are traced. */
+  readonly starts: StartTraces | undefined;
   /** Milliseconds of a clock that never jumps. */
   monotonic(): number;
   placed: PlacementDecided | undefined;
@@ -107,6 +110,7 @@ export class PodCreation implements VmMemory {
     const since = this.#choseAt.get(vmUid);
     if (since === undefined) return;
     this.#choseAt.delete(vmUid);
+    this.#parts.starts?.claimed(vmUid);
     claims.told((monotonic() - since) / 1_000);
   }
 
@@ -165,6 +169,7 @@ export class PodCreation implements VmMemory {
     const bare = { ...request, reservedPorts: [] };
     const created = vm.metadata.creationTimestamp ?? '';
     this.#parts.waiting.add(vm.metadata.uid, { key: pass.key, created, request: bare, told });
+    this.#parts.starts?.refused(vm.metadata.uid, told);
     pass.status = this.#pending(vm, { scheduled: condition('False', 'Unschedulable', told) });
     return { requeueAfterMs: waitingMs };
   }
@@ -207,7 +212,10 @@ export class PodCreation implements VmMemory {
     const { uid } = vm.metadata;
     this.#parts.inventory.forget(uid);
     this.#parts.waiting.remove(uid);
-    if (!this.#choseAt.has(uid)) this.#choseAt.set(uid, this.#parts.monotonic());
+    if (!this.#choseAt.has(uid)) {
+      this.#choseAt.set(uid, this.#parts.monotonic());
+      this.#parts.starts?.claiming(vm);
+    }
     try {
       const written = await choosePod(this.#parts, pass, pod.metadata.name, effective);
       if (written !== undefined) await this.take(pass, pod);
@@ -307,10 +315,12 @@ export class PodCreation implements VmMemory {
     const { vm } = pass.observed;
     const uid = vm.metadata.uid;
     let pod: Pod;
+    let askedMs = 0;
     try {
       await holdVm(this.#parts, pass);
       const claim = await obtainClaims(client, vm, resolved.effective, this.#parts.settings);
       if (claim.kind !== 'own') return this.#withoutClaim(pass, claim);
+      askedMs = Date.now();
       pod = await client.create(pods, this.#pod(vm, resolved, placement));
     } catch (error) {
       // The cache is behind: its event brings us back; nothing that is there is touched.
@@ -321,6 +331,7 @@ export class PodCreation implements VmMemory {
     }
     // The assumption ends when the cache shows the pod, which is pinned and counts from then on.
     expectations.madePod(pod);
+    this.#parts.starts?.made(vm, pod, askedMs);
     const node = placement.node === undefined ? undefined : nodes.get(placement.node);
     pass.status = reportPod({ vm, pod, node, runner: undefined, ...resolved });
     return undefined;
@@ -341,7 +352,7 @@ export class PodCreation implements VmMemory {
   }
 
   #pod(vm: Vm, resolved: Resolved, placement: PodPlacement): Submitted<Pod> {
-    const { settings, controlKeys, kvmGroups, pullSecretVersion, sources } = this.#parts;
+    const { settings, controlKeys, kvmGroups, pullSecretVersion, sources, starts } = this.#parts;
     const { node, accelerator } = placement;
     return buildPod({
       vm,
@@ -353,6 +364,7 @@ export class PodCreation implements VmMemory {
       pullSecretVersion: pullSecretVersion(vm.metadata.namespace),
       isWarm: hasMemory(vm.metadata.namespace, resolved.effective, sources),
       claimName: isPersistent(resolved.effective) ? claimNameOf(vm) : undefined,
+      traceparent: starts?.traceparent(vm),
     });
   }
 }

@@ -31,6 +31,7 @@ import { planStatus } from './status/planstatus.ts';
 import { reportPod, type RunnerObservation } from './status/report.ts';
 import { arePortsPending } from './status/openports.ts';
 import { condition, type StatusDraft } from './status/statusdraft.ts';
+import type { StartTraces } from './starts/starttraces.ts';
 import { type StatusWriter, typed } from './status/statuswriter.ts';
 import type { Image } from '../../api/image.ts';
 
@@ -57,6 +58,8 @@ export interface VmReconcilerParts {
   readonly claimGrowth: ClaimGrowth;
   readonly podResize: PodResize;
   readonly runners: Runners | undefined;
+  /** Where starts are traced. */
+  readonly starts: StartTraces | undefined;
   readonly expectations: VmExpectations;
   readonly status: StatusWriter;
   /** Images of a namespace as kube-apiserver has them now. */
@@ -75,7 +78,7 @@ export class VmReconciler {
   readonly #uids = new Map<string, string>();
 
   constructor(parts: VmReconcilerParts) {
-    const { podCreation, claimGrowth, podResize, runners, expectations } = parts;
+    const { podCreation, claimGrowth, podResize, runners, starts, expectations } = parts;
     this.#parts = parts;
     this.#memories = [
       podCreation,
@@ -83,6 +86,7 @@ export class VmReconciler {
       podResize,
       expectations,
       ...(runners === undefined ? [] : [runners]),
+      ...(starts === undefined ? [] : [starts]),
     ];
   }
 
@@ -99,6 +103,7 @@ export class VmReconciler {
     } finally {
       statusAfterMs = await this.#report(pass);
     }
+    this.#parts.starts?.observe(pass);
     return soonest(result?.requeueAfterMs, statusAfterMs, deadlineMs(observed, plan));
   }
 
@@ -204,6 +209,7 @@ export class VmReconciler {
     const { client, recorder } = this.#parts;
     const { name, namespace, uid, resourceVersion } = (await disposeOfNewDisk(client, vm)).metadata;
     await ignoring(['NotFound'], client.delete(vms, { name, namespace }, { uid, resourceVersion }));
+    this.#parts.starts?.expired(uid);
     recorder.event(typed(vm), { type: 'Warning', reason: 'StartDeadlineExceeded', message });
   }
 
@@ -235,6 +241,7 @@ export class VmReconciler {
     const answer = runners.claim(pass.key, vm, pod, settings.effective);
     if (answer.kind === 'claimed') {
       this.#parts.podCreation.told(vm.metadata.uid);
+      pass.runner = answer.runner;
       pass.status = reportPod({ vm, pod, node, runner: answer.runner, ...settings });
       return undefined;
     }
@@ -273,6 +280,7 @@ export class VmReconciler {
       isStoppedFirst: isRenewed && effective.onEviction === 'Suspend',
       settings: bootableSettings(settings, room),
     });
+    pass.runner = runner;
     if (isAsleep(vm) && isOnDisk(runner)) return this.#release(pass, pod);
     if (isRenewed && isBootDue(vm, runner) && !(effective.onEviction === 'Suspend' && isRunning(runner))) {
       const message = `the guest is started in another pod, with another ${waiting.join(', ')}`;

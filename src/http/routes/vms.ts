@@ -1,11 +1,17 @@
 import { actionsGroup, group } from '../../api/meta.ts';
 import { deleteVm as deleteAVm } from '../../usecases/deletion.ts';
-import { deploy as deployAVm, type Deployed, type DeployOptions } from '../../usecases/deploy.ts';
+import {
+  deploy as deployAVm,
+  type Deployed,
+  type DeployEnvironment,
+  type DeployOptions,
+} from '../../usecases/deploy.ts';
 import type { DeployRequest } from '../../wire/deploy.ts';
 import * as schemas from '../../wire/schemas.ts';
 import { deployItem, vmItem } from '../../wire/vm.ts';
 import * as vmSchemas from '../../wire/vmschemas.ts';
 import { isAllowed } from '../auth/permission.ts';
+import { tracedDeploy } from '../server/deploytrace.ts';
 import { findImage, findVm, findVmConfig, findVmPool } from '../server/lookup.ts';
 import { defineRoute, type Call } from '../server/route.ts';
 import { success } from '../server/status.ts';
@@ -58,22 +64,22 @@ export function deploy(
   const { services, caller, params, body } = call;
   const { namespace } = params;
   const { gpuPassthroughEnabled, hostPortsAllowed } = services.settings;
-  return deployAVm(
-    {
-      caller: caller.client,
-      writer: services.client,
-      fieldManager: 'svc3-api',
-      owner: async () => (await caller.user()).username,
-      findConfig: (name, of) => findVmConfig(services, { namespace: of, name }),
-      findPool: (name, of) => findVmPool(services, { namespace: of, name }),
-      findImage: (name, of) => findImage(services, { namespace: of, name }),
-      mayGetConfig: (name, of) =>
-        isAllowed(caller, { group, resource: 'vmconfigs', verb: 'get', namespace: of, name }),
-      settings: () => Promise.resolve({ gpuPassthroughEnabled, hostPortsAllowed }),
-      wait: waiterOf(call),
-    },
-    body,
-    { ...options, namespace },
+  const environment: DeployEnvironment = {
+    caller: caller.client,
+    writer: services.client,
+    fieldManager: 'svc3-api',
+    owner: async () => (await caller.user()).username,
+    findConfig: (name, of) => findVmConfig(services, { namespace: of, name }),
+    findPool: (name, of) => findVmPool(services, { namespace: of, name }),
+    findImage: (name, of) => findImage(services, { namespace: of, name }),
+    mayGetConfig: (name, of) =>
+      isAllowed(caller, { group, resource: 'vmconfigs', verb: 'get', namespace: of, name }),
+    settings: () => Promise.resolve({ gpuPassthroughEnabled, hostPortsAllowed }),
+    wait: waiterOf(call),
+  };
+  const request = { namespace, traceparent: call.header('traceparent') };
+  return tracedDeploy(services.tracer, request, (traceparent) =>
+    deployAVm(environment, body, { ...options, namespace, traceparent }),
   );
 }
 

@@ -4,6 +4,7 @@ import type { Vm } from '../../api/vm.ts';
 import type { PortRange } from '../../api/meta.ts';
 import type { LoginRequest, LoginResult } from '../../controllers/credential/login.ts';
 import type { KubeClient } from '../../kube/types.ts';
+import type { Tracer } from '../../tracing/span.ts';
 import type { Caches } from './caches.ts';
 import type { Caller } from './caller.ts';
 import type { OidcClient } from '../../wire/schemas.ts';
@@ -168,4 +169,6 @@ export interface Services {
   readonly certificates: CertificateStore;
   readonly tickets: TicketSigner;
   readonly seals: Sealer;
+  /** Where traces go to; undefined: there are none. */
+  readonly tracer?: Tracer | undefined;
 }

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { defaultAllowedHostPorts, namespaces, productVersion, type PortRange } from '../../api/meta.ts';
 import { CommonSettings, flag, port } from '../../config.ts';
 import { Svc3Error } from '../../errors.ts';
+import { traceEnvironment } from '../../tracing/settings.ts';
 import type { HttpSettings } from './services.ts';
 
 const list = z
@@ -25,6 +26,7 @@ const portRange = z
 
 /** Settings of the api's process. */
 export const ApiSettings = CommonSettings.extend({
+  ...traceEnvironment,
   SVC3_HTTP_HOST: z.string().optional(),
   SVC3_HTTP_PORT: port(8443),
   SVC3_DEFAULT_NAMESPACE: z.string().default(namespaces.default),

@@ -28,7 +28,7 @@ interface Recipe {
 }
 
 const recipes: Record<ImageName, Recipe> = {
-  svc3: { repository: 'svc3/svc3', bundles: ['operator', 'api', 'worker'], novnc: true },
+  svc3: { repository: 'svc3/svc3', bundles: ['operator', 'api', 'worker', 'tracing'], novnc: true },
   runner: { repository: 'svc3/runner', bundles: ['runner', 'node-agent'], novnc: false },
 };
 

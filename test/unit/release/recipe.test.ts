@@ -19,7 +19,7 @@ describe('the Containerfiles of this checkout', () => {
     const { suite, copies, settings } = readRecipe(file('svc3'), 'amd64');
     expect(suite).toBe('trixie');
     expect(copies).toContainEqual({
-      from: ['package.json', 'operator.js', 'api.js', 'worker.js'],
+      from: ['package.json', 'operator.js', 'api.js', 'worker.js', 'tracing.js'],
       to: '/app/',
     });
     expect(settings).toMatchObject({

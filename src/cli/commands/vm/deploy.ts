@@ -1,6 +1,8 @@
 import type { DeployWait } from '../../../usecases/deploy.ts';
 import type { DeployRequest, SettingsRequest } from '../../../wire/vmschemas.ts';
+import { formatTraceparent, parseTraceparent } from '../../../api/traceparent.ts';
 import { command } from '../../command.ts';
+import type { Environment } from '../../environment.ts';
 import { usageError } from '../../usage.ts';
 import { kindOptions, kindSettingsOf } from '../../kindoptions.ts';
 import { namingOptions, settingsOf, settingsOptions, withoutUndefined } from '../../settings.ts';
@@ -94,7 +96,10 @@ export const vmDeploy = command({
       summary: 'With a port of the node, for a script',
     },
   ],
-  async run({ out, namespace, service, signal, ifInterrupted }, { arguments: { name }, options }) {
+  async run(
+    { environment, out, namespace, service, signal, ifInterrupted },
+    { arguments: { name }, options },
+  ) {
     if (options.config === undefined && options.image === undefined && options.pool === undefined) {
       throw usageError('one of --config, --image, --pool is needed; see svc3 vm deploy --help');
     }
@@ -121,11 +126,18 @@ export const vmDeploy = command({
     const progress = (text: string) => out.progress(text);
     const wait = waitOf(options['no-wait'], options['wait-for']);
     ifInterrupted(leftBehind(name, options['generate-name'], options.timeout));
-    const vm = await namingOptions(() => vms.deploy(ns, request, { wait, signal, progress }));
+    const traceparent = traceparentOf(environment);
+    const vm = await namingOptions(() => vms.deploy(ns, request, { wait, signal, progress, traceparent }));
     if (vm.portWarnings !== undefined) out.warning(vm.portWarnings);
     await out.list(deployView, [vm]);
   },
 });
+
+/** CI systems set it for what they run; what is not one goes nowhere. */
+function traceparentOf({ variables }: Environment): string | undefined {
+  const context = parseTraceparent(variables['TRACEPARENT']);
+  return context === undefined ? undefined : formatTraceparent(context);
+}
 
 /** A deploy goes on without who asked for it. */
 function leftBehind(name: string | undefined, generates: boolean, minutes: number): string {

@@ -142,10 +142,12 @@ function vmsOf(api: ApiClient, kubernetes: () => Promise<Service>): Service['vms
     list: (ns) => list<VmItem>(api, path(ns, 'vms')),
     watch: (ns, signal) => watch<VmItem>(api, path(ns, 'vms'), signal),
     get: (ns, name) => get<VmItem>(api, path(ns, 'vms', name)),
-    deploy(ns, request, { wait, signal, progress }) {
+    deploy(ns, request, { wait, signal, progress, traceparent }) {
       progress(`${request.name ?? 'vm'}: Pending`);
       const timeoutMs = (request.timeout ?? 10) * 60_000 + 30_000;
-      return post<DeployItem>(api, path(ns, 'vms'), request, { ...waiting(wait), signal, timeoutMs });
+      const headers = traceparent === undefined ? {} : { traceparent };
+      const more = { ...waiting(wait), headers, signal, timeoutMs };
+      return post<DeployItem>(api, path(ns, 'vms'), request, more);
     },
     async delete(ns, name, { wait, deleteDisk, signal }) {
       const query = { ...waiting(wait).query, ...(deleteDisk ? { deleteDisk: 'true' } : {}) };

@@ -16,7 +16,7 @@ export async function deploy(
   client: KubeClient,
   namespace: string,
   given: DeployRequest,
-  { wait, signal, progress, warning }: DeployOptions & { warning(text: string): void },
+  { wait, signal, progress, warning, traceparent }: DeployOptions & { warning(text: string): void },
 ): Promise<DeployItem> {
   const { vm, portWarnings, warnings } = await deployAVm(
     {
@@ -34,6 +34,7 @@ export async function deploy(
     {
       namespace,
       wait,
+      traceparent,
       progress: (seen) => progress(`${seen.metadata.name ?? 'vm'}: ${vmMessage(seen) ?? vmState(seen)}`),
     },
   );

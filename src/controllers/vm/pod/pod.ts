@@ -60,6 +60,8 @@ export interface PodInput {
   readonly isWarm?: boolean;
   /** Name of the claim of a Persistent disk. */
   readonly claimName: string | undefined;
+  /** The trace of this start, where it is recorded. */
+  readonly traceparent?: string | undefined;
 }
 
 export const runnerContainer = 'runner';
@@ -84,6 +86,7 @@ export function buildPod(input: PodInput): Submitted<Pod> {
         [annotations.runnerSpec]: JSON.stringify(runnerSpec(input)),
         [effectiveAnnotation]: JSON.stringify(input.effective),
         ...(input.pullSecretVersion === undefined ? {} : { [pullSecretAnnotation]: input.pullSecretVersion }),
+        ...(input.traceparent === undefined ? {} : { [annotations.traceparent]: input.traceparent }),
       },
       ownerReferences: [
         {
@@ -304,7 +307,7 @@ function mounts(effective: EffectiveSettings): VolumeMount[] {
 
 /** All but what the runner reads from the effective settings themselves (`GuestLists`). */
 function runnerSpec(input: PodInput): RunnerSpecInput {
-  const { vm, effective, placement, settings, claimName, isWarm } = input;
+  const { vm, effective, placement, settings, claimName, isWarm, traceparent } = input;
   const { disk, image } = effective;
   // The lists are read from the effective settings.
   const { metadata: _metadata, sshAuthorizedKeys: _keys, ...boot } = bootValues(effective, settings);
@@ -328,6 +331,7 @@ function runnerSpec(input: PodInput): RunnerSpecInput {
     ...boot,
     ...(vncPort === undefined ? {} : { vncPort }),
     ...(servesMetrics(input) ? { metricsPort } : {}),
+    ...(traceparent === undefined ? {} : { traceparent }),
     gpuPassthrough: hasBundle(effective),
     iso: effective.iso !== undefined,
     ...(digest === undefined ? {} : { imageDigest: digest }),

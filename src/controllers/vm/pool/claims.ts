@@ -9,6 +9,7 @@ import { isSvc3Error } from '../../../errors.ts';
 import type { KubeClient } from '../../../kube/types.ts';
 import type { VmExpectations } from '../expectations.ts';
 import { podNameOf } from '../names.ts';
+import type { StartTraces } from '../starts/starttraces.ts';
 import type { Pass } from '../parts.ts';
 import { pendingDraft } from '../status/pending.ts';
 import { condition } from '../status/statusdraft.ts';
@@ -18,6 +19,8 @@ import { claimedSettings, isOfPool, ownershipPatch } from './standby.ts';
 export interface ClaimParts {
   readonly client: KubeClient;
   readonly expectations: VmExpectations;
+  /** Where starts are traced. */
+  readonly starts?: Pick<StartTraces, 'traceparent'> | undefined;
   readonly status: Pick<StatusWriter, 'choosePod'>;
 }
 
@@ -50,15 +53,20 @@ export async function choosePod(
 }
 
 /** Second write: the pod's owner. It fails where another VM was first, or the pool has given the pod up. */
-export async function takePod({ client, expectations }: ClaimParts, vm: Vm, seen: Pod): Promise<Taken> {
+export async function takePod(
+  { client, expectations, starts }: ClaimParts,
+  vm: Vm,
+  seen: Pod,
+): Promise<Taken> {
   const { name, namespace, uid } = seen.metadata;
+  const traceparent = starts?.traceparent(vm);
   let pod: Pod | undefined = seen;
   // A kubelet writes the status of a pod at any moment: what counts is whose it is now.
   for (;;) {
     const effective = vm.status?.effective ?? claimedSettings(vm, pod);
     if (effective === undefined) return { kind: 'lost' };
     try {
-      const patch = { type: 'merge', body: ownershipPatch(vm, pod, effective) } as const;
+      const patch = { type: 'merge', body: ownershipPatch(vm, pod, effective, traceparent) } as const;
       const taken = await client.patch(pods, { name, namespace }, patch);
       expectations.wrotePod(taken);
       return { kind: 'taken', pod: taken };

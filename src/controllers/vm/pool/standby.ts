@@ -58,11 +58,16 @@ export function claimedSettings({ spec }: Vm, pod: Pod): EffectiveSettings | und
   };
 }
 
-/** Makes the pod the VM's, where it is still exactly as it was seen: a pod has at most one VM. */
+/**
+ * Makes the pod the VM's, where it is still exactly as it was seen: a pod has at most one VM.
+ *
+ * @param traceparent - of the VM's start, where that is recorded
+ */
 export function ownershipPatch(
   vm: Vm,
   { metadata: { uid, resourceVersion } }: Pod,
   effective: EffectiveSettings,
+  traceparent?: string,
 ): object {
   const { name, uid: vmUid } = vm.metadata;
   const fromVm = labelMetadata(vm);
@@ -71,7 +76,11 @@ export function ownershipPatch(
       uid,
       resourceVersion,
       labels: fromVm.labels,
-      annotations: { ...fromVm.annotations, [effectiveAnnotation]: JSON.stringify(effective) },
+      annotations: {
+        ...fromVm.annotations,
+        [effectiveAnnotation]: JSON.stringify(effective),
+        ...(traceparent === undefined ? {} : { [annotations.traceparent]: traceparent }),
+      },
       ownerReferences: [
         { apiVersion, kind: 'VM', name, uid: vmUid, controller: true, blockOwnerDeletion: true },
       ],

@@ -1,0 +1,182 @@
+/**
+ * The only file that imports OpenTelemetry. It is loaded where tracing is on and nowhere else (`openTracer`): it stays out of
+ * the processes' bundles, in one of its own.
+ */
+import { ROOT_CONTEXT, SpanKind, SpanStatusCode, TraceFlags, type HrTime } from '@opentelemetry/api';
+import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';
+import { resourceFromAttributes, type Resource } from '@opentelemetry/resources';
+import {
+  BatchSpanProcessor,
+  type ReadableSpan,
+  SamplingDecision,
+  type SpanExporter,
+  TraceIdRatioBasedSampler,
+} from '@opentelemetry/sdk-trace';
+import type { FinishedSpan, TracedService, Tracer } from './span.ts';
+
+export interface OtlpOptions {
+  /** URL that spans are posted to. */
+  readonly url: string;
+  readonly sampleRatio: number;
+  /** Value of `service.version`. */
+  readonly version: string;
+  /** Value of `service.instance.id`: of the spans of this process, not of those that it tells for a runner. */
+  readonly instance: string;
+  readonly service: TracedService;
+  exported(spans: number): void;
+  dropped(reason: 'queue' | 'collector', spans: number): void;
+  /** The collector has stopped taking spans, or takes them again; each once. */
+  failed(error: Error): void;
+  recovered(): void;
+}
+
+type Result = Parameters<Parameters<SpanExporter['export']>[1]>[0];
+
+/** Spans that wait to be sent, or are under way; some 2 KiB each. */
+const mostWaiting = 2_048;
+const batchSize = 256;
+/** Who looks at a deploy that has just ended finds it. */
+const delayMs = 1_000;
+/** A collector that has not answered by then has not taken them, in milliseconds. */
+const exportMs = 15_000;
+/** The process ends soon after (`SVC3_SHUTDOWN_GRACE_MS`), in milliseconds. */
+const closeMs = 5_000;
+
+export function createOtlpTracer(options: OtlpOptions): Tracer {
+  const sampler = new TraceIdRatioBasedSampler(options.sampleRatio);
+  const resources = new Map<TracedService, Resource>();
+  const exporter = counting(new OTLPTraceExporter({ url: options.url }), options);
+  const processor = new BatchSpanProcessor({
+    exporter,
+    maxQueueSize: mostWaiting,
+    maxExportBatchSize: batchSize,
+    scheduledDelayMillis: delayMs,
+    exportTimeoutMillis: exportMs,
+  });
+  let isClosed = false;
+
+  function resourceOf(service: TracedService): Resource {
+    let resource = resources.get(service);
+    if (resource === undefined) {
+      const own = service === options.service ? { 'service.instance.id': options.instance } : {};
+      resource = resourceFromAttributes({
+        'service.name': service,
+        'service.namespace': 'svc3',
+        'service.version': options.version,
+        ...own,
+      });
+      resources.set(service, resource);
+    }
+    return resource;
+  }
+
+  return {
+    isSampled: (traceId) =>
+      sampler.shouldSample(ROOT_CONTEXT, traceId).decision === SamplingDecision.RECORD_AND_SAMPLED,
+    record(span) {
+      // The processor drops without a word what it has no room for.
+      if (isClosed || exporter.waiting() >= mostWaiting) return options.dropped('queue', 1);
+      exporter.add();
+      processor.onEnd(readable(span, resourceOf(span.service), options.version));
+    },
+    async close() {
+      isClosed = true;
+      const late = Promise.withResolvers<void>();
+      const timer = setTimeout(late.resolve, closeMs);
+      await Promise.race([processor.shutdown().catch(() => undefined), late.promise]);
+      clearTimeout(timer);
+      // What was not sent by now never is.
+      exporter.giveUp();
+    },
+  };
+}
+
+/** Counts what becomes of spans; each export ends within its time. */
+function counting(
+  exporter: SpanExporter,
+  { exported, dropped, failed, recovered }: OtlpOptions,
+): SpanExporter & { waiting(): number; add(): void; giveUp(): void } {
+  let waiting = 0;
+  let isFailing = false;
+
+  function settle({ code, error }: Result, count: number): void {
+    waiting -= count;
+    // 0: SUCCESS of ExportResultCode, which is of a package that is not to be imported by name.
+    if (code === 0) {
+      exported(count);
+      if (isFailing) recovered();
+      isFailing = false;
+      return;
+    }
+    dropped('collector', count);
+    if (!isFailing) failed(error ?? new Error('the collector did not take the spans'));
+    isFailing = true;
+  }
+
+  return {
+    waiting: () => waiting,
+    add: () => void (waiting += 1),
+    giveUp() {
+      if (waiting > 0) dropped('collector', waiting);
+      waiting = 0;
+    },
+    export(spans, done) {
+      let isSettled = false;
+      const end = (result: Result) => {
+        clearTimeout(timer);
+        if (isSettled) return;
+        isSettled = true;
+        settle(result, spans.length);
+        done(result);
+      };
+      const late = new Error(`the collector did not answer within ${exportMs / 1000} s`);
+      const timer = setTimeout(() => end({ code: 1, error: late }), exportMs);
+      timer.unref();
+      exporter.export(spans, end);
+    },
+    shutdown: () => exporter.shutdown(),
+  };
+}
+
+const kinds = { internal: SpanKind.INTERNAL, server: SpanKind.SERVER, client: SpanKind.CLIENT } as const;
+
+function readable(span: FinishedSpan, resource: Resource, version: string): ReadableSpan {
+  const { traceId, spanId, parentSpanId, startMs, error, events = [], links = [] } = span;
+  const endMs = Math.max(startMs, span.endMs);
+  const inTrace = (id: string, trace = traceId) => ({
+    traceId: trace,
+    spanId: id,
+    traceFlags: TraceFlags.SAMPLED,
+  });
+  const context = inTrace(spanId);
+  return {
+    name: span.name,
+    kind: kinds[span.kind],
+    spanContext: () => context,
+    ...(parentSpanId === undefined ? {} : { parentSpanContext: inTrace(parentSpanId) }),
+    startTime: timeOf(startMs),
+    endTime: timeOf(endMs),
+    duration: timeOf(endMs - startMs),
+    status:
+      error === undefined ? { code: SpanStatusCode.UNSET } : { code: SpanStatusCode.ERROR, message: error },
+    attributes: { ...span.attributes },
+    events: events.map(({ name, atMs, attributes = {} }) => ({
+      name,
+      time: timeOf(atMs),
+      attributes: { ...attributes },
+    })),
+    links: links.map((link) => ({ context: inTrace(link.spanId, link.traceId) })),
+    ended: true,
+    resource,
+    instrumentationScope: { name: 'svc3', version },
+    droppedAttributesCount: 0,
+    droppedEventsCount: 0,
+    droppedLinksCount: 0,
+  };
+}
+
+/** Seconds and nanoseconds. */
+function timeOf(ms: number): HrTime {
+  const seconds = Math.trunc(ms / 1_000);
+  return [seconds, Math.round((ms - seconds * 1_000) * 1_000_000)];
+}
