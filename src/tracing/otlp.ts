@@ -32,6 +32,9 @@ export interface OtlpOptions {
 
 type Result = Parameters<Parameters<SpanExporter['export']>[1]>[0];
 
+/** `ExportResultCode.SUCCESS` of a package that is none of ours to import. */
+const success = 0;
+
 /** Spans that wait to be sent, or are under way; some 2 KiB each. */
 const mostWaiting = 2_048;
 const batchSize = 256;
@@ -40,7 +43,7 @@ const delayMs = 1_000;
 /** A collector that has not answered by then has not taken them, in milliseconds. */
 const exportMs = 15_000;
 /** The process ends soon after (`SVC3_SHUTDOWN_GRACE_MS`), in milliseconds. */
-const closeMs = 5_000;
+const closeMs = 3_000;
 
 export function createOtlpTracer(options: OtlpOptions): Tracer {
   const sampler = new TraceIdRatioBasedSampler(options.sampleRatio);
@@ -101,8 +104,7 @@ function counting(
 
   function settle({ code, error }: Result, count: number): void {
     waiting -= count;
-    // 0: SUCCESS of ExportResultCode, which is of a package that is not to be imported by name.
-    if (code === 0) {
+    if (Number(code) === success) {
       exported(count);
       if (isFailing) recovered();
       isFailing = false;
@@ -130,7 +132,7 @@ function counting(
         done(result);
       };
       const late = new Error(`the collector did not answer within ${exportMs / 1000} s`);
-      const timer = setTimeout(() => end({ code: 1, error: late }), exportMs);
+      const timer = setTimeout(() => end({ code: success + 1, error: late }), exportMs);
       timer.unref();
       exporter.export(spans, end);
     },

@@ -4,13 +4,9 @@ import { z } from 'zod';
 export const traceEnvironment = {
   /** Collector of OTLP over HTTP; unset: no traces. */
   OTEL_EXPORTER_OTLP_ENDPOINT: z
-    .url({
-      protocol: /^https?$/,
-      error: 'must be the URL of a collector of OTLP over HTTP, as http://otel-collector:4318',
-    })
-    .refine((text) => !hasCredentials(text), {
-      message: 'must have no credentials in it: they belong in OTEL_EXPORTER_OTLP_HEADERS',
-    })
+    .string()
+    .refine(isHttpUrl, 'must be the URL of a collector of OTLP over HTTP, as http://otel-collector:4318')
+    .refine(hasNoCredentials, 'must have no credentials in it: they belong in OTEL_EXPORTER_OTLP_HEADERS')
     .optional(),
   /** A file with the certificates that a collector's is to be signed by. */
   OTEL_EXPORTER_OTLP_CERTIFICATE: z.string().optional(),
@@ -20,7 +16,11 @@ export const traceEnvironment = {
 const schema = z.object(traceEnvironment);
 export type TraceEnvironment = z.infer<typeof schema>;
 
-function hasCredentials(text: string): boolean {
-  const { username, password } = new URL(text);
-  return username !== '' || password !== '';
+function isHttpUrl(text: string): boolean {
+  return /^https?:$/.test(URL.parse(text)?.protocol ?? '');
+}
+
+function hasNoCredentials(text: string): boolean {
+  const { username = '', password = '' } = URL.parse(text) ?? {};
+  return username === '' && password === '';
 }

@@ -64,6 +64,39 @@ capabilities:
   value: {{ .Values.logLevel | quote }}
 {{- end }}
 
+{{/* What a collector of traces needs to be reached: its headers, and a file with the certificates that its own is signed by. */}}
+{{- define "svc3.tracingEnv" -}}
+{{- if .Values.tracing.endpoint }}
+{{- with .Values.tracing.headersSecret }}
+{{- if .name }}
+- name: OTEL_EXPORTER_OTLP_HEADERS
+  valueFrom: {secretKeyRef: {name: {{ .name }}, key: {{ .key }}}}
+{{- end }}
+{{- end }}
+{{- if .Values.tracing.caConfigMap.name }}
+- name: OTEL_EXPORTER_OTLP_CERTIFICATE
+  value: /etc/svc3/tracing/ca.crt
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "svc3.tracingMounts" -}}
+{{- if and .Values.tracing.endpoint .Values.tracing.caConfigMap.name }}
+volumeMounts:
+  - {name: tracing, mountPath: /etc/svc3/tracing, readOnly: true}
+{{- end }}
+{{- end }}
+
+{{- define "svc3.tracingVolumes" -}}
+{{- if and .Values.tracing.endpoint .Values.tracing.caConfigMap.name }}
+volumes:
+  - name: tracing
+    configMap:
+      name: {{ .Values.tracing.caConfigMap.name }}
+      items: [{key: {{ .Values.tracing.caConfigMap.key }}, path: ca.crt}]
+{{- end }}
+{{- end }}
+
 {{/* A process takes long to start on a loaded node, and killing it makes it begin again with more load: it has two minutes or more. */}}
 {{- define "svc3.healthProbes" -}}
 startupProbe:
@@ -171,4 +204,8 @@ SVC3_CLUSTER_ENDPOINT: {{ .Values.api.clusterEndpoint | quote }}
 SVC3_OIDC_ISSUER_URL: {{ .Values.api.oidc.issuerUrl | quote }}
 SVC3_OIDC_CLIENT_ID: {{ .Values.api.oidc.clientId | quote }}
 SVC3_AGGREGATED_API_ENABLED: {{ .Values.aggregatedApi.enabled | quote }}
+{{- if .Values.tracing.endpoint }}
+OTEL_EXPORTER_OTLP_ENDPOINT: {{ .Values.tracing.endpoint | quote }}
+OTEL_TRACES_SAMPLER_ARG: {{ .Values.tracing.sampleRatio | quote }}
+{{- end }}
 {{- end }}
