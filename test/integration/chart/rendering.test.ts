@@ -45,6 +45,9 @@ test.each([
   ['a single port for a range', ['portRanges.ssh=8822'], "at '/portRanges/ssh'"],
   ['an overcommit below one', ['cpuOvercommit=0'], "at '/cpuOvercommit': minimum: got 0, want 1"],
   ['a card id in capitals', ['gpuPassthrough.towerCards[0]=1002:679E'], "at '/gpuPassthrough/towerCards/0'"],
+  ['a collector without a scheme', ['tracing.endpoint=collector:4318'], "at '/tracing/endpoint'"],
+  ['a collector with a password', ['tracing.endpoint=http://me:it@collector:4318'], "at '/tracing/endpoint'"],
+  ['more than all traces', ['tracing.sampleRatio=2'], "at '/tracing/sampleRatio': maximum: got 2, want 1"],
   [
     'a switch that is neither',
     ['gpuPassthrough.enabled=maybe'],
@@ -52,6 +55,50 @@ test.each([
   ],
 ])('%s is refused with the value named', async (_, sets, message) => {
   await expect(helmTemplate(...sets.map((set) => `--set=${set}`))).rejects.toThrow(message);
+});
+
+describe('traces', () => {
+  const processes = async (...sets: string[]) => {
+    const objects = await rendered(...sets);
+    return ['svc3-operator', 'svc3-api'].map((name) => podSpec(named(objects, 'Deployment', name)));
+  };
+  const settings = async (...sets: string[]) =>
+    named(await rendered(...sets), 'ConfigMap', 'svc3-settings').data;
+
+  test('are not spoken of where they are off, whatever else is set', async () => {
+    const off = await helmTemplate('--set=tracing.headersSecret.name=h', '--set=tracing.caConfigMap.name=c');
+    expect(off).not.toMatch(/OTEL_|tracing/);
+  });
+
+  test('reach operator and api under the names of OpenTelemetry, with headers from a Secret and the CA as a file', async () => {
+    expect(await settings(...allOn)).toMatchObject({
+      OTEL_EXPORTER_OTLP_ENDPOINT: 'https://otel.example.com:4318',
+      OTEL_TRACES_SAMPLER_ARG: '1',
+    });
+    const specs = await processes(...allOn, '--set=tracing.caConfigMap.key=bundle.pem');
+    for (const { containers, volumes } of specs) {
+      const [container] = containers;
+      expect(container?.env).toContainEqual({
+        name: 'OTEL_EXPORTER_OTLP_HEADERS',
+        valueFrom: { secretKeyRef: { name: 'otel-headers', key: 'headers' } },
+      });
+      const mount = container?.volumeMounts?.find(({ name }) => name === 'tracing');
+      const file = container?.env?.find(({ name }) => name === 'OTEL_EXPORTER_OTLP_CERTIFICATE')?.value;
+      expect(file).toBe(`${mount?.mountPath}/ca.crt`);
+      expect(volumes).toContainEqual({
+        name: 'tracing',
+        configMap: { name: 'otel-ca', items: [{ key: 'bundle.pem', path: 'ca.crt' }] },
+      });
+    }
+  });
+
+  test('without them need neither', async () => {
+    for (const { containers, volumes = [] } of await processes('--set=tracing.endpoint=http://otel:4318')) {
+      expect(volumes).toEqual([]);
+      const names = containers[0]?.env?.map(({ name }) => name) ?? [];
+      expect(names.filter((name) => name.startsWith('OTEL_'))).toEqual([]);
+    }
+  });
 });
 
 describe('namespaces', () => {
