@@ -1,7 +1,8 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { Agent, request } from 'undici';
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import type { Pod } from '../../../src/api/core.ts';
@@ -75,9 +76,15 @@ interface Operator {
   end(): Promise<void>;
 }
 
-async function startOperator(environment: Record<string, string>, options: string[] = []): Promise<Operator> {
+async function startOperator(
+  environment: Record<string, string>,
+  {
+    options = [],
+    program = join(root, 'src/bin/operator.ts'),
+  }: { options?: string[]; program?: string } = {},
+): Promise<Operator> {
   const [port] = (await freePorts(1)) as [number];
-  const child = spawn(process.execPath, [...options, join(root, 'src/bin/operator.ts')], {
+  const child = spawn(process.execPath, [...options, program], {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: {
       PATH: process.env['PATH'],
@@ -276,10 +283,11 @@ describe('the start of a VM', () => {
 });
 
 describe('without a collector', () => {
-  async function loadedBy(environment: Record<string, string>): Promise<string[]> {
+  async function loadedBy(environment: Record<string, string>, program?: string): Promise<string[]> {
     const file = join(temporaryFolder(), 'loaded');
-    const hook = ['--import', join(root, 'test/support/loadedmodules.ts')];
-    const operator = await startOperator({ SVC3_LOADED: file, ...environment }, hook);
+    const options = ['--import', join(root, 'test/support/loadedmodules.ts')];
+    const how = program === undefined ? { options } : { options, program };
+    const operator = await startOperator({ SVC3_LOADED: file, ...environment }, how);
     await expect.poll(() => fetchStatus(`${operator.health}/readyz`).catch(() => 0), slow).toBe(200);
     await operator.end();
     return (await readFile(file, 'utf8')).split('\n');
@@ -293,6 +301,24 @@ describe('without a collector', () => {
     const loaded = ofTraces(await loadedBy(tracing())).join('\n');
     expect(loaded).toContain('/tracing/otlp.ts');
     expect(loaded).toContain('@opentelemetry/exporter-trace-otlp-http');
+  });
+
+  test('the images hold what sends traces in a file of its own, which is loaded with one only', async () => {
+    const folder = temporaryFolder();
+    const rolldown = join(root, 'node_modules/.bin/rolldown');
+    const env = { ...process.env, SVC3_BUNDLE_DIR: folder };
+    await promisify(execFile)(rolldown, ['-c', 'rolldown.config.ts', '--log-level', 'silent'], {
+      cwd: root,
+      env,
+    });
+    for (const name of ['operator', 'api'])
+      expect(await readFile(join(folder, `${name}.js`), 'utf8')).not.toContain('OTLPTraceExporter');
+    await writeFile(join(folder, 'package.json'), '{"type":"module"}\n');
+    const program = join(folder, 'operator.js');
+    const besides = (urls: string[]) =>
+      urls.filter((url) => url.includes(folder) && !url.endsWith('operator.js'));
+    expect(besides(await loadedBy({}, program))).toEqual([]);
+    expect(besides(await loadedBy(tracing(), program))).toEqual([expect.stringMatching(/\/tracing\.js$/)]);
   });
 
   test('nothing is written on VMs and pods, not even what the client names', async () => {

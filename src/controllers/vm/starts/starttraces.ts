@@ -43,6 +43,8 @@ export class StartTraces implements VmMemory {
   readonly #told = new Map<string, string>();
   /** Failures that have been told, by the UID of the VM. */
   readonly #failures = new Map<string, Set<string>>();
+  /** VMs that were removed, and that the cache still has. */
+  readonly #removed = new Set<string>();
   readonly #isSampled: (traceId: string) => boolean;
 
   /** @param now - milliseconds since 1970 */
@@ -61,9 +63,9 @@ export class StartTraces implements VmMemory {
   observe({ observed, written, status: draft, runner }: Pass): void {
     const { vm: before, pod: seenPod } = observed;
     const { uid, deletionTimestamp } = before.metadata;
+    if (deletionTimestamp !== undefined || this.#removed.has(uid)) return;
     const pod = seenPod === undefined || isOfPool(seenPod) ? undefined : seenPod;
-    if (deletionTimestamp !== undefined || (pod !== undefined && this.#told.get(uid) === pod.metadata.uid))
-      return;
+    if (pod !== undefined && this.#told.get(uid) === pod.metadata.uid) return;
     if (!this.#starts.has(uid) && isToldBefore(before, pod)) return this.#over(uid, pod);
     const start = this.#start(before);
     start.vm = written ?? before;
@@ -104,12 +106,14 @@ export class StartTraces implements VmMemory {
 
   /** The VM did not start in time and was removed. */
   expired(vmUid: string): void {
+    this.#removed.add(vmUid);
     this.#gone(vmUid, 'StartDeadlineExceeded');
   }
 
   forget(vmUid: string): void {
     this.#gone(vmUid, 'Deleted');
     this.#told.delete(vmUid);
+    this.#removed.delete(vmUid);
     this.#failures.delete(vmUid);
   }
 

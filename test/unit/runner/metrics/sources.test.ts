@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { parseSchedstat } from '../../../../src/runner/metrics/cpu.ts';
 import { diskCounters } from '../../../../src/runner/metrics/disks.ts';
 import { rootFileSystem } from '../../../../src/runner/metrics/guest.ts';
@@ -97,6 +97,51 @@ test('phases of a start are those of the last one, the one under way until now',
   phases.enter('disk');
   now += 1_000;
   expect([...phases.seconds()]).toEqual([['disk', 1]]);
+});
+
+describe('the first start', () => {
+  const wall = 1_700_000_000_000;
+  let now = 0;
+  const made = () =>
+    createStartPhases(
+      () => now,
+      () => wall + now,
+    );
+  beforeEach(() => void (now = 0));
+
+  test('has the phases that are over, and the time at which it began', () => {
+    const phases = made();
+    expect(phases.first()).toBeUndefined();
+    now += 100;
+    phases.enter('disk');
+    now += 2_000;
+    phases.enter('machine');
+    expect(phases.first()).toEqual({ startedAtMs: wall + 100, diskMs: 2_000 });
+    now += 500;
+    phases.enter('guest');
+    now += 3_000;
+    phases.end();
+    now += 60_000;
+    const whole = { startedAtMs: wall + 100, diskMs: 2_000, machineMs: 500, guestMs: 3_000 };
+    expect(phases.first()).toEqual(whole);
+  });
+
+  test('is not told any more once there is another', () => {
+    const phases = made();
+    for (let i = 0; i < 2; i += 1) {
+      phases.enter('disk');
+      phases.end();
+    }
+    expect(phases.first()).toBeUndefined();
+  });
+
+  test('is none where the pod began without a boot', () => {
+    const phases = made();
+    phases.beginWithout();
+    phases.enter('disk');
+    phases.end();
+    expect(phases.first()).toBeUndefined();
+  });
 });
 
 test('text has help, type and escaped labels; what is not known has no line', () => {

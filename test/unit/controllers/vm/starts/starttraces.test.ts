@@ -317,6 +317,8 @@ describe('what goes wrong', () => {
     for (let i = 0; i < 20; i += 1) leader.refused('vm-uid', `0/${i} nodes are available`);
     leader.refused('vm-uid', '0/7 nodes are available');
     leader.expired('vm-uid');
+    // The pass that removed it ends, and the cache still has it.
+    leader.observe(pass(tracedVm(), undefined, waits));
     leader.forget('vm-uid');
     expect(spans.map(({ name }) => name)).toEqual(['start VM', 'placement']);
     expect(named('start VM').error).toBe('StartDeadlineExceeded');
