@@ -104,7 +104,8 @@ function counting(
 
   function settle({ code, error }: Result, count: number): void {
     waiting -= count;
-    if (Number(code) === success) {
+    const outcome: number = code;
+    if (outcome === success) {
       exported(count);
       if (isFailing) recovered();
       isFailing = false;

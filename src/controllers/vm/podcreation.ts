@@ -169,7 +169,7 @@ export class PodCreation implements VmMemory {
     const bare = { ...request, reservedPorts: [] };
     const created = vm.metadata.creationTimestamp ?? '';
     this.#parts.waiting.add(vm.metadata.uid, { key: pass.key, created, request: bare, told });
-    this.#parts.starts?.refused(vm.metadata.uid, told);
+    this.#parts.starts?.refused(vm, told);
     pass.status = this.#pending(vm, { scheduled: condition('False', 'Unschedulable', told) });
     return { requeueAfterMs: waitingMs };
   }

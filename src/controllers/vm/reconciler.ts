@@ -209,7 +209,7 @@ export class VmReconciler {
     const { client, recorder } = this.#parts;
     const { name, namespace, uid, resourceVersion } = (await disposeOfNewDisk(client, vm)).metadata;
     await ignoring(['NotFound'], client.delete(vms, { name, namespace }, { uid, resourceVersion }));
-    this.#parts.starts?.expired(uid);
+    this.#parts.starts?.expired(vm);
     recorder.event(typed(vm), { type: 'Warning', reason: 'StartDeadlineExceeded', message });
   }
 

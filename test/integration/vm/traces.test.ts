@@ -181,7 +181,7 @@ function expectOneTrace(firstParent: string | undefined): void {
   expect(new Set(ids).size).toBe(ids.length);
   expect(new Set(spans.map(({ traceId }) => traceId)).size).toBe(1);
   const outside = spans.map(({ parentSpanId }) => parentSpanId).filter((id) => !ids.includes(id ?? ''));
-  expect(outside).toEqual([firstParent]);
+  expect(outside, JSON.stringify(spans, undefined, 1)).toEqual([firstParent]);
   for (const { startMs, endMs } of spans) expect(endMs).toBeGreaterThanOrEqual(startMs);
 }
 
@@ -270,7 +270,7 @@ describe('the start of a VM', () => {
 
   test('ends in a trace that says why, where nobody can give the VM a node', async () => {
     const operator = await startOperator(tracing());
-    await space.deploy('large', { image, cpu: 200, startDeadlineSeconds: 1 });
+    await space.deploy('large', { image, cpu: 200, startDeadlineSeconds: 4 });
     await space.untilGone('large');
     await operator.end();
     expectOneTrace(undefined);

@@ -164,7 +164,7 @@ describe('the tracer', () => {
     expect(taken(one)).toEqual(taken(other));
     expect(taken(one).length).toBeGreaterThan(50);
     expect(taken(one).length).toBeLessThan(150);
-    await Promise.all([none, all, one, other].map((tracer) => tracer?.close()));
+    await Promise.all([none, all, one, other].map(async (tracer) => tracer?.close()));
   });
 
   test('refuses certificates that cannot be read, with the name of the setting', async () => {

@@ -85,9 +85,9 @@ export class StartTraces implements VmMemory {
   }
 
   /** No node takes the VM. */
-  refused(vmUid: string, message: string): void {
-    const refusals = this.#starts.get(vmUid)?.seen.refusals;
-    if (refusals === undefined || refusals.length >= mostRefusals) return;
+  refused(vm: Vm, message: string): void {
+    const { refusals } = this.#start(vm).seen;
+    if (refusals.length >= mostRefusals) return;
     const isKnown = refusals.at(-1)?.attributes?.['svc3.reason'] === message;
     if (!isKnown)
       refusals.push({ name: 'unschedulable', atMs: this.#now(), attributes: { 'svc3.reason': message } });
@@ -105,9 +105,11 @@ export class StartTraces implements VmMemory {
   }
 
   /** The VM did not start in time and was removed. */
-  expired(vmUid: string): void {
-    this.#removed.add(vmUid);
-    this.#gone(vmUid, 'StartDeadlineExceeded');
+  expired(vm: Vm): void {
+    const { uid } = vm.metadata;
+    this.#start(vm);
+    this.#removed.add(uid);
+    this.#gone(uid, 'StartDeadlineExceeded');
   }
 
   forget(vmUid: string): void {

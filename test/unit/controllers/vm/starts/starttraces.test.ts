@@ -313,10 +313,12 @@ describe('what goes wrong', () => {
   test('a VM that no node took before its deadline says why', () => {
     const leader = aLeader();
     const vm = tracedVm();
-    leader.observe(pass(vm, undefined, waits));
-    for (let i = 0; i < 20; i += 1) leader.refused('vm-uid', `0/${i} nodes are available`);
-    leader.refused('vm-uid', '0/7 nodes are available');
-    leader.expired('vm-uid');
+    for (let i = 0; i < 20; i += 1) {
+      leader.refused(vm, `0/${i} nodes are available`);
+      leader.observe(pass(vm, undefined, waits));
+    }
+    leader.refused(vm, '0/7 nodes are available');
+    leader.expired(vm);
     // The pass that removed it ends, and the cache still has it.
     leader.observe(pass(tracedVm(), undefined, waits));
     leader.forget('vm-uid');
@@ -327,6 +329,13 @@ describe('what goes wrong', () => {
       name: 'unschedulable',
       attributes: { 'svc3.reason': '0/0 nodes are available' },
     });
+  });
+
+  test('a VM whose deadline is over when it is first looked at has a trace as well', () => {
+    const leader = aLeader();
+    leader.expired(tracedVm());
+    leader.forget('vm-uid');
+    expect(spans).toMatchObject([{ name: 'start VM', error: 'StartDeadlineExceeded', startMs: created }]);
   });
 
   test('a VM that is deleted before it runs ends its trace', () => {
