@@ -13,7 +13,7 @@ import { isReachable, vmMessage, vmReason, vmState } from '../wire/vm.ts';
 import { imageRefusal, unusableImage } from './imagerefusal.ts';
 import { removeNeverRun } from './removal.ts';
 import type { Waiter } from './waiter.ts';
-import { writing } from './writing.ts';
+import { deployFieldsOf, writing } from './writing.ts';
 
 export interface DeployEnvironment {
   /** Whose right it is to create the VM. */
@@ -39,6 +39,8 @@ export interface DeployEnvironment {
 export interface InstallationSettings {
   readonly hostPortsAllowed: PortRange;
   readonly gpuPassthroughEnabled: boolean;
+  /** Namespace for VMs when nobody says otherwise. */
+  readonly defaultNamespace: string;
 }
 
 export type DeployWait = boolean | 'reachable';
@@ -82,7 +84,10 @@ export async function deploy(
 ): Promise<Deployed> {
   const [owner = '', settings] = await Promise.all([environment.owner(), environment.settings()]);
   const { namespace } = options;
-  const config = await namedConfig(environment, request, namespace);
+  const config = await namedConfig(environment, request, {
+    own: namespace,
+    fallback: settings?.defaultNamespace ?? namespaces.default,
+  });
   if (request.pool !== undefined) await environment.findPool(request.pool, namespace);
   await check(environment, { request, config, namespace }, settings);
   const { vm, portWarnings } = vmOf(request, {
@@ -93,7 +98,7 @@ export async function deploy(
     ...(owner === '' ? {} : { owner }),
     annotations: { ...options.annotations, ...traceAnnotation(options) },
   });
-  const created = await writing(() => environment.caller.create(vms, vm));
+  const created = await writing(() => environment.caller.create(vms, vm), deployFieldsOf(request));
   if (options.wait === false) return deployed({ vm: created, runs: false }, portWarnings);
   const begin = performance.now();
   const started = await untilItRuns(environment, created, options);
@@ -164,10 +169,10 @@ interface NamedConfig {
 async function namedConfig(
   { findConfig, mayGetConfig }: DeployEnvironment,
   { vmConfig: name, vmConfigNamespace }: DeployRequest,
-  own: string,
+  { own, fallback }: { readonly own: string; readonly fallback: string },
 ): Promise<NamedConfig | undefined> {
   if (name === undefined) return undefined;
-  const places = vmConfigNamespace === undefined ? [own, namespaces.default] : [vmConfigNamespace];
+  const places = vmConfigNamespace === undefined ? [own, fallback] : [vmConfigNamespace];
   for (const namespace of new Set(places)) {
     if (namespace !== own && !(await mayGetConfig(name, namespace))) continue;
     try {

@@ -63,7 +63,7 @@ export function deploy(
 ): Promise<Deployed> {
   const { services, caller, params, body } = call;
   const { namespace } = params;
-  const { gpuPassthroughEnabled, hostPortsAllowed } = services.settings;
+  const { gpuPassthroughEnabled, hostPortsAllowed, defaultNamespace } = services.settings;
   const environment: DeployEnvironment = {
     caller: caller.client,
     writer: services.client,
@@ -74,7 +74,7 @@ export function deploy(
     findImage: (name, of) => findImage(services, { namespace: of, name }),
     mayGetConfig: (name, of) =>
       isAllowed(caller, { group, resource: 'vmconfigs', verb: 'get', namespace: of, name }),
-    settings: () => Promise.resolve({ gpuPassthroughEnabled, hostPortsAllowed }),
+    settings: () => Promise.resolve({ gpuPassthroughEnabled, hostPortsAllowed, defaultNamespace }),
     wait: waiterOf(call),
   };
   const request = { namespace, traceparent: call.header('traceparent') };
