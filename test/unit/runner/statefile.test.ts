@@ -1,0 +1,41 @@
+import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { beforeEach, expect, onTestFinished, test } from 'vitest';
+import { type SavedState, StateFile } from '../../../src/runner/statefile.ts';
+
+const fresh: SavedState = { version: 1, powerState: 'Running', ejected: false };
+let path: string;
+let file: StateFile;
+
+beforeEach(async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'svc3-state-'));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  path = join(folder, 'state.json');
+  file = new StateFile(path, 'pod', fresh);
+});
+
+const written = async () => JSON.parse(await readFile(path, 'utf8')) as SavedState;
+
+test('what could not be written does not hold: whoever asks again writes it', async () => {
+  // As a full volume does.
+  await mkdir(`${path}.new`);
+  const claimedBy = { namespace: 'team', name: 'job', uid: 'u' };
+  await expect(file.save({ powerState: 'Suspended', claimedBy })).rejects.toThrow();
+  expect(file.current).toEqual(fresh);
+  await rm(`${path}.new`, { recursive: true });
+  await file.save({ claimedBy });
+  expect(await written()).toEqual({ ...fresh, claimedBy, podUid: 'pod' });
+});
+
+test('of changes that come at once none is lost, and none disturbs another', async () => {
+  const changes: Partial<SavedState>[] = [
+    { message: 'x'.repeat(100_000) },
+    { revertRequest: 'r' },
+    { ejected: true },
+    { startRequest: 's' },
+  ];
+  await Promise.all(changes.map((change) => file.save(change)));
+  expect(await written()).toEqual({ ...fresh, ...Object.assign({}, ...changes), podUid: 'pod' });
+  expect(file.current).toEqual(await written());
+});
