@@ -55,7 +55,8 @@ export function startingState(
   const ofPod = {
     powerState,
     startRequest,
-    restartRequest,
+    // A guest that goes on has not been started again: that is still to be done.
+    ...(known.memory === undefined ? { restartRequest } : {}),
     ports: undefined,
     settings: undefined,
     // A new pod has a medium only where one is asked for.

@@ -2,7 +2,8 @@ import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, expect, onTestFinished, test } from 'vitest';
-import { type SavedState, StateFile } from '../../../src/runner/statefile.ts';
+import { RunnerSpec } from '../../../src/api/runner.ts';
+import { type SavedState, startingState, StateFile } from '../../../src/runner/statefile.ts';
 
 const fresh: SavedState = { version: 1, powerState: 'Running', ejected: false };
 let path: string;
@@ -38,4 +39,19 @@ test('of changes that come at once none is lost, and none disturbs another', asy
   await Promise.all(changes.map((change) => file.save(change)));
   expect(await written()).toEqual({ ...fresh, ...Object.assign({}, ...changes), podUid: 'pod' });
   expect(file.current).toEqual(await written());
+});
+
+test('the first boot of a pod answers the restart that it was made with; a guest that goes on from its claim does not', () => {
+  const spec = RunnerSpec.parse({
+    vm: { namespace: 'team', name: 'web', uid: 'u' },
+    cpu: 1,
+    memoryMiB: 64,
+    graceSeconds: 1,
+    restartRequest: 'new',
+  });
+  const before = { ...fresh, restartRequest: 'old' };
+  const machine = {} as NonNullable<SavedState['memory']>['machine'];
+  const asleep = { ...before, memory: { vmUid: 'u', machine, disks: [] } };
+  expect(startingState(before, false, fresh, spec).restartRequest).toBe('new');
+  expect(startingState(asleep, false, fresh, spec).restartRequest).toBe('old');
 });
