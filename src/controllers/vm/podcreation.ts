@@ -22,7 +22,7 @@ import { podNameOf } from './names.ts';
 import type { Pass, VmMemory } from './parts.ts';
 import { type ClaimParts, choosePod, hasOwnPod, isUnchanged, mayHavePod, takePod } from './pool/claims.ts';
 import type { ClaimObserver } from './pool/claimobserver.ts';
-import { claimedSettings, poolIndex } from './pool/standby.ts';
+import { claimedSettings, isWithoutPod, poolIndex } from './pool/standby.ts';
 import type { Standbys } from './pool/standbys.ts';
 import { keepsSettings } from './pod/hibernation.ts';
 import { buildPod, type PodPlacement } from './pod/pod.ts';
@@ -131,6 +131,8 @@ export class PodCreation implements VmMemory {
     const { vm } = pass.observed;
     const { backoff, inventory } = this.#parts;
     const uid = vm.metadata.uid;
+    const instead = await this.#insteadOfOwn(vm);
+    if (instead !== undefined) return this.#claim(pass, instead, claimedSettings(vm, instead));
     const waitMs = backoff.waitMs(uid);
     if (waitMs > 0) {
       inventory.forget(uid);
@@ -157,6 +159,22 @@ export class PodCreation implements VmMemory {
       return this.#create(pass, resolved, { ...unpinned, accelerator }, undefined);
     }
     return this.#unschedulable(pass, request, placement.message);
+  }
+
+  /** A guest that waits by now, for a VM of a pool whose own pod could not be made; that there is none is asked for, since it stays chosen. */
+  async #insteadOfOwn(vm: Vm): Promise<Pod | undefined> {
+    const { client, standbys } = this.#parts;
+    const isRefused = isToRun(vm) && vm.status?.podName !== undefined && isWithoutPod(vm);
+    const waits = isRefused ? standbys.ofPool(vm) : undefined;
+    if (waits === undefined) return undefined;
+    try {
+      if (!(await hasOwnPod(client, vm))) return waits;
+    } catch (error) {
+      standbys.forget(vm.metadata.uid);
+      throw error;
+    }
+    standbys.forget(vm.metadata.uid);
+    return undefined;
   }
 
   #unschedulable(pass: Pass, request: PlacementRequest, told: string): ReconcileResult {
@@ -358,13 +376,13 @@ export class PodCreation implements VmMemory {
 }
 
 /** Whether a VM of a pool may still get a guest that waits: no pod was made for it. */
-function isUnclaimed({ metadata, spec, status }: Vm): boolean {
-  return (
-    spec.pool !== undefined &&
-    spec.powerState === 'Running' &&
-    status?.powerState === undefined &&
-    status?.podName !== podNameOf(metadata.name)
-  );
+function isUnclaimed(vm: Vm): boolean {
+  return isToRun(vm) && vm.status?.podName !== podNameOf(vm.metadata.name);
+}
+
+/** A VM of a pool that has never run. */
+function isToRun({ spec, status }: Vm): boolean {
+  return spec.pool !== undefined && spec.powerState === 'Running' && status?.powerState === undefined;
 }
 
 /** Whether a VM that knows of no pool may get one's guest: nothing has been made for it. */
