@@ -444,12 +444,12 @@ describe('what is asked for once', () => {
           ['a restart of a guest that may have gone on from its claim instead', given, 'Restarting'],
           [
             'a restart of a guest that has gone on from its claim instead',
-            { ...given, ...saying(fromMemory as never) },
+            { ...given, ...saying(fromMemory) },
             'Restarting',
           ],
           [
             'a restart of such a guest that the runner has carried out',
-            { ...given, ...saying({ ...fromMemory, restartRequest: 'b' } as never) },
+            { ...given, ...saying({ ...fromMemory, restartRequest: 'b' }) },
             'Running',
           ],
           [
