@@ -187,15 +187,19 @@ export class PodCreation implements VmMemory {
     return { requeueAfterMs: waitingMs };
   }
 
-  /** The pod was promised to the VM, or its status names it already. */
-  async take(pass: Pass, pod: Pod): Promise<Pod | undefined> {
+  /** The pod was promised to the VM, or its status names it already. A policy of the cluster may refuse what the VM's labels make of it. */
+  async take(pass: Pass, pod: Pod): Promise<ReconcileResult> {
     const { claims, standbys } = this.#parts;
     const vm = pass.written ?? pass.observed.vm;
-    const taken = await takePod(this.#parts, vm, pod);
-    for (const pool of poolIndex.pool(pod)) claims.claimed(pool, taken.kind === 'taken' ? 'warm' : 'lost');
-    if (taken.kind === 'taken') return taken.pod;
-    standbys.forget(vm.metadata.uid);
-    return undefined;
+    try {
+      const { kind } = await takePod(this.#parts, vm, pod);
+      for (const pool of poolIndex.pool(pod)) claims.claimed(pool, kind === 'taken' ? 'warm' : 'lost');
+      if (kind === 'lost') standbys.forget(vm.metadata.uid);
+      return { requeueAfterMs: claimAgainMs };
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      return this.#refused(pass, messageOf(error));
+    }
   }
 
   /** Of a VM that knows of no pool: its VMConfig is asked for beside what would be asked anyway. */
@@ -228,7 +232,7 @@ export class PodCreation implements VmMemory {
     if (!this.#choseAt.has(uid)) this.#choseAt.set(uid, this.#parts.monotonic());
     try {
       const written = await choosePod(this.#parts, pass, pod.metadata.name, effective);
-      if (written !== undefined) await this.take(pass, pod);
+      if (written !== undefined) return await this.take(pass, pod);
     } catch (error) {
       this.#parts.standbys.forget(vm.metadata.uid);
       throw error;
@@ -353,7 +357,7 @@ export class PodCreation implements VmMemory {
   }
 
   #refused(pass: Pass, message: string): ReconcileResult {
-    const { vm } = pass.observed;
+    const vm = pass.written ?? pass.observed.vm;
     pass.status = this.#pending(vm, { scheduled: condition('False', 'PodRefused', message) });
     return { requeueAfterMs: this.#parts.backoff.failed(vm.metadata.uid) };
   }
