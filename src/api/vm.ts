@@ -352,7 +352,9 @@ export const VmStatus = z
     suspendedTo: z
       .enum(['Memory', 'Disk'])
       .optional()
-      .describe('Where the memory of the guest is; unset unless powerState is Suspended.'),
+      .describe(
+        'Where the memory of the guest is while powerState is Suspended; Disk stays until its next runner has said that it goes on.',
+      ),
     revertRequest: z
       .string()
       .max(64)

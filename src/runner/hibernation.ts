@@ -32,10 +32,13 @@ const loadSecondsPerGibibyte = 30;
 export class Hibernation {
   readonly #folders: Pick<RunnerFolders, 'state'>;
   readonly #state: StateFile;
+  readonly #flush: typeof flush;
 
-  constructor(folders: Pick<RunnerFolders, 'state'>, state: StateFile) {
+  /** @param flushFile - only tests have another */
+  constructor(folders: Pick<RunnerFolders, 'state'>, state: StateFile, flushFile = flush) {
     this.#folders = folders;
     this.#state = state;
+    this.#flush = flushFile;
   }
 
   get #file(): string {
@@ -86,7 +89,8 @@ export class Hibernation {
     try {
       await rm(draft, { force: true });
       await migrateOut(qmp, draft, { capability: 'mapped-ram', signal });
-      await flush(draft);
+      // What QEMU has written may lie in the node's page cache: a slow disk takes its time for it here.
+      await unlessAborted(this.#flush(draft), signal);
       await rename(draft, this.#file);
       const qemu = await qemuVersion(qmp);
       const found = { qemu, diskBytes: await overlaySize(input.overlay), hostCpu: await readHostCpu() };
@@ -147,6 +151,19 @@ async function residentBytes(pid: number): Promise<number> {
   const text = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');
   const kibibytes = /^VmRSS:\s*(\d+) kB$/m.exec(text)?.[1];
   return kibibytes === undefined ? Infinity : Number(kibibytes) * 1024;
+}
+
+/** What nobody can end is left to itself. */
+async function unlessAborted(work: Promise<unknown>, signal: AbortSignal): Promise<void> {
+  signal.throwIfAborted();
+  const { promise: aborted, reject } = Promise.withResolvers<never>();
+  const giveUp = () => reject(signal.reason);
+  signal.addEventListener('abort', giveUp, { once: true });
+  try {
+    await Promise.race([work, aborted]);
+  } finally {
+    signal.removeEventListener('abort', giveUp);
+  }
 }
 
 async function flush(path: string): Promise<void> {

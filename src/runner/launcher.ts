@@ -115,19 +115,22 @@ export class Launcher {
 
   /**
    * From here on the disk changes, and the memory no longer belongs to it: that is written down before the guest goes on, and not before all
-   * else is there. What fails until then fails the start, which is tried again with the memory.
+   * else is there. What fails until then fails the start, which is tried again with the memory; a pod that is being ended leaves it to the next.
    */
   async #goOn(machine: Machine, input: MachineInput, noteUse: () => Promise<void>): Promise<Running> {
-    let running: Running;
+    let running: Running | undefined;
     try {
       running = await this.#watch(machine, input);
+      if (this.#parts.isEnding()) throw new Error('the pod is being ended: the guest stays where it is');
+      await noteUse();
     } catch (error) {
+      if (running !== undefined) running.expected = true;
       await endNow(machine);
       throw error;
     }
     try {
-      await noteUse();
       await machine.qmp.execute('cont');
+      running.goesOn = true;
       return running;
     } catch (cause) {
       running.expected = true;

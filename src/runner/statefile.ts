@@ -55,7 +55,8 @@ export function startingState(
   const ofPod = {
     powerState,
     startRequest,
-    restartRequest,
+    // A guest that goes on has not been started again: that is still to be done.
+    ...(known.memory === undefined ? { restartRequest } : {}),
     ports: undefined,
     settings: undefined,
     // A new pod has a medium only where one is asked for.
@@ -69,6 +70,7 @@ export class StateFile {
   readonly #path: string;
   readonly #podUid: string | undefined;
   #current: SavedState;
+  #last: Promise<unknown> = Promise.resolve();
 
   /** @param fresh - what holds where nothing has been written yet. */
   constructor(path: string, podUid: string | undefined, fresh: SavedState) {
@@ -97,10 +99,20 @@ export class StateFile {
     this.#current = state;
   }
 
-  /** Atomic: a crash leaves the old or the new content. */
-  async save(change: Partial<SavedState>): Promise<void> {
-    this.#current = { ...this.#current, ...change, podUid: this.#podUid };
-    await asStorage("the VM's state", () => writeWhole(this.#path, JSON.stringify(this.#current)));
+  /**
+   * Atomic: a crash leaves the old or the new content. One after the other: the guest's own end is written beside the verbs. What could not be
+   * written does not hold.
+   */
+  save(change: Partial<SavedState>): Promise<void> {
+    const saved = this.#last.then(() => this.#write(change));
+    this.#last = saved.catch(() => undefined);
+    return saved;
+  }
+
+  async #write(change: Partial<SavedState>): Promise<void> {
+    const next = { ...this.#current, ...change, podUid: this.#podUid };
+    await asStorage("the VM's state", () => writeWhole(this.#path, JSON.stringify(next)));
+    this.#current = next;
   }
 }
 

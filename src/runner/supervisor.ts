@@ -289,14 +289,17 @@ export class Supervisor {
       this.phases.enter('disk');
       await this.#disk.prepare();
       this.phases.enter('machine');
-      this.#adopt(await this.#launcher.launch());
+      const running = await this.#launcher.launch();
+      this.#adopt(running);
       this.phases.enter('guest');
       void this.#timeGuest();
       await this.#noteStart();
-      if (this.#isEnding) await this.#takeDown(1000);
+      // One that has only begun to boot has nothing to lose; whoever ends the pod waits for any other.
+      if (this.#isEnding && running.goesOn !== true) await this.#takeDown(1000);
     } catch (error) {
       this.phases.end();
-      this.#fail(asFailure(error), false);
+      if (this.#isEnding) this.#options.log.info({ err: error }, 'the guest is not started any more');
+      else this.#fail(asFailure(error), false);
     }
   }
 

@@ -21,6 +21,8 @@ export interface Running {
   expected: boolean;
   /** The guest is stopped for a moment, for its memory to be written: that says nothing about it. */
   isBeingSaved?: boolean;
+  /** The guest was not booted: it went on from a memory, and has what it has not written yet. */
+  goesOn?: boolean;
   /** What the guest did, as far as QEMU told before it was ended. */
   end?: 'guestShutdown';
   failure?: RunnerFailure;

@@ -539,7 +539,7 @@ export interface VMStatus {
   diskGrowth?: string;
   /** How the guest is executed. */
   accelerator?: 'kvm' | 'tcg';
-  /** Where the memory of the guest is; unset unless powerState is Suspended. */
+  /** Where the memory of the guest is while powerState is Suspended; Disk stays until its next runner has said that it goes on. */
   suspendedTo?: 'Memory' | 'Disk';
   /** The last spec.revertRequest that was carried out. */
   revertRequest?: string;

@@ -27,7 +27,7 @@ import { DeployBackoff } from './deploybackoff.ts';
 import { VmExpectations } from './expectations.ts';
 import { createLiveLists } from './life/livelists.ts';
 import { podNamesOf } from './names.ts';
-import { isOfPool, poolIndex } from './pool/standby.ts';
+import { isOfPool, isWithoutPod, poolIndex } from './pool/standby.ts';
 import { Standbys } from './pool/standbys.ts';
 import { type ClaimObserver, unobserved } from './pool/claimobserver.ts';
 import { slimPod } from './pod/slimpod.ts';
@@ -286,7 +286,7 @@ const wokenPerStandby = 2;
 /** A pool that is new, and a guest that waits, are what VMs of the pool wait for that no node takes. */
 function followPools(caches: Caches, controller: Controller): void {
   const wake = (pool: string, most: number) => {
-    const unplaced = caches.vms.byIndex('pool', pool).filter(({ status }) => status?.podName === undefined);
+    const unplaced = caches.vms.byIndex('pool', pool).filter(isWithoutPod);
     for (const vm of unplaced.slice(0, most)) controller.enqueue(keyOf(vm));
   };
   caches.pods.onChange(({ kind, object }) => {

@@ -7,7 +7,7 @@ import { nodeOf } from '../../placement/podfacts.ts';
 import { unsavedImages } from '../image/saves.ts';
 import type { Observed } from './decide.ts';
 import type { VmExpectations } from './expectations.ts';
-import { podNamesOf } from './names.ts';
+import { podAmong, podNamesOf } from './names.ts';
 import { claimNameOf } from './pod/claim.ts';
 import { isLost } from './pod/podstate.ts';
 import { settingsOfPod } from './resolve/adoption.ts';
@@ -37,9 +37,8 @@ export function observe(parts: ObserverParts, key: string): Observed | undefined
   if (cached === undefined) return undefined;
   const isDeleted = cached.metadata.deletionTimestamp !== undefined;
   const vm = expectations.vm(cached);
-  const pod = podNamesOf(vm)
-    .map((podName) => expectations.pod(podName, namespace))
-    .find((one) => one !== undefined);
+  const named = podNamesOf(vm).map((podName) => expectations.pod(podName, namespace));
+  const pod = podAmong(vm, named);
   const node = pod === undefined ? undefined : nodeOfPod(parts, pod);
   return {
     vm,

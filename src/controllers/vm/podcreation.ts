@@ -22,7 +22,7 @@ import { podNameOf } from './names.ts';
 import type { Pass, VmMemory } from './parts.ts';
 import { type ClaimParts, choosePod, hasOwnPod, isUnchanged, mayHavePod, takePod } from './pool/claims.ts';
 import type { ClaimObserver } from './pool/claimobserver.ts';
-import { claimedSettings, poolIndex } from './pool/standby.ts';
+import { claimedSettings, isWithoutPod, poolIndex } from './pool/standby.ts';
 import type { Standbys } from './pool/standbys.ts';
 import type { StartTraces } from './starts/starttraces.ts';
 import { keepsSettings } from './pod/hibernation.ts';
@@ -135,6 +135,8 @@ export class PodCreation implements VmMemory {
     const { vm } = pass.observed;
     const { backoff, inventory } = this.#parts;
     const uid = vm.metadata.uid;
+    const instead = await this.#insteadOfOwn(vm);
+    if (instead !== undefined) return this.#claim(pass, instead, claimedSettings(vm, instead));
     const waitMs = backoff.waitMs(uid);
     if (waitMs > 0) {
       inventory.forget(uid);
@@ -163,6 +165,22 @@ export class PodCreation implements VmMemory {
     return this.#unschedulable(pass, request, placement.message);
   }
 
+  /** A guest that waits by now, for a VM of a pool whose own pod could not be made; that there is none is asked for, since it stays chosen. */
+  async #insteadOfOwn(vm: Vm): Promise<Pod | undefined> {
+    const { client, standbys } = this.#parts;
+    const isRefused = isToRun(vm) && vm.status?.podName !== undefined && isWithoutPod(vm);
+    const waits = isRefused ? standbys.ofPool(vm) : undefined;
+    if (waits === undefined) return undefined;
+    try {
+      if (!(await hasOwnPod(client, vm))) return waits;
+    } catch (error) {
+      standbys.forget(vm.metadata.uid);
+      throw error;
+    }
+    standbys.forget(vm.metadata.uid);
+    return undefined;
+  }
+
   #unschedulable(pass: Pass, request: PlacementRequest, told: string): ReconcileResult {
     const { vm } = pass.observed;
     // What it waits for is a node; ports that are taken then are left out.
@@ -174,15 +192,19 @@ export class PodCreation implements VmMemory {
     return { requeueAfterMs: waitingMs };
   }
 
-  /** The pod was promised to the VM, or its status names it already. */
-  async take(pass: Pass, pod: Pod): Promise<Pod | undefined> {
+  /** The pod was promised to the VM, or its status names it already. A policy of the cluster may refuse what the VM's labels make of it. */
+  async take(pass: Pass, pod: Pod): Promise<ReconcileResult> {
     const { claims, standbys } = this.#parts;
     const vm = pass.written ?? pass.observed.vm;
-    const taken = await takePod(this.#parts, vm, pod);
-    for (const pool of poolIndex.pool(pod)) claims.claimed(pool, taken.kind === 'taken' ? 'warm' : 'lost');
-    if (taken.kind === 'taken') return taken.pod;
-    standbys.forget(vm.metadata.uid);
-    return undefined;
+    try {
+      const { kind } = await takePod(this.#parts, vm, pod);
+      for (const pool of poolIndex.pool(pod)) claims.claimed(pool, kind === 'taken' ? 'warm' : 'lost');
+      if (kind === 'lost') standbys.forget(vm.metadata.uid);
+      return { requeueAfterMs: claimAgainMs };
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      return this.#refused(pass, messageOf(error));
+    }
   }
 
   /** Of a VM that knows of no pool: its VMConfig is asked for beside what would be asked anyway. */
@@ -218,7 +240,7 @@ export class PodCreation implements VmMemory {
     }
     try {
       const written = await choosePod(this.#parts, pass, pod.metadata.name, effective);
-      if (written !== undefined) await this.take(pass, pod);
+      if (written !== undefined) return await this.take(pass, pod);
     } catch (error) {
       this.#parts.standbys.forget(vm.metadata.uid);
       throw error;
@@ -346,7 +368,7 @@ export class PodCreation implements VmMemory {
   }
 
   #refused(pass: Pass, message: string): ReconcileResult {
-    const { vm } = pass.observed;
+    const vm = pass.written ?? pass.observed.vm;
     pass.status = this.#pending(vm, { scheduled: condition('False', 'PodRefused', message) });
     return { requeueAfterMs: this.#parts.backoff.failed(vm.metadata.uid) };
   }
@@ -370,13 +392,13 @@ export class PodCreation implements VmMemory {
 }
 
 /** Whether a VM of a pool may still get a guest that waits: no pod was made for it. */
-function isUnclaimed({ metadata, spec, status }: Vm): boolean {
-  return (
-    spec.pool !== undefined &&
-    spec.powerState === 'Running' &&
-    status?.powerState === undefined &&
-    status?.podName !== podNameOf(metadata.name)
-  );
+function isUnclaimed(vm: Vm): boolean {
+  return isToRun(vm) && vm.status?.podName !== podNameOf(vm.metadata.name);
+}
+
+/** A VM of a pool that has never run. */
+function isToRun({ spec, status }: Vm): boolean {
+  return spec.pool !== undefined && spec.powerState === 'Running' && status?.powerState === undefined;
 }
 
 /** Whether a VM that knows of no pool may get one's guest: nothing has been made for it. */

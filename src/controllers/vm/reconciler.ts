@@ -44,9 +44,6 @@ const cacheLagMs = 1_000;
  */
 const guestPollMs = 15_000;
 
-/** What was written wakes the VM as well, in milliseconds. */
-const claimAgainMs = 1;
-
 /** Nothing tells that somebody else's pod is gone, in milliseconds. */
 const conflictMs = 30_000;
 
@@ -172,7 +169,8 @@ export class VmReconciler {
         pass.status = asleepDraft(pass.observed.vm);
         return undefined;
       case 'take':
-        return this.#take(pass, plan.pod);
+        // The status of the VM names the pod, which is still the pool's: whoever wrote that did not get further.
+        return podCreation.take(pass, plan.pod);
       case 'claim':
         return this.#claim(pass, plan);
       default:
@@ -220,12 +218,6 @@ export class VmReconciler {
     const isTurnedAway = plan.reason !== 'PullRetry' && plan.reason !== 'Restarting';
     if (isTurnedAway) podCreation.turnedAway(pass.observed.vm.metadata.uid, plan.node);
     pass.status = planStatus(pass.observed, plan);
-  }
-
-  /** The status of the VM names the pod, which is still the pool's: whoever wrote that did not get further. */
-  async #take(pass: Pass, pod: Pod): Promise<ReconcileResult> {
-    await this.#parts.podCreation.take(pass, pod);
-    return { requeueAfterMs: claimAgainMs };
   }
 
   /** The pod is the VM's; its runner is told, as often as it takes. The last write of a claim says that the VM runs. */

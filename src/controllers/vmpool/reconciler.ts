@@ -1,12 +1,11 @@
 import type { Node, Pod } from '../../api/core.ts';
-import { isOwnedBy, isTerminating } from '../../api/owner.ts';
+import { controllerOf, isOwnedBy, isTerminating } from '../../api/owner.ts';
 import { conditionTypes } from '../../api/reasons.ts';
 import { pods, typeMeta, vmPools } from '../../api/resources.ts';
 import type { Vm } from '../../api/vm.ts';
 import type { VmPool, VmPoolStatus } from '../../api/vmpool.ts';
-import { Backoff } from '../../controller/backoff.ts';
 import { findCondition } from '../../controller/conditions.ts';
-import { splitKey } from '../../controller/controller.ts';
+import { keyOf, splitKey } from '../../controller/controller.ts';
 import { createExpectations } from '../../controller/expectations.ts';
 import { ignoring } from '../../controller/ignoring.ts';
 import { readyStatus, type Readiness } from '../../controller/kstatus.ts';
@@ -18,6 +17,7 @@ import { placeLeavingOut } from '../../placement/leaveout.ts';
 import type { Shared } from '../vm/controller.ts';
 import { hasBundle } from '../vm/pod/bundle.ts';
 import { hasClaims } from '../vm/pod/claim.ts';
+import { isPodReady } from '../vm/pod/podstate.ts';
 import { placementRequest } from '../vm/pod/request.ts';
 import { isRefusal } from '../vm/podcreation.ts';
 import { isOfPool, selectorOf } from '../vm/pool/standby.ts';
@@ -31,6 +31,7 @@ import {
   type Unresolved,
 } from '../vm/resolve/resolve.ts';
 import type { VmSettings } from '../vm/settings.ts';
+import { PoolBackoff } from './backoff.ts';
 import { decidePool, type ObservedPool, type PoolPlan } from './decide.ts';
 import { countVms } from './members.ts';
 import type { PoolCounts } from './metrics.ts';
@@ -73,35 +74,60 @@ type Outcome = Readiness & { readonly isStalled?: boolean; readonly againMs?: nu
 /** One pass over one pool: observe, decide, act, report. */
 export class PoolReconciler {
   readonly #parts: PoolReconcilerParts;
+  /** By UID: the cache does not show them yet, and the room that was assumed for them is theirs. */
   readonly #made = new Map<string, Pod>();
   readonly #deleted = new Set<string>();
   readonly #failed = new Set<string>();
-  readonly #backoff: Backoff;
+  readonly #backoff: PoolBackoff;
+  /** Another pool of the same name is another pool. */
+  readonly #uids = new Map<string, string>();
   readonly #written = createExpectations<VmPool>();
 
   /** `monotonic`: milliseconds of a clock that never jumps. */
   constructor(parts: PoolReconcilerParts, monotonic: () => number) {
     this.#parts = parts;
-    this.#backoff = new Backoff(monotonic, { baseMs: 1_000, maxMs: 60_000, random: () => 1 });
+    this.#backoff = new PoolBackoff(monotonic);
   }
 
   /** A pod of a pool is in the cache, or has gone from it. */
   sawPod(pod: Pod, isGone: boolean): void {
-    this.#made.delete(pod.metadata.uid);
+    this.#settle(pod);
     if (!isGone) return;
     this.#deleted.delete(pod.metadata.uid);
     this.#failed.delete(pod.metadata.uid);
   }
 
+  /** It counts by itself, or is gone, whether its pool is known or not. */
+  #settle(pod: Pod): void {
+    if (this.#made.delete(pod.metadata.uid)) this.#parts.shared.inventory.forget(keyOf(pod));
+  }
+
+  /** @param uid - undefined: there is no pool of this key */
+  #remember(key: string, uid: string | undefined): void {
+    const known = this.#uids.get(key);
+    if (uid === undefined) this.#uids.delete(key);
+    else this.#uids.set(key, uid);
+    if (known === undefined || known === uid) return;
+    this.#backoff.forget(known);
+    for (const pod of this.#made.values()) if (controllerOf(pod)?.uid === known) this.#settle(pod);
+  }
+
   async reconcile(key: string): Promise<ReconcileResult | void> {
     const { namespace = '', name } = splitKey(key);
-    const pool = this.#written.current(key, this.#parts.caches.pools.get(name, namespace));
+    const cached = this.#parts.caches.pools.get(name, namespace);
+    this.#remember(key, cached?.metadata.uid);
+    const pool = cached === undefined ? undefined : this.#written.current(key, cached);
     if (pool === undefined || isTerminating(pool)) {
       this.#parts.counted?.(key, undefined);
       return undefined;
     }
     const resolved = this.#resolve(pool);
     const observed = this.#observe(key, pool, resolved);
+    const waiting = observed.standbys.filter(({ pod }) => isPodReady(pod));
+    this.#backoff.look(
+      pool.metadata.uid,
+      waiting.map(({ pod }) => pod.metadata.uid),
+    );
     const plan = decidePool(observed);
     this.#parts.counted?.(key, { ...plan, claimed: observed.claimed });
     let outcome: Outcome = { isReady: false, reason: 'Preparing', message: '' };
@@ -167,14 +193,12 @@ export class PoolReconciler {
       try {
         await ignoring(['NotFound'], client.delete(pods, { name, namespace }, { uid, resourceVersion }));
         this.#deleted.add(uid);
-        this.#made.delete(uid);
+        this.#settle(pod);
       } catch (error) {
         // The pod has changed, as it does when its kubelet writes: its event brings us back.
         if (!isSvc3Error(error, 'Conflict')) throw error;
       }
     }
-    if (plan.idle > 0 && plan.delete.every(({ isFailure }) => !isFailure))
-      this.#backoff.clear(pool.metadata.uid);
   }
 
   async #create(pool: VmPool, plan: PoolPlan, resolved: Resolved | Unresolved | Asking): Promise<Outcome> {
@@ -237,7 +261,8 @@ export class PoolReconciler {
     });
     try {
       const made = await client.create(pods, pod);
-      if (this.#parts.caches.pods.get(name, namespace) === undefined) this.#made.set(made.metadata.uid, made);
+      this.#made.set(made.metadata.uid, made);
+      if (this.#parts.caches.pods.get(name, namespace) !== undefined) this.#settle(made);
       return undefined;
     } catch (error) {
       shared.inventory.forget(assumed);

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { appendFile, mkdir, readFile, stat } from 'node:fs/promises';
+import { appendFile, mkdir, readFile, rm, stat } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import { expect, test } from 'vitest';
 import { runnerPaths } from '../../../src/api/runner.ts';
@@ -164,4 +164,36 @@ test('a start that fails for another reason keeps the memory for the next try', 
   taken.close();
   expect(await second.reaches(up)).toMatchObject({ warmStart: { fromMemory: true } });
   expect(await seen(second)).toBe('goes on\n');
+});
+
+test('a guest that cannot be written down as going on stays where it is, until it can', async () => {
+  const first = await aGuest(await aPod(evicted));
+  await ended(first);
+  // As on a volume without room.
+  const inTheWay = `${first.pod.root}${runnerPaths.state}/state.json.new`;
+  await mkdir(inTheWay);
+  const second = await startRunner(inNewPod(first.pod));
+  await second.reaches({ powerState: 'Failed', retrying: true });
+  expect(await memoryOf(first.pod)).toBeDefined();
+  await rm(inTheWay, { recursive: true });
+  expect(await second.reaches(up)).toMatchObject({ warmStart: { fromMemory: true } });
+  expect(await seen(second)).toBe('goes on\n');
+});
+
+test('a pod that ends before its guest goes on leaves the memory to the next', async () => {
+  const first = await aGuest(await aPod(evicted));
+  await ended(first);
+  const second = await startRunner(inNewPod(first.pod));
+  await expect.poll(() => second.qemuArguments(), { timeout: 60_000, interval: 5 }).toMatch(/^qemu-system/);
+  const qemu = await second.qemuPid();
+  process.kill(qemu, 'SIGSTOP');
+  const state = `${first.pod.root}${runnerPaths.state}/state.json`;
+  expect(JSON.parse(await readFile(state, 'utf8'))).toHaveProperty('memory');
+  second.process.kill('SIGTERM');
+  await expect.poll(() => second.log()).toContain('shutting the guest down');
+  process.kill(qemu, 'SIGCONT');
+  expect(await second.exitCode()).toBe(0);
+  const third = await startRunner(inNewPod(first.pod));
+  expect(await third.reaches(up)).toMatchObject({ warmStart: { fromMemory: true } });
+  expect(await seen(third)).toBe('goes on\n');
 });

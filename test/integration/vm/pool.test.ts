@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { finalizer } from '../../../src/api/meta.ts';
 import { controllerOf } from '../../../src/api/owner.ts';
-import { vmConfigs, vmPools, vms } from '../../../src/api/resources.ts';
+import { namespaces, vmConfigs, vmPools, vms } from '../../../src/api/resources.ts';
 import { isSvc3Error } from '../../../src/errors.ts';
 import type { KubeClient } from '../../../src/kube/types.ts';
 import { holdWatches } from '../../support/heldwatches.ts';
@@ -205,4 +205,22 @@ test('a pool that is deleted while VMs claim its guests takes none from them', a
     return owner?.kind === 'VM' ? [owner.uid] : [];
   });
   expect(new Set(owners).size).toBe(owners.length);
+});
+
+test('a VM whose own pod is refused, as by a quota that guests of its pool use up, gets the next of them that waits', async () => {
+  const space = await world.namespace('refused');
+  world.kubelet.behave(() => ({ kind: 'unready' }));
+  await operate();
+  await aPool(space, { minIdle: 1 });
+  await expect.poll(() => podsOf(space), slow).toHaveLength(1);
+  const [guest] = await podsOf(space);
+  // Their pods ask for host ports.
+  const body = { metadata: { labels: { 'pod-security.kubernetes.io/enforce': 'restricted' } } };
+  await world.client.patch(namespaces, { name: space.name }, { type: 'merge', body });
+  await claim(space, 'job');
+  await space.until('job', 'Scheduled', { status: 'False', reason: 'PodRefused' });
+  world.kubelet.behave(() => ({ kind: 'run' }));
+  await space.untilReady('job');
+  expect((await space.vm('job')).status?.podName).toBe(guest?.metadata.name);
+  await expectOneToOne(space, 1);
 });

@@ -5,7 +5,7 @@ import type { KubeClient } from '../../../kube/types.ts';
 import { nodeOf } from '../../../placement/podfacts.ts';
 import type { Observed } from '../decide.ts';
 import { ignoring } from '../../../controller/ignoring.ts';
-import { podNamesOf } from '../names.ts';
+import { podAmong, podNamesOf } from '../names.ts';
 import { claimNameOf } from '../pod/claim.ts';
 import type { Runners } from '../parts.ts';
 import { isOwnedBy } from '../../../api/owner.ts';
@@ -58,8 +58,8 @@ async function evidenceNow(vm: Vm, client: KubeClient): Promise<StartEvidence | 
     found(client, persistentVolumeClaims, claimNameOf(vm), namespace),
     ...podNamesOf(vm).map((podName) => found(client, pods, podName, namespace)),
   ]);
-  const pod = seen.find((one) => one !== undefined);
   if (current === undefined || current.metadata.uid !== uid) return undefined;
+  const pod = podAmong(current, seen);
   if (current.metadata.deletionTimestamp !== undefined) return undefined;
   const nodeName = pod === undefined ? undefined : nodeOf(pod);
   const node = nodeName === undefined ? undefined : await found(client, nodes, nodeName);

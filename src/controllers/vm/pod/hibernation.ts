@@ -30,6 +30,11 @@ export function isAsleep({ spec, status }: Vm): boolean {
   return status.suspendedTo === 'Disk' && isReverted;
 }
 
+/** Whether a pod that is made for the VM may find a memory of its guest on the claim. */
+export function mayGoOn({ status }: Vm, effective: EffectiveSettings): boolean {
+  return status?.suspendedTo === 'Disk' || effective.onEviction === 'Suspend';
+}
+
 /**
  * Whether the guest may go on from a memory that lies on its claim: its hardware has to be what it was then, so the next pod has the settings
  * that were in force, and changes go on waiting for the guest's next start. A pod that is ended for that start takes no memory along.

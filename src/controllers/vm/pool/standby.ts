@@ -2,12 +2,14 @@ import { createHash } from 'node:crypto';
 import type { Pod } from '../../../api/core.ts';
 import { annotations, apiVersion, labels, standbyNamePrefix } from '../../../api/meta.ts';
 import { controllerOf, isOwnedBy, isTerminating } from '../../../api/owner.ts';
+import { conditionTypes } from '../../../api/reasons.ts';
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
 import type { VmPool } from '../../../api/vmpool.ts';
+import { findCondition } from '../../../controller/conditions.ts';
 import { annotatedSettings } from '../pod/annotatedsettings.ts';
 import { labelMetadata } from '../pod/podlabels.ts';
 import { isPodReady } from '../pod/podstate.ts';
-import { effectiveAnnotation } from '../names.ts';
+import { effectiveAnnotation, podNameOf } from '../names.ts';
 
 /** Index of pods by the pool that made them, whoever has them now: `<namespace>/<pool>`. */
 export const poolIndex = {
@@ -86,6 +88,16 @@ export function ownershipPatch(
       ],
     },
   };
+}
+
+/**
+ * Whether a VM of a pool waits for a pod that is not there: none was chosen for it, or none was made under its own name, which kube-apiserver
+ * refuses, as by a quota that guests of the pool use up, or no node takes.
+ */
+export function isWithoutPod({ metadata, status }: Vm): boolean {
+  if (status?.podName === undefined) return true;
+  const scheduled = findCondition(status.conditions, conditionTypes.scheduled);
+  return status.podName === podNameOf(metadata.name) && scheduled?.status === 'False';
 }
 
 /** A VM of a pool as if it said itself what the template says. */

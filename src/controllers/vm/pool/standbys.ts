@@ -5,6 +5,7 @@ import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
 import type { VmPool } from '../../../api/vmpool.ts';
 import type { Informer } from '../../../kube/types.ts';
 import { nodeOf } from '../../../placement/podfacts.ts';
+import { effectiveAnnotation } from '../names.ts';
 import type { VmMemory } from '../parts.ts';
 import { annotatedSettings } from '../pod/annotatedsettings.ts';
 import { isLost } from '../pod/podstate.ts';
@@ -61,9 +62,10 @@ export class Standbys implements VmMemory {
     const { namespace } = vm.metadata;
     const { config, configNamespace = namespace } = vm.spec;
     if (config === undefined || configNamespace !== namespace) return undefined;
+    const fits = rememberedBySettings((pod) => isMadeOf(pod, vm, effective));
     for (const pool of this.#caches.pools.list(namespace)) {
       if (!pool.spec.serveConfig || pool.spec.template.config !== config) continue;
-      const pod = this.#choose(vm, pool, (one) => isMadeOf(one, vm, effective));
+      const pod = this.#choose(vm, pool, fits);
       if (pod !== undefined) return pod;
     }
     return undefined;
@@ -100,6 +102,17 @@ export class Standbys implements VmMemory {
     if (vmUid !== undefined) this.#podOf.delete(vmUid);
     this.#vmOf.delete(podUid);
   }
+}
+
+/** Guests of a pool are alike: what hundreds of them say is read once for a VM that none of them suits. */
+function rememberedBySettings(judge: (pod: Pod) => boolean): (pod: Pod) => boolean {
+  const known = new Map<string | undefined, boolean>();
+  return (pod) => {
+    const text = pod.metadata.annotations?.[effectiveAnnotation];
+    const fits = known.get(text) ?? judge(pod);
+    known.set(text, fits);
+    return fits;
+  };
 }
 
 /**

@@ -38,9 +38,10 @@ export function planStatus(
   }
 }
 
-/** What waited for the guest's next start is in force with it. */
+/** What waited for the guest's next start is in force with it: there is nothing that it would go on from. */
 function restartingDraft(vm: Vm, message: string): StatusDraft {
   const draft = pendingDraft(vm, { ready: condition('False', 'Restarting', message) });
   const { restartRequired: _restartRequired, ...conditions } = draft.conditions;
-  return { ...draft, conditions };
+  const { suspendedTo: _suspendedTo, ...fields } = draft.fields;
+  return { ...draft, fields, conditions };
 }

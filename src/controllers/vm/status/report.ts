@@ -8,6 +8,7 @@ import { formatQuantity } from '../../../api/quantity.ts';
 import { nodeOf } from '../../../placement/podfacts.ts';
 import { isOfSize, needsAnotherPod } from '../../../api/vmchanges.ts';
 import { isPersistent } from '../pod/claim.ts';
+import { mayGoOn } from '../pod/hibernation.ts';
 import { leftOutPorts, portsCondition, withLeftOutWarnings, withPodsPorts } from '../pod/leftoutports.ts';
 import { statusPorts } from '../pod/podports.ts';
 import {
@@ -95,7 +96,7 @@ export function reportPod(given: PodReport): StatusDraft {
     fields: {
       effective,
       ...(shown === undefined ? {} : { powerState: shown }),
-      ...(shown === 'Suspended' ? { suspendedTo: suspendedTo(input) } : {}),
+      ...whereMemoryIs(input, shown),
       ...(nodeName === undefined ? {} : { node: nodeName }),
       ...(ip === undefined ? {} : { ip }),
       ports: statusPorts(pod.spec.containers[0]?.ports ?? [], placed.effective, openPorts(input)),
@@ -296,11 +297,13 @@ function isRestartDue(input: PodReport): boolean {
   return restartRequest !== undefined && restartRequest !== restartedFor(input);
 }
 
-/** The pod's first boot answers what was asked for when it was made. */
-function restartedFor({ vm, pod, runner }: PodReport): string | undefined {
+/** The pod's first boot answers what was asked for when it was made; a guest that goes on from its claim there has not been started again. */
+function restartedFor({ vm, pod, runner, effective }: PodReport): string | undefined {
   const { restartRequest } = vm.spec;
-  if (isMadeWith(pod, 'restartRequest', restartRequest)) return restartRequest;
-  return runner?.state?.restartRequest ?? vm.status?.restartRequest;
+  const state = runner?.state;
+  const goesOn = state === undefined ? mayGoOn(vm, effective) : state.warmStart?.fromMemory === true;
+  if (!goesOn && isMadeWith(pod, 'restartRequest', restartRequest)) return restartRequest;
+  return state?.restartRequest ?? vm.status?.restartRequest;
 }
 
 const verbReasons = {
@@ -406,18 +409,34 @@ function asRequested(input: PodReport, requested: 'Stopped' | 'Suspended'): stri
   return suspendedTo(input) === 'Disk' ? 'the VM is suspended on its disk' : 'the VM is suspended';
 }
 
+/**
+ * A memory that was on the claim is there until the runner says that the guest is up, or down: the pod that begins may be given up, and the next
+ * one has to fit it too.
+ */
+function whereMemoryIs(
+  input: PodReport,
+  shown: ObservedPowerState | undefined,
+): { suspendedTo?: 'Memory' | 'Disk' } {
+  if (shown === 'Suspended') return { suspendedTo: suspendedTo(input) };
+  const { vm, pod, runner } = input;
+  if (vm.status?.suspendedTo !== 'Disk' || isPodReady(pod)) return {};
+  const { powerState, reason } = runner?.state ?? {};
+  const isUntold = powerState === undefined || powerState === 'Failed' || reason === 'Starting';
+  return isUntold ? { suspendedTo: 'Disk' } : {};
+}
+
 /** A runner that has not been asked yet has changed nothing. */
 function suspendedTo({ vm, runner }: PodReport): 'Memory' | 'Disk' {
   const kind = runner?.state?.suspendKind ?? vm.status?.suspendedTo;
   return kind === 'Disk' ? 'Disk' : 'Memory';
 }
 
-/** A pod made with the request has a fresh disk anyway. */
-function isReverted({ vm, pod, runner }: PodReport): boolean {
+/** A pod made with the request has a fresh disk anyway, unless that is older than the pod. */
+function isReverted({ vm, pod, runner, effective }: PodReport): boolean {
   const requested = vm.spec.revertRequest;
   if (requested === undefined || runner?.state?.revertRequest === requested) return true;
   if (vm.status?.revertRequest === requested) return true;
-  return isMadeWith(pod, 'revertRequest', requested);
+  return !isPersistent(effective) && isMadeWith(pod, 'revertRequest', requested);
 }
 
 function isMadeWith(

@@ -11,6 +11,7 @@ import { Inventory } from '../../../../src/placement/inventory.ts';
 import { storedMeta } from '../../../support/storedmeta.ts';
 import { vmSettings } from '../../../support/operator.ts';
 import { aNode, ranges } from '../../placement/builders.ts';
+import { aPoolVm, aStandby } from '../vmpool/builders.ts';
 import { aCondition, aVm, effective } from './builders.ts';
 
 const create = vi.fn<(resource: unknown, pod: Pod) => Promise<Pod>>();
@@ -227,6 +228,18 @@ describe('a pod', () => {
     await expect(refused('ServiceUnavailable')).rejects.toMatchObject({ reason: 'ServiceUnavailable' });
     expect(usedOn('n1')).toBe(false);
   });
+});
+
+test('a guest of a pool that a policy of the cluster does not let a VM have is told of, and tried again later', async () => {
+  patch.mockRejectedValue(new Svc3Error('Forbidden', 'denied by policy labels'));
+  const vm = aPoolVm('job', { status: { podName: 'svc3-pool-1' } });
+  const pass: Pass = { key: 'team/job', observed: { vm } as never, status: undefined };
+  expect(await podCreation().take(pass, aStandby('1'))).toEqual({ requeueAfterMs: 1_000 });
+  expect(pass.status?.conditions.scheduled).toMatchObject({
+    reason: 'PodRefused',
+    message: 'denied by policy labels',
+  });
+  expect(pass.status?.fields.podName).toBe('svc3-pool-1');
 });
 
 describe('a claim under the name of the VM’s disk', () => {

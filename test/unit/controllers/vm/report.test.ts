@@ -361,6 +361,39 @@ const madeWith = (spec: object): Pod => {
   return { ...pod, metadata: { ...pod.metadata, annotations } };
 };
 
+const persistent = { ...effective, disk: { storage: 'Persistent' as const } };
+
+describe('where the memory of the guest is stays known', () => {
+  const asleep: VmStatus = { effective: persistent, powerState: 'Suspended', suspendedTo: 'Disk' };
+  const unready = aPod({ nodeName: 'n1', status: runningStatus(false) });
+  const where = (given: Partial<Row>) =>
+    draftOf({ sentence: '', rows: [], status: asleep, ...given }).draft.fields.suspendedTo;
+
+  test.each<[string, Partial<Row>, string | undefined]>([
+    ['while its next pod is made', {}, 'Disk'],
+    [
+      'while that pod is known and says nothing',
+      { status: { ...asleep, runner: { podUid: 'pod-uid' } } },
+      'Disk',
+    ],
+    ['while its runner begins', { pod: unready, runner: observed({ state: stopped('Starting') }) }, 'Disk'],
+    [
+      'while its runner cannot start it',
+      { pod: unready, runner: observed({ state: failed('PortInUse') }) },
+      'Disk',
+    ],
+    [
+      'until it runs',
+      { pod: running, runner: observed({ state: runnerState(), podReady: true }) },
+      undefined,
+    ],
+    ['until its pod is ready', { pod: running }, undefined],
+    ['until it is stopped', { pod: unready, runner: observed({ state: stopped('Requested') }) }, undefined],
+  ])('%s', (_sentence, given, expected) => {
+    expect(where(given)).toBe(expected);
+  });
+});
+
 describe('what is asked for once', () => {
   const saying = (state: Partial<RunnerState>) => ({
     runner: observed({ state: runnerState(state), podReady: true }),
@@ -376,6 +409,11 @@ describe('what is asked for once', () => {
       'Reverting',
     ],
     ['a revert that nobody has told of', {}, 'Reverting'],
+    [
+      'a revert of a disk that is older than the pod',
+      { pod: madeWith({ revertRequest: 'b' }), status: { effective: persistent } },
+      'Reverting',
+    ],
   ])('%s is %s', (_what, given, reason) => {
     const { draft } = draftOf({
       sentence: '',
@@ -396,6 +434,32 @@ describe('what is asked for once', () => {
       'Running',
     ],
     ['a restart that nobody has told of', {}, 'Restarting'],
+    ...[{ onEviction: 'Suspend' as const }, { suspendTo: 'Disk' as const }].flatMap(
+      (settings): [string, Partial<Row>, string][] => {
+        const effective = { ...persistent, ...settings };
+        const status = { effective, ...('suspendTo' in settings ? { suspendedTo: 'Disk' as const } : {}) };
+        const given = { pod: madeWith({ restartRequest: 'b' }), status };
+        const fromMemory = { warmStart: { fromMemory: true, reason: 'StartedFromMemory', message: '' } };
+        return [
+          ['a restart of a guest that may have gone on from its claim instead', given, 'Restarting'],
+          [
+            'a restart of a guest that has gone on from its claim instead',
+            { ...given, ...saying(fromMemory) },
+            'Restarting',
+          ],
+          [
+            'a restart of such a guest that the runner has carried out',
+            { ...given, ...saying({ ...fromMemory, restartRequest: 'b' }) },
+            'Running',
+          ],
+          [
+            'a restart of one that the runner has booted',
+            { ...given, ...saying({ restartRequest: 'b' }) },
+            'Running',
+          ],
+        ];
+      },
+    ),
   ])('%s is %s', (_what, given, reason) => {
     const { draft } = draftOf({
       sentence: '',
@@ -411,7 +475,8 @@ describe('what is asked for once', () => {
 
 function draftOf({ pod = aPod(), node, spec, status, runner }: Row) {
   const vm = aVm({ ...(spec === undefined ? {} : { spec }), ...(status === undefined ? {} : { status }) });
-  return { vm, draft: reportPod({ vm, pod, node, runner, effective, warnings: [] }) };
+  const inForce = status?.effective ?? effective;
+  return { vm, draft: reportPod({ vm, pod, node, runner, effective: inForce, warnings: [] }) };
 }
 
 describe('what is reported of a pod', () => {

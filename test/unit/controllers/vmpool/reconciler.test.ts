@@ -22,6 +22,7 @@ let node: Node | undefined;
 let retry: (inventory: Inventory) => void;
 let clock: number;
 let nowMs: number;
+let inventory: Inventory;
 const create = vi.fn(async (_resource: unknown, pod: Pod): Promise<Pod> => pod);
 const remove = vi.fn(async (..._arguments: unknown[]): Promise<void> => undefined);
 const apply = vi.fn(async (_resource: unknown, body: VmPool): Promise<VmPool> => body);
@@ -29,7 +30,7 @@ const event = vi.fn();
 const counted = vi.fn();
 
 function aReconciler(): PoolReconciler {
-  const inventory = new Inventory(settings.portRanges);
+  inventory = new Inventory(settings.portRanges);
   inventory.setNode(freeNode('n1', { cpu: nodeCpus, memory: 2 ** 20 }));
   return new PoolReconciler(
     {
@@ -124,7 +125,7 @@ describe('a pass over a pool', () => {
   });
 
   test('waits for no VM that fits nowhere, whose ever it is', async () => {
-    const inventory = new Inventory(settings.portRanges);
+    inventory = new Inventory(settings.portRanges);
     inventory.setNode(freeNode('n1'));
     const waiting = new WaitingVms(inventory, vi.fn());
     const request = aRequest({ tag: 'there-is-none', tagRequired: true });
@@ -207,4 +208,75 @@ test('a pod that kube-apiserver refuses is the pool’s condition, and is tried 
   expect(ready()).toMatchObject({ status: 'False', reason: 'PodRefused', message: 'exceeded quota' });
   await reconciler.reconcile('team/ci');
   expect(create).toHaveBeenCalledOnce();
+});
+
+describe('room that was assumed for pods', () => {
+  const isTaken = () => (inventory.node('n1')?.used ?? []).some((amount) => amount > 0);
+  const made = async () => (await create.mock.results[0]?.value) as Pod;
+
+  beforeEach(() => {
+    pool = named({ minIdle: 1 });
+  });
+
+  test.each<[sentence: string, happens: (reconciler: PoolReconciler) => Promise<unknown>]>([
+    [
+      'the pool goes before the cache shows them',
+      async (reconciler) => {
+        pool = undefined;
+        await reconciler.reconcile('team/ci');
+      },
+    ],
+    [
+      'another pool has the name by then',
+      async (reconciler) => {
+        const { metadata, ...rest } = named({ minIdle: 0 });
+        pool = { ...rest, metadata: { ...metadata, uid: 'another' } };
+        await reconciler.reconcile('team/ci');
+      },
+    ],
+    [
+      'the cache shows them once their pool is gone',
+      async (reconciler) => reconciler.sawPod(await made(), false),
+    ],
+    [
+      'they went without the cache ever showing them',
+      async (reconciler) => {
+        nowMs += 3_600_000;
+        remove.mockRejectedValueOnce(new Svc3Error('NotFound', 'it is gone'));
+        await reconciler.reconcile('team/ci');
+      },
+    ],
+  ])('is given back where %s', async (_sentence, happens) => {
+    const reconciler = aReconciler();
+    await reconciler.reconcile('team/ci');
+    expect(isTaken()).toBe(true);
+    await happens(reconciler);
+    expect(isTaken()).toBe(false);
+  });
+});
+
+describe('a pool with a guest that waits backs off all the same', () => {
+  test('where kube-apiserver refuses another', async () => {
+    create.mockRejectedValue(new Svc3Error('Forbidden', 'exceeded quota'));
+    pool = named({ minIdle: 2 });
+    pods = [aStandby('1', { pool })];
+    const reconciler = aReconciler();
+    for (clock = 0; clock < 600_000; clock += 1_000) await reconciler.reconcile('team/ci');
+    // After 1, 2, 4 … 60 s.
+    expect(create).toHaveBeenCalledTimes(15);
+  });
+
+  test('and goes on without a pause once another waits', async () => {
+    create.mockRejectedValueOnce(new Svc3Error('Forbidden', 'exceeded quota'));
+    pool = named({ minIdle: 3 });
+    const first = aStandby('1', { pool });
+    pods = [first];
+    const reconciler = aReconciler();
+    await reconciler.reconcile('team/ci');
+    await reconciler.reconcile('team/ci');
+    expect(create).toHaveBeenCalledOnce();
+    pods = [first, aStandby('2', { pool })];
+    await reconciler.reconcile('team/ci');
+    expect(create.mock.calls.length).toBeGreaterThan(1);
+  });
 });

@@ -5,6 +5,7 @@ import type { KubeObject, Resource } from '../../../../../src/api/object.ts';
 import type { Vm } from '../../../../../src/api/vm.ts';
 import { expired } from '../../../../../src/controllers/vm/life/expiry.ts';
 import { Svc3Error } from '../../../../../src/errors.ts';
+import { aPoolVm, aStandby, ownedBy } from '../../vmpool/builders.ts';
 import { aPod, aVm, runnerState, runningStatus } from '../builders.ts';
 
 /** What kube-apiserver has, by plural and name; what is not there is not found. */
@@ -103,4 +104,12 @@ test('the kubelet of a lost node may have started it', async () => {
   stored['pods/svc3-vm-web'] = pulling;
   stored['nodes/n1'] = lost;
   expect(await judge({ pod: pulling })).toBeUndefined();
+});
+
+test('a VM whose own pod runs is kept where the guest that it chose first is another VM’s', async () => {
+  const chose = aVm({ spec: vm.spec, status: { podName: 'svc3-pool-1' } });
+  stored['vms/web'] = chose;
+  stored['pods/svc3-pool-1'] = ownedBy(aPoolVm('first'), aStandby('1'));
+  stored['pods/svc3-vm-web'] = aPod({ nodeName: 'n1', status: runningStatus(true) });
+  expect(await judge({ vm: chose })).toBeUndefined();
 });

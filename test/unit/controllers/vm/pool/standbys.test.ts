@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, onTestFinished, vi } from 'vitest';
 import type { Node, Pod } from '../../../../../src/api/core.ts';
 import type { EffectiveSettings, Vm } from '../../../../../src/api/vm.ts';
 import type { VmPool } from '../../../../../src/api/vmpool.ts';
@@ -132,6 +132,18 @@ describe('a VM that names the VMConfig of a pool', () => {
 
   test('gets none where it asks for something else', () => {
     expect(served({ cpu: 4 })).toBe(false);
+  });
+
+  test('that none of hundreds suits reads what they say once, since they are alike; one that differs is judged by itself', () => {
+    const pods = Array.from({ length: 500 }, (_, i) => aStandby(`${i}`, { pool }));
+    const { standbys } = aWorld({ pools: [pool], pods });
+    const read = vi.spyOn(JSON, 'parse');
+    onTestFinished(() => read.mockRestore());
+    expect(standbys.ofConfig(vm, { ...effective, cpu: 4 })).toBeUndefined();
+    expect(read).toHaveBeenCalledOnce();
+    const large = aStandby('large', { pool, settings: { cpu: 4 } });
+    const world = aWorld({ pools: [pool], pods: [...pods, large] });
+    expect(world.standbys.ofConfig(vm, { ...effective, cpu: 4 })).toBe(large);
   });
 
   test('gets none that was booted with what the VMConfig said to guests before', () => {

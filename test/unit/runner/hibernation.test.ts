@@ -1,0 +1,48 @@
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { Hibernation } from '../../../src/runner/hibernation.ts';
+import { StateFile } from '../../../src/runner/statefile.ts';
+import type { Running } from '../../../src/runner/watch.ts';
+
+/** A QEMU that writes the memory at once, into the page cache of its node. */
+function aQemu() {
+  const said: string[] = [];
+  const execute = async (command: string, args?: { uri?: string }) => {
+    said.push(command);
+    if (command === 'migrate') await writeFile(args?.uri?.replace('file:', '') ?? '', 'memory');
+    if (command === 'query-status') return { status: 'running' };
+    if (command === 'query-migrate') return { status: 'completed' };
+    return command === 'query-chardev' ? [] : {};
+  };
+  const running = { machine: { pid: process.pid, qmp: { execute } }, input: { spec: { memoryMiB: 1 } } };
+  return { said, running: running as unknown as Running };
+}
+
+test('a memory that does not come to the disk in time is given up, and the guest goes on', async () => {
+  const state = await mkdtemp(join(tmpdir(), 'svc3-hibernation-'));
+  onTestFinished(() => rm(state, { recursive: true, force: true }));
+  const file = new StateFile(join(state, 'state.json'), 'pod', {
+    version: 1,
+    powerState: 'Running',
+    ejected: false,
+  });
+  const flushing = Promise.withResolvers<void>();
+  const given = new AbortController();
+  // A disk that takes minutes for what the page cache has taken in seconds.
+  const never = () => {
+    flushing.resolve();
+    return new Promise<never>(() => undefined);
+  };
+  const { said, running } = aQemu();
+  const hibernation = new Hibernation({ state }, file, never);
+  const written = hibernation.write(running, { signal: given.signal, saved: { powerState: 'Suspended' } });
+  await flushing.promise;
+  given.abort(new Error('it took too long'));
+  await expect(written).rejects.toThrow('it took too long');
+  expect(said.at(-1)).toBe('cont');
+  expect(hibernation.isThere).toBe(false);
+  expect(file.current.powerState).toBe('Running');
+  expect(await readdir(state)).toEqual([]);
+});

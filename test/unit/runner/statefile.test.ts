@@ -1,0 +1,57 @@
+import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { beforeEach, expect, onTestFinished, test } from 'vitest';
+import { RunnerSpec } from '../../../src/api/runner.ts';
+import { type SavedState, startingState, StateFile } from '../../../src/runner/statefile.ts';
+
+const fresh: SavedState = { version: 1, powerState: 'Running', ejected: false };
+let path: string;
+let file: StateFile;
+
+beforeEach(async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'svc3-state-'));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  path = join(folder, 'state.json');
+  file = new StateFile(path, 'pod', fresh);
+});
+
+const written = async () => JSON.parse(await readFile(path, 'utf8')) as SavedState;
+
+test('what could not be written does not hold: whoever asks again writes it', async () => {
+  // As a full volume does.
+  await mkdir(`${path}.new`);
+  const claimedBy = { namespace: 'team', name: 'job', uid: 'u' };
+  await expect(file.save({ powerState: 'Suspended', claimedBy })).rejects.toThrow();
+  expect(file.current).toEqual(fresh);
+  await rm(`${path}.new`, { recursive: true });
+  await file.save({ claimedBy });
+  expect(await written()).toEqual({ ...fresh, claimedBy, podUid: 'pod' });
+});
+
+test('of changes that come at once none is lost, and none disturbs another', async () => {
+  const changes: Partial<SavedState>[] = [
+    { message: 'x'.repeat(100_000) },
+    { revertRequest: 'r' },
+    { ejected: true },
+    { startRequest: 's' },
+  ];
+  await Promise.all(changes.map((change) => file.save(change)));
+  expect(await written()).toEqual({ ...fresh, ...Object.assign({}, ...changes), podUid: 'pod' });
+  expect(file.current).toEqual(await written());
+});
+
+test('the first boot of a pod answers the restart that it was made with; a guest that goes on from its claim does not', () => {
+  const spec = RunnerSpec.parse({
+    vm: { namespace: 'team', name: 'web', uid: 'u' },
+    cpu: 1,
+    memoryMiB: 64,
+    graceSeconds: 1,
+    restartRequest: 'new',
+  });
+  const before = { ...fresh, restartRequest: 'old' };
+  const machine = {} as NonNullable<SavedState['memory']>['machine'];
+  const asleep = { ...before, memory: { vmUid: 'u', machine, disks: [] } };
+  expect(startingState(before, false, fresh, spec).restartRequest).toBe('new');
+  expect(startingState(asleep, false, fresh, spec).restartRequest).toBe('old');
+});
