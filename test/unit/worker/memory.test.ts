@@ -80,6 +80,8 @@ test('the memory of a guest is a layer of its own before that of the disk, and r
   expect(memory?.stored).toEqual({
     bytes: 2 ** 20,
     cpuModel: 'Some CPU',
+    cpuFlags: 'sse',
+    cpu: 1,
     accelerator: 'kvm',
     qemu: '10.0.3',
     stoppedMs: 800,
@@ -139,4 +141,12 @@ test.each<[what: string, parts: Record<string, Buffer>, message: string]>([
 
 test('a memory beyond what a file may have is refused before it is fetched', async () => {
   await expect(store(honest, { virtualBytes: 1, fileBytes: 1000 })).rejects.toThrow('more than 1000 bytes');
+});
+
+test('features that the last words of a worker have no room for are left out', async () => {
+  const flags = Array.from({ length: 300 }, (_, i) => `feature${i}`);
+  const large = { ...machine, hostCpu: { model: 'Some CPU', flags } };
+  const { memory } = await store({ ...honest, 'machine.json': Buffer.from(JSON.stringify(large)) });
+  expect(memory?.stored).toMatchObject({ cpuModel: 'Some CPU' });
+  expect(memory?.stored).not.toHaveProperty('cpuFlags');
 });
