@@ -114,7 +114,9 @@ test('a guest whose node is gone goes on where its memory fits, though there is 
   become({ powerState: 'Running' });
   await space.deploy('sleeper', { disk: { storage: 'Persistent', size: '1Gi' }, suspendTo: 'Disk' });
   const status = async () => (await space.vm('sleeper')).status;
-  await expect.poll(async () => (await space.pod('sleeper'))?.metadata.name, slow).toBeDefined();
+  await expect
+    .poll(async () => ({ node: (await status())?.node, conditions: (await status())?.conditions }), slow)
+    .toMatchObject({ node: 'first' });
   await bindClaim(world.client, space.name, 'svc3-vm-sleeper');
   await space.untilReady('sleeper');
   const memoryHost = { accelerator: 'kvm', cpuModel: 'Old CPU', cpuFlags: 'avx sse' };
@@ -134,6 +136,5 @@ test('a guest whose node is gone goes on where its memory fits, though there is 
   await world.kubelet.addNode({ name: 'alike', annotations: annotations('Old CPU'), allocatable });
   become({ powerState: 'Running' });
   await ask('Running');
-  await space.untilReady('sleeper');
-  expect(await status()).toMatchObject({ node: 'alike', memoryHost });
+  await expect.poll(status, slow).toMatchObject({ powerState: 'Running', node: 'alike', memoryHost });
 });
