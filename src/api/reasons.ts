@@ -189,8 +189,8 @@ export const reasonTable: readonly ReasonRow[] = [
   ...rows('VM', 'WarmStart', 'True', {
     StartedFromMemory: ['The guest did not boot: it goes on from the memory of its image.', nothing],
     IdentityShared: [
-      'The guest goes on from the memory of its image, and has no agent that could be told that it is another VM: host name, keys and random numbers are those of the image.',
-      'Install qemu-guest-agent in the guest and save it again.',
+      'The guest goes on from the memory of its image, and has no agent that could be told that it is another VM, or one that runs no programs; the message says what it may have in common with other guests.',
+      'Install qemu-guest-agent in the guest, allow it `guest-exec`, and save it again.',
     ],
   }),
   ...rows('VM', 'WarmStart', 'False', {

@@ -114,9 +114,7 @@ test('a guest whose node is gone goes on where its memory fits, though there is 
   become({ powerState: 'Running' });
   await space.deploy('sleeper', { disk: { storage: 'Persistent', size: '1Gi' }, suspendTo: 'Disk' });
   const status = async () => (await space.vm('sleeper')).status;
-  await expect
-    .poll(async () => ({ node: (await status())?.node, conditions: (await status())?.conditions }), slow)
-    .toMatchObject({ node: 'first' });
+  await space.until('sleeper', 'Scheduled', { status: 'False' });
   await bindClaim(world.client, space.name, 'svc3-vm-sleeper');
   await space.untilReady('sleeper');
   const memoryHost = { accelerator: 'kvm', cpuModel: 'Old CPU', cpuFlags: 'avx sse' };
