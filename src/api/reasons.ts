@@ -201,7 +201,7 @@ export const reasonTable: readonly ReasonRow[] = [
     MemoryMissing: ['The guest booted: the image has no memory that can be read.', 'Save the image again.'],
     AcceleratorDiffers: [
       'The guest booted: its memory was saved under another accelerator.',
-      '`svc3 vm explain NAME` says which nodes are like that of the save; make room there, or save again on one like this.',
+      'Make room on a node that `svc3 vm explain NAME` calls warm, or save again on one like this.',
     ],
     CpuDiffers: ['The guest booted: its memory was saved on another CPU.', 'As with AcceleratorDiffers.'],
     QemuDiffers: ['The guest booted: its memory was saved by another QEMU.', 'Save the image again.'],

@@ -29,21 +29,23 @@ export function explain(inventory: Inventory, request: PlacementRequest): NodeVe
     accepts: (node: NodeState) => portsOn(inventory, node, request) !== undefined,
     affinity: affinityRules(inventory, request),
   };
-  const verdicts = inventory.nodes().map((state) => {
-    const misnamed = request.nodeName !== undefined && state.name !== request.nodeName;
-    const refusals =
-      misnamed || state.class === undefined
-        ? [reasons.nodeName]
-        : verdictOn(state, state.class.facts, request, judge);
-    return {
-      node: state.name,
-      fits: refusals.length === 0,
-      reasons: refusals,
-      free: Math.max(0, Math.round(state.score * 100)),
-      ...warmStartOn(state.class?.facts, request),
-    };
-  });
+  const verdicts = inventory.nodes().map((state) => nodeVerdict(state, request, judge));
   return verdicts.sort((a, b) => (a.node < b.node ? -1 : 1));
+}
+
+function nodeVerdict(state: NodeState, request: PlacementRequest, judge: Judge): NodeVerdict {
+  const misnamed = request.nodeName !== undefined && state.name !== request.nodeName;
+  const refusals =
+    misnamed || state.class === undefined
+      ? [reasons.nodeName]
+      : verdictOn(state, state.class.facts, request, judge);
+  return {
+    node: state.name,
+    fits: refusals.length === 0,
+    reasons: refusals,
+    free: Math.max(0, Math.round(state.score * 100)),
+    ...warmStartOn(state.class?.facts, request),
+  };
 }
 
 function warmStartOn(

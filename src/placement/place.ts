@@ -195,7 +195,7 @@ function refused(inventory: Inventory, counts: ReadonlyMap<string, number>): Ref
 }
 
 /** What is looked at on a node, beside its class. */
-interface Judge {
+export interface Judge {
   readonly needs: Needs;
   accepts(state: NodeState): boolean;
   readonly affinity: AffinityRules | undefined;
