@@ -4,6 +4,7 @@ import {
   affinityRules,
   coldReasonOn,
   createNeeds,
+  type Judge,
   type PlacementRequest,
   portsOn,
   verdictOn,

@@ -20,6 +20,7 @@ const benchmarks: Record<string, () => Promise<{ benchmark: Benchmark }>> = {
   absorb: () => import('./absorb.ts'),
   boot: () => import('./boot.ts'),
   verbs: () => import('./verbs.ts'),
+  warm: () => import('./warm.ts'),
   network: () => import('./network.ts'),
   fairness: () => import('./fairness.ts'),
 };

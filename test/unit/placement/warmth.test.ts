@@ -30,6 +30,7 @@ function placed(nodes: readonly NodeFacts[], pods: readonly PodFacts[], request:
   return result.kind === 'placed' ? result.node : result.message;
 }
 
+const tagged = (node: NodeFacts): NodeFacts => ({ ...node, tags: ['ci'] });
 const zoned = (node: NodeFacts, zone: string): NodeFacts => ({ ...node, labels: { zone } });
 const preferring = (zone: string): Partial<PlacementRequest> => ({
   affinity: {
@@ -60,21 +61,9 @@ describe('a memory that a guest may go on from', () => {
       'cold',
     ],
     ['never overrides a name', [cold, warm], [], { nodeName: 'cold' }, 'cold'],
-    [
-      'never overrides what is required',
-      [{ ...cold, tags: ['ci'] }, warm],
-      [],
-      { tag: 'ci', tagRequired: true },
-      'cold',
-    ],
-    ['comes after a tag that is preferred', [{ ...cold, tags: ['ci'] }, warm], [], { tag: 'ci' }, 'cold'],
-    [
-      'decides between nodes that have the tag',
-      [cold, warm].map((node) => ({ ...node, tags: ['ci'] })),
-      [busy],
-      { tag: 'ci' },
-      'warm',
-    ],
+    ['never overrides what is required', [tagged(cold), warm], [], { tag: 'ci', tagRequired: true }, 'cold'],
+    ['comes after a tag that is preferred', [tagged(cold), warm], [], { tag: 'ci' }, 'cold'],
+    ['decides between nodes that have the tag', [tagged(cold), tagged(warm)], [busy], { tag: 'ci' }, 'warm'],
     [
       'comes after soft taints',
       [cold, { ...warm, taints: [{ key: 'x', effect: 'PreferNoSchedule' }] }],
