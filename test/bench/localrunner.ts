@@ -59,7 +59,8 @@ export async function startLocalRunner(
     },
     stdio: ['ignore', 'ignore', 'pipe'],
   });
-  process.once('exit', () => child.kill('SIGKILL'));
+  const killAtExit = () => child.kill('SIGKILL');
+  process.once('exit', killAtExit);
   const controlPort = await portOf(child);
   const client = createRunnerClient({
     address: '127.0.0.1',
@@ -86,6 +87,7 @@ export async function startLocalRunner(
       return state as RunnerState;
     },
     async end() {
+      process.off('exit', killAtExit);
       const qemu = qemuPid();
       child.kill('SIGKILL');
       process.kill(qemu, 'SIGKILL');

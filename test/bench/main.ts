@@ -21,6 +21,7 @@ const benchmarks: Record<string, () => Promise<{ benchmark: Benchmark }>> = {
   boot: () => import('./boot.ts'),
   verbs: () => import('./verbs.ts'),
   warm: () => import('./warm.ts'),
+  warmvms: () => import('./warmvms.ts'),
   network: () => import('./network.ts'),
   fairness: () => import('./fairness.ts'),
 };
