@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { HostCpu } from './hostcpu.ts';
 
 const pciAddress = z.string().regex(/^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$/);
 const pciId = z.string().regex(/^[0-9a-f]{4}$/);
@@ -39,6 +40,8 @@ export const Hardware = z.object({
   /** There when `/dev/kvm` exists and the processor has vmx or svm. */
   kvm: z.object({ gid: z.int().min(0).max(4_294_967_294) }).optional(),
   displayDevices: z.array(DisplayDevice).max(64),
+  /** What a guest sees under kvm; absent from an agent that does not know the member. */
+  cpu: HostCpu.optional(),
 });
 export type Hardware = z.infer<typeof Hardware>;
 
@@ -74,4 +77,14 @@ export function readHardware(annotation: string | undefined): HardwareReading {
   return unreadable(
     `the hardware annotation is wrong at ${issue?.path.join('.') ?? 'its root'}: ${issue?.message ?? ''}`,
   );
+}
+
+/** The CPU that the annotation of a node names, whatever else stands there; undefined where it names none. */
+export function readNodeCpu(annotation: string | undefined): HostCpu | undefined {
+  if (annotation === undefined || annotation.length > longestAnnotation) return undefined;
+  try {
+    return HostCpu.parse((JSON.parse(annotation) as { cpu?: unknown } | null)?.cpu);
+  } catch {
+    return undefined;
+  }
 }

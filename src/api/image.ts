@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { KubeObject, NamespacedMeta } from './object.ts';
+import { maxFlagsLength } from './hostcpu.ts';
 import { Conditions, ObservedGeneration } from './condition.ts';
 import { limits } from './meta.ts';
 import { SizeQuantity } from './quantity.ts';
@@ -110,6 +111,12 @@ export const ImageMemory = z
     digest: z.string().max(128).describe('Digest of the version that has it: a commit makes one without.'),
     size: z.string().max(24).describe('Memory of the guest as a quantity.'),
     cpuModel: z.string().max(256).describe('The CPU that the guest was saved on.'),
+    cpuFlags: z
+      .string()
+      .max(maxFlagsLength)
+      .optional()
+      .describe('Features of that CPU, where the guest saw them: under kvm.'),
+    cpu: z.int().min(1).max(1024).meta({ format: 'int32' }).optional().describe('Virtual CPUs of the guest.'),
     accelerator: z.enum(['kvm', 'tcg']).describe('What the guest was saved under.'),
     qemu: z.string().max(64).describe('Version of QEMU that has saved it.'),
     stoppedMs: z

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { HostCpu } from './hostcpu.ts';
 import type { EffectiveSettings } from './vm.ts';
 
 /**
@@ -31,7 +32,7 @@ export const SavedMachine = z.object({
   /** The CPU that QEMU was asked for, e.g. `host`. */
   cpuModel: word,
   /** The CPU of the node, where the guest saw it: under kvm. */
-  hostCpu: z.object({ model: word, flags: z.array(z.string().max(64)).max(1024) }).optional(),
+  hostCpu: HostCpu.optional(),
   cpu: z.int().min(1),
   memoryMiB: z.int().min(1),
   firmware: z.enum(['bios', 'uefi']),
@@ -60,4 +61,61 @@ export function memoryRefusal({
   if (iso !== undefined)
     return 'iso: the memory of a VM that was started with a CD cannot be saved; eject it and start the VM again';
   return undefined;
+}
+
+/** What executes a guest, and what it sees of the node. */
+export interface GuestHost {
+  readonly accelerator: 'kvm' | 'tcg';
+  /** Under kvm. */
+  readonly hostCpu?: HostCpu | undefined;
+}
+
+/** Why a memory does not fit. */
+export interface MemoryMisfit {
+  readonly reason: 'AcceleratorDiffers' | 'CpuDiffers' | 'MachineDiffers';
+  readonly message: string;
+}
+
+/**
+ * Why a memory cannot go on on this node, by all of it that nodes differ in; undefined where it can. The features of a CPU that the guest found
+ * when it booted have to be there; more of them do no harm. Placement asks this before a start, the runner at it. Pure.
+ */
+export function hostMisfit(saved: GuestHost, node: GuestHost): MemoryMisfit | undefined {
+  if (saved.accelerator !== node.accelerator)
+    return {
+      reason: 'AcceleratorDiffers',
+      message: `the memory was saved under ${saved.accelerator}, the node has ${node.accelerator}`,
+    };
+  if (saved.hostCpu === undefined || node.hostCpu === undefined) return undefined;
+  if (saved.hostCpu.model !== node.hostCpu.model)
+    return {
+      reason: 'CpuDiffers',
+      message: `the memory was saved on CPU ${saved.hostCpu.model}, the node has ${node.hostCpu.model}`,
+    };
+  const here = new Set(node.hostCpu.flags);
+  const missing = saved.hostCpu.flags.filter((flag) => !here.has(flag));
+  if (missing.length === 0) return undefined;
+  const named = missing.slice(0, 5).join(', ');
+  return { reason: 'CpuDiffers', message: `the node's CPU lacks features of that of the save: ${named}` };
+}
+
+/** What a guest has, whatever node it is on. */
+export interface GuestSize {
+  readonly cpu: number;
+  readonly memoryMiB: number;
+}
+
+/** Why a memory cannot go on in a VM of this size, on whatever node; undefined where it can. Asked as `hostMisfit` is. Pure. */
+export function sizeMisfit(saved: GuestSize, vm: GuestSize): MemoryMisfit | undefined {
+  const compared: readonly (readonly [what: string, before: number, now: number])[] = [
+    ['MiB of memory', saved.memoryMiB, vm.memoryMiB],
+    ['CPUs', saved.cpu, vm.cpu],
+  ];
+  const other = compared.find(([, before, now]) => before !== now);
+  if (other === undefined) return undefined;
+  const [what, before, now] = other;
+  return {
+    reason: 'MachineDiffers',
+    message: `the memory was saved with ${what}: ${before}, the VM has ${now}`,
+  };
 }

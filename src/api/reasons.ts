@@ -189,8 +189,8 @@ export const reasonTable: readonly ReasonRow[] = [
   ...rows('VM', 'WarmStart', 'True', {
     StartedFromMemory: ['The guest did not boot: it goes on from the memory of its image.', nothing],
     IdentityShared: [
-      'The guest goes on from the memory of its image, and has no agent that could be told that it is another VM: host name, keys and random numbers are those of the image.',
-      'Install qemu-guest-agent in the guest and save it again.',
+      'The guest goes on from the memory of its image, and has no agent that could be told that it is another VM, or one that runs no programs; the message says what it may have in common with other guests.',
+      'Install qemu-guest-agent in the guest, allow it `guest-exec`, and save it again.',
     ],
   }),
   ...rows('VM', 'WarmStart', 'False', {
@@ -201,7 +201,7 @@ export const reasonTable: readonly ReasonRow[] = [
     MemoryMissing: ['The guest booted: the image has no memory that can be read.', 'Save the image again.'],
     AcceleratorDiffers: [
       'The guest booted: its memory was saved under another accelerator.',
-      'Deploy to a node like that of the save, or save again on one like this.',
+      'Make room on a node that `svc3 vm explain NAME` calls warm, or save again on one like this.',
     ],
     CpuDiffers: ['The guest booted: its memory was saved on another CPU.', 'As with AcceleratorDiffers.'],
     QemuDiffers: ['The guest booted: its memory was saved by another QEMU.', 'Save the image again.'],

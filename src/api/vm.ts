@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { maxFlagsLength } from './hostcpu.ts';
 import type { KubeObject, NamespacedMeta } from './object.ts';
 import { effectiveAffinity } from './affinity.ts';
 import { Conditions, ObservedGeneration } from './condition.ts';
@@ -322,6 +323,15 @@ export const RunnerIdentity = z
   .meta(asAWhole);
 export type RunnerIdentity = z.infer<typeof RunnerIdentity>;
 
+export const MemoryHost = z
+  .object({
+    accelerator: z.enum(['kvm', 'tcg']).describe('How the guest was executed.'),
+    cpuModel: z.string().max(256).optional().describe('CPU of the node, where the guest saw it: under kvm.'),
+    cpuFlags: z.string().max(maxFlagsLength).optional().describe('Features of that CPU.'),
+  })
+  .meta(asAWhole);
+export type MemoryHost = z.infer<typeof MemoryHost>;
+
 export const VmStatus = z
   .object({
     observedGeneration: ObservedGeneration.optional(),
@@ -355,6 +365,9 @@ export const VmStatus = z
       .describe(
         'Where the memory of the guest is while powerState is Suspended; Disk stays until its next runner has said that it goes on.',
       ),
+    memoryHost: MemoryHost.optional().describe(
+      'What the guest ran on last, where its memory may lie on its claim: nodes that are alike are preferred.',
+    ),
     revertRequest: z
       .string()
       .max(64)

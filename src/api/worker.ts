@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { maxFlagsLength } from './hostcpu.ts';
 
 /** Words between operator and worker pod. Nothing here is secret: the pod's environment shows it. */
 
@@ -60,6 +61,8 @@ const StoredMemory = z.object({
   /** Of the guest's memory. */
   bytes: z.number().int().min(0),
   cpuModel: z.string().max(256),
+  cpuFlags: z.string().max(maxFlagsLength).optional(),
+  cpu: z.number().int().min(1),
   accelerator: z.enum(['kvm', 'tcg']),
   qemu: z.string().max(64),
   stoppedMs: z.number().int().min(0).optional(),

@@ -1,5 +1,6 @@
 import { readdir, readFile, readlink, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
+import { parseCpuInfo } from '../api/hostcpu.ts';
 import type { DisplayDevice, GroupDevice, Hardware } from '../api/hardware.ts';
 
 /** Where to look: the kernel's trees as mounted, folders with the same files in tests. */
@@ -85,6 +86,7 @@ export async function readSysfs(root: HardwareRoot): Promise<Hardware> {
   const found = await Promise.all(addresses.map((address) => displayDevice(devices, address)));
   const groups = await readdir(join(root.sys, 'kernel/iommu_groups')).catch(() => []);
   const kvm = await kvmOf(root);
+  const cpu = parseCpuInfo(await text(join(root.proc, 'cpuinfo')));
   return {
     version: 1,
     model: (await text(join(root.sys, 'class/dmi/id/product_name'))).slice(0, 128),
@@ -92,5 +94,6 @@ export async function readSysfs(root: HardwareRoot): Promise<Hardware> {
     iommu: groups.length > 0,
     ...(kvm === undefined ? {} : { kvm }),
     displayDevices: found.filter((device) => device !== undefined),
+    ...(cpu.model === '' ? {} : { cpu }),
   };
 }

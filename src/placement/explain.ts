@@ -1,5 +1,14 @@
+import type { ClassFacts } from './facts.ts';
 import type { Inventory, NodeState } from './inventory.ts';
-import { affinityRules, createNeeds, type PlacementRequest, portsOn, verdictOn } from './place.ts';
+import {
+  affinityRules,
+  coldReasonOn,
+  createNeeds,
+  type Judge,
+  type PlacementRequest,
+  portsOn,
+  verdictOn,
+} from './place.ts';
 import { reasons } from './reasons.ts';
 
 /** What `svc3 vm explain` prints of one node. */
@@ -10,6 +19,8 @@ export interface NodeVerdict {
   readonly reasons: readonly string[];
   /** Percent of the node that is free (mean of cpu and memory), 0…100. */
   readonly free: number;
+  /** Only where there is a memory to go on from: whether the guest would, else why not. */
+  readonly warmStart?: { readonly fromMemory: boolean; readonly message: string };
 }
 
 /** The verdict on every node, sorted by name; the one place that looks at all of them. */
@@ -19,18 +30,30 @@ export function explain(inventory: Inventory, request: PlacementRequest): NodeVe
     accepts: (node: NodeState) => portsOn(inventory, node, request) !== undefined,
     affinity: affinityRules(inventory, request),
   };
-  const verdicts = inventory.nodes().map((state) => {
-    const misnamed = request.nodeName !== undefined && state.name !== request.nodeName;
-    const refusals =
-      misnamed || state.class === undefined
-        ? [reasons.nodeName]
-        : verdictOn(state, state.class.facts, request, judge);
-    return {
-      node: state.name,
-      fits: refusals.length === 0,
-      reasons: refusals,
-      free: Math.max(0, Math.round(state.score * 100)),
-    };
-  });
+  const verdicts = inventory.nodes().map((state) => nodeVerdict(state, request, judge));
   return verdicts.sort((a, b) => (a.node < b.node ? -1 : 1));
+}
+
+function nodeVerdict(state: NodeState, request: PlacementRequest, judge: Judge): NodeVerdict {
+  const misnamed = request.nodeName !== undefined && state.name !== request.nodeName;
+  const refusals =
+    misnamed || state.class === undefined
+      ? [reasons.nodeName]
+      : verdictOn(state, state.class.facts, request, judge);
+  return {
+    node: state.name,
+    fits: refusals.length === 0,
+    reasons: refusals,
+    free: Math.max(0, Math.round(state.score * 100)),
+    ...warmStartOn(state.class?.facts, request),
+  };
+}
+
+function warmStartOn(
+  facts: ClassFacts | undefined,
+  request: PlacementRequest,
+): Pick<NodeVerdict, 'warmStart'> {
+  if (facts === undefined || request.memory === undefined) return {};
+  const message = coldReasonOn(facts, request, request.memory);
+  return { warmStart: { fromMemory: message === undefined, message: message ?? '' } };
 }

@@ -1,3 +1,4 @@
+import type { HostCpu } from '../api/hostcpu.ts';
 import type { Labels, Selector } from '../api/selector.ts';
 import type { HostPort } from './ports.ts';
 import type { ResourceVector } from './resources.ts';
@@ -37,6 +38,8 @@ export interface NodeFacts {
   readonly gpuEnabled: boolean;
   /** Label `svc3.dev/accelerator`: wins over the chart's setting. */
   readonly accelerator: Accelerator | undefined;
+  /** As its node agent reports it; undefined until then. */
+  readonly hostCpu: HostCpu | undefined;
   /** The kubelet manages local storage; where it does not, a pod that requests it would never be bound. */
   readonly reportsEphemeralStorage: boolean;
   /** Allocatable; the port dimensions are ignored, they come from the ranges. */

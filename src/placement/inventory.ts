@@ -302,6 +302,7 @@ function keyOf(facts: ClassFacts): string {
     facts.reportsEphemeralStorage,
     facts.hasGpu,
     facts.hasKvm,
+    facts.hostCpu === undefined ? null : [facts.hostCpu.model, facts.hostCpu.flags],
   ]);
 }
 

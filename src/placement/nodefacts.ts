@@ -1,5 +1,6 @@
 import type { Node } from '../api/core.ts';
-import { extendedResources, labels, tagLabelPrefix } from '../api/meta.ts';
+import { readNodeCpu } from '../api/hardware.ts';
+import { annotations, extendedResources, labels, tagLabelPrefix } from '../api/meta.ts';
 import { milliAmount, wholeAmount } from './amount.ts';
 import type { Accelerator, NodeFacts } from './facts.ts';
 import {
@@ -30,6 +31,7 @@ export function nodeFacts(node: Node): NodeFacts {
     reservedFor: nonEmpty(nodeLabels[labels.namespace]),
     gpuEnabled: nodeLabels[labels.gpuPassthrough] === 'enabled',
     accelerator: acceleratorLabel(nodeLabels[labels.accelerator]),
+    hostCpu: readNodeCpu(node.metadata.annotations?.[annotations.hardware]),
     reportsEphemeralStorage: allocatable?.['ephemeral-storage'] !== undefined,
     allocatable: allocatableOf(allocatable),
   };

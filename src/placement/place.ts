@@ -24,6 +24,7 @@ import {
   PODS,
   type ResourceVector,
 } from './resources.ts';
+import { coldReason, type MemoryRequest } from './warmth.ts';
 import { softTaints, type Toleration, toleratesAll } from './taints.ts';
 
 /** What one VM asks of a node. */
@@ -47,6 +48,8 @@ export interface PlacementRequest extends AffinityRequest {
   readonly tolerations: readonly Toleration[];
   readonly services: readonly PortService[];
   readonly reservedPorts: readonly HostPort[];
+  /** What the guest may go on from instead of booting: nodes that it fits are preferred. */
+  readonly memory?: MemoryRequest | undefined;
   /** Nodes that have just turned the pod away: not taken, though nothing speaks against them. */
   readonly avoid?: ReadonlySet<string>;
 }
@@ -69,7 +72,7 @@ export interface Refused {
   readonly counts: ReadonlyMap<string, number>;
 }
 
-/** A class and how good it is before looking at what is free, less being better: the requested tag first, then the fewest soft taints. */
+/** A class and how good it is before looking at what is free, less being better: the requested tag first, then the fewest soft taints, then the memory. */
 interface Candidate {
   readonly class: NodeClass;
   readonly rank: number;
@@ -110,7 +113,8 @@ function candidatesOf(
   const candidates: Candidate[] = [];
   for (const nodeClass of inventory.classes()) {
     const reason = excludes(nodeClass.facts, request);
-    if (reason === undefined) candidates.push({ class: nodeClass, rank: rankOf(nodeClass.facts, request) });
+    if (reason === undefined)
+      candidates.push({ class: nodeClass, rank: fullRankOf(nodeClass.facts, request) });
     else add(counts, reason, nodeClass.tree.size);
   }
   return candidates.sort((a, b) => a.rank - b.rank);
@@ -145,7 +149,7 @@ export function affinityRules(inventory: Inventory, request: PlacementRequest): 
   return hasAffinity(inventory, request) ? new AffinityRules(inventory, request) : undefined;
 }
 
-/** Nodes differ in their labels, so each is looked at: tag and soft taints first, then what affinity prefers, then what is free. */
+/** Nodes differ in their labels, so each is looked at: tag and soft taints first, then what affinity prefers, then the memory, then what is free. */
 function placeByAffinity(
   inventory: Inventory,
   request: PlacementRequest,
@@ -166,9 +170,11 @@ function placeByAffinity(
   }
   const preferences = judge.affinity.preferences(fitting);
   const most = Math.max(...preferences);
-  const [best] = fitting
-    .filter((_, i) => preferences[i] === most)
-    .toSorted((a, b) => (isBetter(a, b, request.packed) ? -1 : 1));
+  const equal = fitting.filter((_, i) => preferences[i] === most);
+  const warm = equal.filter((state) => !isCold((state.class as NodeClass).facts, request));
+  const [best] = (warm.length > 0 ? warm : equal).toSorted((a, b) =>
+    isBetter(a, b, request.packed) ? -1 : 1,
+  );
   return best === undefined ? refused(inventory, counts) : placedOn(inventory, best, request);
 }
 
@@ -189,7 +195,7 @@ function refused(inventory: Inventory, counts: ReadonlyMap<string, number>): Ref
 }
 
 /** What is looked at on a node, beside its class. */
-interface Judge {
+export interface Judge {
   readonly needs: Needs;
   accepts(state: NodeState): boolean;
   readonly affinity: AffinityRules | undefined;
@@ -239,6 +245,24 @@ function excludesForGood(facts: ClassFacts, request: PlacementRequest): string |
 function rankOf(facts: ClassFacts, request: PlacementRequest): number {
   const untagged = request.tag !== undefined && !facts.tags.includes(request.tag);
   return softTaints(facts.taints, request.tolerations) + (untagged ? 1_000 : 0);
+}
+
+/** What people ask for comes before what only makes a start faster. */
+function fullRankOf(facts: ClassFacts, request: PlacementRequest): number {
+  return 2 * rankOf(facts, request) + (isCold(facts, request) ? 1 : 0);
+}
+
+function isCold(facts: ClassFacts, request: PlacementRequest): boolean {
+  return request.memory !== undefined && coldReasonOn(facts, request, request.memory) !== undefined;
+}
+
+/** Why the guest would boot on such a node; undefined where it would go on from the memory. */
+export function coldReasonOn(
+  facts: ClassFacts,
+  request: PlacementRequest,
+  memory: MemoryRequest,
+): string | undefined {
+  return coldReason(memory, { accelerator: acceleratorOn(facts, request), hostCpu: facts.hostCpu });
 }
 
 /** The node's label, else the chart's setting, else whether the node has hardware virtualisation. */

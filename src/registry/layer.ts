@@ -65,7 +65,24 @@ export async function pushLayer(client: RegistryClient, layer: LayerToPush): Pro
 
 function compressed(archive: Readable, unpacked: ReturnType<typeof digesting>): Readable {
   // A failure ends the last stream with it, where it is read.
-  return pipeline(archive, unpacked, createZstdCompress(), () => undefined);
+  return pipeline(archive, gathered, unpacked, createZstdCompress(), () => undefined);
+}
+
+/** A compressor takes a thread for each chunk that it is given, and streams of a network have small ones. */
+const chunkBytes = 1024 * 1024;
+
+async function* gathered(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  let chunks: Buffer[] = [];
+  let held = 0;
+  for await (const chunk of source) {
+    chunks.push(chunk);
+    held += chunk.length;
+    if (held < chunkBytes) continue;
+    yield Buffer.concat(chunks, held);
+    chunks = [];
+    held = 0;
+  }
+  if (held > 0) yield Buffer.concat(chunks, held);
 }
 
 function tarOf({ folder, files }: LayerToPush): Readable {

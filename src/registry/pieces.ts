@@ -59,7 +59,7 @@ export async function sendPieces(
   }
 }
 
-/** Sends one piece; after a fault, asks how much of it arrived and sends the rest. A refused login is final. */
+/** Sends one piece; after a fault, asks how much of it arrived and sends the rest. A refused login, and a refused size, are final. */
 export async function appendPiece(
   upload: Upload,
   piece: Buffer,
@@ -72,7 +72,7 @@ export async function appendPiece(
     try {
       await upload.append(piece.subarray(piece.length - (end - upload.offset)), abortable);
     } catch (error) {
-      const isFinal = isSvc3Error(error, 'Unauthorized', 'Forbidden', 'NotFound');
+      const isFinal = isSvc3Error(error, 'Unauthorized', 'Forbidden', 'NotFound', 'RequestEntityTooLarge');
       if (isFinal || attempt >= mostAttempts || abortable.signal?.aborted === true) throw error;
       await resync(upload, attempt, abortable);
     }

@@ -287,6 +287,8 @@ async function refuseUnlessAccepted(
       ? 'refused the login'
       : reply.status === 403
         ? 'denied access'
-        : `answered ${reply.status}`;
+        : reply.status === 413
+          ? 'takes no upload of this size: it, or a proxy before it, answered 413'
+          : `answered ${reply.status}`;
   throw new Svc3Error(reason, `registry ${registry} ${what}${said}`, {});
 }

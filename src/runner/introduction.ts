@@ -1,8 +1,11 @@
-import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { RunnerSpec } from '../api/runner.ts';
 import { messageOf } from '../errors.ts';
 import type { GuestAgent } from './agent.ts';
+import { renewRandomness, stir } from './reseed.ts';
+
+type Agent = Pick<GuestAgent, 'execute' | 'isAnswering'>;
+type Log = Pick<Logger, 'info' | 'warn'>;
 
 /** What the owner of an image has put there to be run when a guest that waited, or was saved, is that of a VM (docs/pools.md). */
 export const wokenHook = '/usr/lib/svc3/woken';
@@ -10,22 +13,45 @@ export const wokenHook = '/usr/lib/svc3/woken';
 /** Of the agent of a guest that goes on at this moment. */
 const answersWithinMs = 3_000;
 
+/** What a guest that goes on from a memory still has in common with others: nothing, its random numbers, all. */
+export type Shared = 'nothing' | 'randomness' | 'identity';
+
 /**
- * Tells a guest that waited or was saved whose it is: random bytes that no other guest has, the time, its host name, and to its hook all that
- * cloud-init would have told a guest that boots. A guest without an agent, or without a hook, goes on all the same: whoever made the
- * image decides what it is told.
- *
- * @returns whether the guest's agent answered.
+ * Makes a guest that goes on from the memory of its image one of its own: random numbers first, then whose it is, unless nobody's yet. A guest without an
+ * agent goes on all the same.
  */
-export async function introduce(
-  agent: Pick<GuestAgent, 'execute' | 'isAnswering'>,
-  { vm, hostname, metadata, sshAuthorizedKeys }: RunnerSpec,
-  log: Pick<Logger, 'info'>,
-): Promise<boolean> {
-  if (!(await agent.isAnswering(answersWithinMs))) {
-    log.info({}, 'the guest was told nothing: its agent does not answer');
-    return false;
+export async function wake(agent: Agent, spec: RunnerSpec, log: Log): Promise<Shared> {
+  if (!(await answers(agent, log))) return 'identity';
+  let shared: Shared = 'nothing';
+  try {
+    await renewRandomness(agent, spec.architecture);
+  } catch (error) {
+    log.warn({ reason: messageOf(error) }, 'the guest may have the random numbers of others');
+    shared = 'randomness';
   }
+  if (spec.standby === undefined) await tell(agent, spec, log);
+  return shared;
+}
+
+/** Tells a guest that waited whose it is. One without an agent, or without a hook, goes on all the same: whoever made the image decides what it is told. */
+export async function introduce(agent: Agent, spec: RunnerSpec, log: Log): Promise<void> {
+  if (!(await answers(agent, log))) return;
+  await attempt('random bytes', () => stir(agent), log);
+  await tell(agent, spec, log);
+}
+
+async function answers(agent: Agent, log: Log): Promise<boolean> {
+  const isAnswering = await agent.isAnswering(answersWithinMs);
+  if (!isAnswering) log.info({}, 'the guest was told nothing: its agent does not answer');
+  return isAnswering;
+}
+
+/** The time, its host name, and to its hook all that cloud-init would have told a guest that boots. */
+async function tell(
+  agent: Agent,
+  { vm, hostname, metadata, sshAuthorizedKeys }: RunnerSpec,
+  log: Log,
+): Promise<void> {
   const name = (hostname ?? vm.name).slice(0, 63);
   const told = {
     name: vm.name,
@@ -35,18 +61,15 @@ export async function introduce(
     metadata: Object.fromEntries(metadata.map((one) => [one.name, one.value])),
     sshAuthorizedKeys,
   };
-  const steps: readonly (readonly [string, () => Promise<unknown>])[] = [
-    ['random bytes', () => stir(agent)],
-    ['time', () => setClock(agent)],
-    ['host name', () => run(agent, 'hostname', [name])],
-    ['hook', () => run(agent, wokenHook, [], JSON.stringify(told))],
-  ];
-  for (const [what, step] of steps) {
-    await step().catch((error: unknown) => {
-      log.info({ reason: messageOf(error) }, `the guest was not told its ${what}`);
-    });
-  }
-  return true;
+  await attempt('time', () => setClock(agent), log);
+  await attempt('host name', () => run(agent, 'hostname', [name]), log);
+  await attempt('hook', () => run(agent, wokenHook, [], JSON.stringify(told)), log);
+}
+
+async function attempt(what: string, step: () => Promise<unknown>, log: Log): Promise<void> {
+  await step().catch((error: unknown) => {
+    log.info({ reason: messageOf(error) }, `the guest was not told its ${what}`);
+  });
 }
 
 /** The clock of a guest that stood still. */
@@ -67,12 +90,4 @@ function run(
 ): Promise<unknown> {
   const data = input === undefined ? {} : { 'input-data': Buffer.from(input).toString('base64') };
   return agent.execute('guest-exec', { path, arg, ...data });
-}
-
-/** A kernel without a driver for QEMU's generation id makes the same random numbers in each copy of its memory. */
-async function stir(agent: Pick<GuestAgent, 'execute'>): Promise<void> {
-  const handle = await agent.execute<number>('guest-file-open', { path: '/dev/urandom', mode: 'w' });
-  const bytes = randomBytes(256).toString('base64');
-  await agent.execute('guest-file-write', { handle, 'buf-b64': bytes });
-  await agent.execute('guest-file-close', { handle });
 }

@@ -5,7 +5,7 @@ import { qemuArguments, type MachineInput, type QemuCommand } from './args.ts';
 import { endNow } from './bringdown.ts';
 import type { Disk } from './disk.ts';
 import type { Hibernation } from './hibernation.ts';
-import { introduce, setClock } from './introduction.ts';
+import { setClock, type Shared, wake } from './introduction.ts';
 import { launchMachine, type Machine } from './machine.ts';
 import { clearSockets, prepareMachine, type Host } from './preparation.ts';
 import type { SerialConsole } from './serialconsole.ts';
@@ -101,8 +101,7 @@ export class Launcher {
       const machine = await startFromMemory(input, folders.image, (command) => this.#startQemu(command));
       const running = await this.#goOn(machine, input, () => state.save(used));
       // One that waits in a pool is told whose it is when it is claimed.
-      const isTold = spec.standby !== undefined || (await introduce(machine.agent, spec, log));
-      status.update({ warmStart: isTold ? fromImage : sharedIdentity });
+      status.update({ warmStart: warmStarts[await wake(machine.agent, spec, log)] });
       return running;
     } catch (error) {
       await this.#boots(error, async () => {
@@ -174,15 +173,25 @@ export class Launcher {
   }
 }
 
-const fromImage = {
-  fromMemory: true,
-  reason: 'StartedFromMemory',
-  message: 'the guest goes on from the memory of its image',
-} as const;
+const fromMemory = true;
 
-const sharedIdentity = {
-  fromMemory: true,
-  reason: 'IdentityShared',
-  message:
-    'the guest goes on from the memory of its image, and has no agent that could be told that it is another VM: its host name, keys and random numbers are those of the image',
-} as const;
+/** By what the guest has in common with others. */
+const warmStarts = {
+  nothing: {
+    fromMemory,
+    reason: 'StartedFromMemory',
+    message: 'the guest goes on from the memory of its image',
+  },
+  randomness: {
+    fromMemory,
+    reason: 'IdentityShared',
+    message:
+      'the guest goes on from the memory of its image, and its agent could not make its kernel take new random numbers: for a minute they may be those of other guests from the image',
+  },
+  identity: {
+    fromMemory,
+    reason: 'IdentityShared',
+    message:
+      'the guest goes on from the memory of its image, and has no agent that could be told that it is another VM: its host name, keys and random numbers are those of the image',
+  },
+} as const satisfies Record<Shared, object>;

@@ -1,4 +1,5 @@
 import { createReadStream } from 'node:fs';
+import { constants, createZstdCompress } from 'node:zlib';
 import { pipeline } from 'node:stream/promises';
 import { z } from 'zod';
 import {
@@ -192,17 +193,24 @@ async function sendExport(exports: Exports, call: Call, part?: MemoryPart): Prom
   const file = await exports.open(idOf(call), ticket, part);
   const range = parseRange(call.request.headers.range, file.size);
   const { start, end } = range ?? { start: 0, end: file.size - 1 };
+  // Most of a memory holds nothing, which TLS would cipher all the same. The range is one of the file.
+  const isPacked = part !== undefined && /\bzstd\b/.test(call.request.headers['accept-encoding'] ?? '');
   call.response.writeHead(range === undefined ? 200 : 206, {
     'content-type': 'application/octet-stream',
-    'content-length': end - start + 1,
+    ...(isPacked ? { 'content-encoding': 'zstd' } : { 'content-length': end - start + 1 }),
     'accept-ranges': 'bytes',
     etag: `"${file.etag}"`,
     ...(range === undefined ? {} : { 'content-range': `bytes ${start}-${end}/${file.size}` }),
   });
-  await pipeline(createReadStream(file.path, { start, end, highWaterMark: 256 * 1024 }), call.response);
+  const content = createReadStream(file.path, { start, end, highWaterMark: isPacked ? 2 ** 20 : 2 ** 18 });
+  if (isPacked) await pipeline(content, createZstdCompress(quickly), call.response);
+  else await pipeline(content, call.response);
   if (end === file.size - 1) file.used();
   return undefined;
 }
+
+/** The runner takes its CPU from the guest. */
+const quickly = { params: { [constants.ZSTD_c_compressionLevel]: 1 } };
 
 function idOf(call: Call): string {
   return call.parameters[0] ?? '';

@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
-import type { SavedMachine } from '../api/memory.ts';
+import { type HostCpu, parseCpuInfo } from '../api/hostcpu.ts';
+import { hostMisfit, type SavedMachine, sizeMisfit } from '../api/memory.ts';
 import type { WarmStartReason } from '../api/runner.ts';
 import { cpuModel, machineTypes, qemuArguments, type MachineInput } from './args.ts';
 
@@ -8,8 +9,6 @@ export interface Misfit {
   readonly reason: WarmStartReason;
   readonly message: string;
 }
-
-type HostCpu = NonNullable<SavedMachine['hostCpu']>;
 
 /** What a memory that is saved of this machine fits. */
 export function describeMachine(
@@ -44,41 +43,28 @@ function devicesOf(input: MachineInput): string[] {
 
 /** Why a saved memory cannot go on in this machine; undefined where it can. Pure. */
 export function misfit(saved: SavedMachine, now: SavedMachine): Misfit | undefined {
-  if (saved.accelerator !== now.accelerator)
+  const host = hostMisfit(saved, now);
+  if (host !== undefined) return host;
+  if (saved.cpuModel !== now.cpuModel)
     return {
-      reason: 'AcceleratorDiffers',
-      message: `the memory was saved under ${saved.accelerator}, the node has ${now.accelerator}`,
+      reason: 'CpuDiffers',
+      message: `the memory was saved with CPU ${saved.cpuModel}, the VM has ${now.cpuModel}`,
     };
-  const cpu = cpuMisfit(saved, now);
-  if (cpu !== undefined) return { reason: 'CpuDiffers', message: cpu };
   if (release(saved.qemu) !== release(now.qemu))
     return {
       reason: 'QemuDiffers',
       message: `the memory was saved by QEMU ${saved.qemu}, the VM has ${now.qemu}`,
     };
+  const size = sizeMisfit(saved, now);
+  if (size !== undefined) return size;
   const hardware = hardwareMisfit(saved, now);
   return hardware === undefined ? undefined : { reason: 'MachineDiffers', message: hardware };
-}
-
-/** The features of a CPU that the guest found when it booted have to be there; more of them do no harm. */
-function cpuMisfit(saved: SavedMachine, now: SavedMachine): string | undefined {
-  if (saved.cpuModel !== now.cpuModel)
-    return `the memory was saved with CPU ${saved.cpuModel}, the VM has ${now.cpuModel}`;
-  if (saved.hostCpu === undefined || now.hostCpu === undefined) return undefined;
-  if (saved.hostCpu.model !== now.hostCpu.model)
-    return `the memory was saved on CPU ${saved.hostCpu.model}, the node has ${now.hostCpu.model}`;
-  const here = new Set(now.hostCpu.flags);
-  const missing = saved.hostCpu.flags.filter((flag) => !here.has(flag));
-  if (missing.length === 0) return undefined;
-  return `the node's CPU lacks features of that of the save: ${missing.slice(0, 5).join(', ')}`;
 }
 
 function hardwareMisfit(saved: SavedMachine, now: SavedMachine): string | undefined {
   const compared: readonly [what: string, before: string | number, here: string | number][] = [
     ['architecture', saved.architecture, now.architecture],
     ['machine type', saved.machineType, now.machineType],
-    ['MiB of memory', saved.memoryMiB, now.memoryMiB],
-    ['CPUs', saved.cpu, now.cpu],
     ['firmware', saved.firmware, now.firmware],
     ['bytes of disk', saved.diskBytes, now.diskBytes],
   ];
@@ -100,9 +86,5 @@ function release(version: string): string {
 
 /** The CPU of this node as the kernel describes it. */
 export async function readHostCpu(path = '/proc/cpuinfo'): Promise<HostCpu> {
-  const text = await readFile(path, 'utf8').catch(() => '');
-  const value = (name: string) => new RegExp(`^${name}\\s*: (.*)$`, 'm').exec(text)?.[1]?.trim() ?? '';
-  const flags = (value('flags') || value('Features')).split(' ').filter((flag) => flag !== '');
-  const model = value('model name') || [value('CPU implementer'), value('CPU part')].join(' ').trim();
-  return { model: model.slice(0, 256), flags: flags.map((flag) => flag.slice(0, 64)).sort() };
+  return parseCpuInfo(await readFile(path, 'utf8').catch(() => ''));
 }

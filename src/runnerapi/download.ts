@@ -1,4 +1,6 @@
 import { request, type IncomingMessage } from 'node:http';
+import { pipeline, type Readable } from 'node:stream';
+import { createZstdDecompress } from 'node:zlib';
 import { runnerPort, type ExportTicket } from '../api/runner.ts';
 import { Svc3Error } from '../errors.ts';
 import { connectPinned } from './connection.ts';
@@ -21,9 +23,7 @@ const silenceMs = 60_000;
  * Reads an export (a flat qcow2 file) from its runner. The ticket is good until the last byte has been delivered once.
  * Unauthorized: it is used up or void.
  */
-export async function downloadExport(
-  source: ExportSource,
-): Promise<{ stream: IncomingMessage; size: number }> {
+export async function downloadExport(source: ExportSource): Promise<{ stream: Readable; size: number }> {
   const { address, port = runnerPort, fingerprint, ticket, start = 0 } = source;
   const { socket } = await connectPinned({ address, port, pin: fingerprint });
   socket.setTimeout(silenceMs, () => socket.destroy(new Error('the runner has gone silent')));
@@ -36,6 +36,7 @@ export async function downloadExport(
         authorization: `Ticket ${ticket.ticket}`,
         connection: 'close',
         range: `bytes=${start}-`,
+        'accept-encoding': 'zstd',
       },
       ...(source.signal === undefined ? {} : { signal: source.signal }),
     });
@@ -48,9 +49,17 @@ export async function downloadExport(
   const { from, size } =
     /^bytes (?<from>\d{1,15})-\d+\/(?<size>\d{1,15})$/.exec(response.headers['content-range'] ?? '')
       ?.groups ?? {};
-  if (response.statusCode === 206 && Number(from) === start) return { stream: response, size: Number(size) };
+  if (response.statusCode === 206 && Number(from) === start)
+    return { stream: unpacked(response), size: Number(size) };
   response.destroy();
   if (response.statusCode === 401)
     throw new Svc3Error('Unauthorized', 'the ticket of the export is not valid');
   throw new Svc3Error('BadGateway', `the runner answered ${response.statusCode} for the export`);
+}
+
+/** Whoever reads it counts the bytes: a runner may send more than it says. */
+function unpacked(response: IncomingMessage): Readable {
+  if (response.headers['content-encoding'] !== 'zstd') return response;
+  // A failure ends the last stream with it, where it is read.
+  return pipeline(response, createZstdDecompress({ chunkSize: 256 * 1024 }), () => undefined);
 }

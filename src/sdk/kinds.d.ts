@@ -541,6 +541,15 @@ export interface VMStatus {
   accelerator?: 'kvm' | 'tcg';
   /** Where the memory of the guest is while powerState is Suspended; Disk stays until its next runner has said that it goes on. */
   suspendedTo?: 'Memory' | 'Disk';
+  /** What the guest ran on last, where its memory may lie on its claim: nodes that are alike are preferred. */
+  memoryHost?: {
+    /** How the guest was executed. */
+    accelerator: 'kvm' | 'tcg';
+    /** CPU of the node, where the guest saw it: under kvm. */
+    cpuModel?: string;
+    /** Features of that CPU. */
+    cpuFlags?: string;
+  };
   /** The last spec.revertRequest that was carried out. */
   revertRequest?: string;
   /** The last spec.startRequest that was carried out. */
@@ -991,6 +1000,10 @@ export interface ImageStatus {
     size: string;
     /** The CPU that the guest was saved on. */
     cpuModel: string;
+    /** Features of that CPU, where the guest saw them: under kvm. */
+    cpuFlags?: string;
+    /** Virtual CPUs of the guest. */
+    cpu?: number;
     /** What the guest was saved under. */
     accelerator: 'kvm' | 'tcg';
     /** Version of QEMU that has saved it. */
@@ -1079,6 +1092,10 @@ export interface ISOStatus {
     size: string;
     /** The CPU that the guest was saved on. */
     cpuModel: string;
+    /** Features of that CPU, where the guest saw them: under kvm. */
+    cpuFlags?: string;
+    /** Virtual CPUs of the guest. */
+    cpu?: number;
     /** What the guest was saved under. */
     accelerator: 'kvm' | 'tcg';
     /** Version of QEMU that has saved it. */

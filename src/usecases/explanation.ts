@@ -1,7 +1,8 @@
-import { configMaps, events, nodes, pods, vmConfigs, vms } from '../api/resources.ts';
+import { configMaps, events, images, nodes, pods, vmConfigs, vms } from '../api/resources.ts';
 import type { Event } from '../api/core.ts';
 import { configKeyOf } from '../api/configkey.ts';
 import { namespaces, objectNames } from '../api/meta.ts';
+import type { Image } from '../api/image.ts';
 import type { Vm } from '../api/vm.ts';
 import { isSvc3Error } from '../errors.ts';
 import { vmItem } from '../wire/vm.ts';
@@ -66,18 +67,34 @@ async function verdictsOf(client: KubeClient, vm: Vm): Promise<readonly NodeVerd
       key === undefined ? undefined : client.get(vmConfigs, key.name, key.namespace),
     ]);
     // Placement is only loaded for who asks.
-    const [{ explainVm }, { vmSettingsFrom }] = await Promise.all([
+    const [{ explainVm, imageNameOf }, { vmSettingsFrom }] = await Promise.all([
       import('../controllers/vm/explain/explain.ts'),
       import('../controllers/vm/environment.ts'),
     ]);
     return explainVm({
       vm,
       config,
+      image: await imageOf(client, imageNameOf(vm, config), vm.metadata.namespace),
       nodes: inventory.items,
       pods: running.items,
       vms: all.items,
       settings: vmSettingsFrom(settings.data ?? {}),
     });
+  } catch (error) {
+    if (isSvc3Error(error, 'Forbidden', 'NotFound')) return undefined;
+    throw error;
+  }
+}
+
+/** Undefined for who may not see it: what is said of its memory is left out. */
+async function imageOf(
+  client: KubeClient,
+  name: string | undefined,
+  namespace: string,
+): Promise<Image | undefined> {
+  if (name === undefined) return undefined;
+  try {
+    return await client.get(images, name, namespace);
   } catch (error) {
     if (isSvc3Error(error, 'Forbidden', 'NotFound')) return undefined;
     throw error;

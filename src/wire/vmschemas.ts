@@ -282,7 +282,18 @@ export const explanation = z
     warnings: z.array(z.string()).describe('What was asked for and is not so.'),
     nodes: z
       .array(
-        z.object({ node: z.string(), fits: z.boolean(), reasons: z.array(z.string()), free: z.number() }),
+        z.object({
+          node: z.string(),
+          fits: z.boolean(),
+          reasons: z.array(z.string()),
+          free: z.number(),
+          warmStart: z
+            .object({ fromMemory: z.boolean(), message: z.string() })
+            .optional()
+            .describe(
+              'Only where there is a memory to go on from: whether the guest would on this node, else why it would boot.',
+            ),
+        }),
       )
       .optional()
       .describe(

@@ -1,4 +1,5 @@
 import { Readable } from 'node:stream';
+import { type HostCpu, maxFlagsLength } from '../api/hostcpu.ts';
 import { memoryLimits, memoryParts, SavedMachine, type MemoryPart } from '../api/memory.ts';
 import type { StoredMemory, WorkSpec } from '../api/worker.ts';
 import { messageOf, Svc3Error } from '../errors.ts';
@@ -55,11 +56,25 @@ export async function storeMemory(
     // Compressed bytes of uncompressed ones: it is there before the share is full.
     onProgress: (sent) => pushing(sent, ramBytes),
   });
-  const { accelerator, hostCpu, cpuModel, qemu, stoppedMs } = machine;
+  const { accelerator, hostCpu, cpuModel, cpu, qemu, stoppedMs } = machine;
   return {
     layer,
-    stored: { bytes: ramBytes, cpuModel: hostCpu?.model ?? cpuModel, accelerator, qemu, stoppedMs },
+    stored: {
+      bytes: ramBytes,
+      cpuModel: hostCpu?.model ?? cpuModel,
+      ...flagsOf(hostCpu),
+      cpu,
+      accelerator,
+      qemu,
+      stoppedMs,
+    },
   };
+}
+
+/** The last words of a worker have room for so much; without them placement goes by the model alone. */
+function flagsOf(hostCpu: HostCpu | undefined): Pick<StoredMemory, 'cpuFlags'> {
+  const cpuFlags = hostCpu?.flags.join(' ') ?? '';
+  return cpuFlags === '' || cpuFlags.length > maxFlagsLength ? {} : { cpuFlags };
 }
 
 type OpenPart = (part: MemoryPart) => ReturnType<typeof openPart>;

@@ -20,6 +20,8 @@ const benchmarks: Record<string, () => Promise<{ benchmark: Benchmark }>> = {
   absorb: () => import('./absorb.ts'),
   boot: () => import('./boot.ts'),
   verbs: () => import('./verbs.ts'),
+  warm: () => import('./warm.ts'),
+  warmvms: () => import('./warmvms.ts'),
   network: () => import('./network.ts'),
   fairness: () => import('./fairness.ts'),
 };

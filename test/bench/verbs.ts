@@ -1,11 +1,6 @@
-import { once } from 'node:events';
-import type { IncomingMessage } from 'node:http';
-import { Agent, request } from 'node:https';
-import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
 import { join } from 'node:path';
-import { namespaces as names, objectNames } from '../../src/api/meta.ts';
-import { secrets, vms } from '../../src/api/resources.ts';
+import { vms } from '../../src/api/resources.ts';
 import type { Vm } from '../../src/api/vm.ts';
 import type { PowerCommand } from '../../src/wire/powercommands.ts';
 import { vmState, type VmState } from '../../src/wire/vm.ts';
@@ -15,8 +10,9 @@ import { createInformer } from '../../src/kube/informer.ts';
 import { registryHost } from '../../src/localcluster/cluster/addresses.ts';
 import { fullClusterTools } from '../../src/localcluster/cluster/cluster.ts';
 import { createKubectl, type Kubectl } from '../../src/localcluster/cluster/kubectl.ts';
-import { type Places, readSettings } from '../../src/localcluster/cluster/state.ts';
+import type { Places } from '../../src/localcluster/cluster/state.ts';
 import { buildTools } from '../../src/localcluster/host/tools.ts';
+import { closeApi, namespace, openApi } from './apiclient.ts';
 import { bareQemu, qemuOf } from './bareqemu.ts';
 import { type Benchmark, median, type Outcome, percentile, size } from './figures.ts';
 import { clusterSetting, onLocalCluster } from './localcluster.ts';
@@ -35,7 +31,6 @@ export const benchmark: Benchmark = {
   measure: () => onLocalCluster(measureOn),
 };
 
-const namespace = 'svc3-default';
 const vmName = 'bench-verbs';
 const account = 'bench-verbs';
 /** A guest that has greeted is not yet done with booting, and hears no button until it is. */
@@ -146,7 +141,8 @@ interface Parts {
 
 async function prepare(places: Places, { kubectl, client, signal }: Parts): Promise<World> {
   const states = await watchStates(client, signal);
-  const exec = await openApi(places, { kubectl, client });
+  const post = await openApi(places, { kubectl, client, account });
+  const exec = async (command: PowerCommand) => void (await post(`vms/${vmName}/exec`, { command }));
   await client.create(vms, {
     apiVersion: 'svc3.dev/v1',
     kind: 'VM',
@@ -179,35 +175,8 @@ async function watchStates(client: RootClient, signal: AbortSignal): Promise<Pic
   };
 }
 
-async function openApi(
-  places: Places,
-  { kubectl, client }: Pick<Parts, 'kubectl' | 'client'>,
-): Promise<World['exec']> {
-  await kubectl('create', 'serviceaccount', account, '-n', namespace);
-  const binding = ['--clusterrole=cluster-admin', `--serviceaccount=${namespace}:${account}`];
-  await kubectl('create', 'rolebinding', account, '-n', namespace, ...binding);
-  const token = (await kubectl('create', 'token', account, '-n', namespace)).trim();
-  const { data } = await client.get(secrets, objectNames.apiTlsSecret, names.system);
-  const agent = new Agent({
-    ca: Buffer.from(data?.['tls.crt'] ?? '', 'base64'),
-    keepAlive: true,
-    maxSockets: 1,
-  });
-  const port = (await readSettings(places))?.ports.api ?? 0;
-  const path = `/api/v1/namespaces/${namespace}/vms/${vmName}/exec`;
-  return async (command) => {
-    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
-    const sent = request({ agent, host: '127.0.0.1', port, path, method: 'POST', headers });
-    sent.end(JSON.stringify({ command }));
-    const [response] = (await once(sent, 'response')) as [IncomingMessage];
-    const body = await text(response);
-    if (response.statusCode !== 200) throw new Error(`${command}: ${response.statusCode} ${body}`);
-  };
-}
-
 async function remove(kubectl: Kubectl): Promise<void> {
   const flags = ['-n', namespace, '--ignore-not-found', '--wait', '--timeout=120s'];
   await kubectl('delete', 'vms.svc3.dev', vmName, ...flags);
-  await kubectl('delete', 'rolebinding', account, ...flags);
-  await kubectl('delete', 'serviceaccount', account, ...flags);
+  await closeApi(kubectl, account);
 }

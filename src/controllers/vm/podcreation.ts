@@ -30,7 +30,7 @@ import { buildPod, type PodPlacement } from './pod/pod.ts';
 import { reportPod } from './status/report.ts';
 import { placementRequest } from './pod/request.ts';
 import { plannedSettings } from './resolve/planned.ts';
-import { hasMemory } from './resolve/imagememory.ts';
+import { hasMemory, memoryToGoOnFrom } from './resolve/imagememory.ts';
 import { withLiveSettings } from './resolve/livesettings.ts';
 import { anotherMedium, changedSettings } from './resolve/changes.ts';
 import {
@@ -150,7 +150,9 @@ export class PodCreation implements VmMemory {
     if (resolved.kind === 'unresolved') return this.#unresolved(pass, resolved);
     const served = isServed(vm) ? this.#parts.standbys.ofConfig(vm, resolved.effective) : undefined;
     if (served !== undefined) return this.#serve(pass, served, resolved.effective);
-    const request = placementRequest(vm, resolved.effective, this.#parts.settings);
+    const { settings, sources } = this.#parts;
+    const memory = memoryToGoOnFrom(vm, resolved.effective, sources);
+    const request = placementRequest(vm, resolved.effective, settings, memory);
     if (vm.spec.pool !== undefined && vm.status?.podName !== podNameOf(vm.metadata.name))
       return this.#withoutStandby(pass, request);
     const began = performance.now();

@@ -21,7 +21,7 @@ import { isPodReady } from '../vm/pod/podstate.ts';
 import { placementRequest } from '../vm/pod/request.ts';
 import { isRefusal } from '../vm/podcreation.ts';
 import { isOfPool, selectorOf } from '../vm/pool/standby.ts';
-import { hasMemory } from '../vm/resolve/imagememory.ts';
+import { hasMemory, memoryToGoOnFrom } from '../vm/resolve/imagememory.ts';
 import { digestOf } from '../vm/resolve/imageref.ts';
 import {
   type Asking,
@@ -233,11 +233,13 @@ export class PoolReconciler {
 
   /** Returns why there can be none now. */
   async #createOne(pool: VmPool, { effective }: Resolved): Promise<Outcome | undefined> {
-    const { client, settings, shared } = this.#parts;
+    const { client, settings, shared, sources } = this.#parts;
     const { namespace, uid } = pool.metadata;
     const name = newStandbyName(pool);
     const vm = templateVm(pool, name);
-    const { result, leftOut } = placeLeavingOut(shared.inventory, placementRequest(vm, effective, settings));
+    const memory = memoryToGoOnFrom(vm, effective, sources);
+    const request = placementRequest(vm, effective, settings, memory);
+    const { result, leftOut } = placeLeavingOut(shared.inventory, request);
     if (result.kind === 'refused')
       return {
         isReady: false,
@@ -256,7 +258,7 @@ export class PoolReconciler {
       controlKeys: shared.controlKeys(),
       kvmGroups: accelerator === 'kvm' ? shared.kvmGroups(node) : [],
       pullSecretVersion: shared.pullSecretVersion(namespace),
-      isWarm: hasMemory(namespace, effective, this.#parts.sources),
+      isWarm: hasMemory(namespace, effective, sources),
       claimName: undefined,
     });
     try {

@@ -5,6 +5,7 @@ import { buffer } from 'node:stream/consumers';
 import { createZstdDecompress } from 'node:zlib';
 import { extract } from 'tar-stream';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import type { ImageStatus } from '../../../src/api/image.ts';
 import { images, vms } from '../../../src/api/resources.ts';
 import { runnerPaths } from '../../../src/api/runner.ts';
 import { findCondition } from '../../../src/controller/conditions.ts';
@@ -95,6 +96,14 @@ test('the memory of a VM is stored beside its disk, told in the status of its Im
     powerState: 'Running',
     warmStart: { fromMemory: true, reason: 'IdentityShared', message: expect.any(String) },
   });
+
+  // A copy has both layers, and nobody vouches for its memory.
+  await client.create(images, anImage(namespace, 'copy', { image: { name: 'saved' } }));
+  const copied = await becomesReady(client, namespace, 'copy');
+  expect(copied).not.toHaveProperty('memory');
+  const layersOf = async ({ reference = '' }: ImageStatus) =>
+    (await resolveImage(store, parseReference(reference))).manifest.layers.map(({ digest }) => digest);
+  expect(await layersOf(copied)).toEqual(await layersOf(status));
 
   // A disk alone from here on: the version with the memory is still the one that has it.
   const body = { spec: { commit: { vm: 'vm', request: 'one' } } };

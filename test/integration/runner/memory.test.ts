@@ -1,53 +1,30 @@
-import { createWriteStream } from 'node:fs';
-import { cp, mkdir, mkdtemp, readFile, rm, stat, truncate } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, readFile, rm, stat, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
-import { pipeline } from 'node:stream/promises';
-import { expect, onTestFinished, test } from 'vitest';
+import { buffer } from 'node:stream/consumers';
+import { expect, test } from 'vitest';
 import { memoryParts, type SavedMachine } from '../../../src/api/memory.ts';
-import { runnerPaths, type RunnerExport, type RunnerSpecInput } from '../../../src/api/runner.ts';
-import { createGuestAgent } from '../../../src/runner/agent.ts';
+import { runnerPaths } from '../../../src/api/runner.ts';
 import { downloadExport } from '../../../src/runnerapi/download.ts';
+import { createGuestAgent } from '../../../src/runner/agent.ts';
 import { kill } from '../../support/processes.ts';
-import { allowBootTime, aPod, startRunner, type Pod, type RunningRunner } from './harness.ts';
+import { allowBootTime, aPod, startRunner, type RunningRunner } from './harness.ts';
+import { anImageOf, aPodOf, saved } from './savedimage.ts';
 
 allowBootTime();
 
 const up = { powerState: 'Running', guestReachable: true } as const;
 
-async function saved(runner: RunningRunner, id: string): Promise<RunnerExport> {
-  await runner.client.startExport(id, undefined, true);
-  let view: RunnerExport | undefined;
-  await expect
-    .poll(async () => (view = await runner.client.getExport(id)), { timeout: 150_000, interval: 100 })
-    .not.toMatchObject({ state: 'Copying' });
-  expect(view).toMatchObject({ state: 'Ready', consistency: 'Memory' });
-  return view!;
-}
-
-/** An image with memory, in the folders in which a pod has it: all that a worker gets with one ticket. */
-async function anImageOf(runner: RunningRunner, id: string): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'svc3-memory-'));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
-  await mkdir(join(folder, 'disk'));
-  await mkdir(join(folder, 'memory'));
-  const { ticket, path, memoryPath } = await runner.client.exportTicket(id);
-  const source = { address: '127.0.0.1', port: runner.port, fingerprint: runner.client.fingerprint() ?? '' };
-  const fetch = async (from: string, to: string) => {
-    const { stream } = await downloadExport({ ...source, ticket: { ticket, path: from } });
-    await pipeline(stream, createWriteStream(to));
-  };
-  for (const part of Object.values(memoryParts))
-    await fetch(`${memoryPath}/${part}`, join(folder, 'memory', part));
-  await fetch(path, join(folder, 'disk/disk.qcow2'));
-  await expect(fetch(path, '/dev/null')).rejects.toMatchObject({ reason: 'Unauthorized' });
-  return folder;
-}
-
-async function aCopy(image: string, spec: Partial<RunnerSpecInput> = {}): Promise<Pod> {
-  const pod = await aPod({ warm: true, ...spec }, '');
-  await cp(image, pod.root + runnerPaths.image, { recursive: true });
-  return pod;
+/** A worker whose connection broke goes on at a byte; how the runner packs what it sends is no matter then. */
+async function ramFrom(runner: RunningRunner, id: string, start: number): Promise<Buffer> {
+  const { ticket, memoryPath } = await runner.client.exportTicket(id);
+  const { stream } = await downloadExport({
+    address: '127.0.0.1',
+    port: runner.port,
+    fingerprint: runner.client.fingerprint() ?? '',
+    ticket: { ticket, path: `${memoryPath}/${memoryParts.ram}` },
+    start,
+  });
+  return buffer(stream);
 }
 
 async function endContainer(runner: RunningRunner): Promise<void> {
@@ -69,12 +46,15 @@ test('guests go on from a saved memory, each as its own; they boot from the disk
   expect(view.stoppedMs).toBeGreaterThan(0);
   await original.guest('echo after > /root/file; echo after > /tmp/kept; sync');
   expect((await original.client.state()).powerState).toBe('Running');
+  const half = 96 * 1024 * 1024;
+  const rest = await ramFrom(original, 'image', half);
   const image = await anImageOf(original, 'image');
+  expect(rest.equals((await readFile(join(image, 'memory/ram'))).subarray(half))).toBe(true);
   const machine = JSON.parse(await readFile(join(image, 'memory/machine.json'), 'utf8')) as SavedMachine;
   expect(machine).toMatchObject({ accelerator: 'tcg', cpuModel: 'max', memoryMiB: 192, cpu: 1 });
   expect((await stat(join(image, 'memory/ram'))).size).toBe(192 * 1024 * 1024);
 
-  const copy = await startRunner(await aCopy(image, { metadata: [], hostname: 'copy' }));
+  const copy = await startRunner(await aPodOf(image, { metadata: [], hostname: 'copy' }));
   expect(await copy.reaches(up)).toMatchObject({ warmStart: warm });
   const seen = 'cat /root/file /tmp/kept; kill -0 $(cat /tmp/pid) && echo runs';
   expect(await copy.guest(seen)).toBe('before\nkept\nruns\n');
@@ -83,7 +63,7 @@ test('guests go on from a saved memory, each as its own; they boot from the disk
   // What goes on from a memory can be saved again.
   await copy.guest('echo second > /tmp/kept; echo second > /root/file');
   await saved(copy, 'again');
-  const again = await startRunner(await aCopy(await anImageOf(copy, 'again')));
+  const again = await startRunner(await aPodOf(await anImageOf(copy, 'again')));
   expect(await again.reaches(up)).toMatchObject({ warmStart: warm });
   expect(await again.guest(seen)).toBe('second\nsecond\nruns\n');
 
@@ -99,7 +79,7 @@ test('guests go on from a saved memory, each as its own; they boot from the disk
   const restarted = await startRunner(copy.pod);
   expect(await restarted.reaches(up)).toMatchObject({ warmStart: { reason: 'MemoryUsed' } });
 
-  const larger = await startRunner(await aCopy(image, { memoryMiB: 224 }));
+  const larger = await startRunner(await aPodOf(image, { memoryMiB: 224 }));
   expect(await larger.reaches(up)).toMatchObject({
     warmStart: { fromMemory: false, reason: 'MachineDiffers', message: expect.stringContaining('192') },
   });
@@ -114,13 +94,13 @@ test('a state that QEMU does not take costs nothing but a boot, and so does an i
   await endContainer(original);
   const state = join(image, 'memory/state');
   await truncate(state, Math.floor((await stat(state)).size / 2));
-  const broken = await startRunner(await aCopy(image));
+  const broken = await startRunner(await aPodOf(image));
   expect(await broken.reaches(up)).toMatchObject({
     warmStart: { fromMemory: false, reason: 'MemoryNotLoaded' },
   });
   await endContainer(broken);
   await rm(join(image, 'memory'), { recursive: true });
-  const none = await startRunner(await aCopy(image));
+  const none = await startRunner(await aPodOf(image));
   expect(await none.reaches(up)).toMatchObject({ warmStart: { fromMemory: false, reason: 'MemoryMissing' } });
 });
 
@@ -130,7 +110,7 @@ test('under UEFI the firmware goes on with its variables', async () => {
   const original = await startRunner(await aPod(spec));
   await original.reaches({ powerState: 'Running' });
   await saved(original, 'image');
-  const copy = await startRunner(await aCopy(await anImageOf(original, 'image'), spec));
+  const copy = await startRunner(await aPodOf(await anImageOf(original, 'image'), spec));
   await copy.reaches({ powerState: 'Running' });
   expect((await copy.client.state()).warmStart).toMatchObject({ fromMemory: true });
 });
@@ -142,7 +122,7 @@ test('a guest without an agent goes on, and its runner says that it could not be
   await agent.send('guest-exec', { path: '/bin/killall', arg: ['qemu-ga'] });
   await expect.poll(() => agent.isAnswering(), { timeout: 150_000 }).toBe(false);
   await saved(original, 'image');
-  const copy = await startRunner(await aCopy(await anImageOf(original, 'image')));
+  const copy = await startRunner(await aPodOf(await anImageOf(original, 'image')));
   expect(await copy.reaches(up)).toMatchObject({ warmStart: { fromMemory: true, reason: 'IdentityShared' } });
 });
 

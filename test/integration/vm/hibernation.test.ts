@@ -103,3 +103,36 @@ test('an operator that dies before it has ended the pod ends it when it is back'
   await space.remove('vm');
   await space.untilGone('vm');
 });
+
+test('a guest whose node is gone goes on where its memory fits, though there is more room elsewhere', async () => {
+  const allocatable = { 'svc3.dev/kvm': '110' };
+  const annotations = (model: string) => ({
+    'svc3.dev/hardware': JSON.stringify({ version: 1, cpu: { model, flags: ['avx', 'sse'] } }),
+  });
+  for (const name of ['n1', 'n2']) await world.kubelet.removeNode(name);
+  await world.kubelet.addNode({ name: 'first', annotations: annotations('Old CPU'), allocatable });
+  become({ powerState: 'Running' });
+  await space.deploy('sleeper', { disk: { storage: 'Persistent', size: '1Gi' }, suspendTo: 'Disk' });
+  const status = async () => (await space.vm('sleeper')).status;
+  await space.until('sleeper', 'Scheduled', { status: 'False' });
+  await bindClaim(world.client, space.name, 'svc3-vm-sleeper');
+  await space.untilReady('sleeper');
+  const memoryHost = { accelerator: 'kvm', cpuModel: 'Old CPU', cpuFlags: 'avx sse' };
+  await expect.poll(status, slow).toMatchObject({ memoryHost });
+  const ask = (powerState: string) =>
+    world.client.patch(
+      vms,
+      { name: 'sleeper', namespace: space.name },
+      { type: 'merge', body: { spec: { powerState } } },
+    );
+  await ask('Suspended');
+  await expect.poll(() => space.pod('sleeper'), slow).toBeUndefined();
+  await expect.poll(status, slow).toMatchObject({ suspendedTo: 'Disk', memoryHost });
+  await world.kubelet.removeNode('first');
+  const large = { ...allocatable, cpu: '64', memory: '256Gi' };
+  await world.kubelet.addNode({ name: 'larger', annotations: annotations('New CPU'), allocatable: large });
+  await world.kubelet.addNode({ name: 'alike', annotations: annotations('Old CPU'), allocatable });
+  become({ powerState: 'Running' });
+  await ask('Running');
+  await expect.poll(status, slow).toMatchObject({ powerState: 'Running', node: 'alike', memoryHost });
+});

@@ -112,6 +112,15 @@ describe('the hardware of real machines', () => {
     expect(hardware.model).toBe('MacPro6,1');
   });
 
+  it('reports the CPU that a guest would see', async () => {
+    await writeMachine(root, machines.noGpu);
+    await mkdir(join(root, 'proc'), { recursive: true });
+    await writeFile(join(root, 'proc/cpuinfo'), 'model name\t: Some CPU\nflags\t\t: sse avx\n');
+    const hardware = await readSysfs(machineRoot(root));
+    expect(hardware.cpu).toEqual({ model: 'Some CPU', flags: ['avx', 'sse'] });
+    expect(readHardware(JSON.stringify(hardware))).toEqual({ kind: 'hardware', hardware });
+  });
+
   it('finds nothing on a machine without sysfs', async () => {
     await symlink('/nowhere', join(root, 'sys'));
     expect(await readSysfs(machineRoot(root, 'arm64'))).toEqual({

@@ -56,6 +56,7 @@ export function aNode(
     reservedFor: undefined,
     gpuEnabled: false,
     accelerator: undefined,
+    hostCpu: undefined,
     reportsEphemeralStorage: true,
     allocatable: amounts({ cpu, memory, ephemeral, pods, gpu, kvm }),
     ...facts,

@@ -55,6 +55,16 @@ describe('nodeFacts', () => {
     ]);
   });
 
+  test('takes the CPU that the node agent reports, and none from what is no report', () => {
+    const cpu = { model: 'Some CPU', flags: ['avx', 'sse'] };
+    const of = (text: string) =>
+      nodeFacts({ ...node, metadata: { ...node.metadata, annotations: { 'svc3.dev/hardware': text } } });
+    expect(of(JSON.stringify({ version: 1, cpu })).hostCpu).toEqual(cpu);
+    for (const text of ['', 'null', '{', '{}', '{"cpu":{"model":1}}', ' '.repeat(65_537)])
+      expect(of(text).hostCpu).toBeUndefined();
+    expect(nodeFacts(node).hostCpu).toBeUndefined();
+  });
+
   test.each([
     ['svc3.dev/gpu-passthrough', 'yes', { gpuEnabled: false }],
     ['svc3.dev/accelerator', 'xen', { accelerator: undefined }],

@@ -136,6 +136,24 @@ function against(
   return lacking.length > 0 ? lacking : affinity.againstPods(node);
 }
 
+/** Whether the guest would boot, though there is a memory. */
+function isCold(node: NodeFacts, request: PlacementRequest): boolean {
+  const { memory } = request;
+  if (memory === undefined) return false;
+  if (memory.refusal !== undefined) return true;
+  if (acceleratorOn(node, request) !== memory.accelerator) return true;
+  const wanted = memory.hostCpu;
+  if (wanted === undefined) return false;
+  const there = node.hostCpu;
+  if (there === undefined || there.model !== wanted.model) return true;
+  return wanted.flags.some((flag) => !there.flags.includes(flag));
+}
+
+/** Whether each of the nodes starts the guest warm, as `svc3 vm explain` tells it. */
+export function startsWarm(node: NodeFacts, request: PlacementRequest): boolean | undefined {
+  return request.memory === undefined ? undefined : !isCold(node, request);
+}
+
 /** Smaller is better: the tag that is preferred, then soft taints. */
 function rankOf(node: NodeFacts, request: PlacementRequest): number {
   const soft = node.taints.filter(
@@ -178,6 +196,8 @@ export function oracle(
   const [best] = first.toSorted((a, b) => {
     const byPreference = preferences.get(b.node)! - preferences.get(a.node)!;
     if (byPreference !== 0) return byPreference;
+    const byMemory = Number(isCold(a.node, request)) - Number(isCold(b.node, request));
+    if (byMemory !== 0) return byMemory;
     const byRoom = emptiness(b.free) - emptiness(a.free) || (a.node.name < b.node.name ? -1 : 1);
     return request.packed ? -byRoom : byRoom;
   });

@@ -1,13 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { TopologySpreadConstraint } from '../../../src/api/affinity.ts';
+import type { HostCpu } from '../../../src/api/hostcpu.ts';
 import type { NodeFacts, PodFacts } from '../../../src/placement/facts.ts';
 import { explain } from '../../../src/placement/explain.ts';
 import { Inventory } from '../../../src/placement/inventory.ts';
 import { place, type PlacementRequest } from '../../../src/placement/place.ts';
 import type { Toleration } from '../../../src/placement/taints.ts';
 import { aNode, aPod, aRequest, Gi, ranges } from './builders.ts';
-import { oracle, type Taken, verdict } from './oracle.ts';
+import { oracle, startsWarm, type Taken, verdict } from './oracle.ts';
 
 const smallRanges = { ssh: { first: 8822, last: 8823 }, screenshare: { first: 5900, last: 5900 } };
 
@@ -106,6 +107,20 @@ const spread = fc.record({
   labelSelector,
 });
 
+const hostCpu = fc.constantFrom<HostCpu>(
+  { model: 'old', flags: ['sse'] },
+  { model: 'old', flags: ['avx', 'sse'] },
+  { model: 'new', flags: ['avx', 'sse'] },
+);
+const savedMemory = fc.record({
+  accelerator: fc.constantFrom('kvm' as const, 'tcg' as const),
+  hostCpu: fc.option(hostCpu, { nil: undefined }),
+  refusal: fc.option(fc.constant('the memory was saved with CPUs: 2, the VM has 1'), {
+    nil: undefined,
+    freq: 1,
+  }),
+});
+
 const node = fc
   .record({
     name,
@@ -125,6 +140,7 @@ const node = fc
     accelerator: fc.constantFrom(undefined, undefined, undefined, 'kvm' as const, 'tcg' as const),
     reservedFor: fc.constantFrom(undefined, undefined, undefined, 'default', 'other'),
     reportsEphemeralStorage: fc.constantFrom(true, true, false),
+    hostCpu: fc.option(hostCpu, { nil: undefined, freq: 3 }),
     tags: fc.constantFrom([], ['x'], ['x', 'y'], ['y', 'x']),
     taints: few(taint),
   })
@@ -183,6 +199,7 @@ const request = fc
       fc.uniqueArray(name, { maxLength: 2 }).map((names) => new Set(names)),
       { nil: undefined, freq: 3 },
     ),
+    saved: fc.option(savedMemory, { nil: undefined, freq: 1 }),
     services: fc.constantFrom(
       [],
       ['ssh' as const],
@@ -194,10 +211,11 @@ const request = fc
     affinity: fc.option(affinity, { nil: undefined, freq: 3 }),
     topologySpreadConstraints: few(spread),
   })
-  .map(({ cpu, memory, emulation, ephemeral, avoid, ...given }) =>
+  .map(({ cpu, memory, emulation, ephemeral, avoid, saved, ...given }) =>
     aRequest({
       ...given,
       ...(avoid === undefined ? {} : { avoid }),
+      memory: saved,
       cpuMilli: cpu * 1000,
       memoryBytes: memory * Gi,
       emulationBytes: emulation * Gi,
@@ -284,10 +302,11 @@ function explained(
   world: World,
   request: PlacementRequest,
 ): void {
-  for (const { node, fits, reasons } of explain(inventory, request)) {
+  for (const { node, fits, reasons, warmStart } of explain(inventory, request)) {
     const facts = nodes.find(({ name }) => name === node)!;
     const expected = verdict(facts, nodes, world.taken(), smallRanges, request);
     expect([node, fits, reasons]).toEqual([node, expected.length === 0, expected]);
+    expect(warmStart?.fromMemory).toBe(startsWarm(facts, request));
   }
 }
 

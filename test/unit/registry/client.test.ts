@@ -279,7 +279,7 @@ describe('a refusal', () => {
     [403, 'Forbidden', 'denied access'],
     [404, 'NotFound', 'answered 404'],
     [405, 'MethodNotAllowed', 'answered 405'],
-    [413, 'RequestEntityTooLarge', 'answered 413'],
+    [413, 'RequestEntityTooLarge', 'takes no upload of this size: it, or a proxy before it, answered 413'],
     [416, 'RangeNotSatisfiable', 'answered 416'],
     [418, 'BadRequest', 'answered 418'],
     [505, 'BadGateway', 'answered 505'],

@@ -106,7 +106,7 @@ describe('a piece of an upload', () => {
     expect(appends()).toBe(6);
   });
 
-  test.each<ErrorReason>(['Unauthorized', 'Forbidden', 'NotFound'])(
+  test.each<ErrorReason>(['Unauthorized', 'Forbidden', 'NotFound', 'RequestEntityTooLarge'])(
     'that is refused (%s) is refused',
     async (reason) => {
       const { upload, appends } = anUpload({ keeps: 0, error: new Svc3Error(reason, 'no') });

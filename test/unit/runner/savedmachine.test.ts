@@ -54,6 +54,7 @@ test.each<[reason: string, message: string, given: Parameters<typeof aMachine>[0
   ['CpuDiffers', 'on CPU Some CPU, the node has Another CPU', { found: another }],
   ['CpuDiffers', 'lacks features of that of the save: avx', { found: flagless }],
   ['QemuDiffers', 'by QEMU 10.0.3, the VM has 10.1.0', { found: { qemu: '10.1.0' } }],
+  ['MachineDiffers', 'architecture: amd64, the VM has arm64', { spec: { architecture: 'arm64' } }],
   ['MachineDiffers', 'MiB of memory: 512, the VM has 513', { spec: { memoryMiB: 513 } }],
   ['MachineDiffers', 'CPUs: 2, the VM has 3', { spec: { cpu: 3 } }],
   ['MachineDiffers', 'bytes of disk: 1000, the VM has 2000', { found: { diskBytes: 2000 } }],

@@ -1,4 +1,5 @@
 import { text } from 'node:stream/consumers';
+import { zstdCompressSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
 import { createCertificate } from '../../../src/runner/certificate.ts';
 import { downloadExport, type ExportSource } from '../../../src/runnerapi/download.ts';
@@ -49,6 +50,21 @@ describe('the copy of a disk', () => {
   ])('that is answered %i with %s is not taken', async (status, range, error) => {
     const runner = await sending(status, range);
     await expect(downloadExport(sourceOf(runner))).rejects.toMatchObject(error);
+  });
+
+  test('that comes packed is unpacked, and fails where that cannot be done', async () => {
+    const packed = zstdCompressSync(Buffer.from('0123456789'));
+    const sendingPacked = (body: Buffer) =>
+      standIn((_asked, response) =>
+        response.writeHead(206, { 'content-range': 'bytes 0-9/10', 'content-encoding': 'zstd' }).end(body),
+      );
+    const runner = await sendingPacked(packed);
+    expect(await text((await downloadExport(sourceOf(runner))).stream)).toBe('0123456789');
+    expect(runner.asked[0]?.headers['accept-encoding']).toBe('zstd');
+    for (const broken of [packed.subarray(0, 10), Buffer.from('0123456789')]) {
+      const { stream } = await downloadExport(sourceOf(await sendingPacked(broken)));
+      await expect(text(stream)).rejects.toThrow();
+    }
   });
 
   test('is asked of no other runner: its ticket goes to nobody else', async () => {

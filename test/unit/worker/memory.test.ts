@@ -6,9 +6,11 @@ import { extract } from 'tar-stream';
 import { expect, test } from 'vitest';
 import type { SavedMachine } from '../../../src/api/memory.ts';
 import type { WorkSpec } from '../../../src/api/worker.ts';
+import { Svc3Error } from '../../../src/errors.ts';
 import { mediaTypes } from '../../../src/registry/client.ts';
 import { locateDisk, openDisk, pushDisk } from '../../../src/registry/disk.ts';
 import { resolveImage } from '../../../src/registry/image.ts';
+import { failureFrom } from '../../../src/worker/failure.ts';
 import { storeMemory } from '../../../src/worker/memory.ts';
 import { createProgress } from '../../../src/worker/progress.ts';
 import { memoryRegistry } from '../registry/memoryregistry.ts';
@@ -32,14 +34,17 @@ const machine: SavedMachine = {
 const ram = Buffer.alloc(2 ** 20, 'memory');
 const honest = { ram, state: Buffer.from('state'), 'machine.json': Buffer.from(JSON.stringify(machine)) };
 
-async function store(parts: Record<string, Buffer>, limits = { virtualBytes: 2 ** 30, fileBytes: 2 ** 30 }) {
+async function store(
+  parts: Record<string, Buffer>,
+  limits = { virtualBytes: 2 ** 30, fileBytes: 2 ** 30 },
+  registry = memoryRegistry(),
+) {
   const runner = await standIn(({ path }, response) => {
     const bytes = parts[path.slice('/m/'.length)] ?? Buffer.alloc(0);
     response.writeHead(206, { 'content-range': `bytes 0-${bytes.length - 1}/${bytes.length}` });
     response.end(bytes);
   });
   const { fingerprint } = runner.certificate;
-  const registry = memoryRegistry();
   const spec: WorkSpec = {
     version: 1,
     kind: 'Image',
@@ -80,6 +85,8 @@ test('the memory of a guest is a layer of its own before that of the disk, and r
   expect(memory?.stored).toEqual({
     bytes: 2 ** 20,
     cpuModel: 'Some CPU',
+    cpuFlags: 'sse',
+    cpu: 1,
     accelerator: 'kvm',
     qemu: '10.0.3',
     stoppedMs: 800,
@@ -139,4 +146,24 @@ test.each<[what: string, parts: Record<string, Buffer>, message: string]>([
 
 test('a memory beyond what a file may have is refused before it is fetched', async () => {
   await expect(store(honest, { virtualBytes: 1, fileBytes: 1000 })).rejects.toThrow('more than 1000 bytes');
+});
+
+test('features that the last words of a worker have no room for are left out', async () => {
+  const flags = Array.from({ length: 300 }, (_, i) => `feature${i}`);
+  const large = { ...machine, hostCpu: { model: 'Some CPU', flags } };
+  const { memory } = await store({ ...honest, 'machine.json': Buffer.from(JSON.stringify(large)) });
+  expect(memory?.stored).toMatchObject({ cpuModel: 'Some CPU' });
+  expect(memory?.stored).not.toHaveProperty('cpuFlags');
+});
+
+test('a store that takes no layer of this size says so, under no name is there anything, and it is tried again later', async () => {
+  const registry = memoryRegistry();
+  const refusal = new Svc3Error('RequestEntityTooLarge', 'registry r takes no upload of this size');
+  registry.upload = () => Promise.reject(refusal);
+  const failed = await store(honest, undefined, registry).catch((error: unknown) => failureFrom(error));
+  expect(failed).toMatchObject({
+    reason: 'WorkerFailed',
+    message: expect.stringContaining('takes no upload of this size'),
+  });
+  expect(registry.manifests.size).toBe(0);
 });

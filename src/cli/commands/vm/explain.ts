@@ -45,6 +45,17 @@ const nodeView: View<NodeRow> = {
   ],
 };
 
+/** Only of a VM that has a memory to go on from. */
+const startView: View<NodeRow> = {
+  ...nodeView,
+  columns: [...nodeView.columns, { header: 'START', value: ({ warmStart }) => startText(warmStart) }],
+};
+
+function startText(start: NodeRow['warmStart']): string {
+  if (start === undefined) return '';
+  return start.fromMemory ? 'warm' : `cold: ${start.message}`;
+}
+
 const eventView: View<EventRow> = {
   kind: 'event',
   name: ({ reason }) => reason,
@@ -65,9 +76,13 @@ function page({ item, conditions, warnings, nodes = [], events }: Explanation, n
     ...(conditions.length === 0
       ? ['Nothing is known about it yet: is the operator running?']
       : table(conditionView, conditions, now)),
-    ...(nodes.length === 0 ? [] : table(nodeView, nodes, now)),
+    ...(nodes.length === 0 ? [] : table(hasStart(nodes) ? startView : nodeView, nodes, now)),
     ...(events.length === 0 ? [] : table(eventView, events, now)),
   ].join('\n');
+}
+
+function hasStart(nodes: readonly NodeRow[]): boolean {
+  return nodes.some(({ warmStart }) => warmStart !== undefined);
 }
 
 function table<T>(view: View<T>, rows: readonly T[], now: Date): string[] {

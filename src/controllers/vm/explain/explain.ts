@@ -1,4 +1,6 @@
 import type { Node, Pod } from '../../../api/core.ts';
+import { namespaceOfDisk } from '../../../api/configkey.ts';
+import type { Image } from '../../../api/image.ts';
 import type { Vm } from '../../../api/vm.ts';
 import type { VmConfig } from '../../../api/vmconfig.ts';
 import { explain, type NodeVerdict } from '../../../placement/explain.ts';
@@ -6,6 +8,8 @@ import { Inventory } from '../../../placement/inventory.ts';
 import { nodeFacts } from '../../../placement/nodefacts.ts';
 import { podFacts } from '../../../placement/podfacts.ts';
 import { podNameIndex, vmUidOf } from '../accounting.ts';
+import { memoryToGoOnFrom } from '../resolve/imagememory.ts';
+import { parseImage } from '../resolve/imageref.ts';
 import { effectiveSettings } from '../resolve/effective.ts';
 import { placementRequest } from '../pod/request.ts';
 import { nodePortDefaults, type VmSettings } from '../settings.ts';
@@ -13,6 +17,8 @@ import { nodePortDefaults, type VmSettings } from '../settings.ts';
 export interface ExplainInput {
   readonly vm: Vm;
   readonly config: VmConfig | undefined;
+  /** The Image of the VM's namespace that it names. */
+  readonly image?: Image | undefined;
   readonly nodes: readonly Node[];
   readonly pods: readonly Pod[];
   /** Of all namespaces. */
@@ -32,8 +38,8 @@ export interface ExplainInput {
  * The verdict of every node on a VM, as placement would give it now; the VM's own pod is not in its own way. Empty
  * where the VM cannot be placed for reasons of its own, which its conditions tell.
  */
-export function explainVm({ vm, config, nodes, pods, vms, settings }: ExplainInput): NodeVerdict[] {
-  const effective = vm.status?.effective ?? requested(vm, config, settings);
+export function explainVm({ vm, config, image, nodes, pods, vms, settings }: ExplainInput): NodeVerdict[] {
+  const effective = vm.status?.effective ?? requested({ vm, config, image, settings });
   if (effective === undefined) return [];
   const inventory = new Inventory(settings.portRanges);
   for (const node of nodes) inventory.setNode(nodeFacts(node));
@@ -45,15 +51,33 @@ export function explainVm({ vm, config, nodes, pods, vms, settings }: ExplainInp
     const facts = podFacts(pod, vmUidOf(pod, vmsByPod.get(`${namespace}/${name}`) ?? []));
     if (facts !== undefined && facts.claim !== vm.metadata.uid) inventory.setPod(facts);
   }
-  return explain(inventory, placementRequest(vm, effective, settings));
+  const memory = memoryToGoOnFrom(vm, effective, { image: () => image });
+  return explain(inventory, placementRequest(vm, effective, settings, memory));
 }
 
-/** Before the VM is placed, what its spec and VMConfig say; the architecture of an image is not known here. */
-function requested(vm: Vm, config: VmConfig | undefined, settings: ExplainInput['settings']) {
+/** The Image that a VM runs from, or would run from, where it is one of the VM's namespace. */
+export function imageNameOf(vm: Vm, config: VmConfig | undefined): string | undefined {
+  const { effective } = vm.status ?? {};
+  if (effective !== undefined)
+    return effective.imageNamespace === undefined ? effective.imageName : undefined;
+  if (namespaceOfDisk(vm, 'image') !== vm.metadata.namespace) return undefined;
+  const named = parseImage(vm.spec.image ?? config?.spec.image ?? '');
+  return named.kind === 'object' ? named.name : undefined;
+}
+
+/** Before the VM is placed, what its spec and VMConfig say; the architecture of an image of a registry is not known here. */
+function requested({
+  vm,
+  config,
+  image,
+  settings,
+}: Pick<ExplainInput, 'vm' | 'config' | 'image' | 'settings'>) {
+  const { reference, architecture } = image?.status ?? {};
+  const found = reference === undefined ? undefined : { reference, architecture, name: image?.metadata.name };
   const result = effectiveSettings({
     spec: vm.spec,
     config: config?.spec,
-    image: { reference: vm.spec.image ?? config?.spec.image ?? '', architecture: undefined },
+    image: found ?? { reference: vm.spec.image ?? config?.spec.image ?? '', architecture: undefined },
     iso: undefined,
     gpuPassthroughEnabled: settings.gpuPassthroughEnabled,
     hostPortsAllowed: settings.hostPortsAllowed,

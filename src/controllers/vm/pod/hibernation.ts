@@ -1,5 +1,9 @@
+import type { Node } from '../../../api/core.ts';
+import { readNodeCpu } from '../../../api/hardware.ts';
+import { maxFlagsLength } from '../../../api/hostcpu.ts';
+import { annotations } from '../../../api/meta.ts';
 import { conditionTypes } from '../../../api/reasons.ts';
-import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
+import type { EffectiveSettings, MemoryHost, Vm } from '../../../api/vm.ts';
 import { isTrue } from '../../../controller/conditions.ts';
 import { memoryOnDiskRefusal } from './claim.ts';
 
@@ -21,6 +25,33 @@ export function suspendsTo({ spec, status }: Vm): 'Memory' | 'Disk' {
 export function suspendSeconds(effective: EffectiveSettings, memoryBytes: number): number | undefined {
   if (effective.onEviction !== 'Suspend' || memoryOnDiskRefusal(effective) !== undefined) return undefined;
   return leastSeconds + Math.ceil(memoryBytes / bytesPerSecond);
+}
+
+/** Whether the guest may have left its memory on its claim when its pod ended. */
+export function mayBeOnClaim(vm: Vm, effective: EffectiveSettings): boolean {
+  if (memoryOnDiskRefusal(effective) !== undefined || vm.spec.powerState === 'Stopped') return false;
+  return vm.status?.suspendedTo === 'Disk' || effective.onEviction === 'Suspend';
+}
+
+/** What the guest runs on, where its memory may be written to its claim. A node of which nothing is known changes nothing. */
+export function memoryHostOf(
+  vm: Vm,
+  effective: EffectiveSettings,
+  {
+    accelerator,
+    node,
+  }: { readonly accelerator: MemoryHost['accelerator'] | undefined; readonly node: Node | undefined },
+): MemoryHost | undefined {
+  const before = vm.status?.memoryHost;
+  const isWanted = suspendsTo(vm) === 'Disk' || effective.onEviction === 'Suspend';
+  if (!isWanted || memoryOnDiskRefusal(effective) !== undefined) return undefined;
+  // Until it goes on, its memory is of the node before.
+  if (vm.status?.suspendedTo === 'Disk' || accelerator === undefined) return before;
+  if (accelerator === 'tcg') return { accelerator };
+  const cpu = readNodeCpu(node?.metadata.annotations?.[annotations.hardware]);
+  if (cpu === undefined) return before;
+  const cpuFlags = cpu.flags.join(' ');
+  return { accelerator, cpuModel: cpu.model, ...(cpuFlags.length > maxFlagsLength ? {} : { cpuFlags }) };
 }
 
 /** The guest's memory is on its claim and is to stay there: the VM needs no pod. What a revert asks for takes one. */

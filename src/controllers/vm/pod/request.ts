@@ -1,6 +1,7 @@
 import { parseQuantity } from '../../../api/quantity.ts';
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
 import type { PlacementRequest } from '../../../placement/place.ts';
+import type { MemoryRequest } from '../../../placement/warmth.ts';
 import type { PortService } from '../../../placement/ports.ts';
 import { emulationBytes, ephemeralStorageBytes, podCpuMilli, podMemoryBytes } from './overhead.ts';
 import { hasBundle } from './bundle.ts';
@@ -8,11 +9,16 @@ import { labelMetadata } from './podlabels.ts';
 import { reservedPortsOf } from './podports.ts';
 import type { VmSettings } from '../settings.ts';
 
-/** What a VM with these settings asks of a node: the numbers its pod will request. */
+/**
+ * What a VM with these settings asks of a node: the numbers its pod will request.
+ *
+ * @param memory - that the guest may go on from
+ */
 export function placementRequest(
   vm: Vm,
   effective: EffectiveSettings,
   settings: Pick<VmSettings, 'cpuOvercommit' | 'accelerator'>,
+  memory?: MemoryRequest,
 ): PlacementRequest {
   return {
     namespace: vm.metadata.namespace,
@@ -33,6 +39,7 @@ export function placementRequest(
     tolerations: effective.tolerations ?? [],
     services: servicesOf(effective),
     reservedPorts: reservedPortsOf(effective),
+    ...(memory === undefined ? {} : { memory }),
   };
 }
 

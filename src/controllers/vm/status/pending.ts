@@ -18,7 +18,7 @@ export function pendingDraft(
 ): StatusDraft {
   const { effective, node, diskSize, diskGrowth, warnings, powerState } = vm.status ?? {};
   const podName = chosenPod(vm);
-  const { revertRequest, startRequest, restartRequest, suspendedTo } = vm.status ?? {};
+  const { revertRequest, startRequest, restartRequest, suspendedTo, memoryHost } = vm.status ?? {};
   const cause = conditions.stalled ?? conditions.scheduled ?? conditions.prepared;
   const { restartRequired } = keepsSettings(vm) ? (conditionsIn(vm.status?.conditions) ?? {}) : {};
   const sticky = effective !== undefined && hasClaims(effective);
@@ -39,6 +39,7 @@ export function pendingDraft(
       ...(powerState === undefined ? {} : { powerState: 'Stopped' as const }),
       // Until its runner has said what became of it.
       ...(suspendedTo === 'Disk' ? { suspendedTo } : {}),
+      ...(memoryHost === undefined ? {} : { memoryHost }),
     },
     conditions: {
       ...(restartRequired === undefined ? {} : { restartRequired }),

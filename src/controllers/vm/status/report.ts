@@ -8,7 +8,7 @@ import { formatQuantity } from '../../../api/quantity.ts';
 import { nodeOf } from '../../../placement/podfacts.ts';
 import { isOfSize, needsAnotherPod } from '../../../api/vmchanges.ts';
 import { isPersistent } from '../pod/claim.ts';
-import { mayGoOn } from '../pod/hibernation.ts';
+import { mayGoOn, memoryHostOf } from '../pod/hibernation.ts';
 import { leftOutPorts, portsCondition, withLeftOutWarnings, withPodsPorts } from '../pod/leftoutports.ts';
 import { statusPorts } from '../pod/podports.ts';
 import {
@@ -89,6 +89,7 @@ export function reportPod(given: PodReport): StatusDraft {
   const diskSize = bytes === undefined ? vm.status?.diskSize : formatQuantity(bytes);
   const diskGrowth = growth?.message ?? vm.status?.diskGrowth;
   const accelerator = acceleratorOf(pod) ?? vm.status?.accelerator;
+  const memoryHost = memoryHostOf(vm, effective, { accelerator, node });
   const revertRequest = state?.revertRequest ?? vm.status?.revertRequest;
   const startRequest = startedFor(input);
   const restartRequest = restartedFor(input);
@@ -105,6 +106,7 @@ export function reportPod(given: PodReport): StatusDraft {
       ...(diskSize === undefined ? {} : { diskSize }),
       ...(diskGrowth === undefined ? {} : { diskGrowth }),
       ...(accelerator === undefined ? {} : { accelerator }),
+      ...(memoryHost === undefined ? {} : { memoryHost }),
       ...(revertRequest === undefined ? {} : { revertRequest }),
       ...(startRequest === undefined ? {} : { startRequest }),
       ...(restartRequest === undefined ? {} : { restartRequest }),

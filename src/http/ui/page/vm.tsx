@@ -60,6 +60,19 @@ const nodeColumns: readonly Column<Verdict>[] = [
   { title: 'Reasons', cell: ({ reasons }) => reasons.join('; ') },
 ];
 
+/** Only where the VM has a memory to go on from. */
+const startColumn: Column<Verdict> = { title: 'Start', cell: ({ warmStart }) => startText(warmStart) };
+
+function startText(start: Verdict['warmStart']): string {
+  if (start === undefined) return '';
+  return start.fromMemory ? 'warm' : `cold: ${start.message}`;
+}
+
+function columnsFor(nodes: readonly Verdict[]): readonly Column<Verdict>[] {
+  const hasStart = nodes.some(({ warmStart }) => warmStart !== undefined);
+  return hasStart ? [...nodeColumns, startColumn] : nodeColumns;
+}
+
 export function timeOf(text: string | undefined): string {
   if (text === undefined) return '–';
   const time = new Date(text);
@@ -138,7 +151,7 @@ export function OneVm({
           <h2>Nodes</h2>
           <Table
             caption="Nodes"
-            columns={nodeColumns}
+            columns={columnsFor(nodes)}
             items={nodes}
             keyOf={({ node }) => node}
             empty="None."

@@ -1,8 +1,9 @@
 import { expect, test } from 'vitest';
 import type { Node, Pod } from '../../../../src/api/core.ts';
-import { explainVm } from '../../../../src/controllers/vm/explain/explain.ts';
+import { explainVm, imageNameOf } from '../../../../src/controllers/vm/explain/explain.ts';
 import { vmSettings } from '../../../support/operator.ts';
-import { aPod, aVm } from './builders.ts';
+import { aPod, aVm, effective } from './builders.ts';
+import { anImage } from '../image/builders.ts';
 import { storedMeta } from '../../../support/storedmeta.ts';
 
 function aNode(name: string, cpu: string, labels: Record<string, string> = {}): Node {
@@ -62,4 +63,39 @@ test("a VM's own pod is not in its way, another VM's is, and a tenant's is where
 test('a VM that no node could take for reasons of its own has no verdicts', () => {
   const vm = aVm({ spec: { gpuPassthrough: 'Enabled' } });
   expect(explainVm({ vm, config: undefined, nodes, pods: [], vms: [], settings: vmSettings() })).toEqual([]);
+});
+
+test('a VM whose image has a memory is told of each node how its guest would start, also before it is placed', () => {
+  const digest = `sha256:${'a'.repeat(64)}`;
+  const memory = {
+    digest,
+    size: '256Mi',
+    cpu: 1,
+    cpuModel: 'max',
+    accelerator: 'tcg',
+    qemu: '10.0.3',
+  } as const;
+  const reference = `r.example.com/svc3/team/golden@${digest}`;
+  const status = { digest, reference, architecture: 'amd64', memory } as const;
+  const image = anImage({ vm: { name: 'web', mode: 'SaveWithMemory' } }, status);
+  const vm = aVm({ spec: { image: 'golden', cpu: 1, memory: '256Mi' } });
+  expect(imageNameOf(vm, undefined)).toBe('golden');
+  const given = { vm, config: undefined, nodes, pods: [], vms: [], settings: vmSettings() };
+  const told = explainVm({ ...given, image: { ...image, metadata: { ...image.metadata, name: 'golden' } } });
+  expect(told.map(({ warmStart }) => warmStart?.fromMemory)).toEqual([true, true, true]);
+  expect(explainVm(given).map(({ warmStart }) => warmStart)).toEqual([undefined, undefined, undefined]);
+});
+
+test.each([
+  ['names a reference of a registry', aVm()],
+  [
+    'gets it from another namespace',
+    aVm({ spec: { image: undefined, config: 'c', configNamespace: 'other' } }),
+  ],
+  [
+    'runs from the Image of another',
+    aVm({ status: { effective: { ...effective, imageName: 'a', imageNamespace: 'b' } } }),
+  ],
+])('there is no Image to look at where the VM %s', (_what, vm) => {
+  expect(imageNameOf(vm, { metadata: storedMeta({ name: 'c' }), spec: { image: 'golden' } })).toBeUndefined();
 });

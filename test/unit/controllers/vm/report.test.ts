@@ -946,3 +946,37 @@ describe('the status that is written', () => {
     });
   });
 });
+
+describe('what the guest runs on, where its memory may lie on its claim', () => {
+  const onClaim = { ...effective, disk: { storage: 'Persistent' }, onEviction: 'Suspend' } as const;
+  const annotations = {
+    'svc3.dev/hardware': JSON.stringify({ cpu: { model: 'CPU', flags: ['avx', 'sse'] } }),
+  };
+  const node: Node = { metadata: storedMeta({ name: 'n1', annotations }) };
+  const kvmPod = aPod();
+  const spec = JSON.stringify({ accelerator: 'kvm' });
+  const pod: Pod = {
+    ...kvmPod,
+    metadata: { ...kvmPod.metadata, annotations: { 'svc3.dev/runner-spec': spec } },
+  };
+  const before = { accelerator: 'kvm', cpuModel: 'CPU before', cpuFlags: 'sse' } as const;
+  const hostOf = (given: Partial<Parameters<typeof reportPod>[0]>) =>
+    reportPod({ vm: aVm(), pod, node, runner: undefined, effective: onClaim, warnings: [], ...given }).fields
+      .memoryHost;
+
+  test('is that of its node', () => {
+    expect(hostOf({})).toEqual({ accelerator: 'kvm', cpuModel: 'CPU', cpuFlags: 'avx sse' });
+    expect(hostOf({ pod: aPod() })).toEqual({ accelerator: 'tcg' });
+  });
+
+  test('is that of the node before until the guest goes on, and while nothing is known of the new one', () => {
+    const vm = (status: VmStatus) => aVm({ status: { memoryHost: before, ...status } });
+    expect(hostOf({ vm: vm({ suspendedTo: 'Disk' }) })).toEqual(before);
+    expect(hostOf({ vm: vm({}), node: undefined })).toEqual(before);
+  });
+
+  test('is nobody’s business where the memory ends with the pod', () => {
+    expect(hostOf({ effective })).toBeUndefined();
+    expect(hostOf({ effective: { ...onClaim, onEviction: 'Shutdown' } })).toBeUndefined();
+  });
+});
