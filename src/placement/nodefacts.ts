@@ -1,5 +1,6 @@
 import type { Node } from '../api/core.ts';
 import { readNodeCpu } from '../api/hardware.ts';
+import type { HostCpu } from '../api/hostcpu.ts';
 import { annotations, extendedResources, labels, tagLabelPrefix } from '../api/meta.ts';
 import { milliAmount, wholeAmount } from './amount.ts';
 import type { Accelerator, NodeFacts } from './facts.ts';
@@ -31,10 +32,23 @@ export function nodeFacts(node: Node): NodeFacts {
     reservedFor: nonEmpty(nodeLabels[labels.namespace]),
     gpuEnabled: nodeLabels[labels.gpuPassthrough] === 'enabled',
     accelerator: acceleratorLabel(nodeLabels[labels.accelerator]),
-    hostCpu: readNodeCpu(node.metadata.annotations?.[annotations.hardware]),
+    hostCpu: cpuOf(node.metadata.annotations?.[annotations.hardware]),
     reportsEphemeralStorage: allocatable?.['ephemeral-storage'] !== undefined,
     allocatable: allocatableOf(allocatable),
   };
+}
+
+/** By annotation: nodes of one kind have the same, and so has a node at its next heartbeat. */
+const knownCpus = new Map<string, HostCpu | undefined>();
+const mostKnown = 1_000;
+
+/** One object for all nodes with the same annotation: the features of a CPU are some 150 words. */
+function cpuOf(annotation = ''): HostCpu | undefined {
+  if (knownCpus.has(annotation)) return knownCpus.get(annotation);
+  if (knownCpus.size >= mostKnown) knownCpus.clear();
+  const cpu = readNodeCpu(annotation);
+  knownCpus.set(annotation, cpu);
+  return cpu;
 }
 
 /** The tags of a Node (`tag.svc3.dev/<tag>=true`), sorted. */
