@@ -1,4 +1,4 @@
-{{/* Labels of everything; .component names the part. Call with (dict "root" $ "component" "operator"). */}}
+{{/* Labels of everything; .component names the part, .more are labels of this object alone. Call with (dict "root" $ "component" "operator"). */}}
 {{- define "svc3.labels" -}}
 app.kubernetes.io/name: svc3
 app.kubernetes.io/instance: {{ .root.Release.Name }}
@@ -7,17 +7,14 @@ app.kubernetes.io/part-of: svc3
 app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
-{{- with .root.Values.commonLabels }}
+{{- with mergeOverwrite (dict) .root.Values.commonLabels (.more | default dict) }}
 {{ toYaml . }}
 {{- end }}
 {{- end }}
 
 {{/* Labels of a part's pods. Call with (dict "root" $ "component" "operator" "values" .Values.operator). */}}
 {{- define "svc3.podLabels" -}}
-{{ include "svc3.labels" . }}
-{{- with .values.podLabels }}
-{{ toYaml . }}
-{{- end }}
+{{- include "svc3.labels" (dict "root" .root "component" .component "more" .values.podLabels) }}
 {{- end }}
 
 {{- define "svc3.selector" -}}

@@ -1,9 +1,9 @@
 import { z } from 'zod';
 
-/** Chart value `gpuPassthrough.towerCards`: PCI ids of the D500-class cards, comma-separated. */
+/** Chart value `gpuPassthrough.towerCards`: PCI ids of the D500-class cards, comma-separated. Empty: no card counts as one. */
 export const towerCards = z
   .string()
-  .default('1002:679e')
+  .default('')
   .transform((text) =>
     text
       .toLowerCase()

@@ -35,9 +35,11 @@ export async function helmTemplate(...args: string[]): Promise<string> {
   }
 }
 
-/** The objects of the chart with these arguments. */
+/** The objects of the chart with these arguments. Rejects where what it renders is no YAML, as with a key that is there twice. */
 export async function rendered(...args: string[]): Promise<Rendered[]> {
   const documents = parseAllDocuments(await helmTemplate(...args));
+  const wrong = documents.flatMap(({ errors }) => errors);
+  if (wrong[0] !== undefined) throw wrong[0];
   return documents.map((document) => document.toJS() as Rendered | null).filter((object) => object !== null);
 }
 

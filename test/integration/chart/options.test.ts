@@ -69,6 +69,38 @@ describe('labels and annotations', () => {
   });
 });
 
+describe('a label that is common and of one object', () => {
+  const team = (value: string) => [`--set=commonLabels.team=common`, `--set=${value}.team=own`];
+
+  test.each([
+    ['Deployment', 'svc3-api', 'api.podLabels', []],
+    ['DaemonSet', 'svc3-node-agent', 'nodeAgent.podLabels', []],
+  ])('is on the pods of the %s as that says it', async (kind, name, value, more) => {
+    const objects = await rendered(...team(value), ...more);
+    expect(podOf(objects, kind, name).metadata.labels).toHaveProperty('team', 'own');
+  });
+
+  test.each([
+    ['ServiceMonitor', 'svc3-api', 'serviceMonitor'],
+    ['PodMonitor', 'svc3-api', 'podMonitor'],
+    ['PodMonitor', 'svc3-vms', 'vmMetrics'],
+    ['PrometheusRule', 'svc3', 'prometheusRule'],
+    ['ConfigMap', 'svc3-dashboard-vm', 'dashboards'],
+  ])('is on the %s %s as that says it', async (kind, name, value) => {
+    const objects = await rendered(...team(`${value}.labels`), `--set=${value}.enabled=true`);
+    const labels = objects
+      .filter((object) => object.kind === kind && object.metadata.labels?.['team'] === 'own')
+      .map(({ metadata }) => metadata.name);
+    expect(labels).toContain(name);
+  });
+
+  test('the checksum of the settings is the chart’s, whatever the values say', async () => {
+    const set = '--set-string=api.podAnnotations.svc3\\.dev/settings-checksum=mine';
+    const { metadata } = podOf(await rendered(set), 'Deployment', 'svc3-api') as unknown as Rendered;
+    expect(metadata.annotations?.['svc3.dev/settings-checksum']).toMatch(/^[0-9a-f]{64}$/);
+  });
+});
+
 describe('ways to the api', () => {
   test('none by default', async () => {
     expect(await helmTemplate()).not.toMatch(/kind: (Ingress|TLSRoute|HTTPRoute|BackendTLSPolicy)\n/);
@@ -130,6 +162,17 @@ describe('ways to the api', () => {
       },
     });
   });
+});
+
+test('remote registries are named with and without scheme, port and path', async () => {
+  const registries = [
+    'https://registry.example.com',
+    'other.example.com:5000/team/disks',
+    '[2001:db8::1]:5000',
+  ];
+  const objects = await rendered(json('remoteRegistries', registries));
+  const settings = objects.find(({ metadata }) => metadata.name === 'svc3-settings');
+  expect(settings?.data?.['SVC3_REMOTE_REGISTRIES']).toBe(registries.join(','));
 });
 
 describe('issuer and client of the login', () => {
@@ -231,6 +274,17 @@ test.each([
       'api.gateway.parentRefs[0].name=public',
     ],
     "at '/api/gateway/caConfigMap'",
+  ],
+  [
+    'a port of the nodes for a Service that has none',
+    ['api.service.nodePort=30443'],
+    "at '/api/service/type'",
+  ],
+  ['a namespace of the chart’s own for VMs', ['defaultNamespace=svc3-credentials'], "at '/defaultNamespace'"],
+  [
+    'a remote registry that ends with a slash',
+    ['remoteRegistries[0]=r.example.com/'],
+    "at '/remoteRegistries/0'",
   ],
   ['an interval without a unit', ['podMonitor.interval=30'], "at '/podMonitor/interval'"],
 ])('%s is refused with the value named', async (_, sets, message) => {

@@ -1,0 +1,16 @@
+import { expect, test } from 'vitest';
+import { z } from 'zod';
+import { readSettings } from '../../../../src/config.ts';
+import { nodeSettings } from '../../../../src/controllers/node/settings.ts';
+
+const cardsOf = (SVC3_GPU_TOWER_CARDS: string) =>
+  readSettings(z.object(nodeSettings), { SVC3_GPU_TOWER_CARDS }).SVC3_GPU_TOWER_CARDS;
+
+test('cards of the tower are those that the installation names, and none where it names none', () => {
+  expect(cardsOf('1002:679e,1002:6798')).toEqual(['1002:679e', '1002:6798']);
+  expect(cardsOf('')).toEqual([]);
+});
+
+test('what is no PCI id is refused with the variable named', () => {
+  expect(() => cardsOf('679e')).toThrow('SVC3_GPU_TOWER_CARDS');
+});
