@@ -1,6 +1,7 @@
 import { annotations } from '../../api/meta.ts';
 import type { Vm } from '../../api/vm.ts';
 import { Svc3Error, invalidField } from '../../errors.ts';
+import { diskNameFrom } from '../../wire/names.ts';
 import { listVms } from '../routes/vms.ts';
 import { callFor } from '../server/invoke.ts';
 import type { GatewayCall } from './row.ts';
@@ -63,10 +64,7 @@ export async function theVm(
 /** A 2.4.x image name (`90GBigSur.img`) as the name of an Image; OCI references stay as they are. */
 export function imageName(given: string, field: string): string {
   if (given.includes('/')) return given;
-  const name = given
-    .toLowerCase()
-    .replaceAll(/[^a-z0-9.-]+/g, '-')
-    .replaceAll(/^[^a-z0-9]+|[^a-z0-9]+$/g, '');
+  const name = diskNameFrom(given);
   if (name === '' || name.length > 63)
     throw invalidField(field, 'has no letters or digits, or more than 63 characters');
   return name;

@@ -66,6 +66,8 @@ describe('a name of an image of 2.4.x', () => {
     ['90GBigSur.img', '90gbigsur.img'],
     ['My Image (2)', 'my-image-2'],
     ['--x--', 'x'],
+    ['macOS - 14.img', 'macos-14.img'],
+    ['old_-_disk (1).img', 'old-disk-1.img'],
     ['registry.example.com/Team/Image:1', 'registry.example.com/Team/Image:1'],
   ])('%s is %s', (given, name) => {
     expect(imageName(given, 'image')).toBe(name);
