@@ -65,9 +65,12 @@ function reasonOf(code: number, reason: string | undefined): ErrorReason {
   return otherNames[reason ?? ''] ?? reasonOfCode[code] ?? (code >= 500 ? 'InternalError' : 'BadRequest');
 }
 
+/** What kube-apiserver writes where rules were not run because of another mistake. */
+const noField = '<nil>';
+
 function causesOf(status: Status): FieldCause[] {
   return (status.details?.causes ?? []).flatMap(({ field, message, reason }) =>
-    field === undefined
+    field === undefined || field === noField
       ? []
       : [
           {

@@ -12,7 +12,7 @@ import { isReachable, vmMessage, vmReason, vmState } from '../wire/vm.ts';
 import { imageRefusal, unusableImage } from './imagerefusal.ts';
 import { removeNeverRun } from './removal.ts';
 import type { Waiter } from './waiter.ts';
-import { writing } from './writing.ts';
+import { deployFieldsOf, writing } from './writing.ts';
 
 export interface DeployEnvironment {
   /** Whose right it is to create the VM. */
@@ -90,7 +90,7 @@ export async function deploy(
     ...(owner === '' ? {} : { owner }),
     ...(options.annotations === undefined ? {} : { annotations: options.annotations }),
   });
-  const created = await writing(() => environment.caller.create(vms, vm));
+  const created = await writing(() => environment.caller.create(vms, vm), deployFieldsOf(request));
   if (options.wait === false) return deployed({ vm: created, runs: false }, portWarnings);
   const begin = performance.now();
   const started = await untilItRuns(environment, created, options);

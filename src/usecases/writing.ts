@@ -1,4 +1,19 @@
 import { Svc3Error } from '../errors.ts';
+import type { DeployRequest } from '../wire/deploy.ts';
+
+/** Fields of a VM as a deploy names them; where several of them make one, the first that the request says. */
+export function deployFieldsOf(request: DeployRequest): Readonly<Record<string, string>> {
+  const { sshNodePort, displayWidth, displayHeight } = request;
+  return {
+    ...deployFields,
+    'spec.nodePorts': sshNodePort === undefined ? 'screenshareNodePort' : 'sshNodePort',
+    'spec.display': said({ displayWidth, displayHeight }) ?? 'displayDPI',
+  };
+}
+
+function said(fields: Readonly<Record<string, unknown>>): string | undefined {
+  return Object.keys(fields).find((field) => fields[field] !== undefined);
+}
 
 const deployFields: Readonly<Record<string, string>> = {
   'spec.config': 'vmConfig',

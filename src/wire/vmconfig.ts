@@ -1,6 +1,7 @@
 import { annotations } from '../api/meta.ts';
 import { parseQuantity, toGi } from '../api/quantity.ts';
 import type { VmConfig, VmConfigSpec } from '../api/vmconfig.ts';
+import { invalidField } from '../errors.ts';
 import { settingsOf, type SettingsRequest } from './deploy.ts';
 import { conditionOf } from './vm.ts';
 import type { VmConfigItem, VmConfigRequest } from './vmschemas.ts';
@@ -92,9 +93,14 @@ function withoutEmptyIso<T extends { iso?: string | undefined }>({ iso, ...setti
   return iso === undefined || iso === '' ? settings : { ...settings, iso };
 }
 
-/** The settings of a kind that a request of `/api/v1` asks for. */
+/**
+ * The settings of a kind that a request of `/api/v1` asks for.
+ * @throws Svc3Error Invalid that names the field
+ */
 export function specOf(request: Omit<VmConfigRequest, 'name' | 'image'> & SettingsRequest): VmConfigSpec {
-  const { nodeName = '', type } = request;
+  const { nodeName = '', type, architecture = type } = request;
+  if (type !== undefined && type !== architecture)
+    throw invalidField('type', `is ${type}, and architecture is ${architecture}`);
   return {
     ...withoutEmptyIso(settingsOf(request)),
     ...(nodeName === '' ? {} : { nodeName }),

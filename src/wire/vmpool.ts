@@ -57,6 +57,8 @@ export function scalePatch({ minIdle, maxSize }: VmPoolScaleRequest): object {
 /** Fields of a VMPool as `/api/v1` names them, for refusals of kube-apiserver. */
 export const poolFields: Readonly<Record<string, string>> = {
   'metadata.name': 'name',
+  // Of the template as a whole: that it names neither image nor configuration.
+  'spec.template': 'image',
   'spec.template.config': 'vmConfig',
   'spec.template.metadata': 'customVMMetadata',
 };

@@ -28,7 +28,9 @@ const settings = {
     .regex(/^[ -~]*$/, 'must be printable ASCII')
     .optional(),
   customVMMetadata: z
-    .union([z.string().max(65_536), z.record(z.string().max(128), z.string().max(4096))])
+    .union([z.string().max(65_536), z.record(z.string().max(128), z.string().max(4096))], {
+      error: 'must be "name=value,name=value", or an object of texts with at most 4096 characters each',
+    })
     .optional()
     .describe('"name=value,name=value" or an object.'),
   subdomain: label.optional(),
@@ -101,7 +103,7 @@ const {
   ...templateSettings
 } = settings;
 const minIdle = z.int().min(0).max(500);
-const maxSize = z.int().min(1).max(1000);
+const maxSize = z.int().min(0).max(1000);
 
 export const vmPoolBody = z
   .object({

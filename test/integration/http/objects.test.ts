@@ -51,10 +51,27 @@ describe('VM configurations', () => {
     expect((await call('GET', ns('/vmconfigs/small'))).status).toBe(404);
   });
 
+  test('two words for one thing that say two things are refused', async () => {
+    const body = { name: 'both', image, type: 'arm64', architecture: 'amd64' };
+    const { status, json } = await call('POST', ns('/vmconfigs'), { body });
+    expect([status, json.details.causes[0].field]).toEqual([422, 'type']);
+    const same = await call('POST', ns('/vmconfigs'), { body: { ...body, architecture: 'arm64' } });
+    expect([same.status, same.json.type]).toEqual([201, 'arm64']);
+    await call('DELETE', ns('/vmconfigs/both'));
+  });
+
   test('a name longer than 50 characters is refused', async () => {
     const { status, json } = await call('POST', ns('/vmconfigs'), { body: { name: 'a'.repeat(51), image } });
     expect([status, json.details.causes[0].field]).toEqual([422, 'name']);
   });
+});
+
+test('what kube-apiserver could not check beside another mistake names no field', async () => {
+  const customVMMetadata = Object.fromEntries(Array.from({ length: 65 }, (_, at) => [`n${at}`, 'v']));
+  const body = { name: 'much', image, customVMMetadata };
+  const { status, json } = await call('POST', ns('/vmconfigs'), { body });
+  const fields = json.details.causes.map(({ field }: { field: string }) => field);
+  expect([status, fields]).toEqual([422, ['customVMMetadata']]);
 });
 
 describe('VM pools', () => {
@@ -81,13 +98,30 @@ describe('VM pools', () => {
     const body = { pool: 'fixed', name: 'of-pool', cpu: 2, sshNodePort: false, reservedPorts: '80' };
     const { status, json } = await call('POST', ns('/vms?wait=false'), { body });
     const fields = json.details.causes.map(({ field }: { field: string }) => field).sort();
-    expect([status, fields]).toEqual([422, ['cpu', 'nodePorts', 'reservedPorts']]);
+    expect([status, fields]).toEqual([422, ['cpu', 'reservedPorts', 'sshNodePort']]);
+    const screen = { pool: 'fixed', name: 'of-pool', displayDPI: 96, screenshareNodePort: true };
+    const other = await call('POST', ns('/vms?wait=false'), { body: screen });
+    const named = other.json.details.causes.map(({ field }: { field: string }) => field).sort();
+    expect([other.status, named]).toEqual([422, ['displayDPI', 'screenshareNodePort']]);
     await call('DELETE', ns('/vmpools/fixed'));
   });
 
   test('a VM of a pool that is not there is refused at once', async () => {
     const { status, json } = await call('POST', ns('/vms'), { body: { pool: 'missing', name: 'of-pool' } });
     expect([status, json.message]).toEqual([404, 'vmpools "missing" not found']);
+  });
+
+  test('a pool of nothing is refused with a field of the request', async () => {
+    const { status, json } = await call('POST', ns('/vmpools'), { body: { name: 'nothing' } });
+    expect([status, json.details.causes[0].field]).toEqual([422, 'image']);
+  });
+
+  test('a pool may hold nothing, as kubectl says it', async () => {
+    const body = { name: 'paused', image, minIdle: 0, maxSize: 0 };
+    expect(await call('POST', ns('/vmpools'), { body })).toMatchObject({ status: 201, json: body });
+    const scaled = await call('POST', ns('/vmpools/paused/scale'), { body: { minIdle: 0, maxSize: 0 } });
+    expect([scaled.status, scaled.json.maxSize]).toEqual([200, 0]);
+    await call('DELETE', ns('/vmpools/paused'));
   });
 
   test('a pool whose guests would hold the GPU for nobody is refused with the field', async () => {

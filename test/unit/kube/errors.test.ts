@@ -42,6 +42,7 @@ describe('a refusal of kube-apiserver', () => {
           { field: 'spec.cpu', message: 'too small', reason: 'FieldValueInvalid' },
           { field: 'spec.memory', message: 'odd', reason: 'SomethingNew' },
           { message: 'about no field' },
+          { field: '<nil>', message: 'some validation rules were not checked' },
         ],
       }),
     );
