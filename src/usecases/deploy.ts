@@ -38,6 +38,8 @@ export interface DeployEnvironment {
 export interface InstallationSettings {
   readonly hostPortsAllowed: PortRange;
   readonly gpuPassthroughEnabled: boolean;
+  /** Namespace for VMs when nobody says otherwise. */
+  readonly defaultNamespace: string;
 }
 
 export type DeployWait = boolean | 'reachable';
@@ -79,7 +81,10 @@ export async function deploy(
 ): Promise<Deployed> {
   const [owner = '', settings] = await Promise.all([environment.owner(), environment.settings()]);
   const { namespace } = options;
-  const config = await namedConfig(environment, request, namespace);
+  const config = await namedConfig(environment, request, {
+    own: namespace,
+    fallback: settings?.defaultNamespace ?? namespaces.default,
+  });
   if (request.pool !== undefined) await environment.findPool(request.pool, namespace);
   await check(environment, { request, config, namespace }, settings);
   const { vm, portWarnings } = vmOf(request, {
@@ -156,10 +161,10 @@ interface NamedConfig {
 async function namedConfig(
   { findConfig, mayGetConfig }: DeployEnvironment,
   { vmConfig: name, vmConfigNamespace }: DeployRequest,
-  own: string,
+  { own, fallback }: { readonly own: string; readonly fallback: string },
 ): Promise<NamedConfig | undefined> {
   if (name === undefined) return undefined;
-  const places = vmConfigNamespace === undefined ? [own, namespaces.default] : [vmConfigNamespace];
+  const places = vmConfigNamespace === undefined ? [own, fallback] : [vmConfigNamespace];
   for (const namespace of new Set(places)) {
     if (namespace !== own && !(await mayGetConfig(name, namespace))) continue;
     try {

@@ -57,7 +57,7 @@ export function deploy(
 ): Promise<Deployed> {
   const { services, caller, params, body } = call;
   const { namespace } = params;
-  const { gpuPassthroughEnabled, hostPortsAllowed } = services.settings;
+  const { gpuPassthroughEnabled, hostPortsAllowed, defaultNamespace } = services.settings;
   return deployAVm(
     {
       caller: caller.client,
@@ -69,7 +69,7 @@ export function deploy(
       findImage: (name, of) => findImage(services, { namespace: of, name }),
       mayGetConfig: (name, of) =>
         isAllowed(caller, { group, resource: 'vmconfigs', verb: 'get', namespace: of, name }),
-      settings: () => Promise.resolve({ gpuPassthroughEnabled, hostPortsAllowed }),
+      settings: () => Promise.resolve({ gpuPassthroughEnabled, hostPortsAllowed, defaultNamespace }),
       wait: waiterOf(call),
     },
     body,

@@ -75,6 +75,12 @@ function world(course: Course = {}, given: Partial<DeployEnvironment> = {}) {
   return { run, refusal, create, remove };
 }
 
+const gpuOff = {
+  gpuPassthroughEnabled: false,
+  hostPortsAllowed: { first: 1, last: 65_535 },
+  defaultNamespace: 'svc3-default',
+};
+
 describe('before anything is created, a deploy is refused', () => {
   const image = (status: Image['status']): Image => ({
     metadata: storedMeta({ name: 'golden' }),
@@ -82,7 +88,6 @@ describe('before anything is created, a deploy is refused', () => {
     ...(status === undefined ? {} : { status }),
   });
   const config = (spec: VmConfig['spec']): VmConfig => ({ metadata: storedMeta({ name: 'small' }), spec });
-  const gpuOff = { gpuPassthroughEnabled: false, hostPortsAllowed: { first: 1, last: 65_535 } };
   const notFound = () => Promise.reject(new Svc3Error('NotFound', 'vmconfigs "small" not found'));
 
   test.each<
@@ -188,6 +193,13 @@ describe('the configuration of a deploy', () => {
     expect(seen).toEqual({ images: ['svc3-default/golden'], configNamespace: 'svc3-default' });
     const own = await deployedFrom(['svc3-default'], { image: 'silver' });
     expect(own.images).toEqual(['team/silver']);
+  });
+
+  test('is that of the default namespace of the installation, whatever that is called', async () => {
+    const settings = async () => ({ ...gpuOff, defaultNamespace: 'machines' });
+    const seen = await deployedFrom(['machines'], {}, { settings });
+    expect(seen).toEqual({ images: ['machines/golden'], configNamespace: 'machines' });
+    await expect(deployedFrom(['svc3-default'], {}, { settings })).rejects.toThrow('does not exist');
   });
 
   test('is that of the namespace that is said, and of no other', async () => {

@@ -22,7 +22,8 @@ export const vmDeploy = command({
     'config-namespace': {
       kind: 'text',
       placeholder: 'NAMESPACE',
-      summary: 'Namespace of CONFIG; else that of the VM, or svc3-default where CONFIG is there only',
+      summary:
+        'Namespace of CONFIG; else that of the VM, or the default one (svc3-default) where CONFIG is there only',
     },
     pool: {
       kind: 'text',

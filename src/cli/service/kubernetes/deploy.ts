@@ -66,7 +66,10 @@ async function settingsOf(client: KubeClient): Promise<InstallationSettings | un
     const { vmSettingsFrom } = await import('../../../controllers/vm/environment.ts');
     const { gpuPassthroughEnabled, hostPortsAllowed } = vmSettingsFrom(data);
     const [range] = hostPortsAllowed;
-    return range === undefined ? undefined : { gpuPassthroughEnabled, hostPortsAllowed: range };
+    const defaultNamespace = data['SVC3_DEFAULT_NAMESPACE'] ?? namespaces.default;
+    return range === undefined
+      ? undefined
+      : { gpuPassthroughEnabled, hostPortsAllowed: range, defaultNamespace };
   } catch (error) {
     if (isSvc3Error(error, 'Forbidden', 'NotFound')) return undefined;
     throw error;
