@@ -11,7 +11,13 @@ const atomic = { 'x-kubernetes-list-type': 'atomic' } as const;
 const name = '[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?';
 const key = `^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?${name}$`;
 const LabelKey = z.string().min(1).max(317).regex(new RegExp(key));
-const LabelValue = z
+/** The key of a taint: that of a label, or empty. */
+export const TaintKey = z
+  .string()
+  .max(317)
+  .regex(new RegExp(`^(${key.slice(1, -1)})?$`));
+/** The value of a label or a taint. */
+export const LabelValue = z
   .string()
   .max(63)
   .regex(new RegExp(`^(${name})?$`));
@@ -26,6 +32,11 @@ const keysRule: Rule = {
   rule: `self.all(key, key.matches('${key}'))`,
   message:
     'keys have to be names of labels: a name of at most 63 characters, after a prefix and a slash if any',
+};
+
+const spreadOnce: Rule = {
+  rule: 'self.all(a, self.exists_one(b, b.topologyKey == a.topologyKey && b.whenUnsatisfiable == a.whenUnsatisfiable))',
+  message: 'a topologyKey is said once for each whenUnsatisfiable',
 };
 
 const topologyKey = LabelKey.describe(
@@ -138,7 +149,7 @@ export const TopologySpreadConstraints = z
     }),
   )
   .max(8)
-  .meta(atomic)
+  .meta({ ...atomic, ...rules([spreadOnce]) })
   .describe('How the VM and others are spread over places, as in a pod.');
 export type TopologySpreadConstraint = z.infer<typeof TopologySpreadConstraints>[number];
 

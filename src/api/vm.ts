@@ -10,6 +10,7 @@ import {
   diskRules,
   diskSettings,
   DnsLabel,
+  effectiveTolerations,
   guestLists,
   readinessSettings,
   Switch,
@@ -244,6 +245,7 @@ export const EffectiveSettings = z
       .optional()
       .describe('Port mappings.'),
     priorityClassName: z.string().max(253).optional().describe("PriorityClass of the VM's pod."),
+    tolerations: effectiveTolerations.optional(),
     affinity: effectiveAffinity.affinity.optional(),
     topologySpreadConstraints: effectiveAffinity.topologySpreadConstraints.optional(),
     metadata: guestLists.metadata.optional(),

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { KubeObject, NamespacedMeta } from './object.ts';
-import { Affinity, TopologySpreadConstraints } from './affinity.ts';
+import { Affinity, LabelValue, TaintKey, TopologySpreadConstraints } from './affinity.ts';
 import { Conditions, ObservedGeneration } from './condition.ts';
 import { limits } from './meta.ts';
 import { PortMappings } from './ports.ts';
@@ -37,13 +37,14 @@ const PriorityClassName = z
 export const Switch = z.enum(['Enabled', 'Disabled']);
 export type Switch = z.infer<typeof Switch>;
 
-export const Toleration = z.object({
-  key: z.string().max(317).optional().describe('Taint key; empty with operator Exists matches all taints.'),
+/** Without the rules, for what svc3 writes itself. */
+const toleration = z.object({
+  key: TaintKey.optional().describe('Taint key; empty with operator Exists matches all taints.'),
   operator: z
     .enum(['Exists', 'Equal'])
     .optional()
     .describe('How key and value are compared; unset means Equal.'),
-  value: z.string().max(63).optional().describe('Taint value that is matched with operator Equal.'),
+  value: LabelValue.optional().describe('Taint value that is matched with operator Equal.'),
   effect: z
     .enum(['NoSchedule', 'PreferNoSchedule', 'NoExecute'])
     .optional()
@@ -56,7 +57,38 @@ export const Toleration = z.object({
     .optional()
     .describe('How long a NoExecute taint is tolerated, in seconds; unset means for ever.'),
 });
+
+/** As kube-apiserver has it of a pod, so that no pod is refused for what its VM says. */
+export const Toleration = toleration.meta(
+  rules([
+    {
+      rule: "(has(self.key) && self.key != '') || (has(self.operator) && self.operator == 'Exists')",
+      message: 'a toleration without a key needs operator Exists',
+      fieldPath: '.operator',
+    },
+    {
+      rule: "!has(self.value) || self.value == '' || !has(self.operator) || self.operator == 'Equal'",
+      message: 'operator Exists takes no value',
+      fieldPath: '.value',
+    },
+    {
+      rule: "!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",
+      message: 'tolerationSeconds needs effect NoExecute',
+      fieldPath: '.tolerationSeconds',
+    },
+  ]),
+);
 export type Toleration = z.infer<typeof Toleration>;
+
+const tolerationsOf = <T extends z.ZodType>(item: T) =>
+  z
+    .array(item)
+    .max(32)
+    .meta({ 'x-kubernetes-list-type': 'atomic' })
+    .describe('Taints of nodes that the VM tolerates.');
+
+/** Among the settings in force. */
+export const effectiveTolerations = tolerationsOf(toleration);
 
 /** No control characters but tab and line breaks: JSON writes each of the others as six bytes. */
 // oxlint-disable-next-line no-control-regex -- control characters are what it refuses
@@ -352,12 +384,7 @@ export const vmSettings = {
     .describe(
       'What becomes of the guest when its pod is ended, as by a drain. Shutdown (where nothing is said): it shuts down. Suspend, with a Persistent disk: its memory is written to the claim, and it goes on in the next pod.',
     ),
-  tolerations: z
-    .array(Toleration)
-    .max(32)
-    .meta({ 'x-kubernetes-list-type': 'atomic' })
-    .optional()
-    .describe('Taints of nodes that the VM tolerates.'),
+  tolerations: tolerationsOf(Toleration).optional(),
   affinity: Affinity.optional(),
   topologySpreadConstraints: TopologySpreadConstraints.optional(),
 } as const;
