@@ -13,6 +13,10 @@ function named(objects: readonly Rendered[], kind: string, name: string): Render
   return found;
 }
 
+function includesRule(rules: readonly PolicyRule[], sought: PolicyRule): boolean {
+  return rules.some((rule) => JSON.stringify(rule) === JSON.stringify(sought));
+}
+
 function podSpec(object: Rendered): PodSpec {
   return (object.spec as unknown as { template: { spec: PodSpec } }).template.spec;
 }
@@ -204,6 +208,14 @@ describe('rights', () => {
         { apiGroups: ['metrics.k8s.io'], resources: ['pods'], verbs: ['get', 'list'] },
       ]);
     }
+  });
+
+  test('each role may what the one before may', async () => {
+    const objects = await rendered();
+    const order = ['svc3-view', 'svc3-edit', 'svc3-admin', 'svc3-cluster-admin'];
+    const given = order.map((name) => named(objects, 'ClusterRole', name).rules ?? []);
+    for (const [at, rules] of given.entries())
+      expect(given.slice(at).every((wider) => rules.every((rule) => includesRule(wider, rule)))).toBe(true);
   });
 
   test("registry credentials are never part of Kubernetes' own roles", async () => {
