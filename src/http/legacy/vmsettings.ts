@@ -27,6 +27,9 @@ export const settingFields = {
   iso: 'iso_image',
 } as const;
 
+/** How 2.4.x clients write that there is none. */
+const noIso: ReadonlySet<string> = new Set(['', 'None']);
+
 type Settings = z.output<z.ZodObject<typeof settings>>;
 
 /** The settings in the words of `/api/v1`; what has no effect any more is warned of. */
@@ -42,7 +45,7 @@ export function settingsOf(body: Settings, warn: (text: string) => void): Record
     tagRequired: body.tag_required,
     scheduler: body.scheduler,
     iso:
-      body.iso_image === undefined || body.iso_image === 'None'
+      body.iso_image === undefined || noIso.has(body.iso_image)
         ? undefined
         : imageName(body.iso_image, 'iso_image'),
   };

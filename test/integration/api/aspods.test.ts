@@ -1,9 +1,7 @@
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { Pod } from '../../../src/api/core.ts';
 import type { KubeObject, Resource } from '../../../src/api/object.ts';
 import { pods, vmConfigs, vmPools, vms } from '../../../src/api/resources.ts';
-import type { Trial } from './trial.ts';
-import { trial } from './trial.ts';
+import { trial, type Spec, type Trial } from './trial.ts';
 
 /** Fields of a VM that its pod has as they are: what kube-apiserver refuses in a pod, it refuses in the VM, and no more. */
 
@@ -15,8 +13,9 @@ beforeAll(async () => {
 
 const image = 'registry.example.com/debian:12';
 const containers = [{ name: 'c', image }];
-const refusedBy = (asked: Promise<KubeObject>): Promise<boolean> =>
-  asked.then(
+/** Whether kube-apiserver refuses an object of the kind with this spec. */
+const isRefusedAs = <T extends KubeObject>(resource: Resource<T>, spec: Spec): Promise<boolean> =>
+  dryRun(resource as unknown as Resource<KubeObject>, 'web', spec).then(
     () => false,
     () => true,
   );
@@ -58,13 +57,11 @@ describe('a VM refuses of its pod what a pod refuses', () => {
       },
     ],
   ])('%s: %s', async (_what, isRefused, fields) => {
-    const asked = (resource: Resource<never>, spec: object): Promise<boolean> =>
-      refusedBy(dryRun(resource as unknown as Resource<KubeObject>, 'web', spec as never));
     const seen = {
-      pod: await asked(pods as Resource<Pod> as never, { containers, ...fields }),
-      vm: await asked(vms as never, { image, ...fields }),
-      config: await asked(vmConfigs as never, fields),
-      pool: await asked(vmPools as never, { template: { image, ...fields } }),
+      pod: await isRefusedAs(pods, { containers, ...fields }),
+      vm: await isRefusedAs(vms, { image, ...fields }),
+      config: await isRefusedAs(vmConfigs, fields),
+      pool: await isRefusedAs(vmPools, { template: { image, ...fields } }),
     };
     expect(seen).toEqual({ pod: isRefused, vm: isRefused, config: isRefused, pool: isRefused });
   });

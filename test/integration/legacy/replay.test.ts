@@ -224,6 +224,13 @@ describe('texts and refusals', () => {
     expect((await call('GET', '/resources/vm/configs/cores')).json.configs[0].vcpu_count).toBe(2);
   });
 
+  test('an empty iso_image is none, as an empty tag is', async () => {
+    const made = { svc_vm_name: 'plain', svc_base_image: 'mojave.img', iso_image: '', tag: '' };
+    expect((await call('POST', '/resources/vm/create', made)).status).toBe(201);
+    const { json } = await call('GET', '/resources/vm/configs/plain');
+    expect(json.configs[0]).toMatchObject({ iso_image: 'None', tag: '' });
+  });
+
   test('no token is 401 in the envelope', async () => {
     const { status, json } = await api.call('GET', '/resources/vm/list');
     expect([status, json]).toEqual([
