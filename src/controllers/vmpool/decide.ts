@@ -20,6 +20,8 @@ export interface ObservedPool {
   readonly standbys: readonly StandbyView[];
   /** VMs of the pool, also those that know nothing of it. */
   readonly claimed: number;
+  /** Those among them that take none of the guests that wait: they have a pod, or have chosen one. */
+  readonly settled: number;
   /** What a pod would be made from now; undefined while that is not known, or is no digest. */
   readonly revision: string | undefined;
   /** Milliseconds since 1970. */
@@ -43,7 +45,7 @@ type Judged = StandbyView & { readonly isIdle: boolean; readonly isCurrent: bool
 
 /** Which pods the pool gives up, and how many it makes. Those that a VM has chosen are none of its business. Pure. */
 export function decidePool(observed: ObservedPool): PoolPlan {
-  const { pool, standbys, claimed, revision, now, startMs } = observed;
+  const { pool, standbys, claimed, settled, revision, now, startMs } = observed;
   const template = templateDigest(pool);
   const own = standbys.filter(({ pod, isTaken }) => !isTaken && !isTerminating(pod));
   const doomed: { pod: Pod; why: string; isFailure: boolean }[] = [];
@@ -56,13 +58,15 @@ export function decidePool(observed: ObservedPool): PoolPlan {
     else kept.push({ ...one, isIdle: isPodReady(one.pod), isCurrent: isCurrent(one.pod, revision) });
   }
   const { minIdle, maxSize = Infinity } = pool.spec;
+  // VMs are refused nothing: where they came while guests booted, or the bound was lowered, guests make way.
+  const most = Math.max(0, Math.min(minIdle, maxSize - settled));
   const current = kept.filter((one) => one.isCurrent).toSorted(byWorth);
   const outdated = kept.filter((one) => !one.isCurrent).toSorted(byWorth);
-  for (const { pod } of current.slice(minIdle)) doomed.push(surplus(pod));
-  const stays = Math.min(current.length, minIdle);
+  for (const { pod } of current.slice(most)) doomed.push(surplus(pod));
+  const stays = Math.min(current.length, most);
   // One that is outdated waits on until one that is not can take its place.
   const ready = current.slice(0, stays).filter(({ isIdle }) => isIdle).length;
-  const allowed = Math.max(0, minIdle - ready);
+  const allowed = Math.max(0, most - ready);
   const outdatedStay = outdated.filter(({ isIdle }) => isIdle).slice(0, allowed);
   for (const one of outdated)
     if (!outdatedStay.includes(one)) doomed.push({ pod: one.pod, why: 'it is outdated', isFailure: false });

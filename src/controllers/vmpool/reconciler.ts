@@ -20,7 +20,7 @@ import { hasClaims } from '../vm/pod/claim.ts';
 import { isPodReady } from '../vm/pod/podstate.ts';
 import { placementRequest } from '../vm/pod/request.ts';
 import { isRefusal } from '../vm/podcreation.ts';
-import { isOfPool, selectorOf } from '../vm/pool/standby.ts';
+import { isOfPool, isWithoutPod, selectorOf } from '../vm/pool/standby.ts';
 import { hasMemory, memoryToGoOnFrom } from '../vm/resolve/imagememory.ts';
 import { digestOf } from '../vm/resolve/imageref.ts';
 import {
@@ -159,6 +159,8 @@ export class PoolReconciler {
     ].filter((pod) => isOfPool(pod) && isOwnedBy(pod, pool) && !this.#deleted.has(pod.metadata.uid));
     const isPinned = resolved.kind === 'resolved' && digestOf(resolved.effective.image) !== undefined;
     const { startDeadlineSeconds } = pool.spec.template;
+    const vms = caches.vms.byIndex('pool', key);
+    const count = (named: readonly Vm[]) => countVms(named, cached, (pod) => shared.standbys.holderOf(pod));
     return {
       pool,
       standbys: own.map((pod) => ({
@@ -166,7 +168,8 @@ export class PoolReconciler {
         node: caches.nodes.get(nodeOf(pod) ?? ''),
         isTaken: shared.standbys.holderOf(pod) !== undefined,
       })),
-      claimed: countVms(caches.vms.byIndex('pool', key), cached, (pod) => shared.standbys.holderOf(pod)),
+      claimed: count(vms),
+      settled: count(vms.filter((vm) => !isWithoutPod(vm))),
       revision: isPinned ? revisionOf(pool, resolved.effective, settings) : undefined,
       now: now().getTime(),
       startMs:

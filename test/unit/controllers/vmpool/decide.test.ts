@@ -32,6 +32,7 @@ function decided(
     pool: aPool({ minIdle, ...(maxSize === undefined ? {} : { maxSize }) }),
     standbys,
     claimed: 0,
+    settled: given.claimed ?? 0,
     revision,
     now: Date.parse(bornAt) + 1_000,
     startMs,
@@ -74,6 +75,19 @@ describe('a pool makes', () => {
 });
 
 describe('a pool that is to have fewer', () => {
+  const waiting = () => ['1', '2', '3'].map((name) => view(name));
+
+  test.each([
+    ['those that its VMs and maxSize leave no room', { claimed: 2 }, 1],
+    ['all where its VMs are as many as maxSize', { claimed: 5 }, 0],
+    ['none for VMs that may take one of them', { claimed: 2, settled: 0 }, 3],
+    ['none where there is no maxSize', { claimed: 9, maxSize: undefined }, 3],
+  ])('gives up %s', (_sentence, counts, idle) => {
+    const plan = decided(waiting(), { minIdle: 3, maxSize: 3, ...counts } as never);
+    expect(plan).toMatchObject({ create: 0, idle });
+    expect(plan.delete).toHaveLength(3 - idle);
+  });
+
   test('gives up those that boot, then the newest', () => {
     const plan = decided([view('new', { createdAt: at(5) }), view('old'), booting('boots')], { minIdle: 1 });
     expect(given(plan)).toEqual(['new: fewer are to wait', 'boots: fewer are to wait']);
