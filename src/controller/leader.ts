@@ -42,8 +42,8 @@ export interface LeaderElectorOptions {
 export interface LeaderElector {
   readonly gate: Gate;
   isLeader(): boolean;
-  /** How often the lease has changed hands, as it was last seen. */
-  transitions(): number;
+  /** How often the lease has changed hands, as it was last seen; undefined before it has been. */
+  transitions(): number | undefined;
   /**
    * Takes part until the signal: then `onStarted` may finish, still covered by renewals, and the lease is released.
    * Rejects with ServiceUnavailable when the lease is lost; the process is to end then.
@@ -69,7 +69,10 @@ class LeaseElector implements LeaderElector {
   readonly #monotonic: () => number;
   readonly #fields: { readonly name: string; readonly namespace: string };
   #known: Lease | undefined;
-  #seen = { state: '', at: 0 };
+  #seen: { readonly state: string; readonly at: number; readonly transitions?: number } = {
+    state: '',
+    at: 0,
+  };
   /** When the request of the last renewal that succeeded was sent. */
   #renewedAt = Number.NEGATIVE_INFINITY;
 
@@ -85,8 +88,8 @@ class LeaseElector implements LeaderElector {
     return this.#monotonic() - this.#renewedAt < this.#times.renewDeadlineMs;
   }
 
-  transitions(): number {
-    return this.#known?.spec?.leaseTransitions ?? 0;
+  transitions(): number | undefined {
+    return this.#seen.transitions;
   }
 
   async run(signal: AbortSignal): Promise<void> {
@@ -245,7 +248,8 @@ class LeaseElector implements LeaderElector {
   #observe(lease: Lease): Lease {
     this.#known = lease;
     const state = stateOf(lease);
-    if (state !== this.#seen.state) this.#seen = { state, at: this.#monotonic() };
+    const { leaseTransitions: transitions = 0 } = lease.spec ?? {};
+    if (state !== this.#seen.state) this.#seen = { state, at: this.#monotonic(), transitions };
     return lease;
   }
 }

@@ -20,7 +20,10 @@ export function createLeaderMetrics(
     help: 'Times that the lease of the leader has changed hands, as the lease says.',
     registers: [],
     collect() {
-      this.set(transitions());
+      const count = transitions();
+      // A zero before the lease has been seen would be one change after another.
+      if (count === undefined) this.remove();
+      else this.set(count);
     },
   });
   registry.registerMetric(leader);

@@ -11,16 +11,9 @@ import { run } from '../../../src/localcluster/host/command.ts';
 import { dashboardQueries, withoutData } from '../../support/dashboards.ts';
 import { type Prometheus, prometheusProgram, startPrometheus } from '../../support/prometheus.ts';
 import { slow, type VmNamespace, type VmWorld, vmWorld } from '../vm/harness.ts';
-import { type Rendered, rendered } from './helm.ts';
+import { type Rendered, rendered, renderedRules } from './helm.ts';
 
 const program = join(import.meta.dirname, '../../../src/bin/operator.ts');
-
-async function rules(...args: string[]): Promise<Rendered> {
-  const objects = await rendered('--set=prometheusRule.enabled=true', ...args);
-  const rule = objects.find(({ kind }) => kind === 'PrometheusRule');
-  if (rule === undefined) throw new Error('the chart has no PrometheusRule');
-  return rule;
-}
 
 interface Rule {
   readonly alert: string;
@@ -105,13 +98,13 @@ describe('the PrometheusRule of the chart', () => {
     const home = await mkdtemp(join(tmpdir(), 'svc3-rules-'));
     onTestFinished(() => rm(home, { recursive: true }));
     const file = join(home, 'rules.yml');
-    await writeFile(file, stringify((await rules()).spec));
+    await writeFile(file, stringify((await renderedRules()).spec));
     expect(await run(await prometheusProgram('promtool'), ['check', 'rules', file])).toContain('SUCCESS');
   });
 
   test('takes times and the place of the runbooks from the values', async () => {
     const all = rulesOf(
-      await rules(
+      await renderedRules(
         '--set=prometheusRule.times.Svc3VMUnschedulable=2h',
         '--set=prometheusRule.times.Svc3OperatorDown=90s',
         '--set=prometheusRule.runbooks=https://docs.example.com/runbooks/',
@@ -127,7 +120,7 @@ describe('the PrometheusRule of the chart', () => {
   });
 
   test('refuses times that it cannot read', async () => {
-    await expect(rules('--set=prometheusRule.times.Svc3OperatorDown=5 minutes')).rejects.toThrow(
+    await expect(renderedRules('--set=prometheusRule.times.Svc3OperatorDown=5 minutes')).rejects.toThrow(
       "at '/prometheusRule/times/Svc3OperatorDown'",
     );
   });
@@ -169,7 +162,7 @@ describe('alerts on a real operator, kube-apiserver and Prometheus', () => {
       },
     });
     const times = ['Svc3VMUnschedulable', 'Svc3OperatorDown', 'Svc3APIDown'];
-    const { spec } = await rules(...times.map((name) => `--set=prometheusRule.times.${name}=1s`));
+    const { spec } = await renderedRules(...times.map((name) => `--set=prometheusRule.times.${name}=1s`));
     prometheus = await startPrometheus({
       rules: spec as object,
       targets: [

@@ -41,6 +41,14 @@ export async function rendered(...args: string[]): Promise<Rendered[]> {
   return documents.map((document) => document.toJS() as Rendered | null).filter((object) => object !== null);
 }
 
+/** The PrometheusRule with these arguments. */
+export async function renderedRules(...args: string[]): Promise<Rendered> {
+  const objects = await rendered('--set=prometheusRule.enabled=true', ...args);
+  const rule = objects.find(({ kind }) => kind === 'PrometheusRule');
+  if (rule === undefined) throw new Error('the chart has no PrometheusRule');
+  return rule;
+}
+
 /** Everything that a value can turn on, turned on. */
 export const allOn = [
   '--set=insecureRegistries.enabled=true',

@@ -135,6 +135,21 @@ describe('a lease', () => {
     });
   });
 
+  test('has changed hands as often as it said when it was seen last, also after a write that failed', async () => {
+    const server = leaseServer();
+    server.put(held('a'));
+    server.failing.GET = away;
+    const { elector } = candidate(server, 'a');
+    await tries(server);
+    expect(elector.transitions()).toBeUndefined();
+    delete server.failing.GET;
+    server.failing.PUT = away;
+    await expect.poll(() => elector.transitions()).toBe(4);
+    server.failing.GET = away;
+    await tries(server);
+    expect(elector.transitions()).toBe(4);
+  });
+
   test('is renewed by who has it, without being read again', async () => {
     const server = leaseServer();
     const { elector, clock } = candidate(server, 'a');

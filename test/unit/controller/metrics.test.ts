@@ -11,6 +11,12 @@ test('who leads, and how often that changed', async () => {
   expect(await registry.metrics()).toMatch(/^svc3_leader 1$[^]*^svc3_leader_transitions 4$/m);
 });
 
+test('a lease that has not been seen yet has changed hands no number of times, not none', async () => {
+  const registry = new Registry();
+  createLeaderMetrics(registry, { isLeader: () => false, transitions: () => undefined });
+  expect(await registry.metrics()).not.toMatch(/^svc3_leader_transitions/m);
+});
+
 test('how long a cache has heard nothing', async () => {
   const registry = new Registry();
   createWatchMetrics(registry, { silence: () => new Map([['vms', 61.5]]) });
