@@ -39,7 +39,9 @@ export interface ScrapedTarget {
 }
 
 export interface PrometheusOptions {
-  readonly targets: readonly ScrapedTarget[];
+  readonly targets?: readonly ScrapedTarget[];
+  /** Further scrape jobs, in its own words. */
+  readonly jobs?: readonly object[];
   /** `spec` of a PrometheusRule, word for word. */
   readonly rules?: object;
 }
@@ -53,18 +55,25 @@ export interface Prometheus {
 }
 
 /** Starts one that scrapes the targets, and looks at the rules, once a second. */
-export async function startPrometheus({ targets, rules }: PrometheusOptions): Promise<Prometheus> {
+export async function startPrometheus({
+  targets = [],
+  jobs = [],
+  rules,
+}: PrometheusOptions): Promise<Prometheus> {
   const program = await prometheusProgram('prometheus');
   const home = await mkdtemp(join(tmpdir(), 'svc3-prometheus-'));
   const [port] = (await freePorts(1)) as [number];
   const settings = {
     global: { scrape_interval: '1s', scrape_timeout: '1s', evaluation_interval: '1s' },
     ...(rules === undefined ? {} : { rule_files: [join(home, 'rules.yml')] }),
-    scrape_configs: targets.map(({ address, job, labels = {}, settings: more = {} }) => ({
-      job_name: job,
-      ...more,
-      static_configs: [{ targets: [address], labels }],
-    })),
+    scrape_configs: [
+      ...jobs,
+      ...targets.map(({ address, job, labels = {}, settings: more = {} }) => ({
+        job_name: job,
+        ...more,
+        static_configs: [{ targets: [address], labels }],
+      })),
+    ],
   };
   await writeFile(join(home, 'prometheus.yml'), stringify(settings));
   if (rules !== undefined) await writeFile(join(home, 'rules.yml'), stringify(rules));

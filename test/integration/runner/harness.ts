@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { copyFile, cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { copyFile, cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -9,6 +9,7 @@ import { runnerPaths, type RunnerSpecInput, type RunnerState } from '../../../sr
 import { createRunnerClient, type RunnerClient } from '../../../src/runnerapi/client.ts';
 import { createControlKey, signControlToken } from '../../../src/runnerapi/token.ts';
 import { inGuest, testGuestDisk } from '../../support/guest.ts';
+import { childrenOf, kill } from '../../support/vmpods.ts';
 
 const repository = fileURLToPath(new URL('../../..', import.meta.url));
 const keys = createControlKey();
@@ -183,23 +184,4 @@ export async function endProcesses(child: ChildProcess): Promise<void> {
   const children = await childrenOf(child.pid ?? 0);
   child.kill('SIGKILL');
   for (const pid of children) kill(pid);
-}
-
-export function kill(pid: number): void {
-  try {
-    process.kill(pid, 'SIGKILL');
-  } catch {
-    // It is gone already.
-  }
-}
-
-async function childrenOf(parent: number): Promise<number[]> {
-  const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name));
-  const found = await Promise.all(
-    pids.map(async (pid) => {
-      const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '');
-      return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]) === parent ? Number(pid) : undefined;
-    }),
-  );
-  return found.filter((pid) => pid !== undefined);
 }

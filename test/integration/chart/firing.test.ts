@@ -1,0 +1,275 @@
+import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
+import { images, registryCredentials, secrets, vms } from '../../../src/api/resources.ts';
+import { runnerEnvironment } from '../../../src/api/runner.ts';
+import { selfSigned } from '../../../src/http/server/certificate.ts';
+import { createRegistryClient } from '../../../src/registry/client.ts';
+import { pushDisk } from '../../../src/registry/disk.ts';
+import { isWatch } from '../../support/faultproxy.ts';
+import { kill } from '../../support/vmpods.ts';
+import { addCredential, basicAuth, credential } from '../credential/harness.ts';
+import { anImage, aQcow2, readyOf } from '../image/harness.ts';
+import { type AlertWorld, alertWorld, measured } from './alertworld.ts';
+
+/**
+ * Every alert of the chart: a fault of a real part, the metric of a real process, the rule in a real Prometheus, until it fires; the end of
+ * the fault, until it does not. An alert is to come within a minute.
+ */
+const aMinute = { timeout: 60_000, interval: 250 };
+
+const image = `127.0.0.1:1/debian@sha256:${'0'.repeat(64)}`;
+const gpuAddress = '0000:7f:00.0';
+const namespaces = ['shutdown', 'crashing', 'full', 'gpu', 'stuck', 'secretless', 'denied', 'away', 'quiet'];
+
+let world: AlertWorld;
+let folder: string;
+let crashing: Promise<void>;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'svc3-alerts-'));
+  const gpuPath = await busyGpu();
+  const quick = [
+    'VMNotReady VMCrashLoop VMUnschedulable GPUUnavailable ImageWorkStuck CredentialRefused StoreUnreachable'.split(' '),
+    'OperatorDown APIDown VMDiskNearlyFull'.split(' '),
+  ].flat();
+  const times = { ...Object.fromEntries(quick.map((name) => [name, '1s'])), WatchSilent: '20s', LeaderChanges: '40s' };
+  world = await alertWorld({
+    namespaces,
+    values: [
+      '--set=prometheusRule.keepFiringFor=2s',
+      ...Object.entries(times).map(([name, time]) => `--set=prometheusRule.times.Svc3${name}=${time}`),
+    ],
+    runnerEnvironment: (vm) =>
+      vm === 'gpu' ? { [runnerEnvironment.gpuAddresses]: gpuAddress, ...gpuPath } : {},
+  });
+  // The slowest: six crashes with growing pauses between.
+  crashing = crashUntilItStaysDown();
+  crashing.catch(() => undefined);
+});
+
+afterAll(async () => {
+  await world?.stop();
+  await rm(folder, { recursive: true, force: true });
+});
+
+const space = (name: string) => world.spaces[name]!;
+const firingIn = (namespace: string) => () => world.firing({ namespace });
+const heldGpu = () => join(folder, 'held');
+
+/** QEMU as it is where another process has a card of the bundle, while file `held` is there. */
+async function busyGpu(): Promise<Record<string, string>> {
+  const programs = join(folder, 'programs');
+  await mkdir(programs);
+  await writeFile(heldGpu(), '');
+  const said = `vfio ${gpuAddress}: failed to open /dev/vfio/2: Device or resource busy`;
+  const script = `#!/bin/bash
+while [ -n "$1" ]; do
+  case "$1 $2" in '-device vfio-pci,'*) shift 2 ;; *) rest+=("$1"); shift ;; esac
+done
+if [ -e ${heldGpu()} ]; then echo "qemu-system-x86_64: -device vfio-pci,host=${gpuAddress}: ${said}" >&2; exit 1; fi
+PATH="$REAL_PATH" exec qemu-system-x86_64 "\${rest[@]}"
+`;
+  const program = join(programs, 'qemu-system-x86_64');
+  await writeFile(program, script);
+  await chmod(program, 0o755);
+  const path = process.env['PATH'] ?? '';
+  return { PATH: `${programs}:${path}`, REAL_PATH: path };
+}
+
+/** Reference of a disk in the store's registry. */
+async function pushed(repository: string): Promise<string> {
+  const { address, scheme, username, password } = world.registry;
+  const registry = createRegistryClient({ registry: address, scheme, credentials: { username, password } });
+  const content = await aQcow2();
+  await pushDisk(registry, {
+    repository,
+    tag: '1',
+    architecture: 'amd64',
+    fileName: 'disk.qcow2',
+    size: content.length,
+    content: Readable.from([content]),
+  });
+  await registry.close();
+  return `${address}/${repository}:1`;
+}
+
+async function crashUntilItStaysDown(): Promise<void> {
+  await space('crashing').deploy('crashing', { image });
+  const oneMore = async () => {
+    for (const pid of await world.vmPods.qemus('crashing')) kill(pid);
+    const { reason } = await space('crashing').condition('crashing', 'Stalled');
+    if (reason !== 'RestartLimitExceeded') throw new Error('it is started again');
+  };
+  await vi.waitFor(oneMore, { timeout: 150_000, interval: 250 });
+}
+
+test('Svc3VMNotReady: a guest that has shut itself down, until it is started', async () => {
+  const { client, vmPods } = world;
+  await space('shutdown').deploy('one', { image });
+  await space('shutdown').untilReady('one');
+  await expect.poll(firingIn('shutdown'), aMinute).toEqual([]);
+  await vmPods.guest('one', 'poweroff');
+  await space('shutdown').until('one', 'Ready', { reason: 'GuestStopped' });
+  await expect.poll(firingIn('shutdown'), aMinute).toEqual(['Svc3VMNotReady']);
+  await client.patch(vms, { name: 'one', namespace: 'shutdown' }, { type: 'merge', body: { spec: { startRequest: '1' } } });
+  await space('shutdown').untilReady('one');
+  await expect.poll(firingIn('shutdown'), aMinute).toEqual([]);
+});
+
+test('Svc3VMUnschedulable: a VM that asks for more than a node has, until it asks for less', async () => {
+  const { client } = world;
+  await space('quiet').deploy('huge', { image, cpu: 200 });
+  await expect.poll(firingIn('quiet'), aMinute).toEqual(['Svc3VMUnschedulable']);
+  await space('quiet').remove('huge');
+  await expect.poll(firingIn('quiet'), aMinute).toEqual([]);
+  void client;
+});
+
+test('Svc3GPUUnavailable: a card that another process has, until it is free', async () => {
+  const ofNode = () => world.firing({ kind: 'Node' });
+  await space('gpu').deploy('gpu', { image, gpuPassthrough: true, vncConsole: false });
+  await expect.poll(ofNode, aMinute).toEqual(['Svc3GPUUnavailable']);
+  await rm(heldGpu());
+  await space('gpu').untilReady('gpu');
+  await expect.poll(ofNode, aMinute).toEqual([]);
+  await space('gpu').remove('gpu');
+});
+
+test('Svc3VMDiskNearlyFull: a guest that fills its root file system, until it has deleted something', async () => {
+  const ofVm = () => world.firing({ namespace: measured, vm: 'full' });
+  await space(measured).deploy('full', { image });
+  await space(measured).untilReady('full');
+  const used = () => world.prometheus.query('svc3_vm_filesystem_used_bytes{vm="full"}');
+  await expect.poll(used, aMinute).toHaveLength(1);
+  expect(await ofVm()).toEqual([]);
+  await world.vmPods.guest('full', 'dd if=/dev/zero of=/filler bs=64k || sync');
+  await expect.poll(ofVm, aMinute).toEqual(['Svc3VMDiskNearlyFull']);
+  await world.vmPods.guest('full', 'rm /filler && sync');
+  await expect.poll(ofVm, aMinute).toEqual([]);
+});
+
+test('Svc3ImageWorkStuck: a worker that a quota refuses, until there is room for it', async () => {
+  const { client } = world;
+  const path = '/api/v1/namespaces/stuck/resourcequotas';
+  const quota = { apiVersion: 'v1', kind: 'ResourceQuota', metadata: { name: 'none' }, spec: { hard: { pods: '0' } } };
+  await client.request({ method: 'POST', path, body: quota });
+  const counted = async () =>
+    (await client.request<{ status?: { hard?: object } }>({ method: 'GET', path: `${path}/none` })).body.status?.hard;
+  await expect.poll(counted, aMinute).toEqual({ pods: '0' });
+  await client.create(images, anImage('stuck', 'disk', { remote: { reference: await pushed('stuck') } }));
+  await expect.poll(firingIn('stuck'), aMinute).toEqual(['Svc3ImageWorkStuck']);
+  await client.request({ method: 'DELETE', path: `${path}/none` });
+  await expect.poll(() => readyOf(client, 'stuck', 'disk'), aMinute).toBe('Ready');
+  await expect.poll(firingIn('stuck'), aMinute).toEqual([]);
+});
+
+test('Svc3CredentialRefused: a Secret that is missing, until it is there', async () => {
+  const { client } = world;
+  const named = credential('secretless', 'https://registry.example.com');
+  await client.create(registryCredentials, named);
+  await expect.poll(firingIn('secretless'), aMinute).toEqual(['Svc3CredentialRefused']);
+  await client.create(secrets, basicAuth(named.spec.secretRef.name, 'alice', 'secret'));
+  await expect.poll(firingIn('secretless'), aMinute).toEqual([]);
+});
+
+test('Svc3CredentialRefused: a password that the registry refuses, until it is the right one', async () => {
+  const { client, registry } = world;
+  const server = `${registry.scheme}://${registry.address}`;
+  await addCredential(client, 'denied', server, 'wrong');
+  await client.create(images, anImage('denied', 'disk', { remote: { reference: await pushed('denied') } }));
+  await expect.poll(firingIn('denied'), aMinute).toEqual(['Svc3CredentialRefused']);
+  await addCredential(client, 'denied', server, registry.password);
+  await expect.poll(() => readyOf(client, 'denied', 'disk'), aMinute).toBe('Ready');
+  await expect.poll(firingIn('denied'), aMinute).toEqual([]);
+});
+
+test('Svc3StoreUnreachable: a store that is down, until it is up', async () => {
+  const { client, registry } = world;
+  const reference = await pushed('away');
+  await registry.kill();
+  await client.create(images, anImage('away', 'disk', { remote: { reference } }));
+  await expect.poll(firingIn('away'), aMinute).toEqual(['Svc3StoreUnreachable']);
+  await registry.restart();
+  await expect.poll(() => readyOf(client, 'away', 'disk'), aMinute).toBe('Ready');
+  await expect.poll(firingIn('away'), aMinute).toEqual([]);
+});
+
+test('Svc3CertificateEnding: a certificate for five days, until it is another', async () => {
+  const days = 86_400_000;
+  const ofServing = () => world.firing({ use: 'serving' });
+  const give = async (notBefore: Date) => {
+    const { cert, key } = await selfSigned(['localhost'], notBefore);
+    const stringData = { 'tls.crt': cert, 'tls.key': key };
+    const tls = { name: 'svc3-api-tls', namespace: 'svc3-system' };
+    await world.client.patch(secrets, tls, { type: 'merge', body: { stringData } });
+  };
+  const tenYears = 3_652 * days;
+  await give(new Date(Date.now() - tenYears + 7 * days));
+  await expect.poll(ofServing, aMinute).toEqual(['Svc3CertificateEnding']);
+  await give(new Date());
+  await expect.poll(ofServing, aMinute).toEqual([]);
+});
+
+test('Svc3WatchSilent: watches that bring nothing, until they do', async () => {
+  const { client, proxy } = world;
+  await space('quiet').deploy('busy', { image, powerState: 'Stopped' });
+  // Where nothing changes, half a minute of silence is as it should be.
+  let round = 0;
+  const changing = setInterval(() => {
+    const body = { metadata: { annotations: { round: `${(round += 1)}` } } };
+    client.patch(vms, { name: 'busy', namespace: 'quiet' }, { type: 'merge', body }).catch(() => undefined);
+  }, 1_000);
+  onTestFinished(() => clearInterval(changing));
+  const ofVms = () => world.firing({ resource: 'vms' });
+  await expect.poll(ofVms, aMinute).toEqual([]);
+  const heal = proxy.inject(isWatch, { kind: 'silence' });
+  proxy.cutAll();
+  await expect.poll(ofVms, aMinute).toEqual(['Svc3WatchSilent']);
+  heal();
+  proxy.cutAll();
+  await expect.poll(ofVms, aMinute).toEqual([]);
+});
+
+test('Svc3VMCrashLoop: a QEMU that dies for the sixth time, until the VM is started', async () => {
+  await crashing;
+  await expect.poll(firingIn('crashing'), aMinute).toEqual(['Svc3VMCrashLoop']);
+  const started = { type: 'merge', body: { spec: { startRequest: '1' } } } as const;
+  await world.client.patch(vms, { name: 'crashing', namespace: 'crashing' }, started);
+  await space('crashing').untilReady('crashing');
+  await expect.poll(firingIn('crashing'), aMinute).toEqual([]);
+});
+
+test('Svc3APIDown: no api, until there is one', async () => {
+  const down = async () => (await world.firing()).filter((name) => name === 'Svc3APIDown');
+  await expect.poll(down, aMinute).toEqual([]);
+  await Promise.all([world.end('api'), world.end('deaf')]);
+  await expect.poll(down, aMinute).toEqual(['Svc3APIDown']);
+  world.start('api');
+  await expect.poll(down, aMinute).toEqual([]);
+});
+
+test('Svc3LeaderChanges: replicas that end one after the other, until they stay', async () => {
+  const changes = async () => (await world.firing()).filter((name) => name === 'Svc3LeaderChanges');
+  expect(await changes()).toEqual([]);
+  for (let change = 0; change < 5; change += 1) {
+    await expect.poll(() => world.leader(), aMinute).toBeDefined();
+    const leader = (await world.leader()) ?? 'a';
+    await world.end(leader);
+    await expect.poll(() => world.leader(), aMinute).toBe(leader === 'a' ? 'b' : 'a');
+    world.start(leader);
+  }
+  await expect.poll(changes, aMinute).toEqual(['Svc3LeaderChanges']);
+  await expect.poll(changes, aMinute).toEqual([]);
+});
+
+test('Svc3OperatorDown: no operator, until there is one', async () => {
+  const down = async () => (await world.firing()).filter((name) => name === 'Svc3OperatorDown');
+  expect(await down()).toEqual([]);
+  await Promise.all([world.end('a'), world.end('b')]);
+  await expect.poll(down, aMinute).toEqual(['Svc3OperatorDown']);
+  world.start('a');
+  await expect.poll(down, aMinute).toEqual([]);
+});

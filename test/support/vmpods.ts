@@ -1,0 +1,144 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+import type { Pod } from '../../src/api/core.ts';
+import { annotations, labels } from '../../src/api/meta.ts';
+import { pods } from '../../src/api/resources.ts';
+import { runnerEnvironment, runnerPaths } from '../../src/api/runner.ts';
+import { effectiveAnnotation } from '../../src/controllers/vm/names.ts';
+import { createInformer } from '../../src/kube/informer.ts';
+import type { KubeClient } from '../../src/kube/types.ts';
+import { inGuest } from './guest.ts';
+
+const program = join(import.meta.dirname, '../../src/bin/runner.ts');
+
+export interface VmPods {
+  /** The address of a VM's pod; the kubelet is to report it once its process runs. */
+  addressOf(pod: Pod): string | undefined;
+  /** Process ids of the QEMU of a VM. */
+  qemus(vm: string): Promise<number[]>;
+  /** Runs a shell script in the guest. */
+  guest(vm: string, script: string): Promise<string>;
+  stop(): Promise<void>;
+}
+
+export interface VmPodsOptions {
+  readonly client: KubeClient;
+  /** `127.x.y.`, in which each pod gets an address. */
+  readonly network: string;
+  /** The disk of every image. */
+  readonly disk: string;
+  /** Further environment of a VM's runner. */
+  readonly environment?: (vm: string) => Readonly<Record<string, string>>;
+  /** A runner listens. */
+  readonly started: () => void;
+}
+
+interface RunningPod {
+  readonly root: string;
+  readonly child: ChildProcess;
+  readonly address: string;
+  readonly vm: string;
+}
+
+/**
+ * Stands in for the containers of VM pods: runs the real runner with the real QEMU as processes of this machine, each at an address of its
+ * own, with what the pod's annotations say.
+ */
+export function runVmPods({ client, network, disk, environment, started }: VmPodsOptions): VmPods {
+  const stopping = new AbortController();
+  const running = new Map<string, RunningPod>();
+  const begun = new Set<string>();
+  const work: Promise<void>[] = [];
+  const informer = createInformer({ client, resource: pods, labelSelector: labels.vm });
+
+  async function run(pod: Pod, address: string): Promise<void> {
+    const uid = pod.metadata.uid ?? '';
+    const vm = pod.metadata.labels?.[labels.vm] ?? '';
+    const root = await mkdtemp(join(tmpdir(), 'svc3-vmpod-'));
+    await writePodFiles(root, pod, disk);
+    const child = spawn(process.execPath, [program], {
+      stdio: ['ignore', 'ignore', 'pipe'],
+      env: {
+        PATH: process.env['PATH'],
+        SVC3_ROOT: root,
+        SVC3_TERMINATION_LOG: join(root, 'termination-log'),
+        [runnerEnvironment.podUid]: uid,
+        [runnerEnvironment.bind]: address,
+        ...environment?.(vm),
+      },
+    });
+    running.set(uid, { root, child, address, vm });
+    let log = '';
+    child.stderr.on('data', (chunk: Buffer) => {
+      const before = log.includes('control endpoint listens');
+      log += chunk.toString();
+      if (!before && log.includes('control endpoint listens')) started();
+    });
+  }
+
+  async function end({ child, root }: RunningPod): Promise<void> {
+    const qemus = await childrenOf(child.pid ?? 0);
+    child.kill('SIGKILL');
+    for (const pid of qemus) kill(pid);
+    await rm(root, { recursive: true, force: true, maxRetries: 5 });
+  }
+
+  informer.onChange(({ kind, object }) => {
+    const { uid = '' } = object.metadata;
+    const pod = running.get(uid);
+    if (kind === 'deleted') {
+      running.delete(uid);
+      if (pod !== undefined) work.push(end(pod));
+    } else if (object.spec.nodeName !== undefined && !begun.has(uid)) {
+      begun.add(uid);
+      work.push(run(object, `${network}${begun.size + 100}`));
+    }
+  });
+  const watching = informer.run(stopping.signal);
+  const of = (vm: string) => [...running.values()].find((pod) => pod.vm === vm);
+  return {
+    addressOf: ({ metadata }) => running.get(metadata.uid ?? '')?.address,
+    qemus: async (vm) => childrenOf(of(vm)?.child.pid ?? 0),
+    guest: (vm, script) => inGuest(`${of(vm)?.root ?? ''}${runnerPaths.run}/agent.sock`, script),
+    async stop() {
+      stopping.abort();
+      await Promise.allSettled([watching, ...work]);
+      await Promise.all([...running.values()].map(end));
+    },
+  };
+}
+
+/** What the kubelet mounts: the image volume, and annotations through the downward API. */
+async function writePodFiles(root: string, { metadata }: Pod, disk: string): Promise<void> {
+  for (const folder of [`${runnerPaths.image}/disk`, runnerPaths.run, '/etc/svc3/podinfo'])
+    await mkdir(root + folder, { recursive: true });
+  await copyFile(disk, `${root}${runnerPaths.image}/disk/${basename(disk)}`);
+  const files: [path: string, annotation: string][] = [
+    [runnerPaths.controlKeys, annotations.controlKeys],
+    [runnerPaths.spec, annotations.runnerSpec],
+    [runnerPaths.effective, effectiveAnnotation],
+  ];
+  for (const [path, annotation] of files)
+    await writeFile(root + path, metadata.annotations?.[annotation] ?? '');
+}
+
+export function kill(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // It is gone already.
+  }
+}
+
+export async function childrenOf(parent: number): Promise<number[]> {
+  const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name));
+  const found = await Promise.all(
+    pids.map(async (pid) => {
+      const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '');
+      return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]) === parent ? Number(pid) : undefined;
+    }),
+  );
+  return found.filter((pid) => pid !== undefined);
+}
