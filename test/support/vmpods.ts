@@ -2,6 +2,8 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Agent, request } from 'undici';
 import type { Pod } from '../../src/api/core.ts';
 import { annotations, labels } from '../../src/api/meta.ts';
 import { pods } from '../../src/api/resources.ts';
@@ -16,6 +18,8 @@ const program = join(import.meta.dirname, '../../src/bin/runner.ts');
 export interface VmPods {
   /** The address of a VM's pod; the kubelet is to report it once its process runs. */
   addressOf(pod: Pod): string | undefined;
+  /** What the readiness probe says; other pods than those of VMs are ready. */
+  isReady(pod: Pod): boolean;
   /** Process ids of the QEMU of a VM. */
   qemus(vm: string): Promise<number[]>;
   /** Runs a shell script in the guest. */
@@ -31,8 +35,8 @@ export interface VmPodsOptions {
   readonly disk: string;
   /** Further environment of a VM's runner. */
   readonly environment?: (vm: string) => Readonly<Record<string, string>>;
-  /** A runner listens. */
-  readonly started: () => void;
+  /** What the kubelet is to report of a pod is another than before. */
+  readonly changed: () => void;
 }
 
 interface RunningPod {
@@ -40,17 +44,19 @@ interface RunningPod {
   readonly child: ChildProcess;
   readonly address: string;
   readonly vm: string;
+  isReady: boolean;
 }
 
 /**
  * Stands in for the containers of VM pods: runs the real runner with the real QEMU as processes of this machine, each at an address of its
  * own, with what the pod's annotations say.
  */
-export function runVmPods({ client, network, disk, environment, started }: VmPodsOptions): VmPods {
+export function runVmPods({ client, network, disk, environment, changed }: VmPodsOptions): VmPods {
   const stopping = new AbortController();
   const running = new Map<string, RunningPod>();
   const begun = new Set<string>();
   const work: Promise<void>[] = [];
+  const dispatcher = new Agent({ connect: { rejectUnauthorized: false } });
   const informer = createInformer({ client, resource: pods, labelSelector: labels.vm });
 
   async function run(pod: Pod, address: string): Promise<void> {
@@ -59,7 +65,7 @@ export function runVmPods({ client, network, disk, environment, started }: VmPod
     const root = await mkdtemp(join(tmpdir(), 'svc3-vmpod-'));
     await writePodFiles(root, pod, disk);
     const child = spawn(process.execPath, [program], {
-      stdio: ['ignore', 'ignore', 'pipe'],
+      stdio: 'ignore',
       env: {
         PATH: process.env['PATH'],
         SVC3_ROOT: root,
@@ -69,13 +75,27 @@ export function runVmPods({ client, network, disk, environment, started }: VmPod
         ...environment?.(vm),
       },
     });
-    running.set(uid, { root, child, address, vm });
-    let log = '';
-    child.stderr.on('data', (chunk: Buffer) => {
-      const before = log.includes('control endpoint listens');
-      log += chunk.toString();
-      if (!before && log.includes('control endpoint listens')) started();
-    });
+    running.set(uid, { root, child, address, vm, isReady: false });
+    changed();
+    void probe(uid, `https://${address}:8443/readyz`);
+  }
+
+  /** As the kubelet's readiness probe, more often. */
+  async function probe(uid: string, url: string): Promise<void> {
+    for (let pod = running.get(uid); pod !== undefined && !stopping.signal.aborted; pod = running.get(uid)) {
+      const isReady = await request(url, { dispatcher }).then(
+        async ({ statusCode, body }) => {
+          await body.dump();
+          return statusCode === 200;
+        },
+        () => false,
+      );
+      if (isReady !== pod.isReady) {
+        pod.isReady = isReady;
+        changed();
+      }
+      await delay(200);
+    }
   }
 
   async function end({ child, root }: RunningPod): Promise<void> {
@@ -100,12 +120,14 @@ export function runVmPods({ client, network, disk, environment, started }: VmPod
   const of = (vm: string) => [...running.values()].find((pod) => pod.vm === vm);
   return {
     addressOf: ({ metadata }) => running.get(metadata.uid ?? '')?.address,
+    isReady: ({ metadata }) => running.get(metadata.uid ?? '')?.isReady ?? true,
     qemus: async (vm) => childrenOf(of(vm)?.child.pid ?? 0),
     guest: (vm, script) => inGuest(`${of(vm)?.root ?? ''}${runnerPaths.run}/agent.sock`, script),
     async stop() {
       stopping.abort();
       await Promise.allSettled([watching, ...work]);
       await Promise.all([...running.values()].map(end));
+      await dispatcher.close();
     },
   };
 }

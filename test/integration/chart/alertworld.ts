@@ -11,6 +11,8 @@ import { testGuestDisk } from '../../support/guest.ts';
 import { type Monitor, scrapeJobs, startDiscovery } from '../../support/monitors.ts';
 import { type Prometheus, startPrometheus } from '../../support/prometheus.ts';
 import { startFaultProxy, type FaultProxy } from '../../support/faultproxy.ts';
+import { machines, writeMachine } from '../../support/machines.ts';
+import { startPluginKubelet } from '../../support/pluginkubelet.ts';
 import { startRegistry, type TestRegistry } from '../../support/registry.ts';
 import { runVmPods, type VmPods } from '../../support/vmpods.ts';
 import { runWorkers, type WorkerKubelet } from '../../support/workers.ts';
@@ -21,7 +23,7 @@ import { type Rendered, rendered } from './helm.ts';
 const sources = join(import.meta.dirname, '../../../src/bin');
 
 /** Processes of the installation, each as a pod with an address of its own; `deaf` is an api behind `AlertWorld.proxy`. */
-const processes = { a: 'operator', b: 'operator', api: 'api', deaf: 'api' } as const;
+const processes = { a: 'operator', b: 'operator', api: 'api', deaf: 'api', agent: 'node-agent' } as const;
 export type ProcessName = keyof typeof processes;
 const names = Object.keys(processes) as ProcessName[];
 
@@ -82,14 +84,18 @@ export async function alertWorld(options: AlertWorldOptions): Promise<AlertWorld
     network,
     disk,
     environment: options.runnerEnvironment,
-    started: () => kubelet.again(),
+    changed: () => kubelet.again(),
   });
   const workers = runWorkers(client);
   kubelet.behave((pod) => {
     const podIP = pod.metadata.annotations?.['test/address'] ?? vmPods.addressOf(pod);
-    return podIP === undefined ? { kind: 'pending' } : { kind: 'run', podIP };
+    if (podIP === undefined) return { kind: 'pending' };
+    return { kind: vmPods.isReady(pod) ? 'run' : 'unready', podIP };
   });
 
+  const machine = join(controlPlane.dir, 'machine');
+  await writeMachine(machine, machines.nvidiaWithAudio);
+  const plugins = await startPluginKubelet(join(machine, 'plugins'));
   const deafConfig = join(controlPlane.dir, 'deaf.kubeconfig');
   await writeFile(deafConfig, kubeconfigOf(proxy, controlPlane.adminToken));
   const children = new Map<ProcessName, ChildProcess>();
@@ -110,6 +116,11 @@ export async function alertWorld(options: AlertWorldOptions): Promise<AlertWorld
           SVC3_STORE_URL: server,
           SVC3_VM_METRICS: 'true',
           SVC3_GPU_PASSTHROUGH_ENABLED: 'true',
+          NODE_NAME: 'n1',
+          SVC3_SYSFS: join(machine, 'sys'),
+          SVC3_DEV: join(machine, 'dev'),
+          SVC3_PROC: join(machine, 'proc'),
+          SVC3_DEVICE_PLUGIN_DIRECTORY: plugins.directory,
         },
       }),
     );
@@ -124,13 +135,12 @@ export async function alertWorld(options: AlertWorldOptions): Promise<AlertWorld
 
   await kubelet.addNode({
     name: 'n1',
-    labels: { 'svc3.dev/gpu-passthrough': 'enabled' },
+    labels: { 'svc3.dev/allow-gpu-passthrough': 'true' },
     allocatable: { cpu: '64', memory: '64Gi', 'svc3.dev/gpu-passthrough': '1' },
   });
   const objects = await rendered(
     '--set=podMonitor.enabled=true',
     '--set=podMonitor.interval=1s',
-    '--set=nodeAgent.enabled=false',
     '--set=vmMetrics.enabled=true',
     '--set=vmMetrics.interval=3s',
     `--set=vmMetrics.namespaces={${measured}}`,
@@ -178,6 +188,7 @@ export async function alertWorld(options: AlertWorldOptions): Promise<AlertWorld
       for (const child of children.values()) child.kill('SIGKILL');
       await vmPods.stop();
       await workers.stop();
+      await plugins.stop();
       await proxy.close();
       await registry.stop();
       await world.stop();
@@ -188,14 +199,15 @@ export async function alertWorld(options: AlertWorldOptions): Promise<AlertWorld
 /** A pod as the Deployment of the chart makes it, as far as monitors see it. */
 function podOf(objects: readonly Rendered[], name: ProcessName): Pod {
   const deployment = objects.find(
-    ({ kind, metadata }) => kind === 'Deployment' && metadata.labels?.[labels.component] === processes[name],
+    ({ kind, metadata }) =>
+      ['Deployment', 'DaemonSet'].includes(kind) && metadata.labels?.[labels.component] === processes[name],
   );
   const { template } = deployment?.spec as unknown as { template: Pod };
   const [container] = template.spec.containers;
   return {
     metadata: {
       name,
-      namespace: 'svc3-system',
+      namespace: deployment?.metadata.namespace,
       ...(template.metadata.labels === undefined ? {} : { labels: template.metadata.labels }),
       annotations: { 'test/address': addressOf(name) },
     },
