@@ -56,16 +56,23 @@ export async function showNamespacedList<T extends { readonly namespace: string 
   await showNamespaced(context, view, list, { 'all-namespaces': all });
 }
 
-/** What is asked for once, of the namespace, or with `all-namespaces` of every one where the user may. */
+/**
+ * What is asked for once, of the namespace, or with `all-namespaces` of every one where the user may.
+ *
+ * @param missing - called once all namespaces have been asked: a sentence about what is not in the list
+ */
 export async function showNamespaced<T extends { readonly namespace: string }>(
   { out, namespace, service }: Context,
   view: View<T>,
   list: (service: Service, namespace: string) => Promise<readonly T[]>,
   { 'all-namespaces': all }: { readonly 'all-namespaces': boolean },
+  missing: () => string | undefined = () => undefined,
 ): Promise<void> {
   const opened = await service();
   if (!all) return out.list(view, await list(opened, await namespace()));
   const items = await inAll(await opened.namespaces(), (each) => list(opened, each));
+  const sentence = missing();
+  if (sentence !== undefined) out.warning(sentence);
   await out.list(withNamespace(view), items);
 }
 

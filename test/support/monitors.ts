@@ -85,7 +85,11 @@ async function scrapeJob(
       : {
           authorization: {
             type: authorization.type,
-            credentials: await secret(namespace, authorization.credentials.name, authorization.credentials.key),
+            credentials: await secret(
+              namespace,
+              authorization.credentials.name,
+              authorization.credentials.key,
+            ),
           },
         }),
     http_sd_configs: [
@@ -123,7 +127,10 @@ interface Service extends KubeObject {
 }
 
 interface EndpointSlice extends KubeObject {
-  readonly endpoints?: readonly { readonly addresses: readonly string[]; readonly targetRef?: { readonly name: string } }[];
+  readonly endpoints?: readonly {
+    readonly addresses: readonly string[];
+    readonly targetRef?: { readonly name: string };
+  }[];
   readonly ports?: readonly { readonly name?: string; readonly port?: number }[];
 }
 
@@ -143,8 +150,7 @@ export async function startDiscovery(client: KubeClient): Promise<{ url: string;
   const server = createServer((request, response) => {
     const [, role = '', namespace = ''] = (request.url ?? '').split('/');
     find(role, namespace).then(
-      (groups) =>
-        response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(groups)),
+      (groups) => response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(groups)),
       () => response.writeHead(503).end(),
     );
   });

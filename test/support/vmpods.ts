@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -12,6 +12,7 @@ import { effectiveAnnotation } from '../../src/controllers/vm/names.ts';
 import { createInformer } from '../../src/kube/informer.ts';
 import type { KubeClient } from '../../src/kube/types.ts';
 import { inGuest } from './guest.ts';
+import { childrenOf, kill } from './processes.ts';
 
 const program = join(import.meta.dirname, '../../src/bin/runner.ts');
 
@@ -144,23 +145,4 @@ async function writePodFiles(root: string, { metadata }: Pod, disk: string): Pro
   ];
   for (const [path, annotation] of files)
     await writeFile(root + path, metadata.annotations?.[annotation] ?? '');
-}
-
-export function kill(pid: number): void {
-  try {
-    process.kill(pid, 'SIGKILL');
-  } catch {
-    // It is gone already.
-  }
-}
-
-export async function childrenOf(parent: number): Promise<number[]> {
-  const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name));
-  const found = await Promise.all(
-    pids.map(async (pid) => {
-      const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '');
-      return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]) === parent ? Number(pid) : undefined;
-    }),
-  );
-  return found.filter((pid) => pid !== undefined);
 }

@@ -77,6 +77,9 @@ export interface UsedFigures {
 }
 
 /** What a VM's pod uses, and what the VM has once it has been placed. */
+/** API group of metrics-server. */
+export const metricsGroup = 'metrics.k8s.io';
+
 export interface VmTopItem extends UsedFigures {
   readonly name: string;
   readonly namespace: string;

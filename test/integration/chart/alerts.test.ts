@@ -1,19 +1,11 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
-import { images } from '../../../src/api/resources.ts';
-import { freePorts } from '../../../src/localcluster/controlplane/ports.ts';
 import { run } from '../../../src/localcluster/host/command.ts';
-import { dashboardQueries, withoutData } from '../../support/dashboards.ts';
-import { type Prometheus, prometheusProgram, startPrometheus } from '../../support/prometheus.ts';
-import { slow, type VmNamespace, type VmWorld, vmWorld } from '../vm/harness.ts';
+import { prometheusProgram } from '../../support/prometheus.ts';
 import { type Rendered, rendered, renderedRules } from './helm.ts';
-
-const program = join(import.meta.dirname, '../../../src/bin/operator.ts');
 
 interface Rule {
   readonly alert: string;
@@ -137,90 +129,4 @@ test('monitors leave the labels of the metrics as they are: namespace is that of
     >;
     expect(podMetricsEndpoints).toEqual([expect.objectContaining({ honorLabels: true })]);
   }
-});
-
-describe('alerts on a real operator, kube-apiserver and Prometheus', () => {
-  let world: VmWorld;
-  let space: VmNamespace;
-  let operator: ChildProcess;
-  let prometheus: Prometheus;
-
-  beforeAll(async () => {
-    world = await vmWorld();
-    space = await world.namespace('alerts');
-    for (const name of ['svc3-system', 'svc3-credentials', 'svc3-node']) await world.namespace(name);
-    const [port] = (await freePorts(1)) as [number];
-    operator = spawn(process.execPath, [program], {
-      stdio: 'ignore',
-      env: {
-        PATH: process.env['PATH'],
-        KUBECONFIG: world.controlPlane.kubeconfigPath,
-        POD_NAME: 'operator-a',
-        SVC3_RUNNER_IMAGE: 'registry.example.com/svc3-runner:1',
-        SVC3_HEALTH_HOST: '127.0.0.1',
-        SVC3_HEALTH_PORT: `${port}`,
-      },
-    });
-    const times = ['Svc3VMUnschedulable', 'Svc3OperatorDown', 'Svc3APIDown'];
-    const { spec } = await renderedRules(...times.map((name) => `--set=prometheusRule.times.${name}=1s`));
-    prometheus = await startPrometheus({
-      rules: spec as object,
-      targets: [
-        {
-          address: `127.0.0.1:${port}`,
-          job: 'svc3-operator',
-          // As the Prometheus operator labels a target.
-          labels: { namespace: 'svc3-system', pod: 'operator-a' },
-          settings: { honor_labels: true },
-        },
-      ],
-    });
-  });
-
-  afterAll(async () => {
-    await prometheus?.stop();
-    operator?.kill('SIGKILL');
-    await world?.stop();
-  });
-
-  const firing = () => prometheus.firing();
-
-  test('one that no node fits fires, with the namespace, until a node is there', async () => {
-    await space.deploy('waiting', { image: `127.0.0.1:1/debian@sha256:${'0'.repeat(64)}` });
-    await space.until('waiting', 'Scheduled', { reason: 'Unschedulable' });
-    await expect.poll(firing, slow).toContain('Svc3VMUnschedulable');
-    const alerts = await prometheus.query('ALERTS{alertname="Svc3VMUnschedulable"}');
-    expect(alerts.map(({ metric }) => metric['namespace'])).toEqual(['alerts']);
-    await world.kubelet.addNode({ name: 'n1' });
-    await space.untilReady('waiting');
-    await expect.poll(firing, slow).not.toContain('Svc3VMUnschedulable');
-    expect(await prometheus.query('sum(svc3_placements_total{result="placed"})')).toMatchObject([
-      { value: [expect.anything(), '1'] },
-    ]);
-  });
-
-  test('all that the dashboard of the fleet shows is there', async () => {
-    // A registry that does not answer, a VM that fits nowhere, and a disk that nobody has uploaded.
-    await space.deploy('unreachable', { image: '127.0.0.1:1/debian:12' });
-    await space.deploy('huge', { cpu: 200, image: `127.0.0.1:1/debian@sha256:${'0'.repeat(64)}` });
-    const source = { upload: {} };
-    await world.client.create(images, {
-      metadata: { name: 'debian', namespace: space.name },
-      spec: { source },
-    });
-    const queries = dashboardQueries('fleet', { namespace: '.*' });
-    // No api runs in this test: Prometheus reads these, and has no data for them.
-    const ofApi = queries.filter((query) => query.includes('svc3_http_'));
-    expect(ofApi).toHaveLength(2);
-    await expect.poll(() => withoutData(prometheus, queries), slow).toEqual(ofApi);
-  });
-
-  test('one for what is down fires when it is, and not before', async () => {
-    expect(await firing()).not.toContain('Svc3OperatorDown');
-    // None runs in this test.
-    await expect.poll(firing, slow).toContain('Svc3APIDown');
-    operator.kill('SIGTERM');
-    await once(operator, 'exit');
-    await expect.poll(firing, slow).toContain('Svc3OperatorDown');
-  });
 });

@@ -36,6 +36,7 @@ export interface AlertWorld extends VmWorld {
   readonly proxy: FaultProxy;
   readonly vmPods: VmPods;
   readonly workers: WorkerKubelet;
+  readonly apiAddress: string;
   readonly spaces: Readonly<Record<string, VmNamespace>>;
   /** Which alerts fire with these labels, sorted. */
   firing(labels?: Readonly<Record<string, string>>): Promise<string[]>;
@@ -153,7 +154,9 @@ export async function alertWorld(options: AlertWorldOptions): Promise<AlertWorld
   }
   const secret = (namespace: string, name: string, key: string) => secretValue(world, namespace, name, key);
   await spaces[measured]!.deploy('first', { powerState: 'Stopped' });
-  const monitors = objects.filter(({ kind, metadata }) => kind === 'PodMonitor' && metadata.namespace !== 'svc3-default');
+  const monitors = objects.filter(
+    ({ kind, metadata }) => kind === 'PodMonitor' && metadata.namespace !== 'svc3-default',
+  );
   const discovery = await startDiscovery(client);
   const prometheus = await startPrometheus({
     rules: objects.find(({ kind }) => kind === 'PrometheusRule')?.spec as object,
@@ -170,11 +173,14 @@ export async function alertWorld(options: AlertWorldOptions): Promise<AlertWorld
     proxy,
     vmPods,
     workers,
+    apiAddress: addressOf('api'),
     spaces,
     start,
     end,
     async firing(selected = {}) {
-      const selector = Object.entries({ alertstate: 'firing', ...selected }).map(([key, value]) => `${key}="${value}"`);
+      const selector = Object.entries({ alertstate: 'firing', ...selected }).map(
+        ([key, value]) => `${key}="${value}"`,
+      );
       const found = await prometheus.query(`group by (alertname) (ALERTS{${selector.join(', ')}})`);
       return found.map(({ metric }) => metric['alertname'] ?? '').sort();
     },
@@ -215,7 +221,7 @@ function podOf(objects: readonly Rendered[], name: ProcessName): Pod {
       nodeName: 'n1',
       containers: [{ name: container?.name ?? '', image: 'svc3', ports: container?.ports ?? [] }],
     },
-  } as Pod;
+  } as unknown as Pod;
 }
 
 function kubeconfigOf({ server, caPem }: FaultProxy, token: string): string {

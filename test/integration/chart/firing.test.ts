@@ -2,14 +2,16 @@ import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
+import { Agent, request } from 'undici';
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { images, registryCredentials, secrets, vms } from '../../../src/api/resources.ts';
 import { runnerEnvironment } from '../../../src/api/runner.ts';
 import { selfSigned } from '../../../src/http/server/certificate.ts';
 import { createRegistryClient } from '../../../src/registry/client.ts';
 import { pushDisk } from '../../../src/registry/disk.ts';
+import { dashboard, withoutData } from '../../support/dashboards.ts';
 import { isWatch } from '../../support/faultproxy.ts';
-import { kill } from '../../support/vmpods.ts';
+import { kill } from '../../support/processes.ts';
 import { addCredential, basicAuth, credential } from '../credential/harness.ts';
 import { anImage, aQcow2, readyOf } from '../image/harness.ts';
 import { type AlertWorld, alertWorld, measured } from './alertworld.ts';
@@ -32,10 +34,16 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'svc3-alerts-'));
   const gpuPath = await busyGpu();
   const quick = [
-    'VMNotReady VMCrashLoop VMUnschedulable GPUUnavailable ImageWorkStuck CredentialRefused StoreUnreachable'.split(' '),
+    'VMNotReady VMCrashLoop VMUnschedulable GPUUnavailable ImageWorkStuck CredentialRefused StoreUnreachable'.split(
+      ' ',
+    ),
     'OperatorDown APIDown VMDiskNearlyFull'.split(' '),
   ].flat();
-  const times = { ...Object.fromEntries(quick.map((name) => [name, '1s'])), WatchSilent: '20s', LeaderChanges: '40s' };
+  const times = {
+    ...Object.fromEntries(quick.map((name) => [name, '1s'])),
+    WatchSilent: '12s',
+    LeaderChanges: '20s',
+  };
   world = await alertWorld({
     namespaces,
     values: [
@@ -121,7 +129,11 @@ test('Svc3VMNotReady: a guest that has shut itself down, until it is started', a
   await vmPods.guest('one', 'poweroff').catch(() => undefined);
   await space('shutdown').until('one', 'Ready', { reason: 'GuestStopped' });
   await expect.poll(firingIn('shutdown'), aMinute).toEqual(['Svc3VMNotReady']);
-  await client.patch(vms, { name: 'one', namespace: 'shutdown' }, { type: 'merge', body: { spec: { startRequest: '1' } } });
+  await client.patch(
+    vms,
+    { name: 'one', namespace: 'shutdown' },
+    { type: 'merge', body: { spec: { startRequest: '1' } } },
+  );
   await space('shutdown').untilReady('one');
   await expect.poll(firingIn('shutdown'), aMinute).toEqual([]);
 });
@@ -159,10 +171,16 @@ test('Svc3VMDiskNearlyFull: a guest that fills its root file system, until it ha
 test('Svc3ImageWorkStuck: a worker that a quota refuses, until there is room for it', async () => {
   const { client } = world;
   const path = '/api/v1/namespaces/stuck/resourcequotas';
-  const quota = { apiVersion: 'v1', kind: 'ResourceQuota', metadata: { name: 'none' }, spec: { hard: { pods: '0' } } };
+  const quota = {
+    apiVersion: 'v1',
+    kind: 'ResourceQuota',
+    metadata: { name: 'none' },
+    spec: { hard: { pods: '0' } },
+  };
   await client.request({ method: 'POST', path, body: quota });
   const counted = async () =>
-    (await client.request<{ status?: { hard?: object } }>({ method: 'GET', path: `${path}/none` })).body.status?.hard;
+    (await client.request<{ status?: { hard?: object } }>({ method: 'GET', path: `${path}/none` })).body
+      .status?.hard;
   await expect.poll(counted, aMinute).toEqual({ pods: '0' });
   await client.create(images, anImage('stuck', 'disk', { remote: { reference: await pushed('stuck') } }));
   await expect.poll(firingIn('stuck'), aMinute).toEqual(['Svc3ImageWorkStuck']);
@@ -245,6 +263,61 @@ test('Svc3VMCrashLoop: a QEMU that dies for the sixth time, until the VM is star
   await world.client.patch(vms, { name: 'crashing', namespace: 'crashing' }, started);
   await space('crashing').untilReady('crashing');
   await expect.poll(firingIn('crashing'), aMinute).toEqual([]);
+});
+
+test('nothing fires for VMs that are as somebody wanted: stopped, suspended, waiting for their disk to be saved', async () => {
+  const { client, workers, prometheus } = world;
+  const quiet = space('quiet');
+  await Promise.all([
+    quiet.deploy('asleep', { image }),
+    quiet.deploy('saved', { image }),
+    quiet.deploy('off', { image, powerState: 'Stopped' }),
+  ]);
+  await Promise.all([quiet.untilReady('asleep'), quiet.untilReady('saved'), quiet.untilReady('off')]);
+  workers.pause();
+  onTestFinished(() => workers.resume());
+  const suspended = { type: 'merge', body: { spec: { powerState: 'Suspended' } } } as const;
+  await client.patch(vms, { name: 'asleep', namespace: 'quiet' }, suspended);
+  await client.create(images, anImage('quiet', 'kept', { vm: { name: 'saved', mode: 'Save' } }));
+  await quiet.until('asleep', 'Ready', { status: 'True', reason: 'Suspended' });
+  await quiet.delete('saved');
+  await quiet.until('saved', 'Ready', { status: 'False', reason: 'Terminating' });
+  const ofVms = async () =>
+    (await world.firing({ namespace: 'quiet' })).filter((name) => name.startsWith('Svc3VM'));
+  const ages = (reason: string) =>
+    prometheus.query(
+      `svc3_object_condition_oldest_seconds{namespace="quiet", type="Ready", reason="${reason}"} > 5`,
+    );
+  for (const reason of ['Suspended', 'Terminating', 'Stopped'])
+    await expect.poll(() => ages(reason), aMinute).not.toEqual([]);
+  await expect.poll(ofVms, aMinute).toEqual([]);
+});
+
+test('every query of both dashboards has data, with values of their variables that Prometheus knows', async () => {
+  const { client, apiAddress } = world;
+  // Something that is not Ready, something that waits for somebody, and somebody who asks the api.
+  await space('quiet').deploy('huge', { image, cpu: 200 });
+  await client.create(images, anImage('quiet', 'awaited', { upload: {} }));
+  const dispatcher = new Agent({ connect: { rejectUnauthorized: false } });
+  onTestFinished(() => dispatcher.destroy());
+  const empty = async (queries: readonly string[]) => {
+    const { body } = await request(`https://${apiAddress}:8443/api/v1/cluster-info`, { dispatcher });
+    await body.dump();
+    return withoutData(world.prometheus, queries);
+  };
+  for (const [name, values] of [
+    ['fleet', { namespace: '.*' }],
+    ['vm', { namespace: measured, vm: 'full' }],
+  ] as const) {
+    const { queries, variables } = dashboard(name, values);
+    for (const { query, label, value } of variables) {
+      const found = await world.prometheus.query(`group by (${label}) (${query})`);
+      expect(found.map(({ metric }) => metric[label])).toContainEqual(
+        expect.stringMatching(new RegExp(`^${value}$`)),
+      );
+    }
+    await expect.poll(() => empty(queries), aMinute).toEqual([]);
+  }
 });
 
 test('Svc3APIDown: no api, until there is one', async () => {

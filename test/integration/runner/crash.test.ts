@@ -1,7 +1,8 @@
 import { stat } from 'node:fs/promises';
 import { describe, expect, test } from 'vitest';
 import { runnerPaths } from '../../../src/api/runner.ts';
-import { allowBootTime, aPod, kill, type Pod, startRunner } from './harness.ts';
+import { kill } from '../../support/processes.ts';
+import { allowBootTime, aPod, type Pod, startRunner } from './harness.ts';
 
 allowBootTime();
 

@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { runnerPaths } from '../../../src/api/runner.ts';
-import { allowBootTime, aPod, kill, startRunner, type Pod, type RunningRunner } from './harness.ts';
+import { kill } from '../../support/processes.ts';
+import { allowBootTime, aPod, startRunner, type Pod, type RunningRunner } from './harness.ts';
 
 allowBootTime();
 

@@ -9,7 +9,7 @@ import { runnerPaths, type RunnerSpecInput, type RunnerState } from '../../../sr
 import { createRunnerClient, type RunnerClient } from '../../../src/runnerapi/client.ts';
 import { createControlKey, signControlToken } from '../../../src/runnerapi/token.ts';
 import { inGuest, testGuestDisk } from '../../support/guest.ts';
-import { childrenOf, kill } from '../../support/vmpods.ts';
+import { childrenOf, kill } from '../../support/processes.ts';
 
 const repository = fileURLToPath(new URL('../../..', import.meta.url));
 const keys = createControlKey();

@@ -4,7 +4,8 @@ import { appendFile, mkdir, readFile, stat } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import { expect, test } from 'vitest';
 import { runnerPaths } from '../../../src/api/runner.ts';
-import { allowBootTime, aPod, inNewPod, kill, startRunner, type Pod, type RunningRunner } from './harness.ts';
+import { kill } from '../../support/processes.ts';
+import { allowBootTime, aPod, inNewPod, startRunner, type Pod, type RunningRunner } from './harness.ts';
 
 allowBootTime();
 

@@ -8,7 +8,8 @@ import { memoryParts, type SavedMachine } from '../../../src/api/memory.ts';
 import { runnerPaths, type RunnerExport, type RunnerSpecInput } from '../../../src/api/runner.ts';
 import { createGuestAgent } from '../../../src/runner/agent.ts';
 import { downloadExport } from '../../../src/runnerapi/download.ts';
-import { allowBootTime, aPod, kill, startRunner, type Pod, type RunningRunner } from './harness.ts';
+import { kill } from '../../support/processes.ts';
+import { allowBootTime, aPod, startRunner, type Pod, type RunningRunner } from './harness.ts';
 
 allowBootTime();
 

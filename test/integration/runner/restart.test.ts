@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { allowBootTime, aPod, inNewPod, kill, startRunner } from './harness.ts';
+import { kill } from '../../support/processes.ts';
+import { allowBootTime, aPod, inNewPod, startRunner } from './harness.ts';
 
 allowBootTime();
 

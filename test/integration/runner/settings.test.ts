@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import type { BootSettings } from '../../../src/api/runner.ts';
-import { allowBootTime, aPod, inNewPod, kill, startRunner } from './harness.ts';
+import { kill } from '../../support/processes.ts';
+import { allowBootTime, aPod, inNewPod, startRunner } from './harness.ts';
 
 allowBootTime();
 

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import type { ClaimRequest } from '../../../src/api/runner.ts';
-import { allowBootTime, aPod, clientFor, kill, startRunner } from './harness.ts';
+import { kill } from '../../support/processes.ts';
+import { allowBootTime, aPod, clientFor, startRunner } from './harness.ts';
 
 allowBootTime();
 

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { dashboardQueries } from '../../support/dashboards.ts';
+import { dashboard } from '../../support/dashboards.ts';
 import { createMetrics } from '../../../src/telemetry.ts';
 
 const root = join(import.meta.dirname, '../../..');
@@ -76,6 +76,6 @@ test('the page of metrics has every one of svc3, and no other', async () => {
 
 test('dashboards show no metric that nobody serves', async () => {
   const registered = await registeredMetrics();
-  const queries = ['fleet', 'vm'].flatMap((name) => dashboardQueries(name, {}));
+  const queries = ['fleet', 'vm'].flatMap((name) => dashboard(name, {}).queries);
   expect(queries.flatMap(metricsIn).filter((name) => !registered.has(name))).toEqual([]);
 });

@@ -6,7 +6,7 @@ import { nodes, vms } from '../../../api/resources.ts';
 import type { Vm } from '../../../api/vm.ts';
 import { isSvc3Error, Svc3Error } from '../../../errors.ts';
 import type { KubeClient, ListOptions } from '../../../kube/types.ts';
-import type { NodeTopItem, UsedFigures, VmTopItem } from '../types.ts';
+import { metricsGroup, type NodeTopItem, type UsedFigures, type VmTopItem } from '../types.ts';
 
 /** Quantities, by the name of the resource. */
 interface Usage {
@@ -24,7 +24,7 @@ interface PodMetrics extends KubeObject {
   containers?: readonly { readonly usage?: Usage }[];
 }
 
-const served = { group: 'metrics.k8s.io', version: 'v1beta1' };
+const served = { group: metricsGroup, version: 'v1beta1' };
 const podMetrics: Resource<PodMetrics> = { ...served, plural: 'pods', kind: 'PodMetrics', namespaced: true };
 const nodeMetrics: Resource<NodeMetrics> = {
   ...served,
