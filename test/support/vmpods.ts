@@ -107,7 +107,7 @@ export function runVmPods({ client, network, disk, environment, changed }: VmPod
   }
 
   informer.onChange(({ kind, object }) => {
-    const { uid = '' } = object.metadata;
+    const { uid } = object.metadata;
     const pod = running.get(uid);
     if (kind === 'deleted') {
       running.delete(uid);

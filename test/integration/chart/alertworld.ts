@@ -208,12 +208,13 @@ function podOf(objects: readonly Rendered[], name: ProcessName): Pod {
     ({ kind, metadata }) =>
       ['Deployment', 'DaemonSet'].includes(kind) && metadata.labels?.[labels.component] === processes[name],
   );
-  const { template } = deployment?.spec as unknown as { template: Pod };
+  if (deployment === undefined) throw new Error(`the chart has no ${processes[name]}`);
+  const { template } = deployment.spec as unknown as { template: Pod };
   const [container] = template.spec.containers;
   return {
     metadata: {
       name,
-      namespace: deployment?.metadata.namespace,
+      namespace: deployment.metadata.namespace,
       ...(template.metadata.labels === undefined ? {} : { labels: template.metadata.labels }),
       annotations: { 'test/address': addressOf(name) },
     },

@@ -1,13 +1,16 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
 import { text as textOf } from 'node:stream/consumers';
 import { Agent, request } from 'undici';
 import { expect, onTestFinished, test } from 'vitest';
 import { metricsPort } from '../../../src/api/meta.ts';
+import { runnerPaths } from '../../../src/api/runner.ts';
+import { freePorts } from '../../../src/localcluster/controlplane/ports.ts';
 import { signMetricsToken } from '../../../src/runnerapi/metricstoken.ts';
 import { prometheusProgram, startPrometheus } from '../../support/prometheus.ts';
-import { allowBootTime, aPod, installation, type RunningRunner, startRunner } from './harness.ts';
+import { allowBootTime, aPod, installation, placeIso, type RunningRunner, startRunner } from './harness.ts';
 
 allowBootTime();
 
@@ -70,9 +73,9 @@ test('what a guest does shows in the metrics of its VM', async () => {
 });
 
 test('a VM has at most 60 series, whatever it has: data disks, a CD, ports, several CPUs, guest agent and balloon', async () => {
-  const names = Array.from({ length: mostDataDisks }, (_, at) => `data${at}`);
-  const ports = Array.from({ length: 60 }, (_, at) => ({
-    podPort: firstPort + at,
+  const names = Array.from({ length: 8 }, (_, at) => `data${at}`);
+  const ports = (await freePorts(60)).map((podPort, at) => ({
+    podPort,
     guestPort: 1000 + at,
     protocol: 'TCP' as const,
   }));
