@@ -5,6 +5,7 @@ import { ifFound } from '../../../src/errors.ts';
 import { identity } from '../../support/api.ts';
 import { startBrowser } from '../../support/browser.ts';
 import { expectGoodLooks, watchPage } from '../../support/visitedpage.ts';
+import { dropFile } from './pageharness.ts';
 import { startTransferApi, type TransferApi } from './transferharness.ts';
 
 let it: TransferApi;
@@ -16,16 +17,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await it?.close();
 });
-
-/** Drops a file where the page takes files, as a person does with the mouse. */
-const drop = (name: string, base64: string) => `(() => {
-  const bytes = Uint8Array.from(atob(${JSON.stringify(base64)}), (character) => character.charCodeAt(0));
-  const dataTransfer = new DataTransfer();
-  dataTransfer.items.add(new File([bytes], ${JSON.stringify(name)}));
-  const target = document.querySelector('[aria-label=Upload]');
-  for (const type of ['dragover', 'drop'])
-    target.dispatchEvent(new DragEvent(type, { dataTransfer, bubbles: true, cancelable: true }));
-})()`;
 
 test('a file that is dropped on the page is an image, also where the connection breaks on the way', async () => {
   const { cluster, api, namespace } = it;
@@ -46,13 +37,13 @@ test('a file that is dropped on the page is an image, also where the connection 
   });
 
   const disk = randomBytes(350_000);
-  await page.evaluate(drop('My Disk 1.qcow2', disk.toString('base64')));
+  await page.evaluate(dropFile('My Disk 1.qcow2', disk.toString('base64')));
   await page.getByText('Sent.').waitFor();
   expect([cuts, await page.getByLabel('Upload of my-disk-1').getAttribute('value')]).toEqual([1, '100']);
   await expectGoodLooks(page);
   await expect.poll(() => ifFound(cluster.client.get(images, 'my-disk-1', namespace))).toBeDefined();
   // The name is taken.
-  await page.evaluate(drop('my-disk-1.qcow2', disk.toString('base64')));
+  await page.evaluate(dropFile('my-disk-1.qcow2', disk.toString('base64')));
   await page.getByRole('alert').waitFor();
 
   const { status } = await it.call('POST', it.ns('/upload/image?name=whole'), { raw: disk });
