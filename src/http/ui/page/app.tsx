@@ -1,9 +1,10 @@
-import { useCallback, useEffect, useState } from 'preact/hooks';
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { ApiError, call, messageOf, whenSignedOut } from './api.ts';
 import { Configs } from './configs.tsx';
 import { Credentials } from './credentials.tsx';
 import { Deploy } from './deploy.tsx';
 import { Disks } from './disks.tsx';
+import { focusHeading } from './focus.ts';
 import { noItems } from './items.ts';
 import { follow, type LiveState } from './live.ts';
 import { codeIn, linkTo, placeOf, type Place, type View } from './place.ts';
@@ -66,6 +67,12 @@ function usePlace() {
     addEventListener('hashchange', move);
     return () => removeEventListener('hashchange', move);
   }, []);
+  const first = useRef(place);
+  useEffect(() => {
+    document.title = `${document.querySelector('main h1')?.textContent ?? 'svc3'} – svc3`;
+    // Who followed a link reads on where it leads to.
+    if (place !== first.current) focusHeading();
+  }, [place]);
   return place;
 }
 

@@ -1,4 +1,4 @@
-import { useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { ApiError, messageOf } from './api.ts';
 import { Problem } from './parts.tsx';
 import { bodyOf, otherProblems, problemOf, type Field, type FieldProblem, type Values } from './schema.ts';
@@ -44,6 +44,11 @@ export function SchemaForm({
   const [problems, setProblems] = useState<readonly FieldProblem[]>([]);
   const [message, setMessage] = useState<string>();
   const [isBusy, setBusy] = useState(false);
+  const form = useRef<HTMLFormElement>(null);
+  // Its description says what is wrong, to screen readers too.
+  useEffect(() => {
+    if (problems.length > 0) form.current?.querySelector<HTMLElement>('[aria-invalid=true]')?.focus();
+  }, [problems]);
   const state: FormState = {
     id,
     values,
@@ -56,6 +61,7 @@ export function SchemaForm({
 
   function submit(event: SubmitEvent): void {
     event.preventDefault();
+    if (isBusy) return;
     const made = bodyOf(fields, values);
     setProblems(made.problems);
     setMessage(undefined);
@@ -74,7 +80,7 @@ export function SchemaForm({
 
   const isRefusedBelow = more.some(({ path }) => problemOf(problems, path) !== undefined);
   return (
-    <form class="schema" onSubmit={submit} noValidate>
+    <form class="schema" ref={form} onSubmit={submit} noValidate>
       {main.map((field) => (
         <FieldInput key={field.path} field={field} state={state} />
       ))}
@@ -88,7 +94,7 @@ export function SchemaForm({
       )}
       <Problem text={message} />
       <div class="buttons">
-        <button class="main" disabled={isBusy}>
+        <button class="main" aria-disabled={isBusy}>
           {verb}
         </button>
         {onCancel === undefined ? null : (

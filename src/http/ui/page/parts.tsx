@@ -27,7 +27,7 @@ export function Fact({ term, children }: { readonly term: string; readonly child
   );
 }
 
-/** A button that can be pressed once at a time. */
+/** A button that can be pressed once at a time; it is not `disabled` meanwhile, which would take the focus from it. */
 export function Act({
   label,
   act,
@@ -41,6 +41,7 @@ export function Act({
 }) {
   const [isBusy, setBusy] = useState(false);
   const press = (): void => {
+    if (isBusy) return;
     setBusy(true);
     onProblem(undefined);
     act()
@@ -48,7 +49,7 @@ export function Act({
       .finally(() => setBusy(false));
   };
   return (
-    <button type="button" disabled={isBusy} onClick={press} {...rest}>
+    <button type="button" aria-disabled={isBusy} onClick={press} {...rest}>
       {label}
     </button>
   );
@@ -79,7 +80,7 @@ export function Dialog({
   );
 }
 
-/** Asks before something that cannot be taken back. */
+/** Asks before something that cannot be taken back; who only presses Enter takes nothing away. */
 export function Confirm({
   title,
   verb,
@@ -100,7 +101,7 @@ export function Confirm({
       <Problem text={problem} />
       <div class="buttons">
         <Act label={verb} class="danger" act={() => act().then(onClose)} onProblem={setProblem} />
-        <button type="button" onClick={onClose}>
+        <button type="button" autofocus onClick={onClose}>
           Cancel
         </button>
       </div>

@@ -103,6 +103,9 @@ export function OneVm({
         <h1>{name}</h1>
         <Badge text={vm.status} />
       </div>
+      <p role="status" class="unseen">
+        {name} is {vm.status}
+      </p>
       {vm.message === undefined ? null : <p class="why">{vm.message}</p>}
       {warnings.map((warning) => (
         <p key={warning} class="why">
