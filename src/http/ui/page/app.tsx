@@ -1,4 +1,5 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import { Accounts } from './accounts.tsx';
 import { ApiError, call, messageOf, whenSignedOut } from './api.ts';
 import { Configs } from './configs.tsx';
 import { Credentials } from './credentials.tsx';
@@ -149,7 +150,7 @@ function SignedIn({ session, onSignOut }: { readonly session: Session; readonly 
 function Content({
   place: { view, parts },
   live: { items, state },
-  shared: { namespace, target },
+  shared: { namespace, namespaces, target },
   rights,
 }: {
   readonly place: Place;
@@ -180,7 +181,11 @@ function Content({
     case 'isos':
       return <Disks key="isos" kind="isos" items={items.isos} {...common} />;
     case 'nodes':
-      return <Nodes namespace={target} />;
+      return (
+        <Nodes key={target} namespace={target} namespaces={namespaces.items} items={items} rights={rights} />
+      );
+    case 'accounts':
+      return <Accounts key={target} namespace={target} rights={rights} />;
     case 'pools':
       return <Pools items={items} {...common} />;
     case 'configs':
@@ -198,6 +203,7 @@ const entries: readonly { readonly view: View; readonly title: string; readonly 
   { view: 'configs', title: 'Configurations', needs: 'listVmConfigs' },
   { view: 'nodes', title: 'Nodes', needs: 'listNodes' },
   { view: 'credentials', title: 'Registry credentials', needs: 'listRegistryCredentials' },
+  { view: 'accounts', title: 'Service accounts', needs: 'listServiceAccounts' },
 ];
 
 function Header({

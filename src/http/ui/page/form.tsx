@@ -9,6 +9,8 @@ export type Suggestions = Readonly<Record<string, readonly string[]>>;
 interface FormState {
   /** What the ids of its inputs begin with. */
   readonly id: string;
+  /** What an empty choice is called. */
+  readonly unset: string;
   readonly values: Values;
   readonly problems: readonly FieldProblem[];
   readonly suggestions: Suggestions;
@@ -24,6 +26,7 @@ export function SchemaForm({
   suggestions = {},
   initial = noValues,
   id = 'field',
+  unset = 'As inherited',
   verb,
   send,
   onCancel,
@@ -36,6 +39,8 @@ export function SchemaForm({
   readonly initial?: Values;
   /** Another one for a form that may be shown beside another. */
   readonly id?: string;
+  /** What an empty choice means. */
+  readonly unset?: string;
   readonly verb: string;
   readonly send: (body: Readonly<Record<string, unknown>>) => Promise<void>;
   readonly onCancel?: () => void;
@@ -51,6 +56,7 @@ export function SchemaForm({
   }, [problems]);
   const state: FormState = {
     id,
+    unset,
     values,
     problems,
     suggestions,
@@ -143,7 +149,7 @@ function FieldInput({ field, state }: { readonly field: Field; readonly state: F
 
 function Input({
   field: { path, kind, choices, help },
-  state: { values, suggestions, set },
+  state: { values, suggestions, unset, set },
   id,
   isRefused,
 }: {
@@ -171,7 +177,7 @@ function Input({
       kind === 'choice' ? option : option === 'true' ? 'Yes' : 'No';
     return (
       <select {...common} onChange={onInput}>
-        <option value="">As inherited</option>
+        <option value="">{unset}</option>
         {options.map((option) => (
           <option key={option} value={option}>
             {nameOf(option)}

@@ -38,6 +38,7 @@ export function Act({
   readonly act: () => Promise<unknown>;
   readonly onProblem: (text: string | undefined) => void;
   readonly class?: string;
+  readonly 'aria-label'?: string;
 }) {
   const [isBusy, setBusy] = useState(false);
   const press = (): void => {

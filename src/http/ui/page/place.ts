@@ -1,5 +1,15 @@
 /** Views of the page, as its fragment names them: `#/vms/team/web`. */
-export const views = ['vms', 'deploy', 'pools', 'images', 'isos', 'nodes', 'configs', 'credentials'] as const;
+export const views = [
+  'vms',
+  'deploy',
+  'pools',
+  'images',
+  'isos',
+  'nodes',
+  'configs',
+  'credentials',
+  'accounts',
+] as const;
 export type View = (typeof views)[number];
 
 export interface Place {
