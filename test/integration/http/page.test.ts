@@ -4,6 +4,7 @@ import {
   clusterRoles,
   images,
   registryCredentials,
+  serviceAccounts,
   vmConfigs,
   vmPools,
   vms,
@@ -167,6 +168,19 @@ describe('one VM', () => {
     await page.getByText('Connected', { exact: true }).waitFor();
     await page.locator('.screen canvas').waitFor();
     await expectGoodLooks(page);
+    expect(watched.faults).toEqual([]);
+  });
+
+  test('shows its screen to nobody whose account is deleted, and asks for another', async () => {
+    await runningVm(api, namespace, 'left');
+    const token = await identity(cluster.client, 'leaver', { namespace, clusterRole: 'cluster-admin' });
+    const { page, watched } = await open('left', token);
+    await page.getByRole('button', { name: 'Console' }).click();
+    await page.getByText('Connected', { exact: true }).waitFor();
+    await cluster.client.delete(serviceAccounts, { name: 'leaver', namespace });
+    await page.getByLabel('Token').waitFor();
+    expect(await page.locator('canvas').count()).toBe(0);
+    expect(await page.getByRole('alert').textContent()).not.toBe('');
     expect(watched.faults).toEqual([]);
   });
 

@@ -65,7 +65,10 @@ export function Console({ namespace, name }: { readonly namespace: string; reado
         screen.current = made;
         made.scaleViewport = true;
         made.addEventListener('connect', () => setState('Connected'));
-        made.addEventListener('disconnect', () => again('The connection was lost.'));
+        made.addEventListener('disconnect', () => {
+          screen.current = undefined;
+          again('The connection was lost.');
+        });
       } catch (error) {
         again(`${messageOf(error)}.`);
       }
