@@ -22,6 +22,7 @@ const benchmarks: Record<string, () => Promise<{ benchmark: Benchmark }>> = {
   verbs: () => import('./verbs.ts'),
   network: () => import('./network.ts'),
   fairness: () => import('./fairness.ts'),
+  page: () => import('./page.ts'),
 };
 
 async function help(): Promise<string> {

@@ -26,7 +26,7 @@ beforeAll(async () => {
     await client.create(namespaces, { metadata: { name } });
   // The operator, which is not here, makes it: what seals sessions is made of it.
   const { privateKey } = generateKeyPairSync('ed25519');
-  const current = privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
+  const current = privateKey.export({ type: 'pkcs8', format: 'pem' });
   await client.create(secrets, {
     metadata: { name: objectNames.controlKeySecret, namespace: systemNamespaces.system },
     stringData: { 'current.key': current },

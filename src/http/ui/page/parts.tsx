@@ -1,6 +1,9 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { messageOf } from './api.ts';
+import { type Column, Rows, rowsOfChunk } from './rows.tsx';
+
+export type { Column };
 
 /** A word of state; colour is never all that tells it. */
 export function Badge({ text }: { readonly text: string }) {
@@ -110,12 +113,6 @@ export function Confirm({
   );
 }
 
-/** Columns of a table; on narrow screens each row is a card with the titles beside the values. */
-export interface Column<T> {
-  readonly title: string;
-  readonly cell: (item: T) => ComponentChildren;
-}
-
 export function Table<T>({
   caption,
   columns,
@@ -131,7 +128,7 @@ export function Table<T>({
 }) {
   if (items.length === 0) return <p class="empty">{empty}</p>;
   return (
-    <table>
+    <table aria-rowcount={items.length + 1} class={items.length > rowsOfChunk ? 'long' : ''}>
       <caption class="unseen">{caption}</caption>
       <thead>
         <tr>
@@ -142,17 +139,7 @@ export function Table<T>({
           ))}
         </tr>
       </thead>
-      <tbody>
-        {items.map((item) => (
-          <tr key={keyOf(item)}>
-            {columns.map(({ title, cell }) => (
-              <td key={title} data-title={title}>
-                {cell(item)}
-              </td>
-            ))}
-          </tr>
-        ))}
-      </tbody>
+      <Rows columns={columns} items={items} keyOf={keyOf} />
     </table>
   );
 }
