@@ -91,6 +91,12 @@ function requestedImage({ spec, status }: Vm, settings: Settings): string | unde
   return spec.image ?? status?.effective?.imageName ?? settings.image;
 }
 
+/** What is in the CD drive; empty in the spec is an ejected medium. */
+function mediumOf({ spec, status }: Vm, settings: Settings): string | undefined {
+  const name = spec.iso ?? status?.effective?.isoName ?? settings.iso;
+  return name === '' ? undefined : name;
+}
+
 function consoleIsOn(settings: Settings): boolean {
   if (settings.vncConsole !== undefined) return settings.vncConsole === 'Enabled';
   return settings.architecture === 'arm64' || settings.gpuPassthrough !== 'Enabled';
@@ -120,6 +126,7 @@ export function vmItem(vm: Vm, config?: VmConfig): VmItem {
     cpu: settings.cpu ?? 3,
     memory: formatGi(memoryBytes(settings)),
     image: requestedImage(vm, settings),
+    iso: mediumOf(vm, settings),
     vmConfig: vm.spec.config,
     pool: vm.spec.pool,
     vmConfigNamespace: vm.spec.configNamespace,

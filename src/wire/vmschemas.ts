@@ -158,6 +158,7 @@ export const vmItem = z
     cpu: z.int(),
     memory: z.string(),
     image: z.string().optional(),
+    iso: z.string().optional().describe('The install medium in its CD drive.'),
     vmConfig: z.string().optional(),
     pool: z.string().optional().describe('The VMPool that it names.'),
     vmConfigNamespace: z.string().optional().describe('Where it is another than namespace.'),

@@ -24,6 +24,7 @@ const benchmarks: Record<string, () => Promise<{ benchmark: Benchmark }>> = {
   warmvms: () => import('./warmvms.ts'),
   network: () => import('./network.ts'),
   fairness: () => import('./fairness.ts'),
+  page: () => import('./page.ts'),
 };
 
 async function help(): Promise<string> {

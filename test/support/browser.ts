@@ -5,7 +5,7 @@ import { chromium, type BrowserContext } from 'playwright-core';
 import { onTestFinished } from 'vitest';
 
 /** Chromium asks nothing of the network beyond the pages that it is told to open. */
-const flags = [
+export const flags = [
   '--no-sandbox',
   '--disable-gpu',
   '--disable-quic',

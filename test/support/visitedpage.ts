@@ -1,5 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
+import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 
@@ -24,8 +26,24 @@ async function violationsOf(page: Page): Promise<string[]> {
 
 export const widths = [360, 1024, 1920] as const;
 
-/** Looks at the page as it is in every width and in both themes: axe finds nothing, and nothing is wider than the screen. */
+/** Where a run leaves what the page looked like; of every look the last run's picture stays. */
+const pictures = fileURLToPath(new URL('../../test-results/page', import.meta.url));
+/** Looks of a test so far. */
+const looks = new Map<string, number>();
+
+function nextLook(): string {
+  const test = expect.getState().currentTestName ?? 'page';
+  const look = (looks.get(test) ?? 0) + 1;
+  looks.set(test, look);
+  return `${test.replaceAll(/[^a-zA-Z0-9]+/g, '-').slice(0, 150)}-${look}`;
+}
+
+/**
+ * Looks at the page as it is in every width and in both themes: axe finds nothing, and nothing is wider than the screen. Pictures of it
+ * go to `test-results/page`.
+ */
 export async function expectGoodLooks(page: Page): Promise<void> {
+  const look = nextLook();
   for (const colorScheme of ['light', 'dark'] as const) {
     await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
     for (const width of widths) {
@@ -38,6 +56,8 @@ export async function expectGoodLooks(page: Page): Promise<void> {
       const overflow = await page.evaluate<number>(
         'document.documentElement.scrollWidth - document.documentElement.clientWidth',
       );
+      const path = join(pictures, `${look}-${colorScheme}-${width}.jpg`);
+      await page.screenshot({ path, type: 'jpeg', quality: 60 });
       expect({ width, overflow }).toEqual({ width, overflow: 0 });
     }
   }

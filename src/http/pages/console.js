@@ -124,10 +124,19 @@ function listen() {
   });
 }
 
+/** A fragment that somebody cut or mistyped may have no text. */
+function linkOf(fragment) {
+  try {
+    return decodeURIComponent(fragment);
+  } catch {
+    return '';
+  }
+}
+
 // The stream's path, with its ticket, is in the fragment, which a browser sends to nobody. The path stays for a reload.
 const link =
   /^(\/api\/v1\/namespaces\/([\w.-]+)\/vms\/([\w.-]+)\/console\/stream)(?:\?ticket=([\w.~-]+))?$/.exec(
-    decodeURIComponent(location.hash.slice(1)),
+    linkOf(location.hash.slice(1)),
   );
 if (link === null) {
   history.replaceState(null, '', location.pathname);

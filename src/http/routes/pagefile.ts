@@ -5,10 +5,10 @@ import type { ReplyOf } from '../server/route.ts';
 export const fileReplies = { 200: { description: 'A file.' } };
 export type FileReply = ReplyOf<typeof fileReplies>;
 
-/** Nothing of these pages comes from elsewhere, and no other page may frame them. */
+/** Nothing of these pages comes from elsewhere, no text becomes markup or a script in them, and no other page may frame them. */
 const pageHeaders = {
   'content-security-policy':
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
   'referrer-policy': 'no-referrer',
 };
 

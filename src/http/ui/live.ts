@@ -10,6 +10,8 @@ import { keepLease } from '../streams/streamlease.ts';
 const gatherMs = 100;
 /** A page that hears nothing for much longer connects again. */
 const beatMs = 15_000;
+/** A snapshot of thousands of items is put together as it is read, in pieces of about so many characters: many pages may open at once. */
+const pieceCharacters = 16_384;
 
 const kinds = ['vms', 'images', 'isos', 'vmConfigs', 'vmPools'] as const;
 type Kind = (typeof kinds)[number];
@@ -69,6 +71,13 @@ function keyOf({ metadata }: KubeObject): string {
   return `${metadata?.namespace ?? ''}/${metadata?.name ?? ''}`;
 }
 
+function inOrder(objects: readonly KubeObject[]): KubeObject[] {
+  return objects
+    .map((object) => ({ object, key: keyOf(object) }))
+    .toSorted((a, b) => (a.key < b.key ? -1 : 1))
+    .map(({ object }) => object);
+}
+
 class LiveStream extends Readable {
   readonly #caches: Caches;
   readonly #kinds: readonly Kind[];
@@ -77,6 +86,8 @@ class LiveStream extends Readable {
   readonly #forget: (() => void)[] = [];
   readonly #beat: NodeJS.Timeout;
   #gathering: NodeJS.Timeout | undefined;
+  /** What is left of the snapshot; nothing may be told in between. */
+  #snapshot: Iterator<string> | undefined;
   #isRead = false;
 
   constructor(caches: Caches, allowed: readonly Kind[], namespace: string | undefined) {
@@ -88,13 +99,15 @@ class LiveStream extends Readable {
       const follow = (object: KubeObject): void => this.#note(kind, object);
       this.#forget.push(caches[kind].changes.follow(follow));
     }
-    this.#beat = setInterval(() => this.#tell('beat', '{}'), beatMs);
-    this.#tell('snapshot', this.#snapshot());
+    this.#beat = setInterval(() => {
+      if (this.#snapshot === undefined) this.#tell('beat', '{}');
+    }, beatMs);
+    this.#snapshot = this.#snapshotPieces();
   }
 
   /** Ends it because of a right that was lost. */
   over(reason: string): void {
-    this.#tell('over', JSON.stringify({ message: reason }));
+    if (this.#snapshot === undefined) this.#tell('over', JSON.stringify({ message: reason }));
     this.leave();
   }
 
@@ -105,6 +118,7 @@ class LiveStream extends Readable {
 
   override _read(): void {
     this.#isRead = true;
+    this.#pump();
     this.#flush();
   }
 
@@ -114,6 +128,7 @@ class LiveStream extends Readable {
   }
 
   #release(): void {
+    this.#snapshot = undefined;
     clearInterval(this.#beat);
     clearTimeout(this.#gathering);
     for (const forget of this.#forget.splice(0)) forget();
@@ -133,8 +148,18 @@ class LiveStream extends Readable {
     }, gatherMs);
   }
 
+  /** As much of the snapshot as the reader takes. */
+  #pump(): void {
+    while (this.#isRead && this.#snapshot !== undefined) {
+      const { value, done } = this.#snapshot.next();
+      if (done === true) this.#snapshot = undefined;
+      else this.#isRead = this.push(value);
+    }
+  }
+
   #flush(): void {
-    if (this.#changed.size === 0 || this.#gathering !== undefined || !this.#isRead) return;
+    if (this.#changed.size === 0 || this.#gathering !== undefined) return;
+    if (!this.#isRead || this.#snapshot !== undefined) return;
     const kinds = [...this.#changed].map(
       ([kind, keys]) => `${JSON.stringify(kind)}:${this.#change(kind, keys)}`,
     );
@@ -149,13 +174,25 @@ class LiveStream extends Readable {
     return `{"changed":[${changed.join(',')}],"gone":${JSON.stringify(gone)}}`;
   }
 
-  #snapshot(): string {
-    const lists = this.#kinds.map((kind) => {
-      const keys = this.#caches[kind].objects.list(this.#namespace).map(keyOf);
-      const items = keys.toSorted().map((key) => this.#itemText(kind, key));
-      return `${JSON.stringify(kind)}:[${items.filter((item) => item !== undefined).join(',')}]`;
-    });
-    return `{${lists.join(',')}}`;
+  /** Each item is as it is when its piece is read: what changes after that is told as a change, and so is what was too late for its list. */
+  *#snapshotPieces(): Generator<string, undefined> {
+    let piece = 'event: snapshot\ndata: {';
+    for (const [index, kind] of this.#kinds.entries()) {
+      piece += `${index === 0 ? '' : ','}${JSON.stringify(kind)}:[`;
+      let isFirst = true;
+      for (const object of inOrder(this.#caches[kind].objects.list(this.#namespace))) {
+        const text = this.#itemText(kind, keyOf(object));
+        if (text === undefined) continue;
+        piece += isFirst ? text : `,${text}`;
+        isFirst = false;
+        if (piece.length < pieceCharacters) continue;
+        yield piece;
+        piece = '';
+      }
+      piece += ']';
+    }
+    yield `${piece}}\n\n`;
+    return undefined;
   }
 
   #itemText(kind: Kind, key: string): string | undefined {

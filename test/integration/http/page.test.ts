@@ -1,92 +1,37 @@
 import type { ServerHttp2Session } from 'node:http2';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Page } from 'playwright-core';
 import {
   clusterRoles,
   images,
-  namespaces,
   registryCredentials,
+  serviceAccounts,
   vmConfigs,
   vmPools,
   vms,
 } from '../../../src/api/resources.ts';
-import type { Vm } from '../../../src/api/vm.ts';
 import type { VmPoolStatus } from '../../../src/api/vmpool.ts';
 import { ifFound, isSvc3Error } from '../../../src/errors.ts';
-import {
-  condition,
-  identity,
-  reportVm,
-  runningStatus,
-  runningVm,
-  startTestApi,
-  type TestApi,
-} from '../../support/api.ts';
-import { startBrowser } from '../../support/browser.ts';
-import { rfbServer } from '../../support/rfbserver.ts';
-import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
-import { expectGoodLooks, watchPage } from '../../support/visitedpage.ts';
+import { condition, identity, reportVm, runningStatus, runningVm } from '../../support/api.ts';
+import { expectGoodLooks } from '../../support/visitedpage.ts';
+import { pending, startPageApi, type PageApi, type Visit } from './pageharness.ts';
 
-let cluster: TestCluster;
-let api: TestApi;
+let it: PageApi;
+let cluster: PageApi['cluster'];
+let api: PageApi['api'];
 let namespace: string;
 
 beforeAll(async () => {
-  cluster = await testCluster();
-  namespace = await uniqueNamespace(cluster.client, 'page');
-  await cluster.client.create(namespaces, { metadata: { name: 'svc3-system' } }).catch((error: unknown) => {
-    if (!isSvc3Error(error, 'AlreadyExists')) throw error;
-  });
-  await cluster.client
-    .create(namespaces, { metadata: { name: 'svc3-credentials' } })
-    .catch((error: unknown) => {
-      if (!isSvc3Error(error, 'AlreadyExists')) throw error;
-    });
-  api = await startTestApi(cluster.client, ({ settings, runners }) => ({
-    settings: { ...settings, defaultNamespace: namespace },
-    runners: { ...runners, openVnc: () => Promise.resolve(rfbServer()) },
-  }));
+  it = await startPageApi('page');
+  ({ cluster, api, namespace } = it);
 });
 
 afterAll(async () => {
-  await api?.close();
+  await it?.close();
 });
-
-interface Visit {
-  readonly page: Page;
-  readonly watched: ReturnType<typeof watchPage>;
-}
-
-async function visit(fragment = ''): Promise<Visit> {
-  const browser = await startBrowser();
-  const page = await browser.newPage();
-  const watched = watchPage(page, api.baseUrl);
-  await page.goto(`${api.baseUrl}/ui${fragment}`);
-  return { page, watched };
-}
-
-async function visitAs(token: string, fragment = ''): Promise<Visit> {
-  const visited = await visit(fragment);
-  await visited.page.getByLabel('Token').fill(token);
-  await visited.page.getByRole('button', { name: 'Sign in' }).click();
-  await visited.page.getByRole('heading', { name: 'VMs' }).waitFor();
-  return visited;
-}
-
-const pending = (message: string) => ({
-  conditions: [condition('Scheduled', 'False', 'Unschedulable', message)],
-});
-
-async function aVm(name: string): Promise<Vm> {
-  return cluster.client.create(vms, {
-    metadata: { name, namespace },
-    spec: { image: 'registry.example.com/team/debian:12', powerState: 'Running' },
-  });
-}
 
 describe('signing in', () => {
   test('needs a token that is good; the page keeps none', async () => {
-    const { page, watched } = await visit();
+    const { page, watched } = await it.visit();
     await expectGoodLooks(page);
     await page.getByLabel('Token').fill('nonsense');
     await page.keyboard.press('Enter');
@@ -110,7 +55,7 @@ describe('signing in', () => {
 
   test('is done by the address of svc3 ui, once', async () => {
     const { json } = await api.call('POST', '/ui/code', { token: cluster.adminToken, body: {} });
-    const { page, watched } = await visit(json.page.replace('/ui', ''));
+    const { page, watched } = await it.visit(json.page.replace('/ui', ''));
     await page.getByRole('heading', { name: 'VMs' }).waitFor();
     expect(page.url()).toBe(`${api.baseUrl}/ui`);
     expect(await watched.bytes()).toBeLessThan(150_000);
@@ -125,15 +70,15 @@ describe('signing in', () => {
 describe('the VMs', () => {
   test('are shown as they are, without a reload, and found by words and state', async () => {
     await runningVm(api, namespace, 'web');
-    const waiting = await aVm('waiting');
+    const waiting = await it.aVm('waiting');
     await reportVm(cluster.client, waiting, pending('no node has 900 free CPUs'));
-    const { page, watched } = await visitAs(cluster.adminToken);
+    const { page, watched } = await it.visitAs(cluster.adminToken);
     const rows = () => page.locator('tbody tr').allInnerTexts();
     await expect.poll(async () => (await rows()).join('\n')).toContain('no node has 900 free CPUs');
     await expectGoodLooks(page);
 
     const before = await page.evaluate('performance.timeOrigin');
-    const later = await aVm('later');
+    const later = await it.aVm('later');
     await page.getByRole('link', { name: 'later' }).waitFor();
     await reportVm(cluster.client, later, runningStatus);
     await expect.poll(() => page.locator('tr', { hasText: 'later' }).innerText()).toContain('Running');
@@ -153,29 +98,29 @@ describe('the VMs', () => {
     const sessions = new Set<ServerHttp2Session>();
     const keep = (session: ServerHttp2Session): void => void sessions.add(session);
     api.api.http.server.on('session', keep);
-    const { page, watched } = await visitAs(cluster.adminToken);
-    await aVm('before');
+    const { page, watched } = await it.visitAs(cluster.adminToken);
+    await it.aVm('before');
     await page.getByRole('link', { name: 'before' }).waitFor();
     api.api.http.server.off('session', keep);
     for (const session of sessions) session.destroy();
-    await aVm('after');
+    await it.aVm('after');
     await page.getByRole('link', { name: 'after' }).waitFor();
     await page.getByText('The connection was lost').waitFor({ state: 'detached' });
     expect(watched.faults).toEqual([]);
   });
 
   test('run no script, whatever is written in them', async () => {
-    const vm = await aVm('scripted');
+    const vm = await it.aVm('scripted');
     const message = '<img src=x onerror=alert(1)><script>alert(2)</script>';
     await reportVm(cluster.client, vm, pending(message));
-    const { page, watched } = await visitAs(cluster.adminToken);
+    const { page, watched } = await it.visitAs(cluster.adminToken);
     await page.getByText(message).first().waitFor();
     expect([await page.locator('main img').count(), watched.faults]).toEqual([0, []]);
   });
 
   test('of others are shown to nobody', async () => {
     const token = await identity(cluster.client, 'stranger', { namespace, clusterRole: 'system:discovery' });
-    const { page, watched } = await visitAs(token);
+    const { page, watched } = await it.visitAs(token);
     await page.getByText('There are no VMs here.').waitFor();
     expect(await page.getByRole('link', { name: 'Deploy a VM' }).count()).toBe(0);
     expect(watched.faults).toEqual([]);
@@ -184,7 +129,7 @@ describe('the VMs', () => {
 
 describe('one VM', () => {
   const open = async (name: string, token = cluster.adminToken): Promise<Visit> => {
-    const visited = await visitAs(token);
+    const visited = await it.visitAs(token);
     await visited.page.getByRole('link', { name, exact: true }).click();
     await visited.page.getByRole('heading', { name, exact: true }).waitFor();
     return visited;
@@ -226,6 +171,19 @@ describe('one VM', () => {
     expect(watched.faults).toEqual([]);
   });
 
+  test('shows its screen to nobody whose account is deleted, and asks for another', async () => {
+    await runningVm(api, namespace, 'left');
+    const token = await identity(cluster.client, 'leaver', { namespace, clusterRole: 'cluster-admin' });
+    const { page, watched } = await open('left', token);
+    await page.getByRole('button', { name: 'Console' }).click();
+    await page.getByText('Connected', { exact: true }).waitFor();
+    await cluster.client.delete(serviceAccounts, { name: 'leaver', namespace });
+    await page.getByLabel('Token').waitFor();
+    expect(await page.locator('canvas').count()).toBe(0);
+    expect(await page.getByRole('alert').textContent()).not.toBe('');
+    expect(watched.faults).toEqual([]);
+  });
+
   test('is saved, and deleted with its disk after what that means was said', async () => {
     await runningVm(api, namespace, 'leaving');
     const { page, watched } = await open('leaving');
@@ -262,7 +220,7 @@ describe('one VM', () => {
 
 describe('a deploy', () => {
   test('is a form of what the server takes, with refusals at their fields', async () => {
-    const { page, watched } = await visitAs(cluster.adminToken);
+    const { page, watched } = await it.visitAs(cluster.adminToken);
     await page.getByRole('link', { name: 'Deploy a VM' }).click();
     await page.getByLabel('Name', { exact: true }).fill('Not a name');
     await page.getByLabel('CPU', { exact: true }).fill('two');
@@ -305,7 +263,7 @@ describe('pools', () => {
     await cluster.client.patch(vmPools, key, { type: 'merge', body }, { subresource: 'status' });
   };
   const open = async (token = cluster.adminToken): Promise<Visit> => {
-    const visited = await visitAs(token);
+    const visited = await it.visitAs(token);
     await visited.page.getByRole('link', { name: 'Pools', exact: true }).click();
     await visited.page.getByRole('heading', { name: 'Pools' }).waitFor();
     return visited;
@@ -390,7 +348,7 @@ describe('pools', () => {
 
   test('are offered by the form of a deploy', async () => {
     await aPool('warm');
-    const { page, watched } = await visitAs(cluster.adminToken);
+    const { page, watched } = await it.visitAs(cluster.adminToken);
     await page.getByRole('link', { name: 'Deploy a VM' }).click();
     await page.locator('#field-pool-names option[value=warm]').waitFor({ state: 'attached' });
     await page.getByLabel('Name', { exact: true }).fill('of-pool');
@@ -445,7 +403,7 @@ describe('images', () => {
     const key = { name: 'slow', namespace };
     const status = { observedGeneration: made.metadata.generation, progress: 42 };
     await cluster.client.patch(images, key, { type: 'merge', body: { status } }, { subresource: 'status' });
-    const { page, watched } = await visitAs(cluster.adminToken);
+    const { page, watched } = await it.visitAs(cluster.adminToken);
     await page.getByRole('link', { name: 'Images' }).click();
     await expect.poll(() => page.getByLabel('Progress of slow').getAttribute('value')).toBe('42');
     await expectGoodLooks(page);
@@ -459,7 +417,7 @@ describe('images', () => {
 
 describe('an administrator', () => {
   test('sees nodes, and gives logins of registries that nobody reads again', async () => {
-    const { page, watched } = await visitAs(cluster.adminToken);
+    const { page, watched } = await it.visitAs(cluster.adminToken);
     await page.getByRole('link', { name: 'Nodes' }).click();
     await page.getByText('No node takes VMs.').waitFor();
     await page.getByRole('link', { name: 'Registry credentials' }).click();
@@ -487,7 +445,7 @@ describe('an administrator', () => {
   });
 
   test('makes a configuration', async () => {
-    const { page, watched } = await visitAs(cluster.adminToken);
+    const { page, watched } = await it.visitAs(cluster.adminToken);
     await page.getByRole('link', { name: 'Configurations' }).click();
     await page.getByRole('button', { name: 'New configuration' }).click();
     await page.getByLabel('Name (required)', { exact: true }).fill('builder');

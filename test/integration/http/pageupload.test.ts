@@ -1,10 +1,11 @@
 import { randomBytes } from 'node:crypto';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { images } from '../../../src/api/resources.ts';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { images, serviceAccounts } from '../../../src/api/resources.ts';
 import { ifFound } from '../../../src/errors.ts';
 import { identity } from '../../support/api.ts';
-import { startBrowser } from '../../support/browser.ts';
-import { expectGoodLooks, watchPage } from '../../support/visitedpage.ts';
+import { startCuttingProxy } from '../../support/cuttingproxy.ts';
+import { expectGoodLooks } from '../../support/visitedpage.ts';
+import { dropFile, signIn, visitAt } from './pageharness.ts';
 import { startTransferApi, type TransferApi } from './transferharness.ts';
 
 let it: TransferApi;
@@ -17,42 +18,27 @@ afterAll(async () => {
   await it?.close();
 });
 
-/** Drops a file where the page takes files, as a person does with the mouse. */
-const drop = (name: string, base64: string) => `(() => {
-  const bytes = Uint8Array.from(atob(${JSON.stringify(base64)}), (character) => character.charCodeAt(0));
-  const dataTransfer = new DataTransfer();
-  dataTransfer.items.add(new File([bytes], ${JSON.stringify(name)}));
-  const target = document.querySelector('[aria-label=Upload]');
-  for (const type of ['dragover', 'drop'])
-    target.dispatchEvent(new DragEvent(type, { dataTransfer, bubbles: true, cancelable: true }));
-})()`;
+async function opened(origin: string, token: string) {
+  const { page, watched } = await visitAt(origin, '#/images');
+  await signIn(page, token);
+  await page.getByLabel('Namespace').selectOption(it.namespace);
+  await page.getByText(`upload them to ${it.namespace}`).waitFor();
+  return { page, watched };
+}
 
-test('a file that is dropped on the page is an image, also where the connection breaks on the way', async () => {
+test('a file that is dropped on the page is an image, and can be had again', async () => {
   const { cluster, api, namespace } = it;
   const token = await identity(cluster.client, 'uploader', { namespace, clusterRole: 'cluster-admin' });
-  const browser = await startBrowser();
-  const page = await browser.newPage();
-  const { faults } = watchPage(page, api.baseUrl);
-  await page.goto(`${api.baseUrl}/ui#/images`);
-  await page.getByLabel('Token').fill(token);
-  await page.getByRole('button', { name: 'Sign in' }).click();
-  await page.getByLabel('Namespace').selectOption(namespace);
-  await page.getByText(`upload them to ${namespace}`).waitFor();
-  let cuts = 0;
-  await page.route('**/ui/api/v1/**/upload/image/**', async (route) => {
-    if (route.request().method() !== 'PATCH' || cuts > 0) return route.continue();
-    cuts += 1;
-    return route.abort('connectionreset');
-  });
-
+  const { page, watched } = await opened(api.baseUrl, token);
   const disk = randomBytes(350_000);
-  await page.evaluate(drop('My Disk 1.qcow2', disk.toString('base64')));
+  const has = (name: string) => ifFound(cluster.client.get(images, name, namespace));
+  await page.evaluate(dropFile('My Disk 1.qcow2', disk.toString('base64')));
   await page.getByText('Sent.').waitFor();
-  expect([cuts, await page.getByLabel('Upload of my-disk-1').getAttribute('value')]).toEqual([1, '100']);
+  expect(await page.getByLabel('Upload of my-disk-1').getAttribute('value')).toBe('100');
   await expectGoodLooks(page);
-  await expect.poll(() => ifFound(cluster.client.get(images, 'my-disk-1', namespace))).toBeDefined();
+  await expect.poll(() => has('my-disk-1')).toBeDefined();
   // The name is taken.
-  await page.evaluate(drop('my-disk-1.qcow2', disk.toString('base64')));
+  await page.evaluate(dropFile('my-disk-1.qcow2', disk.toString('base64')));
   await page.getByRole('alert').waitFor();
 
   const { status } = await it.call('POST', it.ns('/upload/image?name=whole'), { raw: disk });
@@ -65,5 +51,55 @@ test('a file that is dropped on the page is an image, also where the connection 
   const chunks: Buffer[] = [];
   for await (const chunk of await download.createReadStream()) chunks.push(chunk as Buffer);
   expect(Buffer.concat(chunks).equals(disk)).toBe(true);
-  expect(faults).toEqual([]);
+  expect(watched.faults).toEqual([]);
+});
+
+test('an upload whose connection breaks in the middle goes on from there', async () => {
+  const { cluster, api, namespace } = it;
+  const proxy = await startCuttingProxy(api.port);
+  onTestFinished(() => proxy.close());
+  const token = await identity(cluster.client, 'broken', { namespace, clusterRole: 'cluster-admin' });
+  // What the page asks before takes far less; the browser may open more than one connection at once.
+  proxy.cut(...Array.from({ length: 6 }, () => ({ up: 250_000 })));
+  const { page, watched } = await opened(`https://localhost:${proxy.port}`, token);
+  const offsets: number[] = [];
+  page.on('request', (request) => {
+    if (request.method() === 'PATCH') offsets.push(Number(request.headers()['upload-offset']));
+  });
+  const disk = randomBytes(500_000);
+  await page.evaluate(dropFile('broken.qcow2', disk.toString('base64')));
+  await page.getByText('Sent.').waitFor();
+  expect(proxy.cuts).toBeGreaterThan(0);
+  const [first, ...later] = offsets;
+  expect(first).toBe(0);
+  // The server had kept some of it, and was not sent that again.
+  expect(later.at(-1)).toBeGreaterThan(0);
+  expect((await it.contentOf('broken')).equals(disk)).toBe(true);
+  expect(watched.faults).toEqual([]);
+});
+
+test('an upload whose session ends in the middle ends with the page asking for a new one', async () => {
+  const { cluster, api, namespace } = it;
+  const token = await identity(cluster.client, 'leaver', { namespace, clusterRole: 'cluster-admin' });
+  const { page, watched } = await opened(api.baseUrl, token);
+  const begun = Promise.withResolvers<void>();
+  const ended = Promise.withResolvers<void>();
+  await page.route('**/upload/image/**', async (route) => {
+    begun.resolve();
+    await ended.promise;
+    await route.continue();
+  });
+  await page.evaluate(dropFile('left.qcow2', randomBytes(1000).toString('base64')));
+  await begun.promise;
+  await cluster.client.delete(serviceAccounts, { name: 'leaver', namespace });
+  await page.getByLabel('Token').waitFor();
+  expect(await page.getByRole('alert').textContent()).not.toBe('');
+  ended.resolve();
+  // Nothing was made, and whoever signs in now does not see what the other was doing.
+  await signIn(page, cluster.adminToken);
+  await page.getByLabel('Namespace').selectOption(namespace);
+  await page.getByText(`upload them to ${namespace}`).waitFor();
+  expect(await page.getByText('left').count()).toBe(0);
+  expect(await ifFound(cluster.client.get(images, 'left', namespace))).toBeUndefined();
+  expect(watched.faults).toEqual([]);
 });

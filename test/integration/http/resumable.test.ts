@@ -1,10 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { request as httpsRequest } from 'node:https';
-import { buffer } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { images } from '../../../src/api/resources.ts';
-import { imageAnnotations } from '../../../src/api/image.ts';
-import { readAllParts, readParts } from '../../../src/registry/parts.ts';
 import { startTransferApi, type TransferApi } from './transferharness.ts';
 
 let transfer: TransferApi;
@@ -59,15 +56,6 @@ async function cutOff(location: string, bytes: Buffer, headers: Record<string, s
   });
 }
 
-/** What has come of the Image's upload, as its worker will read it. */
-async function contentOf(name: string): Promise<Buffer> {
-  const { store, cluster, namespace, repository } = transfer;
-  const image = await cluster.client.get(images, name, namespace);
-  const tag = image.metadata.annotations?.[imageAnnotations.upload] ?? '';
-  const { parts } = await readParts(store, { repository: repository(name), tag });
-  return buffer(readAllParts(store, repository(name), parts));
-}
-
 describe('a resumable upload', () => {
   test.each([
     ['whose length is known', { 'content-length': String(disk.length) }],
@@ -86,7 +74,7 @@ describe('a resumable upload', () => {
       return [status, json.name, json.description, json.state];
     };
     await expect.poll(goOn).toEqual([202, name, 'mine', 'Updating']);
-    expect((await contentOf(name)).equals(disk)).toBe(true);
+    expect((await transfer.contentOf(name)).equals(disk)).toBe(true);
     expect((await begin(name)).status).toBe(409);
   });
 
@@ -97,7 +85,7 @@ describe('a resumable upload', () => {
     const middle = await patch(location, 1, disk.subarray(1, 449_999), '?0');
     expect([middle.status, middle.json]).toMatchObject([200, { offset: 449_999, complete: false }]);
     expect((await patch(location, 449_999, disk.subarray(449_999))).status).toBe(202);
-    expect((await contentOf('pieces')).equals(disk)).toBe(true);
+    expect((await transfer.contentOf('pieces')).equals(disk)).toBe(true);
   });
 
   test('that is done says so to a client that lost the answer, also when its parts are gone', async () => {
@@ -221,7 +209,7 @@ test('a raw disk without a length is taken whole, or leaves nothing where it bre
   };
   const whole = await call('POST', ns('/upload/image?name=chunked'), { raw: pieces() as never });
   expect([whole.status, whole.json.name]).toEqual([202, 'chunked']);
-  expect((await contentOf('chunked')).equals(disk)).toBe(true);
+  expect((await transfer.contentOf('chunked')).equals(disk)).toBe(true);
 
   const gone = new AbortController();
   const broken = { raw: pieces(gone) as never, signal: gone.signal };

@@ -1,6 +1,8 @@
 import { createHash } from 'node:crypto';
 import { EventEmitter, once } from 'node:events';
+import { buffer } from 'node:stream/consumers';
 import { vi } from 'vitest';
+import { imageAnnotations } from '../../../src/api/image.ts';
 import { images } from '../../../src/api/resources.ts';
 import { createImageTransfer } from '../../../src/http/uploads/imagetransfer.ts';
 import { createRemoteCatalog } from '../../../src/http/remotes/remotes.ts';
@@ -9,6 +11,7 @@ import { createUploadTargets, type UploadTargets } from '../../../src/usecases/u
 import { createNamespaceRegistries } from '../../../src/controllers/image/registries.ts';
 import { createRegistryClient, type RegistryClient } from '../../../src/registry/client.ts';
 import { copyImage, resolveImage } from '../../../src/registry/image.ts';
+import { readAllParts, readParts } from '../../../src/registry/parts.ts';
 import { parseReference } from '../../../src/registry/reference.ts';
 import { startTestApi, type TestApi } from '../../support/api.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
@@ -25,6 +28,8 @@ export interface TransferApi {
   readonly ns: (path: string) => string;
   /** Repository of an Image. */
   repository(name: string): string;
+  /** What has come of the Image's upload in parts, as its worker will read it. */
+  contentOf(name: string): Promise<Buffer>;
   /** What the operator does when a worker has looked at an upload, and given its manifest these annotations. */
   inspected(name: string, annotations?: Record<string, string>): Promise<void>;
   /** Resolves when the next upload to the name has begun: the name was found to be free. */
@@ -82,6 +87,12 @@ export async function startTransferApi(what: string): Promise<TransferApi> {
     call: (method, path, options = {}) => api.call(method, path, { token: cluster.adminToken, ...options }),
     ns: (path) => `/api/v1/namespaces/${namespace}${path}`,
     repository,
+    async contentOf(name) {
+      const image = await cluster.client.get(images, name, namespace);
+      const tag = image.metadata.annotations?.[imageAnnotations.upload] ?? '';
+      const { parts } = await readParts(client, { repository: repository(name), tag });
+      return buffer(readAllParts(client, repository(name), parts));
+    },
     async inspected(name, annotations) {
       const image = await cluster.client.get(images, name, namespace);
       const uploaded = image.metadata.annotations?.['svc3.dev/upload'] ?? '';

@@ -126,3 +126,25 @@ test('the reply of a deploy has all port warnings in one text, or none', () => {
   expect(deployItem(aVm(), ['One.', 'Two.'])).toMatchObject({ portWarnings: 'One. Two.' });
   expect(deployItem(aVm(), [])).toEqual({ name: 'demo', memory: '7.50Gi', ssh: 0, status: 'Pending' });
 });
+
+describe('what is in the CD drive', () => {
+  const effective = {
+    image: 'r.example.com/debian@sha256:0',
+    architecture: 'amd64',
+    cpu: 8,
+    memory: '2Gi',
+    gpuPassthrough: 'Enabled',
+    vncConsole: 'Disabled',
+    iso: 'store/installer@sha256:0',
+    isoName: 'installer',
+  } as const;
+  test.each<[string, VmStatus | undefined, Partial<Vm['spec']>, string | undefined]>([
+    ['nothing was asked for', undefined, {}, undefined],
+    ['it was asked for', undefined, { iso: 'debian' }, 'debian'],
+    ['the VM has it by its configuration', { effective }, {}, 'installer'],
+    ['it was ejected', { effective }, { iso: '' }, undefined],
+    ['another one was asked for', { effective }, { iso: 'debian' }, 'debian'],
+  ])('where %s', (_, status, spec, iso) => {
+    expect(vmItem(aVm(status, spec)).iso).toBe(iso);
+  });
+});

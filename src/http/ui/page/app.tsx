@@ -1,9 +1,11 @@
-import { useCallback, useEffect, useState } from 'preact/hooks';
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import { Accounts } from './accounts.tsx';
 import { ApiError, call, messageOf, whenSignedOut } from './api.ts';
 import { Configs } from './configs.tsx';
 import { Credentials } from './credentials.tsx';
 import { Deploy } from './deploy.tsx';
 import { Disks } from './disks.tsx';
+import { focusHeading } from './focus.ts';
 import { noItems } from './items.ts';
 import { follow, type LiveState } from './live.ts';
 import { codeIn, linkTo, placeOf, type Place, type View } from './place.ts';
@@ -66,6 +68,12 @@ function usePlace() {
     addEventListener('hashchange', move);
     return () => removeEventListener('hashchange', move);
   }, []);
+  const first = useRef(place);
+  useEffect(() => {
+    document.title = `${document.querySelector('main h1')?.textContent ?? 'svc3'} – svc3`;
+    // Who followed a link reads on where it leads to.
+    if (place !== first.current) focusHeading();
+  }, [place]);
   return place;
 }
 
@@ -142,7 +150,7 @@ function SignedIn({ session, onSignOut }: { readonly session: Session; readonly 
 function Content({
   place: { view, parts },
   live: { items, state },
-  shared: { namespace, target },
+  shared: { namespace, namespaces, target },
   rights,
 }: {
   readonly place: Place;
@@ -173,7 +181,11 @@ function Content({
     case 'isos':
       return <Disks key="isos" kind="isos" items={items.isos} {...common} />;
     case 'nodes':
-      return <Nodes namespace={target} />;
+      return (
+        <Nodes key={target} namespace={target} namespaces={namespaces.items} items={items} rights={rights} />
+      );
+    case 'accounts':
+      return <Accounts key={target} namespace={target} rights={rights} />;
     case 'pools':
       return <Pools items={items} {...common} />;
     case 'configs':
@@ -191,6 +203,7 @@ const entries: readonly { readonly view: View; readonly title: string; readonly 
   { view: 'configs', title: 'Configurations', needs: 'listVmConfigs' },
   { view: 'nodes', title: 'Nodes', needs: 'listNodes' },
   { view: 'credentials', title: 'Registry credentials', needs: 'listRegistryCredentials' },
+  { view: 'accounts', title: 'Service accounts', needs: 'listServiceAccounts' },
 ];
 
 function Header({

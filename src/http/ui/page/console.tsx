@@ -14,6 +14,25 @@ type ScreenClass = new (target: HTMLElement, url: string, options: { shared: boo
 const noVnc: string = '/api/v1/novnc/core/rfb.js';
 const waitMs = 3_000;
 
+/**
+ * Every key of a screen that has the focus goes to the guest, Tab too: Ctrl, Alt and Shift together, let go, lead out of it. Not before they are
+ * let go, or the guest would have them held.
+ */
+function useWayOut(leave: () => void) {
+  const isLeaving = useRef(false);
+  return {
+    onKeyDownCapture: ({ ctrlKey, altKey, shiftKey }: KeyboardEvent): void => {
+      if (ctrlKey && altKey && shiftKey) isLeaving.current = true;
+    },
+    onKeyUpCapture: ({ ctrlKey, altKey, shiftKey }: KeyboardEvent): void => {
+      if (!isLeaving.current || ctrlKey || altKey || shiftKey) return;
+      isLeaving.current = false;
+      // The screen tells the guest of this key first.
+      setTimeout(leave);
+    },
+  };
+}
+
 interface Ticket {
   readonly path: string;
   readonly ticket: string;
@@ -23,6 +42,8 @@ interface Ticket {
 export function Console({ namespace, name }: { readonly namespace: string; readonly name: string }) {
   const target = useRef<HTMLDivElement>(null);
   const screen = useRef<Screen>(undefined);
+  const way = useRef<HTMLButtonElement>(null);
+  const wayOut = useWayOut(() => way.current?.focus());
   const [state, setState] = useState('Connecting …');
 
   useEffect(() => {
@@ -44,7 +65,10 @@ export function Console({ namespace, name }: { readonly namespace: string; reado
         screen.current = made;
         made.scaleViewport = true;
         made.addEventListener('connect', () => setState('Connected'));
-        made.addEventListener('disconnect', () => again('The connection was lost.'));
+        made.addEventListener('disconnect', () => {
+          screen.current = undefined;
+          again('The connection was lost.');
+        });
       } catch (error) {
         again(`${messageOf(error)}.`);
       }
@@ -62,6 +86,9 @@ export function Console({ namespace, name }: { readonly namespace: string; reado
       <h2 id="console-title">Console</h2>
       <div class="buttons">
         <span role="status">{state}</span>
+        <button type="button" ref={way} aria-describedby="way-out" onClick={() => screen.current?.focus()}>
+          Keyboard
+        </button>
         <button type="button" onClick={() => screen.current?.sendCtrlAltDel()}>
           Ctrl-Alt-Del
         </button>
@@ -69,7 +96,10 @@ export function Console({ namespace, name }: { readonly namespace: string; reado
           Full screen
         </button>
       </div>
-      <div class="screen" ref={target} />
+      <p id="way-out" class="help">
+        Keys go to the guest while its screen has the focus. Ctrl, Alt and Shift together lead back.
+      </p>
+      <div class="screen" ref={target} {...wayOut} />
     </section>
   );
 }

@@ -63,6 +63,7 @@ function Add({ path, onAdded }: { readonly path: string; readonly onAdded: () =>
   const [isBusy, setBusy] = useState(false);
   const submit = (event: SubmitEvent): void => {
     event.preventDefault();
+    if (isBusy) return;
     const form = event.currentTarget as HTMLFormElement;
     const given = new FormData(form);
     setBusy(true);
@@ -108,7 +109,7 @@ function Add({ path, onAdded }: { readonly path: string; readonly onAdded: () =>
         <p role="status" class="help">
           {said}
         </p>
-        <button class="main" disabled={isBusy}>
+        <button class="main" aria-disabled={isBusy}>
           Add
         </button>
       </form>

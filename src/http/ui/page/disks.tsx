@@ -2,6 +2,7 @@ import { useState } from 'preact/hooks';
 import type { ImageItem } from '../../../wire/schemas.ts';
 import { call, inNamespace, messageOf } from './api.ts';
 import { inOrder, namingColumns } from './columns.tsx';
+import { CopyDisk, DescribeDisk, EmptyImage, Pull, type AskedOfDisk, type DiskKind } from './diskforms.tsx';
 import { keyOf } from './items.ts';
 import { Badge, Confirm, Problem, Table, type Column } from './parts.tsx';
 import { type Rights, useRights } from './rights.ts';
@@ -14,10 +15,22 @@ const words = {
     title: 'Images',
     one: 'image',
     upload: 'uploadImage',
+    pull: 'pullImage',
+    copy: 'copyImage',
+    describe: 'describeImage',
     remove: 'deleteImage',
     download: 'downloadImage',
   },
-  isos: { title: 'ISOs', one: 'iso', upload: 'uploadIso', remove: 'deleteIso', download: 'downloadIso' },
+  isos: {
+    title: 'ISOs',
+    one: 'iso',
+    upload: 'uploadIso',
+    pull: 'pullIso',
+    copy: 'copyIso',
+    describe: 'describeIso',
+    remove: 'deleteIso',
+    download: 'downloadIso',
+  },
 } as const;
 
 /** Images or ISOs of the store, with the progress of those that are being made, and files on their way into it. */
@@ -29,7 +42,7 @@ export function Disks({
   isKnown,
   rights,
 }: {
-  readonly kind: keyof typeof words;
+  readonly kind: DiskKind;
   readonly items: ReadonlyMap<string, ImageItem>;
   readonly namespace: string;
   /** Where uploads go. */
@@ -37,8 +50,11 @@ export function Disks({
   readonly isKnown: boolean;
   readonly rights: Rights;
 }) {
-  const { title, one, upload: uploadRight } = words[kind];
-  const [going, setGoing] = useState<ImageItem>();
+  const { title, one, upload: uploadRight, pull } = words[kind];
+  const [asked, setAsked] = useState<AskedOfDisk>();
+  const [making, setMaking] = useState<'pull' | 'empty'>();
+  const close = (): void => setAsked(undefined);
+  const closeMaking = (): void => setMaking(undefined);
   const columns: readonly Column<ImageItem>[] = [
     ...namingColumns<ImageItem>(namespace),
     { title: 'State', cell: (disk) => <State disk={disk} /> },
@@ -47,13 +63,31 @@ export function Disks({
     { title: 'Created', cell: ({ createdAt }) => timeOf(createdAt) },
     {
       title: 'Actions',
-      cell: (disk) => <Actions kind={kind} disk={disk} onDelete={() => setGoing(disk)} />,
+      cell: (disk) => <Actions kind={kind} disk={disk} onAsk={setAsked} />,
     },
   ];
   const disks = inOrder(items);
   return (
     <main>
-      <h1>{title}</h1>
+      <div class="title">
+        <h1>{title}</h1>
+        <span class="buttons">
+          {rights.has(pull) ? (
+            <button type="button" onClick={() => setMaking('pull')}>
+              Pull …
+            </button>
+          ) : null}
+          {kind === 'images' && rights.has('generateImage') ? (
+            <button type="button" onClick={() => setMaking('empty')}>
+              New empty image …
+            </button>
+          ) : null}
+        </span>
+      </div>
+      {making === 'pull' ? <Pull kind={kind} namespace={target} onClose={closeMaking} /> : null}
+      {making === 'empty' ? <EmptyImage namespace={target} onClose={closeMaking} /> : null}
+      {asked?.what === 'copy' ? <CopyDisk kind={kind} disk={asked.disk} onClose={close} /> : null}
+      {asked?.what === 'describe' ? <DescribeDisk kind={kind} disk={asked.disk} onClose={close} /> : null}
       {rights.has(uploadRight) ? <Uploads kind={one} namespace={target} /> : null}
       <Table
         caption={title}
@@ -62,43 +96,66 @@ export function Disks({
         keyOf={keyOf}
         empty={isKnown ? 'There are none here.' : 'Loading …'}
       />
-      {going === undefined ? null : (
+      {asked?.what === 'delete' ? (
         <Confirm
-          title={`Delete ${going.name}?`}
+          title={`Delete ${asked.disk.name}?`}
           verb="Delete"
-          act={() => call('DELETE', inNamespace(going.namespace, kind, going.name))}
-          onClose={() => setGoing(undefined)}
+          act={() => call('DELETE', inNamespace(asked.disk.namespace, kind, asked.disk.name))}
+          onClose={close}
         >
           <p>
             It is gone for good. VMs that run keep their disks; VMs and configurations that name it do not
             start from it any more.
           </p>
         </Confirm>
-      )}
+      ) : null}
     </main>
   );
 }
 
+const verbs = [
+  { what: 'copy', label: 'Copy' },
+  { what: 'describe', label: 'Describe' },
+] as const;
+
 function Actions({
   kind,
-  disk: { namespace, name, state },
-  onDelete,
+  disk,
+  onAsk,
 }: {
-  readonly kind: keyof typeof words;
+  readonly kind: DiskKind;
   readonly disk: ImageItem;
-  readonly onDelete: () => void;
+  readonly onAsk: (asked: AskedOfDisk) => void;
 }) {
+  const { namespace, name, state } = disk;
   const rights = useRights(namespace);
-  const { remove, download } = words[kind];
+  const needs = words[kind];
   return (
     <span class="buttons">
-      {rights.has(download) && state === 'Ready' ? (
+      {rights.has(needs.download) && state === 'Ready' ? (
         <a download href={inNamespace(namespace, kind, name, 'download')} aria-label={`Download ${name}`}>
           Download
         </a>
       ) : null}
-      {rights.has(remove) ? (
-        <button type="button" class="danger" aria-label={`Delete ${name}`} onClick={onDelete}>
+      {verbs
+        .filter(({ what }) => rights.has(needs[what]))
+        .map(({ what, label }) => (
+          <button
+            key={what}
+            type="button"
+            aria-label={`${label} ${name}`}
+            onClick={() => onAsk({ what, disk })}
+          >
+            {label} …
+          </button>
+        ))}
+      {rights.has(needs.remove) ? (
+        <button
+          type="button"
+          class="danger"
+          aria-label={`Delete ${name}`}
+          onClick={() => onAsk({ what: 'delete', disk })}
+        >
           Delete …
         </button>
       ) : null}

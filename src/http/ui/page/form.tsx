@@ -1,4 +1,4 @@
-import { useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { ApiError, messageOf } from './api.ts';
 import { Problem } from './parts.tsx';
 import { bodyOf, otherProblems, problemOf, type Field, type FieldProblem, type Values } from './schema.ts';
@@ -9,6 +9,8 @@ export type Suggestions = Readonly<Record<string, readonly string[]>>;
 interface FormState {
   /** What the ids of its inputs begin with. */
   readonly id: string;
+  /** What an empty choice is called. */
+  readonly unset: string;
   readonly values: Values;
   readonly problems: readonly FieldProblem[];
   readonly suggestions: Suggestions;
@@ -24,6 +26,7 @@ export function SchemaForm({
   suggestions = {},
   initial = noValues,
   id = 'field',
+  unset = 'As inherited',
   verb,
   send,
   onCancel,
@@ -36,6 +39,8 @@ export function SchemaForm({
   readonly initial?: Values;
   /** Another one for a form that may be shown beside another. */
   readonly id?: string;
+  /** What an empty choice means. */
+  readonly unset?: string;
   readonly verb: string;
   readonly send: (body: Readonly<Record<string, unknown>>) => Promise<void>;
   readonly onCancel?: () => void;
@@ -44,8 +49,14 @@ export function SchemaForm({
   const [problems, setProblems] = useState<readonly FieldProblem[]>([]);
   const [message, setMessage] = useState<string>();
   const [isBusy, setBusy] = useState(false);
+  const form = useRef<HTMLFormElement>(null);
+  // Its description says what is wrong, to screen readers too.
+  useEffect(() => {
+    if (problems.length > 0) form.current?.querySelector<HTMLElement>('[aria-invalid=true]')?.focus();
+  }, [problems]);
   const state: FormState = {
     id,
+    unset,
     values,
     problems,
     suggestions,
@@ -56,6 +67,7 @@ export function SchemaForm({
 
   function submit(event: SubmitEvent): void {
     event.preventDefault();
+    if (isBusy) return;
     const made = bodyOf(fields, values);
     setProblems(made.problems);
     setMessage(undefined);
@@ -74,7 +86,7 @@ export function SchemaForm({
 
   const isRefusedBelow = more.some(({ path }) => problemOf(problems, path) !== undefined);
   return (
-    <form class="schema" onSubmit={submit} noValidate>
+    <form class="schema" ref={form} onSubmit={submit} noValidate>
       {main.map((field) => (
         <FieldInput key={field.path} field={field} state={state} />
       ))}
@@ -88,7 +100,7 @@ export function SchemaForm({
       )}
       <Problem text={message} />
       <div class="buttons">
-        <button class="main" disabled={isBusy}>
+        <button class="main" aria-disabled={isBusy}>
           {verb}
         </button>
         {onCancel === undefined ? null : (
@@ -137,7 +149,7 @@ function FieldInput({ field, state }: { readonly field: Field; readonly state: F
 
 function Input({
   field: { path, kind, choices, help },
-  state: { values, suggestions, set },
+  state: { values, suggestions, unset, set },
   id,
   isRefused,
 }: {
@@ -165,7 +177,7 @@ function Input({
       kind === 'choice' ? option : option === 'true' ? 'Yes' : 'No';
     return (
       <select {...common} onChange={onInput}>
-        <option value="">As inherited</option>
+        <option value="">{unset}</option>
         {options.map((option) => (
           <option key={option} value={option}>
             {nameOf(option)}

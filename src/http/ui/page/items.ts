@@ -62,13 +62,19 @@ export function matchingVms(vms: Iterable<VmItem>, words: string, status: string
     .toLowerCase()
     .split(/\s+/)
     .filter((word) => word !== '');
-  return [...vms]
-    .filter((vm) => status === '' || vm.status === status)
-    .filter((vm) => {
-      const text = [vm.name, vm.namespace, vm.node, vm.ip, vm.image, vm.vmConfig, vm.owner, vm.message]
-        .join(' ')
-        .toLowerCase();
-      return wanted.every((word) => text.includes(word));
-    })
-    .toSorted((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
+  const ofState = [...vms].filter((vm) => status === '' || vm.status === status);
+  const found =
+    wanted.length === 0
+      ? ofState
+      : ofState.filter((vm) => {
+          const text = [vm.name, vm.namespace, vm.node, vm.ip, vm.image, vm.vmConfig, vm.owner, vm.message]
+            .join(' ')
+            .toLowerCase();
+          return wanted.every((word) => text.includes(word));
+        });
+  // Texts are put together once for each, not for each comparison.
+  return found
+    .map((vm) => ({ vm, key: keyOf(vm) }))
+    .toSorted((a, b) => (a.key < b.key ? -1 : 1))
+    .map(({ vm }) => vm);
 }

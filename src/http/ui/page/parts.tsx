@@ -1,6 +1,9 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { messageOf } from './api.ts';
+import { type Column, Rows, rowsOfChunk } from './rows.tsx';
+
+export type { Column };
 
 /** A word of state; colour is never all that tells it. */
 export function Badge({ text }: { readonly text: string }) {
@@ -27,7 +30,7 @@ export function Fact({ term, children }: { readonly term: string; readonly child
   );
 }
 
-/** A button that can be pressed once at a time. */
+/** A button that can be pressed once at a time; it is not `disabled` meanwhile, which would take the focus from it. */
 export function Act({
   label,
   act,
@@ -38,9 +41,11 @@ export function Act({
   readonly act: () => Promise<unknown>;
   readonly onProblem: (text: string | undefined) => void;
   readonly class?: string;
+  readonly 'aria-label'?: string;
 }) {
   const [isBusy, setBusy] = useState(false);
   const press = (): void => {
+    if (isBusy) return;
     setBusy(true);
     onProblem(undefined);
     act()
@@ -48,7 +53,7 @@ export function Act({
       .finally(() => setBusy(false));
   };
   return (
-    <button type="button" disabled={isBusy} onClick={press} {...rest}>
+    <button type="button" aria-disabled={isBusy} onClick={press} {...rest}>
       {label}
     </button>
   );
@@ -79,7 +84,7 @@ export function Dialog({
   );
 }
 
-/** Asks before something that cannot be taken back. */
+/** Asks before something that cannot be taken back; who only presses Enter takes nothing away. */
 export function Confirm({
   title,
   verb,
@@ -100,18 +105,12 @@ export function Confirm({
       <Problem text={problem} />
       <div class="buttons">
         <Act label={verb} class="danger" act={() => act().then(onClose)} onProblem={setProblem} />
-        <button type="button" onClick={onClose}>
+        <button type="button" autofocus onClick={onClose}>
           Cancel
         </button>
       </div>
     </Dialog>
   );
-}
-
-/** Columns of a table; on narrow screens each row is a card with the titles beside the values. */
-export interface Column<T> {
-  readonly title: string;
-  readonly cell: (item: T) => ComponentChildren;
 }
 
 export function Table<T>({
@@ -129,7 +128,7 @@ export function Table<T>({
 }) {
   if (items.length === 0) return <p class="empty">{empty}</p>;
   return (
-    <table>
+    <table aria-rowcount={items.length + 1} class={items.length > rowsOfChunk ? 'long' : ''}>
       <caption class="unseen">{caption}</caption>
       <thead>
         <tr>
@@ -140,17 +139,7 @@ export function Table<T>({
           ))}
         </tr>
       </thead>
-      <tbody>
-        {items.map((item) => (
-          <tr key={keyOf(item)}>
-            {columns.map(({ title, cell }) => (
-              <td key={title} data-title={title}>
-                {cell(item)}
-              </td>
-            ))}
-          </tr>
-        ))}
-      </tbody>
+      <Rows columns={columns} items={items} keyOf={keyOf} />
     </table>
   );
 }

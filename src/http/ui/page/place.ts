@@ -1,5 +1,15 @@
 /** Views of the page, as its fragment names them: `#/vms/team/web`. */
-export const views = ['vms', 'deploy', 'pools', 'images', 'isos', 'nodes', 'configs', 'credentials'] as const;
+export const views = [
+  'vms',
+  'deploy',
+  'pools',
+  'images',
+  'isos',
+  'nodes',
+  'configs',
+  'credentials',
+  'accounts',
+] as const;
 export type View = (typeof views)[number];
 
 export interface Place {
@@ -7,11 +17,13 @@ export interface Place {
   readonly parts: readonly string[];
 }
 
-/** What a fragment leads to; the VMs where it leads nowhere. */
+/** What a fragment leads to; the VMs where it leads nowhere, a view where it names nothing in it. */
 export function placeOf(fragment: string): Place {
   const [view = '', ...parts] = fragment.replace(/^#\/?/, '').split('/').map(decoded);
   const known = views.find((name) => name === view);
-  return known === undefined ? { view: 'vms', parts: [] } : { view: known, parts };
+  return known === undefined || parts.includes('')
+    ? { view: known ?? 'vms', parts: [] }
+    : { view: known, parts };
 }
 
 function decoded(part: string): string {

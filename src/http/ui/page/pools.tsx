@@ -4,9 +4,10 @@ import { call, inNamespace } from './api.ts';
 import { inOrder, namingColumns, stateColumn } from './columns.tsx';
 import { namesIn } from './deploy.tsx';
 import { SchemaForm } from './form.tsx';
+import { FormDialog } from './formdialog.tsx';
 import { keyOf, type Items } from './items.ts';
 import { useFields } from './openapi.ts';
-import { Confirm, Dialog, Table, type Column } from './parts.tsx';
+import { Confirm, Table, type Column } from './parts.tsx';
 import { type Rights, useRights } from './rights.ts';
 import { scaleBody, scaleValues } from './scale.ts';
 
@@ -132,28 +133,18 @@ function Actions({ pool, onAsk }: { readonly pool: VmPoolItem; readonly onAsk: (
 }
 
 function Scale({ pool, onClose }: { readonly pool: VmPoolItem; readonly onClose: () => void }) {
-  const fields = useFields('VMPoolScaleRequest');
   const { namespace, name } = pool;
   return (
-    <Dialog title={`Scale ${name}`} onClose={onClose}>
+    <FormDialog
+      title={`Scale ${name}`}
+      schema="VMPoolScaleRequest"
+      initial={scaleValues(pool)}
+      verb="Scale"
+      send={(body) => call('POST', inNamespace(namespace, 'vmpools', name, 'scale'), scaleBody(body, pool))}
+      onClose={onClose}
+    >
       <p>Guests that wait beyond the new number end; VMs of the pool stay, however many there are.</p>
-      {fields === undefined ? (
-        <p>Loading …</p>
-      ) : (
-        <SchemaForm
-          fields={fields}
-          first={fields.map(({ path }) => path)}
-          initial={scaleValues(pool)}
-          id="scale"
-          verb="Scale"
-          send={async (body) => {
-            await call('POST', inNamespace(namespace, 'vmpools', name, 'scale'), scaleBody(body, pool));
-            onClose();
-          }}
-          onCancel={onClose}
-        />
-      )}
-    </Dialog>
+    </FormDialog>
   );
 }
 

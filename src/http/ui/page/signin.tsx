@@ -15,6 +15,7 @@ export function SignIn({
   const [isBusy, setBusy] = useState(false);
   const submit = (event: SubmitEvent): void => {
     event.preventDefault();
+    if (isBusy) return;
     const form = event.currentTarget as HTMLFormElement;
     const token = new FormData(form).get('token');
     setBusy(true);
@@ -43,7 +44,7 @@ export function SignIn({
           A bearer token of the cluster, such as <code>svc3 user get-token</code> prints. With the command
           line at hand, <code>svc3 ui</code> signs you in without one.
         </p>
-        <button class="main" disabled={isBusy}>
+        <button class="main" aria-disabled={isBusy}>
           Sign in
         </button>
       </form>

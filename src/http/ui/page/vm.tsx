@@ -116,6 +116,9 @@ export function OneVm({
         <h1>{name}</h1>
         <Badge text={vm.status} />
       </div>
+      <p role="status" class="unseen">
+        {name} is {vm.status}
+      </p>
       {vm.message === undefined ? null : <p class="why">{vm.message}</p>}
       {warnings.map((warning) => (
         <p key={warning} class="why">
@@ -130,6 +133,7 @@ export function OneVm({
         <Fact term="CPU">{String(vm.cpu)}</Fact>
         <Fact term="Memory">{vm.memory}</Fact>
         <Fact term="Image">{vm.image}</Fact>
+        <Fact term="ISO">{vm.iso}</Fact>
         <Fact term="Configuration">{vm.vmConfig}</Fact>
         <Fact term="Pool">{vm.pool}</Fact>
         <Fact term="GPU passthrough">{vm.gpuPassthrough ? 'Yes' : 'No'}</Fact>
@@ -170,7 +174,7 @@ export function OneVm({
   );
 }
 
-type Asked = PowerCommand | 'save' | 'commit' | 'delete';
+type Asked = PowerCommand | 'save' | 'commit' | 'eject' | 'delete';
 
 function Actions({ vm }: { readonly vm: VmItem }) {
   const { namespace, name } = vm;
@@ -214,6 +218,11 @@ function Actions({ vm }: { readonly vm: VmItem }) {
             Commit …
           </button>
         ) : null}
+        {rights.has('ejectVm') && vm.iso !== undefined ? (
+          <button type="button" onClick={() => setAsked('eject')}>
+            Eject ISO …
+          </button>
+        ) : null}
         {rights.has('deleteVm') ? (
           <button type="button" class="danger" onClick={() => setAsked('delete')}>
             Delete …
@@ -227,8 +236,9 @@ function Actions({ vm }: { readonly vm: VmItem }) {
       {hasScreen && isUp ? <Console namespace={namespace} name={name} /> : null}
       {asked === 'save' ? <Save vm={vm} onClose={close} onDone={setDone} /> : null}
       {asked === 'commit' ? <Commit vm={vm} onClose={close} onDone={setDone} /> : null}
+      {asked === 'eject' ? <Eject vm={vm} onClose={close} onDone={setDone} /> : null}
       {asked === 'delete' ? <Delete vm={vm} onClose={close} onDone={setDone} /> : null}
-      {asked !== undefined && asked !== 'save' && asked !== 'commit' && asked !== 'delete' ? (
+      {asked !== undefined && isPower(asked) ? (
         <Confirm
           title={`${titleOf(asked)} ${name}?`}
           verb={titleOf(asked)}
@@ -242,18 +252,39 @@ function Actions({ vm }: { readonly vm: VmItem }) {
   );
 }
 
+function isPower(asked: Asked): asked is PowerCommand {
+  return Object.hasOwn(consequences, asked);
+}
+
 interface Asking {
   readonly vm: VmItem;
   readonly onClose: () => void;
   readonly onDone: (text: string) => void;
 }
 
-function Save({ vm: { namespace, name }, onClose, onDone }: Asking) {
+function Eject({ vm: { namespace, name, iso }, onClose, onDone }: Asking) {
+  const eject = async (): Promise<void> => {
+    const path = inNamespace(namespace, 'vms', name, 'eject');
+    onDone((await call<{ message: string }>('POST', path)).body.message);
+  };
+  return (
+    <Confirm title={`Eject the ISO of ${name}?`} verb="Eject" act={eject} onClose={onClose}>
+      <p>The CD drive becomes empty at once; a guest that reads from {iso} does not find it any more.</p>
+    </Confirm>
+  );
+}
+
+function Save({ vm: { namespace, name, status }, onClose, onDone }: Asking) {
+  const [hasMemory, setMemory] = useState(false);
   const [imageName, setImageName] = useState(`${name}-saved`);
   const [description, setDescription] = useState('');
   const [problem, setProblem] = useState<string>();
   const save = async (): Promise<void> => {
-    const body = { imageName, ...(description === '' ? {} : { description }) };
+    const body = {
+      imageName,
+      ...(description === '' ? {} : { description }),
+      ...(hasMemory ? { memory: true } : {}),
+    };
     await call('POST', inNamespace(namespace, 'vms', name, 'save'), body);
     onDone(`The disk is being saved as image ${imageName}.`);
     onClose();
@@ -280,6 +311,16 @@ function Save({ vm: { namespace, name }, onClose, onDone }: Asking) {
           onInput={({ currentTarget }) => setDescription(currentTarget.value)}
         />
       </div>
+      {status === 'Running' ? (
+        <label class="check">
+          <input
+            type="checkbox"
+            checked={hasMemory}
+            onChange={({ currentTarget }) => setMemory(currentTarget.checked)}
+          />
+          With the memory of the guest: VMs from the image go on where it was
+        </label>
+      ) : null}
       <Problem text={problem} />
       <div class="buttons">
         <Act label="Save" class="main" act={save} onProblem={setProblem} />

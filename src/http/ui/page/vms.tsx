@@ -23,7 +23,10 @@ const columns: readonly Column<VmItem>[] = [
   { title: 'Memory', cell: (vm) => vm.memory },
   { title: 'Image', cell: (vm) => vm.image ?? '–' },
 ];
-const namespaceColumn: Column<VmItem> = { title: 'Namespace', cell: (vm) => vm.namespace };
+const columnsOfAll: readonly Column<VmItem>[] = [
+  { title: 'Namespace', cell: (vm) => vm.namespace },
+  ...columns,
+];
 
 /** All VMs that the server tells of; what changes there changes here. */
 export function Vms({
@@ -74,7 +77,7 @@ export function Vms({
       </div>
       <Table
         caption="VMs"
-        columns={namespace === '' ? [namespaceColumn, ...columns] : columns}
+        columns={namespace === '' ? columnsOfAll : columns}
         items={shown}
         keyOf={keyOf}
         empty={isKnown ? empty : 'Loading …'}

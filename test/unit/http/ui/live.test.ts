@@ -145,6 +145,40 @@ describe('the stream of a page', () => {
     expect(stream.readableLength).toBeLessThan(before + 100_000);
   });
 
+  test('holds no more of its beginning than the reader takes, and tells what changes meanwhile behind it', async () => {
+    const names = Array.from({ length: 5000 }, (_, index) => `vm-${String(index).padStart(4, '0')}`);
+    for (const name of names) put(name, 1);
+    const stream = await open();
+    stream.setEncoding('utf8');
+    const first = String(stream.read(1));
+    expect(stream.readableLength).toBeLessThan(100_000);
+    // Of what was not read yet one is gone, one is another and one has come; nothing is told in between, not even that all is well.
+    remove('vm-4998');
+    put('vm-4999', 2);
+    put('vm-9999', 1);
+    await vi.advanceTimersByTimeAsync(15_000);
+    let text = first;
+    stream.on('data', (part: string) => (text += part));
+    await vi.advanceTimersByTimeAsync(150);
+    const events = text.split('\n\n').map((event) => event.split('\n'));
+    expect(events.map(([event]) => event)).toEqual(['event: snapshot', 'event: change', '']);
+    const [snapshot, change] = events.map(([, data = '']) => JSON.parse(data.replace('data: ', '') || '{}'));
+    const seen = snapshot.vms.map(
+      ({ name, version }: { name: string; version: number }) => `${name} ${version}`,
+    );
+    const expected = names
+      .filter((name) => name !== 'vm-4998')
+      .map((name) => `${name} ${name === 'vm-4999' ? 2 : 1}`);
+    expect(seen).toEqual(expected);
+    expect(change.vms).toEqual({
+      changed: [
+        { namespace: 'team', name: 'vm-4999', version: 2 },
+        { namespace: 'team', name: 'vm-9999', version: 1 },
+      ],
+      gone: ['team/vm-4998'],
+    });
+  });
+
   test('beats in silence', async () => {
     const stream = await open();
     read(stream);

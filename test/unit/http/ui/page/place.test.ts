@@ -10,8 +10,9 @@ test.each(['', '#', '#/nothing/there', '#code=abc', '#/__proto__'])('%j leads to
   expect(placeOf(fragment)).toEqual({ view: 'vms', parts: [] });
 });
 
-test('what is no text is none', () => {
-  expect(placeOf('#/vms/%E0%A4%A')).toEqual({ view: 'vms', parts: [''] });
+test('what is no text leads to the whole view', () => {
+  expect(placeOf('#/vms/%E0%A4%A')).toEqual({ view: 'vms', parts: [] });
+  expect(placeOf('#/images/team/')).toEqual({ view: 'images', parts: [] });
 });
 
 test('a code is in the fragment as the command line writes it', () => {

@@ -1,0 +1,85 @@
+import { useState } from 'preact/hooks';
+import type { ServiceAccountItem } from '../../../wire/schemas.ts';
+import { call, inNamespace } from './api.ts';
+import { FormDialog, parameter, textOf } from './formdialog.tsx';
+import { useListing } from './listing.ts';
+import { Confirm, Problem, Table, type Column } from './parts.tsx';
+import type { Rights } from './rights.ts';
+import { timeOf } from './vm.tsx';
+
+const newAccount = [parameter('serviceaccount', 'Name')];
+
+/** Service accounts of a namespace; tokens are handed out by `svc3 sa token` only. */
+export function Accounts({ namespace, rights }: { readonly namespace: string; readonly rights: Rights }) {
+  const path = (...name: string[]): string => inNamespace(namespace, 'serviceaccounts', ...name);
+  const { items, problem, again } = useListing<ServiceAccountItem>(path());
+  const [asked, setAsked] = useState<{ readonly going?: string }>();
+  const [said, setSaid] = useState('');
+  const close = (): void => setAsked(undefined);
+  const columns: readonly Column<ServiceAccountItem>[] = [
+    { title: 'Name', cell: ({ name }) => name },
+    { title: 'Created', cell: ({ createdAt }) => timeOf(createdAt) },
+    {
+      title: 'Actions',
+      cell: ({ name }) =>
+        rights.has('deleteServiceAccount') ? (
+          <button
+            type="button"
+            class="danger"
+            aria-label={`Delete ${name}`}
+            onClick={() => setAsked({ going: name })}
+          >
+            Delete …
+          </button>
+        ) : null,
+    },
+  ];
+  const create = async ({ serviceaccount, ...body }: Readonly<Record<string, unknown>>): Promise<void> => {
+    const { warnings } = await call('POST', path(textOf(serviceaccount)), body);
+    setSaid([`Service account ${textOf(serviceaccount)} was created.`, ...warnings].join(' '));
+    again();
+  };
+  return (
+    <main>
+      <div class="title">
+        <h1>Service accounts of {namespace}</h1>
+        {rights.has('createServiceAccount') ? (
+          <button type="button" class="main" onClick={() => setAsked({})}>
+            New service account …
+          </button>
+        ) : null}
+      </div>
+      <Problem text={problem} />
+      <p role="status" class="help">
+        {said}
+      </p>
+      <Table
+        caption="Service accounts"
+        columns={columns}
+        items={items ?? []}
+        keyOf={({ name }) => name}
+        empty={items === undefined ? 'Loading …' : 'There are none here.'}
+      />
+      {asked === undefined || asked.going !== undefined ? null : (
+        <FormDialog
+          title={`New service account in ${namespace}`}
+          schema="ServiceAccountRequest"
+          before={newAccount}
+          verb="Create"
+          send={create}
+          onClose={close}
+        />
+      )}
+      {asked?.going === undefined ? null : (
+        <Confirm
+          title={`Delete ${asked.going}?`}
+          verb="Delete"
+          act={() => call('DELETE', path(asked.going ?? '')).then(again)}
+          onClose={close}
+        >
+          <p>Its tokens end at once, and with them what is open: consoles, streams, sessions of this page.</p>
+        </Confirm>
+      )}
+    </main>
+  );
+}

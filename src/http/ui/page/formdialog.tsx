@@ -1,0 +1,64 @@
+import type { ComponentChildren } from 'preact';
+import { SchemaForm, type Suggestions } from './form.tsx';
+import { useFields } from './openapi.ts';
+import { Dialog } from './parts.tsx';
+import type { Field, Values } from './schema.ts';
+
+/** A window with a form for a named body of the API; it closes when the server has taken it. */
+export function FormDialog({
+  title,
+  schema,
+  before = [],
+  initial,
+  suggestions,
+  verb,
+  send,
+  onClose,
+  children,
+}: {
+  readonly title: string;
+  /** Its name in the OpenAPI document. */
+  readonly schema: string;
+  /** Fields that the address has and not the body, as its parameters are named. */
+  readonly before?: readonly Field[];
+  readonly initial?: Values;
+  readonly suggestions?: Suggestions;
+  readonly verb: string;
+  readonly send: (body: Readonly<Record<string, unknown>>) => Promise<unknown>;
+  readonly onClose: () => void;
+  /** What it means. */
+  readonly children?: ComponentChildren;
+}) {
+  const own = useFields(schema);
+  const fields = own === undefined ? undefined : [...before, ...own];
+  return (
+    <Dialog title={title} onClose={onClose}>
+      {children}
+      {fields === undefined ? (
+        <p>Loading …</p>
+      ) : (
+        <SchemaForm
+          fields={fields}
+          first={fields.map(({ path }) => path)}
+          id="dialog"
+          unset="Default"
+          verb={verb}
+          {...(initial === undefined ? {} : { initial })}
+          {...(suggestions === undefined ? {} : { suggestions })}
+          send={(body) => send(body).then(onClose)}
+          onCancel={onClose}
+        />
+      )}
+    </Dialog>
+  );
+}
+
+/** A field of the address: a line of text that has to be there. */
+export function parameter(path: string, title: string, help = ''): Field {
+  return { path, title, help, isRequired: true, kind: 'text', choices: [], fields: [] };
+}
+
+/** What was put into a `parameter`. */
+export function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : '';
+}

@@ -1,0 +1,264 @@
+/** What the page does beyond watching and power: media, disks of the store, nodes, service accounts; each for who may do it only. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Page } from 'playwright-core';
+import {
+  clusterRoles,
+  images,
+  isos,
+  nodes,
+  roleBindings,
+  serviceAccounts,
+  vms,
+} from '../../../src/api/resources.ts';
+import { labels, tagLabel } from '../../../src/api/meta.ts';
+import { ifFound } from '../../../src/errors.ts';
+import { condition, identity, reportVm, runningStatus, runningVm } from '../../support/api.ts';
+import { uniqueNamespace } from '../../support/cluster.ts';
+import { expectGoodLooks } from '../../support/visitedpage.ts';
+import { startPageApi, type PageApi, type Visit } from './pageharness.ts';
+
+let it: PageApi;
+let elsewhere: string;
+const nodeName = `verbs-${crypto.randomUUID().slice(0, 8)}`;
+const remote = 'registry.example.com/team/debian:12';
+
+beforeAll(async () => {
+  it = await startPageApi('verbs');
+  const { client } = it.cluster;
+  elsewhere = await uniqueNamespace(client, 'verbs-other');
+  // Reserved: other files do not see it.
+  await client.create(nodes, { metadata: { name: nodeName, labels: { [labels.namespace]: it.namespace } } });
+});
+
+afterAll(async () => {
+  await it?.cluster.client.delete(nodes, { name: nodeName });
+  await it?.close();
+});
+
+async function open(view: string, token = it.cluster.adminToken): Promise<Visit> {
+  const visited = await it.visitAs(token);
+  await visited.page.getByRole('link', { name: view, exact: true }).click();
+  await visited.page.getByRole('heading', { name: view }).waitFor();
+  return visited;
+}
+
+/** Presses what opens a dialog, and looks at it; resolves with it. */
+async function dialogOf(page: Page, button: string) {
+  await page.getByRole('button', { name: button, exact: true }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByRole('button', { name: 'Cancel' }).waitFor();
+  await expectGoodLooks(page);
+  return dialog;
+}
+
+test('an ISO is ejected where there is one', async () => {
+  const { client } = it.cluster;
+  await runningVm(it.api, it.namespace, 'no-iso');
+  const vm = await it.aVm('with-iso', { iso: 'debian-netinst' });
+  await reportVm(client, vm, runningStatus);
+  const { page, watched } = await it.visitAs(it.cluster.adminToken, `#/vms/${it.namespace}/no-iso`);
+  await page.getByRole('button', { name: 'Delete …' }).waitFor();
+  expect(await page.getByRole('button', { name: 'Eject ISO …' }).count()).toBe(0);
+  await page.evaluate(`location.hash = '#/vms/${it.namespace}/with-iso'`);
+  const dialog = await dialogOf(page, 'Eject ISO …');
+  await dialog.getByText('reads from debian-netinst').waitFor();
+  await dialog.getByRole('button', { name: 'Eject', exact: true }).click();
+  await page.getByText('The CD drive of vm with-iso is empty').waitFor();
+  await page.getByRole('button', { name: 'Eject ISO …' }).waitFor({ state: 'detached' });
+  expect((await client.get(vms, 'with-iso', it.namespace)).spec.iso).toBe('');
+  expect(watched.faults).toEqual([]);
+});
+
+test('a disk is saved with the memory of its guest', async () => {
+  await runningVm(it.api, it.namespace, 'remembered');
+  const { page, watched } = await it.visitAs(it.cluster.adminToken, `#/vms/${it.namespace}/remembered`);
+  const dialog = await dialogOf(page, 'Save …');
+  await dialog.getByLabel('With the memory of the guest').check();
+  await dialog.getByRole('button', { name: 'Save', exact: true }).click();
+  await dialog.waitFor({ state: 'detached' });
+  const saved = await it.cluster.client.get(images, 'remembered-saved', it.namespace);
+  expect(saved.spec.source.vm).toMatchObject({ name: 'remembered', mode: 'SaveWithMemory' });
+  expect(watched.faults).toEqual([]);
+});
+
+test.each([
+  ['Images', images, 'Pull an image into', 'remoteimage'],
+  ['ISOs', isos, 'Pull an ISO into', 'remoteiso'],
+] as const)('%s are pulled, copied and described', async (view, resource, title, parameter) => {
+  const { client } = it.cluster;
+  const specOf = async (name: string) => (await client.get(resource, name, it.namespace)).spec;
+  const { page, watched } = await open(view);
+  let dialog = await dialogOf(page, 'Pull …');
+  expect(await dialog.getAttribute('aria-labelledby')).toBe('dialog-title');
+  await dialog.getByRole('heading', { name: `${title} ${it.namespace}` }).waitFor();
+  const offered = dialog.locator(`#dialog-${parameter}-names option`);
+  await expect
+    .poll(() => offered.evaluateAll((all) => all.map((one) => one.getAttribute('value'))))
+    .toEqual([remote]);
+  const reference = dialog.getByLabel('Reference (required)');
+  await reference.fill('debian');
+  await dialog.getByRole('button', { name: 'Pull', exact: true }).click();
+  await expect.poll(() => reference.getAttribute('aria-invalid')).toBe('true');
+  await reference.fill(remote);
+  await dialog.getByLabel('Name', { exact: true }).fill('pulled');
+  await dialog.getByRole('button', { name: 'Pull', exact: true }).click();
+  await dialog.waitFor({ state: 'detached' });
+  await page.locator('tbody tr', { hasText: 'pulled' }).waitFor();
+  expect((await specOf('pulled')).source.remote?.reference).toBe(remote);
+
+  dialog = await dialogOf(page, 'Copy pulled');
+  await dialog.getByLabel('Name (required)').fill('pulled');
+  await dialog.getByRole('button', { name: 'Copy', exact: true }).click();
+  await dialog.getByRole('alert').waitFor();
+  await dialog.getByLabel('Name (required)').fill('copied');
+  await dialog.getByRole('button', { name: 'Copy', exact: true }).click();
+  await dialog.waitFor({ state: 'detached' });
+  expect((await specOf('copied')).source.image?.name).toBe('pulled');
+
+  dialog = await dialogOf(page, 'Describe copied');
+  await dialog.getByLabel('Description').fill('A copy for tests');
+  await dialog.getByRole('button', { name: 'Describe', exact: true }).click();
+  await page.getByText('A copy for tests').waitFor();
+  dialog = await dialogOf(page, 'Describe copied');
+  expect(await dialog.getByLabel('Description').inputValue()).toBe('A copy for tests');
+  await dialog.getByLabel('Description').fill('');
+  await dialog.getByRole('button', { name: 'Describe', exact: true }).click();
+  await expect.poll(async () => (await specOf('copied')).description).toBe('');
+  expect(watched.faults).toEqual([]);
+});
+
+test('an empty image is made', async () => {
+  const { page, watched } = await open('Images');
+  const dialog = await dialogOf(page, 'New empty image …');
+  await dialog.getByLabel('Name (required)').fill('blank');
+  await dialog.getByLabel('Size (required)').fill('many');
+  await dialog.getByRole('button', { name: 'Create', exact: true }).click();
+  await dialog.getByText('must be a size such as 120G').waitFor();
+  await dialog.getByLabel('Size (required)').fill('10G');
+  await dialog.getByRole('button', { name: 'Create', exact: true }).click();
+  await dialog.waitFor({ state: 'detached' });
+  const { spec } = await it.cluster.client.get(images, 'blank', it.namespace);
+  expect(spec.source.blank?.size).toBe('10G');
+  expect(watched.faults).toEqual([]);
+});
+
+test('a node is tagged, says who has its GPU, allows passthrough and is reserved', async () => {
+  const { client } = it.cluster;
+  const labelsOf = async () => (await client.get(nodes, nodeName)).metadata.labels ?? {};
+  const allocatable = { cpu: '4', memory: '8Gi', 'svc3.dev/gpu-passthrough': '1' };
+  const status = { type: 'merge', body: { status: { allocatable, capacity: allocatable } } } as const;
+  await client.patch(nodes, { name: nodeName }, status, { subresource: 'status' });
+  const player = await it.aVm('player', { gpuPassthrough: 'Enabled' });
+  await client.patch(
+    vms,
+    { name: 'player', namespace: it.namespace },
+    {
+      type: 'merge',
+      body: {
+        status: {
+          observedGeneration: player.metadata.generation,
+          node: nodeName,
+          conditions: [condition('Scheduled', 'True')],
+        },
+      },
+    },
+    { subresource: 'status' },
+  );
+  const { page, watched } = await open('Nodes');
+  const row = page.locator('tbody tr', { hasText: nodeName });
+  await row.getByRole('link', { name: `${it.namespace}/player` }).waitFor();
+
+  let dialog = await dialogOf(page, `Tag ${nodeName}`);
+  await dialog.getByLabel('Tag (required)').fill('fast');
+  await dialog.getByRole('button', { name: 'Tag', exact: true }).click();
+  await page.getByText(`node ${nodeName} was tagged fast`).waitFor();
+  expect((await labelsOf())[tagLabel('fast')]).toBe('true');
+  await page.getByRole('button', { name: `Remove tag fast of ${nodeName}` }).waitFor();
+  await expectGoodLooks(page);
+  await page.getByRole('button', { name: `Remove tag fast of ${nodeName}` }).click();
+  await page.getByText(`tag fast was removed from node ${nodeName}`).waitFor();
+  expect((await labelsOf())[tagLabel('fast')]).toBeUndefined();
+
+  dialog = await dialogOf(page, `GPU ${nodeName}`);
+  await dialog.getByLabel('Allowed (required)').selectOption('Yes');
+  await dialog.getByRole('button', { name: 'Set', exact: true }).click();
+  await page.getByText('may be used once its hardware qualifies').waitFor();
+  expect((await labelsOf())[labels.allowGpuPassthrough]).toBe('true');
+
+  dialog = await dialogOf(page, `Reserve ${nodeName}`);
+  await dialog.getByLabel('Namespace', { exact: true }).fill(elsewhere);
+  await dialog.getByRole('button', { name: 'Reserve', exact: true }).click();
+  await page.getByText(`takes VMs of namespace ${elsewhere} only`).waitFor();
+  expect((await labelsOf())[labels.namespace]).toBe(elsewhere);
+  await row.waitFor({ state: 'detached' });
+  expect(watched.faults).toEqual([]);
+  await client.patch(
+    nodes,
+    { name: nodeName },
+    { type: 'merge', body: { metadata: { labels: { [labels.namespace]: it.namespace } } } },
+  );
+});
+
+test('service accounts are made and deleted', async () => {
+  const { client } = it.cluster;
+  const { page, watched } = await open('Service accounts');
+  let dialog = await dialogOf(page, 'New service account …');
+  await dialog.getByLabel('Name (required)').fill('Robot');
+  await dialog.getByRole('button', { name: 'Create', exact: true }).click();
+  await expect.poll(() => dialog.getByLabel('Name (required)').getAttribute('aria-invalid')).toBe('true');
+  await dialog.getByLabel('Name (required)').fill('robot');
+  await dialog.getByLabel('Role').selectOption('none');
+  await dialog.getByRole('button', { name: 'Create', exact: true }).click();
+  await page.getByText('Service account robot was created.').waitFor();
+  await page.getByRole('button', { name: 'Delete robot' }).waitFor();
+  expect((await client.list(roleBindings, { namespace: it.namespace })).items).toEqual([]);
+  await expectGoodLooks(page);
+  dialog = await dialogOf(page, 'Delete robot');
+  await dialog.getByText('Its tokens end at once').waitFor();
+  await dialog.getByRole('button', { name: 'Delete', exact: true }).click();
+  await page.getByRole('button', { name: 'Delete robot' }).waitFor({ state: 'detached' });
+  expect(await ifFound(client.get(serviceAccounts, 'robot', it.namespace))).toBeUndefined();
+  expect(watched.faults).toEqual([]);
+});
+
+test.each([
+  ['looks', ['get', 'list', 'watch'], []],
+  ['makes', ['get', 'list', 'watch', 'create'], ['Copy seen', 'New empty image …', 'Pull …']],
+  ['describes', ['get', 'list', 'watch', 'patch'], ['Describe seen']],
+])('of images and nodes, who %s is offered no more', async (does, verbs, offered) => {
+  const { client } = it.cluster;
+  const name = `${it.namespace}-${does}`;
+  await client.apply(images, {
+    apiVersion: 'svc3.dev/v1',
+    kind: 'Image',
+    metadata: { name: 'seen', namespace: it.namespace },
+    spec: { source: { upload: {} } },
+  });
+  await client.create(clusterRoles, {
+    metadata: { name },
+    rules: [
+      { apiGroups: ['svc3.dev'], resources: ['vms'], verbs: ['list'] },
+      { apiGroups: ['svc3.dev'], resources: ['images'], verbs },
+      { apiGroups: ['api.svc3.dev'], resources: ['nodes'], verbs: ['list'] },
+    ],
+  });
+  const token = await identity(client, does, { namespace: it.namespace, role: name });
+  const { page, watched } = await open('Images', token);
+  const row = page.locator('tbody tr', { hasText: 'seen' });
+  await row.waitFor();
+  for (const button of offered) await page.getByRole('button', { name: button, exact: true }).waitFor();
+  // The rights were known before the view was: what they allow is drawn with the next frames.
+  await page.evaluate('new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))');
+  const labelsOf = (scope: typeof row) =>
+    scope.getByRole('button').evaluateAll((all) => all.map((one) => one.ariaLabel ?? one.textContent ?? ''));
+  const above = page.locator('.title');
+  expect([...(await labelsOf(above)), ...(await labelsOf(row))].toSorted((a, b) => (a < b ? -1 : 1))).toEqual(
+    offered,
+  );
+  expect(await page.getByRole('link', { name: 'Service accounts' }).count()).toBe(0);
+  await page.getByRole('link', { name: 'Nodes', exact: true }).click();
+  const node = page.locator('tbody tr', { hasText: nodeName });
+  await node.waitFor();
+  expect(await labelsOf(node)).toEqual([]);
+  expect(watched.faults).toEqual([]);
+});
