@@ -103,7 +103,7 @@ describe('the PrometheusRule of the chart', () => {
       ),
     );
     const named = (name: string) => all.find(({ alert }) => alert === name);
-    expect(named('Svc3VMUnschedulable')?.expr).toMatch(/ > 7200$/);
+    expect(named('Svc3VMUnschedulable')?.expr).toMatch(/ > 7200\) <= .* offset 7200s\)/);
     expect(named('Svc3VMUnschedulable')).not.toHaveProperty('for');
     expect(named('Svc3OperatorDown')).toMatchObject({
       for: '90s',
