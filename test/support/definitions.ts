@@ -15,13 +15,21 @@ interface DefinitionSpec {
 
 const crdsDir = join(import.meta.dirname, '../../crds');
 
-/** Applies `crds/*.yaml` and waits until the API server serves them. */
-export async function installDefinitions(client: KubeClient): Promise<void> {
+/** `crds/*.yaml`. */
+async function ownDefinitions(): Promise<CustomResourceDefinition[]> {
   const files = (await readdir(crdsDir)).filter((name) => name.endsWith('.yaml'));
   const texts = await Promise.all(files.map((name) => readFile(join(crdsDir, name), 'utf8')));
-  const definitions = texts
+  return texts
     .flatMap((text) => parseAllDocuments(text))
     .map((document) => document.toJS() as CustomResourceDefinition);
+}
+
+/** Applies definitions, those of `crds/*.yaml` where none are given, and waits until the API server serves them. */
+export async function installDefinitions(
+  client: KubeClient,
+  given?: readonly CustomResourceDefinition[],
+): Promise<void> {
+  const definitions = given ?? (await ownDefinitions());
   await Promise.all(definitions.map((definition) => client.apply(customResourceDefinitions, definition)));
   const deadline = performance.now() + 60_000;
   for (const { metadata } of definitions) {
