@@ -35,10 +35,6 @@ export async function deleteVm(
   { name, namespace }: { readonly name: string; readonly namespace: string },
   options: DeletionOptions,
 ): Promise<string | undefined> {
-  if (!options.wait && !options.deleteDisk) {
-    await caller.delete(vms, { name, namespace });
-    return deletionMessage(name, undefined);
-  }
   const vm = await find();
   const kept = keptClaims(vm).filter(({ field }) => !options.deleteDisk || field !== bootField);
   // Nobody else's disk goes, should another VM have the name by now.

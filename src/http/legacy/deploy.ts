@@ -1,7 +1,8 @@
 import * as z from 'zod';
 import { annotations } from '../../api/meta.ts';
 import type { Vm } from '../../api/vm.ts';
-import { invalidField, Svc3Error, isSvc3Error } from '../../errors.ts';
+import type { Deployed } from '../../usecases/deploy.ts';
+import { invalidField, Svc3Error, isSvc3Error, messageOf } from '../../errors.ts';
 import { callFor, inNameOf } from '../server/invoke.ts';
 import { deploy, deployVm } from '../routes/vms.ts';
 import { vmItem } from '../../wire/vm.ts';
@@ -62,9 +63,7 @@ function noRoom(error: unknown): unknown {
 }
 
 /** Deploys one VM of the configuration; a second one of the name gets a generated suffix (names: "Gateway"). */
-async function deployOne(
-  call: GatewayCall<DeployBody>,
-): Promise<{ vm: Vm; portWarnings: readonly string[] }> {
+async function deployOne(call: GatewayCall<DeployBody>): Promise<Deployed> {
   const { namespace, body, services } = call;
   const annotation = { [annotations.virtualMachineName]: body.svc_vm_name };
   let generated = services.caches.vms.objects.get(body.svc_vm_name, namespace) !== undefined;
@@ -129,17 +128,17 @@ export const deployRow = mapped({
   longRunning: true,
   async handler(call) {
     const requested = call.body.replicas ?? 1;
-    if (requested === 1) {
-      const { vm, portWarnings } = await deployOne(call);
-      return deployedAnswer(call, vm, portWarnings);
-    }
     const results = await Promise.allSettled(Array.from({ length: requested }, () => deployOne(call)));
-    const deployed = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value.vm] : []));
-    const failed = results.find((result) => result.status === 'rejected');
-    if (deployed[0] === undefined && failed !== undefined) throw failed.reason;
+    const deployed = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
+    const failures = results.flatMap((result) => (result.status === 'rejected' ? [result.reason] : []));
+    const [first] = deployed;
+    if (first === undefined) throw failures[0];
+    const said = [...deployed.flatMap(({ warnings }) => warnings), ...failures.map(messageOf)];
+    for (const warning of new Set(said)) call.warn(warning);
+    if (requested === 1) return deployedAnswer(call, first.vm, first.portWarnings);
     return {
       message: `${deployed.length} of ${requested} VMs deployed successfully.`,
-      fields: { vm_id: deployed[0]?.metadata.uid },
+      fields: { vm_id: first.vm.metadata.uid },
     };
   },
 });

@@ -6,10 +6,13 @@ import {
   before,
   call,
   cluster,
+  config,
   contracts,
   deployed,
+  fields,
   filled,
   gone,
+  image,
   namespace,
   noVms,
   vm,
@@ -276,6 +279,26 @@ describe('texts and refusals', () => {
     expect((await call('DELETE', '/resources/vm/delete', { svc_vm_name: second.json.vm_id })).status).toBe(
       200,
     );
+    await noVms();
+  });
+
+  test('where only some of several VMs can be had, a Warning says why', async () => {
+    await noVms();
+    await config();
+    await image(fields.baseImage);
+    const quotas = `/api/v1/namespaces/${namespace}/resourcequotas`;
+    const hard = { 'count/vms.svc3.dev': '1' };
+    const quota = { metadata: { name: 'one' }, spec: { hard } };
+    await cluster.client.request({ method: 'POST', path: quotas, body: quota });
+    // What kube-controller-manager says after a while: it looks for kinds that are new to it every half minute.
+    const status = { hard, used: { 'count/vms.svc3.dev': '0' } };
+    await cluster.client.request({ method: 'PUT', path: `${quotas}/one/status`, body: { ...quota, status } });
+    const body = { svc_vm_name: vm, replicas: 2 };
+    const reply = await call('POST', '/resources/vm/deploy', body);
+    await cluster.client.request({ method: 'DELETE', path: `${quotas}/one` });
+    const { json, headers } = reply;
+    expect([reply.status, json.message, json.errors]).toEqual([200, '1 of 2 VMs deployed successfully.', []]);
+    expect(String(headers['warning'])).toContain('exceeded quota');
     await noVms();
   });
 });

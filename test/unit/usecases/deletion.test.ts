@@ -41,13 +41,16 @@ async function deletion({
   return { goesOn, calls, warnings: warn.mock.calls.flat(), uid: vm.metadata.uid };
 }
 
-test('a Persistent disk that stays is told of', async () => {
-  const { calls, warnings, goesOn } = await deletion({ disk: { storage: 'Persistent' } });
+test.each([
+  [true, undefined],
+  [false, 'deletion of VM web has begun'],
+])('a Persistent disk that stays is told of, whether one waits (%s) or not', async (wait, message) => {
+  const { calls, warnings, goesOn } = await deletion({ disk: { storage: 'Persistent' }, wait });
   expect(calls).toEqual([{ delete: undefined }]);
   expect(warnings).toEqual([
     'the disk of VM web stays in PersistentVolumeClaim svc3-vm-web until that is deleted',
   ]);
-  expect(goesOn).toBeUndefined();
+  expect(goesOn).toBe(message);
 });
 
 test('a disk that the VM named is told of by that name, and so is one that the VMConfig asked for', async () => {
@@ -83,9 +86,3 @@ test.each([true, false])(
     expect(warnings).toEqual([]);
   },
 );
-
-test('without a wait the VM is not looked for', async () => {
-  const { goesOn, warnings } = await deletion({ disk: { storage: 'Persistent' }, wait: false });
-  expect(goesOn).toBe('deletion of VM web has begun');
-  expect(warnings).toEqual([]);
-});
