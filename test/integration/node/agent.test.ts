@@ -71,6 +71,7 @@ async function startAgent(machine?: Machine): Promise<void> {
       SVC3_PROC: join(root, 'proc'),
       SVC3_DEVICE_PLUGIN_DIRECTORY: kubelet.directory,
       SVC3_HARDWARE_INTERVAL_MS: '300',
+      SVC3_GPU_TOWER_CARDS: '1002:679e',
     },
   });
 }
