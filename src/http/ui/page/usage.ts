@@ -95,7 +95,9 @@ export interface Plot {
 const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'] as const;
 
 export function bytesText(bytes: number): string {
-  const power = bytes < 1 ? 0 : Math.min(Math.floor(Math.log2(bytes) / 10), units.length - 1);
+  let power = 0;
+  // 1023.7 KiB would be 1024 KiB.
+  while (power < units.length - 1 && Math.round(bytes / 1024 ** power) >= 1024) power += 1;
   const value = bytes / 1024 ** power;
   return `${value.toFixed(power > 0 && value < 10 ? 1 : 0)} ${units[power] ?? ''}`;
 }
@@ -134,7 +136,7 @@ export function plotsOf({ last, samples }: History): Plot[] {
     plot(
       'Memory',
       bytesText,
-      [isToldByGuest ? ['used', 'used by the guest'] : ['resident', 'held on the node']],
+      [isToldByGuest ? ['used', 'in the guest'] : ['resident', 'on the node']],
       (largest) => Math.max(largest, total),
     ),
     plot(

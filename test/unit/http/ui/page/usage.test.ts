@@ -87,6 +87,8 @@ test.each([
   [0.4, '0 B'],
   [1023, '1023 B'],
   [1536, '1.5 KiB'],
+  [2 ** 20 - 1, '1.0 MiB'],
+  [1023 * 2 ** 10, '1023 KiB'],
   [20 * 2 ** 20, '20 MiB'],
   [2 ** 60, '1024 PiB'],
 ])('%d bytes are %s', (bytes, text) => {
@@ -125,12 +127,12 @@ describe('plots', () => {
     expect(plotOf('CPU', aUsage(60)).ceiling).toBe(2);
     expect(plotOf('Memory', aUsage(60))).toMatchObject({
       ceiling: 2 ** 31,
-      series: [{ name: 'used by the guest' }],
+      series: [{ name: 'in the guest' }],
     });
     const held = { totalBytes: 2 ** 30, residentBytes: 2 ** 31 };
     expect(plotOf('Memory', aUsage(60, { memory: held }))).toMatchObject({
       ceiling: 2 ** 31,
-      series: [{ name: 'held on the node', values: [2 ** 31] }],
+      series: [{ name: 'on the node', values: [2 ** 31] }],
     });
   });
 
