@@ -112,8 +112,8 @@ const cellOf =
 const columns: readonly Column<Sample>[] = [
   { title: 'Time', cell: ({ atMs }) => new Date(atMs).toLocaleTimeString() },
   { title: 'CPU', cell: cellOf('cores', coresText) },
-  { title: 'Memory in the guest', cell: cellOf('used', bytesText) },
-  { title: 'Memory on the node', cell: cellOf('resident', bytesText) },
+  { title: 'Guest memory', cell: cellOf('used', bytesText) },
+  { title: 'Node memory', cell: cellOf('resident', bytesText) },
   { title: 'Read', cell: cellOf('read', speedText) },
   { title: 'Written', cell: cellOf('written', speedText) },
   { title: 'In', cell: cellOf('received', speedText) },
