@@ -34,6 +34,7 @@ import {
   createSharedSealer,
   createSharedTicketSigner,
 } from '../http/streams/runnerconnections.ts';
+import { createVmUsages } from '../http/streams/vmusages.ts';
 import type { Services } from '../http/server/services.ts';
 import { ApiSettings, certificateNames, httpSettingsOf, internalNames } from '../http/server/settings.ts';
 import { createServingTls, type KeyPair } from '../http/server/tls.ts';
@@ -108,6 +109,7 @@ async function main(): Promise<void> {
       store,
     ),
     runners: createRunnerConnections(controlKey),
+    usages: createVmUsages(controlKey),
     certificates: createCertificateStore(client, tlsKey),
     tickets: createSharedTicketSigner(controlKey),
     seals: createSharedSealer(controlKey),

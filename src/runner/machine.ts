@@ -11,6 +11,8 @@ import type { SerialConsole } from './serialconsole.ts';
 /** One life of one QEMU process. */
 export interface Machine {
   readonly pid: number;
+  /** When QEMU was started, by `performance.now()`. */
+  readonly startedAtMs: number;
   /** For verbs. */
   readonly qmp: Qmp;
   /** Kept free for the shutdown, so that a verb that hangs cannot stand in its way. */
@@ -36,6 +38,7 @@ const stderrTail = 8 * 1024;
 /** Starts QEMU and waits for both monitors. Throws RunnerFailure when it ends before, Error when it makes no progress. */
 export async function launchMachine(options: LaunchOptions): Promise<Machine> {
   const killedBefore = await oomKills();
+  const startedAtMs = performance.now();
   const child = spawn(options.command.binary, options.command.argv, { stdio: ['pipe', 'pipe', 'pipe'] });
   const exited = watchExit(child, killedBefore);
   options.serial.attach(child.stdout, child.stdin);
@@ -58,6 +61,7 @@ export async function launchMachine(options: LaunchOptions): Promise<Machine> {
     const [qmp, shutdownQmp] = await Promise.race([opened, ended]);
     return {
       pid: child.pid ?? 0,
+      startedAtMs,
       qmp,
       shutdownQmp,
       agent: createGuestAgent(sockets.agent),

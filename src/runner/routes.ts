@@ -14,12 +14,16 @@ import {
 } from '../api/runner.ts';
 import { memoryParts, type MemoryPart } from '../api/memory.ts';
 import { Svc3Error } from '../errors.ts';
+import type { VmUsage } from '../api/vmusage.ts';
+import { keepFresh } from '../runnerapi/fresh.ts';
 import { servesConsole, socketPaths } from './args.ts';
 import { type Call, type Route, type StreamRoute } from './control.ts';
 import type { Exports } from './exports.ts';
 import { ReadinessProbe } from './readinessprobe.ts';
 import { parseRange } from '../net/range.ts';
+import { collectUsage } from './metrics/usage.ts';
 import type { Supervisor } from './supervisor.ts';
+import type { Running } from './watch.ts';
 import type { SerialConsole } from './serialconsole.ts';
 
 export interface RouteParts {
@@ -32,6 +36,8 @@ export interface RouteParts {
 }
 
 const longestWaitSeconds = 60;
+/** So long figures of use are good, however many ask: QEMU and the guest are not asked twice meanwhile. In milliseconds. */
+const freshUsageMs = 1_000;
 
 /** The state as the contract has it, version 1. */
 export function stateOf({ spec, supervisor }: Pick<RouteParts, 'spec' | 'supervisor'>): RunnerState {
@@ -50,8 +56,16 @@ export function stateOf({ spec, supervisor }: Pick<RouteParts, 'spec' | 'supervi
   };
 }
 
+function runningOf(supervisor: Supervisor): Running {
+  const current = supervisor.running();
+  if (current === undefined)
+    throw new Svc3Error('Conflict', `the VM is ${supervisor.status.current.powerState}`);
+  return current;
+}
+
 export function createRoutes(parts: RouteParts): Route[] {
   const { supervisor, exports } = parts;
+  const usage = keepFresh<VmUsage>(freshUsageMs);
   const probe = new ReadinessProbe(supervisor, parts.spec.vm.uid);
   return [
     { method: 'GET', pattern: /^\/livez$/, run: async () => ({ status: 'ok' }) },
@@ -65,6 +79,15 @@ export function createRoutes(parts: RouteParts): Route[] {
         if (query.has('revision'))
           await supervisor.status.changed(Number(query.get('revision')), seconds * 1000);
         return stateOf(parts);
+      },
+    },
+    {
+      method: 'GET',
+      pattern: /^\/v1\/usage$/,
+      action: 'usage',
+      run: async () => {
+        const { machine } = runningOf(supervisor);
+        return usage('', () => collectUsage(machine, supervisor.spec()));
       },
     },
     {
@@ -153,12 +176,6 @@ export function createRoutes(parts: RouteParts): Route[] {
 }
 
 export function createStreamRoutes({ supervisor, serial, run }: RouteParts): StreamRoute[] {
-  const running = () => {
-    const current = supervisor.running();
-    if (current === undefined)
-      throw new Svc3Error('Conflict', `the VM is ${supervisor.status.current.powerState}`);
-    return current;
-  };
   return [
     {
       path: '/v1/vnc',
@@ -166,7 +183,7 @@ export function createStreamRoutes({ supervisor, serial, run }: RouteParts): Str
       target: async () => {
         if (!servesConsole(supervisor.spec()))
           throw new Svc3Error('Conflict', 'the VNC console of this VM is off');
-        running();
+        runningOf(supervisor);
         return { path: socketPaths(run).vnc };
       },
     },
@@ -181,7 +198,7 @@ export function createStreamRoutes({ supervisor, serial, run }: RouteParts): Str
       action: 'tunnel',
       target: async (query) => {
         const port = parse(z.coerce.number().int().min(1).max(65_535), query.get('port') ?? '22', 'port');
-        return { port: await running().ports.loopbackPort(port) };
+        return { port: await runningOf(supervisor).ports.loopbackPort(port) };
       },
     },
   ];

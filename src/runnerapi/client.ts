@@ -13,6 +13,7 @@ import {
   type PowerRequest,
 } from '../api/runner.ts';
 import { Svc3Error, type ErrorReason } from '../errors.ts';
+import { VmUsage } from '../api/vmusage.ts';
 import { parseForeignJson, readWhole } from '../net/foreign.ts';
 import { connectPinned } from './connection.ts';
 import { tokenLifetimeSeconds, type ControlAction, type ControlClaims } from './token.ts';
@@ -40,6 +41,8 @@ export interface RunnerClient {
    * That is how a power state that changed by itself is seen at once.
    */
   state(wait?: { revision: number; waitSeconds: number; signal?: AbortSignal }): Promise<RunnerState>;
+  /** Conflict: no guest runs. NotFound: the runner is of a version that has no such figures. */
+  usage(): Promise<VmUsage>;
   /** Resolves when the verb is done. Conflict: the verb does not fit the state, which the message names. */
   power(body: PowerRequest): Promise<RunnerState>;
   /** Conflict: the guest is another VM's. To be called with the UID of the pod as `vmUid`. */
@@ -151,6 +154,7 @@ export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
         },
         RunnerState,
       ),
+    usage: () => call({ method: 'GET', path: '/v1/usage', action: 'usage' }, VmUsage),
     power: (body) =>
       call(
         { method: 'POST', path: '/v1/power', action: 'power', body, timeoutMs: verbTimeoutMs },

@@ -19,6 +19,7 @@ export const controlActions = [
   'vnc',
   'serial',
   'tunnel',
+  'usage',
 ] as const;
 export type ControlAction = (typeof controlActions)[number];
 

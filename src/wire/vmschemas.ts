@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { DataDisks } from '../api/datadisk.ts';
 import { VmDisk } from '../api/vm.ts';
+import { VmUsage } from '../api/vmusage.ts';
 import { Standby } from '../api/vmpool.ts';
 import { kindSettings } from './kindsettings.ts';
 import { configName, imageName, imageReference, label, poolName, subdomain, tag, vmName } from './names.ts';
@@ -305,6 +306,9 @@ export const explanation = z
       .describe('Oldest first; none for who may not see events.'),
   })
   .meta({ id: 'VMExplanation' });
+
+/** What a VM uses now; as its runner tells it. */
+export const vmUsage = VmUsage.meta({ id: 'VMUsage' });
 
 /** A VM as `/api/v1` and the CLI show it; absent fields are left out (contract: "VMs"). */
 export type VmItem = z.output<typeof vmItem>;

@@ -14,6 +14,7 @@ import { createSealer } from '../../src/http/auth/seals.ts';
 import { createTicketSigner } from '../../src/http/auth/tickets.ts';
 import { createServingTls, type KeyPair } from '../../src/http/server/tls.ts';
 import type { KubeClient } from '../../src/kube/types.ts';
+import { usagesStandIn } from './vmusage.ts';
 
 /** A log that keeps every line, for tests that search it. */
 export function keptLog(): Services['log'] & { readonly lines: string[]; debug(): void } {
@@ -99,6 +100,7 @@ export async function startTestApi(
       openSerial: () => Promise.resolve(new PassThrough()),
       openTunnel: () => Promise.resolve(new PassThrough()),
     },
+    usages: usagesStandIn(),
     certificates: { replace: () => Promise.resolve() },
     tickets: createTicketSigner(randomBytes(32)),
     seals: createSealer(randomBytes(32)),

@@ -34,6 +34,10 @@ const elsewhere: Readonly<Record<string, Elsewhere>> = {
   explainVm: {
     why: "reads events, pods and nodes with the caller's token, which kube-apiserver keeps; `svc3 vm explain` reads them there itself",
   },
+  getVmUsage: {
+    native: '`pods.metrics.k8s.io`, where metrics-server is: CPU and memory of its pod',
+    why: 'a subresource of `api.svc3.dev` would need a right of its own; who may `get` the VM may see what it uses',
+  },
   execVm: { native: '`vms.svc3.dev`: `spec.powerState` and the requests beside it' },
   saveVm: { native: '`images.svc3.dev`: `spec.source.vm`' },
   commitVm: { native: '`images.svc3.dev`: `spec.commit`' },

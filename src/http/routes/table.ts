@@ -31,6 +31,7 @@ import { uploadCertificate, uploadImage, uploadIso } from './uploads.ts';
 import { commitVm, execVm, saveVm } from './vmactions.ts';
 import { createVmConfig, deleteVmConfig, getVmConfig, listVmConfigs } from './vmconfigs.ts';
 import { ejectVm, explainVm } from './vmdetails.ts';
+import { getVmUsage } from './vmusage.ts';
 import { createVmPool, deleteVmPool, getVmPool, listVmPools, scaleVmPool } from './vmpools.ts';
 import { deleteVm, deployVm, getVm, listVms } from './vms.ts';
 
@@ -45,6 +46,7 @@ export const routes: readonly Route[] = [
   commitVm,
   ejectVm,
   explainVm,
+  getVmUsage,
   openConsole,
   streamConsole,
   streamSerial,

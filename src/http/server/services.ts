@@ -1,6 +1,7 @@
 import type { Duplex, Readable } from 'node:stream';
 import type { Image, Iso } from '../../api/image.ts';
 import type { Vm } from '../../api/vm.ts';
+import type { VmUsage } from '../../api/vmusage.ts';
 import type { PortRange } from '../../api/meta.ts';
 import type { LoginRequest, LoginResult } from '../../controllers/credential/login.ts';
 import type { KubeClient } from '../../kube/types.ts';
@@ -112,6 +113,15 @@ export interface RunnerConnections {
   openTunnel(vm: Vm, port: number): Promise<Duplex>;
 }
 
+/** What VMs use now. */
+export interface VmUsages {
+  /**
+   * At most a second old; for callers whose right to the VM was asked for.
+   * @throws Svc3Error Conflict: no guest runs; NotImplemented: its runner is of a version without figures; else it does not answer
+   */
+  of(vm: Vm): Promise<VmUsage>;
+}
+
 /** The api's serving certificate. */
 export interface CertificateStore {
   replace(pair: { cert: string; key: string }): Promise<void>;
@@ -166,6 +176,7 @@ export interface Services {
   readonly uploads: ResumableUploads;
   readonly remotes: RemoteCatalog;
   readonly runners: RunnerConnections;
+  readonly usages: VmUsages;
   readonly certificates: CertificateStore;
   readonly tickets: TicketSigner;
   readonly seals: Sealer;

@@ -1,7 +1,7 @@
 import { createHmac, type KeyObject } from 'node:crypto';
 import type { Secret } from '../../api/core.ts';
 import type { Vm } from '../../api/vm.ts';
-import { createRunnerClient, type RunnerClient } from '../../runnerapi/client.ts';
+import { createRunnerClient, type RunnerClient, type RunnerClientOptions } from '../../runnerapi/client.ts';
 import { readPrivateKey, signControlToken } from '../../runnerapi/token.ts';
 import { Svc3Error } from '../../errors.ts';
 import type { RunnerConnections, Sealer, TicketSigner } from '../server/services.ts';
@@ -28,22 +28,30 @@ function noKey(): Svc3Error {
   );
 }
 
+/** The client of a VM's runner. @throws Svc3Error Conflict: there is none yet; ServiceUnavailable: there is no key yet. */
+export function runnerClientOf(
+  vm: Vm,
+  key: () => KeyObject | undefined,
+  more: Pick<RunnerClientOptions, 'port' | 'callTimeoutMs'> = {},
+): RunnerClient {
+  const { runner } = vm.status ?? {};
+  const name = vm.metadata.name;
+  if (runner?.address === undefined)
+    throw new Svc3Error('Conflict', `VM ${name} has no runner that could be reached yet`);
+  const privateKey = key();
+  if (privateKey === undefined) throw noKey();
+  return createRunnerClient({
+    address: runner.address,
+    vmUid: vm.metadata.uid,
+    ...(runner.fingerprint === undefined ? {} : { pin: runner.fingerprint }),
+    sign: (claims) => signControlToken(claims, privateKey),
+    ...more,
+  });
+}
+
 /** Streams to runners, each opened with a token signed by the installation's key. */
 export function createRunnerConnections(key: () => KeyObject | undefined): RunnerConnections {
-  function clientOf(vm: Vm): RunnerClient {
-    const { runner } = vm.status ?? {};
-    const name = vm.metadata.name;
-    if (runner?.address === undefined)
-      throw new Svc3Error('Conflict', `VM ${name} has no runner that could be reached yet`);
-    const privateKey = key();
-    if (privateKey === undefined) throw noKey();
-    return createRunnerClient({
-      address: runner.address,
-      vmUid: vm.metadata.uid,
-      ...(runner.fingerprint === undefined ? {} : { pin: runner.fingerprint }),
-      sign: (claims) => signControlToken(claims, privateKey),
-    });
-  }
+  const clientOf = (vm: Vm) => runnerClientOf(vm, key);
   return {
     openVnc: async (vm, once) => await clientOf(vm).openVnc(once),
     openSerial: async (vm) => await clientOf(vm).openSerial(),

@@ -27,7 +27,8 @@ export async function readGuestFigures(machine: Machine, timeoutMs: number): Pro
   return { agentUp, availableBytes, fileSystem };
 }
 
-async function readAvailable(machine: Machine, timeoutMs: number): Promise<number | undefined> {
+/** Memory that programs of the guest can still have, in bytes; throws where it has no balloon device. */
+export async function readAvailable(machine: Machine, timeoutMs: number): Promise<number | undefined> {
   const { qmp } = machine;
   if (!polled.has(machine)) {
     const property = { path: balloonPath, property: 'guest-stats-polling-interval', value: pollingSeconds };

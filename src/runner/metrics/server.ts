@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import type { KeyObject } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { keepFresh } from '../../runnerapi/fresh.ts';
 import { verifyMetricsToken } from '../../runnerapi/metricstoken.ts';
 import { TokenError } from '../../runnerapi/token.ts';
 import type { RunnerCertificate } from '../certificate.ts';
@@ -29,14 +30,7 @@ export function createMetricsServer({ certificate, keys, namespace, collect }: M
   listen(host: string, port: number): Promise<number>;
   close(): Promise<void>;
 } {
-  let kept: Promise<string> | undefined;
-
-  function text(): Promise<string> {
-    kept ??= collect()
-      .then(metricsText)
-      .finally(() => setTimeout(() => (kept = undefined), freshMs).unref());
-    return kept;
-  }
+  const fresh = keepFresh<string>(freshMs);
 
   async function answer(request: IncomingMessage): Promise<{ status: number; text: string }> {
     const [path] = (request.url ?? '').split('?', 1);
@@ -49,7 +43,7 @@ export function createMetricsServer({ certificate, keys, namespace, collect }: M
       if (error instanceof TokenError) return { status: 401, text: `${error.message}\n` };
       throw error;
     }
-    return { status: 200, text: await text() };
+    return { status: 200, text: await fresh(path, () => collect().then(metricsText)) };
   }
 
   const server = createServer(

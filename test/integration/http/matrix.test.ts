@@ -20,6 +20,7 @@ const leastRole: Readonly<Record<string, 'open' | 'viewer' | 'editor' | 'cluster
   commitVm: 'editor',
   ejectVm: 'editor',
   explainVm: 'viewer',
+  getVmUsage: 'viewer',
   openConsole: 'editor',
   streamConsole: 'editor',
   streamSerial: 'editor',

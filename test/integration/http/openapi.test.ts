@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import * as z from 'zod';
 import { namespaces, nodes } from '../../../src/api/resources.ts';
-import { startTestApi, type Answer, type TestApi } from '../../support/api.ts';
+import { runningVm, startTestApi, type Answer, type TestApi } from '../../support/api.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
 
 interface Operation {
@@ -82,6 +82,9 @@ test('what every route answers on the wire is what the document says', async () 
   await expect.poll(async () => (await compare('GET', ns('/vms'))).json.items.length).toBe(1);
   await compare('GET', ns('/vms/demo'));
   await compare('GET', ns('/vms/demo/explain'));
+  expect((await compare('GET', ns('/vms/demo/usage'))).status).toBe(409);
+  await runningVm(api, namespace, 'busy');
+  await compare('GET', ns('/vms/busy/usage'));
   await compare('POST', ns('/vms/demo/eject'));
   await compare('DELETE', ns('/vms/demo?wait=false'));
   await compare('POST', ns('/vmpools'), { name: 'ci', vmConfig: 'small', minIdle: 2, maxSize: 4 });

@@ -9,7 +9,9 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { annotations } from '../../../src/api/meta.ts';
 import { namespaces, vms } from '../../../src/api/resources.ts';
 import type { VmStatus } from '../../../src/api/vm.ts';
+import type { VmUsages } from '../../../src/http/server/services.ts';
 import { condition, identity, reportVm, runningStatus } from '../../support/api.ts';
+import { aUsage } from '../../support/vmusage.ts';
 import { pending, startPageApi, type PageApi } from './pageharness.ts';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
@@ -17,6 +19,33 @@ const folder = join(root, process.env['SVC3_PICTURES'] ?? 'test-results/pictures
 const namespace = 'web-team';
 const size = { width: 1280, height: 700 };
 let it: PageApi;
+
+/** Points of a plot, and the seconds between them: five minutes. */
+const points = 15;
+const apartSeconds = 20;
+
+/** A guest that has more to do at times; each look at it is some seconds of its life later. */
+function busyGuest(): VmUsages {
+  let uptimeSeconds = 3_600;
+  let busySeconds = 0;
+  let bytes = 0;
+  return {
+    of() {
+      uptimeSeconds += apartSeconds;
+      const load = 1.2 + Math.sin(uptimeSeconds / 70) * Math.cos(uptimeSeconds / 23);
+      busySeconds += load * apartSeconds;
+      bytes += Math.round(load ** 2 * apartSeconds * 2 ** 20);
+      return Promise.resolve(
+        aUsage(uptimeSeconds, {
+          cpu: { cpus: 4, seconds: busySeconds },
+          memory: { totalBytes: 2 ** 33, usedBytes: Math.round((3 + load / 2) * 2 ** 30) },
+          disks: [{ name: 'disk', readBytes: 3 * bytes, writtenBytes: bytes, reads: 0, writes: 0 }],
+          network: { receivedBytes: Math.round(bytes / 4), sentBytes: Math.round(bytes / 20) },
+        }),
+      );
+    },
+  };
+}
 
 const runs = (
   node: string,
@@ -48,7 +77,7 @@ const guests: readonly (readonly [string, string, VmStatus])[] = [
 ];
 
 beforeAll(async () => {
-  it = await startPageApi('pictures');
+  it = await startPageApi('pictures', () => ({ usages: busyGuest() }));
   const { client } = it.cluster;
   await client.create(namespaces, { metadata: { name: namespace } });
   for (const [name, image, status] of guests) {
@@ -98,9 +127,18 @@ test('show the VMs and one of them as they look now', async () => {
   await page.screenshot({ path: join(folder, 'page-vms.png') });
 
   await page.emulateMedia({ colorScheme: 'dark' });
+  await page.setViewportSize({ ...size, height: 570 });
   await page.getByRole('link', { name: 'shop-db', exact: true }).click();
   await page.getByText('The guest has booted.').waitFor();
   await page.getByRole('button', { name: 'Delete …' }).waitFor();
+  // The page's own time is put on, so that its plots are full.
+  await page.clock.install();
+  const line = page.getByRole('img', { name: /^CPU\./ }).locator('.line');
+  const drawn = async () => (await line.getAttribute('d'))?.match(/[ML]/g)?.length ?? 0;
+  for (let before = await drawn(); before < points; before = await drawn()) {
+    await page.clock.runFor(2_000);
+    await expect.poll(drawn).toBeGreaterThan(before);
+  }
   await page.mouse.move(0, 0);
   await page.screenshot({ path: join(folder, 'page-vm.png') });
   expect(watched.faults).toEqual([]);

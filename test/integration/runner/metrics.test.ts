@@ -8,8 +8,10 @@ import { expect, onTestFinished, test } from 'vitest';
 import { metricsPort } from '../../../src/api/meta.ts';
 import { runnerPaths } from '../../../src/api/runner.ts';
 import { freePorts } from '../../../src/localcluster/controlplane/ports.ts';
+import { createVmUsages } from '../../../src/http/streams/vmusages.ts';
 import { signMetricsToken } from '../../../src/runnerapi/metricstoken.ts';
 import { prometheusProgram, startPrometheus } from '../../support/prometheus.ts';
+import { aVm } from '../../unit/controllers/vm/builders.ts';
 import { allowBootTime, aPod, installation, placeIso, type RunningRunner, startRunner } from './harness.ts';
 
 allowBootTime();
@@ -142,4 +144,51 @@ test('without a port in its settings a runner serves none, and the guest has no 
   await runner.reaches({ powerState: 'Running' });
   expect(runner.log()).not.toContain('metrics endpoint');
   expect(await runner.qemuArguments()).not.toContain('balloon');
+});
+
+test('what a guest uses is told over the control endpoint, without metrics, and once a second for many who ask', async () => {
+  const runner = await startRunner(await aPod());
+  const { client } = runner;
+  await runner.reaches({ powerState: 'Running', guestReachable: true });
+  const before = await client.usage();
+  expect(before.cpu).toMatchObject({ cpus: 1, seconds: expect.any(Number), waitSeconds: expect.any(Number) });
+  expect(before.memory).toEqual({ totalBytes: 192 * 2 ** 20, residentBytes: expect.any(Number) });
+  expect(before.memory.residentBytes).toBeGreaterThan(2 ** 24);
+  expect(before.network).toEqual({ receivedBytes: expect.any(Number), sentBytes: expect.any(Number) });
+  expect(before.disks).toMatchObject([{ name: 'disk' }]);
+  const writtenBytes = async () => (await client.usage()).disks[0]?.writtenBytes;
+  await runner.guest('dd if=/dev/zero of=/usage-test bs=1M count=8 conv=fsync && rm /usage-test');
+  const written = (before.disks[0]?.writtenBytes ?? 0) + 4 * 2 ** 20;
+  await expect.poll(writtenBytes, patience).toBeGreaterThan(written);
+  const after = await client.usage();
+  expect(after.cpu.seconds).toBeGreaterThan(before.cpu.seconds ?? 0);
+  const elapsed = (Date.parse(after.timestamp) - Date.parse(before.timestamp)) / 1000;
+  expect(Math.abs(after.uptimeSeconds - before.uptimeSeconds - elapsed)).toBeLessThan(0.5);
+
+  const together = await Promise.all(Array.from({ length: 10 }, () => client.usage()));
+  expect(new Set(together.map(({ uptimeSeconds }) => uptimeSeconds)).size).toBeLessThan(10);
+
+  const { uid } = runner.pod.spec.vm;
+  const vm = aVm({
+    metadata: { name: 'guest', uid },
+    status: { runner: { podUid: 'pod', address: '127.0.0.1' } },
+  });
+  const told = await createVmUsages(() => installation.privateKey, runner.port).of(vm);
+  expect(told.uptimeSeconds).toBeGreaterThanOrEqual(after.uptimeSeconds);
+
+  await client.power({ action: 'restart' });
+  const restarted = await client.usage();
+  expect(restarted.uptimeSeconds).toBeLessThan(after.uptimeSeconds);
+  await client.power({ action: 'stop' });
+  await expect(client.usage()).rejects.toMatchObject({ reason: 'Conflict', message: 'the VM is Stopped' });
+});
+
+test('with a balloon the memory is told that the guest uses', async () => {
+  const { runner } = await aMeasuredVm();
+  await runner.reaches({ powerState: 'Running', guestReachable: true });
+  const memory = async () => (await runner.client.usage()).memory;
+  await expect.poll(async () => (await memory()).availableBytes, patience).toBeGreaterThan(2 ** 20);
+  const { totalBytes, availableBytes = 0, usedBytes } = await memory();
+  expect(usedBytes).toBe(totalBytes - availableBytes);
+  expect(usedBytes).toBeGreaterThan(2 ** 23);
 });

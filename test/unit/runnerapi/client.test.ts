@@ -14,6 +14,13 @@ import { connectionsOf, type StandIn, standIn } from './standin.ts';
 const state = { version: 1, vmUid: 'vm-1', powerState: 'Running', guestReachable: true, revision: 7 };
 const anExport = { id: 'a b', state: 'Copying', progress: 5 };
 const ticket = { ticket: 't', path: '/v1/exports/a/data', expiresAt: '2026-01-01T00:00:00Z' };
+const usage = {
+  timestamp: '2026-01-01T00:00:00.000Z',
+  uptimeSeconds: 60.5,
+  cpu: { cpus: 2 },
+  memory: { totalBytes: 2 ** 30 },
+  disks: [{ name: 'disk', readBytes: 1, writtenBytes: 2, reads: 3, writes: 4 }],
+};
 const port = { podPort: 80, guestPort: 80, protocol: 'TCP' as const };
 const grown = { diskSize: 5, fileSystemGrown: true, message: '' };
 
@@ -55,6 +62,7 @@ describe('a call to a runner', () => {
       { action: 'revert', revertRequest: 'ö' },
       state,
     ],
+    ['what it uses', (client) => client.usage(), 'GET', '/v1/usage', 'usage', undefined, usage],
     ['resize', (client) => client.resize(5), 'POST', '/v1/resize', 'resize', { bytes: 5 }, grown],
     ['eject', (client) => client.eject(), 'POST', '/v1/eject', 'eject', {}, state],
     [

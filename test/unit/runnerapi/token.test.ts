@@ -71,6 +71,7 @@ describe('a control token', () => {
       'vnc',
       'serial',
       'tunnel',
+      'usage',
     ]);
   });
 

@@ -5,6 +5,7 @@ import { ApiError, call, inNamespace } from './api.ts';
 import { Console } from './console.tsx';
 import { Act, Badge, Confirm, Dialog, Fact, Problem, Table, type Column } from './parts.tsx';
 import { linkTo } from './place.ts';
+import { Usage } from './plots.tsx';
 import { useRights } from './rights.ts';
 import { titleOf } from './schema.ts';
 import { consequences, fittingCommands } from './verbs.ts';
@@ -142,6 +143,7 @@ export function OneVm({
         <Fact term="Owner">{vm.owner}</Fact>
         <Fact term="Deployed">{timeOf(vm.deployDate)}</Fact>
       </dl>
+      <Usage namespace={namespace} name={name} isRunning={vm.status === 'Running'} />
       <h2>Conditions</h2>
       <Table
         caption="Conditions"

@@ -5,6 +5,7 @@ import { rootFileSystem } from '../../../../src/runner/metrics/guest.ts';
 import { parseNetDev } from '../../../../src/runner/metrics/network.ts';
 import { createStartPhases } from '../../../../src/runner/metrics/phases.ts';
 import { metricsText } from '../../../../src/runner/metrics/text.ts';
+import { parseResident } from '../../../../src/runner/metrics/usage.ts';
 
 test('times of a thread are seconds', () => {
   expect(parseSchedstat('1500000000 250000000 42\n')).toEqual({ used: 1.5, waited: 0.25 });
@@ -152,4 +153,10 @@ test('text has help, type and escaped labels; what is not known has no line', ()
       { name: 'b', type: 'gauge', help: 'Nothing.', samples: [] },
     ]),
   ).toBe('# HELP a_total What.\n# TYPE a_total counter\na_total{disk="a\\"\\\\\\n"} 1\n');
+});
+
+test('memory of a process is what it holds, not what it has mapped', () => {
+  const text = 'Name:\tqemu\nVmPeak:\t 9000 kB\nVmSize:\t 8000 kB\nVmRSS:\t    2000 kB\nRssAnon:\t 1000 kB\n';
+  expect(parseResident(text)).toBe(2_048_000);
+  expect(parseResident('Name:\tkthreadd\n')).toBeUndefined();
 });
