@@ -40,6 +40,7 @@ beforeAll(async () => {
       SVC3_DEV: join(root, 'dev'),
       SVC3_PROC: join(root, 'proc'),
       SVC3_HOST_DEV: join(root, 'dev'),
+      SVC3_GPU_TOWER_CARDS: '1002:679e',
       SVC3_DEVICE_PLUGIN_DIRECTORY: join(state, 'nodes', node, 'kubelet/device-plugins'),
     },
   });
