@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { invalidField } from '../errors.ts';
+import { shortDiskName } from './diskname.ts';
 
 /** Names in requests of `/api/v1`; each refuses with a sentence of its own. */
 
@@ -65,18 +66,10 @@ export const tag = z
     'must be 1 to 63 letters, digits, "-", "_" and ".", and begin and end with a letter or digit',
   );
 
-/** A text as the name of an Image or ISO, as near as its grammar lets it be: in lower case, whatever else stands between letters and digits as one sign. */
-export function diskNameFrom(text: string): string {
-  return text
-    .toLowerCase()
-    .replaceAll(/[^a-z0-9]+/g, (signs) => (signs.includes('.') ? '.' : '-'))
-    .replaceAll(/^[.-]|[.-]$/g, '');
-}
-
 /** The name that a pulled image gets when nothing is said: the last part of its reference, without tag and digest. */
 export function nameOfReference(reference: string, field: string): string {
   const last = reference.split('@', 1)[0]?.split('/').at(-1)?.split(':', 1)[0] ?? '';
-  const name = diskNameFrom(diskNameFrom(last).slice(0, 63));
+  const name = shortDiskName(last);
   if (name === '') throw invalidField(field, 'has no part that could be a name; give one');
   return name;
 }

@@ -1,7 +1,7 @@
 import { annotations } from '../../api/meta.ts';
 import type { Vm } from '../../api/vm.ts';
 import { Svc3Error, invalidField } from '../../errors.ts';
-import { diskNameFrom } from '../../wire/names.ts';
+import { diskNameFrom } from '../../wire/diskname.ts';
 import { listVms } from '../routes/vms.ts';
 import { callFor } from '../server/invoke.ts';
 import type { GatewayCall } from './row.ts';

@@ -1,3 +1,4 @@
+import { shortDiskName } from '../../../wire/diskname.ts';
 import { ApiError, call, inNamespace, refusalIn } from './api.ts';
 
 /** Tries in a row without a byte more, and how long to wait before each, in milliseconds. */
@@ -16,14 +17,9 @@ interface UploadState {
   readonly offset: number;
 }
 
-/** A name that the server takes, from a file's. */
+/** A name that the server takes, from a file's; empty where it has none. */
 export function nameOfFile(fileName: string): string {
-  return fileName
-    .toLowerCase()
-    .replace(/\.(qcow2|raw|img|iso)$/, '')
-    .replaceAll(/[^a-z0-9.-]+/g, '-')
-    .replaceAll(/^[^a-z0-9]+|[^a-z0-9]+$/g, '')
-    .slice(0, 63);
+  return shortDiskName(fileName.replace(/\.(qcow2|raw|img|iso)$/i, ''));
 }
 
 /** Sends a part; its answer is there when the server has taken it all. */
