@@ -136,7 +136,9 @@ async function writeCredential(): Promise<void> {
 
 /** What there is that only markup could have made: elements, handlers, and links that lead elsewhere than into this page. */
 const traces = `(() => {
-  const made = [...document.querySelectorAll('img, svg, iframe, object, embed, base, meta[http-equiv]')];
+  // The plots of the page itself have a role.
+  const sought = 'img, svg:not([role="img"]), iframe, object, embed, base, meta[http-equiv]';
+  const made = [...document.querySelectorAll(sought)];
   const scripts = [...document.scripts].filter(({ src }) => new URL(src).pathname !== '/ui/files/page.js');
   const handlers = [...document.querySelectorAll('*')].filter(({ attributes }) =>
     [...attributes].some(({ name }) => name.startsWith('on')));
