@@ -53,6 +53,8 @@ export const VmUsage = z.object({
   network: z
     .object({ receivedBytes: bytes.describe('Counter.'), sentBytes: bytes.describe('Counter.') })
     .optional()
-    .describe("Of the VM's pod since it was made: the guest's traffic, and the little of the runner."),
+    .describe(
+      "Of the VM's pod since it was made: the guest's traffic, and the runner's, which sends the disk when the VM is saved.",
+    ),
 });
 export type VmUsage = z.infer<typeof VmUsage>;
