@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { runnerPaths, type RunnerSpecInput, type RunnerState } from '../../src/api/runner.ts';
 import { freePorts } from '../../src/localcluster/controlplane/ports.ts';
 import { createRunnerClient, type RunnerClient } from '../../src/runnerapi/client.ts';
+import { signMetricsToken } from '../../src/runnerapi/metricstoken.ts';
 import { createControlKey, signControlToken } from '../../src/runnerapi/token.ts';
 import { temporaryFolder } from '../support/controlplane.ts';
 import { qemuOf } from './bareqemu.ts';
@@ -22,6 +23,8 @@ export interface LocalRunner {
   /** Port of 127.0.0.1 that leads to SSH of the guest. */
   readonly sshPort: number;
   readonly pid: number;
+  /** For its metrics. */
+  readonly metricsToken: string;
   qemuPid(): number;
   /** Waits for a state that has these members. */
   reaches(expected: Partial<RunnerState>): Promise<RunnerState>;
@@ -75,6 +78,7 @@ export async function startLocalRunner(
     controlPort,
     sshPort,
     pid: child.pid ?? 0,
+    metricsToken: signMetricsToken(vm.namespace, keys.privateKey),
     qemuPid,
     async reaches(expected) {
       let state: RunnerState | undefined;

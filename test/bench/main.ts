@@ -25,6 +25,7 @@ const benchmarks: Record<string, () => Promise<{ benchmark: Benchmark }>> = {
   network: () => import('./network.ts'),
   fairness: () => import('./fairness.ts'),
   page: () => import('./page.ts'),
+  scrape: () => import('./scrape.ts'),
 };
 
 async function help(): Promise<string> {
