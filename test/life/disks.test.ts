@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { readSettings } from '../../src/localcluster/cluster/state.ts';
-import { type E2eCluster, e2eCluster, eventually } from '../support/e2e.ts';
+import { type E2eCluster, e2eCluster } from '../support/e2e.ts';
+import { apiOf } from '../support/e2eapi.ts';
 
 const execute = promisify(execFile);
 const namespace = 'svc3-default';
@@ -39,26 +39,8 @@ afterAll(async () => {
 
 /** An account of its own, with address, certificate and token of the api in its configuration. */
 async function logIn(): Promise<void> {
-  const { ports } = (await readSettings(cluster.places)) ?? {};
-  const certificate = () =>
-    cluster.kubectl(
-      'get',
-      'secret',
-      '-n',
-      'svc3-system',
-      'svc3-api-tls',
-      '-o',
-      String.raw`jsonpath={.data.tls\.crt}`,
-    );
+  const { baseUrl, token } = await apiOf(cluster, dir, user);
   const caFile = join(dir, 'ca.pem');
-  await writeFile(caFile, Buffer.from(await vi.waitFor(certificate, eventually), 'base64'));
-  expect(await cluster.svc3('user', 'add', user, '--in', namespace)).toMatchObject({ code: 0 });
-  const token = await vi.waitFor(async () => {
-    const { stdout, stderr, code } = await cluster.svc3('user', 'get-token', '--user', user);
-    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-    return stdout.trim();
-  }, eventually);
-  const baseUrl = `https://127.0.0.1:${ports?.api}`;
   await mkdir(join(dir, 'config/svc3'), { recursive: true });
   const config = JSON.stringify({ baseUrl, caFile, namespace, token });
   await writeFile(join(dir, 'config/svc3/config.json'), config, { mode: 0o600 });

@@ -27,10 +27,10 @@ export function suspendSeconds(effective: EffectiveSettings, memoryBytes: number
   return leastSeconds + Math.ceil(memoryBytes / bytesPerSecond);
 }
 
-/** Whether the guest may have left its memory on its claim when its pod ended. */
+/** Whether the guest may have left its memory on its claim when its pod ended, and is to go on from it. */
 export function mayBeOnClaim(vm: Vm, effective: EffectiveSettings): boolean {
   if (memoryOnDiskRefusal(effective) !== undefined || vm.spec.powerState === 'Stopped') return false;
-  return vm.status?.suspendedTo === 'Disk' || effective.onEviction === 'Suspend';
+  return mayGoOn(vm, effective);
 }
 
 /** What the guest runs on, where its memory may be written to its claim. A node of which nothing is known changes nothing. */
