@@ -1,6 +1,7 @@
 import { defineConfig } from 'vitest/config';
 import { GuestsFirst } from './test/support/guestsfirst.ts';
 import { qemuFolder } from './test/support/qemu.ts';
+import { StrayErrors } from './test/support/strayerrors.ts';
 
 // For the control planes of tests: they live for seconds, and memory is not what they lack (see src/localcluster/cluster/supervisor.ts).
 process.env['GOGC'] ??= '400';
@@ -10,8 +11,16 @@ process.env['PATH'] = `${qemuFolder}:${process.env['PATH'] ?? ''}`;
 // On a cluster of its own, beside those that share one.
 const ownCluster = ['test/life/reboot.test.ts'];
 
+// What test/run.ts asks for.
+const { SVC3_TEST_REPORT: report, SVC3_STRAY_ERRORS: strayErrors } = process.env;
+
 export default defineConfig({
   test: {
+    reporters: [
+      'default',
+      ...(report === undefined ? [] : [['json', { outputFile: report }] satisfies [string, object]]),
+      ...(strayErrors === undefined ? [] : [new StrayErrors(strayErrors)]),
+    ],
     sequence: { sequencer: GuestsFirst },
     projects: [
       {

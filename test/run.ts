@@ -18,6 +18,7 @@ import { homedir, tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { stripVTControlCharacters } from 'node:util';
+import type { StrayError } from './support/strayerrors.ts';
 
 interface Totals {
   passed: number;
@@ -58,11 +59,20 @@ function saveDuration(stage: string, seconds: number): void {
   writeFileSync(durationsFile, JSON.stringify({ ...lastDurations(), [stage]: Math.round(seconds) }));
 }
 
-/** @param heldIn - a file that takes its output, instead of the terminal. */
-async function run(command: string[], heldIn?: string): Promise<number> {
+interface RunOptions {
+  /** A file that takes its output, instead of the terminal. */
+  readonly heldIn?: string | undefined;
+  readonly env?: NodeJS.ProcessEnv;
+}
+
+async function run(command: string[], { heldIn, env = {} }: RunOptions = {}): Promise<number> {
   const [program, ...parameters] = command;
   const output = heldIn === undefined ? 'inherit' : openSync(heldIn, 'a');
-  const child = spawn(program ?? '', parameters, { cwd: root, stdio: ['ignore', output, output] });
+  const child = spawn(program ?? '', parameters, {
+    cwd: root,
+    env: { ...process.env, ...env },
+    stdio: ['ignore', output, output],
+  });
   if (typeof output === 'number') closeSync(output);
   children.add(child);
   const code = await new Promise<number>((resolve) => {
@@ -119,17 +129,26 @@ let reportNumber = 0;
 
 async function runTests(project: string, heldIn?: string): Promise<Totals> {
   const file = join(reports, `${++reportNumber}.json`);
-  const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${file}`];
-  const code = await run(['vitest', 'run', ...reporters, '--project', project], heldIn);
+  const strayErrors = join(reports, `${reportNumber}-stray.json`);
+  const code = await run(['vitest', 'run', '--project', project], {
+    heldIn,
+    env: { SVC3_TEST_REPORT: file, SVC3_STRAY_ERRORS: strayErrors },
+  });
   const totals = readReport(file);
-  if (code !== 0 && totals.failed === 0) {
-    return {
-      ...totals,
-      failed: 1,
-      failures: [`vitest ended with ${code} though no test failed (an error outside a test; see above)`],
-    };
-  }
-  return totals;
+  const stray = readStrayErrors(strayErrors);
+  if (stray.length === 0 && code !== 0 && totals.failed === 0)
+    stray.push(`vitest ended with ${code} though no test failed`);
+  return {
+    ...totals,
+    failed: totals.failed + stray.length,
+    failures: [...totals.failures, ...stray],
+  };
+}
+
+function readStrayErrors(file: string): string[] {
+  if (!existsSync(file)) return [];
+  const errors = JSON.parse(readFileSync(file, 'utf8')) as StrayError[];
+  return errors.map(({ text, during }) => `an error outside a test, during ${during}\n${beginning(text)}`);
 }
 
 /** Two projects at the same time; the output of the second comes when it is through. */
