@@ -97,10 +97,14 @@ export async function startCollector(): Promise<Collector> {
   const server = createServer((request, response) => {
     headers = request.headers;
     const isRight = request.method === 'POST' && request.url === '/v1/traces';
-    void textOf(request).then((text) => {
-      if (isRight) spans.push(...spansOf(JSON.parse(text) as Request));
-      response.writeHead(isRight ? 200 : 404, { 'content-type': 'application/json' }).end('{}');
-    });
+    void textOf(request).then(
+      (text) => {
+        if (isRight) spans.push(...spansOf(JSON.parse(text) as Request));
+        response.writeHead(isRight ? 200 : 404, { 'content-type': 'application/json' }).end('{}');
+      },
+      // The process that sends them was killed.
+      () => response.destroy(),
+    );
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { join } from 'node:path';
-import type { Page } from 'playwright-core';
+import type { Page, Request } from 'playwright-core';
 import { expect } from 'vitest';
 
 interface Violation {
@@ -70,18 +70,13 @@ export function watchPage(
   origin: string,
 ): { readonly faults: string[]; bytes(): Promise<number> } {
   const faults: string[] = [];
-  const sizes: Promise<number>[] = [];
+  const finished: Request[] = [];
   page.on('request', (request) => {
     const url = request.url();
     if (!url.startsWith(`${origin}/`) && !url.startsWith('data:')) faults.push(`asked ${url}`);
   });
   page.on('requestfinished', (request) => {
-    if (request.url().includes('/ui/live')) return;
-    sizes.push(
-      request
-        .sizes()
-        .then(({ responseBodySize, responseHeadersSize }) => responseBodySize + responseHeadersSize),
-    );
+    if (!request.url().includes('/ui/live')) finished.push(request);
   });
   page.on('pageerror', (error) => faults.push(error.message));
   page.on('console', (message) => {
@@ -91,7 +86,15 @@ export function watchPage(
   });
   page.on('dialog', (dialog) => {
     faults.push(`a script ran: ${dialog.message()}`);
-    void dialog.dismiss();
+    // It goes with its page, too.
+    dialog.dismiss().catch(() => undefined);
   });
-  return { faults, bytes: async () => (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0) };
+  return {
+    faults,
+    // Chromium is asked here, where the page is open, and not at each request: it may be the last before the page closes.
+    async bytes() {
+      const sizes = await Promise.all(finished.map((request) => request.sizes()));
+      return sizes.reduce((sum, size) => sum + size.responseBodySize + size.responseHeadersSize, 0);
+    },
+  };
 }
