@@ -3,10 +3,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Lease, Node, Pod, PodStatus } from '../../src/api/core.ts';
 import { leases, nodes, pods, vms } from '../../src/api/resources.ts';
 import type { Vm } from '../../src/api/vm.ts';
-import { isSvc3Error } from '../../src/errors.ts';
 import { createInformer } from '../../src/kube/informer.ts';
 import type { Informer, KubeClient } from '../../src/kube/types.ts';
 import type { Submitted } from '../../src/api/object.ts';
+import { isPodGone } from './podgone.ts';
 
 /** What the kubelet of a simulated node makes of a pod that is bound to it. */
 export type PodBehaviour =
@@ -70,7 +70,7 @@ export function simulateKubelet(
     }
     const work = drive(pod)
       .catch((error: unknown) => {
-        if (!isSvc3Error(error, 'NotFound', 'Conflict') && !stopping.signal.aborted) throw error;
+        if (!isPodGone(error) && !stopping.signal.aborted) throw error;
       })
       .finally(() => {
         busy.delete(key);

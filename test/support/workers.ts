@@ -7,9 +7,9 @@ import type { Pod, PodStatus } from '../../src/api/core.ts';
 import { labels, objectNames } from '../../src/api/meta.ts';
 import { pods, secrets } from '../../src/api/resources.ts';
 import { workerEnvironment } from '../../src/api/worker.ts';
-import { isSvc3Error } from '../../src/errors.ts';
 import { createInformer } from '../../src/kube/informer.ts';
 import type { KubeClient } from '../../src/kube/types.ts';
+import { isPodGone } from './podgone.ts';
 
 const repository = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -80,7 +80,7 @@ export function runWorkers(client: KubeClient): WorkerKubelet {
     seen.add(uid);
     ends.push(
       run(pod).catch((error: unknown) => {
-        if (!isSvc3Error(error, 'NotFound', 'Conflict') && !stopping.signal.aborted) throw error;
+        if (!isPodGone(error) && !stopping.signal.aborted) throw error;
       }),
     );
   }

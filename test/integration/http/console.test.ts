@@ -140,11 +140,13 @@ test('a person logs in to a guest, pastes, and comes back after the connection w
   const uid = vm.metadata.uid ?? '';
   const runner = await startRunner(await aPod({ vm: { namespace, name: 'guest', uid } }));
   runners.set(uid, runner.client);
-  const [browser, ticket] = await Promise.all([
+  const [browser] = await Promise.all([
     startBrowser(),
-    runner.reaches({ powerState: 'Running', guestReachable: true }).then(() => ticketFor('guest')),
+    runner.reaches({ powerState: 'Running', guestReachable: true }),
   ]);
   const page = await browser.newPage();
+  // Good for a minute.
+  const ticket = await ticketFor('guest');
   await page.goto(`${api.baseUrl}${ticket.page}`);
   const state = () => page.textContent('#state');
   await vi.waitFor(async () => expect(await state()).toBe('Connected'), timeouts);

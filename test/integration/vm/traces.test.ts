@@ -7,7 +7,7 @@ import { Agent, request } from 'undici';
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import type { Pod } from '../../../src/api/core.ts';
 import { annotations } from '../../../src/api/meta.ts';
-import { leases } from '../../../src/api/resources.ts';
+import { leases, vms } from '../../../src/api/resources.ts';
 import { runnerPaths, runnerPort, type RunnerSpecInput } from '../../../src/api/runner.ts';
 import { effectiveAnnotation } from '../../../src/controllers/vm/names.ts';
 import { freePorts } from '../../../src/localcluster/controlplane/ports.ts';
@@ -270,7 +270,10 @@ describe('the start of a VM', () => {
 
   test('ends in a trace that says why, where nobody can give the VM a node', async () => {
     const operator = await startOperator(tracing());
-    await space.deploy('large', { image, cpu: 200, startDeadlineSeconds: 4 });
+    await space.deploy('large', { image, cpu: 200 });
+    await space.until('large', 'Scheduled', { status: 'False' });
+    const large = { name: 'large', namespace: space.name };
+    await world.client.patch(vms, large, { type: 'merge', body: { spec: { startDeadlineSeconds: 1 } } });
     await space.untilGone('large');
     await operator.end();
     expectOneTrace(undefined);
