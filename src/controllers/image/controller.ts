@@ -8,7 +8,7 @@ import { createExpectations } from '../../controller/expectations.ts';
 import type { RegistryFailed } from '../../registry/transport.ts';
 import { createImageCaches, type Disk, type ImageCaches } from './caches.ts';
 import { vmNameOf, requestOf, workId } from './names.ts';
-import type { DiskKind } from './place.ts';
+import type { DiskKind } from './repositorypath.ts';
 import { ImageReconciler } from './reconciler.ts';
 import { createNamespaceRegistries } from './registries.ts';
 import { WorkBackoff } from './workbackoff.ts';

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Svc3Error, isSvc3Error } from '../../errors.ts';
-import { placeOf, type Place } from '../../controllers/image/place.ts';
+import { repositoryPathOf, type RepositoryPath } from '../../controllers/image/repositorypath.ts';
 import type { NamespaceRegistries } from '../../controllers/image/registries.ts';
 import { defaultUploadExpiryMs, type StoreSettings } from '../../controllers/image/settings.ts';
 import type { RegistryClient } from '../../registry/client.ts';
@@ -36,7 +36,7 @@ export interface ResumableUploadOptions {
 
 interface Opened {
   readonly client: RegistryClient;
-  readonly place: Place;
+  readonly path: RepositoryPath;
 }
 
 /** Where uploads go to, and what takes them. */
@@ -79,10 +79,10 @@ class StoredUploads implements ResumableUploads {
       ...(description === undefined ? {} : { [facts.description]: description }),
       ...(uid === undefined ? {} : { [facts.uid]: uid }),
     };
-    return this.#inStore(target, async ({ client, place }) => {
+    return this.#inStore(target, async ({ client, path }) => {
       // Whoever begins anew does not go on with what was before; a registry that does not delete keeps it.
-      await giveUpUploads(client, place.repository, Date.now() - this.#expiryMs).catch(() => undefined);
-      return stateOf(id, await writeParts(client, partsPlace(place, id), { parts: [], annotations }));
+      await giveUpUploads(client, path.repository, Date.now() - this.#expiryMs).catch(() => undefined);
+      return stateOf(id, await writeParts(client, partsOf(path, id), { parts: [], annotations }));
     });
   }
 
@@ -106,7 +106,7 @@ class StoredUploads implements ResumableUploads {
       const size = sizeOf(list);
       if (size !== undefined && offset + (length ?? 0) > size)
         throw refused(`with these bytes the file is larger than the ${size} that were announced`);
-      const longer = await appendParts(opened.client, partsPlace(opened.place, id), {
+      const longer = await appendParts(opened.client, partsOf(opened.path, id), {
         list,
         content,
         ...(this.#partBytes === undefined ? {} : { partBytes: this.#partBytes }),
@@ -118,26 +118,26 @@ class StoredUploads implements ResumableUploads {
   }
 
   cancel(target: UploadTarget, id: string): Promise<void> {
-    return this.#inStore(target, ({ client, place }) => deleteParts(client, partsPlace(place, id)));
+    return this.#inStore(target, ({ client, path }) => deleteParts(client, partsOf(path, id)));
   }
 
   async #inStore<T>(target: UploadTarget, work: (opened: Opened) => Promise<T>): Promise<T> {
     const { store, registries } = this.#parts;
     if (store.url === '')
       throw new Svc3Error('Conflict', 'this installation has no image store (chart value store.url)');
-    const place = placeOf(store, target.kind, target.namespace, target.name);
-    const client = await registries.open(target.namespace, place.registry);
+    const path = repositoryPathOf(store, target.kind, target.namespace, target.name);
+    const client = await registries.open(target.namespace, path.registry);
     try {
-      return await work({ client, place });
+      return await work({ client, path });
     } finally {
       await client.close();
     }
   }
 
   /** The upload's list of parts; undefined when its object has taken it over. */
-  async #listOf({ client, place }: Opened, target: UploadTarget, id: string): Promise<PartList | undefined> {
+  async #listOf({ client, path }: Opened, target: UploadTarget, id: string): Promise<PartList | undefined> {
     try {
-      return await readParts(client, partsPlace(place, id));
+      return await readParts(client, partsOf(path, id));
     } catch (error) {
       if (!isSvc3Error(error, 'NotFound')) throw error;
       if ((await this.#parts.targets.takenBy(target, id)) !== undefined) return undefined;
@@ -160,13 +160,13 @@ class StoredUploads implements ResumableUploads {
       if (taken !== undefined) return taken;
       // Nobody will ever take it then.
       if (isSvc3Error(error, 'AlreadyExists', 'NotFound', 'Invalid'))
-        await deleteParts(opened.client, partsPlace(opened.place, id)).catch(() => undefined);
+        await deleteParts(opened.client, partsOf(opened.path, id)).catch(() => undefined);
       throw error;
     }
   }
 }
 
-function partsPlace({ repository }: Place, id: string): { repository: string; tag: string } {
+function partsOf({ repository }: RepositoryPath, id: string): { repository: string; tag: string } {
   return { repository, tag: uploadTag(id) };
 }
 
