@@ -14,7 +14,7 @@ import { createCredentialController } from '../controllers/credential/controller
 import { credentialSettings, credentialSettingsOf } from '../controllers/credential/settings.ts';
 import { messageOf, Svc3Error } from '../errors.ts';
 import { createImageControllers } from '../controllers/image/controller.ts';
-import { registryOf } from '../controllers/image/place.ts';
+import { registryOf } from '../controllers/image/repositorypath.ts';
 import { imageEnvironment, imageSettingsOf } from '../controllers/image/settings.ts';
 import { createClient } from '../kube/client.ts';
 import { createRecorder } from '../kube/recorder.ts';
@@ -144,12 +144,12 @@ function followStates(metrics: Metrics, informers: Informers, elector: LeaderEle
 }
 
 /** So long after the caches are full their garbage is given back, in milliseconds: an idle process would keep it. */
-const settledMs = 2_000;
+const garbageMs = 2_000;
 
 function giveGarbageBack(): void {
   setTimeout(
     () => globalThis.gc?.({ type: 'major', execution: 'sync', flavor: 'last-resort' }),
-    settledMs,
+    garbageMs,
   ).unref();
 }
 
