@@ -51,7 +51,7 @@ const lookMs = 1_000;
 const registerTimeoutMs = 10_000;
 
 /** Name of the socket of a resource's plugin. */
-export function socketName(resource: string): string {
+function socketName(resource: string): string {
   return `${resource.replaceAll(/[^a-z0-9]/g, '-')}.sock`;
 }
 
