@@ -12,43 +12,32 @@ import type {
   V1ConfigMap,
   V1Container,
   V1ContainerPort,
-  V1ContainerState,
   V1ContainerStatus,
   V1CustomResourceDefinition,
-  V1DaemonSet,
   V1Deployment,
-  V1EnvVar,
   V1LabelSelector,
   V1Lease,
-  V1LocalObjectReference,
   V1Namespace,
   V1Node,
-  V1NodeAffinity,
   V1NodeCondition,
   V1NodeSelectorRequirement,
   V1NodeSelectorTerm,
-  V1NodeStatus,
-  V1ObjectReference,
   V1PersistentVolumeClaim,
   V1Pod,
-  V1PodCondition,
-  V1PodSecurityContext,
   V1PodSpec,
   V1PodStatus,
   V1PolicyRule,
-  V1Probe,
-  V1ResourceAttributes,
   V1ResourceRequirements,
   V1Role,
   V1RoleBinding,
   V1Secret,
   V1SecurityContext,
   V1SelfSubjectAccessReview,
+  V1SubjectAccessReview,
   V1SelfSubjectReview,
   V1Service,
   V1ServiceAccount,
   V1StorageClass,
-  V1SubjectAccessReview,
   V1Taint,
   V1UserInfo,
   V1Volume,
@@ -56,32 +45,22 @@ import type {
 } from '@kubernetes/client-node';
 import type { Json, Namespaced, Stored } from './object.ts';
 
-export type LocalObjectReference = Json<V1LocalObjectReference>;
-export type ObjectReference = Json<V1ObjectReference>;
 export type LabelSelector = Json<V1LabelSelector>;
 export type NodeSelectorRequirement = Json<V1NodeSelectorRequirement>;
 export type NodeSelectorTerm = Json<V1NodeSelectorTerm>;
-export type NodeAffinity = Json<V1NodeAffinity>;
 export type Taint = Json<V1Taint>;
 export type ResourceRequirements = Json<V1ResourceRequirements>;
-export type EnvVar = Json<V1EnvVar>;
 export type ContainerPort = Json<V1ContainerPort>;
-export type Probe = Json<V1Probe>;
 export type VolumeMount = Json<V1VolumeMount>;
 export type SecurityContext = Json<V1SecurityContext>;
-export type PodSecurityContext = Json<V1PodSecurityContext>;
 export type Container = Json<V1Container>;
 export type Volume = Json<V1Volume>;
 export type PodSpec = Json<V1PodSpec>;
 /** A condition of a Node: that of a Pod has no heartbeat, and `type` and `status` are the same. */
 export type NodeCondition = Json<V1NodeCondition>;
-export type CoreCondition = Json<V1PodCondition>;
-export type ContainerState = Json<V1ContainerState>;
 export type ContainerStatus = Json<V1ContainerStatus>;
 export type PodStatus = Json<V1PodStatus>;
-export type NodeStatus = Json<V1NodeStatus>;
 export type UserInfo = Json<V1UserInfo>;
-export type ResourceAttributes = Json<V1ResourceAttributes>;
 export type PolicyRule = Json<V1PolicyRule>;
 export type Subject = Json<RbacV1Subject>;
 
@@ -101,7 +80,6 @@ export type RoleBinding = Namespaced<V1RoleBinding>;
 export type ClusterRole = Stored<V1ClusterRole>;
 export type ClusterRoleBinding = Stored<V1ClusterRoleBinding>;
 export type Deployment = Namespaced<V1Deployment>;
-export type DaemonSet = Namespaced<V1DaemonSet>;
 export type CustomResourceDefinition = Stored<V1CustomResourceDefinition>;
 export type ApiService = Stored<V1APIService>;
 

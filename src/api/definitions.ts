@@ -40,7 +40,7 @@ function condition(type: string, field: 'status' | 'reason'): string {
 }
 
 /** A setting in force, or the one that a VM gets that has not been placed. */
-const settled = (field: string): string => `.status['effective','planned'].${field}`;
+const resolved = (field: string): string => `.status['effective','planned'].${field}`;
 
 const age: PrinterColumn = {
   name: 'Age',
@@ -152,21 +152,21 @@ export const definitions: readonly Definition[] = [
       {
         name: 'CPU',
         type: 'integer',
-        jsonPath: settled('cpu'),
+        jsonPath: resolved('cpu'),
         description: 'Virtual CPUs.',
         priority: 1,
       },
       {
         name: 'Memory',
         type: 'string',
-        jsonPath: settled('memory'),
+        jsonPath: resolved('memory'),
         description: 'Memory of the guest.',
         priority: 1,
       },
       {
         name: 'GPU',
         type: 'string',
-        jsonPath: settled('gpuPassthrough'),
+        jsonPath: resolved('gpuPassthrough'),
         description: 'GPU passthrough in force.',
         priority: 1,
       },
@@ -180,7 +180,7 @@ export const definitions: readonly Definition[] = [
       {
         name: 'Image',
         type: 'string',
-        jsonPath: settled('image'),
+        jsonPath: resolved('image'),
         description: 'Image with its digest.',
         priority: 1,
       },

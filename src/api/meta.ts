@@ -176,13 +176,6 @@ export interface PortRange {
   readonly last: number;
 }
 
-/** Ranges from which a VM's own host ports are taken, first free of a node (chart value `portRanges`). */
-export const defaultPortRanges = {
-  ssh: { first: 8822, last: 8871 },
-  screenshare: { first: 5900, last: 5949 },
-  vnc: { first: 5999, last: 6048 },
-} as const satisfies Record<string, PortRange>;
-
 /** Host ports that `spec.ports` may name unless the chart value `hostPorts.allowed` says otherwise. */
 export const defaultAllowedHostPorts: PortRange = { first: 20000, last: 29999 };
 

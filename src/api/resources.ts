@@ -5,7 +5,6 @@ import type {
   ClusterRoleBinding,
   ConfigMap,
   CustomResourceDefinition,
-  DaemonSet,
   Deployment,
   Event,
   Lease,
@@ -21,7 +20,6 @@ import type {
   Service,
   ServiceAccount,
   StorageClass,
-  SubjectAccessReview,
 } from './core.ts';
 import type { Image, Iso } from './image.ts';
 import { group, version } from './meta.ts';
@@ -71,7 +69,6 @@ export const storageClasses = foreign<StorageClass>(
   'Cluster',
 );
 export const deployments = foreign<Deployment>('apps', 'deployments', 'Deployment');
-export const daemonSets = foreign<DaemonSet>('apps', 'daemonsets', 'DaemonSet');
 export const roles = foreign<Role>('rbac.authorization.k8s.io', 'roles', 'Role');
 export const roleBindings = foreign<RoleBinding>('rbac.authorization.k8s.io', 'rolebindings', 'RoleBinding');
 export const clusterRoles = foreign<ClusterRole>(
@@ -102,12 +99,6 @@ export const selfSubjectAccessReviews = foreign<SelfSubjectAccessReview>(
   'authorization.k8s.io',
   'selfsubjectaccessreviews',
   'SelfSubjectAccessReview',
-  'Cluster',
-);
-export const subjectAccessReviews = foreign<SubjectAccessReview>(
-  'authorization.k8s.io',
-  'subjectaccessreviews',
-  'SubjectAccessReview',
   'Cluster',
 );
 export const selfSubjectReviews = foreign<SelfSubjectReview>(

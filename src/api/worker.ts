@@ -48,7 +48,7 @@ export const WorkSpec = z.object({
 });
 export type WorkSpec = z.infer<typeof WorkSpec>;
 
-export const workFailures = [
+const workFailures = [
   'DiskRefused',
   'SourceNotFound',
   'RegistryDenied',

@@ -25,7 +25,7 @@ import { createDelegatedAuthorizer } from '../http/auth/delegated.ts';
 import { createImageTransfer } from '../http/uploads/imagetransfer.ts';
 import { createResumableUploads } from '../http/uploads/resumableuploads.ts';
 import { createUploadTargets } from '../usecases/uploadtarget.ts';
-import { cachesOf, createApi } from '../http/server/process.ts';
+import { cachesOf, createApi, type Api } from '../http/server/process.ts';
 import { withinReach } from '../http/remotes/reach.ts';
 import { createRemoteCatalog } from '../http/remotes/remotes.ts';
 import {
@@ -40,7 +40,7 @@ import { ApiSettings, certificateNames, httpSettingsOf, internalNames } from '..
 import { createServingTls, type KeyPair } from '../http/server/tls.ts';
 import { createNamespaceRegistries } from '../controllers/image/registries.ts';
 import { createClient } from '../kube/client.ts';
-import { readPem } from '../kube/connection.ts';
+import { readPem, type ConnectionConfig } from '../kube/connection.ts';
 import type { Informer, KubeClient } from '../kube/types.ts';
 import type { Secret, UserInfo } from '../api/core.ts';
 import type { Caller } from '../http/server/caller.ts';
@@ -55,6 +55,8 @@ process.once('exit', () => answerLines.flush());
 const metrics = createMetrics();
 const stopping = new AbortController();
 
+const tlsKey = { namespace: namespaces.system, name: objectNames.apiTlsSecret };
+
 async function main(): Promise<void> {
   const connection = await kubeConnection(settings);
   const client = createClient(connection, {
@@ -63,12 +65,6 @@ async function main(): Promise<void> {
   });
   const informers = createInformers(client, log);
   createWatchMetrics(metrics.registry, informers);
-  const tlsKey = { namespace: namespaces.system, name: objectNames.apiTlsSecret };
-  const ownSecret = (name: string) =>
-    informers.get(secrets, { namespace: namespaces.system, fieldSelector: `metadata.name=${name}` });
-  const tlsSecret = ownSecret(objectNames.apiTlsSecret);
-  const controlSecret = ownSecret(objectNames.controlKeySecret);
-  const controlKey = () => controlKeyOf(controlSecret.get(objectNames.controlKeySecret, namespaces.system));
 
   let ready = false;
   const health = await serveHealth({
@@ -78,70 +74,14 @@ async function main(): Promise<void> {
     live: () => true,
     metrics: metrics.registry,
   });
-
-  const store = { url: settings.SVC3_STORE_URL, prefix: settings.SVC3_STORE_PREFIX };
-  const registries = createNamespaceRegistries(client, store);
-  const uploadTargets = createUploadTargets(client);
   const tracer = await openTracer(settings, {
     service: 'svc3-api',
     instance: settings.POD_NAME,
     registry: metrics.registry,
     log,
   });
-  const services: Services = {
-    client,
-    tracer,
-    caches: cachesOf(client, informers),
-    settings: httpSettingsOf(settings, {
-      server: connection.server,
-      caPem: connection.ca === undefined ? '' : await readPem(connection.ca),
-    }),
-    log,
-    registryLogin: verifyLogin,
-    transfer: createImageTransfer(uploadTargets, registries, store),
-    uploads: createResumableUploads(uploadTargets, registries, store, {
-      expiryMs: settings.SVC3_UPLOAD_EXPIRY_HOURS * 3_600_000,
-    }),
-    remotes: withinReach(
-      createRemoteCatalog(settings.SVC3_REMOTE_REGISTRIES, (registry, namespace) =>
-        registries.look(namespace, registry),
-      ),
-      store,
-    ),
-    runners: createRunnerConnections(controlKey),
-    usages: createVmUsages(controlKey),
-    certificates: createCertificateStore(client, tlsKey),
-    tickets: createSharedTicketSigner(controlKey),
-    seals: createSharedSealer(controlKey),
-  };
-  const pair = await ensureCertificate(client, tlsKey, certificateNames(settings));
-  const users = createDelegatedAuthorizer(client, services.caches.accounts);
-  const aggregation = await startAggregation(client, informers, tlsKey, users);
-  const tls = createServingTls({ pair, ...aggregation?.tls });
-  const api = createApi({
-    services,
-    registry: metrics.registry,
-    tls,
-    answered: log.isLevelEnabled('info') ? answerLines.answered : () => undefined,
-    surfaces: (authenticator) => [
-      createGateway(authenticator, rows, settings.SVC3_DEFAULT_NAMESPACE),
-      ...(aggregation === undefined ? [] : [aggregation.surface]),
-    ],
-    concurrentPerIdentity: settings.SVC3_CONCURRENT_REQUESTS,
-    longRunningPerIdentity: settings.SVC3_WAITING_REQUESTS,
-    checkReplies: settings.SVC3_CHECK_REPLIES,
-  });
-  aggregation?.onClientCa((pem) => tls.setClientCa(pem));
-  aggregation?.follow(tlsSecret, (pair) => tls.setInternal(pair));
-  watchCertificate(
-    tlsSecret,
-    tlsKey,
-    (pair) => {
-      tls.setCertificate(pair);
-      log.info({ name: new X509Certificate(pair.cert).subject }, 'took a certificate');
-    },
-    () => log.warn({ name: tlsKey.name }, 'the Secret holds no certificate with its key; the old one stays'),
-  );
+  const services = await createServices(connection, client, informers, tracer);
+  const api = await createEndpoint(services, informers);
   const watching = informers.run(stopping.signal);
   await informers.synced();
   const host = settings.SVC3_HTTP_HOST ?? (await anyAddress());
@@ -160,11 +100,87 @@ async function main(): Promise<void> {
   await client.close();
 }
 
+/** A cache of one Secret of the installation. To be asked for before the informers run. */
+function ownSecret(informers: Informers, name: string): Informer<Secret> {
+  return informers.get(secrets, { namespace: namespaces.system, fieldSelector: `metadata.name=${name}` });
+}
+
+async function createServices(
+  connection: ConnectionConfig,
+  client: KubeClient,
+  informers: Informers,
+  tracer: Services['tracer'],
+): Promise<Services> {
+  const controlSecret = ownSecret(informers, objectNames.controlKeySecret);
+  const controlKey = () => controlKeyOf(controlSecret.get(objectNames.controlKeySecret, namespaces.system));
+  const store = { url: settings.SVC3_STORE_URL, prefix: settings.SVC3_STORE_PREFIX };
+  const registries = createNamespaceRegistries(client, store);
+  const uploadTargets = createUploadTargets(client);
+  const catalog = createRemoteCatalog(settings.SVC3_REMOTE_REGISTRIES, (registry, namespace) =>
+    registries.look(namespace, registry),
+  );
+  return {
+    client,
+    tracer,
+    caches: cachesOf(client, informers),
+    settings: httpSettingsOf(settings, {
+      server: connection.server,
+      caPem: connection.ca === undefined ? '' : await readPem(connection.ca),
+    }),
+    log,
+    registryLogin: verifyLogin,
+    transfer: createImageTransfer(uploadTargets, registries, store),
+    uploads: createResumableUploads(uploadTargets, registries, store, {
+      expiryMs: settings.SVC3_UPLOAD_EXPIRY_HOURS * 3_600_000,
+    }),
+    remotes: withinReach(catalog, store),
+    runners: createRunnerConnections(controlKey),
+    usages: createVmUsages(controlKey),
+    certificates: createCertificateStore(client, tlsKey),
+    tickets: createSharedTicketSigner(controlKey),
+    seals: createSharedSealer(controlKey),
+  };
+}
+
+/** The HTTPS endpoint with all API surfaces; it follows its certificates. */
+async function createEndpoint(services: Services, informers: Informers): Promise<Api> {
+  const { client } = services;
+  const tlsSecret = ownSecret(informers, objectNames.apiTlsSecret);
+  const pair = await ensureCertificate(client, tlsKey, certificateNames(settings));
+  const users = createDelegatedAuthorizer(client, services.caches.accounts);
+  const aggregation = await startAggregation(client, informers, users);
+  const tls = createServingTls({ pair, ...aggregation?.tls });
+  const api = createApi({
+    services,
+    registry: metrics.registry,
+    tls,
+    answered: log.isLevelEnabled('info') ? answerLines.answered : () => undefined,
+    surfaces: (authenticator) => [
+      createGateway(authenticator, rows, settings.SVC3_DEFAULT_NAMESPACE),
+      ...(aggregation === undefined ? [] : [aggregation.surface]),
+    ],
+    concurrentPerIdentity: settings.SVC3_CONCURRENT_REQUESTS,
+    longRunningPerIdentity: settings.SVC3_WAITING_REQUESTS,
+    checkReplies: settings.SVC3_CHECK_REPLIES,
+  });
+  aggregation?.onClientCa((pem) => tls.setClientCa(pem));
+  aggregation?.follow(tlsSecret, (internal) => tls.setInternal(internal));
+  watchCertificate(
+    tlsSecret,
+    tlsKey,
+    (taken) => {
+      tls.setCertificate(taken);
+      log.info({ name: new X509Certificate(taken.cert).subject }, 'took a certificate');
+    },
+    () => log.warn({ name: tlsKey.name }, 'the Secret holds no certificate with its key; the old one stays'),
+  );
+  return api;
+}
+
 /** What the aggregated API surface needs; undefined where it is off or the cluster has no aggregation layer. */
 async function startAggregation(
   client: KubeClient,
   informers: Informers,
-  tlsKey: { namespace: string; name: string },
   callerOf: (user: UserInfo) => Caller,
 ) {
   if (!settings.SVC3_AGGREGATED_API_ENABLED) return undefined;

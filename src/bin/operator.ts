@@ -5,15 +5,16 @@ import { registryCredentials, secrets } from '../api/resources.ts';
 import { CommonSettings, kubeConnection, readSettings } from '../config.ts';
 import { createRunnerClient, type RunnerClient } from '../runnerapi/client.ts';
 import { signControlToken } from '../runnerapi/token.ts';
-import { createInformers } from '../controller/informers.ts';
-import { createLeaderElector } from '../controller/leader.ts';
+import type { Controller } from '../controller/controller.ts';
+import { createInformers, type Informers } from '../controller/informers.ts';
+import { createLeaderElector, type LeaderElector } from '../controller/leader.ts';
 import { runProcess } from '../controller/run.ts';
 import { runControllers, type Runtime } from '../controller/runtime.ts';
 import { createCredentialController } from '../controllers/credential/controller.ts';
 import { credentialSettings, credentialSettingsOf } from '../controllers/credential/settings.ts';
 import { messageOf, Svc3Error } from '../errors.ts';
 import { createImageControllers } from '../controllers/image/controller.ts';
-import { registryOf } from '../controllers/image/place.ts';
+import { registryOf } from '../controllers/image/repositorypath.ts';
 import { imageEnvironment, imageSettingsOf } from '../controllers/image/settings.ts';
 import { createClient } from '../kube/client.ts';
 import { createRecorder } from '../kube/recorder.ts';
@@ -80,55 +81,17 @@ function runnerOpener(keys: ControlKeys): (target: RunnerTarget) => RunnerClient
     });
 }
 
-/** So long after the start its garbage is given back, in milliseconds: an idle process would keep it. */
-const settledMs = 2_000;
+type Common = Omit<Runtime, 'settings'>;
+type Metrics = ReturnType<typeof createMetrics>;
 
-async function start(signal: AbortSignal): Promise<void> {
-  const metrics = createMetrics();
-  const instance = environment.POD_NAME;
-  const tracer = await openTracer(environment, {
-    service: 'svc3-operator',
-    instance,
-    registry: metrics.registry,
-    log,
-  });
-  const starts = tracer === undefined ? undefined : new StartTraces(tracer);
-  const client = createClient(await kubeConnection(environment), {
-    userAgent: `svc3-operator/${environment.POD_NAME}`,
-    onCall: metrics.kubeCall,
-  });
-  const informers = createInformers(client, log);
-  const elector = createLeaderElector({
-    client,
-    namespace: environment.POD_NAMESPACE,
-    name: objectNames.operatorLease,
-    identity: `${environment.POD_NAME}-${randomBytes(4).toString('hex')}`,
-    log,
-    onStarted: (leading) => lead(leading),
-  });
-  const guarded = client.withGuard(() => elector.gate.assertHeld());
-  const recorder = createRecorder(guarded, {
-    component: 'operator',
-    instance: environment.POD_NAME,
-    log,
-    onDropped: metrics.eventDropped,
-  });
-  const common: Omit<Runtime, 'settings'> = {
-    client: guarded,
-    informers,
-    recorder,
-    log,
-    metrics,
-    gate: elector.gate,
-  };
-  const controlKeys = createControlKeys(
-    guarded,
-    informers.get(secrets, {
-      namespace: namespaces.system,
-      fieldSelector: `metadata.name=${objectNames.controlKeySecret}`,
-    }),
-  );
-
+/** All controllers, in the order in which they are started. To be made before the informers run. */
+function createControllers(
+  common: Common,
+  controlKeys: ControlKeys,
+  metrics: Metrics,
+  starts: StartTraces | undefined,
+): Pick<Controller, 'run'>[] {
+  const { informers } = common;
   const openRunner = runnerOpener(controlKeys);
   const registryFailed = createRegistryMetrics(metrics.registry, [
     registryOf({ url: environment.SVC3_STORE_URL }),
@@ -163,24 +126,77 @@ async function start(signal: AbortSignal): Promise<void> {
     { ...common, settings: imageSettingsOf(environment) },
     { openRunner, registryFailed },
   );
-
   const nodes = createNodeController({ ...common, settings: nodeSettingsOf(environment) });
   const configs = createVmConfigController(common);
   const tokens = environment.SVC3_VM_METRICS
     ? [createMetricsTokenController({ ...common, settings: undefined }, () => controlKeys.signingKey())]
     : [];
+  return [credentials, vms, pools, configs, nodes, ...disks, ...tokens];
+}
+
+function followStates(metrics: Metrics, informers: Informers, elector: LeaderElector): void {
   createConditionMetrics(metrics.registry, conditionSources(informers));
   createWatchMetrics(metrics.registry, informers);
   createLeaderMetrics(metrics.registry, {
     isLeader: () => elector.isLeader(),
     transitions: () => elector.transitions(),
   });
+}
+
+/** So long after the caches are full their garbage is given back, in milliseconds: an idle process would keep it. */
+const garbageMs = 2_000;
+
+function giveGarbageBack(): void {
+  setTimeout(
+    () => globalThis.gc?.({ type: 'major', execution: 'sync', flavor: 'last-resort' }),
+    garbageMs,
+  ).unref();
+}
+
+async function start(signal: AbortSignal): Promise<void> {
+  const metrics = createMetrics();
+  const instance = environment.POD_NAME;
+  const { registry } = metrics;
+  const tracer = await openTracer(environment, { service: 'svc3-operator', instance, registry, log });
+  const starts = tracer === undefined ? undefined : new StartTraces(tracer);
+  const client = createClient(await kubeConnection(environment), {
+    userAgent: `svc3-operator/${instance}`,
+    onCall: metrics.kubeCall,
+  });
+  const informers = createInformers(client, log);
+  const elector = createLeaderElector({
+    client,
+    namespace: environment.POD_NAMESPACE,
+    name: objectNames.operatorLease,
+    // A container that was started again is another candidate: its predecessor may still believe that it leads.
+    identity: `${instance}-${randomBytes(4).toString('hex')}`,
+    log,
+    onStarted: (leading) => lead(leading),
+  });
+  const { gate } = elector;
+  const guarded = client.withGuard(() => gate.assertHeld());
+  const recorder = createRecorder(guarded, {
+    component: 'operator',
+    instance,
+    log,
+    onDropped: metrics.eventDropped,
+  });
+  const controlKeys = createControlKeys(
+    guarded,
+    informers.get(secrets, {
+      namespace: namespaces.system,
+      fieldSelector: `metadata.name=${objectNames.controlKeySecret}`,
+    }),
+  );
+  const common: Common = { client: guarded, informers, recorder, log, metrics, gate };
+  const controllers = createControllers(common, controlKeys, metrics, starts);
+  followStates(metrics, informers, elector);
 
   async function lead(leading: AbortSignal): Promise<void> {
     await informers.synced();
     await controlKeys.ensure();
     log.info({}, 'leading');
-    await runControllers([credentials, vms, pools, configs, nodes, ...disks, ...tokens], leading);
+    await runControllers(controllers, leading);
     await recorder.drain();
   }
 
@@ -189,14 +205,9 @@ async function start(signal: AbortSignal): Promise<void> {
     ...(environment.SVC3_HEALTH_HOST === undefined ? {} : { host: environment.SVC3_HEALTH_HOST }),
     ready: () => informers.hasSynced(),
     live: () => true,
-    metrics: metrics.registry,
+    metrics: registry,
   });
-  void informers.synced().then(() => {
-    setTimeout(
-      () => globalThis.gc?.({ type: 'major', execution: 'sync', flavor: 'last-resort' }),
-      settledMs,
-    ).unref();
-  });
+  void informers.synced().then(giveGarbageBack);
   const watching = new AbortController();
   const caches = informers.run(watching.signal);
   try {

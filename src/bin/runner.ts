@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { pino } from 'pino';
 import { anyAddress } from '../net/anyaddress.ts';
 import { join } from 'node:path';
-import { runnerEnvironment, runnerPaths, runnerPort, userDataKey } from '../api/runner.ts';
+import { runnerEnvironment, runnerPaths, runnerPort, userDataKey, type RunnerSpec } from '../api/runner.ts';
 import { parseTraceparent } from '../api/traceparent.ts';
 import { messageOf } from '../errors.ts';
 import { ensureCertificate } from '../runner/certificate.ts';
@@ -44,13 +44,9 @@ function leave(code: number, message?: string): never {
   process.exit(code);
 }
 
-async function main(): Promise<void> {
-  // A folder in front of the paths of the pod: the same program runs on a bare host, for tests and measurements.
-  const root = env['SVC3_ROOT'] ?? '';
-  const spec = await readRunnerSpec(root).catch((error: unknown) =>
-    leave(exitCodes.settings, messageOf(error)),
-  );
-  const folders = {
+/** The paths of the pod, below a folder: the same program runs on a bare host, for tests and measurements. */
+function foldersBelow(root: string) {
+  return {
     image: root + runnerPaths.image,
     iso: root + runnerPaths.iso,
     state: root + runnerPaths.state,
@@ -58,29 +54,66 @@ async function main(): Promise<void> {
     disks: root + runnerPaths.disks,
     userData: join(root + runnerPaths.userData, userDataKey),
   };
-  await Promise.all([folders.state, folders.run].map((folder) => mkdir(folder, { recursive: true })));
-  // A container that is started again in place finds the folder as it was.
-  const started = root + runnerPaths.started;
-  await rm(started, { force: true });
-  await chmod(folders.run, 0o700).catch(() => undefined);
-  const bind = env[runnerEnvironment.bind] ?? (await anyAddress());
-  const host = {
-    spec,
-    folders,
-    bind,
-    gpuAddresses: (env[runnerEnvironment.gpuAddresses] ?? '').split(',').filter((address) => address !== ''),
-    path: env['PATH'] ?? '',
-  };
-  const serial = new SerialConsole((chunk) => void process.stdout.write(chunk));
+}
+
+async function makeFolders({ state, run }: ReturnType<typeof foldersBelow>): Promise<void> {
+  await Promise.all([state, run].map((folder) => mkdir(folder, { recursive: true })));
+  await chmod(run, 0o700).catch(() => undefined);
+}
+
+function createSupervisor(
+  spec: RunnerSpec,
+  folders: ReturnType<typeof foldersBelow>,
+  bind: string,
+  serial: SerialConsole,
+): Supervisor {
   const traceId = parseTraceparent(spec.traceparent)?.traceId;
-  const supervisor = new Supervisor({
-    host,
+  return new Supervisor({
+    host: {
+      spec,
+      folders,
+      bind,
+      gpuAddresses: (env[runnerEnvironment.gpuAddresses] ?? '')
+        .split(',')
+        .filter((address) => address !== ''),
+      path: env['PATH'] ?? '',
+    },
     podUid: env[runnerEnvironment.podUid],
     relay: new PortRelay(bind, log),
     // Under the name that OpenTelemetry gives it: what shows traces finds the lines of one by it.
     log: traceId === undefined ? log : log.child({ trace_id: traceId }),
     serial,
   });
+}
+
+/** Serves figures where the spec asks for it. A VM runs without as well. */
+async function serveMetrics(
+  { metricsPort, vm }: RunnerSpec,
+  bind: string,
+  parts: Omit<Parameters<typeof createMetricsServer>[0], 'namespace'>,
+): Promise<void> {
+  if (metricsPort === undefined) return;
+  const metrics = createMetricsServer({ ...parts, namespace: vm.namespace });
+  const port = Number(env['SVC3_METRICS_PORT'] ?? metricsPort);
+  await metrics.listen(bind, port).then(
+    (taken) => log.info({ port: taken }, 'metrics endpoint listens'),
+    (error: unknown) => log.error({ err: error }, 'there are no metrics'),
+  );
+}
+
+async function main(): Promise<void> {
+  const root = env['SVC3_ROOT'] ?? '';
+  const spec = await readRunnerSpec(root).catch((error: unknown) =>
+    leave(exitCodes.settings, messageOf(error)),
+  );
+  const folders = foldersBelow(root);
+  await makeFolders(folders);
+  // A container that is started again in place finds the folder as it was.
+  const started = root + runnerPaths.started;
+  await rm(started, { force: true });
+  const bind = env[runnerEnvironment.bind] ?? (await anyAddress());
+  const serial = new SerialConsole((chunk) => void process.stdout.write(chunk));
+  const supervisor = createSupervisor(spec, folders, bind, serial);
   const exports = createExports(supervisor, folders, log);
   await exports.clear();
   const parts = { spec, supervisor, serial, exports, run: folders.run };
@@ -100,20 +133,7 @@ async function main(): Promise<void> {
   });
   const port = await server.listen(bind, Number(env['SVC3_CONTROL_PORT'] ?? runnerPort));
   log.info({ port }, 'control endpoint listens');
-
-  const metrics = createMetricsServer({
-    certificate,
-    keys,
-    namespace: spec.vm.namespace,
-    collect: () => collectMetrics(supervisor),
-  });
-  if (spec.metricsPort !== undefined) {
-    const wanted = Number(env['SVC3_METRICS_PORT'] ?? spec.metricsPort);
-    await metrics.listen(bind, wanted).then(
-      (taken) => log.info({ port: taken }, 'metrics endpoint listens'),
-      (error: unknown) => log.error({ err: error }, 'there are no metrics'),
-    );
-  }
+  await serveMetrics(spec, bind, { certificate, keys, collect: () => collectMetrics(supervisor) });
 
   let isEnding = false;
   const end = async (signal: string): Promise<void> => {

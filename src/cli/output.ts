@@ -31,85 +31,121 @@ export interface Output {
 
 /** Writes in one format; `format` is one that `checkedFormat` let through. */
 export function createOutput(environment: Environment, format: string): Output {
-  const { stdout, stderr } = environment;
-  const colour = usesColour(environment);
-  const style = () => ({
-    wide: format === 'wide',
-    colour,
-    now: environment.now(),
-    ...(stdout.isTTY === true && stdout.columns !== undefined ? { width: stdout.columns } : {}),
-  });
-  let progressShown = false;
-  const clearProgress = () => {
-    if (progressShown) stderr.write('\r\u001b[K');
-    progressShown = false;
-  };
-  const line = (text: string) => {
-    clearProgress();
-    stdout.write(`${text}\n`);
-  };
-  const isStructured = format === 'json' || format === 'yaml';
-  // Pipelines take every word on stderr for a failure.
-  const isForScript = isStructured && stderr.isTTY !== true;
-  let warnings: string[] = [];
-  const structured = async (value: unknown) => {
-    const whole = withWarnings(value, warnings);
-    if (whole !== value) warnings = [];
-    if (format === 'json') line(JSON.stringify(whole, null, 2));
-    else line((await toYaml(whole)).trimEnd());
-  };
-  const say = (text: string) => {
-    clearProgress();
-    stderr.write(`${printable(text)}\n`);
-  };
-  const table = <T>(view: View<T>, items: readonly T[]) => {
-    if (format === 'name') {
-      for (const item of items) line(view.name(item));
+  return new FormattedOutput(environment, format);
+}
+
+class FormattedOutput implements Output {
+  readonly format: string;
+  readonly #environment: Environment;
+  readonly #colour: boolean;
+  readonly #isStructured: boolean;
+  /** Pipelines take every word on stderr for a failure. */
+  readonly #isForScript: boolean;
+  #warnings: string[] = [];
+  #progressShown = false;
+
+  constructor(environment: Environment, format: string) {
+    this.format = format;
+    this.#environment = environment;
+    this.#colour = usesColour(environment);
+    this.#isStructured = format === 'json' || format === 'yaml';
+    this.#isForScript = this.#isStructured && environment.stderr.isTTY !== true;
+  }
+
+  async list<T>(view: View<T>, items: readonly T[]): Promise<void> {
+    if (this.#isStructured) await this.#structured(items);
+    else if (items.length === 0 && this.format !== 'name') this.line(`No ${view.kind}s found.`);
+    else this.#table(view, items);
+  }
+
+  async item<T>(view: View<T>, item: T): Promise<void> {
+    if (this.#isStructured) await this.#structured(item);
+    else this.#table(view, [item]);
+  }
+
+  watch<T>(view: View<T>, lists: AsyncIterable<readonly T[]>): Promise<void> {
+    const { format } = this;
+    return watchItems({
+      view,
+      lists,
+      format,
+      line: (text) => this.line(text),
+      style: () => this.#style(),
+    });
+  }
+
+  async value(value: unknown, text: string): Promise<void> {
+    if (this.#isStructured) await this.#structured(value);
+    else this.line(text);
+  }
+
+  async done(kind: string, name: string, message: string): Promise<void> {
+    if (this.#isStructured) await this.#structured({ kind, name, status: 'Success', message });
+    else this.line(this.format === 'name' ? name : message);
+  }
+
+  line(text: string): void {
+    this.#clearProgress();
+    this.#environment.stdout.write(`${text}\n`);
+  }
+
+  note(text: string): void {
+    if (!this.#isForScript) this.#say(text);
+  }
+
+  warning(text: string): void {
+    if (this.#isForScript) this.#warnings.push(text);
+    else this.#say(`Warning: ${text}`);
+  }
+
+  progress(text: string): void {
+    const { stderr } = this.#environment;
+    if (stderr.isTTY !== true) return;
+    const width = (stderr.columns ?? 80) - 1;
+    stderr.write(`\r\u001b[K${charactersOf(printable(text)).slice(0, width).join('')}`);
+    this.#progressShown = true;
+  }
+
+  flush(): void {
+    for (const text of this.#warnings) this.#say(`Warning: ${text}`);
+    this.#warnings = [];
+  }
+
+  #say(text: string): void {
+    this.#clearProgress();
+    this.#environment.stderr.write(`${printable(text)}\n`);
+  }
+
+  #clearProgress(): void {
+    if (this.#progressShown) this.#environment.stderr.write('\r\u001b[K');
+    this.#progressShown = false;
+  }
+
+  async #structured(value: unknown): Promise<void> {
+    const whole = withWarnings(value, this.#warnings);
+    if (whole !== value) this.#warnings = [];
+    if (this.format === 'json') this.line(JSON.stringify(whole, null, 2));
+    else this.line((await toYaml(whole)).trimEnd());
+  }
+
+  #table<T>(view: View<T>, items: readonly T[]): void {
+    if (this.format === 'name') {
+      for (const item of items) this.line(view.name(item));
       return;
     }
-    const { header, rows } = tableRows(view, items, style());
-    line([header, ...rows].join('\n'));
-  };
-  const output: Output = {
-    format,
-    line,
-    async list(view, items) {
-      if (isStructured) await structured(items);
-      else if (items.length === 0 && format !== 'name') line(`No ${view.kind}s found.`);
-      else table(view, items);
-    },
-    async item(view, item) {
-      if (isStructured) await structured(item);
-      else table(view, [item]);
-    },
-    async value(value, text) {
-      if (isStructured) await structured(value);
-      else line(text);
-    },
-    async done(kind, name, message) {
-      if (isStructured) await structured({ kind, name, status: 'Success', message });
-      else line(format === 'name' ? name : message);
-    },
-    note(text) {
-      if (!isForScript) say(text);
-    },
-    warning(text) {
-      if (isForScript) warnings.push(text);
-      else say(`Warning: ${text}`);
-    },
-    flush() {
-      for (const text of warnings) say(`Warning: ${text}`);
-      warnings = [];
-    },
-    progress(text) {
-      if (stderr.isTTY !== true) return;
-      const width = (stderr.columns ?? 80) - 1;
-      stderr.write(`\r\u001b[K${charactersOf(printable(text)).slice(0, width).join('')}`);
-      progressShown = true;
-    },
-    watch: (view, lists) => watchItems({ view, lists, format, line, style }),
-  };
-  return output;
+    const { header, rows } = tableRows(view, items, this.#style());
+    this.line([header, ...rows].join('\n'));
+  }
+
+  #style(): Parameters<typeof tableRows>[2] {
+    const { stdout } = this.#environment;
+    return {
+      wide: this.format === 'wide',
+      colour: this.#colour,
+      now: this.#environment.now(),
+      ...(stdout.isTTY === true && stdout.columns !== undefined ? { width: stdout.columns } : {}),
+    };
+  }
 }
 
 /** A format the command knows, or a usage error with a suggestion. */

@@ -14,7 +14,7 @@ export interface CachedToken {
 export const insidePlugin = 'SVC3_INSIDE_PLUGIN';
 
 /** A token is renewed this long before it ends: a sixth of the hour that a user's token has. */
-export const renewBeforeMs = 10 * 60_000;
+const renewBeforeMs = 10 * 60_000;
 
 /** The token kept for `key` while it is good for a while, else a new one, kept in a file of its owner only. */
 export async function cachedToken(

@@ -6,7 +6,15 @@ import { applyPatch } from './retry.ts';
 import { createTransport } from './transport.ts';
 import type { Transport, TransportOptions } from './transport.ts';
 import type { KubeObject, Resource } from '../api/object.ts';
-import type { KubeClient, ListOptions, RawRequest, RawResponse, WriteOptions } from './types.ts';
+import type {
+  ApplyOptions,
+  DeleteOptions,
+  KubeClient,
+  ListOptions,
+  RawRequest,
+  RawResponse,
+  WriteOptions,
+} from './types.ts';
 
 export const fieldManager = 'svc3';
 
@@ -99,6 +107,93 @@ async function list<T extends KubeObject>(
   }
 }
 
+type ManagedWrite = WriteOptions & { subresource?: string; fieldManager?: string };
+
+function createRequest(
+  resource: Resource<KubeObject>,
+  created: KubeObject,
+  options: ManagedWrite,
+): RawRequest {
+  const { subresource } = options;
+  const { name, namespace } = created.metadata ?? {};
+  return {
+    method: 'POST',
+    path: resourcePath(
+      resource,
+      // An object is made in its collection; a subresource (binding, token) below the object that has it.
+      subresource === undefined ? { namespace } : { namespace, name, subresource },
+    ),
+    body: subresource === undefined ? typed(resource, created) : created,
+    query: objectQuery(options, options.fieldManager ?? fieldManager),
+    ...signalOf(options),
+  };
+}
+
+function applyRequest(
+  resource: Resource<KubeObject>,
+  applied: KubeObject,
+  options: ApplyOptions,
+): RawRequest {
+  return {
+    method: 'PATCH',
+    path: resourcePath(resource, { ...keyOf(applied), subresource: options.subresource }),
+    query: {
+      ...objectQuery(options, options.fieldManager ?? fieldManager),
+      force: options.force ?? true,
+    },
+    body: typed(resource, applied),
+    contentType: applyPatch,
+    ...signalOf(options),
+  };
+}
+
+function patchRequest(
+  resource: Resource<KubeObject>,
+  key: { name: string; namespace?: string },
+  { type, body }: { type: keyof typeof patchTypes; body: unknown },
+  options: ManagedWrite,
+): RawRequest {
+  return {
+    method: 'PATCH',
+    path: resourcePath(resource, { ...key, subresource: options.subresource }),
+    query: objectQuery(options, options.fieldManager ?? fieldManager),
+    body,
+    contentType: patchTypes[type],
+    ...signalOf(options),
+  };
+}
+
+function replaceRequest(
+  resource: Resource<KubeObject>,
+  replaced: KubeObject,
+  options: WriteOptions & { subresource?: string },
+): RawRequest {
+  return {
+    method: 'PUT',
+    path: resourcePath(resource, { ...keyOf(replaced), subresource: options.subresource }),
+    body: typed(resource, replaced),
+    query: objectQuery(options, fieldManager),
+    ...signalOf(options),
+  };
+}
+
+function deleteRequest(
+  resource: Resource<KubeObject>,
+  key: { name: string; namespace?: string },
+  options: DeleteOptions,
+): RawRequest {
+  const { uid, resourceVersion, propagationPolicy, gracePeriodSeconds } = options;
+  const preconditions =
+    uid === undefined && resourceVersion === undefined ? undefined : { uid, resourceVersion };
+  return {
+    method: 'DELETE',
+    path: resourcePath(resource, key),
+    body: { apiVersion: 'v1', kind: 'DeleteOptions', preconditions, propagationPolicy, gracePeriodSeconds },
+    query: writeQuery(options),
+    ...signalOf(options),
+  };
+}
+
 function methods(transport: Transport, guard: (() => void) | undefined): KubeClient {
   const call = (request: RawRequest): Promise<RawResponse> =>
     transport.call(request, request.method === 'GET' ? undefined : guard);
@@ -111,75 +206,12 @@ function methods(transport: Transport, guard: (() => void) | undefined): KubeCli
     get: (resource, name, namespace) =>
       object({ method: 'GET', path: resourcePath(resource, { namespace, name }) }),
     list: (resource, options = {}) => list(call, resource, options),
-    create(resource, created, options = {}) {
-      const { name, namespace } = created.metadata ?? {};
-      const path = resourcePath(resource, {
-        namespace,
-        ...(options.subresource === undefined ? {} : { name, subresource: options.subresource }),
-      });
-      const body = options.subresource === undefined ? typed(resource, created) : created;
-      return object({
-        method: 'POST',
-        path,
-        body,
-        query: objectQuery(options, options.fieldManager ?? fieldManager),
-        ...signalOf(options),
-      });
-    },
-    apply(resource, applied, options = {}) {
-      const query = {
-        ...objectQuery(options, options.fieldManager ?? fieldManager),
-        force: options.force ?? true,
-      };
-      const path = resourcePath(resource, { ...keyOf(applied), subresource: options.subresource });
-      return object({
-        method: 'PATCH',
-        path,
-        query,
-        body: typed(resource, applied),
-        contentType: applyPatch,
-        ...signalOf(options),
-      });
-    },
-    patch(resource, key, { type, body }, options = {}) {
-      const path = resourcePath(resource, { ...key, subresource: options.subresource });
-      const query = objectQuery(options, options.fieldManager ?? fieldManager);
-      return object({
-        method: 'PATCH',
-        path,
-        query,
-        body,
-        contentType: patchTypes[type],
-        ...signalOf(options),
-      });
-    },
-    replace(resource, replaced, options = {}) {
-      const path = resourcePath(resource, { ...keyOf(replaced), subresource: options.subresource });
-      return object({
-        method: 'PUT',
-        path,
-        body: typed(resource, replaced),
-        query: objectQuery(options, fieldManager),
-        ...signalOf(options),
-      });
-    },
+    create: (resource, created, options = {}) => object(createRequest(resource, created, options)),
+    apply: (resource, applied, options = {}) => object(applyRequest(resource, applied, options)),
+    patch: (resource, key, patch, options = {}) => object(patchRequest(resource, key, patch, options)),
+    replace: (resource, replaced, options = {}) => object(replaceRequest(resource, replaced, options)),
     async delete(resource, key, options = {}) {
-      const { uid, resourceVersion, propagationPolicy, gracePeriodSeconds } = options;
-      const preconditions =
-        uid === undefined && resourceVersion === undefined ? undefined : { uid, resourceVersion };
-      await call({
-        method: 'DELETE',
-        path: resourcePath(resource, key),
-        body: {
-          apiVersion: 'v1',
-          kind: 'DeleteOptions',
-          preconditions,
-          propagationPolicy,
-          gracePeriodSeconds,
-        },
-        query: writeQuery(options),
-        ...signalOf(options),
-      });
+      await call(deleteRequest(resource, key, options));
     },
     request: <T>(request: RawRequest) => call(request) as Promise<RawResponse<T>>,
     stream(request) {

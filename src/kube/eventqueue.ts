@@ -3,7 +3,7 @@ import { FairQueue } from '../fairqueue.ts';
 import type { Log } from './types.ts';
 
 /** What is given up first where there are too many: counts of repeats, then what is good to know, then failures and starts. */
-export const eventRanks = ['count', 'information', 'important'] as const;
+const eventRanks = ['count', 'information', 'important'] as const;
 export type EventRank = (typeof eventRanks)[number];
 
 /**

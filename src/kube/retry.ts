@@ -15,7 +15,7 @@ export interface Failure {
   readonly neverSent: boolean;
 }
 
-export function isIdempotent(request: RawRequest): boolean {
+function isIdempotent(request: RawRequest): boolean {
   return (
     request.idempotent ??
     (request.method === 'GET' || (request.method === 'PATCH' && request.contentType === applyPatch))

@@ -18,7 +18,7 @@ import type { RawRequest, RawResponse, StreamRequest, StreamResponse } from './t
 export const defaultTimeoutMs = 30_000;
 
 /** Bookmarks come about once a minute: two and a half times that without a byte is a dead connection. */
-export const defaultSilenceMs = 150_000;
+const defaultSilenceMs = 150_000;
 
 /**
  * kube-apiserver reads an apply with a YAML parser, which at every brace looks ahead for a key until the line ends: in lines an

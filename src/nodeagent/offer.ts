@@ -16,7 +16,7 @@ export interface OfferInput {
 }
 
 /** The one device of `svc3.dev/gpu-passthrough`: all cards of the node (spec: Limits, one GPU VM per x86 node). */
-export const bundleId = 'bundle';
+const bundleId = 'bundle';
 /** More VMs than a kubelet takes pods; the device itself has no limit. */
 const kvmSlots = 110;
 

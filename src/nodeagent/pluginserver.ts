@@ -51,7 +51,7 @@ const lookMs = 1_000;
 const registerTimeoutMs = 10_000;
 
 /** Name of the socket of a resource's plugin. */
-export function socketName(resource: string): string {
+function socketName(resource: string): string {
   return `${resource.replaceAll(/[^a-z0-9]/g, '-')}.sock`;
 }
 
@@ -78,84 +78,110 @@ function register(directory: string, request: RegisterRequest): Promise<void> {
 
 /** A device plugin of one resource. The kubelet finds it again after each restart of either side. */
 export function createPluginServer(options: PluginServerOptions): PluginServer {
-  const { resource, directory, log } = options;
-  const endpoint = socketName(resource);
-  const socket = join(directory, endpoint);
-  const watchers = new Set<ServerWritableStream<unknown, unknown>>();
-  let registered = false;
+  return new DevicePlugin(options);
+}
 
-  const implementation = {
-    GetDevicePluginOptions(_call: unknown, done: sendUnaryData<object>) {
-      done(null, { preStartRequired: false, getPreferredAllocationAvailable: false });
-    },
-    ListAndWatch(call: ServerWritableStream<unknown, unknown>) {
-      watchers.add(call);
-      call.on('cancelled', () => {
-        watchers.delete(call);
-        call.end();
-      });
-      call.write({ devices: options.devices() });
-    },
-    Allocate(call: ServerUnaryCall<AllocateRequest, unknown>, done: sendUnaryData<object>) {
+class DevicePlugin implements PluginServer {
+  readonly name: string;
+  readonly #options: PluginServerOptions;
+  readonly #endpoint: string;
+  readonly #socket: string;
+  /** The kubelet's calls of ListAndWatch that are open. */
+  readonly #watchers = new Set<ServerWritableStream<unknown, unknown>>();
+  #isRegistered = false;
+
+  constructor(options: PluginServerOptions) {
+    this.#options = options;
+    this.name = `device-plugin-${options.resource}`;
+    this.#endpoint = socketName(options.resource);
+    this.#socket = join(options.directory, this.#endpoint);
+  }
+
+  changed(): void {
+    for (const call of this.#watchers) call.write({ devices: this.#options.devices() });
+  }
+
+  isRegistered(): boolean {
+    return this.#isRegistered;
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const { resource, log } = this.#options;
+    while (!signal.aborted) {
+      const kubelet = await this.#kubeletIdentity();
       try {
-        const requests = call.request.containerRequests;
-        done(null, { containerResponses: requests.map(({ devicesIDs }) => options.allocate(devicesIDs)) });
+        if (kubelet !== undefined) await this.#session(kubelet, signal);
       } catch (error) {
-        log.warn({ resource, err: error }, 'refused to hand devices over');
-        done({ code: status.FAILED_PRECONDITION, details: messageOf(error) });
+        log.warn({ resource, err: error }, 'could not register with the kubelet');
       }
-    },
-  };
+      await delay(lookMs, undefined, { signal }).catch(() => undefined);
+    }
+    await rm(this.#socket, { force: true });
+  }
 
-  async function serve(): Promise<Server> {
-    await rm(socket, { force: true });
+  /** From one registration until the kubelet or the socket is another. */
+  async #session(kubelet: string, signal: AbortSignal): Promise<void> {
+    const { resource, directory, log } = this.#options;
+    const server = await this.#serve();
+    try {
+      const endpoint = this.#endpoint;
+      await register(directory, { version: devicePluginVersion, endpoint, resourceName: resource });
+      const own = await identityOf(this.#socket);
+      this.#isRegistered = true;
+      log.info({ resource }, 'registered with the kubelet');
+      while (!signal.aborted) {
+        await delay(lookMs, undefined, { signal }).catch(() => undefined);
+        if ((await this.#kubeletIdentity()) !== kubelet) return;
+        if (own === undefined || (await identityOf(this.#socket)) !== own) return;
+      }
+    } finally {
+      this.#isRegistered = false;
+      this.#watchers.clear();
+      server.forceShutdown();
+    }
+  }
+
+  async #serve(): Promise<Server> {
+    await rm(this.#socket, { force: true });
     const server = new Server();
-    server.addService(devicePluginService, implementation);
+    server.addService(devicePluginService, {
+      GetDevicePluginOptions(_call: unknown, done: sendUnaryData<object>) {
+        done(null, { preStartRequired: false, getPreferredAllocationAvailable: false });
+      },
+      ListAndWatch: (call: ServerWritableStream<unknown, unknown>) => this.#watch(call),
+      Allocate: (call: ServerUnaryCall<AllocateRequest, unknown>, done: sendUnaryData<object>) =>
+        this.#allocate(call.request, done),
+    });
     await new Promise<void>((resolve, reject) => {
-      server.bindAsync(`unix:${socket}`, ServerCredentials.createInsecure(), (error) =>
+      server.bindAsync(`unix:${this.#socket}`, ServerCredentials.createInsecure(), (error) =>
         error === null ? resolve() : reject(error),
       );
     });
     return server;
   }
 
-  /** From one registration until the kubelet or the socket is another. */
-  async function session(kubelet: string, signal: AbortSignal): Promise<void> {
-    const server = await serve();
+  #watch(call: ServerWritableStream<unknown, unknown>): void {
+    this.#watchers.add(call);
+    call.on('cancelled', () => {
+      this.#watchers.delete(call);
+      call.end();
+    });
+    call.write({ devices: this.#options.devices() });
+  }
+
+  #allocate({ containerRequests }: AllocateRequest, done: sendUnaryData<object>): void {
+    const { resource, log } = this.#options;
     try {
-      await register(directory, { version: devicePluginVersion, endpoint, resourceName: resource });
-      const own = await identityOf(socket);
-      registered = true;
-      log.info({ resource }, 'registered with the kubelet');
-      while (!signal.aborted) {
-        await delay(lookMs, undefined, { signal }).catch(() => undefined);
-        if ((await identityOf(join(directory, kubeletSocket))) !== kubelet) return;
-        if (own === undefined || (await identityOf(socket)) !== own) return;
-      }
-    } finally {
-      registered = false;
-      watchers.clear();
-      server.forceShutdown();
+      done(null, {
+        containerResponses: containerRequests.map((each) => this.#options.allocate(each.devicesIDs)),
+      });
+    } catch (error) {
+      log.warn({ resource, err: error }, 'refused to hand devices over');
+      done({ code: status.FAILED_PRECONDITION, details: messageOf(error) });
     }
   }
 
-  return {
-    name: `device-plugin-${resource}`,
-    changed() {
-      for (const call of watchers) call.write({ devices: options.devices() });
-    },
-    isRegistered: () => registered,
-    async run(signal) {
-      while (!signal.aborted) {
-        const kubelet = await identityOf(join(directory, kubeletSocket));
-        try {
-          if (kubelet !== undefined) await session(kubelet, signal);
-        } catch (error) {
-          log.warn({ resource, err: error }, 'could not register with the kubelet');
-        }
-        await delay(lookMs, undefined, { signal }).catch(() => undefined);
-      }
-      await rm(socket, { force: true });
-    },
-  };
+  #kubeletIdentity(): Promise<string | undefined> {
+    return identityOf(join(this.#options.directory, kubeletSocket));
+  }
 }

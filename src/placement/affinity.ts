@@ -87,7 +87,7 @@ export class AffinityRules {
     const kinds = [
       (labels: Labels) => this.#nodePreference(labels),
       (labels: Labels) => sum(this.#preferred, (each) => each.weight * countAt(each, labels)),
-      (labels: Labels) => -sum(this.#spread, (each) => crowdAt(each, labels)),
+      (labels: Labels) => -sum(this.#spread, (each) => podsAt(each, labels)),
     ];
     const sums = states.map(() => 0);
     for (const kind of kinds) {
@@ -207,7 +207,7 @@ function isSoft({ whenUnsatisfiable }: TopologySpreadConstraint): boolean {
 }
 
 /** A node that does not count is worse than the fullest. */
-function crowdAt({ constraint, places, most }: Spread, labels: Labels): number {
+function podsAt({ constraint, places, most }: Spread, labels: Labels): number {
   return places.get(labels[constraint.topologyKey] ?? '') ?? most + 1;
 }
 

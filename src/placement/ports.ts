@@ -10,7 +10,7 @@ export interface PortRange {
 
 /** The three services of a VM that get a host port by themselves, each from its own range. */
 export type PortService = 'ssh' | 'screenshare' | 'vnc';
-export const portServices: readonly PortService[] = ['ssh', 'screenshare', 'vnc'];
+const portServices: readonly PortService[] = ['ssh', 'screenshare', 'vnc'];
 
 /** Chart value `portRanges`; a service without a range never gets a host port. */
 export type PortRanges = Partial<Record<PortService, PortRange>>;

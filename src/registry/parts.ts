@@ -22,7 +22,7 @@ export interface PartList {
 }
 
 /** Where a list of parts lies. */
-export interface PartsPlace {
+export interface PartsReference {
   readonly repository: string;
   readonly tag: string;
 }
@@ -49,7 +49,7 @@ export function isPartList(manifest: Manifest): boolean {
 /** @throws NotFound when there is no such upload. */
 export async function readParts(
   client: RegistryClient,
-  { repository, tag }: PartsPlace,
+  { repository, tag }: PartsReference,
   signal?: AbortSignal,
 ): Promise<PartList> {
   const { digest, manifest } = await client.manifest(repository, tag, signal === undefined ? {} : { signal });
@@ -74,7 +74,7 @@ function listOf(
 /** Writes the list down; the one before it goes. */
 export async function writeParts(
   client: RegistryClient,
-  { repository, tag }: PartsPlace,
+  { repository, tag }: PartsReference,
   list: Pick<PartList, 'parts' | 'annotations'> & { readonly digest?: string },
 ): Promise<PartList> {
   const { parts } = list;
@@ -107,14 +107,14 @@ export interface PartsToAppend {
  */
 export async function appendParts(
   client: RegistryClient,
-  place: PartsPlace,
+  reference: PartsReference,
   { list, content, partBytes = defaultPartBytes }: PartsToAppend,
 ): Promise<PartList> {
   let known = list;
   let broken: { readonly error: unknown } | undefined;
   const source = untilBroken(content, (error) => (broken = { error }));
   for (let isEnd = false; !isEnd;) {
-    const upload = await client.upload(place.repository);
+    const upload = await client.upload(reference.repository);
     const hash = createHash('sha256');
     const part = firstBytes(source, partBytes);
     try {
@@ -131,7 +131,7 @@ export async function appendParts(
     const digest = `sha256:${hash.digest('hex')}`;
     await upload.finish(digest);
     const parts = [...known.parts, { mediaType: types.part, digest, size: upload.offset }];
-    known = await writeParts(client, place, { ...known, parts });
+    known = await writeParts(client, reference, { ...known, parts });
   }
   if (broken !== undefined) throw broken.error;
   return known;
@@ -181,10 +181,10 @@ export function readAllParts(
 }
 
 /** Forgets an upload; a registry that does not delete keeps it, no harm. */
-export async function deleteParts(client: RegistryClient, place: PartsPlace): Promise<void> {
+export async function deleteParts(client: RegistryClient, reference: PartsReference): Promise<void> {
   try {
-    const { digest } = await readParts(client, place);
-    await client.deleteManifest(place.repository, digest);
+    const { digest } = await readParts(client, reference);
+    await client.deleteManifest(reference.repository, digest);
   } catch (error) {
     if (!isSvc3Error(error, 'NotFound', 'MethodNotAllowed')) throw error;
   }
@@ -218,7 +218,7 @@ export async function giveUpUploads(
 /** Undefined where something else has that tag, or it has gone meanwhile. */
 async function listAt(
   client: RegistryClient,
-  { repository, tag }: PartsPlace,
+  { repository, tag }: PartsReference,
 ): Promise<PartList | undefined> {
   try {
     const { digest, manifest } = await client.manifest(repository, tag);

@@ -97,7 +97,7 @@ async function sendsBanner(ports: GuestPorts, signal: AbortSignal): Promise<bool
 }
 
 /** Whether something behind the port says `SSH-`. */
-export function readsBanner(port: number, signal?: AbortSignal): Promise<boolean> {
+function readsBanner(port: number, signal?: AbortSignal): Promise<boolean> {
   return new Promise((resolve) => {
     const socket: Socket = connect({ host: '127.0.0.1', port });
     const done = (answer: boolean) => {

@@ -8,7 +8,7 @@ type Agent = Pick<GuestAgent, 'execute' | 'isAnswering'>;
 type Log = Pick<Logger, 'info' | 'warn'>;
 
 /** What the owner of an image has put there to be run when a guest that waited, or was saved, is that of a VM (docs/pools.md). */
-export const wokenHook = '/usr/lib/svc3/woken';
+const wokenHook = '/usr/lib/svc3/woken';
 
 /** Of the agent of a guest that goes on at this moment. */
 const answersWithinMs = 3_000;

@@ -30,6 +30,8 @@ export interface Qmp {
 interface Pending {
   resolve(value: unknown): void;
   reject(error: Error): void;
+  /** Gives the call up; undefined for one that may take for ever. */
+  readonly timer: NodeJS.Timeout | undefined;
 }
 
 interface Reply {
@@ -52,7 +54,7 @@ const retryEveryMs = 25;
  */
 export async function connectQmp(path: string, signal: AbortSignal): Promise<Qmp> {
   const socket = await dial(path, signal);
-  const qmp = openQmp(socket);
+  const qmp = new Monitor(socket);
   try {
     await raceAbort(qmp.greeting, signal);
     // Until the signal too: a QEMU that is still starting answers when it gets to it.
@@ -97,111 +99,116 @@ async function raceAbort<T>(promise: Promise<T>, signal: AbortSignal): Promise<T
   });
 }
 
-/** Speaks QMP over a connected socket; `greeting` resolves when QEMU has said hello. */
-export function openQmp(socket: Socket): Qmp & { greeting: Promise<void> } {
-  const pending = new Map<number, Pending>();
-  const handlers = new Set<(event: QmpEvent) => void>();
-  const closeHandlers = new Set<() => void>();
-  let nextId = 1;
-  let closed = false;
-  let greet: () => void;
-  let refuse: (error: Error) => void;
-  const greeting = new Promise<void>((resolve, reject) => {
-    greet = resolve;
-    refuse = reject;
-  });
-  greeting.catch(() => undefined);
+/** QMP over a connected socket. */
+class Monitor implements Qmp {
+  /** Resolves when QEMU has said hello. */
+  readonly greeting: Promise<void>;
+  readonly #socket: Socket;
+  readonly #pending = new Map<number, Pending>();
+  readonly #handlers = new Set<(event: QmpEvent) => void>();
+  readonly #closeHandlers = new Set<() => void>();
+  readonly #greeted = Promise.withResolvers<void>();
+  #nextId = 1;
+  #closed = false;
 
-  function receive(reply: Reply): void {
-    if (reply.QMP !== undefined) greet();
+  constructor(socket: Socket) {
+    this.#socket = socket;
+    this.greeting = this.#greeted.promise;
+    // Whoever does not wait for it learns of the end from what it executes.
+    this.greeting.catch(() => undefined);
+    readLines(socket, (line) => {
+      const reply = parse(line);
+      if (reply !== undefined) this.#receive(reply);
+    });
+    socket.on('close', () => this.#end());
+    socket.on('error', () => socket.destroy());
+  }
+
+  execute<T>(command: string, args?: object, options: { timeoutMs?: number } = {}): Promise<T> {
+    const { timeoutMs = commandTimeoutMs } = options;
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+    if (this.#closed) {
+      reject(closedError());
+      return promise as Promise<T>;
+    }
+    const id = this.#nextId++;
+    const giveUp = (): void => {
+      this.#pending.delete(id);
+      reject(new Error(`QEMU did not answer ${command} within ${timeoutMs} ms`));
+    };
+    const timer = timeoutMs === Number.POSITIVE_INFINITY ? undefined : setTimeout(giveUp, timeoutMs);
+    this.#pending.set(id, { resolve, reject, timer });
+    const message = { execute: command, ...(args === undefined ? {} : { arguments: args }), id };
+    this.#socket.write(`${JSON.stringify(message)}\n`);
+    return promise as Promise<T>;
+  }
+
+  onEvent(handler: (event: QmpEvent) => void): () => void {
+    this.#handlers.add(handler);
+    return () => this.#handlers.delete(handler);
+  }
+
+  nextEvent(isWanted: (event: QmpEvent) => boolean, signal?: AbortSignal): Promise<QmpEvent | undefined> {
+    const { promise, resolve } = Promise.withResolvers<QmpEvent | undefined>();
+    if (this.#closed || signal?.aborted === true) {
+      resolve(undefined);
+      return promise;
+    }
+    const done = (event?: QmpEvent): void => {
+      this.#handlers.delete(look);
+      this.#closeHandlers.delete(done);
+      signal?.removeEventListener('abort', onAbort);
+      resolve(event);
+    };
+    const look = (event: QmpEvent): void => {
+      if (isWanted(event)) done(event);
+    };
+    const onAbort = (): void => done();
+    this.#handlers.add(look);
+    this.#closeHandlers.add(done);
+    signal?.addEventListener('abort', onAbort, { once: true });
+    return promise;
+  }
+
+  close(): void {
+    this.#socket.destroy();
+    this.#end();
+  }
+
+  #receive(reply: Reply): void {
+    if (reply.QMP !== undefined) this.#greeted.resolve();
     else if (reply.event !== undefined) {
       const event = { event: reply.event, data: reply.data ?? {} };
-      for (const handler of handlers) handler(event);
-    } else if (reply.id !== undefined) {
-      const call = pending.get(reply.id);
-      pending.delete(reply.id);
-      if (reply.error === undefined) call?.resolve(reply.return);
-      else call?.reject(new QmpError(reply.error.class, reply.error.desc));
+      for (const handler of this.#handlers) handler(event);
+    } else if (reply.id !== undefined) this.#answer(reply.id, reply);
+  }
+
+  /** Nothing where the call has been given up: its reply comes late. */
+  #answer(id: number, { error, return: value }: Reply): void {
+    const call = this.#pending.get(id);
+    if (call === undefined) return;
+    this.#pending.delete(id);
+    clearTimeout(call.timer);
+    if (error === undefined) call.resolve(value);
+    else call.reject(new QmpError(error.class, error.desc));
+  }
+
+  #end(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    const error = closedError();
+    this.#greeted.reject(error);
+    for (const call of this.#pending.values()) {
+      clearTimeout(call.timer);
+      call.reject(error);
     }
+    this.#pending.clear();
+    for (const handler of this.#closeHandlers) handler();
   }
+}
 
-  function end(): void {
-    if (closed) return;
-    closed = true;
-    const error = new Error('QEMU closed its monitor');
-    refuse(error);
-    for (const call of pending.values()) call.reject(error);
-    pending.clear();
-    for (const handler of closeHandlers) handler();
-  }
-
-  readLines(socket, (line) => {
-    const reply = parse(line);
-    if (reply !== undefined) receive(reply);
-  });
-  socket.on('close', end);
-  socket.on('error', () => socket.destroy());
-
-  return {
-    greeting,
-    execute<T>(command: string, args?: object, options: { timeoutMs?: number } = {}): Promise<T> {
-      const timeoutMs = options.timeoutMs ?? commandTimeoutMs;
-      return new Promise<T>((resolve, reject) => {
-        if (closed) {
-          reject(new Error('QEMU closed its monitor'));
-          return;
-        }
-        const id = nextId++;
-        const giveUp = (): void => {
-          pending.delete(id);
-          reject(new Error(`QEMU did not answer ${command} within ${timeoutMs} ms`));
-        };
-        const timer = timeoutMs === Number.POSITIVE_INFINITY ? undefined : setTimeout(giveUp, timeoutMs);
-        pending.set(id, {
-          resolve: (value) => {
-            clearTimeout(timer);
-            resolve(value as T);
-          },
-          reject: (error) => {
-            clearTimeout(timer);
-            reject(error);
-          },
-        });
-        socket.write(
-          `${JSON.stringify({ execute: command, ...(args === undefined ? {} : { arguments: args }), id })}\n`,
-        );
-      });
-    },
-    onEvent(handler) {
-      handlers.add(handler);
-      return () => handlers.delete(handler);
-    },
-    nextEvent(isWanted, signal) {
-      return new Promise((resolve) => {
-        const done = (event?: QmpEvent) => {
-          handlers.delete(look);
-          closeHandlers.delete(done);
-          signal?.removeEventListener('abort', onAbort);
-          resolve(event);
-        };
-        const look = (event: QmpEvent) => {
-          if (isWanted(event)) done(event);
-        };
-        const onAbort = () => done();
-        if (closed || signal?.aborted === true) {
-          resolve(undefined);
-          return;
-        }
-        handlers.add(look);
-        closeHandlers.add(done);
-        signal?.addEventListener('abort', onAbort, { once: true });
-      });
-    },
-    close() {
-      socket.destroy();
-      end();
-    },
-  };
+function closedError(): Error {
+  return new Error('QEMU closed its monitor');
 }
 
 function parse(line: string): Reply | undefined {

@@ -28,7 +28,7 @@ const failureThreshold = 3;
 
 /** No guest runs. */
 export const guestDown: GuestReadiness = { guestReachable: false, guestReady: false, readiness: undefined };
-export const notAsked: GuestReadiness = { guestReachable: false, guestReady: true, readiness: 'Unchecked' };
+const notAsked: GuestReadiness = { guestReachable: false, guestReady: true, readiness: 'Unchecked' };
 export const waiting: GuestReadiness = { guestReachable: false, guestReady: false, readiness: 'Waiting' };
 const answering: GuestReadiness = { guestReachable: true, guestReady: true, readiness: 'Answering' };
 

@@ -64,12 +64,21 @@ function runningOf(supervisor: Supervisor): Running {
 }
 
 export function createRoutes(parts: RouteParts): Route[] {
-  const { supervisor, exports } = parts;
-  const usage = keepFresh<VmUsage>(freshUsageMs);
-  const probe = new ReadinessProbe(supervisor, parts.spec.vm.uid);
+  const probe = new ReadinessProbe(parts.supervisor, parts.spec.vm.uid);
   return [
     { method: 'GET', pattern: /^\/livez$/, run: async () => ({ status: 'ok' }) },
     { method: 'GET', pattern: /^\/readyz$/, run: (call) => probe.answer(call) },
+    ...readRoutes(parts),
+    ...verbRoutes(parts),
+    ...exportRoutes(parts.exports),
+    ...contentRoutes(parts.exports),
+  ];
+}
+
+function readRoutes(parts: RouteParts): Route[] {
+  const { supervisor } = parts;
+  const usage = keepFresh<VmUsage>(freshUsageMs);
+  return [
     {
       method: 'GET',
       pattern: /^\/v1\/state$/,
@@ -90,48 +99,42 @@ export function createRoutes(parts: RouteParts): Route[] {
         return usage('', () => collectUsage(machine, supervisor.spec()));
       },
     },
-    {
-      method: 'POST',
-      pattern: /^\/v1\/power$/,
-      action: 'power',
-      run: async ({ body }) => {
-        await supervisor.power(parse(PowerRequest, body));
-        return stateOf(parts);
-      },
+  ];
+}
+
+/** What changes the VM. */
+function verbRoutes(parts: RouteParts): Route[] {
+  const { supervisor } = parts;
+  /** A verb that is answered with the state that it led to. */
+  const verb = (
+    action: 'power' | 'claim' | 'eject' | 'ports',
+    act: (body: unknown) => Promise<void>,
+  ): Route => ({
+    method: 'POST',
+    pattern: new RegExp(`^/v1/${action}$`),
+    action,
+    run: async ({ body }) => {
+      await act(body);
+      return stateOf(parts);
     },
-    {
-      method: 'POST',
-      pattern: /^\/v1\/claim$/,
-      action: 'claim',
-      run: async ({ body }) => {
-        await supervisor.claim(parse(ClaimRequest, body));
-        return stateOf(parts);
-      },
-    },
+  });
+  return [
+    verb('power', (body) => supervisor.power(parse(PowerRequest, body))),
+    verb('claim', (body) => supervisor.claim(parse(ClaimRequest, body))),
+    verb('eject', () => supervisor.eject()),
+    verb('ports', (body) => supervisor.setPorts(parse(PortsRequest, body).ports)),
     {
       method: 'POST',
       pattern: /^\/v1\/resize$/,
       action: 'resize',
       run: ({ body }) => supervisor.resize(parse(ResizeRequest, body).bytes),
     },
-    {
-      method: 'POST',
-      pattern: /^\/v1\/eject$/,
-      action: 'eject',
-      run: async () => {
-        await supervisor.eject();
-        return stateOf(parts);
-      },
-    },
-    {
-      method: 'POST',
-      pattern: /^\/v1\/ports$/,
-      action: 'ports',
-      run: async ({ body }) => {
-        await supervisor.setPorts(parse(PortsRequest, body).ports);
-        return stateOf(parts);
-      },
-    },
+  ];
+}
+
+function exportRoutes(exports: Exports): Route[] {
+  const one = /^\/v1\/exports\/([a-z0-9-]+)$/;
+  return [
     {
       method: 'POST',
       pattern: /^\/v1\/exports$/,
@@ -141,15 +144,10 @@ export function createRoutes(parts: RouteParts): Route[] {
         return exports.start(id, owner, memory);
       },
     },
-    {
-      method: 'GET',
-      pattern: /^\/v1\/exports\/([a-z0-9-]+)$/,
-      action: 'export',
-      run: async (call) => exports.get(idOf(call)),
-    },
+    { method: 'GET', pattern: one, action: 'export', run: async (call) => exports.get(idOf(call)) },
     {
       method: 'DELETE',
-      pattern: /^\/v1\/exports\/([a-z0-9-]+)$/,
+      pattern: one,
       action: 'export',
       run: async (call) => {
         await exports.delete(idOf(call));
@@ -162,6 +160,12 @@ export function createRoutes(parts: RouteParts): Route[] {
       action: 'export',
       run: async (call) => exports.ticket(idOf(call)),
     },
+  ];
+}
+
+/** The bytes of exports: the worker that fetches them shows a ticket, not a token. */
+function contentRoutes(exports: Exports): Route[] {
+  return [
     {
       method: 'GET',
       pattern: /^\/v1\/exports\/([a-z0-9-]+)\/data$/,

@@ -145,6 +145,11 @@ export class Supervisor {
     return this.inTurn(() => this.#eject());
   }
 
+  /** The ports that lead into the guest from now on, also after its next starts. */
+  setPorts(ports: readonly RunnerPort[]): Promise<void> {
+    return this.inTurn(() => this.#setPorts(ports));
+  }
+
   /** Takes the guest down within the time and starts nothing again. Not in turn: a hung verb must not stop it. */
   async shutdown(graceMs: number): Promise<void> {
     this.#isEnding = true;
@@ -156,7 +161,10 @@ export class Supervisor {
     this.status.update({ powerState: 'Stopped', ...guestDown });
   }
 
-  /** The end of the pod is the end of a guest that nobody wants to run on; any other goes on in the next pod, where its memory gets there in time. */
+  /**
+   * With `onEviction: Suspend` writes the guest's memory to its disk, and the next pod goes on with it. False where the guest has to be
+   * shut down instead: it is not requested to run, a verb is under way, or the memory could not be written in time.
+   */
   async #suspendAtEnd(): Promise<boolean> {
     const { onEviction, suspendSeconds } = this.#options.host.spec;
     const { powerState, busy } = this.status.current;
@@ -188,11 +196,6 @@ export class Supervisor {
     const told = { reason: 'Requested', message } as const;
     this.status.update({ powerState: 'Suspended', suspendKind: 'Disk', ...guestDown, ...told });
     this.#options.log.info({}, message);
-  }
-
-  /** The ports that lead into the guest from now on, now and after its next starts. */
-  setPorts(ports: readonly RunnerPort[]): Promise<void> {
-    return this.inTurn(() => this.#setPorts(ports));
   }
 
   async #begin(): Promise<void> {
@@ -228,14 +231,15 @@ export class Supervisor {
     while (status.current.standby !== undefined && !this.#isEnding) {
       const { revision, current } = status;
       const isReady = current.powerState === 'Running' && current.guestReady === true;
-      if (current.standby === 'Preparing' && isReady) await this.inTurn(() => this.#wait());
+      if (current.standby === 'Preparing' && isReady) await this.inTurn(() => this.#becomeIdle());
       else if (current.standby === 'Idle' && current.powerState !== 'Suspended' && !isReady)
         status.update({ standby: 'Preparing' });
       await status.changed(revision, lookAgainMs);
     }
   }
 
-  async #wait(): Promise<void> {
+  /** Tells the operator that a VM may have this guest. */
+  async #becomeIdle(): Promise<void> {
     const { powerState, standby } = this.status.current;
     if (standby !== 'Preparing' || powerState !== 'Running' || this.#running === undefined) return;
     if (this.#options.host.spec.standby === 'Suspended') {

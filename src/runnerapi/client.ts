@@ -93,54 +93,8 @@ const largestFrame = 1024 * 1024;
  * Errors: ServiceUnavailable (no contact), Forbidden (another certificate than the pinned one), or what the runner says.
  */
 export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
-  let pin = options.pin;
   const { callTimeoutMs = defaultCallTimeoutMs } = options;
-
-  async function dial(): Promise<{ socket: TLSSocket; fingerprint: string }> {
-    const { address, port = runnerPort, connectTimeoutMs } = options;
-    const connection = await connectPinned({ address, port, pin, timeoutMs: connectTimeoutMs });
-    if (pin === undefined) {
-      pin = connection.fingerprint;
-      options.onPin?.(pin);
-    }
-    return connection;
-  }
-
-  function authorize(action: ControlAction, fingerprint: string, once?: string): string {
-    const exp = Math.floor(Date.now() / 1000) + tokenLifetimeSeconds;
-    const claims = { vmUid: options.vmUid, action, fingerprint, exp };
-    return `Bearer ${options.sign(once === undefined ? claims : { ...claims, once })}`;
-  }
-
-  async function call<T>(
-    given: Omit<Call, 'timeoutMs'> & Partial<Call>,
-    schema: { parse(value: unknown): T },
-  ): Promise<T> {
-    const spec = { timeoutMs: callTimeoutMs, ...given };
-    const { socket, fingerprint } = await dial();
-    const hangUp = () => void socket.destroy();
-    options.signal?.addEventListener('abort', hangUp);
-    try {
-      if (options.signal?.aborted === true) throw new Svc3Error('ServiceUnavailable', 'the runner has moved');
-      const reply = await exchange(socket, spec, authorize(spec.action, fingerprint));
-      return schema.parse(reply);
-    } finally {
-      options.signal?.removeEventListener('abort', hangUp);
-      socket.destroy();
-    }
-  }
-
-  async function open(path: string, action: ControlAction, once?: string): Promise<Duplex> {
-    const { socket, fingerprint } = await dial();
-    return openWebSocket(socket, {
-      path,
-      authorization: authorize(action, fingerprint, once),
-      timeoutMs: callTimeoutMs,
-    });
-  }
-
-  const nothing = { parse: () => undefined };
-  const exportPath = (id: string) => `/v1/exports/${encodeURIComponent(id)}`;
+  const { call, open, fingerprint } = createCalls(options);
   return {
     state: (wait) =>
       call(
@@ -189,8 +143,65 @@ export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
     openVnc: (once) => open('/v1/vnc', 'vnc', once),
     openSerial: () => open('/v1/serial', 'serial'),
     openTunnel: (port) => open(`/v1/tunnel?port=${port}`, 'tunnel'),
-    fingerprint: () => pin,
+    fingerprint,
   };
+}
+
+const nothing = { parse: () => undefined };
+
+function exportPath(id: string): string {
+  return `/v1/exports/${encodeURIComponent(id)}`;
+}
+
+/** Every call and every stream has a connection of its own: tokens name the certificate of theirs. */
+function createCalls(options: RunnerClientOptions) {
+  let pin = options.pin;
+  const { callTimeoutMs = defaultCallTimeoutMs } = options;
+
+  async function dial(): Promise<{ socket: TLSSocket; fingerprint: string }> {
+    const { address, port = runnerPort, connectTimeoutMs } = options;
+    const connection = await connectPinned({ address, port, pin, timeoutMs: connectTimeoutMs });
+    if (pin === undefined) {
+      pin = connection.fingerprint;
+      options.onPin?.(pin);
+    }
+    return connection;
+  }
+
+  function authorize(action: ControlAction, fingerprint: string, once?: string): string {
+    const exp = Math.floor(Date.now() / 1000) + tokenLifetimeSeconds;
+    const claims = { vmUid: options.vmUid, action, fingerprint, exp };
+    return `Bearer ${options.sign(once === undefined ? claims : { ...claims, once })}`;
+  }
+
+  async function call<T>(
+    given: Omit<Call, 'timeoutMs'> & Partial<Call>,
+    schema: { parse(value: unknown): T },
+  ): Promise<T> {
+    const spec = { timeoutMs: callTimeoutMs, ...given };
+    const { socket, fingerprint } = await dial();
+    const hangUp = () => void socket.destroy();
+    options.signal?.addEventListener('abort', hangUp);
+    try {
+      if (options.signal?.aborted === true) throw new Svc3Error('ServiceUnavailable', 'the runner has moved');
+      const reply = await exchange(socket, spec, authorize(spec.action, fingerprint));
+      return schema.parse(reply);
+    } finally {
+      options.signal?.removeEventListener('abort', hangUp);
+      socket.destroy();
+    }
+  }
+
+  async function open(path: string, action: ControlAction, once?: string): Promise<Duplex> {
+    const { socket, fingerprint } = await dial();
+    return openWebSocket(socket, {
+      path,
+      authorization: authorize(action, fingerprint, once),
+      timeoutMs: callTimeoutMs,
+    });
+  }
+
+  return { call, open, fingerprint: () => pin };
 }
 
 function exchange(socket: TLSSocket, call: Call, authorization: string): Promise<unknown> {

@@ -86,7 +86,7 @@ export interface ExpectedClaims {
   readonly nowSeconds: number;
 }
 
-/** Returns the claims, or throws `TokenError`. The signature is checked before anything of the claims is believed. */
+/** Returns the claims, or throws `TokenError`. The signature is checked before any claim is read. */
 export function verifyControlToken(
   token: string,
   keys: readonly KeyObject[],

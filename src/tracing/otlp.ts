@@ -102,16 +102,16 @@ function counting(
   let waiting = 0;
   let isFailing = false;
 
-  function settle({ code, error }: Result, count: number): void {
-    waiting -= count;
+  function count({ code, error }: Result, spans: number): void {
+    waiting -= spans;
     const outcome: number = code;
     if (outcome === success) {
-      exported(count);
+      exported(spans);
       if (isFailing) recovered();
       isFailing = false;
       return;
     }
-    dropped('collector', count);
+    dropped('collector', spans);
     if (!isFailing) failed(error ?? new Error('the collector did not take the spans'));
     isFailing = true;
   }
@@ -124,12 +124,12 @@ function counting(
       waiting = 0;
     },
     export(spans, done) {
-      let isSettled = false;
+      let isEnded = false;
       const end = (result: Result) => {
         clearTimeout(timer);
-        if (isSettled) return;
-        isSettled = true;
-        settle(result, spans.length);
+        if (isEnded) return;
+        isEnded = true;
+        count(result, spans.length);
         done(result);
       };
       const late = new Error(`the collector did not answer within ${exportMs / 1000} s`);

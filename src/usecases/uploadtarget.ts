@@ -2,7 +2,7 @@ import type { Image, Iso } from '../api/image.ts';
 import { images, isos } from '../api/resources.ts';
 import { Svc3Error, isSvc3Error } from '../errors.ts';
 import { imageAnnotations } from '../api/image.ts';
-import type { DiskKind } from '../controllers/image/place.ts';
+import type { DiskKind } from '../controllers/image/repositorypath.ts';
 import type { Resource } from '../api/object.ts';
 import type { KubeClient } from '../kube/types.ts';
 

@@ -33,10 +33,7 @@ const deployFields: Readonly<Record<string, string>> = {
 };
 
 /** kube-apiserver's refusal of an object, with the fields as the caller of `/api/v1` wrote them. */
-export function inWordsOfRequest(
-  error: unknown,
-  names: Readonly<Record<string, string>> = deployFields,
-): unknown {
+function inWordsOfRequest(error: unknown, names: Readonly<Record<string, string>> = deployFields): unknown {
   if (!(error instanceof Svc3Error) || error.details.causes === undefined) return error;
   const causes = error.details.causes.map((cause) => {
     const known = Object.entries(names).find(

@@ -9,7 +9,7 @@ import type { DeployRequest, SettingsRequest } from './vmschemas.ts';
 
 export type { DeployRequest, SettingsRequest };
 
-export function toSwitch(value: boolean | undefined): Switch | undefined {
+function toSwitch(value: boolean | undefined): Switch | undefined {
   if (value === undefined) return undefined;
   return value ? 'Enabled' : 'Disabled';
 }

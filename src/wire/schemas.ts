@@ -277,7 +277,6 @@ export type RegistryCredentialRequest = z.output<typeof registryAddBody>;
 export type ServiceAccountItem = z.output<typeof serviceAccountItem>;
 /** A token and when it ends (RFC 3339). */
 export type IssuedToken = z.output<typeof tokenReply>;
-export type TokenRequestBody = z.output<typeof tokenBody>;
 /** What the installation says about itself. */
 export type ClusterInfo = z.output<typeof clusterInfo>;
 /** With which client of which issuer people log in. */

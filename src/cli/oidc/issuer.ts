@@ -5,7 +5,7 @@ import { isSvc3Error, messageOf, Svc3Error } from '../../errors.ts';
 import { parseForeignJson, readWhole } from '../../net/foreign.ts';
 import type { IssuerReply } from './protocol.ts';
 
-/** The door to an OpenID issuer. Replies are JSON of at most 256 KiB, and whole within 15 s. */
+/** The only caller of an OpenID issuer. Replies are JSON of at most 256 KiB, and whole within 15 s. */
 export interface Issuer {
   /** @throws Svc3Error ServiceUnavailable where it is not reached in time */
   get(url: string, signal?: AbortSignal): Promise<IssuerReply>;

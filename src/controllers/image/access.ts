@@ -1,6 +1,6 @@
 import type { RegistryCredential } from '../../api/registrycredential.ts';
 import { parseServer } from '../../registry/identity.ts';
-import { storeRegistry, storeScheme } from './place.ts';
+import { storeRegistry, storeScheme } from './repositorypath.ts';
 import type { StoreSettings } from './settings.ts';
 
 /** How a registry is reached. */

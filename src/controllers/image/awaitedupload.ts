@@ -1,13 +1,13 @@
 import { giveUpUploads } from '../../registry/parts.ts';
 import type { Disk } from './caches.ts';
 import type { Verdict } from './decide.ts';
-import type { Place } from './place.ts';
+import type { RepositoryPath } from './repositorypath.ts';
 import type { NamespaceRegistries } from './registries.ts';
 
 export interface AwaitedUpload {
   readonly disk: Disk;
   /** Undefined where the installation has no store. */
-  readonly place: Place | undefined;
+  readonly path: RepositoryPath | undefined;
   /** What is said while nothing has come, or more may come. */
   readonly waiting: Verdict;
   /** Milliseconds since 1970. */
@@ -43,13 +43,13 @@ export async function awaitUpload(
 
 async function uploadsOf(
   registries: NamespaceRegistries,
-  { disk, place, now }: AwaitedUpload,
+  { disk, path, now }: AwaitedUpload,
   expiryMs: number,
 ): Promise<Awaited<ReturnType<typeof giveUpUploads>> | undefined> {
-  if (place === undefined) return undefined;
-  const client = await registries.open(disk.metadata.namespace, place.registry);
+  if (path === undefined) return undefined;
+  const client = await registries.open(disk.metadata.namespace, path.registry);
   try {
-    return await giveUpUploads(client, place.repository, now - expiryMs);
+    return await giveUpUploads(client, path.repository, now - expiryMs);
   } finally {
     await client.close();
   }

@@ -9,7 +9,7 @@ import type { VmConfig } from '../../api/vmconfig.ts';
 import type { Informers } from '../../controller/informers.ts';
 import type { Resource } from '../../api/object.ts';
 import type { Informer } from '../../kube/types.ts';
-import type { DiskKind } from './place.ts';
+import type { DiskKind } from './repositorypath.ts';
 
 export type Disk = Image | Iso;
 

@@ -6,9 +6,9 @@ import { createController, keyOf, type Controller } from '../../controller/contr
 import type { Runtime } from '../../controller/runtime.ts';
 import { createExpectations } from '../../controller/expectations.ts';
 import type { RegistryFailed } from '../../registry/transport.ts';
-import { createImageCaches, type Disk } from './caches.ts';
+import { createImageCaches, type Disk, type ImageCaches } from './caches.ts';
 import { vmNameOf, requestOf, workId } from './names.ts';
-import type { DiskKind } from './place.ts';
+import type { DiskKind } from './repositorypath.ts';
 import { ImageReconciler } from './reconciler.ts';
 import { createNamespaceRegistries } from './registries.ts';
 import { WorkBackoff } from './workbackoff.ts';
@@ -65,42 +65,25 @@ function createDiskController(
     reconcile: (key, { signal }) => reconciler.reconcile(key, signal),
   });
 
-  /** Those that wait for something else than their own object. */
-  const enqueueWhere = (namespace: string | undefined, isMeant: (disk: Disk) => boolean): void => {
+  const enqueueWhere: EnqueueWhere = (namespace, isMeant) => {
     for (const disk of caches.disks.list(namespace)) if (isMeant(disk)) controller.enqueue(keyOf(disk));
+  };
+  const tryAtOnce = (disk: Disk): void => {
+    const request = requestOf(disk);
+    if (request !== undefined) backoff.hurry(workId(disk, request));
   };
   caches.disks.onChange((change) => {
     const { object } = change;
-    const { name, namespace } = object.metadata;
     expected.observe(keyOf(object), object);
     vanished.observe(keyOf(object), change);
     controller.enqueue(keyOf(object));
-    enqueueWhere(
-      namespace,
-      ({ spec, status }) => spec.source.image?.name === name && status?.digest === undefined,
-    );
+    enqueueCopies(object, enqueueWhere);
   });
   caches.pods.onChange(({ object }) => {
     const owner = object.metadata.ownerReferences?.find((each) => each.controller === true);
     if (owner?.kind === kind) controller.enqueue(`${object.metadata.namespace}/${owner.name}`);
   });
-  const tryAtOnce = (disk: Disk): void => {
-    const request = requestOf(disk);
-    if (request !== undefined) backoff.hurry(workId(disk, request));
-  };
-  caches.vms.onChange((change) => {
-    const { name, namespace } = change.object.metadata;
-    enqueueWhere(namespace, (disk) => {
-      const isWaiting = waitsFor(disk, name);
-      if (isWaiting && hasMoved(change)) tryAtOnce(disk);
-      return isWaiting || isTerminating(disk);
-    });
-    const { configNamespace = namespace } = change.object.spec;
-    if (configNamespace !== namespace) enqueueWhere(configNamespace, isTerminating);
-  });
-  caches.vmConfigs.onChange((change) => {
-    if (!leavesSpec(change)) enqueueWhere(change.object.metadata.namespace, isTerminating);
-  });
+  followUsers(caches, enqueueWhere, tryAtOnce);
   // A credential that came or was rotated: what was refused may be allowed now.
   informers
     .get(secrets, { fieldSelector: `metadata.name=${objectNames.pullSecret}` })
@@ -111,6 +94,38 @@ function createDiskController(
       });
     });
   return controller;
+}
+
+/** Enqueues the disks of a namespace, or of all, that wait for something else than their own object. */
+type EnqueueWhere = (namespace: string | undefined, isMeant: (disk: Disk) => boolean) => void;
+
+/** Copies wait until what they are made from has a digest. */
+function enqueueCopies({ metadata }: Disk, enqueueWhere: EnqueueWhere): void {
+  enqueueWhere(
+    metadata.namespace,
+    ({ spec, status }) => spec.source.image?.name === metadata.name && status?.digest === undefined,
+  );
+}
+
+/** VMs and VMConfigs: a disk may be saved from a VM, and one that is being deleted waits until nobody uses it. */
+function followUsers(
+  { vms, vmConfigs }: ImageCaches,
+  enqueueWhere: EnqueueWhere,
+  tryAtOnce: (disk: Disk) => void,
+): void {
+  vms.onChange((change) => {
+    const { name, namespace } = change.object.metadata;
+    enqueueWhere(namespace, (disk) => {
+      const isWaiting = waitsFor(disk, name);
+      if (isWaiting && hasMoved(change)) tryAtOnce(disk);
+      return isWaiting || isTerminating(disk);
+    });
+    const { configNamespace = namespace } = change.object.spec;
+    if (configNamespace !== namespace) enqueueWhere(configNamespace, isTerminating);
+  });
+  vmConfigs.onChange((change) => {
+    if (!leavesSpec(change)) enqueueWhere(change.object.metadata.namespace, isTerminating);
+  });
 }
 
 function waitsFor(disk: Disk, vm: string | undefined): boolean {

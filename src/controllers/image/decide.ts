@@ -2,7 +2,7 @@ import type { Image, ImageCommit, ImageStatus, Iso } from '../../api/image.ts';
 import type { WorkDone, WorkFailed } from '../../api/worker.ts';
 import type { ObservedPowerState } from '../../api/vm.ts';
 import { commitOf, wantsMemory } from './names.ts';
-import type { DiskKind, Place } from './place.ts';
+import type { DiskKind, RepositoryPath } from './repositorypath.ts';
 
 /** The worker pod of the current request, as the cache shows it. */
 export type WorkerView =
@@ -36,7 +36,7 @@ export interface Observed {
   readonly disk: Image | Iso;
   readonly kind: DiskKind;
   /** Undefined where the installation has no store. */
-  readonly place: Place | undefined;
+  readonly path: RepositoryPath | undefined;
   /** The current request (`requestOf`); undefined for an upload that has not come. */
   readonly request: string | undefined;
   readonly worker: WorkerView | undefined;
@@ -103,7 +103,7 @@ export function decide(observed: Observed): Plan {
   }
   if (isDone(disk, request)) return { kind: 'stored', cleanUp: observed.hasPods };
   if (isRefused(disk, request)) return { kind: 'stored', cleanUp: observed.hasPods };
-  if (observed.place === undefined)
+  if (observed.path === undefined)
     return stall('StoreMissing', 'this installation has no image store (chart value store.url)');
   if (observed.hasOldPods) return { kind: 'stopWorkers' };
   if (worker !== undefined) return decideWorker(observed, worker);
@@ -136,14 +136,14 @@ export function isRefused({ spec, status }: Image | Iso, request: string): boole
   return spec.source.upload === undefined || status?.request === request;
 }
 
-function decideDeletion({ users, hasPods, place }: Observed): Plan {
+function decideDeletion({ users, hasPods, path }: Observed): Plan {
   if (users.length > 0) {
     const shown = users.slice(0, 10).join(', ');
     const more = users.length > 10 ? ` and ${users.length - 10} more` : '';
     return say('InUse', `in use by ${users.length === 1 ? 'VM' : 'VMs'} ${shown}${more}`);
   }
   if (hasPods) return { kind: 'stopWorkers' };
-  return place === undefined ? { kind: 'release' } : { kind: 'purge' };
+  return path === undefined ? { kind: 'release' } : { kind: 'purge' };
 }
 
 /** How long a store that does not answer keeps the name of a disk that was never said to be in it, in milliseconds. */

@@ -5,7 +5,7 @@ import { memoryRefusal } from '../../api/memory.ts';
 import type { Disk, ImageCaches } from './caches.ts';
 import type { Observed, VmSource } from './decide.ts';
 import { architectureOf, vmNameOf, requestOf, workerPodName, workId } from './names.ts';
-import { placeOf, type DiskKind } from './place.ts';
+import { repositoryPathOf, type DiskKind } from './repositorypath.ts';
 import type { WorkBackoff } from './workbackoff.ts';
 import type { ImageSettings } from './settings.ts';
 import { usersOf } from './users.ts';
@@ -23,7 +23,7 @@ export function observe(parts: ObserveParts, disk: Disk, now: number): Observed 
   const { kind, caches, settings, backoff } = parts;
   const { name, namespace } = disk.metadata;
   const { store } = settings;
-  const place = store.url === '' ? undefined : placeOf(store, kind, namespace, name);
+  const path = store.url === '' ? undefined : repositoryPathOf(store, kind, namespace, name);
   const request = requestOf(disk);
   const id = request === undefined ? undefined : workId(disk, request);
   const owned = caches.podsOf(disk);
@@ -31,11 +31,11 @@ export function observe(parts: ObserveParts, disk: Disk, now: number): Observed 
   const worker = current === undefined ? undefined : workerView(current, now);
   if (current !== undefined && id !== undefined && worker?.phase === 'Failed')
     backoff.failed(id, current.metadata.uid);
-  const repository = place === undefined ? '' : `${place.registry}/${place.repository}`;
+  const repository = path === undefined ? '' : `${path.registry}/${path.repository}`;
   return {
     disk,
     kind,
-    place,
+    path,
     request,
     worker,
     hasPods: owned.length > 0,

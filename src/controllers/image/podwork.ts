@@ -10,7 +10,7 @@ import type { Disk } from './caches.ts';
 import type { Work } from './decide.ts';
 import { atCluster, atRunner, StepFailed } from './failure.ts';
 import { architectureOf, ticketSecret, wantsMemory, workerPodName } from './names.ts';
-import type { DiskKind, Place } from './place.ts';
+import type { DiskKind, RepositoryPath } from './repositorypath.ts';
 import type { NamespaceRegistries } from './registries.ts';
 import type { OpenRunnerExports } from './runner.ts';
 import type { ImageSettings } from './settings.ts';
@@ -27,7 +27,7 @@ export interface PodWorkParts {
 export interface PodWork {
   readonly disk: Disk;
   readonly kind: DiskKind;
-  readonly place: Place;
+  readonly path: RepositoryPath;
   readonly id: string;
 }
 
@@ -105,13 +105,13 @@ export async function startWorker(
 
 async function workSpec(
   { settings, registries }: PodWorkParts,
-  { disk, kind, place, id }: PodWork,
+  { disk, kind, path, id }: PodWork,
   source: WorkSource,
   architecture: 'amd64' | 'arm64',
 ): Promise<WorkSpec> {
   const namespace = disk.metadata.namespace;
   const hosts = new Set([
-    place.registry,
+    path.registry,
     ...(source.type === 'export' ? [] : [parseReference(source.reference, 'spec.source').registry]),
   ]);
   const access = await Promise.all(
@@ -121,7 +121,7 @@ async function workSpec(
     version: 1,
     kind,
     source,
-    target: { ...place, tag: id },
+    target: { ...path, tag: id },
     registries: Object.fromEntries(access),
     architecture,
     limits: { virtualBytes: settings.maxVirtualBytes, fileBytes: settings.scratchBytes },

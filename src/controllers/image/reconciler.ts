@@ -21,7 +21,7 @@ import {
 import { atRegistry, StepFailed, verdictOf } from './failure.ts';
 import { answerTo, vmNameOf, workerPodName, workId } from './names.ts';
 import { observe } from './observe.ts';
-import type { DiskKind, Place } from './place.ts';
+import type { DiskKind, RepositoryPath } from './repositorypath.ts';
 import { exportShare, forgetExport, startExport, startWorker, type PodWorkParts } from './podwork.ts';
 import { Reporter, type ReporterParts } from './reporter.ts';
 import type { WorkBackoff } from './workbackoff.ts';
@@ -98,7 +98,7 @@ export class ImageReconciler {
       case 'watch':
         return this.#watch(observed, plan.worker);
       case 'finish':
-        return this.#finish(observed, storedBy(plan.result, placeOf(observed)));
+        return this.#finish(observed, storedBy(plan.result, knownPath(observed)));
       case 'refuse':
         return this.#refuse(observed, plan.verdict);
       case 'retry':
@@ -117,10 +117,10 @@ export class ImageReconciler {
     const { disk, kind, request = '' } = observed;
     const { registries } = this.#parts;
     await this.#confirm(disk);
-    const place = placeOf(observed);
+    const path = knownPath(observed);
     const id = workId(disk, request);
-    const target = { disk, kind, place, id };
-    const inStore = { registries, disk, place, tag: id, signal };
+    const target = { disk, kind, path, id };
+    const inStore = { registries, disk, path, tag: id, signal };
     switch (work.kind) {
       case 'blank':
         return this.#finish(observed, await atRegistry(() => makeBlank(inStore, work.size)));
@@ -135,7 +135,7 @@ export class ImageReconciler {
         await startWorker(this.#parts, target, { type: 'remote', reference: work.reference });
         return this.#sayWorking(observed, `pulling ${work.reference}`);
       case 'upload': {
-        const reference = `${place.registry}/${place.repository}@${work.digest}`;
+        const reference = `${path.registry}/${path.repository}@${work.digest}`;
         await startWorker(this.#parts, target, { type: 'upload', reference });
         return this.#sayWorking(observed, 'the upload is being inspected');
       }
@@ -244,7 +244,9 @@ export class ImageReconciler {
     const { disk } = observed;
     const { registries } = this.#parts;
     try {
-      const isDeleted = await atRegistry(() => purge({ registries, disk, place: placeOf(observed), signal }));
+      const isDeleted = await atRegistry(() =>
+        purge({ registries, disk, path: knownPath(observed), signal }),
+      );
       if (!isDeleted)
         this.#reporter.warn(
           disk,
@@ -314,9 +316,9 @@ function isExport(disk: Disk): boolean {
   return vmNameOf(disk) !== undefined;
 }
 
-function placeOf({ place }: Observed): Place {
-  if (place === undefined) throw new TypeError('there is no store');
-  return place;
+function knownPath({ path }: Observed): RepositoryPath {
+  if (path === undefined) throw new TypeError('there is no store');
+  return path;
 }
 
 async function unlessImpossible<T>(call: Promise<T>): Promise<T | undefined> {

@@ -7,7 +7,7 @@ import type { Expectations } from '../../controller/expectations.ts';
 import type { EventRecorder, KubeClient } from '../../kube/types.ts';
 import { resourceOf, type Disk } from './caches.ts';
 import { watchMs } from './decide.ts';
-import type { DiskKind } from './place.ts';
+import type { DiskKind } from './repositorypath.ts';
 
 export interface ReporterParts {
   readonly client: KubeClient;

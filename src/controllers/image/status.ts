@@ -5,7 +5,7 @@ import type { WorkDone } from '../../api/worker.ts';
 import { removeCondition, setCondition } from '../../controller/conditions.ts';
 import { readyStatus, type Progress } from '../../controller/kstatus.ts';
 import type { Verdict } from './decide.ts';
-import { referenceOf, type Place } from './place.ts';
+import { referenceOf, type RepositoryPath } from './repositorypath.ts';
 
 const { ready, committed, stalled, reconciling } = conditionTypes;
 type Conditions = NonNullable<ImageStatus['conditions']>;
@@ -21,10 +21,10 @@ export interface Stored {
   readonly memory?: ImageMemory;
 }
 
-export function storedBy(result: WorkDone, place: Place): Stored {
+export function storedBy(result: WorkDone, path: RepositoryPath): Stored {
   return {
     digest: result.digest,
-    reference: referenceOf(place, result.digest),
+    reference: referenceOf(path, result.digest),
     size: sizeText(result.size),
     storedSize: formatQuantity(result.storedSize),
     format: result.format,

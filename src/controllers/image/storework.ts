@@ -9,7 +9,7 @@ import { parseReference } from '../../registry/reference.ts';
 import { blankQcow2 } from './blankdisk.ts';
 import type { Disk } from './caches.ts';
 import { architectureOf } from './names.ts';
-import { referenceOf, type Place } from './place.ts';
+import { referenceOf, type RepositoryPath } from './repositorypath.ts';
 import type { NamespaceRegistries } from './registries.ts';
 import { storedBy, type Stored } from './status.ts';
 
@@ -19,7 +19,7 @@ const timeoutMs = 60_000;
 export interface StoreWorkOptions {
   readonly registries: NamespaceRegistries;
   readonly disk: Disk;
-  readonly place: Place;
+  readonly path: RepositoryPath;
   /** Tag of the version that is made. */
   readonly tag: string;
   readonly signal: AbortSignal;
@@ -27,15 +27,15 @@ export interface StoreWorkOptions {
 
 /** Makes an empty disk: its qcow2 file is a few clusters, so that no worker is needed. */
 export async function makeBlank(options: StoreWorkOptions, size: string): Promise<Stored> {
-  const { registries, disk, place, tag } = options;
+  const { registries, disk, path, tag } = options;
   const signal = AbortSignal.any([options.signal, AbortSignal.timeout(timeoutMs)]);
-  const client = await registries.open(disk.metadata.namespace, place.registry);
+  const client = await registries.open(disk.metadata.namespace, path.registry);
   try {
     const bytes = parseQuantity(size, 'spec.source.blank.size');
     const content = blankQcow2(bytes);
     const architecture = architectureOf(disk);
     const pushed = await pushDisk(client, {
-      repository: place.repository,
+      repository: path.repository,
       tag,
       architecture,
       fileName: 'disk.qcow2',
@@ -44,7 +44,7 @@ export async function makeBlank(options: StoreWorkOptions, size: string): Promis
       noteDigest: true,
       signal,
     });
-    await publish(client, place.repository, pushed.digest, signal);
+    await publish(client, path.repository, pushed.digest, signal);
     return storedBy(
       {
         result: 'Done',
@@ -54,7 +54,7 @@ export async function makeBlank(options: StoreWorkOptions, size: string): Promis
         format: 'qcow2',
         architecture,
       },
-      place,
+      path,
     );
   } finally {
     await client.close();
@@ -67,22 +67,22 @@ export async function makeBlank(options: StoreWorkOptions, size: string): Promis
  * @throws NotImplemented when the store does not mount, or the source lies in another registry.
  */
 export async function copyInStore(options: StoreWorkOptions, source: ImageStatus): Promise<Stored> {
-  const { registries, disk, place, tag } = options;
+  const { registries, disk, path, tag } = options;
   const signal = AbortSignal.any([options.signal, AbortSignal.timeout(timeoutMs)]);
   const from = parseReference(source.reference ?? '', 'status.reference');
-  if (from.registry !== place.registry)
+  if (from.registry !== path.registry)
     throw new Svc3Error('NotImplemented', 'the source lies in another registry');
-  const client = await registries.open(disk.metadata.namespace, place.registry);
+  const client = await registries.open(disk.metadata.namespace, path.registry);
   try {
     const image = await resolveImage(client, from, { signal });
     const digest = await copyImage(client, image, from.repository, {
-      repository: place.repository,
+      repository: path.repository,
       tag,
       signal,
     });
-    await publish(client, place.repository, digest, signal);
+    await publish(client, path.repository, digest, signal);
     const { size = '0', storedSize = '0', format = 'qcow2', architecture = 'amd64' } = source;
-    return { digest, reference: referenceOf(place, digest), size, storedSize, format, architecture };
+    return { digest, reference: referenceOf(path, digest), size, storedSize, format, architecture };
   } finally {
     await client.close();
   }
@@ -90,12 +90,12 @@ export async function copyInStore(options: StoreWorkOptions, source: ImageStatus
 
 /** Deletes all versions of a disk; false when the store does not delete. */
 export async function purge(options: Omit<StoreWorkOptions, 'tag'>): Promise<boolean> {
-  const { registries, disk, place } = options;
+  const { registries, disk, path } = options;
   const signal = AbortSignal.any([options.signal, AbortSignal.timeout(timeoutMs)]);
-  const client = await registries.open(disk.metadata.namespace, place.registry);
+  const client = await registries.open(disk.metadata.namespace, path.registry);
   const { digest } = disk.status ?? {};
   try {
-    await deleteVersions(client, place.repository, digest === undefined ? [] : [digest], signal);
+    await deleteVersions(client, path.repository, digest === undefined ? [] : [digest], signal);
     return true;
   } catch (error) {
     if (isSvc3Error(error, 'MethodNotAllowed', 'BadRequest')) return false;

@@ -1,7 +1,7 @@
 import { configKeyOf, namespaceOfDisk } from '../../api/configkey.ts';
 import type { Vm } from '../../api/vm.ts';
 import type { VmConfig } from '../../api/vmconfig.ts';
-import type { DiskKind } from './place.ts';
+import type { DiskKind } from './repositorypath.ts';
 
 /** What a VM names, wherever it stands: its own field, else its VMConfig's. */
 function namedBy(vm: Vm, field: 'image' | 'iso', config: VmConfig | undefined): string | undefined {

@@ -4,7 +4,7 @@ import { apiVersion, labels, objectNames } from '../../api/meta.ts';
 import { formatQuantity } from '../../api/quantity.ts';
 import { workerEnvironment, workerPaths, type WorkSpec } from '../../api/worker.ts';
 import { ticketSecret, workerPodName } from './names.ts';
-import type { DiskKind } from './place.ts';
+import type { DiskKind } from './repositorypath.ts';
 import type { ImageSettings } from './settings.ts';
 import type { Submitted } from '../../api/object.ts';
 

@@ -17,7 +17,7 @@ export interface GpuRules {
 }
 
 /** DMI product name of the 2013 tower (spec: GPU passthrough rule 5). */
-export const towerModel = 'MacPro6,1';
+const towerModel = 'MacPro6,1';
 const towerCardCount = 2;
 const vfioDriver = 'vfio-pci';
 /** Bridges lie in the group of what is behind them and stay with the host. */

@@ -9,7 +9,7 @@ import type { VmMemory } from './parts.ts';
 const expectedMs = 5_000;
 
 /**
- * The caches of VMs and pods with our own writes laid over them: a pass that runs before its predecessor's writes have come
+ * The caches of VMs and pods with what this process has written and they do not show yet: a pass that runs before its predecessor's writes have come
  * back would write them a second time. Only saves writes; nothing depends on it for safety.
  */
 export class VmExpectations implements VmMemory {

@@ -39,12 +39,12 @@ import type { Image } from '../../api/image.ts';
 const cacheLagMs = 1_000;
 
 /**
- * A guest that QEMU runs and that does not answer yet, in milliseconds: the kubelet tells at once when it does, only a crash before
- * that is known to its runner alone, and a port that is named may stay closed for ever.
+ * How often the runner of a guest that does not answer yet is asked, in milliseconds. That the guest is ready comes from the kubelet at
+ * once; a crash before that is known to the runner alone. Seldom, because a port that is checked may stay closed for ever.
  */
 const guestPollMs = 15_000;
 
-/** Nothing tells that somebody else's pod is gone, in milliseconds. */
+/** Somebody else's pod has the name: no event of it wakes the VM, which looks again after so many milliseconds. */
 const conflictMs = 30_000;
 
 export interface VmReconcilerParts {
@@ -71,7 +71,7 @@ export interface VmReconcilerParts {
 export class VmReconciler {
   readonly #parts: VmReconcilerParts;
   readonly #memories: readonly VmMemory[];
-  /** Another VM of the same name is another VM. */
+  /** UID of the VM seen last, by key: one that was deleted and made again shares nothing but the name. */
   readonly #uids = new Map<string, string>();
 
   constructor(parts: VmReconcilerParts) {
@@ -129,7 +129,7 @@ export class VmReconciler {
       case 'hold':
         return this.#hold(pass, plan);
       case 'end': {
-        // Its memory is of no use to anybody, and its disk may be.
+        // The pod's end would suspend the guest: nobody reads that memory again, and a disk that is kept is whole only after a shutdown.
         const isSuspendedAtEnd = plan.settings?.effective.onEviction === 'Suspend';
         if (isSuspendedAtEnd && this.#parts.runners?.isShutDown(pass.key, vm, plan.pod) === false)
           return undefined;
@@ -185,7 +185,7 @@ export class VmReconciler {
     return undefined;
   }
 
-  /** The runner goes on working, and what is known of it stays true: the Image controller reads it there. */
+  /** The guest runs on while its VM is held, and its status stays current: the Image controller finds the runner by it. */
   async #hold(pass: Pass, { pod, settings, message, endsAt }: HoldPlan): Promise<ReconcileResult> {
     const { key, observed } = pass;
     const { vm, node } = observed;
@@ -284,7 +284,7 @@ export class VmReconciler {
     const resizeRefusal = room.kind === 'refused' ? room.message : undefined;
     const status = reportPod({ vm, pod, node, runner, ...inForce, resizeRefusal });
     pass.status = status;
-    // One that was deployed by a version before.
+    // A VM that an earlier version deployed has no finalizer yet.
     await holdVm(this.#parts, pass);
     await this.#renewControlKeys(pod);
     await this.#renewLabels(vm, pod);
@@ -344,7 +344,7 @@ function askAfterMs(
   effective: EffectiveSettings,
   { conditions: { ready }, fields, reconciling }: StatusDraft,
 ): number | undefined {
-  // A guest that ends before its pod has become ready flips nothing: only its runner can tell.
+  // A guest that ends before its pod has become ready changes no readiness: only its runner can tell.
   const isPodAsGuest = isPodReady(pod) === (fields.powerState === 'Running');
   const isPending = arePortsPending(state, effective);
   const isToBeAsked = ready.status === 'True' ? !isPodAsGuest || isPending : reconciling;

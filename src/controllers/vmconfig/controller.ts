@@ -8,7 +8,7 @@ import { createExpectations } from '../../controller/expectations.ts';
 import type { Informers } from '../../controller/informers.ts';
 import type { Runtime } from '../../controller/runtime.ts';
 import type { Change } from '../../kube/types.ts';
-import type { DiskKind } from '../image/place.ts';
+import type { DiskKind } from '../image/repositorypath.ts';
 import { createVmConfigReconciler, type VmConfigCaches } from './reconciler.ts';
 import { diskNamed, problemOf } from './verdict.ts';
 

@@ -5,7 +5,7 @@ import type { VmConfig } from '../../api/vmconfig.ts';
 import { isTrue, findCondition } from '../../controller/conditions.ts';
 import { shortenNote } from '../../kube/recorder.ts';
 import { namedDisk } from '../image/nameddisk.ts';
-import type { DiskKind } from '../image/place.ts';
+import type { DiskKind } from '../image/repositorypath.ts';
 import { parseImage, type ImageName } from '../vm/resolve/imageref.ts';
 
 /** What ends a problem: work of svc3, a person, or an object that may still be applied within a minute (`applyOrderLeftMs`). */

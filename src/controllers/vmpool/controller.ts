@@ -15,7 +15,7 @@ import type { VmSettings } from '../vm/settings.ts';
 import { PoolReconciler, type PoolReconcilerParts } from './reconciler.ts';
 
 /** Claims come in bursts: the pool is looked at once for several, in milliseconds. */
-const settleMs = 50;
+const gatherMs = 50;
 
 export interface PoolControllerParts {
   /** Of the controller of VMs in this process. */
@@ -121,7 +121,7 @@ function waker(enqueue: (key: string) => void): (key: string) => void {
     const keys = [...due];
     due.clear();
     for (const key of keys) enqueue(key);
-  }, settleMs);
+  }, gatherMs);
   return (key) => {
     due.add(key);
     flush();

@@ -21,7 +21,7 @@ export interface ObservedPool {
   /** VMs of the pool, also those that know nothing of it. */
   readonly claimed: number;
   /** Those among them that take none of the guests that wait: they have a pod, or have chosen one. */
-  readonly settled: number;
+  readonly withPod: number;
   /** What a pod would be made from now; undefined while that is not known, or is no digest. */
   readonly revision: string | undefined;
   /** Milliseconds since 1970. */
@@ -45,7 +45,7 @@ type Judged = StandbyView & { readonly isIdle: boolean; readonly isCurrent: bool
 
 /** Which pods the pool gives up, and how many it makes. Those that a VM has chosen are none of its business. Pure. */
 export function decidePool(observed: ObservedPool): PoolPlan {
-  const { pool, standbys, claimed, settled, revision, now, startMs } = observed;
+  const { pool, standbys, claimed, withPod, revision, now, startMs } = observed;
   const template = templateDigest(pool);
   const own = standbys.filter(({ pod, isTaken }) => !isTaken && !isTerminating(pod));
   const doomed: { pod: Pod; why: string; isFailure: boolean }[] = [];
@@ -59,7 +59,7 @@ export function decidePool(observed: ObservedPool): PoolPlan {
   }
   const { minIdle, maxSize = Infinity } = pool.spec;
   // VMs are refused nothing: where they came while guests booted, or the bound was lowered, guests make way.
-  const most = Math.max(0, Math.min(minIdle, maxSize - settled));
+  const most = Math.max(0, Math.min(minIdle, maxSize - withPod));
   const current = kept.filter((one) => one.isCurrent).toSorted(byWorth);
   const outdated = kept.filter((one) => !one.isCurrent).toSorted(byWorth);
   for (const { pod } of current.slice(most)) doomed.push(surplus(pod));

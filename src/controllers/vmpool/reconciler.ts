@@ -91,14 +91,14 @@ export class PoolReconciler {
 
   /** A pod of a pool is in the cache, or has gone from it. */
   sawPod(pod: Pod, isGone: boolean): void {
-    this.#settle(pod);
+    this.#forgetMade(pod);
     if (!isGone) return;
     this.#deleted.delete(pod.metadata.uid);
     this.#failed.delete(pod.metadata.uid);
   }
 
-  /** It counts by itself, or is gone, whether its pool is known or not. */
-  #settle(pod: Pod): void {
+  /** The cache shows the pod, or that it is gone: what was assumed for it ends, whether its pool is known or not. */
+  #forgetMade(pod: Pod): void {
     if (this.#made.delete(pod.metadata.uid)) this.#parts.shared.inventory.forget(keyOf(pod));
   }
 
@@ -109,7 +109,7 @@ export class PoolReconciler {
     else this.#uids.set(key, uid);
     if (known === undefined || known === uid) return;
     this.#backoff.forget(known);
-    for (const pod of this.#made.values()) if (controllerOf(pod)?.uid === known) this.#settle(pod);
+    for (const pod of this.#made.values()) if (controllerOf(pod)?.uid === known) this.#forgetMade(pod);
   }
 
   async reconcile(key: string): Promise<ReconcileResult | void> {
@@ -169,7 +169,7 @@ export class PoolReconciler {
         isTaken: shared.standbys.holderOf(pod) !== undefined,
       })),
       claimed: count(vms),
-      settled: count(vms.filter((vm) => !isWithoutPod(vm))),
+      withPod: count(vms.filter((vm) => !isWithoutPod(vm))),
       revision: isPinned ? revisionOf(pool, resolved.effective, settings) : undefined,
       now: now().getTime(),
       startMs:
@@ -196,7 +196,7 @@ export class PoolReconciler {
       try {
         await ignoring(['NotFound'], client.delete(pods, { name, namespace }, { uid, resourceVersion }));
         this.#deleted.add(uid);
-        this.#settle(pod);
+        this.#forgetMade(pod);
       } catch (error) {
         // The pod has changed, as it does when its kubelet writes: its event brings us back.
         if (!isSvc3Error(error, 'Conflict')) throw error;
@@ -212,7 +212,7 @@ export class PoolReconciler {
       const { reason, message, condition, retryMs } = resolved;
       return { isReady: false, reason, message, isStalled: condition === 'stalled', againMs: retryMs };
     }
-    if (plan.create === 0) return settledOutcome(pool, plan);
+    if (plan.create === 0) return outcomeOf(pool, plan);
     const waitMs = this.#backoff.waitMs(uid);
     const before = findCondition(pool.status?.conditions, conditionTypes.ready);
     const kept =
@@ -267,7 +267,7 @@ export class PoolReconciler {
     try {
       const made = await client.create(pods, pod);
       this.#made.set(made.metadata.uid, made);
-      if (this.#parts.caches.pods.get(name, namespace) !== undefined) this.#settle(made);
+      if (this.#parts.caches.pods.get(name, namespace) !== undefined) this.#forgetMade(made);
       return undefined;
     } catch (error) {
       shared.inventory.forget(assumed);
@@ -308,7 +308,7 @@ export class PoolReconciler {
   }
 }
 
-function settledOutcome({ spec: { minIdle } }: VmPool, { idle, isFull, preparing }: PoolPlan): Outcome {
+function outcomeOf({ spec: { minIdle } }: VmPool, { idle, isFull, preparing }: PoolPlan): Outcome {
   if (isFull)
     return {
       isReady: false,

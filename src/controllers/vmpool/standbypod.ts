@@ -16,7 +16,8 @@ export function newStandbyName(pool: VmPool): string {
 }
 
 /**
- * The pool's template as a VM, which there is none of: what settles the settings of VMs and builds their pods takes it for one.
+ * The pool's template as a VM object, which kube-apiserver has none of: the functions that resolve the settings of VMs and build their
+ * pods take one.
  *
  * @param name - of the pod
  */

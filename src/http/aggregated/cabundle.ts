@@ -10,7 +10,7 @@ const name = `${version}.${actionsGroup}`;
  * Tells kube-apiserver which certificate to trust; nothing is written when it knows. False: there is no APIService, or another
  * replica wrote it meanwhile.
  */
-export async function writeCaBundle(client: KubeClient, certificatePem: string): Promise<boolean> {
+async function writeCaBundle(client: KubeClient, certificatePem: string): Promise<boolean> {
   const caBundle = Buffer.from(certificatePem).toString('base64');
   try {
     const { metadata, spec } = await client.get(apiServices, name);
@@ -32,7 +32,7 @@ export async function writeCaBundle(client: KubeClient, certificatePem: string):
   }
 }
 
-const pauses = { firstMs: 1_000, longestMs: 60_000 } as const;
+const bounds = { firstMs: 1_000, longestMs: 60_000 } as const;
 
 /**
  * The same until `signal`: an installation makes the APIService after the api's pods, and one that somebody makes anew
@@ -43,25 +43,25 @@ export function keepCaBundle(
   certificate: () => string,
   { log, signal }: { log: Log; signal: AbortSignal },
 ): () => void {
-  let pause = new AbortController();
+  let waiting = new AbortController();
 
   async function keep(): Promise<void> {
-    let pauseMs: number = pauses.firstMs;
+    let backoffMs: number = bounds.firstMs;
     while (!signal.aborted) {
-      pause = new AbortController();
+      waiting = new AbortController();
       try {
         const written = await writeCaBundle(client, certificate());
-        pauseMs = written ? pauses.longestMs : Math.min(pauseMs * 2, pauses.longestMs);
+        backoffMs = written ? bounds.longestMs : Math.min(backoffMs * 2, bounds.longestMs);
       } catch (error) {
         log.warn({ err: error }, 'could not tell kube-apiserver which certificate to trust');
-        pauseMs = Math.min(pauseMs * 2, pauses.longestMs);
+        backoffMs = Math.min(backoffMs * 2, bounds.longestMs);
       }
-      const ended = AbortSignal.any([signal, pause.signal]);
-      await delay(pauseMs, undefined, { signal: ended, ref: false }).catch(() => undefined);
-      if (pause.signal.aborted) pauseMs = pauses.firstMs;
+      const ended = AbortSignal.any([signal, waiting.signal]);
+      await delay(backoffMs, undefined, { signal: ended, ref: false }).catch(() => undefined);
+      if (waiting.signal.aborted) backoffMs = bounds.firstMs;
     }
   }
 
   void keep();
-  return () => pause.abort();
+  return () => waiting.abort();
 }

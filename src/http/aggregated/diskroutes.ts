@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import type { DiskKind } from '../../controllers/image/place.ts';
+import type { DiskKind } from '../../controllers/image/repositorypath.ts';
 import { imageName } from '../../wire/names.ts';
 import * as schemas from '../../wire/schemas.ts';
 import { downloadImage, downloadIso } from '../routes/downloads.ts';

@@ -1,4 +1,4 @@
-import { placeOf, storeRegistry } from '../../controllers/image/place.ts';
+import { repositoryPathOf, storeRegistry } from '../../controllers/image/repositorypath.ts';
 import type { StoreSettings } from '../../controllers/image/settings.ts';
 import { uploadTag } from '../../registry/parts.ts';
 import type { RemoteCatalog, RemoteImage } from '../server/services.ts';
@@ -7,7 +7,7 @@ import type { RemoteCatalog, RemoteImage } from '../server/services.ts';
 const ownImages: ReadonlySet<string> = new Set(['svc3', 'svc3-runner']);
 
 /**
- * What of a remote list is a namespace's to pull: of the image store only its own place in it, no uploads under way, and not
+ * What of a remote list is a namespace's to pull: of the image store only its own repository path, no uploads under way, and not
  * svc3's own container images. The store's layout tells ISOs from images; of other registries only a pull does.
  */
 export function withinReach(catalog: RemoteCatalog, store: StoreSettings): RemoteCatalog {
@@ -36,8 +36,8 @@ function kindIn(
   store: StoreSettings,
 ): 'image' | 'iso' | 'foreign' | undefined {
   if (registry === storeRegistry(store)) {
-    const own = placeOf(store, 'Image', namespace, '').repository;
-    const all = placeOf(store, 'Image', '', '').repository;
+    const own = repositoryPathOf(store, 'Image', namespace, '').repository;
+    const all = repositoryPathOf(store, 'Image', '', '').repository;
     if (repository.startsWith(`${own}/iso/`)) return 'iso';
     if (repository.startsWith(`${own}/`)) return 'image';
     if (all !== '' && repository.startsWith(`${all}/`)) return 'foreign';

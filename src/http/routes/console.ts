@@ -30,7 +30,7 @@ export interface TicketClaims {
 }
 
 /** So long after its ticket a page may connect again, where the token of whoever asked for it does not end before. */
-export const consoleSessionSeconds = 12 * 3600;
+const consoleSessionSeconds = 12 * 3600;
 
 /** @throws Conflict, with the reason, when the VM shows no console now */
 export function requireConsole(vm: Vm): void {

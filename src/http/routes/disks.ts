@@ -13,8 +13,10 @@ import { waitGone, waitSeen } from '../server/visible.ts';
 
 type Disk = Image | Iso;
 
+type DiskParams = z.ZodType<{ namespace: string }>;
+
 /** What the routes of images and ISOs differ in. */
-export interface DiskKind<P extends z.ZodType<{ namespace: string }>> {
+export interface DiskKind<P extends DiskParams> {
   /** The parameter of the path, and what replies call it. */
   readonly word: 'image' | 'iso';
   /** Ends the names of operations. */
@@ -53,116 +55,153 @@ function possibleUsers({ caches }: Services, namespace: string): PossibleUsers {
   };
 }
 
-/** Routes that images and ISOs have alike. */
-export function diskRoutes<P extends z.ZodType<{ namespace: string }>>(kind: DiskKind<P>) {
-  const { word, title, tag, noun, params, resource } = kind;
+/** What is made of a kind once, for all of its routes. */
+function namesOf<P extends DiskParams>({ word, name }: DiskKind<P>) {
   const plural = `${word}s` as const;
-  const collection = `/api/v1/namespaces/{namespace}/${plural}`;
-  const one = `${collection}/{${word}}`;
-  const permission = { group, resource: plural, scope: 'namespace' } as const;
-  const keyOf = (given: z.output<P>) => ({ namespace: given.namespace, name: kind.name(given) });
+  const collection = `/api/v1/namespaces/{namespace}/${plural}` as const;
   return {
-    list: defineRoute({
-      id: `list${title}s`,
-      tag,
-      method: 'GET',
-      path: collection,
-      summary: `List the ${noun}s of the namespace.`,
-      params: schemas.namespaceParams,
-      query: schemas.nothing,
-      body: schemas.nothing,
-      bodyKind: 'none',
-      replies: { 200: { description: `The ${noun}s.`, schema: schemas.listOf(schemas.imageItem) } },
-      permission: { kind: 'checked', ...permission, verb: 'list' },
-      handler: (call) => ({ json: call.services.caches[plural].items.list(call.params.namespace) }),
-    }),
-    get: defineRoute({
-      id: `get${title}`,
-      tag,
-      method: 'GET',
-      path: one,
-      summary: `Show one ${noun}.`,
-      params,
-      query: schemas.nothing,
-      body: schemas.nothing,
-      bodyKind: 'none',
-      replies: { 200: { description: `The ${noun}.`, schema: schemas.imageItem } },
-      permission: { kind: 'checked', ...permission, verb: 'get', name: word },
-      async handler(call) {
-        return { body: imageItem(await kind.find(call.services, keyOf(call.params))) };
-      },
-    }),
-    copy: defineRoute({
-      id: `copy${title}`,
-      tag,
-      method: 'POST',
-      path: `${one}/copy`,
-      summary: `Copy an ${noun}.`,
-      params,
-      query: schemas.nothing,
-      body: schemas.copyBody,
-      bodyKind: 'json',
-      replies: accepted,
-      permission: { kind: 'native', ...permission, verb: 'create' },
-      example: { name: 'copy' },
-      async handler({ params: given, body, caller, services, signal }) {
-        const { namespace, name } = keyOf(given);
-        await kind.find(services, { namespace, name });
-        const disk = diskOf(body.name, namespace, body.description, { image: { name } });
-        const created = await writing(() => caller.client.create(resource, disk), {
-          'metadata.name': 'name',
-        });
-        await waitSeen(services.caches[plural].changes, created, signal);
-        return { status: 202, body: imageItem(created) };
-      },
-    }),
-    describe: defineRoute({
-      id: `describe${title}`,
-      tag,
-      method: 'POST',
-      path: `${one}/description`,
-      summary: `Set an ${noun}'s description.`,
-      params,
-      query: schemas.nothing,
-      body: schemas.descriptionBody,
-      bodyKind: 'json',
-      replies: { 200: { description: `The ${noun}.`, schema: schemas.imageItem } },
-      permission: { kind: 'native', ...permission, verb: 'patch', name: word },
-      example: { description: kind.description },
-      async handler({ params: given, body, caller }) {
-        const patched = await caller.client.patch(
-          resource,
-          keyOf(given),
-          { type: 'merge', body: { spec: { description: body.description } } },
-          { fieldManager: 'svc3-api' },
-        );
-        return { body: imageItem(patched) };
-      },
-    }),
-    delete: defineRoute({
-      id: `delete${title}`,
-      tag,
-      method: 'DELETE',
-      path: one,
-      summary: `Delete an ${noun} that no VM uses.`,
-      params,
-      query: schemas.nothing,
-      body: schemas.nothing,
-      bodyKind: 'none',
-      replies: {
-        200: { description: `The ${noun} is gone.`, schema: schemas.status },
-        409: { description: 'VMs use it.', schema: schemas.status },
-      },
-      permission: { kind: 'native', ...permission, verb: 'delete', name: word },
-      async handler({ params: given, caller, services, signal }) {
-        const key = keyOf(given);
-        const disk = await kind.find(services, key);
-        refuseWhileUsed(possibleUsers(services, key.namespace), disk, word);
-        const { uid } = disk.metadata;
-        await caller.client.delete(resource, key, { uid });
-        await waitGone(services.caches[plural].changes, key, signal);
-        return { body: success(`Successfully deleted ${word} ${key.name}`) };
-      },
-    }),
+    plural,
+    collection,
+    one: `${collection}/{${word}}` as const,
+    permission: { group, resource: plural, scope: 'namespace' } as const,
+    keyOf: (given: z.output<P>) => ({ namespace: given.namespace, name: name(given) }),
+  };
+}
+
+function listRoute<P extends DiskParams>(kind: DiskKind<P>) {
+  const { title, tag, noun } = kind;
+  const { plural, collection, permission } = namesOf(kind);
+  return defineRoute({
+    id: `list${title}s`,
+    tag,
+    method: 'GET',
+    path: collection,
+    summary: `List the ${noun}s of the namespace.`,
+    params: schemas.namespaceParams,
+    query: schemas.nothing,
+    body: schemas.nothing,
+    bodyKind: 'none',
+    replies: { 200: { description: `The ${noun}s.`, schema: schemas.listOf(schemas.imageItem) } },
+    permission: { kind: 'checked', ...permission, verb: 'list' },
+    handler: (call) => ({ json: call.services.caches[plural].items.list(call.params.namespace) }),
+  });
+}
+
+function getRoute<P extends DiskParams>(kind: DiskKind<P>) {
+  const { word, title, tag, noun, params } = kind;
+  const { one, permission, keyOf } = namesOf(kind);
+  return defineRoute({
+    id: `get${title}`,
+    tag,
+    method: 'GET',
+    path: one,
+    summary: `Show one ${noun}.`,
+    params,
+    query: schemas.nothing,
+    body: schemas.nothing,
+    bodyKind: 'none',
+    replies: { 200: { description: `The ${noun}.`, schema: schemas.imageItem } },
+    permission: { kind: 'checked', ...permission, verb: 'get', name: word },
+    async handler(call) {
+      return { body: imageItem(await kind.find(call.services, keyOf(call.params))) };
+    },
+  });
+}
+
+function copyRoute<P extends DiskParams>(kind: DiskKind<P>) {
+  const { title, tag, noun, params, resource } = kind;
+  const { plural, one, permission, keyOf } = namesOf(kind);
+  return defineRoute({
+    id: `copy${title}`,
+    tag,
+    method: 'POST',
+    path: `${one}/copy`,
+    summary: `Copy an ${noun}.`,
+    params,
+    query: schemas.nothing,
+    body: schemas.copyBody,
+    bodyKind: 'json',
+    replies: accepted,
+    permission: { kind: 'native', ...permission, verb: 'create' },
+    example: { name: 'copy' },
+    async handler({ params: given, body, caller, services, signal }) {
+      const { namespace, name } = keyOf(given);
+      await kind.find(services, { namespace, name });
+      const disk = diskOf(body.name, namespace, body.description, { image: { name } });
+      const created = await writing(() => caller.client.create(resource, disk), {
+        'metadata.name': 'name',
+      });
+      await waitSeen(services.caches[plural].changes, created, signal);
+      return { status: 202, body: imageItem(created) };
+    },
+  });
+}
+
+function describeRoute<P extends DiskParams>(kind: DiskKind<P>) {
+  const { word, title, tag, noun, params, resource } = kind;
+  const { one, permission, keyOf } = namesOf(kind);
+  return defineRoute({
+    id: `describe${title}`,
+    tag,
+    method: 'POST',
+    path: `${one}/description`,
+    summary: `Set an ${noun}'s description.`,
+    params,
+    query: schemas.nothing,
+    body: schemas.descriptionBody,
+    bodyKind: 'json',
+    replies: { 200: { description: `The ${noun}.`, schema: schemas.imageItem } },
+    permission: { kind: 'native', ...permission, verb: 'patch', name: word },
+    example: { description: kind.description },
+    async handler({ params: given, body, caller }) {
+      const patched = await caller.client.patch(
+        resource,
+        keyOf(given),
+        { type: 'merge', body: { spec: { description: body.description } } },
+        { fieldManager: 'svc3-api' },
+      );
+      return { body: imageItem(patched) };
+    },
+  });
+}
+
+function deleteRoute<P extends DiskParams>(kind: DiskKind<P>) {
+  const { word, title, tag, noun, params, resource } = kind;
+  const { plural, one, permission, keyOf } = namesOf(kind);
+  return defineRoute({
+    id: `delete${title}`,
+    tag,
+    method: 'DELETE',
+    path: one,
+    summary: `Delete an ${noun} that no VM uses.`,
+    params,
+    query: schemas.nothing,
+    body: schemas.nothing,
+    bodyKind: 'none',
+    replies: {
+      200: { description: `The ${noun} is gone.`, schema: schemas.status },
+      409: { description: 'VMs use it.', schema: schemas.status },
+    },
+    permission: { kind: 'native', ...permission, verb: 'delete', name: word },
+    async handler({ params: given, caller, services, signal }) {
+      const key = keyOf(given);
+      const disk = await kind.find(services, key);
+      refuseWhileUsed(possibleUsers(services, key.namespace), disk, word);
+      const { uid } = disk.metadata;
+      await caller.client.delete(resource, key, { uid });
+      await waitGone(services.caches[plural].changes, key, signal);
+      return { body: success(`Successfully deleted ${word} ${key.name}`) };
+    },
+  });
+}
+
+/** Routes that images and ISOs have alike. */
+export function diskRoutes<P extends DiskParams>(kind: DiskKind<P>) {
+  return {
+    list: listRoute(kind),
+    get: getRoute(kind),
+    copy: copyRoute(kind),
+    describe: describeRoute(kind),
+    delete: deleteRoute(kind),
   };
 }

@@ -1,6 +1,6 @@
 import { imageItem } from '../../wire/image.ts';
 import { invalidField, Svc3Error } from '../../errors.ts';
-import type { DiskKind } from '../../controllers/image/place.ts';
+import type { DiskKind } from '../../controllers/image/repositorypath.ts';
 import { defineRoute, type Call, type ReplyOf } from '../server/route.ts';
 import * as schemas from '../../wire/schemas.ts';
 import type { UploadState } from '../server/services.ts';

@@ -146,7 +146,7 @@ function readKey(pem: string): KeyObject {
 }
 
 /** Checks that certificate and key belong together and can serve now; RSA or ECDSA. */
-export function checkPair(cert: string, key: string, now: Date): void {
+function checkPair(cert: string, key: string, now: Date): void {
   const certificate = readCertificate(cert);
   const privateKey = readKey(key);
   if (privateKey.asymmetricKeyType !== 'rsa' && privateKey.asymmetricKeyType !== 'ec')

@@ -8,7 +8,7 @@ import { parseJson } from './json.ts';
 import { findState } from './requeststate.ts';
 
 /** Larger JSON bodies are refused: the largest honest request is some kilobytes. */
-export const maxJsonBytes = 1024 * 1024;
+const maxJsonBytes = 1024 * 1024;
 const bodyTimeoutMs = 30_000;
 
 function refuse(reason: 'RequestEntityTooLarge' | 'BadRequest', message: string): Svc3Error {

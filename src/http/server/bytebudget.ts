@@ -9,7 +9,7 @@ export interface ByteBudgetLimits {
  * By default an identity may have the bodies of some hundred usual requests, or 16 of the largest size, under way; four such
  * identities fill a process, which has 512 MiB for everything.
  */
-export const defaultByteBudget: ByteBudgetLimits = {
+const defaultByteBudget: ByteBudgetLimits = {
   perProcess: 64 * 1024 * 1024,
   perIdentity: 16 * 1024 * 1024,
 };

@@ -58,16 +58,16 @@ export function followInternalCertificate(
     if (isEnsuring) return;
     isEnsuring = true;
     for (
-      let pauseMs: number = retryMs.first;
+      let backoffMs: number = retryMs.first;
       !signal.aborted;
-      pauseMs = Math.min(pauseMs * 2, retryMs.longest)
+      backoffMs = Math.min(backoffMs * 2, retryMs.longest)
     ) {
       try {
         await parts.ensure();
         break;
       } catch (error) {
         log.warn({ err: messageOf(error) }, 'could not make the internal certificate again');
-        await delay(pauseMs, undefined, { signal, ref: false }).catch(() => undefined);
+        await delay(backoffMs, undefined, { signal, ref: false }).catch(() => undefined);
       }
     }
     isEnsuring = false;

@@ -43,7 +43,7 @@ export function beginRequest(request: FastifyRequest, reply: FastifyReply, conte
   });
 }
 
-/** Also of requests that no route of an API surface took. */
+/** Surface and route for access log and metrics, also of requests that no route of an API surface took. */
 function namesOf(request: FastifyRequest, state: RequestState): { surface: string; route: string } {
   if (state.route !== undefined) return { surface: state.surface ?? 'none', route: state.route.id };
   const { route = 'none', surface = 'none' } = request.routeOptions.config as {

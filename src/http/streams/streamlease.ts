@@ -4,7 +4,7 @@ import { unauthorized } from '../auth/auth.ts';
 import type { Admitted } from './streamadmission.ts';
 
 /** How often the right to a stream is asked for again, in milliseconds: as long as a decision may be remembered. */
-export const defaultConfirmEveryMs = 10_000;
+const defaultConfirmEveryMs = 10_000;
 
 /**
  * Watches whether the user of an open stream still may have it, and calls back once when not: the token has ended, the account

@@ -30,8 +30,8 @@ export function createVmUsages(key: () => KeyObject | undefined, port = runnerPo
 }
 
 /**
- * A runner is not believed to say who the caller is or that there is no such VM: only what it says of its guest, and that it does not
- * answer, is the caller's to know as it is.
+ * The error of a runner as the caller is told it: what it says of its guest, and that it does not answer. A runner does not decide who the
+ * caller is (401, 403) or that there is no such VM (404).
  */
 export function refusalOf(name: string, cause: unknown): Svc3Error {
   if (isSvc3Error(cause, 'Conflict', 'ServiceUnavailable', 'Timeout')) return cause;

@@ -99,23 +99,28 @@ export function createCodeRoute(sessions: Sessions): Route {
   });
 }
 
-/** The page, its session and what only it asks for; beside `pageRoutes`. */
-export function createPageSessionRoutes(authenticator: Authenticator, sessions: Sessions): Route[] {
-  const file = createFileReplies(built);
-  const fileRoute = (id: string, path: string, name: (params: unknown) => string): Route =>
-    defineRoute({
-      ...common,
-      id,
-      method: 'GET',
-      path,
-      summary: 'The web page.',
-      params: path.endsWith('*') ? z.object({ '*': z.string().max(100) }) : schemas.nothing,
-      replies: fileReplies,
-      permission: open,
-      handler: ({ params, header }) => file(name(params), header('accept-encoding')),
-    });
+/** A route that sends the file of the page that its path names. */
+function fileRoute(
+  id: string,
+  path: string,
+  file: ReturnType<typeof createFileReplies>,
+  name: (params: unknown) => string,
+): Route {
+  return defineRoute({
+    ...common,
+    id,
+    method: 'GET',
+    path,
+    summary: 'The web page.',
+    params: path.endsWith('*') ? z.object({ '*': z.string().max(100) }) : schemas.nothing,
+    replies: fileReplies,
+    permission: open,
+    handler: ({ params, header }) => file(name(params), header('accept-encoding')),
+  });
+}
 
-  const signIn = defineRoute({
+function createSignIn(authenticator: Authenticator, sessions: Sessions): Route {
+  return defineRoute({
     ...common,
     id: 'createPageSession',
     method: 'POST',
@@ -131,12 +136,15 @@ export function createPageSessionRoutes(authenticator: Authenticator, sessions: 
       const token = code?.token ?? ('token' in body ? body.token.trim() : '');
       const caller = await authenticator.caller(`Bearer ${token}`, address);
       const cookie = sessions.begin(token, caller.expiresAt);
+      // Last: a code whose token is refused is not used up.
       if (code !== undefined) await takeCode(services.client, code.id);
       return { body: await sessionOf({ caller, services }), headers: { 'set-cookie': cookie } };
     },
   });
+}
 
-  const signOut = defineRoute({
+function createSignOut(sessions: Sessions): Route {
+  return defineRoute({
     ...common,
     id: 'deletePageSession',
     method: 'DELETE',
@@ -149,81 +157,85 @@ export function createPageSessionRoutes(authenticator: Authenticator, sessions: 
       return { body: success('signed out'), headers: { 'set-cookie': sessions.end() } };
     },
   });
+}
 
-  const showSession = defineRoute({
-    ...common,
-    id: 'getPageSession',
-    method: 'GET',
-    path: '/ui/session',
-    summary: 'Who is signed in.',
-    replies: { 200: { description: 'The session.', schema: session } },
-    permission: signedIn,
-    handler: async (call) => ({ body: await sessionOf(call) }),
-  });
+const showSession = defineRoute({
+  ...common,
+  id: 'getPageSession',
+  method: 'GET',
+  path: '/ui/session',
+  summary: 'Who is signed in.',
+  replies: { 200: { description: 'The session.', schema: session } },
+  permission: signedIn,
+  handler: async (call) => ({ body: await sessionOf(call) }),
+});
 
-  const listNamespaces = defineRoute({
-    ...common,
-    id: 'listPageNamespaces',
-    method: 'GET',
-    path: '/ui/namespaces',
-    summary: 'The namespaces whose VMs the caller may list.',
-    replies: {
-      200: {
-        description: 'Their names, and whether VMs of all namespaces may be listed.',
-        schema: z.object({ items: z.array(z.string()), all: z.boolean() }),
-      },
+const listNamespaces = defineRoute({
+  ...common,
+  id: 'listPageNamespaces',
+  method: 'GET',
+  path: '/ui/namespaces',
+  summary: 'The namespaces whose VMs the caller may list.',
+  replies: {
+    200: {
+      description: 'Their names, and whether VMs of all namespaces may be listed.',
+      schema: z.object({ items: z.array(z.string()), all: z.boolean() }),
     },
-    permission: signedIn,
-    async handler({ caller, services }) {
-      const { username } = await caller.user();
-      const others = [services.settings.defaultNamespace, ...ownNamespace(username)];
-      return { body: await visibleNamespaces(caller, services.caches, others) };
-    },
-  });
+  },
+  permission: signedIn,
+  async handler({ caller, services }) {
+    const { username } = await caller.user();
+    const others = [services.settings.defaultNamespace, ...ownNamespace(username)];
+    return { body: await visibleNamespaces(caller, services.caches, others) };
+  },
+});
 
-  const listRights = defineRoute({
-    ...common,
-    id: 'listPageRights',
-    method: 'GET',
-    path: '/ui/rights',
-    summary: 'What the caller may do in a namespace.',
-    query: z.object({ namespace: label }),
-    replies: {
-      200: {
-        description: 'Ids of the routes that the caller may call.',
-        schema: z.object({ routes: z.array(z.string()) }),
-      },
+const listRights = defineRoute({
+  ...common,
+  id: 'listPageRights',
+  method: 'GET',
+  path: '/ui/rights',
+  summary: 'What the caller may do in a namespace.',
+  query: z.object({ namespace: label }),
+  replies: {
+    200: {
+      description: 'Ids of the routes that the caller may call.',
+      schema: z.object({ routes: z.array(z.string()) }),
     },
-    permission: signedIn,
-    handler: async ({ caller, query }) => ({
-      body: { routes: await allowedRoutes(caller, pageRoutes, query.namespace) },
-    }),
-  });
+  },
+  permission: signedIn,
+  handler: async ({ caller, query }) => ({
+    body: { routes: await allowedRoutes(caller, pageRoutes, query.namespace) },
+  }),
+});
 
-  const live = defineRoute({
-    ...common,
-    id: 'streamPage',
-    method: 'GET',
-    path: '/ui/live',
-    summary: 'Server-sent events: what there is in a namespace, or in all, and every change of it.',
-    query: z.object({ namespace: label.optional() }),
-    replies: { 200: { description: 'text/event-stream.' } },
-    permission: signedIn,
-    longRunning: true,
-    async handler({ caller, query: { namespace }, services: { caches }, signal, drain }) {
-      const either = AbortSignal.any([signal, drain]);
-      return {
-        stream: await liveStream({ caller, caches, namespace, signal: either }),
-        headers: { 'content-type': 'text/event-stream; charset=utf-8', 'x-accel-buffering': 'no' },
-      };
-    },
-  });
+const live = defineRoute({
+  ...common,
+  id: 'streamPage',
+  method: 'GET',
+  path: '/ui/live',
+  summary: 'Server-sent events: what there is in a namespace, or in all, and every change of it.',
+  query: z.object({ namespace: label.optional() }),
+  replies: { 200: { description: 'text/event-stream.' } },
+  permission: signedIn,
+  longRunning: true,
+  async handler({ caller, query: { namespace }, services: { caches }, signal, drain }) {
+    const either = AbortSignal.any([signal, drain]);
+    return {
+      stream: await liveStream({ caller, caches, namespace, signal: either }),
+      headers: { 'content-type': 'text/event-stream; charset=utf-8', 'x-accel-buffering': 'no' },
+    };
+  },
+});
 
+/** The page, its session and what only it asks for; beside `pageRoutes`. */
+export function createPageSessionRoutes(authenticator: Authenticator, sessions: Sessions): Route[] {
+  const file = createFileReplies(built);
   return [
-    fileRoute('getPage', '/ui', () => 'index.html'),
-    fileRoute('getPagePart', '/ui/files/*', (params) => (params as { '*': string })['*']),
-    signIn,
-    signOut,
+    fileRoute('getPage', '/ui', file, () => 'index.html'),
+    fileRoute('getPagePart', '/ui/files/*', file, (params) => (params as { '*': string })['*']),
+    createSignIn(authenticator, sessions),
+    createSignOut(sessions),
     showSession,
     listNamespaces,
     listRights,

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { PassThrough, pipeline } from 'node:stream';
 import { Svc3Error } from '../../errors.ts';
 import { imageAnnotations } from '../../api/image.ts';
-import { placeOf } from '../../controllers/image/place.ts';
+import { repositoryPathOf } from '../../controllers/image/repositorypath.ts';
 import type { NamespaceRegistries } from '../../controllers/image/registries.ts';
 import type { StoreSettings } from '../../controllers/image/settings.ts';
 import type { RegistryClient } from '../../registry/client.ts';
@@ -37,7 +37,7 @@ export function createImageTransfer(
       const target = { kind, namespace, name };
       const uid = await targets.look(target);
       const id = randomUUID();
-      const { registry: host, repository } = placeOf(store, kind, namespace, name);
+      const { registry: host, repository } = repositoryPathOf(store, kind, namespace, name);
       const registry = await registries.open(namespace, host);
       try {
         const { digest } = await pushDisk(registry, {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Svc3Error, isSvc3Error } from '../../errors.ts';
-import { placeOf, type Place } from '../../controllers/image/place.ts';
+import { repositoryPathOf, type RepositoryPath } from '../../controllers/image/repositorypath.ts';
 import type { NamespaceRegistries } from '../../controllers/image/registries.ts';
 import { defaultUploadExpiryMs, type StoreSettings } from '../../controllers/image/settings.ts';
 import type { RegistryClient } from '../../registry/client.ts';
@@ -36,7 +36,14 @@ export interface ResumableUploadOptions {
 
 interface Opened {
   readonly client: RegistryClient;
-  readonly place: Place;
+  readonly path: RepositoryPath;
+}
+
+/** Where uploads go to, and what takes them. */
+interface Parts {
+  readonly targets: UploadTargets;
+  readonly registries: NamespaceRegistries;
+  readonly store: StoreSettings;
 }
 
 /** Uploads that are taken up again by any replica: how far they are stands in the store (docs/adr/0009). */
@@ -44,32 +51,102 @@ export function createResumableUploads(
   targets: UploadTargets,
   registries: NamespaceRegistries,
   store: StoreSettings,
-  { partBytes, expiryMs = defaultUploadExpiryMs }: ResumableUploadOptions = {},
+  options: ResumableUploadOptions = {},
 ): ResumableUploads {
-  async function inStore<T>(target: UploadTarget, work: (opened: Opened) => Promise<T>): Promise<T> {
+  return new StoredUploads({ targets, registries, store }, options);
+}
+
+class StoredUploads implements ResumableUploads {
+  readonly #parts: Parts;
+  readonly #partBytes: number | undefined;
+  readonly #expiryMs: number;
+
+  constructor(parts: Parts, { partBytes, expiryMs = defaultUploadExpiryMs }: ResumableUploadOptions) {
+    this.#parts = parts;
+    this.#partBytes = partBytes;
+    this.#expiryMs = expiryMs;
+  }
+
+  async begin(
+    target: UploadTarget,
+    { size, description }: Parameters<ResumableUploads['begin']>[1],
+  ): Promise<UploadState> {
+    const uid = await this.#parts.targets.look(target);
+    const id = randomUUID();
+    const annotations = {
+      [facts.id]: id,
+      ...(size === undefined ? {} : { [facts.size]: String(size) }),
+      ...(description === undefined ? {} : { [facts.description]: description }),
+      ...(uid === undefined ? {} : { [facts.uid]: uid }),
+    };
+    return this.#inStore(target, async ({ client, path }) => {
+      // Whoever begins anew does not go on with what was before; a registry that does not delete keeps it.
+      await giveUpUploads(client, path.repository, Date.now() - this.#expiryMs).catch(() => undefined);
+      return stateOf(id, await writeParts(client, partsOf(path, id), { parts: [], annotations }));
+    });
+  }
+
+  state(target: UploadTarget, id: string): Promise<UploadState> {
+    return this.#inStore(target, async (opened) => {
+      const list = await this.#listOf(opened, target, id);
+      return list === undefined ? { id, offset: 0, isComplete: true } : stateOf(id, list);
+    });
+  }
+
+  append(
+    target: UploadTarget,
+    id: string,
+    { offset, content, isLast, length, isWhole }: Parameters<ResumableUploads['append']>[2],
+  ): ReturnType<ResumableUploads['append']> {
+    return this.#inStore(target, async (opened) => {
+      const list = await this.#listOf(opened, target, id);
+      if (list === undefined) throw new Svc3Error('Conflict', `upload ${id} is complete`);
+      if (list.offset !== offset)
+        throw new Svc3Error('Conflict', `Upload-Offset: upload ${id} is at ${list.offset}, not ${offset}`);
+      const size = sizeOf(list);
+      if (size !== undefined && offset + (length ?? 0) > size)
+        throw refused(`with these bytes the file is larger than the ${size} that were announced`);
+      const longer = await appendParts(opened.client, partsOf(opened.path, id), {
+        list,
+        content,
+        ...(this.#partBytes === undefined ? {} : { partBytes: this.#partBytes }),
+      });
+      if (!isWhole(longer.offset - offset)) throw refused('ended before it was whole; what came is kept');
+      if (!isLast) return stateOf(id, longer);
+      return { ...stateOf(id, longer), taken: await this.#complete(opened, target, id, longer) };
+    });
+  }
+
+  cancel(target: UploadTarget, id: string): Promise<void> {
+    return this.#inStore(target, ({ client, path }) => deleteParts(client, partsOf(path, id)));
+  }
+
+  async #inStore<T>(target: UploadTarget, work: (opened: Opened) => Promise<T>): Promise<T> {
+    const { store, registries } = this.#parts;
     if (store.url === '')
       throw new Svc3Error('Conflict', 'this installation has no image store (chart value store.url)');
-    const place = placeOf(store, target.kind, target.namespace, target.name);
-    const client = await registries.open(target.namespace, place.registry);
+    const path = repositoryPathOf(store, target.kind, target.namespace, target.name);
+    const client = await registries.open(target.namespace, path.registry);
     try {
-      return await work({ client, place });
+      return await work({ client, path });
     } finally {
       await client.close();
     }
   }
 
   /** The upload's list of parts; undefined when its object has taken it over. */
-  async function listOf({ client, place }: Opened, target: UploadTarget, id: string) {
+  async #listOf({ client, path }: Opened, target: UploadTarget, id: string): Promise<PartList | undefined> {
     try {
-      return await readParts(client, partsPlace(place, id));
+      return await readParts(client, partsOf(path, id));
     } catch (error) {
       if (!isSvc3Error(error, 'NotFound')) throw error;
-      if ((await targets.takenBy(target, id)) !== undefined) return undefined;
+      if ((await this.#parts.targets.takenBy(target, id)) !== undefined) return undefined;
       throw new Svc3Error('NotFound', `there is no upload ${id} to ${target.name}`, { cause: error });
     }
   }
 
-  async function complete(opened: Opened, target: UploadTarget, id: string, list: PartList) {
+  async #complete(opened: Opened, target: UploadTarget, id: string, list: PartList) {
+    const { targets } = this.#parts;
     const { annotations, digest, offset } = list;
     const size = sizeOf(list);
     if (size !== undefined && size !== offset) throw refused(`${offset} of ${size} bytes have come`);
@@ -78,60 +155,18 @@ export function createResumableUploads(
     try {
       return await targets.handOver(target, { id, digest, uid, description });
     } catch (error) {
+      // The object may have taken it, and only the reply of that been lost.
       const taken = await targets.takenBy(target, id);
       if (taken !== undefined) return taken;
       // Nobody will ever take it then.
       if (isSvc3Error(error, 'AlreadyExists', 'NotFound', 'Invalid'))
-        await deleteParts(opened.client, partsPlace(opened.place, id)).catch(() => undefined);
+        await deleteParts(opened.client, partsOf(opened.path, id)).catch(() => undefined);
       throw error;
     }
   }
-
-  return {
-    async begin(target, { size, description }) {
-      const uid = await targets.look(target);
-      const id = randomUUID();
-      const annotations = {
-        [facts.id]: id,
-        ...(size === undefined ? {} : { [facts.size]: String(size) }),
-        ...(description === undefined ? {} : { [facts.description]: description }),
-        ...(uid === undefined ? {} : { [facts.uid]: uid }),
-      };
-      return inStore(target, async ({ client, place }) => {
-        // Whoever begins anew does not go on with what was before; a registry that does not delete keeps it.
-        await giveUpUploads(client, place.repository, Date.now() - expiryMs).catch(() => undefined);
-        return stateOf(id, await writeParts(client, partsPlace(place, id), { parts: [], annotations }));
-      });
-    },
-    state: (target, id) =>
-      inStore(target, async (opened) => {
-        const list = await listOf(opened, target, id);
-        return list === undefined ? { id, offset: 0, isComplete: true } : stateOf(id, list);
-      }),
-    append: (target, id, { offset, content, isLast, length, isWhole }) =>
-      inStore(target, async (opened) => {
-        const list = await listOf(opened, target, id);
-        if (list === undefined) throw new Svc3Error('Conflict', `upload ${id} is complete`);
-        if (list.offset !== offset)
-          throw new Svc3Error('Conflict', `Upload-Offset: upload ${id} is at ${list.offset}, not ${offset}`);
-        const size = sizeOf(list);
-        if (size !== undefined && offset + (length ?? 0) > size)
-          throw refused(`with these bytes the file is larger than the ${size} that were announced`);
-        const longer = await appendParts(opened.client, partsPlace(opened.place, id), {
-          list,
-          content,
-          ...(partBytes === undefined ? {} : { partBytes }),
-        });
-        if (!isWhole(longer.offset - offset)) throw refused('ended before it was whole; what came is kept');
-        if (!isLast) return stateOf(id, longer);
-        return { ...stateOf(id, longer), taken: await complete(opened, target, id, longer) };
-      }),
-    cancel: (target, id) =>
-      inStore(target, ({ client, place }) => deleteParts(client, partsPlace(place, id))),
-  };
 }
 
-function partsPlace({ repository }: Place, id: string): { repository: string; tag: string } {
+function partsOf({ repository }: RepositoryPath, id: string): { repository: string; tag: string } {
   return { repository, tag: uploadTag(id) };
 }
 

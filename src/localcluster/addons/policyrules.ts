@@ -31,7 +31,7 @@ export interface World {
   readonly policies: readonly NetworkPolicy[];
 }
 
-export const policyTable = 'svc3-network-policies';
+const policyTable = 'svc3-network-policies';
 
 type Direction = 'ingress' | 'egress';
 

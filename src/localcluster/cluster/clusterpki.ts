@@ -10,7 +10,7 @@ import {
 } from '../controlplane/pki.ts';
 
 /** First address of the Services' range; kube-apiserver gives it to `kubernetes.default`. */
-export const kubernetesServiceIp = '10.96.0.1';
+const kubernetesServiceIp = '10.96.0.1';
 export const serviceCidr = '10.96.0.0/16';
 
 /** Everything that control plane components need to trust each other, in memory and as files of `dir`. */

@@ -24,7 +24,7 @@ export const hostLinkRange = '10.231.0.0/16';
  * the default route. A more specific route, such as that of the link, comes first. Each state has routes of its own, told
  * apart by their metric, so that the last one to be purged takes the last route away.
  */
-export async function protectRange(places: Places): Promise<void> {
+async function protectRange(places: Places): Promise<void> {
   await ip('route', 'replace', 'unreachable', hostLinkRange, ...metricOf(places));
 }
 

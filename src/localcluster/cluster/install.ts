@@ -62,7 +62,7 @@ export function registryOf(settings: Settings): RegistryAddress {
 }
 
 /** Reference of the demo guest. */
-export function guestReference(guest: GuestImage): string {
+function guestReference(guest: GuestImage): string {
   return `${registryHost}/svc3/guest:${guest.hash}`;
 }
 

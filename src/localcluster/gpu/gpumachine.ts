@@ -19,7 +19,7 @@ import { debianSuite, loadOrder } from '../images/guest.ts';
 import { hashOf } from '../images/hash.ts';
 
 /** Scripts that run in the machine. */
-export const gpuNodeRecipe = fileURLToPath(new URL('../../../containers/gpunode', import.meta.url));
+const gpuNodeRecipe = fileURLToPath(new URL('../../../containers/gpunode', import.meta.url));
 
 const packages = ['ca-certificates', 'iproute2', 'kmod', 'libseccomp2', 'mount', 'nftables'];
 const diskModules = ['virtio_pci', 'virtio_blk', 'ext4'];

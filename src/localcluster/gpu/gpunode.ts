@@ -207,7 +207,7 @@ async function connect(sandboxPid: number, signal: AbortSignal): Promise<void> {
 }
 
 /** Where the machine's console goes. */
-export function consoleLog(places: Places): string {
+function consoleLog(places: Places): string {
   return join(places.logs, `${gpuNode.name}-console.log`);
 }
 

@@ -42,7 +42,7 @@ const requirements: Requirements = {
 const systemFolders = ['/usr/local/sbin', '/usr/sbin', '/sbin', '/usr/local/bin', '/usr/bin', '/bin'];
 
 /** Packages that are missing, in the order of the alphabet; `also` adds to what a local cluster needs. */
-export async function missingPackages(path: string, also: Requirements = {}): Promise<string[]> {
+async function missingPackages(path: string, also: Requirements = {}): Promise<string[]> {
   const folders = [...path.split(delimiter).filter(Boolean), ...systemFolders];
   const found = await Promise.all(
     Object.entries({ ...requirements, ...also }).map(async ([name, pack]) =>

@@ -5,7 +5,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { openIssuer, type Issuer } from '../../../src/cli/oidc/issuer.ts';
 import { deviceLogin } from '../../../src/cli/oidc/login.ts';
 
-/** An HTTP server that does what no honest issuer does, and a door to it. */
+/** An HTTP server that does what no honest issuer does, and a client of it. */
 async function aServer(
   listener: RequestListener,
   timeoutMs?: number,

@@ -35,9 +35,9 @@ afterAll(async () => {
 
 /** What has come of an upload, as the api writes it down. */
 async function part(repository: string, id: string, content: Buffer = randomBytes(1000)): Promise<string> {
-  const place = { repository, tag: uploadTag(id) };
-  const list = await writeParts(store, place, { parts: [], annotations: { id } });
-  const { digest } = await appendParts(store, place, { list, content: fromBuffer(content) });
+  const reference = { repository, tag: uploadTag(id) };
+  const list = await writeParts(store, reference, { parts: [], annotations: { id } });
+  const { digest } = await appendParts(store, reference, { list, content: fromBuffer(content) });
   return digest;
 }
 

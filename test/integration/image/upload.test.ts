@@ -140,16 +140,16 @@ describe('an upload', () => {
     const { client } = cluster;
     const namespace = await cluster.namespace();
     const disk = await aQcow2();
-    const place = { repository: `svc3/${namespace}/parts`, tag: `upload-${randomUUID()}` };
-    const begun = await writeParts(store, place, { parts: [], annotations: {} });
+    const reference = { repository: `svc3/${namespace}/parts`, tag: `upload-${randomUUID()}` };
+    const begun = await writeParts(store, reference, { parts: [], annotations: {} });
     const content = Readable.from([disk.subarray(0, 100_000), disk.subarray(100_000)]);
-    const list = await appendParts(store, place, { list: begun, content, partBytes: 1 });
+    const list = await appendParts(store, reference, { list: begun, content, partBytes: 1 });
     const image = anImage(namespace, 'parts', { upload: {} });
     image.metadata.annotations = { [imageAnnotations.upload]: list.digest };
     await client.create(images, image);
     const status = await becomesReady(client, namespace, 'parts');
     expect((await diskOf(store, status.reference ?? '')).equals(disk)).toBe(true);
-    const tags = await store.tags(place.repository);
+    const tags = await store.tags(reference.repository);
     expect(tags.filter((tag) => tag.startsWith('upload'))).toEqual([]);
   });
 

@@ -4,6 +4,7 @@ import type { Lease } from '../../../src/api/core.ts';
 import { formatMicroTime } from '../../../src/controller/conditions.ts';
 import {
   createLeaderElector,
+  defaultTimes,
   gatedClient,
   type LeaderElectorOptions,
 } from '../../../src/controller/leader.ts';
@@ -373,4 +374,10 @@ test('the gate of who does not lead refuses', async () => {
   expect(() => elector.gate.assertHeld()).toThrow('this process does not lead, it writes nothing');
   await expect.poll(() => elector.gate.isHeld()).toBe(true);
   expect(() => elector.gate.assertHeld()).not.toThrow();
+});
+
+test('a leader gives up before its lease is free to another', () => {
+  const { leaseMs, renewDeadlineMs, retryMs } = defaultTimes;
+  expect(renewDeadlineMs).toBeLessThan(leaseMs);
+  expect(retryMs).toBeLessThan(renewDeadlineMs);
 });

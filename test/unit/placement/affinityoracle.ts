@@ -85,7 +85,7 @@ export class AffinityOracle {
   }
 
   /** How many such pods are on counted nodes of the place. */
-  #crowd(node: Labels, key: string, isMeant: (labels: Labels) => boolean, kind: string): number {
+  #podsAt(node: Labels, key: string, isMeant: (labels: Labels) => boolean, kind: string): number {
     const counted = new Set(this.#spreadOver(kind).map(({ labels }) => labels));
     return this.#pods.filter(({ labels, at }) => isMeant(labels) && counted.has(at) && at[key] === node[key])
       .length;
@@ -98,11 +98,11 @@ export class AffinityOracle {
       if (node[topologyKey] === undefined)
         return ["node(s) didn't match pod topology spread constraints (missing required label)"];
       const isMeant = (other: Labels) => selects(labelSelector, other);
-      const crowds = this.#spreadOver('DoNotSchedule').map((one) =>
-        this.#crowd(one.labels, topologyKey, isMeant, 'DoNotSchedule'),
+      const counts = this.#spreadOver('DoNotSchedule').map((one) =>
+        this.#podsAt(one.labels, topologyKey, isMeant, 'DoNotSchedule'),
       );
-      const after = this.#crowd(node, topologyKey, isMeant, 'DoNotSchedule') + (isMeant(labels) ? 1 : 0);
-      if (after - Math.min(...crowds) > maxSkew)
+      const after = this.#podsAt(node, topologyKey, isMeant, 'DoNotSchedule') + (isMeant(labels) ? 1 : 0);
+      if (after - Math.min(...counts) > maxSkew)
         return ["node(s) didn't match pod topology spread constraints"];
     }
     const needed = affinity?.podAffinity?.requiredDuringSchedulingIgnoredDuringExecution ?? [];
@@ -137,8 +137,8 @@ export class AffinityOracle {
     const { affinity, topologySpreadConstraints } = this.#request;
     const kinds: ((node: Labels) => number)[] = [
       (node) => {
-        const wishes = affinity?.nodeAffinity?.preferredDuringSchedulingIgnoredDuringExecution ?? [];
-        const met = wishes.filter(({ preference }) =>
+        const preferences = affinity?.nodeAffinity?.preferredDuringSchedulingIgnoredDuringExecution ?? [];
+        const met = preferences.filter(({ preference }) =>
           preference.matchExpressions.every((one) => fulfils(node, one)),
         );
         return total(met.map(({ weight }) => weight));
@@ -161,10 +161,10 @@ export class AffinityOracle {
         -total(
           topologySpreadConstraints.map(({ topologyKey, labelSelector, whenUnsatisfiable }) => {
             const counted = this.#spreadOver(whenUnsatisfiable);
-            const crowd = (at: Labels) =>
-              this.#crowd(at, topologyKey, (other) => selects(labelSelector, other), whenUnsatisfiable);
-            if (counted.some(({ labels }) => labels[topologyKey] === node[topologyKey])) return crowd(node);
-            return Math.max(0, ...counted.map(({ labels }) => crowd(labels))) + 1;
+            const podsAt = (at: Labels) =>
+              this.#podsAt(at, topologyKey, (other) => selects(labelSelector, other), whenUnsatisfiable);
+            if (counted.some(({ labels }) => labels[topologyKey] === node[topologyKey])) return podsAt(node);
+            return Math.max(0, ...counted.map(({ labels }) => podsAt(labels))) + 1;
           }),
         ),
     ];

@@ -7,7 +7,7 @@ import type { ApiClient } from './client.ts';
 export const resumableBytes = 64 * 2 ** 20;
 /** Tries in a row that bring nothing further. */
 const mostFailures = 8;
-const pauseMs = { first: 250, most: 15_000 } as const;
+const backoffMs = { first: 250, most: 15_000 } as const;
 
 /** Where a file goes. */
 export interface UploadPlace {
@@ -48,7 +48,7 @@ export async function uploadResumably(
       const state = await ask(api, location);
       if (state.isComplete) return place.get();
       failures = state.offset > offset ? 0 : failures + 1;
-      if (failures > 0) await delay(Math.min(pauseMs.most, pauseMs.first * 2 ** failures));
+      if (failures > 0) await delay(Math.min(backoffMs.most, backoffMs.first * 2 ** failures));
       offset = state.offset;
     }
   }
@@ -81,7 +81,7 @@ async function ask(
       return { offset: Number(headers['upload-offset']), isComplete: headers['upload-complete'] === '?1' };
     } catch (error) {
       if (!isPassing(error) || failures >= mostFailures) throw error;
-      await delay(Math.min(pauseMs.most, pauseMs.first * 2 ** failures));
+      await delay(Math.min(backoffMs.most, backoffMs.first * 2 ** failures));
     }
   }
 }

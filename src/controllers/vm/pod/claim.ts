@@ -75,7 +75,7 @@ export function bootClaim(vm: Vm, effective: EffectiveSettings | undefined): Dis
   };
 }
 
-export function dataClaim(vm: Vm, disk: DataDisk): DiskClaim {
+function dataClaim(vm: Vm, disk: DataDisk): DiskClaim {
   const { whenDeleted } = vm.spec.disks?.find(({ name }) => name === disk.name) ?? disk;
   return {
     field: `disks[${disk.name}]`,

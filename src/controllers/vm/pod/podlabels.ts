@@ -3,7 +3,7 @@ import { group, labels } from '../../../api/meta.ts';
 import type { Vm } from '../../../api/vm.ts';
 
 /** Annotation on VM pods: the keys of the labels that come from the VM. Others, as a webhook's, are left alone. */
-export const vmLabelsAnnotation = 'svc3.dev/vm-labels';
+const vmLabelsAnnotation = 'svc3.dev/vm-labels';
 
 type Labels = Readonly<Record<string, string>>;
 

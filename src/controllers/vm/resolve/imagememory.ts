@@ -18,7 +18,7 @@ type NamedImage = Pick<EffectiveSettings, 'image' | 'imageName' | 'imageNamespac
  *
  * @param namespace - of the VM
  */
-export function memoryOfImage(
+function memoryOfImage(
   namespace: string,
   { image, imageName, imageNamespace }: NamedImage,
   sources: Images,

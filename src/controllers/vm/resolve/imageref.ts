@@ -15,12 +15,6 @@ export interface Store {
   readonly prefix: string;
 }
 
-/** Repository of an Image or ISO of a namespace in the store. */
-export function storeReference(store: Store, namespace: string, name: string): string {
-  const host = store.url.replace(/^[a-z]+:\/\//, '').replace(/\/+$/, '');
-  return [host, store.prefix, namespace, name].filter((part) => part !== '').join('/');
-}
-
 /** `repository@digest`; a tag in the reference is left out, since the kubelet takes the digest alone. */
 export function withDigest(reference: string, digest: string): string {
   return `${repositoryOf(reference)}@${digest}`;

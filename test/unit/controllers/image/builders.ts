@@ -43,7 +43,7 @@ export function observed(disk: Image, more: Partial<Observed> = {}): Observed {
   return {
     disk,
     kind: 'Image',
-    place: { registry: 'store.example.com', repository: 'svc3/team/disk' },
+    path: { registry: 'store.example.com', repository: 'svc3/team/disk' },
     request: 'create',
     worker: undefined,
     hasPods: false,

@@ -128,7 +128,7 @@ describe('what is decided for a disk', () => {
     ],
     [
       'without a store nothing can be made',
-      observed(anImage(remote), { place: undefined }),
+      observed(anImage(remote), { path: undefined }),
       { kind: 'say', verdict: { reason: 'StoreMissing' } } as never,
     ],
     [
@@ -246,7 +246,7 @@ describe('what is decided for a disk', () => {
     ['deletion empties the store', observed(anImage(remote, { digest }, deleted)), { kind: 'purge' }],
     [
       'deletion without a store lets go',
-      observed(anImage(remote, undefined, deleted), { place: undefined }),
+      observed(anImage(remote, undefined, deleted), { path: undefined }),
       { kind: 'release' },
     ],
   ])('%s', (_title, given, plan) => {

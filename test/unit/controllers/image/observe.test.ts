@@ -37,10 +37,10 @@ const pod = (name: string, status: Pod['status'] = {}): Pod => ({
   status,
 });
 
-test('a disk has its place in the store, and none where there is no store', () => {
+test('a disk has its repository path in the store, and none where there is no store', () => {
   const disk = anImage({ blank: { size: '1G' } });
-  expect(look(disk).place).toEqual({ registry: 'store.example.com', repository: 'svc3/team/disk' });
-  expect(look(disk, { url: '' }).place).toBeUndefined();
+  expect(look(disk).path).toEqual({ registry: 'store.example.com', repository: 'svc3/team/disk' });
+  expect(look(disk, { url: '' }).path).toBeUndefined();
 });
 
 test('the worker pod of the request is told from those of requests before', () => {

@@ -13,7 +13,7 @@ const disk = anImage({ vm: { name: 'web', mode: 'Save' } });
 const target: PodWork = {
   disk,
   kind: 'Image',
-  place: { registry: 'store.example.com', repository: 'svc3/team/disk' },
+  path: { registry: 'store.example.com', repository: 'svc3/team/disk' },
   id,
 };
 const runner = { address: '10.0.0.1', fingerprint: 'pinned' };

@@ -10,14 +10,14 @@ import { diskWaitsForPerson, reasonTable } from '../../../../src/api/reasons.ts'
 import { anImage, condition, digest, done } from './builders.ts';
 
 const now = new Date('2026-02-02T00:00:00Z');
-const place = { registry: 'store.example.com', repository: 'svc3/team/disk' };
+const path = { registry: 'store.example.com', repository: 'svc3/team/disk' };
 const reasons = (conditions: { type: string; status: string; reason: string }[] | undefined) =>
   conditions?.map(({ type, status, reason }) => `${type}=${status} ${reason}`);
 
 describe('the status of a disk', () => {
   test('that was made says where it lies and that it is ready', () => {
     const disk = anImage({ blank: { size: '1Gi' } }, { progress: 40, worker: 'pod' });
-    const status = storedStatus(disk, now, { stored: storedBy(done, place), answer: {} });
+    const status = storedStatus(disk, now, { stored: storedBy(done, path), answer: {} });
     expect(status).toMatchObject({
       digest,
       reference: `store.example.com/svc3/team/disk@${digest}`,
@@ -61,7 +61,7 @@ describe('the status of a disk', () => {
     expect(refused).toMatchObject({ observedGeneration: 2, commitRequest: 'r', digest });
     expect(refused).not.toHaveProperty('vmUid');
     const made = storedStatus({ ...disk, status: refused }, now, {
-      stored: storedBy(done, place),
+      stored: storedBy(done, path),
       answer: { commitRequest: 's' },
     });
     expect(reasons(made.conditions)).toEqual(['Ready=True Stored', 'Committed=True Stored']);

@@ -1,20 +1,27 @@
 import { describe, expect, test } from 'vitest';
 import type { Vm } from '../../../../src/api/vm.ts';
 import type { VmConfig } from '../../../../src/api/vmconfig.ts';
-import { placeOf, referenceOf, storeRegistry, storeScheme } from '../../../../src/controllers/image/place.ts';
+import {
+  repositoryPathOf,
+  referenceOf,
+  storeRegistry,
+  storeScheme,
+} from '../../../../src/controllers/image/repositorypath.ts';
 import { usersOf } from '../../../../src/controllers/image/users.ts';
 
 const store = { url: 'http://store.example.com:5000/disks/', prefix: 'svc3' };
 
-describe('the place of a disk', () => {
+describe('the repository path of a disk', () => {
   test('is a repository for each name of a namespace, ISOs apart', () => {
-    expect(placeOf(store, 'Image', 'team', 'a')).toEqual({
+    expect(repositoryPathOf(store, 'Image', 'team', 'a')).toEqual({
       registry: 'store.example.com:5000',
       repository: 'disks/svc3/team/a',
     });
-    expect(placeOf(store, 'ISO', 'team', 'a').repository).toBe('disks/svc3/team/iso/a');
-    expect(placeOf({ url: 'r.example.com', prefix: '' }, 'Image', 'team', 'a').repository).toBe('team/a');
-    expect(referenceOf(placeOf(store, 'Image', 'team', 'a'), 'sha256:1')).toBe(
+    expect(repositoryPathOf(store, 'ISO', 'team', 'a').repository).toBe('disks/svc3/team/iso/a');
+    expect(repositoryPathOf({ url: 'r.example.com', prefix: '' }, 'Image', 'team', 'a').repository).toBe(
+      'team/a',
+    );
+    expect(referenceOf(repositoryPathOf(store, 'Image', 'team', 'a'), 'sha256:1')).toBe(
       'store.example.com:5000/disks/svc3/team/a@sha256:1',
     );
   });

@@ -321,6 +321,12 @@ describe('the other settings', () => {
       settings: { disk: { storage: 'Persistent', size: '4Gi' } },
     },
     {
+      sentence: 'of the display, member by member',
+      spec: { display: { width: 1024 } },
+      config: { display: { width: 800, height: 600 } },
+      settings: { display: { width: 1024, height: 600 } },
+    },
+    {
       sentence: "a list of the VM takes the place of the config's",
       spec: { ports: [{ nodePort: 20001, guestPort: 80, protocol: 'TCP' }] },
       config: { ports: [{ nodePort: 20002, guestPort: 80, protocol: 'TCP' }] },
@@ -353,6 +359,15 @@ describe('the other settings', () => {
   ])('of SSH and screen sharing on the node: %s', (_, services, nodePorts, expected) => {
     const result = effectiveSettings(input({ services, spec: nodePorts === undefined ? {} : { nodePorts } }));
     expect(result.kind === 'effective' && result.settings.nodePorts).toEqual(expected);
+  });
+
+  test('an ISO is named by the reference that was found, and as the VM named it', () => {
+    const iso = 'r.example.com/iso/tools@sha256:2';
+    expect(effectiveSettings(input({ iso, spec: { iso: 'tools' } }))).toMatchObject({
+      settings: { iso, isoName: 'tools' },
+    });
+    const without = effectiveSettings(input({ spec: { iso: 'tools' } }));
+    expect(without.kind === 'effective' && without.settings).not.toHaveProperty('iso');
   });
 
   test('an image of another architecture than requested is refused', () => {

@@ -57,6 +57,12 @@ describe('the pod of a VM', () => {
     expect(buildPod(podInput()).metadata.annotations).not.toHaveProperty([key]);
   });
 
+  test('names the trace of its start to the runner, and none where none is recorded', () => {
+    const traceparent = `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01`;
+    expect(runnerSpecOf({ traceparent }).traceparent).toBe(traceparent);
+    expect(runnerSpecOf()).not.toHaveProperty('traceparent');
+  });
+
   test('starts its runner again where it is: the disk of an Ephemeral VM is in the pod', () => {
     expect(specOf().restartPolicy).toBe('Always');
   });

@@ -524,6 +524,12 @@ describe('what is reported of a pod', () => {
     expect(draft.conditions.booted?.message).toBe(words);
   });
 
+  test('a guest that is off has the words of its runner', () => {
+    const runner = observed({ state: stopped('GuestShutdown') });
+    const { draft } = draftOf({ sentence: '', rows: [], pod: unready, runner });
+    expect(draft.conditions.booted?.message).toBe('why it is off');
+  });
+
   test('the accelerator of a pod that names another is not known', () => {
     const named = (accelerator: string) =>
       draftOf({ sentence: '', rows: [], pod: madeWith({ accelerator }) });
@@ -839,6 +845,17 @@ describe('the status that is written', () => {
     const { draft } = draftOf({ sentence: '', rows: [], pod: running });
     const ran = statusOf(aVm(), draft, now);
     const after = draftOf({ sentence: '', rows: [], pod: unready, status: ran }).draft;
+    expect(after.conditions.ready).toMatchObject({ status: 'False' });
+  });
+
+  test('a condition Stalled=False, whoever wrote it, keeps no VM as it was told', () => {
+    const { draft } = draftOf({ sentence: '', rows: [], pod: running });
+    const ran = statusOf(aVm(), draft, now);
+    const told = {
+      ...ran,
+      conditions: [...(ran.conditions ?? []), aCondition('Stalled', { status: 'False' })],
+    };
+    const after = draftOf({ sentence: '', rows: [], pod: unready, status: told }).draft;
     expect(after.conditions.ready).toMatchObject({ status: 'False' });
   });
 

@@ -32,7 +32,7 @@ function decided(
     pool: aPool({ minIdle, ...(maxSize === undefined ? {} : { maxSize }) }),
     standbys,
     claimed: 0,
-    settled: given.claimed ?? 0,
+    withPod: given.claimed ?? 0,
     revision,
     now: Date.parse(bornAt) + 1_000,
     startMs,
@@ -80,7 +80,7 @@ describe('a pool that is to have fewer', () => {
   test.each([
     ['those that its VMs and maxSize leave no room', { claimed: 2 }, 1],
     ['all where its VMs are as many as maxSize', { claimed: 5 }, 0],
-    ['none for VMs that may take one of them', { claimed: 2, settled: 0 }, 3],
+    ['none for VMs that may take one of them', { claimed: 2, withPod: 0 }, 3],
     ['none where there is no maxSize', { claimed: 9, maxSize: undefined }, 3],
   ])('gives up %s', (_sentence, counts, idle) => {
     const plan = decided(waiting(), { minIdle: 3, maxSize: 3, ...counts } as never);

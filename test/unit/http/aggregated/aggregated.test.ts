@@ -146,6 +146,7 @@ describe('who calls through kube-apiserver', () => {
   test.each([
     ['a certificate of another CA', request(user, { authorized: false })],
     ['a certificate of another name', request(user, { name: 'admin' })],
+    ['a certificate whose name begins with the right one', request(user, { name: 'front-proxy-client-2' })],
     ['no user name', request([['X-Remote-Group', 'system:masters']])],
     ['an empty user name', request([['X-Remote-User', '']])],
   ])('is nobody with %s', (_, given) => {

@@ -3,7 +3,7 @@ import type { StoreSettings } from './settings.ts';
 export type DiskKind = 'Image' | 'ISO';
 
 /** Where a disk lies in the store. */
-export interface Place {
+export interface RepositoryPath {
   readonly registry: string;
   readonly repository: string;
 }
@@ -22,7 +22,12 @@ export function storeScheme(store: StoreSettings): 'http' | 'https' {
  * `<store>/<prefix>/<namespace>/<name>`; ISOs lie one folder deeper, since an Image and an ISO may have the same name (no
  * name of an Image has a slash).
  */
-export function placeOf(store: StoreSettings, kind: DiskKind, namespace: string, name: string): Place {
+export function repositoryPathOf(
+  store: StoreSettings,
+  kind: DiskKind,
+  namespace: string,
+  name: string,
+): RepositoryPath {
   const [, ...path] = hostAndPath(store).split('/');
   const registry = registryOf(store);
   const parts = [...path, store.prefix, namespace, ...(kind === 'ISO' ? ['iso'] : []), name];
@@ -30,7 +35,7 @@ export function placeOf(store: StoreSettings, kind: DiskKind, namespace: string,
 }
 
 /** What a VM pod mounts. */
-export function referenceOf({ registry, repository }: Place, digest: string): string {
+export function referenceOf({ registry, repository }: RepositoryPath, digest: string): string {
   return `${registry}/${repository}@${digest}`;
 }
 

@@ -1,0 +1,57 @@
+import { describe, expect, test } from 'vitest';
+import type { DisplayDevice, GroupDevice, Hardware } from '../../../../src/api/hardware.ts';
+import { bundleOf, whyNotQualified } from '../../../../src/controllers/node/hardware.ts';
+
+const rules = { towerCards: ['1002:679e'] };
+const d500 = { vendor: '1002', device: '679e' };
+
+function aCard(address: string, iommuGroup: number, given: Partial<DisplayDevice> = {}): DisplayDevice {
+  const own = { address, class: '030000', driver: 'vfio-pci' };
+  return {
+    ...own,
+    vendor: '10de',
+    device: '2204',
+    subsystemVendor: '10de',
+    subsystemDevice: '0001',
+    iommuGroup,
+    groupDevices: [own],
+    bootDisplay: false,
+    ...given,
+  };
+}
+
+function aMachine(displayDevices: DisplayDevice[], model = ''): Hardware {
+  return { version: 1, model, architecture: 'amd64', iommu: true, displayDevices };
+}
+
+describe('the GPUs of a node', () => {
+  test('the tower with two D500 and another card does not qualify', () => {
+    const cards = [
+      aCard('0000:02:00.0', 21, d500),
+      aCard('0000:06:00.0', 22, d500),
+      aCard('0000:0a:00.0', 23),
+    ];
+    expect(whyNotQualified(aMachine(cards, 'MacPro6,1'), rules)).toBe(
+      'this tower model needs exactly 2 D500-class cards and has 2 and 1 other',
+    );
+  });
+
+  test("the host's own screen is a card of VMs once vfio-pci holds it", () => {
+    const machine = (driver: string) => aMachine([aCard('0000:01:00.0', 1, { bootDisplay: true, driver })]);
+    expect(whyNotQualified(machine('vfio-pci'), rules)).toBeUndefined();
+    expect(whyNotQualified(machine('nouveau'), rules)).toBe("its only GPU is the host's own screen");
+  });
+
+  test('two of one IOMMU group are given together, and their group once', () => {
+    const groupDevices: GroupDevice[] = ['0000:01:00.0', '0000:02:00.0'].map((address) => ({
+      address,
+      class: '030000',
+      driver: 'vfio-pci',
+    }));
+    const cards = groupDevices.map(({ address }) => aCard(address, 7, { groupDevices }));
+    expect(bundleOf(aMachine(cards), rules)).toEqual({
+      kind: 'bundle',
+      bundle: { addresses: ['0000:01:00.0', '0000:02:00.0'], groups: [7] },
+    });
+  });
+});
