@@ -4,6 +4,7 @@ import { label } from '../../wire/names.ts';
 import * as schemas from '../../wire/schemas.ts';
 import type { Authenticator } from '../auth/auth.ts';
 import { bearerToken } from '../auth/auth.ts';
+import { ConcurrencyLimit } from '../auth/limits.ts';
 import { createFileReplies, fileReplies } from '../routes/pagefile.ts';
 import { routes as routesV1 } from '../routes/table.ts';
 import { defineRoute, type Call, type Route } from '../server/route.ts';
@@ -13,7 +14,7 @@ import { takeCode } from './codes.ts';
 import { liveStream } from './live.ts';
 import { requireOwnPage } from './ownpage.ts';
 import { allowedRoutes, visibleNamespaces } from './rights.ts';
-import type { Sessions } from './sessions.ts';
+import { codeSeconds, type Sessions } from './sessions.ts';
 
 /** What hands out tokens or takes keys, and streams that are WebSockets under `/api/v1`, are nothing for a page. */
 const left = new Set([
@@ -70,8 +71,12 @@ const sessionBody = z.union([
   z.object({ code: z.string().min(1).max(16_384) }),
 ]);
 
+/** Codes that one identity may have at a time: each that is used makes an Event, which stays for an hour, and to ask for one takes no right. */
+const mostCodes = 10;
+
 /** Taken in at `/ui/code`, with a bearer token: a code with which a browser gets a session of the same token. */
 export function createCodeRoute(sessions: Sessions): Route {
+  const limit = new ConcurrencyLimit(mostCodes, 'codes of this identity');
   return defineRoute({
     ...common,
     id: 'createPageCode',
@@ -91,6 +96,7 @@ export function createCodeRoute(sessions: Sessions): Route {
       const token = bearerToken(header('authorization'));
       if (token === undefined)
         throw new Svc3Error('Unauthorized', 'Unauthorized: a bearer token is required');
+      setTimeout(limit.take(caller.key), codeSeconds * 1000).unref();
       const { code, exp } = sessions.codeOf(token, caller.expiresAt);
       return {
         body: { code, page: `/ui#code=${code}`, expirationTimestamp: new Date(exp * 1000).toISOString() },
