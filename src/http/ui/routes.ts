@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { Svc3Error } from '../../errors.ts';
+import { isSvc3Error, Svc3Error } from '../../errors.ts';
 import { label } from '../../wire/names.ts';
 import * as schemas from '../../wire/schemas.ts';
 import type { Authenticator } from '../auth/auth.ts';
@@ -7,6 +7,7 @@ import { bearerToken } from '../auth/auth.ts';
 import { ConcurrencyLimit } from '../auth/limits.ts';
 import { createFileReplies, fileReplies } from '../routes/pagefile.ts';
 import { routes as routesV1 } from '../routes/table.ts';
+import type { Caller } from '../server/caller.ts';
 import { defineRoute, type Call, type Route } from '../server/route.ts';
 import { success } from '../server/status.ts';
 import built from './built.json' with { type: 'json' };
@@ -66,9 +67,24 @@ function ownNamespace(username: string | undefined): string[] {
   return system === 'system' && kind === 'serviceaccount' && namespace !== undefined ? [namespace] : [];
 }
 
+/**
+ * An address with a code may come from anybody: what is typed into the page afterwards, as a password of a registry, would be theirs.
+ *
+ * @throws Svc3Error Conflict
+ */
+async function requireSameUser(next: Caller, present: Caller | undefined): Promise<void> {
+  if (present === undefined || present.key === next.key) return;
+  const [{ username: is = '' }, { username: of = '' }] = await Promise.all([present.user(), next.user()]);
+  throw new Svc3Error('Conflict', `this browser is signed in as ${is}, and the code is one of ${of}`);
+}
+
 const sessionBody = z.union([
   z.object({ token: z.string().min(1).max(16_384) }),
-  z.object({ code: z.string().min(1).max(16_384) }),
+  z.object({
+    code: z.string().min(1).max(16_384),
+    /** Whoever sits there was asked, and wants to be the code's user and no longer the session's. */
+    changesUser: z.boolean().optional(),
+  }),
 ]);
 
 /** Codes that one identity may have at a time: each that is used makes an Event, which stays for an hour, and to ask for one takes no right. */
@@ -121,6 +137,18 @@ export function createPageSessionRoutes(authenticator: Authenticator, sessions: 
       handler: ({ params, header }) => file(name(params), header('accept-encoding')),
     });
 
+  /** Of the session that the browser has; undefined where it has none that holds. */
+  async function callerOf(cookie: string | undefined, address: string): Promise<Caller | undefined> {
+    const token = sessions.tokenOf(cookie);
+    if (token === undefined) return undefined;
+    try {
+      return await authenticator.caller(`Bearer ${token}`, address);
+    } catch (error) {
+      if (isSvc3Error(error, 'Unauthorized')) return undefined;
+      throw error;
+    }
+  }
+
   const signIn = defineRoute({
     ...common,
     id: 'createPageSession',
@@ -129,13 +157,21 @@ export function createPageSessionRoutes(authenticator: Authenticator, sessions: 
     summary: 'Sign in with a token, or with a code of svc3 ui.',
     body: sessionBody,
     bodyKind: 'json',
-    replies: { 200: { description: 'The session; its cookie comes with it.', schema: session } },
+    replies: {
+      200: { description: 'The session; its cookie comes with it.', schema: session },
+      409: {
+        description: 'The browser is signed in as another user than the code is of.',
+        schema: schemas.status,
+      },
+    },
     permission: open,
     async handler({ body, header, services, address }) {
       requireOwnPage('POST', header, services.settings.apiDomain);
       const code = 'code' in body ? sessions.openCode(body.code) : undefined;
       const token = code?.token ?? ('token' in body ? body.token.trim() : '');
       const caller = await authenticator.caller(`Bearer ${token}`, address);
+      if (code !== undefined && !('changesUser' in body && body.changesUser === true))
+        await requireSameUser(caller, await callerOf(header('cookie'), address));
       const cookie = sessions.begin(token, caller.expiresAt);
       if (code !== undefined) await takeCode(services.client, code.id);
       return { body: await sessionOf({ caller, services }), headers: { 'set-cookie': cookie } };

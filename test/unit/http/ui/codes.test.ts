@@ -16,7 +16,11 @@ afterEach(() => {
 });
 
 const ask = (key: string) =>
-  route.handler({ caller: { key }, header: () => 'Bearer token' } as unknown as Call<unknown, unknown, unknown>);
+  route.handler({ caller: { key }, header: () => 'Bearer token' } as unknown as Call<
+    unknown,
+    unknown,
+    unknown
+  >);
 const askOften = (key: string) => {
   for (let n = 0; n < 10; n += 1) ask(key);
 };
