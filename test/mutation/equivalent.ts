@@ -160,11 +160,6 @@ export const equivalents: readonly Equivalent[] = [
     why: 'how many tokens are remembered is memory against time',
   },
   {
-    file: 'src/http/auth/cookie.ts',
-    changes: ['origin !== undefined && URL.canParse(origin)  →  (URL.canParse(origin))'],
-    why: 'undefined is no address either',
-  },
-  {
     file: 'src/http/auth/permission.ts',
     changes: [
       "route.permission.kind !== 'native' || attributes === undefined  →  (route.permission.kind !== 'native')",

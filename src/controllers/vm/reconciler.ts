@@ -1,5 +1,4 @@
 import type { Pod } from '../../api/core.ts';
-import { annotations } from '../../api/meta.ts';
 import { pods, vms } from '../../api/resources.ts';
 import type { EffectiveSettings, Vm } from '../../api/vm.ts';
 import { ignoring } from '../../controller/ignoring.ts';
@@ -18,6 +17,7 @@ import { needsAnotherPod } from '../../api/vmchanges.ts';
 import { isPersistent } from './pod/claim.ts';
 import { settingsInForce } from './resolve/adoption.ts';
 import { isAsleep } from './pod/hibernation.ts';
+import { renewControlKeys } from './pod/controlkeys.ts';
 import { labelPatch } from './pod/podlabels.ts';
 import type { ClaimGrowth } from './pod/claimgrowth.ts';
 import { bootableSettings, type PodResize, roomPollMs } from './pod/podresize.ts';
@@ -198,7 +198,7 @@ export class VmReconciler {
       const { stalled: _stalled, ...others } = status.conditions;
       pass.status = { ...status, conditions: { ...others, ready }, reconciling: true };
     }
-    await this.#renewControlKeys(pod);
+    await renewControlKeys(this.#parts.client, pod, this.#parts.controlKeys());
     return { requeueAfterMs: Math.max(0, endsAt - this.#parts.now().getTime()) };
   }
 
@@ -230,6 +230,7 @@ export class VmReconciler {
       pass.status = reportPod({ vm, pod, node, runner: undefined, ...settings });
       return undefined;
     }
+    await renewControlKeys(this.#parts.client, pod, this.#parts.controlKeys());
     const answer = runners.claim(pass.key, vm, pod, settings.effective);
     if (answer.kind === 'claimed') {
       this.#parts.podCreation.told(vm.metadata.uid);
@@ -286,7 +287,7 @@ export class VmReconciler {
     pass.status = status;
     // A VM that an earlier version deployed has no finalizer yet.
     await holdVm(this.#parts, pass);
-    await this.#renewControlKeys(pod);
+    await renewControlKeys(this.#parts.client, pod, this.#parts.controlKeys());
     await this.#renewLabels(vm, pod);
     await claimGrowth.grow(vm, claim);
     const isReady = status.conditions.ready.status === 'True';
@@ -314,22 +315,12 @@ export class VmReconciler {
     expectations.deletedPod(pod);
   }
 
-  /** A rotation of the installation's keys reaches the runners through their pods' annotation. */
-  async #renewControlKeys(pod: Pod): Promise<void> {
-    const keys = this.#parts.controlKeys();
-    if (keys === '' || pod.metadata.annotations?.[annotations.controlKeys] === keys) return;
-    await this.#patchMetadata(pod, { annotations: { [annotations.controlKeys]: keys } });
-  }
-
   /** Services and policies select the pod by the labels of its VM as they are now. */
   async #renewLabels(vm: Vm, pod: Pod): Promise<void> {
     const patch = labelPatch(vm, pod);
-    if (patch !== undefined) await this.#patchMetadata(pod, patch);
-  }
-
-  async #patchMetadata(pod: Pod, change: object): Promise<void> {
+    if (patch === undefined) return;
     const { name, namespace, uid } = pod.metadata;
-    const body = { metadata: { uid, ...change } };
+    const body = { metadata: { uid, ...patch } };
     await ignoring(
       ['NotFound', 'Conflict'],
       this.#parts.client.patch(pods, { name, namespace }, { type: 'merge', body }),

@@ -17,6 +17,7 @@ import { placeLeavingOut } from '../../placement/leaveout.ts';
 import type { Shared } from '../vm/controller.ts';
 import { hasBundle } from '../vm/pod/bundle.ts';
 import { hasClaims } from '../vm/pod/claim.ts';
+import { renewControlKeys } from '../vm/pod/controlkeys.ts';
 import { isPodReady } from '../vm/pod/podstate.ts';
 import { placementRequest } from '../vm/pod/request.ts';
 import { isRefusal } from '../vm/podcreation.ts';
@@ -133,6 +134,7 @@ export class PoolReconciler {
     let outcome: Outcome = { isReady: false, reason: 'Preparing', message: '' };
     try {
       await this.#delete(pool, plan);
+      await this.#renewKeys(observed);
       outcome = await this.#create(pool, plan, resolved);
     } finally {
       await this.#report(key, pool, observed, plan, outcome);
@@ -202,6 +204,14 @@ export class PoolReconciler {
         if (!isSvc3Error(error, 'Conflict')) throw error;
       }
     }
+  }
+
+  /** A guest whose runner knows only keys of before takes no claim. */
+  async #renewKeys({ standbys }: ObservedPool): Promise<void> {
+    const { client, shared } = this.#parts;
+    for (const { pod } of standbys)
+      if (!isTerminating(pod) && !this.#deleted.has(pod.metadata.uid))
+        await renewControlKeys(client, pod, shared.controlKeys());
   }
 
   async #create(pool: VmPool, plan: PoolPlan, resolved: Resolved | Unresolved | Asking): Promise<Outcome> {

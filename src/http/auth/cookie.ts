@@ -22,7 +22,11 @@ export function cookieValue(header: string | undefined, name: string): string | 
   return undefined;
 }
 
-/** Whether the page that asks was served by this server. */
-export function isSameOrigin({ origin, host }: Pick<IncomingHttpHeaders, 'origin' | 'host'>): boolean {
-  return origin !== undefined && URL.canParse(origin) && new URL(origin).host === host;
+/**
+ * Whether the page that asks was served by this server, which speaks TLS only: a page of the same name that came without TLS is whose the
+ * network is, and not every browser keeps `SameSite` cookies from it.
+ */
+export function isSameOrigin({ origin = '', host }: Pick<IncomingHttpHeaders, 'origin' | 'host'>): boolean {
+  const asking = URL.parse(origin);
+  return asking?.protocol === 'https:' && asking.host === host;
 }

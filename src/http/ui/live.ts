@@ -10,7 +10,7 @@ import { keepLease } from '../streams/streamlease.ts';
 const gatherMs = 100;
 /** A page that hears nothing for much longer connects again. */
 const beatMs = 15_000;
-/** A snapshot of thousands of items is put together as it is read, in pieces of about so many characters: many pages may open at once. */
+/** What is told of thousands of items is put together as it is read, in pieces of about so many characters: many pages may be open at once. */
 const pieceCharacters = 16_384;
 
 const kinds = ['vms', 'images', 'isos', 'vmConfigs', 'vmPools'] as const;
@@ -78,6 +78,28 @@ function inOrder(objects: readonly KubeObject[]): KubeObject[] {
     .map(({ object }) => object);
 }
 
+/** The texts of the items that are there, as a list in JSON. */
+function* listed<T>(items: Iterable<T>, textOf: (item: T) => string | undefined): Generator<string, void> {
+  let separator = '';
+  for (const item of items) {
+    const text = textOf(item);
+    if (text === undefined) continue;
+    yield separator + text;
+    separator = ',';
+  }
+}
+
+function* inPieces(texts: Iterable<string>): Generator<string, void> {
+  let piece = '';
+  for (const text of texts) {
+    piece += text;
+    if (piece.length < pieceCharacters) continue;
+    yield piece;
+    piece = '';
+  }
+  if (piece !== '') yield piece;
+}
+
 class LiveStream extends Readable {
   readonly #caches: Caches;
   readonly #kinds: readonly Kind[];
@@ -86,8 +108,8 @@ class LiveStream extends Readable {
   readonly #forget: (() => void)[] = [];
   readonly #beat: NodeJS.Timeout;
   #gathering: NodeJS.Timeout | undefined;
-  /** What is left of the snapshot; nothing may be told in between. */
-  #snapshot: Iterator<string> | undefined;
+  /** What is left of the event that is being told; nothing may be told in between. */
+  #pieces: Iterator<string> | undefined;
   #isRead = false;
 
   constructor(caches: Caches, allowed: readonly Kind[], namespace: string | undefined) {
@@ -100,14 +122,14 @@ class LiveStream extends Readable {
       this.#forget.push(caches[kind].changes.follow(follow));
     }
     this.#beat = setInterval(() => {
-      if (this.#snapshot === undefined) this.#tell('beat', '{}');
+      if (this.#pieces === undefined) this.#tell('beat', '{}');
     }, beatMs);
-    this.#snapshot = this.#snapshotPieces();
+    this.#pieces = inPieces(this.#snapshotTexts());
   }
 
   /** Ends it because of a right that was lost. */
   over(reason: string): void {
-    if (this.#snapshot === undefined) this.#tell('over', JSON.stringify({ message: reason }));
+    if (this.#pieces === undefined) this.#tell('over', JSON.stringify({ message: reason }));
     this.leave();
   }
 
@@ -128,7 +150,7 @@ class LiveStream extends Readable {
   }
 
   #release(): void {
-    this.#snapshot = undefined;
+    this.#pieces = undefined;
     clearInterval(this.#beat);
     clearTimeout(this.#gathering);
     for (const forget of this.#forget.splice(0)) forget();
@@ -148,51 +170,48 @@ class LiveStream extends Readable {
     }, gatherMs);
   }
 
-  /** As much of the snapshot as the reader takes. */
+  /** As much of the event as the reader takes. */
   #pump(): void {
-    while (this.#isRead && this.#snapshot !== undefined) {
-      const { value, done } = this.#snapshot.next();
-      if (done === true) this.#snapshot = undefined;
+    while (this.#isRead && this.#pieces !== undefined) {
+      const { value, done } = this.#pieces.next();
+      if (done === true) this.#pieces = undefined;
       else this.#isRead = this.push(value);
     }
   }
 
   #flush(): void {
     if (this.#changed.size === 0 || this.#gathering !== undefined) return;
-    if (!this.#isRead || this.#snapshot !== undefined) return;
-    const kinds = [...this.#changed].map(
-      ([kind, keys]) => `${JSON.stringify(kind)}:${this.#change(kind, keys)}`,
-    );
+    if (!this.#isRead || this.#pieces !== undefined) return;
+    this.#pieces = inPieces(this.#changeTexts([...this.#changed]));
     this.#changed.clear();
-    this.#tell('change', `{${kinds.join(',')}}`);
-  }
-
-  #change(kind: Kind, keys: ReadonlySet<string>): string {
-    const items = [...keys].map((key) => this.#itemText(kind, key));
-    const gone = [...keys].filter((_, index) => items[index] === undefined);
-    const changed = items.filter((item) => item !== undefined);
-    return `{"changed":[${changed.join(',')}],"gone":${JSON.stringify(gone)}}`;
+    this.#pump();
   }
 
   /** Each item is as it is when its piece is read: what changes after that is told as a change, and so is what was too late for its list. */
-  *#snapshotPieces(): Generator<string, undefined> {
-    let piece = 'event: snapshot\ndata: {';
+  *#snapshotTexts(): Generator<string, void> {
+    yield 'event: snapshot\ndata: {';
     for (const [index, kind] of this.#kinds.entries()) {
-      piece += `${index === 0 ? '' : ','}${JSON.stringify(kind)}:[`;
-      let isFirst = true;
-      for (const object of inOrder(this.#caches[kind].objects.list(this.#namespace))) {
-        const text = this.#itemText(kind, keyOf(object));
-        if (text === undefined) continue;
-        piece += isFirst ? text : `,${text}`;
-        isFirst = false;
-        if (piece.length < pieceCharacters) continue;
-        yield piece;
-        piece = '';
-      }
-      piece += ']';
+      const objects = inOrder(this.#caches[kind].objects.list(this.#namespace));
+      yield `${index === 0 ? '' : ','}${JSON.stringify(kind)}:[`;
+      yield* listed(objects, (object) => this.#itemText(kind, keyOf(object)));
+      yield ']';
     }
-    yield `${piece}}\n\n`;
-    return undefined;
+    yield '}\n\n';
+  }
+
+  *#changeTexts(changed: readonly (readonly [Kind, ReadonlySet<string>])[]): Generator<string, void> {
+    yield 'event: change\ndata: {';
+    for (const [index, [kind, keys]] of changed.entries()) {
+      const gone: string[] = [];
+      yield `${index === 0 ? '' : ','}${JSON.stringify(kind)}:{"changed":[`;
+      yield* listed(keys, (key) => {
+        const text = this.#itemText(kind, key);
+        if (text === undefined) gone.push(key);
+        return text;
+      });
+      yield `],"gone":${JSON.stringify(gone)}}`;
+    }
+    yield '}\n\n';
   }
 
   #itemText(kind: Kind, key: string): string | undefined {

@@ -1,11 +1,13 @@
 import * as z from 'zod';
-import { Svc3Error } from '../../errors.ts';
+import { isSvc3Error, Svc3Error } from '../../errors.ts';
 import { label } from '../../wire/names.ts';
 import * as schemas from '../../wire/schemas.ts';
 import type { Authenticator } from '../auth/auth.ts';
 import { bearerToken } from '../auth/auth.ts';
+import { ConcurrencyLimit } from '../auth/limits.ts';
 import { createFileReplies, fileReplies } from '../routes/pagefile.ts';
 import { routes as routesV1 } from '../routes/table.ts';
+import type { Caller } from '../server/caller.ts';
 import { defineRoute, type Call, type Route } from '../server/route.ts';
 import { success } from '../server/status.ts';
 import built from './built.json' with { type: 'json' };
@@ -13,7 +15,7 @@ import { takeCode } from './codes.ts';
 import { liveStream } from './live.ts';
 import { requireOwnPage } from './ownpage.ts';
 import { allowedRoutes, visibleNamespaces } from './rights.ts';
-import type { Sessions } from './sessions.ts';
+import { codeSeconds, type Sessions } from './sessions.ts';
 
 /** What hands out tokens or takes keys, and streams that are WebSockets under `/api/v1`, are nothing for a page. */
 const left = new Set([
@@ -65,13 +67,32 @@ function ownNamespace(username: string | undefined): string[] {
   return system === 'system' && kind === 'serviceaccount' && namespace !== undefined ? [namespace] : [];
 }
 
+/**
+ * An address with a code may come from anybody: what is typed into the page afterwards, as a password of a registry, would be theirs.
+ *
+ * @throws Svc3Error Conflict
+ */
+async function requireSameUser(next: Caller, present: Caller | undefined): Promise<void> {
+  if (present === undefined || present.key === next.key) return;
+  const [{ username: is = '' }, { username: of = '' }] = await Promise.all([present.user(), next.user()]);
+  throw new Svc3Error('Conflict', `this browser is signed in as ${is}, and the code is one of ${of}`);
+}
+
 const sessionBody = z.union([
   z.object({ token: z.string().min(1).max(16_384) }),
-  z.object({ code: z.string().min(1).max(16_384) }),
+  z.object({
+    code: z.string().min(1).max(16_384),
+    /** Whoever sits there was asked, and wants to be the code's user and no longer the session's. */
+    changesUser: z.boolean().optional(),
+  }),
 ]);
+
+/** Codes that one identity may have at a time: each that is used makes an Event, which stays for an hour, and to ask for one takes no right. */
+const mostCodes = 10;
 
 /** Taken in at `/ui/code`, with a bearer token: a code with which a browser gets a session of the same token. */
 export function createCodeRoute(sessions: Sessions): Route {
+  const limit = new ConcurrencyLimit(mostCodes, 'codes of this identity');
   return defineRoute({
     ...common,
     id: 'createPageCode',
@@ -91,6 +112,7 @@ export function createCodeRoute(sessions: Sessions): Route {
       const token = bearerToken(header('authorization'));
       if (token === undefined)
         throw new Svc3Error('Unauthorized', 'Unauthorized: a bearer token is required');
+      setTimeout(limit.take(caller.key), codeSeconds * 1000).unref();
       const { code, exp } = sessions.codeOf(token, caller.expiresAt);
       return {
         body: { code, page: `/ui#code=${code}`, expirationTimestamp: new Date(exp * 1000).toISOString() },
@@ -119,6 +141,21 @@ function fileRoute(
   });
 }
 
+/** Whose session the browser has; undefined where it has none that holds. */
+async function sessionCaller(
+  authenticator: Authenticator,
+  token: string | undefined,
+  address: string,
+): Promise<Caller | undefined> {
+  if (token === undefined) return undefined;
+  try {
+    return await authenticator.caller(`Bearer ${token}`, address);
+  } catch (error) {
+    if (isSvc3Error(error, 'Unauthorized')) return undefined;
+    throw error;
+  }
+}
+
 function createSignIn(authenticator: Authenticator, sessions: Sessions): Route {
   return defineRoute({
     ...common,
@@ -128,13 +165,23 @@ function createSignIn(authenticator: Authenticator, sessions: Sessions): Route {
     summary: 'Sign in with a token, or with a code of svc3 ui.',
     body: sessionBody,
     bodyKind: 'json',
-    replies: { 200: { description: 'The session; its cookie comes with it.', schema: session } },
+    replies: {
+      200: { description: 'The session; its cookie comes with it.', schema: session },
+      409: {
+        description: 'The browser is signed in as another user than the code is of.',
+        schema: schemas.status,
+      },
+    },
     permission: open,
     async handler({ body, header, services, address }) {
       requireOwnPage('POST', header, services.settings.apiDomain);
       const code = 'code' in body ? sessions.openCode(body.code) : undefined;
       const token = code?.token ?? ('token' in body ? body.token.trim() : '');
       const caller = await authenticator.caller(`Bearer ${token}`, address);
+      if (code !== undefined && !('changesUser' in body && body.changesUser === true)) {
+        const present = sessions.tokenOf(header('cookie'));
+        await requireSameUser(caller, await sessionCaller(authenticator, present, address));
+      }
       const cookie = sessions.begin(token, caller.expiresAt);
       // Last: a code whose token is refused is not used up.
       if (code !== undefined) await takeCode(services.client, code.id);

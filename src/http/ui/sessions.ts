@@ -5,7 +5,7 @@ import { cookieFor, cookieValue } from '../auth/cookie.ts';
 import type { Sealer } from '../server/services.ts';
 
 /** A code of `svc3 ui` is good for so many seconds, once. */
-const codeSeconds = 60;
+export const codeSeconds = 60;
 /** The longest session of a token that does not say when it ends, in seconds. */
 const sessionSeconds = 12 * 3600;
 const path = '/ui';

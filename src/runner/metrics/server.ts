@@ -19,7 +19,7 @@ export interface MetricsServerOptions {
 
 /** An answer is good for so long, however many ask: QEMU and the guest are not asked twice meanwhile. In milliseconds. */
 const freshMs = 1_000;
-/** Several Prometheus servers and their probes; others wait in the kernel. */
+/** Several Prometheus servers and their probes; connections beyond these are closed. */
 const mostConnections = 16;
 
 /**

@@ -65,6 +65,28 @@ describe('signing in', () => {
     await expect.poll(() => page.getByRole('alert').textContent()).toContain('has been used');
     expect(watched.faults).toEqual([]);
   });
+
+  test('as another user is asked about, whatever address somebody was led to', async () => {
+    const other = await identity(cluster.client, 'lurer', { namespace });
+    const { page, watched } = await it.visitAs(cluster.adminToken);
+    const before = await page.locator('.user').innerText();
+    const lead = async () => {
+      const { json } = await api.call('POST', '/ui/code', { token: other, body: {} });
+      await page.goto('about:blank');
+      await page.goto(`${api.baseUrl}${json.page}`);
+      await page.getByText(`the code is one of system:serviceaccount:${namespace}:lurer`).waitFor();
+    };
+    await lead();
+    await expectGoodLooks(page);
+    await page.getByRole('button', { name: 'Stay signed in as before' }).click();
+    await expect.poll(() => page.locator('.user').innerText()).toBe(before);
+    await lead();
+    await page.getByRole('button', { name: 'Sign in as the other user' }).click();
+    await expect
+      .poll(() => page.locator('.user').innerText())
+      .toBe(`system:serviceaccount:${namespace}:lurer`);
+    expect(watched.faults).toEqual([]);
+  });
 });
 
 describe('the VMs', () => {

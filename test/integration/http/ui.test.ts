@@ -108,6 +108,24 @@ describe('a code of svc3 ui', () => {
     expect(JSON.stringify(items)).not.toContain(code);
   });
 
+  test('makes nobody another user unasked, as by a link that somebody else has sent', async () => {
+    const [ann, ben] = await Promise.all(
+      ['annie', 'benny'].map((name) => identity(cluster.client, name, { namespace })),
+    );
+    const cookie = cookieIn(await signIn({ token: ann }));
+    const bring = (body: object) =>
+      api.call('POST', '/ui/session', { body, headers: { ...ofThePage(), cookie } });
+    const { code } = await codeFor(ben!);
+    const answer = await bring({ code });
+    expect([answer.status, answer.headers['set-cookie']]).toEqual([409, undefined]);
+    expect(answer.json.message).toBe(
+      `this browser is signed in as system:serviceaccount:${namespace}:annie, and the code is one of system:serviceaccount:${namespace}:benny`,
+    );
+    expect((await bring({ code: (await codeFor(ann!)).code })).status).toBe(200);
+    const changed = await bring({ code, changesUser: true });
+    expect([changed.status, changed.json.user]).toEqual([200, `system:serviceaccount:${namespace}:benny`]);
+  });
+
   test('is given for a token that is good only', async () => {
     const statuses = [undefined, 'nonsense'].map(
       async (token) => (await api.call('POST', '/ui/code', { token, body: {} })).status,

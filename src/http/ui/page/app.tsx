@@ -13,7 +13,7 @@ import { Nodes } from './nodes.tsx';
 import { Pools } from './pools.tsx';
 import { forgetRights, type Rights, useRights } from './rights.ts';
 import type { Namespaces, Session, Shared } from './session.ts';
-import { SignIn } from './signin.tsx';
+import { ChangeUser, type Offer, SignIn } from './signin.tsx';
 import { OneVm } from './vm.tsx';
 import { Vms } from './vms.tsx';
 
@@ -29,14 +29,17 @@ export function App() {
   const [session, setSession] = useState<Session>();
   const [reason, setReason] = useState<string>();
   const [isAsked, setAsked] = useState(false);
+  const [offer, setOffer] = useState<Offer>();
 
   useEffect(() => {
-    const hasCode = codeIn(location.hash) !== undefined;
+    const code = codeIn(location.hash);
     findSession()
       .then(setSession)
       // Who comes for the first time has no session: that is nothing to tell.
       .catch((error: unknown) => {
-        const isNew = error instanceof ApiError && error.status === 401 && !hasCode;
+        if (code !== undefined && error instanceof ApiError && error.status === 409)
+          return setOffer({ code, text: error.message });
+        const isNew = error instanceof ApiError && error.status === 401 && code === undefined;
         setReason(isNew ? undefined : messageOf(error));
       })
       .finally(() => {
@@ -49,6 +52,8 @@ export function App() {
   }, []);
 
   if (!isAsked) return <main class="signin">Loading …</main>;
+  if (session === undefined && offer !== undefined)
+    return <ChangeUser offer={offer} onSession={setSession} />;
   if (session === undefined) return <SignIn reason={reason} onSession={setSession} />;
   return (
     <SignedIn

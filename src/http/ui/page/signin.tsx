@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 import { call, messageOf } from './api.ts';
-import { Problem } from './parts.tsx';
+import { Act, Problem } from './parts.tsx';
 import type { Session } from './session.ts';
 
 /** Asks for a token, which the page keeps nowhere: the server answers with a cookie that no script can read. */
@@ -48,6 +48,46 @@ export function SignIn({
           Sign in
         </button>
       </form>
+    </main>
+  );
+}
+
+/** A code of another user than who is signed in, and what the server says of it. */
+export interface Offer {
+  readonly code: string;
+  readonly text: string;
+}
+
+/** Asks before an address makes somebody another user: it may be a link that somebody else has sent. */
+export function ChangeUser({
+  offer: { code, text },
+  onSession,
+}: {
+  readonly offer: Offer;
+  readonly onSession: (session: Session) => void;
+}) {
+  const [problem, setProblem] = useState<string>();
+  const take = async (answer: Promise<{ readonly body: Session }>): Promise<void> =>
+    onSession((await answer).body);
+  return (
+    <main class="signin">
+      <h1>svc3</h1>
+      <Problem text={problem} />
+      <p>
+        This address signs in as another user: {text}. Go on only if it is of a command that you have just
+        run.
+      </p>
+      <Act
+        class="main"
+        label="Stay signed in as before"
+        act={() => take(call('GET', '/ui/session'))}
+        onProblem={setProblem}
+      />
+      <Act
+        label="Sign in as the other user"
+        act={() => take(call('POST', '/ui/session', { code, changesUser: true }))}
+        onProblem={setProblem}
+      />
     </main>
   );
 }

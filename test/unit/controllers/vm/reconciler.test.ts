@@ -8,6 +8,7 @@ import type { RunnerState } from '../../../../src/api/runner.ts';
 import { Svc3Error } from '../../../../src/errors.ts';
 import type { RunnerObservation } from '../../../../src/controllers/vm/status/report.ts';
 import { aPod, aVm, effective, runnerState, runningStatus } from './builders.ts';
+import { aPoolVm, aStandby, ownedBy } from '../vmpool/builders.ts';
 import { storedMeta } from '../../../support/storedmeta.ts';
 
 const now = () => new Date('2026-11-01T10:01:00Z');
@@ -44,7 +45,10 @@ function aReconciler(runner?: Partial<RunnerObservation>): VmReconciler {
     podCreation: { ...memory, hasPod: () => undefined, seen: () => undefined },
     claimGrowth: { ...memory, grow: async () => undefined },
     podResize: { ...memory, hasNothingAsked: () => undefined, provide: async () => ({ kind: 'enough' }) },
-    runners: runner === undefined ? undefined : { ...memory, observe: () => runner, isShutDown },
+    runners:
+      runner === undefined
+        ? undefined
+        : { ...memory, observe: () => runner, claim: () => ({ kind: 'asking' }), isShutDown },
     expectations,
     status: new StatusWriter({ client, recorder, expectations, now } as never),
     liveImages: async () => [],
@@ -88,6 +92,20 @@ describe('a pass', () => {
         ?.requeueAfterMs;
     expect(await said({ powerState: 'Running', guestReady: false })).toBe(15_000);
     expect(await said({ powerState: 'Stopped', reason: 'Starting' })).toBe(2_000);
+  });
+
+  test('gives a guest that is being claimed the keys of the installation as they are now: its runner takes the claim by them', async () => {
+    vm = aPoolVm('web', { status: { effective, podName: 'svc3-pool-1' } });
+    pod = ownedBy(vm, aStandby('1'));
+    await aReconciler({}).reconcile('team/web');
+    expect(patch).toHaveBeenCalledExactlyOnceWith(
+      expect.anything(),
+      { name: 'svc3-pool-1', namespace: 'team' },
+      {
+        type: 'merge',
+        body: { metadata: { uid: 'uid-1', annotations: { 'svc3.dev/control-keys': 'new' } } },
+      },
+    );
   });
 
   describe('over a VM that is suspended on its disk', () => {

@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Node, Pod } from '../../../../src/api/core.ts';
+import { annotations } from '../../../../src/api/meta.ts';
 import type { VmPool, VmPoolStatus } from '../../../../src/api/vmpool.ts';
 import { PoolReconciler, type PoolReconcilerParts } from '../../../../src/controllers/vmpool/reconciler.ts';
 import { Svc3Error } from '../../../../src/errors.ts';
@@ -25,6 +26,7 @@ let nowMs: number;
 let inventory: Inventory;
 const create = vi.fn(async (_resource: unknown, pod: Pod): Promise<Pod> => pod);
 const remove = vi.fn(async (..._arguments: unknown[]): Promise<void> => undefined);
+const patch = vi.fn(async (..._arguments: unknown[]): Promise<void> => undefined);
 const apply = vi.fn(async (_resource: unknown, body: VmPool): Promise<VmPool> => body);
 const event = vi.fn();
 const counted = vi.fn();
@@ -34,7 +36,7 @@ function aReconciler(): PoolReconciler {
   inventory.setNode(freeNode('n1', { cpu: nodeCpus, memory: 2 ** 20 }));
   return new PoolReconciler(
     {
-      client: { create, delete: remove, apply },
+      client: { create, delete: remove, patch, apply },
       recorder: { event },
       caches: {
         pools: { get: () => pool },
@@ -144,6 +146,24 @@ describe('a pass over a pool', () => {
       'team/ci',
       expect.objectContaining({ idle: 0, preparing: 0, claimed: 0 }),
     );
+  });
+
+  test('gives guests that wait the keys of the installation as they are now: else nobody could claim them', async () => {
+    pool = named({ minIdle: 2 });
+    const [renewed, ...others] = ['1', '2', '3'].map((name) => aStandby(name, { pool: pool! }));
+    for (const { metadata } of others) metadata.annotations![annotations.controlKeys] = 'old';
+    others[1]!.metadata.deletionTimestamp = bornAt;
+    pods = [renewed!, ...others];
+    await aReconciler().reconcile('team/ci');
+    expect(patch.mock.calls.map((call) => call.slice(1))).toEqual([
+      [
+        { name: 'svc3-pool-2', namespace: 'team' },
+        {
+          type: 'merge',
+          body: { metadata: { uid: 'uid-2', annotations: { [annotations.controlKeys]: 'key' } } },
+        },
+      ],
+    ]);
   });
 
   test.each([

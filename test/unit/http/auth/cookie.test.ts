@@ -26,6 +26,7 @@ test.each([
   ['the page that this server gave', 'https://svc3.example.com:8443', 'svc3.example.com:8443', true],
   ['a page of another host', 'https://evil.example.com', 'svc3.example.com:8443', false],
   ['a page of another port', 'https://svc3.example.com', 'svc3.example.com:8443', false],
+  ['a page that came without TLS', 'http://svc3.example.com', 'svc3.example.com', false],
   ['a page without an origin', 'null', 'svc3.example.com:8443', false],
   ['a request without a host', 'https://svc3.example.com', undefined, false],
   ['no browser', undefined, 'svc3.example.com:8443', false],

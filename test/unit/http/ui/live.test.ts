@@ -179,6 +179,36 @@ describe('the stream of a page', () => {
     });
   });
 
+  test('holds no more of changes than the reader takes, and tells each in its newest state', async () => {
+    const names = Array.from({ length: 5000 }, (_, index) => `vm-${String(index).padStart(4, '0')}`);
+    const stream = await open();
+    read(stream);
+    for (const name of names) put(name, 1);
+    await vi.advanceTimersByTimeAsync(150);
+    stream.setEncoding('utf8');
+    let text = String(stream.read(1));
+    expect(stream.readableLength).toBeLessThan(100_000);
+    // Of what was not read yet one is gone and one is another; nothing is told in between, not even that all is well.
+    remove('vm-4998');
+    put('vm-4999', 2);
+    await vi.advanceTimersByTimeAsync(15_000);
+    stream.on('data', (part: string) => (text += part));
+    await vi.advanceTimersByTimeAsync(150);
+    const changes = text
+      .split('\n\n')
+      .slice(0, -1)
+      .map((event) => JSON.parse(event.replace('event: change\ndata: ', '')).vms);
+    expect(changes).toEqual([
+      {
+        changed: names
+          .filter((name) => name !== 'vm-4998')
+          .map((name) => ({ namespace: 'team', name, version: name === 'vm-4999' ? 2 : 1 })),
+        gone: ['team/vm-4998'],
+      },
+      { changed: [{ namespace: 'team', name: 'vm-4999', version: 2 }], gone: ['team/vm-4998'] },
+    ]);
+  });
+
   test('beats in silence', async () => {
     const stream = await open();
     read(stream);

@@ -31,6 +31,8 @@ test.each<[string, Row]>([
   ['writes without an origin', { method: 'POST', headers: { host, 'sec-fetch-site': 'same-origin' } }],
   ['writes of another site', { method: 'PATCH', headers: { host, origin: 'https://evil.example.com' } }],
   ['writes of another port', { method: 'PUT', headers: { host, origin: `${origin}:444` } }],
+  ['writes of a page that came without TLS', { method: 'POST', headers: { host, origin: `http://${host}` } }],
+  ['reads of a page that came without TLS', { headers: { host, origin: `http://${host}` } }],
   ['writes of a page without origin', { method: 'POST', headers: { host, origin: 'null' } }],
   [
     'writes that contradict themselves',
