@@ -12,6 +12,7 @@ import { RunnerFailure } from '../runner/failure.ts';
 import { createControlServer } from '../runner/control.ts';
 import { createKeyReader } from '../runner/controlkeys.ts';
 import { createExports } from '../runner/exports.ts';
+import { createAgentReader } from '../runner/metrics/agentfigures.ts';
 import { collectMetrics } from '../runner/metrics/collect.ts';
 import { createMetricsServer } from '../runner/metrics/server.ts';
 import { PortRelay } from '../runner/relay.ts';
@@ -101,11 +102,12 @@ async function main(): Promise<void> {
   const port = await server.listen(bind, Number(env['SVC3_CONTROL_PORT'] ?? runnerPort));
   log.info({ port }, 'control endpoint listens');
 
+  const agentReader = createAgentReader();
   const metrics = createMetricsServer({
     certificate,
     keys,
     namespace: spec.vm.namespace,
-    collect: () => collectMetrics(supervisor),
+    collect: () => collectMetrics(supervisor, agentReader),
   });
   if (spec.metricsPort !== undefined) {
     const wanted = Number(env['SVC3_METRICS_PORT'] ?? spec.metricsPort);
