@@ -12,6 +12,7 @@ import { RunnerFailure } from '../runner/failure.ts';
 import { createControlServer } from '../runner/control.ts';
 import { createKeyReader } from '../runner/controlkeys.ts';
 import { createExports } from '../runner/exports.ts';
+import { createAgentReader } from '../runner/metrics/agentfigures.ts';
 import { collectMetrics } from '../runner/metrics/collect.ts';
 import { createMetricsServer } from '../runner/metrics/server.ts';
 import { PortRelay } from '../runner/relay.ts';
@@ -133,7 +134,9 @@ async function main(): Promise<void> {
   });
   const port = await server.listen(bind, Number(env['SVC3_CONTROL_PORT'] ?? runnerPort));
   log.info({ port }, 'control endpoint listens');
-  await serveMetrics(spec, bind, { certificate, keys, collect: () => collectMetrics(supervisor) });
+  const agentReader = createAgentReader();
+  const collect = () => collectMetrics(supervisor, agentReader);
+  await serveMetrics(spec, bind, { certificate, keys, collect });
 
   let isEnding = false;
   const end = async (signal: string): Promise<void> => {

@@ -24,6 +24,18 @@ export function verifyMetricsToken(token: string, keys: readonly KeyObject[], na
     throw new TokenError('signed by no known key');
 }
 
+/** As `verifyMetricsToken`; a token that was good is not verified again while the keys are the same array. */
+export function createMetricsTokenVerifier(
+  namespace: string,
+): (token: string, keys: readonly KeyObject[]) => void {
+  let good: { readonly token: string; readonly keys: readonly KeyObject[] } | undefined;
+  return (token, keys) => {
+    if (good?.keys === keys && isSame(good.token, token)) return;
+    verifyMetricsToken(token, keys, namespace);
+    good = { token, keys };
+  };
+}
+
 function isSame(a: string, b: string): boolean {
   const [one, other] = [Buffer.from(a), Buffer.from(b)];
   return one.length === other.length && timingSafeEqual(one, other);

@@ -1,24 +1,23 @@
-import { readFile } from 'node:fs/promises';
 import type { Supervisor } from '../supervisor.ts';
+import type { AgentFigures, AgentReader } from './agentfigures.ts';
 import { readCpuTimes } from './cpu.ts';
 import { type DiskCounters, readDiskCounters } from './disks.ts';
-import { type GuestFigures, readGuestFigures } from './guest.ts';
-import { type NetworkCounters, parseNetDev } from './network.ts';
+import { type AvailableMemory, readAvailable } from './memory.ts';
+import { type NetworkCounters, readTraffic } from './network.ts';
 import type { Family, Sample } from './text.ts';
 
 /** What does not answer in this time is left out: a scrape has some seconds. In milliseconds. */
 const patienceMs = 2_000;
 
 /** The metrics of a VM now, at most 60 series. What cannot be found out is left out. */
-export async function collectMetrics(supervisor: Supervisor): Promise<Family[]> {
+export async function collectMetrics(supervisor: Supervisor, agent: AgentReader): Promise<Family[]> {
   const machine = supervisor.running()?.machine;
-  const [cpu, disks, guest, network] = await Promise.all([
+  const [cpu, disks, memory] = await Promise.all([
     machine && readCpuTimes(machine.qmp, machine.pid, patienceMs).catch(() => undefined),
     machine && readDiskCounters(machine.qmp, patienceMs).catch(() => undefined),
-    machine && readGuestFigures(machine, patienceMs),
-    readFile('/proc/self/net/dev', 'utf8').then(parseNetDev, () => undefined),
+    machine && readAvailable(machine, patienceMs).catch(() => undefined),
   ]);
-  const one = (value: number | undefined): Sample[] => (value === undefined ? [] : [{ value }]);
+  const isRunning = supervisor.status.current.powerState === 'Running';
   return [
     ...settingsOf(supervisor),
     counter('svc3_vm_cpu_seconds_total', 'Time of all virtual CPUs on a processor.', one(cpu?.used)),
@@ -28,9 +27,17 @@ export async function collectMetrics(supervisor: Supervisor): Promise<Family[]> 
       one(cpu?.waited),
     ),
     ...diskFamilies(disks ?? new Map<string, DiskCounters>()),
-    ...networkFamilies(network),
-    ...guestFamilies(guest),
+    ...networkFamilies(readTraffic()),
+    ...memoryFamilies(memory),
+    // One that is paused answers nothing.
+    ...agentFamilies(
+      machine && isRunning ? agent.figures(machine) : { agentUp: false, fileSystem: undefined },
+    ),
   ];
+}
+
+function one(value: number | undefined): Sample[] {
+  return value === undefined ? [] : [{ value }];
 }
 
 function gauge(name: string, help: string, samples: readonly Sample[]): Family {
@@ -104,26 +111,42 @@ function networkFamilies(network: NetworkCounters | undefined): Family[] {
   ];
 }
 
-function guestFamilies(guest: GuestFigures | undefined): Family[] {
-  const one = (value: number | undefined): Sample[] => (value === undefined ? [] : [{ value }]);
+function memoryFamilies(memory: AvailableMemory | undefined): Family[] {
   return [
-    gauge('svc3_vm_guest_agent_up', '1 while the guest agent answers.', [
-      { value: guest?.agentUp === true ? 1 : 0 },
-    ]),
     gauge(
       'svc3_vm_memory_available_bytes',
       'Memory that programs of the guest can still have, as its balloon driver says.',
-      one(guest?.availableBytes),
+      one(memory?.bytes),
+    ),
+    gauge(
+      'svc3_vm_memory_available_timestamp_seconds',
+      'When the balloon driver said it, since 1970.',
+      one(memory?.saidAt),
+    ),
+  ];
+}
+
+function agentFamilies(said: AgentFigures | undefined): Family[] {
+  return [
+    gauge(
+      'svc3_vm_guest_agent_up',
+      '1 while the guest runs and its agent answered when it was last asked.',
+      one(said && Number(said.agentUp)),
     ),
     gauge(
       'svc3_vm_filesystem_size_bytes',
       "Size of the guest's root file system, as its agent says.",
-      one(guest?.fileSystem?.size),
+      one(said?.fileSystem?.size),
     ),
     gauge(
       'svc3_vm_filesystem_used_bytes',
       "What is used of the guest's root file system, as its agent says.",
-      one(guest?.fileSystem?.used),
+      one(said?.fileSystem?.used),
+    ),
+    gauge(
+      'svc3_vm_filesystem_timestamp_seconds',
+      'When the agent said it, since 1970.',
+      one(said?.fileSystem?.saidAt),
     ),
   ];
 }

@@ -1,5 +1,5 @@
-import { readFile } from 'node:fs/promises';
 import type { Qmp } from '../qmp.ts';
+import { readProc } from './proc.ts';
 
 /** Of all virtual CPUs together, in seconds since QEMU was started. */
 export interface CpuTimes {
@@ -10,16 +10,24 @@ export interface CpuTimes {
 
 /** Undefined where the kernel keeps no such times. */
 export async function readCpuTimes(qmp: Qmp, pid: number, timeoutMs: number): Promise<CpuTimes | undefined> {
-  const cpus = await qmp.execute<{ 'thread-id': number }[]>('query-cpus-fast', undefined, { timeoutMs });
-  const threads = new Set(cpus.map((cpu) => cpu['thread-id']));
-  const times = await Promise.all(
-    [...threads].map(async (thread) =>
-      parseSchedstat(await readFile(`/proc/${pid}/task/${thread}/schedstat`, 'utf8')),
-    ),
-  ).catch(() => []);
-  if (times.length === 0) return undefined;
+  const threads = await cpuThreads(qmp, timeoutMs);
+  const texts = [...threads].map((thread) => readProc(`/proc/${pid}/task/${thread}/schedstat`));
+  if (texts.length === 0 || texts.includes(undefined)) return undefined;
+  const times = texts.map((text = '') => parseSchedstat(text));
   const sum = (values: readonly number[]) => values.reduce((all, value) => all + value, 0);
   return { used: sum(times.map(({ used }) => used)), waited: sum(times.map(({ waited }) => waited)) };
+}
+
+/** A QEMU keeps the threads of its virtual CPUs for as long as it lives. */
+const threadsOf = new WeakMap<Qmp, ReadonlySet<number>>();
+
+async function cpuThreads(qmp: Qmp, timeoutMs: number): Promise<ReadonlySet<number>> {
+  const known = threadsOf.get(qmp);
+  if (known !== undefined) return known;
+  const cpus = await qmp.execute<{ 'thread-id': number }[]>('query-cpus-fast', undefined, { timeoutMs });
+  const threads = new Set(cpus.map((cpu) => cpu['thread-id']));
+  threadsOf.set(qmp, threads);
+  return threads;
 }
 
 /** Nanoseconds on a processor, nanoseconds in a run queue, turns: Documentation/scheduler/sched-stats.rst of Linux. */

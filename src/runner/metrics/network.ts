@@ -1,3 +1,5 @@
+import { readProc } from './proc.ts';
+
 /** Of one direction, since the pod was made. */
 export interface Traffic {
   readonly bytes: number;
@@ -8,6 +10,12 @@ export interface Traffic {
 export interface NetworkCounters {
   readonly received: Traffic;
   readonly sent: Traffic;
+}
+
+/** Undefined where the kernel does not tell it. */
+export function readTraffic(): NetworkCounters | undefined {
+  const text = readProc('/proc/self/net/dev');
+  return text === undefined ? undefined : parseNetDev(text);
 }
 
 /** /proc/net/dev, all interfaces but the loopback together. */

@@ -4,7 +4,7 @@ import type { KeyObject } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { keepFresh } from '../../runnerapi/fresh.ts';
-import { verifyMetricsToken } from '../../runnerapi/metricstoken.ts';
+import { createMetricsTokenVerifier } from '../../runnerapi/metricstoken.ts';
 import { TokenError } from '../../runnerapi/token.ts';
 import type { RunnerCertificate } from '../certificate.ts';
 import { contentType, type Family, metricsText } from './text.ts';
@@ -19,6 +19,8 @@ export interface MetricsServerOptions {
 
 /** An answer is good for so long, however many ask: QEMU and the guest are not asked twice meanwhile. In milliseconds. */
 const freshMs = 1_000;
+/** Longer than Prometheus keeps one that it does not use, five minutes: without it each scrape would begin with a handshake. In milliseconds. */
+const keepConnectionMs = 6 * 60_000;
 /** Several Prometheus servers and their probes; connections beyond these are closed. */
 const mostConnections = 16;
 
@@ -31,6 +33,7 @@ export function createMetricsServer({ certificate, keys, namespace, collect }: M
   close(): Promise<void>;
 } {
   const fresh = keepFresh<string>(freshMs);
+  const verify = createMetricsTokenVerifier(namespace);
 
   async function answer(request: IncomingMessage): Promise<{ status: number; text: string }> {
     const [path] = (request.url ?? '').split('?', 1);
@@ -38,7 +41,7 @@ export function createMetricsServer({ certificate, keys, namespace, collect }: M
       return { status: 404, text: 'there is only GET /metrics\n' };
     try {
       const [, token = ''] = /^Bearer (\S+)$/.exec(request.headers.authorization ?? '') ?? [];
-      verifyMetricsToken(token, await keys(), namespace);
+      verify(token, await keys());
     } catch (error) {
       if (error instanceof TokenError) return { status: 401, text: `${error.message}\n` };
       throw error;
@@ -57,14 +60,27 @@ export function createMetricsServer({ certificate, keys, namespace, collect }: M
     },
     (request, response) => {
       answer(request).then(
-        (reply) => response.writeHead(reply.status, { 'content-type': contentType }).end(reply.text),
+        ({ status, text }) => {
+          // Who may not read keeps no connection from those who may.
+          if (status !== 200) response.shouldKeepAlive = false;
+          response.statusCode = status;
+          response.setHeader('content-type', contentType);
+          response.end(text);
+        },
         () => response.writeHead(500).end(),
       );
     },
   );
   server.headersTimeout = 10_000;
   server.requestTimeout = 10_000;
+  server.keepAliveTimeout = keepConnectionMs;
   server.maxConnections = mostConnections;
+  // Those that are kept and not used stand in nobody's way.
+  server.on('connection', () =>
+    server.getConnections((_error, count) => {
+      if (count > mostConnections / 2) server.closeIdleConnections();
+    }),
+  );
   server.on('tlsClientError', (_error, socket) => socket.destroy());
   return {
     async listen(host, port) {

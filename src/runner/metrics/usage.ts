@@ -1,10 +1,10 @@
-import { readFile } from 'node:fs/promises';
 import type { VmUsage } from '../../api/vmusage.ts';
 import type { Machine } from '../machine.ts';
 import { readCpuTimes } from './cpu.ts';
 import { readDiskCounters } from './disks.ts';
-import { readAvailable } from './guest.ts';
-import { parseNetDev } from './network.ts';
+import { readAvailable } from './memory.ts';
+import { readTraffic } from './network.ts';
+import { readProc } from './proc.ts';
 
 /** What does not answer in this time is left out. In milliseconds. */
 const patienceMs = 2_000;
@@ -15,13 +15,13 @@ export async function collectUsage(
   { cpu: cpus, memoryMiB }: { readonly cpu: number; readonly memoryMiB: number },
 ): Promise<VmUsage> {
   const { qmp, pid, startedAtMs } = machine;
-  const [cpu, disks, available, resident, network] = await Promise.all([
+  const [cpu, disks, available] = await Promise.all([
     readCpuTimes(qmp, pid, patienceMs).catch(() => undefined),
     readDiskCounters(qmp, patienceMs).catch(() => undefined),
     readAvailable(machine, patienceMs).catch(() => undefined),
-    readFile(`/proc/${pid}/status`, 'utf8').then(parseResident, () => undefined),
-    readFile('/proc/self/net/dev', 'utf8').then(parseNetDev, () => undefined),
   ]);
+  const resident = parseResident(readProc(`/proc/${pid}/status`) ?? '');
+  const network = readTraffic();
   const totalBytes = memoryMiB * 2 ** 20;
   return {
     timestamp: new Date().toISOString(),
@@ -30,7 +30,7 @@ export async function collectUsage(
     memory: {
       totalBytes,
       ...(resident === undefined ? {} : { residentBytes: resident }),
-      ...usedOf(totalBytes, available),
+      ...usedOf(totalBytes, available?.bytes),
     },
     disks: [...(disks ?? [])].map(([name, { readBytes, writtenBytes, reads, writes }]) => ({
       name,

@@ -40,6 +40,11 @@ function valueOf(text: string, series: string): number {
   return Number(line?.slice(series.length + 1));
 }
 
+/** Seconds since a figure was taken, by its series `_timestamp_seconds`. */
+function ageOf(text: string, name: string): number {
+  return Date.now() / 1000 - valueOf(text, `${name}_timestamp_seconds`);
+}
+
 async function aMeasuredVm(): Promise<{ runner: RunningRunner; port: number }> {
   const runner = await startRunner(await aPod({ metricsPort }), { SVC3_METRICS_PORT: '0' });
   return { runner, port: await portOf(runner) };
@@ -51,7 +56,6 @@ test('what a guest does shows in the metrics of its VM', async () => {
   const before = await scrape(port);
   expect(valueOf(before, 'svc3_vm_running')).toBe(1);
   expect(valueOf(before, 'svc3_vm_guest_ready')).toBe(1);
-  expect(valueOf(before, 'svc3_vm_guest_agent_up')).toBe(1);
   expect(valueOf(before, 'svc3_vm_vcpus')).toBe(1);
   expect(valueOf(before, 'svc3_vm_memory_bytes')).toBe(192 * 2 ** 20);
   expect(valueOf(before, 'svc3_vm_cpu_seconds_total')).toBeGreaterThan(0);
@@ -66,12 +70,36 @@ test('what a guest does shows in the metrics of its VM', async () => {
   const available = async () => valueOf(await scrape(port), 'svc3_vm_memory_available_bytes');
   await expect.poll(available, patience).toBeGreaterThan(2 ** 20);
   expect(await available()).toBeLessThan(192 * 2 ** 20);
+  expect(ageOf(await scrape(port), 'svc3_vm_memory_available')).toBeLessThan(60);
   const series = (await scrape(port)).split('\n').filter((line) => line !== '' && !line.startsWith('#'));
   expect(series.length).toBeLessThanOrEqual(60);
 
   await runner.client.power({ action: 'stop' });
   await expect.poll(async () => valueOf(await scrape(port), 'svc3_vm_running'), patience).toBe(0);
   expect(await scrape(port)).not.toContain('svc3_vm_cpu_seconds_total');
+});
+
+test('what the agent of a guest says is read behind the back of a scrape, and shown with its age', async () => {
+  const { runner, port } = await aMeasuredVm();
+  await runner.reaches({ powerState: 'Running', guestReachable: true });
+  const up = async () => valueOf(await scrape(port), 'svc3_vm_guest_agent_up');
+  await expect.poll(up, patience).toBe(1);
+  const used = async () => valueOf(await scrape(port), 'svc3_vm_filesystem_used_bytes');
+  await expect.poll(used, patience).toBeGreaterThan(0);
+  const before = await scrape(port);
+  expect(ageOf(before, 'svc3_vm_filesystem')).toBeLessThan(60);
+  await runner.guest('dd if=/dev/zero of=/age-test bs=1M count=4 conv=fsync');
+  const more = valueOf(before, 'svc3_vm_filesystem_used_bytes') + 3 * 2 ** 20;
+  await expect.poll(used, patience).toBeGreaterThan(more);
+  const since = valueOf(await scrape(port), 'svc3_vm_filesystem_timestamp_seconds');
+  expect(since).toBeGreaterThan(valueOf(before, 'svc3_vm_filesystem_timestamp_seconds'));
+
+  await runner.client.power({ action: 'suspend' });
+  await expect.poll(up, patience).toBe(0);
+  await runner.client.power({ action: 'resume' });
+  await expect.poll(up, patience).toBe(1);
+  await runner.guest('(sleep 1; killall qemu-ga) > /dev/null 2>&1 &');
+  await expect.poll(up, patience).toBe(0);
 });
 
 test('a VM has at most 60 series, whatever it has: data disks, a CD, ports, several CPUs, guest agent and balloon', async () => {

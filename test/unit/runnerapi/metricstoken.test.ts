@@ -1,5 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { signMetricsToken, verifyMetricsToken } from '../../../src/runnerapi/metricstoken.ts';
+import {
+  createMetricsTokenVerifier,
+  signMetricsToken,
+  verifyMetricsToken,
+} from '../../../src/runnerapi/metricstoken.ts';
 import {
   createControlKey,
   parseControlKeys,
@@ -35,6 +39,18 @@ describe('a token for metrics', () => {
     ['without a part', 'svc3m1', 'not a token for the metrics of this namespace', 'team'],
   ])('%s is refused', (_what, given, message, namespace) => {
     expect(() => verifyMetricsToken(given, keys, namespace)).toThrow(message);
+  });
+
+  test('that was good is good while the keys are the same, and verified again with others', () => {
+    const verify = createMetricsTokenVerifier('team');
+    const mine = [...keys];
+    verify(token, mine);
+    // What takes no keys any more takes a token that it remembers, and no other.
+    mine.length = 0;
+    expect(() => verify(token, mine)).not.toThrow();
+    expect(() => verify(`${token.slice(0, -1)}_`, mine)).toThrow('signed by no known key');
+    expect(() => verify(token, [])).toThrow('signed by no known key');
+    expect(() => verify(token, keys)).not.toThrow();
   });
 
   test('is no control token, and a control token none for metrics', () => {

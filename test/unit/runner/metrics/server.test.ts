@@ -8,7 +8,7 @@ import { createControlKey, parseControlKeys } from '../../../../src/runnerapi/to
 const { privateKey, publicKey } = createControlKey();
 const keys = () => Promise.resolve(parseControlKeys(publicKey));
 
-async function started(collect: () => Promise<never[]> = () => Promise.resolve([])) {
+async function listening(collect: () => Promise<never[]> = () => Promise.resolve([])) {
   const server = createMetricsServer({
     certificate: createCertificate('vm'),
     keys,
@@ -16,17 +16,22 @@ async function started(collect: () => Promise<never[]> = () => Promise.resolve([
     collect,
   });
   const port = await server.listen('127.0.0.1', 0);
+  onTestFinished(() => server.close());
+  return port;
+}
+
+/** A client with connections of its own. */
+function aClient(port: number) {
   const dispatcher = new Agent({ connect: { rejectUnauthorized: false } });
-  onTestFinished(async () => {
-    await dispatcher.destroy();
-    await server.close();
-  });
+  onTestFinished(() => dispatcher.destroy());
   return async (path: string, authorization?: string, method: 'GET' | 'POST' = 'GET') => {
     const headers = authorization === undefined ? {} : { authorization };
     const reply = await request(`https://127.0.0.1:${port}${path}`, { dispatcher, headers, method });
-    return { status: reply.statusCode, text: await reply.body.text() };
+    return { status: reply.statusCode, headers: reply.headers, text: await reply.body.text() };
   };
 }
+
+const started = async (collect?: () => Promise<never[]>) => aClient(await listening(collect));
 
 const good = `Bearer ${signMetricsToken('team', privateKey)}`;
 
@@ -57,4 +62,20 @@ test('many who ask at once are one question to QEMU and guest', async () => {
   });
   await Promise.all(Array.from({ length: 8 }, () => ask('/metrics', good)));
   expect(collected).toBe(1);
+});
+
+test('a connection is kept for the next scrape, longer than Prometheus keeps one, and not for who is refused', async () => {
+  const ask = await started();
+  const { headers } = await ask('/metrics', good);
+  expect(Number(/^timeout=(\d+)$/.exec(String(headers['keep-alive']))?.[1])).toBeGreaterThan(300);
+  for (const [path, authorization] of [
+    ['/metrics', 'Bearer none'],
+    ['/other', good],
+  ] as const)
+    expect((await ask(path, authorization)).headers).toMatchObject({ connection: 'close' });
+});
+
+test('connections that are kept and not used keep nobody out', async () => {
+  const port = await listening();
+  for (let i = 0; i < 20; i += 1) expect((await aClient(port)('/metrics', good)).status).toBe(200);
 });

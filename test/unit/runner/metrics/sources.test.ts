@@ -1,7 +1,8 @@
 import { beforeEach, describe, expect, test } from 'vitest';
-import { parseSchedstat } from '../../../../src/runner/metrics/cpu.ts';
+import { rootFileSystem } from '../../../../src/runner/metrics/agentfigures.ts';
+import { parseSchedstat, readCpuTimes } from '../../../../src/runner/metrics/cpu.ts';
 import { diskCounters } from '../../../../src/runner/metrics/disks.ts';
-import { rootFileSystem } from '../../../../src/runner/metrics/guest.ts';
+import { availableMemory, readAvailable } from '../../../../src/runner/metrics/memory.ts';
 import { parseNetDev } from '../../../../src/runner/metrics/network.ts';
 import { createStartPhases } from '../../../../src/runner/metrics/phases.ts';
 import { metricsText } from '../../../../src/runner/metrics/text.ts';
@@ -9,6 +10,58 @@ import { parseResident } from '../../../../src/runner/metrics/usage.ts';
 
 test('times of a thread are seconds', () => {
   expect(parseSchedstat('1500000000 250000000 42\n')).toEqual({ used: 1.5, waited: 0.25 });
+});
+
+test('QEMU is asked once for the threads of its virtual CPUs, and their times are read each time', async () => {
+  const asked: string[] = [];
+  const execute = async (command: string) => {
+    asked.push(command);
+    if (asked.length === 1) throw new Error('QEMU did not answer');
+    return [{ 'thread-id': process.pid }, { 'thread-id': process.pid }];
+  };
+  const qmp = { execute } as never;
+  await expect(readCpuTimes(qmp, process.pid, 1_000)).rejects.toThrow('did not answer');
+  const before = await readCpuTimes(qmp, process.pid, 1_000);
+  const until = performance.now() + 20;
+  while (performance.now() < until);
+  const after = await readCpuTimes(qmp, process.pid, 1_000);
+  expect(after?.used).toBeGreaterThan(before?.used ?? Number.NaN);
+  expect(asked).toEqual(['query-cpus-fast', 'query-cpus-fast']);
+});
+
+test('times of which one is missing are none: a counter never goes back', async () => {
+  const qmp = { execute: async () => [{ 'thread-id': process.pid }, { 'thread-id': 2 ** 30 }] } as never;
+  expect(await readCpuTimes(qmp, process.pid, 1_000)).toBeUndefined();
+});
+
+describe('memory', () => {
+  test.each([
+    [4_096, 1_700_000_000, { bytes: 4_096, saidAt: 1_700_000_000 }],
+    [2 ** 64, 0, undefined],
+    [-1, 1_700_000_000, undefined],
+    ['much', 1_700_000_000, undefined],
+    [4_096, 'today', undefined],
+  ])('of which the driver says %s at %s', (available, lastUpdate, expected) => {
+    const answer = { stats: { 'stat-available-memory': available }, 'last-update': lastUpdate };
+    expect(availableMemory(answer)).toEqual(expected);
+  });
+
+  test('is asked of QEMU, which asks the driver by itself from the first time on', async () => {
+    const asked: unknown[] = [];
+    const execute = async (command: string, args: object) => {
+      asked.push([command, args]);
+      return { stats: { 'stat-available-memory': 1 }, 'last-update': 2 };
+    };
+    const machine = { qmp: { execute } } as never;
+    for (let i = 0; i < 2; i += 1)
+      expect(await readAvailable(machine, 1_000)).toEqual({ bytes: 1, saidAt: 2 });
+    const path = '/machine/peripheral/balloon0';
+    expect(asked).toEqual([
+      ['qom-set', { path, property: 'guest-stats-polling-interval', value: 10 }],
+      ['qom-get', { path: 'balloon0', property: 'guest-stats' }],
+      ['qom-get', { path: 'balloon0', property: 'guest-stats' }],
+    ]);
+  });
 });
 
 test('traffic is that of all interfaces but the loopback', () => {

@@ -1,0 +1,115 @@
+import type { GuestAgent } from '../agent.ts';
+import type { Machine } from '../machine.ts';
+import { guestBytes } from './memory.ts';
+
+/** What the guest's agent said when it was last asked. */
+export interface AgentFigures {
+  readonly agentUp: boolean;
+  readonly fileSystem: FileSystem | undefined;
+}
+
+/** The guest's root file system, in bytes. */
+export interface FileSystem {
+  readonly size: number;
+  readonly used: number;
+  /** When the agent said it, in seconds since 1970. */
+  readonly saidAt: number;
+}
+
+export interface AgentReader {
+  /** What is known of the guest that runs; never waits for it. Undefined until it has been asked. Each call is a scrape. */
+  figures(machine: Machine): AgentFigures | undefined;
+}
+
+/**
+ * The agent is asked behind the back of every tenth scrape: its answer costs several times what all else of a scrape does, under emulation
+ * most of all. With a scrape in 30 s that is every five minutes.
+ */
+const scrapesPerQuestion = 10;
+/** Longer than three questions in a row that a busy guest has left without an answer. */
+const tooOldMs = 15 * 60_000;
+const patienceMs = 2_000;
+
+interface Known {
+  readonly machine: Machine;
+  figures: AgentFigures | undefined;
+  /** By the clock that is never set. */
+  saidAtMs: number;
+  scrapesToGo: number;
+  isAsked: boolean;
+  /** Questions in a row that found no agent. */
+  failures: number;
+}
+
+/** Follows the guest of each machine that it is asked about; it forgets what the one before said. */
+export function createAgentReader({
+  monotonicMs = () => performance.now(),
+  wallMs = () => Date.now(),
+  random = () => Math.random(),
+} = {}): AgentReader {
+  let known: Known | undefined;
+
+  async function ask(one: Known): Promise<void> {
+    const said = await readFileSystem(one.machine.agent);
+    const isFirst = one.figures?.agentUp !== true;
+    if (said.agentUp) {
+      one.failures = 0;
+      // Guests that were started together are not asked together for ever.
+      one.scrapesToGo = isFirst ? Math.ceil(random() * scrapesPerQuestion) : scrapesPerQuestion;
+    } else {
+      // A guest that boots has an agent soon, and one that has none costs little.
+      one.scrapesToGo = Math.min(2 ** one.failures, scrapesPerQuestion);
+      one.failures += 1;
+    }
+    if (said.fileSystem === undefined) {
+      one.figures = { agentUp: said.agentUp, fileSystem: one.figures?.fileSystem };
+    } else {
+      one.saidAtMs = monotonicMs();
+      one.figures = { agentUp: true, fileSystem: { ...said.fileSystem, saidAt: wallMs() / 1000 } };
+    }
+    one.isAsked = false;
+  }
+
+  return {
+    figures(machine) {
+      if (known?.machine !== machine)
+        known = { machine, figures: undefined, saidAtMs: 0, scrapesToGo: 1, isAsked: false, failures: 0 };
+      known.scrapesToGo -= 1;
+      if (known.scrapesToGo <= 0 && !known.isAsked) {
+        known.isAsked = true;
+        void ask(known);
+      }
+      const { figures, saidAtMs } = known;
+      return figures !== undefined && monotonicMs() - saidAtMs > tooOldMs
+        ? { ...figures, fileSystem: undefined }
+        : figures;
+    },
+  };
+}
+
+interface FileSystemInfo {
+  readonly mountpoint?: unknown;
+  readonly 'used-bytes'?: unknown;
+  readonly 'total-bytes'?: unknown;
+}
+
+/** One question where all is well. An agent that may not say it, or whose file systems are frozen, answers all the same. */
+async function readFileSystem(
+  agent: GuestAgent,
+): Promise<{ agentUp: boolean; fileSystem?: ReturnType<typeof rootFileSystem> }> {
+  const options = { timeoutMs: patienceMs };
+  try {
+    const found = await agent.execute<FileSystemInfo[]>('guest-get-fsinfo', undefined, options);
+    return { agentUp: true, fileSystem: Array.isArray(found) ? rootFileSystem(found) : undefined };
+  } catch {
+    return { agentUp: await agent.isAnswering() };
+  }
+}
+
+/** `/`, or `C:` of Windows. */
+export function rootFileSystem(all: readonly FileSystemInfo[]): { size: number; used: number } | undefined {
+  const root = all.find((one) => one?.mountpoint === '/' || one?.mountpoint === 'C:\\');
+  const size = guestBytes(root?.['total-bytes']);
+  const used = guestBytes(root?.['used-bytes']);
+  return size === undefined || used === undefined ? undefined : { size, used };
+}
