@@ -42,6 +42,7 @@ export async function readAvailable(machine: Machine, timeoutMs: number): Promis
 
 interface FileSystemInfo {
   readonly mountpoint?: unknown;
+  readonly type?: unknown;
   readonly 'used-bytes'?: unknown;
   readonly 'total-bytes'?: unknown;
 }
@@ -57,9 +58,13 @@ async function readFileSystem(
   return { agentUp: true, fileSystem: Array.isArray(found) ? rootFileSystem(found) : undefined };
 }
 
+/** Nothing can be written to them, so all of them is always used. */
+const readOnlyTypes: ReadonlySet<unknown> = new Set(['squashfs', 'erofs', 'iso9660', 'udf', 'cramfs']);
+
 /** `/`, or `C:` of Windows. */
 export function rootFileSystem(all: readonly FileSystemInfo[]): GuestFigures['fileSystem'] {
   const root = all.find((one) => one?.mountpoint === '/' || one?.mountpoint === 'C:\\');
+  if (readOnlyTypes.has(root?.type)) return undefined;
   const size = bytesOf(root?.['total-bytes']);
   const used = bytesOf(root?.['used-bytes']);
   return size === undefined || used === undefined ? undefined : { size, used };
