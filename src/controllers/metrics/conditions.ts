@@ -2,7 +2,7 @@ import { Gauge, type Registry } from 'prom-client';
 import type { KubeObject } from '../../api/object.ts';
 import { group } from '../../api/meta.ts';
 import { conditionTypes } from '../../api/reasons.ts';
-import { nodes, ownResources, vmPools, vms } from '../../api/resources.ts';
+import { nodes, ownResources, vmPools } from '../../api/resources.ts';
 import type { Informers } from '../../controller/informers.ts';
 
 interface WithConditions extends KubeObject {
@@ -54,7 +54,7 @@ export function conditionSources(informers: Informers): ConditionSource[] {
       kind: resource.kind,
       list: () => informer.list(),
       isCounted: () => true,
-      ...(resource.kind === vms.kind ? { poolOf } : {}),
+      poolOf,
     };
   });
   const nodeInformer = informers.get(nodes);

@@ -21,7 +21,9 @@ function anImage(
     status: {
       reference: `store.example.com/team/debian@${digest}`,
       architecture: 'amd64',
-      conditions: [{ ...aCondition('Ready'), status: ready ? 'True' : 'False', reason, message: 'being made' }],
+      conditions: [
+        { ...aCondition('Ready'), status: ready ? 'True' : 'False', reason, message: 'being made' },
+      ],
     },
   };
 }
