@@ -120,7 +120,11 @@ export const reasonTable: readonly ReasonRow[] = [
       'The image names an Image that does not exist in this namespace, or the registry does not know it.',
       'Create the Image, or correct the reference.',
     ],
-    ImageNotReady: ['The Image is still being made.', waits],
+    ImageNotReady: ['The Image is still being made, or waits for its upload.', waits],
+    ImageFailed: [
+      'The Image or ISO cannot be made until somebody acts; the message says why.',
+      'Do what the Image or ISO waits for, or deploy with another.',
+    ],
     ImageTerminating: [
       'The Image or ISO is being deleted: no VM is placed from it any more.',
       'Deploy with another, or delete the VM; an Image of the same name that is made afterwards is used.',
@@ -235,6 +239,7 @@ export const reasonTable: readonly ReasonRow[] = [
     ConfigNotFound: ['As with Scheduled, for more than a minute.', 'As with Scheduled.'],
     UserDataMissing: ['As with Booted, for more than a minute.', 'As with Booted.'],
     ImageNotFound: ['As with Scheduled, for more than a minute.', 'As with Scheduled.'],
+    ImageFailed: ['As with Scheduled, for more than a minute.', 'As with Scheduled.'],
     GPUPassthroughDisabled: [
       'The VM asks for GPU passthrough and the cluster has it turned off.',
       'Turn it on in the chart (gpuPassthrough.enabled), or deploy without it.',
@@ -377,6 +382,7 @@ export const reasonTable: readonly ReasonRow[] = [
     ConfigNotFound: ['spec.template.config names a VMConfig that does not exist.', 'Create the VMConfig.'],
     ImageNotFound: ['As with a VM.', 'As with a VM.'],
     ImageNotReady: ['As with a VM.', waits],
+    ImageFailed: ['As with a VM.', 'As with a VM.'],
     ImageTerminating: ['As with a VM.', 'As with a VM.'],
     ImagePullDenied: ['As with a VM.', 'As with a VM.'],
     ArchitectureMismatch: ['As with a VM.', 'As with a VM.'],
@@ -484,6 +490,7 @@ export const waitsForPerson: ReadonlyMap<string, number> = new Map([
   ['PoolNotFound', applyOrderMs],
   ['UserDataMissing', applyOrderMs],
   ['ImageNotFound', applyOrderMs],
+  ['ImageFailed', applyOrderMs],
 ]);
 
 /** Reasons of an Image or ISO that is not ready for which nothing goes on until somebody acts. */
@@ -497,6 +504,9 @@ export const diskWaitsForPerson: ReadonlySet<string> = new Set([
   'DiskRefused',
   'StoreMissing',
 ]);
+
+/** Of these, those that are an upload that is still to come. */
+export const diskWaitsForUpload: ReadonlySet<string> = new Set(['AwaitingUpload', 'UploadAbandoned']);
 
 /** Reasons of a VM's Ready condition that is True: the power state that was requested. */
 export const readyReasons: ReadonlySet<string> = new Set([

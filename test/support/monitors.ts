@@ -6,6 +6,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Pod } from '../../src/api/core.ts';
+import { controllerOf } from '../../src/api/owner.ts';
 import type { KubeObject } from '../../src/api/object.ts';
 import type { KubeClient } from '../../src/kube/types.ts';
 
@@ -13,6 +14,10 @@ interface Endpoint {
   readonly port: string;
   readonly path: string;
   readonly interval: string;
+  readonly scrapeTimeout?: string;
+  readonly followRedirects?: boolean;
+  readonly enableHttp2?: boolean;
+  readonly honorTimestamps?: boolean;
   readonly scheme?: string;
   readonly honorLabels?: boolean;
   readonly tlsConfig?: { readonly insecureSkipVerify?: boolean };
@@ -20,7 +25,17 @@ interface Endpoint {
     readonly type: string;
     readonly credentials: { readonly name: string; readonly key: string };
   };
-  readonly relabelings?: readonly { readonly sourceLabels: string[]; readonly targetLabel: string }[];
+  readonly relabelings?: readonly Relabeling[];
+  readonly metricRelabelings?: readonly Relabeling[];
+}
+
+interface Relabeling {
+  readonly action?: string;
+  readonly sourceLabels?: readonly string[];
+  readonly separator?: string;
+  readonly regex?: string;
+  readonly targetLabel?: string;
+  readonly replacement?: string;
 }
 
 export interface Monitor {
@@ -29,6 +44,10 @@ export interface Monitor {
   readonly spec: {
     readonly selector: { readonly matchLabels: Readonly<Record<string, string>> };
     readonly sampleLimit?: number;
+    readonly labelLimit?: number;
+    readonly labelNameLengthLimit?: number;
+    readonly labelValueLengthLimit?: number;
+    readonly bodySizeLimit?: string;
     readonly endpoints?: readonly Endpoint[];
     readonly podMetricsEndpoints?: readonly Endpoint[];
   };
@@ -59,7 +78,7 @@ async function scrapeJob(
   at: number,
   { discovery, secret }: MonitorSources,
 ): Promise<object> {
-  const { authorization, interval, relabelings = [] } = endpoint;
+  const { authorization, interval, relabelings = [], metricRelabelings } = endpoint;
   const isPod = kind === 'PodMonitor';
   const labelled = isPod ? 'pod' : 'service';
   const portName = isPod ? meta('pod_container_port_name') : meta('endpointslice_port_name');
@@ -69,14 +88,22 @@ async function scrapeJob(
     regex,
   });
   const copy = (source: string, target: string) => ({ source_labels: [source], target_label: target });
-  return {
+  return defined({
     job_name: `${isPod ? 'podMonitor' : 'serviceMonitor'}/${namespace}/${name}/${at}`,
     scrape_interval: interval,
-    scrape_timeout: interval,
+    scrape_timeout: endpoint.scrapeTimeout ?? interval,
     metrics_path: endpoint.path,
     scheme: endpoint.scheme ?? 'http',
     honor_labels: endpoint.honorLabels ?? false,
-    ...(spec.sampleLimit === undefined ? {} : { sample_limit: spec.sampleLimit }),
+    honor_timestamps: endpoint.honorTimestamps,
+    follow_redirects: endpoint.followRedirects,
+    enable_http2: endpoint.enableHttp2,
+    sample_limit: spec.sampleLimit,
+    label_limit: spec.labelLimit,
+    label_name_length_limit: spec.labelNameLengthLimit,
+    label_value_length_limit: spec.labelValueLengthLimit,
+    body_size_limit: spec.bodySizeLimit,
+    metric_relabel_configs: metricRelabelings?.map(relabelConfig),
     ...(endpoint.tlsConfig === undefined
       ? {}
       : { tls_config: { insecure_skip_verify: endpoint.tlsConfig.insecureSkipVerify } }),
@@ -109,12 +136,18 @@ async function scrapeJob(
       copy(meta('pod_container_name'), 'container'),
       { target_label: 'job', replacement: isPod ? `${namespace}/${name}` : name },
       { target_label: 'endpoint', replacement: endpoint.port },
-      ...relabelings.map(({ sourceLabels, targetLabel }) => ({
-        source_labels: sourceLabels,
-        target_label: targetLabel,
-      })),
+      ...relabelings.map(relabelConfig),
     ],
-  };
+  });
+}
+
+function relabelConfig({ sourceLabels, targetLabel, ...same }: Relabeling): object {
+  return defined({ ...same, source_labels: sourceLabels, target_label: targetLabel });
+}
+
+/** The same without what is undefined. */
+function defined(settings: Readonly<Record<string, unknown>>): object {
+  return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined));
 }
 
 interface TargetGroup {
@@ -178,10 +211,17 @@ function labelsOf(of: 'pod' | 'service', { metadata }: KubeObject): Record<strin
 function podTargets(namespace: string, pod: Pod): TargetGroup[] {
   const { podIP, phase = '' } = pod.status ?? {};
   if (podIP === undefined) return [];
+  const controller = controllerOf(pod);
   const ofPod = {
     [meta('namespace')]: namespace,
     [meta('pod_name')]: pod.metadata.name ?? '',
     [meta('pod_phase')]: phase,
+    ...(controller === undefined
+      ? {}
+      : {
+          [meta('pod_controller_kind')]: controller.kind,
+          [meta('pod_controller_name')]: controller.name,
+        }),
     ...labelsOf('pod', pod),
   };
   return pod.spec.containers.flatMap(({ name, ports = [] }) =>

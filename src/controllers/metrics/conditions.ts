@@ -1,10 +1,12 @@
 import { Gauge, type Registry } from 'prom-client';
 import type { KubeObject } from '../../api/object.ts';
 import { group } from '../../api/meta.ts';
-import { nodes, ownResources } from '../../api/resources.ts';
+import { conditionTypes } from '../../api/reasons.ts';
+import { nodes, ownResources, vmPools } from '../../api/resources.ts';
 import type { Informers } from '../../controller/informers.ts';
 
 interface WithConditions extends KubeObject {
+  readonly spec?: { readonly powerState?: string; readonly pool?: string; readonly unschedulable?: boolean };
   readonly status?: { readonly conditions?: readonly ConditionState[] };
 }
 
@@ -24,21 +26,35 @@ interface ConditionLabels {
   readonly reason: string;
 }
 
+interface AgeLabels extends ConditionLabels {
+  /** What somebody wants of the objects: power state of VMs, `Deleted`, `Cordoned`; empty where it is what each of the kind is for. */
+  readonly requested: string;
+  /** Whose guests the VMs may get. */
+  readonly pool: string;
+}
+
 /** Where the objects of a kind are listed from; a Node's conditions are those of svc3's own types. */
 export interface ConditionSource {
   readonly kind: string;
   list(): readonly WithConditions[];
   isCounted(type: string): boolean;
+  /** The pool of the namespace that an object is of; undefined where there is none. */
+  poolOf?(object: WithConditions): string | undefined;
 }
 
 /** All kinds of svc3 and the conditions that it gives Nodes, from the caches of a process. To be asked for before they run. */
 export function conditionSources(informers: Informers): ConditionSource[] {
+  const pools = informers.get(vmPools);
+  // Others than those that exist are as many as somebody likes.
+  const poolOf = ({ metadata, spec }: WithConditions) =>
+    spec?.pool === undefined ? undefined : pools.get(spec.pool, metadata?.namespace)?.metadata.name;
   const own = ownResources.map((resource) => {
     const informer = informers.get(resource);
     return {
       kind: resource.kind,
       list: () => informer.list(),
       isCounted: () => true,
+      poolOf,
     };
   });
   const nodeInformer = informers.get(nodes);
@@ -56,8 +72,8 @@ const labelNames = ['kind', 'namespace', 'type', 'status', 'reason'] as const;
 
 /**
  * `svc3_object_conditions` and `svc3_object_condition_oldest_seconds`: objects that have a condition, and for how long the
- * first of them has had its status, counted when somebody asks. No object is named, so the series grow with namespaces
- * and reasons and not with objects.
+ * first of them has had its status, counted when somebody asks. No object is named but pools, so the series grow with
+ * namespaces, pools and reasons and not with objects.
  */
 export function createConditionMetrics(
   registry: Registry,
@@ -67,7 +83,7 @@ export function createConditionMetrics(
   const oldest = new Gauge({
     name: 'svc3_object_condition_oldest_seconds',
     help: 'For how long one of the objects has had this status of the condition, the longest of them.',
-    labelNames,
+    labelNames: [...labelNames, 'requested', 'pool'] as const,
     registers: [],
   });
   const count = new Gauge({
@@ -79,10 +95,9 @@ export function createConditionMetrics(
     collect() {
       this.reset();
       oldest.reset();
-      for (const { labels, objects, since } of countConditions(sources)) {
-        this.set({ ...labels }, objects);
-        if (since !== undefined) oldest.set({ ...labels }, Math.max(0, now() - since) / 1000);
-      }
+      const { objects, since } = countConditions(sources);
+      for (const [labels, number] of objects.entries()) this.set({ ...labels }, number);
+      for (const [labels, at] of since.entries()) oldest.set({ ...labels }, Math.max(0, now() - at) / 1000);
     },
   });
   registry.registerMetric(count);
@@ -90,35 +105,58 @@ export function createConditionMetrics(
 }
 
 interface Counted {
-  readonly labels: ConditionLabels;
-  objects: number;
+  readonly objects: ByLabels<ConditionLabels>;
   /** When the first of them changed its status, in Unix milliseconds. */
-  since: number | undefined;
+  readonly since: ByLabels<AgeLabels>;
 }
 
-function countConditions(sources: readonly ConditionSource[]): Iterable<Counted> {
-  const counts = new Map<string, Counted>();
-  for (const { kind, list, isCounted } of sources) {
-    for (const { metadata, status: { conditions = [] } = {} } of list()) {
-      for (const { type, status, reason = '', lastTransitionTime } of conditions) {
+function countConditions(sources: readonly ConditionSource[]): Counted {
+  const objects = new ByLabels<ConditionLabels>();
+  const since = new ByLabels<AgeLabels>();
+  for (const { kind, list, isCounted, poolOf } of sources) {
+    for (const object of list()) {
+      const namespace = object.metadata?.namespace ?? '';
+      const { conditions = [] } = object.status ?? {};
+      const asked = { requested: requestedOf(object), pool: poolOf?.(object) ?? '' };
+      for (const one of conditions) {
+        const { type, status, reason = '', lastTransitionTime } = one;
         if (!isCounted(type)) continue;
-        const namespace = metadata?.namespace ?? '';
-        const counted = countedAs(counts, { kind, namespace, type, status, reason });
-        counted.objects += 1;
-        const since = lastTransitionTime === undefined ? undefined : Date.parse(lastTransitionTime);
-        if (since !== undefined && since < (counted.since ?? Infinity)) counted.since = since;
+        objects.put({ kind, namespace, type, status, reason }, (number = 0) => number + 1);
+        if (lastTransitionTime === undefined) continue;
+        const at = Date.parse(lastTransitionTime);
+        const labels = { kind, namespace, type, status, reason: causeOf(one, conditions), ...asked };
+        since.put(labels, (first = Infinity) => Math.min(first, at));
       }
     }
   }
-  return counts.values();
+  return { objects, since };
 }
 
-function countedAs(counts: Map<string, Counted>, labels: ConditionLabels): Counted {
-  const { kind, namespace, type, status, reason } = labels;
-  const key = `${kind} ${namespace} ${type} ${status} ${reason}`;
-  const known = counts.get(key);
-  if (known !== undefined) return known;
-  const counted = { labels, objects: 0, since: undefined };
-  counts.set(key, counted);
-  return counted;
+/** What somebody wants of an object: of a VM its power state; whoever deletes it or cordons a Node wants nothing else of it. */
+function requestedOf({ metadata, spec }: WithConditions): string {
+  if (metadata?.deletionTimestamp !== undefined) return 'Deleted';
+  return spec?.unschedulable === true ? 'Cordoned' : (spec?.powerState ?? '');
+}
+
+/** A VM that is Starting waits for its pod: condition Prepared knows for what, as for an image that the node pulls. */
+function causeOf({ type, reason = '' }: ConditionState, conditions: readonly ConditionState[]): string {
+  if (type !== conditionTypes.ready || reason !== 'Starting') return reason;
+  const prepared = conditions.find((one) => one.type === conditionTypes.prepared);
+  return prepared?.status === 'False' ? (prepared.reason ?? reason) : reason;
+}
+
+/** A number for each set of labels. */
+class ByLabels<Labels extends ConditionLabels> {
+  readonly #found = new Map<string, { readonly labels: Labels; value: number }>();
+
+  put(labels: Labels, next: (value: number | undefined) => number): void {
+    const key = Object.values(labels).join(' ');
+    const known = this.#found.get(key);
+    if (known === undefined) this.#found.set(key, { labels, value: next(undefined) });
+    else known.value = next(known.value);
+  }
+
+  *entries(): Iterable<[Labels, number]> {
+    for (const { labels, value } of this.#found.values()) yield [labels, value];
+  }
 }

@@ -89,6 +89,7 @@ export function createAgentReader({
 
 interface FileSystemInfo {
   readonly mountpoint?: unknown;
+  readonly type?: unknown;
   readonly 'used-bytes'?: unknown;
   readonly 'total-bytes'?: unknown;
 }
@@ -106,9 +107,13 @@ async function readFileSystem(
   }
 }
 
+/** Nothing can be written to them, so all of them is always used. */
+const readOnlyTypes: ReadonlySet<unknown> = new Set(['squashfs', 'erofs', 'iso9660', 'udf', 'cramfs']);
+
 /** `/`, or `C:` of Windows. */
 export function rootFileSystem(all: readonly FileSystemInfo[]): { size: number; used: number } | undefined {
   const root = all.find((one) => one?.mountpoint === '/' || one?.mountpoint === 'C:\\');
+  if (readOnlyTypes.has(root?.type)) return undefined;
   const size = guestBytes(root?.['total-bytes']);
   const used = guestBytes(root?.['used-bytes']);
   return size === undefined || used === undefined ? undefined : { size, used };

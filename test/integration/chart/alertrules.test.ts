@@ -17,8 +17,12 @@ beforeAll(async () => {
 });
 
 /** Age of the oldest object with these labels; values of promtool: a minute each, `_` is no sample. */
-const age = (kind: string, reason: string, more = 'type="Ready", status="False"') =>
+const age = (kind: string, reason: string, more = ready) =>
   `svc3_object_condition_oldest_seconds{kind="${kind}", namespace="team", reason="${reason}", ${more}}`;
+
+const ready = 'type="Ready", status="False"';
+const scheduled = 'type="Scheduled", status="False"';
+const running = `${ready}, requested="Running"`;
 
 /** Series with their values, and which alerts fire at which time. */
 type Course = [series: Readonly<Record<string, string>>, firing: Readonly<Record<string, readonly string[]>>];
@@ -94,6 +98,103 @@ describe('nobody is called', () => {
       },
       { '11m': [], '16m': [], '70m': [] },
     ],
+    [
+      'by three changes of the lease within an hour, or by a lease that begins anew',
+      {
+        'svc3_leader_transitions{pod="a"}': '57x70 58x5 59x5 60x100 0x100',
+        'svc3_leader_transitions{pod="b"}': '_x30 57x40 58x5 59x5 60x100 0x100',
+      },
+      { '80m': [], '85m': [], '120m': [], '185m': [], '200m': [] },
+    ],
+    [
+      'for a VM that is to be stopped and that no node takes, or whose image nobody can pull',
+      {
+        [age('VM', 'Unschedulable', `${ready}, requested="Stopped"`)]: '0+60x600',
+        [age('VM', 'Unschedulable', `${scheduled}, requested="Stopped"`)]: '0+60x600',
+        [age('VM', 'ImagePullFailed', `${ready}, requested="Stopped"`)]: '0+60x600',
+        [age('VM', 'NodeLost', 'type="Ready", status="Unknown", requested="Stopped"')]: '0+60x600',
+      },
+      { '20m': [], '1h': [], '5h': [] },
+    ],
+    [
+      'for a VM that is asleep on its claim, or is to be suspended and that no node takes',
+      {
+        [age('VM', 'Suspended', 'type="Ready", status="True", requested="Suspended"')]: '0+60x600',
+        [age('VM', 'Unschedulable', `${scheduled}, requested="Suspended"`)]: '0+60x600',
+      },
+      { '20m': [], '1h': [], '5h': [] },
+    ],
+    [
+      'for what is being deleted and waits for the finalizer of somebody',
+      {
+        [age('VM', 'GuestStopped', `${ready}, requested="Deleted"`)]: '0+60x600',
+        [age('VM', 'Unschedulable', `${scheduled}, requested="Deleted"`)]: '0+60x600',
+        [age('VM', 'ImagePullDenied', `${ready}, requested="Deleted"`)]: '0+60x600',
+        [age('VM', 'RestartLimitExceeded', 'type="Stalled", status="True", requested="Deleted"')]: '0+60x600',
+        [age('VM', 'GPUUnavailable', 'type="Stalled", status="True", requested="Deleted"')]: '0+60x600',
+        [age('Image', 'Working', `${ready}, requested="Deleted"`)]: '0+60x600',
+        [age('Image', 'RegistryUnreachable', `${ready}, requested="Deleted"`)]: '0+60x600',
+      },
+      { '20m': [], '1h': [], '5h': [] },
+    ],
+    [
+      'for a VM that waits for its Image, which is being made or waits for its upload',
+      {
+        [age('VM', 'ImageNotReady', running)]: '0+60x600',
+        [age('Image', 'AwaitingUpload')]: '0+60x600',
+        'svc3_object_conditions{kind="Image", namespace="team", type="Stalled", status="True", reason="AwaitingUpload"}':
+          '1x600',
+      },
+      { '20m': [], '2h': [], '9h': [] },
+    ],
+    [
+      'for an Image that is made from one that waits for its upload, or from a VM that is asleep',
+      { [age('Image', 'SourceNotReady')]: '0+60x600' },
+      { '2h': [], '9h': [] },
+    ],
+    [
+      'for a node that pulls a large image, and for the start after it',
+      {
+        [age('VM', 'PullingImage', running)]: '0+60x50 stale',
+        [age('VM', 'Starting', running)]: '_x51 3060+60x2 stale',
+      },
+      { '16m': [], '50m': [], '53m': [], '70m': [] },
+    ],
+    [
+      'for a VM that an administrator moves: it shuts down, waits for a node, its image is pulled there, and it boots',
+      {
+        [age('VM', 'Starting', running)]: '0+60x2 stale _x33 2160+60x2 stale',
+        [age('VM', 'Unschedulable', running)]: '_x3 180+60x11 stale',
+        [age('VM', 'Unschedulable', `${scheduled}, requested="Running"`)]: '_x3 0+60x11 stale',
+        [age('VM', 'PullingImage', running)]: '_x15 900+60x20 stale',
+      },
+      { '10m': [], '20m': [], '30m': [], '37m': [], '38m': [], '60m': [] },
+    ],
+    [
+      'for a VM that waits for its turn while its pool gives others their guests',
+      {
+        [age('VM', 'Unschedulable', `${scheduled}, requested="Running", pool="ci"`)]: '0+60x180',
+        'svc3_pool_claims_total{namespace="team", pool="ci", result="cold"}': '0x5 0+1x20 21x200',
+        'svc3_pool_claims_total{namespace="team", pool="ci", result="warm"}': '1x50 2x20 3x110',
+      },
+      { '31m': [], '60m': [], '90m': [] },
+    ],
+    [
+      'for a card of a node that somebody has cordoned',
+      {
+        'svc3_object_condition_oldest_seconds{kind="Node", type="svc3.dev/GPUUnavailable", status="True", reason="Busy", requested="Cordoned"}':
+          '0+60x600',
+      },
+      { '20m': [], '5h': [] },
+    ],
+    [
+      'for the disk of a guest that waits in its pool: it is no VM yet',
+      {
+        'svc3_vm_filesystem_used_bytes{namespace="team", pod="svc3-standby-ci-1"}': '95x100',
+        'svc3_vm_filesystem_size_bytes{namespace="team", pod="svc3-standby-ci-1"}': '100x100',
+      },
+      { '20m': [], '90m': [] },
+    ],
   ])('%s', async (_, ...course) => {
     expect(await play(course)).toContain('SUCCESS');
   });
@@ -128,10 +229,47 @@ describe('an alert', () => {
     [
       'tells of VMs that crash and stay down',
       {
-        'svc3_object_conditions{kind="VM", namespace="team", type="Stalled", status="True", reason="RestartLimitExceeded"}':
-          '1x9 stale _x2 1x20 stale',
+        [age('VM', 'RestartLimitExceeded', 'type="Stalled", status="True", requested="Running"')]:
+          '0+60x9 stale _x2 720+60x20 stale',
       },
       { '3m': ['Svc3VMCrashLoop'], '11m': ['Svc3VMCrashLoop'], '14m': ['Svc3VMCrashLoop'], '50m': [] },
+    ],
+    [
+      'goes on over an upgrade from an operator that did not say what is requested',
+      {
+        [age('VM', 'GuestStopped')]: '0+60x29 stale',
+        [age('VM', 'GuestStopped', running)]: '_x31 1860+60x60',
+      },
+      {
+        '16m': ['Svc3VMNotReady'],
+        '29m': ['Svc3VMNotReady'],
+        '33m': ['Svc3VMNotReady'],
+        '60m': ['Svc3VMNotReady'],
+      },
+    ],
+    [
+      'tells of a VM that is to be stopped and goes on running',
+      { [age('VM', 'Stopping', `${ready}, requested="Stopped"`)]: '0+60x60' },
+      { '14m': [], '17m': ['Svc3VMNotReady'] },
+    ],
+    [
+      'tells of a VM whose Image failed for good, and of one whose image no node can pull',
+      { [age('VM', 'ImageFailed', running)]: '0+60x60', [age('VM', 'ImagePullFailed', running)]: '0+60x60' },
+      { '14m': [], '17m': ['Svc3VMNotReady'] },
+    ],
+    [
+      'tells of an image that a node pulls without an end',
+      { [age('VM', 'PullingImage', running)]: '0+60x100' },
+      { '50m': [], '62m': ['Svc3VMImagePullStuck'] },
+    ],
+    [
+      'tells of a VM that waits for a node and of a pool that has no guests to give',
+      {
+        [age('VM', 'Unschedulable', `${scheduled}, requested="Running", pool="ci"`)]: '0+60x180',
+        'svc3_pool_claims_total{namespace="team", pool="ci", result="cold"}': '0x5 0+1x20 21x200',
+        'svc3_pool_claims_total{namespace="team", pool="other", result="cold"}': '0+1x200',
+      },
+      { '31m': [], '60m': ['Svc3VMUnschedulable'] },
     ],
   ])('%s', async (_, ...course) => {
     expect(await play(course)).toContain('SUCCESS');

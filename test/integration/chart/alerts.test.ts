@@ -52,15 +52,31 @@ describe('metrics of VMs', () => {
     expect(monitors.map(({ metadata }) => metadata.namespace)).toEqual(['svc3-default', 'team-a']);
     expect(monitors[0]?.spec).toMatchObject({
       sampleLimit: 100,
+      labelLimit: 20,
+      bodySizeLimit: '64KiB',
       podMetricsEndpoints: [
         {
           port: 'metrics',
+          interval: '30s',
+          scrapeTimeout: '10s',
+          followRedirects: false,
+          honorLabels: false,
+          honorTimestamps: false,
           scheme: 'https',
           authorization: { credentials: { name: 'svc3-vm-metrics', key: 'token' } },
         },
       ],
     });
-    expect(JSON.stringify(monitors)).not.toContain('honorLabels');
+  });
+
+  test.each([
+    ['3s', '3s'],
+    ['500ms', '500ms'],
+    ['1m', '10s'],
+  ])('that are read every %s are waited for for %s', async (interval, timeout) => {
+    const objects = await rendered(on, `--set=vmMetrics.interval=${interval}`);
+    const spec = objects.find(({ kind }) => kind === 'PodMonitor')?.spec;
+    expect(spec).toMatchObject({ podMetricsEndpoints: [{ interval, scrapeTimeout: timeout }] });
   });
 
   test('are let through by the policy of VMs, for whom the values say', async () => {

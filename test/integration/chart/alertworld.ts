@@ -40,6 +40,8 @@ export interface AlertWorld extends VmWorld {
   readonly spaces: Readonly<Record<string, VmNamespace>>;
   /** Which alerts fire with these labels, sorted. */
   firing(labels?: Readonly<Record<string, string>>): Promise<string[]>;
+  /** From now on the nodes pull the images of the VMs of a namespace, until the returned function is called. */
+  keepPulling(namespace: string): () => void;
   start(name: ProcessName): void;
   /** SIGTERM, and waits for the end. */
   end(name: ProcessName): Promise<void>;
@@ -88,7 +90,9 @@ export async function alertWorld(options: AlertWorldOptions): Promise<AlertWorld
     changed: () => kubelet.again(),
   });
   const workers = runWorkers(client);
+  const pulling = new Set<string>();
   kubelet.behave((pod) => {
+    if (pulling.has(pod.metadata.namespace)) return { kind: 'pending' };
     const podIP = pod.metadata.annotations?.['test/address'] ?? vmPods.addressOf(pod);
     if (podIP === undefined) return { kind: 'pending' };
     return { kind: vmPods.isReady(pod) ? 'run' : 'unready', podIP };
@@ -175,6 +179,13 @@ export async function alertWorld(options: AlertWorldOptions): Promise<AlertWorld
     workers,
     apiAddress: addressOf('api'),
     spaces,
+    keepPulling(namespace) {
+      pulling.add(namespace);
+      return () => {
+        pulling.delete(namespace);
+        kubelet.again();
+      };
+    },
     start,
     end,
     async firing(selected = {}) {

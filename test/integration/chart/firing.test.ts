@@ -24,7 +24,18 @@ const aMinute = { timeout: 60_000, interval: 250 };
 
 const image = `127.0.0.1:1/debian@sha256:${'0'.repeat(64)}`;
 const gpuAddress = '0000:01:00.0';
-const namespaces = ['shutdown', 'crashing', 'full', 'gpu', 'stuck', 'secretless', 'denied', 'away', 'quiet'];
+const namespaces = [
+  'shutdown',
+  'crashing',
+  'full',
+  'gpu',
+  'stuck',
+  'secretless',
+  'denied',
+  'away',
+  'quiet',
+  'pulling',
+];
 
 let world: AlertWorld;
 let folder: string;
@@ -34,7 +45,7 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'svc3-alerts-'));
   const gpuPath = await busyGpu();
   const quick = [
-    'VMNotReady VMCrashLoop VMUnschedulable GPUUnavailable ImageWorkStuck CredentialRefused StoreUnreachable'.split(
+    'VMNotReady VMImagePullStuck VMCrashLoop VMUnschedulable GPUUnavailable ImageWorkStuck CredentialRefused StoreUnreachable'.split(
       ' ',
     ),
     'OperatorDown APIDown VMDiskNearlyFull'.split(' '),
@@ -143,6 +154,16 @@ test('Svc3VMUnschedulable: a VM that asks for more than a node has, until it is 
   await expect.poll(firingIn('quiet'), aMinute).toEqual(['Svc3VMUnschedulable']);
   await space('quiet').remove('huge');
   await expect.poll(firingIn('quiet'), aMinute).toEqual([]);
+});
+
+test('Svc3VMImagePullStuck: a node that pulls the image of a VM, until it has it', async () => {
+  const release = world.keepPulling('pulling');
+  onTestFinished(release);
+  await space('pulling').deploy('large', { image });
+  await expect.poll(firingIn('pulling'), aMinute).toEqual(['Svc3VMImagePullStuck']);
+  release();
+  await space('pulling').untilReady('large');
+  await expect.poll(firingIn('pulling'), aMinute).toEqual([]);
 });
 
 test('Svc3GPUUnavailable: a card that another process has, until it is free', async () => {
@@ -265,7 +286,7 @@ test('Svc3VMCrashLoop: a QEMU that dies for the sixth time, until the VM is star
   await expect.poll(firingIn('crashing'), aMinute).toEqual([]);
 });
 
-test('nothing fires for VMs that are as somebody wanted: stopped, suspended, waiting for their disk to be saved', async () => {
+test('nothing fires for VMs that are as somebody wanted: stopped, suspended, waiting for an upload or a save, deleted', async () => {
   const { client, workers, prometheus } = world;
   const quiet = space('quiet');
   await Promise.all([
@@ -280,16 +301,37 @@ test('nothing fires for VMs that are as somebody wanted: stopped, suspended, wai
   await client.patch(vms, { name: 'asleep', namespace: 'quiet' }, suspended);
   await client.create(images, anImage('quiet', 'kept', { vm: { name: 'saved', mode: 'Save' } }));
   await quiet.until('asleep', 'Ready', { status: 'True', reason: 'Suspended' });
+  // No node takes them: one that is not to run, and one that is being deleted and kept by the finalizer of somebody.
+  await quiet.deploy('large', { image, cpu: 200, powerState: 'Stopped' });
+  await quiet.deploy('kept', { image, cpu: 200 });
+  const kept = { name: 'kept', namespace: 'quiet' };
+  const finalizers = async (...others: string[]) => {
+    const body = { metadata: { finalizers: others } };
+    await client.patch(vms, kept, { type: 'merge', body });
+  };
+  await finalizers('example.com/kept');
+  onTestFinished(() => finalizers());
+  await quiet.until('kept', 'Scheduled', { reason: 'Unschedulable' });
+  await quiet.delete('kept');
+  await client.create(images, anImage('quiet', 'uploaded', { upload: {} }));
+  await quiet.deploy('early', { image: 'uploaded' });
   await quiet.delete('saved');
   await quiet.until('saved', 'Ready', { status: 'False', reason: 'Terminating' });
   const ofVms = async () =>
     (await world.firing({ namespace: 'quiet' })).filter((name) => name.startsWith('Svc3VM'));
-  const ages = (reason: string) =>
+  const ages = (reason: string, requested: string) =>
     prometheus.query(
-      `svc3_object_condition_oldest_seconds{namespace="quiet", type="Ready", reason="${reason}"} > 5`,
+      `svc3_object_condition_oldest_seconds{namespace="quiet", type="Ready", reason="${reason}", requested="${requested}"} > 5`,
     );
-  for (const reason of ['Suspended', 'Terminating', 'Stopped'])
-    await expect.poll(() => ages(reason), aMinute).not.toEqual([]);
+  for (const [reason, requested] of [
+    ['Suspended', 'Suspended'],
+    ['Terminating', 'Deleted'],
+    ['Stopped', 'Stopped'],
+    ['Unschedulable', 'Stopped'],
+    ['Unschedulable', 'Deleted'],
+    ['ImageNotReady', 'Running'],
+  ] as const)
+    await expect.poll(() => ages(reason, requested), aMinute).not.toEqual([]);
   await expect.poll(ofVms, aMinute).toEqual([]);
 });
 

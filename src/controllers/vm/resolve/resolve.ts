@@ -1,6 +1,7 @@
 import { configKeyOf, namespaceOfDisk } from '../../../api/configkey.ts';
 import type { Image, Iso } from '../../../api/image.ts';
 import { formatQuantity, parseQuantity } from '../../../api/quantity.ts';
+import { diskWaitsForPerson, diskWaitsForUpload } from '../../../api/reasons.ts';
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
 import type { Architecture, VmConfig } from '../../../api/vmconfig.ts';
 import { findCondition } from '../../../controller/conditions.ts';
@@ -199,9 +200,10 @@ function pinObject(
     case 'terminating':
       return unresolved('scheduled', 'ImageTerminating', `${kind} ${name} is being deleted`);
     case 'notReady': {
-      const why = findCondition(found.status?.conditions, 'Ready')?.message ?? '';
+      const { reason = '', message: why = '' } = findCondition(found.status?.conditions, 'Ready') ?? {};
       const waiting = `${kind} ${name} is not ready${why === '' ? '' : `: ${why}`}`;
-      return unresolved('scheduled', 'ImageNotReady', waiting);
+      const isFailed = diskWaitsForPerson.has(reason) && !diskWaitsForUpload.has(reason);
+      return unresolved('scheduled', isFailed ? 'ImageFailed' : 'ImageNotReady', waiting);
     }
     default: {
       const { reference, architecture, size } = found.status;

@@ -1,6 +1,7 @@
 import { Registry } from 'prom-client';
 import { expect, test } from 'vitest';
 import {
+  conditionSources,
   type ConditionSource,
   createConditionMetrics,
 } from '../../../../src/controllers/metrics/conditions.ts';
@@ -69,6 +70,91 @@ test('the longest time that one of them has had it', async () => {
   createConditionMetrics(registry, [source('VM', list)], () => Date.UTC(2026, 0, 1, 0, 1, 0));
   const text = await registry.metrics();
   expect(text.match(/^svc3_object_condition_oldest_seconds.*$/gm)).toEqual([
-    'svc3_object_condition_oldest_seconds{kind="VM",namespace="a",type="Ready",status="True",reason="Running"} 50',
+    'svc3_object_condition_oldest_seconds{kind="VM",namespace="a",type="Ready",status="True",reason="Running",requested="",pool=""} 50',
   ]);
+});
+
+const aDay = '2025-12-31T00:01:00Z';
+const tenMinutes = '2025-12-31T23:51:00Z';
+
+/** Ages of the objects of one kind, by the labels that this test is about. */
+async function agesOf(
+  kind: string,
+  objects: ReturnType<ConditionSource['list']>,
+  pool?: string,
+): Promise<string[]> {
+  const registry = new Registry();
+  const poolOf = () => (kind === 'VM' ? pool : undefined);
+  createConditionMetrics(registry, [{ ...source(kind, () => objects), poolOf }], () =>
+    Date.UTC(2026, 0, 1, 0, 1, 0),
+  );
+  const text = await registry.metrics();
+  return [
+    ...text.matchAll(/^svc3_object_condition_oldest_seconds\{.*type="Ready",status="\w+",(.*)\} (\d+)$/gm),
+  ].map(([, labels = '', seconds = '']) => `${labels} ${seconds}`);
+}
+
+test('an age says what is requested of the object: the power state of a VM, that it is deleted, that a node is cordoned', async () => {
+  const waits = { type: 'Ready', status: 'False', reason: 'Unschedulable', lastTransitionTime: aDay };
+  const status = { conditions: [waits] };
+  const of = (powerState: string) => ({ metadata: { namespace: 'a' }, spec: { powerState }, status });
+  const deleted = {
+    ...of('Running'),
+    metadata: { namespace: 'a', deletionTimestamp: '2026-01-01T00:00:00Z' },
+  };
+  const labels = (requested: string) => `reason="Unschedulable",requested="${requested}",pool="" 86400`;
+  expect(await agesOf('VM', [of('Running'), of('Stopped'), deleted])).toEqual(
+    ['Running', 'Stopped', 'Deleted'].map(labels),
+  );
+  const node = (unschedulable: boolean) => ({ metadata: {}, spec: { unschedulable }, status });
+  expect(await agesOf('Node', [node(true), node(false)])).toEqual(['Cordoned', ''].map(labels));
+});
+
+test('an age says which pool a VM is of', async () => {
+  const waits = { type: 'Ready', status: 'False', reason: 'Unschedulable', lastTransitionTime: aDay };
+  const vm = {
+    metadata: { namespace: 'a' },
+    spec: { powerState: 'Running' },
+    status: { conditions: [waits] },
+  };
+  expect(await agesOf('VM', [vm], 'ci')).toEqual([
+    'reason="Unschedulable",requested="Running",pool="ci" 86400',
+  ]);
+});
+
+test('the age of a VM that is Starting says what its pod waits for', async () => {
+  const starting = { type: 'Ready', status: 'False', reason: 'Starting', lastTransitionTime: aDay };
+  const prepared = (status: string, reason: string) => ({
+    type: 'Prepared',
+    status,
+    reason,
+    lastTransitionTime: tenMinutes,
+  });
+  const vm = (...conditions: object[]) => ({
+    metadata: { namespace: 'a' },
+    spec: { powerState: 'Running' },
+    status: { conditions: conditions as (typeof ready)[] },
+  });
+  const labels = (reason: string) => `reason="${reason}",requested="Running",pool="" 86400`;
+  expect(
+    await agesOf('VM', [
+      vm(starting, prepared('False', 'PullingImage')),
+      vm(starting, prepared('False', 'ImagePullFailed')),
+      vm(starting, prepared('True', 'Prepared')),
+      vm({ ...starting, reason: 'Stopping' }, prepared('False', 'PullingImage')),
+    ]),
+  ).toEqual(['PullingImage', 'ImagePullFailed', 'Starting', 'Stopping'].map(labels));
+});
+
+test('a pool is named only where there is one: anybody may name any other', async () => {
+  const pool = { metadata: { name: 'ci', namespace: 'a' } };
+  const informers = {
+    get: () => ({
+      list: () => [],
+      get: (name: string, namespace: string) => (name === 'ci' && namespace === 'a' ? pool : undefined),
+    }),
+  } as unknown as Parameters<typeof conditionSources>[0];
+  const { poolOf } = conditionSources(informers).find(({ kind }) => kind === 'VM') ?? {};
+  const of = (namespace: string, name: string) => poolOf?.({ metadata: { namespace }, spec: { pool: name } });
+  expect([of('a', 'ci'), of('a', 'any'), of('b', 'ci')]).toEqual(['ci', undefined, undefined]);
 });

@@ -10,14 +10,20 @@ import { storedMeta } from '../../../support/storedmeta.ts';
 
 const digest = `sha256:${'b'.repeat(64)}`;
 
-function anImage(given: Partial<Image['metadata']> = {}, ready = true): Image {
+function anImage(
+  given: Partial<Image['metadata']> = {},
+  ready = true,
+  reason = ready ? 'Stored' : 'Working',
+): Image {
   return {
     metadata: storedMeta({ name: 'debian', namespace: 'team', ...given }),
     spec: { source: { upload: {} } },
     status: {
       reference: `store.example.com/team/debian@${digest}`,
       architecture: 'amd64',
-      conditions: [{ ...aCondition('Ready'), status: ready ? 'True' : 'False', message: 'being made' }],
+      conditions: [
+        { ...aCondition('Ready'), status: ready ? 'True' : 'False', reason, message: 'being made' },
+      ],
     },
   };
 }
@@ -57,6 +63,16 @@ describe('an Image of the namespace', () => {
       'that is being made',
       anImage({}, false),
       'scheduled ImageNotReady: Image debian is not ready: being made',
+    ],
+    [
+      'that waits for its upload',
+      anImage({}, false, 'AwaitingUpload'),
+      'scheduled ImageNotReady: Image debian is not ready: being made',
+    ],
+    [
+      'that cannot be made until somebody acts',
+      anImage({}, false, 'DiskRefused'),
+      'scheduled ImageFailed: Image debian is not ready: being made',
     ],
     [
       'that is being deleted, ready as it is',

@@ -129,6 +129,12 @@ describe("a guest's root file system", () => {
   test('is none where the guest says nonsense', () => {
     expect(rootFileSystem([null as never, 7 as never])).toBeUndefined();
   });
+
+  test('is none where nothing can be written: such a file system is always full', () => {
+    const full = { mountpoint: '/', 'total-bytes': 100, 'used-bytes': 100 };
+    expect(rootFileSystem([{ ...full, type: 'squashfs' }])).toBeUndefined();
+    expect(rootFileSystem([{ ...full, type: 'ext4' }])).toEqual({ size: 100, used: 100 });
+  });
 });
 
 test('phases of a start are those of the last one, the one under way until now', () => {
