@@ -1,3 +1,4 @@
+import { fieldManagers } from '../api/meta.ts';
 import { Svc3Error } from '../errors.ts';
 import type { ConnectionConfig } from './connection.ts';
 import type { Credential } from './credential.ts';
@@ -7,8 +8,6 @@ import { createTransport } from './transport.ts';
 import type { Transport, TransportOptions } from './transport.ts';
 import type { KubeObject, Resource } from '../api/object.ts';
 import type { KubeClient, ListOptions, RawRequest, RawResponse, WriteOptions } from './types.ts';
-
-export const fieldManager = 'svc3';
 
 const defaultPageSize = 500;
 
@@ -99,7 +98,7 @@ async function list<T extends KubeObject>(
   }
 }
 
-function methods(transport: Transport, guard: (() => void) | undefined): KubeClient {
+function methods(transport: Transport, fieldManager: string, guard?: () => void): KubeClient {
   const call = (request: RawRequest): Promise<RawResponse> =>
     transport.call(request, request.method === 'GET' ? undefined : guard);
 
@@ -189,20 +188,25 @@ function methods(transport: Transport, guard: (() => void) | undefined): KubeCli
       return transport.stream(request);
     },
     withGuard: (added) =>
-      methods(transport, () => {
+      methods(transport, fieldManager, () => {
         guard?.();
         added();
       }),
-    withToken: (token) => methods(transport.withToken(token), guard),
+    withToken: (token) => methods(transport.withToken(token), fieldManager, guard),
     close: () => transport.close(),
   };
 }
 
+export interface ClientOptions extends TransportOptions {
+  /** Of every write that names no other. Default: the operator's. */
+  fieldManager?: string;
+}
+
 /** The client of one kube-apiserver with the connection's identity; see `KubeClient` for the errors. */
-export function createClient(connection: ConnectionConfig, options: TransportOptions = {}): RootClient {
+export function createClient(connection: ConnectionConfig, options: ClientOptions = {}): RootClient {
   const transport = createTransport(connection, options);
   return {
-    ...methods(transport, undefined),
+    ...methods(transport, options.fieldManager ?? fieldManagers.operator),
     connection,
     credential: transport.credential,
     connections: () => transport.connections(),
