@@ -10,8 +10,13 @@ export const productVersion = '3.0.0';
 /** Category of all kinds: `kubectl get svc3`. */
 export const category = 'svc3';
 
-/** Field manager of every server-side apply. */
-export const fieldManager = 'svc3';
+/** Field managers, by process: `metadata.managedFields` tells who wrote a field, and so does a conflict of server-side apply. */
+export const fieldManagers = {
+  operator: 'svc3',
+  api: 'svc3-api',
+  nodeAgent: 'svc3-node-agent',
+  cli: 'svc3-cli',
+} as const;
 /** Finalizer on VM, RegistryCredential, Image and ISO. */
 export const finalizer = 'svc3.dev/cleanup';
 

@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto';
 import { pino } from 'pino';
 import { anyAddress } from '../net/anyaddress.ts';
-import { namespaces, objectNames } from '../api/meta.ts';
+import { fieldManagers, namespaces, objectNames } from '../api/meta.ts';
 import { keepCaBundle } from '../http/aggregated/cabundle.ts';
 import { createAggregatedSurface } from '../http/aggregated/surface.ts';
 import { requestHeadersOf } from '../http/aggregated/requestheader.ts';
@@ -61,6 +61,7 @@ async function main(): Promise<void> {
   const connection = await kubeConnection(settings);
   const client = createClient(connection, {
     userAgent: `svc3-api/${settings.POD_NAME}`,
+    fieldManager: fieldManagers.api,
     onCall: metrics.kubeCall,
   });
   const informers = createInformers(client, log);

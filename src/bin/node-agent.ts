@@ -1,3 +1,4 @@
+import { fieldManagers } from '../api/meta.ts';
 import { kubeConnection, readSettings } from '../config.ts';
 import { runProcess } from '../controller/run.ts';
 import { createClient } from '../kube/client.ts';
@@ -12,6 +13,7 @@ async function start(signal: AbortSignal): Promise<void> {
   const metrics = createMetrics();
   const client = createClient(await kubeConnection(settings), {
     userAgent: `svc3-node-agent/${settings.NODE_NAME}`,
+    fieldManager: fieldManagers.nodeAgent,
     onCall: metrics.kubeCall,
   });
   const recorder = createRecorder(client, {

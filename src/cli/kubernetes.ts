@@ -5,9 +5,11 @@ import { createKubernetesService } from './service/kubernetes/service.ts';
 import { createClient } from '../kube/client.ts';
 import { createInformer } from '../kube/informer.ts';
 import { loadKubeconfig } from '../kube/connection.ts';
-import { productVersion } from '../api/meta.ts';
+import { fieldManagers, productVersion } from '../api/meta.ts';
 import { createUsers } from './users/users.ts';
 import { insidePlugin } from './tokencache.ts';
+
+const callerOptions = { userAgent: `svc3/${productVersion}`, fieldManager: fieldManagers.cli };
 
 /** kube-apiserver as the kubeconfig's user, and the users of svc3. */
 export async function openClient({
@@ -20,7 +22,7 @@ export async function openClient({
     environment: { ...environment.variables, [insidePlugin]: '1' },
     ...(context === undefined ? {} : { context }),
   });
-  const client = createClient(connection, { userAgent: `svc3/${productVersion}` });
+  const client = createClient(connection, callerOptions);
   const users = createUsers({
     client,
     server: connection.server,
@@ -60,7 +62,7 @@ export function openServer(target: ServerTarget & BackendOptions): Promise<Servi
       auth: { kind: 'token', token },
       ...(caPem === '' ? {} : { ca: { pem: caPem } }),
     },
-    { userAgent: `svc3/${productVersion}` },
+    callerOptions,
   );
   const http = () => Promise.reject(needsApi());
   return Promise.resolve(

@@ -1,3 +1,4 @@
+import { fieldManagers } from '../api/meta.ts';
 import { Svc3Error } from '../errors.ts';
 import type { ConnectionConfig } from './connection.ts';
 import type { Credential } from './credential.ts';
@@ -15,8 +16,6 @@ import type {
   RawResponse,
   WriteOptions,
 } from './types.ts';
-
-export const fieldManager = 'svc3';
 
 const defaultPageSize = 500;
 
@@ -39,11 +38,11 @@ export interface RootClient extends KubeClient {
   connections(): { open: number; opened: number };
 }
 
-function writeQuery(
-  options: WriteOptions & { fieldManager?: string },
-  manager: string | undefined = options.fieldManager,
-): NonNullable<RawRequest['query']> {
-  return { dryRun: options.dryRun === true ? 'All' : undefined, fieldManager: manager };
+type Managed<T> = T & { readonly fieldManager: string };
+type ManagedWrite = Managed<WriteOptions & { subresource?: string }>;
+
+function writeQuery(options: WriteOptions & { fieldManager?: string }): NonNullable<RawRequest['query']> {
+  return { dryRun: options.dryRun === true ? 'All' : undefined, fieldManager: options.fieldManager };
 }
 
 /**
@@ -51,8 +50,8 @@ function writeQuery(
  * them, and parse an apply a second time for that (a tenth of what it allocates for one); such warnings are for text that
  * people write, and a schema's refusals come all the same.
  */
-function objectQuery(options: WriteOptions, manager: string): NonNullable<RawRequest['query']> {
-  return { ...writeQuery(options, manager), fieldValidation: 'Ignore' };
+function objectQuery(options: Managed<WriteOptions>): NonNullable<RawRequest['query']> {
+  return { ...writeQuery(options), fieldValidation: 'Ignore' };
 }
 
 function keyOf(object: KubeObject): { name: string; namespace: string | undefined } {
@@ -107,8 +106,6 @@ async function list<T extends KubeObject>(
   }
 }
 
-type ManagedWrite = WriteOptions & { subresource?: string; fieldManager?: string };
-
 function createRequest(
   resource: Resource<KubeObject>,
   created: KubeObject,
@@ -124,7 +121,7 @@ function createRequest(
       subresource === undefined ? { namespace } : { namespace, name, subresource },
     ),
     body: subresource === undefined ? typed(resource, created) : created,
-    query: objectQuery(options, options.fieldManager ?? fieldManager),
+    query: objectQuery(options),
     ...signalOf(options),
   };
 }
@@ -132,13 +129,13 @@ function createRequest(
 function applyRequest(
   resource: Resource<KubeObject>,
   applied: KubeObject,
-  options: ApplyOptions,
+  options: Managed<ApplyOptions>,
 ): RawRequest {
   return {
     method: 'PATCH',
     path: resourcePath(resource, { ...keyOf(applied), subresource: options.subresource }),
     query: {
-      ...objectQuery(options, options.fieldManager ?? fieldManager),
+      ...objectQuery(options),
       force: options.force ?? true,
     },
     body: typed(resource, applied),
@@ -156,7 +153,7 @@ function patchRequest(
   return {
     method: 'PATCH',
     path: resourcePath(resource, { ...key, subresource: options.subresource }),
-    query: objectQuery(options, options.fieldManager ?? fieldManager),
+    query: objectQuery(options),
     body,
     contentType: patchTypes[type],
     ...signalOf(options),
@@ -166,13 +163,13 @@ function patchRequest(
 function replaceRequest(
   resource: Resource<KubeObject>,
   replaced: KubeObject,
-  options: WriteOptions & { subresource?: string },
+  options: ManagedWrite,
 ): RawRequest {
   return {
     method: 'PUT',
     path: resourcePath(resource, { ...keyOf(replaced), subresource: options.subresource }),
     body: typed(resource, replaced),
-    query: objectQuery(options, fieldManager),
+    query: objectQuery(options),
     ...signalOf(options),
   };
 }
@@ -194,9 +191,11 @@ function deleteRequest(
   };
 }
 
-function methods(transport: Transport, guard: (() => void) | undefined): KubeClient {
+function methods(transport: Transport, fieldManager: string, guard?: () => void): KubeClient {
   const call = (request: RawRequest): Promise<RawResponse> =>
     transport.call(request, request.method === 'GET' ? undefined : guard);
+
+  const managed = <T extends object>(options: T) => ({ fieldManager, ...options });
 
   async function object<T extends KubeObject>(request: RawRequest): Promise<T> {
     return (await call(request)).body as T;
@@ -206,10 +205,12 @@ function methods(transport: Transport, guard: (() => void) | undefined): KubeCli
     get: (resource, name, namespace) =>
       object({ method: 'GET', path: resourcePath(resource, { namespace, name }) }),
     list: (resource, options = {}) => list(call, resource, options),
-    create: (resource, created, options = {}) => object(createRequest(resource, created, options)),
-    apply: (resource, applied, options = {}) => object(applyRequest(resource, applied, options)),
-    patch: (resource, key, patch, options = {}) => object(patchRequest(resource, key, patch, options)),
-    replace: (resource, replaced, options = {}) => object(replaceRequest(resource, replaced, options)),
+    create: (resource, created, options = {}) => object(createRequest(resource, created, managed(options))),
+    apply: (resource, applied, options = {}) => object(applyRequest(resource, applied, managed(options))),
+    patch: (resource, key, patch, options = {}) =>
+      object(patchRequest(resource, key, patch, managed(options))),
+    replace: (resource, replaced, options = {}) =>
+      object(replaceRequest(resource, replaced, managed(options))),
     async delete(resource, key, options = {}) {
       await call(deleteRequest(resource, key, options));
     },
@@ -221,20 +222,25 @@ function methods(transport: Transport, guard: (() => void) | undefined): KubeCli
       return transport.stream(request);
     },
     withGuard: (added) =>
-      methods(transport, () => {
+      methods(transport, fieldManager, () => {
         guard?.();
         added();
       }),
-    withToken: (token) => methods(transport.withToken(token), guard),
+    withToken: (token) => methods(transport.withToken(token), fieldManager, guard),
     close: () => transport.close(),
   };
 }
 
+export interface ClientOptions extends TransportOptions {
+  /** Of every write that names no other. Default: the operator's. */
+  fieldManager?: string;
+}
+
 /** The client of one kube-apiserver with the connection's identity; see `KubeClient` for the errors. */
-export function createClient(connection: ConnectionConfig, options: TransportOptions = {}): RootClient {
+export function createClient(connection: ConnectionConfig, options: ClientOptions = {}): RootClient {
   const transport = createTransport(connection, options);
   return {
-    ...methods(transport, undefined),
+    ...methods(transport, options.fieldManager ?? fieldManagers.operator),
     connection,
     credential: transport.credential,
     connections: () => transport.connections(),

@@ -18,7 +18,6 @@ export async function ensureObject<T extends KubeObject>(
   resource: Resource<T>,
   { name, namespace }: { readonly name: string; readonly namespace: string },
   make: () => Submitted<T> | Promise<Submitted<T>>,
-  fieldManager?: string,
 ): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     try {
@@ -29,8 +28,7 @@ export async function ensureObject<T extends KubeObject>(
     const made = await make();
     const metadata = { ...made.metadata, name, namespace, resourceVersion: absentVersion };
     try {
-      const options = fieldManager === undefined ? {} : { fieldManager };
-      return await client.apply(resource, { ...made, metadata }, options);
+      return await client.apply(resource, { ...made, metadata });
     } catch (error) {
       if (attempt >= attempts || !isSvc3Error(error, 'Conflict', 'AlreadyExists')) throw error;
     }

@@ -20,7 +20,6 @@ export interface DeployEnvironment {
   readonly caller: KubeClient;
   /** Writes the start deadline where the caller may not delete. */
   readonly writer: KubeClient;
-  readonly fieldManager?: string;
   /** The caller's name; undefined where the cluster does not tell it. */
   owner(): Promise<string | undefined>;
   /** Undefined where the caller may not see it: the operator can. @throws NotFound */
@@ -191,7 +190,7 @@ function isUnschedulable({ status }: Vm): boolean {
 }
 
 async function untilItRuns(
-  { caller, writer, fieldManager, wait }: DeployEnvironment,
+  { caller, writer, wait }: DeployEnvironment,
   created: Vm,
   { failFast, progress }: DeployOptions,
 ): Promise<{ readonly vm: Vm; readonly runs: boolean }> {
@@ -211,7 +210,7 @@ async function untilItRuns(
   if (waited.kind === 'timeout') throw didNotRun(last, 'left');
   if (waited.kind === 'gone') throw didNotRun(last, 'removed');
   if (vmState(last) === 'Running') return { vm: last, runs: true };
-  await removeNeverRun(last, { caller, writer, ...(fieldManager === undefined ? {} : { fieldManager }) });
+  await removeNeverRun(last, { caller, writer });
   throw cannotRun(last);
 }
 

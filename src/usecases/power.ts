@@ -10,7 +10,6 @@ import type { Waiter } from './waiter.ts';
 export interface PowerEnvironment {
   /** Whose right it is to write the VM's spec. */
   readonly writer: KubeClient;
-  readonly fieldManager?: string;
   readonly wait: Waiter;
 }
 
@@ -23,7 +22,7 @@ const timeoutMs = 120_000;
  * @throws Svc3Error Conflict when the command does not fit the VM's state, or it has failed; NotFound when the VM is gone
  */
 export async function execute(
-  { writer, fieldManager, wait }: PowerEnvironment,
+  { writer, wait }: PowerEnvironment,
   vm: Vm,
   command: PowerCommand,
   options: { readonly wait: boolean; progress?(vm: Vm): void },
@@ -34,7 +33,6 @@ export async function execute(
     vms,
     { name, namespace },
     { type: 'merge', body: { metadata: { uid }, spec: requested } },
-    fieldManager === undefined ? {} : { fieldManager },
   );
   if (!options.wait) return false;
   const generation = patched.metadata.generation ?? 0;

@@ -9,7 +9,6 @@ export interface Removal {
   readonly caller: KubeClient;
   /** Writes the start deadline where that is left to the operator. */
   readonly writer: KubeClient;
-  readonly fieldManager?: string;
 }
 
 /**
@@ -17,7 +16,7 @@ export interface Removal {
  * or its deployer may not delete, its start deadline is brought forward: the operator deletes it once it has made sure
  * that its guest has never run. One that has run stays.
  */
-export async function removeNeverRun(vm: Vm, { caller, writer, fieldManager }: Removal): Promise<void> {
+export async function removeNeverRun(vm: Vm, { caller, writer }: Removal): Promise<void> {
   if (vm.status?.powerState !== undefined) return;
   const { name, namespace, uid } = vm.metadata;
   const key = { name, namespace };
@@ -28,8 +27,7 @@ export async function removeNeverRun(vm: Vm, { caller, writer, fieldManager }: R
     if (isSvc3Error(error, 'NotFound')) return;
     if (!isSvc3Error(error, 'Conflict', 'Forbidden', 'Unauthorized')) throw error;
     const body = { metadata: { uid }, spec: { startDeadlineSeconds: 1 } };
-    const options = fieldManager === undefined ? {} : { fieldManager };
-    await writer.patch(vms, key, { type: 'merge', body }, options).catch(unlessGone);
+    await writer.patch(vms, key, { type: 'merge', body }).catch(unlessGone);
   }
 }
 

@@ -9,7 +9,6 @@ import { writing } from './writing.ts';
 /** Whose right it is to write images. */
 export interface SavingEnvironment {
   readonly writer: KubeClient;
-  readonly fieldManager?: string;
 }
 
 /**
@@ -28,14 +27,13 @@ export function save({ writer }: SavingEnvironment, vm: Vm, request: SaveRequest
  * @throws Svc3Error Conflict where the VM has no disk, or runs from no Image; NotFound of the Image
  */
 export function commit(
-  { writer, fieldManager }: SavingEnvironment,
+  { writer }: SavingEnvironment,
   vm: Vm,
   description: string | undefined,
 ): Promise<Image> {
   const { name, body } = committedImage(vm, description);
   const key = { name, namespace: vm.metadata.namespace };
-  const options = fieldManager === undefined ? {} : { fieldManager };
-  return writing(() => writer.patch(images, key, { type: 'merge', body }, options));
+  return writing(() => writer.patch(images, key, { type: 'merge', body }));
 }
 
 /** As long as the deletion of a VM waits for the same, unless the installation says otherwise. */

@@ -75,7 +75,7 @@ export function createUploadTargets(client: KubeClient): UploadTargets {
       const { resourceVersion } = disk.metadata;
       const body = { metadata: { annotations, uid: disk.metadata.uid, resourceVersion } };
       const patch = { type: 'merge', body } as const;
-      return client.patch(resource, { name, namespace }, patch, { fieldManager: 'svc3-api' });
+      return client.patch(resource, { name, namespace }, patch);
     }
     return client.create(resource, {
       metadata: { name, namespace, annotations },

@@ -138,8 +138,8 @@ test('people get rights by the names that kube-apiserver gives them', async () =
   expect((await kubectl('auth', 'can-i', 'delete', 'vms.svc3.dev', ...asBuilder)).trim()).toBe('yes');
 });
 
-test('it is taken away, and what it left by hand', async () => {
-  const [uninstall, byHand] = under('Taking it away');
+test('it is taken away, what it left by hand, and what Helm kept', async () => {
+  const [uninstall, byHand, forGood] = under('Taking it away');
   await kubectl.apply({
     apiVersion: 'svc3.dev/v1',
     kind: 'VM',
@@ -161,4 +161,7 @@ test('it is taken away, and what it left by hand', async () => {
   await kubectl('delete', 'registrycredentials.svc3.dev', '--all', '-n', 'svc3-default', '--wait=false');
   await run(byHand as Block);
   await expect.poll(() => kubectl(...left), { timeout: 60_000 }).toBe('');
+  await run(forGood as Block);
+  const kept = 'crd,namespaces,validatingadmissionpolicies,validatingadmissionpolicybindings';
+  expect(await kubectl('get', kept, '-l', 'app.kubernetes.io/part-of=svc3', '-o', 'name')).toBe('');
 });

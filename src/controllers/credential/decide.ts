@@ -1,5 +1,5 @@
 import type { Secret } from '../../api/core.ts';
-import { fieldManager, labels, objectNames } from '../../api/meta.ts';
+import { fieldManagers, labels, objectNames } from '../../api/meta.ts';
 import type { RegistryCredential } from '../../api/registrycredential.ts';
 import { readBasicAuth } from './basicauth.ts';
 import { base64, dockerConfigJson, type RegistryLogin } from './dockerconfig.ts';
@@ -75,7 +75,7 @@ export function isOurs(secret: Secret): boolean {
   return (
     secret.type === pullSecretType &&
     (secret.metadata.labels?.[labels.managedBy] === 'svc3' ||
-      applied.some(({ manager, operation }) => manager === fieldManager && operation === 'Apply'))
+      applied.some(({ manager, operation }) => manager === fieldManagers.operator && operation === 'Apply'))
   );
 }
 

@@ -23,7 +23,6 @@ async function writeCaBundle(client: KubeClient, certificatePem: string): Promis
         type: 'merge',
         body: { metadata: { resourceVersion }, spec: { caBundle, insecureSkipTLSVerify: null } },
       },
-      { fieldManager: 'svc3-api' },
     );
     return true;
   } catch (error) {

@@ -154,12 +154,10 @@ function describeRoute<P extends DiskParams>(kind: DiskKind<P>) {
     permission: { kind: 'native', ...permission, verb: 'patch', name: word },
     example: { description: kind.description },
     async handler({ params: given, body, caller }) {
-      const patched = await caller.client.patch(
-        resource,
-        keyOf(given),
-        { type: 'merge', body: { spec: { description: body.description } } },
-        { fieldManager: 'svc3-api' },
-      );
+      const patched = await caller.client.patch(resource, keyOf(given), {
+        type: 'merge',
+        body: { spec: { description: body.description } },
+      });
       return { body: imageItem(patched) };
     },
   });

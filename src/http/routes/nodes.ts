@@ -83,7 +83,6 @@ async function setTag(
       nodes,
       { name: params.name },
       { type: 'merge', body: { metadata: { labels: { [tagLabel(body.tag)]: value } } } },
-      { fieldManager: 'svc3-api' },
     );
     await seesTag(services, params.name, body.tag, value === 'true', call.signal);
   }

@@ -38,7 +38,7 @@ export const execVm = defineRoute({
     const { params, services, query } = call;
     const { command } = call.body;
     const { vm } = params;
-    const environment = { writer: services.client, fieldManager: 'svc3-api', wait: waiterOf(call) };
+    const environment = { writer: services.client, wait: waiterOf(call) };
     const found = await findVm(services, { namespace: params.namespace, name: vm });
     return (await execute(environment, found, command, { wait: query.wait ?? true }))
       ? { body: success(`VM ${vm} was ${powerVerbs[command].done}`) }
@@ -69,7 +69,7 @@ async function saving(
   return saved === undefined ? { status: 202, body: imageItem(asked) } : { body: imageItem(saved) };
 }
 
-const writerOf = ({ client }: Services) => ({ writer: client, fieldManager: 'svc3-api' });
+const writerOf = ({ client }: Services) => ({ writer: client });
 
 export const saveVm = defineRoute({
   id: 'saveVm',

@@ -95,10 +95,7 @@ export const scaleVmPool = defineRoute({
   async handler({ params, body, caller, services, signal }) {
     const key = { namespace: params.namespace, name: params.vmpool };
     const patch = { type: 'merge', body: scalePatch(body) } as const;
-    const scaled = await writing(
-      () => caller.client.patch(vmPools, key, patch, { fieldManager: 'svc3-api' }),
-      poolFields,
-    );
+    const scaled = await writing(() => caller.client.patch(vmPools, key, patch), poolFields);
     await waitSeen(services.caches.vmPools.changes, scaled, signal);
     return { body: vmPoolItem(scaled) };
   },

@@ -67,7 +67,6 @@ export function deploy(
   const environment: DeployEnvironment = {
     caller: caller.client,
     writer: services.client,
-    fieldManager: 'svc3-api',
     owner: async () => (await caller.user()).username,
     findConfig: (name, of) => findVmConfig(services, { namespace: of, name }),
     findPool: (name, of) => findVmPool(services, { namespace: of, name }),

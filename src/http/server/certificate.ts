@@ -87,7 +87,7 @@ export function ensureTlsSecret(
   names: readonly string[],
 ): Promise<Secret> {
   const make = async () => tlsSecret(key, await selfSigned(names));
-  return ensureObject(client, secrets, key, make, 'svc3-api');
+  return ensureObject(client, secrets, key, make);
 }
 
 /** Its pair; of several replicas that make it at once all return the winner's. @throws Invalid when it holds none */

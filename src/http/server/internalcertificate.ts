@@ -27,7 +27,7 @@ export async function ensureInternalCertificate(
     const { uid, resourceVersion } = secret.metadata;
     // With resourceVersion: the pair of a replica that was faster stays.
     const body = { metadata: { uid, resourceVersion }, stringData: internalPairData(made) };
-    const written = await client.patch(secrets, key, { type: 'merge', body }, { fieldManager: 'svc3-api' });
+    const written = await client.patch(secrets, key, { type: 'merge', body });
     return pairOf(written, 'internal') ?? made;
   });
 }

@@ -185,8 +185,10 @@ export function storeCredential(settings: Settings, namespace: string): object[]
 }
 
 /** Where Services of type ClusterIP are reached: written for the forward of the api's loopback port. */
-export async function publishApi(installation: Installation): Promise<void> {
-  const { places, kubectl } = installation;
+export async function publishApi({
+  places,
+  kubectl,
+}: Pick<Installation, 'places' | 'kubectl'>): Promise<void> {
   const ip = await kubectl(
     'get',
     'service',

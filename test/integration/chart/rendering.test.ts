@@ -124,16 +124,18 @@ describe('namespaces', () => {
     expect(enforced(await rendered('--namespace=other'))).toEqual({ ...others, 'svc3-system': 'restricted' });
   });
 
-  test('what users own survives an uninstall: kinds, VM namespace, credentials, users', async () => {
+  test('what users own survives an uninstall, and what guards it: kinds, VM namespace, credentials, users, policies of pods', async () => {
     const kept = (await rendered()).filter(
       ({ metadata }) => metadata.annotations?.['helm.sh/resource-policy'] === 'keep',
     );
-    expect(kept.map(({ metadata }) => metadata.name).sort()).toEqual([
+    expect([...new Set(kept.map(({ metadata }) => metadata.name))].sort()).toEqual([
       'images.svc3.dev',
       'isos.svc3.dev',
       'registrycredentials.svc3.dev',
       'svc3-credentials',
       'svc3-default',
+      'svc3-own-pods',
+      'svc3-restricted-pods',
       'svc3-users',
       'vmconfigs.svc3.dev',
       'vmpools.svc3.dev',

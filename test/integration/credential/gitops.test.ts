@@ -8,6 +8,7 @@ import { namespaces } from '../../../src/api/meta.ts';
 import { registryCredentials, secrets, typeMeta } from '../../../src/api/resources.ts';
 import { base64 } from '../../../src/controllers/credential/dockerconfig.ts';
 import { ensureTools } from '../../support/controlplane.ts';
+import { svc3Program } from '../cli/process.ts';
 import { withFaults } from '../../support/faultclient.ts';
 import {
   basicAuth,
@@ -25,6 +26,7 @@ import {
 
 const execute = promisify(execFile);
 const soon = { interval: 20 };
+const { svc3 } = svc3Program({});
 const server = 'https://registry.example.com:5000';
 
 let cluster: CredentialCluster;
@@ -83,6 +85,27 @@ describe('the same YAML', () => {
     expect(await findCredential(cluster.client, namespace, server)).toEqual(before);
     expect(await pullSecretOf(cluster.client, namespace)).toEqual(secretBefore);
   });
+});
+
+test('a credential in Git that somebody replaces by hand: the tool is refused by the name of the field, and takes it back by force', async () => {
+  const namespace = await newNamespace(cluster.client, 'gitops');
+  const wanted = credential(namespace, server);
+  const secretRef = { name: 'from-git' };
+  const file = join(cluster.controlPlane.dir, `${namespace}.yaml`);
+  const inGit = { ...typeMeta(registryCredentials), ...wanted, spec: { ...wanted.spec, secretRef } };
+  await writeFile(file, stringify(inGit));
+  const apply = (...flags: string[]) =>
+    kubectl('apply', '-f', file, '--server-side', '--field-manager=kustomize-controller', ...flags);
+  await apply();
+  const words = ['regcred', 'add', server, '-n', namespace, '--replace', '--verify=no', '--username=robot'];
+  await svc3([...words, '--password-stdin'], {
+    stdin: 's3cret',
+    env: { KUBECONFIG: cluster.controlPlane.kubeconfigPath },
+  });
+  await expect.poll(() => readyReason(cluster.client, namespace, server), soon).toBe('Published');
+  await expect(apply()).rejects.toThrow('conflict with "svc3-cli": .spec.secretRef.name');
+  await apply('--force-conflicts');
+  await expect.poll(() => readyReason(cluster.client, namespace, server), soon).toBe('SecretNotFound');
 });
 
 describe('kstatus', () => {

@@ -11,7 +11,7 @@ const apply = vi.fn();
 const make = vi.fn(() => ({ metadata: key, data: { key: 'made' } }));
 const refused = (reason: ErrorReason) => new Svc3Error(reason, reason);
 const there: Secret = { metadata: storedMeta(key), data: { key: 'theirs' } };
-const ensure = () => ensureObject(client, secrets, key, make, 'svc3-api');
+const ensure = () => ensureObject(client, secrets, key, make);
 const client = { get, apply } as never;
 
 beforeEach(() => {
@@ -30,11 +30,7 @@ describe('an object that has to be there', () => {
   test('is made by a write that only succeeds where there is none', async () => {
     expect(await ensure()).toMatchObject({ data: { key: 'made' } });
     expect(apply.mock.calls).toEqual([
-      [
-        secrets,
-        { metadata: { ...key, resourceVersion: absentVersion }, data: { key: 'made' } },
-        { fieldManager: 'svc3-api' },
-      ],
+      [secrets, { metadata: { ...key, resourceVersion: absentVersion }, data: { key: 'made' } }],
     ]);
   });
 

@@ -9,7 +9,6 @@ const refused = (reason: ErrorReason) => new Svc3Error(reason, reason);
 const removal = {
   caller: { delete: remove } as never,
   writer: { patch } as never,
-  fieldManager: 'svc3-api',
 };
 
 beforeEach(() => {
@@ -40,7 +39,6 @@ describe('a VM that will never run', () => {
       expect(patch.mock.calls[0]?.slice(1)).toEqual([
         { name: 'web', namespace: 'team' },
         { type: 'merge', body },
-        { fieldManager: 'svc3-api' },
       ]);
     },
   );
