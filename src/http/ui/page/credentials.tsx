@@ -108,8 +108,8 @@ function Add({ path, onAdded }: { readonly path: string; readonly onAdded: () =>
           <input type="checkbox" name="replace" /> Replace the login that is there
         </label>
         <label class="check">
-          <input type="checkbox" name="insecure" /> Insecure: the server speaks plain HTTP, or has a
-          certificate that is not verified
+          <input type="checkbox" name="insecure" /> Insecure: plain HTTP, or a certificate that is not
+          verified
         </label>
         <Problem text={problem} />
         <p role="status" class="help">

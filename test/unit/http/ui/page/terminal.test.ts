@@ -22,7 +22,11 @@ test.each([
   ['characters that are deleted', ['abcd\u001b[2G\u001b[2P'], ['ad']],
   ['characters that are inserted', ['ad\u001b[2G\u001b[2@bc'], ['abcd']],
   ['a place that is written to', ['\u001b[3;5Hx'], ['', '', '    x']],
-  ['a place beyond the screen', ['\u001b[999;999Hx'], [...Array.from({ length: 23 }, () => ''), `${' '.repeat(79)}x`]],
+  [
+    'a place beyond the screen',
+    ['\u001b[999;999Hx'],
+    [...Array.from({ length: 23 }, () => ''), `${' '.repeat(79)}x`],
+  ],
   ['a line that is inserted', ['a\r\nb\u001b[1;1H\u001b[L'], ['', 'a', 'b']],
   ['a line that is deleted', ['a\r\nb\u001b[1;1H\u001b[M'], ['b']],
   ['an editor that gives the screen back', ['$ vi\u001b[?1049h\u001b[2Jtext\u001b[?1049l!'], ['$ vi!']],
@@ -77,7 +81,9 @@ test('what a guest writes ends nowhere and takes no room without end', () => {
 });
 
 test('a log is text', () => {
-  expect(withoutSequences('\u001b[2J\u001b[Hboot\r\r\n\u001b[0;32m OK \u001b[0m\u0007\r\nend')).toBe('boot\n OK \nend');
+  expect(withoutSequences('\u001b[2J\u001b[Hboot\r\r\n\u001b[0;32m OK \u001b[0m\u0007\r\nend')).toBe(
+    'boot\n OK \nend',
+  );
 });
 
 describe('a key', () => {
