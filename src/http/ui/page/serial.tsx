@@ -122,7 +122,7 @@ function Keyboard({
       onInput={(event: InputEvent) => {
         if (!event.isComposing) take(event.currentTarget as HTMLTextAreaElement);
       }}
-      onCompositionEnd={({ currentTarget }) => take(currentTarget as HTMLTextAreaElement)}
+      onCompositionEnd={({ currentTarget }) => take(currentTarget)}
     />
   );
 }
