@@ -1,5 +1,6 @@
 import type { Duplex, Readable } from 'node:stream';
 import type { DeployWait } from '../../usecases/deploy.ts';
+import type { LogRequest } from '../../usecases/logs.ts';
 import type { PowerCommand } from '../../wire/powercommands.ts';
 import type {
   AccountRole,
@@ -60,16 +61,6 @@ export interface DeployOptions extends Omit<WaitOptions, 'wait'> {
   readonly wait: DeployWait;
   /** The trace that the deploy is to belong to (W3C `traceparent`). */
   readonly traceparent?: string | undefined;
-}
-
-export interface LogRequest {
-  /** Goes on until the signal, or until the pod ends. */
-  readonly follow: boolean;
-  /** Of the container's run before. */
-  readonly previous: boolean;
-  /** Lines from the end; default all. */
-  readonly tail?: number;
-  readonly signal: AbortSignal;
 }
 
 /** What is used; absent while metrics-server has no figures. */

@@ -24,7 +24,7 @@ import { isStreamRequest } from '../streams/streamrequest.ts';
 import { createStreams } from '../streams/streams.ts';
 import { createCodeRoute, createPageSessionRoutes, pageRoutes } from '../ui/routes.ts';
 import { createSessions } from '../ui/sessions.ts';
-import { createUiSurface } from '../ui/surface.ts';
+import { createFindPageCaller, createUiSurface } from '../ui/surface.ts';
 import type { ServingTls } from './tls.ts';
 
 /** Asks the process's informers for everything the routes read; before they run. */
@@ -79,6 +79,7 @@ export function createApi(options: ApiOptions): Api {
   const authenticator = createAuthenticator(services.client, services.caches.accounts);
   createCertificateMetrics(options.registry, options.tls);
   const sessions = createSessions(services.seals);
+  const findPageCaller = createFindPageCaller(authenticator, sessions, services.settings);
   const pages = createPages(routes, new URL('../', import.meta.resolve('@novnc/novnc')));
   const http = createServer({
     services,
@@ -89,7 +90,7 @@ export function createApi(options: ApiOptions): Api {
     surfaces: [
       { surface: createSurfaceV1(authenticator), routes: [...routes, ...pages, createCodeRoute(sessions)] },
       {
-        surface: createUiSurface(authenticator, sessions, services.settings),
+        surface: createUiSurface(findPageCaller),
         routes: [...createPageSessionRoutes(authenticator, sessions), ...pageRoutes],
       },
       ...(options.surfaces?.(authenticator) ?? []),
@@ -111,6 +112,7 @@ export function createApi(options: ApiOptions): Api {
     createStreams({
       services,
       authenticator,
+      findPageCaller,
       limit: new ConcurrencyLimit(options.longRunningPerIdentity ?? 500, 'streams of this identity'),
       drain: http.drain,
       ...(options.pingEveryMs === undefined ? {} : { pingEveryMs: options.pingEveryMs }),

@@ -12,6 +12,7 @@ import type { UserInfo } from '../../api/core.ts';
 import type { Caller } from '../server/caller.ts';
 import { ticketSeconds, type TicketClaims } from '../routes/console.ts';
 import type { Services } from '../server/services.ts';
+import type { FindPageCaller } from '../ui/surface.ts';
 import { permissionOf, type StreamRequest } from './streamrequest.ts';
 
 export interface Admitted {
@@ -65,30 +66,41 @@ function isFor(
   );
 }
 
-/** Who may open a stream: a ticket (once), the cookie of a page that has had it, or a bearer token. */
-export function createStreamAdmission(services: Services, authenticator: Authenticator): StreamAdmission {
-  return new Admission(services, authenticator);
+/** Who may open a stream: a ticket (once), the cookie of a page that has had it, a session of the web page, or a bearer token. */
+export function createStreamAdmission(
+  services: Services,
+  authenticator: Authenticator,
+  findPageCaller: FindPageCaller,
+): StreamAdmission {
+  return new Admission(services, authenticator, findPageCaller);
 }
 
 class Admission implements StreamAdmission {
   readonly #services: Services;
   readonly #authenticator: Authenticator;
+  readonly #findPageCaller: FindPageCaller;
   readonly #userNamed: (user: UserInfo) => Caller;
   readonly #uses = createUses(2 * ticketSeconds * 1000);
 
-  constructor(services: Services, authenticator: Authenticator) {
+  constructor(services: Services, authenticator: Authenticator, findPageCaller: FindPageCaller) {
     this.#services = services;
     this.#authenticator = authenticator;
+    this.#findPageCaller = findPageCaller;
     this.#userNamed = createDelegatedAuthorizer(services.client, services.caches.accounts);
   }
 
   async admit(request: IncomingMessage, asked: StreamRequest): Promise<Admitted> {
     const { authorization, cookie } = request.headers;
+    const address = request.socket.remoteAddress ?? '';
+    if (asked.isOfPage) {
+      const { method = 'GET', headers } = request;
+      return this.#asCaller(asked, () => this.#findPageCaller({ method, headers, ip: address }));
+    }
     const isPage = asked.kind === 'vnc' && authorization === undefined;
     const session = isPage ? cookieValue(cookie, consoleCookieName) : undefined;
     if (asked.query.ticket !== undefined) return this.#withTicket(asked.query.ticket, asked);
     if (session !== undefined) return this.#withCookie(request, session, asked);
-    return this.#withToken(request, asked);
+    return this.#asCaller(asked, () => this.#authenticator.caller(authorization, address));
   }
 
   reconnectCookie(claims: Partial<TicketClaims>, url: string): string | undefined {
@@ -128,9 +140,8 @@ class Admission implements StreamAdmission {
     return this.#bySession(vm, claims, asked, { giveBack: nothingToGiveBack });
   }
 
-  async #withToken(request: IncomingMessage, asked: StreamRequest): Promise<Admitted> {
-    const { authorization } = request.headers;
-    const find = () => this.#authenticator.caller(authorization, request.socket.remoteAddress ?? '');
+  /** @param find - asked again for as long as the stream is open: a token and a session end */
+  async #asCaller(asked: StreamRequest, find: () => Caller | Promise<Caller>): Promise<Admitted> {
     const caller = await find();
     await authorize(caller, asked, false);
     const { key, expiresAt } = caller;

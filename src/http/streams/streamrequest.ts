@@ -8,6 +8,8 @@ import { tunnelQuery, vmParams } from '../../wire/schemas.ts';
 /** What somebody who opens a WebSocket wants. */
 export interface StreamRequest {
   readonly kind: 'vnc' | 'serial' | 'tunnel';
+  /** Below `/ui`: who asks is known by the session of the page. */
+  readonly isOfPage: boolean;
   readonly params: { readonly namespace: string; readonly vm: string };
   readonly query: { readonly port?: number | undefined; readonly ticket?: string | undefined };
 }
@@ -21,7 +23,7 @@ const paths = [
   {
     kind: 'serial',
     route: streamSerial,
-    pattern: /^\/api\/v1\/namespaces\/([^/]+)\/vms\/([^/]+)\/serial\/?$/,
+    pattern: /^(?:\/ui)?\/api\/v1\/namespaces\/([^/]+)\/vms\/([^/]+)\/serial\/?$/,
   },
   {
     kind: 'tunnel',
@@ -62,7 +64,7 @@ export function readStreamRequest(request: IncomingMessage): StreamRequest {
     const params = validate(vmParams, given, 'path', () => undefined);
     const query = validate(tunnelQuery, Object.fromEntries(searchParams), 'query', () => undefined);
     requireHandshake(request);
-    return { kind, params, query };
+    return { kind, isOfPage: pathname.startsWith('/ui/'), params, query };
   }
   throw new Svc3Error('NotFound', 'the server could not find the requested resource');
 }

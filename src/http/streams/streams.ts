@@ -6,6 +6,7 @@ import type { Authenticator } from '../auth/auth.ts';
 import type { ConcurrencyLimit } from '../auth/limits.ts';
 import { requireConsole } from '../routes/console.ts';
 import type { Services } from '../server/services.ts';
+import type { FindPageCaller } from '../ui/surface.ts';
 import { keepLease } from './streamlease.ts';
 import { failure, refusalFrom } from '../server/status.ts';
 import { createStreamAdmission, usedTicket, type Admitted, type StreamAdmission } from './streamadmission.ts';
@@ -14,6 +15,7 @@ import { readStreamRequest, type StreamRequest } from './streamrequest.ts';
 export interface StreamOptions {
   readonly services: Services;
   readonly authenticator: Authenticator;
+  readonly findPageCaller: FindPageCaller;
   readonly limit: ConcurrencyLimit;
   readonly drain: AbortSignal;
   readonly pingEveryMs?: number;
@@ -28,7 +30,7 @@ const maxMessageBytes = 16 * 1024 * 1024;
 
 /** RFC 6455, 7.4.1: the endpoint ends the connection since a message, or here its sender, violates its policy. */
 const policyViolation = 1008;
-/** RFC 6455, 7.4.2: an application's own. The console page cannot have the stream now, and the reason says why. */
+/** RFC 6455, 7.4.2: an application's own. A page cannot have the stream now, and the reason says why. */
 const unavailable = 4503;
 /** What a close frame takes as a reason: 123 bytes. */
 function closeReason(message: string): string {
@@ -77,7 +79,8 @@ class Streams {
 
   constructor(options: StreamOptions) {
     this.#options = options;
-    this.#admission = createStreamAdmission(options.services, options.authenticator);
+    const { services, authenticator, findPageCaller } = options;
+    this.#admission = createStreamAdmission(services, authenticator, findPageCaller);
     this.#sockets.on('headers', (headers, request) => {
       const cookie = this.#cookies.get(request);
       if (cookie !== undefined) headers.push(`Set-Cookie: ${cookie}`);
@@ -98,7 +101,7 @@ class Streams {
     try {
       runner = await this.#openRunner(admitted, asked);
     } catch (error) {
-      if (admitted.claims?.stream !== 'reconnect') throw error;
+      if (admitted.claims?.stream !== 'reconnect' && !asked.isOfPage) throw error;
       this.#refusePage(upgrade, messageOf(error));
       return;
     }

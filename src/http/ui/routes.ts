@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { isSvc3Error, Svc3Error } from '../../errors.ts';
 import { label } from '../../wire/names.ts';
+import { logs } from '../../usecases/logs.ts';
 import * as schemas from '../../wire/schemas.ts';
 import type { Authenticator } from '../auth/auth.ts';
 import { bearerToken } from '../auth/auth.ts';
@@ -17,14 +18,8 @@ import { requireOwnPage } from './ownpage.ts';
 import { allowedRoutes, visibleNamespaces } from './rights.ts';
 import { codeSeconds, type Sessions } from './sessions.ts';
 
-/** What hands out tokens or takes keys, and streams that are WebSockets under `/api/v1`, are nothing for a page. */
-const left = new Set([
-  'createServiceAccountToken',
-  'uploadCertificate',
-  'streamConsole',
-  'streamSerial',
-  'streamTunnel',
-]);
+/** What hands out tokens or takes keys is nothing for a page; its screens come by tickets, and no page speaks TCP. */
+const left = new Set(['createServiceAccountToken', 'uploadCertificate', 'streamConsole', 'streamTunnel']);
 
 /** The routes of `/api/v1` that the page calls, as `/ui/api/v1`. */
 export const pageRoutes: readonly Route[] = routesV1
@@ -40,6 +35,36 @@ const common = {
 } as const;
 const open = { kind: 'open' } as const;
 const signedIn = { kind: 'delegated' } as const;
+
+/** The last lines of a log that are shown, and the bytes of them at most. */
+const logLines = 500;
+const logBytes = 256 * 1024;
+
+/** Read with the caller's own token, as `kubectl logs` and `svc3 vm logs` do. */
+const showLog = defineRoute({
+  ...common,
+  id: 'getPageLog',
+  method: 'GET',
+  path: '/ui/namespaces/{namespace}/vms/{vm}/log',
+  summary: `The last ${logLines} lines of what a guest has written on its serial console, and of what its runner and QEMU say.`,
+  params: schemas.vmParams,
+  replies: { 200: { description: 'The lines.', schema: z.object({ text: z.string() }) } },
+  permission: {
+    kind: 'native',
+    group: '',
+    resource: 'pods',
+    subresource: 'log',
+    verb: 'get',
+    scope: 'namespace',
+  },
+  async handler({ params: { namespace, vm: name }, caller, signal }) {
+    const request = { follow: false, previous: false, tail: logLines, signal };
+    let end = Buffer.alloc(0);
+    for await (const bytes of logs(caller.client, { namespace, name }, request))
+      end = Buffer.concat([end, bytes]).subarray(-logBytes);
+    return { body: { text: end.toString('utf8') } };
+  },
+});
 
 const session = z.object({
   user: z.string(),
@@ -252,7 +277,7 @@ const listRights = defineRoute({
   },
   permission: signedIn,
   handler: async ({ caller, query }) => ({
-    body: { routes: await allowedRoutes(caller, pageRoutes, query.namespace) },
+    body: { routes: await allowedRoutes(caller, [...pageRoutes, showLog], query.namespace) },
   }),
 });
 
@@ -286,6 +311,7 @@ export function createPageSessionRoutes(authenticator: Authenticator, sessions: 
     showSession,
     listNamespaces,
     listRights,
+    showLog,
     live,
   ];
 }

@@ -1,25 +1,34 @@
 import type { FastifyRequest } from 'fastify';
 import { unauthorized, type Authenticator } from '../auth/auth.ts';
 import { statusRefusal, type ApiSurface } from '../server/apisurface.ts';
+import type { Caller } from '../server/caller.ts';
 import type { HttpSettings } from '../server/services.ts';
 import { requireOwnPage } from './ownpage.ts';
 import type { Sessions } from './sessions.ts';
 
-/** What the page calls: who calls is known by the cookie of its session only, and only from the page itself. */
-export function createUiSurface(
+/**
+ * Who calls from the page: known by the cookie of its session only, and only from the page itself.
+ * @throws Svc3Error Unauthorized, Forbidden
+ */
+export type FindPageCaller = (
+  request: Pick<FastifyRequest, 'method' | 'headers' | 'ip'>,
+) => Caller | Promise<Caller>;
+
+export function createFindPageCaller(
   authenticator: Authenticator,
   sessions: Sessions,
   { apiDomain }: Pick<HttpSettings, 'apiDomain'>,
-): ApiSurface {
-  return {
-    name: 'ui',
-    caller({ method, headers, ip }: FastifyRequest) {
-      const header = (name: string): string | undefined => [headers[name]].flat().at(-1);
-      requireOwnPage(method, header, apiDomain);
-      const token = sessions.tokenOf(headers.cookie);
-      if (token === undefined) throw unauthorized('there is no session, or it is over; sign in');
-      return authenticator.caller(`Bearer ${token}`, ip);
-    },
-    refusal: statusRefusal,
+): FindPageCaller {
+  return ({ method, headers, ip }) => {
+    const header = (name: string): string | undefined => [headers[name]].flat().at(-1);
+    requireOwnPage(method, header, apiDomain);
+    const token = sessions.tokenOf(headers.cookie);
+    if (token === undefined) throw unauthorized('there is no session, or it is over; sign in');
+    return authenticator.caller(`Bearer ${token}`, ip);
   };
+}
+
+/** What the page calls. */
+export function createUiSurface(caller: FindPageCaller): ApiSurface {
+  return { name: 'ui', caller, refusal: statusRefusal };
 }

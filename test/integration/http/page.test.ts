@@ -143,7 +143,7 @@ describe('the VMs', () => {
   test('of others are shown to nobody', async () => {
     const token = await identity(cluster.client, 'stranger', { namespace, clusterRole: 'system:discovery' });
     const { page, watched } = await it.visitAs(token);
-    await page.getByText('There are no VMs here.').waitFor();
+    await page.getByText('your account lacks the right').waitFor();
     expect(await page.getByRole('link', { name: 'Deploy a VM' }).count()).toBe(0);
     expect(watched.faults).toEqual([]);
   });

@@ -98,12 +98,12 @@ export const pending = (message: string) => ({
   conditions: [condition('Scheduled', 'False', 'Unschedulable', message)],
 });
 
-/** Drops a file where the page takes files, as a person does with the mouse; for the page to evaluate. */
-export const dropFile = (name: string, base64: string) => `(() => {
+/** Drops a file on an element of the page, by default where files are to go, as a person does with the mouse; for the page to evaluate. */
+export const dropFile = (name: string, base64: string, where = '[aria-label=Upload]') => `(() => {
   const bytes = Uint8Array.from(atob(${JSON.stringify(base64)}), (character) => character.charCodeAt(0));
   const dataTransfer = new DataTransfer();
   dataTransfer.items.add(new File([bytes], ${JSON.stringify(name)}));
-  const target = document.querySelector('[aria-label=Upload]');
+  const target = document.querySelector(${JSON.stringify(where)});
   for (const type of ['dragover', 'drop'])
     target.dispatchEvent(new DragEvent(type, { dataTransfer, bubbles: true, cancelable: true }));
 })()`;

@@ -78,6 +78,33 @@ test('an upload whose connection breaks in the middle goes on from there', async
   expect(watched.faults).toEqual([]);
 });
 
+test('a file may miss the field, and an upload goes on while somebody looks at something else', async () => {
+  const { cluster, api, namespace } = it;
+  const token = await identity(cluster.client, 'walker', { namespace, clusterRole: 'cluster-admin' });
+  const { page, watched } = await opened(api.baseUrl, token);
+  const go = Promise.withResolvers<void>();
+  await page.route('**/upload/image/**', async (route) => {
+    await go.promise;
+    await route.continue();
+  });
+  // The browser would open what nobody takes.
+  await page.evaluate(dropFile('missed.qcow2', randomBytes(1000).toString('base64'), 'h1'));
+  await page.getByLabel('Upload of missed').waitFor();
+  await page.getByRole('link', { name: 'VMs', exact: true }).click();
+  await page.getByRole('heading', { name: 'VMs' }).waitFor();
+  await page.getByRole('link', { name: 'Images', exact: true }).click();
+  await page.getByRole('button', { name: 'Give up missed' }).waitFor();
+  go.resolve();
+  await page.getByText('Sent.').waitFor();
+  await expect.poll(() => ifFound(cluster.client.get(images, 'missed', namespace))).toBeDefined();
+  // What is over is not shown again.
+  await page.getByRole('link', { name: 'VMs', exact: true }).click();
+  await page.getByRole('link', { name: 'Images', exact: true }).click();
+  await page.getByText(`upload them to ${namespace}`).waitFor();
+  expect(await page.getByText('Sent.').count()).toBe(0);
+  expect(watched.faults).toEqual([]);
+});
+
 test('an upload whose session ends in the middle ends with the page asking for a new one', async () => {
   const { cluster, api, namespace } = it;
   const token = await identity(cluster.client, 'leaver', { namespace, clusterRole: 'cluster-admin' });

@@ -4,6 +4,7 @@ import type { Vm } from '../../../api/vm.ts';
 import type { KubeClient } from '../../../kube/types.ts';
 import { deleteVm } from '../../../usecases/deletion.ts';
 import { explain } from '../../../usecases/explanation.ts';
+import { logs } from '../../../usecases/logs.ts';
 import { execute } from '../../../usecases/power.ts';
 import { commit, save } from '../../../usecases/saving.ts';
 import { imageItem } from '../../../wire/image.ts';
@@ -13,7 +14,6 @@ import type { Service, Vms, WaitOptions } from '../types.ts';
 import { checked } from './checked.ts';
 import { deploy } from './deploy.ts';
 import { followObjects, type Followable } from './follow.ts';
-import { logs } from './logs.ts';
 import { topVms } from './top.ts';
 import { waiterOn } from './wait.ts';
 

@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks';
 import type { ServiceAccountItem } from '../../../wire/schemas.ts';
 import { call, inNamespace } from './api.ts';
 import { FormDialog, parameter, textOf } from './formdialog.tsx';
-import { useListing } from './listing.ts';
+import { emptyText, useListing } from './listing.ts';
 import { Confirm, Problem, Table, type Column } from './parts.tsx';
 import type { Rights } from './rights.ts';
 import { timeOf } from './vm.tsx';
@@ -12,7 +12,8 @@ const newAccount = [parameter('serviceaccount', 'Name')];
 /** Service accounts of a namespace; tokens are handed out by `svc3 sa token` only. */
 export function Accounts({ namespace, rights }: { readonly namespace: string; readonly rights: Rights }) {
   const path = (...name: string[]): string => inNamespace(namespace, 'serviceaccounts', ...name);
-  const { items, problem, again } = useListing<ServiceAccountItem>(path());
+  const listing = useListing<ServiceAccountItem>(path());
+  const { items, problem, again } = listing;
   const [asked, setAsked] = useState<{ readonly going?: string }>();
   const [said, setSaid] = useState('');
   const close = (): void => setAsked(undefined);
@@ -58,7 +59,7 @@ export function Accounts({ namespace, rights }: { readonly namespace: string; re
         columns={columns}
         items={items ?? []}
         keyOf={({ name }) => name}
-        empty={items === undefined ? 'Loading …' : 'There are none here.'}
+        empty={emptyText(listing, 'There are none here.')}
       />
       {asked === undefined || asked.going !== undefined ? null : (
         <FormDialog

@@ -50,13 +50,19 @@ function warningsIn(header: string | null): string[] {
  * @param path - below this origin
  * @throws ApiError
  */
-export async function call<T>(method: string, path: string, body?: unknown): Promise<Answer<T>> {
+export async function call<T>(
+  method: string,
+  path: string,
+  body?: unknown,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<Answer<T>> {
   let reply: Response;
   try {
     reply = await fetch(path, {
       method,
       headers: {
         accept: 'application/json',
+        ...headers,
         ...(body === undefined ? {} : { 'content-type': 'application/json' }),
       },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),

@@ -11,9 +11,10 @@ import { follow, type LiveState } from './live.ts';
 import { codeIn, linkTo, placeOf, type Place, type View } from './place.ts';
 import { Nodes } from './nodes.tsx';
 import { Pools } from './pools.tsx';
-import { forgetRights, type Rights, useRights } from './rights.ts';
+import { forgetRights, mayNot, type Rights, useRights } from './rights.ts';
 import type { Namespaces, Session, Shared } from './session.ts';
 import { ChangeUser, type Offer, SignIn } from './signin.tsx';
+import { type Sendings, useSendings } from './uploads.tsx';
 import { OneVm } from './vm.tsx';
 import { Vms } from './vms.tsx';
 
@@ -30,6 +31,15 @@ export function App() {
   const [reason, setReason] = useState<string>();
   const [isAsked, setAsked] = useState(false);
   const [offer, setOffer] = useState<Offer>();
+
+  useEffect(() => {
+    // An address of svc3 ui that is opened where the page is already: only its fragment is new.
+    const move = (): void => {
+      if (codeIn(location.hash) !== undefined) location.reload();
+    };
+    addEventListener('hashchange', move);
+    return () => removeEventListener('hashchange', move);
+  }, []);
 
   useEffect(() => {
     const code = codeIn(location.hash);
@@ -84,10 +94,15 @@ function usePlace() {
 
 const storedNamespace = 'svc3-namespace';
 
-function firstNamespace({ items, all }: Namespaces, { defaultNamespace }: Session): string {
-  const kept = sessionStorage.getItem(storedNamespace);
-  if (kept !== null && (items.includes(kept) || (kept === '' && all))) return kept;
+function usualNamespace({ items }: Namespaces, { defaultNamespace }: Session): string {
   return items.includes(defaultNamespace) ? defaultNamespace : (items[0] ?? defaultNamespace);
+}
+
+function firstNamespace(namespaces: Namespaces, session: Session): string {
+  const { items, all } = namespaces;
+  const kept = sessionStorage.getItem(storedNamespace);
+  const isGood = kept !== null && (items.includes(kept) || (kept === '' && all));
+  return isGood ? kept : usualNamespace(namespaces, session);
 }
 
 /** Whether the session still holds; a server that does not answer says nothing of it. */
@@ -105,7 +120,7 @@ function SignedIn({ session, onSignOut }: { readonly session: Session; readonly 
   useEffect(() => forgetRights, []);
   const [namespaces, setNamespaces] = useState<Namespaces>({ items: [], all: false });
   const [namespace, setNamespace] = useState<string>();
-  const [live, setLive] = useState<LiveState>({ items: noItems, state: 'connecting' });
+  const [live, setLive] = useState<LiveState>({ items: noItems, state: 'connecting', isKnown: false });
   const place = usePlace();
 
   useEffect(() => {
@@ -128,25 +143,33 @@ function SignedIn({ session, onSignOut }: { readonly session: Session; readonly 
   }, []);
   // A link to a VM leads to its namespace.
   const [linked] = place.view === 'vms' && place.parts.length === 2 ? place.parts : [];
+  const followed = useRef<string>(undefined);
   useEffect(() => {
-    if (linked !== undefined && namespace !== undefined && namespace !== '' && namespace !== linked)
-      choose(linked);
+    if (namespace === undefined || followed.current === linked) return;
+    followed.current = linked;
+    if (linked !== undefined && namespace !== '' && namespace !== linked) choose(linked);
   }, [linked, namespace, choose]);
+  // Who leaves a VM's namespace leaves the VM.
+  const leaveFor = (name: string): void => {
+    if (linked !== undefined && name !== '' && name !== linked) location.hash = linkTo('vms');
+    choose(name);
+  };
   const signOut = (): void => {
     call('DELETE', '/ui/session').then(onSignOut, onSignOut);
   };
   const chosen = namespace ?? '';
-  const target = chosen === '' ? (namespaces.items[0] ?? session.defaultNamespace) : chosen;
+  const target = chosen === '' ? usualNamespace(namespaces, session) : chosen;
   const rights = useRights(namespace === undefined ? '' : target);
+  const sendings = useSendings();
   const shared: Shared = { session, namespaces, namespace: chosen, target };
 
   return (
     <>
-      <Header shared={shared} rights={rights} view={place.view} onNamespace={choose} onSignOut={signOut} />
+      <Header shared={shared} rights={rights} view={place.view} onNamespace={leaveFor} onSignOut={signOut} />
       <p class={live.state === 'lost' ? 'lost' : 'unseen'} role="status">
         {live.state === 'lost' ? 'The connection was lost; what is shown may be old. Connecting again …' : ''}
       </p>
-      <Content place={place} live={live} shared={shared} rights={rights} />
+      <Content place={place} live={live} shared={shared} rights={rights} sendings={sendings} />
     </>
   );
 }
@@ -154,18 +177,21 @@ function SignedIn({ session, onSignOut }: { readonly session: Session; readonly 
 /** The view that the address names. */
 function Content({
   place: { view, parts },
-  live: { items, state },
+  live: { items, isKnown },
   shared: { namespace, namespaces, target },
   rights,
+  sendings,
 }: {
   readonly place: Place;
   readonly live: LiveState;
   readonly shared: Shared;
   readonly rights: Rights;
+  readonly sendings: Sendings;
 }) {
-  const isKnown = state !== 'connecting';
   const [of = '', name] = parts;
   const common = { namespace, target, isKnown, rights };
+  const { title = 'Deploy a VM', needs = 'deployVm' } = entries.find((entry) => entry.view === view) ?? {};
+  if (name === undefined && mayNot(rights, needs)) return <Refused title={title} namespace={target} />;
   switch (view) {
     case 'vms':
       return name === undefined ? (
@@ -182,9 +208,9 @@ function Content({
     case 'deploy':
       return <Deploy key={target} items={items} namespace={target} />;
     case 'images':
-      return <Disks key="images" kind="images" items={items.images} {...common} />;
+      return <Disks key="images" kind="images" items={items.images} sendings={sendings} {...common} />;
     case 'isos':
-      return <Disks key="isos" kind="isos" items={items.isos} {...common} />;
+      return <Disks key="isos" kind="isos" items={items.isos} sendings={sendings} {...common} />;
     case 'nodes':
       return (
         <Nodes key={target} namespace={target} namespaces={namespaces.items} items={items} rights={rights} />
@@ -198,6 +224,19 @@ function Content({
     default:
       return <Credentials key={target} namespace={target} rights={rights} />;
   }
+}
+
+/** A view for who may not have it: an empty one would say that there is nothing. */
+function Refused({ title, namespace }: { readonly title: string; readonly namespace: string }) {
+  return (
+    <main>
+      <h1>{title}</h1>
+      <p>
+        This is not for you in namespace {namespace}: your account lacks the right. Who administers the
+        cluster can give it.
+      </p>
+    </main>
+  );
 }
 
 const entries: readonly { readonly view: View; readonly title: string; readonly needs: string }[] = [

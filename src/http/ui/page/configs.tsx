@@ -6,7 +6,7 @@ import { namesIn } from './deploy.tsx';
 import { SchemaForm } from './form.tsx';
 import { keyOf, type Items } from './items.ts';
 import { useFields } from './openapi.ts';
-import { Confirm, Table, type Column } from './parts.tsx';
+import { Confirm, Table, Waiting, type Column } from './parts.tsx';
 import { type Rights, useRights } from './rights.ts';
 
 const first = ['name', 'image', 'cpu', 'memory', 'gpuPassthrough'];
@@ -97,8 +97,8 @@ function NewConfig({
   readonly namespace: string;
   readonly onMade: () => void;
 }) {
-  const fields = useFields('VMConfigRequest');
-  if (fields === undefined) return <p>Loading …</p>;
+  const { fields, problem } = useFields('VMConfigRequest');
+  if (fields === undefined) return <Waiting problem={problem} />;
   return (
     <SchemaForm
       fields={fields}

@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { call, inNamespace, messageOf } from './api.ts';
+import { useWayOut } from './wayout.ts';
 
 /** As much of noVNC's RFB as is used here. */
 interface Screen extends EventTarget {
@@ -13,25 +14,6 @@ type ScreenClass = new (target: HTMLElement, url: string, options: { shared: boo
 /** The server has noVNC as files beside the page. */
 const noVnc: string = '/api/v1/novnc/core/rfb.js';
 const waitMs = 3_000;
-
-/**
- * Every key of a screen that has the focus goes to the guest, Tab too: Ctrl, Alt and Shift together, let go, lead out of it. Not before they are
- * let go, or the guest would have them held.
- */
-function useWayOut(leave: () => void) {
-  const isLeaving = useRef(false);
-  return {
-    onKeyDownCapture: ({ ctrlKey, altKey, shiftKey }: KeyboardEvent): void => {
-      if (ctrlKey && altKey && shiftKey) isLeaving.current = true;
-    },
-    onKeyUpCapture: ({ ctrlKey, altKey, shiftKey }: KeyboardEvent): void => {
-      if (!isLeaving.current || ctrlKey || altKey || shiftKey) return;
-      isLeaving.current = false;
-      // The screen tells the guest of this key first.
-      setTimeout(leave);
-    },
-  };
-}
 
 interface Ticket {
   readonly path: string;

@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
 import type { RegistryCredentialItem } from '../../../wire/schemas.ts';
 import { call, inNamespace, messageOf } from './api.ts';
-import { useListing } from './listing.ts';
+import { emptyText, useListing } from './listing.ts';
 import { Confirm, Problem, Table, type Column } from './parts.tsx';
 import type { Rights } from './rights.ts';
 import { timeOf } from './vm.tsx';
@@ -9,7 +9,8 @@ import { timeOf } from './vm.tsx';
 /** Logins of registries, for administrators. Passwords go in and never come back. */
 export function Credentials({ namespace, rights }: { readonly namespace: string; readonly rights: Rights }) {
   const path = inNamespace(namespace, 'secrets', 'registrycredentials');
-  const { items, problem, again } = useListing<RegistryCredentialItem>(path);
+  const listing = useListing<RegistryCredentialItem>(path);
+  const { items, problem, again } = listing;
   const [going, setGoing] = useState<string>();
   const columns: readonly Column<RegistryCredentialItem>[] = [
     { title: 'Server', cell: ({ server }) => server },
@@ -41,7 +42,7 @@ export function Credentials({ namespace, rights }: { readonly namespace: string;
         columns={columns}
         items={items ?? []}
         keyOf={({ server }) => server}
-        empty={items === undefined ? 'Loading …' : 'There are none here.'}
+        empty={emptyText(listing, 'There are none here.')}
       />
       {going === undefined ? null : (
         <Confirm
@@ -74,6 +75,7 @@ function Add({ path, onAdded }: { readonly path: string; readonly onAdded: () =>
       username: given.get('username'),
       password: given.get('password'),
       replace: given.get('replace') === 'on',
+      allowInsecure: given.get('insecure') === 'on',
       verify: true,
       verifyOnlyPublic: true,
     };
@@ -104,6 +106,10 @@ function Add({ path, onAdded }: { readonly path: string; readonly onAdded: () =>
         <input id="password" name="password" type="password" required autocomplete="new-password" />
         <label class="check">
           <input type="checkbox" name="replace" /> Replace the login that is there
+        </label>
+        <label class="check">
+          <input type="checkbox" name="insecure" /> Insecure: plain HTTP, or a certificate that is not
+          verified
         </label>
         <Problem text={problem} />
         <p role="status" class="help">

@@ -3,6 +3,7 @@ import { call, inNamespace } from './api.ts';
 import { SchemaForm } from './form.tsx';
 import type { Items } from './items.ts';
 import { useFields } from './openapi.ts';
+import { Waiting } from './parts.tsx';
 import { linkTo } from './place.ts';
 
 const first = ['name', 'vmConfig', 'pool', 'image', 'cpu', 'memory', 'gpuPassthrough'];
@@ -16,7 +17,7 @@ export function namesIn(
 
 /** A new VM, by the form that the server's schema makes. */
 export function Deploy({ items, namespace }: { readonly items: Items; readonly namespace: string }) {
-  const fields = useFields('DeployRequest');
+  const { fields, problem } = useFields('DeployRequest');
   async function send(body: Readonly<Record<string, unknown>>): Promise<void> {
     const path = `${inNamespace(namespace, 'vms')}?wait=false`;
     const { body: made } = await call<DeployItem>('POST', path, body);
@@ -26,7 +27,7 @@ export function Deploy({ items, namespace }: { readonly items: Items; readonly n
     <main>
       <h1>Deploy a VM in {namespace}</h1>
       {fields === undefined ? (
-        <p>Loading …</p>
+        <Waiting problem={problem} />
       ) : (
         <SchemaForm
           fields={fields}

@@ -1,12 +1,12 @@
 import { useState } from 'preact/hooks';
 import type { ImageItem } from '../../../wire/schemas.ts';
-import { call, inNamespace, messageOf } from './api.ts';
+import { call, inNamespace } from './api.ts';
 import { inOrder, namingColumns } from './columns.tsx';
 import { CopyDisk, DescribeDisk, EmptyImage, Pull, type AskedOfDisk, type DiskKind } from './diskforms.tsx';
 import { keyOf } from './items.ts';
-import { Badge, Confirm, Problem, Table, type Column } from './parts.tsx';
+import { Badge, Confirm, Table, type Column } from './parts.tsx';
 import { type Rights, useRights } from './rights.ts';
-import { nameOfFile, upload } from './upload.ts';
+import { type Sendings, Uploads } from './uploads.tsx';
 import { timeOf } from './vm.tsx';
 
 /** What differs between images and ISOs. */
@@ -41,6 +41,7 @@ export function Disks({
   target,
   isKnown,
   rights,
+  sendings,
 }: {
   readonly kind: DiskKind;
   readonly items: ReadonlyMap<string, ImageItem>;
@@ -49,6 +50,7 @@ export function Disks({
   readonly target: string;
   readonly isKnown: boolean;
   readonly rights: Rights;
+  readonly sendings: Sendings;
 }) {
   const { title, one, upload: uploadRight, pull } = words[kind];
   const [asked, setAsked] = useState<AskedOfDisk>();
@@ -88,7 +90,9 @@ export function Disks({
       {making === 'empty' ? <EmptyImage namespace={target} onClose={closeMaking} /> : null}
       {asked?.what === 'copy' ? <CopyDisk kind={kind} disk={asked.disk} onClose={close} /> : null}
       {asked?.what === 'describe' ? <DescribeDisk kind={kind} disk={asked.disk} onClose={close} /> : null}
-      {rights.has(uploadRight) ? <Uploads kind={one} namespace={target} /> : null}
+      {rights.has(uploadRight) ? (
+        <Uploads key={kind} kind={one} namespace={target} sendings={sendings} />
+      ) : null}
       <Table
         caption={title}
         columns={columns}
@@ -172,78 +176,5 @@ function State({ disk: { name, state, progress, errorMessage } }: { readonly dis
       ) : null}
       {errorMessage === undefined ? null : <p class="why">{errorMessage}</p>}
     </>
-  );
-}
-
-interface Sending {
-  readonly id: number;
-  readonly name: string;
-  readonly share: number;
-  readonly problem?: string;
-  readonly isDone: boolean;
-  readonly stop: () => void;
-}
-
-function Uploads({ kind, namespace }: { readonly kind: 'image' | 'iso'; readonly namespace: string }) {
-  const [sendings, setSendings] = useState<readonly Sending[]>([]);
-  const [isOver, setOver] = useState(false);
-
-  function begin(file: File): void {
-    const id = performance.now() + Math.random();
-    const stopping = new AbortController();
-    const name = nameOfFile(file.name);
-    const change = (what: Partial<Sending>): void =>
-      setSendings((present) => present.map((one) => (one.id === id ? Object.assign({}, one, what) : one)));
-    const stop = (): void => stopping.abort();
-    setSendings((present) => [...present, { id, name, share: 0, isDone: false, stop }]);
-    upload({ namespace, kind, name, file, signal: stopping.signal }, (sent) =>
-      change({ share: file.size === 0 ? 100 : Math.floor((sent / file.size) * 100) }),
-    )
-      .then(() => change({ share: 100, isDone: true }))
-      .catch((error: unknown) => change({ problem: messageOf(error), isDone: true }));
-  }
-
-  function drop(event: DragEvent): void {
-    event.preventDefault();
-    setOver(false);
-    for (const file of event.dataTransfer?.files ?? []) begin(file);
-  }
-
-  return (
-    <section
-      class={isOver ? 'drop over' : 'drop'}
-      aria-label="Upload"
-      onDragOver={(event: DragEvent) => {
-        event.preventDefault();
-        setOver(true);
-      }}
-      onDragLeave={() => setOver(false)}
-      onDrop={drop}
-    >
-      <label for="files">Drop files here to upload them to {namespace}, or choose them</label>
-      <input
-        id="files"
-        type="file"
-        multiple
-        onChange={({ currentTarget }) => {
-          for (const file of currentTarget.files ?? []) begin(file);
-          currentTarget.value = '';
-        }}
-      />
-      {sendings.map(({ id, name, share, problem, isDone, stop }) => (
-        <div key={id} class="buttons">
-          <span>{name}</span>
-          <progress value={share} max={100} aria-label={`Upload of ${name}`} />
-          {isDone ? (
-            <span role="status">{problem === undefined ? 'Sent.' : ''}</span>
-          ) : (
-            <button type="button" onClick={stop} aria-label={`Give up ${name}`}>
-              Give up
-            </button>
-          )}
-          <Problem text={problem} />
-        </div>
-      ))}
-    </section>
   );
 }

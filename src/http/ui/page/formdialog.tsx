@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { SchemaForm, type Suggestions } from './form.tsx';
 import { useFields } from './openapi.ts';
-import { Dialog } from './parts.tsx';
+import { Dialog, Waiting } from './parts.tsx';
 import type { Field, Values } from './schema.ts';
 
 /** A window with a form for a named body of the API; it closes when the server has taken it. */
@@ -29,13 +29,13 @@ export function FormDialog({
   /** What it means. */
   readonly children?: ComponentChildren;
 }) {
-  const own = useFields(schema);
+  const { fields: own, problem } = useFields(schema);
   const fields = own === undefined ? undefined : [...before, ...own];
   return (
     <Dialog title={title} onClose={onClose}>
       {children}
       {fields === undefined ? (
-        <p>Loading …</p>
+        <Waiting problem={problem} />
       ) : (
         <SchemaForm
           fields={fields}

@@ -67,7 +67,20 @@ export function matchingVms(vms: Iterable<VmItem>, words: string, status: string
     wanted.length === 0
       ? ofState
       : ofState.filter((vm) => {
-          const text = [vm.name, vm.namespace, vm.node, vm.ip, vm.image, vm.vmConfig, vm.owner, vm.message]
+          const {
+            name,
+            namespace,
+            status: state,
+            message,
+            node,
+            ip,
+            cpu,
+            memory,
+            image,
+            vmConfig,
+            owner,
+          } = vm;
+          const text = [name, namespace, state, message, node, ip, cpu, memory, image, vmConfig, owner]
             .join(' ')
             .toLowerCase();
           return wanted.every((word) => text.includes(word));

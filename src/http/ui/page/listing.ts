@@ -11,13 +11,22 @@ export interface Listing<T> {
   readonly again: () => void;
 }
 
+/** What is said in place of a list that is not there. */
+export function emptyText<T>({ items, problem }: Listing<T>, none: string): string {
+  if (items !== undefined) return none;
+  return problem === undefined ? 'Loading …' : 'Not known.';
+}
+
 export function useListing<T>(path: string): Listing<T> {
   const [listing, setListing] = useState<{ readonly items?: readonly T[]; readonly problem?: string }>({});
   const again = useCallback(() => {
     if (document.hidden) return;
     call<{ items: readonly T[] }>('GET', path)
       .then(({ body: { items } }) => setListing({ items }))
-      .catch((error: unknown) => setListing(({ items = [] }) => ({ items, problem: messageOf(error) })));
+      // What was known stays.
+      .catch((error: unknown) =>
+        setListing((known) => Object.assign({}, known, { problem: messageOf(error) })),
+      );
   }, [path]);
   useEffect(() => {
     setListing({});

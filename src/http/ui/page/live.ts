@@ -8,6 +8,8 @@ const waitsMs = [500, 1_000, 2_000, 5_000, 10_000];
 export interface LiveState {
   readonly items: Items;
   readonly state: 'connecting' | 'live' | 'lost';
+  /** Whether the server has told them. */
+  readonly isKnown: boolean;
 }
 
 /**
@@ -34,14 +36,14 @@ export function follow(
     hear();
     items = next;
     tries = 0;
-    tell({ items, state: 'live' });
+    tell({ items, state: 'live', isKnown: true });
   };
 
   function lost(): void {
     source?.close();
     clearTimeout(timer);
     if (isOver) return;
-    tell({ items, state: 'lost' });
+    tell({ items, state: 'lost', isKnown: items !== noItems });
     void onEnd().then((goesOn) => {
       if (isOver || !goesOn) return;
       timer = setTimeout(connect, waitsMs[Math.min(tries, waitsMs.length - 1)]);
@@ -63,7 +65,7 @@ export function follow(
     opened.addEventListener('error', lost);
   }
 
-  tell({ items, state: 'connecting' });
+  tell({ items, state: 'connecting', isKnown: false });
   connect();
   return () => {
     isOver = true;

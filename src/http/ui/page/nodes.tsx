@@ -3,7 +3,7 @@ import type { NodeItem } from '../../../wire/schemas.ts';
 import { call, inNamespace } from './api.ts';
 import { FormDialog } from './formdialog.tsx';
 import { keyOf, type Items } from './items.ts';
-import { useListing } from './listing.ts';
+import { emptyText, useListing } from './listing.ts';
 import { Act, Badge, Problem, Table, type Column } from './parts.tsx';
 import { linkTo } from './place.ts';
 import type { Rights } from './rights.ts';
@@ -43,7 +43,8 @@ export function Nodes({
   readonly items: Items;
   readonly rights: Rights;
 }) {
-  const { items, problem, again } = useListing<NodeItem>(inNamespace(namespace, 'nodes'));
+  const listing = useListing<NodeItem>(inNamespace(namespace, 'nodes'));
+  const { items, problem, again } = listing;
   const [asked, setAsked] = useState<Asked>();
   const [refusal, setRefusal] = useState<string>();
   const [said, setSaid] = useState('');
@@ -97,7 +98,7 @@ export function Nodes({
         ]}
         items={items ?? []}
         keyOf={({ name }) => name}
-        empty={items === undefined ? 'Loading …' : 'No node takes VMs.'}
+        empty={emptyText(listing, 'No node takes VMs.')}
       />
       {asked?.what === 'tag' ? (
         <FormDialog

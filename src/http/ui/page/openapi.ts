@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks';
-import { call } from './api.ts';
+import { call, messageOf } from './api.ts';
 import { fieldsOf, type Field, type Schemas } from './schema.ts';
 
 interface OpenApi {
@@ -13,15 +13,25 @@ async function schemasOfServer(): Promise<Schemas> {
   return body.components.schemas;
 }
 
-/** The fields of a named schema of the server's OpenAPI document; undefined until they are known. */
-export function useFields(name: string): readonly Field[] | undefined {
-  const [fields, setFields] = useState<readonly Field[]>();
+export interface Fields {
+  /** Undefined until they are known. */
+  readonly fields?: readonly Field[];
+  /** Why they are not. */
+  readonly problem?: string;
+}
+
+/** The fields of a named schema of the server's OpenAPI document. */
+export function useFields(name: string): Fields {
+  const [fields, setFields] = useState<Fields>({});
   useEffect(() => {
     asked ??= schemasOfServer();
     asked
-      .then((schemas) => setFields(fieldsOf(schemas[name] ?? {}, schemas)))
+      .then((schemas) => setFields({ fields: fieldsOf(schemas[name] ?? {}, schemas) }))
       // Asked for again by the next form.
-      .catch(() => (asked = undefined));
+      .catch((error: unknown) => {
+        asked = undefined;
+        setFields({ problem: messageOf(error) });
+      });
   }, [name]);
   return fields;
 }

@@ -19,6 +19,11 @@ export function Problem({ text }: { readonly text: string | undefined }) {
   );
 }
 
+/** In place of what is not known yet, or why it is not. */
+export function Waiting({ problem }: { readonly problem: string | undefined }) {
+  return problem === undefined ? <p>Loading …</p> : <Problem text={problem} />;
+}
+
 /** A term and what it is, left out where nothing is known. */
 export function Fact({ term, children }: { readonly term: string; readonly children?: ComponentChildren }) {
   if (children === undefined || children === '' || children === false) return null;

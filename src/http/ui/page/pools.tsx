@@ -7,7 +7,7 @@ import { SchemaForm } from './form.tsx';
 import { FormDialog } from './formdialog.tsx';
 import { keyOf, type Items } from './items.ts';
 import { useFields } from './openapi.ts';
-import { Confirm, Table, type Column } from './parts.tsx';
+import { Confirm, Table, Waiting, type Column } from './parts.tsx';
 import { type Rights, useRights } from './rights.ts';
 import { scaleBody, scaleValues } from './scale.ts';
 
@@ -157,8 +157,8 @@ function NewPool({
   readonly namespace: string;
   readonly onMade: () => void;
 }) {
-  const fields = useFields('VMPoolRequest');
-  if (fields === undefined) return <p>Loading …</p>;
+  const { fields, problem } = useFields('VMPoolRequest');
+  if (fields === undefined) return <Waiting problem={problem} />;
   return (
     <SchemaForm
       fields={fields}

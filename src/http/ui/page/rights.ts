@@ -28,6 +28,11 @@ function rightsIn(namespace: string): Promise<Rights> {
   return rights;
 }
 
+/** Whether the server has said that this may not be done; false until it has said anything. */
+export function mayNot(rights: Rights, route: string): boolean {
+  return rights !== none && !rights.has(route);
+}
+
 /** Before somebody else signs in. */
 export function forgetRights(): void {
   asked.clear();

@@ -41,9 +41,18 @@ function sendPart(
       else reject(refusalIn(request.status, request.responseText));
     });
     request.addEventListener('error', () => reject(new ApiError(0, 'the connection was lost')));
-    request.addEventListener('abort', () => reject(new ApiError(0, 'the upload was given up')));
+    request.addEventListener('abort', () => reject(givenUp()));
     request.send(file.slice(offset));
   });
+}
+
+const givenUp = (): ApiError => new ApiError(0, 'the upload was given up');
+
+/** @returns the name of the upload */
+async function begin({ namespace, kind, name, file }: UploadRequest): Promise<string> {
+  const path = `${inNamespace(namespace, 'upload', kind)}?name=${encodeURIComponent(name)}`;
+  const headers = { 'upload-complete': '?0', 'upload-length': String(file.size) };
+  return (await call<UploadState>('POST', path, undefined, headers)).body.upload;
 }
 
 /** Whether it is worth trying again: the network, or a server that has no time. */
@@ -58,15 +67,12 @@ function isPassing(error: unknown): boolean {
  * @throws ApiError
  */
 export async function upload(request: UploadRequest, onProgress: (sent: number) => void): Promise<void> {
-  const { namespace, kind, name, file, signal } = request;
-  const begun = await fetch(`${inNamespace(namespace, 'upload', kind)}?name=${encodeURIComponent(name)}`, {
-    method: 'POST',
-    headers: { 'upload-complete': '?0', 'upload-length': String(file.size) },
-    signal,
-  });
-  const text = await begun.text();
-  if (!begun.ok) throw refusalIn(begun.status, text);
-  const path = inNamespace(namespace, 'upload', kind, name, (JSON.parse(text) as UploadState).upload);
+  const { namespace, kind, name, signal } = request;
+  const path = inNamespace(namespace, 'upload', kind, name, await begin(request));
+  if (signal.aborted) {
+    await call('DELETE', path).catch(() => undefined);
+    throw givenUp();
+  }
   let offset = 0;
   for (let tries = 0; ; tries += 1) {
     try {

@@ -1,21 +1,29 @@
 import { useEffect, useState } from 'preact/hooks';
 import type { PowerCommand } from '../../../wire/powercommands.ts';
 import type { Explanation, VmItem } from '../../../wire/vmschemas.ts';
-import { ApiError, call, inNamespace } from './api.ts';
+import { ApiError, call, inNamespace, messageOf } from './api.ts';
 import { Console } from './console.tsx';
+import { Log } from './log.tsx';
 import { Act, Badge, Confirm, Dialog, Fact, Problem, Table, type Column } from './parts.tsx';
 import { linkTo } from './place.ts';
 import { Usage } from './plots.tsx';
-import { useRights } from './rights.ts';
+import { mayNot, type Rights, useRights } from './rights.ts';
 import { titleOf } from './schema.ts';
+import { Serial } from './serial.tsx';
 import { consequences, fittingCommands } from './verbs.ts';
 
 /** How often what the stream does not tell of, as Events, is looked at again. */
 const lookEveryMs = 5_000;
 
+interface Explained {
+  readonly explanation?: Explanation;
+  /** Why it is not known, or not as new as it should be. */
+  readonly problem?: string;
+}
+
 /** Why the VM is as it is, again whenever it changes. */
-function useExplanation(namespace: string, name: string, vm: VmItem | undefined): Explanation | undefined {
-  const [explanation, setExplanation] = useState<Explanation>();
+function useExplanation(namespace: string, name: string, vm: VmItem | undefined): Explained {
+  const [explained, setExplained] = useState<Explained>({});
   useEffect(() => {
     if (vm === undefined) return undefined;
     let isOver = false;
@@ -23,10 +31,13 @@ function useExplanation(namespace: string, name: string, vm: VmItem | undefined)
       if (document.hidden) return;
       call<Explanation>('GET', inNamespace(namespace, 'vms', name, 'explain'))
         .then(({ body }) => {
-          if (!isOver) setExplanation(body);
+          if (!isOver) setExplained({ explanation: body });
         })
-        // What was known stays; the stream says when the VM is gone.
-        .catch(() => undefined);
+        .catch((error: unknown) => {
+          // The stream says when the VM is gone.
+          if (isOver || (error instanceof ApiError && error.status === 404)) return;
+          setExplained((known) => Object.assign({}, known, { problem: messageOf(error) }));
+        });
     };
     look();
     const timer = setInterval(look, lookEveryMs);
@@ -35,7 +46,7 @@ function useExplanation(namespace: string, name: string, vm: VmItem | undefined)
       clearInterval(timer);
     };
   }, [namespace, name, vm]);
-  return explanation;
+  return explained;
 }
 
 type Condition = Explanation['conditions'][number];
@@ -101,12 +112,17 @@ export function OneVm({
   readonly vm: VmItem | undefined;
   readonly isKnown: boolean;
 }) {
-  const explanation = useExplanation(namespace, name, vm);
+  const { explanation, problem } = useExplanation(namespace, name, vm);
+  const [done, setDone] = useState('');
+  const rights = useRights(namespace);
   if (vm === undefined)
     return (
       <main>
         <h1>{name}</h1>
-        <p>{isKnown ? `There is no VM ${name} in ${namespace}, or not any more.` : 'Loading …'}</p>
+        <p>{absenceOf(namespace, name, isKnown, rights)}</p>
+        <p role="status" class="help">
+          {done}
+        </p>
         <a href={linkTo('vms')}>All VMs</a>
       </main>
     );
@@ -126,7 +142,7 @@ export function OneVm({
           {warning}
         </p>
       ))}
-      <Actions vm={vm} />
+      <Actions vm={vm} rights={rights} done={done} onDone={setDone} />
       <dl>
         <Fact term="Namespace">{vm.namespace}</Fact>
         <Fact term="Node">{vm.node}</Fact>
@@ -138,19 +154,26 @@ export function OneVm({
         <Fact term="Configuration">{vm.vmConfig}</Fact>
         <Fact term="Pool">{vm.pool}</Fact>
         <Fact term="GPU passthrough">{vm.gpuPassthrough ? 'Yes' : 'No'}</Fact>
+        <Fact term="VNC console">{vm.vncConsole ? undefined : 'Off'}</Fact>
         <Fact term="SSH port of the node">{vm.ssh === 0 ? undefined : String(vm.ssh)}</Fact>
         <Fact term="Ports">{portsOf(vm)}</Fact>
         <Fact term="Owner">{vm.owner}</Fact>
         <Fact term="Deployed">{timeOf(vm.deployDate)}</Fact>
       </dl>
       <Usage namespace={namespace} name={name} isRunning={vm.status === 'Running'} />
+      {rights.has('ejectVm') ? (
+        <p class="help">
+          Its disk grows by the command line only: <code>{`svc3 vm resize ${name} GIB -n ${namespace}`}</code>
+        </p>
+      ) : null}
       <h2>Conditions</h2>
+      <Problem text={problem} />
       <Table
         caption="Conditions"
         columns={conditionColumns}
         items={conditions}
         keyOf={({ type }) => type}
-        empty="None yet."
+        empty={explanation === undefined ? (problem === undefined ? 'Loading …' : 'Not known.') : 'None yet.'}
       />
       {nodes.length === 0 || vm.node !== undefined ? null : (
         <>
@@ -176,15 +199,33 @@ export function OneVm({
   );
 }
 
+/** Why nothing is shown of a VM. */
+function absenceOf(namespace: string, name: string, isKnown: boolean, rights: Rights): string {
+  if (mayNot(rights, 'listVms'))
+    return `VMs of namespace ${namespace} are not for you: your account lacks the right. Who administers the cluster can give it.`;
+  return isKnown ? `There is no VM ${name} in ${namespace}, or not any more.` : 'Loading …';
+}
+
 type Asked = PowerCommand | 'save' | 'commit' | 'eject' | 'delete';
 
-function Actions({ vm }: { readonly vm: VmItem }) {
+function Actions({
+  vm,
+  rights,
+  done,
+  onDone: setDone,
+}: {
+  readonly vm: VmItem;
+  readonly rights: Rights;
+  /** What the last verb that was carried out has said. */
+  readonly done: string;
+  readonly onDone: (text: string) => void;
+}) {
   const { namespace, name } = vm;
-  const rights = useRights(namespace);
   const [asked, setAsked] = useState<Asked>();
   const [problem, setProblem] = useState<string>();
-  const [done, setDone] = useState('');
   const [hasScreen, setScreen] = useState(false);
+  const [hasSerial, setSerial] = useState(false);
+  const [hasLog, setLog] = useState(false);
   const close = (): void => setAsked(undefined);
   const exec = async (command: PowerCommand): Promise<void> => {
     const path = `${inNamespace(namespace, 'vms', name, 'exec')}?wait=false`;
@@ -208,6 +249,16 @@ function Actions({ vm }: { readonly vm: VmItem }) {
         {rights.has('openConsole') && vm.vncConsole && isUp ? (
           <button type="button" aria-pressed={hasScreen} onClick={() => setScreen(!hasScreen)}>
             Console
+          </button>
+        ) : null}
+        {rights.has('streamSerial') && (isUp || hasSerial) ? (
+          <button type="button" aria-pressed={hasSerial} onClick={() => setSerial(!hasSerial)}>
+            Serial console
+          </button>
+        ) : null}
+        {rights.has('getPageLog') && vm.node !== undefined ? (
+          <button type="button" aria-pressed={hasLog} onClick={() => setLog(!hasLog)}>
+            Log
           </button>
         ) : null}
         {rights.has('saveVm') && vm.status !== 'Pending' ? (
@@ -236,6 +287,8 @@ function Actions({ vm }: { readonly vm: VmItem }) {
       </p>
       <Problem text={problem} />
       {hasScreen && isUp ? <Console namespace={namespace} name={name} /> : null}
+      {hasSerial ? <Serial namespace={namespace} name={name} /> : null}
+      {hasLog ? <Log namespace={namespace} name={name} /> : null}
       {asked === 'save' ? <Save vm={vm} onClose={close} onDone={setDone} /> : null}
       {asked === 'commit' ? <Commit vm={vm} onClose={close} onDone={setDone} /> : null}
       {asked === 'eject' ? <Eject vm={vm} onClose={close} onDone={setDone} /> : null}
@@ -281,6 +334,7 @@ function Save({ vm: { namespace, name, status }, onClose, onDone }: Asking) {
   const [imageName, setImageName] = useState(`${name}-saved`);
   const [description, setDescription] = useState('');
   const [problem, setProblem] = useState<string>();
+  const [isBusy, setBusy] = useState(false);
   const save = async (): Promise<void> => {
     const body = {
       imageName,
@@ -291,45 +345,58 @@ function Save({ vm: { namespace, name, status }, onClose, onDone }: Asking) {
     onDone(`The disk is being saved as image ${imageName}.`);
     onClose();
   };
+  const submit = (event: SubmitEvent): void => {
+    event.preventDefault();
+    if (isBusy) return;
+    setBusy(true);
+    setProblem(undefined);
+    save()
+      .catch((error: unknown) => setProblem(messageOf(error)))
+      .finally(() => setBusy(false));
+  };
   return (
     <Dialog title={`Save the disk of ${name}`} onClose={onClose}>
       <p>The disk as it is now becomes a new image. The VM goes on.</p>
-      <div class="field">
-        <label for="save-name">Name of the image</label>
-        <input
-          id="save-name"
-          value={imageName}
-          autocomplete="off"
-          spellcheck={false}
-          onInput={({ currentTarget }) => setImageName(currentTarget.value)}
-        />
-      </div>
-      <div class="field">
-        <label for="save-description">Description</label>
-        <input
-          id="save-description"
-          value={description}
-          autocomplete="off"
-          onInput={({ currentTarget }) => setDescription(currentTarget.value)}
-        />
-      </div>
-      {status === 'Running' ? (
-        <label class="check">
+      <form onSubmit={submit}>
+        <div class="field">
+          <label for="save-name">Name of the image</label>
           <input
-            type="checkbox"
-            checked={hasMemory}
-            onChange={({ currentTarget }) => setMemory(currentTarget.checked)}
+            id="save-name"
+            value={imageName}
+            autocomplete="off"
+            spellcheck={false}
+            onInput={({ currentTarget }) => setImageName(currentTarget.value)}
           />
-          With the memory of the guest: VMs from the image go on where it was
-        </label>
-      ) : null}
-      <Problem text={problem} />
-      <div class="buttons">
-        <Act label="Save" class="main" act={save} onProblem={setProblem} />
-        <button type="button" onClick={onClose}>
-          Cancel
-        </button>
-      </div>
+        </div>
+        <div class="field">
+          <label for="save-description">Description</label>
+          <input
+            id="save-description"
+            value={description}
+            autocomplete="off"
+            onInput={({ currentTarget }) => setDescription(currentTarget.value)}
+          />
+        </div>
+        {status === 'Running' ? (
+          <label class="check">
+            <input
+              type="checkbox"
+              checked={hasMemory}
+              onChange={({ currentTarget }) => setMemory(currentTarget.checked)}
+            />
+            With the memory of the guest: VMs from the image go on where it was
+          </label>
+        ) : null}
+        <Problem text={problem} />
+        <div class="buttons">
+          <button class="main" aria-disabled={isBusy}>
+            Save
+          </button>
+          <button type="button" onClick={onClose}>
+            Cancel
+          </button>
+        </div>
+      </form>
     </Dialog>
   );
 }

@@ -41,11 +41,14 @@ beforeEach(() => {
     },
   } as unknown as Services;
   const caller = { key: 'token', authorize: authorizeCaller, user: async () => user, expiresAt: 99 };
-  admission = createStreamAdmission(services, { caller: async () => caller } as never);
+  admission = createStreamAdmission(services, { caller: async () => caller } as never, () => {
+    throw new Error('no page asks');
+  });
 });
 
 const asked = (kind: StreamRequest['kind'] = 'vnc', ticket?: string): StreamRequest => ({
   kind,
+  isOfPage: false,
   params: { namespace: 'team', vm: 'web' },
   query: { ticket },
 });

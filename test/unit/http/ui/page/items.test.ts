@@ -62,6 +62,7 @@ describe('the search', () => {
     ['words anywhere', 'NODE enough', '', ['build']],
     ['a state', '', 'Running', ['a', 'web']],
     ['both', 'debian', 'Running', ['a']],
+    ['words of any column', 'pending', '', ['build']],
     ['nothing', 'debian', 'Failed', []],
   ])('finds %s', (_, words, status, expected) => {
     expect(matchingVms(vms, words, status).map(({ name }) => name)).toEqual(expected);

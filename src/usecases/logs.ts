@@ -1,7 +1,16 @@
-import { vms } from '../../../api/resources.ts';
-import { Svc3Error } from '../../../errors.ts';
-import type { KubeClient } from '../../../kube/types.ts';
-import type { LogRequest } from '../types.ts';
+import { vms } from '../api/resources.ts';
+import { Svc3Error } from '../errors.ts';
+import type { KubeClient } from '../kube/types.ts';
+
+export interface LogRequest {
+  /** Goes on until the signal, or until the pod ends. */
+  readonly follow: boolean;
+  /** Of the container's run before. */
+  readonly previous: boolean;
+  /** Lines from the end; default all. */
+  readonly tail?: number;
+  readonly signal: AbortSignal;
+}
 
 /** A guest may have nothing to say for days. */
 const silenceMs = 24 * 3_600_000;

@@ -1,0 +1,191 @@
+import { Component } from 'preact';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { inNamespace } from './api.ts';
+import { type Line, sentBy, Terminal } from './terminal.ts';
+import { useWayOut } from './wayout.ts';
+
+const waitMs = 3_000;
+
+/** The serial console of a VM; a lost connection is opened again for as long as it is shown. */
+export function Serial({ namespace, name }: { readonly namespace: string; readonly name: string }) {
+  const [terminal] = useState(() => new Terminal());
+  const socket = useRef<WebSocket>(undefined);
+  const way = useRef<HTMLButtonElement>(null);
+  const keyboard = useRef<HTMLTextAreaElement>(null);
+  const wayOut = useWayOut(() => way.current?.focus());
+  const [state, setState] = useState('Connecting …');
+  const [, setDrawn] = useState(0);
+  const send = (text: string): void => {
+    if (text !== '' && socket.current?.readyState === WebSocket.OPEN)
+      socket.current.send(new TextEncoder().encode(text));
+  };
+
+  useEffect(() => {
+    let isOver = false;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let frame: number | undefined;
+    const draw = (): void => {
+      frame ??= requestAnimationFrame(() => {
+        frame = undefined;
+        setDrawn((times) => times + 1);
+      });
+    };
+    function connect(): void {
+      const decoder = new TextDecoder();
+      const opened = new WebSocket(`wss://${location.host}${inNamespace(namespace, 'vms', name, 'serial')}`);
+      opened.binaryType = 'arraybuffer';
+      socket.current = opened;
+      opened.addEventListener('open', () => setState('Connected'));
+      opened.addEventListener('message', ({ data }: MessageEvent<ArrayBuffer>) => {
+        send(terminal.write(decoder.decode(data, { stream: true })));
+        draw();
+      });
+      opened.addEventListener('close', ({ reason }) => {
+        if (isOver) return;
+        setState(`${reason === '' ? 'The connection was lost' : reason}. Trying again …`);
+        timer = setTimeout(connect, waitMs);
+      });
+    }
+    connect();
+    return () => {
+      isOver = true;
+      clearTimeout(timer);
+      if (frame !== undefined) cancelAnimationFrame(frame);
+      socket.current?.close();
+    };
+  }, [namespace, name, terminal]);
+
+  return (
+    <section aria-labelledby="serial-title">
+      <h2 id="serial-title">Serial console</h2>
+      <div class="buttons">
+        <span role="status">{state}</span>
+        <button
+          type="button"
+          ref={way}
+          aria-describedby="serial-help"
+          onClick={() => keyboard.current?.focus()}
+        >
+          Keyboard of the serial console
+        </button>
+      </div>
+      <p id="serial-help" class="help">
+        It shows what the guest writes from now on: press Enter for its prompt. Whoever else has it open sees
+        and types the same. Keys go to the guest while the field below has the focus. Ctrl, Alt and Shift
+        together lead back.
+      </p>
+      <Lines
+        label={`Serial console of ${name}`}
+        terminal={terminal}
+        onPress={() => keyboard.current?.focus()}
+      />
+      <Keyboard terminal={terminal} field={keyboard} send={send} wayOut={wayOut} />
+    </section>
+  );
+}
+
+/** Takes keys as they are pressed, and text that is pasted, composed or comes of a screen's keyboard. */
+function Keyboard({
+  terminal,
+  field,
+  send,
+  wayOut,
+}: {
+  readonly terminal: Terminal;
+  readonly field: { current: HTMLTextAreaElement | null };
+  readonly send: (text: string) => void;
+  readonly wayOut: ReturnType<typeof useWayOut>;
+}) {
+  const take = (element: HTMLTextAreaElement): void => {
+    send(element.value.replaceAll(/\r?\n/g, '\r'));
+    element.value = '';
+  };
+  return (
+    <textarea
+      ref={field}
+      class="keyboard"
+      rows={1}
+      aria-label="Keys for the guest"
+      aria-describedby="serial-help"
+      placeholder="Type here"
+      autocomplete="off"
+      autocapitalize="off"
+      spellcheck={false}
+      {...wayOut}
+      onKeyDown={(event: KeyboardEvent) => {
+        if (event.isComposing) return;
+        const text = sentBy(event, terminal.hasApplicationKeys);
+        if (text === undefined) return;
+        event.preventDefault();
+        send(text);
+      }}
+      onInput={(event: InputEvent) => {
+        if (!event.isComposing) take(event.currentTarget as HTMLTextAreaElement);
+      }}
+      onCompositionEnd={({ currentTarget }) => take(currentTarget)}
+    />
+  );
+}
+
+/** What the terminal shows; it stays at its end unless somebody has scrolled back. */
+function Lines({
+  label,
+  terminal,
+  onPress,
+}: {
+  readonly label: string;
+  readonly terminal: Terminal;
+  readonly onPress: () => void;
+}) {
+  const view = useRef<HTMLDivElement>(null);
+  const isAtEnd = useRef(true);
+  useLayoutEffect(() => {
+    if (isAtEnd.current) view.current?.scrollTo({ top: view.current.scrollHeight });
+  });
+  const { cursor } = terminal;
+  return (
+    <div
+      ref={view}
+      class="terminal"
+      role="log"
+      aria-label={label}
+      tabIndex={0}
+      onScroll={({ currentTarget: { scrollTop, clientHeight, scrollHeight } }) => {
+        isAtEnd.current = scrollTop + clientHeight >= scrollHeight - 2;
+      }}
+      onClick={() => {
+        // Whoever marks a text wants to copy it.
+        if (getSelection()?.isCollapsed !== false) onPress();
+      }}
+    >
+      {terminal.lines.map((line) => (
+        <OneLine key={line.id} line={line} cursor={line.id === cursor.id ? cursor.column : undefined} />
+      ))}
+    </div>
+  );
+}
+
+interface LineProps {
+  readonly line: Line;
+  readonly cursor: number | undefined;
+}
+
+/** Drawn again only where it says something else. */
+class OneLine extends Component<LineProps> {
+  override shouldComponentUpdate({ line, cursor }: LineProps): boolean {
+    const { props } = this;
+    return line.text !== props.line.text || cursor !== props.cursor;
+  }
+
+  override render({ line: { text }, cursor }: LineProps) {
+    if (cursor === undefined) return <div>{text === '' ? '\n' : text}</div>;
+    const padded = text.padEnd(cursor + 1);
+    return (
+      <div>
+        {padded.slice(0, cursor)}
+        <span class="cursor">{padded.charAt(cursor)}</span>
+        {padded.slice(cursor + 1)}
+      </div>
+    );
+  }
+}

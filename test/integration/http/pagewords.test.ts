@@ -1,0 +1,165 @@
+/** That the page says what is so: no empty view for who lacks a right, nothing that goes unsaid, no way that leads nowhere. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { clusterRoles, images, registryCredentials, vms } from '../../../src/api/resources.ts';
+import { identity, reportVm, runningStatus, runningVm } from '../../support/api.ts';
+import { uniqueNamespace } from '../../support/cluster.ts';
+import { expectGoodLooks } from '../../support/visitedpage.ts';
+import { startPageApi, type PageApi } from './pageharness.ts';
+
+let it: PageApi;
+
+beforeAll(async () => {
+  it = await startPageApi('words');
+});
+
+afterAll(async () => {
+  await it?.close();
+});
+
+const heading = (name: string) => ({ name, exact: true }) as const;
+
+test('who lacks a right is told so, wherever a link leads', async () => {
+  const { cluster, namespace } = it;
+  await runningVm(it.api, namespace, 'unseen');
+  const token = await identity(cluster.client, 'stranger', { namespace, clusterRole: 'system:discovery' });
+  const { page, watched } = await it.visitAs(token);
+  await page.getByText(`This is not for you in namespace ${namespace}`).waitFor();
+  await expectGoodLooks(page);
+  for (const [view, title] of [
+    ['deploy', 'Deploy a VM'],
+    ['pools', 'Pools'],
+    ['images', 'Images'],
+    ['isos', 'ISOs'],
+    ['configs', 'Configurations'],
+    ['nodes', 'Nodes'],
+    ['credentials', 'Registry credentials'],
+    ['accounts', 'Service accounts'],
+  ]) {
+    await page.evaluate(`location.hash = '#/${view}'`);
+    await page.getByRole('heading', heading(title!)).waitFor();
+    await page.getByText(`This is not for you in namespace ${namespace}`).waitFor();
+    expect(await page.locator('main').getByRole('button').count()).toBe(0);
+    expect(await page.getByText(/^There are no/).count()).toBe(0);
+  }
+  await page.evaluate(`location.hash = '#/vms/${namespace}/unseen'`);
+  await page.getByText(`VMs of namespace ${namespace} are not for you`).waitFor();
+  expect(watched.faults).toEqual([]);
+});
+
+test('who may list VMs and not read one is told why its conditions are not shown', async () => {
+  const { client } = it.cluster;
+  await runningVm(it.api, it.namespace, 'listed');
+  const role = `${it.namespace}-lists`;
+  const rules = [{ apiGroups: ['svc3.dev'], resources: ['vms'], verbs: ['list'] }];
+  await client.create(clusterRoles, { metadata: { name: role }, rules });
+  const token = await identity(client, 'lister', { namespace: it.namespace, role });
+  const { page, watched } = await it.visitAs(token, `#/vms/${it.namespace}/listed`);
+  await page.getByRole('alert').filter({ hasText: 'cannot get' }).first().waitFor();
+  await page.getByText('Not known.').first().waitFor();
+  expect(watched.faults).toEqual([]);
+});
+
+test('another namespace is chosen on the page of a VM as well, and new things go to the usual one where all are shown', async () => {
+  const { client } = it.cluster;
+  // The first of all by its name.
+  const other = await uniqueNamespace(client, 'aaa');
+  await client.create(vms, {
+    metadata: { name: 'elsewhere', namespace: other },
+    spec: { image: 'registry.example.com/team/debian:12', powerState: 'Running' },
+  });
+  await runningVm(it.api, it.namespace, 'here');
+  const { page, watched } = await it.visitAs(it.cluster.adminToken, `#/vms/${it.namespace}/here`);
+  await page.getByRole('button', { name: 'Delete …' }).waitFor();
+  await page.getByLabel('Namespace', { exact: true }).selectOption(other);
+  await page.getByRole('link', { name: 'elsewhere', exact: true }).waitFor();
+  expect(await page.getByLabel('Namespace', { exact: true }).inputValue()).toBe(other);
+  await page.getByLabel('Namespace', { exact: true }).selectOption('');
+  await page.getByRole('link', { name: 'Deploy a VM' }).click();
+  await page.getByRole('heading', heading(`Deploy a VM in ${it.namespace}`)).waitFor();
+  // A link still leads to its namespace.
+  await page.getByLabel('Namespace', { exact: true }).selectOption(other);
+  await page.evaluate(`location.hash = '#/vms/${it.namespace}/here'`);
+  await page.getByRole('button', { name: 'Delete …' }).waitFor();
+  expect(await page.getByLabel('Namespace', { exact: true }).inputValue()).toBe(it.namespace);
+  expect(watched.faults).toEqual([]);
+});
+
+test('the address of svc3 ui signs in where the page is open already, and leaves no code behind', async () => {
+  const { json } = await it.api.call('POST', '/ui/code', { token: it.cluster.adminToken, body: {} });
+  const { page, watched } = await it.visit();
+  await page.getByLabel('Token').waitFor();
+  await page.goto(`${it.api.baseUrl}${json.page}`);
+  await page.getByRole('heading', { name: 'VMs' }).waitFor();
+  expect(page.url()).toBe(`${it.api.baseUrl}/ui`);
+  expect(watched.faults).toEqual([]);
+});
+
+test('before the server has said what there is, nothing is said to be missing', async () => {
+  const { page } = await it.visit();
+  await page.route('**/ui/live**', (route) => route.abort());
+  await page.getByLabel('Token').fill(it.cluster.adminToken);
+  await page.keyboard.press('Enter');
+  await page.getByText('The connection was lost').waitFor();
+  expect(await page.locator('main').innerText()).toContain('Loading …');
+  expect(await page.getByText('There are no VMs here.').count()).toBe(0);
+  await page.unrouteAll({ behavior: 'wait' });
+});
+
+test('a form that cannot be made says why, and is there at the next look', async () => {
+  const { page } = await it.visitAs(it.cluster.adminToken);
+  await page.route('**/api/v1/openapi.json', (route) => route.abort());
+  await page.getByRole('link', { name: 'Deploy a VM' }).click();
+  await page.getByRole('alert').filter({ hasText: 'the server does not answer' }).waitFor();
+  await page.unroute('**/api/v1/openapi.json');
+  await page.getByRole('link', { name: 'VMs', exact: true }).click();
+  await page.getByRole('link', { name: 'Deploy a VM' }).click();
+  await page.getByLabel('Name', { exact: true }).waitFor();
+});
+
+test('a disk that stays is named after its VM is gone, and a save needs no mouse', async () => {
+  const { client } = it.cluster;
+  const vm = await client.create(vms, {
+    metadata: { name: 'kept', namespace: it.namespace },
+    spec: {
+      image: 'registry.example.com/team/debian:12',
+      powerState: 'Running',
+      disk: { storage: 'Persistent', claimName: 'data-of-kept' },
+    },
+  });
+  await reportVm(client, vm, runningStatus);
+  const { page, watched } = await it.visitAs(it.cluster.adminToken, `#/vms/${it.namespace}/kept`);
+  await page.getByText(`svc3 vm resize kept GIB -n ${it.namespace}`).waitFor();
+  await page.getByRole('button', { name: 'Save …' }).click();
+  await page.getByLabel('Name of the image').fill('Not a name');
+  await page.keyboard.press('Enter');
+  await page.getByRole('dialog').getByRole('alert').waitFor();
+  await page.getByLabel('Name of the image').fill('by-key');
+  await page.keyboard.press('Enter');
+  await page.getByText('The disk is being saved as image by-key.').waitFor();
+  expect((await client.get(images, 'by-key', it.namespace)).spec.source.vm?.name).toBe('kept');
+
+  await page.getByRole('button', { name: 'Delete …' }).click();
+  await page.getByRole('button', { name: 'Delete', exact: true }).click();
+  await page.getByText('There is no VM kept').waitFor();
+  await page.getByText('stays in PersistentVolumeClaim data-of-kept').waitFor();
+  await expectGoodLooks(page);
+  expect(watched.faults).toEqual([]);
+});
+
+test('the login of a registry that speaks plain HTTP can be given', async () => {
+  const { page, watched } = await it.visitAs(it.cluster.adminToken);
+  await page.getByRole('link', { name: 'Registry credentials' }).click();
+  await page.getByText('Add a login').click();
+  await page.getByLabel('Server').fill('http://registry.example.com:5000');
+  await page.getByLabel('User').fill('robot');
+  await page.getByLabel('Password').fill('secret');
+  await page.getByRole('button', { name: 'Add', exact: true }).click();
+  await page.getByRole('alert').waitFor();
+  await page.getByLabel('Insecure').check();
+  await expectGoodLooks(page);
+  await page.getByRole('button', { name: 'Add', exact: true }).click();
+  await page.getByRole('cell', { name: 'robot' }).waitFor();
+  const { items } = await it.cluster.client.list(registryCredentials, { namespace: it.namespace });
+  expect(items.map(({ spec }) => spec.allowInsecure)).toEqual([true]);
+  expect(watched.faults).toEqual([]);
+});
