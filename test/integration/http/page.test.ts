@@ -429,6 +429,10 @@ describe('images', () => {
     await page.getByRole('link', { name: 'Images' }).click();
     await expect.poll(() => page.getByLabel('Progress of slow').getAttribute('value')).toBe('42');
     await expectGoodLooks(page);
+    // A word of state is one word where there is little room, too.
+    await page.setViewportSize({ width: 760, height: 900 });
+    const heights = page.locator('.badge').evaluateAll((all) => all.map((badge) => badge.clientHeight));
+    for (const height of await heights) expect(height).toBeLessThan(30);
     await page.getByRole('button', { name: 'Delete slow' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Delete', exact: true }).click();
     await expect.poll(() => ifFound(cluster.client.get(images, 'slow', namespace))).toBeUndefined();

@@ -59,28 +59,34 @@ test('who may list VMs and not read one is told why its conditions are not shown
   expect(watched.faults).toEqual([]);
 });
 
-test('another namespace is chosen on the page of a VM as well, and new things go to the usual one where all are shown', async () => {
-  const { client } = it.cluster;
-  // The first of all by its name.
-  const other = await uniqueNamespace(client, 'aaa');
-  await client.create(vms, {
+test('another namespace is chosen on the page of a VM as well, and a link still leads to its own', async () => {
+  const other = await uniqueNamespace(it.cluster.client, 'words-other');
+  await it.cluster.client.create(vms, {
     metadata: { name: 'elsewhere', namespace: other },
     spec: { image: 'registry.example.com/team/debian:12', powerState: 'Running' },
   });
   await runningVm(it.api, it.namespace, 'here');
   const { page, watched } = await it.visitAs(it.cluster.adminToken, `#/vms/${it.namespace}/here`);
+  const namespace = page.getByLabel('Namespace', { exact: true });
   await page.getByRole('button', { name: 'Delete …' }).waitFor();
-  await page.getByLabel('Namespace', { exact: true }).selectOption(other);
+  await namespace.selectOption(other);
   await page.getByRole('link', { name: 'elsewhere', exact: true }).waitFor();
-  expect(await page.getByLabel('Namespace', { exact: true }).inputValue()).toBe(other);
-  await page.getByLabel('Namespace', { exact: true }).selectOption('');
-  await page.getByRole('link', { name: 'Deploy a VM' }).click();
-  await page.getByRole('heading', heading(`Deploy a VM in ${it.namespace}`)).waitFor();
-  // A link still leads to its namespace.
-  await page.getByLabel('Namespace', { exact: true }).selectOption(other);
+  expect(await namespace.inputValue()).toBe(other);
   await page.evaluate(`location.hash = '#/vms/${it.namespace}/here'`);
   await page.getByRole('button', { name: 'Delete …' }).waitFor();
-  expect(await page.getByLabel('Namespace', { exact: true }).inputValue()).toBe(it.namespace);
+  expect(await namespace.inputValue()).toBe(it.namespace);
+  expect(watched.faults).toEqual([]);
+});
+
+test('where all namespaces are shown, new things go to the usual one', async () => {
+  // The first of all by its name.
+  const first = await uniqueNamespace(it.cluster.client, 'aaa');
+  await runningVm(it.api, first, 'first');
+  const { page, watched } = await it.visitAs(it.cluster.adminToken);
+  await page.getByLabel('Namespace', { exact: true }).selectOption('');
+  await page.getByRole('link', { name: 'first', exact: true }).waitFor();
+  await page.getByRole('link', { name: 'Deploy a VM' }).click();
+  await page.getByRole('heading', heading(`Deploy a VM in ${it.namespace}`)).waitFor();
   expect(watched.faults).toEqual([]);
 });
 
@@ -116,7 +122,22 @@ test('a form that cannot be made says why, and is there at the next look', async
   await page.getByLabel('Name', { exact: true }).waitFor();
 });
 
-test('a disk that stays is named after its VM is gone, and a save needs no mouse', async () => {
+test('how a disk is grown is said, and a save needs no mouse', async () => {
+  await runningVm(it.api, it.namespace, 'typed');
+  const { page, watched } = await it.visitAs(it.cluster.adminToken, `#/vms/${it.namespace}/typed`);
+  await page.getByRole('button', { name: 'Save …' }).click();
+  await page.getByLabel('Name of the image').fill('Not a name');
+  await page.keyboard.press('Enter');
+  await page.getByRole('dialog').getByRole('alert').waitFor();
+  await page.getByLabel('Name of the image').fill('by-key');
+  await page.keyboard.press('Enter');
+  await page.getByText('The disk is being saved as image by-key.').waitFor();
+  expect((await it.cluster.client.get(images, 'by-key', it.namespace)).spec.source.vm?.name).toBe('typed');
+  await page.getByText(`svc3 vm resize typed GIB -n ${it.namespace}`).waitFor();
+  expect(watched.faults).toEqual([]);
+});
+
+test('a disk that stays is named after its VM is gone', async () => {
   const { client } = it.cluster;
   const vm = await client.create(vms, {
     metadata: { name: 'kept', namespace: it.namespace },
@@ -128,16 +149,6 @@ test('a disk that stays is named after its VM is gone, and a save needs no mouse
   });
   await reportVm(client, vm, runningStatus);
   const { page, watched } = await it.visitAs(it.cluster.adminToken, `#/vms/${it.namespace}/kept`);
-  await page.getByText(`svc3 vm resize kept GIB -n ${it.namespace}`).waitFor();
-  await page.getByRole('button', { name: 'Save …' }).click();
-  await page.getByLabel('Name of the image').fill('Not a name');
-  await page.keyboard.press('Enter');
-  await page.getByRole('dialog').getByRole('alert').waitFor();
-  await page.getByLabel('Name of the image').fill('by-key');
-  await page.keyboard.press('Enter');
-  await page.getByText('The disk is being saved as image by-key.').waitFor();
-  expect((await client.get(images, 'by-key', it.namespace)).spec.source.vm?.name).toBe('kept');
-
   await page.getByRole('button', { name: 'Delete …' }).click();
   await page.getByRole('button', { name: 'Delete', exact: true }).click();
   await page.getByText('There is no VM kept').waitFor();
