@@ -186,7 +186,7 @@ describe('one VM', () => {
   test('shows its screen', async () => {
     await runningVm(api, namespace, 'screen');
     const { page, watched } = await open('screen');
-    await page.getByRole('button', { name: 'Console' }).click();
+    await page.getByRole('button', { name: 'Console', exact: true }).click();
     await page.getByText('Connected', { exact: true }).waitFor();
     await page.locator('.screen canvas').waitFor();
     await expectGoodLooks(page);
@@ -197,7 +197,7 @@ describe('one VM', () => {
     await runningVm(api, namespace, 'left');
     const token = await identity(cluster.client, 'leaver', { namespace, clusterRole: 'cluster-admin' });
     const { page, watched } = await open('left', token);
-    await page.getByRole('button', { name: 'Console' }).click();
+    await page.getByRole('button', { name: 'Console', exact: true }).click();
     await page.getByText('Connected', { exact: true }).waitFor();
     await cluster.client.delete(serviceAccounts, { name: 'leaver', namespace });
     await page.getByLabel('Token').waitFor();

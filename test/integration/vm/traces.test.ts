@@ -271,7 +271,7 @@ describe('the start of a VM', () => {
   test('ends in a trace that says why, where nobody can give the VM a node', async () => {
     const operator = await startOperator(tracing());
     await space.deploy('large', { image, cpu: 200 });
-    await space.until('large', 'Scheduled', { status: 'False' });
+    await space.until('large', 'Scheduled', { status: 'False', reason: 'Unschedulable' });
     const large = { name: 'large', namespace: space.name };
     await world.client.patch(vms, large, { type: 'merge', body: { spec: { startDeadlineSeconds: 1 } } });
     await space.untilGone('large');
