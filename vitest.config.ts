@@ -11,6 +11,25 @@ process.env['PATH'] = `${qemuFolder}:${process.env['PATH'] ?? ''}`;
 // On a cluster of its own, beside those that share one.
 const ownCluster = ['test/life/reboot.test.ts'];
 
+// Integration tests that take minutes each: `.ci/run` runs them, `npm test` does not (README.md).
+const long = [
+  'test/faults/poolclaims.test.ts',
+  'test/integration/chart/firing.test.ts',
+  'test/integration/http/page?*.test.ts',
+  'test/integration/runner/{debian,hibernation,memory,memorylife}.test.ts',
+];
+
+const integration = {
+  // On a loaded machine all takes ten times as long; who waits for longer than a test may take says so there.
+  expect: { poll: { timeout: 60_000 } },
+  globalSetup: ['test/support/globalcluster.ts'],
+  setupFiles: ['test/support/everyfile.ts'],
+  // Modules are loaded once per worker: what they keep does not differ from one test file to the next.
+  isolate: false,
+  testTimeout: 180_000,
+  hookTimeout: 300_000,
+};
+
 // What test/run.ts asks for.
 const { SVC3_TEST_REPORT: report, SVC3_STRAY_ERRORS: strayErrors } = process.env;
 
@@ -33,19 +52,21 @@ export default defineConfig({
       },
       {
         test: {
+          ...integration,
           name: 'integration',
-          // On a loaded machine all takes ten times as long; who waits for longer than a test may take says so there.
-          expect: { poll: { timeout: 60_000 } },
           // test/faults: one file per way in which work was lost, or one tenant hurt another.
           include: ['test/integration/**/*.test.ts', 'test/faults/**/*.test.ts'],
-          globalSetup: ['test/support/globalcluster.ts'],
-          setupFiles: ['test/support/everyfile.ts'],
-          // Modules are loaded once per worker: what they keep does not differ from one test file to the next.
-          isolate: false,
-          testTimeout: 180_000,
-          hookTimeout: 300_000,
+          exclude: long,
           // More than processors: the tests wait for leases, time-outs and servers as much as they work.
           maxWorkers: 4,
+        },
+      },
+      {
+        test: {
+          ...integration,
+          name: 'long',
+          include: long,
+          maxWorkers: 2,
         },
       },
       {

@@ -151,20 +151,6 @@ function readStrayErrors(file: string): string[] {
   return errors.map(({ text, during }) => `an error outside a test, during ${during}\n${beginning(text)}`);
 }
 
-/** Two projects at the same time; the output of the second comes when it is through. */
-async function runBeside(project: string, beside: string): Promise<Totals> {
-  const held = join(reports, `${beside}.log`);
-  const totals = await Promise.all([runTests(project), runTests(beside, held)]);
-  console.error(`\n${beside}, which ran at the same time:\n${readFileSync(held, 'utf8')}`);
-  const sum = (of: (each: Totals) => number): number => totals.reduce((all, each) => all + of(each), 0);
-  return {
-    passed: sum(({ passed }) => passed),
-    failed: sum(({ failed }) => failed),
-    skipped: sum(({ skipped }) => skipped),
-    failures: totals.flatMap(({ failures }) => failures),
-  };
-}
-
 async function runCommand(command: string[]): Promise<Totals> {
   const code = await run(command);
   return {
@@ -175,81 +161,132 @@ async function runCommand(command: string[]): Promise<Totals> {
   };
 }
 
-interface Stage {
-  readonly name: string;
-  run(): Promise<Totals>;
-  /** Only where it is asked for: it is long (docs/adr/0011-gpu-tests-by-themselves.md). */
-  readonly isExtra?: true;
+type Work = (heldIn?: string) => Promise<Totals>;
+
+const tests =
+  (project: string): Work =>
+  async (heldIn) =>
+    runTests(project, heldIn);
+const command =
+  (...words: string[]): Work =>
+  async () =>
+    runCommand(words);
+
+const checks = ['format', 'lint', 'types', 'citations', 'rooms', 'generate'];
+
+const works = {
+  packages: command('node', 'test/packages.ts'),
+  tools: command('node', 'src/bin/buildtools.ts'),
+  check: command('node', 'scripts/check.ts', ...checks),
+  unit: tests('unit'),
+  integration: tests('integration'),
+  e2e: tests('e2e'),
+  gpu: tests('gpu'),
+  life: tests('life'),
+  'life-own': tests('life-own'),
+  release: tests('release'),
+  long: tests('long'),
+} satisfies Record<string, Work>;
+
+type Name = keyof typeof works;
+
+/**
+ * What runs one after another; what runs at the same time, each a line of its own: tests on a local cluster wait for it a third of their time, and
+ * the processors are free for others meanwhile. Those of the emulated GPU machine are by themselves (docs/adr/0011-gpu-tests-by-themselves.md).
+ */
+const plan: readonly (readonly (readonly Name[])[])[] = [
+  [['packages']],
+  [['tools']],
+  [['check']],
+  [['unit']],
+  [['integration'], ['e2e']],
+  [['gpu']],
+  [['life'], ['life-own', 'release', 'long']],
+];
+
+/** Where one of them fails, nothing else has a meaning. */
+const foundations: ReadonlySet<Name> = new Set(['packages', 'tools', 'check']);
+
+const isName = (name: string): name is Name => Object.hasOwn(works, name);
+
+/** What `npm test` runs; the others are long, and run where they are asked for. */
+const usual: readonly Name[] = ['packages', 'tools', 'check', 'unit', 'integration', 'e2e'];
+
+interface Done {
+  readonly name: Name;
+  readonly seconds: number;
+  readonly totals: Totals;
 }
 
-const stages: Stage[] = [
-  {
-    name: 'packages',
-    run: async () => runCommand(['node', 'test/packages.ts']),
-  },
-  { name: 'tools', run: async () => runCommand(['node', 'src/bin/buildtools.ts']) },
-  {
-    name: 'check',
-    run: async () =>
-      runCommand(['node', 'scripts/check.ts', 'format', 'lint', 'types', 'citations', 'rooms', 'generate']),
-  },
-  { name: 'unit', run: async () => runTests('unit') },
-  { name: 'integration', run: async () => runTests('integration') },
-  { name: 'e2e', run: async () => runTests('e2e') },
-  { name: 'gpu', run: async () => runTests('gpu'), isExtra: true },
-  { name: 'life', run: async () => runBeside('life', 'life-own'), isExtra: true },
-  { name: 'release', run: async () => runTests('release'), isExtra: true },
-];
+async function runLine(line: readonly Name[], isHeld: boolean): Promise<Done[]> {
+  const done: Done[] = [];
+  for (const name of line) {
+    if (interrupted) break;
+    const held = isHeld ? join(reports, `${name}.log`) : undefined;
+    const before = lastDurations()[name];
+    console.error(`\n${name}${before === undefined ? '' : ` (last time ${before} s)`}`);
+    const started = performance.now();
+    const totals = await works[name](held);
+    const seconds = (performance.now() - started) / 1000;
+    if (held !== undefined)
+      console.error(`\n${name}, which ran at the same time:\n${readFileSync(held, 'utf8')}`);
+    if (totals.failed === 0) saveDuration(name, seconds);
+    done.push({ name, seconds, totals });
+  }
+  return done;
+}
 
 function interrupt(): void {
   interrupted = true;
   for (const child of children) child.kill('SIGTERM');
 }
 
+function isBroken(done: readonly Done[]): boolean {
+  return done.some(({ name, totals }) => totals.failed > 0 && foundations.has(name));
+}
+
+function summaryOf(done: readonly Done[]): string {
+  return done
+    .map(({ name, seconds, totals: { failed } }) => {
+      const verdict = failed === 0 ? 'ok    ' : 'FAILED';
+      return `${name.padEnd(12)} ${verdict} ${seconds.toFixed(0).padStart(5)} s`;
+    })
+    .join('\n');
+}
+
 async function main(): Promise<number> {
   process.once('SIGINT', interrupt);
   process.once('SIGTERM', interrupt);
   const asked = process.argv.slice(2);
-  const unknown = asked.filter((name) => !stages.some((stage) => stage.name === name));
+  const unknown = asked.filter((name) => !isName(name));
   if (unknown.length > 0) {
-    console.error(
-      `unknown stage ${unknown.join(', ')}; there are ${stages.map((stage) => stage.name).join(', ')}`,
-    );
+    console.error(`unknown stage ${unknown.join(', ')}; there are ${Object.keys(works).join(', ')}`);
     return 2;
   }
-  const chosen = stages.filter(
-    ({ name, isExtra }) => asked.includes(name) || (asked.length === 0 && isExtra !== true),
-  );
-  const last = lastDurations();
-  const sum: Totals = { passed: 0, failed: 0, skipped: 0, failures: [] };
-  const summary: string[] = [];
-  for (const [index, stage] of chosen.entries()) {
-    const before = last[stage.name];
+  const chosen: ReadonlySet<string> = new Set(asked.length > 0 ? asked : usual);
+  const steps = plan
+    .map((lines) => lines.map((line) => line.filter((name) => chosen.has(name))))
+    .map((lines) => lines.filter((line) => line.length > 0))
+    .filter((lines) => lines.length > 0);
+  const done: Done[] = [];
+  for (const [index, lines] of steps.entries()) {
     console.error(
-      `\n[${index + 1}/${chosen.length}] ${stage.name}${before === undefined ? '' : ` (last time ${before} s)`}`,
+      `\n[${index + 1}/${steps.length}] ${lines.map((line) => line.join(', ')).join(' beside ')}`,
     );
-    const started = performance.now();
-    const totals = await stage.run();
-    const seconds = (performance.now() - started) / 1000;
-    sum.passed += totals.passed;
-    sum.failed += totals.failed;
-    sum.skipped += totals.skipped;
-    sum.failures.push(...totals.failures);
-    summary.push(
-      `${stage.name.padEnd(12)} ${totals.failed === 0 ? 'ok    ' : 'FAILED'} ${seconds.toFixed(0).padStart(5)} s`,
-    );
-    if (totals.failed === 0) saveDuration(stage.name, seconds);
-    if (interrupted || (totals.failed > 0 && ['packages', 'tools', 'check'].includes(stage.name))) break;
+    const ended = await Promise.all(lines.map((line, place) => runLine(line, place > 0)));
+    done.push(...ended.flat());
+    if (interrupted || isBroken(done)) break;
   }
-  console.error(`\n${summary.join('\n')}`);
-  if (sum.failures.length > 0)
-    console.error(`\nFailed:\n${sum.failures.map((name) => `  ${name}`).join('\n')}`);
-  if (process.env['CI'] === 'true' && sum.skipped > 0) {
-    console.error(`\n${sum.skipped} skipped: in CI everything has to run`);
-    sum.failed += 1;
-  }
-  console.log(`\n${sum.passed} passed, ${sum.failed} failed, ${sum.skipped} skipped`);
-  return interrupted ? 130 : sum.failed === 0 ? 0 : 1;
+  console.error(`\n${summaryOf(done)}`);
+  const sum = (of: (each: Totals) => number): number => done.reduce((all, { totals }) => all + of(totals), 0);
+  const failures = done.flatMap(({ totals }) => totals.failures);
+  if (failures.length > 0) console.error(`\nFailed:\n${failures.map((name) => `  ${name}`).join('\n')}`);
+  const skipped = sum((totals) => totals.skipped);
+  const isIncomplete = process.env['CI'] === 'true' && skipped > 0;
+  if (isIncomplete) console.error(`\n${skipped} skipped: in CI everything has to run`);
+  const failed = sum((totals) => totals.failed) + (isIncomplete ? 1 : 0);
+  console.log(`\n${sum((totals) => totals.passed)} passed, ${failed} failed, ${skipped} skipped`);
+  return interrupted ? 130 : failed === 0 ? 0 : 1;
 }
 
 try {
