@@ -29,7 +29,7 @@ interface ConditionLabels {
 interface AgeLabels extends ConditionLabels {
   /** What somebody wants of the objects: power state of VMs, `Deleted`, `Cordoned`; empty where it is what each of the kind is for. */
   readonly requested: string;
-  /** Whose guests the VMs may get. */
+  /** Whose guests the VMs may get; of a VMPool its own name. */
   readonly pool: string;
 }
 
@@ -54,7 +54,7 @@ export function conditionSources(informers: Informers): ConditionSource[] {
       kind: resource.kind,
       list: () => informer.list(),
       isCounted: () => true,
-      poolOf,
+      poolOf: resource === vmPools ? ({ metadata }: WithConditions) => metadata?.name : poolOf,
     };
   });
   const nodeInformer = informers.get(nodes);

@@ -180,6 +180,19 @@ describe('nobody is called', () => {
       { '31m': [], '60m': [], '90m': [] },
     ],
     [
+      'for a pool whose guests all go as they come, that is full of VMs, or whose template was wrong for a while',
+      {
+        [age('VMPool', 'Preparing', `${ready}, pool="busy"`)]: '0+60x600',
+        'svc3_pool_claims_total{namespace="team", pool="busy", result="warm"}': '0+1x600',
+        [age('VMPool', 'Unschedulable', `${ready}, pool="tight"`)]: '0+60x600',
+        'svc3_pool_standbys{namespace="team", pool="tight", state="idle"}': '1x600',
+        [age('VMPool', 'AtMaxSize', `${ready}, pool="full"`)]: '0+60x600',
+        [age('VMPool', 'InvalidSpec', `${ready}, pool="wrong"`)]: '0+60x25 stale',
+        [age('VMPool', 'Unschedulable', `${ready}, requested="Deleted", pool="gone"`)]: '0+60x600',
+      },
+      { '31m': [], '60m': [], '5h': [] },
+    ],
+    [
       'for a card of a node that somebody has cordoned',
       {
         'svc3_object_condition_oldest_seconds{kind="Node", type="svc3.dev/GPUUnavailable", status="True", reason="Busy", requested="Cordoned"}':
@@ -261,6 +274,17 @@ describe('an alert', () => {
       'tells of an image that a node pulls without an end',
       { [age('VM', 'PullingImage', running)]: '0+60x100' },
       { '50m': [], '62m': ['Svc3VMImagePullStuck'] },
+    ],
+    [
+      'tells of a pool that no guest has waited in, though some boot and fail, until one waits',
+      {
+        [age('VMPool', 'Unschedulable', `${ready}, pool="ci"`)]: '0+60x20 stale',
+        [age('VMPool', 'Preparing', `${ready}, pool="ci"`)]: '_x21 1260+60x60',
+        'svc3_pool_standbys{namespace="team", pool="ci", state="idle"}': '0x60 1x30',
+        'svc3_pool_standbys{namespace="team", pool="other", state="idle"}': '1x90',
+        'svc3_pool_claims_total{namespace="team", pool="ci", result="cold"}': '0+1x90',
+      },
+      { '29m': [], '40m': ['Svc3VMPoolEmpty'], '58m': ['Svc3VMPoolEmpty'], '75m': [] },
     ],
     [
       'tells of a VM that waits for a node and of a pool that has no guests to give',

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { Agent, request } from 'undici';
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
-import { images, registryCredentials, secrets, vms } from '../../../src/api/resources.ts';
+import { images, registryCredentials, secrets, vmPools, vms } from '../../../src/api/resources.ts';
 import { runnerEnvironment } from '../../../src/api/runner.ts';
 import { selfSigned } from '../../../src/http/server/certificate.ts';
 import { createRegistryClient } from '../../../src/registry/client.ts';
@@ -35,6 +35,7 @@ const namespaces = [
   'away',
   'quiet',
   'pulling',
+  'empty',
 ];
 
 let world: AlertWorld;
@@ -45,7 +46,7 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'svc3-alerts-'));
   const gpuPath = await busyGpu();
   const quick = [
-    'VMNotReady VMImagePullStuck VMCrashLoop VMUnschedulable GPUUnavailable ImageWorkStuck CredentialRefused StoreUnreachable'.split(
+    'VMNotReady VMImagePullStuck VMCrashLoop VMUnschedulable VMPoolEmpty GPUUnavailable ImageWorkStuck CredentialRefused StoreUnreachable'.split(
       ' ',
     ),
     'OperatorDown APIDown VMDiskNearlyFull'.split(' '),
@@ -154,6 +155,18 @@ test('Svc3VMUnschedulable: a VM that asks for more than a node has, until it is 
   await expect.poll(firingIn('quiet'), aMinute).toEqual(['Svc3VMUnschedulable']);
   await space('quiet').remove('huge');
   await expect.poll(firingIn('quiet'), aMinute).toEqual([]);
+});
+
+test('Svc3VMPoolEmpty: a pool whose guests fit no node, until they fit', async () => {
+  const { client } = world;
+  const pool = { name: 'ci', namespace: 'empty' };
+  const template = { image, cpu: 200 };
+  const rest = { minIdle: 1, maxSize: 4, standby: 'Suspended', serveConfig: false } as const;
+  await client.create(vmPools, { metadata: pool, spec: { template, ...rest } });
+  await expect.poll(firingIn('empty'), aMinute).toEqual(['Svc3VMPoolEmpty']);
+  await client.patch(vmPools, pool, { type: 'merge', body: { spec: { template: { cpu: 1 } } } });
+  await expect.poll(firingIn('empty'), aMinute).toEqual([]);
+  await client.delete(vmPools, pool);
 });
 
 test('Svc3VMImagePullStuck: a node that pulls the image of a VM, until it has it', async () => {

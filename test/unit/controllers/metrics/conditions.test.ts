@@ -146,6 +146,14 @@ test('the age of a VM that is Starting says what its pod waits for', async () =>
   ).toEqual(['PullingImage', 'ImagePullFailed', 'Starting', 'Stopping'].map(labels));
 });
 
+test('a VMPool is of itself', () => {
+  const informers = { get: () => ({ list: () => [], get: () => undefined }) } as unknown as Parameters<
+    typeof conditionSources
+  >[0];
+  const { poolOf } = conditionSources(informers).find(({ kind }) => kind === 'VMPool') ?? {};
+  expect(poolOf?.({ metadata: { namespace: 'a', name: 'ci' } })).toBe('ci');
+});
+
 test('a pool is named only where there is one: anybody may name any other', async () => {
   const pool = { metadata: { name: 'ci', namespace: 'a' } };
   const informers = {
