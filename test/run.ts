@@ -72,6 +72,8 @@ async function run(command: string[], { heldIn, env = {} }: RunOptions = {}): Pr
     cwd: root,
     env: { ...process.env, ...env },
     stdio: ['ignore', output, output],
+    // A group of its own, so that an interrupt ends also the processes that tests have started.
+    detached: true,
   });
   if (typeof output === 'number') closeSync(output);
   children.add(child);
@@ -238,7 +240,13 @@ async function runLine(line: readonly Name[], isHeld: boolean): Promise<Done[]> 
 
 function interrupt(): void {
   interrupted = true;
-  for (const child of children) child.kill('SIGTERM');
+  for (const { pid } of children) {
+    try {
+      if (pid !== undefined) process.kill(-pid, 'SIGTERM');
+    } catch {
+      // It has ended meanwhile.
+    }
+  }
 }
 
 function isBroken(done: readonly Done[]): boolean {
