@@ -9,7 +9,7 @@ import { type BareQemu, bareQemu, parentOf, qemuOf, secondsSinceBoot, startOf } 
 import { type Benchmark, median, type Outcome, rounded, size } from './figures.ts';
 import { clusterSetting, onLocalCluster } from './localcluster.ts';
 import { until } from './parallel.ts';
-import { type Door, untilBanner } from './sshbanner.ts';
+import { type SshEndpoint, untilBanner } from './sshbanner.ts';
 
 /** Real VMs on a local cluster; the three ways take turns. */
 export const benchmark: Benchmark = {
@@ -30,7 +30,7 @@ interface World {
   readonly kubectl: Kubectl;
   /** As the operator, who alone may make what a VM's pod is. */
   readonly byOperator: Kubectl;
-  readonly door: Door;
+  readonly endpoint: SshEndpoint;
   readonly pod: object;
   readonly qemu: BareQemu;
 }
@@ -110,12 +110,12 @@ async function prepare(places: Places, kubectl: Kubectl): Promise<Omit<World, 'b
     kubectl('get', 'vms.svc3.dev', '-n', namespace, vmName, '-o', `jsonpath={${path}}`);
   const address = async () => `${await read('.status.ip')}:${await read('.status.ports.ssh')}`;
   await until('an address of the VM', async () => /^\S+:\d+$/.test(await address()), { stepMs: 250 });
-  const door = { through: join(places.state, 'run/connect.sock'), address: await address() };
-  await untilBanner(door);
+  const endpoint = { through: join(places.state, 'run/connect.sock'), address: await address() };
+  await untilBanner(endpoint);
   const made = JSON.parse(await kubectl('get', 'pod', '-n', namespace, podName, '-o', 'json')) as PodObject;
   const qemu = await bareQemu(qemuOf(vmName));
   await remove(kubectl);
-  return { kubectl, door, pod: podByHand(made), qemu };
+  return { kubectl, endpoint, pod: podByHand(made), qemu };
 }
 
 function vmObject(): object {
@@ -144,18 +144,18 @@ function podByHand({ metadata, spec }: PodObject): object {
   };
 }
 
-async function bootVm({ kubectl, door }: World): Promise<Boot> {
-  return timed(kubectl, door, vmObject());
+async function bootVm({ kubectl, endpoint }: World): Promise<Boot> {
+  return timed(kubectl, endpoint, vmObject());
 }
 
-async function bootByHand({ byOperator, door, pod }: World): Promise<Boot> {
-  return timed(byOperator, door, pod);
+async function bootByHand({ byOperator, endpoint, pod }: World): Promise<Boot> {
+  return timed(byOperator, endpoint, pod);
 }
 
-async function timed(kubectl: Kubectl, door: Door, object: object): Promise<Boot> {
+async function timed(kubectl: Kubectl, endpoint: SshEndpoint, object: object): Promise<Boot> {
   const began = secondsSinceBoot();
   // The banner may be there before kubectl has ended; who is not applied is noticed below.
-  await Promise.all([kubectl.apply(object), untilBanner(door)]);
+  await Promise.all([kubectl.apply(object), untilBanner(endpoint)]);
   const now = secondsSinceBoot();
   const qemu = qemuOf(vmName);
   const since = (start: number) => (now - start) * 1000;

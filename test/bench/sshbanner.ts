@@ -2,7 +2,7 @@ import type { ChildProcess } from 'node:child_process';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 
-export type Door =
+export type SshEndpoint =
   | { readonly host: string; readonly port: number }
   /** A Unix socket of a local cluster that leads to `address` inside. */
   | { readonly through: string; readonly address: string };
@@ -15,8 +15,8 @@ const everyMs = 25;
 const everyMsWhenTaken = 100;
 const inFlight = 100;
 
-/** Resolves when an SSH server behind the door has greeted. Throws when `process` ends before, or after five minutes. */
-export async function untilBanner(door: Door, process?: ChildProcess): Promise<void> {
+/** Resolves when an SSH server behind the endpoint has greeted. Throws when `process` ends before, or after five minutes. */
+export async function untilBanner(endpoint: SshEndpoint, process?: ChildProcess): Promise<void> {
   const tries = new Set<Socket>();
   const greeting = new AbortController();
   const deadline = performance.now() + 300_000;
@@ -26,7 +26,7 @@ export async function untilBanner(door: Door, process?: ChildProcess): Promise<v
       if (performance.now() > deadline) throw new Error('no SSH server has answered for five minutes');
       // A connection that QEMU took while the guest was not listening is lost; old ones are given up.
       if (tries.size >= inFlight) tries.values().next().value?.destroy();
-      const socket = knock(door, () => greeting.abort());
+      const socket = connectTo(endpoint, () => greeting.abort());
       tries.add(socket);
       socket.once('close', () => tries.delete(socket));
       const pauseMs = tries.size < 4 ? everyMs : everyMsWhenTaken;
@@ -37,9 +37,9 @@ export async function untilBanner(door: Door, process?: ChildProcess): Promise<v
   }
 }
 
-function knock(door: Door, greeted: () => void): Socket {
-  const socket = 'port' in door ? connect(door.port, door.host) : connect(door.through);
-  if ('through' in door) socket.write(`CONNECT ${door.address} HTTP/1.1\r\n\r\n`);
+function connectTo(endpoint: SshEndpoint, greeted: () => void): Socket {
+  const socket = 'port' in endpoint ? connect(endpoint.port, endpoint.host) : connect(endpoint.through);
+  if ('through' in endpoint) socket.write(`CONNECT ${endpoint.address} HTTP/1.1\r\n\r\n`);
   let text = '';
   socket.setEncoding('latin1');
   socket.on('data', (chunk: string) => {

@@ -16,7 +16,7 @@ import { closeApi, namespace, openApi, type Post } from './apiclient.ts';
 import { type Benchmark, median, type Outcome, percentile, rounded, size } from './figures.ts';
 import { clusterSetting, onLocalCluster } from './localcluster.ts';
 import { until } from './parallel.ts';
-import { type Door, untilBanner } from './sshbanner.ts';
+import { type SshEndpoint, untilBanner } from './sshbanner.ts';
 
 /** Real VMs on a local cluster: from an image with memory beside the same disk, and from a pool. */
 export const benchmark: Benchmark = {
@@ -45,7 +45,7 @@ const restMs = 5_000;
 interface World {
   readonly client: RootClient;
   readonly kubectl: Kubectl;
-  door(address: string): Door;
+  endpoint(address: string): SshEndpoint;
 }
 
 async function measureOn(places: Places): Promise<Outcome> {
@@ -53,7 +53,7 @@ async function measureOn(places: Places): Promise<Outcome> {
   const kubectl = createKubectl(tools, places.kubeconfig, new AbortController().signal);
   const client = createClient(await loadKubeconfig(places.kubeconfig), { userAgent: 'bench' });
   const through = join(places.state, 'run/connect.sock');
-  const world: World = { client, kubectl, door: (address) => ({ through, address }) };
+  const world: World = { client, kubectl, endpoint: (address) => ({ through, address }) };
   await remove(kubectl);
   try {
     await saveImages(world);
@@ -128,7 +128,7 @@ async function addressOf({ client }: World, vm: string): Promise<string> {
 async function saveImages(world: World): Promise<void> {
   const { client } = world;
   await client.create(vms, vmObject(original, `${registryHost}/svc3/guest:latest`));
-  await untilBanner(world.door(await addressOf(world, original)));
+  await untilBanner(world.endpoint(await addressOf(world, original)));
   await until(
     'the first VM',
     async () => conditionOf(await client.get(vms, original, namespace), 'Ready') === 'True',
@@ -171,7 +171,7 @@ async function deployOnce(world: World, image: string): Promise<number> {
   const { client } = world;
   const began = performance.now();
   await client.create(vms, vmObject(vmName, image));
-  await untilBanner(world.door(await addressOf(world, vmName)));
+  await untilBanner(world.endpoint(await addressOf(world, vmName)));
   const tookMs = performance.now() - began;
   const isSaid = async () => {
     const vm = await client.get(vms, vmName, namespace);
@@ -206,7 +206,7 @@ async function claimsOf(world: World, post: Post): Promise<Claims> {
     const began = performance.now();
     const reply = (await post('vms', { name: vm, pool })) as { ip?: string; ssh?: number; status?: string };
     const replied = performance.now();
-    await untilBanner(world.door(`${reply.ip}:${reply.ssh}`));
+    await untilBanner(world.endpoint(`${reply.ip}:${reply.ssh}`));
     const greeted = performance.now();
     if (reply.status !== 'Running') throw new Error(`VM ${vm} is ${reply.status}`);
     // The first ones open connections.

@@ -28,7 +28,7 @@ export interface AgentReader {
 const scrapesPerQuestion = 10;
 /** Longer than three questions in a row that a busy guest has left without an answer. */
 const tooOldMs = 15 * 60_000;
-const patienceMs = 2_000;
+const answerWithinMs = 2_000;
 
 interface Known {
   readonly machine: Machine;
@@ -98,7 +98,7 @@ interface FileSystemInfo {
 async function readFileSystem(
   agent: GuestAgent,
 ): Promise<{ agentUp: boolean; fileSystem?: ReturnType<typeof rootFileSystem> }> {
-  const options = { timeoutMs: patienceMs };
+  const options = { timeoutMs: answerWithinMs };
   try {
     const found = await agent.execute<FileSystemInfo[]>('guest-get-fsinfo', undefined, options);
     return { agentUp: true, fileSystem: Array.isArray(found) ? rootFileSystem(found) : undefined };

@@ -7,15 +7,15 @@ import { type NetworkCounters, readTraffic } from './network.ts';
 import type { Family, Sample } from './text.ts';
 
 /** What does not answer in this time is left out: a scrape has some seconds. In milliseconds. */
-const patienceMs = 2_000;
+const answerWithinMs = 2_000;
 
 /** The metrics of a VM now, at most 60 series. What cannot be found out is left out. */
 export async function collectMetrics(supervisor: Supervisor, agent: AgentReader): Promise<Family[]> {
   const machine = supervisor.running()?.machine;
   const [cpu, disks, memory] = await Promise.all([
-    machine && readCpuTimes(machine.qmp, machine.pid, patienceMs).catch(() => undefined),
-    machine && readDiskCounters(machine.qmp, patienceMs).catch(() => undefined),
-    machine && readAvailable(machine, patienceMs).catch(() => undefined),
+    machine && readCpuTimes(machine.qmp, machine.pid, answerWithinMs).catch(() => undefined),
+    machine && readDiskCounters(machine.qmp, answerWithinMs).catch(() => undefined),
+    machine && readAvailable(machine, answerWithinMs).catch(() => undefined),
   ]);
   const isRunning = supervisor.status.current.powerState === 'Running';
   return [

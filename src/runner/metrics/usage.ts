@@ -7,7 +7,7 @@ import { readTraffic } from './network.ts';
 import { readProc } from './proc.ts';
 
 /** What does not answer in this time is left out. In milliseconds. */
-const patienceMs = 2_000;
+const answerWithinMs = 2_000;
 
 /** What a machine uses now. What cannot be found out is left out, and the guest's agent is not asked: it may take its time. */
 export async function collectUsage(
@@ -16,9 +16,9 @@ export async function collectUsage(
 ): Promise<VmUsage> {
   const { qmp, pid, startedAtMs } = machine;
   const [cpu, disks, available] = await Promise.all([
-    readCpuTimes(qmp, pid, patienceMs).catch(() => undefined),
-    readDiskCounters(qmp, patienceMs).catch(() => undefined),
-    readAvailable(machine, patienceMs).catch(() => undefined),
+    readCpuTimes(qmp, pid, answerWithinMs).catch(() => undefined),
+    readDiskCounters(qmp, answerWithinMs).catch(() => undefined),
+    readAvailable(machine, answerWithinMs).catch(() => undefined),
   ]);
   const resident = parseResident(readProc(`/proc/${pid}/status`) ?? '');
   const network = readTraffic();
