@@ -12,6 +12,8 @@ const bytesPerSecond = 2 ** 40;
 interface Migration {
   readonly status?: string;
   readonly 'error-desc'?: string;
+  /** How often it has been looked up what the guest has written: once at the beginning, and after each pass over the memory. */
+  readonly ram?: { readonly 'dirty-sync-count': number };
 }
 
 /** Writes memory and device state of a stopped guest into a file. Throws with QEMU's words, or what the signal ends it with. */
@@ -20,14 +22,7 @@ export async function migrateOut(
   file: string,
   { capability, signal }: { readonly capability: Capability; readonly signal: AbortSignal },
 ): Promise<void> {
-  await qmp.execute('migrate-set-parameters', { 'max-bandwidth': bytesPerSecond });
-  await withCapability(qmp, capability, async () => {
-    await qmp.execute('migrate', { uri: `file:${file}` });
-    await untilDone(qmp, async () => {
-      if (signal.aborted) await qmp.execute('migrate_cancel').catch(() => undefined);
-    });
-    signal.throwIfAborted();
-  });
+  await withCapability(qmp, capability, () => sendTo(qmp, `file:${file}`, signal));
 }
 
 /** Loads what `migrateOut` has written, into a QEMU that waits for it. The guest is paused afterwards. */
@@ -37,10 +32,77 @@ export async function migrateIn(
   { capability, signal }: { readonly capability: Capability; readonly signal: AbortSignal },
 ): Promise<void> {
   await withCapability(qmp, capability, async () => {
-    // Else QEMU ends, and its words with it.
-    await qmp.execute('migrate-incoming', { uri: `file:${file}`, 'exit-on-error': false });
-    await untilDone(qmp, async () => signal.throwIfAborted());
+    await receiveFrom(qmp, `file:${file}`);
+    await untilReceived(qmp, signal);
   });
+}
+
+export interface HandedOver {
+  /** Resolves when the other QEMU has loaded all of it. Throws with its words, or what the signal ends it with. */
+  readonly received: (signal: AbortSignal) => Promise<void>;
+}
+
+/**
+ * Hands memory and device state of a guest that runs to another QEMU, which waits for them; that one's guest is paused afterwards. The guest is
+ * stopped when all of its memory has been sent once, and what it has written meanwhile is sent then. A guest that has written nothing is stopped
+ * by QEMU itself.
+ *
+ * @param socket - path at which the other QEMU listens meanwhile
+ * @param stop - stops the guest
+ * @returns when all is sent: the guest is stopped, and may go on
+ * @throws Error with the words of the QEMU that hands over, or what the signal ends it with
+ */
+export async function handOver(
+  from: Qmp,
+  to: Qmp,
+  { socket, signal, stop }: HandOverOptions,
+): Promise<HandedOver> {
+  await receiveFrom(to, `unix:${socket}`);
+  // QEMU's own way is to stop the guest as soon as it takes the rest for small: it would be all of the memory.
+  await from.execute('migrate-set-parameters', { 'downtime-limit': 0 });
+  let passes = 0;
+  await sendTo(from, `unix:${socket}`, signal, async ({ ram }) => {
+    if (passes > 1) return;
+    passes = ram?.['dirty-sync-count'] ?? 0;
+    if (passes > 1) await stop();
+  });
+  return { received: (until) => untilReceived(to, until) };
+}
+
+interface HandOverOptions {
+  readonly socket: string;
+  readonly signal: AbortSignal;
+  readonly stop: () => Promise<void>;
+}
+
+/** What QEMU says of a migration that has failed; undefined where none has. */
+export async function migrationError(qmp: Qmp): Promise<string | undefined> {
+  const { status, 'error-desc': error } = await qmp.execute<Migration>('query-migrate');
+  return status === 'failed' ? (error ?? 'the migration failed') : undefined;
+}
+
+async function sendTo(
+  qmp: Qmp,
+  uri: string,
+  signal: AbortSignal,
+  meanwhile: (state: Migration) => Promise<void> = async () => undefined,
+): Promise<void> {
+  await qmp.execute('migrate-set-parameters', { 'max-bandwidth': bytesPerSecond });
+  await qmp.execute('migrate', { uri });
+  await untilDone(qmp, async (state) => {
+    if (signal.aborted) await qmp.execute('migrate_cancel').catch(() => undefined);
+    else await meanwhile(state);
+  });
+  signal.throwIfAborted();
+}
+
+async function receiveFrom(qmp: Qmp, uri: string): Promise<void> {
+  // Else QEMU ends, and its words with it.
+  await qmp.execute('migrate-incoming', { uri, 'exit-on-error': false });
+}
+
+function untilReceived(qmp: Qmp, signal: AbortSignal): Promise<void> {
+  return untilDone(qmp, async () => signal.throwIfAborted());
 }
 
 async function withCapability(qmp: Qmp, capability: Capability, work: () => Promise<void>): Promise<void> {
@@ -54,12 +116,13 @@ async function withCapability(qmp: Qmp, capability: Capability, work: () => Prom
   }
 }
 
-async function untilDone(qmp: Qmp, meanwhile: () => Promise<void>): Promise<void> {
+async function untilDone(qmp: Qmp, meanwhile: (state: Migration) => Promise<void>): Promise<void> {
   for (;;) {
-    const { status, 'error-desc': error } = await qmp.execute<Migration>('query-migrate');
+    const state = await qmp.execute<Migration>('query-migrate');
+    const { status } = state;
     if (status === 'completed' || status === 'cancelled') return;
-    if (status === 'failed') throw new Error(`QEMU: ${error ?? 'the migration failed'}`);
-    await meanwhile();
+    if (status === 'failed') throw new Error(`QEMU: ${await migrationError(qmp)}`);
+    await meanwhile(state);
     await delay(lookEveryMs);
   }
 }
