@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { memoryParts } from '../api/memory.ts';
 import { messageOf } from '../errors.ts';
 import { qemuArguments, type MachineInput } from './args.ts';
-import { endNow, queryStatus } from './bringdown.ts';
+import { endNow } from './bringdown.ts';
 import { copyAt, type CopyContext, type CopyOutcome } from './diskcopy.ts';
 import { diagnoseExit } from './failure.ts';
 import { launchMachine, type Machine } from './machine.ts';
@@ -26,11 +26,10 @@ interface MemoryContext {
 export type MemoryCopyContext = CopyContext & MemoryContext & { readonly onGoesOn: () => void };
 
 /**
- * Disk and memory of a running guest, of one moment. A second QEMU, whose guest never runs, takes the memory into a shared file at the guest's
- * stop, and writes the rest beside it afterwards: what QEMU writes of a running guest has the memory in a form that it would have to read and
- * copy for each VM.
+ * Disk and memory of a running guest, of one moment. A second QEMU, whose guest never runs, takes the memory into a shared file, and writes the
+ * rest beside it afterwards: what QEMU itself writes of a guest that runs cannot be shared by those that go on from it.
  *
- * @throws Error in QEMU's words, or the signal's reason; the guest goes on, and the second QEMU is gone with its sockets and disks.
+ * @throws Error where the guest does not run, in QEMU's words, or the signal's reason; the guest goes on, and the second QEMU is gone with its sockets and disks.
  */
 export async function copyWithMemory(
   running: Running,
@@ -42,8 +41,9 @@ export async function copyWithMemory(
     running.isBeingSaved = false;
     context.onGoesOn();
   };
+  await checkStatus(machine.qmp, 'running');
   await mkdir(folder, { recursive: true });
-  // Started before: the guest is stopped for as long as its memory takes, and no longer.
+  // Started before: the guest does not wait for it.
   const second = await launchSecond(input, virtualSize, folder);
   try {
     const { outcome } = await copyAt(
@@ -56,6 +56,8 @@ export async function copyWithMemory(
       },
       async (stopped, { signal: copying }) => {
         await stopped.received(copying);
+        // The memory brings it along: the guest may have ended while it was handed over.
+        await checkStatus(second.qmp, 'paused');
         const { stoppedMs } = stopped.outcome;
         await writeParts(input, second.qmp, { folder, signal: copying, diskBytes: virtualSize, stoppedMs });
       },
@@ -76,25 +78,20 @@ interface Stopped {
 /**
  * Hands memory and device state of a running guest to the second QEMU, and begins the copy of its disk, at one stop of the guest.
  *
- * @throws Error where the guest does not run, in QEMU's words where it cannot be saved; the guest goes on all the same.
+ * @throws Error in QEMU's words where it cannot be saved; the guest goes on all the same.
  */
 async function atOneStop(
   { qmp }: Pick<Machine, 'qmp'>,
   second: Pick<SecondQemu, 'qmp' | 'socket'>,
   { signal, begin }: { readonly signal: AbortSignal; readonly begin: () => Promise<unknown> },
 ): Promise<Stopped> {
-  await checkRuns(qmp);
   let since = Number.NaN;
   const endWatch = qmp.onEvent(({ event }) => {
     if (event === 'STOP') since = performance.now();
   });
-  const stop = async () => {
-    await checkRuns(qmp);
-    await qmp.execute('stop');
-  };
   let handedOver: HandedOver;
   try {
-    handedOver = await handOver(qmp, second.qmp, { socket: second.socket, signal, stop });
+    handedOver = await handOver(qmp, second.qmp, { socket: second.socket, signal });
     // QEMU gives its disks away with the memory.
     await qmp.execute('blockdev-set-active', { active: true });
     await begin();
@@ -107,12 +104,10 @@ async function atOneStop(
   return { outcome: { consistency: 'Memory', message, stoppedMs }, received: handedOver.received };
 }
 
-/** QEMU stops a guest itself at the end of a migration. */
-const runs: ReadonlySet<string> = new Set(['running', 'finish-migrate', 'postmigrate']);
-
-async function checkRuns(qmp: Qmp): Promise<void> {
-  const status = await queryStatus(qmp);
-  if (!runs.has(status)) throw new Error(`the guest does not run: QEMU says ${status}`);
+/** @param expected - `running`; `paused` in a QEMU that has taken the memory of a guest that ran until it was stopped */
+async function checkStatus(qmp: Qmp, expected: 'running' | 'paused'): Promise<void> {
+  const { status } = await qmp.execute<{ status: string }>('query-status');
+  if (status !== expected) throw new Error(`the guest does not run: QEMU says ${status}`);
 }
 
 /** Writes what an image has beside the memory itself, of a QEMU whose memory is in the file. */

@@ -6,8 +6,10 @@ import type { Qmp } from './qmp.ts';
 export type Capability = 'mapped-ram' | 'x-ignore-shared';
 
 const lookEveryMs = 10;
-/** QEMU's own limit is for networks: 128 MiB/s. */
-const bytesPerSecond = 2 ** 40;
+/**
+ * QEMU's own are for networks: 128 MiB/s; and a guest that runs is stopped as soon as the rest takes 300 ms, which may be all of its memory.
+ */
+const limits = { 'max-bandwidth': 2 ** 40, 'downtime-limit': 0 } as const;
 
 interface Migration {
   readonly status?: string;
@@ -48,31 +50,24 @@ export interface HandedOver {
  * by QEMU itself.
  *
  * @param socket - path at which the other QEMU listens meanwhile
- * @param stop - stops the guest
  * @returns when all is sent: the guest is stopped, and may go on
  * @throws Error with the words of the QEMU that hands over, or what the signal ends it with
  */
 export async function handOver(
   from: Qmp,
   to: Qmp,
-  { socket, signal, stop }: HandOverOptions,
+  { socket, signal }: { readonly socket: string; readonly signal: AbortSignal },
 ): Promise<HandedOver> {
+  // Else it would go on with a guest that QEMU itself has stopped.
+  await to.execute('stop');
   await receiveFrom(to, `unix:${socket}`);
-  // QEMU's own way is to stop the guest as soon as it takes the rest for small: it would be all of the memory.
-  await from.execute('migrate-set-parameters', { 'downtime-limit': 0 });
-  let passes = 0;
+  let isStopped = false;
   await sendTo(from, `unix:${socket}`, signal, async ({ ram }) => {
-    if (passes > 1) return;
-    passes = ram?.['dirty-sync-count'] ?? 0;
-    if (passes > 1) await stop();
+    if (isStopped || (ram?.['dirty-sync-count'] ?? 0) < 2) return;
+    isStopped = true;
+    await from.execute('stop');
   });
   return { received: (until) => untilReceived(to, until) };
-}
-
-interface HandOverOptions {
-  readonly socket: string;
-  readonly signal: AbortSignal;
-  readonly stop: () => Promise<void>;
 }
 
 /** What QEMU says of a migration that has failed; undefined where none has. */
@@ -81,19 +76,22 @@ export async function migrationError(qmp: Qmp): Promise<string | undefined> {
   return status === 'failed' ? (error ?? 'the migration failed') : undefined;
 }
 
+/** @param meanwhile - where it throws the migration is ended, too */
 async function sendTo(
   qmp: Qmp,
   uri: string,
   signal: AbortSignal,
   meanwhile: (state: Migration) => Promise<void> = async () => undefined,
 ): Promise<void> {
-  await qmp.execute('migrate-set-parameters', { 'max-bandwidth': bytesPerSecond });
+  const failing = new AbortController();
+  const ending = AbortSignal.any([signal, failing.signal]);
+  await qmp.execute('migrate-set-parameters', limits);
   await qmp.execute('migrate', { uri });
   await untilDone(qmp, async (state) => {
-    if (signal.aborted) await qmp.execute('migrate_cancel').catch(() => undefined);
-    else await meanwhile(state);
+    if (ending.aborted) await qmp.execute('migrate_cancel').catch(() => undefined);
+    else await meanwhile(state).catch((error: unknown) => failing.abort(error));
   });
-  signal.throwIfAborted();
+  ending.throwIfAborted();
 }
 
 async function receiveFrom(qmp: Qmp, uri: string): Promise<void> {

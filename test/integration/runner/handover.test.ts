@@ -63,7 +63,7 @@ interface Faults {
   readonly folder?: string;
   readonly signal?: AbortSignal;
   /** When the second QEMU does not read any more what the first one sends it. */
-  readonly atStandstill?: (secondPid: number) => void;
+  readonly atStandstill?: (secondPid: number) => unknown;
   readonly onCancelled?: (secondPid: number) => void;
 }
 
@@ -90,7 +90,7 @@ function faultyMonitor(qemu: Qemu, { atStandstill, onCancelled }: Faults): Qmp {
       const answer = await qmp.execute<T>(...asked);
       if (standsStill && command === 'query-migrate') {
         expect(answer).not.toMatchObject({ status: 'completed' });
-        atStandstill?.(await secondOf(qemu));
+        await atStandstill?.(await secondOf(qemu));
         standsStill = false;
       }
       if (command === 'migrate_cancel') onCancelled?.(await secondOf(qemu));
@@ -160,6 +160,24 @@ test('a copy that is given up while the memory is handed over lets the guest go 
   await expect(copying).rejects.toThrow('the export was deleted');
   await nothingIsLeftOf(qemu);
   await isCopiedAgain(qemu);
+});
+
+test('a guest that turns itself off while its memory is handed over is no image', async () => {
+  const qemu = await aQemu();
+  const { qmp } = qemu.machine;
+  const turnedOff = async () => {
+    // What a guest writes there to be turned off, as soon as its firmware has given the port its place.
+    await qmp.execute('human-monitor-command', { 'command-line': 'o /h 0x604 0x2000' });
+    return queryStatus(qmp);
+  };
+  const copying = copied(qemu, {
+    async atStandstill(second) {
+      await expect.poll(turnedOff, { timeout: 60_000 }).toBe('shutdown');
+      process.kill(second, 'SIGCONT');
+    },
+  });
+  await expect(copying).rejects.toThrow('the guest does not run: QEMU says shutdown');
+  await nothingIsLeftOf(qemu);
 });
 
 test('a volume that has no room for the memory is told as such, and the guest goes on', async () => {
