@@ -54,7 +54,7 @@ export async function copyWithMemory(
         const atStop = () => atOneStop(machine, second, { signal, begin });
         return withoutClipboard(machine.qmp, atStop).finally(goesOn);
       },
-      async (stopped, { signal: copying }) => {
+      async (stopped, copying) => {
         await stopped.received(copying);
         // The memory brings it along: the guest may have ended while it was handed over.
         await checkStatus(second.qmp, 'paused');
