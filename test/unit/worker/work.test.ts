@@ -74,14 +74,14 @@ test('disk and memory of an export are fetched at the same time', async () => {
   };
   const asked = new Set<string>();
   const { promise: bothAsked, resolve } = Promise.withResolvers<void>();
-  const runner = await standIn(async ({ path }, response) => {
+  const runner = await standIn(({ path }, response) => {
     asked.add(path);
     if (asked.has('/d') && asked.has('/m/ram')) resolve();
     // Of both there is nothing before the other one is wanted.
-    if (path === '/d' || path === '/m/ram') await bothAsked;
+    const ready = path === '/d' || path === '/m/ram' ? bothAsked : Promise.resolve();
     const bytes = files[path] ?? Buffer.alloc(0);
     response.writeHead(206, { 'content-range': `bytes 0-${bytes.length - 1}/${bytes.length}` });
-    response.end(bytes);
+    void ready.then(() => response.end(bytes));
   });
   const { port, certificate } = runner;
   const { fingerprint } = certificate;
