@@ -1,5 +1,6 @@
 import { stat } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
+import { together } from '../together.ts';
 import { nodes } from './args.ts';
 import { queryStatus } from './bringdown.ts';
 import type { GuestAgent } from './agent.ts';
@@ -49,11 +50,13 @@ export function copyLive(machine: Machine, context: CopyContext): Promise<CopyOu
  * The disk as it is at one moment, while the guest goes on: QEMU's backup job keeps what the guest overwrites.
  *
  * @param moment - calls `begin` when the disk is as it is to be copied
+ * @param meanwhile - what else is done while the copy is under way
  */
 export async function copyAt<T>(
   { qmp }: Pick<Machine, 'qmp'>,
   context: CopyContext,
   moment: (begin: () => Promise<unknown>) => Promise<T>,
+  meanwhile: (outcome: T, signal: AbortSignal) => Promise<void> = async () => undefined,
 ): Promise<T> {
   await qemuImg(['create', '-q', '-f', 'qcow2', ...options, context.target, `${context.virtualSize}`]);
   const target = {
@@ -75,7 +78,11 @@ export async function copyAt<T>(
         'auto-dismiss': false,
       }),
     );
-    await followJob(qmp, copyName, context);
+    await together(
+      context.signal,
+      (signal) => followJob(qmp, copyName, { ...context, signal }),
+      (signal) => meanwhile(outcome, signal),
+    );
     return outcome;
   } finally {
     await clear(qmp).catch(() => undefined);

@@ -1,11 +1,13 @@
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { memoryParts } from '../api/memory.ts';
+import { messageOf } from '../errors.ts';
 import { qemuArguments, type MachineInput } from './args.ts';
-import { endNow, queryStatus } from './bringdown.ts';
+import { endNow } from './bringdown.ts';
 import { copyAt, type CopyContext, type CopyOutcome } from './diskcopy.ts';
+import { diagnoseExit } from './failure.ts';
 import { launchMachine, type Machine } from './machine.ts';
-import { migrateIn, migrateOut, withoutClipboard } from './migration.ts';
+import { handOver, migrateOut, migrationError, withoutClipboard, type HandedOver } from './migration.ts';
 import { overlaySize } from './overlay.ts';
 import { clearSockets } from './preparation.ts';
 import { qemuImg } from './qemuimg.ts';
@@ -13,9 +15,6 @@ import type { Qmp } from './qmp.ts';
 import { describeMachine, readHostCpu } from './savedmachine.ts';
 import { SerialConsole } from './serialconsole.ts';
 import type { Running } from './watch.ts';
-
-/** The memory as QEMU writes it of a guest that goes on afterwards: mapped, and not yet in parts. */
-const mapped = 'mapped';
 
 interface MemoryContext {
   /** Folder of the parts. */
@@ -26,7 +25,12 @@ interface MemoryContext {
 /** What was asked for, and when the guest goes on. */
 export type MemoryCopyContext = CopyContext & MemoryContext & { readonly onGoesOn: () => void };
 
-/** Disk and memory of a running guest, of one moment. */
+/**
+ * Disk and memory of a running guest, of one moment. A second QEMU, whose guest never runs, takes the memory into a shared file, and writes the
+ * rest beside it afterwards: what QEMU itself writes of a guest that runs cannot be shared by those that go on from it.
+ *
+ * @throws Error where the guest does not run, in QEMU's words, or the signal's reason; the guest goes on, and the second QEMU is gone with its sockets and disks.
+ */
 export async function copyWithMemory(
   running: Running,
   context: MemoryCopyContext,
@@ -37,84 +41,152 @@ export async function copyWithMemory(
     running.isBeingSaved = false;
     context.onGoesOn();
   };
+  await checkStatus(machine.qmp, 'running');
   await mkdir(folder, { recursive: true });
-  const outcome = await copyAt(machine, context, (begin) => {
-    running.isBeingSaved = true;
-    return withoutClipboard(machine.qmp, () => atOneStop(machine, { folder, signal }, begin)).finally(goesOn);
-  });
-  await makeParts(input, { diskBytes: virtualSize, stoppedMs: outcome.stoppedMs }, { folder, signal });
-  return outcome;
+  // Started before: the guest does not wait for it.
+  const second = await launchSecond(input, virtualSize, folder);
+  try {
+    const { outcome } = await copyAt(
+      machine,
+      context,
+      (begin) => {
+        running.isBeingSaved = true;
+        const atStop = () => atOneStop(machine, second, { signal, begin });
+        return withoutClipboard(machine.qmp, atStop).finally(goesOn);
+      },
+      async (stopped, copying) => {
+        await stopped.received(copying);
+        // The memory brings it along: the guest may have ended while it was handed over.
+        await checkStatus(second.qmp, 'paused');
+        const { stoppedMs } = stopped.outcome;
+        await writeParts(input, second.qmp, { folder, signal: copying, diskBytes: virtualSize, stoppedMs });
+      },
+    );
+    return outcome;
+  } catch (error) {
+    throw signal.aborted ? error : await second.reasonOf(error);
+  } finally {
+    await second.end();
+  }
+}
+
+interface Stopped {
+  readonly outcome: CopyOutcome & { readonly stoppedMs: number };
+  readonly received: HandedOver['received'];
 }
 
 /**
- * Writes memory and device state of a running guest, and begins the copy of its disk, at one stop of the guest.
+ * Hands memory and device state of a running guest to the second QEMU, and begins the copy of its disk, at one stop of the guest.
  *
- * @returns how long the guest was stopped, in milliseconds.
- * @throws Error where the guest does not run, in QEMU's words where it cannot be saved; the guest goes on all the same.
+ * @throws Error in QEMU's words where it cannot be saved; the guest goes on all the same.
  */
 async function atOneStop(
   { qmp }: Pick<Machine, 'qmp'>,
-  { folder, signal }: MemoryContext,
-  begin: () => Promise<unknown>,
-): Promise<CopyOutcome & { readonly stoppedMs: number }> {
-  const status = await queryStatus(qmp);
-  if (status !== 'running') throw new Error(`the guest does not run: QEMU says ${status}`);
-  const since = performance.now();
+  second: Pick<SecondQemu, 'qmp' | 'socket'>,
+  { signal, begin }: { readonly signal: AbortSignal; readonly begin: () => Promise<unknown> },
+): Promise<Stopped> {
+  let since = Number.NaN;
+  const endWatch = qmp.onEvent(({ event }) => {
+    if (event === 'STOP') since = performance.now();
+  });
+  let handedOver: HandedOver;
   try {
-    await qmp.execute('stop');
-    await migrateOut(qmp, join(folder, mapped), { capability: 'mapped-ram', signal });
+    handedOver = await handOver(qmp, second.qmp, { socket: second.socket, signal });
     // QEMU gives its disks away with the memory.
     await qmp.execute('blockdev-set-active', { active: true });
     await begin();
   } finally {
+    endWatch();
     await qmp.execute('cont');
   }
   const stoppedMs = Math.ceil(performance.now() - since);
-  return {
-    consistency: 'Memory',
-    message: `the guest was stopped for ${stoppedMs} ms, in which its memory was written`,
+  const message = `the guest was stopped for ${stoppedMs} ms, in which the last of its memory was written`;
+  return { outcome: { consistency: 'Memory', message, stoppedMs }, received: handedOver.received };
+}
+
+/** @param expected - `running`; `paused` in a QEMU that has taken the memory of a guest that ran until it was stopped */
+async function checkStatus(qmp: Qmp, expected: 'running' | 'paused'): Promise<void> {
+  const { status } = await qmp.execute<{ status: string }>('query-status');
+  if (status !== expected) throw new Error(`the guest does not run: QEMU says ${status}`);
+}
+
+/** Writes what an image has beside the memory itself, of a QEMU whose memory is in the file. */
+async function writeParts(
+  input: MachineInput,
+  qmp: Qmp,
+  {
+    folder,
+    signal,
+    diskBytes,
     stoppedMs,
-  };
+  }: MemoryContext & { readonly diskBytes: number; readonly stoppedMs: number },
+): Promise<void> {
+  await migrateOut(qmp, join(folder, memoryParts.state), { capability: 'x-ignore-shared', signal });
+  const found = { qemu: await qemuVersion(qmp), diskBytes, hostCpu: await readHostCpu() };
+  await writeFile(
+    join(folder, memoryParts.machine),
+    JSON.stringify({ ...describeMachine(input, found), stoppedMs }),
+  );
+}
+
+/** A QEMU that takes the memory. */
+interface SecondQemu {
+  readonly qmp: Qmp;
+  /** Path of the socket that it takes the memory at. */
+  readonly socket: string;
+  /** Ends it, and says what has failed: each of the two QEMUs knows of the other only that the connection has ended. */
+  reasonOf(error: unknown): Promise<unknown>;
+  /** Ends it; nothing but the parts of the image is left of it. */
+  end(): Promise<void>;
 }
 
 /**
- * Makes the parts of an image out of what `atOneStop` has written. A second QEMU, whose guest never runs, loads it with its memory in a shared
- * file, and writes the rest once more: what QEMU writes of a running guest has the memory in a form that it would have to read and copy for each
- * VM.
+ * Starts a QEMU that waits for the memory.
  *
- * @param input - of the QEMU that the memory was saved of
+ * @param input - of the QEMU that the memory is saved of
+ * @param folder - where the file of the memory and its disks lie
  */
-async function makeParts(
-  input: MachineInput,
-  { diskBytes, stoppedMs }: { readonly diskBytes: number; readonly stoppedMs: number },
-  { folder, signal }: MemoryContext,
-): Promise<void> {
+async function launchSecond(input: MachineInput, diskBytes: number, folder: string): Promise<SecondQemu> {
   const run = join(input.run, 'memory');
   await mkdir(run, { recursive: true, mode: 0o700 });
   await clearSockets(run);
-  const file = (name: string) => join(folder, name);
-  const scratch: MachineInput = {
-    ...(await withScratchDisks(input, diskBytes, folder)),
-    run,
-    ports: [],
-    saved: { path: file(memoryParts.ram), mode: 'write' },
-  };
-  const serial = new SerialConsole(() => undefined);
-  const machine = await launchMachine({ command: qemuArguments(scratch), run, serial });
-  try {
-    await migrateIn(machine.qmp, file(mapped), { capability: 'mapped-ram', signal });
-    await rm(file(mapped));
-    await migrateOut(machine.qmp, file(memoryParts.state), { capability: 'x-ignore-shared', signal });
-    const found = { qemu: await qemuVersion(machine.qmp), diskBytes, hostCpu: await readHostCpu() };
-    await writeFile(
-      file(memoryParts.machine),
-      JSON.stringify({ ...describeMachine(input, found), stoppedMs }),
-    );
-  } finally {
-    await endNow(machine);
+  const forget = async () => {
     await rm(run, { recursive: true, force: true });
-    await Promise.all(Object.values(scratchNames).map((name) => rm(file(name), { force: true })));
+    await Promise.all(Object.values(scratchNames).map((name) => rm(join(folder, name), { force: true })));
+  };
+  try {
+    const scratch: MachineInput = {
+      ...(await withScratchDisks(input, diskBytes, folder)),
+      run,
+      ports: [],
+      saved: { path: join(folder, memoryParts.ram), mode: 'write' },
+    };
+    const serial = new SerialConsole(() => undefined);
+    const machine = await launchMachine({ command: qemuArguments(scratch), run, serial });
+    return {
+      qmp: machine.qmp,
+      socket: join(run, 'migration.sock'),
+      reasonOf: (error) => reasonOf(error, machine),
+      async end() {
+        await endNow(machine);
+        await forget();
+      },
+    };
+  } catch (error) {
+    await forget();
+    throw error;
   }
+}
+
+async function reasonOf(error: unknown, second: Machine): Promise<unknown> {
+  const words = await migrationError(second.qmp).catch(() => undefined);
+  await endNow(second);
+  const exit = await second.exited;
+  // The file of the memory takes room as it is filled: a page for which there is none ends QEMU.
+  if (exit.signal === 'SIGBUS') return new Error('No space left on device', { cause: error });
+  const told = exit.code === 0 ? words : diagnoseExit(exit, true).message;
+  if (told === undefined || messageOf(error).includes(told)) return error;
+  return new Error(`${messageOf(error)}; the second QEMU, which takes the memory: ${told}`, { cause: error });
 }
 
 const scratchNames = { overlay: 'scratch.qcow2', vars: 'scratch-vars.qcow2' } as const;

@@ -6,12 +6,16 @@ import type { Qmp } from './qmp.ts';
 export type Capability = 'mapped-ram' | 'x-ignore-shared';
 
 const lookEveryMs = 10;
-/** QEMU's own limit is for networks: 128 MiB/s. */
-const bytesPerSecond = 2 ** 40;
+/**
+ * QEMU's own are for networks: 128 MiB/s; and a guest that runs is stopped as soon as the rest takes 300 ms, which may be all of its memory.
+ */
+const limits = { 'max-bandwidth': 2 ** 40, 'downtime-limit': 0 } as const;
 
 interface Migration {
   readonly status?: string;
   readonly 'error-desc'?: string;
+  /** How often it has been looked up what the guest has written: once at the beginning, and after each pass over the memory. */
+  readonly ram?: { readonly 'dirty-sync-count': number };
 }
 
 /** Writes memory and device state of a stopped guest into a file. Throws with QEMU's words, or what the signal ends it with. */
@@ -20,14 +24,7 @@ export async function migrateOut(
   file: string,
   { capability, signal }: { readonly capability: Capability; readonly signal: AbortSignal },
 ): Promise<void> {
-  await qmp.execute('migrate-set-parameters', { 'max-bandwidth': bytesPerSecond });
-  await withCapability(qmp, capability, async () => {
-    await qmp.execute('migrate', { uri: `file:${file}` });
-    await untilDone(qmp, async () => {
-      if (signal.aborted) await qmp.execute('migrate_cancel').catch(() => undefined);
-    });
-    signal.throwIfAborted();
-  });
+  await withCapability(qmp, capability, () => sendTo(qmp, `file:${file}`, signal));
 }
 
 /** Loads what `migrateOut` has written, into a QEMU that waits for it. The guest is paused afterwards. */
@@ -37,10 +34,73 @@ export async function migrateIn(
   { capability, signal }: { readonly capability: Capability; readonly signal: AbortSignal },
 ): Promise<void> {
   await withCapability(qmp, capability, async () => {
-    // Else QEMU ends, and its words with it.
-    await qmp.execute('migrate-incoming', { uri: `file:${file}`, 'exit-on-error': false });
-    await untilDone(qmp, async () => signal.throwIfAborted());
+    await receiveFrom(qmp, `file:${file}`);
+    await untilReceived(qmp, signal);
   });
+}
+
+export interface HandedOver {
+  /** Resolves when the other QEMU has loaded all of it. Throws with its words, or what the signal ends it with. */
+  readonly received: (signal: AbortSignal) => Promise<void>;
+}
+
+/**
+ * Hands memory and device state of a guest that runs to another QEMU, which waits for them; that one's guest is paused afterwards. The guest is
+ * stopped when all of its memory has been sent once, and what it has written meanwhile is sent then. A guest that has written nothing is stopped
+ * by QEMU itself.
+ *
+ * @param socket - path at which the other QEMU listens meanwhile
+ * @returns when all is sent: the guest is stopped, and may go on
+ * @throws Error with the words of the QEMU that hands over, or what the signal ends it with
+ */
+export async function handOver(
+  from: Qmp,
+  to: Qmp,
+  { socket, signal }: { readonly socket: string; readonly signal: AbortSignal },
+): Promise<HandedOver> {
+  // Else it would go on with a guest that QEMU itself has stopped.
+  await to.execute('stop');
+  await receiveFrom(to, `unix:${socket}`);
+  let isStopped = false;
+  await sendTo(from, `unix:${socket}`, signal, async ({ ram }) => {
+    if (isStopped || (ram?.['dirty-sync-count'] ?? 0) < 2) return;
+    isStopped = true;
+    await from.execute('stop');
+  });
+  return { received: (until) => untilReceived(to, until) };
+}
+
+/** What QEMU says of a migration that has failed; undefined where none has. */
+export async function migrationError(qmp: Qmp): Promise<string | undefined> {
+  const { status, 'error-desc': error } = await qmp.execute<Migration>('query-migrate');
+  return status === 'failed' ? (error ?? 'the migration failed') : undefined;
+}
+
+/** @param meanwhile - where it throws the migration is ended, too */
+async function sendTo(
+  qmp: Qmp,
+  uri: string,
+  signal: AbortSignal,
+  meanwhile: (state: Migration) => Promise<void> = async () => undefined,
+): Promise<void> {
+  const failing = new AbortController();
+  const ending = AbortSignal.any([signal, failing.signal]);
+  await qmp.execute('migrate-set-parameters', limits);
+  await qmp.execute('migrate', { uri });
+  await untilDone(qmp, async (state) => {
+    if (ending.aborted) await qmp.execute('migrate_cancel').catch(() => undefined);
+    else await meanwhile(state).catch((error: unknown) => failing.abort(error));
+  });
+  ending.throwIfAborted();
+}
+
+async function receiveFrom(qmp: Qmp, uri: string): Promise<void> {
+  // Else QEMU ends, and its words with it.
+  await qmp.execute('migrate-incoming', { uri, 'exit-on-error': false });
+}
+
+function untilReceived(qmp: Qmp, signal: AbortSignal): Promise<void> {
+  return untilDone(qmp, async () => signal.throwIfAborted());
 }
 
 async function withCapability(qmp: Qmp, capability: Capability, work: () => Promise<void>): Promise<void> {
@@ -54,12 +114,13 @@ async function withCapability(qmp: Qmp, capability: Capability, work: () => Prom
   }
 }
 
-async function untilDone(qmp: Qmp, meanwhile: () => Promise<void>): Promise<void> {
+async function untilDone(qmp: Qmp, meanwhile: (state: Migration) => Promise<void>): Promise<void> {
   for (;;) {
-    const { status, 'error-desc': error } = await qmp.execute<Migration>('query-migrate');
+    const state = await qmp.execute<Migration>('query-migrate');
+    const { status } = state;
     if (status === 'completed' || status === 'cancelled') return;
-    if (status === 'failed') throw new Error(`QEMU: ${error ?? 'the migration failed'}`);
-    await meanwhile();
+    if (status === 'failed') throw new Error(`QEMU: ${await migrationError(qmp)}`);
+    await meanwhile(state);
     await delay(lookEveryMs);
   }
 }

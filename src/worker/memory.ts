@@ -50,7 +50,7 @@ export async function storeMemory(
     file(memoryParts.state, (size) => size <= memoryLimits.stateBytes),
     file(memoryParts.ram, (size) => size === ramBytes),
   ];
-  const pushing = progress.step(50, 55);
+  const pushing = progress.step(0, 55);
   const layer = await pushMemory(client, target.repository, files, {
     signal,
     // Compressed bytes of uncompressed ones: it is there before the share is full.

@@ -12,6 +12,7 @@ import type { PushedLayer } from '../registry/layer.ts';
 import { loginFor } from '../registry/login.ts';
 import { publish } from '../registry/publish.ts';
 import { parseReference } from '../registry/reference.ts';
+import { together } from '../together.ts';
 import { inspect, type Inspected } from './inspection.ts';
 import { land } from './landing.ts';
 import { storeMemory } from './memory.ts';
@@ -48,24 +49,17 @@ async function fetchAndPush(
   folder: string,
   open: (registry: string) => RegistryClient,
 ): Promise<WorkDone> {
-  const { limits, target } = spec;
-  const { signal, progress, ticket, tool = qemuImg } = parts;
+  const { target } = spec;
+  const { signal } = parts;
   const fetched = join(folder, 'fetched');
-  const source = await openSource(spec.source, { open, ticket, maxBytes: limits.fileBytes, signal });
-  const fetching = progress.step(0, 45);
-  await land(source.stream, fetched, {
-    maxBytes: limits.fileBytes,
-    expected: source.size,
-    signal,
-    onProgress: (bytes) => fetching(bytes, source.size ?? bytes * 2),
-  });
-  await source.verified;
-  const { virtualBytes: maxVirtualSize } = limits;
-  const found = await inspect(fetched, { kind: spec.kind, maxVirtualSize, signal, tool });
-  const architecture = source.architecture ?? spec.architecture;
   const client = open(target.registry);
+  const [{ source, found }, memory] = await together(
+    signal,
+    (either) => fetchDisk(spec, { ...parts, signal: either }, fetched, open),
+    (either) => storeMemory(client, spec, { ...parts, signal: either }),
+  );
+  const architecture = source.architecture ?? spec.architecture;
   const disk = { fetched, found, folder, architecture };
-  const memory = await storeMemory(client, spec, parts);
   const same = await reused(client, spec, { ...disk, image: source.image }, signal);
   const pushed = same ?? (await pushInspected(client, spec, { ...disk, memory: memory?.layer }, parts));
   await publish(client, target.repository, pushed.digest, signal);
@@ -79,6 +73,25 @@ async function fetchAndPush(
     architecture,
     ...(memory === undefined ? {} : { memory: memory.stored }),
   };
+}
+
+async function fetchDisk(
+  { source: from, kind, limits }: WorkSpec,
+  { signal, progress, ticket, tool = qemuImg }: WorkParts,
+  fetched: string,
+  open: (registry: string) => RegistryClient,
+): Promise<{ source: OpenedSource; found: Inspected }> {
+  const source = await openSource(from, { open, ticket, maxBytes: limits.fileBytes, signal });
+  const fetching = progress.step(0, 45);
+  await land(source.stream, fetched, {
+    maxBytes: limits.fileBytes,
+    expected: source.size,
+    signal,
+    onProgress: (bytes) => fetching(bytes, source.size ?? bytes * 2),
+  });
+  await source.verified;
+  const { virtualBytes: maxVirtualSize } = limits;
+  return { source, found: await inspect(fetched, { kind, maxVirtualSize, signal, tool }) };
 }
 
 interface Fetched {

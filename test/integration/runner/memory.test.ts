@@ -1,17 +1,21 @@
-import { mkdir, readFile, rm, stat, truncate } from 'node:fs/promises';
+import { execFile } from 'node:child_process';
+import { mkdir, readdir, readFile, rm, stat, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
-import { expect, test } from 'vitest';
+import { promisify } from 'node:util';
+import { expect, onTestFinished, test } from 'vitest';
 import { memoryParts, type SavedMachine } from '../../../src/api/memory.ts';
 import { runnerPaths } from '../../../src/api/runner.ts';
 import { downloadExport } from '../../../src/runnerapi/download.ts';
 import { createGuestAgent } from '../../../src/runner/agent.ts';
 import { kill } from '../../support/processes.ts';
+import { smallVolume } from '../../support/smallvolume.ts';
 import { allowBootTime, aPod, startRunner, type RunningRunner } from './harness.ts';
 import { anImageOf, aPodOf, saved } from './savedimage.ts';
 
 allowBootTime();
 
+const run = promisify(execFile);
 const up = { powerState: 'Running', guestReachable: true } as const;
 
 /** A worker whose connection broke goes on at a byte; how the runner packs what it sends is no matter then. */
@@ -86,6 +90,21 @@ test('guests go on from a saved memory, each as its own; they boot from the disk
   expect(await larger.guest('cat /root/file')).toBe('before\n');
 });
 
+test('a guest that writes to its memory while it is saved goes on in the copy where it was stopped', async () => {
+  const original = await startRunner(await aPod());
+  await original.reaches(up);
+  const count = 'i=0; while :; do i=$((i+1)); echo $i >> /tmp/numbers; done';
+  await original.guest(`(${count}) > /dev/null 2>&1 & echo $! > /tmp/pid`);
+  await saved(original, 'image');
+  const copy = await startRunner(await aPodOf(await anImageOf(original, 'image')));
+  expect(await copy.reaches(up)).toMatchObject({ warmStart: warm });
+  const lines = async () => Number(await copy.guest('wc -l < /tmp/numbers'));
+  const before = await lines();
+  await expect.poll(lines).toBeGreaterThan(before);
+  const check = `kill $(cat /tmp/pid); awk '$1 != NR { print; exit }' /tmp/numbers; echo checked`;
+  expect(await copy.guest(check)).toBe('checked\n');
+});
+
 test('a state that QEMU does not take costs nothing but a boot, and so does an image that has no memory', async () => {
   const original = await startRunner(await aPod());
   await original.reaches(up);
@@ -143,12 +162,18 @@ test('what has no memory to save, or one that would not fit another VM, is refus
 test('a memory for which there is no room is no image, and the guest goes on', async () => {
   const runner = await startRunner(await aPod());
   await runner.reaches(up);
-  // QEMU cannot make the file where a folder is.
-  await mkdir(`${runner.pod.root}${runnerPaths.state}/exports/image.memory/mapped`, { recursive: true });
+  const exports = `${runner.pod.root}${runnerPaths.state}/exports`;
+  const volume = await smallVolume(32 * 2 ** 20);
+  onTestFinished(() => volume.remove());
+  await mkdir(exports);
+  await run('mount', ['--bind', volume.path, exports]);
+  onTestFinished(async () => void (await run('umount', ['-l', exports])));
   await runner.client.startExport('image', undefined, true);
   await expect
     .poll(() => runner.client.getExport('image'), { timeout: 60_000 })
-    .toMatchObject({ state: 'Failed', message: expect.stringContaining('Is a directory') });
+    .toMatchObject({ state: 'Failed', message: "the VM's storage has no room for the copy" });
+  expect(await readdir(exports)).toEqual([]);
   expect(await runner.guest('echo goes on')).toBe('goes on\n');
+  await volume.resize(2 ** 30);
   await saved(runner, 'image');
 });

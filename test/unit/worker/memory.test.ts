@@ -4,7 +4,6 @@ import { Readable } from 'node:stream';
 import { zstdDecompressSync } from 'node:zlib';
 import { extract } from 'tar-stream';
 import { expect, test } from 'vitest';
-import type { SavedMachine } from '../../../src/api/memory.ts';
 import type { WorkSpec } from '../../../src/api/worker.ts';
 import { Svc3Error } from '../../../src/errors.ts';
 import { mediaTypes } from '../../../src/registry/client.ts';
@@ -15,24 +14,10 @@ import { storeMemory } from '../../../src/worker/memory.ts';
 import { createProgress } from '../../../src/worker/progress.ts';
 import { memoryRegistry } from '../registry/memoryregistry.ts';
 import { standIn } from '../runnerapi/standin.ts';
+import { aMachine } from './amachine.ts';
 
-const machine: SavedMachine = {
-  version: 1,
-  architecture: 'amd64',
-  machineType: 'pc-q35-10.0',
-  accelerator: 'kvm',
-  cpuModel: 'host',
-  hostCpu: { model: 'Some CPU', flags: ['sse'] },
-  cpu: 1,
-  memoryMiB: 1,
-  firmware: 'bios',
-  diskBytes: 1,
-  devices: [],
-  qemu: '10.0.3',
-  stoppedMs: 800,
-};
 const ram = Buffer.alloc(2 ** 20, 'memory');
-const honest = { ram, state: Buffer.from('state'), 'machine.json': Buffer.from(JSON.stringify(machine)) };
+const honest = { ram, state: Buffer.from('state'), 'machine.json': Buffer.from(JSON.stringify(aMachine)) };
 
 async function store(
   parts: Record<string, Buffer>,
@@ -150,7 +135,7 @@ test('a memory beyond what a file may have is refused before it is fetched', asy
 
 test('features that the last words of a worker have no room for are left out', async () => {
   const flags = Array.from({ length: 300 }, (_, i) => `feature${i}`);
-  const large = { ...machine, hostCpu: { model: 'Some CPU', flags } };
+  const large = { ...aMachine, hostCpu: { model: 'Some CPU', flags } };
   const { memory } = await store({ ...honest, 'machine.json': Buffer.from(JSON.stringify(large)) });
   expect(memory?.stored).toMatchObject({ cpuModel: 'Some CPU' });
   expect(memory?.stored).not.toHaveProperty('cpuFlags');

@@ -17,6 +17,8 @@ import { work } from '../../../src/worker/work.ts';
 import { startHostileRegistry } from '../../support/hostileregistry.ts';
 import { memoryRegistry, type MemoryRegistry } from '../registry/memoryregistry.ts';
 import { serve } from '../registry/servedregistry.ts';
+import { standIn } from '../runnerapi/standin.ts';
+import { aMachine } from './amachine.ts';
 
 // What qemu-img itself makes of disks is shown by test/integration/worker/work.test.ts.
 const medium = Buffer.alloc(40_000);
@@ -61,6 +63,35 @@ function specOf(source: WorkSpec['source'], more: Partial<WorkSpec> = {}): WorkS
 
 const stored = (tag: string) =>
   resolveImage(registry, { registry: address, repository: 'store/team/tools', tag });
+
+test('disk and memory of an export are fetched at the same time', async () => {
+  const ram = Buffer.alloc(2 ** 20);
+  const files: Readonly<Record<string, Buffer>> = {
+    '/d': medium,
+    '/m/ram': ram,
+    '/m/state': Buffer.from('state'),
+    '/m/machine.json': Buffer.from(JSON.stringify(aMachine)),
+  };
+  const asked = new Set<string>();
+  const { promise: bothAsked, resolve } = Promise.withResolvers<void>();
+  const runner = await standIn(({ path }, response) => {
+    asked.add(path);
+    if (asked.has('/d') && asked.has('/m/ram')) resolve();
+    // Of both there is nothing before the other one is wanted.
+    const ready = path === '/d' || path === '/m/ram' ? bothAsked : Promise.resolve();
+    const bytes = files[path] ?? Buffer.alloc(0);
+    response.writeHead(206, { 'content-range': `bytes 0-${bytes.length - 1}/${bytes.length}` });
+    void ready.then(() => response.end(bytes));
+  });
+  const { port, certificate } = runner;
+  const { fingerprint } = certificate;
+  const spec = specOf(
+    { type: 'export', address: '127.0.0.1', port, fingerprint, path: '/d', memoryPath: '/m' },
+    { limits: { virtualBytes: 1_000_000, fileBytes: ram.length } },
+  );
+  expect(await work(spec, parts)).toMatchObject({ size: medium.length, memory: { bytes: ram.length } });
+  expect((await stored('v1')).manifest.layers).toHaveLength(2);
+});
 
 describe('a medium of another registry', () => {
   test('is inspected and stored under its version and as the newest', async () => {
