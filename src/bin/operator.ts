@@ -7,7 +7,7 @@ import { createRunnerClient, type RunnerClient } from '../runnerapi/client.ts';
 import { signControlToken } from '../runnerapi/token.ts';
 import type { Controller } from '../controller/controller.ts';
 import { createInformers, type Informers } from '../controller/informers.ts';
-import { createLeaderElector, type LeaderElector } from '../controller/leader.ts';
+import { createLeaderElector, gatedClient, type LeaderElector } from '../controller/leader.ts';
 import { runProcess } from '../controller/run.ts';
 import { runControllers, type Runtime } from '../controller/runtime.ts';
 import { createCredentialController } from '../controllers/credential/controller.ts';
@@ -174,7 +174,7 @@ async function start(signal: AbortSignal): Promise<void> {
     onStarted: (leading) => lead(leading),
   });
   const { gate } = elector;
-  const guarded = client.withGuard(() => gate.assertHeld());
+  const guarded = gatedClient(client, gate);
   const recorder = createRecorder(guarded, {
     component: 'operator',
     instance,

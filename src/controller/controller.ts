@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isSvc3Error } from '../errors.ts';
 import type { Log, ReconcileResult } from '../kube/types.ts';
-import { StallingError, WaitingError } from './outcome.ts';
+import { WaitingError } from './outcome.ts';
 import { createWorkqueue } from './workqueue.ts';
 import type { BackoffOptions } from './backoff.ts';
 import type { Priority, Workqueue, WorkqueueState } from './workqueue.ts';
@@ -14,7 +14,7 @@ export interface Gate {
   assertHeld(): void;
 }
 
-export type ReconcileOutcome = 'done' | 'requeued' | 'conflict' | 'waiting' | 'stalled' | 'error';
+export type ReconcileOutcome = 'done' | 'requeued' | 'conflict' | 'waiting' | 'error';
 
 export interface ControllerMetrics {
   /** Once for each queue; it is read when somebody asks. */
@@ -41,7 +41,7 @@ export interface ControllerOptions {
   log: Log;
   /**
    * One pass over one key, `namespace/name` or `name`. Level-triggered and idempotent. What it throws is retried with
-   * exponential backoff; Conflict and AlreadyExists quietly, `StallingError` not at all.
+   * exponential backoff; Conflict and AlreadyExists quietly.
    */
   reconcile(key: string, context: ReconcileContext): Promise<ReconcileResult | void>;
   /** Passes only run while it is held. */
@@ -170,11 +170,6 @@ class QueueController implements Controller {
 
   #fail(key: string, error: unknown, fields: object): ReconcileOutcome {
     const { log } = this.#options;
-    if (error instanceof StallingError) {
-      this.#queue.forget(key);
-      log.info({ ...fields, err: error }, 'reconcile stalled');
-      return 'stalled';
-    }
     if (error instanceof WaitingError) {
       this.#queue.forget(key);
       this.#queue.addAfter(key, error.afterMs);

@@ -1,8 +1,3 @@
-/** The user must act: trying again changes nothing until an object does. Reported, not retried. */
-export class StallingError extends Error {
-  override readonly name = 'StallingError';
-}
-
 /** Not yet: look again after `afterMs`; neither a failure nor worth more than a debug line. */
 export class WaitingError extends Error {
   override readonly name = 'WaitingError';
@@ -12,10 +7,6 @@ export class WaitingError extends Error {
     super(message);
     this.afterMs = afterMs;
   }
-}
-
-export function stalling(message: string, cause?: unknown): StallingError {
-  return new StallingError(message, cause === undefined ? undefined : { cause });
 }
 
 export function waiting(message: string, afterMs: number): WaitingError {

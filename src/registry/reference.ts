@@ -60,12 +60,6 @@ export function parseReference(text: string, field = 'image'): ImageReference {
   };
 }
 
-/** The reference as text; a digest wins over a tag where both are there, as for the kubelet. */
-export function formatReference(reference: ImageReference): string {
-  const { registry, repository, tag, digest } = reference;
-  return `${registry}/${repository}${tag === undefined ? '' : `:${tag}`}${digest === undefined ? '' : `@${digest}`}`;
-}
-
 /** The same image pinned to a digest, without its tag. */
 export function pinned(reference: ImageReference, digest: string): ImageReference {
   return { registry: reference.registry, repository: reference.repository, digest };

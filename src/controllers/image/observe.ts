@@ -1,4 +1,3 @@
-import type { Pod } from '../../api/core.ts';
 import { isTrue } from '../../controller/conditions.ts';
 import { commitRefusal } from '../../api/committarget.ts';
 import { memoryRefusal } from '../../api/memory.ts';
@@ -80,12 +79,4 @@ function vmSourceOf({ vms }: ImageCaches, disk: Disk): VmSource | undefined {
     powerState: vm.status?.powerState,
     memoryRefusal: effective === undefined ? undefined : memoryRefusal(effective),
   };
-}
-
-/** The worker pod of the current request. */
-export function currentPod(caches: ImageCaches, disk: Disk): Pod | undefined {
-  const request = requestOf(disk);
-  if (request === undefined) return undefined;
-  const name = workerPodName(workId(disk, request));
-  return caches.podsOf(disk).find(({ metadata }) => metadata.name === name);
 }

@@ -9,10 +9,9 @@ import {
   KeyUsageFlags,
   KeyUsagesExtension,
   Name,
-  PemConverter,
   SubjectAlternativeNameExtension,
   SubjectKeyIdentifierExtension,
-  X509Certificate,
+  type X509Certificate,
   X509CertificateGenerator,
 } from '@peculiar/x509';
 import { randomBytes, webcrypto } from 'node:crypto';
@@ -64,17 +63,6 @@ export async function createAuthority(commonName: string): Promise<CertificateAu
     ...(await pems(certificate, keys.privateKey)),
     issue: (request) => issue(certificate, keys, request),
   };
-}
-
-/** An authority that was made earlier, from its PEM texts. */
-export async function loadAuthority(pair: KeyPair): Promise<CertificateAuthority> {
-  const certificate = new X509Certificate(pair.certPem);
-  const pkcs8 = PemConverter.decodeFirst(pair.keyPem);
-  const keys = {
-    privateKey: await webcrypto.subtle.importKey('pkcs8', pkcs8, algorithm, true, ['sign']),
-    publicKey: await certificate.publicKey.export(algorithm, ['verify']),
-  };
-  return { ...pair, issue: (request) => issue(certificate, keys, request) };
 }
 
 /** The identity of a kubelet; `hosts` are what it serves under. */

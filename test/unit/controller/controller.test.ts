@@ -2,7 +2,7 @@ import { describe, expect, test, vi } from 'vitest';
 import { Svc3Error } from '../../../src/errors.ts';
 import { createController, keyOf, splitKey } from '../../../src/controller/controller.ts';
 import type { ControllerOptions, ReconcileOutcome } from '../../../src/controller/controller.ts';
-import { stalling, waiting } from '../../../src/controller/outcome.ts';
+import { waiting } from '../../../src/controller/outcome.ts';
 
 function start(options: Partial<ControllerOptions>) {
   const outcomes: ReconcileOutcome[] = [];
@@ -116,14 +116,6 @@ describe('a controller', () => {
       }),
       expect.any(String),
     );
-    await stop();
-  });
-
-  test('an error that the user must mend is not retried', async () => {
-    const { controller, outcomes, stop } = start({ reconcile: () => Promise.reject(stalling('mend it')) });
-    controller.enqueue('a');
-    await vi.waitFor(() => expect(outcomes).toEqual(['stalled']));
-    expect(controller.pending()).toBe(0);
     await stop();
   });
 

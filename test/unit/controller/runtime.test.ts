@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { expect, test } from 'vitest';
-import { stalling, waiting } from '../../../src/controller/outcome.ts';
+import { waiting } from '../../../src/controller/outcome.ts';
 import { runControllers } from '../../../src/controller/runtime.ts';
 
 /** One that runs until it is told to end, and then says why. */
@@ -30,9 +30,6 @@ test('the error of one ends the others, and comes out', async () => {
   await expect.poll(() => other.ends).toEqual([broken]);
 });
 
-test('what a pass ends with has a name of its own, its sentence, and its cause where there is one', () => {
-  const cause = new Error('cause');
-  expect(stalling('act', cause)).toMatchObject({ name: 'StallingError', message: 'act', cause });
-  expect(stalling('act')).not.toHaveProperty('cause');
+test('what a pass ends with has a name of its own, its sentence and its time', () => {
   expect(waiting('later', 5)).toMatchObject({ name: 'WaitingError', message: 'later', afterMs: 5 });
 });

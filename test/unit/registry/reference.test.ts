@@ -1,8 +1,17 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { isSvc3Error } from '../../../src/errors.ts';
-import { formatReference, manifestName, parseReference, pinned } from '../../../src/registry/reference.ts';
+import {
+  type ImageReference,
+  manifestName,
+  parseReference,
+  pinned,
+} from '../../../src/registry/reference.ts';
 import { parseChallenge } from '../../../src/registry/auth.ts';
+
+function textOf({ registry, repository, tag, digest: pin }: ImageReference): string {
+  return `${registry}/${repository}${tag === undefined ? '' : `:${tag}`}${pin === undefined ? '' : `@${pin}`}`;
+}
 
 const digest = `sha256:${'a'.repeat(64)}`;
 
@@ -33,7 +42,7 @@ describe('parseReference', () => {
     ['a digest', `r.example/a@${digest}`, `r.example/a@${digest}`],
     ['a tag and a digest', `r.example/a:1@${digest}`, `r.example/a:1@${digest}`],
   ])('reads %s', (_what, text, expected) => {
-    expect(formatReference(parseReference(text))).toBe(expected);
+    expect(textOf(parseReference(text))).toBe(expected);
   });
 
   it.each([
@@ -87,8 +96,8 @@ describe('parseReference', () => {
     fc.assert(
       fc.property(fc.string({ maxLength: 80 }), (text) => {
         try {
-          const once = formatReference(parseReference(text));
-          expect(formatReference(parseReference(once))).toBe(once);
+          const once = textOf(parseReference(text));
+          expect(textOf(parseReference(once))).toBe(once);
         } catch (error) {
           expect(isSvc3Error(error, 'Invalid')).toBe(true);
         }

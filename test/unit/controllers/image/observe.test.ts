@@ -4,7 +4,7 @@ import { imageAnnotations } from '../../../../src/api/image.ts';
 import type { Vm } from '../../../../src/api/vm.ts';
 import type { Disk } from '../../../../src/controllers/image/caches.ts';
 import { workerPodName, workId } from '../../../../src/controllers/image/names.ts';
-import { currentPod, observe } from '../../../../src/controllers/image/observe.ts';
+import { observe } from '../../../../src/controllers/image/observe.ts';
 import { WorkBackoff } from '../../../../src/controllers/image/workbackoff.ts';
 import { aVm, aCondition, effective } from '../vm/builders.ts';
 import { anImage } from './builders.ts';
@@ -50,7 +50,6 @@ test('the worker pod of the request is told from those of requests before', () =
   expect(look(disk, { pods: [own] })).toMatchObject({ hasPods: true, hasOldPods: false });
   expect(look(disk, { pods: [own] }).worker).toBeDefined();
   expect(look(disk, { pods: [own, pod('svc3-worker-before')] })).toMatchObject({ hasOldPods: true });
-  expect(currentPod({ podsOf: () => [pod('other'), own] } as never, disk)).toBe(own);
 });
 
 test('an upload that has not come yet has no request, and so no worker', () => {
@@ -61,7 +60,6 @@ test('an upload that has not come yet has no request, and so no worker', () => {
     hasOldPods: true,
     retryAt: 0,
   });
-  expect(currentPod({ podsOf: () => [pod('other')] } as never, disk)).toBeUndefined();
   const came = anImage({ upload: {} }, undefined, {
     annotations: { [imageAnnotations.upload]: `sha256:${'b'.repeat(64)}` },
   });

@@ -5,7 +5,6 @@ import { kubeconfig } from '../../../../src/localcluster/cluster/clusterpki.ts';
 import {
   createAuthority,
   createSigningKey,
-  loadAuthority,
   nodeRequest,
 } from '../../../../src/localcluster/controlplane/pki.ts';
 
@@ -47,12 +46,6 @@ test('a kubelet is known as its node and serves under its addresses', async () =
   expect(certificate.subject.split('\n')).toEqual(['O=system:nodes', 'CN=system:node:n1']);
   expect(certificate.checkIP('10.0.0.1')).toBe('10.0.0.1');
   expect(certificate.keyUsage).toHaveLength(2);
-});
-
-test('an authority that was stored goes on issuing', async () => {
-  const { certPem, keyPem } = await createAuthority('test');
-  const issued = await (await loadAuthority({ certPem, keyPem })).issue({ commonName: 'later' });
-  expect(new X509Certificate(issued.certPem).verify(createPublicKey(certPem))).toBe(true);
 });
 
 test('no two serial numbers are the same', async () => {
