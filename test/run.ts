@@ -194,14 +194,16 @@ type Name = keyof typeof works;
 
 /**
  * What runs one after another; what runs at the same time, each a line of its own: tests on a local cluster wait for it a third of their time, and
- * the processors are free for others meanwhile. Those of the emulated GPU machine are by themselves (docs/adr/0011-gpu-tests-by-themselves.md).
+ * the processors are free for others meanwhile. Integration tests keep both busy, and so does the emulated GPU machine
+ * (docs/adr/0011-gpu-tests-by-themselves.md).
  */
 const plan: readonly (readonly (readonly Name[])[])[] = [
   [['packages']],
   [['tools']],
   [['check']],
   [['unit']],
-  [['integration'], ['e2e']],
+  [['integration']],
+  [['e2e']],
   [['gpu']],
   [['life'], ['life-own', 'release', 'long']],
 ];

@@ -9,6 +9,7 @@ import {
   KeyUsageFlags,
   KeyUsagesExtension,
   Name,
+  PemConverter,
   SubjectAlternativeNameExtension,
   SubjectKeyIdentifierExtension,
   type X509Certificate,
