@@ -58,7 +58,7 @@ export const machineTypes = { amd64: 'pc-q35-10.0', arm64: 'virt-10.0' } as cons
 export const devices = { cd: 'cd', disk: 'disk', balloon: 'balloon0' } as const;
 
 /** Ids of character devices that QMP commands use. */
-export const chardevs = { clipboard: 'vdagent' } as const;
+export const chardevs = { agent: 'agent', clipboard: 'vdagent' } as const;
 
 export function socketPaths(run: string): { qmp: string; qmpShutdown: string; agent: string; vnc: string } {
   return {
@@ -187,8 +187,8 @@ function monitors({ run }: MachineInput): Option[] {
     ...unixServer('qmp-shutdown', sockets.qmpShutdown),
     ['-mon', 'chardev=qmp-shutdown,mode=control'],
     ['-device', 'virtio-serial-pci,id=serialbus0'],
-    ...unixServer('agent', sockets.agent),
-    ['-device', 'virtserialport,bus=serialbus0.0,chardev=agent,name=org.qemu.guest_agent.0'],
+    ...unixServer(chardevs.agent, sockets.agent),
+    ['-device', `virtserialport,bus=serialbus0.0,chardev=${chardevs.agent},name=org.qemu.guest_agent.0`],
   ];
 }
 

@@ -1,7 +1,10 @@
 import type { Logger } from 'pino';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { RunnerSpec } from '../api/runner.ts';
 import { messageOf } from '../errors.ts';
 import type { GuestAgent } from './agent.ts';
+import { chardevs } from './args.ts';
+import type { Qmp } from './qmp.ts';
 import { renewRandomness, stir } from './reseed.ts';
 
 type Agent = Pick<GuestAgent, 'execute' | 'isAnswering'>;
@@ -10,8 +13,18 @@ type Log = Pick<Logger, 'info' | 'warn'>;
 /** What the owner of an image has put there to be run when a guest that waited, or was saved, is that of a VM (docs/pools.md). */
 const wokenHook = '/usr/lib/svc3/woken';
 
-/** Of the agent of a guest that goes on at this moment. */
-const answersWithinMs = 3_000;
+/** QEMU knows a moment after a guest goes on whether a program of it has the agent's port open; in milliseconds. */
+const knownWithinMs = 3_000;
+const lookEveryMs = 20;
+
+/** Most that an agent takes that is there, on a node that has much else to do, in milliseconds. */
+const answersWithinMs = 30_000;
+
+/** A guest with what it is spoken to by. */
+export interface SpokenTo {
+  readonly agent: Agent;
+  readonly qmp: Pick<Qmp, 'execute'>;
+}
 
 /** What a guest that goes on from a memory still has in common with others: nothing, its random numbers, all. */
 export type Shared = 'nothing' | 'randomness' | 'identity';
@@ -20,8 +33,9 @@ export type Shared = 'nothing' | 'randomness' | 'identity';
  * Makes a guest that goes on from the memory of its image one of its own: random numbers first, then whose it is, unless nobody's yet. A guest without an
  * agent goes on all the same.
  */
-export async function wake(agent: Agent, spec: RunnerSpec, log: Log): Promise<Shared> {
-  if (!(await answers(agent, log))) return 'identity';
+export async function wake(guest: SpokenTo, spec: RunnerSpec, log: Log): Promise<Shared> {
+  const agent = await answering(guest, log);
+  if (agent === undefined) return 'identity';
   let shared: Shared = 'nothing';
   try {
     await renewRandomness(agent, spec.architecture);
@@ -34,21 +48,48 @@ export async function wake(agent: Agent, spec: RunnerSpec, log: Log): Promise<Sh
 }
 
 /** Tells a guest that waited whose it is. One without an agent, or without a hook, goes on all the same: whoever made the image decides what it is told. */
-export async function introduce(agent: Agent, spec: RunnerSpec, log: Log): Promise<void> {
-  if (!(await answers(agent, log))) return;
+export async function introduce(guest: SpokenTo, spec: RunnerSpec, log: Log): Promise<void> {
+  const agent = await answering(guest, log);
+  if (agent === undefined) return;
   await attempt('random bytes', () => stir(agent), log);
   await tell(agent, spec, log);
 }
 
-async function answers(agent: Agent, log: Log): Promise<boolean> {
-  const isAnswering = await agent.isAnswering(answersWithinMs);
-  if (!isAnswering) log.info({}, 'the guest was told nothing: its agent does not answer');
-  return isAnswering;
+/** The agent, which is given time for each command; undefined where the guest has none that answers. */
+async function answering({ agent, qmp }: SpokenTo, log: Log): Promise<Pick<Agent, 'execute'> | undefined> {
+  if (!(await hasAgent(qmp))) {
+    log.info({}, 'the guest was told nothing: it has no agent');
+    return undefined;
+  }
+  if (!(await agent.isAnswering(answersWithinMs))) {
+    log.warn({}, 'the guest was told nothing: its agent does not answer');
+    return undefined;
+  }
+  return {
+    execute: (command, args, options = {}) =>
+      agent.execute(command, args, { timeoutMs: answersWithinMs, ...options }),
+  };
+}
+
+interface Chardev {
+  readonly label: string;
+  /** Of a virtio serial port: whether a program of the guest has it open. */
+  readonly 'frontend-open': boolean;
+}
+
+async function hasAgent(qmp: Pick<Qmp, 'execute'>): Promise<boolean> {
+  const until = performance.now() + knownWithinMs;
+  for (;;) {
+    const found = await qmp.execute<Chardev[]>('query-chardev').catch(() => []);
+    if (found.some(({ label, ...port }) => label === chardevs.agent && port['frontend-open'])) return true;
+    if (performance.now() >= until) return false;
+    await delay(lookEveryMs);
+  }
 }
 
 /** The time, its host name, and to its hook all that cloud-init would have told a guest that boots. */
 async function tell(
-  agent: Agent,
+  agent: Pick<Agent, 'execute'>,
   { vm, hostname, metadata, sshAuthorizedKeys }: RunnerSpec,
   log: Log,
 ): Promise<void> {

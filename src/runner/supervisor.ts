@@ -278,7 +278,7 @@ export class Supervisor {
     });
     log.info({}, 'the guest is that of a VM now');
     if (running === undefined && !this.status.current.retrying) await this.#boot();
-    else if (running !== undefined) void introduce(running.machine.agent, this.#host().spec, log);
+    else if (running !== undefined) void introduce(running.machine, this.#host().spec, log);
   }
 
   #boot(): Promise<void> {

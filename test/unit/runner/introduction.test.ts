@@ -1,5 +1,5 @@
 import { pino } from 'pino';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { RunnerSpec } from '../../../src/api/runner.ts';
 import { introduce, setClock, wake } from '../../../src/runner/introduction.ts';
 
@@ -12,25 +12,45 @@ interface Command {
   readonly args: object;
 }
 
-/** An agent that refuses some commands, and whose programs end with a code. */
-function anAgent(refused: readonly string[] = [], exitcode = 0) {
+/** A guest whose agent refuses some commands, and whose programs end with a code. */
+function aGuest(refused: readonly string[] = [], exitcode = 0) {
   const asked: Command[] = [];
-  return {
-    asked,
-    isAnswering: async () => true,
-    execute: async <T>(command: string, args: object = {}) => {
+  const agent = {
+    isAnswering: vi.fn(async (_timeoutMs?: number) => true),
+    execute: async <T>(command: string, args: object = {}, options: { timeoutMs?: number } = {}) => {
+      // On a node that has much else to do each of them takes its time.
+      expect(options.timeoutMs).toBe(30_000);
       asked.push({ command, args });
       if (refused.includes(command)) throw new Error('refused');
       if (command === 'guest-exec') return { pid: 1 } as T;
       return (command === 'guest-exec-status' ? { exited: true, exitcode } : 7) as T;
     },
   };
+  return { asked, agent, qmp: portOf(true) };
+}
+
+/** The monitor of a guest of which a program has the agent's port open, from the first or a later look on. */
+function portOf(...looks: readonly boolean[]) {
+  const left = [...looks];
+  const port = {
+    looks: 0,
+    execute: async <T>(command: string) => {
+      expect(command).toBe('query-chardev');
+      port.looks += 1;
+      const isOpen = (left.length > 1 ? left.shift() : left[0]) ?? false;
+      return [
+        { label: 'serial0', 'frontend-open': true },
+        { label: 'agent', 'frontend-open': isOpen },
+      ] as T;
+    },
+  };
+  return port;
 }
 
 test('a guest is told random bytes of its own, the time, its name, and its hook the rest', async () => {
-  const agent = anAgent();
-  await introduce(agent, spec, log);
-  expect(agent.asked).toMatchObject([
+  const guest = aGuest();
+  await introduce(guest, spec, log);
+  expect(guest.asked).toMatchObject([
     { command: 'guest-file-open', args: { path: '/dev/urandom', mode: 'w' } },
     { command: 'guest-file-write', args: { handle: 7 } },
     { command: 'guest-file-close', args: { handle: 7 } },
@@ -38,18 +58,18 @@ test('a guest is told random bytes of its own, the time, its name, and its hook 
     { command: 'guest-exec', args: { path: 'hostname', arg: ['job'] } },
     { command: 'guest-exec', args: { path: '/usr/lib/svc3/woken' } },
   ]);
-  const { 'input-data': told } = agent.asked[5]!.args as { 'input-data': string };
+  const { 'input-data': told } = guest.asked[5]!.args as { 'input-data': string };
   expect(JSON.parse(Buffer.from(told, 'base64').toString())).toMatchObject({ metadata: { a: 'b' } });
-  const random = ({ asked }: typeof agent) => (asked[1]!.args as { 'buf-b64': string })['buf-b64'];
-  const other = anAgent();
+  const random = ({ asked }: typeof guest) => (asked[1]!.args as { 'buf-b64': string })['buf-b64'];
+  const other = aGuest();
   await introduce(other, spec, log);
-  expect(random(other)).not.toBe(random(agent));
+  expect(random(other)).not.toBe(random(guest));
 });
 
 test('an agent that refuses something is told the rest', async () => {
-  const agent = anAgent(['guest-file-open', 'guest-set-time']);
-  await introduce(agent, spec, log);
-  const programs = agent.asked.filter(({ command }) => command === 'guest-exec').map(({ args }) => args);
+  const guest = aGuest(['guest-file-open', 'guest-set-time']);
+  await introduce(guest, spec, log);
+  const programs = guest.asked.filter(({ command }) => command === 'guest-exec').map(({ args }) => args);
   expect(programs).toMatchObject([
     { path: 'date', arg: ['-u', '-s', expect.stringMatching(/^@\d{10}$/)] },
     { path: 'hostname' },
@@ -57,29 +77,61 @@ test('an agent that refuses something is told the rest', async () => {
   ]);
 });
 
-test('a guest without an agent is told nothing, and that is known', async () => {
-  const agent = { ...anAgent(), isAnswering: async () => false };
-  await introduce(agent, spec, log);
-  expect(await wake(agent, spec, log)).toBe('identity');
-  expect(agent.asked).toEqual([]);
+test('a guest without an agent is told nothing, and that is known without waiting for an answer', async () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const guest = { ...aGuest(), qmp: portOf(false) };
+  const outcome = Promise.all([introduce(guest, spec, log), wake(guest, spec, log)]);
+  await vi.advanceTimersByTimeAsync(3_100);
+  expect(await outcome).toEqual([undefined, 'identity']);
+  expect(guest.agent.isAnswering).not.toHaveBeenCalled();
+  expect(guest.asked).toEqual([]);
+});
+
+test('a guest whose agent does not answer is told nothing', async () => {
+  const guest = aGuest();
+  guest.agent.isAnswering.mockResolvedValue(false);
+  expect(await wake(guest, spec, log)).toBe('identity');
+  expect(guest.asked).toEqual([]);
+});
+
+test('an agent that is there has time to answer, also where QEMU knows of it a moment later', async () => {
+  const guest = { ...aGuest(), qmp: portOf(false, false, true) };
+  expect(await wake(guest, spec, log)).toBe('nothing');
+  expect(guest.qmp.looks).toBe(3);
+  expect(guest.agent.isAnswering).toHaveBeenCalledExactlyOnceWith(30_000);
+});
+
+test('a monitor that does not answer says nothing of an agent', async () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const guest = { ...aGuest(), qmp: { execute: () => Promise.reject(new Error('ended')) } };
+  const outcome = wake(guest, spec, log);
+  await vi.advanceTimersByTimeAsync(3_100);
+  expect(await outcome).toBe('identity');
+});
+
+/** As those call it who give each command its time. */
+const patient = ({ agent }: ReturnType<typeof aGuest>): Parameters<typeof setClock>[0] => ({
+  execute: (command, args) => agent.execute(command, args, { timeoutMs: 30_000 }),
 });
 
 test('the clock of a guest is set by a program where its agent cannot', async () => {
-  const able = anAgent();
-  await setClock(able);
+  const able = aGuest();
+  await setClock(patient(able));
   expect(able.asked.map(({ command }) => command)).toEqual(['guest-set-time']);
-  const unable = anAgent(['guest-set-time']);
-  await setClock(unable);
+  const unable = aGuest(['guest-set-time']);
+  await setClock(patient(unable));
   expect(unable.asked[1]).toMatchObject({ command: 'guest-exec', args: { path: 'date' } });
 });
 
-const commandsOf = ({ asked }: ReturnType<typeof anAgent>) =>
+const commandsOf = ({ asked }: ReturnType<typeof aGuest>) =>
   asked.map(({ command, args }) => ('path' in args ? `${command} ${args.path as string}` : command));
 
 test('a guest from a memory has random numbers of its own before it is told anything else', async () => {
-  const agent = anAgent();
-  expect(await wake(agent, spec, log)).toBe('nothing');
-  expect(commandsOf(agent)).toEqual([
+  const guest = aGuest();
+  expect(await wake(guest, spec, log)).toBe('nothing');
+  expect(commandsOf(guest)).toEqual([
     'guest-file-open /dev/urandom',
     'guest-file-write',
     'guest-file-close',
@@ -92,15 +144,15 @@ test('a guest from a memory has random numbers of its own before it is told anyt
 });
 
 test('one that waits in a pool has them too, and is told whose it is later', async () => {
-  const agent = anAgent();
-  expect(await wake(agent, { ...spec, standby: 'Suspended' }, log)).toBe('nothing');
-  expect(commandsOf(agent).at(-1)).toBe('guest-exec-status');
+  const guest = aGuest();
+  expect(await wake(guest, { ...spec, standby: 'Suspended' }, log)).toBe('nothing');
+  expect(commandsOf(guest).at(-1)).toBe('guest-exec-status');
 });
 
 test.each([
-  ['whose agent starts no programs', anAgent(['guest-exec'])],
-  ['whose kernel refuses', anAgent([], 1)],
-])('it is known of a guest %s that its random numbers may be those of others', async (_what, agent) => {
-  expect(await wake(agent, spec, log)).toBe('randomness');
-  expect(commandsOf(agent).at(-1)).toBe('guest-exec /usr/lib/svc3/woken');
+  ['whose agent starts no programs', aGuest(['guest-exec'])],
+  ['whose kernel refuses', aGuest([], 1)],
+])('it is known of a guest %s that its random numbers may be those of others', async (_what, guest) => {
+  expect(await wake(guest, spec, log)).toBe('randomness');
+  expect(commandsOf(guest).at(-1)).toBe('guest-exec /usr/lib/svc3/woken');
 });
