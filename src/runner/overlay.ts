@@ -38,7 +38,7 @@ export async function findDisk(volume: string): Promise<BaseDisk> {
 
 /** The format by the name and the header together; refuses what would make QEMU open other files. */
 export async function inspectDisk(path: string): Promise<BaseDisk> {
-  const header = await readHeader(path);
+  const header = await readHeader(path, "the image's disk");
   const refuse = (why: string): never => {
     throw new RunnerFailure('ImageInvalid', `the image's disk ${why}`);
   };
@@ -54,13 +54,11 @@ export async function inspectDisk(path: string): Promise<BaseDisk> {
   return { path, format: 'qcow2', virtualSize: header.virtualSize };
 }
 
-async function readHeader(path: string): Promise<DiskHeader> {
+async function readHeader(path: string, what: string): Promise<DiskHeader> {
   try {
     return await headerOf(path);
   } catch (cause) {
-    throw new RunnerFailure('ImageInvalid', `the image's disk cannot be read: ${messageOf(cause)}`, {
-      cause,
-    });
+    throw new RunnerFailure('ImageInvalid', `${what} cannot be read: ${messageOf(cause)}`, { cause });
   }
 }
 
@@ -88,7 +86,7 @@ export async function createOverlay(path: string, base: BaseDisk, bytes: number 
 
 /** Virtual size of the overlay in bytes, by its header. */
 export async function overlaySize(path: string): Promise<number> {
-  const header = await readHeader(path);
+  const header = await readHeader(path, "the VM's disk");
   if (header.kind === 'raw')
     throw new RunnerFailure('ImageInvalid', "the VM's overlay is damaged: it is no qcow2 file");
   return header.virtualSize;

@@ -95,7 +95,8 @@ describe('a runner whose volume is full', () => {
     const pod = await aPod({ powerState: 'Stopped' }, await aDisk('32M'));
     const volume = await onSmallVolume(pod, Mi);
     const runner = await startRunner(pod);
-    await runner.reaches({ powerState: 'Stopped' });
+    // Before that it says Stopped, too, and has made no disk yet.
+    await runner.reaches({ powerState: 'Stopped', diskSize: 32 * Mi });
     await volume.fill();
     await expect(runner.client.resize(64 * Mi)).rejects.toMatchObject({
       message: expect.stringMatching(/^the VM's volume is full, /),

@@ -92,5 +92,7 @@ describe('the size of an overlay', () => {
   test('is not guessed where it is damaged', async () => {
     const damaged = await file('overlay', Buffer.alloc(4096));
     await expect(overlaySize(damaged)).rejects.toMatchObject(invalid('is damaged'));
+    const gone = overlaySize(join(volume, 'gone.qcow2'));
+    await expect(gone).rejects.toThrow(/^the VM's disk cannot be read: ENOENT/);
   });
 });
