@@ -205,7 +205,8 @@ const plan: readonly (readonly (readonly Name[])[])[] = [
   [['integration']],
   [['e2e']],
   [['gpu']],
-  [['life'], ['life-own', 'release', 'long']],
+  [['life'], ['life-own', 'long']],
+  [['release']],
 ];
 
 /** Where one of them fails, nothing else has a meaning. */
