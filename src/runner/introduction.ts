@@ -20,8 +20,8 @@ const lookEveryMs = 20;
 /** Most that an agent takes that is there, on a node that has much else to do, in milliseconds. */
 const answersWithinMs = 30_000;
 
-/** A guest with what it is spoken to by. */
-export interface SpokenTo {
+/** A guest, as its agent and the monitor of its QEMU reach it. */
+export interface Guest {
   readonly agent: Agent;
   readonly qmp: Pick<Qmp, 'execute'>;
 }
@@ -33,7 +33,7 @@ export type Shared = 'nothing' | 'randomness' | 'identity';
  * Makes a guest that goes on from the memory of its image one of its own: random numbers first, then whose it is, unless nobody's yet. A guest without an
  * agent goes on all the same.
  */
-export async function wake(guest: SpokenTo, spec: RunnerSpec, log: Log): Promise<Shared> {
+export async function wake(guest: Guest, spec: RunnerSpec, log: Log): Promise<Shared> {
   const agent = await answering(guest, log);
   if (agent === undefined) return 'identity';
   let shared: Shared = 'nothing';
@@ -48,7 +48,7 @@ export async function wake(guest: SpokenTo, spec: RunnerSpec, log: Log): Promise
 }
 
 /** Tells a guest that waited whose it is. One without an agent, or without a hook, goes on all the same: whoever made the image decides what it is told. */
-export async function introduce(guest: SpokenTo, spec: RunnerSpec, log: Log): Promise<void> {
+export async function introduce(guest: Guest, spec: RunnerSpec, log: Log): Promise<void> {
   const agent = await answering(guest, log);
   if (agent === undefined) return;
   await attempt('random bytes', () => stir(agent), log);
@@ -56,7 +56,7 @@ export async function introduce(guest: SpokenTo, spec: RunnerSpec, log: Log): Pr
 }
 
 /** The agent, which is given time for each command; undefined where the guest has none that answers. */
-async function answering({ agent, qmp }: SpokenTo, log: Log): Promise<Pick<Agent, 'execute'> | undefined> {
+async function answering({ agent, qmp }: Guest, log: Log): Promise<Pick<Agent, 'execute'> | undefined> {
   if (!(await hasAgent(qmp))) {
     log.info({}, 'the guest was told nothing: it has no agent');
     return undefined;
