@@ -12,6 +12,7 @@ import {
   published,
   startOperator,
 } from '../integration/credential/harness.ts';
+import { ownControlPlane } from '../support/controlplane.ts';
 import { withFaults, type Write } from '../support/faultclient.ts';
 import { type Benchmark, median, type Outcome, percentile, rounded } from './figures.ts';
 import { inParallel } from './parallel.ts';
@@ -223,7 +224,7 @@ async function clear(client: KubeClient, round: number): Promise<void> {
 
 /** Credentials become pull Secrets on a real kube-apiserver of its own. */
 async function measureCredentials(): Promise<CredentialFigures> {
-  const cluster = await credentialCluster({ components: [] });
+  const cluster = await credentialCluster(await ownControlPlane({ components: [] }));
   try {
     const { client } = cluster;
     const made: Round[] = [];

@@ -8,15 +8,15 @@ import { createClient, type RootClient } from '../../src/kube/client.ts';
 import { loadKubeconfig } from '../../src/kube/connection.ts';
 import { createLogger } from '../../src/telemetry.ts';
 import { createControlKeys } from '../../src/controllers/vm/runner/controlkeys.ts';
-import { type OwnControlPlane, ownControlPlane } from '../support/controlplane.ts';
+import { type EmptyControlPlane, emptyControlPlane } from '../support/emptycontrolplane.ts';
 
 /** What exists once for an installation was made by each process that found it missing, and the last one won. */
 
-let controlPlane: OwnControlPlane;
+let controlPlane: EmptyControlPlane;
 let client: RootClient;
 
 beforeAll(async () => {
-  controlPlane = await ownControlPlane();
+  controlPlane = await emptyControlPlane();
   client = createClient(await loadKubeconfig(controlPlane.kubeconfigPath));
   await client.create(namespaces, { metadata: { name: 'svc3-system' } });
 });

@@ -25,10 +25,7 @@ export interface SavingWorld extends ImageCluster {
 }
 
 export async function savingWorld(): Promise<SavingWorld> {
-  const cluster = await imageCluster(
-    { auth: 'basic' },
-    { components: ['kube-controller-manager', 'kube-scheduler'] },
-  );
+  const cluster = await imageCluster();
   const kubelet = simulateKubelet(cluster.client);
   // Worker pods are processes of their own.
   kubelet.behave(({ metadata }) => ({

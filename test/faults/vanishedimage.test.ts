@@ -1,5 +1,3 @@
-import { join } from 'node:path';
-import { Client, credentials } from '@grpc/grpc-js';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { finalizer } from '../../src/api/meta.ts';
 import { images } from '../../src/api/resources.ts';
@@ -13,18 +11,22 @@ import {
   type ImageCluster,
   type ImageOperator,
 } from '../integration/image/harness.ts';
+import { type OwnControlPlane, ownControlPlane } from '../support/controlplane.ts';
+import { etcdOf } from '../support/etcd.ts';
 import type { RegistryClient } from '../../src/registry/client.ts';
 
 /**
  * kube-apiserver decides on a DELETE by what it has read before: a finalizer that is written in between does not hold the object. What lies in the
  * store stayed there. The race cannot be won on request, so the key is taken from etcd, which looks the same to every watch.
  */
+let own: OwnControlPlane;
 let cluster: ImageCluster;
 let operator: ImageOperator;
 let store: RegistryClient;
 
 beforeAll(async () => {
-  cluster = await imageCluster();
+  own = await ownControlPlane();
+  cluster = await imageCluster({ auth: 'basic' }, own);
   store = cluster.openStore();
   operator = startImageOperator(cluster.client, cluster.settings);
 });
@@ -35,22 +37,10 @@ afterAll(async () => {
   await cluster?.remove();
 });
 
-/** `etcdserverpb.KV/DeleteRange`, on etcd's socket. */
 async function takeFromEtcd(namespace: string, name: string): Promise<void> {
-  const key = Buffer.from(`/registry/svc3.dev/images/${namespace}/${name}`);
-  const [asIs, keyField, deletedOne] = [(bytes: Buffer) => bytes, 0x0a, [0x10, 0x01]];
-  const etcd = new Client(
-    `unix:${join(cluster.controlPlane.dir, 'etcd.sock')}`,
-    credentials.createInsecure(),
-  );
-  const body = Buffer.from([keyField, key.length, ...key]);
-  const answer = await new Promise<Buffer>((resolve, reject) => {
-    etcd.makeUnaryRequest('/etcdserverpb.KV/DeleteRange', asIs, asIs, body, (error, reply) =>
-      reply === undefined ? reject(error ?? new Error('no reply')) : resolve(reply),
-    );
-  });
+  const etcd = etcdOf(own);
+  expect(await etcd.delete(`/registry/svc3.dev/images/${namespace}/${name}`)).toBe(true);
   etcd.close();
-  expect([...answer.subarray(-2)]).toEqual(deletedOne);
 }
 
 async function readyImage(namespace: string, size: string) {

@@ -2,11 +2,10 @@ import { apiServices, namespaces, nodes, services } from '../../src/api/resource
 import { createClient, type RootClient } from '../../src/kube/client.ts';
 import { loadKubeconfig } from '../../src/kube/connection.ts';
 import { type ApiProcess, startApiProcess } from './apiprocess.ts';
-import { type OwnControlPlane, ownControlPlane } from './controlplane.ts';
-import { installDefinitions } from './definitions.ts';
+import { type EmptyControlPlane, emptyControlPlane } from './emptycontrolplane.ts';
 
 export interface AggregatedCluster {
-  readonly plane: OwnControlPlane;
+  readonly plane: EmptyControlPlane;
   readonly client: RootClient;
   /** Where the api listens, also after a restart; 0 before its first start. */
   readonly port: number;
@@ -33,11 +32,10 @@ async function register(client: RootClient, port: number): Promise<void> {
   });
 }
 
-/** A control plane of its own with an APIService that leads to an api on this machine, and one node. */
+/** A control plane with an APIService that leads to an api on this machine, and one node. */
 export async function aggregatedCluster(): Promise<AggregatedCluster> {
-  const plane = await ownControlPlane();
+  const plane = await emptyControlPlane();
   const client = createClient(await loadKubeconfig(plane.kubeconfigPath));
-  await installDefinitions(client);
   await client.create(namespaces, { metadata: { name: 'svc3-system' } });
   await client.create(nodes, { metadata: { name: 'n1', labels: { 'kubernetes.io/arch': 'amd64' } } });
   const status = { allocatable: { cpu: '12', memory: '32Gi' } };

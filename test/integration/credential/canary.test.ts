@@ -9,7 +9,7 @@ import { objectNames } from '../../../src/api/meta.ts';
 import { registryCredentials, typeMeta } from '../../../src/api/resources.ts';
 import { verifyLogin } from '../../../src/controllers/credential/login.ts';
 import { startTestApi, type TestApi } from '../../support/api.ts';
-import { ensureTools } from '../../support/controlplane.ts';
+import { type OwnControlPlane, ensureTools, ownControlPlane } from '../../support/controlplane.ts';
 import { svc3Program, type Run } from '../cli/process.ts';
 import {
   basicAuth,
@@ -39,6 +39,7 @@ const traces = [
   ),
 ];
 
+let own: OwnControlPlane;
 let cluster: CredentialCluster;
 let operator: TestOperator;
 let api: TestApi;
@@ -50,7 +51,8 @@ const said: string[] = [];
 const { svc3 } = svc3Program({});
 
 beforeAll(async () => {
-  cluster = await credentialCluster({ audit: 'Metadata' });
+  own = await ownControlPlane({ audit: 'Metadata' });
+  cluster = await credentialCluster(own);
   kubectlPath = (await ensureTools('controlplane')).path('kubectl');
   operator = await startOperator(cluster.client, { enabled: true, allowed: ['*'] });
   api = await startTestApi(cluster.client, { registryLogin: verifyLogin });
@@ -312,7 +314,7 @@ describe('a password', () => {
   });
 
   test('stands in no address and no user agent of the audit log', async () => {
-    const lines = (await readFile(cluster.controlPlane.auditLogPath, 'utf8')).split('\n');
+    const lines = (await readFile(own.auditLogPath, 'utf8')).split('\n');
     const asked = lines.map((line) => line.slice(0, line.indexOf('"responseStatus"')));
     expect(asked.length).toBeGreaterThan(100);
     expectNoTrace('the audit log', asked.join('\n'));

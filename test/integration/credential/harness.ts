@@ -15,31 +15,30 @@ import { createClient, type RootClient } from '../../../src/kube/client.ts';
 import { loadKubeconfig } from '../../../src/kube/connection.ts';
 import { createRecorder } from '../../../src/kube/recorder.ts';
 import type { KubeClient } from '../../../src/kube/types.ts';
-import type { ControlPlaneOptions } from '../../../src/localcluster/controlplane/controlplane.ts';
 import { createLogger, createMetrics } from '../../../src/telemetry.ts';
-import { ownControlPlane, type OwnControlPlane } from '../../support/controlplane.ts';
+import type { OwnControlPlane } from '../../support/controlplane.ts';
 import { installDefinitions } from '../../support/definitions.ts';
+import { type EmptyControlPlane, emptyControlPlane } from '../../support/emptycontrolplane.ts';
 import type { Submitted } from '../../../src/api/object.ts';
 
 /** The namespaces of an installation that registry credentials need. */
 const installed = [namespaces.credentials, namespaces.node, namespaces.system];
 
 export interface CredentialCluster {
-  readonly controlPlane: OwnControlPlane;
+  readonly controlPlane: EmptyControlPlane;
   /** Has all rights. */
   readonly client: RootClient;
   remove(): Promise<void>;
 }
 
 /**
- * A control plane for one file: an operator works on the credentials of all namespaces, so two files cannot share one.
+ * A control plane for one file, `own` where it is given one that ends with it: an operator works on the credentials of all namespaces, so two
+ * files cannot share one at the same time.
  */
-export async function credentialCluster(
-  options: Omit<ControlPlaneOptions, 'dir' | 'tools'> = {},
-): Promise<CredentialCluster> {
-  const controlPlane = await ownControlPlane({ components: ['kube-controller-manager'], ...options });
+export async function credentialCluster(own?: OwnControlPlane): Promise<CredentialCluster> {
+  const controlPlane = own ?? (await emptyControlPlane());
   const client = createClient(await loadKubeconfig(controlPlane.kubeconfigPath));
-  await installDefinitions(client);
+  if (own !== undefined) await installDefinitions(client);
   await Promise.all(installed.map((name) => client.apply(namespaceResource, { metadata: { name } })));
   return {
     controlPlane,

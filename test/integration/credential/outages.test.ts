@@ -3,6 +3,7 @@ import { namespaces, objectNames } from '../../../src/api/meta.ts';
 import { secrets } from '../../../src/api/resources.ts';
 import { createClient } from '../../../src/kube/client.ts';
 import type { KubeClient } from '../../../src/kube/types.ts';
+import { type OwnControlPlane, ownControlPlane } from '../../support/controlplane.ts';
 import { withFaults } from '../../support/faultclient.ts';
 import { isWatch, startFaultProxy, type FaultProxy } from '../../support/faultproxy.ts';
 import {
@@ -19,11 +20,13 @@ import {
 const [one, two] = ['https://one.example.com:1', 'https://two.example.com:2'];
 const soon = { interval: 20 };
 
+let own: OwnControlPlane;
 let cluster: CredentialCluster;
 const operators: TestOperator[] = [];
 
 beforeAll(async () => {
-  cluster = await credentialCluster();
+  own = await ownControlPlane();
+  cluster = await credentialCluster(own);
 });
 
 afterAll(() => cluster?.remove());
@@ -110,8 +113,8 @@ describe('kube-apiserver', () => {
     await expect.poll(() => readyReason(cluster.client, namespace, one), soon).toBe('Published');
     await expect.poll(() => operator.pending(), soon).toBe(0);
     const before = counted.writes.length;
-    await cluster.controlPlane.stopApiServer();
-    await cluster.controlPlane.startApiServer();
+    await own.stopApiServer();
+    await own.startApiServer();
     await addCredential(cluster.client, namespace, one, 'after');
     await expect
       .poll(() => at(namespace), { ...soon, timeout: 50_000 })

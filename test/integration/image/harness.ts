@@ -25,6 +25,7 @@ import { resolveImage } from '../../../src/registry/image.ts';
 import { parseReference } from '../../../src/registry/reference.ts';
 import { createLogger, createMetrics } from '../../../src/telemetry.ts';
 import { startRegistry, type TestRegistry, type TestRegistryOptions } from '../../support/registry.ts';
+import type { OwnControlPlane } from '../../support/controlplane.ts';
 import { runWorkers, type WorkerKubelet } from '../../support/workers.ts';
 import {
   addCredential,
@@ -50,10 +51,10 @@ export interface ImageCluster extends CredentialCluster {
 /** Control plane, store and a stand-in for the kubelets of worker pods. */
 export async function imageCluster(
   options: TestRegistryOptions = { auth: 'basic' },
-  controlPlane: Parameters<typeof credentialCluster>[0] = {},
+  own?: OwnControlPlane,
 ): Promise<ImageCluster> {
   const [cluster, registry, [port = 0]] = await Promise.all([
-    credentialCluster(controlPlane),
+    credentialCluster(own),
     startRegistry(options),
     freePorts(1),
   ]);

@@ -7,15 +7,16 @@ import { createClient, type RootClient } from '../../../src/kube/client.ts';
 import { loadKubeconfig } from '../../../src/kube/connection.ts';
 import type { Condition } from '../../../src/api/object.ts';
 import { podNameOf } from '../../../src/controllers/vm/names.ts';
-import { type OwnControlPlane, ownControlPlane } from '../../support/controlplane.ts';
+import type { OwnControlPlane } from '../../support/controlplane.ts';
 import { installDefinitions } from '../../support/definitions.ts';
+import { type EmptyControlPlane, emptyControlPlane } from '../../support/emptycontrolplane.ts';
 import { collectVmPods, simulateKubelet, type SimulatedKubelet } from '../../support/kubelet.ts';
 
 /** Generous: on a loaded machine everything takes ten times as long. */
 export const slow = { timeout: 60_000, interval: 50 };
 
 export interface VmWorld {
-  readonly controlPlane: OwnControlPlane;
+  readonly controlPlane: EmptyControlPlane;
   readonly client: RootClient;
   readonly kubelet: SimulatedKubelet;
   /** A namespace of this name with these labels. */
@@ -44,16 +45,17 @@ export interface VmNamespace {
 }
 
 export interface VmWorldOptions {
-  readonly controlPlane?: Parameters<typeof ownControlPlane>[0];
+  /** One of the file's own, new, which ends with the world. */
+  readonly controlPlane?: OwnControlPlane;
   /** Of each simulated node. */
   readonly heartbeatMs?: number;
 }
 
-/** A control plane of its own with simulated nodes and no operator yet. */
+/** A control plane with simulated nodes and no operator yet. */
 export async function vmWorld(options: VmWorldOptions = {}): Promise<VmWorld> {
-  const controlPlane = await ownControlPlane(options.controlPlane);
+  const controlPlane = options.controlPlane ?? (await emptyControlPlane());
   const client = createClient(await loadKubeconfig(controlPlane.kubeconfigPath));
-  await installDefinitions(client);
+  if (options.controlPlane !== undefined) await installDefinitions(client);
   const { heartbeatMs } = options;
   const kubelet = simulateKubelet(client, heartbeatMs === undefined ? {} : { heartbeatMs });
   const collector = collectVmPods(client);

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Pod } from '../../../src/api/core.ts';
 import { nodes } from '../../../src/api/resources.ts';
 import { messageOf } from '../../../src/errors.ts';
+import { ownControlPlane } from '../../support/controlplane.ts';
 import { startVmOperator, type TestOperator } from '../../support/operator.ts';
 import { slow, type VmNamespace, type VmWorld, vmWorld } from './harness.ts';
 
@@ -14,7 +15,7 @@ const lost = ['n1', 'n2', 'n3'];
 /** As in a cluster, but with seconds where that takes minutes. */
 beforeAll(async () => {
   world = await vmWorld({
-    controlPlane: {
+    controlPlane: await ownControlPlane({
       controllerManagerFlags: [
         '--node-monitor-period=500ms',
         '--node-monitor-grace-period=8s',
@@ -23,7 +24,7 @@ beforeAll(async () => {
         '--unhealthy-zone-threshold=0.9',
       ],
       apiServerFlags: ['--default-unreachable-toleration-seconds=3'],
-    },
+    }),
     heartbeatMs: 1_000,
   });
   for (const name of [...lost, 'n4']) await world.kubelet.addNode({ name });

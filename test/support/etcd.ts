@@ -1,0 +1,80 @@
+import { join } from 'node:path';
+import { Client, credentials, type ServiceDefinition } from '@grpc/grpc-js';
+import { fromJSON } from '@grpc/proto-loader';
+
+/** The store below a control plane of tests: what is done here looks to every watch as if somebody had done it with kubectl, finalizers or not. */
+export interface Etcd {
+  /** All keys that begin so, with their values. */
+  list(prefix: string): Promise<EtcdEntry[]>;
+  put(key: string, value: Buffer): Promise<void>;
+  /** Whether the key was there. */
+  delete(key: string): Promise<boolean>;
+  close(): void;
+}
+
+export interface EtcdEntry {
+  readonly key: string;
+  readonly value: Buffer;
+}
+
+const field = (type: string, id: number) => ({ type, id });
+const call = (name: string) => ({
+  requestType: `${name}Request`,
+  responseType: `${name}Response`,
+  comment: '',
+});
+
+// api/etcdserverpb/rpc.proto of etcd, with the fields that are used here.
+const definition = fromJSON(
+  {
+    nested: {
+      etcdserverpb: {
+        nested: {
+          KV: { methods: { Range: call('Range'), Put: call('Put'), DeleteRange: call('DeleteRange') } },
+          KeyValue: { fields: { key: field('bytes', 1), value: field('bytes', 5) } },
+          RangeRequest: { fields: { key: field('bytes', 1), rangeEnd: field('bytes', 2) } },
+          RangeResponse: { fields: { kvs: { ...field('KeyValue', 2), rule: 'repeated' as const } } },
+          PutRequest: { fields: { key: field('bytes', 1), value: field('bytes', 2) } },
+          PutResponse: { fields: {} },
+          DeleteRangeRequest: { fields: { key: field('bytes', 1) } },
+          DeleteRangeResponse: { fields: { deleted: field('int64', 2) } },
+        },
+      },
+    },
+  },
+  { keepCase: true, longs: String, defaults: true },
+);
+const methods = definition['etcdserverpb.KV'] as ServiceDefinition;
+
+/** etcd of the control plane in this folder, on its socket. */
+export function etcdOf({ dir }: { readonly dir: string }): Etcd {
+  const client = new Client(`unix:${join(dir, 'etcd.sock')}`, credentials.createInsecure(), {
+    'grpc.max_receive_message_length': -1,
+  });
+  const ask = <T>(name: string, request: object): Promise<T> => {
+    const { path, requestSerialize, responseDeserialize } = methods[name] as ServiceDefinition[string];
+    return new Promise((resolve, reject) => {
+      client.makeUnaryRequest(path, requestSerialize, responseDeserialize, request, (error, reply) =>
+        error === null ? resolve(reply as T) : reject(error),
+      );
+    });
+  };
+  return {
+    async list(prefix) {
+      const key = Buffer.from(prefix);
+      // The first key behind all that begin so.
+      const rangeEnd = Buffer.from(key);
+      rangeEnd[key.length - 1] = (key.at(-1) ?? 0) + 1;
+      const { kvs } = await ask<{ kvs: { key: Buffer; value: Buffer }[] }>('Range', { key, rangeEnd });
+      return kvs.map(({ key: found, value }) => ({ key: found.toString(), value }));
+    },
+    async put(key, value) {
+      await ask('Put', { key: Buffer.from(key), value });
+    },
+    async delete(key) {
+      const { deleted } = await ask<{ deleted: string }>('DeleteRange', { key: Buffer.from(key) });
+      return deleted === '1';
+    },
+    close: () => client.close(),
+  };
+}
