@@ -5,13 +5,14 @@ import { Agent, request } from 'undici';
 import { freePorts } from '../../src/localcluster/controlplane/ports.ts';
 import { temporaryFolder } from '../support/controlplane.ts';
 import { testGuestDisk } from '../support/guest.ts';
+import { startBareProcess } from './bareprocess.ts';
 import { type Benchmark, type Outcome, rounded, size } from './figures.ts';
 import { cpuMs, type LocalRunner, startLocalRunner } from './localrunner.ts';
 
-/** One real guest; what its runner and QEMU take is counted with and without somebody who asks. */
+/** One real guest; what its runner and QEMU take is counted while they are asked and while a bare server of Node is. */
 export const benchmark: Benchmark = {
   about: 'CPU that a scrape of the metrics of one VM takes, of its runner and its QEMU',
-  settings: { SVC3_BENCH_SCRAPES: '60 scrapes, and as long without' },
+  settings: { SVC3_BENCH_SCRAPES: '60 scrapes, and as many of a bare server' },
   measure,
 };
 
@@ -19,7 +20,7 @@ export const benchmark: Benchmark = {
 const everyMs = 1_100;
 const scrapesPerTurn = 15;
 
-const names = ['runner', 'QEMU'] as const;
+const names = ['runner', 'QEMU', 'bare'] as const;
 
 async function measure(): Promise<Outcome> {
   const image = temporaryFolder();
@@ -27,60 +28,75 @@ async function measure(): Promise<Outcome> {
   await symlink(await testGuestDisk(), join(image, 'disk/disk.qcow2'));
   const [metricsPort = 0] = await freePorts(1);
   const runner = await startLocalRunner(image, { metricsPort });
+  // One connection to each that stays, as a Prometheus has.
+  const dispatcher = new Agent({ connect: { rejectUnauthorized: false }, connections: 1 });
   try {
     await runner.reaches({ powerState: 'Running', guestReachable: true });
-    return await measured(runner, `https://127.0.0.1:${metricsPort}/metrics`);
+    return await measured(runner, { dispatcher, url: `https://127.0.0.1:${metricsPort}/metrics` });
   } finally {
+    await dispatcher.destroy();
     await runner.end();
   }
 }
 
-async function measured(runner: LocalRunner, url: string): Promise<Outcome> {
-  // One connection that stays, as a Prometheus has.
-  const dispatcher = new Agent({ connect: { rejectUnauthorized: false }, connections: 1 });
-  const headers = { authorization: `Bearer ${runner.metricsToken}` };
-  const scrape = async (): Promise<number> => {
-    const { statusCode, body } = await request(url, { dispatcher, headers });
+interface Scraping {
+  readonly dispatcher: Agent;
+  readonly url: string;
+}
+
+async function measured(runner: LocalRunner, { dispatcher, url }: Scraping): Promise<Outcome> {
+  const scrape = async (from: string): Promise<string> => {
+    const headers = { authorization: `Bearer ${runner.metricsToken}` };
+    const { statusCode, body } = await request(from, { dispatcher, headers });
     const text = await body.text();
     if (statusCode !== 200) throw new Error(`the metrics are refused: ${statusCode} ${text}`);
-    return text.split('\n').filter((line) => line.startsWith('svc3_')).length;
+    return text;
   };
-  const processes = { runner: runner.pid, QEMU: runner.qemuPid() };
-  const taken = { runner: { asked: 0, left: 0 }, QEMU: { asked: 0, left: 0 } };
-  let series = 0;
+  const text = await scrape(url);
+  const bare = await startBareProcess('barescrape.ts', { text });
+  const bareUrl = `https://127.0.0.1:${bare.said}/metrics`;
+  const processes = { runner: runner.pid, QEMU: runner.qemuPid(), bare: bare.pid };
+  const taken = { runner: [0, 0], QEMU: [0, 0], bare: [0, 0] } satisfies Record<string, [number, number]>;
   const turns = Math.max(2, Math.ceil(size('SVC3_BENCH_SCRAPES', 60) / scrapesPerTurn));
   try {
-    await scrape();
+    await scrape(bareUrl);
     // What a guest does when it has just started is over.
     await delay(10_000);
     for (let turn = 0; turn < 2 * turns; turn += 1) {
       // a b b a …: what drifts falls on both alike.
-      const isAsked = [0, 3].includes(turn % 4);
-      const before = { runner: cpuMs(processes.runner), QEMU: cpuMs(processes.QEMU) };
+      const side = [0, 3].includes(turn % 4) ? 0 : 1;
+      const before = names.map((name) => cpuMs(processes[name]));
       for (let i = 0; i < scrapesPerTurn; i += 1) {
         const due = delay(everyMs);
-        if (isAsked) series = await scrape();
+        await scrape(side === 0 ? url : bareUrl);
         await due;
       }
-      for (const name of names)
-        taken[name][isAsked ? 'asked' : 'left'] += cpuMs(processes[name]) - before[name];
+      for (const [at, name] of names.entries())
+        taken[name][side] += cpuMs(processes[name]) - (before[at] ?? 0);
     }
   } finally {
-    await dispatcher.destroy();
+    bare.stop();
   }
   const scrapes = turns * scrapesPerTurn;
-  const perScrape = (name: (typeof names)[number]) => (taken[name].asked - taken[name].left) / scrapes;
+  const perScrape = (name: (typeof names)[number]) => {
+    const [ours, bares] = taken[name];
+    return (name === 'bare' ? bares - ours : ours - bares) / scrapes;
+  };
   return {
     rows: names.map((name) => ({
       process: name,
       scrapes,
-      'CPU with them, ms': taken[name].asked,
-      'CPU without, ms': taken[name].left,
+      'CPU while the runner is asked, ms': taken[name][0],
+      'CPU while the bare server is, ms': taken[name][1],
       'a scrape, ms': rounded(perScrape(name), 2),
     })),
     figures: [
       { what: 'CPU of a scrape, ms', value: rounded(perScrape('runner') + perScrape('QEMU'), 2), atMost: 1 },
-      { what: 'series of a VM', value: series, atMost: 60 },
+      {
+        what: 'series of a VM',
+        value: text.split('\n').filter((line) => line.startsWith('svc3_')).length,
+        atMost: 60,
+      },
     ],
   };
 }
