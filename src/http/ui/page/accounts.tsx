@@ -5,7 +5,7 @@ import { FormDialog, parameter, textOf } from './formdialog.tsx';
 import { emptyText, useListing } from './listing.ts';
 import { Confirm, Problem, Table, type Column } from './parts.tsx';
 import type { Rights } from './rights.ts';
-import { timeOf } from './vm.tsx';
+import { timeOf } from './time.ts';
 
 const newAccount = [parameter('serviceaccount', 'Name')];
 

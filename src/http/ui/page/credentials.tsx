@@ -4,7 +4,7 @@ import { call, inNamespace, messageOf } from './api.ts';
 import { emptyText, useListing } from './listing.ts';
 import { Confirm, Problem, Table, type Column } from './parts.tsx';
 import type { Rights } from './rights.ts';
-import { timeOf } from './vm.tsx';
+import { timeOf } from './time.ts';
 
 /** Logins of registries, for administrators. Passwords go in and never come back. */
 export function Credentials({ namespace, rights }: { readonly namespace: string; readonly rights: Rights }) {

@@ -6,8 +6,8 @@ import { CopyDisk, DescribeDisk, EmptyImage, Pull, type AskedOfDisk, type DiskKi
 import { keyOf } from './items.ts';
 import { Badge, Confirm, Table, type Column } from './parts.tsx';
 import { type Rights, useRights } from './rights.ts';
+import { timeOf } from './time.ts';
 import { type Sendings, Uploads } from './uploads.tsx';
-import { timeOf } from './vm.tsx';
 
 /** What differs between images and ISOs. */
 const words = {

@@ -17,6 +17,44 @@ interface FormState {
   readonly set: (path: string, value: string) => void;
 }
 
+type Send = (body: Readonly<Record<string, unknown>>) => Promise<void>;
+
+/** One after the other, and not at all where what was put in cannot be a body. */
+function useSubmission(
+  fields: readonly Field[],
+  values: Values,
+  send: Send,
+): {
+  readonly problems: readonly FieldProblem[];
+  /** What is wrong beside the fields. */
+  readonly message: string | undefined;
+  readonly isBusy: boolean;
+  readonly submit: (event: SubmitEvent) => void;
+} {
+  const [problems, setProblems] = useState<readonly FieldProblem[]>([]);
+  const [message, setMessage] = useState<string>();
+  const [isBusy, setBusy] = useState(false);
+  function submit(event: SubmitEvent): void {
+    event.preventDefault();
+    if (isBusy) return;
+    const made = bodyOf(fields, values);
+    setProblems(made.problems);
+    setMessage(undefined);
+    if (made.problems.length > 0) return;
+    setBusy(true);
+    send(made.body)
+      .catch((error: unknown) => {
+        const causes = error instanceof ApiError ? error.causes : [];
+        setProblems(causes);
+        setMessage(
+          causes.length > 0 && otherProblems(causes, fields).length === 0 ? undefined : messageOf(error),
+        );
+      })
+      .finally(() => setBusy(false));
+  }
+  return { problems, message, isBusy, submit };
+}
+
 const noValues: Values = new Map();
 
 /** A form for a body of the API: what is refused is said at its field. */
@@ -42,13 +80,11 @@ export function SchemaForm({
   /** What an empty choice means. */
   readonly unset?: string;
   readonly verb: string;
-  readonly send: (body: Readonly<Record<string, unknown>>) => Promise<void>;
+  readonly send: Send;
   readonly onCancel?: () => void;
 }) {
   const [values, setValues] = useState<Values>(initial);
-  const [problems, setProblems] = useState<readonly FieldProblem[]>([]);
-  const [message, setMessage] = useState<string>();
-  const [isBusy, setBusy] = useState(false);
+  const { problems, message, isBusy, submit } = useSubmission(fields, values, send);
   const form = useRef<HTMLFormElement>(null);
   // Its description says what is wrong, to screen readers too.
   useEffect(() => {
@@ -64,26 +100,6 @@ export function SchemaForm({
   };
   const main = first.flatMap((path) => fields.filter((field) => field.path === path));
   const more = fields.filter((field) => !first.includes(field.path));
-
-  function submit(event: SubmitEvent): void {
-    event.preventDefault();
-    if (isBusy) return;
-    const made = bodyOf(fields, values);
-    setProblems(made.problems);
-    setMessage(undefined);
-    if (made.problems.length > 0) return;
-    setBusy(true);
-    send(made.body)
-      .catch((error: unknown) => {
-        const causes = error instanceof ApiError ? error.causes : [];
-        setProblems(causes);
-        setMessage(
-          causes.length > 0 && otherProblems(causes, fields).length === 0 ? undefined : messageOf(error),
-        );
-      })
-      .finally(() => setBusy(false));
-  }
-
   const isRefusedBelow = more.some(({ path }) => problemOf(problems, path) !== undefined);
   return (
     <form class="schema" ref={form} onSubmit={submit} noValidate>

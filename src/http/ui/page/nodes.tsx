@@ -48,16 +48,12 @@ export function Nodes({
   const [asked, setAsked] = useState<Asked>();
   const [refusal, setRefusal] = useState<string>();
   const [said, setSaid] = useState('');
-  const close = (): void => setAsked(undefined);
   const change = async (path: string, body: unknown): Promise<void> => {
     setSaid((await call<{ message: string }>('POST', path, body)).body.message);
     again();
   };
-  const ofNode = (node: string, verb: string): string => inNamespace(namespace, 'nodes', node, verb);
-  const ofCluster = (node: string, verb: string): string =>
-    `/ui/api/v1/nodes/${encodeURIComponent(node)}/${verb}`;
-  const holders = ({ name }: NodeItem) =>
-    [...vms.values()].filter(({ node, gpuPassthrough }) => node === name && gpuPassthrough);
+  const untag = (node: string) => (tag: string) =>
+    change(inNamespace(namespace, 'nodes', node, 'untag'), { tag });
   return (
     <main>
       <h1>Nodes</h1>
@@ -70,26 +66,14 @@ export function Nodes({
         caption="Nodes"
         columns={[
           ...columns,
-          {
-            title: 'GPU of',
-            cell: (node) =>
-              node.allocatableGpu === 0 || holders(node).length === 0
-                ? '–'
-                : holders(node).map((vm) => (
-                    <a key={keyOf(vm)} href={linkTo('vms', vm.namespace, vm.name)}>
-                      {keyOf(vm)}
-                    </a>
-                  )),
-          },
+          { title: 'GPU of', cell: (node) => <GpuHolders node={node} vms={vms} /> },
           {
             title: 'Tags',
             cell: ({ name, tags }) => (
               <Tags
                 tags={tags}
                 node={name}
-                {...(rights.has('untagNode')
-                  ? { remove: (tag: string) => change(ofNode(name, 'untag'), { tag }) }
-                  : {})}
+                {...(rights.has('untagNode') ? { remove: untag(name) } : {})}
                 onProblem={setRefusal}
               />
             ),
@@ -100,44 +84,87 @@ export function Nodes({
         keyOf={({ name }) => name}
         empty={emptyText(listing, 'No node takes VMs.')}
       />
-      {asked?.what === 'tag' ? (
-        <FormDialog
-          title={`Tag ${asked.node}`}
-          schema="TagRequest"
-          verb="Tag"
-          send={(body) => change(ofNode(asked.node, 'tag'), body)}
-          onClose={close}
-        >
-          <p>VMs that ask for the tag prefer this node, or run on nodes with it only.</p>
-        </FormDialog>
-      ) : null}
-      {asked?.what === 'assign' ? (
-        <FormDialog
-          title={`Reserve ${asked.node}`}
-          schema="AssignRequest"
-          suggestions={{ namespace: namespaces }}
-          verb="Reserve"
-          send={(body) => change(ofCluster(asked.node, 'assign'), body)}
-          onClose={close}
-        >
-          <p>
-            New VMs of other namespaces are not placed there any more, and it is not in their lists; VMs that
-            are there stay. Without a namespace it takes those of all.
-          </p>
-        </FormDialog>
-      ) : null}
-      {asked?.what === 'gpu' ? (
-        <FormDialog
-          title={`GPU passthrough of ${asked.node}`}
-          schema="GpuPassthroughRequest"
-          verb="Set"
-          send={(body) => change(ofCluster(asked.node, 'gpupassthrough'), body)}
-          onClose={close}
-        >
-          <p>Where it is allowed, one VM at a time can have the GPUs, once the hardware qualifies.</p>
-        </FormDialog>
-      ) : null}
+      {asked === undefined ? null : (
+        <ChangeOfNode
+          asked={asked}
+          namespace={namespace}
+          namespaces={namespaces}
+          change={change}
+          onClose={() => setAsked(undefined)}
+        />
+      )}
     </main>
+  );
+}
+
+/** The VMs that have a node's GPUs. */
+function GpuHolders({ node, vms }: { readonly node: NodeItem; readonly vms: Items['vms'] }) {
+  const holders = [...vms.values()].filter((vm) => vm.node === node.name && vm.gpuPassthrough);
+  if (node.allocatableGpu === 0 || holders.length === 0) return <>–</>;
+  return (
+    <>
+      {holders.map((vm) => (
+        <a key={keyOf(vm)} href={linkTo('vms', vm.namespace, vm.name)}>
+          {keyOf(vm)}
+        </a>
+      ))}
+    </>
+  );
+}
+
+/** Asks for what the change needs, and says what it does. */
+function ChangeOfNode({
+  asked: { what, node },
+  namespace,
+  namespaces,
+  change,
+  onClose,
+}: {
+  readonly asked: Asked;
+  readonly namespace: string;
+  readonly namespaces: readonly string[];
+  readonly change: (path: string, body: unknown) => Promise<void>;
+  readonly onClose: () => void;
+}) {
+  const ofCluster = `/ui/api/v1/nodes/${encodeURIComponent(node)}`;
+  if (what === 'tag')
+    return (
+      <FormDialog
+        title={`Tag ${node}`}
+        schema="TagRequest"
+        verb="Tag"
+        send={(body) => change(inNamespace(namespace, 'nodes', node, 'tag'), body)}
+        onClose={onClose}
+      >
+        <p>VMs that ask for the tag prefer this node, or run on nodes with it only.</p>
+      </FormDialog>
+    );
+  if (what === 'assign')
+    return (
+      <FormDialog
+        title={`Reserve ${node}`}
+        schema="AssignRequest"
+        suggestions={{ namespace: namespaces }}
+        verb="Reserve"
+        send={(body) => change(`${ofCluster}/assign`, body)}
+        onClose={onClose}
+      >
+        <p>
+          New VMs of other namespaces are not placed there any more, and it is not in their lists; VMs that
+          are there stay. Without a namespace it takes those of all.
+        </p>
+      </FormDialog>
+    );
+  return (
+    <FormDialog
+      title={`GPU passthrough of ${node}`}
+      schema="GpuPassthroughRequest"
+      verb="Set"
+      send={(body) => change(`${ofCluster}/gpupassthrough`, body)}
+      onClose={onClose}
+    >
+      <p>Where it is allowed, one VM at a time can have the GPUs, once the hardware qualifies.</p>
+    </FormDialog>
   );
 }
 

@@ -1,0 +1,142 @@
+import { useState } from 'preact/hooks';
+import type { VmItem } from '../../../wire/vmschemas.ts';
+import { ApiError, call, inNamespace, messageOf } from './api.ts';
+import { Confirm, Dialog, Problem } from './parts.tsx';
+
+interface Asking {
+  readonly vm: VmItem;
+  readonly onClose: () => void;
+  readonly onDone: (text: string) => void;
+}
+
+export function Eject({ vm: { namespace, name, iso }, onClose, onDone }: Asking) {
+  const eject = async (): Promise<void> => {
+    const path = inNamespace(namespace, 'vms', name, 'eject');
+    onDone((await call<{ message: string }>('POST', path)).body.message);
+  };
+  return (
+    <Confirm title={`Eject the ISO of ${name}?`} verb="Eject" act={eject} onClose={onClose}>
+      <p>The CD drive becomes empty at once; a guest that reads from {iso} does not find it any more.</p>
+    </Confirm>
+  );
+}
+
+export function Save({ vm: { namespace, name, status }, onClose, onDone }: Asking) {
+  const [hasMemory, setMemory] = useState(false);
+  const [imageName, setImageName] = useState(`${name}-saved`);
+  const [description, setDescription] = useState('');
+  const [problem, setProblem] = useState<string>();
+  const [isBusy, setBusy] = useState(false);
+  const save = async (): Promise<void> => {
+    const body = {
+      imageName,
+      ...(description === '' ? {} : { description }),
+      ...(hasMemory ? { memory: true } : {}),
+    };
+    await call('POST', inNamespace(namespace, 'vms', name, 'save'), body);
+    onDone(`The disk is being saved as image ${imageName}.`);
+    onClose();
+  };
+  const submit = (event: SubmitEvent): void => {
+    event.preventDefault();
+    if (isBusy) return;
+    setBusy(true);
+    setProblem(undefined);
+    save()
+      .catch((error: unknown) => setProblem(messageOf(error)))
+      .finally(() => setBusy(false));
+  };
+  return (
+    <Dialog title={`Save the disk of ${name}`} onClose={onClose}>
+      <p>The disk as it is now becomes a new image. The VM goes on.</p>
+      <form onSubmit={submit}>
+        <div class="field">
+          <label for="save-name">Name of the image</label>
+          <input
+            id="save-name"
+            value={imageName}
+            autocomplete="off"
+            spellcheck={false}
+            onInput={({ currentTarget }) => setImageName(currentTarget.value)}
+          />
+        </div>
+        <div class="field">
+          <label for="save-description">Description</label>
+          <input
+            id="save-description"
+            value={description}
+            autocomplete="off"
+            onInput={({ currentTarget }) => setDescription(currentTarget.value)}
+          />
+        </div>
+        {status === 'Running' ? (
+          <label class="check">
+            <input
+              type="checkbox"
+              checked={hasMemory}
+              onChange={({ currentTarget }) => setMemory(currentTarget.checked)}
+            />
+            With the memory of the guest: VMs from the image go on where it was
+          </label>
+        ) : null}
+        <Problem text={problem} />
+        <div class="buttons">
+          <button class="main" aria-disabled={isBusy}>
+            Save
+          </button>
+          <button type="button" onClick={onClose}>
+            Cancel
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+export function Commit({ vm: { namespace, name, image }, onClose, onDone }: Asking) {
+  const commit = async (): Promise<void> => {
+    await call('POST', inNamespace(namespace, 'vms', name, 'commit'));
+    onDone(`The disk is becoming the new content of image ${image ?? ''}.`);
+  };
+  return (
+    <Confirm title={`Commit the disk of ${name}?`} verb="Commit" act={commit} onClose={onClose}>
+      <p>
+        The disk as it is now becomes the content of image {image}: VMs that are deployed from it after that
+        have this disk. VMs that are there keep theirs.
+      </p>
+    </Confirm>
+  );
+}
+
+export function Delete({ vm: { namespace, name }, onClose, onDone }: Asking) {
+  const [isDiskDeleted, setDiskDeleted] = useState(false);
+  const remove = async (): Promise<void> => {
+    const query = `?wait=false${isDiskDeleted ? '&deleteDisk=true' : ''}`;
+    try {
+      const { body, warnings } = await call<{ message?: string }>(
+        'DELETE',
+        `${inNamespace(namespace, 'vms', name)}${query}`,
+      );
+      onDone([body.message ?? '', ...warnings].join(' '));
+    } catch (error) {
+      // Somebody else was faster.
+      if (!(error instanceof ApiError && error.status === 404)) throw error;
+    }
+  };
+  return (
+    <Confirm title={`Delete ${name}?`} verb="Delete" act={remove} onClose={onClose}>
+      <p>
+        The guest shuts down and the VM is gone for good, with everything on an Ephemeral disk that was not
+        saved. A Persistent disk stays in its PersistentVolumeClaim.
+      </p>
+      <label class="check">
+        <input
+          type="checkbox"
+          checked={isDiskDeleted}
+          onChange={({ currentTarget }) => setDiskDeleted(currentTarget.checked)}
+        />
+        Delete a Persistent disk, too
+      </label>
+    </Confirm>
+  );
+}
