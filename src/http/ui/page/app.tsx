@@ -105,6 +105,28 @@ function firstNamespace(namespaces: Namespaces, session: Session): string {
   return isGood ? kept : usualNamespace(namespaces, session);
 }
 
+/** The namespaces that may be chosen, asked for again by `again`; tells `onFirst` the one that a new session begins with. */
+function useNamespaces(
+  session: Session,
+  onFirst: (namespace: string) => void,
+): { readonly namespaces: Namespaces; readonly again: () => void } {
+  const [namespaces, setNamespaces] = useState<Namespaces>({ items: [], all: false });
+  const ask = useCallback(async (): Promise<Namespaces> => {
+    const { body } = await call<Namespaces>('GET', '/ui/namespaces');
+    setNamespaces(body);
+    return body;
+  }, []);
+  useEffect(() => {
+    ask().then(
+      (first) => onFirst(firstNamespace(first, session)),
+      () => onFirst(session.defaultNamespace),
+    );
+  }, [ask, session, onFirst]);
+  // Those that were known stay.
+  const again = useCallback(() => void ask().catch(() => undefined), [ask]);
+  return { namespaces, again };
+}
+
 /** Whether the session still holds; a server that does not answer says nothing of it. */
 async function isStillSignedIn(): Promise<boolean> {
   try {
@@ -118,19 +140,10 @@ async function isStillSignedIn(): Promise<boolean> {
 function SignedIn({ session, onSignOut }: { readonly session: Session; readonly onSignOut: () => void }) {
   // Whoever signs in next may have other rights.
   useEffect(() => forgetRights, []);
-  const [namespaces, setNamespaces] = useState<Namespaces>({ items: [], all: false });
   const [namespace, setNamespace] = useState<string>();
+  const { namespaces, again } = useNamespaces(session, setNamespace);
   const [live, setLive] = useState<LiveState>({ items: noItems, state: 'connecting', isKnown: false });
   const place = usePlace();
-
-  useEffect(() => {
-    call<Namespaces>('GET', '/ui/namespaces')
-      .then(({ body }) => {
-        setNamespaces(body);
-        setNamespace(firstNamespace(body, session));
-      })
-      .catch(() => setNamespace(session.defaultNamespace));
-  }, [session]);
 
   useEffect(
     () => (namespace === undefined ? undefined : follow(namespace, setLive, isStillSignedIn)),
@@ -165,7 +178,14 @@ function SignedIn({ session, onSignOut }: { readonly session: Session; readonly 
 
   return (
     <>
-      <Header shared={shared} rights={rights} view={place.view} onNamespace={leaveFor} onSignOut={signOut} />
+      <Header
+        shared={shared}
+        rights={rights}
+        view={place.view}
+        onChoosing={again}
+        onNamespace={leaveFor}
+        onSignOut={signOut}
+      />
       <p class={live.state === 'lost' ? 'lost' : 'unseen'} role="status">
         {live.state === 'lost' ? 'The connection was lost; what is shown may be old. Connecting again …' : ''}
       </p>
@@ -254,12 +274,15 @@ function Header({
   shared: { session, namespaces, namespace },
   rights,
   view,
+  onChoosing,
   onNamespace,
   onSignOut,
 }: {
   readonly shared: Shared;
   readonly rights: Rights;
   readonly view: View;
+  /** Somebody is about to choose a namespace. */
+  readonly onChoosing: () => void;
   readonly onNamespace: (name: string) => void;
   readonly onSignOut: () => void;
 }) {
@@ -290,6 +313,7 @@ function Header({
         <select
           id="namespace"
           value={namespace}
+          onFocus={onChoosing}
           onChange={({ currentTarget }) => onNamespace(currentTarget.value)}
         >
           {namespaces.all ? <option value="">All</option> : null}

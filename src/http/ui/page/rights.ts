@@ -7,20 +7,24 @@ export type Rights = ReadonlySet<string>;
 const none: Rights = new Set();
 /** Many rows of a list ask for the same at once. */
 const keptMs = 10_000;
-const asked = new Map<string, { readonly at: number; readonly rights: Promise<Rights> }>();
+/** What may be done changes while a page is open; kube-apiserver is asked some forty questions for it. */
+const askEveryMs = 60_000;
+/** After a question that got no answer. */
+const askAgainMs = 2_000;
+const asked = new Map<string, { readonly at: number; readonly rights: Promise<Rights | undefined> }>();
 
-async function askRights(namespace: string): Promise<Rights> {
+/** Undefined where the server does not say. */
+async function askRights(namespace: string): Promise<Rights | undefined> {
   const path = `/ui/rights?namespace=${encodeURIComponent(namespace)}`;
   try {
     return new Set((await call<{ routes: readonly string[] }>('GET', path)).body.routes);
   } catch {
-    // Nothing is offered then; the next view asks again.
     asked.delete(namespace);
-    return none;
+    return undefined;
   }
 }
 
-function rightsIn(namespace: string): Promise<Rights> {
+function rightsIn(namespace: string): Promise<Rights | undefined> {
   const known = asked.get(namespace);
   if (known !== undefined && Date.now() - known.at < keptMs) return known.rights;
   const rights = askRights(namespace);
@@ -38,15 +42,37 @@ export function forgetRights(): void {
   asked.clear();
 }
 
-/** What may be done in a namespace ('': in none): what may not is not offered. */
+/**
+ * What may be done in a namespace ('': in none): what may not is not offered. It is asked for again while the page is looked at; where the server
+ * does not answer, what was known stays.
+ */
 export function useRights(namespace: string): Rights {
   const [known, setKnown] = useState<{ readonly of: string; readonly rights: Rights }>({
     of: '',
     rights: none,
   });
   useEffect(() => {
-    if (namespace === '') return;
-    void rightsIn(namespace).then((rights) => setKnown({ of: namespace, rights }));
+    if (namespace === '') return undefined;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let isOver = false;
+    const look = async (): Promise<void> => {
+      const rights = document.hidden ? undefined : await rightsIn(namespace);
+      if (isOver) return;
+      if (rights !== undefined)
+        setKnown((before) =>
+          before.of === namespace && isSame(before.rights, rights) ? before : { of: namespace, rights },
+        );
+      timer = setTimeout(() => void look(), rights === undefined ? askAgainMs : askEveryMs);
+    };
+    void look();
+    return () => {
+      isOver = true;
+      clearTimeout(timer);
+    };
   }, [namespace]);
   return known.of === namespace ? known.rights : none;
+}
+
+function isSame(one: Rights, other: Rights): boolean {
+  return one.size === other.size && one.isSubsetOf(other);
 }
