@@ -43,7 +43,8 @@ class Row<T> extends Component<RowProps<T>> {
 
 /**
  * The bodies of a table. Where there are many rows, only those near the screen are in the document, and room is kept for the others: a change
- * among thousands costs what one among a hundred does. What has the focus stays.
+ * among thousands costs what one among a hundred does. What has the focus stays, with the rows before and after it: keys lead on from it faster than a
+ * busy browser says what is near the screen.
  */
 export function Rows<T>({
   columns,
@@ -58,6 +59,7 @@ export function Rows<T>({
     { length: Math.ceil(items.length / rowsOfChunk) },
     (_, index) => index * rowsOfChunk,
   );
+  const [focused, setFocused] = useState<number>();
   return (
     <>
       {starts.map((start) => (
@@ -68,6 +70,8 @@ export function Rows<T>({
           keyOf={keyOf}
           start={start}
           isAlone={starts.length === 1}
+          isBesideFocus={focused !== undefined && Math.abs(focused - start) <= rowsOfChunk}
+          onFocus={setFocused}
         />
       ))}
     </>
@@ -80,12 +84,17 @@ function Chunk<T>({
   keyOf,
   start,
   isAlone,
+  isBesideFocus,
+  onFocus,
 }: {
   readonly columns: readonly Column<T>[];
   readonly items: readonly T[];
   readonly keyOf: (item: T) => string;
   readonly start: number;
   readonly isAlone: boolean;
+  readonly isBesideFocus: boolean;
+  /** Told `start` when one of its rows gets the focus. */
+  readonly onFocus: (start: number) => void;
 }) {
   const body = useRef<HTMLTableSectionElement>(null);
   const height = useRef(items.length * usualHeight);
@@ -105,8 +114,8 @@ function Chunk<T>({
     return () => observer.disconnect();
   }, [isAlone]);
   return (
-    <tbody ref={body}>
-      {isAlone || isNear ? (
+    <tbody ref={body} onFocusIn={() => onFocus(start)}>
+      {isAlone || isNear || isBesideFocus ? (
         items.map((item, index) => (
           <Row key={keyOf(item)} item={item} columns={columns} index={start + index + 2} />
         ))
