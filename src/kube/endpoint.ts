@@ -36,7 +36,11 @@ const connectionWindowBytes = 8 * 1024 * 1024;
 /** One origin with one TLS identity: at most one HTTP/2 connection at any time (several only where the server speaks HTTP/1.1). */
 export interface Endpoint {
   /** A call whose reply is wanted whole. */
-  exchange(options: Dispatcher.DispatchOptions, cut: Cut): Promise<WholeReply>;
+  exchange(
+    options: Dispatcher.DispatchOptions,
+    cut: Cut,
+    shorten?: (text: Buffer) => Buffer,
+  ): Promise<WholeReply>;
   /** A call whose reply is read as it comes. */
   request(options: Dispatcher.RequestOptions): Promise<Dispatcher.ResponseData>;
   /** Finds out whether the connection is dead, and if so drops it: a call waits for its answer suspiciously long. */
@@ -106,8 +110,12 @@ class PooledEndpoint implements Endpoint {
     this.#pool = this.#createPool();
   }
 
-  exchange(options: Dispatcher.DispatchOptions, cut: Cut): Promise<WholeReply> {
-    return exchange(this.#pool, options, cut);
+  exchange(
+    options: Dispatcher.DispatchOptions,
+    cut: Cut,
+    shorten?: (text: Buffer) => Buffer,
+  ): Promise<WholeReply> {
+    return exchange(this.#pool, options, cut, shorten);
   }
 
   request(options: Dispatcher.RequestOptions): Promise<Dispatcher.ResponseData> {

@@ -20,10 +20,12 @@ export class Cut {
   }
 }
 
-function textOf(chunks: readonly Buffer[]): string {
+function textOf(chunks: readonly Buffer[], shorten: (text: Buffer) => Buffer): string {
   const [first] = chunks;
-  return chunks.length === 1 && first !== undefined ? first.toString() : Buffer.concat(chunks).toString();
+  return shorten(chunks.length === 1 && first !== undefined ? first : Buffer.concat(chunks)).toString();
 }
+
+const asItIs = (text: Buffer): Buffer => text;
 
 /**
  * One request and its whole reply. Most calls are of this kind; undici's own `request` makes a stream, an async resource and
@@ -33,6 +35,7 @@ export function exchange(
   dispatcher: Dispatcher,
   options: Dispatcher.DispatchOptions,
   cut: Cut,
+  shorten = asItIs,
 ): Promise<WholeReply> {
   return new Promise((resolve, reject) => {
     if (cut.reason !== undefined) {
@@ -60,7 +63,7 @@ export function exchange(
         chunks.push(chunk);
       },
       onResponseEnd() {
-        resolve({ statusCode, headers, text: textOf(chunks) });
+        resolve({ statusCode, headers, text: textOf(chunks, shorten) });
       },
       onResponseError(_, error) {
         reject(error);

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { isSvc3Error, messageOf } from '../errors.ts';
 import { errorOfStatus } from './errors.ts';
 import { createLineSplitter } from './lines.ts';
-import { cutManagedFields } from './managedfields.ts';
+import { cutAllManagedFields, cutManagedFields } from './managedfields.ts';
 import { apiVersionOf, resourcePath } from './path.ts';
 import type { KubeObject } from '../api/object.ts';
 import type { InformerOptions, ReflectorTuning } from './types.ts';
@@ -159,6 +159,7 @@ export class Reflector<T extends KubeObject> {
         query: { ...this.#selectors(), limit, continue: next },
         signal,
         timeoutMs: 60_000,
+        ...(this.#options.keepManagedFields === true ? {} : { shorten: cutAllManagedFields }),
       });
       for (const item of body.items ?? []) {
         // Lists of built-in kinds leave out what every watch event says.

@@ -157,7 +157,7 @@ class Caller {
       const headersTimeout = Math.max(1, Math.floor(leftMs * 0.95));
       const bodyTimeout = Math.max(1, Math.ceil(leftMs));
       const options = await this.#optionsOf(request, { headersTimeout, bodyTimeout });
-      const reply = await this.#identity.endpoint().exchange(options, cut);
+      const reply = await this.#identity.endpoint().exchange(options, cut, request.shorten);
       code = reply.statusCode;
       if (code >= 400) this.#refuse(code, reply.text, reply.headers);
       this.#identity.answered(code);

@@ -49,6 +49,8 @@ export interface RawRequest {
   onWarning?: (text: string) => void;
   /** Sending it twice does no more than sending it once. Default: GET and server-side apply. */
   idempotent?: boolean;
+  /** Shortens the reply's text before it is parsed; it may work in place. */
+  shorten?: (text: Buffer) => Buffer;
 }
 
 export interface RawResponse<T = unknown> {

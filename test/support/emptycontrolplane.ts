@@ -1,3 +1,4 @@
+import { rm } from 'node:fs/promises';
 import { createClient } from '../../src/kube/client.ts';
 import { loadKubeconfig } from '../../src/kube/connection.ts';
 import { type OwnControlPlane, ownControlPlane, temporaryFolder } from './controlplane.ts';
@@ -32,6 +33,7 @@ export async function emptyControlPlane(): Promise<EmptyControlPlane> {
   const kept = idle ?? (await newPlane());
   idle = undefined;
   const { plane } = kept;
+  const dir = temporaryFolder();
   const { server, caPem, kubeconfigPath, adminToken, pki } = plane;
   return {
     server,
@@ -39,10 +41,11 @@ export async function emptyControlPlane(): Promise<EmptyControlPlane> {
     kubeconfigPath,
     adminToken,
     pki,
-    dir: temporaryFolder(),
+    dir,
     async remove() {
+      await rm(dir, { recursive: true, force: true });
+      if (idle === undefined) await empty(kept);
       if (idle !== undefined) return plane.remove();
-      await empty(kept);
       idle = kept;
     },
   };

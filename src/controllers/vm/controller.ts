@@ -14,9 +14,8 @@ import {
 } from '../../api/resources.ts';
 import type { Vm } from '../../api/vm.ts';
 import { leavesSpec } from '../../controller/change.ts';
-import { type Controller, createController, keyOf, splitKey } from '../../controller/controller.ts';
+import { type Controller, createController, keyOf } from '../../controller/controller.ts';
 import type { Runtime } from '../../controller/runtime.ts';
-import type { Priority } from '../../controller/workqueue.ts';
 import type { KubeObject } from '../../api/object.ts';
 import type { Change, Informer } from '../../kube/types.ts';
 import { Inventory } from '../../placement/inventory.ts';
@@ -26,7 +25,6 @@ import { accountPods, podNameIndex, vmsNamedBy } from './accounting.ts';
 import { DeployBackoff } from './deploybackoff.ts';
 import { VmExpectations } from './expectations.ts';
 import { createLiveLists } from './life/livelists.ts';
-import { podNamesOf } from './names.ts';
 import { isOfPool, isWithoutPod, poolIndex } from './pool/standby.ts';
 import { Standbys } from './pool/standbys.ts';
 import { type ClaimObserver, unobserved } from './pool/claimobserver.ts';
@@ -35,6 +33,7 @@ import { isLost, isPodReady } from './pod/podstate.ts';
 import { claimIndex } from './pod/claim.ts';
 import { PodResize } from './pod/podresize.ts';
 import { ClaimGrowth } from './pod/claimgrowth.ts';
+import { priorityOf } from './priority.ts';
 import { PodCreation } from './podcreation.ts';
 import type { StartTraces } from './starts/starttraces.ts';
 import { StatusWriter } from './status/statuswriter.ts';
@@ -215,7 +214,7 @@ export function createVmController(runtime: Runtime<VmSettings>, parts: VmContro
   const controller: Controller = createController({
     name: 'vm',
     workers,
-    priorityOf: (key) => priorityOf(key, caches.vms, memory.expectations),
+    priorityOf: (key) => priorityOf(key, caches, memory.expectations),
     log: runtime.log,
     gate: runtime.gate,
     metrics: runtime.metrics.controllers,
@@ -331,22 +330,6 @@ function followSources(
     wakeUnplaced(namespace);
     enqueueWhere(namespace, (vm) => !isBooted(vm));
   });
-}
-
-/**
- * Pods first, statuses later: writes take turns at kube-apiserver, in a burst a VM's pod is worth more than another VM's
- * status, and a status that comes a little later often tells in one write what else were two.
- */
-function priorityOf(key: string, informer: Informer<Vm>, expectations: VmExpectations): Priority {
-  const { namespace = '', name } = splitKey(key);
-  const vm = informer.get(name, namespace);
-  if (vm === undefined || vm.metadata.deletionTimestamp !== undefined) return 'normal';
-  const { observedGeneration = vm.metadata.generation } = vm.status ?? {};
-  const isAsked = observedGeneration !== vm.metadata.generation;
-  const hasPod = podNamesOf(vm).some((pod) => expectations.pod(pod, namespace) !== undefined);
-  // A claim is short, and somebody waits for it.
-  const isClaiming = vm.status?.conditions?.some(({ reason }) => reason === 'Claiming') ?? false;
-  return isAsked || !hasPod || isClaiming ? 'normal' : 'low';
 }
 
 function followNodes(

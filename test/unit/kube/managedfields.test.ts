@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { cutManagedFields } from '../../../src/kube/managedfields.ts';
+import { cutAllManagedFields, cutManagedFields } from '../../../src/kube/managedfields.ts';
 
 function cut(text: string): string {
   return cutManagedFields(Buffer.from(text)).toString('utf8');
@@ -60,5 +60,38 @@ describe('the text of an object without its managedFields', () => {
     ['is cut off', '{"metadata":{"name":"a","managedFields":[{"manager":"b"'],
   ])('is the same text where the object %s', (_, text) => {
     expect(cut(text)).toBe(text);
+  });
+});
+
+describe('the text of a list without the managedFields of its objects', () => {
+  const cutAll = (text: string): string => cutAllManagedFields(Buffer.from(text)).toString('utf8');
+
+  test('is that of the objects without them, whatever stands in them and however the objects end', () => {
+    const objects = fc.array(fc.record({ managedFields: entries, text: fc.string(), isBare: fc.boolean() }));
+    fc.assert(
+      fc.property(objects, (wanted) => {
+        const list = (hasFields: boolean) => ({
+          kind: 'PodList',
+          metadata: { resourceVersion: '1' },
+          items: wanted.map(({ managedFields, text, isBare }) => ({
+            metadata: {
+              name: text,
+              ...(hasFields || managedFields.length === 0 ? { managedFields } : {}),
+              ...(isBare ? {} : { uid: text }),
+            },
+            ...(isBare ? {} : { spec: { text, list: [{ a: [{}] }] } }),
+          })),
+        });
+        expect(JSON.parse(cutAll(JSON.stringify(list(true))))).toEqual(list(false));
+      }),
+    );
+  });
+
+  test.each([
+    ['has no objects', '{"items":[],"metadata":{}}'],
+    ['has an object that tells of them in a text', '{"items":[{"data":{"a":",\\"managedFields\\":[{}]"}}]}'],
+    ['is cut off', '{"items":[{"metadata":{"name":"a","managedFields":[{"manager":"b]"'],
+  ])('is the same text where it %s', (_, text) => {
+    expect(cutAll(text)).toBe(text);
   });
 });
