@@ -221,6 +221,37 @@ test('service accounts are made and deleted', async () => {
   expect(watched.faults).toEqual([]);
 });
 
+test('a list that comes late does not replace one that was asked for after it', async () => {
+  const { client } = it.cluster;
+  const { page } = await open('VMs');
+  const isAsked = Promise.withResolvers<void>();
+  const isShown = Promise.withResolvers<void>();
+  await page.route(
+    '**/serviceaccounts',
+    async (route) => {
+      isAsked.resolve();
+      await isShown.promise;
+      await route.fulfill({ json: { items: [] } });
+    },
+    { times: 1 },
+  );
+  await page.clock.install();
+  await page.getByRole('link', { name: 'Service accounts' }).click();
+  await isAsked.promise;
+  await client.create(serviceAccounts, { metadata: { name: 'made', namespace: it.namespace } });
+  await page.clock.fastForward(10_000);
+  const made = page.getByRole('button', { name: 'Delete made' });
+  await made.waitFor();
+  const comes = page.waitForResponse('**/serviceaccounts');
+  isShown.resolve();
+  await (await comes).finished();
+  // What came before the next answer has been drawn after it.
+  await page.evaluate("fetch('/ui/session').then((reply) => reply.text())");
+  await page.evaluate('new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))');
+  expect(await made.count()).toBe(1);
+  await client.delete(serviceAccounts, { name: 'made', namespace: it.namespace });
+});
+
 test.each([
   ['looks', ['get', 'list', 'watch'], []],
   ['makes', ['get', 'list', 'watch', 'create'], ['Copy seen', 'New empty image …', 'Pull …']],

@@ -1,4 +1,4 @@
-import { useCallback, useEffect, useState } from 'preact/hooks';
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { call, messageOf } from './api.ts';
 
 /** A list that no stream tells of: asked for again every so many milliseconds, and by `again`. */
@@ -19,16 +19,25 @@ export function emptyText<T>({ items, problem }: Listing<T>, none: string): stri
 
 export function useListing<T>(path: string): Listing<T> {
   const [listing, setListing] = useState<{ readonly items?: readonly T[]; readonly problem?: string }>({});
+  const asked = useRef(0);
+  const answered = useRef(0);
   const again = useCallback(() => {
     if (document.hidden) return;
+    asked.current += 1;
+    const turn = asked.current;
+    // The answer to an earlier question may come after that to a later one, and knows less.
+    const set: typeof setListing = (next) => {
+      if (turn <= answered.current) return;
+      answered.current = turn;
+      setListing(next);
+    };
     call<{ items: readonly T[] }>('GET', path)
-      .then(({ body: { items } }) => setListing({ items }))
+      .then(({ body: { items } }) => set({ items }))
       // What was known stays.
-      .catch((error: unknown) =>
-        setListing((known) => Object.assign({}, known, { problem: messageOf(error) })),
-      );
+      .catch((error: unknown) => set((known) => Object.assign({}, known, { problem: messageOf(error) })));
   }, [path]);
   useEffect(() => {
+    answered.current = asked.current;
     setListing({});
     again();
     const timer = setInterval(again, everyMs);
