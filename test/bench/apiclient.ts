@@ -18,22 +18,31 @@ export interface ApiParts {
   readonly account: string;
 }
 
-/** Posts to a path below the namespace; throws where the reply is no success. */
-export type Post = (path: string, body: object) => Promise<unknown>;
+/** What a client of the api needs to know. */
+export interface ApiLogin {
+  readonly port: number;
+  readonly token: string;
+  readonly caPem: string;
+}
 
-/** One connection that stays. */
-export async function openApi(places: Places, { kubectl, client, account }: ApiParts): Promise<Post> {
+/** Makes the account, with all rights in the namespace; `closeApi` takes it away. */
+export async function logIn(places: Places, { kubectl, client, account }: ApiParts): Promise<ApiLogin> {
   await kubectl('create', 'serviceaccount', account, '-n', namespace);
   const binding = ['--clusterrole=cluster-admin', `--serviceaccount=${namespace}:${account}`];
   await kubectl('create', 'rolebinding', account, '-n', namespace, ...binding);
   const token = (await kubectl('create', 'token', account, '-n', namespace)).trim();
   const { data } = await client.get(secrets, objectNames.apiTlsSecret, names.system);
-  const agent = new Agent({
-    ca: Buffer.from(data?.['tls.crt'] ?? '', 'base64'),
-    keepAlive: true,
-    maxSockets: 1,
-  });
   const port = (await readSettings(places))?.ports.api ?? 0;
+  return { port, token, caPem: Buffer.from(data?.['tls.crt'] ?? '', 'base64').toString('utf8') };
+}
+
+/** Posts to a path below the namespace; throws where the reply is no success. */
+export type Post = (path: string, body: object) => Promise<unknown>;
+
+/** One connection that stays. */
+export async function openApi(places: Places, parts: ApiParts): Promise<Post> {
+  const { port, token, caPem } = await logIn(places, parts);
+  const agent = new Agent({ ca: caPem, keepAlive: true, maxSockets: 1 });
   return async (path, sentBody) => {
     const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
     const below = `/api/v1/namespaces/${namespace}/${path}`;

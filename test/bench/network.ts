@@ -1,7 +1,11 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { createClient } from '../../src/kube/client.ts';
+import { loadKubeconfig } from '../../src/kube/connection.ts';
 import { registryHost } from '../../src/localcluster/cluster/addresses.ts';
 import { fullClusterTools } from '../../src/localcluster/cluster/cluster.ts';
 import { createKubectl, type Kubectl } from '../../src/localcluster/cluster/kubectl.ts';
@@ -9,7 +13,9 @@ import { insideSandbox } from '../../src/localcluster/cluster/sandbox.ts';
 import type { Command } from '../../src/localcluster/host/process.ts';
 import { type Places, readReport } from '../../src/localcluster/cluster/state.ts';
 import { buildTools } from '../../src/localcluster/host/tools.ts';
+import { temporaryFolder } from '../support/controlplane.ts';
 import { guestSsh, guestSshLocally } from '../support/guestssh.ts';
+import { closeApi, logIn, namespace } from './apiclient.ts';
 import { bareQemu, qemuOf } from './bareqemu.ts';
 import { type Benchmark, median, type Outcome, rounded, size } from './figures.ts';
 import { clusterSetting, onLocalCluster } from './localcluster.ts';
@@ -25,8 +31,8 @@ export const benchmark: Benchmark = {
   measure: () => onLocalCluster(measureOn),
 };
 
-const namespace = 'svc3-default';
 const vmName = 'bench-network';
+const account = 'bench-network';
 const sends = 9000;
 const takes = 9001;
 const client = fileURLToPath(new URL('streamclient.ts', import.meta.url));
@@ -55,10 +61,8 @@ async function measureOn(places: Places): Promise<Outcome> {
   const children: ChildProcess[] = [];
   await remove(kubectl);
   try {
-    const tunnels = {
-      in: await tunnel(places, sends, children),
-      out: await tunnel(places, takes, children),
-    };
+    const env = await environmentOf(places, kubectl);
+    const tunnels = { in: await tunnel(env, sends, children), out: await tunnel(env, takes, children) };
     const podIp = await bootVm(places, kubectl, bytes);
     const { sandboxPid = 0 } = (await readReport(places)) ?? {};
     const bare = await bareQemu(qemuOf(vmName));
@@ -74,6 +78,24 @@ async function measureOn(places: Places): Promise<Outcome> {
   } finally {
     for (const child of children) child.kill();
     await remove(kubectl);
+    await closeApi(kubectl, account);
+  }
+}
+
+/** Of `svc3` for somebody who is logged in. */
+async function environmentOf(places: Places, kubectl: Kubectl): Promise<NodeJS.ProcessEnv> {
+  const client = createClient(await loadKubeconfig(places.kubeconfig));
+  try {
+    const { port, token, caPem } = await logIn(places, { kubectl, client, account });
+    const home = temporaryFolder();
+    const caFile = join(home, 'ca.pem');
+    await writeFile(caFile, caPem);
+    await mkdir(join(home, 'svc3'));
+    const config = { baseUrl: `https://127.0.0.1:${port}`, caFile, token };
+    await writeFile(join(home, 'svc3/config.json'), JSON.stringify(config), { mode: 0o600 });
+    return { ...process.env, XDG_CONFIG_HOME: home, KUBECONFIG: places.kubeconfig };
+  } finally {
+    await client.close();
   }
 }
 
@@ -134,9 +156,8 @@ async function stream(
 }
 
 /** The port of `svc3 vm tunnel --listen`, a process that opens a stream per connection and is added to `children`. */
-async function tunnel(places: Places, port: number, children: ChildProcess[]): Promise<number> {
+async function tunnel(env: NodeJS.ProcessEnv, port: number, children: ChildProcess[]): Promise<number> {
   const line = [svc3, 'vm', 'tunnel', vmName, String(port), '--listen', '127.0.0.1:0'];
-  const env = { ...process.env, KUBECONFIG: places.kubeconfig };
   const child = spawn(process.execPath, line, { env, stdio: ['ignore', 'pipe', 'inherit'] });
   children.push(child);
   for await (const text of createInterface(child.stdout)) {

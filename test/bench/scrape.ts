@@ -52,7 +52,7 @@ async function measured(runner: LocalRunner, { dispatcher, url }: Scraping): Pro
     if (statusCode !== 200) throw new Error(`the metrics are refused: ${statusCode} ${text}`);
     return text;
   };
-  const text = await scrape(url);
+  let text = await scrape(url);
   const bare = await startBareProcess('barescrape.ts', { text });
   const bareUrl = `https://127.0.0.1:${bare.said}/metrics`;
   const processes = { runner: runner.pid, QEMU: runner.qemuPid(), bare: bare.pid };
@@ -68,7 +68,8 @@ async function measured(runner: LocalRunner, { dispatcher, url }: Scraping): Pro
       const before = names.map((name) => cpuMs(processes[name]));
       for (let i = 0; i < scrapesPerTurn; i += 1) {
         const due = delay(everyMs);
-        await scrape(side === 0 ? url : bareUrl);
+        if (side === 0) text = await scrape(url);
+        else await scrape(bareUrl);
         await due;
       }
       for (const [at, name] of names.entries())
