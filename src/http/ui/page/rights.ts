@@ -9,7 +9,7 @@ const none: Rights = new Set();
 const keptMs = 10_000;
 /** What may be done changes while a page is open; kube-apiserver is asked some forty questions for it. */
 const askEveryMs = 60_000;
-/** After a question that got no answer. */
+/** After a question that got no answer; twice as long after each further one, so that many pages do not keep a server down. */
 const askAgainMs = 2_000;
 const asked = new Map<string, { readonly at: number; readonly rights: Promise<Rights | undefined> }>();
 
@@ -55,14 +55,18 @@ export function useRights(namespace: string): Rights {
     if (namespace === '') return undefined;
     let timer: ReturnType<typeof setTimeout> | undefined;
     let isOver = false;
+    let againMs = askAgainMs;
     const look = async (): Promise<void> => {
-      const rights = document.hidden ? undefined : await rightsIn(namespace);
+      const { hidden } = document;
+      const rights = hidden ? undefined : await rightsIn(namespace);
       if (isOver) return;
       if (rights !== undefined)
         setKnown((before) =>
           before.of === namespace && isSame(before.rights, rights) ? before : { of: namespace, rights },
         );
-      timer = setTimeout(() => void look(), rights === undefined ? askAgainMs : askEveryMs);
+      timer = setTimeout(() => void look(), rights === undefined ? againMs : askEveryMs);
+      // Who comes back to a page that was hidden does not wait.
+      againMs = rights === undefined && !hidden ? Math.min(2 * againMs, askEveryMs) : askAgainMs;
     };
     void look();
     return () => {

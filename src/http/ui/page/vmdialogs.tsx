@@ -3,12 +3,14 @@ import type { VmItem } from '../../../wire/vmschemas.ts';
 import { ApiError, call, inNamespace, messageOf } from './api.ts';
 import { Confirm, Dialog, Problem } from './parts.tsx';
 
+/** What a dialog of a verb is about. */
 interface Asking {
   readonly vm: VmItem;
   readonly onClose: () => void;
   readonly onDone: (text: string) => void;
 }
 
+/** Says what ejecting the ISO means, and does it. */
 export function Eject({ vm: { namespace, name, iso }, onClose, onDone }: Asking) {
   const eject = async (): Promise<void> => {
     const path = inNamespace(namespace, 'vms', name, 'eject');
@@ -21,6 +23,7 @@ export function Eject({ vm: { namespace, name, iso }, onClose, onDone }: Asking)
   );
 }
 
+/** Asks for the image that the disk is saved as, with the memory where the guest runs. */
 export function Save({ vm: { namespace, name, status }, onClose, onDone }: Asking) {
   const [hasMemory, setMemory] = useState(false);
   const [imageName, setImageName] = useState(`${name}-saved`);
@@ -93,6 +96,7 @@ export function Save({ vm: { namespace, name, status }, onClose, onDone }: Askin
   );
 }
 
+/** Says what committing the disk to its image means, and does it. */
 export function Commit({ vm: { namespace, name, image }, onClose, onDone }: Asking) {
   const commit = async (): Promise<void> => {
     await call('POST', inNamespace(namespace, 'vms', name, 'commit'));
@@ -108,6 +112,7 @@ export function Commit({ vm: { namespace, name, image }, onClose, onDone }: Aski
   );
 }
 
+/** Says what goes with the VM, and deletes it. */
 export function Delete({ vm: { namespace, name }, onClose, onDone }: Asking) {
   const [isDiskDeleted, setDiskDeleted] = useState(false);
   const remove = async (): Promise<void> => {
