@@ -55,7 +55,8 @@ async function reconcile(
   cached: RegistryCredential,
   plan: Plan,
 ): Promise<number | undefined> {
-  const credential = options.expected.current(keyOf(cached), cached) ?? cached;
+  const credential = options.expected.current(keyOf(cached), cached);
+  if (credential === undefined) return undefined;
   if (credential.metadata.deletionTimestamp === undefined) {
     return report(options, await hold(options, credential), plan);
   }
@@ -89,7 +90,8 @@ async function release(
   // A credential that was pointed at another Secret still owns the one that was made for it.
   const owned = new Set([credential.spec.secretRef.name, storedSecretName(namespace, name)]);
   for (const secret of owned) await deleteManagedSecret(options, credential, secret);
-  await ignoring(['NotFound'], removeFinalizer(options.client, registryCredentials, credential));
+  const { client, expected } = options;
+  await removeFinalizer(client, registryCredentials, credential, { expected, key: keyOf(credential) });
 }
 
 /** A basic-auth Secret that CLI or HTTP made for this credential, unless another credential names it too. */

@@ -299,8 +299,7 @@ export class ImageReconciler {
     this.#parts.backoff.clear(workId(disk, request));
     this.#reporter.forget(disk.metadata.uid);
     const { client, kind, expected } = this.#parts;
-    const released = await ignoring(['NotFound'], removeFinalizer(client, resourceOf(kind), disk));
-    if (released !== undefined) expected.wrote(key, released);
+    await removeFinalizer(client, resourceOf(kind), disk, { expected, key });
   }
 
   async #hold(key: string, disk: Disk): Promise<Disk> {

@@ -13,7 +13,8 @@ const expectedMs = 5_000;
  * back would write them a second time. Only saves writes; nothing depends on it for safety.
  */
 export class VmExpectations implements VmMemory {
-  readonly #vms = createExpectations<Vm>(undefined, expectedMs);
+  /** By UID. They end by themselves: a VM that is gone may be in the cache for a while. */
+  readonly vms = createExpectations<Vm>(undefined, expectedMs);
   readonly #made = createExpectations<Pod>(undefined, expectedMs);
   /** UIDs of pods whose deletion was asked for, until they are gone: they run to the end of their grace period. */
   readonly #deleted = new Set<string>();
@@ -32,13 +33,13 @@ export class VmExpectations implements VmMemory {
     });
   }
 
-  /** The newer one of the cached VM and what our last write returned. */
-  vm(cached: Vm): Vm {
-    return this.#vms.current(cached.metadata.uid, cached) ?? cached;
+  /** The newer one of the cached VM and what our last write returned; undefined where that was the end of it. */
+  vm(cached: Vm): Vm | undefined {
+    return this.vms.current(cached.metadata.uid, cached);
   }
 
   wroteVm(written: Vm): void {
-    this.#vms.wrote(written.metadata.uid, written);
+    this.vms.wrote(written.metadata.uid, written);
   }
 
   pod(name: string, namespace: string): Pod | undefined {
@@ -72,7 +73,6 @@ export class VmExpectations implements VmMemory {
   }
 
   forget(vmUid: string): void {
-    this.#vms.forget(vmUid);
     this.#startedAt.delete(vmUid);
   }
 }

@@ -37,6 +37,7 @@ export function observe(parts: ObserverParts, key: string): Observed | undefined
   if (cached === undefined) return undefined;
   const isDeleted = cached.metadata.deletionTimestamp !== undefined;
   const vm = expectations.vm(cached);
+  if (vm === undefined) return undefined;
   const named = podNamesOf(vm).map((podName) => expectations.pod(podName, namespace));
   const pod = podAmong(vm, named);
   const node = pod === undefined ? undefined : nodeOfPod(parts, pod);

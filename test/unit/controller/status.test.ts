@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Iso } from '../../../src/api/image.ts';
 import { isos } from '../../../src/api/resources.ts';
+import { createExpectations } from '../../../src/controller/expectations.ts';
 import { addFinalizer, removeFinalizer } from '../../../src/controller/finalizer.ts';
 import { applyStatus, isSameStatus } from '../../../src/controller/status.ts';
 import { Svc3Error } from '../../../src/errors.ts';
@@ -93,9 +94,12 @@ describe('the finalizer', () => {
     const one = iso('7');
     return { ...one, metadata: { ...one.metadata, finalizers } };
   };
-  const patching = (): { client: KubeClient; patches: unknown[][] } => {
+  const patching = () => {
     const patches: unknown[][] = [];
-    const patch = (...given: unknown[]) => Promise.resolve(patches.push(given));
+    const patch = async (...given: unknown[]): Promise<Iso> => {
+      patches.push(given);
+      return iso('8');
+    };
     return { client: { patch } as unknown as KubeClient, patches };
   };
   const patchOf = (finalizers: string[]) => [
@@ -107,13 +111,33 @@ describe('the finalizer', () => {
 
   test('is added beside those of others, and taken away alone', async () => {
     const { client, patches } = patching();
+    const key = 'team/tools';
+    const expected = createExpectations<Iso>();
     await addFinalizer(client, isos, held('other/one'));
     await addFinalizer(client, isos, iso('7'));
-    await removeFinalizer(client, isos, held('other/one', 'svc3.dev/cleanup', 'other/two'));
+    const all = held('other/one', 'svc3.dev/cleanup', 'other/two');
+    await removeFinalizer(client, isos, all, { expected, key });
+    expect(expected.current(key, all)).toEqual(iso('8'));
+    expected.clear();
     expect(patches).toEqual([
       patchOf(['other/one', 'svc3.dev/cleanup']),
       patchOf(['svc3.dev/cleanup']),
       patchOf(['other/one', 'other/two']),
     ]);
   });
+
+  test.each([
+    ['written', async () => iso('7')],
+    ['gone already', () => Promise.reject(new Svc3Error('NotFound', 'there is none'))],
+  ])(
+    'that was the last is the end of the object, whatever the cache shows: it was %s',
+    async (_case, patch) => {
+      const key = 'team/tools';
+      const expected = createExpectations<Iso>();
+      const last = held('svc3.dev/cleanup');
+      await removeFinalizer({ patch } as unknown as KubeClient, isos, last, { expected, key });
+      expect(expected.current(key, last)).toBeUndefined();
+      expected.clear();
+    },
+  );
 });

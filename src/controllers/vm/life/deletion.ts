@@ -34,7 +34,7 @@ export type HoldPlan = Extract<Plan, { kind: 'hold' }>;
  * @returns whether the VM is gone, for all that concerns us
  */
 export async function letGo(
-  { client, recorder }: Pick<DeletionParts, 'client' | 'recorder'>,
+  { client, recorder, expectations }: Pick<DeletionParts, 'client' | 'recorder' | 'expectations'>,
   vm: Vm,
   { hasFinalizer, hasPod }: { hasFinalizer: boolean; hasPod: boolean },
 ): Promise<boolean> {
@@ -49,7 +49,7 @@ export async function letGo(
     const message = `claim ${name} keeps ${which}${asLeft}; a new VM with ${field}.claimName ${name} goes on with it`;
     recorder.event(typed(vm), { type: 'Normal', reason: 'DiskKept', message });
   }
-  await ignoring(['NotFound'], removeFinalizer(client, vms, vm));
+  await removeFinalizer(client, vms, vm, { expected: expectations.vms, key: vm.metadata.uid });
   return true;
 }
 

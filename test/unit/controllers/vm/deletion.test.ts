@@ -22,6 +22,7 @@ const patch = vi.fn(async () => vm);
 const remove = vi.fn(async () => undefined);
 const event = vi.fn();
 const deletedPod = vi.fn();
+const vms = { wrote: vi.fn(), deleted: vi.fn() };
 
 const parts = {
   client: {
@@ -33,7 +34,7 @@ const parts = {
     delete: remove,
   },
   recorder: { event },
-  expectations: { isDeleted: () => false, deletedPod },
+  expectations: { isDeleted: () => false, deletedPod, vms },
   liveImages: async () => images,
 } as unknown as DeletionParts;
 

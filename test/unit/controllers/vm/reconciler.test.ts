@@ -25,7 +25,8 @@ const isShutDown = vi.fn(() => true);
 function aReconciler(runner?: Partial<RunnerObservation>): VmReconciler {
   const pods = { get: () => pod, onChange: () => undefined };
   const expectations = new VmExpectations(pods as never, () => 0);
-  const client = { apply, patch, delete: remove };
+  const get = () => Promise.reject(new Svc3Error('NotFound', 'no pod'));
+  const client = { apply, get, patch, delete: remove };
   const recorder = { event: () => undefined };
   const memory = { forget };
   return new VmReconciler({
@@ -178,6 +179,14 @@ describe('a pass', () => {
     expect(remove).not.toHaveBeenCalled();
     await reconciler.reconcile('team/web');
     expect(remove).toHaveBeenCalledOnce();
+  });
+
+  test('lets go of a VM once, however long the cache shows it', async () => {
+    pod = undefined;
+    vm = aVm({ metadata: { ...aVm().metadata, ...held, deletionTimestamp: '2026-11-01T10:00:30Z' } });
+    const reconciler = aReconciler();
+    for (let pass = 0; pass < 3; pass += 1) await reconciler.reconcile('team/web');
+    expect(patch).toHaveBeenCalledOnce();
   });
 
   test('over a VM that is gone lets every part forget it, and one of the same name is another', async () => {
