@@ -276,11 +276,13 @@ export const vmSettings = {
     .max(limits.cpu.max)
     .meta({ format: 'int32' })
     .optional()
-    .describe('Number of virtual CPUs; 3 where nothing is said.'),
+    .describe(
+      'Number of virtual CPUs. Where nothing is said as many as the guest had whose memory the image holds, else 3.',
+    ),
   memory: SizeQuantity(
     'memory',
     limits.memory,
-    'Memory of the guest, e.g. 4Gi; 2.5Gi for each cpu where nothing is said.',
+    'Memory of the guest, e.g. 4Gi. Where nothing is said as much as the guest had whose memory the image holds, with as many CPUs, else 2.5Gi for each cpu.',
   ).optional(),
   gpuPassthrough: Switch.optional().describe(
     "Whether the VM gets the node's GPU. On arm64 it is always on. On amd64 it is off where nothing is said, it needs a node enabled for it, and it turns the VNC console off.",

@@ -14,9 +14,9 @@ export interface VMSpec {
   image?: string;
   /** Architecture of the guest; unset means the image's. */
   architecture?: 'amd64' | 'arm64';
-  /** Number of virtual CPUs; 3 where nothing is said. */
+  /** Number of virtual CPUs. Where nothing is said as many as the guest had whose memory the image holds, else 3. */
   cpu?: number;
-  /** Memory of the guest, e.g. 4Gi; 2.5Gi for each cpu where nothing is said. */
+  /** Memory of the guest, e.g. 4Gi. Where nothing is said as much as the guest had whose memory the image holds, with as many CPUs, else 2.5Gi for each cpu. */
   memory?: string;
   /** Whether the VM gets the node's GPU. On arm64 it is always on. On amd64 it is off where nothing is said, it needs a node enabled for it, and it turns the VNC console off. */
   gpuPassthrough?: 'Enabled' | 'Disabled';
@@ -575,9 +575,9 @@ export interface VMConfigSpec {
   image?: string;
   /** Architecture of the guest; unset means the image's. */
   architecture?: 'amd64' | 'arm64';
-  /** Number of virtual CPUs; 3 where nothing is said. */
+  /** Number of virtual CPUs. Where nothing is said as many as the guest had whose memory the image holds, else 3. */
   cpu?: number;
-  /** Memory of the guest, e.g. 4Gi; 2.5Gi for each cpu where nothing is said. */
+  /** Memory of the guest, e.g. 4Gi. Where nothing is said as much as the guest had whose memory the image holds, with as many CPUs, else 2.5Gi for each cpu. */
   memory?: string;
   /** Whether the VM gets the node's GPU. On arm64 it is always on. On amd64 it is off where nothing is said, it needs a node enabled for it, and it turns the VNC console off. */
   gpuPassthrough?: 'Enabled' | 'Disabled';
@@ -1134,9 +1134,9 @@ export interface VMPoolSpec {
     image?: string;
     /** Architecture of the guest; unset means the image's. */
     architecture?: 'amd64' | 'arm64';
-    /** Number of virtual CPUs; 3 where nothing is said. */
+    /** Number of virtual CPUs. Where nothing is said as many as the guest had whose memory the image holds, else 3. */
     cpu?: number;
-    /** Memory of the guest, e.g. 4Gi; 2.5Gi for each cpu where nothing is said. */
+    /** Memory of the guest, e.g. 4Gi. Where nothing is said as much as the guest had whose memory the image holds, with as many CPUs, else 2.5Gi for each cpu. */
     memory?: string;
     /** Whether the VM gets the node's GPU. On arm64 it is always on. On amd64 it is off where nothing is said, it needs a node enabled for it, and it turns the VNC console off. */
     gpuPassthrough?: 'Enabled' | 'Disabled';

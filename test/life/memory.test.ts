@@ -42,7 +42,9 @@ test('VMs of an image with memory go on where the guest was that was saved, each
   await original.ssh('echo kept > /tmp/kept');
   expect(await svc3('vm', 'save', 'warm-original', image, '--memory')).toMatchObject({ code: 0 });
   const names = ['warm-one', 'warm-two'];
-  const copies = await Promise.all(names.map((name) => aVm(name, { image })));
+  // Without a size of their own they are as large as the guest that was saved.
+  const sizeless = { image, cpu: undefined, memory: undefined };
+  const copies = await Promise.all(names.map((name) => aVm(name, sizeless)));
   for (const copy of copies) {
     await expect
       .poll(async () => conditionOf(await copy.get(), 'WarmStart'), eventually)

@@ -9,6 +9,7 @@ import { nodeFacts } from '../../../placement/nodefacts.ts';
 import { podFacts } from '../../../placement/podfacts.ts';
 import { podNameIndex, vmUidOf } from '../accounting.ts';
 import { memoryToGoOnFrom } from '../resolve/imagememory.ts';
+import { savedGuestOf } from '../resolve/savedguest.ts';
 import { parseImage } from '../resolve/imageref.ts';
 import { effectiveSettings } from '../resolve/effective.ts';
 import { placementRequest } from '../pod/request.ts';
@@ -73,7 +74,9 @@ function requested({
   settings,
 }: Pick<ExplainInput, 'vm' | 'config' | 'image' | 'settings'>) {
   const { reference, architecture } = image?.status ?? {};
-  const found = reference === undefined ? undefined : { reference, architecture, name: image?.metadata.name };
+  const guest = image?.status === undefined ? undefined : savedGuestOf(image.status);
+  const found =
+    reference === undefined ? undefined : { reference, architecture, guest, name: image?.metadata.name };
   const result = effectiveSettings({
     spec: vm.spec,
     config: config?.spec,

@@ -99,6 +99,8 @@ function mergedOver(vm: Vm, effective: EffectiveSettings, sources: Sources): Eff
       architecture: effective.architecture,
       // What the image's was where the VM says none: only what pulls the image knows.
       bytes: spec.disk?.size === undefined ? sizeOf(effective) : undefined,
+      // The same of the guest whose memory the Image held: another may have been saved under its name.
+      guest: effective.imageName === undefined ? undefined : { cpu: effective.cpu, memory: effective.memory },
       name: effective.imageName,
       namespace: effective.imageNamespace,
     },

@@ -5,6 +5,7 @@ import { formatQuantity, parseQuantity } from '../../../api/quantity.ts';
 import type { EffectiveSettings, VmSpec } from '../../../api/vm.ts';
 import { memoryOnDiskRefusal } from '../pod/claim.ts';
 import type { Architecture, Disk, Display, NodePorts, Switch, VmConfigSpec } from '../../../api/vmconfig.ts';
+import type { SavedGuest } from './savedguest.ts';
 
 /** What the settings of a VM follow from. */
 export interface EffectiveInput {
@@ -19,6 +20,8 @@ export interface EffectiveInput {
     readonly architecture: Architecture | undefined;
     /** Virtual size of its disk where it is known. */
     readonly bytes?: number | undefined;
+    /** The guest whose memory it holds. */
+    readonly guest?: SavedGuest | undefined;
   };
   readonly iso: string | undefined;
   /** Chart value `gpuPassthrough.enabled`. */
@@ -66,7 +69,6 @@ export function effectiveSettings(input: EffectiveInput): Effective {
   const tooSmall = sizeRefusal(requested.disk, image.bytes);
   if (tooSmall !== undefined) return { kind: 'refused', reason: 'InvalidSpec', message: tooSmall };
   const disk = sizedDisk(requested.disk, image.bytes);
-  const cpu = requested.cpu ?? defaults.cpu;
   const { ports, nodePorts: _nodePorts, iso: isoName, ...rest } = requested;
   const mapped = usablePorts(ports ?? [], input.hostPortsAllowed, warnings);
   const settings: EffectiveSettings = {
@@ -79,8 +81,7 @@ export function effectiveSettings(input: EffectiveInput): Effective {
     ...(image.name === undefined ? {} : { imageName: image.name }),
     ...(image.namespace === undefined ? {} : { imageNamespace: image.namespace }),
     architecture,
-    cpu,
-    memory: requested.memory ?? formatQuantity(cpu * defaults.memoryBytesPerCpu),
+    ...sizeOf(requested, image.guest),
     gpuPassthrough,
     vncConsole,
   };
@@ -88,6 +89,13 @@ export function effectiveSettings(input: EffectiveInput): Effective {
   if (settings.onEviction === 'Suspend' && refusal !== undefined)
     warnings.push(`onEviction: Suspend has no effect: ${refusal}`);
   return { kind: 'effective', warnings, settings };
+}
+
+/** What nobody says is as in the memory that the image holds, else the installation's default. */
+function sizeOf({ cpu, memory }: Settings, guest: SavedGuest | undefined): SavedGuest {
+  const actual = cpu ?? guest?.cpu ?? defaults.cpu;
+  const inferred = actual === guest?.cpu ? guest.memory : formatQuantity(actual * defaults.memoryBytesPerCpu);
+  return { cpu: actual, memory: memory ?? inferred };
 }
 
 /** Rule 7 of the architecture's table; the same words in the API's error and in the condition. */

@@ -2,6 +2,7 @@ import { configKeyOf, namespaceOfDisk } from '../../../api/configkey.ts';
 import type { PlannedSettings, Vm } from '../../../api/vm.ts';
 import { effectiveSettings } from './effective.ts';
 import { parseImage } from './imageref.ts';
+import { savedGuestOf } from './savedguest.ts';
 import type { ResolveSources } from './resolve.ts';
 
 /**
@@ -18,13 +19,18 @@ export function plannedSettings(
   const image = spec.image ?? config?.spec.image;
   if (image === undefined || (spec.config !== undefined && config === undefined)) return undefined;
   const named = parseImage(image);
-  const stored =
-    named.kind === 'object' ? sources.image(named.name, namespaceOfDisk(vm, 'image')) : undefined;
+  const namespace = namespaceOfDisk(vm, 'image');
+  const stored = named.kind === 'object' ? sources.image(named.name, namespace) : undefined;
+  const isOwn = namespace === vm.metadata.namespace;
   const { gpuPassthroughEnabled, hostPortsAllowed } = sources.settings;
   const result = effectiveSettings({
     spec,
     config: config?.spec,
-    image: { reference: image, architecture: stored?.status?.architecture },
+    image: {
+      reference: image,
+      architecture: stored?.status?.architecture,
+      guest: isOwn && stored?.status !== undefined ? savedGuestOf(stored.status) : undefined,
+    },
     iso: undefined,
     gpuPassthroughEnabled,
     hostPortsAllowed,

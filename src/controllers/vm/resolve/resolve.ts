@@ -11,6 +11,7 @@ import type { VmPool } from '../../../api/vmpool.ts';
 import { templated } from '../pool/standby.ts';
 import { namedDisk } from '../../image/nameddisk.ts';
 import { effectiveSettings } from './effective.ts';
+import { type SavedGuest, savedGuestOf } from './savedguest.ts';
 import type { ImageAnswer } from './imageresolutions.ts';
 import { hasDigest, parseImage, withDigest } from './imageref.ts';
 import { nodePortDefaults, type VmSettings } from '../settings.ts';
@@ -63,6 +64,7 @@ interface Pinned {
   readonly architecture: Architecture | undefined;
   /** Virtual size of its disk where it is known. */
   readonly bytes?: number | undefined;
+  readonly guest?: SavedGuest | undefined;
   readonly warning?: string;
 }
 
@@ -182,7 +184,9 @@ function pin(
   const namespace = namespaceOfDisk(vm, kind === 'Image' ? 'image' : 'iso');
   const object = kind === 'Image' ? sources.image(name.name, namespace) : sources.iso(name.name, namespace);
   const pinned = pinObject(object, name.name, namespace, kind);
-  return pinned.kind === 'pinned' && namespace !== vm.metadata.namespace ? { ...pinned, namespace } : pinned;
+  if (pinned.kind !== 'pinned' || namespace === vm.metadata.namespace) return pinned;
+  // No guest goes on from the memory of another namespace.
+  return { ...pinned, namespace, guest: undefined };
 }
 
 function pinObject(
@@ -208,7 +212,7 @@ function pinObject(
     default: {
       const { reference, architecture, size } = found.status;
       const bytes = size === undefined ? undefined : parseQuantity(size, 'size');
-      return { kind: 'pinned', name, reference, architecture, bytes };
+      return { kind: 'pinned', name, reference, architecture, bytes, guest: savedGuestOf(found.status) };
     }
   }
 }

@@ -5,6 +5,7 @@ import type { EffectiveSettings, Vm, VmSpec } from '../../../../src/api/vm.ts';
 import type { VmConfigSpec } from '../../../../src/api/vmconfig.ts';
 import { settingsOfPod } from '../../../../src/controllers/vm/resolve/adoption.ts';
 import { effectiveSettings } from '../../../../src/controllers/vm/resolve/effective.ts';
+import type { SavedGuest } from '../../../../src/controllers/vm/resolve/savedguest.ts';
 import { buildPod } from '../../../../src/controllers/vm/pod/pod.ts';
 import { vmSettings } from '../../../support/operator.ts';
 import { aVm, effective, podInput } from './builders.ts';
@@ -26,14 +27,15 @@ const sources = {
 function made(
   spec: Partial<VmSpec>,
   config?: VmConfigSpec,
-  references: { image?: string; iso?: string } = {},
+  references: { image?: string; iso?: string; guest?: SavedGuest } = {},
 ) {
   const vm = aVm({ spec: { ...spec, ...(config === undefined ? {} : { config: 'web' }) } });
-  const { image = effective.image, iso } = references;
+  const { image = effective.image, iso, guest } = references;
+  const name = guest === undefined ? undefined : spec.image;
   const result = effectiveSettings({
     spec: vm.spec,
     config,
-    image: { reference: image, architecture: 'amd64' },
+    image: { reference: image, architecture: 'amd64', name, guest },
     iso,
     gpuPassthroughEnabled: true,
     hostPortsAllowed: settings.hostPortsAllowed,
@@ -57,7 +59,7 @@ const said = (vm: Vm, pod: Pod) => {
 
 describe('the settings of a pod that the operator made', () => {
   const image = 'r.example.com/debian';
-  test.each<[string, Partial<VmSpec>, VmConfigSpec | undefined, { image?: string; iso?: string }?]>([
+  test.each<[string, Partial<VmSpec>, VmConfigSpec | undefined, Parameters<typeof made>[2]?]>([
     ['the defaults', {}, undefined],
     ['own settings', { cpu: 2, memory: '1Gi', tag: 'ci', vncConsole: 'Disabled' }, undefined],
     [
@@ -89,6 +91,12 @@ describe('the settings of a pod that the operator made', () => {
     ],
     ['an Image', { image: 'golden' }, undefined, { image: stored.image }],
     ['an Image that is gone', { image: 'before' }, undefined, { image: stored.image }],
+    [
+      'the size of the guest whose memory an Image held',
+      { image: 'golden' },
+      undefined,
+      { image: stored.image, guest: { cpu: 2, memory: '512Mi' } },
+    ],
     ['an ISO', { iso: 'cd' }, undefined, { iso: stored.iso }],
     ['no ISO of a VMConfig', { iso: '' }, { iso: 'cd' }],
     ['a registry that could not be asked', { image: `${image}:12` }, undefined, { image: `${image}:12` }],

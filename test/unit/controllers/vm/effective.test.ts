@@ -342,6 +342,21 @@ describe('the other settings', () => {
     expect(effectiveSettings(input({ spec, config }))).toMatchObject({ kind: 'effective', settings });
   });
 
+  test.each<[string, Partial<VmSpec>, VmConfigSpec | undefined, object]>([
+    ['is as that guest', {}, undefined, { cpu: 2, memory: '512Mi' }],
+    ['is as that guest where it says so itself', { cpu: 2 }, undefined, { cpu: 2, memory: '512Mi' }],
+    ['has its own memory', { memory: '1Gi' }, undefined, { cpu: 2, memory: '1Gi' }],
+    ['has the memory for its own CPUs', { cpu: 4 }, undefined, { cpu: 4, memory: '10Gi' }],
+    ['is as its VMConfig says', {}, { cpu: 1, memory: '256Mi' }, { cpu: 1, memory: '256Mi' }],
+  ])('a VM from the memory of a guest with 2 CPUs and 512Mi %s', (_what, spec, config, settings) => {
+    const image = {
+      reference: 'r.example.com/i@sha256:1',
+      architecture: 'amd64',
+      guest: { cpu: 2, memory: '512Mi' },
+    } as const;
+    expect(effectiveSettings(input({ spec, config, image }))).toMatchObject({ settings });
+  });
+
   test.each<[string, EffectiveInput['services'], NonNullable<VmSpec['nodePorts']> | undefined, unknown]>([
     ['nothing is to be said where both have one', { ssh: true, screenshare: true }, undefined, undefined],
     [

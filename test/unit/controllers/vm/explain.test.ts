@@ -83,6 +83,9 @@ test('a VM whose image has a memory is told of each node how its guest would sta
   const given = { vm, config: undefined, nodes, pods: [], vms: [], settings: vmSettings() };
   const told = explainVm({ ...given, image: { ...image, metadata: { ...image.metadata, name: 'golden' } } });
   expect(told.map(({ warmStart }) => warmStart?.fromMemory)).toEqual([true, true, true]);
+  // Its size is that of the guest where nobody says another.
+  const sizeless = explainVm({ ...given, vm: aVm({ spec: { image: 'golden' } }), image });
+  expect(sizeless.map(({ warmStart }) => warmStart?.fromMemory)).toEqual([true, true, true]);
   expect(explainVm(given).map(({ warmStart }) => warmStart)).toEqual([undefined, undefined, undefined]);
 });
 

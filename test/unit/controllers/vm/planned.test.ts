@@ -6,6 +6,7 @@ import { vmSettings } from '../../../support/operator.ts';
 import { aVm } from './builders.ts';
 
 const asked: string[] = [];
+const memory = { digest: 'a', cpu: 2, size: '512Mi' };
 
 /** What a VM would have where there is one VMConfig, `web`, and one Image, `golden`, for ARM. */
 function planned(spec: Partial<VmSpec>, config: VmConfigSpec = {}) {
@@ -18,7 +19,8 @@ function planned(spec: Partial<VmSpec>, config: VmConfigSpec = {}) {
     },
     image: (name, namespace) => {
       asked.push(`Image ${namespace}/${name}`);
-      return name === 'golden' ? ({ status: { architecture: 'arm64' } } as never) : undefined;
+      if (name === 'golden') return { status: { architecture: 'arm64' } } as never;
+      return name === 'saved' ? ({ status: { digest: 'a', memory } } as never) : undefined;
     },
     iso: () => undefined,
   });
@@ -51,6 +53,12 @@ describe('the settings that a VM would have', () => {
     const config: VmConfigSpec = { architecture: 'amd64' };
     expect(planned({ config: 'web', image: 'r.example.com/a' }, config)?.architecture).toBe('amd64');
     expect(planned({ image: 'r.example.com/a' })).not.toHaveProperty('architecture');
+  });
+
+  test('have the size of the guest whose memory their Image holds, in their namespace', () => {
+    expect(planned({ image: 'saved' })).toMatchObject({ cpu: 2, memory: '512Mi' });
+    const elsewhere = { config: 'web', configNamespace: 'shared', image: undefined };
+    expect(planned(elsewhere, { image: 'saved' })).toMatchObject({ cpu: 3, memory: '7680Mi' });
   });
 
   test('are looked for in the namespace of the VM, and of its VMConfig', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { Image } from '../../../../src/api/image.ts';
+import type { Image, ImageStatus } from '../../../../src/api/image.ts';
 import type { VmConfig } from '../../../../src/api/vmconfig.ts';
 import { Svc3Error } from '../../../../src/errors.ts';
 import type { ImageAnswer } from '../../../../src/controllers/vm/resolve/imageresolutions.ts';
@@ -127,6 +127,34 @@ describe('a VM that cannot be placed for what it names', () => {
     ],
   ])('%s', (_what, spec, expected) => {
     expect(resolved({ spec })).toBe(expected);
+  });
+});
+
+describe('the size of a VM that says none, from an Image with the memory of a guest', () => {
+  const memory = { digest, size: '512Mi', cpu: 2, cpuModel: 'max', accelerator: 'tcg', qemu: '10' } as const;
+  const sizeOf = (given: Parameters<typeof aVm>[0], status: ImageStatus = {}) => {
+    const image = anImage({});
+    const saved = { ...image, status: { ...image.status, digest, memory, ...status } };
+    const config = { metadata: storedMeta({ name: 'c', namespace: 'shared' }), spec: { image: 'debian' } };
+    const result = resolveVm(aVm(given), sources({ image: saved, config }));
+    if (result.kind !== 'resolved') throw new Error(JSON.stringify(result));
+    return [result.effective.cpu, result.effective.memory];
+  };
+  const vm = { spec: { image: 'debian' } };
+
+  test('is that of the guest, which can go on then', () => {
+    expect(sizeOf(vm)).toEqual([2, '512Mi']);
+  });
+
+  test('is the default where the memory is of an earlier version, or its size is not known', () => {
+    expect(sizeOf(vm, { memory: { ...memory, digest: 'sha256:before' } })).toEqual([3, '7680Mi']);
+    const { cpu: _cpu, ...unknown } = memory;
+    expect(sizeOf(vm, { memory: unknown })).toEqual([3, '7680Mi']);
+  });
+
+  test('is the default where the Image is of another namespace, whose memory is not for this VM', () => {
+    const shared = { spec: { image: undefined, config: 'c', configNamespace: 'shared' } };
+    expect(sizeOf(shared)).toEqual([3, '7680Mi']);
   });
 });
 
