@@ -27,7 +27,10 @@ export interface UploadTargets {
    * Hands an upload that is whole in the store to the operator.
    *
    * @param upload.uid what `look` said when it began: an object that was deleted meanwhile is not made again.
-   * @throws AlreadyExists when somebody else was faster, NotFound when the object was deleted meanwhile.
+   * An answer that was lost is looked for.
+   *
+   * @throws AlreadyExists when somebody else was faster, NotFound when the object was deleted meanwhile. What else it throws
+   * may leave open who has the upload (`leavesOpen`).
    */
   handOver(
     target: UploadTarget,
@@ -83,6 +86,11 @@ export function createUploadTargets(client: KubeClient): UploadTargets {
     });
   }
 
+  async function takenBy(target: UploadTarget, id: string): Promise<Disk | undefined> {
+    const disk = await found(target);
+    return disk?.metadata.annotations?.[imageAnnotations.uploadId] === id ? disk : undefined;
+  }
+
   return {
     look: async (target) => (await free(target))?.metadata.uid,
     async handOver(target, upload) {
@@ -90,15 +98,20 @@ export function createUploadTargets(client: KubeClient): UploadTargets {
         try {
           return await handOverOnce(target, upload);
         } catch (error) {
-          if (attempt >= attempts || !isSvc3Error(error, 'Conflict')) throw error;
+          if (attempt < attempts && isSvc3Error(error, 'Conflict')) continue;
+          const taken = await takenBy(target, upload.id);
+          if (taken !== undefined) return taken;
+          throw error;
         }
       }
     },
-    async takenBy(target, id) {
-      const disk = await found(target);
-      return disk?.metadata.annotations?.[imageAnnotations.uploadId] === id ? disk : undefined;
-    },
+    takenBy,
   };
+}
+
+/** Whether an object may have an upload that could not be handed over, or get it yet: what lies in the store has to stay. */
+export function leavesOpen(error: unknown): boolean {
+  return isSvc3Error(error, 'BadGateway', 'InternalError', 'ServiceUnavailable', 'Timeout');
 }
 
 function resourceOf(kind: DiskKind): Resource<Disk> {

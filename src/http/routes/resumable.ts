@@ -5,7 +5,7 @@ import { defineRoute, type Call, type ReplyOf } from '../server/route.ts';
 import * as schemas from '../../wire/schemas.ts';
 import type { UploadState } from '../server/services.ts';
 import { success } from '../server/status.ts';
-import type { UploadTarget } from '../../usecases/uploadtarget.ts';
+import { leavesOpen, type UploadTarget } from '../../usecases/uploadtarget.ts';
 import { uploadPermission, uploadTag as tag } from './uploadrights.ts';
 
 type AnyCall<P> = Call<P, unknown, unknown>;
@@ -81,7 +81,8 @@ export async function takeUnmeasured(
     if (taken === undefined) throw new Svc3Error('BadRequest', 'body: ended before the disk did');
     return imageItem(taken);
   } catch (error) {
-    await uploads.cancel(target, id).catch(() => undefined);
+    // What nobody goes on with is given up after a day.
+    if (!leavesOpen(error)) await uploads.cancel(target, id).catch(() => undefined);
     throw error;
   }
 }

@@ -10,7 +10,7 @@ import { diskDigestOf, locateDisk, openDisk, pushDisk } from '../../registry/dis
 import { resolveImage, type ResolvedImage } from '../../registry/image.ts';
 import { parseReference } from '../../registry/reference.ts';
 import type { DiskDownload, ImageTransfer } from '../server/services.ts';
-import type { UploadTargets } from '../../usecases/uploadtarget.ts';
+import { leavesOpen, type UploadTargets } from '../../usecases/uploadtarget.ts';
 
 const endings = /\.(qcow2|raw|img|iso)$/i;
 
@@ -54,7 +54,7 @@ export function createImageTransfer(
         return await targets
           .handOver(target, { id, digest, uid, description })
           .catch(async (error: unknown) => {
-            await registry.deleteManifest(repository, digest).catch(() => undefined);
+            if (!leavesOpen(error)) await registry.deleteManifest(repository, digest).catch(() => undefined);
             throw error;
           });
       } finally {

@@ -14,7 +14,7 @@ import {
   type PartList,
 } from '../../registry/parts.ts';
 import type { ResumableUploads, UploadState } from '../server/services.ts';
-import type { UploadTarget, UploadTargets } from '../../usecases/uploadtarget.ts';
+import { leavesOpen, type UploadTarget, type UploadTargets } from '../../usecases/uploadtarget.ts';
 
 /** What is known of an upload beside its bytes, in the annotations of its list of parts. */
 const facts = {
@@ -118,7 +118,12 @@ class StoredUploads implements ResumableUploads {
   }
 
   cancel(target: UploadTarget, id: string): Promise<void> {
-    return this.#inStore(target, ({ client, path }) => deleteParts(client, partsOf(path, id)));
+    return this.#inStore(target, async ({ client, path }) => {
+      // Its parts are what the object is made of.
+      if ((await this.#parts.targets.takenBy(target, id)) !== undefined)
+        throw new Svc3Error('Conflict', `upload ${id} is complete`);
+      await deleteParts(client, partsOf(path, id));
+    });
   }
 
   async #inStore<T>(target: UploadTarget, work: (opened: Opened) => Promise<T>): Promise<T> {
@@ -155,11 +160,7 @@ class StoredUploads implements ResumableUploads {
     try {
       return await targets.handOver(target, { id, digest, uid, description });
     } catch (error) {
-      // The object may have taken it, and only the reply of that been lost.
-      const taken = await targets.takenBy(target, id);
-      if (taken !== undefined) return taken;
-      // Nobody will ever take it then.
-      if (isSvc3Error(error, 'AlreadyExists', 'NotFound', 'Invalid'))
+      if (!leavesOpen(error))
         await deleteParts(opened.client, partsOf(opened.path, id)).catch(() => undefined);
       throw error;
     }

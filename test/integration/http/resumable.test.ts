@@ -99,6 +99,14 @@ describe('a resumable upload', () => {
     expect((await patch(location, 0, disk)).status).toBe(409);
   });
 
+  test('that is done cannot be cancelled any more: its Image is made of it', async () => {
+    const location = await begun('done');
+    expect((await patch(location, 0, disk)).status).toBe(202);
+    const { status, json } = await transfer.call('DELETE', location);
+    expect([status, json.message]).toEqual([409, expect.stringMatching(/^upload \S+ is complete$/)]);
+    expect((await transfer.contentOf('done')).equals(disk)).toBe(true);
+  });
+
   test('that is cancelled leaves nothing', async () => {
     const { store, repository } = transfer;
     const location = await begun('cancelled');

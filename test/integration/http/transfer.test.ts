@@ -1,4 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
+import { Readable } from 'node:stream';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { images } from '../../../src/api/resources.ts';
 import { withDiskDigest } from '../../../src/registry/disk.ts';
@@ -68,6 +69,19 @@ test('an Image that waits for its upload takes it', async () => {
   });
   expect((await call('POST', ns('/upload/image?name=waiting'), { raw: disk })).status).toBe(202);
   await transfer.inspected('waiting');
+});
+
+test.each([
+  ['in one request', 'lost-whole', { raw: disk }],
+  ['without a length, as kubectl sends it', 'lost-raw', { raw: Readable.from([disk]) as never }],
+])('an upload %s is kept where the answer of kube-apiserver was lost', async (_what, name, body) => {
+  transfer.losesAnswers(true);
+  const uploaded = await call('POST', ns(`/upload/image?name=${name}`), body);
+  transfer.losesAnswers(false);
+  expect([uploaded.status, uploaded.json.name]).toEqual([202, name]);
+  const { metadata } = await transfer.cluster.client.get(images, name, transfer.namespace);
+  const digest = metadata.annotations?.['svc3.dev/upload'] ?? '';
+  expect(await transfer.store.digestOf(transfer.repository(name), digest)).toBe(digest);
 });
 
 test('a form that does not end with the file is refused and leaves nothing', async () => {

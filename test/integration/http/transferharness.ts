@@ -15,6 +15,7 @@ import { readAllParts, readParts } from '../../../src/registry/parts.ts';
 import { parseReference } from '../../../src/registry/reference.ts';
 import { startTestApi, type TestApi } from '../../support/api.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
+import { type Fault, withFaults } from '../../support/faultclient.ts';
 import { startRegistry, type TestRegistry } from '../../support/registry.ts';
 
 export interface TransferApi {
@@ -34,6 +35,8 @@ export interface TransferApi {
   inspected(name: string, annotations?: Record<string, string>): Promise<void>;
   /** Resolves when the next upload to the name has begun: the name was found to be free. */
   uploadBegins(name: string): Promise<unknown>;
+  /** From now on kube-apiserver does what it is asked about uploads, and its answers are lost; until it is called with false. */
+  losesAnswers(are: boolean): void;
   /** A reply's bytes over HTTP/2. */
   fetchBytes(path: string, headers?: Record<string, string>): Promise<Fetched>;
   close(): Promise<void>;
@@ -54,7 +57,8 @@ export async function startTransferApi(what: string): Promise<TransferApi> {
   const namespace = await uniqueNamespace(cluster.client, what);
   const store = { url: `http://${registry.address}`, prefix: 'store' };
   const registries = createNamespaceRegistries(cluster.client, store);
-  const found = createUploadTargets(cluster.client);
+  let fault: Fault = 'none';
+  const found = createUploadTargets(withFaults(cluster.client, () => fault).client);
   const looks = new EventEmitter();
   const targets: UploadTargets = {
     ...found,
@@ -123,6 +127,9 @@ export async function startTransferApi(what: string): Promise<TransferApi> {
       }, 20_000);
     },
     uploadBegins: (name) => once(looks, name),
+    losesAnswers(are) {
+      fault = are ? 'lostAnswer' : 'none';
+    },
     async fetchBytes(path, headers = {}) {
       const session = api.http2();
       const authorization = `Bearer ${cluster.adminToken}`;
