@@ -39,7 +39,17 @@ export async function endNow(machine: Machine): Promise<void> {
   clearTimeout(late);
 }
 
-/** QEMU's own word for what it does; `unknown` when it does not answer. */
+/**
+ * QEMU's own word for what it does.
+ *
+ * @throws Error where it does not answer: that says nothing about its guest.
+ */
+export async function runState(qmp: Qmp): Promise<string> {
+  const { status } = await qmp.execute<{ status: string }>('query-status');
+  return status;
+}
+
+/** The same at once, for whom `unknown` does as well: QEMU does not answer. */
 export async function queryStatus(qmp: Qmp): Promise<string> {
   const reply = await qmp
     .execute<{ status: string }>('query-status', undefined, { timeoutMs: 1000 })

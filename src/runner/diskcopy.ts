@@ -2,7 +2,7 @@ import { stat } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { together } from '../together.ts';
 import { nodes } from './args.ts';
-import { queryStatus } from './bringdown.ts';
+import { runState } from './bringdown.ts';
 import type { GuestAgent } from './agent.ts';
 import type { Machine } from './machine.ts';
 import type { Qmp } from './qmp.ts';
@@ -122,19 +122,23 @@ async function jobNamed(qmp: Qmp, id: string): Promise<Job | undefined> {
 /** Begins a copy at a moment at which the disk is as consistent as can be had; the guest goes on as it did. */
 export async function atRest(machine: Machine, begin: () => Promise<unknown>): Promise<CopyOutcome> {
   const { qmp, agent } = machine;
-  if ((await queryStatus(qmp)) !== 'running') {
+  if ((await runState(qmp)) !== 'running') {
     await begin();
     return { consistency: 'Paused', message: 'the VM was suspended' };
   }
   if (await freeze(agent)) {
+    let isThawed = false;
     try {
       await begin();
     } finally {
-      await agent.execute('guest-fsfreeze-thaw', undefined, { timeoutMs: 30_000 }).catch(() => undefined);
+      isThawed = await thaw(agent);
     }
+    const message = "the guest's file systems were frozen at the moment of the copy";
     return {
       consistency: 'Frozen',
-      message: "the guest's file systems were frozen at the moment of the copy",
+      message: isThawed
+        ? message
+        : `${message}; the guest agent has not said since that they are not: restart the VM if it hangs`,
     };
   }
   try {
@@ -163,15 +167,20 @@ async function freeze(agent: GuestAgent): Promise<boolean> {
   return false;
 }
 
-/** A guest left frozen hangs for good: tried until the agent says yes, or is gone. */
-async function thaw(agent: GuestAgent): Promise<void> {
+/**
+ * A guest left frozen hangs for good: tried until the agent says yes, or is gone.
+ *
+ * @returns whether it said yes
+ */
+async function thaw(agent: GuestAgent): Promise<boolean> {
   for (let tries = 0; tries < 5; tries += 1) {
     const isDone = await agent.execute('guest-fsfreeze-thaw', undefined, { timeoutMs: 15_000 }).then(
       () => true,
       () => false,
     );
-    if (isDone) return;
+    if (isDone) return true;
   }
+  return false;
 }
 
 async function followJob(qmp: Qmp, id: string, context: CopyContext): Promise<void> {

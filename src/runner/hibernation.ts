@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { z } from 'zod';
 import { Svc3Error } from '../errors.ts';
 import { qemuArguments, type MachineInput } from './args.ts';
-import { queryStatus } from './bringdown.ts';
+import { runState } from './bringdown.ts';
 import type { Machine } from './machine.ts';
 import { qemuVersion } from './memorycopy.ts';
 import { migrateOut, takeClipboard } from './migration.ts';
@@ -63,7 +63,7 @@ export class Hibernation {
   ): Promise<void> {
     const { qmp } = machine;
     await this.#checkRoom(machine.pid, input.spec.memoryMiB * mebibyte);
-    const hasRun = (await queryStatus(qmp)) === 'running';
+    const hasRun = (await runState(qmp)) === 'running';
     if (!hasRun) await qmp.execute('cont');
     const giveBack = await takeClipboard(qmp);
     try {

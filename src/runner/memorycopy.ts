@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { memoryParts } from '../api/memory.ts';
 import { messageOf } from '../errors.ts';
 import { qemuArguments, type MachineInput } from './args.ts';
-import { endNow } from './bringdown.ts';
+import { endNow, runState } from './bringdown.ts';
 import { copyAt, type CopyContext, type CopyOutcome } from './diskcopy.ts';
 import { diagnoseExit } from './failure.ts';
 import { launchMachine, type Machine } from './machine.ts';
@@ -106,7 +106,7 @@ async function atOneStop(
 
 /** @param expected - `running`; `paused` in a QEMU that has taken the memory of a guest that ran until it was stopped */
 async function checkStatus(qmp: Qmp, expected: 'running' | 'paused'): Promise<void> {
-  const { status } = await qmp.execute<{ status: string }>('query-status');
+  const status = await runState(qmp);
   if (status !== expected) throw new Error(`the guest does not run: QEMU says ${status}`);
 }
 

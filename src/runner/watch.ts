@@ -78,10 +78,28 @@ export function watchMachine(machine: Machine, options: WatchOptions): Running {
     if (state === 'io-error') await waitForSpace();
   }
 
+  let isWaiting = false;
+
+  /** Each try that meets a full disk stops the guest anew: that begins no second wait. */
   async function waitForSpace(): Promise<void> {
+    sayFull();
+    if (isWaiting) return;
+    isWaiting = true;
+    try {
+      await goOnWithSpace();
+    } finally {
+      isWaiting = false;
+    }
+  }
+
+  function sayFull(): void {
+    if (status.current.reason === 'DiskFull') return;
     const message = "the VM's storage is full; the guest is paused and goes on when there is space";
     status.update({ powerState: 'Failed', reason: 'DiskFull', message, retrying: true });
     log.error({ reason: 'DiskFull' }, message);
+  }
+
+  async function goOnWithSpace(): Promise<void> {
     while (!gone.signal.aborted && status.current.reason === 'DiskFull') {
       await delay(diskRetryMs, undefined, { signal: gone.signal }).catch(() => undefined);
       await machine.qmp.execute('cont').catch(() => undefined);

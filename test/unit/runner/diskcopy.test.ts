@@ -2,14 +2,17 @@ import { expect, test } from 'vitest';
 import { atRest } from '../../../src/runner/diskcopy.ts';
 import type { Machine } from '../../../src/runner/machine.ts';
 
-/** A QEMU without a guest agent; what it is told is noted, and answered as `answers` has it. */
-function aMachine(answers: Record<string, () => unknown>): { machine: Machine; told: string[] } {
+/** A QEMU; what it and the guest's agent are told is noted, and answered as `answers` has it. */
+function aMachine(
+  answers: Record<string, () => unknown>,
+  { hasAgent = false } = {},
+): { machine: Machine; told: string[] } {
   const told: string[] = [];
   const execute = async (command: string): Promise<unknown> => {
     told.push(command);
     return answers[command]?.();
   };
-  const machine = { qmp: { execute }, agent: { isAnswering: async () => false } };
+  const machine = { qmp: { execute }, agent: { isAnswering: async () => hasAgent, execute } };
   return { machine: machine as unknown as Machine, told };
 }
 
@@ -40,4 +43,32 @@ test('a guest that is suspended stays so', async () => {
   const { machine, told } = aMachine({ 'query-status': () => ({ status: 'paused' }) });
   await atRest(machine, async () => void told.push('begin'));
   expect(told).toEqual(['query-status', 'begin']);
+});
+
+test('a QEMU that does not say what it does is not copied from: its guest may run, and nothing has frozen it', async () => {
+  const { machine, told } = aMachine({ 'query-status': late });
+  await expect(atRest(machine, async () => void told.push('begin'))).rejects.toThrow('did not answer');
+  expect(told).toEqual(['query-status']);
+});
+
+test.each([
+  ['answers at the third time', 3, false],
+  ['never answers', 5, true],
+])('a guest that was frozen is thawed, though its agent %s', async (_, tries, isTold) => {
+  let thaws = 0;
+  const { machine, told } = aMachine(
+    {
+      'query-status': running,
+      'guest-fsfreeze-freeze': () => 1,
+      'guest-fsfreeze-thaw': () => {
+        thaws += 1;
+        if (thaws < 3 || isTold) late();
+      },
+    },
+    { hasAgent: true },
+  );
+  const { consistency, message } = await atRest(machine, async () => void told.push('begin'));
+  const thaw = Array<string>(tries).fill('guest-fsfreeze-thaw');
+  expect(told).toEqual(['query-status', 'guest-fsfreeze-freeze', 'begin', ...thaw]);
+  expect([consistency, message.includes('restart the VM if it hangs')]).toEqual(['Frozen', isTold]);
 });

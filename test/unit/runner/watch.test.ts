@@ -1,0 +1,75 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import type { Machine } from '../../../src/runner/machine.ts';
+import type { QmpEvent } from '../../../src/runner/qmp.ts';
+import { createStatusBoard } from '../../../src/runner/status.ts';
+import { watchMachine } from '../../../src/runner/watch.ts';
+
+// Only the global timers can be faked.
+vi.mock('node:timers/promises', () => ({
+  setTimeout: (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms)),
+}));
+
+beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }));
+afterEach(() => void vi.useRealTimers());
+
+/** A QEMU whose disk is full: it stops its guest again whenever that goes on. */
+function watched() {
+  const onEvent = vi.fn<(listen: (event: QmpEvent) => void) => void>();
+  const disk = { isFull: true };
+  let state = 'running';
+  const stop = () => {
+    state = 'io-error';
+    for (const [listen] of onEvent.mock.calls) listen({ event: 'STOP', data: {} } as QmpEvent);
+  };
+  const execute = vi.fn(async (command: string) => {
+    if (command === 'cont') {
+      state = 'running';
+      if (disk.isFull) stop();
+    }
+    return { status: state };
+  });
+  const exited = new Promise(() => undefined);
+  const machine = { qmp: { execute, onEvent }, exited, agent: { isAnswering: async () => false } };
+  const status = createStatusBoard({
+    powerState: 'Running',
+    guestReachable: true,
+    retrying: false,
+    restarts: 0,
+    ports: [],
+    ejected: false,
+  });
+  const error = vi.fn();
+  watchMachine(machine as unknown as Machine, {
+    input: { accelerator: 'tcg' } as never,
+    readiness: { timeoutSeconds: 0 },
+    status,
+    log: { error } as never,
+    mayQuit: async () => undefined,
+  });
+  const continued = () => execute.mock.calls.filter(([command]) => command === 'cont').length;
+  return { disk, stop, status, error, continued };
+}
+
+test('a guest whose disk is full is told to go on every six seconds, however often it stops', async () => {
+  const { disk, stop, status, error, continued } = watched();
+  stop();
+  await vi.advanceTimersByTimeAsync(120_000);
+  expect(status.current).toMatchObject({ powerState: 'Failed', reason: 'DiskFull', retrying: true });
+  expect([continued(), error.mock.calls.length]).toEqual([20, 1]);
+  disk.isFull = false;
+  await vi.advanceTimersByTimeAsync(6_000);
+  expect(status.current).toMatchObject({ powerState: 'Running', reason: undefined, retrying: false });
+  expect(continued()).toBe(21);
+});
+
+test('a guest that meets a full disk again after it was suspended is told to go on again', async () => {
+  const { stop, status, continued } = watched();
+  stop();
+  await vi.advanceTimersByTimeAsync(1_000);
+  status.update({ powerState: 'Suspended', reason: 'Requested', message: undefined, retrying: false });
+  status.update({ powerState: 'Running', reason: undefined });
+  stop();
+  await vi.advanceTimersByTimeAsync(30_000);
+  expect(status.current.reason).toBe('DiskFull');
+  expect(continued()).toBe(5);
+});
