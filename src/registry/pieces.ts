@@ -72,7 +72,7 @@ export async function appendPiece(
     try {
       await upload.append(piece.subarray(piece.length - (end - upload.offset)), abortable);
     } catch (error) {
-      const isFinal = isSvc3Error(error, 'Unauthorized', 'Forbidden', 'NotFound', 'RequestEntityTooLarge');
+      const isFinal = isSvc3Error(error, 'Unauthorized', 'Forbidden', 'RequestEntityTooLarge');
       if (isFinal || attempt >= mostAttempts || abortable.signal?.aborted === true) throw error;
       await resync(upload, attempt, abortable);
     }

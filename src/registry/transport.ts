@@ -34,6 +34,8 @@ export interface RegistryRequest {
   scope: string;
   /** Statuses that are answers, not errors. */
   accept: readonly number[];
+  /** How long the answer may take to begin, where that is longer than usual. */
+  headersTimeoutMs?: number;
   signal?: AbortSignal;
 }
 
@@ -249,6 +251,7 @@ async function exchange(
       },
       ...(wanted.body === undefined ? {} : { body: wanted.body }),
       ...(wanted.signal === undefined ? {} : { signal: wanted.signal }),
+      ...(wanted.headersTimeoutMs === undefined ? {} : { headersTimeout: wanted.headersTimeoutMs }),
     });
   } catch (error) {
     // Svc3Error: what was told of the connection does not want it.

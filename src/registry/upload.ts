@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
-import { Svc3Error } from '../errors.ts';
-import type { RegistryTransport } from './transport.ts';
+import { isSvc3Error, messageOf, Svc3Error } from '../errors.ts';
+import type { RegistryReply, RegistryRequest, RegistryTransport } from './transport.ts';
 
 /**
  * A blob upload in progress. After a failed `append` the registry knows how much it has: `resync` asks, and the caller
@@ -14,11 +14,14 @@ export interface Upload {
   append(bytes: Buffer | Readable, options?: { contentLength?: number; signal?: AbortSignal }): Promise<void>;
   /** Asks the registry how far it came; returns the new offset. */
   resync(options?: { signal?: AbortSignal }): Promise<number>;
-  /** Makes the bytes a blob; the registry checks the digest. */
+  /** Makes the bytes a blob; the registry checks the digest. An answer that was lost is looked for. */
   finish(digest: string, options?: { signal?: AbortSignal }): Promise<void>;
   /** Gives the upload up; never throws. */
   cancel(): Promise<void>;
 }
+
+/** A registry may copy or hash the whole blob before it answers. In milliseconds. */
+const finishWithinMs = 600_000;
 
 interface Progress {
   location: string;
@@ -50,6 +53,26 @@ function createUpload(transport: RegistryTransport, repository: string, progress
   const abortable = (signal: AbortSignal | undefined): { signal?: AbortSignal } =>
     signal === undefined ? {} : { signal };
 
+  /** That the registry has lost an upload says nothing about what is sent. */
+  const send = (wanted: Omit<RegistryRequest, 'path' | 'scope'>, query = ''): Promise<RegistryReply> =>
+    transport.send({ ...wanted, path: progress.location + query, scope }).catch((error: unknown) => {
+      if (!isSvc3Error(error, 'NotFound')) throw error;
+      const message = `the registry has lost an upload to ${repository}: ${messageOf(error)}`;
+      throw new Svc3Error('BadGateway', message, { cause: error });
+    });
+  const isStored = async (digest: string, signal: AbortSignal | undefined): Promise<boolean> => {
+    const path = `/v2/${repository}/blobs/${digest}`;
+    const reply = await transport.send({
+      method: 'HEAD',
+      path,
+      scope,
+      accept: [200, 404],
+      ...abortable(signal),
+    });
+    await reply.body.dump();
+    return reply.status === 200;
+  };
+
   return {
     get location() {
       return progress.location;
@@ -66,9 +89,8 @@ function createUpload(transport: RegistryTransport, repository: string, progress
             countBytes(bytes, (size) => (sent += size)),
             { objectMode: false },
           );
-      const reply = await transport.send({
+      const reply = await send({
         method: 'PATCH',
-        path: progress.location,
         headers: {
           'content-type': 'application/octet-stream',
           ...(length === undefined
@@ -79,7 +101,6 @@ function createUpload(transport: RegistryTransport, repository: string, progress
               }),
         },
         body: counted,
-        scope,
         accept: [201, 202, 204],
         ...abortable(signal),
       });
@@ -90,13 +111,7 @@ function createUpload(transport: RegistryTransport, repository: string, progress
       progress.offset = expected === 1 ? 1 : offsetFrom(reply.headers['range'], expected);
     },
     async resync({ signal } = {}) {
-      const reply = await transport.send({
-        method: 'GET',
-        path: progress.location,
-        scope,
-        accept: [204],
-        ...abortable(signal),
-      });
+      const reply = await send({ method: 'GET', accept: [204], ...abortable(signal) });
       await reply.body.dump();
       progress.location = reply.headers['location'] ?? progress.location;
       progress.offset = offsetFrom(reply.headers['range'], 0);
@@ -104,15 +119,20 @@ function createUpload(transport: RegistryTransport, repository: string, progress
     },
     async finish(digest, { signal } = {}) {
       const joiner = progress.location.includes('?') ? '&' : '?';
-      const reply = await transport.send({
+      const wanted = {
         method: 'PUT',
-        path: `${progress.location}${joiner}digest=${encodeURIComponent(digest)}`,
         headers: { 'content-length': '0' },
-        scope,
         accept: [201],
+        headersTimeoutMs: finishWithinMs,
         ...abortable(signal),
-      });
-      await reply.body.dump();
+      } as const;
+      try {
+        const reply = await send(wanted, `${joiner}digest=${encodeURIComponent(digest)}`);
+        await reply.body.dump();
+      } catch (error) {
+        // The answer to the first try may have been lost, and the next have found the upload gone: it is a blob.
+        if (signal?.aborted === true || !(await isStored(digest, signal).catch(() => false))) throw error;
+      }
     },
     async cancel() {
       const wanted = { method: 'DELETE', path: progress.location, scope, accept: [204, 404, 405] } as const;

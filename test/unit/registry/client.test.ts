@@ -208,6 +208,34 @@ describe('a blob', () => {
     expect(registry.requests.slice(4)).toEqual([`HEAD /v2/a/blobs/${digest}`]);
   });
 
+  test.each([true, false])(
+    'is there where the answer to the end of its upload was lost: %s, and the next try finds no upload',
+    async (isThere) => {
+      withoutDelays();
+      const digest = sha256(Buffer.from('xy'));
+      registry.answers.set('/v2/a/blobs/uploads/1', inTurn(saying(204), saying(502), saying(404)));
+      const upload = await client.upload('a', { location: '/v2/a/blobs/uploads/1' });
+      if (isThere) registry.answers.set(`/v2/a/blobs/${digest}`, saying(200));
+      const finished = upload.finish(digest);
+      if (isThere) await finished;
+      // Nothing is wrong with what was sent.
+      else
+        await expect(finished).rejects.toMatchObject({
+          reason: 'BadGateway',
+          message: expect.stringMatching(/^the registry has lost an upload to a: /),
+        });
+      const put = `PUT /v2/a/blobs/uploads/1?digest=${encodeURIComponent(digest)}`;
+      expect(registry.requests.slice(1)).toEqual([put, put, `HEAD /v2/a/blobs/${digest}`]);
+    },
+  );
+
+  test('that nobody wants any more is not looked for', async () => {
+    registry.answers.set('/v2/a/blobs/uploads/1', saying(204));
+    const upload = await client.upload('a', { location: '/v2/a/blobs/uploads/1' });
+    await expect(upload.finish('sha256:x', { signal: AbortSignal.abort() })).rejects.toThrow(/abort/);
+    expect(registry.requests).toHaveLength(1);
+  });
+
   test('has an upload with a location', async () => {
     registry.answers.set('/v2/a/blobs/uploads/', saying(202));
     await expect(client.upload('a')).rejects.toThrow('began an upload to a without a location');
