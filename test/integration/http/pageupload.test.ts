@@ -78,6 +78,54 @@ test('an upload whose connection breaks in the middle goes on from there', async
   expect(watched.faults).toEqual([]);
 });
 
+test('an upload whose last answer is lost is done, though its parts are no longer there', async () => {
+  const { cluster, api, namespace, store, repository } = it;
+  const token = await identity(cluster.client, 'unheard', { namespace, clusterRole: 'cluster-admin' });
+  const { page, watched } = await opened(api.baseUrl, token);
+  let sent = 0;
+  await page.route('**/upload/image/**', async (route) => {
+    if (route.request().method() !== 'PATCH') return route.continue();
+    sent += 1;
+    expect((await route.fetch()).status()).toBe(202);
+    // As its worker does when it has the disk.
+    const [tag = ''] = await store.tags(repository('unheard'));
+    await store.deleteManifest(
+      repository('unheard'),
+      (await store.digestOf(repository('unheard'), tag)) ?? '',
+    );
+    return route.abort();
+  });
+  await page.evaluate(dropFile('unheard.qcow2', randomBytes(1000).toString('base64')));
+  await page.getByText('Sent.').waitFor();
+  expect(sent).toBe(1);
+  expect(watched.faults).toEqual([]);
+});
+
+test('an upload is asked after until the server says how far it is', async () => {
+  const { cluster, api, namespace } = it;
+  const token = await identity(cluster.client, 'asker', { namespace, clusterRole: 'cluster-admin' });
+  const { page, watched } = await opened(api.baseUrl, token);
+  const disk = randomBytes(200_000);
+  const sent: string[] = [];
+  await page.route('**/upload/image/**', async (route) => {
+    const request = route.request();
+    const headers = request.headers();
+    sent.push([request.method(), headers['upload-offset']].join(' '));
+    if (sent.length === 1) {
+      // Half of it arrives, and the connection breaks.
+      const part = { ...headers, 'upload-complete': '?0', 'content-length': '100000' };
+      await route.fetch({ headers: part, postData: disk.subarray(0, 100_000) });
+      return route.abort();
+    }
+    return sent.length === 2 ? route.fulfill({ status: 503, body: '{}' }) : route.continue();
+  });
+  await page.evaluate(dropFile('asked.qcow2', disk.toString('base64')));
+  await page.getByText('Sent.').waitFor();
+  expect(sent).toEqual(['PATCH 0', 'GET ', 'GET ', 'PATCH 100000']);
+  expect((await it.contentOf('asked')).equals(disk)).toBe(true);
+  expect(watched.faults).toEqual([]);
+});
+
 test('a file may miss the field, and an upload goes on while somebody looks at something else', async () => {
   const { cluster, api, namespace } = it;
   const token = await identity(cluster.client, 'walker', { namespace, clusterRole: 'cluster-admin' });

@@ -15,6 +15,8 @@ export interface UploadRequest {
 interface UploadState {
   readonly upload: string;
   readonly offset: number;
+  /** The image has it. */
+  readonly complete: boolean;
 }
 
 /** A name that the server takes, from a file's; empty where it has none. */
@@ -55,9 +57,12 @@ async function begin({ namespace, kind, name, file }: UploadRequest): Promise<st
   return (await call<UploadState>('POST', path, undefined, headers)).body.upload;
 }
 
-/** Whether it is worth trying again: the network, or a server that has no time. */
+/**
+ * Whether it is worth trying again: the network, a server that has no time, or bytes of the connection before that came in
+ * after all, so that the upload is further than was said.
+ */
 function isPassing(error: unknown): boolean {
-  return error instanceof ApiError && (error.status === 0 || error.status === 429 || error.status >= 500);
+  return error instanceof ApiError && ([0, 409, 429].includes(error.status) || error.status >= 500);
 }
 
 /**
@@ -69,26 +74,47 @@ function isPassing(error: unknown): boolean {
 export async function upload(request: UploadRequest, onProgress: (sent: number) => void): Promise<void> {
   const { namespace, kind, name, signal } = request;
   const path = inNamespace(namespace, 'upload', kind, name, await begin(request));
-  if (signal.aborted) {
+  try {
+    await sendAll(path, request, onProgress);
+  } catch (error) {
+    if (!signal.aborted) throw error;
     await call('DELETE', path).catch(() => undefined);
     throw givenUp();
   }
+}
+
+async function sendAll(
+  path: string,
+  request: UploadRequest,
+  onProgress: (sent: number) => void,
+): Promise<void> {
   let offset = 0;
-  for (let tries = 0; ; tries += 1) {
+  let tries = 0;
+  for (;;) {
+    request.signal.throwIfAborted();
+    let failure: unknown;
     try {
       await sendPart(path, request, offset, onProgress);
       return;
     } catch (error) {
-      if (signal.aborted) {
-        await call('DELETE', path).catch(() => undefined);
-        throw error;
-      }
-      const waitMs = waitsMs[tries];
-      if (!isPassing(error) || waitMs === undefined) throw error;
-      await new Promise((resolve) => setTimeout(resolve, waitMs));
-      const { body } = await call<UploadState>('GET', path).catch(() => ({ body: { offset } }));
-      if (body.offset > offset) tries = -1;
-      offset = body.offset;
+      failure = error;
     }
+    let state: UploadState | undefined;
+    while (state === undefined) {
+      request.signal.throwIfAborted();
+      const waitMs = waitsMs[tries];
+      if (!isPassing(failure) || waitMs === undefined) throw failure;
+      tries += 1;
+      await new Promise((resolve) => setTimeout(resolve, waitMs));
+      try {
+        ({ body: state } = await call<UploadState>('GET', path));
+      } catch (error) {
+        failure = error;
+      }
+    }
+    // Its answer was lost.
+    if (state.complete) return;
+    if (state.offset > offset) tries = 0;
+    ({ offset } = state);
   }
 }
