@@ -37,10 +37,18 @@ export async function refusedFor(
   }
 }
 
-/** Whether the authorizer lets the caller; a token that is refused is no answer and thrown. */
-export async function isAllowed(caller: Caller, attributes: AccessAttributes): Promise<boolean> {
+/**
+ * Whether the authorizer lets the caller; a token that is refused is no answer and thrown.
+ *
+ * @param isFresh - what was decided before does not count
+ */
+export async function isAllowed(
+  caller: Caller,
+  attributes: AccessAttributes,
+  isFresh?: boolean,
+): Promise<boolean> {
   try {
-    await caller.authorize(attributes);
+    await caller.authorize(attributes, isFresh);
     return true;
   } catch (error) {
     if (isSvc3Error(error, 'Forbidden')) return false;

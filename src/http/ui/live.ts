@@ -27,8 +27,8 @@ interface LiveOptions {
 }
 
 /**
- * Server-sent events of what the caller may list: first `snapshot` with all items by kind, then `change` with those that are new or
- * different and those that are gone (`namespace/name`), `beat` in silence, `over` with the reason before it ends because of a right that was lost.
+ * Server-sent events of what the caller may list: first `snapshot` with all items by kind, and again where a right to more of them is given; then
+ * `change` with those that are new or different and those that are gone (`namespace/name`), `beat` in silence, `over` with the reason before it ends because of a right that was lost.
  * A slow reader is told the newest state, once.
  *
  * @throws Svc3Error Unauthorized
@@ -41,16 +41,20 @@ export async function liveStream(options: LiveOptions): Promise<Readable> {
     verb: 'list',
     ...(namespace === undefined ? {} : { namespace }),
   });
-  const answers = await Promise.all(kinds.map((kind) => isAllowed(caller, rightTo(kind))));
-  const allowed = kinds.filter((_, index) => answers[index]);
-  const stream = new LiveStream(caches, allowed, namespace);
+  const allowedOf = async (asked: readonly Kind[], isFresh?: boolean): Promise<Kind[]> => {
+    const answers = await Promise.all(asked.map((kind) => isAllowed(caller, rightTo(kind), isFresh)));
+    return asked.filter((_, index) => answers[index]);
+  };
+  const stream = new LiveStream(caches, await allowedOf(kinds), namespace);
   const { expiresAt } = caller;
   const end = keepLease(
     {
       user: await caller.user(),
       ...(expiresAt === undefined ? {} : { endsAt: expiresAt }),
       async confirm() {
-        await Promise.all(allowed.map((kind) => caller.authorize(rightTo(kind), true)));
+        await Promise.all([...stream.kinds].map((kind) => caller.authorize(rightTo(kind), true)));
+        const others = kinds.filter((kind) => !stream.kinds.has(kind));
+        stream.tellAlso(await allowedOf(others, true));
       },
     },
     caches.accounts,
@@ -102,7 +106,7 @@ function* inPieces(texts: Iterable<string>): Generator<string, void> {
 
 class LiveStream extends Readable {
   readonly #caches: Caches;
-  readonly #kinds: readonly Kind[];
+  readonly #kinds = new Set<Kind>();
   readonly #namespace: string | undefined;
   readonly #changed = new Map<Kind, Set<string>>();
   readonly #forget: (() => void)[] = [];
@@ -111,20 +115,40 @@ class LiveStream extends Readable {
   /** What is left of the event that is being told; nothing may be told in between. */
   #pieces: Iterator<string> | undefined;
   #isRead = false;
+  /** All is to be told anew. */
+  #isAgain = false;
+  #isOver = false;
 
   constructor(caches: Caches, allowed: readonly Kind[], namespace: string | undefined) {
     super();
     this.#caches = caches;
-    this.#kinds = allowed;
     this.#namespace = namespace;
-    for (const kind of allowed) {
-      const follow = (object: KubeObject): void => this.#note(kind, object);
-      this.#forget.push(caches[kind].changes.follow(follow));
-    }
+    this.#follow(allowed);
     this.#beat = setInterval(() => {
       if (this.#pieces === undefined) this.#tell('beat', '{}');
     }, beatMs);
     this.#pieces = inPieces(this.#snapshotTexts());
+  }
+
+  /** What is told of. */
+  get kinds(): ReadonlySet<Kind> {
+    return this.#kinds;
+  }
+
+  /** Tells of these kinds too: of everything that there is of them first. */
+  tellAlso(kinds: readonly Kind[]): void {
+    if (kinds.length === 0 || this.#isOver) return;
+    this.#follow(kinds);
+    this.#isAgain = true;
+    this.#flush();
+  }
+
+  #follow(kinds: readonly Kind[]): void {
+    for (const kind of kinds) {
+      this.#kinds.add(kind);
+      const follow = (object: KubeObject): void => this.#note(kind, object);
+      this.#forget.push(this.#caches[kind].changes.follow(follow));
+    }
   }
 
   /** Ends it because of a right that was lost. */
@@ -150,6 +174,7 @@ class LiveStream extends Readable {
   }
 
   #release(): void {
+    this.#isOver = true;
     this.#pieces = undefined;
     clearInterval(this.#beat);
     clearTimeout(this.#gathering);
@@ -180,9 +205,11 @@ class LiveStream extends Readable {
   }
 
   #flush(): void {
-    if (this.#changed.size === 0 || this.#gathering !== undefined) return;
     if (!this.#isRead || this.#pieces !== undefined) return;
-    this.#pieces = inPieces(this.#changeTexts([...this.#changed]));
+    if (this.#isAgain) this.#pieces = inPieces(this.#snapshotTexts());
+    else if (this.#changed.size === 0 || this.#gathering !== undefined) return;
+    else this.#pieces = inPieces(this.#changeTexts([...this.#changed]));
+    this.#isAgain = false;
     this.#changed.clear();
     this.#pump();
   }
@@ -190,7 +217,7 @@ class LiveStream extends Readable {
   /** Each item is as it is when its piece is read: what changes after that is told as a change, and so is what was too late for its list. */
   *#snapshotTexts(): Generator<string, void> {
     yield 'event: snapshot\ndata: {';
-    for (const [index, kind] of this.#kinds.entries()) {
+    for (const [index, kind] of [...this.#kinds].entries()) {
       const objects = inOrder(this.#caches[kind].objects.list(this.#namespace));
       yield `${index === 0 ? '' : ','}${JSON.stringify(kind)}:[`;
       yield* listed(objects, (object) => this.#itemText(kind, keyOf(object)));

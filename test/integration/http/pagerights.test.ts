@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { roleBindings, vms } from '../../../src/api/resources.ts';
+import type { Image } from '../../../src/api/image.ts';
+import { images, roleBindings, vms } from '../../../src/api/resources.ts';
 import type { Vm } from '../../../src/api/vm.ts';
 import { identity } from '../../support/api.ts';
 import { uniqueNamespace } from '../../support/cluster.ts';
@@ -37,8 +38,13 @@ test('a right that is given is offered without a reload, and one that is taken i
     return page.locator('main').textContent();
   };
   await expect.poll(shown).toContain(`not for you in namespace ${namespace}`);
+  await cluster.client.create(images, {
+    metadata: { name: 'there-before', namespace },
+    spec: { source: { upload: {} } },
+  } as Image);
   const binding = await allow('late', namespace);
   await expect.poll(shown).toContain(`upload them to ${namespace}`);
+  await expect.poll(shown, { timeout: 30_000 }).toContain('there-before');
   await cluster.client.delete(roleBindings, { name: binding, namespace });
   await expect.poll(shown).toContain(`not for you in namespace ${namespace}`);
   expect(watched.faults).toEqual([]);

@@ -11,6 +11,8 @@ let objects: Map<string, { namespace: string; name: string; version: number }>;
 let followers: Set<(object: KubeObject) => void>;
 let allowed: Set<string>;
 let gone: AbortController;
+/** Until then nobody knows who may do what. */
+let authorizing: Promise<void> | undefined;
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -18,6 +20,7 @@ beforeEach(() => {
   followers = new Set();
   allowed = new Set(['vms']);
   gone = new AbortController();
+  authorizing = undefined;
 });
 afterEach(() => {
   gone.abort();
@@ -70,8 +73,10 @@ function remove(name: string, namespace = 'team'): void {
 
 const caller = {
   key: 'ann',
-  authorize: ({ resource }: AccessAttributes) =>
-    allowed.has(resource) ? Promise.resolve() : Promise.reject(forbidden),
+  authorize: async ({ resource }: AccessAttributes) => {
+    await authorizing;
+    if (!allowed.has(resource)) throw forbidden;
+  },
   user: () => Promise.resolve({ username: 'ann' }),
 } as unknown as Caller;
 
@@ -214,6 +219,38 @@ describe('the stream of a page', () => {
     read(stream);
     await vi.advanceTimersByTimeAsync(15_000);
     expect(read(stream)).toEqual([['beat', {}]]);
+  });
+
+  test('tells everything anew where a right to more of it is given, then what changes of that too', async () => {
+    allowed = new Set(['images']);
+    put('a', 1);
+    const stream = await open();
+    expect(read(stream)).toEqual([['snapshot', { images: [] }]]);
+    allowed.add('vms');
+    await vi.advanceTimersByTimeAsync(11_000);
+    expect(read(stream)).toEqual([
+      ['snapshot', { images: [], vms: [{ namespace: 'team', name: 'a', version: 1 }] }],
+    ]);
+    put('a', 2);
+    await vi.advanceTimersByTimeAsync(101);
+    const changed = [{ namespace: 'team', name: 'a', version: 2 }];
+    expect(read(stream)).toEqual([['change', { vms: { changed, gone: [] } }]]);
+    allowed.clear();
+    await vi.advanceTimersByTimeAsync(11_000);
+    expect(followers.size).toBe(0);
+  });
+
+  test('follows nothing more where the client has gone while its rights were asked for', async () => {
+    allowed = new Set(['images']);
+    read(await open());
+    const asked = Promise.withResolvers<void>();
+    authorizing = asked.promise;
+    await vi.advanceTimersByTimeAsync(11_000);
+    allowed.add('vms');
+    gone.abort();
+    asked.resolve();
+    await vi.advanceTimersByTimeAsync(0);
+    expect(followers.size).toBe(0);
   });
 
   test('says why it ends when the right is lost, and follows nothing any more', async () => {
