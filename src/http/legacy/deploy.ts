@@ -6,6 +6,7 @@ import { invalidField, Svc3Error, isSvc3Error, messageOf } from '../../errors.ts
 import { callFor, inNameOf } from '../server/invoke.ts';
 import { deploy, deployVm } from '../routes/vms.ts';
 import { vmItem } from '../../wire/vm.ts';
+import { seeStatus } from './finished.ts';
 import { execHelp } from './help.ts';
 import { texts, virtualMachineName } from './names.ts';
 import { mapped, type Answer, type GatewayCall } from './row.ts';
@@ -71,9 +72,12 @@ async function deployOne(call: GatewayCall<DeployBody>): Promise<Deployed> {
     const name = { name: body.svc_vm_name, shouldGenerateName: generated };
     const inner = await callFor(call, deployVm, { params: { namespace }, body: deployRequest(call, name) });
     try {
-      return await inNameOf(call, deployVm, { namespace }, () =>
+      const deployed = await inNameOf(call, deployVm, { namespace }, () =>
         deploy(inner, { wait: true, failFast: true, annotations: annotation }),
       );
+      if (deployed.runs) return deployed;
+      const made = deployed.vm.metadata.name;
+      throw new Svc3Error('Timeout', seeStatus(`VM ${made} was created and does not run yet`, made));
     } catch (error) {
       if (generated || !isSvc3Error(error, 'AlreadyExists')) throw noRoom(error);
       generated = true;

@@ -9,6 +9,7 @@ import { commitVm, saveVm } from '../routes/vmactions.ts';
 import type { Reply } from '../server/route.ts';
 import type { ImageItem } from '../../wire/image.ts';
 import { diskRows } from './diskrows.ts';
+import { finished } from './finished.ts';
 import { modifiedOf, shortText, sizeText } from './disks.ts';
 import { imageName, texts, theVm } from './names.ts';
 import { mapped, nothing, type Row } from './row.ts';
@@ -40,15 +41,12 @@ const { list, copy, listRemote, pull, remove, upload } = diskRows({
   },
 });
 
-/** 2.4.x answered when the image was there, and its clients delete the VM next. */
-async function inTheStore(reply: Promise<Reply>): Promise<void> {
-  const { status, body } = await reply;
-  if (status !== 202) return;
-  const { name } = body as ImageItem;
-  throw new Svc3Error(
-    'Timeout',
-    `image ${name} is still being saved; GET /resources/image/list tells when it is there`,
-  );
+/** Clients delete the VM next. */
+function inTheStore(reply: Promise<Reply>): Promise<void> {
+  return finished(reply, (body) => {
+    const { name } = body as ImageItem;
+    return `image ${name} is still being saved; GET /resources/image/list tells when it is there`;
+  });
 }
 
 const commit = mapped({

@@ -6,7 +6,9 @@ import { execVm } from '../routes/vmactions.ts';
 import { deleteVmConfig } from '../routes/vmconfigs.ts';
 import { deleteVm, listVms } from '../routes/vms.ts';
 import type { PowerCommand } from '../../wire/powercommands.ts';
+import type { Status } from '../../wire/schemas.ts';
 import { deployRow } from './deploy.ts';
+import { finished, seeStatus } from './finished.ts';
 import { createHelp, deployHelp, execHelp, listNodesHelp, revertHelp } from './help.ts';
 import { texts, theVm, virtualMachineName, vmsNamed } from './names.ts';
 import { mapped, nothing, type GatewayCall, type Row } from './row.ts';
@@ -48,7 +50,9 @@ const status = mapped({
 });
 
 async function remove(call: GatewayCall<unknown>, vm: Vm): Promise<void> {
-  await invoke(call, deleteVm, { params: { namespace: call.namespace, vm: vm.metadata.name } });
+  const { name } = vm.metadata;
+  const reply = invoke(call, deleteVm, { params: { namespace: call.namespace, vm: name } });
+  await finished(reply, (body) => seeStatus((body as Status).message, name));
 }
 
 const deleteRow = mapped({
@@ -124,10 +128,10 @@ function execRow(command: LegacyCommand): Row {
     async handler(call) {
       const { svc_vm_name: name, svc_node_name: node } = call.body;
       const vm = await theVm(call, name, node, texts.noDeployments);
-      await invoke(call, execVm, {
-        params: { namespace: call.namespace, vm: vm.metadata.name },
-        body: { command },
-      });
+      const params = { namespace: call.namespace, vm: vm.metadata.name };
+      await finished(invoke(call, execVm, { params, body: { command } }), () =>
+        seeStatus(`${command} of ${vm.metadata.name} is not done yet and goes on`, vm.metadata.name),
+      );
       const byName = node !== undefined && node !== '';
       return {
         message: execMessages[command](name, byName ? node : 'node'),
