@@ -1,6 +1,7 @@
-import { Svc3Error } from '../errors.ts';
+import { isSvc3Error, Svc3Error } from '../errors.ts';
 import type { Context } from './context.ts';
 import type { OptionSpecs } from './command.ts';
+import { patiently } from './patiently.ts';
 import { sleep } from './sleep.ts';
 import type { DiskItem, Disks } from './service/types.ts';
 import { diskView } from './views.ts';
@@ -36,13 +37,20 @@ export async function showWork(
   const ns = await namespace();
   let item = begun;
   // A commit changes an image that was ready before: the first look may still see that state.
-  context.ifInterrupted(
-    `no longer waiting; ${kind} ${begun.name} goes on being made: svc3 ${kind} get ${begun.name} shows it, svc3 ${kind} delete ${begun.name} ends it`,
-  );
+  const goesOn = `${kind} ${begun.name} goes on being made: svc3 ${kind} get ${begun.name} shows it, svc3 ${kind} delete ${begun.name} ends it`;
+  context.ifInterrupted(`no longer waiting; ${goesOn}`);
+  const look = async (): Promise<DiskItem> => {
+    try {
+      return await patiently(() => disks.get(ns, begun.name), signal);
+    } catch (error) {
+      if (!isSvc3Error(error) || error.reason === 'NotFound') throw error;
+      throw new Svc3Error(error.reason, `${error.message}; ${goesOn}`, { cause: error });
+    }
+  };
   const waits = () => wait && !signal.aborted;
   if (wait) await sleep(pollMs, signal);
   while (waits()) {
-    item = await disks.get(ns, begun.name);
+    item = await look();
     // An image whose commit failed is ready in the version before.
     if (item.state === 'Failed' || (item.state === 'Ready' && item.errorMessage !== undefined))
       throw new Svc3Error('Invalid', `${kind} ${item.name}: ${item.errorMessage ?? 'failed'}`);

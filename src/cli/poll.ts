@@ -1,11 +1,15 @@
+import { patiently } from './patiently.ts';
 import { sleep } from './sleep.ts';
 
 const pollMs = 1000;
 
-/** What `read` says, once a second until the signal. */
+/** What `read` says, once a second until the signal. That it cannot be read at all is said at once. */
 export async function* poll<T>(read: () => Promise<T>, signal: AbortSignal): AsyncGenerator<T> {
-  while (!signal.aborted) {
-    yield await read();
+  if (signal.aborted) return;
+  yield await read();
+  for (;;) {
     await sleep(pollMs, signal);
+    if (signal.aborted) return;
+    yield await patiently(read, signal);
   }
 }

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Context } from '../../../src/cli/context.ts';
 import { showSaving, showWork } from '../../../src/cli/longwork.ts';
+import { Svc3Error } from '../../../src/errors.ts';
 import type { DiskItem, Disks } from '../../../src/cli/service/types.ts';
 
 const item = (given: Partial<DiskItem>): DiskItem =>
@@ -24,21 +25,27 @@ function aContext({ format = 'table', signal = new AbortController().signal } = 
 }
 
 /** What the service says of the disk, look by look. */
-let looks: DiskItem[];
-const disks = { get: async () => looks.shift() ?? item({ state: 'Ready' }) } as unknown as Disks;
+let looks: (DiskItem | Svc3Error)[];
+const disks = {
+  async get() {
+    const look = looks.shift() ?? item({ state: 'Ready' });
+    if (look instanceof Svc3Error) throw look;
+    return look;
+  },
+} as unknown as Disks;
 const begun = item({});
 
 beforeEach(() => {
   looks = [];
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
 });
 afterEach(() => {
   vi.useRealTimers();
 });
 
-/** What comes of it within a minute, without the wait. */
-async function inAMinute<T>(work: Promise<T>): Promise<T> {
-  const [result] = await Promise.allSettled([work, vi.advanceTimersByTimeAsync(60_000)]);
+/** What comes of it within two minutes, without the wait. */
+async function soon<T>(work: Promise<T>): Promise<T> {
+  const [result] = await Promise.allSettled([work, vi.advanceTimersByTimeAsync(120_000)]);
   if (result.status === 'rejected') throw result.reason;
   return result.value;
 }
@@ -53,14 +60,14 @@ describe('work on a disk', () => {
 
   test('is shown at its end where somebody waits, with how far it is', async () => {
     looks = [item({}), item({ progress: 40 }), item({ state: 'Ready' })];
-    await inAMinute(showWork(aContext(), 'image', { begun, disks, wait: true }));
+    await soon(showWork(aContext(), 'image', { begun, disks, wait: true }));
     expect(shown.items).toEqual([item({ state: 'Ready' })]);
     expect(shown.progress).toEqual(['image golden: Creating', 'image golden: 40%']);
   });
 
   test('says before it waits what becomes of it when one stops', async () => {
     looks = [item({ state: 'Ready' })];
-    await inAMinute(showWork(aContext(), 'iso', { begun, disks, wait: true }));
+    await soon(showWork(aContext(), 'iso', { begun, disks, wait: true }));
     expect(shown.interrupted).toEqual([
       'no longer waiting; iso golden goes on being made: svc3 iso get golden shows it, svc3 iso delete golden ends it',
     ]);
@@ -72,9 +79,33 @@ describe('work on a disk', () => {
     ['whose commit failed', { state: 'Ready', errorMessage: 'store full' }, 'image golden: store full'],
   ])('%s is an error', async (_what, state, message) => {
     looks = [item(state)];
-    await expect(inAMinute(showWork(aContext(), 'image', { begun, disks, wait: true }))).rejects.toThrow(
-      message,
-    );
+    await expect(soon(showWork(aContext(), 'image', { begun, disks, wait: true }))).rejects.toThrow(message);
+  });
+
+  const away = new Svc3Error('ServiceUnavailable', 'cannot reach https://svc3.example.com');
+
+  test('goes on being waited for where the server is away for a while', async () => {
+    looks = [item({}), away, new Svc3Error('TooManyRequests', 'later'), item({ state: 'Ready' })];
+    await soon(showWork(aContext(), 'image', { begun, disks, wait: true }));
+    expect(shown.items).toEqual([item({ state: 'Ready' })]);
+  });
+
+  test.each([
+    [
+      'has been away for a minute',
+      Array.from({ length: 100 }, () => away),
+      'cannot reach https://svc3.example.com; image golden goes on being made: svc3 image get golden shows it, svc3 image delete golden ends it',
+    ],
+    [
+      'takes the token no more',
+      [new Svc3Error('Unauthorized', 'the token has expired')],
+      'the token has expired; image golden goes on being made: svc3 image get golden shows it, svc3 image delete golden ends it',
+    ],
+    ['has no such image any more', [new Svc3Error('NotFound', 'not found')], 'not found'],
+  ])('says that it goes on where the server %s', async (_what, given, message) => {
+    looks = given;
+    const waiting = soon(showWork(aContext(), 'image', { begun, disks, wait: true }));
+    await expect(waiting).rejects.toMatchObject({ reason: given[0]?.reason, message });
   });
 
   test('that one no longer waits for is an error, for scripts that go on', async () => {
@@ -105,7 +136,7 @@ describe('saving the disk of a VM', () => {
       ['name', false],
       ['table', true],
     ] as const) {
-      await inAMinute(saving(format, wait));
+      await soon(saving(format, wait));
       expect(shown.lines).toEqual([]);
     }
   });
