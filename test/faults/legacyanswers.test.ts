@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { vmConfigs, vms } from '../../src/api/resources.ts';
 import type { Vm, VmStatus } from '../../src/api/vm.ts';
-import type { VmConfig } from '../../src/api/vmconfig.ts';
 import { createGateway } from '../../src/http/legacy/gateway.ts';
 import { rows } from '../../src/http/legacy/table.ts';
 import { startTestApi } from '../support/api.ts';
@@ -20,7 +19,7 @@ beforeAll(async () => {
   await cluster.client.create(vmConfigs, {
     metadata: { name: 'config', namespace },
     spec: { image: 'registry.example.com/debian:12', cpu: 1, memory: '256Mi' },
-  } as VmConfig);
+  });
 });
 
 afterAll(async () => {

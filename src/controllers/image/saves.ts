@@ -1,6 +1,7 @@
 import type { Image } from '../../api/image.ts';
 import type { Vm } from '../../api/vm.ts';
 import { commitRefusal } from '../../api/committarget.ts';
+import { findCondition } from '../../controller/conditions.ts';
 import { isDone, isRefused } from './decide.ts';
 import { vmNameOf, requestOf } from './names.ts';
 
@@ -10,6 +11,18 @@ export function unsavedImages(vm: Vm, images: readonly Image[]): string[] {
     .filter((image) => waitsFor(image, vm))
     .map(({ metadata }) => metadata.name)
     .sort();
+}
+
+/** Whether an Image is being made of the VM's disk right now, by its runner or of the copy in its pod. */
+export function isBeingSaved(vm: Vm, images: readonly Image[]): boolean {
+  return images.some(
+    (image) => image.status?.vmUid === vm.metadata.uid && isWorking(image) && waitsFor(image, vm),
+  );
+}
+
+function isWorking({ status }: Image): boolean {
+  const told = status?.digest === undefined ? 'Ready' : 'Committed';
+  return findCondition(status?.conditions, told)?.reason === 'Working';
 }
 
 function waitsFor(image: Image, vm: Vm): boolean {

@@ -28,6 +28,7 @@ import { createLiveLists } from './life/livelists.ts';
 import { isOfPool, isWithoutPod, poolIndex } from './pool/standby.ts';
 import { Standbys } from './pool/standbys.ts';
 import { type ClaimObserver, unobserved } from './pool/claimobserver.ts';
+import { isAsleep } from './pod/hibernation.ts';
 import { slimPod } from './pod/slimpod.ts';
 import { isLost, isPodReady } from './pod/podstate.ts';
 import { claimIndex } from './pod/claim.ts';
@@ -322,7 +323,12 @@ function followSources(
     informer.onChange(({ object }) => wakeUnplaced(object.metadata?.namespace ?? ''));
   }
   caches.images.onChange(({ object }) => {
-    enqueueWhere(object.metadata.namespace, ({ metadata }) => metadata.deletionTimestamp !== undefined);
+    // Their pods stay for what is made of their disks.
+    enqueueWhere(
+      object.metadata.namespace,
+      (vm) =>
+        vm.metadata.deletionTimestamp !== undefined || (isAsleep(vm) && vm.status?.podName !== undefined),
+    );
   });
   resolver?.onCredential(wakeUnplaced);
   caches.pullSecrets.onChange(({ object }) => {

@@ -34,6 +34,7 @@ import { condition, type StatusDraft } from './status/statusdraft.ts';
 import type { StartTraces } from './starts/starttraces.ts';
 import { type StatusWriter, typed } from './status/statuswriter.ts';
 import type { Image } from '../../api/image.ts';
+import { isBeingSaved } from '../image/saves.ts';
 
 /** What kube-apiserver has and the cache does not is looked for again, in milliseconds: its event may be under way. */
 const cacheLagMs = 1_000;
@@ -274,7 +275,7 @@ export class VmReconciler {
       settings: bootableSettings(settings, room),
     });
     pass.runner = runner;
-    if (isAsleep(vm) && isOnDisk(runner)) return this.#release(pass, pod);
+    if (isAsleep(vm) && isOnDisk(runner) && !this.#isBeingSaved(vm)) return this.#release(pass, pod);
     if (isRenewed && isBootDue(vm, runner) && !(effective.onEviction === 'Suspend' && isRunning(runner))) {
       const message = `the guest is started in another pod, with another ${waiting.join(', ')}`;
       return this.#replace(pass, { kind: 'replace', pod, reason: 'Restarting', node: undefined, message });
@@ -295,6 +296,11 @@ export class VmReconciler {
     const askMs =
       runner === undefined ? undefined : askAfterMs(runner, pod, withPodsPorts(effective, pod), status);
     return soonest(askMs, roomPollMs(room));
+  }
+
+  /** What is made of its disk is in the pod until it is in the store. */
+  #isBeingSaved(vm: Vm): boolean {
+    return isBeingSaved(vm, this.#parts.observer.images(vm.metadata.namespace));
   }
 
   /** The guest's memory is on its claim, and the status says so: the pod goes, and nobody is to be told of it. */

@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Image } from '../../../src/api/image.ts';
 import { images, roleBindings, vms } from '../../../src/api/resources.ts';
 import type { Vm } from '../../../src/api/vm.ts';
 import { identity } from '../../support/api.ts';
@@ -41,7 +40,7 @@ test('a right that is given is offered without a reload, and one that is taken i
   await cluster.client.create(images, {
     metadata: { name: 'there-before', namespace },
     spec: { source: { upload: {} } },
-  } as Image);
+  });
   const binding = await allow('late', namespace);
   await expect.poll(shown).toContain(`upload them to ${namespace}`);
   await expect.poll(shown, { timeout: 30_000 }).toContain('there-before');

@@ -19,7 +19,7 @@ function watched() {
   let state = 'running';
   const stop = () => {
     state = 'io-error';
-    for (const [listen] of onEvent.mock.calls) listen({ event: 'STOP', data: {} } as QmpEvent);
+    for (const [listen] of onEvent.mock.calls) listen({ event: 'STOP', data: {} });
   };
   const execute = vi.fn(async (command: string) => {
     if (command === 'cont') {

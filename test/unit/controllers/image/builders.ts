@@ -59,7 +59,7 @@ export function observed(disk: Image, more: Partial<Observed> = {}): Observed {
 
 export function condition(
   type: string,
-  status: 'True' | 'False',
+  status: 'True' | 'False' | 'Unknown',
   reason: string,
 ): NonNullable<ImageStatus['conditions']>[number] {
   return {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Image } from '../../../../src/api/image.ts';
-import { unsavedImages } from '../../../../src/controllers/image/saves.ts';
+import { isBeingSaved, unsavedImages } from '../../../../src/controllers/image/saves.ts';
 import { aVm, effective } from '../vm/builders.ts';
 import { anImage, condition, digest } from './builders.ts';
 
@@ -53,4 +53,46 @@ describe('a VM that is being deleted waits for', () => {
   ])('%s', (_, image, waits) => {
     expect(unsavedImages(vm, [image])).toEqual(waits ? [image.metadata.name] : []);
   });
+});
+
+test.each<[string, Image, boolean]>([
+  ['no save that has not begun', anImage(ofVm, undefined, before), false],
+  [
+    'a save that is under way',
+    anImage(ofVm, { vmUid: 'vm-uid', conditions: [condition('Ready', 'Unknown', 'Working')] }, before),
+    true,
+  ],
+  [
+    'no save that waits for its registry',
+    anImage(
+      ofVm,
+      { vmUid: 'vm-uid', conditions: [condition('Ready', 'False', 'RegistryUnreachable')] },
+      before,
+    ),
+    false,
+  ],
+  [
+    'no save of a VM of its name before it',
+    anImage(ofVm, { vmUid: 'other', conditions: [condition('Ready', 'Unknown', 'Working')] }, before),
+    false,
+  ],
+  [
+    'a commit that is under way',
+    committing({
+      vmUid: 'vm-uid',
+      conditions: [condition('Ready', 'True', 'Stored'), condition('Committed', 'Unknown', 'Working')],
+    }),
+    true,
+  ],
+  [
+    'no commit that is answered',
+    committing({
+      vmUid: 'vm-uid',
+      commitRequest: 'two',
+      conditions: [condition('Committed', 'Unknown', 'Working')],
+    }),
+    false,
+  ],
+])('the pod of a VM that sleeps stays for %s', (_, image, stays) => {
+  expect(isBeingSaved(vm, [image])).toBe(stays);
 });

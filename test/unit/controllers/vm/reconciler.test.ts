@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Node, Pod } from '../../../../src/api/core.ts';
+import type { Image } from '../../../../src/api/image.ts';
 import type { Vm, VmStatus } from '../../../../src/api/vm.ts';
 import { VmExpectations } from '../../../../src/controllers/vm/expectations.ts';
 import { VmReconciler, type VmReconcilerParts } from '../../../../src/controllers/vm/reconciler.ts';
@@ -7,6 +8,7 @@ import { StatusWriter } from '../../../../src/controllers/vm/status/statuswriter
 import type { RunnerState } from '../../../../src/api/runner.ts';
 import { Svc3Error } from '../../../../src/errors.ts';
 import type { RunnerObservation } from '../../../../src/controllers/vm/status/report.ts';
+import { anImage, condition } from '../image/builders.ts';
 import { aPod, aVm, effective, runnerState, runningStatus } from './builders.ts';
 import { aPoolVm, aStandby, ownedBy } from '../vmpool/builders.ts';
 import { storedMeta } from '../../../support/storedmeta.ts';
@@ -16,6 +18,7 @@ const held = { finalizers: ['svc3.dev/cleanup'] };
 
 let vm: Vm | undefined;
 let pod: Pod | undefined;
+let images: Image[];
 const apply = vi.fn(async (_resource: unknown, body: Vm) => body);
 const patch = vi.fn();
 const forget = vi.fn();
@@ -38,7 +41,7 @@ function aReconciler(runner?: Partial<RunnerObservation>): VmReconciler {
       claims: { get: () => undefined },
       sources: {},
       expectations,
-      images: () => [],
+      images: () => images,
       pullSecretVersion: () => undefined,
       saveWaitMs: 0,
       now,
@@ -61,6 +64,7 @@ function aReconciler(runner?: Partial<RunnerObservation>): VmReconciler {
 beforeEach(() => {
   vi.clearAllMocks();
   patch.mockResolvedValue({});
+  images = [];
   vm = aVm({ metadata: { ...aVm().metadata, ...held }, status: { effective } });
   pod = aPod({ nodeName: 'n1', status: runningStatus(true) });
 });
@@ -135,6 +139,23 @@ describe('a pass', () => {
         uid: 'pod-uid',
         resourceVersion: '5',
       });
+    });
+
+    test('keeps the pod while an image is made of the disk, and tells the rest', async () => {
+      vm = suspended({ effective, powerState: 'Suspended', suspendedTo: 'Disk' });
+      images = [
+        anImage(
+          { vm: { name: 'web', mode: 'Save' } },
+          { vmUid: 'vm-uid', conditions: [condition('Ready', 'Unknown', 'Working')] },
+        ),
+      ];
+      const reconciler = aReconciler(runner);
+      await reconciler.reconcile('team/web');
+      expect(remove).not.toHaveBeenCalled();
+      expect(apply.mock.calls[0]?.[1].status).toMatchObject({ powerState: 'Suspended', suspendedTo: 'Disk' });
+      images = [];
+      await reconciler.reconcile('team/web');
+      expect(remove).toHaveBeenCalledOnce();
     });
 
     test('keeps a pod that has changed meanwhile, as when its guest goes on, and looks at it again', async () => {
