@@ -1,6 +1,6 @@
 import type { Pod } from '../../api/core.ts';
 import { pods, vms } from '../../api/resources.ts';
-import type { EffectiveSettings, Vm } from '../../api/vm.ts';
+import type { Vm } from '../../api/vm.ts';
 import { ignoring } from '../../controller/ignoring.ts';
 import type { EventRecorder, KubeClient, ReconcileResult } from '../../kube/types.ts';
 import { decide, type Observed, type Plan, type PodPlan } from './decide.ts';
@@ -21,7 +21,6 @@ import { renewControlKeys } from './pod/controlkeys.ts';
 import { labelPatch } from './pod/podlabels.ts';
 import type { ClaimGrowth } from './pod/claimgrowth.ts';
 import { bootableSettings, type PodResize, roomPollMs } from './pod/podresize.ts';
-import { withPodsPorts } from './pod/leftoutports.ts';
 import { isPodReady } from './pod/podstate.ts';
 import type { PodCreation } from './podcreation.ts';
 import { isBoot, powerStep } from './runner/power.ts';
@@ -29,7 +28,7 @@ import { pollMs } from './runner/runnerlinks.ts';
 import { asleepDraft, pendingDraft } from './status/pending.ts';
 import { planStatus } from './status/planstatus.ts';
 import { reportPod, type RunnerObservation } from './status/report.ts';
-import { arePortsPending } from './status/openports.ts';
+
 import { condition, type StatusDraft } from './status/statusdraft.ts';
 import type { StartTraces } from './starts/starttraces.ts';
 import { type StatusWriter, typed } from './status/statuswriter.ts';
@@ -293,8 +292,7 @@ export class VmReconciler {
     await claimGrowth.grow(vm, claim);
     const isReady = status.conditions.ready.status === 'True';
     podCreation.seen(vm.metadata.uid, { isBound: pod.spec.nodeName !== undefined, isReady });
-    const askMs =
-      runner === undefined ? undefined : askAfterMs(runner, pod, withPodsPorts(effective, pod), status);
+    const askMs = runner === undefined ? undefined : askAfterMs(runner, pod, status);
     return soonest(askMs, roomPollMs(room));
   }
 
@@ -336,14 +334,12 @@ export class VmReconciler {
 
 /** Milliseconds after which the runner is asked again; undefined where events tell everything. */
 function askAfterMs(
-  { state }: RunnerObservation,
+  { isPending }: RunnerObservation,
   pod: Pod,
-  effective: EffectiveSettings,
   { conditions: { ready }, fields, reconciling }: StatusDraft,
 ): number | undefined {
   // A guest that ends before its pod has become ready changes no readiness: only its runner can tell.
   const isPodAsGuest = isPodReady(pod) === (fields.powerState === 'Running');
-  const isPending = arePortsPending(state, effective);
   const isToBeAsked = ready.status === 'True' ? !isPodAsGuest || isPending : reconciling;
   if (!isToBeAsked) return undefined;
   return ready.reason === 'GuestNotReady' ? guestPollMs : pollMs;

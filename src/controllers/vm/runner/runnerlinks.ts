@@ -192,7 +192,7 @@ export class RunnerLinks {
     const booted = [link.told, offered].find(
       (each) => each !== undefined && each.settings.version === link.state?.settingsVersion,
     );
-    return observationOf(link, booted, this.#told(link));
+    return { ...observationOf(link, booted, this.#told(link)), isPending: isPending(link, vm, pod) };
   }
 
   /** What the runner has said just now; else it is asked, no more often than every `pollMs`, and the answer wakes the VM. */
@@ -275,7 +275,9 @@ export class RunnerLinks {
     const flipped = link.podReady !== podReady;
     const due = this.#now() - link.askedAt >= pollMs;
     const placed = placedSettings(vm, pod);
-    const isIdle = hasNothingToAsk(vm, podReady) && (placed === undefined || arePortsReported(vm, placed));
+    const isIdle = isAsRequested(vm, pod, placed);
+    // What failed is tried again after a while.
+    const isRipe = due || link.error === undefined;
     if (link.state === undefined || flipped) {
       // A runner that was met before need not be asked while all is as requested; one that cannot be reached, once.
       const first = link.askedAt === Number.NEGATIVE_INFINITY && !wasMet(vm, link.podUid);
@@ -285,24 +287,22 @@ export class RunnerLinks {
     }
     const step = heldStep(powerStep(vm, link.state), link.state, boot);
     if (step.kind === 'verb' && !isAnswered(link, step.request)) {
-      if (link.error === undefined || due)
-        this.#act(key, link, podReady, step.request, isBoot(step) ? offered : undefined);
+      if (isRipe) this.#act(key, link, podReady, step.request, isBoot(step) ? offered : undefined);
       return;
     }
     if (link.state.iso && !requestsMedium(vm)) {
-      if (link.error === undefined || due)
-        void this.#call(key, link, podReady, () => link.connection.eject());
+      if (isRipe) void this.#call(key, link, podReady, () => link.connection.eject());
       return;
     }
     if (placed !== undefined && arePortsPending(link.state, placed)) {
       // What it cannot open now is tried again.
-      if (due || link.state.portsMessage === undefined)
+      if (due || (isRipe && link.state.portsMessage === undefined))
         void this.#call(key, link, podReady, () => link.connection.ports({ ports: runnerPorts(placed) }));
       return;
     }
     const bytes = requestedBytes(vm);
-    if (bytes !== undefined && bytes > (link.state.diskSize ?? Infinity) && bytes !== link.refusedBytes) {
-      this.#resize(key, link, podReady, bytes);
+    if (bytes !== undefined && isToGrow(link, bytes)) {
+      if (isRipe) this.#resize(key, link, podReady, bytes);
       return;
     }
     if (due && !isIdle) void this.#ask(key, link, podReady);
@@ -351,7 +351,8 @@ export class RunnerLinks {
         link.growth = await link.connection.resize(bytes);
       } catch (error) {
         if (isSvc3Error(error, 'Invalid', 'Conflict', 'BadRequest')) {
-          link.refusedBytes = bytes;
+          // A disk that is in no state to grow can be asked again.
+          if (error.reason !== 'Conflict') link.refusedBytes = bytes;
           link.growth = { diskSize: link.state?.diskSize ?? 0, message: messageOf(error) };
         }
         throw error;
@@ -389,8 +390,25 @@ function observationOf(link: Link, booted: Offer | undefined, error: string | un
     fingerprint: link.connection.fingerprint(),
     verb: link.verb,
     growth: link.growth,
+    isPending: false,
     error,
   };
+}
+
+/** Whether there is something that the runner has not done or not said yet, of which no event will tell. */
+function isPending({ state, refusedBytes }: Link, vm: Vm, pod: Pod): boolean {
+  const placed = placedSettings(vm, pod);
+  if (state === undefined) return !isAsRequested(vm, pod, placed);
+  const bytes = requestedBytes(vm);
+  return (
+    (state.iso && !requestsMedium(vm)) ||
+    (placed !== undefined && arePortsPending(state, placed)) ||
+    (bytes !== undefined && isToGrow({ state, refusedBytes }, bytes))
+  );
+}
+
+function isToGrow({ state, refusedBytes }: Pick<Link, 'state' | 'refusedBytes'>, bytes: number): boolean {
+  return bytes > (state?.diskSize ?? Infinity) && bytes !== refusedBytes;
 }
 
 function wasMet(vm: Vm, podUid: string): boolean {
@@ -423,6 +441,19 @@ function hasNothingToAsk(vm: Vm, podReady: boolean): boolean {
   const isDone = isStalled === true || readyReasons.has(reason) || reason === 'GuestStopped';
   if (!isDone || ready?.observedGeneration !== vm.metadata.generation) return false;
   return podReady === (vm.status?.powerState === 'Running');
+}
+
+/** The same, with what applies at once: ports, a medium that is taken out, a disk that grows. */
+function isAsRequested(vm: Vm, pod: Pod, placed: EffectiveSettings | undefined): boolean {
+  if (!hasNothingToAsk(vm, isPodReady(pod))) return false;
+  if (placed !== undefined && !arePortsReported(vm, placed)) return false;
+  if (!requestsMedium(vm) && pod.spec.volumes?.some(({ name }) => name === 'iso') === true) return false;
+  const bytes = requestedBytes(vm);
+  const { diskSize } = vm.status ?? {};
+  if (bytes === undefined) return true;
+  // One that it was made with.
+  if (diskSize === undefined) return vm.metadata.generation === 1;
+  return bytes <= parseQuantity(diskSize, 'diskSize');
 }
 
 /** The settings in force, with the ports that are asked for now; undefined before they have been reported. */

@@ -43,6 +43,8 @@ export interface RunnerObservation {
   readonly verb: PowerAction | undefined;
   /** The settings that its last start was told, where they are known. */
   readonly booted?: EffectiveSettings | undefined;
+  /** Whether it has to be asked again for what applies at once: no event tells of that. */
+  readonly isPending: boolean;
   /** What became of the growth of the disk that it was last asked for. */
   readonly growth?: { readonly diskSize: number; readonly message: string } | undefined;
   /** Why it could not be asked, or why the last verb failed. */

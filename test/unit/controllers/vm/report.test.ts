@@ -45,6 +45,7 @@ function observed(given: Partial<RunnerObservation> = {}): RunnerObservation {
     podReady: false,
     fingerprint: undefined,
     verb: undefined,
+    isPending: false,
     error: undefined,
     ...given,
   };

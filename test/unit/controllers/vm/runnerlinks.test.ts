@@ -1,5 +1,7 @@
 import { describe, expect, test, vi } from 'vitest';
+import type { Pod } from '../../../../src/api/core.ts';
 import type { PowerRequest, RunnerState } from '../../../../src/api/runner.ts';
+import type { Vm, VmSpec, VmStatus } from '../../../../src/api/vm.ts';
 import { Svc3Error } from '../../../../src/errors.ts';
 import { pollMs, RunnerLinks, silenceMs } from '../../../../src/controllers/vm/runner/runnerlinks.ts';
 import { bootSettings } from '../../../../src/controllers/vm/runner/bootsettings.ts';
@@ -262,6 +264,108 @@ describe('the talk with a runner', () => {
     if (isTakenOut) await answered(runner, 2);
     links.observe('k', vm, pod(true));
     expect(runner.calls).toEqual(isTakenOut ? ['state', 'eject'] : ['state']);
+  });
+
+  describe('what applies at once, of a VM whose status says all else', () => {
+    const conditions = [{ ...aCondition('Ready'), observedGeneration: 2 }];
+    const done = { ...reported, conditions };
+    const current = (spec: Partial<VmSpec>, status: VmStatus = {}) =>
+      aVm({ spec, metadata: { generation: 2 }, status: { ...done, ...status } });
+    const withMedium = () => {
+      const made = pod(true);
+      return { ...made, spec: { ...made.spec, volumes: [{ name: 'iso' }] } };
+    };
+    const larger = { disk: { size: '2Gi' } };
+    const opened = { ports: [{ guestPort: 80, protocol: 'TCP' as const }] };
+    const cases: [string, Partial<RunnerState>, Vm, Pod, string][] = [
+      [
+        'a larger disk',
+        { diskSize: 2 ** 30 },
+        current(larger, { diskSize: '1Gi' }),
+        pod(true),
+        `resize ${2 ** 31}`,
+      ],
+      ['a medium that is taken out', { iso: true }, current({}), withMedium(), 'eject'],
+      ['a port', { ports: [] }, current(opened, { effective }), pod(true), 'ports'],
+    ];
+
+    test.each(cases)(
+      'is asked for by an operator that has written the status and ended: %s',
+      async (_what, state, vm, made, call) => {
+        const { links, runner } = aRunner(state);
+        expect(links.observe('k', vm, made)).toMatchObject({ isPending: true });
+        await answered(runner, 1);
+        expect(links.observe('k', vm, made)).toMatchObject({ isPending: true });
+        await vi.waitFor(() => expect(runner.calls).toContain(call));
+        await vi.waitFor(() => expect(links.observe('k', vm, made)).toMatchObject({ isPending: false }));
+      },
+    );
+
+    test.each(cases)(
+      'is asked for again after a while where that failed: %s',
+      async (_what, state, vm, made, call) => {
+        const { links, runner } = aRunner(state);
+        links.observe('k', vm, made);
+        await answered(runner, 1);
+        runner.fault = new Svc3Error('ServiceUnavailable', "the VM's storage is full");
+        links.observe('k', vm, made);
+        await answered(runner, 2);
+        for (let pass = 0; pass < 3; pass += 1)
+          expect(links.observe('k', vm, made)).toMatchObject({ isPending: true });
+        expect(runner.calls).toEqual(['state', call]);
+        runner.fault = undefined;
+        runner.pass(pollMs);
+        links.observe('k', vm, made);
+        await answered(runner, 3);
+        expect(runner.calls.slice(2, 3)).toEqual([call]);
+      },
+    );
+
+    test('is asked for again where the question failed', async () => {
+      const { links, runner } = aRunner({ diskSize: 2 ** 30 });
+      const vm = current(larger, { diskSize: '1Gi' });
+      runner.fault = new Svc3Error('Timeout', 'no answer');
+      links.observe('k', vm, pod(true));
+      await answered(runner, 1);
+      expect(links.observe('k', vm, pod(true))).toMatchObject({ state: undefined, isPending: true });
+      runner.pass(pollMs);
+      links.observe('k', vm, pod(true));
+      await answered(runner, 2);
+      expect(runner.calls).toEqual(['state', 'state']);
+    });
+
+    test.each([
+      ['a disk that has grown', current(larger, { diskSize: '2Gi' }), pod(true)],
+      [
+        'a disk that was made so',
+        aVm({ spec: larger, metadata: { generation: 1 }, status: reported }),
+        pod(true),
+      ],
+      ['a medium that it wants', current({ iso: 'debian' }), withMedium()],
+    ])('is not asked for where it is so: %s', (_what, vm, made) => {
+      const { links, runner } = aRunner();
+      expect(links.observe('k', vm, made)).toMatchObject({ isPending: false });
+      expect(runner.calls).toEqual([]);
+    });
+
+    test('is asked for again where the disk is in no state to grow', async () => {
+      const { links, runner } = aRunner({ diskSize: 2 ** 30 });
+      const vm = current(larger, { diskSize: '1Gi' });
+      links.observe('k', vm, pod(true));
+      await answered(runner, 1);
+      runner.fault = new Svc3Error('Conflict', 'it can only grow once it goes on');
+      links.observe('k', vm, pod(true));
+      await answered(runner, 2);
+      expect(links.observe('k', vm, pod(true))).toMatchObject({
+        isPending: true,
+        growth: { message: 'it can only grow once it goes on' },
+      });
+      runner.fault = undefined;
+      runner.pass(pollMs);
+      links.observe('k', vm, pod(true));
+      await answered(runner, 3);
+      expect(links.observe('k', vm, pod(true))?.growth).toMatchObject({ diskSize: 2 ** 31 });
+    });
   });
 
   test('a pod at another address is called there, with its pin, and not where it was', async () => {
