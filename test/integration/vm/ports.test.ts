@@ -11,6 +11,8 @@ let operator: TestOperator;
 
 /** The runners by the UID of their VM: the ports that they have open, how often these were asked for, and what they cannot open. */
 const runners = new Map<string, { open: readonly RunnerPort[]; calls: number }>();
+/** Bytes of the disks that have grown. */
+const disks = new Map<string, number>();
 let refused: number | undefined;
 
 const text = (ports: readonly RunnerPort[]) => ports.map(({ podPort, protocol }) => `${podPort}/${protocol}`);
@@ -27,6 +29,7 @@ function stateOf(vmUid: string, message?: string): RunnerState {
     vncConsole: true,
     iso: false,
     revision: 0,
+    diskSize: disks.get(vmUid) ?? 2 ** 30,
     ports: [...(runners.get(vmUid)?.open ?? [])],
     ...(message === undefined ? {} : { portsMessage: message }),
   };
@@ -39,7 +42,10 @@ const start = (): Promise<TestOperator> =>
       power: () => Promise.reject(new Error('not asked for')),
       eject: () => Promise.reject(new Error('not asked for')),
       claim: () => Promise.reject(new Error('not asked for')),
-      resize: () => Promise.reject(new Error('not asked for')),
+      async resize(bytes) {
+        disks.set(vmUid, bytes);
+        return { diskSize: bytes, message: 'the disk has grown' };
+      },
       ports: async ({ ports }) => {
         const open = ports.filter(({ podPort }) => podPort !== refused);
         runners.set(vmUid, { open, calls: (runners.get(vmUid)?.calls ?? 0) + 1 });
@@ -133,17 +139,28 @@ test('ports come and go with the spec, and the pod stays', async () => {
   expect((await space.pod('web'))?.metadata.uid).toBe(before?.metadata.uid);
 });
 
-test('a change that nobody carried out before the operator ended is carried out by the next one', async () => {
-  const { uid } = (await space.vm('web')).metadata;
+/** Asks for a change of an operator that writes its status, and ends before it has asked the runner; then there is another. */
+async function requestOfOneThatEnds(spec: object): Promise<void> {
   await operator.stop();
-  await request('web', { ports: [{ guestPort: 8080 }] });
-  // An operator that wrote its status, and ended before it had asked the runner.
+  await request('web', spec);
   const { metadata, status } = await space.vm('web');
   const conditions = status?.conditions?.map((one) => ({ ...one, observedGeneration: metadata.generation }));
   const told = { ...status, observedGeneration: metadata.generation, conditions };
   const target = { name: 'web', namespace: space.name };
   await world.client.patch(vms, target, { type: 'merge', body: { status: told } }, { subresource: 'status' });
   operator = await start();
+}
+
+test('a disk that nobody had grown before the operator ended is grown by the next one', async () => {
+  const { uid } = (await space.vm('web')).metadata;
+  await requestOfOneThatEnds({ disk: { size: '2Gi' } });
+  await expect.poll(() => disks.get(uid), slow).toBe(2 ** 31);
+  await expect.poll(async () => (await space.vm('web')).status?.diskSize, slow).toBe('2Gi');
+});
+
+test('a change that nobody carried out before the operator ended is carried out by the next one', async () => {
+  const { uid } = (await space.vm('web')).metadata;
+  await requestOfOneThatEnds({ ports: [{ guestPort: 8080 }] });
   await expect.poll(() => openOf(uid), slow).toEqual(['22/TCP', '5900/TCP', '8080/TCP']);
   await expect.poll(() => mapped('web'), slow).toEqual([{ guestPort: 8080, protocol: 'TCP' }]);
   const { calls } = runners.get(uid) ?? {};
