@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { runnerPaths } from '../../src/api/runner.ts';
@@ -103,5 +104,21 @@ describe('a runner whose volume is full', () => {
     });
     await volume.free();
     expect((await runner.client.resize(64 * Mi)).diskSize).toBe(64 * Mi);
+  });
+
+  test('pauses its guest, says so once, and lets it go on when there is room', async () => {
+    const pod = await aPod();
+    const volume = await onSmallVolume(pod, 64 * Mi);
+    const runner = await startRunner(pod);
+    await runner.reaches({ powerState: 'Running', guestReachable: true });
+    await volume.fill();
+    const writing = runner.guest('dd if=/dev/urandom of=/filled bs=1M count=8 && sync && wc -c < /filled');
+    await runner.reaches({ powerState: 'Failed', reason: 'DiskFull', retrying: true });
+    // Time for some tries, each of which stops the guest again.
+    await delay(15_000);
+    await volume.free();
+    await runner.reaches({ powerState: 'Running', retrying: false });
+    expect((await writing).trim()).toBe(String(8 * Mi));
+    expect(runner.log().match(/storage is full/g)).toHaveLength(1);
   });
 });
