@@ -26,7 +26,7 @@ export const benchmark: Benchmark = {
   settings: {
     SVC3_BENCH_STARTS: '7 starts each way',
     SVC3_BENCH_COPIES: '5 guests from one memory at the same time',
-    SVC3_BENCH_SAVES: '5 saves each way, of the small guest and of one with Debian',
+    SVC3_BENCH_SAVES: '5 saves each way',
     SVC3_BENCH_STANDBY_SECONDS: '60 seconds in which a standby is watched',
   },
   measure,
@@ -36,12 +36,18 @@ const up = { powerState: 'Running', guestReachable: true } as const;
 const mebibyte = 2 ** 20;
 
 async function measure(): Promise<Outcome> {
-  const image = await savedImage('small');
+  const image = await savedImage();
   const starts = await startsOf(image);
   const memory = await memoryOf(image);
   const standby = await standbyOf(image);
   const saves = await savesOf(image);
-  const ofDebian = await savesOf(await savedImage('debian'));
+  const row = (what: string, unit: string, values: readonly number[]) => ({
+    what,
+    unit,
+    median: rounded(median(values), 1),
+    least: rounded(Math.min(...values), 1),
+    most: rounded(Math.max(...values), 1),
+  });
   return {
     rows: [
       row('from memory, start of QEMU → SSH', 'ms', starts.warm),
@@ -50,8 +56,9 @@ async function measure(): Promise<Outcome> {
       row('private memory of a guest that booted', 'MiB', [memory.booted]),
       row('a suspended standby: CPU of QEMU and runner', 'ms/s', [standby.msPerSecond]),
       row('its runner: private memory', 'MiB', [standby.runnerMiB]),
-      ...savedRows('the small guest', saves),
-      ...savedRows('a guest with Debian', ofDebian),
+      row('save with memory, until it is in the store', 'ms', saves.withMemory),
+      row('save without', 'ms', saves.without),
+      row('the memory alone into the store', 'ms', saves.transfer),
     ],
     figures: [
       {
@@ -69,41 +76,20 @@ async function measure(): Promise<Outcome> {
         value: rounded(standby.msPerSecond, 2),
         atMost: 5,
       },
-      savedFigure('a guest with Debian', ofDebian),
-      savedFigure('the small guest', saves),
+      {
+        what: 'save with memory, less the way of the memory to the store, beside one without',
+        value: rounded((median(saves.withMemory) - median(saves.transfer)) / median(saves.without), 3),
+        atMost: 1.5,
+      },
     ],
   };
 }
 
-const row = (what: string, unit: string, values: readonly number[]) => ({
-  what,
-  unit,
-  median: rounded(median(values), 1),
-  least: rounded(Math.min(...values), 1),
-  most: rounded(Math.max(...values), 1),
-});
-
-function savedRows(whom: string, { withMemory, without, transfer }: Saves) {
-  return [
-    row(`save of ${whom} with memory, until it is in the store`, 'ms', withMemory),
-    row(`save of ${whom} without`, 'ms', without),
-    row(`the memory of ${whom} alone into the store`, 'ms', transfer),
-  ];
-}
-
-function savedFigure(whom: string, { withMemory, without, transfer }: Saves) {
-  return {
-    what: `save of ${whom} with memory, less the way of the memory to the store, beside one without`,
-    value: rounded((median(withMemory) - median(transfer)) / median(without), 3),
-    atMost: 1.5,
-  };
-}
-
 /** An image with memory as a node has it: saved of a guest that has booted and come to rest. */
-async function savedImage(guest: 'small' | 'debian'): Promise<string> {
+async function savedImage(): Promise<string> {
   const plain = temporaryFolder();
   await mkdir(join(plain, 'disk'));
-  await symlink(await testGuestDisk(guest), join(plain, 'disk/disk.qcow2'));
+  await symlink(await testGuestDisk(), join(plain, 'disk/disk.qcow2'));
   const original = await startLocalRunner(plain);
   await original.reaches(up);
   // What a boot does last is in no copy then.
