@@ -244,6 +244,9 @@ class DiskExports implements Exports {
     hasMemory: boolean,
     context: MemoryCopyContext,
   ): Promise<CopyOutcome & { readonly stoppedMs?: number }> {
+    // Without the memory it is a disk as after a power cut.
+    if (running === undefined && this.#supervisor.status.current.suspendKind === 'Disk')
+      throw new Error('the VM is suspended on its disk, which is saved once it goes on');
     if (running === undefined && !hasMemory) return this.#copies.stopped(this.#overlay, context);
     if (running === undefined) throw new Error(noMemory);
     return hasMemory ? this.#copies.memory(running, context) : this.#copies.live(running.machine, context);

@@ -10,6 +10,7 @@ import type { Supervisor } from '../../../src/runner/supervisor.ts';
 
 let state: string;
 let exports: Exports;
+let suspendKind: 'Disk' | undefined;
 const copying = vi.fn<typeof copyStopped>();
 const noGuest = () => Promise.reject(new Error('no guest runs'));
 const copies = { stopped: copying, live: noGuest, memory: noGuest };
@@ -30,8 +31,14 @@ const stopped = { consistency: 'Stopped', message: 'the VM was stopped' };
 beforeEach(async () => {
   state = await mkdtemp(join(tmpdir(), 'svc3-exports-'));
   await writeFile(join(state, 'disk.qcow2'), overlay());
+  suspendKind = undefined;
   const supervisor = {
     running: () => undefined,
+    status: {
+      get current() {
+        return { suspendKind };
+      },
+    },
     inTurn: (task: () => Promise<unknown>) => task(),
     holdDisk: () => undefined,
   } as unknown as Supervisor;
@@ -72,6 +79,24 @@ describe('a copy of the disk', () => {
     expect(existsSync(`${fileOf('a')}.part`)).toBe(false);
     await exports.start('a');
     await ready('a');
+  });
+
+  test('is not made of a guest that sleeps: what it has in its memory is not on the disk', async () => {
+    suspendKind = 'Disk';
+    await exports.start('a');
+    await vi.waitFor(() =>
+      expect(exports.get('a')).toMatchObject({
+        state: 'Failed',
+        message: 'the VM is suspended on its disk, which is saved once it goes on',
+      }),
+    );
+    expect(copying).not.toHaveBeenCalled();
+    suspendKind = undefined;
+    await exports.start('a');
+    await ready('a');
+    // One that is there stays good.
+    suspendKind = 'Disk';
+    expect(await exports.start('a')).toMatchObject({ state: 'Ready' });
   });
 
   test('is the only one that is being made, and one of a few', async () => {
