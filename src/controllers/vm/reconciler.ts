@@ -28,7 +28,6 @@ import { pollMs } from './runner/runnerlinks.ts';
 import { asleepDraft, pendingDraft } from './status/pending.ts';
 import { planStatus } from './status/planstatus.ts';
 import { reportPod, type RunnerObservation } from './status/report.ts';
-
 import { condition, type StatusDraft } from './status/statusdraft.ts';
 import type { StartTraces } from './starts/starttraces.ts';
 import { type StatusWriter, typed } from './status/statuswriter.ts';

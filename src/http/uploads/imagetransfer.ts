@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { PassThrough, pipeline } from 'node:stream';
-import { Svc3Error } from '../../errors.ts';
+import { isSvc3Error, Svc3Error } from '../../errors.ts';
 import { imageAnnotations } from '../../api/image.ts';
 import { repositoryPathOf } from '../../controllers/image/repositorypath.ts';
 import type { NamespaceRegistries } from '../../controllers/image/registries.ts';
@@ -54,7 +54,8 @@ export function createImageTransfer(
         return await targets
           .handOver(target, { id, digest, uid, description })
           .catch(async (error: unknown) => {
-            if (!leavesOpen(error)) await registry.deleteManifest(repository, digest).catch(() => undefined);
+            if (isSvc3Error(error) && !leavesOpen(error))
+              await registry.deleteManifest(repository, digest).catch(() => undefined);
             throw error;
           });
       } finally {

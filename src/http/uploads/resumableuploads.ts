@@ -14,7 +14,7 @@ import {
   type PartList,
 } from '../../registry/parts.ts';
 import type { ResumableUploads, UploadState } from '../server/services.ts';
-import { leavesOpen, type UploadTarget, type UploadTargets } from '../../usecases/uploadtarget.ts';
+import type { UploadTarget, UploadTargets } from '../../usecases/uploadtarget.ts';
 
 /** What is known of an upload beside its bytes, in the annotations of its list of parts. */
 const facts = {
@@ -160,7 +160,8 @@ class StoredUploads implements ResumableUploads {
     try {
       return await targets.handOver(target, { id, digest, uid, description });
     } catch (error) {
-      if (!leavesOpen(error))
+      // Nobody will ever take it then; else its client can say again that it is whole.
+      if (isSvc3Error(error, 'AlreadyExists', 'NotFound', 'Invalid'))
         await deleteParts(opened.client, partsOf(opened.path, id)).catch(() => undefined);
       throw error;
     }

@@ -99,6 +99,17 @@ describe('a resumable upload', () => {
     expect((await patch(location, 0, disk)).status).toBe(409);
   });
 
+  test('that could not be handed over is kept: its client says again that it is whole', async () => {
+    const location = await begun('refused');
+    transfer.fails('lostRequest');
+    const first = await patch(location, 0, disk);
+    transfer.fails('none');
+    expect(first.status).toBe(500);
+    expect(await offsetOf(location)).toBe(disk.length);
+    expect((await patch(location, disk.length, Buffer.alloc(0))).status).toBe(202);
+    expect((await transfer.contentOf('refused')).equals(disk)).toBe(true);
+  });
+
   test('that is done cannot be cancelled any more: its Image is made of it', async () => {
     const location = await begun('done');
     expect((await patch(location, 0, disk)).status).toBe(202);

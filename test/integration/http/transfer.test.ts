@@ -75,9 +75,9 @@ test.each([
   ['in one request', 'lost-whole', { raw: disk }],
   ['without a length, as kubectl sends it', 'lost-raw', { raw: Readable.from([disk]) as never }],
 ])('an upload %s is kept where the answer of kube-apiserver was lost', async (_what, name, body) => {
-  transfer.losesAnswers(true);
+  transfer.fails('lostAnswer');
   const uploaded = await call('POST', ns(`/upload/image?name=${name}`), body);
-  transfer.losesAnswers(false);
+  transfer.fails('none');
   expect([uploaded.status, uploaded.json.name]).toEqual([202, name]);
   const { metadata } = await transfer.cluster.client.get(images, name, transfer.namespace);
   const digest = metadata.annotations?.['svc3.dev/upload'] ?? '';

@@ -35,8 +35,8 @@ export interface TransferApi {
   inspected(name: string, annotations?: Record<string, string>): Promise<void>;
   /** Resolves when the next upload to the name has begun: the name was found to be free. */
   uploadBegins(name: string): Promise<unknown>;
-  /** From now on kube-apiserver does what it is asked about uploads, and its answers are lost; until it is called with false. */
-  losesAnswers(are: boolean): void;
+  /** What becomes from now on of what kube-apiserver is asked to write about uploads. */
+  fails(how: Fault): void;
   /** A reply's bytes over HTTP/2. */
   fetchBytes(path: string, headers?: Record<string, string>): Promise<Fetched>;
   close(): Promise<void>;
@@ -127,8 +127,8 @@ export async function startTransferApi(what: string): Promise<TransferApi> {
       }, 20_000);
     },
     uploadBegins: (name) => once(looks, name),
-    losesAnswers(are) {
-      fault = are ? 'lostAnswer' : 'none';
+    fails(how) {
+      fault = how;
     },
     async fetchBytes(path, headers = {}) {
       const session = api.http2();
