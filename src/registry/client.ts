@@ -8,7 +8,7 @@ import {
   type RegistryReply,
   type RegistryTransport,
 } from './transport.ts';
-import { openUpload, type Upload } from './upload.ts';
+import { openUpload, sizeOfBlob, type Upload } from './upload.ts';
 
 export const mediaTypes = {
   ociManifest: 'application/vnd.oci.image.manifest.v1+json',
@@ -234,16 +234,7 @@ class DistributionClient implements RegistryClient {
     digest: string,
     { signal }: CallOptions = {},
   ): Promise<number | undefined> {
-    const path = `/v2/${repository}/blobs/${digest}`;
-    const reply = await this.#transport.send({
-      method: 'HEAD',
-      path,
-      scope: pull(repository),
-      accept: [200, 404],
-      ...abortable(signal),
-    });
-    await reply.body.dump();
-    return reply.status === 404 ? undefined : Number(reply.headers['content-length'] ?? 0);
+    return sizeOfBlob(this.#transport, { repository, digest, scope: pull(repository) }, signal);
   }
 
   async mountBlob(

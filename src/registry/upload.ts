@@ -28,6 +28,28 @@ interface Progress {
   offset: number;
 }
 
+/** Bytes of a blob; undefined where there is none. */
+export async function sizeOfBlob(
+  transport: RegistryTransport,
+  {
+    repository,
+    digest,
+    scope,
+  }: { readonly repository: string; readonly digest: string; readonly scope: string },
+  signal: AbortSignal | undefined,
+): Promise<number | undefined> {
+  const path = `/v2/${repository}/blobs/${digest}`;
+  const reply = await transport.send({
+    method: 'HEAD',
+    path,
+    scope,
+    accept: [200, 404],
+    ...(signal === undefined ? {} : { signal }),
+  });
+  await reply.body.dump();
+  return reply.status === 404 ? undefined : Number(reply.headers['content-length'] ?? 0);
+}
+
 /** `Range: 0-41` says that 42 bytes are there; `0-0` of an empty upload is how distribution says none. */
 function offsetFrom(range: string | undefined, fallback: number): number {
   const end = /^(?:bytes=)?\d{1,15}-(\d{1,15})$/.exec(range ?? '')?.[1];
@@ -60,19 +82,6 @@ function createUpload(transport: RegistryTransport, repository: string, progress
       const message = `the registry has lost an upload to ${repository}: ${messageOf(error)}`;
       throw new Svc3Error('BadGateway', message, { cause: error });
     });
-  const isStored = async (digest: string, signal: AbortSignal | undefined): Promise<boolean> => {
-    const path = `/v2/${repository}/blobs/${digest}`;
-    const reply = await transport.send({
-      method: 'HEAD',
-      path,
-      scope,
-      accept: [200, 404],
-      ...abortable(signal),
-    });
-    await reply.body.dump();
-    return reply.status === 200;
-  };
-
   return {
     get location() {
       return progress.location;
@@ -131,7 +140,11 @@ function createUpload(transport: RegistryTransport, repository: string, progress
         await reply.body.dump();
       } catch (error) {
         // The answer to the first try may have been lost, and the next have found the upload gone: it is a blob.
-        if (signal?.aborted === true || !(await isStored(digest, signal).catch(() => false))) throw error;
+        if (signal?.aborted === true) throw error;
+        const stored = await sizeOfBlob(transport, { repository, digest, scope }, signal).catch(
+          () => undefined,
+        );
+        if (stored !== progress.offset) throw error;
       }
     },
     async cancel() {

@@ -273,7 +273,7 @@ export class VmReconciler {
       settings: bootableSettings(settings, room),
     });
     pass.runner = runner;
-    if (isAsleep(vm) && isOnDisk(runner) && !this.#isBeingSaved(vm)) return this.#release(pass, pod);
+    if (isAsleep(vm) && isOnDisk(runner) && !(await this.#isBeingSaved(vm))) return this.#release(pass, pod);
     if (isRenewed && isBootDue(vm, runner) && !(effective.onEviction === 'Suspend' && isRunning(runner))) {
       const message = `the guest is started in another pod, with another ${waiting.join(', ')}`;
       return this.#replace(pass, { kind: 'replace', pod, reason: 'Restarting', node: undefined, message });
@@ -295,9 +295,11 @@ export class VmReconciler {
     return soonest(askMs, roomPollMs(room));
   }
 
-  /** What is made of its disk is in the pod until it is in the store. */
-  #isBeingSaved(vm: Vm): boolean {
-    return isBeingSaved(vm, this.#parts.observer.images(vm.metadata.namespace));
+  /** What is made of its disk is in the pod until it is in the store. The cache may not know of it yet. */
+  async #isBeingSaved(vm: Vm): Promise<boolean> {
+    const { observer, liveImages } = this.#parts;
+    const { namespace } = vm.metadata;
+    return isBeingSaved(vm, observer.images(namespace)) || isBeingSaved(vm, await liveImages(namespace));
   }
 
   /** The guest's memory is on its claim, and the status says so: the pod goes, and nobody is to be told of it. */

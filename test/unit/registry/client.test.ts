@@ -213,9 +213,10 @@ describe('a blob', () => {
     async (isThere) => {
       withoutDelays();
       const digest = sha256(Buffer.from('xy'));
-      registry.answers.set('/v2/a/blobs/uploads/1', inTurn(saying(204), saying(502), saying(404)));
+      const held = saying(204, { range: '0-1' });
+      registry.answers.set('/v2/a/blobs/uploads/1', inTurn(held, saying(502), saying(404)));
       const upload = await client.upload('a', { location: '/v2/a/blobs/uploads/1' });
-      if (isThere) registry.answers.set(`/v2/a/blobs/${digest}`, saying(200));
+      if (isThere) registry.answers.set(`/v2/a/blobs/${digest}`, saying(200, { 'content-length': '2' }));
       const finished = upload.finish(digest);
       if (isThere) await finished;
       // Nothing is wrong with what was sent.

@@ -74,7 +74,7 @@ function requested({
   settings,
 }: Pick<ExplainInput, 'vm' | 'config' | 'image' | 'settings'>) {
   const { reference, architecture } = image?.status ?? {};
-  const guest = image?.status === undefined ? undefined : savedGuestOf(image.status);
+  const guest = savedGuestOf(image, vm.metadata.namespace);
   const found =
     reference === undefined ? undefined : { reference, architecture, guest, name: image?.metadata.name };
   const result = effectiveSettings({

@@ -19,9 +19,8 @@ export function plannedSettings(
   const image = spec.image ?? config?.spec.image;
   if (image === undefined || (spec.config !== undefined && config === undefined)) return undefined;
   const named = parseImage(image);
-  const namespace = namespaceOfDisk(vm, 'image');
-  const stored = named.kind === 'object' ? sources.image(named.name, namespace) : undefined;
-  const isOwn = namespace === vm.metadata.namespace;
+  const stored =
+    named.kind === 'object' ? sources.image(named.name, namespaceOfDisk(vm, 'image')) : undefined;
   const { gpuPassthroughEnabled, hostPortsAllowed } = sources.settings;
   const result = effectiveSettings({
     spec,
@@ -29,7 +28,7 @@ export function plannedSettings(
     image: {
       reference: image,
       architecture: stored?.status?.architecture,
-      guest: isOwn && stored?.status !== undefined ? savedGuestOf(stored.status) : undefined,
+      guest: savedGuestOf(stored, vm.metadata.namespace),
     },
     iso: undefined,
     gpuPassthroughEnabled,

@@ -184,9 +184,9 @@ function pin(
   const namespace = namespaceOfDisk(vm, kind === 'Image' ? 'image' : 'iso');
   const object = kind === 'Image' ? sources.image(name.name, namespace) : sources.iso(name.name, namespace);
   const pinned = pinObject(object, name.name, namespace, kind);
-  if (pinned.kind !== 'pinned' || namespace === vm.metadata.namespace) return pinned;
-  // No guest goes on from the memory of another namespace.
-  return { ...pinned, namespace, guest: undefined };
+  if (pinned.kind !== 'pinned') return pinned;
+  const own = vm.metadata.namespace;
+  return { ...pinned, guest: savedGuestOf(object, own), ...(namespace === own ? {} : { namespace }) };
 }
 
 function pinObject(
@@ -212,7 +212,7 @@ function pinObject(
     default: {
       const { reference, architecture, size } = found.status;
       const bytes = size === undefined ? undefined : parseQuantity(size, 'size');
-      return { kind: 'pinned', name, reference, architecture, bytes, guest: savedGuestOf(found.status) };
+      return { kind: 'pinned', name, reference, architecture, bytes };
     }
   }
 }

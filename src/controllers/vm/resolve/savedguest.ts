@@ -1,4 +1,4 @@
-import type { ImageStatus } from '../../../api/image.ts';
+import type { Image, Iso } from '../../../api/image.ts';
 
 /** Size of a guest whose memory was saved: it goes on in a VM of the same size only. */
 export interface SavedGuest {
@@ -7,8 +7,11 @@ export interface SavedGuest {
   readonly memory: string;
 }
 
-/** The guest whose memory an Image holds, where its size is known; undefined where it holds none. */
-export function savedGuestOf({ memory, digest }: ImageStatus): SavedGuest | undefined {
+/**
+ * The guest whose memory an Image holds for VMs of this namespace, its own; undefined where it holds none, or the size is not known.
+ */
+export function savedGuestOf(image: Image | Iso | undefined, namespace: string): SavedGuest | undefined {
+  const { memory, digest } = image?.status ?? {};
   if (memory?.cpu === undefined || memory.digest !== digest) return undefined;
-  return { cpu: memory.cpu, memory: memory.size };
+  return image?.metadata.namespace === namespace ? { cpu: memory.cpu, memory: memory.size } : undefined;
 }

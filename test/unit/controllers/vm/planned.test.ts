@@ -20,7 +20,9 @@ function planned(spec: Partial<VmSpec>, config: VmConfigSpec = {}) {
     image: (name, namespace) => {
       asked.push(`Image ${namespace}/${name}`);
       if (name === 'golden') return { status: { architecture: 'arm64' } } as never;
-      return name === 'saved' ? ({ status: { digest: 'a', memory } } as never) : undefined;
+      return name === 'saved'
+        ? ({ metadata: { namespace }, status: { digest: 'a', memory } } as never)
+        : undefined;
     },
     iso: () => undefined,
   });

@@ -19,6 +19,8 @@ const held = { finalizers: ['svc3.dev/cleanup'] };
 let vm: Vm | undefined;
 let pod: Pod | undefined;
 let images: Image[];
+/** As kube-apiserver has them. */
+let liveImages: Image[];
 const apply = vi.fn(async (_resource: unknown, body: Vm) => body);
 const patch = vi.fn();
 const forget = vi.fn();
@@ -55,7 +57,7 @@ function aReconciler(runner?: Partial<RunnerObservation>): VmReconciler {
         : { ...memory, observe: () => runner, claim: () => ({ kind: 'asking' }), isShutDown },
     expectations,
     status: new StatusWriter({ client, recorder, expectations, now } as never),
-    liveImages: async () => [],
+    liveImages: async () => liveImages,
     controlKeys: () => 'new',
     now,
   } as unknown as VmReconcilerParts);
@@ -65,6 +67,7 @@ beforeEach(() => {
   vi.clearAllMocks();
   patch.mockResolvedValue({});
   images = [];
+  liveImages = [];
   vm = aVm({ metadata: { ...aVm().metadata, ...held }, status: { effective } });
   pod = aPod({ nodeName: 'n1', status: runningStatus(true) });
 });
@@ -143,17 +146,20 @@ describe('a pass', () => {
 
     test('keeps the pod while an image is made of the disk, and tells the rest', async () => {
       vm = suspended({ effective, powerState: 'Suspended', suspendedTo: 'Disk' });
-      images = [
-        anImage(
-          { vm: { name: 'web', mode: 'Save' } },
-          { vmUid: 'vm-uid', conditions: [condition('Ready', 'Unknown', 'Working')] },
-        ),
-      ];
+      const saving = anImage(
+        { vm: { name: 'web', mode: 'Save' } },
+        { vmUid: 'vm-uid', conditions: [condition('Ready', 'Unknown', 'Working')] },
+      );
+      images = [saving];
       const reconciler = aReconciler(runner);
       await reconciler.reconcile('team/web');
       expect(remove).not.toHaveBeenCalled();
       expect(apply.mock.calls[0]?.[1].status).toMatchObject({ powerState: 'Suspended', suspendedTo: 'Disk' });
-      images = [];
+      // The cache does not know of the next one yet.
+      [images, liveImages] = [[], [saving]];
+      await reconciler.reconcile('team/web');
+      expect(remove).not.toHaveBeenCalled();
+      liveImages = [];
       await reconciler.reconcile('team/web');
       expect(remove).toHaveBeenCalledOnce();
     });

@@ -132,8 +132,8 @@ describe('a VM that cannot be placed for what it names', () => {
 
 describe('the size of a VM that says none, from an Image with the memory of a guest', () => {
   const memory = { digest, size: '512Mi', cpu: 2, cpuModel: 'max', accelerator: 'tcg', qemu: '10' } as const;
-  const sizeOf = (given: Parameters<typeof aVm>[0], status: ImageStatus = {}) => {
-    const image = anImage({});
+  const sizeOf = (given: Parameters<typeof aVm>[0], status: ImageStatus = {}, namespace = 'team') => {
+    const image = anImage({ namespace });
     const saved = { ...image, status: { ...image.status, digest, memory, ...status } };
     const config = { metadata: storedMeta({ name: 'c', namespace: 'shared' }), spec: { image: 'debian' } };
     const result = resolveVm(aVm(given), sources({ image: saved, config }));
@@ -154,7 +154,7 @@ describe('the size of a VM that says none, from an Image with the memory of a gu
 
   test('is the default where the Image is of another namespace, whose memory is not for this VM', () => {
     const shared = { spec: { image: undefined, config: 'c', configNamespace: 'shared' } };
-    expect(sizeOf(shared)).toEqual([3, '7680Mi']);
+    expect(sizeOf(shared, {}, 'shared')).toEqual([3, '7680Mi']);
   });
 });
 
