@@ -75,6 +75,7 @@ export async function upload(request: UploadRequest, onProgress: (sent: number) 
   const { namespace, kind, name, signal } = request;
   const path = inNamespace(namespace, 'upload', kind, name, await begin(request));
   try {
+    signal.throwIfAborted();
     await sendAll(path, request, onProgress);
   } catch (error) {
     if (!signal.aborted) throw error;
@@ -90,31 +91,35 @@ async function sendAll(
 ): Promise<void> {
   let offset = 0;
   let tries = 0;
-  for (;;) {
+  const waitAfter = async (failure: unknown): Promise<void> => {
     request.signal.throwIfAborted();
-    let failure: unknown;
+    const waitMs = waitsMs[tries];
+    if (!isPassing(failure) || waitMs === undefined) throw failure;
+    tries += 1;
+    await new Promise((resolve) => setTimeout(resolve, waitMs));
+    request.signal.throwIfAborted();
+  };
+  for (;;) {
     try {
-      await sendPart(path, request, offset, onProgress);
-      return;
+      return await sendPart(path, request, offset, onProgress);
     } catch (error) {
-      failure = error;
+      await waitAfter(error);
     }
-    let state: UploadState | undefined;
-    while (state === undefined) {
-      request.signal.throwIfAborted();
-      const waitMs = waitsMs[tries];
-      if (!isPassing(failure) || waitMs === undefined) throw failure;
-      tries += 1;
-      await new Promise((resolve) => setTimeout(resolve, waitMs));
-      try {
-        ({ body: state } = await call<UploadState>('GET', path));
-      } catch (error) {
-        failure = error;
-      }
-    }
-    // Its answer was lost.
+    const state = await howFar(path, waitAfter);
+    // The answer to the last part was lost.
     if (state.complete) return;
     if (state.offset > offset) tries = 0;
     ({ offset } = state);
+  }
+}
+
+/** Asked until the server says it. */
+async function howFar(path: string, waitAfter: (failure: unknown) => Promise<void>): Promise<UploadState> {
+  for (;;) {
+    try {
+      return (await call<UploadState>('GET', path)).body;
+    } catch (error) {
+      await waitAfter(error);
+    }
   }
 }
