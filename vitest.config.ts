@@ -35,6 +35,8 @@ const { SVC3_TEST_REPORT: report, SVC3_STRAY_ERRORS: strayErrors } = process.env
 
 export default defineConfig({
   test: {
+    // What a failure prints is often all there is of it: whole objects, not `{ …(6) }`.
+    chaiConfig: { truncateThreshold: 4000 },
     reporters: [
       'default',
       ...(report === undefined ? [] : [['json', { outputFile: report }] satisfies [string, object]]),

@@ -79,9 +79,11 @@ describe('a node', { timeout: 180_000 }, () => {
     await space.deploy('before', onGpu);
     await space.untilReady('before');
     await world.kubelet.removeNode('n1');
+    // Until the operator has heard of it: a VM that comes before that is placed by what the node said.
+    await space.deploy('after', onGpu);
+    await says('after', 'no nodes available to schedule pods');
     await addNode('1', {});
     await space.remove('before');
-    await space.deploy('after', onGpu);
     await says('after', '0/1 nodes are available: 1 not enabled for GPU passthrough.');
     await world.client.patch(
       nodes,

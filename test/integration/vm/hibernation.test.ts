@@ -125,13 +125,13 @@ test('a guest whose node is gone goes on where its memory fits, though there is 
       { name: 'sleeper', namespace: space.name },
       { type: 'merge', body: { spec: { powerState } } },
     );
+  const large = { ...allocatable, cpu: '64', memory: '256Gi' };
+  await world.kubelet.addNode({ name: 'larger', annotations: annotations('New CPU'), allocatable: large });
+  await world.kubelet.addNode({ name: 'alike', annotations: annotations('Old CPU'), allocatable });
   await ask('Suspended');
   await expect.poll(() => space.pod('sleeper'), slow).toBeUndefined();
   await expect.poll(status, slow).toMatchObject({ suspendedTo: 'Disk', memoryHost });
   await world.kubelet.removeNode('first');
-  const large = { ...allocatable, cpu: '64', memory: '256Gi' };
-  await world.kubelet.addNode({ name: 'larger', annotations: annotations('New CPU'), allocatable: large });
-  await world.kubelet.addNode({ name: 'alike', annotations: annotations('Old CPU'), allocatable });
   become({ powerState: 'Running' });
   await ask('Running');
   await expect.poll(status, slow).toMatchObject({ powerState: 'Running', node: 'alike', memoryHost });
