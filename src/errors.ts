@@ -81,6 +81,16 @@ export function isSvc3Error(error: unknown, ...reasons: ErrorReason[]): error is
   return error instanceof Svc3Error && (reasons.length === 0 || reasons.includes(error.reason));
 }
 
+/** Whether what was asked for may have been done all the same, or be done yet: the server fell silent, or failed on the way. */
+export function leavesOpen(error: unknown): boolean {
+  return isSvc3Error(error, 'BadGateway', 'InternalError', 'ServiceUnavailable', 'Timeout');
+}
+
+/** Whether the same request may go well a moment later: the server is away, busy or failed. */
+export function isPassing(error: unknown): boolean {
+  return leavesOpen(error) || isSvc3Error(error, 'TooManyRequests');
+}
+
 /** What was looked for, or undefined where it is not there. */
 export async function ifFound<T>(looking: Promise<T>): Promise<T | undefined> {
   try {

@@ -1,4 +1,4 @@
-import { isSvc3Error } from '../errors.ts';
+import { isPassing } from '../errors.ts';
 import { sleep } from './sleep.ts';
 
 /** How long a server may be away that one waits with, and how often it is asked meanwhile, in milliseconds. */
@@ -16,8 +16,7 @@ export async function patiently<T>(read: () => Promise<T>, signal: AbortSignal):
     try {
       return await read();
     } catch (error) {
-      const passes = isSvc3Error(error, 'ServiceUnavailable', 'BadGateway', 'Timeout', 'TooManyRequests');
-      if (!passes || signal.aborted || performance.now() > end) throw error;
+      if (!isPassing(error) || signal.aborted || performance.now() > end) throw error;
     }
     await sleep(askAgainMs, signal);
   }

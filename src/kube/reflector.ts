@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { isSvc3Error, messageOf } from '../errors.ts';
+import { isPassing, isSvc3Error, messageOf } from '../errors.ts';
 import { errorOfStatus } from './errors.ts';
 import { createLineSplitter } from './lines.ts';
 import { cutAllManagedFields, cutManagedFields } from './managedfields.ts';
@@ -244,15 +244,7 @@ export class Reflector<T extends KubeObject> {
 
 /** Watches that break are resumed; only what says that the version is of no use any more leads to a new list. */
 function mustRelist(error: unknown): boolean {
-  return !isSvc3Error(
-    error,
-    'ServiceUnavailable',
-    'Timeout',
-    'TooManyRequests',
-    'InternalError',
-    'BadGateway',
-    'Unauthorized',
-  );
+  return !isPassing(error) && !isSvc3Error(error, 'Unauthorized');
 }
 
 function dropManagedFields<T extends KubeObject>(object: T): T {

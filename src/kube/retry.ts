@@ -1,4 +1,4 @@
-import { isSvc3Error } from '../errors.ts';
+import { isSvc3Error, leavesOpen } from '../errors.ts';
 import { isUntrusted } from './errors.ts';
 import type { RawRequest } from './types.ts';
 
@@ -33,10 +33,7 @@ function mayRepeat(request: RawRequest, { error, neverSent }: Failure): boolean 
   if (error.reason === 'ServiceUnavailable' && error.details.retryAfterSeconds !== undefined) {
     return true;
   }
-  return (
-    isIdempotent(request) &&
-    isSvc3Error(error, 'InternalError', 'BadGateway', 'ServiceUnavailable', 'Timeout')
-  );
+  return isIdempotent(request) && leavesOpen(error);
 }
 
 /**

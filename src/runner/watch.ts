@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { queryStatus } from './bringdown.ts';
 import { RunnerFailure } from './failure.ts';
@@ -6,6 +5,7 @@ import type { MachineInput } from './args.ts';
 import type { Machine } from './machine.ts';
 import type { QmpEvent } from './qmp.ts';
 import type { RunnerReadiness } from '../api/runner.ts';
+import { FullDisk } from './fulldisk.ts';
 import { guestCheck } from './guestcheck.ts';
 import { followGuest } from './readiness.ts';
 import type { StatusBoard } from './status.ts';
@@ -37,8 +37,6 @@ export interface WatchOptions {
   readonly mayQuit: () => Promise<unknown>;
 }
 
-const diskRetryMs = 5000;
-
 /** Follows QEMU's events: what the guest does by itself becomes status, and what is over is ended. */
 export function watchMachine(machine: Machine, options: WatchOptions): Running {
   const { status, log } = options;
@@ -46,6 +44,7 @@ export function watchMachine(machine: Machine, options: WatchOptions): Running {
   const running: Running = { machine, input, ports: createGuestPorts(machine.qmp), expected: false };
   const gone = new AbortController();
   void machine.exited.then(() => gone.abort());
+  const fullDisk = new FullDisk({ machine, status, log, gone: gone.signal });
   let search = new AbortController();
 
   function lookForGuest(): void {
@@ -75,39 +74,7 @@ export function watchMachine(machine: Machine, options: WatchOptions): Running {
           : new RunnerFailure('QemuCrashed', 'QEMU met an internal error');
       await quit();
     }
-    if (state === 'io-error') await waitForSpace();
-  }
-
-  let isWaiting = false;
-
-  /** Each try that meets a full disk stops the guest anew: that begins no second wait. */
-  async function waitForSpace(): Promise<void> {
-    sayFull();
-    if (isWaiting) return;
-    isWaiting = true;
-    try {
-      await goOnWithSpace();
-    } finally {
-      isWaiting = false;
-    }
-  }
-
-  function sayFull(): void {
-    if (status.current.reason === 'DiskFull') return;
-    const message = "the VM's storage is full; the guest is paused and goes on when there is space";
-    status.update({ powerState: 'Failed', reason: 'DiskFull', message, retrying: true });
-    log.error({ reason: 'DiskFull' }, message);
-  }
-
-  async function goOnWithSpace(): Promise<void> {
-    while (!gone.signal.aborted && status.current.reason === 'DiskFull') {
-      await delay(diskRetryMs, undefined, { signal: gone.signal }).catch(() => undefined);
-      await machine.qmp.execute('cont').catch(() => undefined);
-      await delay(1000, undefined, { signal: gone.signal }).catch(() => undefined);
-      if ((await queryStatus(machine.qmp)) === 'running' && status.current.reason === 'DiskFull') {
-        status.update({ powerState: 'Running', reason: undefined, message: undefined, retrying: false });
-      }
-    }
+    if (state === 'io-error') await fullDisk.wait();
   }
 
   machine.qmp.onEvent(({ event, data }: QmpEvent) => {

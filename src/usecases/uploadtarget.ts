@@ -30,7 +30,7 @@ export interface UploadTargets {
    * An answer that was lost is looked for.
    *
    * @throws AlreadyExists when somebody else was faster, NotFound when the object was deleted meanwhile. What else it throws
-   * may leave open who has the upload (`leavesOpen`).
+   * may leave open who has the upload (`leavesOpen`): what lies in the store has to stay.
    */
   handOver(
     target: UploadTarget,
@@ -107,11 +107,6 @@ export function createUploadTargets(client: KubeClient): UploadTargets {
     },
     takenBy,
   };
-}
-
-/** Whether an object may have an upload that could not be handed over, or get it yet: what lies in the store has to stay. */
-export function leavesOpen(error: unknown): boolean {
-  return isSvc3Error(error, 'BadGateway', 'InternalError', 'ServiceUnavailable', 'Timeout');
 }
 
 function resourceOf(kind: DiskKind): Resource<Disk> {

@@ -1,11 +1,11 @@
 import { imageItem } from '../../wire/image.ts';
-import { invalidField, Svc3Error } from '../../errors.ts';
+import { invalidField, leavesOpen, Svc3Error } from '../../errors.ts';
 import type { DiskKind } from '../../controllers/image/repositorypath.ts';
 import { defineRoute, type Call, type ReplyOf } from '../server/route.ts';
 import * as schemas from '../../wire/schemas.ts';
 import type { UploadState } from '../server/services.ts';
 import { success } from '../server/status.ts';
-import { leavesOpen, type UploadTarget } from '../../usecases/uploadtarget.ts';
+import type { UploadTarget } from '../../usecases/uploadtarget.ts';
 import { uploadPermission, uploadTag as tag } from './uploadrights.ts';
 
 type AnyCall<P> = Call<P, unknown, unknown>;

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { PassThrough, pipeline } from 'node:stream';
-import { isSvc3Error, Svc3Error } from '../../errors.ts';
+import { isSvc3Error, leavesOpen, Svc3Error } from '../../errors.ts';
 import { imageAnnotations } from '../../api/image.ts';
 import { repositoryPathOf } from '../../controllers/image/repositorypath.ts';
 import type { NamespaceRegistries } from '../../controllers/image/registries.ts';
@@ -10,7 +10,7 @@ import { diskDigestOf, locateDisk, openDisk, pushDisk } from '../../registry/dis
 import { resolveImage, type ResolvedImage } from '../../registry/image.ts';
 import { parseReference } from '../../registry/reference.ts';
 import type { DiskDownload, ImageTransfer } from '../server/services.ts';
-import { leavesOpen, type UploadTargets } from '../../usecases/uploadtarget.ts';
+import type { UploadTargets } from '../../usecases/uploadtarget.ts';
 
 const endings = /\.(qcow2|raw|img|iso)$/i;
 

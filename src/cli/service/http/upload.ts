@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { isSvc3Error, Svc3Error } from '../../../errors.ts';
+import { isPassing, isSvc3Error, Svc3Error } from '../../../errors.ts';
 import type { DiskItem, UploadRequest } from '../types.ts';
 import type { ApiClient } from './client.ts';
 
@@ -44,7 +44,7 @@ export async function uploadResumably(
       return sent.value as DiskItem;
     } catch (error) {
       content.destroy();
-      if (reopen === undefined || !isPassing(error) || failures >= mostFailures) throw error;
+      if (reopen === undefined || !maySendAgain(error) || failures >= mostFailures) throw error;
       const state = await ask(api, location);
       if (state.isComplete) return place.get();
       failures = state.offset > offset ? 0 : failures + 1;
@@ -80,21 +80,13 @@ async function ask(
       body.resume();
       return { offset: Number(headers['upload-offset']), isComplete: headers['upload-complete'] === '?1' };
     } catch (error) {
-      if (!isPassing(error) || failures >= mostFailures) throw error;
+      if (!maySendAgain(error) || failures >= mostFailures) throw error;
       await delay(Math.min(backoffMs.most, backoffMs.first * 2 ** failures));
     }
   }
 }
 
 /** Conflict: bytes of the connection before came in after all. */
-function isPassing(error: unknown): boolean {
-  return isSvc3Error(
-    error,
-    'ServiceUnavailable',
-    'BadGateway',
-    'TooManyRequests',
-    'Timeout',
-    'InternalError',
-    'Conflict',
-  );
+function maySendAgain(error: unknown): boolean {
+  return isPassing(error) || isSvc3Error(error, 'Conflict');
 }

@@ -1,4 +1,4 @@
-import { isSvc3Error, Svc3Error } from '../../../errors.ts';
+import { isPassing, isSvc3Error, Svc3Error } from '../../../errors.ts';
 import type { KubeClient } from '../../../kube/types.ts';
 import type { Waiter } from '../../../usecases/waiter.ts';
 import { sleep } from '../../sleep.ts';
@@ -24,7 +24,7 @@ export function waiterOn(client: KubeClient, signal: AbortSignal): Waiter {
         if (done(last)) return { kind: 'done', object: last };
       } catch (error) {
         if (isSvc3Error(error, 'NotFound')) return { kind: 'gone' };
-        if (!isSvc3Error(error, 'ServiceUnavailable', 'Timeout', 'TooManyRequests')) throw error;
+        if (!isPassing(error)) throw error;
       }
       if (performance.now() > end) return { kind: 'timeout', object: last };
       await sleep(pollMs, signal);

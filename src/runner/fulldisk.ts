@@ -1,0 +1,60 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import { queryStatus } from './bringdown.ts';
+import type { Machine } from './machine.ts';
+import type { StatusBoard } from './status.ts';
+
+export interface FullDiskParts {
+  readonly machine: Machine;
+  readonly status: StatusBoard;
+  readonly log: Logger;
+  /** Aborted when QEMU has ended. */
+  readonly gone: AbortSignal;
+}
+
+const retryMs = 5000;
+/** Long enough for a guest that goes on to meet the full disk again. */
+const settleMs = 1000;
+
+/** A guest that QEMU stopped because its storage is full: says so, and lets it go on when there is space. */
+export class FullDisk {
+  readonly #parts: FullDiskParts;
+  #isWaiting = false;
+
+  constructor(parts: FullDiskParts) {
+    this.#parts = parts;
+  }
+
+  /** Each try that meets a full disk stops the guest anew: that begins no second wait. */
+  async wait(): Promise<void> {
+    this.#say();
+    if (this.#isWaiting) return;
+    this.#isWaiting = true;
+    try {
+      await this.#goOnWithSpace();
+    } finally {
+      this.#isWaiting = false;
+    }
+  }
+
+  #say(): void {
+    const { status, log } = this.#parts;
+    if (status.current.reason === 'DiskFull') return;
+    const message = "the VM's storage is full; the guest is paused and goes on when there is space";
+    status.update({ powerState: 'Failed', reason: 'DiskFull', message, retrying: true });
+    log.error({ reason: 'DiskFull' }, message);
+  }
+
+  async #goOnWithSpace(): Promise<void> {
+    const { machine, status, gone } = this.#parts;
+    const pause = (ms: number) => delay(ms, undefined, { signal: gone }).catch(() => undefined);
+    while (!gone.aborted && status.current.reason === 'DiskFull') {
+      await pause(retryMs);
+      await machine.qmp.execute('cont').catch(() => undefined);
+      await pause(settleMs);
+      if ((await queryStatus(machine.qmp)) === 'running' && status.current.reason === 'DiskFull') {
+        status.update({ powerState: 'Running', reason: undefined, message: undefined, retrying: false });
+      }
+    }
+  }
+}
