@@ -1,6 +1,6 @@
 /** A change of a VM's spec is carried out, or waits and is told, or is refused: never accepted and ignored. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { storageClasses, vms } from '../../src/api/resources.ts';
+import { images, storageClasses, vms } from '../../src/api/resources.ts';
 import type { VmSpecInput } from '../../src/api/vm.ts';
 import { slow, type VmNamespace, type VmWorld, vmWorld } from '../integration/vm/harness.ts';
 import { bindClaim } from '../support/claims.ts';
@@ -203,6 +203,36 @@ describe('a VM with a Persistent disk', { timeout: 180_000 }, () => {
     await space.untilReplaced('kept', before);
     await space.untilReady('kept');
     expect((await space.vm('kept')).status?.effective?.tag).toBe('fast');
+  });
+
+  test('is started in another pod only when the image that is being made of its disk is in the store', async () => {
+    const before = await space.pod('kept');
+    const { uid = '' } = (await space.vm('kept')).metadata;
+    const saved = { name: 'saved', namespace: space.name };
+    await world.client.create(images, {
+      metadata: saved,
+      spec: { source: { vm: { name: 'kept', mode: 'Save' } } },
+    });
+    const working = { type: 'Ready', status: 'Unknown', reason: 'Working', message: '' };
+    const conditions = [{ ...working, lastTransitionTime: new Date().toISOString() }];
+    await world.client.patch(
+      images,
+      saved,
+      { type: 'merge', body: { status: { vmUid: uid, conditions } } },
+      { subresource: 'status' },
+    );
+    await patch('kept', { tag: 'slow', restartRequest: 'while-saved' });
+    await space.until('kept', 'Ready', {
+      status: 'False',
+      reason: 'Restarting',
+      message: 'an image is being made of its disk: the guest is started after that',
+    });
+    expect(await space.pod('kept')).toMatchObject({ metadata: { uid: before?.metadata.uid } });
+    expect((await space.pod('kept'))?.metadata.deletionTimestamp).toBeUndefined();
+    await world.client.delete(images, saved);
+    await space.untilReplaced('kept', before);
+    await space.untilReady('kept');
+    expect((await space.vm('kept')).status?.effective?.tag).toBe('slow');
   });
 
   test('keeps its pod for what a boot can change', async () => {

@@ -274,7 +274,10 @@ export class VmReconciler {
     });
     pass.runner = runner;
     if (isAsleep(vm) && isOnDisk(runner) && !(await this.#isBeingSaved(vm))) return this.#release(pass, pod);
-    if (isRenewed && isBootDue(vm, runner) && !(effective.onEviction === 'Suspend' && isRunning(runner))) {
+    const isToMove =
+      isRenewed && isBootDue(vm, runner) && !(effective.onEviction === 'Suspend' && isRunning(runner));
+    const isKept = isToMove && (await this.#isBeingSaved(vm));
+    if (isToMove && !isKept) {
       const message = `the guest is started in another pod, with another ${waiting.join(', ')}`;
       return this.#replace(pass, { kind: 'replace', pod, reason: 'Restarting', node: undefined, message });
     }
@@ -282,7 +285,10 @@ export class VmReconciler {
     const inForce =
       runner?.booted === undefined ? settings : settingsInForce(vm, pod, runner.booted, sources);
     const resizeRefusal = room.kind === 'refused' ? room.message : undefined;
-    const status = reportPod({ vm, pod, node, runner, ...inForce, resizeRefusal });
+    const startsAfter = isKept
+      ? 'an image is being made of its disk: the guest is started after that'
+      : undefined;
+    const status = reportPod({ vm, pod, node, runner, ...inForce, resizeRefusal, startsAfter });
     pass.status = status;
     // A VM that an earlier version deployed has no finalizer yet.
     await holdVm(this.#parts, pass);

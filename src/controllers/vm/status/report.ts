@@ -62,6 +62,8 @@ export interface PodReport {
   readonly waiting?: readonly string[];
   /** Why the pod does not get the size that those fields ask for. */
   readonly resizeRefusal?: string | undefined;
+  /** What a start that is asked for waits for. */
+  readonly startsAfter?: string | undefined;
 }
 
 /** What the pod of a VM and its runner say about it. Pure. */
@@ -322,8 +324,9 @@ const verbReasons = {
 const requestedReasons = { Running: 'Starting', Stopped: 'Stopping', Suspended: 'Suspending' } as const;
 
 function readyCondition(input: PodReport, power: ObservedPowerState | undefined): ConditionDraft {
-  const { vm, pod, node, runner } = input;
+  const { vm, pod, node, runner, startsAfter } = input;
   const requested = vm.spec.powerState;
+  const waitsFor = startsAfter ?? runner?.error ?? '';
   if (isLost(node)) return condition('Unknown', 'NodeLost', lostMessage(pod));
   if (runner?.verb !== undefined) return condition('False', verbReasons[runner.verb]);
   const fault = pullFailure(pod) ?? createFailure(pod);
@@ -344,14 +347,14 @@ function readyCondition(input: PodReport, power: ObservedPowerState | undefined)
   }
   const reverted = vm.spec.revertRequest === undefined || isReverted(input);
   if (requested === 'Running' && power === 'Running' && isRestartDue(input)) {
-    return condition('False', 'Restarting', runner?.error ?? '');
+    return condition('False', 'Restarting', waitsFor);
   }
   if (power === requested && reverted) {
     return requested === 'Running'
       ? guestCondition(input)
       : condition('True', requested, asRequested(input, requested));
   }
-  return condition('False', reverted ? requestedReasons[requested] : 'Reverting', runner?.error ?? '');
+  return condition('False', reverted ? requestedReasons[requested] : 'Reverting', waitsFor);
 }
 
 /** QEMU runs; the pod is Ready once `spec.readiness` is met, which its runner knows (`/readyz`). */
