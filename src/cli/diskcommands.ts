@@ -81,9 +81,11 @@ export function describeCommand(kind: Kind): Command {
 export function deleteCommand(kind: Kind): Command {
   return command({
     path: [kind, 'delete'],
-    summary: `Delete ${nouns[kind]}s that no VM uses`,
+    summary: `Delete ${nouns[kind]}s that no VM and no pool uses`,
     arguments: { name: { summary: `Names of the ${nouns[kind]}s`, variadic: true, complete: plurals[kind] } },
-    examples: [{ line: `svc3 ${kind} delete ${samples[kind]}`, summary: 'Refused while a VM uses it' }],
+    examples: [
+      { line: `svc3 ${kind} delete ${samples[kind]}`, summary: 'Refused while a VM or a pool uses it' },
+    ],
     async run(context, { arguments: { name } }) {
       const { disks, ns } = await disksOf(context, kind);
       await deleteAll(context.out, kind, name, (each) => disks.delete(ns, each));

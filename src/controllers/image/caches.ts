@@ -3,9 +3,10 @@ import type { Pod } from '../../api/core.ts';
 import type { Image, Iso } from '../../api/image.ts';
 import { labels } from '../../api/meta.ts';
 import { controllerOf } from '../../api/owner.ts';
-import { images, isos, pods, vmConfigs, vms } from '../../api/resources.ts';
+import { images, isos, pods, vmConfigs, vmPools, vms } from '../../api/resources.ts';
 import type { Vm } from '../../api/vm.ts';
 import type { VmConfig } from '../../api/vmconfig.ts';
+import type { VmPool } from '../../api/vmpool.ts';
 import type { Informers } from '../../controller/informers.ts';
 import type { Resource } from '../../api/object.ts';
 import type { Informer } from '../../kube/types.ts';
@@ -19,6 +20,7 @@ export interface ImageCaches {
   /** With `configNamespaceIndex`. */
   readonly vms: Informer<Vm>;
   readonly vmConfigs: Informer<VmConfig>;
+  readonly vmPools: Informer<VmPool>;
   /** Worker pods only. */
   readonly pods: Informer<Pod>;
   podsOf(disk: Disk): readonly Pod[];
@@ -40,6 +42,7 @@ export function createImageCaches(informers: Informers, kind: DiskKind): ImageCa
     disks: informers.get(resourceOf(kind)),
     vms: informers.get(vms, { indexes: configNamespaceIndex }),
     vmConfigs: informers.get(vmConfigs),
+    vmPools: informers.get(vmPools),
     pods: workers,
     podsOf: ({ metadata }) => workers.byIndex(byOwner, metadata.uid),
   };

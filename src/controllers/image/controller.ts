@@ -1,9 +1,12 @@
 import { isTerminating } from '../../api/owner.ts';
 import { objectNames } from '../../api/meta.ts';
 import { secrets } from '../../api/resources.ts';
+import type { VmConfig } from '../../api/vmconfig.ts';
+import type { VmPool } from '../../api/vmpool.ts';
 import { leavesSpec } from '../../controller/change.ts';
 import { createController, keyOf, type Controller } from '../../controller/controller.ts';
 import type { Runtime } from '../../controller/runtime.ts';
+import type { Change } from '../../kube/types.ts';
 import { createExpectations } from '../../controller/expectations.ts';
 import type { RegistryFailed } from '../../registry/transport.ts';
 import { createImageCaches, type Disk, type ImageCaches } from './caches.ts';
@@ -107,9 +110,9 @@ function enqueueCopies({ metadata }: Disk, enqueueWhere: EnqueueWhere): void {
   );
 }
 
-/** VMs and VMConfigs: a disk may be saved from a VM, and one that is being deleted waits until nobody uses it. */
+/** VMs, VMConfigs and VMPools: a disk may be saved from a VM, and one that is being deleted waits until nobody uses it. */
 function followUsers(
-  { vms, vmConfigs }: ImageCaches,
+  { vms, vmConfigs, vmPools }: ImageCaches,
   enqueueWhere: EnqueueWhere,
   tryAtOnce: (disk: Disk) => void,
 ): void {
@@ -123,9 +126,11 @@ function followUsers(
     const { configNamespace = namespace } = change.object.spec;
     if (configNamespace !== namespace) enqueueWhere(configNamespace, isTerminating);
   });
-  vmConfigs.onChange((change) => {
-    if (!leavesSpec(change)) enqueueWhere(change.object.metadata.namespace, isTerminating);
-  });
+  const follow = (change: Change<VmConfig> | Change<VmPool>): void => {
+    if (!leavesSpec<VmConfig | VmPool>(change)) enqueueWhere(change.object.metadata.namespace, isTerminating);
+  };
+  vmConfigs.onChange(follow);
+  vmPools.onChange(follow);
 }
 
 function waitsFor(disk: Disk, vm: string | undefined): boolean {

@@ -46,8 +46,8 @@ export interface Observed {
   readonly hasOldPods: boolean;
   readonly copySource: CopySource | undefined;
   readonly vmSource: VmSource | undefined;
-  /** VMs that need it, by name. */
-  readonly users: readonly string[];
+  /** Who needs it, as `diskUsers` says; only looked at where it is being deleted. */
+  readonly users: string | undefined;
   /** How often work for this request has failed in a row, and when it may be tried again. */
   readonly retryAt: number;
   readonly now: number;
@@ -137,11 +137,7 @@ export function isRefused({ spec, status }: Image | Iso, request: string): boole
 }
 
 function decideDeletion({ users, hasPods, path }: Observed): Plan {
-  if (users.length > 0) {
-    const shown = users.slice(0, 10).join(', ');
-    const more = users.length > 10 ? ` and ${users.length - 10} more` : '';
-    return say('InUse', `in use by ${users.length === 1 ? 'VM' : 'VMs'} ${shown}${more}`);
-  }
+  if (users !== undefined) return say('InUse', `in use by ${users}`);
   if (hasPods) return { kind: 'stopWorkers' };
   return path === undefined ? { kind: 'release' } : { kind: 'purge' };
 }

@@ -1,5 +1,6 @@
 import { isTrue } from '../../controller/conditions.ts';
 import { commitRefusal } from '../../api/committarget.ts';
+import { diskUsers } from '../../api/diskusers.ts';
 import { memoryRefusal } from '../../api/memory.ts';
 import type { Disk, ImageCaches } from './caches.ts';
 import type { Observed, VmSource } from './decide.ts';
@@ -7,7 +8,6 @@ import { architectureOf, vmNameOf, requestOf, workerPodName, workId } from './na
 import { repositoryPathOf, type DiskKind } from './repositorypath.ts';
 import type { WorkBackoff } from './workbackoff.ts';
 import type { ImageSettings } from './settings.ts';
-import { usersOf } from './users.ts';
 import { workerView } from './workerview.ts';
 
 export interface ObserveParts {
@@ -30,7 +30,6 @@ export function observe(parts: ObserveParts, disk: Disk, now: number): Observed 
   const worker = current === undefined ? undefined : workerView(current, now);
   if (current !== undefined && id !== undefined && worker?.phase === 'Failed')
     backoff.failed(id, current.metadata.uid);
-  const repository = path === undefined ? '' : `${path.registry}/${path.repository}`;
   return {
     disk,
     kind,
@@ -43,11 +42,20 @@ export function observe(parts: ObserveParts, disk: Disk, now: number): Observed 
     vmSource: vmSourceOf(caches, disk),
     users:
       disk.metadata.deletionTimestamp === undefined
-        ? []
-        : usersOf(
-            { kind, name, namespace, repository, isStored: disk.status?.digest !== undefined },
-            [...caches.vms.list(namespace), ...caches.vms.byIndex('configNamespace', namespace)],
-            (config, of) => caches.vmConfigs.get(config, of),
+        ? undefined
+        : diskUsers(
+            {
+              field: kind === 'ISO' ? 'iso' : 'image',
+              name,
+              namespace,
+              repository: path === undefined ? undefined : `${path.registry}/${path.repository}`,
+              isStored: disk.status?.digest !== undefined,
+            },
+            {
+              vms: [...caches.vms.list(namespace), ...caches.vms.byIndex('configNamespace', namespace)],
+              pools: caches.vmPools.list(namespace),
+              config: (config, of) => caches.vmConfigs.get(config, of),
+            },
           ),
     retryAt: id === undefined ? 0 : backoff.retryAt(id),
     now,

@@ -7,7 +7,7 @@ import { defineRoute } from '../server/route.ts';
 import * as schemas from '../../wire/schemas.ts';
 import type { Services } from '../server/services.ts';
 import { success } from '../server/status.ts';
-import { refuseWhileUsed, type PossibleUsers } from '../../usecases/diskusers.ts';
+import { type PossibleUsers, refuseWhileUsed, usedDisk } from '../../api/diskusers.ts';
 import { writing } from '../../usecases/writing.ts';
 import { waitGone, waitSeen } from '../server/visible.ts';
 
@@ -48,9 +48,10 @@ export function diskOf(
 }
 
 function possibleUsers({ caches }: Services, namespace: string): PossibleUsers {
-  const { vms, vmConfigs } = caches;
+  const { vms, vmConfigs, vmPools } = caches;
   return {
     vms: [...vms.objects.list(namespace), ...vms.objects.byIndex('configNamespace', namespace)],
+    pools: vmPools.objects.list(namespace),
     config: (name, of) => vmConfigs.objects.get(name, of),
   };
 }
@@ -171,20 +172,20 @@ function deleteRoute<P extends DiskParams>(kind: DiskKind<P>) {
     tag,
     method: 'DELETE',
     path: one,
-    summary: `Delete an ${noun} that no VM uses.`,
+    summary: `Delete an ${noun} that no VM and no pool uses.`,
     params,
     query: schemas.nothing,
     body: schemas.nothing,
     bodyKind: 'none',
     replies: {
       200: { description: `The ${noun} is gone.`, schema: schemas.status },
-      409: { description: 'VMs use it.', schema: schemas.status },
+      409: { description: 'VMs or pools use it.', schema: schemas.status },
     },
     permission: { kind: 'native', ...permission, verb: 'delete', name: word },
     async handler({ params: given, caller, services, signal }) {
       const key = keyOf(given);
       const disk = await kind.find(services, key);
-      refuseWhileUsed(possibleUsers(services, key.namespace), disk, word);
+      refuseWhileUsed(usedDisk(disk, word), possibleUsers(services, key.namespace));
       const { uid } = disk.metadata;
       await caller.client.delete(resource, key, { uid });
       await waitGone(services.caches[plural].changes, key, signal);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { DiskItem, Service, VmConfigItem, VmItem } from '../../../src/cli/service/types.ts';
+import type { DiskItem, Service, VmConfigItem, VmItem, VmPoolItem } from '../../../src/cli/service/types.ts';
 import { run } from './environment.ts';
 
 const disk = (name: string, state: DiskItem['state'] = 'Ready'): DiskItem => ({
@@ -17,6 +17,7 @@ async function prune(...words: string[]) {
         disk('by-vm'),
         disk('by-config'),
         disk('by-place'),
+        disk('by-pool'),
         disk('unused'),
         disk('failed', 'Failed'),
         disk('made', 'Updating'),
@@ -34,6 +35,7 @@ async function prune(...words: string[]) {
     vmConfigs: { list: async () => [{ image: 'by-config' }] as VmConfigItem[] } as Partial<
       Service['vmConfigs']
     >,
+    vmPools: { list: async () => [{ image: 'by-pool' }] as VmPoolItem[] } as Partial<Service['vmPools']>,
     close: () => Promise.resolve(),
   } as Partial<Service> as Service;
   const variables = { SVC3_API_URL: 'https://svc3.example.com', SVC3_TOKEN: 't' };

@@ -5,7 +5,7 @@ import { diskView } from '../../views.ts';
 
 export const imagePrune = command({
   path: ['image', 'prune'],
-  summary: 'Delete the images that no VM and no VM configuration uses',
+  summary: 'Delete the images that no VM, no VM configuration and no pool uses',
   description: 'Without --yes it only shows which ones they are. Images that are being made stay.',
   options: {
     'dry-run': { kind: 'flag', summary: 'Only show them, which is the default' },
@@ -17,9 +17,14 @@ export const imagePrune = command({
   ],
   async run({ out, service, namespace }, { options }) {
     if (options.yes && options['dry-run']) throw usageError('--yes and --dry-run exclude each other');
-    const [{ images, vms, vmConfigs }, ns] = await Promise.all([service(), namespace()]);
-    const [all, running, configs] = await Promise.all([images.list(ns), vms.list(ns), vmConfigs.list(ns)]);
-    const used = [...running, ...configs].map(({ image = '' }) => image);
+    const [{ images, vms, vmConfigs, vmPools }, ns] = await Promise.all([service(), namespace()]);
+    const [all, ...users] = await Promise.all([
+      images.list(ns),
+      vms.list(ns),
+      vmConfigs.list(ns),
+      vmPools.list(ns),
+    ]);
+    const used = users.flat().map(({ image = '' }) => image);
     const unused = all.filter(({ name, state }) => state !== 'Updating' && !isUsed(name, ns, used));
     if (!options.yes || unused.length === 0) {
       await out.list(diskView('image'), unused);

@@ -1,6 +1,6 @@
 import type { Image, Iso } from '../../../api/image.ts';
-import { images, isos, vmConfigs, vms } from '../../../api/resources.ts';
-import { refuseWhileUsed, type PossibleUsers } from '../../../usecases/diskusers.ts';
+import { images, isos, vmConfigs, vmPools, vms } from '../../../api/resources.ts';
+import { type PossibleUsers, refuseWhileUsed, usedDisk } from '../../../api/diskusers.ts';
 import { nameOfReference } from '../../../wire/names.ts';
 import * as schemas from '../../../wire/schemas.ts';
 import { imageItem } from '../../../wire/image.ts';
@@ -47,7 +47,7 @@ export function createDisks(
     },
     async delete(namespace, name) {
       const disk = await client.get(resource, name, namespace);
-      refuseWhileUsed(await possibleUsers(client, namespace), disk, field);
+      refuseWhileUsed(usedDisk(disk, field), await possibleUsers(client, namespace));
       const { uid } = disk.metadata;
       await client.delete(resource, { name, namespace }, { uid });
     },
@@ -69,13 +69,18 @@ export function createDisks(
 }
 
 async function possibleUsers(client: KubeClient, namespace: string): Promise<PossibleUsers> {
-  const [running, configs] = await Promise.all([
+  const [running, configs, pools] = await Promise.all([
     client.list(vms, { namespace }),
     client.list(vmConfigs, { namespace }),
+    client.list(vmPools, { namespace }),
   ]);
   const byName = new Map(configs.items.map((config) => [config.metadata.name, config]));
   // VMs elsewhere whose VMConfig names the disk are the operator's to see: it keeps the disk while it has users.
-  return { vms: running.items, config: (name, of) => (of === namespace ? byName.get(name) : undefined) };
+  return {
+    vms: running.items,
+    pools: pools.items,
+    config: (name, of) => (of === namespace ? byName.get(name) : undefined),
+  };
 }
 
 function described(description: string | undefined): { description?: string } {

@@ -50,7 +50,7 @@ export function observed(disk: Image, more: Partial<Observed> = {}): Observed {
     hasOldPods: false,
     copySource: undefined,
     vmSource: undefined,
-    users: [],
+    users: undefined,
     retryAt: 0,
     now: 1_000_000,
     ...more,

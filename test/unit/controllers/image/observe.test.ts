@@ -26,7 +26,13 @@ function look(disk: Disk, { disks = [], vms = [], pods = [], url, backoff = new 
     list: () => all,
     byIndex: () => [],
   });
-  const caches = { disks: named(disks), vms: named(vms), vmConfigs: named([]), podsOf: () => pods };
+  const caches = {
+    disks: named(disks),
+    vms: named(vms),
+    vmConfigs: named([]),
+    vmPools: named([]),
+    podsOf: () => pods,
+  };
   const settings = { store: { url: url ?? 'https://store.example.com', prefix: 'svc3' } };
   return observe({ kind: 'Image', caches, settings, backoff } as never, disk, now);
 }
@@ -108,7 +114,7 @@ test('who uses a disk is asked only while it is being deleted', () => {
   const reference = `store.example.com/svc3/team/disk@sha256:${'a'.repeat(64)}`;
   const user = aVm({ status: { effective: { ...effective, image: reference } } });
   const source = { blank: { size: '1G' } } as const;
-  expect(look(anImage(source), { vms: [user] }).users).toEqual([]);
+  expect(look(anImage(source), { vms: [user] }).users).toBeUndefined();
   const going = anImage(source, undefined, { deletionTimestamp: '2026-11-01T09:00:00Z' });
-  expect(look(going, { vms: [user] }).users).toEqual(['web']);
+  expect(look(going, { vms: [user] }).users).toBe('VM web');
 });

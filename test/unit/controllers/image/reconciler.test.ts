@@ -122,6 +122,7 @@ beforeEach(() => {
       disks: named(() => [...(cached === undefined ? [] : [cached]), ...others]),
       vms: named(() => vms),
       vmConfigs: named(() => []),
+      vmPools: named(() => []),
       podsOf: () => pods,
     },
     expected: createExpectations<Disk>(),

@@ -1,0 +1,113 @@
+import { Svc3Error } from '../errors.ts';
+import { configKeyOf, namespaceOfDisk } from './configkey.ts';
+import type { Image, Iso } from './image.ts';
+import { group } from './meta.ts';
+import { isTerminating } from './owner.ts';
+import type { Vm } from './vm.ts';
+import type { VmConfig } from './vmconfig.ts';
+import type { VmPool } from './vmpool.ts';
+
+/** An Image or ISO as who uses it names it. */
+export interface UsedDisk {
+  readonly field: 'image' | 'iso';
+  readonly name: string;
+  readonly namespace: string;
+  /** `registry/name` of the place where it lies; undefined where that is not known. */
+  readonly repository: string | undefined;
+  readonly isStored: boolean;
+}
+
+/** An Image or ISO as kube-apiserver has it. */
+export function usedDisk({ metadata, status }: Image | Iso, field: 'image' | 'iso'): UsedDisk {
+  return {
+    field,
+    name: metadata.name,
+    namespace: metadata.namespace,
+    repository: repositoryOf(status?.reference),
+    isStored: status?.digest !== undefined,
+  };
+}
+
+/** Everything that may use a disk of a namespace, as far as whoever asks may see it. */
+export interface PossibleUsers {
+  /** Of the namespace, and those elsewhere that name a VMConfig of it. */
+  readonly vms: readonly Vm[];
+  readonly pools: readonly VmPool[];
+  config(name: string, namespace: string): VmConfig | undefined;
+}
+
+/**
+ * Who needs a disk of the store: VMs that run from it (whatever version of it) or will, since they name it and are not placed yet, and
+ * pools whose guests do. Nobody starts from what never got anything into the store: what waits for it finds another of the name,
+ * or none.
+ *
+ * @returns as in `in use by VMs a, b and VMPool ci`, ten names of a kind at most; undefined where nobody does
+ */
+export function diskUsers(disk: UsedDisk, { vms, pools, config }: PossibleUsers): string | undefined {
+  const users = [
+    ...shown(
+      'VM',
+      vms.filter((vm) => isVmsDisk(disk, vm, config)),
+      disk,
+    ),
+    ...shown(
+      'VMPool',
+      pools.filter((pool) => isPoolsDisk(disk, pool, config)),
+      disk,
+    ),
+  ];
+  return users.length === 0 ? undefined : users.join(' and ');
+}
+
+/** @throws Svc3Error Conflict that names who uses it. */
+export function refuseWhileUsed(disk: UsedDisk, users: PossibleUsers): void {
+  const shownUsers = diskUsers(disk, users);
+  if (shownUsers === undefined) return;
+  const { field, name } = disk;
+  const message = `in use by ${shownUsers}`;
+  throw new Svc3Error('Conflict', `${field} ${name} is ${message}`, {
+    details: { group, kind: `${field}s`, name, causes: [{ field, message }] },
+  });
+}
+
+function isVmsDisk(disk: UsedDisk, vm: Vm, config: PossibleUsers['config']): boolean {
+  const { field, repository } = disk;
+  const runsFrom = vm.status?.effective?.[field];
+  // What a VM that was placed names now says nothing of what it runs from.
+  if (runsFrom !== undefined && repository !== undefined) return repositoryOf(runsFrom) === repository;
+  if (runsFrom === undefined && !disk.isStored) return false;
+  if (namespaceOfDisk(vm, field) !== disk.namespace) return false;
+  const key = configKeyOf(vm);
+  const configured = key === undefined ? undefined : config(key.name, key.namespace)?.spec[field];
+  return names(disk, vm.spec[field] ?? configured);
+}
+
+function isPoolsDisk(disk: UsedDisk, pool: VmPool, config: PossibleUsers['config']): boolean {
+  const { template } = pool.spec;
+  const { namespace } = pool.metadata;
+  if (!disk.isStored || namespace !== disk.namespace || isTerminating(pool)) return false;
+  const configured =
+    template.config === undefined ? undefined : config(template.config, namespace)?.spec[disk.field];
+  return names(disk, template[disk.field] ?? configured);
+}
+
+/** By its name, or by the place where it lies. */
+function names({ name, repository }: UsedDisk, said: string | undefined): boolean {
+  return said === name || (repository !== undefined && repositoryOf(said) === repository);
+}
+
+/** `registry/name` of a reference with or without digest. */
+function repositoryOf(reference: string | undefined): string | undefined {
+  return reference?.split('@', 1)[0];
+}
+
+function shown(kind: string, users: readonly (Vm | VmPool)[], { namespace }: UsedDisk): string[] {
+  // Names of another tenant's VMs are not this one's to know.
+  const all = users.map(({ metadata: own }) =>
+    own.namespace === namespace ? own.name : `of namespace ${own.namespace}`,
+  );
+  const distinct = [...new Set(all)].sort();
+  if (distinct.length === 0) return [];
+  const more = distinct.length > 10 ? ` and ${distinct.length - 10} more` : '';
+  return [`${kind}${distinct.length === 1 ? '' : 's'} ${distinct.slice(0, 10).join(', ')}${more}`];
+}

@@ -1,0 +1,152 @@
+import { describe, expect, test } from 'vitest';
+import { diskUsers, refuseWhileUsed, type UsedDisk, usedDisk } from '../../../src/api/diskusers.ts';
+import type { Vm } from '../../../src/api/vm.ts';
+import type { VmConfig } from '../../../src/api/vmconfig.ts';
+import type { VmPool } from '../../../src/api/vmpool.ts';
+import { storedMeta } from '../../support/storedmeta.ts';
+import { aVm, effective } from '../controllers/vm/builders.ts';
+
+const digest = (letter: string) => `sha256:${letter.repeat(64)}`;
+const repository = 'store.example.com/team/golden';
+const golden: UsedDisk = { field: 'image', name: 'golden', namespace: 'team', repository, isStored: true };
+const empty: UsedDisk = { ...golden, isStored: false };
+
+const named = (name: string, given: Parameters<typeof aVm>[0]) => aVm({ ...given, metadata: { name } });
+const running = (name: string, reference: string) =>
+  named(name, {
+    spec: { image: 'golden' },
+    status: { effective: { ...effective, image: reference } },
+  });
+const pool = (template: object, more: object = {}): VmPool => ({
+  metadata: storedMeta({ name: 'ci', namespace: 'team', ...more }),
+  spec: { template, minIdle: 1, standby: 'Suspended', serveConfig: false } as VmPool['spec'],
+});
+const config: VmConfig = { metadata: storedMeta({ name: 'small' }), spec: { image: 'golden' } };
+
+const usersOf = (disk: UsedDisk, { vms = [], pools = [] }: { vms?: Vm[]; pools?: VmPool[] }) =>
+  diskUsers(disk, {
+    vms,
+    pools,
+    config: (name, namespace) => (name === 'small' && namespace === 'team' ? config : undefined),
+  });
+
+describe('an image is in use by', () => {
+  test.each<[what: string, vm: Vm, isUsed: boolean]>([
+    ['a VM that runs from it', running('web', `${repository}@${digest('b')}`), true],
+    ['a VM that runs from an earlier version of it', running('web', `${repository}@${digest('a')}`), true],
+    ['no VM that runs from another', running('web', `${repository}-2@${digest('b')}`), false],
+    ['a VM that waits to be placed from it', named('web', { spec: { image: 'golden' } }), true],
+    [
+      'a VM that waits to be placed and names its place',
+      named('web', { spec: { image: `${repository}@${digest('b')}` } }),
+      true,
+    ],
+    ['one whose configuration names it', named('web', { spec: { image: undefined, config: 'small' } }), true],
+    [
+      'none whose own image overrides that',
+      named('web', { spec: { image: 'other', config: 'small' } }),
+      false,
+    ],
+    [
+      'none whose configuration is not there',
+      named('web', { spec: { image: undefined, config: 'gone' } }),
+      false,
+    ],
+    ['none that has a medium of its name', named('web', { spec: { image: 'other', iso: 'golden' } }), false],
+  ])('%s', (_what, vm, isUsed) => {
+    expect(usersOf(golden, { vms: [vm] })).toBe(isUsed ? 'VM web' : undefined);
+  });
+
+  test.each<[what: string, pool: VmPool, isUsed: boolean]>([
+    ['a pool of it', pool({ image: 'golden' }), true],
+    ['a pool of its place', pool({ image: `${repository}@${digest('b')}` }), true],
+    ['a pool whose configuration names it', pool({ config: 'small' }), true],
+    ['no pool whose own image overrides that', pool({ config: 'small', image: 'other' }), false],
+    ['no pool of another namespace', pool({ image: 'golden' }, { namespace: 'ci' }), false],
+    [
+      'no pool that is being deleted',
+      pool({ image: 'golden' }, { deletionTimestamp: '2027-01-01T00:00:00Z' }),
+      false,
+    ],
+  ])('%s', (_what, one, isUsed) => {
+    expect(usersOf(golden, { pools: [one] })).toBe(isUsed ? 'VMPool ci' : undefined);
+  });
+
+  test('VMs and pools, told apart', () => {
+    expect(
+      usersOf(golden, {
+        vms: ['b', 'a'].map((name) => named(name, { spec: { image: 'golden' } })),
+        pools: [pool({ image: 'golden' })],
+      }),
+    ).toBe('VMs a, b and VMPool ci');
+  });
+});
+
+describe('one that holds nothing yet', () => {
+  test('is nothing that could be started from', () => {
+    const vms = [named('waits', { spec: { image: 'golden' } })];
+    expect(usersOf(empty, { vms, pools: [pool({ image: 'golden' })] })).toBeUndefined();
+  });
+
+  test('is in use by what runs from one of its name before', () => {
+    const vms = [
+      named('waits', { spec: { image: 'golden' } }),
+      running('runs', `${repository}@${digest('a')}`),
+    ];
+    expect(usersOf(empty, { vms })).toBe('VM runs');
+    expect(usersOf({ ...empty, repository: undefined }, { vms })).toBe('VM runs');
+  });
+});
+
+test('an ISO is in use by those that have it in their drive', () => {
+  const vms = [named('web', { spec: { image: 'other', iso: 'golden' } })];
+  expect(usersOf({ ...golden, field: 'iso' }, { vms })).toBe('VM web');
+});
+
+test('ten are named, in the order of their names, and the rest is counted', () => {
+  const vms = Array.from({ length: 12 }, (_, i) =>
+    named(`vm-${String(11 - i).padStart(2, '0')}`, { spec: { image: 'golden' } }),
+  );
+  expect(usersOf(golden, { vms })).toBe(
+    'VMs vm-00, vm-01, vm-02, vm-03, vm-04, vm-05, vm-06, vm-07, vm-08, vm-09 and 2 more',
+  );
+});
+
+test("VMs elsewhere whose configuration here names it are users; their names are nobody else's to know", () => {
+  const elsewhere = (name: string, spec: object) =>
+    aVm({ metadata: { name, namespace: 'ci' }, spec: { image: undefined, config: 'small', ...spec } });
+  const vms = [
+    elsewhere('one', { configNamespace: 'team' }),
+    elsewhere('two', { configNamespace: 'team' }),
+    elsewhere('own-config', {}),
+    elsewhere('own-image', { configNamespace: 'team', image: 'golden' }),
+    named('here', { spec: { image: 'golden' } }),
+  ];
+  expect(usersOf(golden, { vms })).toBe('VMs here, of namespace ci');
+});
+
+test('a deletion is refused with who uses it', () => {
+  const disk = usedDisk(
+    {
+      metadata: storedMeta({ name: 'golden', namespace: 'team' }),
+      spec: { source: { upload: {} } },
+      status: { reference: `${repository}@${digest('b')}`, digest: digest('b') },
+    },
+    'image',
+  );
+  expect(disk).toEqual(golden);
+  const users = { vms: [], pools: [pool({ image: 'golden' })], config: () => undefined };
+  expect(() => refuseWhileUsed(disk, users)).toThrow(
+    expect.objectContaining({
+      reason: 'Conflict',
+      message: 'image golden is in use by VMPool ci',
+      details: {
+        group: 'svc3.dev',
+        kind: 'images',
+        name: 'golden',
+        causes: [{ field: 'image', message: 'in use by VMPool ci' }],
+      },
+    }),
+  );
+  expect(() => refuseWhileUsed(disk, { ...users, pools: [] })).not.toThrow();
+});
