@@ -24,6 +24,8 @@ export interface ObservedPool {
   readonly withPod: number;
   /** What a pod would be made from now; undefined while that is not known, or is no digest. */
   readonly revision: string | undefined;
+  /** A pod that was the pool's is on its way out. */
+  readonly isLeaving: boolean;
   /** Milliseconds since 1970. */
   readonly now: number;
   /** How long a guest may take until it waits, in milliseconds. */
@@ -37,6 +39,8 @@ export interface PoolPlan {
   readonly preparing: number;
   /** Fewer than are to wait, since there may be no more. */
   readonly isFull: boolean;
+  /** The outdated guest that makes way where there turns out to be no room for one more; undefined where none is to. */
+  readonly spare: Pod | undefined;
   /** Until the first guest that boots has taken too long, in milliseconds. */
   readonly lookAgainMs: number | undefined;
 }
@@ -68,12 +72,12 @@ export function decidePool(observed: ObservedPool): PoolPlan {
   const ready = current.slice(0, stays).filter(({ isIdle }) => isIdle).length;
   const allowed = Math.max(0, most - ready);
   const outdatedStay = outdated.filter(({ isIdle }) => isIdle).slice(0, allowed);
-  for (const one of outdated)
-    if (!outdatedStay.includes(one)) doomed.push({ pod: one.pod, why: 'it is outdated', isFailure: false });
+  for (const one of outdated) if (!outdatedStay.includes(one)) doomed.push(outdatedOne(one));
   const missing = Math.max(0, minIdle - stays);
   const room = Math.max(0, maxSize - claimed - stays - outdatedStay.length);
-  const makesRoom = missing > 0 && room === 0 && stays === ready ? outdatedStay.at(-1) : undefined;
-  if (makesRoom !== undefined) doomed.push({ pod: makesRoom.pod, why: 'it is outdated', isFailure: false });
+  const last = stays === ready ? outdatedStay.at(-1) : undefined;
+  const makesRoom = missing > 0 && room === 0 ? last : undefined;
+  if (makesRoom !== undefined) doomed.push(outdatedOne(makesRoom));
   const left = [...current.slice(0, stays), ...outdatedStay.filter((one) => one !== makesRoom)];
   const idle = left.filter(({ isIdle }) => isIdle).length;
   const booting = left.filter(({ isIdle }) => !isIdle);
@@ -83,10 +87,12 @@ export function decidePool(observed: ObservedPool): PoolPlan {
     idle,
     preparing: booting.length,
     isFull: missing > room,
+    // One at a time: the room of one that goes is free only when it has gone.
+    spare: observed.isLeaving ? undefined : last?.pod,
     lookAgainMs:
       booting.length === 0
         ? undefined
-        : Math.max(1_000, Math.min(...booting.map(({ pod }) => createdAt(pod))) + startMs - now),
+        : Math.max(1_000, Math.min(...booting.map(({ pod }) => bootsSince(pod))) + startMs - now),
   };
 }
 
@@ -95,6 +101,7 @@ function byWorth(a: Judged, b: Judged): number {
   return Number(b.isIdle) - Number(a.isIdle) || createdAt(a.pod) - createdAt(b.pod);
 }
 
+const outdatedOne = ({ pod }: StandbyView) => ({ pod, why: 'it is outdated', isFailure: false });
 const surplus = (pod: Pod) => ({ pod, why: 'fewer are to wait', isFailure: false });
 
 /** While it is not known what a pod would be made from, every pod is as it should be. */
@@ -106,10 +113,17 @@ function createdAt({ metadata: { creationTimestamp } }: Pod): number {
   return creationTimestamp === undefined ? 0 : Date.parse(creationTimestamp);
 }
 
+/** One that has waited and starts again, as after the end of its QEMU, has as long as any other. */
+function bootsSince(pod: Pod): number {
+  const ready = pod.status?.conditions?.find(({ type }) => type === 'Ready');
+  const since = ready?.status === 'False' ? Date.parse(ready.lastTransitionTime ?? '') : NaN;
+  return Number.isNaN(since) ? createdAt(pod) : Math.max(createdAt(pod), since);
+}
+
 function failureOf({ pod }: StandbyView, now: number, startMs: number): string | undefined {
   const ended = endMessage(pod) ?? unschedulableMessage(pod);
   if (ended !== undefined) return ended;
-  if (isPodReady(pod) || now - createdAt(pod) < startMs) return undefined;
+  if (isPodReady(pod) || now - bootsSince(pod) < startMs) return undefined;
   return pullFailure(pod) ?? `its guest was not ready after ${startMs / 1000} seconds`;
 }
 

@@ -14,6 +14,7 @@ import { isSvc3Error, messageOf } from '../../errors.ts';
 import type { EventRecorder, Informer, KubeClient, ReconcileResult } from '../../kube/types.ts';
 import { nodeOf } from '../../placement/podfacts.ts';
 import { placeLeavingOut } from '../../placement/leaveout.ts';
+import { isForRoom } from '../../placement/reasons.ts';
 import type { Shared } from '../vm/controller.ts';
 import { hasBundle } from '../vm/pod/bundle.ts';
 import { hasClaims } from '../vm/pod/claim.ts';
@@ -70,7 +71,12 @@ const bootMs = 600_000;
 /** What a tag of a registry means is asked again, in milliseconds. */
 const resolveAgainMs = 60_000;
 
-type Outcome = Readiness & { readonly isStalled?: boolean; readonly againMs?: number | undefined };
+type Outcome = Readiness & {
+  readonly isStalled?: boolean;
+  readonly againMs?: number | undefined;
+  /** What is missing is room, which a guest that goes would leave. */
+  readonly isForRoom?: boolean;
+};
 
 /** One pass over one pool: observe, decide, act, report. */
 export class PoolReconciler {
@@ -133,7 +139,7 @@ export class PoolReconciler {
     this.#parts.counted?.(key, { ...plan, claimed: observed.claimed });
     let outcome: Outcome = { isReady: false, reason: 'Preparing', message: '' };
     try {
-      await this.#delete(pool, plan);
+      await this.#delete(pool, plan.delete);
       await this.#renewKeys(observed);
       outcome = await this.#create(pool, plan, resolved);
     } finally {
@@ -155,10 +161,11 @@ export class PoolReconciler {
     const { caches, settings, shared, now } = this.#parts;
     const cached = caches.pods.byIndex('pool', key);
     const made = [...this.#made.values()].filter((pod) => isOwnedBy(pod, pool));
-    const own = [
+    const all = [
       ...cached,
       ...made.filter(({ metadata: { uid } }) => cached.every((pod) => pod.metadata.uid !== uid)),
-    ].filter((pod) => isOfPool(pod) && isOwnedBy(pod, pool) && !this.#deleted.has(pod.metadata.uid));
+    ].filter((pod) => isOfPool(pod) && isOwnedBy(pod, pool));
+    const own = all.filter((pod) => !this.#deleted.has(pod.metadata.uid));
     const isPinned = resolved.kind === 'resolved' && digestOf(resolved.effective.image) !== undefined;
     const { startDeadlineSeconds } = pool.spec.template;
     const vms = caches.vms.byIndex('pool', key);
@@ -173,6 +180,7 @@ export class PoolReconciler {
       claimed: count(vms),
       withPod: count(vms.filter((vm) => !isWithoutPod(vm))),
       revision: isPinned ? revisionOf(pool, resolved.effective, settings) : undefined,
+      isLeaving: all.length > own.length || own.some(isTerminating),
       now: now().getTime(),
       startMs:
         startDeadlineSeconds === undefined
@@ -182,9 +190,9 @@ export class PoolReconciler {
   }
 
   /** Exactly as they were seen: one that a VM has taken meanwhile stays. */
-  async #delete(pool: VmPool, plan: PoolPlan): Promise<void> {
+  async #delete(pool: VmPool, doomed: PoolPlan['delete']): Promise<void> {
     const { client, recorder } = this.#parts;
-    for (const { pod, why, isFailure } of plan.delete) {
+    for (const { pod, why, isFailure } of doomed) {
       const { name, namespace, uid, resourceVersion } = pod.metadata;
       if (isFailure && !this.#failed.has(uid)) {
         this.#failed.add(uid);
@@ -233,7 +241,10 @@ export class PoolReconciler {
     const now = Math.min(plan.create, mostPerPass);
     for (let i = 0; i < now; i++) {
       const refused = await this.#createOne(pool, resolved);
-      if (refused !== undefined) return refused;
+      if (refused !== undefined) {
+        if (refused.isForRoom === true) await this.#makeWay(pool, plan);
+        return refused;
+      }
     }
     const message = `${plan.preparing + now} being prepared, ${plan.create - now} to come`;
     return {
@@ -242,6 +253,12 @@ export class PoolReconciler {
       message,
       againMs: plan.create > now ? nextBatchMs : undefined,
     };
+  }
+
+  /** No room but that of guests that are outdated: one of them goes, for one that is not. */
+  async #makeWay(pool: VmPool, { spare }: PoolPlan): Promise<void> {
+    if (spare === undefined) return;
+    await this.#delete(pool, [{ pod: spare, why: 'it is outdated', isFailure: false }]);
   }
 
   /** Returns why there can be none now. */
@@ -259,6 +276,7 @@ export class PoolReconciler {
         reason: 'Unschedulable',
         message: result.message,
         againMs: this.#backoff.failed(uid),
+        isForRoom: [...result.counts.keys()].some(isForRoom),
       };
     const assumed = `${namespace}/${name}`;
     shared.inventory.assume(assumed, result.usage);
@@ -283,7 +301,13 @@ export class PoolReconciler {
       shared.inventory.forget(assumed);
       if (!isRefusal(error)) throw error;
       const message = messageOf(error);
-      return { isReady: false, reason: 'PodRefused', message, againMs: this.#backoff.failed(uid) };
+      return {
+        isReady: false,
+        reason: 'PodRefused',
+        message,
+        againMs: this.#backoff.failed(uid),
+        isForRoom: /exceeded quota/.test(message),
+      };
     }
   }
 

@@ -34,6 +34,7 @@ function decided(
     claimed: 0,
     withPod: given.claimed ?? 0,
     revision,
+    isLeaving: false,
     now: Date.parse(bornAt) + 1_000,
     startMs,
     ...given,
@@ -130,6 +131,13 @@ describe('a guest is replaced', () => {
     });
   });
 
+  test('that has waited and starts again has as long as any other', () => {
+    const restarted = startsAgain(booting('1'), at(3_600));
+    const again = decided([restarted], { now: Date.parse(at(3_601)) });
+    expect(again).toMatchObject({ delete: [], preparing: 1, lookAgainMs: 59_000 });
+    expect(decided([restarted], { now: Date.parse(at(3_660)) }).delete).toMatchObject([{ isFailure: true }]);
+  });
+
   test('not because nobody knows what it would be made from now', () => {
     expect(decided([outdated('1')], { revision: undefined })).toMatchObject({
       delete: [],
@@ -164,6 +172,28 @@ describe('guests of another VMConfig, image or runner', () => {
     expect(given(decided([outdated('1'), view('3')], full))).toEqual(['1: it is outdated']);
   });
 });
+
+describe('of the outdated guests one makes way where there is no room for another', () => {
+  const spareOf = (...input: Parameters<typeof decided>) => decided(...input).spare?.metadata.name;
+
+  test('the one that is worth least, while nothing boots or leaves', () => {
+    const both = [outdated('1', { createdAt: at(-10) }), outdated('2')];
+    expect(spareOf(both, { minIdle: 2 })).toBe('svc3-pool-2');
+    expect(spareOf(both, { minIdle: 2, isLeaving: true })).toBeUndefined();
+    expect(spareOf([...both, booting('3')], { minIdle: 3 })).toBeUndefined();
+    expect(spareOf([...both, view('3')], { minIdle: 3 })).toBe('svc3-pool-2');
+  });
+
+  test('none where all are as they should be', () => {
+    expect(spareOf([view('1')], { minIdle: 2 })).toBeUndefined();
+  });
+});
+
+/** The guest has not been ready since then. */
+function startsAgain(one: StandbyView, lastTransitionTime: string): StandbyView {
+  const conditions = [{ type: 'Ready', status: 'False' as const, lastTransitionTime }];
+  return { ...one, pod: { ...one.pod, status: { ...one.pod.status, conditions } } };
+}
 
 function ended(one: StandbyView): StandbyView {
   const status = { phase: 'Failed' as const, reason: 'OOMKilled', message: 'OOM' };

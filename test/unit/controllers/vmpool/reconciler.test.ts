@@ -230,6 +230,53 @@ test('a pod that kube-apiserver refuses is the pool’s condition, and is tried 
   expect(create).toHaveBeenCalledOnce();
 });
 
+describe('where a pod is refused, an outdated guest', () => {
+  const outdatedPod = () => aStandby('1', { ...(pool === undefined ? {} : { pool }), runnerImage: 'before' });
+  const quota = new Svc3Error('Forbidden', 'exceeded quota: vms, requested: pods=1');
+
+  beforeEach(() => {
+    pool = named({ minIdle: 1, template: { image: `registry.example.com/base@sha256:${'a'.repeat(64)}` } });
+    pods = [outdatedPod()];
+  });
+
+  test('makes way for want of room, and the next one is made when it has gone', async () => {
+    create.mockRejectedValueOnce(quota).mockRejectedValueOnce(quota);
+    const reconciler = aReconciler();
+    await reconciler.reconcile('team/ci');
+    expect(remove).toHaveBeenCalledExactlyOnceWith(
+      expect.anything(),
+      { name: 'svc3-pool-1', namespace: 'team' },
+      { uid: 'uid-1', resourceVersion: '5' },
+    );
+    // It is on its way out still.
+    clock += 1_000;
+    await reconciler.reconcile('team/ci');
+    expect([create.mock.calls.length, remove.mock.calls.length]).toEqual([2, 1]);
+    const [gone] = pods as [Pod];
+    pods = [];
+    reconciler.sawPod(gone, true);
+    clock += 2_000;
+    await reconciler.reconcile('team/ci');
+    expect(create).toHaveBeenCalledTimes(3);
+    expect(ready()).toMatchObject({ reason: 'Preparing' });
+  });
+
+  test('makes way where no node has room', async () => {
+    const reconciler = aReconciler();
+    inventory.setNode(freeNode('n1', { cpu: 0, memory: 2 ** 20 }));
+    await reconciler.reconcile('team/ci');
+    expect(ready()).toMatchObject({ reason: 'Unschedulable' });
+    expect(remove).toHaveBeenCalledOnce();
+  });
+
+  test('stays where the refusal is for another reason', async () => {
+    create.mockRejectedValue(new Svc3Error('Forbidden', 'violates PodSecurity "restricted:latest"'));
+    await aReconciler().reconcile('team/ci');
+    expect(ready()).toMatchObject({ reason: 'PodRefused' });
+    expect(remove).not.toHaveBeenCalled();
+  });
+});
+
 describe('room that was assumed for pods', () => {
   const isTaken = () => (inventory.node('n1')?.used ?? []).some((amount) => amount > 0);
   const made = async () => (await create.mock.results[0]?.value) as Pod;
