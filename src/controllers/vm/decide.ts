@@ -18,6 +18,8 @@ export interface Observed {
   readonly vm: Vm;
   /** The pod of the VM's pod name, whoever made it. */
   readonly pod: Pod | undefined;
+  /** Another pod that is the VM's: an order to make it was carried out after nobody waited for its answer any more. */
+  readonly surplus: Pod | undefined;
   /** The settings of the VM with this pod; undefined without one, and where it is not the VM's. */
   readonly settings: Resolved | Contradicted | undefined;
   /** The pod's node. */

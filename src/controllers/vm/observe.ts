@@ -7,6 +7,7 @@ import { nodeOf } from '../../placement/podfacts.ts';
 import { unsavedImages } from '../image/saves.ts';
 import type { Observed } from './decide.ts';
 import type { VmExpectations } from './expectations.ts';
+import { isOwnedBy, isTerminating } from '../../api/owner.ts';
 import { podAmong, podNamesOf } from './names.ts';
 import { claimNameOf } from './pod/claim.ts';
 import { isLost } from './pod/podstate.ts';
@@ -44,6 +45,9 @@ export function observe(parts: ObserverParts, key: string): Observed | undefined
   return {
     vm,
     pod,
+    surplus: named.find(
+      (one) => one !== undefined && one !== pod && isOwnedBy(one, vm) && !isTerminating(one),
+    ),
     settings: pod === undefined ? undefined : settingsOfPod(vm, pod, sources),
     node,
     claim: parts.claims.get(claimNameOf(vm), namespace),

@@ -241,7 +241,9 @@ export class PodCreation implements VmMemory {
       this.#parts.starts?.claiming(vm);
     }
     try {
-      const written = await choosePod(this.#parts, pass, pod.metadata.name, effective);
+      const podName = pod.metadata.name;
+      const message = `the guest of pod ${podName} is being claimed`;
+      const written = await choosePod(this.#parts, pass, { podName, message, effective });
       if (written !== undefined) return await this.take(pass, pod);
     } catch (error) {
       this.#parts.standbys.forget(vm.metadata.uid);
@@ -250,16 +252,22 @@ export class PodCreation implements VmMemory {
     return { requeueAfterMs: claimAgainMs };
   }
 
-  /** A node has room for a VM of a pool of which none waits: that it gets a pod of its own is written down before there is one. */
+  /** A node has room for a VM of a pool for which no guest waits: that it gets a pod of its own is written down before there is one. */
   async #withoutStandby(pass: Pass, request: PlacementRequest): Promise<ReconcileResult> {
     const { vm } = pass.observed;
     this.#parts.inventory.forget(vm.metadata.uid);
     const placement = placeLeavingOut(this.#parts.inventory, request).result;
     if (placement.kind === 'refused' && this.#parts.settings.whenFull === 'Hold')
       return this.#unschedulable(pass, request, placement.message);
-    await choosePod(this.#parts, pass, podNameOf(vm.metadata.name));
+    // One that has run in a guest of the pool, and lost it, asks for no guest that waits.
+    const isClaim = isToRun(vm);
+    const podName = podNameOf(vm.metadata.name);
+    const message = isClaim
+      ? 'no guest of the pool waits; the VM is deployed from its template'
+      : 'the pod of the VM is gone; the VM is deployed again, from the template of its pool';
+    await choosePod(this.#parts, pass, { podName, message });
     this.#choseAt.delete(vm.metadata.uid);
-    this.#parts.claims.claimed(`${vm.metadata.namespace}/${vm.spec.pool}`, 'cold');
+    if (isClaim) this.#parts.claims.claimed(`${vm.metadata.namespace}/${vm.spec.pool}`, 'cold');
     return { requeueAfterMs: claimAgainMs };
   }
 

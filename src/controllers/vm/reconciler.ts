@@ -95,6 +95,7 @@ export class VmReconciler {
     let statusAfterMs: number | undefined;
     let result: ReconcileResult | void;
     try {
+      if (observed.surplus !== undefined) await this.#delete(observed.surplus);
       result = await this.#act(pass, plan);
     } finally {
       statusAfterMs = await this.#report(pass);

@@ -183,6 +183,7 @@ function reconcile(world: World, state: State, o: number, v: number): State | un
   const plan = decide({
     vm: vmOf(v),
     pod: podOf(v, seen.pod),
+    surplus: undefined,
     settings: undefined,
     node: undefined,
     claim: undefined,

@@ -24,27 +24,29 @@ export interface ClaimParts {
   readonly status: Pick<StatusWriter, 'choosePod'>;
 }
 
+/** The pod that is to be a VM's, and what is said of it. */
+export interface ChosenPod {
+  readonly podName: string;
+  readonly message: string;
+  readonly effective?: EffectiveSettings | undefined;
+}
+
 /** What became of making a pod the VM's. */
 export type Taken = { readonly kind: 'taken'; readonly pod: Pod } | { readonly kind: 'lost' };
 
 /**
  * First write of a claim: the VM's status names the pod, where the VM is still exactly as it was seen. A VM has at most one pod.
  *
- * @param podName - of a waiting guest, or of the pod that is made for the VM
- * @param effective - of a VM that gets a waiting guest
+ * @param chosen.podName - of a waiting guest, or of the pod that is made for the VM
+ * @param chosen.effective - of a VM that gets a waiting guest
  * @throws Svc3Error Conflict where the VM has changed since
  */
 export async function choosePod(
   { status }: ClaimParts,
   pass: Pass,
-  podName: string,
-  effective?: EffectiveSettings,
+  { podName, message, effective }: ChosenPod,
 ): Promise<Vm | undefined> {
   const { vm } = pass.observed;
-  const message =
-    effective === undefined
-      ? 'no guest of the pool waits; the VM is deployed from its template'
-      : `the guest of pod ${podName} is being claimed`;
   const draft = pendingDraft(vm, { ready: condition('False', 'Claiming', message) });
   const fields = { ...draft.fields, podName, ...(effective === undefined ? {} : { effective }) };
   const written = await status.choosePod(vm, { ...draft, fields });

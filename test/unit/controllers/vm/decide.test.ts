@@ -27,7 +27,7 @@ const asleep = aVm({
   spec: { powerState: 'Suspended' },
   status: { powerState: 'Suspended', suspendedTo: 'Disk' },
 });
-const calm = { isNodeLost: false, unsaved: [], saveWaitMs: 3_600_000 };
+const calm = { surplus: undefined, isNodeLost: false, unsaved: [], saveWaitMs: 3_600_000 };
 
 const rows: Row[] = [
   { sentence: 'a VM without a pod is deployed', plan: { kind: 'deploy' } },

@@ -10,6 +10,7 @@ function said(plan: Given, given: Partial<Observed> = {}): string[] | undefined 
   const observed: Observed = {
     vm: aVm(),
     pod: undefined,
+    surplus: undefined,
     settings: undefined,
     node: undefined,
     claim: undefined,
