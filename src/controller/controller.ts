@@ -36,6 +36,11 @@ export interface ControllerOptions {
   name: string;
   /** Keys worked on at the same time; never the same key twice, and of one namespace not all of them. Default 1. */
   workers?: number;
+  /**
+   * Whether there is an object of this key, where keys are those of objects and one that is gone needs no pass of a process that had not
+   * begun to work by then: a replica that waits to lead keeps no key of it.
+   */
+  isThere?: (key: string) => boolean;
   /** Of a key that is to be looked at. Default `normal`. */
   priorityOf?: (key: string) => Priority;
   log: Log;
@@ -52,8 +57,8 @@ export interface ControllerOptions {
 
 export interface Controller {
   readonly name: string;
+  /** Before `run` it is remembered, and waits for nobody. */
   enqueue(key: string): void;
-  enqueueAfter(key: string, delayMs: number): void;
   /** Works until the signal; resolves when the passes under way have ended. */
   run(signal: AbortSignal): Promise<void>;
   /** Keys waiting for a worker or being worked on. */
@@ -80,6 +85,12 @@ export function keyOf(object: { metadata?: { namespace?: string; name?: string }
   return namespace === undefined || namespace === '' ? name : `${namespace}/${name}`;
 }
 
+/** For `isThere`. */
+export function isCached(informer: { get(name: string, namespace?: string): unknown }, key: string): boolean {
+  const { name, namespace } = splitKey(key);
+  return informer.get(name, namespace) !== undefined;
+}
+
 /** A workqueue and the workers that call `reconcile` for its keys. Knows no kind. */
 export function createController(options: ControllerOptions): Controller {
   return new QueueController(options);
@@ -89,6 +100,8 @@ class QueueController implements Controller {
   readonly name: string;
   readonly #options: ControllerOptions;
   readonly #queue: Workqueue;
+  /** Keys of before `run`: they are no work that is late. */
+  #early: Set<string> | undefined = new Set();
   /** When timers, probes and watches have to have their turn. */
   #turnEnds = 0;
 
@@ -107,17 +120,17 @@ class QueueController implements Controller {
   }
 
   enqueue(key: string): void {
-    this.#queue.add(key);
-  }
-
-  enqueueAfter(key: string, delayMs: number): void {
-    this.#queue.addAfter(key, delayMs);
+    if (this.#early === undefined) this.#queue.add(key);
+    else if (this.#options.isThere?.(key) === false) this.#early.delete(key);
+    else this.#early.add(key);
   }
 
   async run(signal: AbortSignal): Promise<void> {
     const stop = (): void => this.#queue.shutDown();
     signal.addEventListener('abort', stop, { once: true });
     if (signal.aborted) stop();
+    for (const key of this.#early ?? []) this.#queue.add(key);
+    this.#early = undefined;
     await Promise.all(Array.from({ length: this.#options.workers ?? 1 }, () => this.#work(signal)));
   }
 

@@ -4,7 +4,7 @@ import { secrets } from '../../api/resources.ts';
 import type { VmConfig } from '../../api/vmconfig.ts';
 import type { VmPool } from '../../api/vmpool.ts';
 import { leavesSpec } from '../../controller/change.ts';
-import { createController, keyOf, type Controller } from '../../controller/controller.ts';
+import { createController, isCached, keyOf, type Controller } from '../../controller/controller.ts';
 import type { Runtime } from '../../controller/runtime.ts';
 import type { Change } from '../../kube/types.ts';
 import { createExpectations } from '../../controller/expectations.ts';
@@ -61,6 +61,7 @@ function createDiskController(
   });
   const controller = createController({
     name: kind.toLowerCase(),
+    isThere: (key) => isCached(caches.disks, key) || vanished.has(key),
     workers,
     log,
     gate,

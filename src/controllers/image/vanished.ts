@@ -17,6 +17,10 @@ export class VanishedDisks {
       this.#disks.set(key, object);
   }
 
+  has(key: string): boolean {
+    return this.#disks.has(key);
+  }
+
   /** As it would be if somebody had deleted it `now`. */
   deleted(key: string, now: Date): Disk | undefined {
     const disk = this.#disks.get(key);

@@ -1,7 +1,7 @@
 import type { Node } from '../../api/core.ts';
 import { nodes, vms } from '../../api/resources.ts';
 import type { Vm } from '../../api/vm.ts';
-import { createController, type Controller } from '../../controller/controller.ts';
+import { createController, isCached, type Controller } from '../../controller/controller.ts';
 import type { Runtime } from '../../controller/runtime.ts';
 import { ignoring } from '../../controller/ignoring.ts';
 import type { EventRecorder } from '../../kube/types.ts';
@@ -33,6 +33,7 @@ export function createNodeController(runtime: Parts): Controller {
   });
   const controller = createController({
     name: 'node',
+    isThere: (key) => isCached(nodeInformer, key),
     workers: 4,
     log: runtime.log,
     gate: runtime.gate,

@@ -14,7 +14,7 @@ import {
 } from '../../api/resources.ts';
 import type { Vm } from '../../api/vm.ts';
 import { leavesSpec } from '../../controller/change.ts';
-import { type Controller, createController, keyOf } from '../../controller/controller.ts';
+import { type Controller, createController, isCached, keyOf } from '../../controller/controller.ts';
 import type { Runtime } from '../../controller/runtime.ts';
 import type { KubeObject } from '../../api/object.ts';
 import type { Change, Informer } from '../../kube/types.ts';
@@ -214,6 +214,7 @@ export function createVmController(runtime: Runtime<VmSettings>, parts: VmContro
   const reconciler = createReconciler(runtime, parts, caches, memory);
   const controller: Controller = createController({
     name: 'vm',
+    isThere: (key) => isCached(caches.vms, key),
     workers,
     priorityOf: (key) => priorityOf(key, caches, memory.expectations),
     log: runtime.log,

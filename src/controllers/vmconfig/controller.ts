@@ -3,7 +3,7 @@ import type { Image, Iso } from '../../api/image.ts';
 import { images, isos, vmConfigs } from '../../api/resources.ts';
 import type { VmConfig } from '../../api/vmconfig.ts';
 import { leavesSpec } from '../../controller/change.ts';
-import { createController, keyOf, type Controller } from '../../controller/controller.ts';
+import { createController, isCached, keyOf, type Controller } from '../../controller/controller.ts';
 import { createExpectations } from '../../controller/expectations.ts';
 import type { Informers } from '../../controller/informers.ts';
 import type { Runtime } from '../../controller/runtime.ts';
@@ -39,6 +39,7 @@ export function createVmConfigController(runtime: Omit<Runtime, 'settings'>): Co
   const expected = createExpectations<VmConfig>((key) => controller.enqueue(key));
   const controller: Controller = createController({
     name: 'vmconfig',
+    isThere: (key) => isCached(caches.vmConfigs, key),
     workers,
     log,
     gate,

@@ -1,7 +1,7 @@
 import { labels } from '../../api/meta.ts';
 import type { Pod } from '../../api/core.ts';
 import { images, isos, nodes, pods, vmConfigs, vmPools, vms } from '../../api/resources.ts';
-import { type Controller, createController, keyOf } from '../../controller/controller.ts';
+import { type Controller, createController, isCached, keyOf } from '../../controller/controller.ts';
 import type { Runtime } from '../../controller/runtime.ts';
 import type { KubeObject } from '../../api/object.ts';
 import type { Informer } from '../../kube/types.ts';
@@ -66,6 +66,7 @@ export function createVmPoolController(
   );
   const controller: Controller = createController({
     name: 'vmpool',
+    isThere: (key) => isCached(caches.pools, key),
     workers: 2,
     priorityOf: () => 'low',
     log,

@@ -25,6 +25,65 @@ function start(options: Partial<ControllerOptions>) {
   return { controller, outcomes, log, stop: async () => (stop.abort(), run) };
 }
 
+describe('before it runs', () => {
+  const metrics = () => {
+    const state: { depth?: () => number } = {};
+    return {
+      state,
+      workqueue: (_name: string, queue: { depth(): number }) => void (state.depth = () => queue.depth()),
+    };
+  };
+
+  test('a controller has no work that is late, and then a pass for each key', async () => {
+    const passes: string[] = [];
+    const { state, workqueue } = metrics();
+    const waited: number[] = [];
+    const controller = createController({
+      name: 'test',
+      log: { debug: vi.fn(), info: vi.fn(), warn: vi.fn(), error: vi.fn() },
+      reconcile: async (key) => void passes.push(key),
+      metrics: {
+        workqueue,
+        queued: (_name, seconds) => void waited.push(seconds),
+        worked: () => undefined,
+        reconciled: () => undefined,
+      },
+    });
+    for (const key of ['a', 'b', 'a']) controller.enqueue(key);
+    expect(state.depth?.()).toBe(0);
+    expect(passes).toEqual([]);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    const stop = new AbortController();
+    const run = controller.run(stop.signal);
+    await vi.waitFor(() => expect(passes).toEqual(['a', 'b']));
+    expect(Math.max(...waited)).toBeLessThan(0.05);
+    stop.abort();
+    await run;
+  });
+
+  test('it forgets the keys of objects that are gone', async () => {
+    const there = new Set(['a', 'b']);
+    const passes: string[] = [];
+    const controller = createController({
+      name: 'test',
+      log: { debug: vi.fn(), info: vi.fn(), warn: vi.fn(), error: vi.fn() },
+      isThere: (key) => there.has(key),
+      reconcile: async (key) => void passes.push(key),
+    });
+    for (const key of ['a', 'b', 'never']) controller.enqueue(key);
+    there.delete('a');
+    controller.enqueue('a');
+    const stop = new AbortController();
+    const run = controller.run(stop.signal);
+    await vi.waitFor(() => expect(passes).toEqual(['b']));
+    // One that works looks at what is gone, too.
+    controller.enqueue('a');
+    await vi.waitFor(() => expect(passes).toEqual(['b', 'a']));
+    stop.abort();
+    await run;
+  });
+});
+
 describe('a controller', () => {
   test('reconciles keys at the same time, up to its workers, but never one key twice at once', async () => {
     const active: string[] = [];
