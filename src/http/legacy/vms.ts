@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import type { Vm } from '../../api/vm.ts';
-import { Svc3Error } from '../../errors.ts';
+import { isSvc3Error, Svc3Error } from '../../errors.ts';
 import { callFor, invoke } from '../server/invoke.ts';
 import { execVm } from '../routes/vmactions.ts';
 import { deleteVmConfig } from '../routes/vmconfigs.ts';
@@ -68,7 +68,10 @@ const deleteRow = mapped({
     const { svc_vm_name: name, svc_node_name: node } = call.body;
     // Clients of 2.4.x take this text with 500 for "nothing to do", and 404 for a failure.
     const vm = await theVm(call, name, node, texts.notDeployed, 'InternalError');
-    await remove(call, vm);
+    // Another replica knew that it is gone before this one.
+    await remove(call, vm).catch((error: unknown) => {
+      throw isSvc3Error(error, 'NotFound') ? new Svc3Error('InternalError', texts.notDeployed) : error;
+    });
     return {
       message: 'Successfully deleted VM',
       help: { ...listNodesHelp(call.baseUrl), ...deployHelp(call.baseUrl, virtualMachineName(vm), node) },
@@ -90,7 +93,10 @@ const purge = mapped({
     const vms = await vmsNamed(call, name);
     const found = (await configsOf(call)).find(({ metadata }) => metadata.name === name);
     if (vms.length === 0 && found === undefined) throw new Svc3Error('NotFound', texts.notDeployed);
-    for (const vm of vms) await remove(call, vm);
+    for (const vm of vms)
+      await remove(call, vm).catch((error: unknown) => {
+        if (!isSvc3Error(error, 'NotFound')) throw error;
+      });
     if (found !== undefined)
       await invoke(call, deleteVmConfig, { params: { namespace: call.namespace, vmconfig: name } });
     return {

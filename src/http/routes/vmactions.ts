@@ -2,10 +2,12 @@ import type { Image } from '../../api/image.ts';
 import { execute } from '../../usecases/power.ts';
 import { commit, save, untilSaved } from '../../usecases/saving.ts';
 import { imageItem } from '../../wire/image.ts';
+import { powerRequest } from '../../wire/power.ts';
 import { powerVerbs } from '../../wire/powercommands.ts';
+import { committedImage, savedImage } from '../../wire/saving.ts';
 import * as schemas from '../../wire/schemas.ts';
 import * as vmSchemas from '../../wire/vmschemas.ts';
-import { findVm } from '../server/lookup.ts';
+import { findVmFor } from '../server/lookup.ts';
 import { defineRoute, type Call, type ReplyOf } from '../server/route.ts';
 import type { Services } from '../server/services.ts';
 import { success } from '../server/status.ts';
@@ -39,7 +41,8 @@ export const execVm = defineRoute({
     const { command } = call.body;
     const { vm } = params;
     const environment = { writer: services.client, wait: waiterOf(call) };
-    const found = await findVm(services, { namespace: params.namespace, name: vm });
+    const key = { namespace: params.namespace, name: vm };
+    const found = await findVmFor(services, key, (one) => powerRequest(one, command));
     return (await execute(environment, found, command, { wait: query.wait ?? true }))
       ? { body: success(`VM ${vm} was ${powerVerbs[command].done}`) }
       : { status: 202, body: success(`${command} of VM ${vm} was accepted`, 202) };
@@ -87,7 +90,8 @@ export const saveVm = defineRoute({
   example: { imageName: 'demo-saved' },
   async handler(call) {
     const { params, body, services } = call;
-    const vm = await findVm(services, { namespace: params.namespace, name: params.vm });
+    const key = { namespace: params.namespace, name: params.vm };
+    const vm = await findVmFor(services, key, (one) => savedImage(one, body));
     return saving(call, await save(writerOf(services), vm, body));
   },
 });
@@ -107,7 +111,8 @@ export const commitVm = defineRoute({
   longRunning: true,
   async handler(call) {
     const { params, body, services } = call;
-    const vm = await findVm(services, { namespace: params.namespace, name: params.vm });
+    const key = { namespace: params.namespace, name: params.vm };
+    const vm = await findVmFor(services, key, (one) => committedImage(one, body?.description));
     return saving(call, await commit(writerOf(services), vm, body?.description));
   },
 });

@@ -4,7 +4,7 @@ import type { Vm } from '../../api/vm.ts';
 import type { VmConfig } from '../../api/vmconfig.ts';
 import type { VmPool } from '../../api/vmpool.ts';
 import { Svc3Error, isSvc3Error } from '../../errors.ts';
-import type { KubeObject } from '../../api/object.ts';
+import type { KubeObject, Resource } from '../../api/object.ts';
 import type { Informer } from '../../kube/types.ts';
 import type { Services } from './services.ts';
 
@@ -22,12 +22,37 @@ export function notFound(resource: string, name: string): Svc3Error {
 /** From the cache; what the cache does not have (yet) is asked for once. */
 async function find<T extends KubeObject>(informer: Informer<T>, services: Services, key: Key): Promise<T> {
   const cached = informer.get(key.name, key.namespace);
-  if (cached !== undefined) return cached;
+  return cached ?? (await live(informer.resource, services, key));
+}
+
+async function live<T extends KubeObject>(
+  resource: Resource<T>,
+  { client }: Services,
+  { name, namespace }: Key,
+): Promise<T> {
   try {
-    return await services.client.get(informer.resource, key.name, key.namespace);
+    return await client.get(resource, name, namespace);
   } catch (error) {
-    if (isSvc3Error(error, 'NotFound')) throw notFound(informer.resource.plural, key.name);
+    if (isSvc3Error(error, 'NotFound')) throw notFound(resource.plural, name);
     throw error;
+  }
+}
+
+/**
+ * A VM that what is asked for fits: as the cache has it, or as kube-apiserver does where the cache's does not fit. Another replica may have
+ * carried out what this one has not heard of yet.
+ *
+ * @param refuse - throws Conflict where it does not fit
+ * @throws Svc3Error NotFound
+ */
+export async function findVmFor(services: Services, key: Key, refuse: (vm: Vm) => unknown): Promise<Vm> {
+  const found = await findVm(services, key);
+  try {
+    refuse(found);
+    return found;
+  } catch (error) {
+    if (!isSvc3Error(error, 'Conflict')) throw error;
+    return await live(vms, services, key);
   }
 }
 

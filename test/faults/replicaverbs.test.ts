@@ -1,0 +1,105 @@
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { vms } from '../../src/api/resources.ts';
+import type { Vm, VmStatus } from '../../src/api/vm.ts';
+import { createGateway } from '../../src/http/legacy/gateway.ts';
+import { rows } from '../../src/http/legacy/table.ts';
+import { effective } from '../unit/controllers/vm/builders.ts';
+import { startTestApi } from '../support/api.ts';
+import { testCluster, uniqueNamespace, type TestCluster } from '../support/cluster.ts';
+import { holdWatches } from '../support/heldwatches.ts';
+
+/**
+ * A client's next request may go to another replica, which has not heard of what the first has done: it refused a resume, since the VM
+ * ran as far as it knew, and a save, since the VM had no disk yet.
+ */
+let cluster: TestCluster;
+let namespace: string;
+
+beforeAll(async () => {
+  cluster = await testCluster();
+  namespace = await uniqueNamespace(cluster.client, 'replicas');
+});
+
+afterAll(async () => {
+  await cluster.client.request({ method: 'DELETE', path: `/apis/svc3.dev/v1/namespaces/${namespace}/vms` });
+});
+
+async function create(name: string, status: VmStatus): Promise<void> {
+  await cluster.client.create(vms, {
+    metadata: { name, namespace },
+    spec: { image: 'registry.example.com/debian:12', cpu: 1, memory: '256Mi' },
+  } as Vm);
+  await say(name, status);
+}
+
+async function say(name: string, status: VmStatus): Promise<void> {
+  const patch = { type: 'merge', body: { status } } as const;
+  await cluster.client.patch(vms, { name, namespace }, patch, { subresource: 'status' });
+}
+
+/** A replica that has heard of these VMs, and then of nothing more. */
+async function aReplica(...known: string[]) {
+  const watches = holdWatches(cluster.client);
+  const api = await startTestApi(watches.client, {}, (services) => ({
+    surfaces: (authenticator) => [createGateway(authenticator, rows, services.settings.defaultNamespace)],
+  }));
+  onTestFinished(async () => {
+    watches.release();
+    await api.close();
+  });
+  const { objects } = api.services.caches.vms;
+  for (const name of known) await expect.poll(() => objects.get(name, namespace)).toBeDefined();
+  watches.hold('vms');
+  return (method: string, path: string, body: object) =>
+    api.call(method, path, {
+      token: cluster.adminToken,
+      headers: { 'x-svc3-namespace': namespace },
+      body,
+    });
+}
+
+test('a verb that another replica’s made possible is carried out', async () => {
+  await create('sleeps', { powerState: 'Running' });
+  const ask = await aReplica('sleeps');
+  await say('sleeps', { powerState: 'Suspended' });
+  await cluster.client.patch(
+    vms,
+    { name: 'sleeps', namespace },
+    { type: 'merge', body: { spec: { powerState: 'Suspended' } } },
+  );
+  const path = `/api/v1/namespaces/${namespace}/vms/sleeps`;
+  // Neither does what kube-apiserver knows fit this one.
+  const started = await ask('POST', `${path}/exec?wait=false`, { command: 'start' });
+  expect([started.status, started.json.message]).toEqual([
+    409,
+    expect.stringMatching(/^VM sleeps is Suspended, start needs it to be /),
+  ]);
+  const resumed = await ask('POST', `${path}/exec?wait=false`, { command: 'resume' });
+  expect([resumed.status, resumed.json.message]).toEqual([202, 'resume of VM sleeps was accepted']);
+  expect((await cluster.client.get(vms, 'sleeps', namespace)).spec.powerState).toBe('Running');
+});
+
+test('the disk of a VM that got one since is saved', async () => {
+  await create('young', {});
+  const ask = await aReplica('young');
+  const booted = { type: 'Booted', status: 'True', reason: 'Booted', message: '' } as const;
+  const conditions = [{ ...booted, lastTransitionTime: '2026-11-01T10:00:00Z' }];
+  await say('young', {
+    conditions,
+    powerState: 'Running',
+    effective: { ...effective, image: 'r.example.com/a@sha256:1' },
+  });
+  const saved = await ask('POST', `/api/v1/namespaces/${namespace}/vms/young/save`, { imageName: 'kept' });
+  expect([saved.status, saved.text]).toEqual([202, expect.any(String)]);
+});
+
+test('what is gone already is purged, and is nothing that could be deleted', async () => {
+  for (const name of ['purged', 'deleted']) await create(name, { powerState: 'Running' });
+  const ask = await aReplica('purged', 'deleted');
+  for (const name of ['purged', 'deleted']) await cluster.client.delete(vms, { name, namespace });
+  const purged = await ask('DELETE', '/resources/vm/purge', { svc_vm_name: 'purged' });
+  expect([purged.status, purged.json.message]).toEqual([200, 'Successfully purged VM']);
+  const deleted = await ask('DELETE', '/resources/vm/delete', { svc_vm_name: 'deleted' });
+  expect(deleted.status).toBe(500);
+  expect(deleted.text).toContain('No VMs with that name are currently deployed');
+});
