@@ -37,6 +37,14 @@ async function say(name: string, status: VmStatus): Promise<void> {
   await cluster.client.patch(vms, { name, namespace }, patch, { subresource: 'status' });
 }
 
+const booted = {
+  type: 'Booted',
+  status: 'True',
+  reason: 'Booted',
+  message: '',
+  lastTransitionTime: '2026-11-01T10:00:00Z',
+} as const;
+
 /** A replica that has heard of these VMs, and then of nothing more. */
 async function aReplica(...known: string[]) {
   const watches = holdWatches(cluster.client);
@@ -82,15 +90,21 @@ test('a verb that another replica’s made possible is carried out', async () =>
 test('the disk of a VM that got one since is saved', async () => {
   await create('young', {});
   const ask = await aReplica('young');
-  const booted = { type: 'Booted', status: 'True', reason: 'Booted', message: '' } as const;
-  const conditions = [{ ...booted, lastTransitionTime: '2026-11-01T10:00:00Z' }];
   await say('young', {
-    conditions,
+    conditions: [booted],
     powerState: 'Running',
     effective: { ...effective, image: 'r.example.com/a@sha256:1' },
   });
   const saved = await ask('POST', `/api/v1/namespaces/${namespace}/vms/young/save`, { imageName: 'kept' });
   expect([saved.status, saved.text]).toEqual([202, expect.any(String)]);
+});
+
+test('the console of a VM that runs by now is opened', async () => {
+  await create('screen', {});
+  const ask = await aReplica('screen');
+  await say('screen', { powerState: 'Running', conditions: [booted] });
+  const ticket = await ask('POST', `/api/v1/namespaces/${namespace}/vms/screen/console`, {});
+  expect([ticket.status, ticket.json.ticket]).toEqual([200, expect.any(String)]);
 });
 
 test('what is gone already is purged, and is nothing that could be deleted', async () => {

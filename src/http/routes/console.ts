@@ -3,7 +3,7 @@ import type { UserInfo } from '../../api/core.ts';
 import type { Vm } from '../../api/vm.ts';
 import { vmState } from '../../wire/vm.ts';
 import { Svc3Error } from '../../errors.ts';
-import { findVm } from '../server/lookup.ts';
+import { findVmFor } from '../server/lookup.ts';
 import { defineRoute } from '../server/route.ts';
 import * as schemas from '../../wire/schemas.ts';
 import { actionPermission } from './vms.ts';
@@ -64,7 +64,7 @@ export const openConsole = defineRoute({
   },
   permission: actionPermission('console'),
   async handler({ params, services, caller }) {
-    const vm = await findVm(services, { namespace: params.namespace, name: params.vm });
+    const vm = await findVmFor(services, { namespace: params.namespace, name: params.vm }, requireConsole);
     requireConsole(vm);
     const now = Math.floor(Date.now() / 1000);
     const until = Math.min(now + consoleSessionSeconds, Math.floor((caller.expiresAt ?? Infinity) / 1000));

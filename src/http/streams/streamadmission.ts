@@ -6,11 +6,11 @@ import { Svc3Error } from '../../errors.ts';
 import type { Authenticator } from '../auth/auth.ts';
 import { consoleCookieName, cookieFor, cookieValue, isSameOrigin } from '../auth/cookie.ts';
 import { createDelegatedAuthorizer } from '../auth/delegated.ts';
-import { findVm } from '../server/lookup.ts';
+import { findVmFor } from '../server/lookup.ts';
 import { attributesOf } from '../auth/permission.ts';
 import type { UserInfo } from '../../api/core.ts';
 import type { Caller } from '../server/caller.ts';
-import { ticketSeconds, type TicketClaims } from '../routes/console.ts';
+import { requireConsole, ticketSeconds, type TicketClaims } from '../routes/console.ts';
 import type { Services } from '../server/services.ts';
 import type { FindPageCaller } from '../ui/surface.ts';
 import { permissionOf, type StreamRequest } from './streamrequest.ts';
@@ -188,8 +188,9 @@ class Admission implements StreamAdmission {
     return this.#services.tickets.verify(text);
   }
 
-  #vmOf({ params }: StreamRequest): Promise<Vm> {
-    return findVm(this.#services, { namespace: params.namespace, name: params.vm });
+  #vmOf({ kind, params }: StreamRequest): Promise<Vm> {
+    const refuse = kind === 'vnc' ? requireConsole : () => undefined;
+    return findVmFor(this.#services, { namespace: params.namespace, name: params.vm }, refuse);
   }
 }
 
