@@ -49,7 +49,7 @@ test('helm test boots a VM', { timeout: 480_000 }, async () => {
 
 test(
   'an upgrade of the chart and its rollback leave a running VM as it is',
-  { timeout: 480_000 },
+  { timeout: 2_000_000 },
   async () => {
     const vm = await createVm(cluster, `upgraded-${process.pid}`);
     try {
@@ -104,7 +104,7 @@ async function without(meanwhile: () => Promise<void>): Promise<void> {
 
 test(
   'a VM runs on while svc3 is uninstalled, and is taken up by the next installation as it is',
-  { timeout: 600_000 },
+  { timeout: 2_000_000 },
   async () => {
     const vm = await createVm(cluster, `adopted-${process.pid}`);
     const deleted = await createVm(cluster, `deleted-${process.pid}`);

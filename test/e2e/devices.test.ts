@@ -47,14 +47,17 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  await cluster.kubectl('delete', 'pods', '-n', namespace, '-l', 'test=devices', '--now');
-  await cluster.svc3('node', 'gpu', 'disable', node);
-  if (agent !== undefined && agent.exitCode === null) {
-    agent.kill('SIGTERM');
-    await once(agent, 'exit');
+  try {
+    await cluster.kubectl('delete', 'pods', '-n', namespace, '-l', 'test=devices', '--now');
+    await cluster.svc3('node', 'gpu', 'disable', node);
+  } finally {
+    if (agent !== undefined && agent.exitCode === null) {
+      agent.kill('SIGTERM');
+      await once(agent, 'exit');
+    }
+    await keepDaemonAway(false);
+    await rm(root, { recursive: true, force: true });
   }
-  await keepDaemonAway(false);
-  await rm(root, { recursive: true, force: true });
 });
 
 /** Character devices that read and write nothing, with the names, modes and owners that matter. */
@@ -80,6 +83,10 @@ async function keepDaemonAway(away: boolean): Promise<void> {
   const daemon = ['-n', 'svc3-node', 'daemonset/svc3-node-agent'];
   await cluster.kubectl('patch', ...daemon, '--type=merge', '-p', JSON.stringify(patch));
   await cluster.kubectl('rollout', 'status', ...daemon, '--timeout=180s');
+  if (!away) return;
+  // The rollout does not wait for a pod that ends.
+  const its = ['-l', 'app.kubernetes.io/component=node-agent', `--field-selector=spec.nodeName=${node}`];
+  await cluster.kubectl('wait', '-n', 'svc3-node', 'pod', ...its, '--for=delete', '--timeout=180s');
 }
 
 interface PodOptions {

@@ -100,6 +100,8 @@ describe('a VM without a port of the node, in a namespace of level restricted', 
           ports: [{ guestPort: 80 }],
           hostname: 'www',
           subdomain: 'vms',
+          // The guest agent answers before SSH does.
+          readiness: { tcp: { port: 22 } },
         },
       },
       {
@@ -130,7 +132,7 @@ describe('a VM without a port of the node, in a namespace of level restricted', 
       status: { ports: { ssh: 0, mapped: [{ guestPort: 80, protocol: 'TCP' }] } },
     });
     expect(await hear(ip, 22)).toMatch(/^SSH-2.0/);
-    expect(await hear('web', 80)).toBe('on 80');
+    await expect.poll(() => hear('web', 80), eventually).toBe('on 80');
   });
 
   test('has its name in the DNS of the cluster, and as the host name of its guest', async () => {

@@ -16,6 +16,9 @@ import { e2eCluster, eventually, type E2eCluster } from '../support/e2e.ts';
 import { svc3 } from '../support/svc3cli.ts';
 import { startRegistry } from '../support/registry.ts';
 
+// What the waits of the longest test add up to.
+vi.setConfig({ testTimeout: 720_000 });
+
 const run = promisify(execFile);
 const [username, password] = ['alice', 'correct-horse-battery'];
 const repository = 'test/pause';
@@ -26,7 +29,7 @@ let children: Child[] = [];
 
 /** A kernel without IPv6 has no such registry to offer. */
 const hasIpv6 = existsSync('/proc/net/if_inet6');
-const ipv6 = { registry: 'fd42:231::2', node: 'fd42:231::11', range: 64 };
+const ipv6 = { registry: 'fd42:231::2', node: (index: number) => `fd42:231::1${index + 1}`, range: 64 };
 
 /** Registries that want a password, in the cluster's network; nodes know the names from /etc/hosts. */
 const registries = [
@@ -47,7 +50,7 @@ beforeAll(async () => {
   const nodePids = await cluster.processes('/containerd.toml');
   if (hasIpv6) {
     await addAddress(sandboxPid, ipv6.registry, 'br0');
-    await addAddress(nodePids[0] ?? 0, ipv6.node, 'eth0');
+    for (const [index, pid] of nodePids.entries()) await addAddress(pid, ipv6.node(index), 'eth0');
   }
   children = await Promise.all(registries.map((each) => startInside(sandboxPid, data, each)));
   for (const pid of nodePids) {
@@ -307,25 +310,26 @@ describe('which registry a credential is for, by the node', () => {
     {
       title: 'http without a port is not the reference without a port',
       server: 'http://plain.registry.test',
+      right: 'plain.registry.test:80',
       image: 'plain.registry.test',
     },
     {
       title: 'one port is not another',
       server: 'http://plain.registry.test:5601',
+      right: 'plain.registry.test:5601',
       image: 'plain.registry.test:80',
     },
     {
       title: 'one name is not another of the same address',
       server: 'https://tls.registry.test:5602',
+      right: 'tls.registry.test:5602',
       image: `${controlPlaneAddress}:5602`,
     },
-  ])('$title: not pulled', async ({ server, image }) => {
+  ])('$title: not pulled', async ({ server, right, image }) => {
     const namespace = await newNamespace();
     await add(namespace, server);
-    await vi.waitFor(
-      () => cluster.kubectl('get', 'secret', '-n', namespace, objectNames.pullSecret),
-      eventually,
-    );
+    // From here on the credential counts.
+    await pulled(namespace, `${right}/${repository}:1`);
     expect(await pull(namespace, `${image}/${repository}:1`)).not.toBe('Running');
     await cluster.svc3('regcred', 'remove', server, '-n', namespace);
   });

@@ -22,6 +22,8 @@ test(
     const settings = await readSettings(cluster.places);
     if (settings === undefined) throw new Error('the cluster has no settings');
     await cluster.kubectl.apply(...storeCredential(settings, name));
+    // A deploy whose image a registry refuses is given up.
+    await cluster.kubectl('wait', '-n', name, 'regcred', '--all', '--for=condition=Ready', '--timeout=120s');
     await cluster.kubectl.apply({
       apiVersion: 'svc3.dev/v1',
       kind: 'VMConfig',

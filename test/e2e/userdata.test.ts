@@ -15,7 +15,9 @@ test(
   { timeout: 600_000 },
   async () => {
     const name = `userdata-${process.pid}`;
-    const vm = await createVm(cluster, name, { userData: { secretName: name } });
+    // The guest agent answers before SSH does.
+    const readiness = { tcp: { port: 22 } };
+    const vm = await createVm(cluster, name, { userData: { secretName: name }, readiness });
     const told = async (type: string) => conditionOf(await vm.get(), type);
     await expect
       .poll(() => told('Booted'), eventually)

@@ -65,7 +65,8 @@ describe('a VM with 35 metadata values of 4,000 bytes', () => {
   });
 });
 
-describe('what dies comes back', () => {
+// What the waits of one test add up to.
+describe('what dies comes back', { timeout: 600_000 }, () => {
   let vm: TestVm;
   beforeAll(async () => {
     vm = await createVm(cluster, 'survivor');

@@ -1,4 +1,4 @@
-import { beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test, vi } from 'vitest';
 import { conditionOf, createVm, type E2eCluster, e2eCluster, eventually } from '../support/e2e.ts';
 
 let cluster: E2eCluster;
@@ -35,8 +35,10 @@ test(
     await expect.poll(waits, eventually).toBeUndefined();
     const { ip = '', ports } = (await vm.untilReady()).status ?? {};
     const guest = { ip, port: ports?.ssh ?? 0, user: 'root' };
-    const seen = 'cat /sys/class/dmi/id/product_serial /home/admin/file; nproc; grep MemTotal /proc/meminfo';
-    const [serial, file, processors, memory = ''] = (await cluster.ssh(guest, seen)).split('\n');
+    const look = 'cat /sys/class/dmi/id/product_serial /home/admin/file; nproc; grep MemTotal /proc/meminfo';
+    // The guest agent answers before SSH does.
+    const seen = await vi.waitFor(() => cluster.ssh(guest, look), eventually);
+    const [serial, file, processors, memory = ''] = seen.split('\n');
     expect([serial, file, processors]).toEqual(['SERIAL-2', 'here', '2']);
     // What the kernel keeps for itself is not in it.
     expect(Number(/\d+/.exec(memory)?.[0])).toBeGreaterThan(300 * 1024);

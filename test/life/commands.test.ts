@@ -1,4 +1,6 @@
 /** Every example of docs/cli.md, in an order in which somebody could give them, on a local cluster. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { copyFile, mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -6,23 +8,23 @@ import { leaves } from '../../src/cli/tree.ts';
 import { buildGuest } from '../../src/localcluster/images/guest.ts';
 import { writeIso } from '../../src/runner/iso9660.ts';
 import { type DevUpHome, devUpHome } from '../support/devuphome.ts';
-import { type E2eCluster, e2eCluster } from '../support/e2e.ts';
-import { type Walk, walk } from '../support/page.ts';
+import { type E2eCluster, e2eCluster, eventually } from '../support/e2e.ts';
+import { type Walk, spelled, walk } from '../support/page.ts';
 
 const namespace = 'svc3-default';
 
 interface Step {
   /** As the page has it; what it does not have only makes the next one possible. */
   readonly line: string;
-  /** Said instead, where the line as it stands needs somebody to type, or ends at Ctrl-C only. */
+  /** Said instead, where the line as it stands needs somebody to type. */
   readonly as?: string;
   readonly prints?: RegExp;
+  /** It goes on until Ctrl-C. */
+  readonly goesOn?: true;
 }
 
 const step = (line: string, more: Omit<Step, 'line'> = {}): Step => ({ line, ...more });
-/** Ended as by Ctrl-C once it has had time to say something. */
-const interrupted = (line: string, prints: RegExp): Step =>
-  step(line, { as: `timeout --preserve-status -s INT 8 ${line} || [ $? = 130 ]`, prints });
+const interrupted = (line: string, prints: RegExp): Step => step(line, { prints, goesOn: true });
 
 const first: readonly Step[] = [
   step('svc3 version', { prints: /^svc3 3\.0\.0$/m }),
@@ -281,7 +283,11 @@ beforeAll(async () => {
   await copyFile((await buildGuest(places.cache)).disk, inHome('disk.qcow2'));
   const files = [{ name: 'hello.txt', content: Buffer.from('hello') }];
   await writeFile(inHome('disk.iso'), writeIso('TOOLS', files));
-  for (const team of ['team-a', 'team-b']) await kubectl('create', 'namespace', team);
+  for (const team of ['team-a', 'team-b']) {
+    // Another file may have deleted its own.
+    await kubectl('wait', '--for=delete', `namespace/${team}`, '--timeout=120s');
+    await kubectl('create', 'namespace', team);
+  }
   here = {
     cwd: home.folder,
     env: home.env,
@@ -310,11 +316,29 @@ afterAll(async () => {
   if (home !== undefined) await rm(home.folder, { recursive: true, force: true });
 });
 
-test.for(Object.entries(chapters))('the commands of %s', { timeout: 900_000 }, async ([, steps]) => {
-  for (const { line, as, prints = /^/ } of steps) {
-    const printed = await walk((as ?? line).replaceAll('{line}', line), here);
-    expect(printed, line).toMatch(prints);
+/** Gives the line, and Ctrl-C once it has printed this. */
+async function interrupt(line: string, prints: RegExp): Promise<void> {
+  const child = spawn('bash', ['--norc', '-c', `exec ${spelled(line, here.spelling)}`], {
+    cwd: here.cwd,
+    env: here.env,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  let printed = '';
+  child.stdout.on('data', (bytes: Buffer) => (printed += bytes.toString()));
+  const ended = once(child, 'exit');
+  try {
+    await expect.poll(() => printed, { ...eventually, message: line }).toMatch(prints);
+  } finally {
+    child.kill('SIGINT');
   }
+  const [code] = (await ended) as [number | null];
+  expect([0, 130], line).toContain(code);
+}
+
+test.for(Object.entries(chapters))('the commands of %s', { timeout: 900_000 }, async ([, steps]) => {
+  for (const { line, as, prints = /^/, goesOn } of steps)
+    if (goesOn) await interrupt(line, prints);
+    else expect(await walk((as ?? line).replaceAll('{line}', line), here), line).toMatch(prints);
 });
 
 test('are all examples of the page, but for those of the local cluster and of an OpenID issuer', async () => {

@@ -102,7 +102,10 @@ test(
     const firstBoot = await bootId(vm);
     const uptime = Number(await inVm(vm, 'cut -d " " -f 1 /proc/uptime'));
     await svc3('vm', 'suspend', vm);
-    expect(JSON.parse(await svc3('vm', 'get', vm, '-o', 'json'))).toMatchObject({ status: 'Suspended' });
+    // Each replica of the api hears of it by itself.
+    await expect
+      .poll(async () => JSON.parse(await svc3('vm', 'get', vm, '-o', 'json')), slow)
+      .toMatchObject({ status: 'Suspended' });
     await svc3('vm', 'resume', vm);
     expect(Number(await inVm(vm, 'cut -d " " -f 1 /proc/uptime'))).toBeGreaterThan(uptime);
     expect(await bootId(vm)).toBe(firstBoot);

@@ -123,8 +123,12 @@ describe.each(names)('by %s', (name) => {
     await allShow((surface) => surface.vm(vm), undefined);
     await act().deploy(vm, { config });
     await shows('Running', { cpu: 2, memory: '0.50Gi', image: saved, config });
-    expect(await inGuest('cat /root/kept')).toBe('kept');
+    expect(await inGuest('cat /root/kept; echo more > /root/more; sync')).toBe('kept');
+    const path = 'jsonpath={.status.digest}';
+    const digest = () => cluster.kubectl('get', 'images.svc3.dev', '-n', namespace, saved, '-o', path);
+    const before = await digest();
     await act().commit(vm, saved);
+    await expect.poll(digest, slow).not.toBe(before);
     await allShow(
       async (surface) => (await surface.images()).find((one) => one.name === saved)?.state,
       'Ready',

@@ -23,6 +23,8 @@ beforeAll(async () => {
   const { places, kubectl } = cluster;
   home = await devUpHome(cluster);
   await writeFile(join(home.folder, 'password.txt'), 'from-your-secret-store');
+  // Another file may have deleted its own.
+  await kubectl('wait', '--for=delete', 'namespace/team-a', '--timeout=120s');
   here = {
     cwd: home.folder,
     env: home.env,

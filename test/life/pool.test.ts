@@ -67,7 +67,8 @@ test('clients that know of no pool get guests that went on from a memory, each u
     const vm = vmOf(cluster, name);
     vms.push(vm);
     expect((await vm.get())?.status?.podName).toMatch(/^svc3-pool-/);
-    expect(await vm.ssh(look)).toBe(`served\n${name}`);
+    // It runs before it has heard its name.
+    await expect.poll(() => vm.ssh(look), eventually).toBe(`served\n${name}`);
     random.push(await vm.ssh('head -c 16 /dev/urandom | od -An -tx1'));
   }
   expect(new Set(random).size).toBe(random.length);

@@ -3,7 +3,7 @@ import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { homedir, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { registryHost } from '../../src/localcluster/cluster/addresses.ts';
 import { down, fullClusterTools, up } from '../../src/localcluster/cluster/cluster.ts';
 import { pushGuest, registryOf } from '../../src/localcluster/cluster/install.ts';
@@ -120,6 +120,8 @@ test('a release is published, installed, and a VM of the helm test boots', async
 test('a namespace for VMs holds the pods of others to restricted', async () => {
   await kubectl('create', 'namespace', 'team-a');
   for (const block of under('Namespaces for VMs')) await run(block);
+  // kube-controller-manager makes it a moment later, and no pod is admitted without it.
+  await vi.waitFor(() => kubectl('get', 'serviceaccount', '-n', 'team-a', 'default'), { timeout: 60_000 });
   const pod = (securityContext: object) => ({
     apiVersion: 'v1',
     kind: 'Pod',

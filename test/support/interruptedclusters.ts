@@ -9,7 +9,7 @@ import { placesOf } from '../../src/localcluster/cluster/state.ts';
 export async function removeInterruptedClusters(): Promise<void> {
   const states = dirname(placesOf('any', process.env, homedir()).state);
   for (const name of existsSync(states) ? await readdir(states) : []) {
-    const pid = /^(?:e2e|beside|gpu|chaos|soak)-(\d+)$/.exec(name)?.[1];
+    const pid = /^(?:e2e|beside|gpu|chaos|soak|install)-(\d+)$/.exec(name)?.[1];
     if (pid === undefined || existsSync(`/proc/${pid}`)) continue;
     await down(placesOf(name, process.env, homedir()), { purge: true });
   }

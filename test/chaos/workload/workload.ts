@@ -28,6 +28,9 @@ const mostVms = 7;
 const mostVmsOfOne = 3;
 const mostImagesOfOne = 6;
 
+/** Guests are asked by SSH what they have, once all have come to rest; their agent answers before SSH does. */
+const readiness = { tcp: { port: 22 } };
+
 interface Step {
   readonly weight: number;
   readonly value: () => Promise<unknown>;
@@ -115,7 +118,7 @@ export class Workload {
     const isPersistent = random.chance(0.4);
     const asked = { verb: 'deploy', namespace: tenant.namespace, name } as const;
     if (!isPersistent && random.chance(0.4)) {
-      const body = { name, image, cpu: 1, memory: 0.25 };
+      const body = { name, image, cpu: 1, memory: 0.25, readiness };
       const path = this.#path('vms?wait=false');
       await operations.http(tenant.api, { ...asked, via: 'http' }, { method: 'POST', path, body });
       return;
@@ -128,6 +131,7 @@ export class Workload {
         image,
         cpu: 1,
         memory: '256Mi',
+        readiness,
         ...(isPersistent ? { disk: { storage: 'Persistent', size: '256Mi', whenDeleted: 'Delete' } } : {}),
         ...(random.chance(0.3) ? { startDeadlineSeconds: random.between(60, 180) } : {}),
       },
