@@ -361,8 +361,8 @@ function readyCondition(input: PodReport, power: ObservedPowerState | undefined)
 function guestCondition({ pod, runner, effective: { readiness } }: PodReport): ConditionDraft {
   const state = runner?.state;
   const asked = askedOf(readiness);
-  // A runner from before that member makes its pod Ready as soon as QEMU runs.
-  if (!isPodReady(pod) && state?.guestReady !== true) {
+  // The kubelet hears of a guest that starts again only with its next probe. A runner from before that member makes its pod Ready as soon as QEMU runs.
+  if (!(state?.guestReady ?? isPodReady(pod))) {
     return condition('False', 'GuestNotReady', `the VM runs; its guest does not answer yet: ${asked}`);
   }
   return state?.readiness === 'NotAnswering'

@@ -149,6 +149,17 @@ const table: Row[] = [
     message: 'the VM runs; its guest does not answer yet: SSH or guest agent',
   },
   {
+    sentence: 'a guest that starts again, of which the kubelet has not heard',
+    pod: aPod({ nodeName: 'n1', status: runningStatus(true) }),
+    status: { powerState: 'Running' },
+    runner: observed({
+      state: runnerState({ guestReady: false, readiness: 'Waiting' }),
+      podReady: true,
+    }),
+    rows: ['ready=False/GuestNotReady', scheduled, prepared, booted],
+    power: 'Running',
+  },
+  {
     sentence: 'a guest that answers before the kubelet has heard of it',
     pod: unready,
     runner: observed({ state: answered }),
