@@ -15,6 +15,8 @@ export interface MachineInput {
   readonly ports: readonly RunnerPort[];
   /** Path of the CD's image. */
   readonly iso?: string;
+  /** A drive without a CD, for a guest that goes on and had one when its memory was saved. */
+  readonly hasEmptyDrive?: boolean;
   /** Data disks, with where their files are. */
   readonly disks?: readonly { readonly name: string; readonly path: string; readonly format: DiskFormat }[];
   /** Path of the NoCloud seed. */
@@ -47,6 +49,9 @@ export interface QemuCommand {
 
 /** Node names that QMP commands use. */
 export const nodes = { disk: 'disk0', disks: 'disk0-file', base: 'base', cd: 'cd0', vars: 'vars' } as const;
+
+/** What the device of a drive with a CD has beside that of an empty one. */
+export const mediumOption = `,drive=${nodes.cd}`;
 
 /**
  * Versioned machine types: a guest keeps its hardware when a newer QEMU comes with a new runner image, and the memory of one
@@ -274,14 +279,15 @@ function seedDevice(spec: RunnerSpec): string {
 }
 
 /** After the disk in boot order: an empty disk falls through to the installer, an installed one boots. */
-function cdrom({ spec, iso }: MachineInput): Option[] {
-  if (iso === undefined) return [];
+function cdrom({ spec, iso, hasEmptyDrive }: MachineInput): Option[] {
+  if (iso === undefined && hasEmptyDrive !== true) return [];
   const onIde = spec.architecture === 'amd64' || spec.legacyIO;
   const device = onIde ? 'ide-cd,bus=ide.1' : 'scsi-cd,bus=scsi0.0';
+  const medium = iso === undefined ? '' : mediumOption;
   return [
-    ...file(nodes.cd, iso, 'raw', true),
+    ...(iso === undefined ? [] : file(nodes.cd, iso, 'raw', true)),
     ...(onIde ? [] : [['-device', 'virtio-scsi-pci,id=scsi0']]),
-    ['-device', `${device},drive=${nodes.cd},id=${devices.cd},bootindex=2`],
+    ['-device', `${device}${medium},id=${devices.cd},bootindex=2`],
   ];
 }
 

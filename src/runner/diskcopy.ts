@@ -15,6 +15,9 @@ export interface CopyContext {
   readonly onProgress: (percent: number) => void;
 }
 
+/** Of a guest that runs: what its copy does with it is over, and verbs may change it again. */
+export type LiveCopyContext = CopyContext & { readonly onGoesOn: () => void };
+
 export interface CopyOutcome {
   readonly consistency: string;
   readonly message: string;
@@ -42,8 +45,8 @@ export async function copyStopped(overlay: string, context: CopyContext): Promis
 }
 
 /** The disk of a running or suspended VM, made consistent by freezing the guest's file systems, or else by a pause of the guest. */
-export function copyLive(machine: Machine, context: CopyContext): Promise<CopyOutcome> {
-  return copyAt(machine, context, (begin) => atRest(machine, begin));
+export function copyLive(machine: Machine, context: LiveCopyContext): Promise<CopyOutcome> {
+  return copyAt(machine, context, (begin) => atRest(machine, begin).finally(context.onGoesOn));
 }
 
 /**
@@ -119,7 +122,10 @@ async function jobNamed(qmp: Qmp, id: string): Promise<Job | undefined> {
   return (await qmp.execute<Job[]>('query-jobs')).find((job) => job.id === id);
 }
 
-/** Begins a copy at a moment at which the disk is as consistent as can be had; the guest goes on as it did. */
+/**
+ * Begins a copy at a moment at which the disk is as consistent as can be had; the guest goes on as it did. Meanwhile nobody else may stop or
+ * continue it: a guest that was suspended in between would run on.
+ */
 export async function atRest(machine: Machine, begin: () => Promise<unknown>): Promise<CopyOutcome> {
   const { qmp, agent } = machine;
   if ((await runState(qmp)) !== 'running') {

@@ -187,7 +187,10 @@ class DiskExports implements Exports {
     }
   }
 
-  /** One after the other with the verbs: in the state in which a guest that runs is copied nobody else may stop or continue it. */
+  /**
+   * One after the other with the verbs: nobody else may stop or continue a guest that runs until its copy has begun, nor start one that does not
+   * until its copy is done.
+   */
   #begin(id: string, entry: Entry): Promise<void> {
     const supervisor = this.#supervisor;
     return supervisor.inTurn(async () => {
@@ -195,8 +198,9 @@ class DiskExports implements Exports {
       const done = this.#run(id, entry, onGoesOn);
       entry.copying = done;
       supervisor.holdDisk(done);
-      if (supervisor.running() === undefined) await done;
-      else if (entry.hasMemory) await Promise.race([goesOn, done]);
+      const begun = Promise.race([goesOn, done]);
+      if (supervisor.running() !== undefined) supervisor.holdGuest(begun);
+      await begun;
     });
   }
 
@@ -263,7 +267,9 @@ const noMemory = 'the VM does not run: only the memory of one that runs can be s
 /** Why there is no memory that could be saved now; undefined where there is. */
 function refusalOf(input: MachineInput | undefined): string | undefined {
   if (input === undefined) return noMemory;
-  const { gpuAddresses, disks, iso, spec } = input;
+  const { gpuAddresses, disks, hasEmptyDrive, spec } = input;
+  // Another VM has no drive: the memory would not fit it.
+  const iso = input.iso ?? (hasEmptyDrive === true ? 'taken out' : undefined);
   return memoryRefusal({
     architecture: spec.architecture,
     gpuPassthrough: gpuAddresses.length > 0 ? 'Enabled' : 'Disabled',

@@ -10,7 +10,7 @@ import { migrateOut, takeClipboard } from './migration.ts';
 import { overlaySize } from './overlay.ts';
 import type { RunnerFolders } from './preparation.ts';
 import type { Qmp } from './qmp.ts';
-import { describeMachine, readHostCpu } from './savedmachine.ts';
+import { describeMachine, hasDrive, readHostCpu } from './savedmachine.ts';
 import type { DiskStamp, SavedState, StateFile } from './statefile.ts';
 import { ColdStart, loadMemory, loadSeconds, type Launch } from './warmstart.ts';
 import type { Running } from './watch.ts';
@@ -103,6 +103,13 @@ export class Hibernation {
     }
   }
 
+  /** The machine with the drive that the guest of the memory knows: its CD may have been taken out since. */
+  withDrive(input: MachineInput): MachineInput {
+    const { memory } = this.#state.current;
+    const lacksDrive = input.iso === undefined && memory !== undefined && hasDrive(memory.machine);
+    return lacksDrive ? { ...input, hasEmptyDrive: true } : input;
+  }
+
   /**
    * Starts a QEMU with the memory; the guest is paused where it was.
    *
@@ -154,7 +161,7 @@ async function residentBytes(pid: number): Promise<number> {
 }
 
 /** What nobody can end is left to itself. */
-async function unlessAborted(work: Promise<unknown>, signal: AbortSignal): Promise<void> {
+export async function unlessAborted(work: Promise<unknown>, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted();
   const { promise: aborted, reject } = Promise.withResolvers<never>();
   const giveUp = () => reject(signal.reason);

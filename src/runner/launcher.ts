@@ -60,7 +60,7 @@ export class Launcher {
   async #fromOwnMemory(): Promise<Running | undefined> {
     const { memory, status } = this.#parts;
     try {
-      const input = await this.#prepare();
+      const input = memory.withDrive(await this.#prepare());
       const machine = await memory.load(input, (command) => this.#startQemu(command));
       const running = await this.#goOn(machine, input, () => memory.forget());
       void setClock(machine.agent).catch(() => undefined);

@@ -4,7 +4,7 @@ import { memoryParts } from '../api/memory.ts';
 import { messageOf } from '../errors.ts';
 import { qemuArguments, type MachineInput } from './args.ts';
 import { endNow, runState } from './bringdown.ts';
-import { copyAt, type CopyContext, type CopyOutcome } from './diskcopy.ts';
+import { copyAt, type CopyOutcome, type LiveCopyContext } from './diskcopy.ts';
 import { diagnoseExit } from './failure.ts';
 import { launchMachine, type Machine } from './machine.ts';
 import { handOver, migrateOut, migrationError, withoutClipboard, type HandedOver } from './migration.ts';
@@ -23,7 +23,7 @@ interface MemoryContext {
 }
 
 /** What was asked for, and when the guest goes on. */
-export type MemoryCopyContext = CopyContext & MemoryContext & { readonly onGoesOn: () => void };
+export type MemoryCopyContext = LiveCopyContext & MemoryContext;
 
 /**
  * Disk and memory of a running guest, of one moment. A second QEMU, whose guest never runs, takes the memory into a shared file, and writes the

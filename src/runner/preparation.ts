@@ -34,14 +34,19 @@ export interface Host {
   readonly path: string;
 }
 
-/** The host with the VM and the settings that were told last, in place of those that the pod was made with. */
+/**
+ * The host with the VM and the settings that were told last, in place of those that the pod was made with. A guest that a VM has claimed waits for none
+ * any more: however it is started next, it is told whose it is.
+ */
 export function withSettings(
   host: Host,
   { settings, claimedBy }: Pick<SavedState, 'settings' | 'claimedBy'>,
 ): Host {
   if (settings === undefined && claimedBy === undefined) return host;
-  const vm = claimedBy === undefined ? {} : { vm: claimedBy };
-  return { ...host, spec: { ...host.spec, ...settings?.values, ...vm } };
+  const spec = { ...host.spec, ...settings?.values };
+  if (claimedBy === undefined) return { ...host, spec };
+  const { standby: _standby, ...claimed } = spec;
+  return { ...host, spec: { ...claimed, vm: claimedBy } };
 }
 
 export function overlayPath(folders: RunnerFolders): string {

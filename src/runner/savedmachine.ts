@@ -2,7 +2,14 @@ import { readFile } from 'node:fs/promises';
 import { type HostCpu, parseCpuInfo } from '../api/hostcpu.ts';
 import { hostMisfit, type SavedMachine, sizeMisfit } from '../api/memory.ts';
 import type { WarmStartReason } from '../api/runner.ts';
-import { cpuModel, machineTypes, qemuArguments, type MachineInput } from './args.ts';
+import {
+  cpuModel,
+  devices as deviceIds,
+  machineTypes,
+  mediumOption,
+  qemuArguments,
+  type MachineInput,
+} from './args.ts';
 
 /** Why a memory does not fit a machine. */
 export interface Misfit {
@@ -41,6 +48,11 @@ function devicesOf(input: MachineInput): string[] {
   );
 }
 
+/** Whether the guest of the memory knows a drive for CDs, with or without one in it. */
+export function hasDrive({ devices }: SavedMachine): boolean {
+  return devices.some((device) => device.split(',').includes(`id=${deviceIds.cd}`));
+}
+
 /** Why a saved memory cannot go on in this machine; undefined where it can. Pure. */
 export function misfit(saved: SavedMachine, now: SavedMachine): Misfit | undefined {
   const host = hostMisfit(saved, now);
@@ -71,12 +83,16 @@ function hardwareMisfit(saved: SavedMachine, now: SavedMachine): string | undefi
   const other = compared.find(([, before, here]) => before !== here);
   if (other !== undefined)
     return `the memory was saved with ${other[0]}: ${other[1]}, the VM has ${other[2]}`;
-  const device = [...saved.devices.keys(), ...now.devices.keys()].find(
-    (index) => saved.devices[index] !== now.devices[index],
-  );
+  const [before, here] = [withoutMedium(saved), withoutMedium(now)];
+  const device = [...before.keys(), ...here.keys()].find((index) => before[index] !== here[index]);
   if (device === undefined) return undefined;
   const name = (devices: readonly string[]) => devices[device] ?? 'none';
   return `the memory was saved with device ${name(saved.devices)}, the VM has ${name(now.devices)}`;
+}
+
+/** QEMU loads a memory whatever lies in the drive, and answers the guest by what lies there now. */
+function withoutMedium({ devices }: SavedMachine): string[] {
+  return devices.map((device) => device.replace(mediumOption, ''));
 }
 
 /** Patches of a release load each other's states. */

@@ -8,7 +8,7 @@ import { devices } from './args.ts';
 import { bringDown, endNow } from './bringdown.ts';
 import { Disk } from './disk.ts';
 import { diagnoseExit, RunnerFailure } from './failure.ts';
-import { Hibernation } from './hibernation.ts';
+import { Hibernation, unlessAborted } from './hibernation.ts';
 import { Launcher } from './launcher.ts';
 import { createStartPhases } from './metrics/phases.ts';
 import { changePorts } from './podports.ts';
@@ -57,6 +57,7 @@ export class Supervisor {
   #retryTimer: NodeJS.Timeout | undefined;
   #isEnding = false;
   #booting: Promise<void> = Promise.resolve();
+  #guestHeld: Promise<unknown> = Promise.resolve();
 
   constructor(options: SupervisorOptions) {
     const { host, podUid } = options;
@@ -121,6 +122,11 @@ export class Supervisor {
     this.#disk.hold(until);
   }
 
+  /** Keeps the end of the pod from writing the guest's memory until then: a guest whose file systems are frozen in it would be so for good. */
+  holdGuest(until: Promise<unknown>): void {
+    this.#guestHeld = until;
+  }
+
   /** Reads what was saved and boots the VM where it is to run. */
   start(): Promise<void> {
     return this.inTurn(() => this.#begin());
@@ -172,8 +178,10 @@ export class Supervisor {
     const isWanted = this.#state.current.powerState !== 'Stopped' && busy === undefined;
     const isUp = powerState === 'Running' || powerState === 'Suspended';
     if (onEviction !== 'Suspend' || running === undefined || !isWanted || !isUp) return false;
+    const signal = AbortSignal.timeout(suspendSeconds * 1000);
     try {
-      await this.#writeMemory(running, { signal: AbortSignal.timeout(suspendSeconds * 1000), saved: {} });
+      await unlessAborted(this.#guestHeld, signal);
+      await this.#writeMemory(running, { signal, saved: {} });
       return true;
     } catch (error) {
       const message = `the guest was shut down when its pod ended, its memory could not be written: ${messageOf(error)}`;

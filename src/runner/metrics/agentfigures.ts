@@ -26,7 +26,9 @@ export interface AgentReader {
  * most of all. With a scrape in 30 s that is every five minutes.
  */
 const scrapesPerQuestion = 10;
-/** Longer than three questions in a row that a busy guest has left without an answer. */
+/** Where scrapes are rarer the next one after this time asks, so that what the agent said is never too old by that alone. */
+const questionAfterMs = 5 * 60_000;
+/** Longer than three questions in a row that a busy guest has left without an answer, with a scrape in 30 s. */
 const tooOldMs = 15 * 60_000;
 const answerWithinMs = 2_000;
 
@@ -35,6 +37,10 @@ interface Known {
   figures: AgentFigures | undefined;
   /** By the clock that is never set. */
   saidAtMs: number;
+  /** When it was asked last, by the same clock. */
+  askedAtMs: number;
+  /** It is asked again by the first scrape after this moment, and by the last of these. */
+  dueAtMs: number;
   scrapesToGo: number;
   isAsked: boolean;
   /** Questions in a row that found no agent. */
@@ -55,10 +61,10 @@ export function createAgentReader({
     if (said.agentUp) {
       one.failures = 0;
       // Guests that were started together are not asked together for ever.
-      one.scrapesToGo = isFirst ? Math.ceil(random() * scrapesPerQuestion) : scrapesPerQuestion;
+      wait(one, isFirst ? random() : 1);
     } else {
       // A guest that boots has an agent soon, and one that has none costs little.
-      one.scrapesToGo = Math.min(2 ** one.failures, scrapesPerQuestion);
+      wait(one, Math.min(2 ** one.failures / scrapesPerQuestion, 1));
       one.failures += 1;
     }
     if (said.fileSystem === undefined) {
@@ -72,11 +78,11 @@ export function createAgentReader({
 
   return {
     figures(machine) {
-      if (known?.machine !== machine)
-        known = { machine, figures: undefined, saidAtMs: 0, scrapesToGo: 1, isAsked: false, failures: 0 };
+      if (known?.machine !== machine) known = firstOf(machine);
       known.scrapesToGo -= 1;
-      if (known.scrapesToGo <= 0 && !known.isAsked) {
+      if (!known.isAsked && (known.scrapesToGo <= 0 || monotonicMs() >= known.dueAtMs)) {
         known.isAsked = true;
+        known.askedAtMs = monotonicMs();
         void ask(known);
       }
       const { figures, saidAtMs } = known;
@@ -85,6 +91,26 @@ export function createAgentReader({
         : figures;
     },
   };
+}
+
+/** A machine whose agent is asked behind the first scrape. */
+function firstOf(machine: Machine): Known {
+  return {
+    machine,
+    figures: undefined,
+    saidAtMs: 0,
+    askedAtMs: 0,
+    dueAtMs: 0,
+    scrapesToGo: 1,
+    isAsked: false,
+    failures: 0,
+  };
+}
+
+/** @param share - of what otherwise lies between two questions, from 0 to 1 */
+function wait(one: Known, share: number): void {
+  one.scrapesToGo = Math.ceil(share * scrapesPerQuestion);
+  one.dueAtMs = one.askedAtMs + share * questionAfterMs;
 }
 
 interface FileSystemInfo {

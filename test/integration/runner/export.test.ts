@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { execFileSync } from 'node:child_process';
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, readlink, rm, writeFile } from 'node:fs/promises';
 import { get } from 'node:https';
 import { tmpdir } from 'node:os';
 import { buffer } from 'node:stream/consumers';
@@ -161,6 +161,27 @@ test('a stop waits for the copy that was begun before it, and a second copy is r
   expect(await runner.client.getExport('first')).toMatchObject({ state: 'Ready' });
   expect(runner.log()).not.toContain('"level":50');
   expect(await readFile(`${runner.pod.root}/var/lib/svc3/state.json`, 'utf8')).toContain('Stopped');
+});
+
+/** Waits until QEMU has the file of the copy open: then comes what the copy does with the guest. */
+async function isBegun(runner: RunningRunner): Promise<void> {
+  const folder = `/proc/${await runner.qemuPid()}/fd`;
+  const target = (fd: string) => readlink(join(folder, fd)).catch(() => '');
+  const opened = async () => Promise.all((await readdir(folder)).map(target));
+  await expect
+    .poll(opened, { timeout: 150_000, interval: 5 })
+    .toContainEqual(expect.stringMatching(/\.qcow2\.part$/));
+}
+
+test('a VM that is suspended while its copy begins stays so: the copy does not let its guest go on', async () => {
+  const runner = await withoutGuest({});
+  await runner.client.startExport('first');
+  await isBegun(runner);
+  await runner.client.power({ action: 'suspend' });
+  await expect.poll(async () => (await runner.client.getExport('first')).state).toBe('Ready');
+  expect(await runner.client.state()).toMatchObject({ powerState: 'Suspended' });
+  // QEMU says so.
+  expect(await exported(runner, 'second')).toMatchObject({ message: 'the VM was suspended' });
 });
 
 test('the copy for one commit makes room for that for the next, though nobody deleted it', async () => {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { appendFile, mkdir, readFile, rm, stat } from 'node:fs/promises';
+import { appendFile, mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import { expect, test } from 'vitest';
 import { runnerPaths } from '../../../src/api/runner.ts';
@@ -74,6 +74,20 @@ test('the end of the pod suspends a guest that runs, and one that is suspended i
   expect(await seen(third)).toBe('goes on\n');
 });
 
+test('the end of the pod suspends no guest whose file systems are frozen for a copy', async () => {
+  const first = await aGuest(await aPod(evicted));
+  const written = async () => (await stat(`${first.pod.root}${runnerPaths.state}/disk.qcow2`)).mtimeMs;
+  await first.guest('sync; head -c 16777216 /dev/urandom > /root/noise');
+  const before = await written();
+  await first.client.startExport('image');
+  // The freeze begins with what the guest has not written yet.
+  await expect.poll(written, { interval: 5 }).not.toBe(before);
+  await ended(first);
+  const second = await startRunner(inNewPod(first.pod));
+  await second.reaches(up);
+  expect(await second.guest('echo written > /root/file; sync; cat /root/file')).toBe('written\n');
+});
+
 test('a guest that is not suspended in time shuts down, and its next start says why it booted', async () => {
   const first = await aGuest(await aPod({ ...evicted, suspendSeconds: 0 }));
   await first.guest('echo written > /root/file');
@@ -126,6 +140,29 @@ test('a memory that does not fit is not used: the guest boots, and says why', as
   expect(await other.reaches(up)).toMatchObject({
     warmStart: { fromMemory: false, message: expect.stringContaining('the VM that had the disk before') },
   });
+});
+
+test('a guest whose CD was taken out goes on in a pod that has none, with an empty drive until it boots again', async () => {
+  const pod = await aPod({ ...evicted, iso: true });
+  await writeFile(`${pod.root}${runnerPaths.iso}/disk/medium.iso`, Buffer.alloc(64 * 1024));
+  const first = await aGuest(pod);
+  await first.client.eject();
+  await first.client.power({ action: 'suspend', suspendTo: 'Disk' });
+  await ended(first);
+  const second = await startRunner(inNewPod(pod, { iso: false }));
+  expect(await second.reaches(up)).toMatchObject({ warmStart: { fromMemory: true }, iso: false });
+  expect(await seen(second)).toBe('goes on\n');
+  // Where its memory would go, no VM has such a drive.
+  await expect(second.client.startExport('image', undefined, true)).rejects.toThrow('CD');
+  // The drive is one of the machine that the memory is written of next.
+  await ended(second);
+  const third = await startRunner(inNewPod(pod, { iso: false }));
+  expect(await third.reaches(up)).toMatchObject({ warmStart: { fromMemory: true } });
+  expect(await seen(third)).toBe('goes on\n');
+  expect(await third.qemuArguments()).toContain('id=cd,');
+  await third.client.power({ action: 'restart', restartRequest: 'r1' });
+  await third.reaches({ ...up, restartRequest: 'r1' });
+  expect(await third.qemuArguments()).not.toContain('id=cd,');
 });
 
 test('a runner that is killed before its guest goes on leaves the memory; a revert discards it', async () => {

@@ -1,9 +1,10 @@
+import { randomUUID } from 'node:crypto';
 import { cp, mkdir, readFile, stat, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { runnerPaths } from '../../../src/api/runner.ts';
 import { kill } from '../../support/processes.ts';
-import { allowBootTime, aPod, startRunner } from './harness.ts';
+import { allowBootTime, aPod, clientFor, startRunner } from './harness.ts';
 import { anImageOf, aPodOf, saved } from './savedimage.ts';
 
 /** What becomes of VMs of an image with memory: the table in docs/images.md. Restart, revert and a reboot of the node: memory.test.ts. */
@@ -58,6 +59,37 @@ test('with an install medium the guest boots; once it is ejected a revert starts
   await copy.client.eject();
   await copy.client.power({ action: 'revert', revertRequest: 'r1' });
   expect(await copy.reaches({ ...up, revertRequest: 'r1', iso: false })).toMatchObject({ warmStart: warm });
+});
+
+test('a guest of a pool that a VM has claimed is told whose it is again after a revert', async () => {
+  const pod = await aPodOf(await anImage(), { standby: 'Suspended' });
+  const runner = await startRunner(pod);
+  const pool = clientFor(runner.port, pod.podUid);
+  await expect
+    .poll(() => pool.state(), { timeout: 150_000, interval: 100 })
+    .toMatchObject({ powerState: 'Suspended', standby: 'Idle', warmStart: warm });
+  const vm = { namespace: 'team', name: 'job', uid: randomUUID() };
+  const values = {
+    cpu: 1,
+    memoryMiB: 192,
+    vncConsole: true,
+    netBoost: true,
+    legacyIO: false,
+    readiness: { timeoutSeconds: 180 },
+    metadata: [],
+    sshAuthorizedKeys: [],
+  };
+  await pool.claim({ podUid: pod.podUid, vm, settings: { version: 'v1', values } });
+  const isTold = async () => {
+    await expect.poll(() => runner.guest('hostname'), { interval: 200 }).toBe('job\n');
+  };
+  await isTold();
+  const claimed = clientFor(runner.port, vm.uid);
+  expect(await claimed.power({ action: 'revert', revertRequest: 'r1' })).toMatchObject({
+    revertRequest: 'r1',
+    warmStart: warm,
+  });
+  await isTold();
 });
 
 test('a memory that was cut off or altered on the node costs nothing but a boot', async () => {

@@ -176,6 +176,13 @@ describe('QEMU is told', () => {
       { iso: '/iso/disk/x.iso' },
       ['virtio-scsi-pci,id=scsi0', 'scsi-cd,bus=scsi0.0,drive=cd0'],
     ],
+    ['an empty drive', {}, { hasEmptyDrive: true }, ['-device ide-cd,bus=ide.1,id=cd,bootindex=2']],
+    [
+      'an empty SCSI drive on ARM',
+      { architecture: 'arm64' },
+      { hasEmptyDrive: true },
+      ['virtio-scsi-pci,id=scsi0', '-device scsi-cd,bus=scsi0.0,id=cd,bootindex=2'],
+    ],
     ['a virtio network card', { netBoost: true }, {}, ['virtio-net-pci,netdev=net0']],
     ['an Intel network card without netBoost', { netBoost: false }, {}, ['e1000,netdev=net0']],
     [
@@ -260,6 +267,7 @@ describe('QEMU is told', () => {
       ['-vnc', '-device VGA', 'usb-tablet'],
     ],
     ['no CD where there is none', {}, {}, ['ide-cd', 'cd0']],
+    ['no CD in an empty drive', {}, { hasEmptyDrive: true }, ['cd0']],
     [
       'nothing of a TCP port for VNC or monitors',
       {},

@@ -4,8 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pino from 'pino';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
-import type { copyStopped, CopyContext } from '../../../src/runner/diskcopy.ts';
+import type { copyLive, copyStopped, CopyContext } from '../../../src/runner/diskcopy.ts';
 import { createExports, type Exports } from '../../../src/runner/exports.ts';
+import { createQueue } from '../../../src/runner/powerstate.ts';
 import type { Supervisor } from '../../../src/runner/supervisor.ts';
 
 let state: string;
@@ -232,6 +233,53 @@ describe('a copy of the disk', () => {
     turn.resolve();
     await vi.waitFor(() => expect(existsSync(join(state, 'exports'))).toBe(false));
     expect(copying).not.toHaveBeenCalled();
+  });
+});
+
+describe('a verb that comes while a guest that runs is copied', () => {
+  /** Exports of a guest that runs, whose copies are made so, and a verb of its VM. */
+  function aGuestThatRuns(live: typeof copyLive) {
+    const inTurn = createQueue();
+    const supervisor = {
+      running: () => ({ machine: {} }),
+      status: { current: {} },
+      inTurn,
+      holdDisk: () => undefined,
+      holdGuest: () => undefined,
+    } as unknown as Supervisor;
+    const log = pino({ level: 'silent' });
+    const copying = createExports(supervisor, { state } as never, log, { ...copies, live });
+    return { copying, verb: (carryOut = () => undefined) => inTurn(async () => carryOut()) };
+  }
+
+  test('waits until the copy has begun and the guest goes on, and not for all of it', async () => {
+    const begun = Promise.withResolvers<void>();
+    const copied = Promise.withResolvers<void>();
+    const done: string[] = [];
+    const { copying, verb } = aGuestThatRuns(async (_machine, { target, onGoesOn }) => {
+      await writeFile(target, 'the disk');
+      await begun.promise;
+      done.push('the guest goes on');
+      onGoesOn();
+      await copied.promise;
+      return stopped;
+    });
+    await copying.start('a');
+    const carriedOut = verb(() => void done.push('the verb'));
+    await vi.waitFor(() => expect(existsSync(`${fileOf('a')}.part`)).toBe(true));
+    begun.resolve();
+    await carriedOut;
+    expect(done).toEqual(['the guest goes on', 'the verb']);
+    expect(copying.get('a').state).toBe('Copying');
+    copied.resolve();
+    await vi.waitFor(() => expect(copying.get('a').state).toBe('Ready'));
+  });
+
+  test('waits no longer for a copy that has failed', async () => {
+    const { copying, verb } = aGuestThatRuns(noGuest);
+    await copying.start('a');
+    await verb();
+    expect(copying.get('a').state).toBe('Failed');
   });
 });
 

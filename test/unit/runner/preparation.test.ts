@@ -132,6 +132,13 @@ describe('settings that were told with a start', () => {
     expect(told.spec).toEqual({ ...host.spec, cpu: 4, memoryMiB: 512, netBoost: false });
     expect(told.folders).toBe(host.folders);
   });
+
+  test('are those of the VM that has claimed a guest, which waits for none any more', () => {
+    const host = aHost({ standby: 'Suspended' });
+    const claimedBy = { namespace: 'team', name: 'job', uid: 'of the job' };
+    expect(withSettings(host, { claimedBy }).spec).toEqual({ ...aHost().spec, vm: claimedBy });
+    expect(withSettings(host, {}).spec.standby).toBe('Suspended');
+  });
 });
 
 test('sockets of a QEMU that is gone are taken away, and nothing else', async () => {

@@ -5,7 +5,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { SavedMachine } from '../../../src/api/memory.ts';
 import { RunnerSpec, type RunnerSpecInput } from '../../../src/api/runner.ts';
 import type { MachineInput } from '../../../src/runner/args.ts';
-import { describeMachine, misfit, readHostCpu } from '../../../src/runner/savedmachine.ts';
+import { describeMachine, hasDrive, misfit, readHostCpu } from '../../../src/runner/savedmachine.ts';
 
 const hostCpu = { model: 'Some CPU', flags: ['avx', 'sse'] };
 
@@ -44,6 +44,17 @@ test('what a memory fits is the same for another VM of the same kind, its ports 
   });
   expect(misfit(saved, other)).toBeUndefined();
   expect(SavedMachine.parse(JSON.parse(JSON.stringify(saved)))).toEqual(saved);
+});
+
+test('what lies in the drive is no matter, the drive is', () => {
+  const empty = aMachine({ input: { hasEmptyDrive: true } });
+  const full = aMachine({ input: { iso: '/iso/disk/x.iso' } });
+  expect([misfit(full, empty), misfit(empty, full)]).toEqual([undefined, undefined]);
+  expect(misfit(full, aMachine())).toMatchObject({
+    reason: 'MachineDiffers',
+    message: expect.stringContaining('id=cd'),
+  });
+  expect([full, empty, aMachine()].map(hasDrive)).toEqual([true, true, false]);
 });
 
 const flagless = { hostCpu: { model: 'Some CPU', flags: ['sse'] } };

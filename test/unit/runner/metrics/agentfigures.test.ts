@@ -29,10 +29,10 @@ function aReader() {
 }
 
 /** A scrape, and all that it has set going. */
-async function scrape(reader: ReturnType<typeof aReader>, machine: never) {
+async function scrape(reader: ReturnType<typeof aReader>, machine: never, everyMs = 30_000) {
   const figures = reader.figures(machine);
   await new Promise(setImmediate);
-  now += 30_000;
+  now += everyMs;
   return figures;
 }
 
@@ -60,6 +60,26 @@ test('the agent is asked one question in ten scrapes; the second comes at random
   expect(at).toEqual([0, 5, 15, 25, 35]);
   expect(new Set(asked)).toEqual(new Set(['guest-get-fsinfo']));
 });
+
+test.each([
+  [10, [0, 5, 15, 25, 35]],
+  [60, [0, 3, 8, 13, 18, 23, 28, 33, 38]],
+  [120, [0, 2, 5, 8, 11, 14, 17, 20, 23, 26, 29, 32, 35, 38]],
+  [300, Array.from({ length: 40 }, (_, i) => i)],
+])(
+  'a guest that is scraped every %i s is asked in time: what it said is never too old',
+  async (seconds, expected) => {
+    const [reader, machine] = [aReader(), aMachine()];
+    const at: number[] = [];
+    for (let i = 0; i < 40; i += 1) {
+      const before = asked.length;
+      const figures = await scrape(reader, machine, seconds * 1000);
+      if (asked.length > before) at.push(i);
+      if (i > 0) expect(figures).toMatchObject({ fileSystem: { used: 40 } });
+    }
+    expect(at).toEqual(expected);
+  },
+);
 
 test('a guest that is still to answer is not asked again meanwhile', async () => {
   const [reader, machine] = [aReader(), aMachine()];
