@@ -54,8 +54,8 @@ function makeClaim({ name: namespace }: VmNamespace, name: string, labels: Recor
   });
 }
 
-async function deployed(space: VmNamespace, name: string, disks: Disks, more: Partial<VmSpecInput> = {}) {
-  await space.deploy(name, { disks, ...more });
+async function deployed(space: VmNamespace, name: string, disks: Disks) {
+  await space.deploy(name, { disks });
   await expect.poll(async () => (await space.pod(name))?.metadata.uid, slow).toBeDefined();
 }
 
@@ -77,7 +77,7 @@ describe('a VM with data disks', () => {
     await space.remove('vm');
     await expect.poll(() => isThere(space, 'svc3-vm-vm.tmp'), slow).toBe(false);
     expect([await isThere(space, own), await isThere(space, 'archive')]).toEqual([true, true]);
-    expect(await space.events('vm')).toContain('DiskKept');
+    await expect.poll(() => space.events('vm'), slow).toContain('DiskKept');
 
     await deployed(space, 'next', [{ name: 'logs', claimName: own }]);
     await patch(space, 'next', { disks: [{ name: 'logs', claimName: own, whenDeleted: 'Delete' }] });
@@ -88,7 +88,8 @@ describe('a VM with data disks', () => {
   test('that never ran takes along what was made for it, and leaves what was there', async () => {
     const space = await world.namespace('datadisks-expired');
     await makeClaim(space, 'archive', mark);
-    await deployed(space, 'vm', [logs, { name: 'old', claimName: 'archive' }], { startDeadlineSeconds: 2 });
+    await deployed(space, 'vm', [logs, { name: 'old', claimName: 'archive' }]);
+    await patch(space, 'vm', { startDeadlineSeconds: 1 });
     await space.untilGone('vm');
     await expect.poll(() => isThere(space, own), slow).toBe(false);
     expect(await isThere(space, 'archive')).toBe(true);

@@ -70,8 +70,13 @@ describe('the token of an account that is deleted', () => {
 
   test('nobody here has met before is refused too, though kube-apiserver remembers it for 10 s', async () => {
     const token = await identity(cluster.client, 'elsewhere', { namespace, role });
-    // Known to kube-apiserver, not to the api.
-    await cluster.client.withToken(token).list(vms, { namespace });
+    // Known to kube-apiserver, which hears of the right a moment after it was given, and not to the api.
+    const known = () =>
+      cluster.client
+        .withToken(token)
+        .list(vms, { namespace })
+        .then(() => 'good', String);
+    await expect.poll(known, poll).toBe('good');
     const uid = await uidOf('elsewhere');
     await remove('elsewhere');
     await unknownToApi(uid);

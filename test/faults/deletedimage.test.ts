@@ -20,9 +20,14 @@ afterAll(async () => {
 
 const finalizers = ['example.com/test'];
 
-async function aReadyImage(namespace: string): Promise<void> {
+const anImage = (namespace: string) =>
+  world.client.create(images, {
+    metadata: { name: 'debian', namespace, finalizers },
+    spec: { source: { upload: {} } },
+  });
+
+async function becomesReady(namespace: string): Promise<void> {
   const key = { name: 'debian', namespace };
-  await world.client.create(images, { metadata: { ...key, finalizers }, spec: { source: { upload: {} } } });
   const now = '2026-11-01T10:00:00Z';
   const status = {
     reference: `registry.example.com/${namespace}/debian@sha256:${'a'.repeat(64)}`,
@@ -35,8 +40,10 @@ async function aReadyImage(namespace: string): Promise<void> {
 test('no VM is placed from an Image that is being deleted, and from the next one of its name it is', async () => {
   const space = await world.namespace('deletedimage');
   const key = { name: 'debian', namespace: space.name };
-  await aReadyImage(space.name);
+  await anImage(space.name);
+  // In this order: the operator may not have heard of the last change when it hears of the VM.
   await world.client.delete(images, key);
+  await becomesReady(space.name);
   await space.deploy('vm', { image: 'debian' });
   await space.until('vm', 'Scheduled', {
     status: 'False',
@@ -47,7 +54,8 @@ test('no VM is placed from an Image that is being deleted, and from the next one
 
   await world.client.patch(images, key, { type: 'merge', body: { metadata: { finalizers: null } } });
   await space.until('vm', 'Scheduled', { reason: 'ImageNotFound' });
-  await aReadyImage(space.name);
+  await anImage(space.name);
+  await becomesReady(space.name);
   await expect.poll(() => space.pod('vm'), slow).toBeDefined();
   await space.untilReady('vm');
 });

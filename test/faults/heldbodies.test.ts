@@ -99,6 +99,9 @@ describe('100 bodies of 1 MB that never end', () => {
         poll,
       )
       .toBe(201);
+    const other = await identity(cluster.client, 'worker', role);
+    const known = async () => (await api.call('GET', configs(), { token: other })).status;
+    await expect.poll(known, poll).toBe(200);
     const held = await Promise.all(Array.from({ length: 100 }, () => hold(configs(), token)));
     await expect.poll(() => statuses(held).filter((status) => status === 429).length, poll).toBe(96);
     const refused = held.find((each) => each.answer()?.status === 429);
@@ -110,7 +113,6 @@ describe('100 bodies of 1 MB that never end', () => {
     expect(await heldBytes()).toBeLessThanOrEqual(4 * megabyte);
     expect(await heldBytes()).toBeGreaterThan(3 * megabyte);
 
-    const other = await identity(cluster.client, 'worker', role);
     const made = await api.call('POST', configs(), {
       token: other,
       body: { name: 'b', image: 'r.example.com/a:1' },

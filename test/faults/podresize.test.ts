@@ -121,7 +121,10 @@ test('what the namespace does not allow is said', { timeout }, async () => {
   const key = { name: 'small', namespace: space.name };
   const limits = [{ type: 'Container', max: { memory: '1Gi' } }];
   await world.client.create(limitRanges, { metadata: key, spec: { limits } });
-  await patch({ memory: '2Gi' });
+  const memory = '2Gi';
+  const tried = () => space.tryPod({ requests: { memory }, limits: { memory } });
+  await expect.poll(tried, slow).toMatch('maximum memory usage per Container is 1Gi');
+  await patch({ memory });
   await expect.poll(restartRequired, slow).toMatchObject({
     reason: 'ResizeRefused',
     message: expect.stringContaining('maximum memory usage per Container is 1Gi'),

@@ -203,16 +203,8 @@ describe('where nothing changes for a VMConfig', () => {
       .poll(() => said(namespace, 'last'), soon)
       .toEqual(['Ready=True Resolved: Image next is ready']);
     expect((await client.get(vmConfigs, 'web', namespace)).metadata.resourceVersion).toBe(resourceVersion);
-    const written = operator.writes.map(({ verb, plural, subresource, name }) => [
-      verb,
-      plural,
-      subresource,
-      name,
-    ]);
-    expect(written).toEqual([
-      ['apply', 'vmconfigs', 'status', 'web'],
-      ['apply', 'vmconfigs', 'status', 'last'],
-    ]);
+    const written = operator.writes.filter(({ name }) => name === 'web');
+    expect(written).toEqual([{ verb: 'apply', plural: 'vmconfigs', subresource: 'status', name: 'web' }]);
   });
 
   test('an operator that starts anew has nothing to write', async () => {

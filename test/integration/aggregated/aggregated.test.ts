@@ -151,13 +151,13 @@ test('vms/exec writes the request, judged by the right to the subresource', asyn
   });
   await expect
     .poll(() =>
-      reader.request({ method: 'POST', path, body: { command: 'suspend' } }).then(
+      reader.request({ method: 'POST', path, body: { command: 'stop' } }).then(
         ({ status }) => status,
         (error: { reason: string }) => error.reason,
       ),
     )
     .toBe(202);
-  expect((await client.get(vms, 'demo', namespace)).spec.powerState).toBe('Suspended');
+  expect((await client.get(vms, 'demo', namespace)).spec.powerState).toBe('Stopped');
 });
 
 test.each([

@@ -1,13 +1,17 @@
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { createServer, request as requestOf } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { promisify } from 'node:util';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { images, pods } from '../../../src/api/resources.ts';
 import type { RegistryClient } from '../../../src/registry/client.ts';
 import { pushDisk } from '../../../src/registry/disk.ts';
+import { addCredential } from '../credential/harness.ts';
 import {
   anImage,
   aQcow2,
@@ -43,8 +47,8 @@ afterAll(async () => {
   await cluster?.remove();
 });
 
-function start(): ImageOperator {
-  const operator = startImageOperator(cluster.client, cluster.settings);
+function start(store = cluster.settings.store): ImageOperator {
+  const operator = startImageOperator(cluster.client, { ...cluster.settings, store });
   operators.push(operator);
   return operator;
 }
@@ -65,6 +69,35 @@ async function push(repository: string, content: Buffer): Promise<string> {
 async function isUploading(repository: string): Promise<boolean> {
   const uploads = join(cluster.registry.dir, 'data/docker/registry/v2/repositories', repository, '_uploads');
   return (await readdir(uploads).catch(() => [])).length > 0;
+}
+
+/** A way to the store on which the bytes of a push wait from the first on. */
+async function heldWay(): Promise<{ url: string; arrived: Promise<void>; open(): void }> {
+  const { promise: arrived, resolve: arrive } = Promise.withResolvers<void>();
+  const { promise: opened, resolve: open } = Promise.withResolvers<void>();
+  const { address } = cluster.registry;
+  const server = createServer((request, response) => {
+    const pass = (): void => {
+      const { url = '/', method, headers } = request;
+      const onward = requestOf(`http://${address}${url}`, { method, headers }, (reply) => {
+        response.writeHead(reply.statusCode ?? 502, reply.headers);
+        reply.pipe(response);
+      });
+      onward.on('error', () => response.destroy());
+      request.pipe(onward);
+    };
+    if (request.method !== 'PATCH') return pass();
+    arrive();
+    void opened.then(pass);
+    return undefined;
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, arrived, open };
 }
 
 describe('the work on a disk goes on', () => {
@@ -121,10 +154,14 @@ describe('the work on a disk goes on', () => {
     const passwords = join(registry.dir, 'htpasswd');
     const good = await readFile(passwords);
     const { stdout: bad } = await run('htpasswd', ['-Bbn', registry.username, 'another']);
-    start();
+    const way = await heldWay();
+    await addCredential(client, namespace, way.url, registry.password);
+    start({ ...cluster.settings.store, url: way.url });
     await client.create(images, anImage(namespace, 'disk', { remote: { reference } }));
-    await expect.poll(() => isUploading(`svc3/${namespace}/disk`), { ...soon, interval: 5 }).toBe(true);
+    await way.arrived;
+    expect(await isUploading(`svc3/${namespace}/disk`)).toBe(true);
     await writeFile(passwords, bad);
+    way.open();
     try {
       await expect.poll(() => readyOf(client, namespace, 'disk'), soon).toContain('RegistryDenied: registry');
     } finally {

@@ -179,7 +179,10 @@ describe('an Image', () => {
     const namespace = await cluster.namespace();
     await client.create(images, anImage(namespace, 'used', { blank: { size: '1Gi' } }));
     const status = await becomesReady(client, namespace, 'used');
+    // One that starts has heard of the VM before it looks at the Image.
+    await operator.stop();
     await client.create(vms, { metadata: { name: 'user', namespace }, spec: { image: 'used' } } as Vm);
+    operator = startImageOperator(client, cluster.settings);
     const held = await client.get(images, 'used', namespace);
     expect(held.metadata.finalizers).toContain(finalizer);
     await client.delete(images, { name: 'used', namespace });

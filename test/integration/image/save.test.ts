@@ -1,5 +1,7 @@
+import { readdir } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { images, pods, secrets } from '../../../src/api/resources.ts';
+import { runnerPaths } from '../../../src/api/runner.ts';
 import { findCondition } from '../../../src/controller/conditions.ts';
 import { ticketSecret } from '../../../src/controllers/image/names.ts';
 import type { RegistryClient } from '../../../src/registry/client.ts';
@@ -52,7 +54,7 @@ describe('the disk of a VM', () => {
     await expect.poll(async () => (await client.list(pods, { namespace })).items, soon).toEqual([]);
     const { data } = await client.get(secrets, ticketSecret, namespace);
     expect(data ?? {}).toEqual({});
-    await expect(runner.client.getExport('none')).rejects.toMatchObject({ reason: 'NotFound' });
+    await expect.poll(() => readdir(`${runner.pod.root}${runnerPaths.state}/exports`), soon).toEqual([]);
   });
 
   test('leaves no Secret behind once the last image that had a ticket is gone', async () => {

@@ -101,8 +101,9 @@ test('says how long it has heard nothing, from its first list on', async ({ onTe
   const { informer } = await start({}, onTestFinished);
   const silent = () => informer.silenceMs() ?? Number.NaN;
   await expect.poll(silent, patience).toBeGreaterThan(200);
+  const at = performance.now();
   await create('news');
-  await expect.poll(silent, { ...patience, interval: 10 }).toBeLessThan(150);
+  await expect.poll(() => silent() <= performance.now() - at, patience).toBe(true);
 });
 
 test('objects say their kind and carry no managedFields', async ({ onTestFinished }) => {

@@ -83,8 +83,9 @@ async function virtualization(): Promise<void> {
   await writeFile(join(root, 'proc/cpuinfo'), 'flags\t: fpu svm\n');
 }
 
-const label = (value: string | null) =>
-  client.patch(nodes, { name }, { type: 'merge', body: { metadata: { labels: { [gpu]: value } } } });
+const patchMetadata = (metadata: object) =>
+  client.patch(nodes, { name }, { type: 'merge', body: { metadata } });
+const label = (value: string) => patchMetadata({ labels: { [gpu]: value } });
 const annotation = async () =>
   (await client.get(nodes, name)).metadata.annotations?.['svc3.dev/hardware'] ?? undefined;
 const driverOf = (address: string) => join(root, 'sys/bus/pci/devices', address, 'driver');
@@ -107,11 +108,7 @@ describe('the hardware annotation', () => {
     await startAgent(machines.noGpu);
     await expect.poll(annotation, soon).toContain('"model":"Server"');
     const lie = JSON.stringify({ version: 1, model: 'MacPro6,1', displayDevices: [] });
-    await client.patch(
-      nodes,
-      { name },
-      { type: 'merge', body: { metadata: { annotations: { 'svc3.dev/hardware': lie } } } },
-    );
+    await patchMetadata({ annotations: { 'svc3.dev/hardware': lie } });
     await expect.poll(annotation, soon).toContain('"model":"Server"');
     await client.delete(nodes, { name });
     await client.create(nodes, { metadata: { name } });
@@ -130,7 +127,9 @@ describe('the device plugin', () => {
     expect(
       devices.map(({ hostPath, containerPath, permissions }) => [hostPath, containerPath, permissions]),
     ).toEqual(['vfio', '21', '22'].map((device) => [`/dev/vfio/${device}`, `/dev/vfio/${device}`, 'rw']));
-    await label('yes');
+    // A lie that comes with the label: put right by an agent that has heard of both.
+    await patchMetadata({ labels: { [gpu]: 'yes' }, annotations: { 'svc3.dev/hardware': '{}' } });
+    await expect.poll(annotation, soon).toContain('"model":"MacPro6,1"');
     // Handed over a moment ago: it stays until the kubelet says that nobody has it.
     expect(kubelet.devices(gpu)).toEqual(bundle);
   });

@@ -144,15 +144,20 @@ describe('at most one GPU VM per x86 node (spec: Limits)', () => {
         startVmOperator(client, { gpuPassthroughEnabled: true }),
       ]);
       const all = async () => (await client.list(vms, { namespace: space.name })).items;
-      const ready = async () => (await all()).filter((vm) => condition(vm, 'Ready')?.status === 'True');
+      /** As they were read last. */
+      let ready: Vm[] = [];
+      const countReady = async () => {
+        ready = (await all()).filter((vm) => condition(vm, 'Ready')?.status === 'True');
+        return ready.length;
+      };
       const refused = async () =>
         (await all()).filter((vm) =>
           condition(vm, 'Scheduled')?.message.includes(`0/${nodeCount} nodes are available`),
         );
       const eventually = { timeout: timeout - 20_000, interval: 250 };
-      await expect.poll(async () => (await ready()).length, eventually).toBe(nodeCount);
+      await expect.poll(countReady, eventually).toBe(nodeCount);
+      expect(new Set(ready.map(({ status }) => status?.node)).size).toBe(nodeCount);
       await expect.poll(async () => (await refused()).length, eventually).toBe(vmCount - nodeCount);
-      expect(new Set((await ready()).map(({ status }) => status?.node)).size).toBe(nodeCount);
       // kube-scheduler says it of the pod that a killed operator pinned to a node that was taken meanwhile; that pod goes.
       const sentences = async () => [
         ...new Set((await refused()).map((vm) => condition(vm, 'Scheduled')?.message)),

@@ -1,12 +1,14 @@
 import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { RegistryCredential } from '../../../src/api/registrycredential.ts';
 import { images, pods, registryCredentials, secrets, vmConfigs } from '../../../src/api/resources.ts';
 import type { RunnerState } from '../../../src/api/runner.ts';
-import type { VmSpecInput } from '../../../src/api/vm.ts';
+import type { VmSpecInput, VmStatus } from '../../../src/api/vm.ts';
 import type { KubeObject, Resource } from '../../../src/api/object.ts';
 import { createRegistryClient, type RegistryClient } from '../../../src/registry/client.ts';
 import { pushDisk } from '../../../src/registry/disk.ts';
 import { createImageResolver } from '../../../src/controllers/vm/resolve/imageresolver.ts';
+import type { Informer } from '../../../src/kube/types.ts';
 import type { ImageResolver } from '../../../src/controllers/vm/resolve/imageresolutions.ts';
 import { startVmOperator, type TestOperator } from '../../support/operator.ts';
 import { startRegistry, type TestRegistry } from '../../support/registry.ts';
@@ -16,6 +18,8 @@ let world: VmWorld;
 let space: VmNamespace;
 let registry: TestRegistry;
 let operator: TestOperator;
+/** As the operator knows them. */
+let credentials: Informer<RegistryCredential>;
 /** What the runner of every VM pod answers. */
 let runnerState: Partial<RunnerState> = { powerState: 'Running' };
 
@@ -60,7 +64,7 @@ beforeAll(async () => {
   operator = await startVmOperator(world.client, {}, (informers) => ({
     resolver: onlyHere(
       createImageResolver({
-        credentials: informers.get(registryCredentials),
+        credentials: (credentials = informers.get(registryCredentials)),
         basicAuth: informers.get(secrets, { namespace: 'svc3-credentials' }),
         storeUrl: '',
       }),
@@ -109,10 +113,13 @@ function onlyHere(resolver: ImageResolver): ImageResolver {
 
 async function addCredential(namespace: string, secret = 'login'): Promise<void> {
   const server = `http://${registry.address}`;
+  const name = registry.address.replace(':', '.');
   await world.client.create(registryCredentials, {
-    metadata: { name: registry.address.replace(':', '.'), namespace },
+    metadata: { name, namespace },
     spec: { server, allowInsecure: true, secretRef: { name: secret } },
   });
+  // The operator may hear of a VM first that is made after it.
+  await expect.poll(() => credentials.get(name, namespace), slow).toBeDefined();
 }
 
 async function saysWhy(name: string, type: string, reason: string, message: string): Promise<void> {
@@ -364,15 +371,17 @@ describe('reserved ports', () => {
     await space.remove('first');
     await world.client.delete(pods, { name: 'svc3-vm-second', namespace: space.name });
     await space.untilReplaced('second', old);
-    await space.untilReady('second');
-    const next = (await space.vm('second')).status;
-    expect(next?.ports).toMatchObject({
-      ssh: 8822,
-      mapped: [
-        { nodePort: 20001, guestPort: 80, protocol: 'TCP' },
-        { nodePort: 20002, guestPort: 81, protocol: 'TCP' },
-      ],
-    });
+    // Until the operator has heard of the other pod, the status is that of the one before.
+    let next: VmStatus | undefined;
+    await expect
+      .poll(async () => (next = (await space.vm('second')).status)?.ports, slow)
+      .toMatchObject({
+        ssh: 8822,
+        mapped: [
+          { nodePort: 20001, guestPort: 80, protocol: 'TCP' },
+          { nodePort: 20002, guestPort: 81, protocol: 'TCP' },
+        ],
+      });
     expect(next?.warnings).toBeUndefined();
     expect(next?.conditions?.map(({ type }) => type)).not.toContain('PortsMapped');
     await space.remove('second');

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { pods } from '../../../src/api/resources.ts';
+import type { Vm } from '../../../src/api/vm.ts';
 import { startVmOperator, type TestOperator } from '../../support/operator.ts';
 import { type Fault, withFaults } from '../../support/faultclient.ts';
 import { slow, type VmNamespace, type VmWorld, vmWorld } from './harness.ts';
@@ -118,21 +119,23 @@ describe('two operators at once', () => {
     ]);
     const names = Array.from({ length: 8 }, (_, i) => `duel-${i}`);
     await Promise.all(names.map((name) => space.deploy(name, { gpuPassthrough: 'Enabled' })));
-    const ready = async () => {
+    /** As they were read last. */
+    let ready: Vm[] = [];
+    const countReady = async () => {
       const all = await Promise.all(names.map((name) => space.vm(name)));
-      return all.filter(({ status }) =>
+      ready = all.filter(({ status }) =>
         status?.conditions?.some((c) => c.type === 'Ready' && c.status === 'True'),
       );
+      return ready.length;
     };
-    await expect.poll(async () => (await ready()).length, slow).toBe(3);
-    const nodes = (await ready()).map(({ status }) => status?.node);
-    expect(new Set(nodes).size).toBe(3);
+    await expect.poll(countReady, slow).toBe(3);
+    expect(new Set(ready.map(({ status }) => status?.node)).size).toBe(3);
     // The others come one after the other as room is made, and never two on a node.
     for (let left = names.length; left > 3; left--) {
-      const [first] = await ready();
+      const [first] = ready;
       await space.remove(first?.metadata.name ?? '');
       names.splice(names.indexOf(first?.metadata.name ?? ''), 1);
-      await expect.poll(async () => (await ready()).length, slow).toBe(3);
+      await expect.poll(countReady, slow).toBe(3);
     }
     const { items } = await world.client.list(pods, { namespace: space.name });
     const used = items.map((pod) => pod.spec.nodeName).filter((node) => node !== undefined);

@@ -1,8 +1,8 @@
 import { expect, vi } from 'vitest';
-import type { Pod } from '../../../src/api/core.ts';
+import type { Container, Pod } from '../../../src/api/core.ts';
 import { events, namespaces, pods, vms } from '../../../src/api/resources.ts';
 import type { Vm, VmSpecInput } from '../../../src/api/vm.ts';
-import { isSvc3Error } from '../../../src/errors.ts';
+import { isSvc3Error, messageOf } from '../../../src/errors.ts';
 import { createClient, type RootClient } from '../../../src/kube/client.ts';
 import { loadKubeconfig } from '../../../src/kube/connection.ts';
 import type { Condition } from '../../../src/api/object.ts';
@@ -36,6 +36,8 @@ export interface VmNamespace {
   untilReady(name: string): Promise<void>;
   /** Reasons of the events about a VM, sorted. */
   events(name: string): Promise<string[]>;
+  /** What kube-apiserver says to such a pod, without making one. It hears of what admission goes by a moment after that was written. */
+  tryPod(resources?: NonNullable<Container['resources']>): Promise<string>;
   /** Waits until the VM has another pod than this one. */
   untilReplaced(name: string, old: Pod | undefined): Promise<void>;
   delete(name: string): Promise<void>;
@@ -132,6 +134,11 @@ function vmNamespace(client: RootClient, name: string): VmNamespace {
         )
         .map(({ reason = '' }) => reason)
         .sort();
+    },
+    async tryPod(resources = {}) {
+      const containers = [{ name: 'a', image: 'b', resources }];
+      const pod = { metadata: { name: 'probe', namespace: name }, spec: { containers } };
+      return client.create(pods, pod, { dryRun: true }).then(() => 'allowed', messageOf);
     },
     async untilReplaced(vm, old) {
       const uid = old?.metadata.uid;

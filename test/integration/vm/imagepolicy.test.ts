@@ -62,6 +62,9 @@ describe('the version of an image that a VM runs from', () => {
     const pinned = { reference: versionOf('a'), pullPolicy: 'IfNotPresent' };
     expect(await diskOf('first')).toEqual(pinned);
     await store('b');
+    // One that starts knows of it.
+    await operator.stop();
+    operator = await startVmOperator(client);
     const old = await space.pod('first');
     await client.delete(pods, { name: 'svc3-vm-first', namespace: space.name });
     await space.untilReplaced('first', old);

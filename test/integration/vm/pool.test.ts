@@ -42,8 +42,18 @@ test('a pool fills, serves a VM with a guest that waits, and fills up again; del
   await expectOneToOne(space, 1);
   await expect.poll(async () => (await pool(space)).status, slow).toMatchObject({ idle: 2, claimed: 1 });
   await world.client.delete(vmPools, { name: 'ci', namespace: space.name });
-  await space.untilReady('job');
-  expect((await space.vm('job')).status?.podName).toBe(status?.podName);
+  // An operator that starts has heard that the pool is gone, and the label shows that it has looked at the VM.
+  await stopAll();
+  await operate();
+  const labelled = { type: 'merge' as const, body: { metadata: { labels: { seen: '1' } } } };
+  await world.client.patch(vms, { name: 'job', namespace: space.name }, labelled);
+  const podOfJob = async () =>
+    (await podsOf(space)).find(({ metadata }) => metadata.name === status?.podName);
+  await expect.poll(podOfJob, slow).toMatchObject({ metadata: labelled.body.metadata });
+  await expectOneToOne(space, 1);
+  // What the garbage collector goes by.
+  const owners = (await podOfJob())?.metadata.ownerReferences?.map(({ kind, name }) => `${kind} ${name}`);
+  expect(owners).toEqual(['VM job']);
 });
 
 test('a VM of a pool that overrides what the template fixes is refused with all those fields', async () => {
@@ -217,6 +227,7 @@ test('a VM whose own pod is refused, as by a quota that guests of its pool use u
   // Their pods ask for host ports.
   const body = { metadata: { labels: { 'pod-security.kubernetes.io/enforce': 'restricted' } } };
   await world.client.patch(namespaces, { name: space.name }, { type: 'merge', body });
+  await expect.poll(() => space.tryPod(), slow).toMatch('violates PodSecurity');
   await claim(space, 'job');
   await space.until('job', 'Scheduled', { status: 'False', reason: 'PodRefused' });
   world.kubelet.behave(() => ({ kind: 'run' }));

@@ -77,6 +77,7 @@ describe('a pod that kube-apiserver refuses is quoted, and made once it is allow
   test('ResourceQuota', async () => {
     const space = await world.namespace('quota');
     await make(quotas, 'none', { spec: { hard: { pods: '0' } } }, 'quota');
+    await expect.poll(() => space.tryPod(), slow).toMatch('exceeded quota');
     await space.deploy('vm');
     await space.until('vm', 'Scheduled', { status: 'False', reason: 'PodRefused' });
     expect((await space.condition('vm', 'Scheduled')).message).toMatch(
@@ -127,8 +128,7 @@ describe('a pod that kube-apiserver refuses is quoted, and made once it is allow
     const validations = [{ expression: 'false', message: 'no VMs on Sundays' }];
     await make(policies, 'sunday', { spec: { matchConstraints: match, validations } });
     await make(bindings, 'sunday', { spec: { policyName: 'sunday', validationActions: ['Deny'] } });
-    // The policy holds a moment after it was written.
-    await expect.poll(() => tryPod('policy'), slow).toMatch('no VMs on Sundays');
+    await expect.poll(() => space.tryPod(), slow).toMatch('no VMs on Sundays');
     await space.deploy('vm');
     await space.until('vm', 'Scheduled', { status: 'False', reason: 'PodRefused' });
     expect((await space.condition('vm', 'Scheduled')).message).toMatch('no VMs on Sundays');
@@ -149,7 +149,7 @@ describe('a pod that kube-apiserver refuses is quoted, and made once it is allow
       admissionReviewVersions: ['v1'],
     };
     await make(webhooks, 'closed', { webhooks: [webhook] });
-    await expect.poll(() => tryPod('hook'), slow).toMatch('failed calling webhook');
+    await expect.poll(() => space.tryPod(), slow).toMatch('failed calling webhook');
     await space.deploy('vm');
     await space.until('vm', 'Scheduled', { status: 'False', reason: 'PodRefused' });
     expect((await space.condition('vm', 'Scheduled')).message).toMatch(
@@ -160,17 +160,6 @@ describe('a pod that kube-apiserver refuses is quoted, and made once it is allow
     await space.remove('vm');
   });
 });
-
-/** What the server says to a pod, without making one. */
-async function tryPod(namespace: string): Promise<string> {
-  const pod = { metadata: { name: 'probe', namespace }, spec: { containers: [{ name: 'a', image: 'b' }] } };
-  try {
-    await world.client.create(pods, pod, { dryRun: true });
-    return 'allowed';
-  } catch (error) {
-    return (error as Error).message;
-  }
-}
 
 describe('a pod that never runs where it was put', () => {
   test('one that the kubelet rejects is quoted and put elsewhere', async () => {
@@ -207,18 +196,16 @@ describe('a pod that never runs where it was put', () => {
     await world.client.create(pods, {
       metadata: { name: 'hermit', namespace: 'slower' },
       spec: {
+        nodeName: 'n1',
         containers: [{ name: 'a', image: 'b' }],
         affinity: { podAntiAffinity: { requiredDuringSchedulingIgnoredDuringExecution: [term] } },
       },
     });
-    await expect
-      .poll(async () => (await world.client.get(pods, 'hermit', 'slower')).spec.nodeName, slow)
-      .toBe('n1');
     await space.deploy('vm');
-    await space.until('vm', 'Scheduled', { status: 'False', reason: 'Unschedulable' });
-    expect((await space.condition('vm', 'Scheduled')).message).toMatch(
+    const message = expect.stringMatching(
       /^0\/1 nodes are available: 1 node\(s\) didn't satisfy existing pods anti-affinity rules/,
     );
+    await space.until('vm', 'Scheduled', { status: 'False', reason: 'Unschedulable', message });
     await world.kubelet.addNode({ name: 'n3', allocatable: { cpu: '2' } });
     await space.untilReady('vm');
     expect((await space.vm('vm')).status?.node).toBe('n3');
@@ -271,7 +258,10 @@ describe('deleting a VM works', () => {
     'while it is %s',
     async (state) => {
       const space = await world.namespace(`del-${state}`);
-      if (state === 'refused') await make(quotas, 'none', { spec: { hard: { pods: '0' } } }, space.name);
+      if (state === 'refused') {
+        await make(quotas, 'none', { spec: { hard: { pods: '0' } } }, space.name);
+        await expect.poll(() => space.tryPod(), slow).toMatch('exceeded quota');
+      }
       world.kubelet.behave(() =>
         state === 'pending' || state === 'unready' ? { kind: state } : { kind: 'run' },
       );
