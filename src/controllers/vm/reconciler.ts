@@ -178,8 +178,9 @@ export class VmReconciler {
     }
   }
 
-  async #finalize({ vm, pod }: Observed, isHeld: boolean): Promise<ReconcileResult | void> {
-    const isGone = await letGo(this.#parts, vm, { hasFinalizer: isHeld, hasPod: pod !== undefined });
+  async #finalize({ vm, pod, unsaved }: Observed, isHeld: boolean): Promise<ReconcileResult | void> {
+    const seen = { hasFinalizer: isHeld, hasPod: pod !== undefined, unsaved };
+    const isGone = await letGo(this.#parts, vm, seen);
     if (!isGone) return { requeueAfterMs: cacheLagMs };
     this.#forget(vm.metadata.uid);
     return undefined;

@@ -10,6 +10,7 @@ import { type Plan, savingMessage } from '../decide.ts';
 import type { VmExpectations } from '../expectations.ts';
 import { podNamesOf } from '../names.ts';
 import { bootField } from '../pod/claim.ts';
+import { isAsleep } from '../pod/hibernation.ts';
 import { leaveClaims } from '../pod/diskclaim.ts';
 import { typed } from '../status/statuswriter.ts';
 import type { LiveList } from './livelists.ts';
@@ -31,15 +32,18 @@ export type HoldPlan = Extract<Plan, { kind: 'hold' }>;
  * The pod of a lost node follows by its owner reference, and so would a pod that the cache does not show yet, made a
  * moment ago by the leader before: its guest has to end, and its disk may be wanted.
  *
+ * @param seen.unsaved Images that the disk is still to be saved for
  * @returns whether the VM is gone, for all that concerns us
  */
 export async function letGo(
   { client, recorder, expectations }: Pick<DeletionParts, 'client' | 'recorder' | 'expectations'>,
   vm: Vm,
-  { hasFinalizer, hasPod }: { hasFinalizer: boolean; hasPod: boolean },
+  { hasFinalizer, hasPod, unsaved }: { hasFinalizer: boolean; hasPod: boolean; unsaved: readonly string[] },
 ): Promise<boolean> {
   if (!hasFinalizer) return true;
   if (!hasPod && (await hasPodNow(client, vm))) return false;
+  // Of one that had a pod until now it was told with the end of that.
+  if (isAsleep(vm) && vm.status?.podName === undefined) tellAbandoned(recorder, vm, unsaved);
   for (const { name, field } of await leaveClaims(client, vm)) {
     const which = field === bootField ? 'the disk of the VM' : field;
     const asLeft =
@@ -51,6 +55,12 @@ export async function letGo(
   }
   await removeFinalizer(client, vms, vm, { expected: expectations.vms, key: vm.metadata.uid });
   return true;
+}
+
+function tellAbandoned(recorder: EventRecorder, vm: Vm, images: readonly string[]): void {
+  if (images.length === 0) return;
+  const message = `the VM is deleted although its disk was not saved for ${images.join(', ')}`;
+  recorder.event(typed(vm), { type: 'Warning', reason: 'SaveAbandoned', message });
 }
 
 async function hasPodNow(client: KubeClient, vm: Vm): Promise<boolean> {
@@ -75,10 +85,7 @@ export async function endGuest(
     if (unsaved.length > 0)
       return { kind: 'hold', pod, settings, message: savingMessage(unsaved, endsAt), endsAt };
   }
-  if (abandoned.length > 0) {
-    const message = `the VM is deleted although its disk was not saved for ${abandoned.join(', ')}`;
-    recorder.event(typed(vm), { type: 'Warning', reason: 'SaveAbandoned', message });
-  }
+  tellAbandoned(recorder, vm, abandoned);
   await ignoring(['NotFound', 'Conflict'], client.delete(pods, { name, namespace }, { uid }));
   expectations.deletedPod(pod);
   return undefined;

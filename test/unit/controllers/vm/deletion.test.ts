@@ -45,7 +45,7 @@ beforeEach(() => {
 });
 
 describe('a VM that is being deleted and whose pod the cache does not show', () => {
-  const given = { hasFinalizer: true, hasPod: false };
+  const given = { hasFinalizer: true, hasPod: false, unsaved: [] };
 
   test('is let go where kube-apiserver has none either, and what others hold stays', async () => {
     expect(await letGo(parts, vm, given)).toBe(true);
@@ -65,6 +65,24 @@ describe('a VM that is being deleted and whose pod the cache does not show', () 
   test("is let go where what is there is not the VM's", async () => {
     there = aPod({ metadata: { ownerReferences: [] } });
     expect(await letGo(parts, vm, given)).toBe(true);
+  });
+
+  test.each([
+    ['that sleeps says for whom nothing was saved', {}, true],
+    ['says nothing where that was told with the end of its pod', { podName: 'svc3-vm-web' }, false],
+    ['that is to be resumed says nothing', { suspendedTo: undefined }, false],
+  ] as const)('one %s', async (_what, more, isTold) => {
+    const sleeper = {
+      ...vm,
+      spec: { ...vm.spec, powerState: 'Suspended' as const },
+      status: { effective, powerState: 'Suspended' as const, suspendedTo: 'Disk' as const, ...more },
+    };
+    expect(await letGo(parts, sleeper as typeof vm, { ...given, unsaved: ['saved'] })).toBe(true);
+    const told = expect.objectContaining({
+      reason: 'SaveAbandoned',
+      message: 'the VM is deleted although its disk was not saved for saved',
+    });
+    expect(event.mock.calls.map((call) => call[1])).toEqual(isTold ? [told] : []);
   });
 
   test('is written nothing of without our finalizer', async () => {
@@ -130,7 +148,9 @@ test.each([
     status: { effective: { ...effective, disk }, powerState: 'Suspended', suspendedTo },
   });
   const client = { ...parts.client, get } as unknown as DeletionParts['client'];
-  expect(await letGo({ ...parts, client }, gone, { hasFinalizer: true, hasPod: false })).toBe(true);
+  expect(await letGo({ ...parts, client }, gone, { hasFinalizer: true, hasPod: false, unsaved: [] })).toBe(
+    true,
+  );
   const told = event.mock.calls.find(([, { reason }]) => reason === 'DiskKept')?.[1].message;
   expect(told.includes('as after a power cut')).toBe(isCut);
 });
