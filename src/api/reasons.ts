@@ -435,10 +435,7 @@ export const reasonTable: readonly ReasonRow[] = [
       'Look at the VM; it is tried again with exponential backoff.',
     ],
     StoreMissing: ['The installation has no image store.', 'Set the chart value store.url.'],
-    InUse: [
-      'The object is being deleted and a VM or VMPool still uses it; the message names it.',
-      'Delete the VM or the pool.',
-    ],
+    InUse: ['It is being deleted, and VMs or VMPools still use it; the message names them.', 'Delete them.'],
   }),
   ...rows('Image, ISO', 'Committed', 'True', {
     Stored: ['The last commit is in the store; VMs that are placed from now on run from it.', nothing],

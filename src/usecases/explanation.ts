@@ -10,11 +10,22 @@ import type { Explanation } from '../wire/vmschemas.ts';
 import type { KubeClient } from '../kube/types.ts';
 import type { NodeVerdict } from '../placement/explain.ts';
 
+/** What an explanation is to have. */
+export interface ExplanationOptions {
+  /** Whether the verdicts of nodes are in it, which take lists of all nodes, pods and VMs of the cluster; they are unless it is false. */
+  readonly nodes?: boolean | undefined;
+}
+
 /**
  * Conditions of a VM, the verdict of every node, and the events of the VM and its pod, as far as the client may see them.
  * @throws Svc3Error NotFound, Forbidden: of the VM itself
  */
-export async function explain(client: KubeClient, namespace: string, name: string): Promise<Explanation> {
+export async function explain(
+  client: KubeClient,
+  namespace: string,
+  name: string,
+  { nodes: hasNodes = true }: ExplanationOptions = {},
+): Promise<Explanation> {
   const vm = await client.get(vms, name, namespace);
   const about = async (kind: string, regarding: string) => {
     const fieldSelector = `regarding.kind=${kind},regarding.name=${regarding}`;
@@ -27,7 +38,7 @@ export async function explain(client: KubeClient, namespace: string, name: strin
   };
   const podName = vm.status?.podName;
   const [verdicts, ...found] = await Promise.all([
-    verdictsOf(client, vm),
+    hasNodes ? verdictsOf(client, vm) : undefined,
     about('VM', name),
     ...(podName === undefined ? [] : [about('Pod', podName)]),
   ]);

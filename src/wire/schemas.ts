@@ -32,6 +32,11 @@ export const deletionQuery = waitQuery.extend({
     .optional()
     .describe('Whether a Persistent disk goes with the VM, whatever disk.whenDeleted says.'),
 });
+export const explanationQuery = z.object({
+  nodes: flag
+    .optional()
+    .describe('false: without what placement says of every node, which takes lists of the whole cluster.'),
+});
 
 /** Free text of an image or ISO. */
 export const description = z.string().max(1024);

@@ -1,3 +1,5 @@
+import { commitTarget } from '../api/committarget.ts';
+import { memoryRefusal } from '../api/memory.ts';
 import { annotations } from '../api/meta.ts';
 import { formatGi, parseQuantity } from '../api/quantity.ts';
 import type { Vm, VmSpec } from '../api/vm.ts';
@@ -102,6 +104,18 @@ function consoleIsOn(settings: Settings): boolean {
   return settings.architecture === 'arm64' || settings.gpuPassthrough !== 'Enabled';
 }
 
+/** What `savedImage` and `committedImage` do not refuse. */
+function savesOf(vm: Vm): VmItem['saves'] {
+  if (vm.metadata.deletionTimestamp !== undefined || !hasDisk(vm)) return undefined;
+  const { effective } = vm.status ?? {};
+  const isRefused = effective !== undefined && memoryRefusal(effective) !== undefined;
+  return [
+    'Disk',
+    ...(vmState(vm) === 'Running' && !isRefused ? (['Memory'] as const) : []),
+    ...(commitTarget(vm).kind === 'image' ? (['Commit'] as const) : []),
+  ];
+}
+
 /** Copies only members that have a value. */
 function defined<T extends object>(members: { [K in keyof T]: T[K] | undefined }): T {
   const kept: Partial<T> = {};
@@ -144,6 +158,7 @@ export function vmItem(vm: Vm, config?: VmConfig): VmItem {
       state === 'Pending' || state === 'Failed' || vm.metadata.deletionTimestamp !== undefined
         ? vmMessage(vm)
         : undefined,
+    saves: savesOf(vm),
   });
 }
 

@@ -177,6 +177,12 @@ export const vmItem = z
     architecture: z.string().optional(),
     status: vmState,
     message: z.string().optional(),
+    saves: z
+      .array(z.enum(['Disk', 'Memory', 'Commit']))
+      .optional()
+      .describe(
+        'What can be asked for now: Disk, a save; Memory, a save with the memory of its guest; Commit, a commit to the Image that it runs from. Absent where nothing can.',
+      ),
   })
   .meta({ id: 'VM' });
 export const deployReply = z
@@ -299,7 +305,7 @@ export const explanation = z
       )
       .optional()
       .describe(
-        'What placement says of every node; absent for who may not see nodes and the pods of all namespaces.',
+        'What placement says of every node; absent for who may not see nodes and the pods of all namespaces, and where nodes=false was asked.',
       ),
     events: z
       .array(z.object({ time: z.string(), type: z.string(), reason: z.string(), message: z.string() }))

@@ -207,7 +207,7 @@ describe('a VM with a Persistent disk', { timeout: 180_000 }, () => {
 
   test('is started in another pod only when the image that is being made of its disk is in the store', async () => {
     const before = await space.pod('kept');
-    const { uid = '' } = (await space.vm('kept')).metadata;
+    const { uid } = (await space.vm('kept')).metadata;
     const saved = { name: 'saved', namespace: space.name };
     await world.client.create(images, {
       metadata: saved,

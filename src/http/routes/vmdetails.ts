@@ -24,13 +24,13 @@ export const explainVm = defineRoute({
   path: `${one}/explain`,
   summary: 'Say why a VM is as it is: conditions, warnings, nodes, events.',
   params: schemas.vmParams,
-  query: schemas.nothing,
+  query: schemas.explanationQuery,
   body: schemas.nothing,
   bodyKind: 'none',
   replies: { 200: { description: 'The explanation.', schema: vmSchemas.explanation } },
   permission: vmRight('get'),
-  handler: async ({ params, caller }) => ({
-    body: await explain(caller.client, params.namespace, params.vm),
+  handler: async ({ params: { namespace, vm }, query, caller }) => ({
+    body: await explain(caller.client, namespace, vm, query),
   }),
 });
 

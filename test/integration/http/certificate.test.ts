@@ -53,7 +53,9 @@ async function startReplica(): Promise<TestApi> {
   );
   void informers.run(stopping.signal);
   await informers.synced();
-  return startTestApi(client, { certificates: createCertificateStore(client, key) }, { tls });
+  const certificates = createCertificateStore(client, key);
+  // A connection says nothing until all replicas have the next certificate.
+  return startTestApi(client, { certificates }, { tls, headersTimeoutMs: 600_000 });
 }
 
 function connect(api: TestApi): Promise<TLSSocket> {

@@ -285,7 +285,7 @@ function isNothingToDelete(
 
 test(
   `${requested} requests made from the schemas: no answer of 5xx, every refusal names what is wrong, nothing half written`,
-  { timeout: 170_000 },
+  { timeout: 600_000 },
   async () => {
     const all = targets();
     const perTarget = Math.ceil(requested / all.length);

@@ -155,6 +155,8 @@ describe('images', () => {
       { type: 'merge', body: { status: stored } },
       { subresource: 'status' },
     );
+    const { objects } = api.services.caches.images;
+    await expect.poll(() => objects.get('blank', namespace)?.status?.digest).toBe(stored.digest);
     await call('POST', ns('/vms?wait=false'), { body: { name: 'user', image: 'blank' } });
     await expect.poll(async () => (await call('GET', ns('/vms/user'))).status).toBe(200);
     await expect.poll(async () => (await call('GET', ns('/vms'))).json.items.length).toBe(1);
@@ -213,6 +215,7 @@ describe('nodes', () => {
     }
     const names = async () =>
       (await call('GET', ns('/nodes'))).json.items.map((item: { name: string }) => item.name);
+    await expect.poll(() => api.services.caches.nodes.get(other)).toBeDefined();
     await expect.poll(names).toEqual(expect.arrayContaining([free, own]));
     expect(await names()).not.toContain(other);
     await expect

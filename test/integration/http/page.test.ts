@@ -1,4 +1,5 @@
 import type { ServerHttp2Session } from 'node:http2';
+import type { Route } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
   clusterRoles,
@@ -13,7 +14,7 @@ import type { VmPoolStatus } from '../../../src/api/vmpool.ts';
 import { ifFound, isSvc3Error } from '../../../src/errors.ts';
 import { condition, identity, reportVm, runningStatus, runningVm } from '../../support/api.ts';
 import { expectGoodLooks } from '../../support/visitedpage.ts';
-import { pending, startPageApi, type PageApi, type Visit } from './pageharness.ts';
+import { pending, signIn, startPageApi, type PageApi, type Visit } from './pageharness.ts';
 
 let it: PageApi;
 let cluster: PageApi['cluster'];
@@ -49,6 +50,40 @@ describe('signing in', () => {
     await page.getByRole('button', { name: 'Sign out' }).click();
     await page.getByLabel('Token').waitFor();
     await page.reload();
+    await page.getByLabel('Token').waitFor();
+    expect(watched.faults).toEqual([]);
+  });
+
+  test('lasts until the server has ended it, and who could not sign out is told so', async () => {
+    const { page, watched } = await it.visitAs(cluster.adminToken);
+    const answers = new Map<string, (route: Route) => Promise<void>>([
+      ['the server does not answer', (route) => route.abort()],
+      [
+        'all places are taken',
+        (route) => route.fulfill({ status: 503, json: { message: 'all places are taken' } }),
+      ],
+      ['not from there', (route) => route.fulfill({ status: 403, json: { message: 'not from there' } })],
+    ]);
+    const signOut = page.getByRole('button', { name: 'Sign out' });
+    for (const [why, answer] of answers) {
+      await page.route('**/ui/session', answer, { times: 1 });
+      await signOut.click();
+      await page
+        .getByRole('alert')
+        .filter({ hasText: `You are still signed in: ${why}` })
+        .waitFor();
+      expect(await page.getByLabel('Token').count()).toBe(0);
+    }
+    await expectGoodLooks(page);
+    await page.reload();
+    await signOut.click();
+    await page.getByLabel('Token').waitFor();
+    expect(await page.getByRole('alert').count()).toBe(0);
+
+    // Whose session is over already has nothing to sign out of.
+    await signIn(page, cluster.adminToken);
+    await page.route('**/ui/session', (route) => route.fulfill({ status: 401, json: {} }), { times: 1 });
+    await signOut.click();
     await page.getByLabel('Token').waitFor();
     expect(watched.faults).toEqual([]);
   });
@@ -180,6 +215,37 @@ describe('one VM', () => {
     await reportVm(cluster.client, stopped, { ...runningStatus, powerState: 'Stopped' });
     await page.getByRole('button', { name: 'Start', exact: true }).click();
     await expect.poll(async () => (await specOf('power')).powerState).toBe('Running');
+    expect(watched.faults).toEqual([]);
+  });
+
+  test('is asked about without the nodes once it has one, and less often while it has none', async () => {
+    await runningVm(api, namespace, 'placed');
+    const unplaced = await it.aVm('unplaced');
+    await reportVm(cluster.client, unplaced, pending('no node has 900 free CPUs'));
+    const { page, watched } = await it.visitAs(cluster.adminToken);
+    const asked: string[] = [];
+    page.on('request', (request) => {
+      const { pathname, search } = new URL(request.url());
+      if (pathname.endsWith('/explain')) asked.push(`${pathname.split('/').at(-2)}${search}`);
+    });
+    await page.clock.install();
+    const now = () => page.evaluate<number>('Date.now()');
+    /** What is asked after it was opened, and in how many seconds of the page's clock, which goes on by itself, too. */
+    const askedAbout = async (name: string) => {
+      await page.getByRole('link', { name, exact: true }).click();
+      await page.getByRole('cell', { name: 'Scheduled', exact: true }).waitFor();
+      asked.length = 0;
+      const opened = await now();
+      for (let at = 0; at < 20; at += 1) await page.clock.runFor(3_000);
+      return { what: [...asked], seconds: ((await now()) - opened) / 1000 };
+    };
+    const before = await askedAbout('unplaced');
+    expect(new Set(before.what)).toEqual(new Set(['unplaced']));
+    expect(before.what.length).toBeLessThanOrEqual(1 + before.seconds / 15);
+    await page.getByRole('link', { name: 'VMs', exact: true }).click();
+    const after = await askedAbout('placed');
+    expect(new Set(after.what)).toEqual(new Set(['placed?nodes=false']));
+    expect(after.what.length).toBeGreaterThan(after.seconds / 5 - 2);
     expect(watched.faults).toEqual([]);
   });
 

@@ -141,7 +141,9 @@ test('a refused form leads to the first field that is wrong', async () => {
 });
 
 test('a dialog keeps the focus, begins at what takes nothing away, and gives it back', async () => {
-  await runningVm(it.api, it.namespace, 'asked');
+  const running = await runningVm(it.api, it.namespace, 'asked');
+  const effective = { ...runningStatus.effective!, imageName: 'debian' };
+  await reportVm(it.cluster.client, running, { ...runningStatus, effective });
   const { page, watched } = await signedIn();
   await tabTo(page, 'a asked');
   await press(page, 'Enter');

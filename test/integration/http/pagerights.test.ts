@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { images, roleBindings, vms } from '../../../src/api/resources.ts';
+import { clusterRoleBindings, clusterRoles, images, roleBindings, vms } from '../../../src/api/resources.ts';
 import type { Vm } from '../../../src/api/vm.ts';
 import { identity } from '../../support/api.ts';
 import { uniqueNamespace } from '../../support/cluster.ts';
+import { expectGoodLooks } from '../../support/visitedpage.ts';
 import { signIn, startPageApi, type PageApi } from './pageharness.ts';
 
 /** What one may do changes while a page is open; it went by what it had been told first, for as long as it was. */
@@ -47,6 +48,65 @@ test('a right that is given is offered without a reload, and one that is taken i
   await cluster.client.delete(roleBindings, { name: binding, namespace });
   await expect.poll(shown).toContain(`not for you in namespace ${namespace}`);
   expect(watched.faults).toEqual([]);
+});
+
+/** Lets a ServiceAccount list a kind in all namespaces; returns the name of what lets it. */
+async function allowEverywhere(name: string, resource: string): Promise<string> {
+  const { client } = it.cluster;
+  const role = `${it.namespace}-${name}-${resource}`;
+  const rules = [{ apiGroups: ['svc3.dev'], resources: [resource], verbs: ['list'] }];
+  await client.create(clusterRoles, { metadata: { name: role }, rules });
+  await client.create(clusterRoleBindings, {
+    metadata: { name: role },
+    roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: role },
+    subjects: [{ kind: 'ServiceAccount', name, namespace: it.namespace }],
+  });
+  return role;
+}
+
+test('of all namespaces, what may be listed in some only is no empty list, and follows the rights', async () => {
+  const { client } = it.cluster;
+  await allow('partly', it.namespace);
+  await allowEverywhere('partly', 'vms');
+  await client.create(images, {
+    metadata: { name: 'somewhere', namespace: it.namespace },
+    spec: { source: { upload: {} } },
+  });
+  const token = await identity(client, 'partly', { namespace: it.namespace });
+  const { page, watched } = await it.visitAs(token);
+  const main = page.locator('main');
+  await page.getByLabel('Namespace').selectOption('');
+  await page.getByText('There are no VMs here.').or(page.locator('tbody tr').first()).waitFor();
+  for (const view of ['Pools', 'ISOs', 'Configurations', 'Images']) {
+    await page.getByRole('link', { name: view, exact: true }).click();
+    await page.getByRole('heading', { name: view }).waitFor();
+    await expect.poll(() => main.textContent()).toContain('not for you in all namespaces');
+    expect(await main.textContent()).not.toContain('There are none here.');
+  }
+  await expectGoodLooks(page);
+  const binding = await allowEverywhere('partly', 'images');
+  await page.getByRole('cell', { name: 'somewhere', exact: true }).waitFor();
+  await client.delete(clusterRoleBindings, { name: binding });
+  await expect.poll(() => main.textContent()).toContain('not for you in all namespaces');
+  await page.getByLabel('Namespace').selectOption(it.namespace);
+  await page.getByRole('cell', { name: 'somewhere', exact: true }).waitFor();
+  expect(watched.faults).toEqual([]);
+});
+
+test('of a namespace, a list whose right is taken does not stay as an empty one', async () => {
+  const { client } = it.cluster;
+  const binding = await allow('former', it.namespace);
+  await it.aVm('theirs-before');
+  const token = await identity(client, 'former', { namespace: it.namespace });
+  const { page } = await it.visitAs(token, '#/configs');
+  await page.getByText('There are none here.').waitFor();
+  // What may be done is asked for once a minute: until then the stream alone knows it.
+  await page.route('**/ui/rights*', (route) => route.abort());
+  await client.delete(roleBindings, { name: binding, namespace: it.namespace });
+  await page.getByText(`not for you in namespace ${it.namespace}`).waitFor();
+  await page.evaluate(`location.hash = '#/vms/${it.namespace}/theirs-before'`);
+  await page.getByText(`VMs of namespace ${it.namespace} are not for you`).waitFor();
+  await page.unrouteAll({ behavior: 'wait' });
 });
 
 test('rights that the server could not tell are asked for again', async () => {

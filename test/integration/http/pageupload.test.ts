@@ -153,6 +153,35 @@ test('a file may miss the field, and an upload goes on while somebody looks at s
   expect(watched.faults).toEqual([]);
 });
 
+test('an upload that fails while somebody looks at the other kind is told when its own is shown again', async () => {
+  const { cluster, api, namespace } = it;
+  const token = await identity(cluster.client, 'turner', { namespace, clusterRole: 'cluster-admin' });
+  const { page, watched } = await opened(api.baseUrl, token);
+  const fails = Promise.withResolvers<void>();
+  await page.route('**/upload/image/**', async (route) => {
+    await fails.promise;
+    await route.fulfill({ status: 422, json: { message: 'the disk is none' } });
+  });
+  await page.evaluate(dropFile('refused.qcow2', randomBytes(1000).toString('base64')));
+  await page.getByLabel('Upload of refused').waitFor();
+  await page.getByRole('link', { name: 'ISOs', exact: true }).click();
+  await page.getByRole('heading', { name: 'ISOs' }).waitFor();
+  const answered = page.waitForResponse('**/upload/image/**');
+  fails.resolve();
+  await (await answered).finished();
+  // What came before the next answer is known after it.
+  await page.evaluate("fetch('/ui/session').then((reply) => reply.text())");
+  await page.evaluate('new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))');
+  await page.getByRole('link', { name: 'Images', exact: true }).click();
+  await page.getByRole('alert').filter({ hasText: 'the disk is none' }).waitFor();
+  await page.getByRole('link', { name: 'ISOs', exact: true }).click();
+  await page.getByRole('heading', { name: 'ISOs' }).waitFor();
+  await page.getByRole('link', { name: 'Images', exact: true }).click();
+  await page.getByText(`upload them to ${namespace}`).waitFor();
+  expect(await page.getByLabel('Upload of refused').count()).toBe(0);
+  expect(watched.faults).toEqual([]);
+});
+
 test('an upload whose session ends in the middle ends with the page asking for a new one', async () => {
   const { cluster, api, namespace } = it;
   const token = await identity(cluster.client, 'leaver', { namespace, clusterRole: 'cluster-admin' });

@@ -113,6 +113,48 @@ test('the page asks while it is seen, and while the guest runs', async () => {
   expect(watched.faults).toEqual([]);
 });
 
+/** How far the line of a plot reaches, of 300. */
+const reachOf = async (page: Page, title: string): Promise<number> => {
+  const line = (await plotOf(page, title).locator('.line').first().getAttribute('d')) ?? '';
+  return Number(/([\d.]+) [\d.]+(h0)?$/.exec(line)?.[1]);
+};
+
+test.each([
+  ['is stopped', 'Stopped'],
+  ['is suspended', 'Suspended'],
+] as const)('what a guest uses now is not said where it %s', async (_what, powerState) => {
+  const name = powerState.toLowerCase();
+  const { page, watched } = await open(name);
+  await expect.poll(words(page, 'CPU')).toContain('0.50 cores now');
+  expect(await reachOf(page, 'CPU')).toBe(300);
+  await page.clock.install();
+  const vm = await it.cluster.client.get(vms, name, it.namespace);
+  await reportVm(it.cluster.client, vm, { ...runningStatus, powerState });
+  await expect.poll(words(page, 'CPU')).toContain('busy: not known now, 0.50 cores to 0.50 cores');
+  expect(await plotOf(page, 'CPU').locator('..').innerText()).toContain('busy –');
+  await page.clock.runFor(60_000);
+  await expect.poll(() => reachOf(page, 'CPU')).toBeLessThanOrEqual(240);
+  expect(await reachOf(page, 'CPU')).toBeGreaterThan(100);
+  await expectGoodLooks(page);
+  await page.clock.runFor(300_000);
+  await expect.poll(words(page, 'CPU')).toBe('CPU. busy: not known now.');
+  await reportVm(it.cluster.client, vm, { ...runningStatus, powerState: 'Running' });
+  await expect.poll(words(page, 'Memory')).toContain('512 MiB now');
+  expect(watched.faults).toEqual([]);
+});
+
+test('what a guest uses now is not said where its runner does not answer', async () => {
+  const { page, watched } = await open('mute');
+  await expect.poll(words(page, 'CPU')).toContain('0.50 cores now');
+  usageOf = () => Promise.reject(new Svc3Error('ServiceUnavailable', 'the runner does not answer'));
+  await page.getByText('the runner does not answer').waitFor();
+  expect(await words(page, 'CPU')()).toContain('busy: not known now');
+  expect(await plotOf(page, 'CPU').locator('..').innerText()).toContain('busy –');
+  usageOf = usagesStandIn().of;
+  await expect.poll(words(page, 'Memory')).toContain('512 MiB now');
+  expect(watched.faults).toEqual([]);
+});
+
 test('it asks no more when the session is over', async () => {
   const token = await identity(it.cluster.client, 'leaver', {
     namespace: it.namespace,

@@ -11,6 +11,7 @@ import {
   vms,
 } from '../../../src/api/resources.ts';
 import { labels, tagLabel } from '../../../src/api/meta.ts';
+import type { EffectiveSettings } from '../../../src/api/vm.ts';
 import { ifFound } from '../../../src/errors.ts';
 import { condition, identity, reportVm, runningStatus, runningVm } from '../../support/api.ts';
 import { uniqueNamespace } from '../../support/cluster.ts';
@@ -78,6 +79,50 @@ test('a disk is saved with the memory of its guest', async () => {
   await dialog.waitFor({ state: 'detached' });
   const saved = await it.cluster.client.get(images, 'remembered-saved', it.namespace);
   expect(saved.spec.source.vm).toMatchObject({ name: 'remembered', mode: 'SaveWithMemory' });
+  expect(watched.faults).toEqual([]);
+});
+
+test('what cannot be saved is not offered', async () => {
+  const { client } = it.cluster;
+  const { effective } = runningStatus;
+  const booted = async (name: string, image: string, more: Partial<EffectiveSettings>) =>
+    reportVm(client, await it.aVm(name, { image }), {
+      ...runningStatus,
+      effective: { ...effective!, ...more },
+    });
+  await booted('of-image', 'debian', { imageName: 'debian' });
+  await booted('of-registry', remote, { iso: remote });
+  await client.patch(
+    vms,
+    { name: 'of-registry', namespace: it.namespace },
+    { type: 'merge', body: { spec: { iso: '' } } },
+  );
+  const stalled = [condition('Stalled', 'True', 'ImageRefused', 'there is no such image')];
+  await reportVm(client, await it.aVm('never-booted'), { conditions: stalled });
+  const { page, watched } = await it.visitAs(it.cluster.adminToken);
+  const offered = async (name: string) => {
+    await page.evaluate(`location.hash = '#/vms/${it.namespace}/${name}'`);
+    await page.getByRole('heading', { name, exact: true }).waitFor();
+    await page.getByRole('button', { name: 'Delete …' }).waitFor();
+    const buttons = await page.locator('main').getByRole('button').allInnerTexts();
+    return buttons.filter((label) => /^(Save|Commit)/.test(label));
+  };
+  const memory = page.getByLabel('With the memory of the guest');
+  expect(await offered('of-image')).toEqual(['Save …', 'Commit …']);
+  await page.getByRole('button', { name: 'Save …' }).click();
+  await memory.check();
+  // Its guest ends meanwhile, and its memory with it.
+  await reportVm(client, await client.get(vms, 'of-image', it.namespace), { powerState: 'Stopped' });
+  await memory.waitFor({ state: 'detached' });
+  await page.getByRole('dialog').getByRole('button', { name: 'Save', exact: true }).click();
+  await page.getByText('The disk is being saved as image of-image-saved.').waitFor();
+
+  expect(await offered('of-registry')).toEqual(['Save …']);
+  await page.getByRole('button', { name: 'Save …' }).click();
+  await page.getByLabel('Name of the image').waitFor();
+  expect(await memory.count()).toBe(0);
+  await page.keyboard.press('Escape');
+  expect(await offered('never-booted')).toEqual([]);
   expect(watched.faults).toEqual([]);
 });
 

@@ -85,8 +85,9 @@ test('headers that come too slowly end the connection, others are served meanwhi
   const socket = await rawConnection(api);
   socket.write(`GET ${info} HTTP/1.1\r\nHost: localhost\r\n`);
   drip(socket, 'X-Slow: 1\r\n');
+  const said = textUntilEnd(socket);
   await expectServed(api);
-  expect(await textUntilEnd(socket)).toMatch(/^HTTP\/1\.1 408/);
+  expect(await said).toMatch(/^HTTP\/1\.1 408/);
 });
 
 describe('a body that never ends', () => {
@@ -128,8 +129,9 @@ describe('a body that never ends', () => {
     const socket = await rawConnection(api);
     socket.write(head(header) + begin);
     if (more !== undefined) drip(socket, more);
+    const said = textUntilEnd(socket);
     await expectServed(api);
-    const { status, text, json } = answerOf(await textUntilEnd(socket));
+    const { status, text, json } = answerOf(await said);
     expect([status, json]).toEqual([400, refusal]);
     expect(text).toMatch(/^connection: close\r$/im);
   });

@@ -81,6 +81,13 @@ describe('200 outsiders at once', () => {
 
   test('hurt nobody who comes for the first time, and take no more than a few connections', async () => {
     const tokens = await Promise.all(numbered(12).map((index) => accountToken(`new-${index}`)));
+    // Who is not known yet as an account waits its turn with the outsiders.
+    const { items } = await cluster.client.list(serviceAccounts, { namespace });
+    await vi.waitFor(
+      () =>
+        expect(items.filter(({ metadata }) => !api.services.caches.accounts.has(metadata.uid))).toEqual([]),
+      { timeout: 60_000 },
+    );
     let most = 0;
     const watching = setInterval(() => (most = Math.max(most, client.connections().open)), 1);
     const refused = outsidersCall('other');

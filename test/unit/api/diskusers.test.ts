@@ -19,7 +19,7 @@ const running = (name: string, reference: string) =>
   });
 const pool = (template: object, more: object = {}): VmPool => ({
   metadata: storedMeta({ name: 'ci', namespace: 'team', ...more }),
-  spec: { template, minIdle: 1, standby: 'Suspended', serveConfig: false } as VmPool['spec'],
+  spec: { template, minIdle: 1, standby: 'Suspended', serveConfig: false },
 });
 const config: VmConfig = { metadata: storedMeta({ name: 'small' }), spec: { image: 'golden' } };
 

@@ -6,8 +6,9 @@ import { Credentials } from './credentials.tsx';
 import { Deploy } from './deploy.tsx';
 import { Disks } from './disks.tsx';
 import { focusHeading } from './focus.ts';
-import { noItems } from './items.ts';
-import { follow, type LiveState } from './live.ts';
+import type { Kind } from './items.ts';
+import { follow, type LiveState, nothingKnown } from './live.ts';
+import { Act, Problem } from './parts.tsx';
 import { codeIn, linkTo, placeOf, type Place, type View } from './place.ts';
 import { Nodes } from './nodes.tsx';
 import { Pools } from './pools.tsx';
@@ -137,12 +138,25 @@ async function isStillSignedIn(): Promise<boolean> {
   }
 }
 
+/**
+ * Makes the browser forget the session; nothing else can, since no script reads its cookie.
+ *
+ * @throws ApiError where the session may be there still
+ */
+async function endSession(): Promise<void> {
+  try {
+    await call('DELETE', '/ui/session');
+  } catch (error) {
+    if (!(error instanceof ApiError && error.status === 401)) throw error;
+  }
+}
+
 function SignedIn({ session, onSignOut }: { readonly session: Session; readonly onSignOut: () => void }) {
   // Whoever signs in next may have other rights.
   useEffect(() => forgetRights, []);
   const [namespace, setNamespace] = useState<string>();
   const { namespaces, again } = useNamespaces(session, setNamespace);
-  const [live, setLive] = useState<LiveState>({ items: noItems, state: 'connecting', isKnown: false });
+  const [live, setLive] = useState(nothingKnown);
   const place = usePlace();
 
   useEffect(
@@ -167,9 +181,7 @@ function SignedIn({ session, onSignOut }: { readonly session: Session; readonly 
     if (linked !== undefined && name !== '' && name !== linked) location.hash = linkTo('vms');
     choose(name);
   };
-  const signOut = (): void => {
-    call('DELETE', '/ui/session').then(onSignOut, onSignOut);
-  };
+  const [refusal, setRefusal] = useState<string>();
   const chosen = namespace ?? '';
   const target = chosen === '' ? usualNamespace(namespaces, session) : chosen;
   const rights = useRights(namespace === undefined ? '' : target);
@@ -184,8 +196,10 @@ function SignedIn({ session, onSignOut }: { readonly session: Session; readonly 
         view={place.view}
         onChoosing={again}
         onNamespace={leaveFor}
-        onSignOut={signOut}
+        signOut={() => endSession().then(onSignOut)}
+        onStay={setRefusal}
       />
+      <Problem text={refusal === undefined ? undefined : `You are still signed in: ${refusal}`} />
       <p class={live.state === 'lost' ? 'lost' : 'unseen'} role="status">
         {live.state === 'lost' ? 'The connection was lost; what is shown may be old. Connecting again …' : ''}
       </p>
@@ -197,7 +211,7 @@ function SignedIn({ session, onSignOut }: { readonly session: Session; readonly 
 /** The view that the address names. */
 function Content({
   place: { view, parts },
-  live: { items, isKnown },
+  live: { items, isKnown, kinds },
   shared: { namespace, namespaces, target },
   rights,
   sendings,
@@ -210,8 +224,15 @@ function Content({
 }) {
   const [of = '', name] = parts;
   const common = { namespace, target, isKnown, rights };
-  const { title = 'Deploy a VM', needs = 'deployVm' } = entries.find((entry) => entry.view === view) ?? {};
-  if (name === undefined && mayNot(rights, needs)) return <Refused title={title} namespace={target} />;
+  const {
+    title = 'Deploy a VM',
+    needs = 'deployVm',
+    kind,
+  } = entries.find((entry) => entry.view === view) ?? {};
+  const isLeftOut = isKnown && kind !== undefined && !kinds.has(kind);
+  if (isLeftOut && namespace === '') return <Refused title={name ?? title} where="all namespaces" />;
+  if (name === undefined && (isLeftOut || mayNot(rights, needs)))
+    return <Refused title={title} where={`namespace ${target}`} />;
   switch (view) {
     case 'vms':
       return name === undefined ? (
@@ -223,6 +244,7 @@ function Content({
           name={name}
           vm={items.vms.get(`${of}/${name}`)}
           isKnown={isKnown}
+          isListed={!isLeftOut}
         />
       );
     case 'deploy':
@@ -247,24 +269,31 @@ function Content({
 }
 
 /** A view for who may not have it: an empty one would say that there is nothing. */
-function Refused({ title, namespace }: { readonly title: string; readonly namespace: string }) {
+function Refused({ title, where }: { readonly title: string; readonly where: string }) {
   return (
     <main>
       <h1>{title}</h1>
       <p>
-        This is not for you in namespace {namespace}: your account lacks the right. Who administers the
-        cluster can give it.
+        This is not for you in {where}: your account lacks the right. Who administers the cluster can give it.
       </p>
     </main>
   );
 }
 
-const entries: readonly { readonly view: View; readonly title: string; readonly needs: string }[] = [
-  { view: 'vms', title: 'VMs', needs: 'listVms' },
-  { view: 'pools', title: 'Pools', needs: 'listVmPools' },
-  { view: 'images', title: 'Images', needs: 'listImages' },
-  { view: 'isos', title: 'ISOs', needs: 'listIsos' },
-  { view: 'configs', title: 'Configurations', needs: 'listVmConfigs' },
+interface Entry {
+  readonly view: View;
+  readonly title: string;
+  readonly needs: string;
+  /** What the view lists of the stream. */
+  readonly kind?: Kind;
+}
+
+const entries: readonly Entry[] = [
+  { view: 'vms', title: 'VMs', needs: 'listVms', kind: 'vms' },
+  { view: 'pools', title: 'Pools', needs: 'listVmPools', kind: 'vmPools' },
+  { view: 'images', title: 'Images', needs: 'listImages', kind: 'images' },
+  { view: 'isos', title: 'ISOs', needs: 'listIsos', kind: 'isos' },
+  { view: 'configs', title: 'Configurations', needs: 'listVmConfigs', kind: 'vmConfigs' },
   { view: 'nodes', title: 'Nodes', needs: 'listNodes' },
   { view: 'credentials', title: 'Registry credentials', needs: 'listRegistryCredentials' },
   { view: 'accounts', title: 'Service accounts', needs: 'listServiceAccounts' },
@@ -276,7 +305,8 @@ function Header({
   view,
   onChoosing,
   onNamespace,
-  onSignOut,
+  signOut,
+  onStay,
 }: {
   readonly shared: Shared;
   readonly rights: Rights;
@@ -284,7 +314,9 @@ function Header({
   /** Somebody is about to choose a namespace. */
   readonly onChoosing: () => void;
   readonly onNamespace: (name: string) => void;
-  readonly onSignOut: () => void;
+  readonly signOut: () => Promise<void>;
+  /** Told why somebody could not sign out. */
+  readonly onStay: (why: string | undefined) => void;
 }) {
   const known =
     namespaces.items.includes(namespace) || namespace === ''
@@ -322,9 +354,7 @@ function Header({
           ))}
         </select>
         <span class="user">{session.user}</span>
-        <button type="button" onClick={onSignOut}>
-          Sign out
-        </button>
+        <Act label="Sign out" act={signOut} onProblem={onStay} />
       </div>
     </header>
   );

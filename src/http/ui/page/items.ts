@@ -10,6 +10,8 @@ export interface Items {
   readonly vmPools: ReadonlyMap<string, VmPoolItem>;
 }
 
+export type Kind = keyof Items;
+
 export interface Named {
   readonly name: string;
   readonly namespace: string;
@@ -41,6 +43,11 @@ export function itemsOf(snapshot: Snapshot): Items {
     new Map((snapshot[kind] ?? []).map((item) => [keyOf(item), item])),
   ]);
   return Object.fromEntries(maps);
+}
+
+/** The kinds that a `snapshot` names: those that may be listed. */
+export function kindsIn(snapshot: Snapshot): ReadonlySet<Kind> {
+  return new Set(kinds.filter((kind) => snapshot[kind] !== undefined));
 }
 
 /** After a `change`; what did not change stays the same map. */

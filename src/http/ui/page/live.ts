@@ -1,4 +1,4 @@
-import { changedItems, itemsOf, noItems, type Items } from './items.ts';
+import { changedItems, itemsOf, kindsIn, noItems, type Items, type Kind } from './items.ts';
 
 /** A stream that is silent for so long is dead: the server beats every 15 s. */
 const silenceMs = 45_000;
@@ -10,7 +10,17 @@ export interface LiveState {
   readonly state: 'connecting' | 'live' | 'lost';
   /** Whether the server has told them. */
   readonly isKnown: boolean;
+  /** What it has told of: of other kinds there are no items because they may not be listed. */
+  readonly kinds: ReadonlySet<Kind>;
 }
+
+/** Before the server has told anything. */
+export const nothingKnown: LiveState = {
+  items: noItems,
+  state: 'connecting',
+  isKnown: false,
+  kinds: new Set(),
+};
 
 /**
  * Follows a namespace ('': all) until the returned function is called. After a loss it connects again and is told everything anew.
@@ -24,7 +34,7 @@ export function follow(
 ): () => void {
   let source: EventSource | undefined;
   let timer: ReturnType<typeof setTimeout> | undefined;
-  let items = noItems;
+  let known = nothingKnown;
   let tries = 0;
   let isOver = false;
 
@@ -32,18 +42,18 @@ export function follow(
     clearTimeout(timer);
     timer = setTimeout(lost, silenceMs);
   };
-  const show = (next: Items): void => {
+  const show = (items: Items, kinds: ReadonlySet<Kind>): void => {
     hear();
-    items = next;
     tries = 0;
-    tell({ items, state: 'live', isKnown: true });
+    known = { items, state: 'live', isKnown: true, kinds };
+    tell(known);
   };
 
   function lost(): void {
     source?.close();
     clearTimeout(timer);
     if (isOver) return;
-    tell({ items, state: 'lost', isKnown: items !== noItems });
+    tell({ ...known, state: 'lost' });
     void onEnd().then((goesOn) => {
       if (isOver || !goesOn) return;
       timer = setTimeout(connect, waitsMs[Math.min(tries, waitsMs.length - 1)]);
@@ -59,13 +69,16 @@ export function follow(
     hear();
     const on = (event: string, act: (data: string) => void): void =>
       opened.addEventListener(event, ({ data }: MessageEvent<string>) => act(data));
-    on('snapshot', (data) => show(itemsOf(JSON.parse(data) as object)));
-    on('change', (data) => show(changedItems(items, JSON.parse(data) as object)));
+    on('snapshot', (data) => {
+      const snapshot = JSON.parse(data) as object;
+      show(itemsOf(snapshot), kindsIn(snapshot));
+    });
+    on('change', (data) => show(changedItems(known.items, JSON.parse(data) as object), known.kinds));
     on('beat', hear);
     opened.addEventListener('error', lost);
   }
 
-  tell({ items, state: 'connecting', isKnown: false });
+  tell(known);
   connect();
   return () => {
     isOver = true;

@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import type { VmUsage } from '../../../api/vmusage.ts';
 import { ApiError, call, inNamespace, messageOf } from './api.ts';
 import { type Column, Table } from './parts.tsx';
@@ -7,11 +7,11 @@ import {
   coresText,
   type History,
   noHistory,
+  nowOf,
   pathOf,
   type Plot,
   plotsOf,
   type Sample,
-  type Series,
   speedText,
   withUsage,
   wordsOf,
@@ -21,16 +21,33 @@ const everyMs = 2_000;
 /** What stays refused for as long as the VM is in its state. */
 const lasting = new Set([401, 403, 404, 501]);
 
+/** Draws anew every two seconds while it is on. */
+function useTicks(isOn: boolean): void {
+  const [, setTicks] = useState(0);
+  useEffect(() => {
+    if (!isOn) return undefined;
+    const timer = setInterval(() => setTicks((ticks) => ticks + 1), everyMs);
+    return () => clearInterval(timer);
+  }, [isOn]);
+}
+
+interface Known {
+  readonly history: History;
+  /** The time by the clock of the figures, where the last ones are not of now. */
+  readonly nowMs: number | undefined;
+  readonly refusal: string | undefined;
+}
+
 /** What the VM has used while somebody looks and its guest runs. */
-function useUsage(
-  namespace: string,
-  name: string,
-  isRunning: boolean,
-): { readonly history: History; readonly refusal: string | undefined } {
+function useUsage(namespace: string, name: string, isRunning: boolean): Known {
   const [history, setHistory] = useState(noHistory);
   const [refusal, setRefusal] = useState<string>();
+  const [isAnswering, setAnswering] = useState(false);
+  /** Milliseconds by which the clock of the figures is ahead of the browser's. */
+  const ahead = useRef(0);
   useEffect(() => {
     setRefusal(undefined);
+    setAnswering(false);
     if (!isRunning) return undefined;
     let isOver = false;
     let isAsking = false;
@@ -39,16 +56,21 @@ function useUsage(
       try {
         const { body } = await call<VmUsage>('GET', inNamespace(namespace, 'vms', name, 'usage'));
         if (isOver) return;
+        ahead.current = Date.parse(body.timestamp) - Date.now();
         setHistory((known) => withUsage(known, body));
         setRefusal(undefined);
+        setAnswering(true);
       } catch (error) {
         if (isOver) return;
         setRefusal(messageOf(error));
+        setAnswering(false);
         isOver = error instanceof ApiError && lasting.has(error.status);
       }
     };
     const look = (): void => {
       clearTimeout(timer);
+      // What is shown first to who comes back was true when they left.
+      if (document.hidden) setAnswering(false);
       if (isOver || isAsking || document.hidden) return;
       isAsking = true;
       void ask().then(() => {
@@ -64,7 +86,9 @@ function useUsage(
       document.removeEventListener('visibilitychange', look);
     };
   }, [namespace, name, isRunning]);
-  return { history, refusal };
+  const isCurrent = history.last === undefined || (isRunning && isAnswering);
+  useTicks(!isCurrent);
+  return { history, refusal, nowMs: isCurrent ? undefined : Date.now() + ahead.current };
 }
 
 /** Of the drawing; the page stretches it. */
@@ -78,7 +102,7 @@ function Drawing({ plot }: { readonly plot: Plot }) {
         <strong>{title}</strong>
         {series.map((one) => (
           <span key={one.name} class="key">
-            {one.name} {nowOf(one, text)}
+            {one.name} {nowOf(plot, one)}
           </span>
         ))}
       </figcaption>
@@ -96,11 +120,6 @@ function Drawing({ plot }: { readonly plot: Plot }) {
       <span class="help">0 to {text(ceiling)}</span>
     </figure>
   );
-}
-
-function nowOf({ values }: Series, text: Plot['text']): string {
-  const now = values.at(-1);
-  return now === undefined ? '–' : text(now);
 }
 
 const cellOf =
@@ -132,7 +151,7 @@ export function Usage({
   readonly name: string;
   readonly isRunning: boolean;
 }) {
-  const { history, refusal } = useUsage(namespace, name, isRunning);
+  const { history, refusal, nowMs } = useUsage(namespace, name, isRunning);
   const [isOpen, setOpen] = useState(false);
   return (
     <section aria-labelledby="usage">
@@ -141,7 +160,7 @@ export function Usage({
         {refusal ?? 'The last five minutes, from when this page is open on, while the guest runs.'}
       </p>
       <div class="plots">
-        {plotsOf(history).map((plot) => (
+        {plotsOf(history, nowMs).map((plot) => (
           <Drawing key={plot.title} plot={plot} />
         ))}
       </div>

@@ -19,8 +19,8 @@ interface Sending {
 export interface Sendings {
   readonly all: readonly Sending[];
   readonly begin: (file: File, to: Pick<UploadRequest, 'namespace' | 'kind'>) => void;
-  /** Those that are over are shown no more. */
-  readonly forgetDone: () => void;
+  /** Those of a kind that are over are shown no more; what became of the other kind nobody may have seen. */
+  readonly forgetDone: (kind: UploadRequest['kind']) => void;
 }
 
 export function useSendings(): Sendings {
@@ -43,7 +43,10 @@ export function useSendings(): Sendings {
       .then(() => change({ share: 100, isDone: true }))
       .catch((error: unknown) => change({ problem: messageOf(error), isDone: true }));
   }, []);
-  const forgetDone = useCallback(() => setAll((present) => present.filter(({ isDone }) => !isDone)), []);
+  const forgetDone = useCallback<Sendings['forgetDone']>(
+    (kind) => setAll((present) => present.filter((one) => !(one.isDone && one.kind === kind))),
+    [],
+  );
   return useMemo(() => ({ all, begin, forgetDone }), [all, begin, forgetDone]);
 }
 
@@ -58,7 +61,7 @@ export function Uploads({
   readonly sendings: Sendings;
 }) {
   const [isOver, setOver] = useState(false);
-  useEffect(() => forgetDone, [forgetDone]);
+  useEffect(() => () => forgetDone(kind), [forgetDone, kind]);
   // A browser opens a file that misses the field, and leaves the page: anywhere on it will do.
   useEffect(() => {
     const over = (event: DragEvent): void => {

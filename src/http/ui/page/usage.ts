@@ -89,6 +89,10 @@ export interface Plot {
   /** The value at the top; 0 is at the bottom. */
   readonly ceiling: number;
   readonly timesMs: readonly number[];
+  /** The time at the right end; the left end is `windowMs` before it. */
+  readonly endMs: number;
+  /** Whether the newest figures are of now. */
+  readonly isCurrent: boolean;
   readonly series: readonly Series[];
 }
 
@@ -115,9 +119,15 @@ export function ceilingOf(bytes: number): number {
 
 type Key = Exclude<keyof Sample, 'timestamp' | 'atMs'>;
 
-/** The plots of what the page knows. */
-export function plotsOf({ last, samples }: History): Plot[] {
-  const timesMs = samples.map(({ atMs }) => atMs);
+/**
+ * The plots of what the page knows.
+ *
+ * @param nowMs - the time, by the clock of the figures, where the newest ones are not of now; lines end before the right end then
+ */
+export function plotsOf({ last, samples: known }: History, nowMs?: number): Plot[] {
+  const endMs = nowMs ?? known.at(-1)?.atMs ?? 0;
+  const samples = known.filter(({ atMs }) => atMs > endMs - windowMs);
+  const when = { timesMs: samples.map(({ atMs }) => atMs), endMs, isCurrent: nowMs === undefined };
   const plot = (
     title: string,
     text: Plot['text'],
@@ -126,7 +136,7 @@ export function plotsOf({ last, samples }: History): Plot[] {
   ): Plot => {
     const series = names.map(([key, name]) => ({ name, values: samples.map((sample) => sample[key]) }));
     const largest = Math.max(0, ...series.flatMap(({ values }) => values.map((value = 0) => value)));
-    return { title, text, timesMs, series, ceiling: ceiling(largest) };
+    return { title, text, series, ceiling: ceiling(largest), ...when };
   };
   const isToldByGuest = samples.some(({ used }) => used !== undefined);
   const cpus = last?.cpu.cpus ?? 1;
@@ -160,37 +170,49 @@ export function plotsOf({ last, samples }: History): Plot[] {
   ];
 }
 
+/** The value of a series now. */
+function valueNow({ isCurrent }: Plot, { values }: Series): number | undefined {
+  return isCurrent ? values.at(-1) : undefined;
+}
+
+/** What a series is now, for who sees the plot; a dash where that is not known. */
+export function nowOf(plot: Plot, series: Series): string {
+  const now = valueNow(plot, series);
+  return now === undefined ? '–' : plot.text(now);
+}
+
 /** A series in words: what it is now, and between what it was. */
-function seriesWords({ name, values }: Series, text: Plot['text']): string {
+function seriesWords(plot: Plot, series: Series): string {
+  const { name, values } = series;
+  const { text, isCurrent } = plot;
   const known = values.filter((value) => value !== undefined);
-  if (known.length === 0) return `${name}: no figures yet`;
-  const now = values.at(-1);
+  if (known.length === 0) return `${name}: ${isCurrent ? 'no figures yet' : 'not known now'}`;
+  const now = valueNow(plot, series);
   const range = `${text(Math.min(...known))} to ${text(Math.max(...known))} in the last 5 minutes`;
   return `${name}: ${now === undefined ? 'not known' : text(now)} now, ${range}`;
 }
 
 /** What a plot shows, for who does not see it. */
-export function wordsOf({ title, series, text }: Plot): string {
-  return `${title}. ${series.map((one) => seriesWords(one, text)).join('. ')}.`;
+export function wordsOf(plot: Plot): string {
+  return `${plot.title}. ${plot.series.map((one) => seriesWords(plot, one)).join('. ')}.`;
 }
 
 /** The line of a series, as `d` of an SVG path; broken where something is not known. */
 export function pathOf(
-  { timesMs, ceiling }: Pick<Plot, 'timesMs' | 'ceiling'>,
+  { timesMs, endMs, ceiling }: Pick<Plot, 'timesMs' | 'endMs' | 'ceiling'>,
   values: Series['values'],
   { width, height }: { readonly width: number; readonly height: number },
 ): string {
-  const newest = timesMs.at(-1) ?? 0;
   const round = (value: number): number => Math.round(value * 10) / 10;
   let before = -Infinity;
   return values
     .map((value, at) => {
-      const time = timesMs[at] ?? newest;
+      const time = timesMs[at] ?? endMs;
       if (value === undefined) {
         before = -Infinity;
         return '';
       }
-      const x = round(width * (1 - (newest - time) / windowMs));
+      const x = round(width * (1 - (endMs - time) / windowMs));
       const y = round(height * (1 - Math.min(value / ceiling, 1)));
       const goesOn = time - before <= longestGapSeconds * 1000;
       before = time;

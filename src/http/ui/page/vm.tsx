@@ -4,13 +4,15 @@ import { ApiError, call, inNamespace, messageOf } from './api.ts';
 import { Badge, Fact } from './parts.tsx';
 import { linkTo } from './place.ts';
 import { Usage } from './plots.tsx';
-import { mayNot, type Rights, useRights } from './rights.ts';
+import { mayNot, useRights } from './rights.ts';
 import { timeOf } from './time.ts';
 import { Actions } from './vmactions.tsx';
 import { Explained } from './vmexplained.tsx';
 
 /** How often what the stream does not tell of, as Events, is looked at again. */
 const lookEveryMs = 5_000;
+/** While it has no node: what every node says of it costs the server lists of the whole cluster. */
+const lookAtNodesEveryMs = 15_000;
 
 interface Known {
   readonly explanation?: Explanation;
@@ -23,10 +25,12 @@ function useExplanation(namespace: string, name: string, vm: VmItem | undefined)
   const [explained, setExplained] = useState<Known>({});
   useEffect(() => {
     if (vm === undefined) return undefined;
+    const isPlaced = vm.node !== undefined;
+    const path = `${inNamespace(namespace, 'vms', name, 'explain')}${isPlaced ? '?nodes=false' : ''}`;
     let isOver = false;
     const look = (): void => {
       if (document.hidden) return;
-      call<Explanation>('GET', inNamespace(namespace, 'vms', name, 'explain'))
+      call<Explanation>('GET', path)
         .then(({ body }) => {
           if (!isOver) setExplained({ explanation: body });
         })
@@ -37,7 +41,7 @@ function useExplanation(namespace: string, name: string, vm: VmItem | undefined)
         });
     };
     look();
-    const timer = setInterval(look, lookEveryMs);
+    const timer = setInterval(look, isPlaced ? lookEveryMs : lookAtNodesEveryMs);
     return () => {
       isOver = true;
       clearInterval(timer);
@@ -52,11 +56,14 @@ export function OneVm({
   name,
   vm,
   isKnown,
+  isListed,
 }: {
   readonly namespace: string;
   readonly name: string;
   readonly vm: VmItem | undefined;
   readonly isKnown: boolean;
+  /** Whether the server tells of VMs. */
+  readonly isListed: boolean;
 }) {
   const { explanation, problem } = useExplanation(namespace, name, vm);
   const [done, setDone] = useState('');
@@ -65,7 +72,7 @@ export function OneVm({
     return (
       <main>
         <h1>{name}</h1>
-        <p>{absenceOf(namespace, name, isKnown, rights)}</p>
+        <p>{absenceOf(namespace, name, isKnown, isListed && !mayNot(rights, 'listVms'))}</p>
         <p role="status" class="help">
           {done}
         </p>
@@ -134,8 +141,8 @@ function portsOf({ ports = [] }: VmItem): string {
 }
 
 /** Why nothing is shown of a VM. */
-function absenceOf(namespace: string, name: string, isKnown: boolean, rights: Rights): string {
-  if (mayNot(rights, 'listVms'))
+function absenceOf(namespace: string, name: string, isKnown: boolean, isAllowed: boolean): string {
+  if (!isAllowed)
     return `VMs of namespace ${namespace} are not for you: your account lacks the right. Who administers the cluster can give it.`;
   return isKnown ? `There is no VM ${name} in ${namespace}, or not any more.` : 'Loading …';
 }

@@ -26,7 +26,7 @@ export function Actions({
   readonly done: string;
   readonly onDone: (text: string) => void;
 }) {
-  const { namespace, name } = vm;
+  const { namespace, name, saves = [] } = vm;
   const [asked, setAsked] = useState<Asked>();
   const [problem, setProblem] = useState<string>();
   const [hasScreen, setScreen] = useState(false);
@@ -67,12 +67,12 @@ export function Actions({
             Log
           </button>
         ) : null}
-        {rights.has('saveVm') && vm.status !== 'Pending' ? (
+        {rights.has('saveVm') && saves.includes('Disk') ? (
           <button type="button" onClick={() => setAsked('save')}>
             Save …
           </button>
         ) : null}
-        {rights.has('commitVm') && vm.status !== 'Pending' ? (
+        {rights.has('commitVm') && saves.includes('Commit') ? (
           <button type="button" onClick={() => setAsked('commit')}>
             Commit …
           </button>

@@ -23,9 +23,10 @@ export function Eject({ vm: { namespace, name, iso }, onClose, onDone }: Asking)
   );
 }
 
-/** Asks for the image that the disk is saved as, with the memory where the guest runs. */
-export function Save({ vm: { namespace, name, status }, onClose, onDone }: Asking) {
-  const [hasMemory, setMemory] = useState(false);
+/** Asks for the image that the disk is saved as, with the memory where that can be saved. */
+export function Save({ vm: { namespace, name, saves = [] }, onClose, onDone }: Asking) {
+  const [isWanted, setWanted] = useState(false);
+  const canHaveMemory = saves.includes('Memory');
   const [imageName, setImageName] = useState(`${name}-saved`);
   const [description, setDescription] = useState('');
   const [problem, setProblem] = useState<string>();
@@ -34,7 +35,8 @@ export function Save({ vm: { namespace, name, status }, onClose, onDone }: Askin
     const body = {
       imageName,
       ...(description === '' ? {} : { description }),
-      ...(hasMemory ? { memory: true } : {}),
+      // The guest may have ended since it was ticked.
+      ...(isWanted && canHaveMemory ? { memory: true } : {}),
     };
     await call('POST', inNamespace(namespace, 'vms', name, 'save'), body);
     onDone(`The disk is being saved as image ${imageName}.`);
@@ -72,12 +74,12 @@ export function Save({ vm: { namespace, name, status }, onClose, onDone }: Askin
             onInput={({ currentTarget }) => setDescription(currentTarget.value)}
           />
         </div>
-        {status === 'Running' ? (
+        {canHaveMemory ? (
           <label class="check">
             <input
               type="checkbox"
-              checked={hasMemory}
-              onChange={({ currentTarget }) => setMemory(currentTarget.checked)}
+              checked={isWanted}
+              onChange={({ currentTarget }) => setWanted(currentTarget.checked)}
             />
             With the memory of the guest: VMs from the image go on where it was
           </label>

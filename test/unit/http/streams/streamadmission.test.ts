@@ -5,6 +5,7 @@ import { createStreamAdmission, type StreamAdmission } from '../../../../src/htt
 import type { StreamRequest } from '../../../../src/http/streams/streamrequest.ts';
 import type { TicketClaims } from '../../../../src/http/routes/console.ts';
 import type { Services } from '../../../../src/http/server/services.ts';
+import { aCondition, aVm } from '../../controllers/vm/builders.ts';
 
 const seconds = () => Math.floor(Date.now() / 1000);
 const user = { username: 'alice', uid: 'a' };
@@ -28,6 +29,12 @@ const tickets = {
   },
 };
 
+const running = (name: string) =>
+  aVm({
+    metadata: { name, uid: vmUid },
+    status: { powerState: 'Running', conditions: [aCondition('Booted')] },
+  });
+
 beforeEach(() => {
   vmUid = 'vm-uid';
   for (const mock of [confirmAccount, authorize, isDeleted, authorizeCaller]) mock.mockReset();
@@ -37,7 +44,7 @@ beforeEach(() => {
     tickets,
     caches: {
       accounts: { confirm: confirmAccount, isDeleted },
-      vms: { objects: { get: (name: string) => ({ metadata: { name, namespace: 'team', uid: vmUid } }) } },
+      vms: { objects: { get: (name: string) => running(name) } },
     },
   } as unknown as Services;
   const caller = { key: 'token', authorize: authorizeCaller, user: async () => user, expiresAt: 99 };

@@ -1,5 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { changedItems, itemsOf, matchingVms, noItems } from '../../../../../src/http/ui/page/items.ts';
+import {
+  changedItems,
+  itemsOf,
+  kindsIn,
+  matchingVms,
+  noItems,
+} from '../../../../../src/http/ui/page/items.ts';
 import type { VmItem, VmPoolItem } from '../../../../../src/wire/vmschemas.ts';
 
 const vm = (name: string, more: Partial<VmItem> = {}): VmItem => ({
@@ -46,8 +52,11 @@ describe('what the page knows', () => {
     expect([...items.vmPools.values()].map(({ name, idle }) => `${name} ${idle}`)).toEqual(['ci 1']);
   });
 
-  test('has no kinds that may not be listed', () => {
+  test('has no kinds that may not be listed, and tells them from those of which there are none', () => {
     expect(itemsOf({})).toEqual(noItems);
+    expect(kindsIn({})).toEqual(new Set());
+    expect(itemsOf({ vms: [], images: [] })).toEqual(noItems);
+    expect(kindsIn({ vms: [], images: [] })).toEqual(new Set(['vms', 'images']));
   });
 });
 

@@ -4,6 +4,7 @@ import {
   bytesText,
   ceilingOf,
   noHistory,
+  nowOf,
   pathOf,
   plotsOf,
   rateOf,
@@ -123,6 +124,22 @@ describe('plots', () => {
     expect(wordsOf(plotOf('CPU', aUsage(60), aUsage(62), again))).toContain('busy: not known now');
   });
 
+  test('of a guest that tells nothing any more say so, and end where its figures do', () => {
+    const history = after(aUsage(60), aUsage(62));
+    const last = history.samples[1]!.atMs;
+    const cpuAt = (nowMs: number) => plotsOf(history, nowMs)[0]!;
+    const minuteLater = cpuAt(last + 60_000);
+    expect(wordsOf(minuteLater)).toBe(
+      'CPU. busy: not known now, 0.50 cores to 0.50 cores in the last 5 minutes.',
+    );
+    expect(nowOf(minuteLater, minuteLater.series[0]!)).toBe('–');
+    const shape = { width: 300, height: 100 };
+    expect(pathOf(minuteLater, minuteLater.series[0]!.values, shape)).toBe('M240 75h0');
+    expect(wordsOf(cpuAt(last + windowMs))).toBe('CPU. busy: not known now.');
+    const current = plotsOf(history)[0]!;
+    expect(nowOf(current, current.series[0]!)).toBe('0.50 cores');
+  });
+
   test('reach to what the VM has, and tell what the guest uses where it says so', () => {
     expect(plotOf('CPU', aUsage(60)).ceiling).toBe(2);
     expect(plotOf('Memory', aUsage(60))).toMatchObject({
@@ -137,7 +154,8 @@ describe('plots', () => {
   });
 
   test('are lines that break where nothing is known', () => {
-    const plot = { timesMs: [0, 2_000, 4_000, 6_000, 100_000].map((at) => windowMs + at), ceiling: 10 };
+    const timesMs = [0, 2_000, 4_000, 6_000, 100_000].map((at) => windowMs + at);
+    const plot = { timesMs, endMs: windowMs + 100_000, ceiling: 10 };
     const shape = { width: 300, height: 100 };
     const line = pathOf(plot, [0, 10, undefined, 5, 20], shape);
     expect(line).toBe('M200 100h0L202 0M206 50h0M300 0h0');
