@@ -21,6 +21,9 @@ import { type AlertWorld, alertWorld, measured } from './alertworld.ts';
  * the fault, until it does not. An alert is to come within a minute.
  */
 const aMinute = { timeout: 60_000, interval: 250 };
+/** Guests boot emulated, several at a time. */
+const aBoot = { timeout: 150_000, interval: 250 };
+vi.setConfig({ testTimeout: 600_000 });
 
 const image = `127.0.0.1:1/debian@sha256:${'0'.repeat(64)}`;
 const gpuAddress = '0000:01:00.0';
@@ -76,6 +79,11 @@ afterAll(async () => {
 });
 
 const space = (name: string) => world.spaces[name]!;
+
+async function untilReady(namespace: string, vm: string): Promise<void> {
+  await expect.poll(() => space(namespace).condition(vm, 'Ready'), aBoot).toMatchObject({ status: 'True' });
+}
+
 const firingIn = (namespace: string) => () => world.firing({ namespace });
 const heldGpu = () => join(folder, 'held');
 
@@ -130,13 +138,13 @@ async function crashUntilItStaysDown(): Promise<void> {
     const { reason } = await space('crashing').condition('crashing', 'Stalled');
     if (reason !== 'RestartLimitExceeded') throw new Error(`it has crashed ${killed.size} times`);
   };
-  await vi.waitFor(oneMore, { timeout: 150_000, interval: 250 });
+  await vi.waitFor(oneMore, { timeout: 500_000, interval: 250 });
 }
 
 test('Svc3VMNotReady: a guest that has shut itself down, until it is started', async () => {
   const { client, vmPods } = world;
   await space('shutdown').deploy('one', { image });
-  await space('shutdown').untilReady('one');
+  await untilReady('shutdown', 'one');
   await expect.poll(firingIn('shutdown'), aMinute).toEqual([]);
   await vmPods.guest('one', 'poweroff').catch(() => undefined);
   await space('shutdown').until('one', 'Ready', { reason: 'GuestStopped' });
@@ -146,7 +154,7 @@ test('Svc3VMNotReady: a guest that has shut itself down, until it is started', a
     { name: 'one', namespace: 'shutdown' },
     { type: 'merge', body: { spec: { startRequest: '1' } } },
   );
-  await space('shutdown').untilReady('one');
+  await untilReady('shutdown', 'one');
   await expect.poll(firingIn('shutdown'), aMinute).toEqual([]);
 });
 
@@ -175,7 +183,7 @@ test('Svc3VMImagePullStuck: a node that pulls the image of a VM, until it has it
   await space('pulling').deploy('large', { image });
   await expect.poll(firingIn('pulling'), aMinute).toEqual(['Svc3VMImagePullStuck']);
   release();
-  await space('pulling').untilReady('large');
+  await untilReady('pulling', 'large');
   await expect.poll(firingIn('pulling'), aMinute).toEqual([]);
 });
 
@@ -184,7 +192,7 @@ test('Svc3GPUUnavailable: a card that another process has, until it is free', as
   await space('gpu').deploy('gpu', { image, gpuPassthrough: 'Enabled', vncConsole: 'Disabled' });
   await expect.poll(ofNode, aMinute).toEqual(['Svc3GPUUnavailable']);
   await rm(heldGpu());
-  await space('gpu').untilReady('gpu');
+  await untilReady('gpu', 'gpu');
   await expect.poll(ofNode, aMinute).toEqual([]);
   await space('gpu').remove('gpu');
 });
@@ -192,7 +200,7 @@ test('Svc3GPUUnavailable: a card that another process has, until it is free', as
 test('Svc3VMDiskNearlyFull: a guest that fills its root file system, until it has deleted something', async () => {
   const ofVm = () => world.firing({ namespace: measured, vm: 'full' });
   await space(measured).deploy('full', { image });
-  await space(measured).untilReady('full');
+  await untilReady(measured, 'full');
   const used = () => world.prometheus.query('svc3_vm_filesystem_used_bytes{vm="full"}');
   await expect.poll(used, aMinute).toHaveLength(1);
   expect(await ofVm()).toEqual([]);
@@ -295,7 +303,7 @@ test('Svc3VMCrashLoop: a QEMU that dies for the sixth time, until the VM is star
   await expect.poll(firingIn('crashing'), aMinute).toContain('Svc3VMCrashLoop');
   const started = { type: 'merge', body: { spec: { startRequest: '1' } } } as const;
   await world.client.patch(vms, { name: 'crashing', namespace: 'crashing' }, started);
-  await space('crashing').untilReady('crashing');
+  await untilReady('crashing', 'crashing');
   await expect.poll(firingIn('crashing'), aMinute).toEqual([]);
 });
 
@@ -307,7 +315,7 @@ test('nothing fires for VMs that are as somebody wanted: stopped, suspended, wai
     quiet.deploy('saved', { image }),
     quiet.deploy('off', { image, powerState: 'Stopped' }),
   ]);
-  await Promise.all([quiet.untilReady('asleep'), quiet.untilReady('saved'), quiet.untilReady('off')]);
+  await Promise.all(['asleep', 'saved', 'off'].map((vm) => untilReady('quiet', vm)));
   workers.pause();
   onTestFinished(() => workers.resume());
   const suspended = { type: 'merge', body: { spec: { powerState: 'Suspended' } } } as const;

@@ -72,11 +72,13 @@ describe('a use case is the same whichever way the CLI takes', () => {
         effective: { ...runningStatus.effective!, image: reference },
       });
     }
+    const { vms: cachedVms, images: cachedImages } = installed.api.services.caches;
     await expect
-      .poll(
-        () => installed.api.services.caches.vms.objects.get('user', spaces.http)?.status?.effective?.image,
-      )
-      .toBe(reference);
+      .poll(() => [
+        cachedVms.objects.get('user', spaces.http)?.status?.effective?.image,
+        cachedImages.objects.get('used', spaces.http)?.status?.reference,
+      ])
+      .toEqual([reference, reference]);
     expect(await both('image delete used')).toMatchObject({
       code: 7,
       stderr: 'svc3: image used is in use by VM user\n',

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { rows } from '../../../src/http/legacy/table.ts';
+import { messageOf } from '../../../src/errors.ts';
 import { selfSigned } from '../../../src/http/server/certificate.ts';
 import {
   api,
@@ -287,12 +288,22 @@ describe('texts and refusals', () => {
     await config();
     await image(fields.baseImage);
     const quotas = `/api/v1/namespaces/${namespace}/resourcequotas`;
-    const hard = { 'count/vms.svc3.dev': '1' };
+    const hard = { 'count/vms.svc3.dev': '1', 'count/configmaps': '0' };
     const quota = { metadata: { name: 'one' }, spec: { hard } };
     await cluster.client.request({ method: 'POST', path: quotas, body: quota });
     // What kube-controller-manager says after a while: it looks for kinds that are new to it every half minute.
-    const status = { hard, used: { 'count/vms.svc3.dev': '0' } };
+    const status = { hard, used: { 'count/vms.svc3.dev': '0', 'count/configmaps': '0' } };
     await cluster.client.request({ method: 'PUT', path: `${quotas}/one/status`, body: { ...quota, status } });
+    // Admission hears of the quota a moment later.
+    const tried = () =>
+      cluster.client
+        .request({
+          method: 'POST',
+          path: `/api/v1/namespaces/${namespace}/configmaps?dryRun=All`,
+          body: { metadata: { name: 'tried' } },
+        })
+        .then(() => 'allowed', messageOf);
+    await expect.poll(tried).toContain('exceeded quota');
     const body = { svc_vm_name: vm, replicas: 2 };
     const reply = await call('POST', '/resources/vm/deploy', body);
     await cluster.client.request({ method: 'DELETE', path: `${quotas}/one` });

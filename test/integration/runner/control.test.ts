@@ -167,13 +167,15 @@ describe('streams', () => {
     for (const text of seen) await expect.poll(text).toContain('Password: ');
     other.destroy();
     const before = seen[0]?.().length;
+    await expect.poll(() => runner.serial()).toContain('Password: ');
+    const written = runner.serial().length;
     await runner.client.power({ action: 'restart' });
     await runner.reaches({ powerState: 'Running', guestReachable: true });
     const since = () => seen[0]?.().slice(before);
     await expect.poll(since).toContain('login: ');
     one.write('nobody\n');
     await expect.poll(since).toContain('Password: ');
-    expect(runner.serial()).toContain('Password: ');
+    await expect.poll(() => runner.serial().slice(written)).toContain('Password: ');
     one.destroy();
   });
 

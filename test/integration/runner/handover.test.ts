@@ -52,9 +52,11 @@ async function aQemu() {
     forwardBind: '127.0.0.1',
   };
   const serial = new SerialConsole(() => undefined);
+  // What other files of this worker have left.
+  const strangers = new Set(await childrenOf(process.pid));
   const machine = await launchMachine({ command: qemuArguments(input), run: sockets, serial });
   onTestFinished(() => endNow(machine));
-  return { root, sockets, machine, input };
+  return { root, sockets, machine, input, strangers };
 }
 
 type Qemu = Awaited<ReturnType<typeof aQemu>>;
@@ -67,8 +69,12 @@ interface Faults {
   readonly onCancelled?: (secondPid: number) => void;
 }
 
-async function secondOf({ machine }: Qemu): Promise<number> {
-  const others = (await childrenOf(process.pid)).filter((pid) => pid !== machine.pid);
+async function qemusOf({ strangers }: Qemu): Promise<number[]> {
+  return (await childrenOf(process.pid)).filter((pid) => !strangers.has(pid));
+}
+
+async function secondOf(qemu: Qemu): Promise<number> {
+  const others = (await qemusOf(qemu)).filter((pid) => pid !== qemu.machine.pid);
   expect(others).toHaveLength(1);
   return others[0]!;
 }
@@ -119,12 +125,10 @@ function copied(qemu: Qemu, faults: Faults = {}) {
 }
 
 /** The guest goes on, and all that is left is files of the copy, which its owner takes away. */
-async function nothingIsLeftOf(
-  { machine, root, sockets }: Qemu,
-  folder = join(root, 'memory'),
-): Promise<void> {
+async function nothingIsLeftOf(qemu: Qemu, folder = join(qemu.root, 'memory')): Promise<void> {
+  const { machine, sockets } = qemu;
   expect(await queryStatus(machine.qmp)).toBe('running');
-  expect(await childrenOf(process.pid)).toEqual([machine.pid]);
+  expect(await qemusOf(qemu)).toEqual([machine.pid]);
   expect(await readdir(sockets)).not.toContain('memory');
   for (const name of await readdir(folder)) expect(Object.values(memoryParts)).toContain(name);
   const jobs = await machine.qmp.execute('query-jobs');

@@ -43,9 +43,9 @@ export interface RunningRunner {
 /** Boots under emulation on a loaded machine take a while. */
 const patienceMs = 150_000;
 
-/** For the tests of a file that boot guests. */
+/** For the tests of a file that boot guests: time for several waits of `patienceMs`. */
 export function allowBootTime(): void {
-  vi.setConfig({ testTimeout: 240_000 });
+  vi.setConfig({ testTimeout: 600_000 });
 }
 
 export async function aPod(spec: Partial<RunnerSpecInput> = {}, disk?: string): Promise<Pod> {

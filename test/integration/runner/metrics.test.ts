@@ -16,7 +16,8 @@ import { allowBootTime, aPod, installation, placeIso, type RunningRunner, startR
 
 allowBootTime();
 
-const patience = { timeout: 60_000, interval: 200 };
+/** The agent and the balloon's driver come up in emulated guests. */
+const patience = { timeout: 150_000, interval: 200 };
 const token = signMetricsToken('test', installation.privateKey);
 
 async function portOf(runner: RunningRunner): Promise<number> {

@@ -9,8 +9,13 @@ interface Answer {
   readonly body: Record<string, unknown>;
 }
 
-/** The kubelet's probe; without `uid` that of somebody else. */
-function probe(runner: RunningRunner, waitSeconds: number, uid = runner.pod.spec.vm.uid): Promise<Answer> {
+/** The kubelet's probe; with another `uid` that of somebody else. */
+function probe(
+  runner: RunningRunner,
+  waitSeconds: number,
+  uid = runner.pod.spec.vm.uid,
+  onSent: () => unknown = () => undefined,
+): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const path = `/readyz?vm=${uid}&wait=${waitSeconds}`;
     const asked = request(
@@ -24,6 +29,7 @@ function probe(runner: RunningRunner, waitSeconds: number, uid = runner.pod.spec
       },
     );
     asked.once('error', reject);
+    asked.once('finish', onSent);
     asked.end();
   });
 }
@@ -101,14 +107,13 @@ test('where nothing is to be asked, a guest is ready when QEMU runs', async () =
 test('an answer that is held back when the pod is ended comes before the process is gone', async () => {
   const runner = await startRunner(await aPod({ readiness: { tcp: { port: 7777 } }, graceSeconds: 3 }));
   await runner.reaches({ powerState: 'Running' });
-  const held = probe(runner, 150);
-  runner.process.kill('SIGTERM');
-  expect(await held).toMatchObject(ready);
+  const end = () => runner.process.kill('SIGTERM');
+  expect(await probe(runner, 150, undefined, end)).toMatchObject(ready);
   expect(await runner.exitCode()).toBe(0);
 });
 
 test('while the pod is being ended the kubelet hears nothing new', async () => {
-  const runner = await startRunner(await aPod({ readiness: { none: {} }, graceSeconds: 3 }));
+  const runner = await startRunner(await aPod({ readiness: { none: {} } }));
   expect(await probe(runner, 60)).toMatchObject(ready);
   runner.process.kill('SIGTERM');
   await runner.reaches({ reason: 'ShuttingDown' });

@@ -63,7 +63,7 @@ describe('a runner that ends', () => {
 });
 
 test('half-way through the grace period the guest agent is asked where nobody listens to the power button', async () => {
-  const runner = await startRunner(await aPod({ graceSeconds: 24 }));
+  const runner = await startRunner(await aPod({ graceSeconds: 60 }));
   await runner.reaches(up);
   // The agent runs /sbin/shutdown, which BusyBox does not bring.
   await runner.guest(
