@@ -140,7 +140,7 @@ function copyRoute<P extends DiskParams>(kind: DiskKind<P>) {
 
 function describeRoute<P extends DiskParams>(kind: DiskKind<P>) {
   const { word, title, tag, noun, params, resource } = kind;
-  const { one, permission, keyOf } = namesOf(kind);
+  const { plural, one, permission, keyOf } = namesOf(kind);
   return defineRoute({
     id: `describe${title}`,
     tag,
@@ -154,11 +154,12 @@ function describeRoute<P extends DiskParams>(kind: DiskKind<P>) {
     replies: { 200: { description: `The ${noun}.`, schema: schemas.imageItem } },
     permission: { kind: 'native', ...permission, verb: 'patch', name: word },
     example: { description: kind.description },
-    async handler({ params: given, body, caller }) {
+    async handler({ params: given, body, caller, services, signal }) {
       const patched = await caller.client.patch(resource, keyOf(given), {
         type: 'merge',
         body: { spec: { description: body.description } },
       });
+      await waitSeen(services.caches[plural].changes, patched, signal);
       return { body: imageItem(patched) };
     },
   });
