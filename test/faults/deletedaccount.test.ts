@@ -2,8 +2,8 @@ import { once } from 'node:events';
 import { PassThrough, type Duplex } from 'node:stream';
 import { WebSocket } from 'ws';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { serviceAccounts, vms } from '../../src/api/resources.ts';
-import { identity, runningVm, startTestApi, tokenOf, type TestApi } from '../support/api.ts';
+import { serviceAccounts } from '../../src/api/resources.ts';
+import { identity, runningVm, startTestApi, tokenOf, type TestApi, untilAllowed } from '../support/api.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../support/cluster.ts';
 
 let cluster: TestCluster;
@@ -70,13 +70,8 @@ describe('the token of an account that is deleted', () => {
 
   test('nobody here has met before is refused too, though kube-apiserver remembers it for 10 s', async () => {
     const token = await identity(cluster.client, 'elsewhere', { namespace, role });
-    // Known to kube-apiserver, which hears of the right a moment after it was given, and not to the api.
-    const known = () =>
-      cluster.client
-        .withToken(token)
-        .list(vms, { namespace })
-        .then(() => 'good', String);
-    await expect.poll(known, poll).toBe('good');
+    // Known to kube-apiserver, not to the api.
+    await untilAllowed(cluster.client, token, namespace);
     const uid = await uidOf('elsewhere');
     await remove('elsewhere');
     await unknownToApi(uid);

@@ -4,9 +4,8 @@ import { connect, type ClientHttp2Session } from 'node:http2';
 import { connect as connectTcp } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { beforeAll, expect, onTestFinished, test } from 'vitest';
-import { vms } from '../../src/api/resources.ts';
 import { createClient } from '../../src/kube/client.ts';
-import { identity, startTestApi, type TestApi } from '../support/api.ts';
+import { identity, startTestApi, type TestApi, untilAllowed } from '../support/api.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../support/cluster.ts';
 
 let cluster: TestCluster;
@@ -86,12 +85,7 @@ const asked = (answers: readonly number[]) => answers.filter((status) => status 
 
 test('300 random tokens delay nobody from the same address whose account exists', async () => {
   const token = await identity(cluster.client, 'newcaller', { namespace, role: 'cluster-admin' });
-  const known = () =>
-    cluster.client
-      .withToken(token)
-      .list(vms, { namespace })
-      .then(() => 'good', String);
-  await expect.poll(known, poll).toBe('good');
+  await untilAllowed(cluster.client, token, namespace);
   const api = await freshApi();
   const own = session(api);
   await once(own, 'connect');

@@ -3,6 +3,7 @@ import { connect, type ClientHttp2Session } from 'node:http2';
 import { PassThrough } from 'node:stream';
 import { Registry } from 'prom-client';
 import { Agent, request } from 'undici';
+import { expect } from 'vitest';
 import { clusterRoleBindings, roleBindings, serviceAccounts, vms } from '../../src/api/resources.ts';
 import type { Vm, VmStatus } from '../../src/api/vm.ts';
 import { createInformers } from '../../src/controller/informers.ts';
@@ -13,6 +14,7 @@ import type { Services } from '../../src/http/server/services.ts';
 import { createSealer } from '../../src/http/auth/seals.ts';
 import { createTicketSigner } from '../../src/http/auth/tickets.ts';
 import { createServingTls, type KeyPair } from '../../src/http/server/tls.ts';
+import type { RootClient } from '../../src/kube/client.ts';
 import type { KubeClient } from '../../src/kube/types.ts';
 import { usagesStandIn } from './vmusage.ts';
 
@@ -192,6 +194,16 @@ export async function identity(
     });
   }
   return tokenOf(client, grants.namespace, name, grants.audiences);
+}
+
+/** Until kube-apiserver lets a new token list VMs there: it hears of a right a moment after that was given. */
+export async function untilAllowed(client: RootClient, token: string, namespace: string): Promise<void> {
+  const listed = () =>
+    client
+      .withToken(token)
+      .list(vms, { namespace })
+      .then(() => 'allowed', String);
+  await expect.poll(listed).toBe('allowed');
 }
 
 export async function tokenOf(

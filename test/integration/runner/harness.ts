@@ -5,7 +5,12 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, onTestFinished, vi } from 'vitest';
-import { runnerPaths, type RunnerSpecInput, type RunnerState } from '../../../src/api/runner.ts';
+import {
+  type ClaimRequest,
+  runnerPaths,
+  type RunnerSpecInput,
+  type RunnerState,
+} from '../../../src/api/runner.ts';
 import { createRunnerClient, type RunnerClient } from '../../../src/runnerapi/client.ts';
 import { createControlKey, signControlToken } from '../../../src/runnerapi/token.ts';
 import { inGuest, testGuestDisk } from '../../support/guest.ts';
@@ -170,6 +175,21 @@ export function clientFor(port: number, vmUid: string): RunnerClient {
 }
 
 export { keys as installation };
+
+/** The waiting guest of a pod becomes this VM's. */
+export function claimFor({ podUid }: Pod, vm: ClaimRequest['vm']): ClaimRequest {
+  const values = {
+    cpu: 1,
+    memoryMiB: 192,
+    vncConsole: true,
+    netBoost: true,
+    legacyIO: false,
+    readiness: { timeoutSeconds: 180 },
+    metadata: [],
+    sshAuthorizedKeys: [],
+  };
+  return { podUid, vm, settings: { version: 'v1', values } };
+}
 
 /** A copy of everything a pod leaves behind, to look into. */
 export async function copyOf(pod: Pod): Promise<string> {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { runnerPaths } from '../../../src/api/runner.ts';
 import { kill } from '../../support/processes.ts';
-import { allowBootTime, aPod, clientFor, startRunner } from './harness.ts';
+import { allowBootTime, aPod, claimFor, clientFor, startRunner } from './harness.ts';
 import { anImageOf, aPodOf, saved } from './savedimage.ts';
 
 /** What becomes of VMs of an image with memory: the table in docs/images.md. Restart, revert and a reboot of the node: memory.test.ts. */
@@ -69,17 +69,7 @@ test('a guest of a pool that a VM has claimed is told whose it is again after a 
     .poll(() => pool.state(), { timeout: 150_000, interval: 100 })
     .toMatchObject({ powerState: 'Suspended', standby: 'Idle', warmStart: warm });
   const vm = { namespace: 'team', name: 'job', uid: randomUUID() };
-  const values = {
-    cpu: 1,
-    memoryMiB: 192,
-    vncConsole: true,
-    netBoost: true,
-    legacyIO: false,
-    readiness: { timeoutSeconds: 180 },
-    metadata: [],
-    sshAuthorizedKeys: [],
-  };
-  await pool.claim({ podUid: pod.podUid, vm, settings: { version: 'v1', values } });
+  await pool.claim(claimFor(pod, vm));
   const isTold = async () => {
     await expect.poll(() => runner.guest('hostname'), { interval: 200 }).toBe('job\n');
   };

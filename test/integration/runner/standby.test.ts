@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
-import type { ClaimRequest } from '../../../src/api/runner.ts';
 import { kill } from '../../support/processes.ts';
-import { allowBootTime, aPod, clientFor, startRunner } from './harness.ts';
+import { allowBootTime, aPod, claimFor, clientFor, startRunner } from './harness.ts';
 
 allowBootTime();
 
@@ -15,17 +14,7 @@ test('a guest that waits is paused, goes on for the first VM that claims it, and
     .toMatchObject({ powerState: 'Suspended', standby: 'Idle', vmUid: pod.podUid });
   await expect(runner.client.state()).rejects.toThrow('meant for another VM');
   const vm = { namespace: 'team', name: 'job', uid: randomUUID() };
-  const values = {
-    cpu: 1,
-    memoryMiB: 192,
-    vncConsole: true,
-    netBoost: true,
-    legacyIO: false,
-    readiness: { timeoutSeconds: 180 },
-    metadata: [],
-    sshAuthorizedKeys: [],
-  };
-  const request: ClaimRequest = { podUid: pod.podUid, vm, settings: { version: 'v1', values } };
+  const request = claimFor(pod, vm);
   const claimed = { powerState: 'Running', vmUid: vm.uid, settingsVersion: 'v1' };
   expect(await before.claim(request)).toMatchObject(claimed);
   expect(await before.claim(request)).toMatchObject(claimed);
