@@ -88,7 +88,7 @@ export function deleteCommand(kind: Kind): Command {
     ],
     async run(context, { arguments: { name } }) {
       const { disks, ns } = await disksOf(context, kind);
-      await deleteAll(context.out, kind, name, (each) => disks.delete(ns, each));
+      await deleteAll(context, kind, name, (each) => disks.delete(ns, each));
     },
   });
 }

@@ -1,7 +1,7 @@
 import { createWriteStream } from 'node:fs';
 import { open, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { Readable } from 'node:stream';
+import { addAbortSignal, Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { isSvc3Error, messageOf, Svc3Error } from '../errors.ts';
 import { command, type Command } from './command.ts';
@@ -9,6 +9,7 @@ import { isMissing } from './config.ts';
 import type { Context } from './context.ts';
 import { described, disksOf, nouns, plurals, samples, type Kind } from './diskkind.ts';
 import { descriptionOption, longWorkOptions, showWork } from './longwork.ts';
+import { aborted } from './sleep.ts';
 import { usageError } from './usage.ts';
 
 export function uploadCommand(kind: Kind): Command {
@@ -37,14 +38,23 @@ export function uploadCommand(kind: Kind): Command {
       const { body, size, reopen } = await contentOf(context, file);
       const tell = (sent: number) => context.out.progress(`${name}: ${amount(sent, size)} sent`);
       const filename = file === '-' ? name : path.basename(file);
+      const { signal } = context;
       const begun = await disks.upload(ns, {
         name,
         ...described(description),
         ...(size === undefined ? {} : { size }),
-        body: counting(body, tell),
+        body: addAbortSignal(signal, counting(body, tell)),
         ...(reopen === undefined
           ? {}
-          : { reopen: async (start) => counting(await reopen(start), (sent) => tell(start + sent)) }),
+          : {
+              reopen: async (start) => {
+                signal.throwIfAborted();
+                return addAbortSignal(
+                  signal,
+                  counting(await reopen(start), (sent) => tell(start + sent)),
+                );
+              },
+            }),
         filename,
       });
       await showWork(context, kind, { begun, disks, wait });
@@ -129,10 +139,11 @@ export function downloadCommand(kind: Kind): Command {
 }
 
 /** No faster than whoever reads it. */
-async function printed({ environment: { stdout } }: Context, body: Readable): Promise<void> {
-  for await (const chunk of body as AsyncIterable<Uint8Array>) {
-    if (!stdout.write(chunk) && stdout.once !== undefined)
-      await new Promise<void>((resolve) => stdout.once?.('drain', resolve));
+async function printed({ environment: { stdout }, signal }: Context, body: Readable): Promise<void> {
+  for await (const chunk of addAbortSignal(signal, body) as AsyncIterable<Uint8Array>) {
+    if (stdout.write(chunk) || stdout.once === undefined) continue;
+    const drained = new Promise<void>((resolve) => stdout.once?.('drain', resolve));
+    await Promise.race([drained, aborted(signal)]);
   }
 }
 

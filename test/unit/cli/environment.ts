@@ -15,6 +15,8 @@ export interface TerminalOptions {
   readonly isTTY?: boolean;
   readonly columns?: number;
   readonly home?: string;
+  /** Aborted as by Ctrl-C. */
+  readonly signal?: AbortSignal;
 }
 
 export const now = new Date('2026-06-01T12:00:00Z');
@@ -35,8 +37,8 @@ export function aTerminal(options: TerminalOptions = {}): Terminal {
     stdin: Readable.from([options.stdin ?? '']),
     stdout: stdout.stream,
     stderr: stderr.stream,
-    signal: new AbortController().signal,
-    now: () => now,
+    signal: options.signal ?? new AbortController().signal,
+    now: options.now ?? (() => now),
   };
   return { environment, stdout: stdout.text, stderr: stderr.text };
 }

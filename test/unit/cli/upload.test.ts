@@ -65,6 +65,30 @@ test('an upload sends what a named pipe gives, whose size nobody knows', async (
   expect(got.content?.equals(content)).toBe(true);
 });
 
+test('an upload ends with Ctrl-C, and does not go on where it was', async () => {
+  const home = await aFolder();
+  const file = join(home, 'disk.qcow2');
+  await writeFile(file, randomBytes(300_000));
+  const stop = new AbortController();
+  const ended: unknown[] = [];
+  const service = {
+    images: {
+      async upload(_namespace, { body, reopen }) {
+        stop.abort();
+        ended.push(await buffer(body).catch((error: Error) => error.name));
+        ended.push(await reopen?.(0).catch((error: Error) => error.name));
+        throw new Error('broken off');
+      },
+    } as Partial<Service['images']>,
+    close: () => Promise.resolve(),
+  } as Partial<Service> as Service;
+  const variables = { SVC3_API_URL: 'https://svc3.example.com', SVC3_TOKEN: 't' };
+  const words = ['image', 'upload', file, 'mine', '-n', 'x'];
+  const given = { home, variables, signal: stop.signal };
+  const { code } = await run(words, given, { openHttp: () => Promise.resolve(service) });
+  expect([code, ended]).toEqual([130, ['AbortError', 'AbortError']]);
+});
+
 test('an upload of a folder, or of nothing, is refused', async () => {
   const home = await aFolder();
   expect(await upload(home, home)).toEqual({

@@ -15,7 +15,8 @@ export const imagePrune = command({
     { line: 'svc3 image prune --dry-run', summary: 'What would be deleted' },
     { line: 'svc3 image prune --yes', summary: 'Delete it' },
   ],
-  async run({ out, service, namespace }, { options }) {
+  async run(context, { options }) {
+    const { out, service, namespace } = context;
     if (options.yes && options['dry-run']) throw usageError('--yes and --dry-run exclude each other');
     const [{ images, vms, vmConfigs, vmPools }, ns] = await Promise.all([service(), namespace()]);
     const [all, ...users] = await Promise.all([
@@ -31,7 +32,7 @@ export const imagePrune = command({
       return;
     }
     await deleteAll(
-      out,
+      context,
       'image',
       unused.map(({ name }) => name),
       (name) => images.delete(ns, name),

@@ -8,6 +8,6 @@ export const poolDelete = command({
   examples: [{ line: 'svc3 pool delete ci', summary: 'One pool' }],
   async run(context, { arguments: { name } }) {
     const [{ vmPools }, ns] = await Promise.all([context.service(), context.namespace()]);
-    await deleteAll(context.out, 'vmpool', name, (each) => vmPools.delete(ns, each));
+    await deleteAll(context, 'vmpool', name, (each) => vmPools.delete(ns, each));
   },
 });

@@ -8,8 +8,8 @@ export const saDelete = command({
     name: { summary: 'Names of the service accounts', variadic: true, complete: 'serviceAccounts' },
   },
   examples: [{ line: 'svc3 sa delete ci', summary: 'No token of it works any more' }],
-  async run({ out, namespace, service }, { arguments: { name } }) {
-    const [{ serviceAccounts }, ns] = await Promise.all([service(), namespace()]);
-    await deleteAll(out, 'serviceaccount', name, (each) => serviceAccounts.delete(ns, each));
+  async run(context, { arguments: { name } }) {
+    const [{ serviceAccounts }, ns] = await Promise.all([context.service(), context.namespace()]);
+    await deleteAll(context, 'serviceaccount', name, (each) => serviceAccounts.delete(ns, each));
   },
 });

@@ -26,6 +26,6 @@ export const vmDelete = command({
       'no longer waiting; deletions that have begun go on: svc3 vm list shows what is left',
     );
     const options = { wait: !noWait, deleteDisk, signal: context.signal, progress };
-    await deleteAll(context.out, 'vm', name, (each) => vms.delete(ns, each, options));
+    await deleteAll(context, 'vm', name, (each) => vms.delete(ns, each, options));
   },
 });

@@ -8,6 +8,6 @@ export const vmcDelete = command({
   examples: [{ line: 'svc3 vmc delete builder', summary: 'One configuration' }],
   async run(context, { arguments: { name } }) {
     const [{ vmConfigs }, ns] = await Promise.all([context.service(), context.namespace()]);
-    await deleteAll(context.out, 'vmconfig', name, (each) => vmConfigs.delete(ns, each));
+    await deleteAll(context, 'vmconfig', name, (each) => vmConfigs.delete(ns, each));
   },
 });
