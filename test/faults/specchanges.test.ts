@@ -1,6 +1,6 @@
 /** A change of a VM's spec is carried out, or waits and is told, or is refused: never accepted and ignored. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { images, storageClasses, vms } from '../../src/api/resources.ts';
+import { images, pods, storageClasses, vms } from '../../src/api/resources.ts';
 import type { VmSpecInput } from '../../src/api/vm.ts';
 import { slow, type VmNamespace, type VmWorld, vmWorld } from '../integration/vm/harness.ts';
 import { bindClaim } from '../support/claims.ts';
@@ -75,6 +75,23 @@ describe('a VM with an Ephemeral disk', { timeout: 180_000 }, () => {
     await space.untilReady('waits');
     expect((await space.vm('waits')).status?.effective).toMatchObject({ cpu: 2 });
     await space.remove('waits');
+  });
+
+  test('has what waited for its next start in its next pod', async () => {
+    await space.deploy('moved');
+    await space.untilReady('moved');
+    await patch('moved', { systemSerial: 'B1', cpu: 2 });
+    await space.until('moved', 'RestartRequired', { status: 'True' });
+    const before = await space.pod('moved');
+    await world.client.delete(pods, { name: before?.metadata.name ?? '', namespace: space.name });
+    await space.untilReplaced('moved', before);
+    await space.untilReady('moved');
+    await expect
+      .poll(async () => (await space.vm('moved')).status?.effective, slow)
+      .toMatchObject({ systemSerial: 'B1', cpu: 2 });
+    await expect.poll(() => space.condition('moved', 'RestartRequired'), slow).toEqual({});
+    expect((await space.pod('moved'))?.spec.containers[0]?.resources?.requests).toMatchObject({ cpu: '2' });
+    await space.remove('moved');
   });
 
   test.each(changes)('refuses another %s once it has been placed', async (field, value) => {

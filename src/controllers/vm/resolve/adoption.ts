@@ -10,7 +10,6 @@ import { withLiveSettings } from './livesettings.ts';
 import { digestOf, isNamed, parseImage } from './imageref.ts';
 import { effectiveAnnotation } from '../names.ts';
 import { annotatedSettings } from '../pod/annotatedsettings.ts';
-import { isPersistent } from '../pod/claim.ts';
 import { hasBundle } from '../pod/bundle.ts';
 import { nodePortDefaults } from '../settings.ts';
 import type { Resolved, ResolveSources } from './resolve.ts';
@@ -73,7 +72,7 @@ export function settingsInForce(
   const another = anotherMedium(vm, frozen);
   // Once the status is of this pod it has what the pod was made with, and a medium that it lacks was taken out.
   const isNew = vm.status?.runner?.podUid !== pod.metadata.uid;
-  const made = isNew && isPersistent(frozen) ? annotatedSettings(pod) : undefined;
+  const made = isNew ? annotatedSettings(pod) : undefined;
   const hasAnother = another !== undefined && made?.isoName === another && hasMedium(pod, made);
   const pinned = hasAnother ? made.iso : undefined;
   const changed = changedSettings(vm, frozen, settings, pinned);

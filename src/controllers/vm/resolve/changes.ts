@@ -48,7 +48,9 @@ export function changedSettings(
   const fields = waitingFields.filter((field) => !isSame(requested, frozen, field));
   if (fields.length === 0) return undefined;
   const isoName = another === undefined ? {} : { isoName: another };
-  const effective = schema.parse({ ...frozen, ...pick(requested, fields), ...isoName, disk: requested.disk });
+  // One that says nothing of its disk says so in the pod's annotation, too: a member that is undefined would be another thing.
+  const itsDisk = requested.disk === undefined ? {} : { disk: requested.disk };
+  const effective = schema.parse({ ...frozen, ...pick(requested, fields), ...isoName, ...itsDisk });
   const disk = { isPersistent: isPersistent(frozen) };
   const bootFields = fields.filter((field) => !needsAnotherPod(field, disk));
   const atBoot =

@@ -190,6 +190,33 @@ describe('settings that somebody has written', () => {
   });
 });
 
+describe.each(['Ephemeral', 'Persistent'] as const)('changes of a VM with an %s disk', (storage) => {
+  const before = {
+    cpu: 1,
+    memory: '1Gi',
+    ...(storage === 'Persistent' ? { disk: { storage, size: '1Gi' } } : {}),
+  } as const;
+  const next = made({ ...before, cpu: 2, systemSerial: 'B1' });
+  const vm = {
+    ...next.vm,
+    metadata: { ...next.vm.metadata, generation: 2 },
+    status: { effective: made(before).effective },
+  };
+
+  test('are in force in a pod that was made with them', () => {
+    const found = settingsOfPod(vm, next.pod, sources);
+    expect(found).toMatchObject({ kind: 'resolved', effective: { cpu: 2, systemSerial: 'B1' } });
+    expect(found).not.toHaveProperty('waiting');
+  });
+
+  test('wait in a pod that was made before them', () => {
+    expect(settingsOfPod(vm, made(before).pod, sources)).toMatchObject({
+      effective: { cpu: 1 },
+      waiting: ['cpu', 'systemSerial'],
+    });
+  });
+});
+
 describe('another medium of a VM with a Persistent disk', () => {
   const disk = { storage: 'Persistent' as const, size: '1Gi' };
   const placed = made({ disk }).effective;
