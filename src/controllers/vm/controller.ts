@@ -184,7 +184,7 @@ function createReconciler(
       placed: parts.placed,
       pullSecretVersion,
     }),
-    claimGrowth: new ClaimGrowth(client, recorder),
+    claimGrowth: new ClaimGrowth({ client, recorder, monotonic: () => performance.now() }),
     podResize: new PodResize({ client, inventory, settings, now: () => performance.now() }),
     runners,
     starts: parts.starts,

@@ -296,11 +296,11 @@ export class VmReconciler {
     await holdVm(this.#parts, pass);
     await renewControlKeys(this.#parts.client, pod, this.#parts.controlKeys());
     await this.#renewLabels(vm, pod);
-    await claimGrowth.grow(vm, claim);
+    const growthMs = await claimGrowth.grow(vm, claim);
     const isReady = status.conditions.ready.status === 'True';
     podCreation.seen(vm.metadata.uid, { isBound: pod.spec.nodeName !== undefined, isReady });
     const askMs = runner === undefined ? undefined : askAfterMs(runner, pod, status);
-    return soonest(askMs, roomPollMs(room));
+    return soonest(askMs, roomPollMs(room), growthMs);
   }
 
   /** What is made of its disk is in the pod until it is in the store. The cache may not know of it yet. */

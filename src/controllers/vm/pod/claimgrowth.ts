@@ -7,39 +7,78 @@ import type { VmMemory } from '../parts.ts';
 import { typed } from '../status/statuswriter.ts';
 import { bootNeeds, grownStorage } from './claim.ts';
 
+export interface ClaimGrowthParts {
+  readonly client: Pick<KubeClient, 'patch'>;
+  readonly recorder: EventRecorder;
+  /** Milliseconds of a clock that never jumps. */
+  readonly monotonic: () => number;
+}
+
+/** What was asked for of a claim, until the cache shows it; with why it was refused. */
+interface Asked {
+  readonly claimUid: string;
+  readonly storage: string;
+  readonly refusal?: { readonly message: string; readonly at: number };
+}
+
+/** A quota may be raised, and a StorageClass may learn to expand, of which nobody tells: so long until it is tried again, in milliseconds. */
+const askAgainMs = 60_000;
+
 /** Grows the claims of Persistent disks: the volume first, then its runner grows the disk on it. */
 export class ClaimGrowth implements VmMemory {
-  readonly #client: KubeClient;
-  readonly #recorder: EventRecorder;
-  /** Sizes that were asked for: until the cache shows them, and once where they are refused. */
-  readonly #asked = new Map<string, string>();
+  readonly #parts: ClaimGrowthParts;
+  readonly #asked = new Map<string, Asked>();
 
-  constructor(client: KubeClient, recorder: EventRecorder) {
-    this.#client = client;
-    this.#recorder = recorder;
+  constructor(parts: ClaimGrowthParts) {
+    this.#parts = parts;
   }
 
-  /** A StorageClass that cannot expand is told of in an event, once per size. */
-  async grow(vm: Vm, claim: PersistentVolumeClaim | undefined): Promise<void> {
-    const { uid: vmUid } = vm.metadata;
+  /**
+   * What refuses is told of in an event, once for each size and message.
+   *
+   * @returns milliseconds until a growth that was refused is asked for again; undefined where none was
+   */
+  async grow(vm: Vm, claim: PersistentVolumeClaim | undefined): Promise<number | undefined> {
+    const vmUid = vm.metadata.uid;
     const storage = grownStorage(vm, claim, bootNeeds(vm));
-    if (claim === undefined || storage === undefined || this.#asked.get(vmUid) === storage) return;
-    this.#asked.set(vmUid, storage);
-    const { name, namespace, uid } = claim.metadata;
-    const body = { metadata: { uid }, spec: { resources: { requests: { storage } } } };
+    if (claim === undefined || storage === undefined) return undefined;
+    const before = this.#of(vmUid, claim, storage);
+    const waitMs = this.#waitMs(before);
+    if (waitMs !== 0) return waitMs;
     try {
-      await this.#client.patch(persistentVolumeClaims, { name, namespace }, { type: 'merge', body });
+      await this.#ask(claim, storage);
+      this.#asked.set(vmUid, { claimUid: claim.metadata.uid, storage });
+      return undefined;
     } catch (error) {
-      if (!isSvc3Error(error, 'Forbidden', 'Invalid')) {
-        this.#asked.delete(vmUid);
-        throw error;
-      }
+      if (!isSvc3Error(error, 'Forbidden', 'Invalid')) throw error;
       const message = messageOf(error);
-      this.#recorder.event(typed(vm), { type: 'Warning', reason: 'VolumeNotGrown', message });
+      const refusal = { message, at: this.#parts.monotonic() };
+      this.#asked.set(vmUid, { claimUid: claim.metadata.uid, storage, refusal });
+      if (before?.refusal?.message !== message)
+        this.#parts.recorder.event(typed(vm), { type: 'Warning', reason: 'VolumeNotGrown', message });
+      return askAgainMs;
     }
   }
 
   forget(vmUid: string): void {
     this.#asked.delete(vmUid);
+  }
+
+  /** A claim that was lost and made anew is another, as small as the VM's was at first. */
+  #of(vmUid: string, claim: PersistentVolumeClaim, storage: string): Asked | undefined {
+    const asked = this.#asked.get(vmUid);
+    return asked?.claimUid === claim.metadata.uid && asked.storage === storage ? asked : undefined;
+  }
+
+  /** 0: to be asked for now; undefined: the cache will show it. */
+  #waitMs(asked: Asked | undefined): number | undefined {
+    if (asked === undefined) return 0;
+    if (asked.refusal === undefined) return undefined;
+    return Math.max(0, asked.refusal.at + askAgainMs - this.#parts.monotonic());
+  }
+
+  async #ask({ metadata: { name, namespace, uid } }: PersistentVolumeClaim, storage: string): Promise<void> {
+    const body = { metadata: { uid }, spec: { resources: { requests: { storage } } } };
+    await this.#parts.client.patch(persistentVolumeClaims, { name, namespace }, { type: 'merge', body });
   }
 }

@@ -7,7 +7,7 @@ import { isTerminating } from '../../../api/owner.ts';
 import { formatQuantity } from '../../../api/quantity.ts';
 import { nodeOf } from '../../../placement/podfacts.ts';
 import { isOfSize, needsAnotherPod } from '../../../api/vmchanges.ts';
-import { isPersistent } from '../pod/claim.ts';
+import { hasClaims, isPersistent } from '../pod/claim.ts';
 import { mayGoOn, memoryHostOf } from '../pod/hibernation.ts';
 import { leftOutPorts, portsCondition, withLeftOutWarnings, withPodsPorts } from '../pod/leftoutports.ts';
 import { statusPorts } from '../pod/podports.ts';
@@ -84,8 +84,7 @@ export function reportPod(given: PodReport): StatusDraft {
     ...portsCondition(warnings, leftOut),
   };
   const { ready, stalled } = conditions;
-  const ip = internalIp(node);
-  const nodeName = nodeOf(pod);
+  const { nodeName, ip } = whereItIs(input);
   const state = input.runner?.state;
   const runner = identityOf(input);
   const growth = input.runner?.growth;
@@ -174,6 +173,17 @@ function powerOf({ vm, pod, runner }: PodReport): ObservedPowerState | undefined
   if (state !== undefined) return undefined;
   const samePod = vm.status?.runner?.podUid === pod.metadata.uid;
   return samePod ? vm.status?.powerState : undefined;
+}
+
+/** A try to place the pod says nothing yet of a VM whose volume may be on one node only: it goes back there first. */
+function whereItIs({ vm, pod, node, effective }: PodReport): {
+  readonly nodeName: string | undefined;
+  readonly ip: string | undefined;
+} {
+  const known = vm.status?.node;
+  const isTry = pod.spec.nodeName === undefined && hasClaims(effective);
+  if (isTry && known !== undefined && known !== nodeOf(pod)) return { nodeName: known, ip: vm.status?.ip };
+  return { nodeName: nodeOf(pod), ip: internalIp(node) };
 }
 
 function identityOf({ vm, pod, runner }: PodReport): RunnerIdentity | undefined {

@@ -1009,3 +1009,27 @@ describe('what the guest runs on, where its memory may lie on its claim', () => 
     expect(hostOf({ effective: { ...onClaim, onEviction: 'Shutdown' } })).toBeUndefined();
   });
 });
+
+describe('where a VM is', () => {
+  const node: Node = {
+    metadata: storedMeta({ name: 'n1' }),
+    status: { addresses: [{ type: 'InternalIP', address: '192.0.2.1' }] },
+  };
+  const where = (pod: Pod, settings: typeof effective, status?: VmStatus) => {
+    const vm = aVm(status === undefined ? {} : { status });
+    const { fields } = reportPod({ vm, pod, node, runner: undefined, effective: settings, warnings: [] });
+    return [fields.node, fields.ip];
+  };
+  const known: VmStatus = { node: 'n0', ip: '192.0.2.9' };
+  const onClaim = { ...effective, disk: { storage: 'Persistent' as const } };
+
+  test('is the node that its pod is to have', () => {
+    expect(where(aPod(), effective, known)).toEqual(['n1', '192.0.2.1']);
+    expect(where(aPod(), onClaim)).toEqual(['n1', '192.0.2.1']);
+  });
+
+  test('stays the node of its volume until another has its pod', () => {
+    expect(where(aPod(), onClaim, known)).toEqual(['n0', '192.0.2.9']);
+    expect(where(aPod({ nodeName: 'n1' }), onClaim, known)).toEqual(['n1', '192.0.2.1']);
+  });
+});
