@@ -1,6 +1,7 @@
-import { messageOf, Svc3Error } from '../../errors.ts';
+import { Svc3Error } from '../../errors.ts';
 import type { Config, ConfigChange, ConfigStore } from '../config.ts';
-import { endOf, isRenewalDue } from '../tokencache.ts';
+import { createRenewedToken } from '../service/renewal.ts';
+import { isRenewalDue } from '../tokencache.ts';
 import type { Issuer } from './issuer.ts';
 import { renewTokens } from './login.ts';
 
@@ -11,34 +12,16 @@ export interface Renewal {
   openIssuer(caFile: string | undefined): Promise<Issuer>;
 }
 
-/** After a renewal has failed, while the old token is still good. */
-const retryAfterMs = 60_000;
-
 /**
- * The token of a login at an OpenID issuer, each time it is asked for, renewed and kept before it ends: a watch may outlive many.
+ * The token of a login at an OpenID issuer, each time it is asked for, renewed and kept before it ends.
  * @throws Svc3Error Unauthorized where it has ended and cannot be renewed
  */
 export function createOidcToken(saved: Config, renewal: Renewal): () => Promise<string> {
-  let held = saved;
-  let running: Promise<Config> | undefined;
-  let quietUntilMs = 0;
-  return async () => {
-    const { token = '', baseUrl = '' } = held;
-    const nowMs = renewal.now().getTime();
-    if (nowMs < quietUntilMs || !isRenewalDue(token, nowMs)) return token;
-    try {
-      running ??= renewed(held, renewal);
-      held = await running;
-      return held.token ?? token;
-    } catch (cause) {
-      quietUntilMs = Math.min(nowMs + retryAfterMs, endOf(token));
-      if (endOf(token) > nowMs) return token;
-      const message = `the login has ended and cannot be renewed: ${messageOf(cause)}; run svc3 login again: svc3 login ${baseUrl} --oidc`;
-      throw new Svc3Error('Unauthorized', message, { cause });
-    } finally {
-      running = undefined;
-    }
-  };
+  return createRenewedToken(saved, {
+    now: () => renewal.now(),
+    renew: (held) => renewed(held, renewal),
+    remedy: `run svc3 login again: svc3 login ${saved.baseUrl ?? ''} --oidc`,
+  });
 }
 
 /** The configuration with a token that is good for a while: another process may have got it while this one waited. */

@@ -3,10 +3,11 @@ import path from 'node:path';
 import { isSvc3Error, messageOf, Svc3Error } from '../../errors.ts';
 import type { Config, ConfigStore } from '../config.ts';
 import type { Environment } from '../environment.ts';
-import { cachedToken, endOf, isRenewalDue } from '../tokencache.ts';
+import { cachedToken } from '../tokencache.ts';
 import type { OidcClient } from '../../wire/schemas.ts';
 import type { Issuer } from '../oidc/issuer.ts';
 import type { Users } from '../users.ts';
+import { createLoginToken, loginOf, type Login } from './login.ts';
 import type { Service } from './types.ts';
 
 /** The kubeconfig way, opened. */
@@ -112,6 +113,8 @@ interface ApiTarget {
   readonly caFile?: string;
   /** Undefined where there is none for this address: then it is that of the kubeconfig's account. */
   readonly token?: () => Promise<string>;
+  /** Of that token, where it is one of a kubeconfig's account. */
+  readonly login?: Login;
 }
 
 class CommandOpener implements Opener {
@@ -128,8 +131,7 @@ class CommandOpener implements Opener {
     const { namespace, config } = this.#options;
     const given = namespace ?? this.#variable('SVC3_DEFAULT_NAMESPACE') ?? (await config.read()).namespace;
     if (given !== undefined) return given;
-    if ((await this.#api())?.token !== undefined && !hasKubeconfig(this.#options)) return defaultNamespace;
-    return (await contextNamespace(this.#backend)) ?? defaultNamespace;
+    return (await this.#contextNamespace()) ?? defaultNamespace;
   }
 
   async service(): Promise<Service> {
@@ -181,16 +183,14 @@ class CommandOpener implements Opener {
     if (baseUrl === undefined) return undefined;
     const isSavedOne = saved.baseUrl !== undefined && checkedUrl(saved.baseUrl) === baseUrl;
     const given = this.#variable('SVC3_TOKEN');
-    const token =
-      given !== undefined
-        ? async () => given
-        : isSavedOne && saved.token !== undefined
-          ? this.#loginToken(saved)
-          : undefined;
+    const isLogin = given === undefined && isSavedOne && saved.token !== undefined;
+    const token = given !== undefined ? async () => given : isLogin ? this.#loginToken(saved) : undefined;
+    const login = isLogin ? loginOf(saved) : undefined;
     const caFile = this.#variable('SVC3_CA_FILE') ?? (isSavedOne ? saved.caFile : undefined);
     return {
       baseUrl,
       ...(token === undefined ? {} : { token }),
+      ...(login === undefined ? {} : { login }),
       ...(caFile === undefined ? {} : { caFile }),
     };
   });
@@ -239,38 +239,50 @@ class CommandOpener implements Opener {
     return (await cachedToken(environment, users.cacheKey(), () => users.token({}))).token;
   }
 
-  /** The token that `svc3 login` has saved, renewed when it is first asked for. */
+  /** The token that `svc3 login` has saved, each time it is asked for. */
   #loginToken(saved: Config): () => Promise<string> {
-    if (saved.loginIssuer === undefined) return once(() => this.#renewed(saved));
     const { config, environment, backends } = this.#options;
+    const now = () => environment.now();
+    if (saved.loginIssuer === undefined)
+      return createLoginToken(saved, { config, now, issue: (login) => this.#issueToken(login) });
     const ofIssuer = once(async () => {
       const { createOidcToken } = await import('../oidc/renewal.ts');
-      return createOidcToken(saved, {
-        config,
-        now: () => environment.now(),
-        openIssuer: backends.openIssuer,
-      });
+      return createOidcToken(saved, { config, now, openIssuer: backends.openIssuer });
     });
     return async () => (await ofIssuer())();
   }
 
-  /** Renewed where it was issued, before it ends. While it is still good, an issuer that is away is no reason to fail. */
-  async #renewed({ token = '', loginKubeconfig, loginContext, baseUrl = '' }: Config): Promise<string> {
-    const { environment, backends, config } = this.#options;
-    const now = environment.now().getTime();
-    if (loginKubeconfig === undefined || !isRenewalDue(token, now)) return token;
+  async #issueToken(login: Login): Promise<string> {
+    const opened = await this.#openLogin(login);
     try {
-      const context = loginContext === undefined ? {} : { context: loginContext };
-      const target = { ...this.#common, kubeconfig: loginKubeconfig, ...context };
-      const issuer = this.#keep(await backends.openKubernetes(target));
-      const fresh = await issuer.users.token({});
-      await config.write({ token: fresh.token, loginKubeconfig, loginContext });
-      return fresh.token;
-    } catch (cause) {
-      if (endOf(token) > now) return token;
-      const message = `the login has ended and cannot be renewed: ${messageOf(cause)}; svc3 login ${baseUrl}`;
-      throw new Svc3Error('Unauthorized', message, { cause });
+      return (await opened.users.token({})).token;
+    } finally {
+      await opened.close();
     }
+  }
+
+  /** A token that came without a kubeconfig has none: what kubectl happens to use may be another cluster. */
+  async #contextNamespace(): Promise<string | undefined> {
+    const api = await this.#api();
+    if (api?.token === undefined || hasKubeconfig(this.#options)) return contextNamespace(this.#backend);
+    return api.login === undefined ? undefined : this.#loginNamespace(api.login);
+  }
+
+  /** Nothing else of the command needs that kubeconfig: where it cannot be read, a guess would be acted upon. */
+  async #loginNamespace(login: Login): Promise<string | undefined> {
+    try {
+      const opened = await this.#openLogin(login);
+      await opened.close();
+      return opened.namespace;
+    } catch (cause) {
+      const message = `the namespace of the login is not known: ${messageOf(cause)}; say it with --namespace`;
+      throw new Svc3Error('BadRequest', message, { cause });
+    }
+  }
+
+  /** To be closed by who asks: what a kubeconfig says may be another thing an hour later. */
+  #openLogin(login: Login): Promise<KubernetesBackend> {
+    return this.#options.backends.openKubernetes({ ...this.#common, ...login });
   }
 
   /** What the command line names, then the environment, then the configuration. */

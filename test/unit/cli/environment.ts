@@ -15,6 +15,7 @@ export interface TerminalOptions {
   readonly isTTY?: boolean;
   readonly columns?: number;
   readonly home?: string;
+  readonly now?: () => Date;
   /** Aborted as by Ctrl-C. */
   readonly signal?: AbortSignal;
 }

@@ -88,8 +88,12 @@ describe('a login', () => {
     `h.${Buffer.from(JSON.stringify({ exp: now / 1000 + minutes * 60 })).toString('base64url')}.s`;
   const login = { baseUrl: 'https://svc3.example.com', loginKubeconfig: '/mine', loginContext: 'work' };
 
-  /** The token that `vm list` sends, and what renewals asked for. */
-  async function sent(issue: () => Promise<{ token: string }>) {
+  /** The token that `vm list` sends, or what else `use` does with it, and what renewals asked for. */
+  async function sent(
+    issue: () => Promise<{ token: string }>,
+    use: (token: () => Promise<string>) => Promise<string> = (token) => token(),
+    clock = () => today,
+  ) {
     const asked: unknown[] = [];
     let token = '';
     const connections: Backends = {
@@ -101,11 +105,11 @@ describe('a login', () => {
       openServer: () => Promise.reject(new Error('not asked for')),
       openIssuer: () => Promise.reject(new Error('not asked for')),
       async openHttp(target: HttpTarget) {
-        token = await target.token();
+        token = await use(() => target.token());
         throw new Error('enough');
       },
     };
-    const { stderr } = await run(['vm', 'list', '-n', 'x'], { home }, connections);
+    const { stderr } = await run(['vm', 'list', '-n', 'x'], { home, now: clock }, connections);
     return { token, asked, stderr };
   }
   const saved = async () =>
@@ -136,10 +140,151 @@ describe('a login', () => {
     );
   });
 
+  it('is renewed again and again by a command that outlives its tokens', async () => {
+    let minutes = 0;
+    const clock = () => new Date(now + minutes * 60_000);
+    await configured({ ...login, token: ending(11) });
+    const { token, asked } = await sent(
+      async () => ({ token: ending(minutes + 60) }),
+      async (ask) => {
+        const tokens: string[] = [];
+        for (minutes of [0, 5, 50, 60]) tokens.push(await ask());
+        return tokens.join(' ');
+      },
+      clock,
+    );
+    expect(token.split(' ')).toEqual([ending(11), ending(65), ending(65), ending(120)]);
+    expect(asked).toHaveLength(2);
+    expect(await saved()).toEqual({ ...login, token: ending(120) });
+  });
+
+  it('is renewed once for all who ask meanwhile', async () => {
+    await configured({ ...login, token: ending(-1) });
+    const { token, asked } = await sent(
+      async () => ({ token: ending(60) }),
+      async (ask) => (await Promise.all([ask(), ask(), ask()])).join(' '),
+    );
+    expect(token.split(' ')).toEqual([ending(60), ending(60), ending(60)]);
+    expect(asked).toHaveLength(1);
+  });
+
+  it('that another process has renewed meanwhile is taken from there', async () => {
+    let minutes = 0;
+    await configured({ ...login, token: ending(20) });
+    const { token, asked } = await sent(
+      () => Promise.reject(new Error('no')),
+      async (ask) => {
+        await ask();
+        minutes = 15;
+        await configured({ ...login, token: ending(70) });
+        return ask();
+      },
+      () => new Date(now + minutes * 60_000),
+    );
+    expect([token, asked]).toEqual([ending(70), []]);
+  });
+
+  it.each([
+    ['another one', { baseUrl: 'https://b.example.com', token: 'b' }],
+    ['one of another account', { ...login, loginContext: 'home', token: 'b' }],
+    ['none', { baseUrl: login.baseUrl }],
+  ])('that has become %s during its renewal is left as it is', async (_, other) => {
+    await configured({ ...login, token: ending(-1) });
+    const { token } = await sent(async () => {
+      await configured(other);
+      return { token: 'fresh' };
+    });
+    expect(token).toBe('fresh');
+    expect(await saved()).toEqual(other);
+  });
+
   it('with a token that somebody gave is renewed nowhere', async () => {
     await configured({ ...login, token: ending(-1) });
     expect(await run(['user', 'set-token', ending(-2)], { home })).toMatchObject({ code: 0 });
     expect(await saved()).toEqual({ baseUrl: login.baseUrl, token: ending(-2) });
     expect(await sent(() => Promise.reject(new Error('no')))).toMatchObject({ token: ending(-2), asked: [] });
+  });
+});
+
+describe('the namespace', () => {
+  const baseUrl = 'https://svc3.example.com';
+  const login = { baseUrl, token: 't', loginKubeconfig: '/mine', loginContext: 'work' };
+  /** Namespaces of the contexts that the kubeconfigs have; any other file is not there. */
+  const namespaces: Readonly<Record<string, string | undefined>> = {
+    '/mine@work': 'team-a',
+    '/bare@work': undefined,
+    '/named@': 'team-b',
+  };
+
+  /** In which namespace `vm list` looks, else what it says. */
+  async function looked(variables: Record<string, string> = {}, words: readonly string[] = []) {
+    let asked: string | undefined;
+    const service = {
+      vms: { list: (namespace: string) => ((asked = namespace), Promise.resolve([])) },
+      close: () => Promise.resolve(),
+    } as never;
+    const connections: Partial<Backends> = {
+      async openKubernetes({ kubeconfig, context = '' }) {
+        const key = `${kubeconfig}@${context}`;
+        if (!Object.hasOwn(namespaces, key)) throw new Error(`cannot read ${kubeconfig}`);
+        const namespace = namespaces[key];
+        const close = () => Promise.resolve();
+        return { service, users: {} as never, close, ...(namespace === undefined ? {} : { namespace }) };
+      },
+      openHttp: () => Promise.resolve(service),
+    };
+    const { stderr } = await run(['vm', 'list', ...words], { home, variables }, connections);
+    return asked ?? stderr;
+  }
+
+  /** What kubectl uses, which a login need not have been made with. */
+  async function kubectlUses(namespace: string): Promise<void> {
+    const file = join(home, '.kube/config');
+    await mkdir(join(home, '.kube'));
+    await writeFile(file, '');
+    Object.assign(namespaces, { [`${file}@`]: namespace });
+  }
+
+  it('after a login is that of the kubeconfig and context that the login was made with', async () => {
+    await kubectlUses('other');
+    await configured(login);
+    expect(await looked()).toBe('team-a');
+    await configured({ ...login, loginKubeconfig: '/bare' });
+    expect(await looked()).toBe('svc3-default');
+  });
+
+  it('after a login is another one where somebody says so', async () => {
+    await configured(login);
+    expect(await looked({ KUBECONFIG: '/named' })).toBe('team-b');
+    expect(await looked({}, ['--kubeconfig', '/named'])).toBe('team-b');
+    expect(await looked({ SVC3_DEFAULT_NAMESPACE: 'mine' })).toBe('mine');
+    expect(await looked({}, ['-n', 'mine'])).toBe('mine');
+    await configured({ ...login, namespace: 'kept' });
+    expect(await looked()).toBe('kept');
+  });
+
+  it('is guessed by nobody where the kubeconfig of the login cannot be read', async () => {
+    await configured({ ...login, loginKubeconfig: '/gone' });
+    expect(await looked()).toBe(
+      'svc3: the namespace of the login is not known: cannot read /gone; say it with --namespace\n',
+    );
+    expect(await looked({}, ['-n', 'mine'])).toBe('mine');
+  });
+
+  it.each([
+    ['somebody gave', { baseUrl, token: 't' }, {}],
+    ['an OpenID issuer gave', { baseUrl, token: 't', loginIssuer: 'https://i', loginClient: 'svc3' }, {}],
+    ['the environment holds', login, { SVC3_TOKEN: 'e' }],
+  ])('of a token that %s is none that kubectl happens to use', async (_, config, variables) => {
+    await kubectlUses('other');
+    await configured(config);
+    expect(await looked(variables)).toBe('svc3-default');
+    expect(await looked({ ...variables, KUBECONFIG: '/named' })).toBe('team-b');
+  });
+
+  it('without a token is that of the kubeconfig', async () => {
+    await kubectlUses('other');
+    await configured({ baseUrl });
+    expect(await looked()).toBe('other');
   });
 });

@@ -18,9 +18,12 @@ import type {
   NodeItem,
   DiskItem,
   DeployItem,
+  DeployOptions,
+  DeployRequest,
   IssuedToken,
 } from '../types.ts';
 import type { BackendOptions, HttpTarget } from '../open.ts';
+import type { SeenVm } from './deploy.ts';
 import { createApiClient, type ApiClient, type ApiRequest } from './client.ts';
 import { downloadResumably } from './download.ts';
 import { resumableBytes, uploadResumably } from './upload.ts';
@@ -136,19 +139,48 @@ async function del(api: ApiClient, path: string, more: Partial<ApiRequest> = {})
   await api.json({ method: 'DELETE', path, ...more });
 }
 
+function waiting(wait: DeployWait): Pick<ApiRequest, 'query'> {
+  return wait === true ? {} : { query: { wait: String(wait) } };
+}
+
+/** A server whose process ends answers before the VM runs (202): another one is asked from then on. */
+async function deploy(
+  api: ApiClient,
+  ns: string,
+  request: DeployRequest,
+  { wait, signal, progress, traceparent }: DeployOptions,
+): Promise<DeployItem> {
+  progress(`${request.name ?? 'vm'}: Pending`);
+  const begin = performance.now();
+  const startMs = (request.timeout ?? 10) * 60_000;
+  const headers = traceparent === undefined ? {} : { traceparent };
+  const more = { ...waiting(wait), headers, signal, timeoutMs: startMs + 30_000 };
+  const { status, value } = await api.json({ method: 'POST', path: path(ns, 'vms'), body: request, ...more });
+  const created = value as DeployItem;
+  if (status !== 202 || wait === false) return created;
+  const { waitForDeployed } = await import('./deploy.ts');
+  const read = () => seenVm(api, path(ns, 'vms', created.name), wait, signal);
+  const timeoutMs = Math.max(1, startMs - (performance.now() - begin));
+  return waitForDeployed(created, { read, timeoutMs, signal, progress });
+}
+
+/** Whether its guest answers is told by its conditions alone. */
+async function seenVm(api: ApiClient, path: string, wait: DeployWait, signal: AbortSignal): Promise<SeenVm> {
+  const read = { method: 'GET', signal } as const;
+  if (wait !== 'reachable') return { item: (await api.json({ ...read, path })).value as VmItem };
+  const asked = api.json({ ...read, path: `${path}/explain`, query: { nodes: 'false' } });
+  const { item, conditions } = (await asked).value as Explanation;
+  const ready = conditions.find(({ type }) => type === 'Ready');
+  const isReady = ready?.status === 'True';
+  return { item: item as VmItem, isReady, why: isReady ? undefined : ready?.message };
+}
+
 function vmsOf(api: ApiClient, kubernetes: () => Promise<Service>): Service['vms'] {
-  const waiting = (wait: DeployWait) => (wait === true ? {} : { query: { wait: String(wait) } });
   return {
     list: (ns) => list<VmItem>(api, path(ns, 'vms')),
     watch: (ns, signal) => watch<VmItem>(api, path(ns, 'vms'), signal),
     get: (ns, name) => get<VmItem>(api, path(ns, 'vms', name)),
-    deploy(ns, request, { wait, signal, progress, traceparent }) {
-      progress(`${request.name ?? 'vm'}: Pending`);
-      const timeoutMs = (request.timeout ?? 10) * 60_000 + 30_000;
-      const headers = traceparent === undefined ? {} : { traceparent };
-      const more = { ...waiting(wait), headers, signal, timeoutMs };
-      return post<DeployItem>(api, path(ns, 'vms'), request, more);
-    },
+    deploy: (ns, request, options) => deploy(api, ns, request, options),
     async delete(ns, name, { wait, deleteDisk, signal }) {
       const query = { ...waiting(wait).query, ...(deleteDisk ? { deleteDisk: 'true' } : {}) };
       const request = { method: 'DELETE', path: path(ns, 'vms', name), query } as const;

@@ -5,11 +5,13 @@ import { createNodeUsages, keepRequests, type PodRequests } from '../../../wire/
 import { isNodeOf, nodeItem, noUsage, type NodeItem, type NodeUsage } from '../../../wire/node.ts';
 import type { Node, Pod } from '../../../api/core.ts';
 import type { Nodes } from '../types.ts';
+import { poll } from '../../poll.ts';
+import { createAggregatedNodes, insteadOf } from './aggregatednodes.ts';
 import { checked } from './checked.ts';
 import { byName, follow, type Followable, type Followed } from './follow.ts';
 import { topNodes } from './top.ts';
 
-/** Nodes straight on kube-apiserver. */
+/** Nodes straight on kube-apiserver: the cluster's own, and what the aggregated API says of them to who may not see those. */
 export function createNodes({ client, informers }: Followable): Nodes {
   const setLabel = async (name: string, label: string, value: string | null) => {
     await client.patch(
@@ -18,14 +20,22 @@ export function createNodes({ client, informers }: Followable): Nodes {
       { type: 'merge', body: { metadata: { labels: { [label]: value } } } },
     );
   };
+  const aggregated = createAggregatedNodes(client);
+  const setTag = async (verb: 'tag' | 'untag', node: { namespace: string; name: string }, given: string) => {
+    const { tag } = checked(schemas.tagBody, { tag: given });
+    await setLabel(node.name, tagLabel(tag), verb === 'tag' ? 'true' : null).catch((refusal: unknown) =>
+      insteadOf(refusal, () => aggregated.setTag(verb, node, tag)),
+    );
+  };
   const read = async (namespace: string) => {
     const [found, running] = await Promise.all([client.list(nodes), client.list(pods)]);
     const usages = usagesOf(running.items);
     return itemsOf(found.items, namespace, (name) => usages.get(name) ?? noUsage);
   };
   return {
-    list: read,
-    watch(namespace, signal) {
+    list: (namespace) =>
+      read(namespace).catch((refusal: unknown) => insteadOf(refusal, () => aggregated.list(namespace))),
+    async *watch(namespace, signal) {
       const cached = informers<Node>({ client, resource: nodes });
       const running = informers<PodRequests>({
         client,
@@ -38,15 +48,16 @@ export function createNodes({ client, informers }: Followable): Nodes {
         informers: [cached, running],
         items: () => itemsOf(byName(cached.list()), namespace, (name) => usages.of(name)),
       };
-      return follow(followed, signal);
+      try {
+        yield* follow(followed, signal);
+      } catch (refusal) {
+        // The aggregated API has no watch.
+        yield* poll(() => insteadOf(refusal, () => aggregated.list(namespace)), signal);
+      }
     },
     top: () => topNodes(client),
-    async tag(_namespace, name, tag) {
-      await setLabel(name, tagLabel(checked(schemas.tagBody, { tag }).tag), 'true');
-    },
-    async untag(_namespace, name, tag) {
-      await setLabel(name, tagLabel(checked(schemas.tagBody, { tag }).tag), null);
-    },
+    tag: (namespace, name, tag) => setTag('tag', { namespace, name }, tag),
+    untag: (namespace, name, tag) => setTag('untag', { namespace, name }, tag),
     async assign(name, given) {
       const { namespace } = checked(schemas.assignBody, { namespace: given });
       await setLabel(name, labels.namespace, namespace ?? null);

@@ -1,0 +1,44 @@
+import { messageOf, Svc3Error } from '../../errors.ts';
+import type { Config } from '../config.ts';
+import { endOf, isRenewalDue } from '../tokencache.ts';
+
+/** How the token of a login is renewed. */
+export interface Renewal {
+  now(): Date;
+  /** The login with a token that is good for a while. */
+  renew(held: Config): Promise<Config>;
+  /** What its user is to do where that cannot be. */
+  readonly remedy: string;
+}
+
+/** After a renewal has failed, while the old token is still good. */
+const retryAfterMs = 60_000;
+
+/**
+ * The token of a login, each time it is asked for, renewed before it ends: a watch may outlive many. Whoever asks while it is being
+ * renewed waits for the same renewal.
+ * @throws Svc3Error Unauthorized where it has ended and cannot be renewed
+ */
+export function createRenewedToken(saved: Config, { now, renew, remedy }: Renewal): () => Promise<string> {
+  let held = saved;
+  let running: Promise<Config> | undefined;
+  let quietUntilMs = 0;
+  const renewedOnce = () =>
+    (running ??= renew(held).finally(() => {
+      running = undefined;
+    }));
+  return async () => {
+    const { token = '' } = held;
+    const nowMs = now().getTime();
+    if (nowMs < quietUntilMs || !isRenewalDue(token, nowMs)) return token;
+    try {
+      held = await renewedOnce();
+      return held.token ?? token;
+    } catch (cause) {
+      quietUntilMs = Math.min(nowMs + retryAfterMs, endOf(token));
+      if (endOf(token) > nowMs) return token;
+      const message = `the login has ended and cannot be renewed: ${messageOf(cause)}; ${remedy}`;
+      throw new Svc3Error('Unauthorized', message, { cause });
+    }
+  };
+}

@@ -1,0 +1,147 @@
+import { createServer, type IncomingMessage } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterEach, describe, expect, it, onTestFinished, test, vi } from 'vitest';
+import { openHttp } from '../../../../../src/cli/service/http/service.ts';
+import { waitForDeployed, type SeenVm } from '../../../../../src/cli/service/http/deploy.ts';
+import type { DeployItem, VmItem } from '../../../../../src/cli/service/types.ts';
+import { run } from '../../environment.ts';
+
+const created: DeployItem = { name: 'web', memory: '2Gi', ssh: 0, status: 'Pending' };
+const anItem = (members: Partial<VmItem> = {}): VmItem => ({
+  ...created,
+  namespace: 'team',
+  cpu: 2,
+  gpuPassthrough: false,
+  vncConsole: true,
+  ...members,
+});
+const refused = (code: number, reason: string, message: string) => ({
+  code,
+  value: { kind: 'Status', reason, message },
+});
+
+/** A server whose process ends while `vm deploy web` waits; the next one gives these answers about the VM, the last one again. */
+async function deploy(
+  words: string,
+  answers: readonly { readonly code?: number; readonly value: unknown }[],
+) {
+  const asked: string[] = [];
+  const left = [...answers];
+  const server = createServer((request: IncomingMessage, response) => {
+    asked.push(`${request.method} ${request.url}`);
+    const isDeploy = request.method === 'POST';
+    const { code = 200, value } = isDeploy
+      ? { code: 202, value: created }
+      : ((left.length > 1 ? left.shift() : left[0]) ?? { code: 500, value: {} });
+    request.resume();
+    response.writeHead(code, { 'content-type': 'application/json' }).end(JSON.stringify(value));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => void server.close());
+  const { port } = server.address() as AddressInfo;
+  const variables = { SVC3_API_URL: `http://127.0.0.1:${port}`, SVC3_TOKEN: 't' };
+  const { code, stdout, stderr } = await run(
+    ['vm', 'deploy', 'web', '-i', 'registry.example.com/a', '-n', 'team', '-o', 'json', ...words.split(' ')],
+    { variables },
+    { openHttp },
+  );
+  return { code, stderr, asked, item: stdout === '' ? undefined : (JSON.parse(stdout) as DeployItem[])[0] };
+}
+
+describe('a deploy that the server answers before the VM runs', () => {
+  it('goes on waiting until it runs, and says of it what a deploy says', async () => {
+    const { code, stderr, item, asked } = await deploy('--timeout 1', [
+      { value: anItem() },
+      { value: anItem({ status: 'Running', node: 'n1', ip: '10.0.0.9' }) },
+    ]);
+    expect([code, stderr]).toEqual([0, '']);
+    expect(item).toEqual({ ...created, status: 'Running', node: 'n1', ip: '10.0.0.9' });
+    const get = 'GET /api/v1/namespaces/team/vms/web';
+    expect(asked).toEqual(['POST /api/v1/namespaces/team/vms', get, get]);
+  });
+
+  it('goes on waiting until it is reachable', async () => {
+    const ready = (status: string) => ({
+      item: anItem({ status: 'Running' }),
+      conditions: [{ type: 'Ready', status, reason: 'R', message: 'port 22 is closed' }],
+    });
+    const { code, item, asked } = await deploy('--wait-for reachable', [
+      { value: ready('False') },
+      { value: ready('True') },
+    ]);
+    expect([code, item?.status]).toEqual([0, 'Running']);
+    expect(asked.slice(1)).toEqual(Array(2).fill('GET /api/v1/namespaces/team/vms/web/explain?nodes=false'));
+  });
+
+  it('asks again where the next server is not there yet', async () => {
+    const { code, item } = await deploy('--timeout 1', [
+      refused(503, 'ServiceUnavailable', 'later'),
+      { value: anItem({ status: 'Running' }) },
+    ]);
+    expect([code, item?.status]).toEqual([0, 'Running']);
+  });
+
+  it.each([
+    ['can never run', { value: anItem({ status: 'Failed', message: 'no such disk' }) }, 2, 'no such disk'],
+    [
+      'is removed',
+      refused(404, 'NotFound', 'vms "web" not found'),
+      8,
+      'VM web did not run within its timeout and was removed',
+    ],
+    ['has stopped by then', { value: anItem({ status: 'Stopped' }) }, 7, 'VM web is Stopped'],
+    ['may not be seen', refused(403, 'Forbidden', 'no right'), 5, 'no right'],
+  ])('ends where the VM %s', async (_, answer, code, message) => {
+    expect(await deploy('--timeout 1', [answer])).toMatchObject({ code, stderr: `svc3: ${message}\n` });
+  });
+
+  it('is not waited for where nobody wants that', async () => {
+    const { code, item, asked } = await deploy('--no-wait', []);
+    expect([code, item?.status]).toEqual([0, 'Pending']);
+    expect(asked).toEqual(['POST /api/v1/namespaces/team/vms?wait=false']);
+  });
+});
+
+describe('a wait for a VM', () => {
+  afterEach(() => void vi.useRealTimers());
+
+  /** What is said of a VM that stays as it is until the time is over. */
+  async function waited(seen: SeenVm, deployed = created) {
+    vi.useFakeTimers();
+    const progress: string[] = [];
+    const ended = waitForDeployed(deployed, {
+      read: () => Promise.resolve(seen),
+      timeoutMs: 60_000,
+      signal: new AbortController().signal,
+      progress: (text) => progress.push(text),
+    }).catch((error: unknown) => error);
+    await vi.advanceTimersByTimeAsync(59_000);
+    expect(await Promise.race([ended, Promise.resolve('waits')])).toBe('waits');
+    await vi.advanceTimersByTimeAsync(8_000);
+    return { error: await Promise.race([ended, Promise.resolve('waits')]), progress };
+  }
+
+  test('ends at its start deadline', async () => {
+    const { error, progress } = await waited({ item: anItem({ message: 'no node fits' }) });
+    expect(error).toMatchObject({
+      reason: 'Timeout',
+      message:
+        'VM web did not run within its timeout and is removed by the operator unless it has started meanwhile: no node fits',
+    });
+    expect(new Set(progress)).toEqual(new Set(['web: no node fits']));
+  });
+
+  test('that runs and is not reachable ends at its time, and the VM stays', async () => {
+    const seen = { item: anItem({ status: 'Running' }), isReady: false, why: 'port 22 is closed' };
+    expect((await waited(seen, { ...created, status: 'Running' })).error).toMatchObject({
+      reason: 'Timeout',
+      message: 'VM web was not reachable within its timeout and stays: port 22 is closed',
+    });
+  });
+
+  test('ends with its command', async () => {
+    const read = () => Promise.reject(new Error('not asked for'));
+    const wait = { read, timeoutMs: 60_000, signal: AbortSignal.abort(), progress: () => undefined };
+    await expect(waitForDeployed(created, wait)).rejects.toThrow('stopped waiting for VM web');
+  });
+});
