@@ -5,10 +5,10 @@ import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { namespaces } from '../../api/meta.ts';
 import { controlPlaneAddress, registryHost, registryPort } from './addresses.ts';
-import { run } from '../host/command.ts';
 import { type GuestImage, buildGuest } from '../images/guest.ts';
 import { type BuiltImage, type ImageBuild, buildImage, bundle, pushBuilt } from '../images/images.ts';
 import { hostLinkRange } from './hostlink.ts';
+import { upgradeRelease } from './helmrelease.ts';
 import type { Kubectl } from './kubectl.ts';
 import { type RegistryAddress, createImage, hasManifest, pushImage } from '../images/oci.ts';
 import { preload } from './preload.ts';
@@ -99,14 +99,10 @@ export async function installChart(installation: Installation, software: Softwar
   await kubectl.apply(systemNamespace, storageClass);
   const values = join(places.state, 'run', 'values.json');
   await writeSecret(values, JSON.stringify(chartValues(installation, software)));
-  const target = [`--kubeconfig=${places.kubeconfig}`, `--namespace=${namespaces.system}`];
   build.progress('installing the chart');
-  await run(
-    tools.path('helm'),
-    ['upgrade', '--install', 'svc3', chartFolder, ...target, `--values=${values}`, '--wait=hookOnly'],
-    {
-      signal: build.signal,
-    },
+  await upgradeRelease(
+    { tools, kubeconfig: places.kubeconfig, kubectl, signal: build.signal },
+    { name: 'svc3', namespace: namespaces.system, chart: chartFolder, values },
   );
   await kubectl.apply(...storeCredential(installation.settings, namespaces.default));
   build.progress('waiting for operator, api and node agent');
