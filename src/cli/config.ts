@@ -101,6 +101,11 @@ function parseConfig(text: string, file: string): Config {
   return config;
 }
 
+/** Where the certificate of a local cluster's HTTP API is kept, beside the configuration. */
+export function caFileOf({ file }: Pick<ConfigStore, 'file'>, cluster: string): string {
+  return path.join(path.dirname(file), `${cluster}-ca.pem`);
+}
+
 /** Writes a file for its owner only, whole or not at all. */
 export async function writePrivate(file: string, text: string): Promise<void> {
   await mkdir(path.dirname(file), { recursive: true, mode: 0o700 });

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { namespaces, objectNames } from '../api/meta.ts';
 import { secrets } from '../api/resources.ts';
 import { isSvc3Error } from '../errors.ts';
-import { createConfigStore, writePrivate } from './config.ts';
+import { caFileOf, type Config, type ConfigStore, createConfigStore, writePrivate } from './config.ts';
 import type { Environment } from './environment.ts';
 import { openClient } from './kubernetes.ts';
 import { sleep } from './sleep.ts';
@@ -40,18 +40,18 @@ export async function admit(
     const name = await users.ownName();
     await users.add(name, { clusterAdmin: true, role: 'svc3-edit', namespaces: [], completes: true });
     const config = createConfigStore(environment);
-    const saved = await config.read();
-    if (saved.baseUrl !== undefined && !saved.baseUrl.startsWith('https://127.0.0.1:')) {
-      progress(`baseUrl stays ${saved.baseUrl}; for this cluster: --api-url ${api.baseUrl}`);
-      return;
-    }
     const certificate = await certificateOf();
     if (certificate === undefined) {
       progress('the HTTP API has no certificate yet; svc3 dev up again when it has');
       return;
     }
-    const caFile = path.join(path.dirname(config.file), `${api.name}-ca.pem`);
+    const caFile = caFileOf(config, api.name);
     await writePrivate(caFile, certificate);
+    const saved = await config.read();
+    if (saved.baseUrl !== undefined && !isOfLocalCluster(config, saved)) {
+      progress(`baseUrl stays ${saved.baseUrl}; for this cluster: eval "$(svc3 dev status -o env)"`);
+      return;
+    }
     const sameApi = saved.baseUrl === api.baseUrl;
     await config.write({ baseUrl: api.baseUrl, caFile, ...(sameApi ? {} : { token: undefined }) });
   } finally {
@@ -74,12 +74,16 @@ export async function admit(
   }
 }
 
+/** A login through a tunnel is at 127.0.0.1 as well. */
+function isOfLocalCluster({ file }: Pick<ConfigStore, 'file'>, { caFile }: Config): boolean {
+  return caFile !== undefined && path.dirname(caFile) === path.dirname(file) && caFile.endsWith('-ca.pem');
+}
+
 /** Removes what `admit` wrote for a cluster that is gone for good. */
 export async function forget(environment: Environment, baseUrl: string): Promise<void> {
   const config = createConfigStore(environment);
   const saved = await config.read();
   if (saved.baseUrl !== baseUrl) return;
-  if (saved.caFile !== undefined && path.dirname(saved.caFile) === path.dirname(config.file))
-    await rm(saved.caFile, { force: true });
+  if (saved.caFile !== undefined && isOfLocalCluster(config, saved)) await rm(saved.caFile, { force: true });
   await config.write({ baseUrl: undefined, caFile: undefined, token: undefined });
 }

@@ -3,7 +3,8 @@ import { readFileSync } from 'node:fs';
 
 const { NAMESPACE: namespace, IMAGE: image, CPU: cpu, MEMORY: memory, TIMEOUT_SECONDS: timeout } = process.env;
 const token = readFileSync('/var/run/secrets/kubernetes.io/serviceaccount/token', 'utf8');
-const server = `https://${process.env.KUBERNETES_SERVICE_HOST}:${process.env.KUBERNETES_SERVICE_PORT}`;
+const { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port } = process.env;
+const server = `https://${host.includes(':') ? `[${host}]` : host}:${port}`;
 const name = 'svc3-boot-test';
 const vms = `${server}/apis/svc3.dev/v1/namespaces/${namespace}/vms`;
 

@@ -1,5 +1,7 @@
+import { existsSync } from 'node:fs';
 import { Svc3Error } from '../../../errors.ts';
 import { command } from '../../command.ts';
+import { caFileOf, createConfigStore } from '../../config.ts';
 import type { ClusterStatus } from '../../localcluster.ts';
 
 export const devStatus = command({
@@ -11,20 +13,32 @@ export const devStatus = command({
   outputs: ['env'],
   examples: [
     { line: 'svc3 dev status', summary: 'What runs' },
-    { line: 'eval "$(svc3 dev status -o env)"', summary: 'KUBECONFIG and PATH for this shell' },
+    {
+      line: 'eval "$(svc3 dev status -o env)"',
+      summary: 'This shell is for this cluster: KUBECONFIG, PATH, SVC3_API_URL and SVC3_CA_FILE',
+    },
   ],
   async run({ out, localCluster, environment }, { options }) {
     const status = await (await localCluster()).status({ name: options.name });
-    if (out.format === 'env') out.line(exportsOf(status, environment.variables['PATH'] ?? ''));
-    else await out.value(status, description(status));
+    if (out.format === 'env') {
+      const caFile = caFileOf(createConfigStore(environment), status.name);
+      const found = existsSync(caFile) ? caFile : undefined;
+      out.line(exportsOf(status, { path: environment.variables['PATH'] ?? '', caFile: found }));
+    } else await out.value(status, description(status));
   },
 });
 
 /** Lines for `eval`; a folder that PATH has already is not added again. */
-function exportsOf({ name, kubeconfig, bin }: ClusterStatus, path: string): string {
+export function exportsOf(
+  { name, kubeconfig, bin, baseUrl }: ClusterStatus,
+  { path, caFile }: { readonly path: string; readonly caFile: string | undefined },
+): string {
   if (kubeconfig === undefined)
     throw new Svc3Error('NotFound', `the local cluster ${name} is not up: svc3 dev up`);
   const lines = [`export KUBECONFIG=${shellQuoted(kubeconfig)}`];
+  // The configuration has those of one cluster, and there may be another.
+  if (baseUrl !== undefined && caFile !== undefined)
+    lines.push(`export SVC3_API_URL=${shellQuoted(baseUrl)}`, `export SVC3_CA_FILE=${shellQuoted(caFile)}`);
   const missing = (bin ?? []).filter((folder) => !path.split(':').includes(folder));
   if (missing.length > 0) lines.push(`export PATH=${missing.map(shellQuoted).join(':')}:"$PATH"`);
   return lines.join('\n');
