@@ -51,6 +51,7 @@ function lagging(shown: Disk): ImageReconciler {
       disks: { ...none, get: () => shown },
       vms: none,
       vmConfigs: none,
+      vmPools: none,
       pods: none,
       podsOf: () => [],
     } as never,
