@@ -17,8 +17,11 @@ export interface OfferInput {
 
 /** The one device of `svc3.dev/gpu-passthrough`: all cards of the node (spec: Limits, one GPU VM per x86 node). */
 const bundleId = 'bundle';
-/** More VMs than a kubelet takes pods; the device itself has no limit. */
-const kvmSlots = 110;
+/**
+ * The device itself has no limit, so `maxPods` of the kubelet is to be met first: 110 by default, 256 on GKE, up to 737 on EKS. A slot
+ * costs an entry in the list that the kubelet is sent.
+ */
+const kvmSlots = 1_024;
 
 function verdict({ hardware, rules }: OfferInput): BundleVerdict {
   if (hardware === undefined) return { kind: 'none', reason: 'the hardware has not been read yet' };

@@ -1,6 +1,7 @@
-import { request, type Agent } from 'undici';
+import { request, type Agent, type Dispatcher } from 'undici';
 import { Svc3Error } from '../errors.ts';
 import { parseForeignJson, readWhole } from '../net/foreign.ts';
+import { flatHeaders, isRetriable, repeated } from './retry.ts';
 
 export interface RegistryCredentials {
   readonly username: string;
@@ -110,38 +111,54 @@ export function createAuthorizer(options: {
   };
 }
 
-async function fetchToken(options: {
-  agent: Agent;
-  registry: string;
-  realm: BearerRealm;
-  scope: string;
-  credentials?: RegistryCredentials;
-  signal?: AbortSignal;
-}): Promise<Token> {
-  const url = new URL(options.realm.realm);
-  if (options.realm.service !== undefined) url.searchParams.set('service', options.realm.service);
-  for (const scope of options.scope.split(' ').filter(Boolean)) url.searchParams.append('scope', scope);
+interface TokenRequest {
+  readonly agent: Agent;
+  readonly registry: string;
+  readonly realm: BearerRealm;
+  readonly scope: string;
+  readonly credentials?: RegistryCredentials;
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * A token service that is away for a moment is asked again here, since what the token is for may be something that is not: to begin an
+ * upload. One that cannot be reached is left to who sends that.
+ */
+async function fetchToken(options: TokenRequest): Promise<Token> {
+  const { registry, signal } = options;
+  const mayRepeat = (status: number | undefined): boolean => status !== undefined && isRetriable(status);
+  const reply = await repeated(() => askForToken(options), { mayRepeat, signal });
+  if (reply.status === 200) return readToken(reply.body, registry, reply.startedMs);
+  await reply.body.dump();
+  const refused = reply.status === 401 || reply.status === 403;
+  throw new Svc3Error(
+    refused ? 'Unauthorized' : 'BadGateway',
+    refused
+      ? `registry ${registry} refused the login`
+      : `the token service of registry ${registry} answered ${reply.status}`,
+  );
+}
+
+async function askForToken({ agent, realm, scope, credentials, signal }: TokenRequest): Promise<{
+  status: number;
+  headers: Record<string, string | undefined>;
+  body: Dispatcher.ResponseData['body'];
+  startedMs: number;
+}> {
+  const url = new URL(realm.realm);
+  if (realm.service !== undefined) url.searchParams.set('service', realm.service);
+  for (const each of scope.split(' ').filter(Boolean)) url.searchParams.append('scope', each);
   const startedMs = performance.now();
   const timeout = AbortSignal.timeout(tokenTimeoutMs);
-  const response = await request(url, {
-    dispatcher: options.agent,
+  const { statusCode, headers, body } = await request(url, {
+    dispatcher: agent,
     headers: {
       'user-agent': 'svc3',
-      ...(options.credentials === undefined ? {} : { authorization: basic(options.credentials) }),
+      ...(credentials === undefined ? {} : { authorization: basic(credentials) }),
     },
-    signal: options.signal === undefined ? timeout : AbortSignal.any([options.signal, timeout]),
+    signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
   });
-  if (response.statusCode !== 200) {
-    await response.body.dump();
-    const refused = response.statusCode === 401 || response.statusCode === 403;
-    throw new Svc3Error(
-      refused ? 'Unauthorized' : 'BadGateway',
-      refused
-        ? `registry ${options.registry} refused the login`
-        : `the token service of registry ${options.registry} answered ${response.statusCode}`,
-    );
-  }
-  return readToken(response.body, options.registry, startedMs);
+  return { status: statusCode, headers: flatHeaders(headers), body, startedMs };
 }
 
 async function readToken(body: AsyncIterable<unknown>, registry: string, startedMs: number): Promise<Token> {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
-import { isSvc3Error } from '../errors.ts';
+import { isSvc3Error, Svc3Error } from '../errors.ts';
 import { mediaTypes, type RegistryClient } from './client.ts';
 import { blobOf, verified } from './blob.ts';
 import { sizeOf, type Descriptor, type Manifest } from './manifest.ts';
@@ -104,6 +104,8 @@ export interface PartsToAppend {
 /**
  * Appends what comes, part by part. Where the content breaks off, what came of it is kept before the error is thrown again;
  * the list with it is read anew by whoever goes on.
+ *
+ * @throws Conflict where `list` is not the upload's any more; nothing is written then.
  */
 export async function appendParts(
   client: RegistryClient,
@@ -131,10 +133,25 @@ export async function appendParts(
     const digest = `sha256:${hash.digest('hex')}`;
     await upload.finish(digest);
     const parts = [...known.parts, { mediaType: types.part, digest, size: upload.offset }];
+    await assertCurrent(client, reference, known);
     known = await writeParts(client, reference, { ...known, parts });
   }
   if (broken !== undefined) throw broken.error;
   return known;
+}
+
+/**
+ * A connection that died is noticed late: somebody else may have gone on with the upload, completed it, and had it taken over.
+ *
+ * @throws Conflict.
+ */
+async function assertCurrent(
+  client: RegistryClient,
+  { repository, tag }: PartsReference,
+  { digest }: PartList,
+): Promise<void> {
+  if ((await client.digestOf(repository, tag)) === digest) return;
+  throw new Svc3Error('Conflict', 'the upload has been gone on with or completed meanwhile');
 }
 
 /** At least `size` bytes of an iterator that others go on with, in whole chunks. */

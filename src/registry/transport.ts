@@ -1,10 +1,10 @@
 import { Agent, request, type Dispatcher } from 'undici';
 import type { Readable } from 'node:stream';
-import { setTimeout as delay } from 'node:timers/promises';
 import { Svc3Error, messageOf, type ErrorReason } from '../errors.ts';
 import { scrub } from './scrub.ts';
 import { createAuthorizer, type Authorizer, type RegistryCredentials } from './auth.ts';
 import { toldConnector, type BeforeConnect } from './connector.ts';
+import { flatHeaders, isRetriable, repeated } from './retry.ts';
 
 /** One registry as somebody may reach it. */
 export interface RegistryEndpoint {
@@ -51,8 +51,6 @@ export interface RegistryTransport {
   close(): Promise<void>;
 }
 
-const attempts = 5;
-const retriable = new Set([408, 429, 500, 502, 503, 504]);
 const reasonByStatus: Record<number, ErrorReason> = {
   400: 'BadRequest',
   401: 'Unauthorized',
@@ -67,14 +65,6 @@ const reasonByStatus: Record<number, ErrorReason> = {
 /** Docker Hub answers under another name than the one people write. */
 function hostOf(registry: string): string {
   return registry === 'docker.io' ? 'registry-1.docker.io' : registry;
-}
-
-function flatHeaders(
-  headers: Record<string, string | string[] | undefined>,
-): Record<string, string | undefined> {
-  return Object.fromEntries(
-    Object.entries(headers).map(([name, value]) => [name, Array.isArray(value) ? value.join(', ') : value]),
-  );
 }
 
 /** The registry's own words: code and message of its first error. */
@@ -93,19 +83,23 @@ async function wordsOf(body: RegistryReply['body']): Promise<string> {
   }
 }
 
-function backoffMs(attempt: number, retryAfter: string | undefined): number {
-  const asked = Number(retryAfter);
-  if (retryAfter !== undefined && asked >= 0) return Math.min(asked, 30) * 1000;
-  return Math.random() * Math.min(8000, 200 * 2 ** attempt);
+/** A body that is read from a stream cannot be sent twice. */
+function isResendable({ body }: RegistryRequest): boolean {
+  return body === undefined || Buffer.isBuffer(body);
 }
 
-/** A body that is read from a stream cannot be sent twice; everything else may be. */
-function isRepeatable(wanted: RegistryRequest): boolean {
-  return (
-    !(wanted.body !== undefined && !Buffer.isBuffer(wanted.body)) &&
-    wanted.method !== 'POST' &&
-    wanted.method !== 'PATCH'
-  );
+/** What begins an upload or adds to one is not done twice, unless the registry had enough (429) and took nothing of it. */
+function mayRepeat(wanted: RegistryRequest, status: number | undefined): boolean {
+  if (!isResendable(wanted)) return false;
+  if (status !== undefined && (!isRetriable(status) || wanted.accept.includes(status))) return false;
+  return status === 429 || (wanted.method !== 'POST' && wanted.method !== 'PATCH');
+}
+
+/** As URLs have it, to be compared with theirs: without the scheme's own port, an IPv6 address in short. */
+function originOf({ scheme, registry }: RegistryEndpoint): string {
+  const written = `${scheme}://${hostOf(registry)}`;
+  // What is no address fails when something is sent to it.
+  return URL.parse(written)?.origin ?? written;
 }
 
 /**
@@ -114,7 +108,7 @@ function isRepeatable(wanted: RegistryRequest): boolean {
  * destroy it.
  */
 export function createTransport(endpoint: RegistryEndpoint): RegistryTransport {
-  const origin = `${endpoint.scheme}://${hostOf(endpoint.registry)}`;
+  const origin = originOf(endpoint);
   const connect = {
     timeout: 10_000,
     rejectUnauthorized: endpoint.skipVerify !== true,
@@ -135,31 +129,12 @@ export function createTransport(endpoint: RegistryEndpoint): RegistryTransport {
   });
 
   async function send(wanted: RegistryRequest): Promise<RegistryReply> {
-    for (let attempt = 0; ; attempt += 1) {
-      const last = attempt + 1 >= attempts || !isRepeatable(wanted);
-      const reply = await sendOnce({
-        wanted,
-        origin,
-        agent,
-        authorizer,
-        registry: endpoint.registry,
-      }).catch((error: unknown) => {
-        if (last || error instanceof Svc3Error || wanted.signal?.aborted === true) throw error;
-        return undefined;
-      });
-      if (
-        reply !== undefined &&
-        (last || !retriable.has(reply.status) || wanted.accept.includes(reply.status))
-      ) {
-        return refuseUnlessAccepted(reply, wanted, endpoint);
-      }
-      await reply?.body.dump();
-      await delay(
-        backoffMs(attempt, reply?.headers['retry-after']),
-        undefined,
-        wanted.signal === undefined ? {} : { signal: wanted.signal },
-      );
-    }
+    const sending = { wanted, origin, agent, authorizer, registry: endpoint.registry };
+    const reply = await repeated(() => sendOnce(sending), {
+      mayRepeat: (status) => mayRepeat(wanted, status),
+      signal: wanted.signal,
+    });
+    return refuseUnlessAccepted(reply, wanted, endpoint);
   }
 
   return {
@@ -192,8 +167,10 @@ async function sendOnce({ wanted, origin, agent, authorizer, registry }: Sending
   let challenged = false;
   for (let hop = 0; hop < 6; hop += 1) {
     const home = url.origin === origin;
-    const authorization = home ? await authorizer.header(wanted.scope, wanted.signal) : undefined;
-    const response = await exchange(url, wanted, agent, authorization, registry);
+    const response = await reached({ wanted, registry }, async () => {
+      const authorization = home ? await authorizer.header(wanted.scope, wanted.signal) : undefined;
+      return exchange(url, wanted, agent, authorization);
+    });
     const headers = flatHeaders(response.headers);
     const reply: RegistryReply = { status: response.statusCode, headers, body: response.body };
     const location = headers['location'];
@@ -218,10 +195,6 @@ function isRedirectable(wanted: RegistryRequest): boolean {
   return wanted.method === 'GET' || wanted.method === 'HEAD';
 }
 
-function isResendable(wanted: RegistryRequest): boolean {
-  return wanted.body === undefined || Buffer.isBuffer(wanted.body);
-}
-
 /** Where a location leads: a redirect, an upload, a next page. What came by https goes on by https. */
 function targetOf(from: URL, location: string, registry: string): URL {
   const target = URL.parse(location, from);
@@ -233,28 +206,35 @@ function targetOf(from: URL, location: string, registry: string): URL {
   return target;
 }
 
-async function exchange(
+function exchange(
   url: URL,
   wanted: RegistryRequest,
   agent: Agent,
   authorization: string | undefined,
-  registry: string,
 ): Promise<Dispatcher.ResponseData> {
+  return request(url, {
+    method: wanted.method,
+    dispatcher: agent,
+    headers: {
+      'user-agent': 'svc3',
+      ...wanted.headers,
+      ...(authorization === undefined ? {} : { authorization }),
+    },
+    ...(wanted.body === undefined ? {} : { body: wanted.body }),
+    ...(wanted.signal === undefined ? {} : { signal: wanted.signal }),
+    ...(wanted.headersTimeoutMs === undefined ? {} : { headersTimeout: wanted.headersTimeoutMs }),
+  });
+}
+
+/** What talks to the registry or its token service. */
+async function reached<T>(
+  { wanted, registry }: Pick<Sending, 'wanted' | 'registry'>,
+  talk: () => Promise<T>,
+): Promise<T> {
   try {
-    return await request(url, {
-      method: wanted.method,
-      dispatcher: agent,
-      headers: {
-        'user-agent': 'svc3',
-        ...wanted.headers,
-        ...(authorization === undefined ? {} : { authorization }),
-      },
-      ...(wanted.body === undefined ? {} : { body: wanted.body }),
-      ...(wanted.signal === undefined ? {} : { signal: wanted.signal }),
-      ...(wanted.headersTimeoutMs === undefined ? {} : { headersTimeout: wanted.headersTimeoutMs }),
-    });
+    return await talk();
   } catch (error) {
-    // Svc3Error: what was told of the connection does not want it.
+    // Svc3Error: what was told of the connection does not want it, or the token service has answered.
     if (wanted.signal?.aborted === true || error instanceof Svc3Error) throw error;
     throw new RegistryUnreachable(registry, error);
   }

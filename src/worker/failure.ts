@@ -30,3 +30,8 @@ export function noRoom(cause?: unknown): Svc3Error {
     cause === undefined ? {} : { cause },
   );
 }
+
+/** The node did not let a tool come to its end: nothing is wrong with the disk, and the next try may succeed. */
+export function cutShort(why: string): Svc3Error {
+  return new Svc3Error('InternalError', `qemu-img did not come to an end on this node (${why})`);
+}

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { Svc3Error } from '../errors.ts';
-import { noRoom } from './failure.ts';
+import { cutShort, noRoom } from './failure.ts';
 
 export interface QemuImgOptions {
   readonly signal: AbortSignal;
@@ -49,20 +49,17 @@ export type Tool = (
 /**
  * Runs qemu-img on a file that nobody vouches for: under limits of memory, CPU and time, without a shell.
  *
- * @throws Invalid when qemu-img does not end as it should; the message quotes its last line. `RequestEntityTooLarge` when
- * the volume is full.
+ * @throws Invalid when qemu-img finds fault with the file, or needs more memory or CPU for it than it may; the message quotes its last
+ * line. `RequestEntityTooLarge` when the volume is full, `InternalError` when something else kept it from its end.
  */
 export async function qemuImg(
   args: readonly string[],
   { signal, accept = [0], limits = defaultToolLimits, onProgress }: QemuImgOptions,
 ): Promise<{ code: number; output: string }> {
-  const bounds = [
-    `--as=${limits.memoryBytes}`,
-    `--cpu=${limits.cpuSeconds}`,
-    '--core=0',
-    '--nofile=64',
-    '--nproc=256',
-  ];
+  // SIGXCPU comes at the first limit only where that lies below the second; else SIGKILL does, as from anybody. Processes have no
+  // limit: the kernel counts all of the user on the node, other pods' included. Room for stacks bounds the threads.
+  const cpu = `${limits.cpuSeconds}:${limits.cpuSeconds + 60}`;
+  const bounds = [`--as=${limits.memoryBytes}`, `--cpu=${cpu}`, '--core=0', '--nofile=64'];
   const timeout = AbortSignal.timeout(limits.timeMs);
   const child = spawn('prlimit', [...bounds, 'qemu-img', ...args], {
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -76,16 +73,16 @@ export async function qemuImg(
   child.stderr.on('data', (chunk: Buffer) => {
     errors = `${errors}${chunk.toString('utf8')}`.slice(-4096);
   });
-  const code = await new Promise<number>((resolve, reject) => {
+  const ended = await new Promise<Ended>((resolve, reject) => {
     child.on('error', reject);
-    child.on('close', (exit, killed) => resolve(exit ?? (killed === null ? 1 : 137)));
+    child.on('close', (code, killed) => resolve(killed ?? code ?? 1));
   }).catch((error: unknown) => {
     if (signal.aborted) throw error;
-    if (timeout.aborted) return 137;
+    if (timeout.aborted) throw cutShort(`it took longer than ${limits.timeMs / 1000} s`);
     throw new Svc3Error('InternalError', 'qemu-img could not be started', { cause: error });
   });
-  if (accept.includes(code)) return { code, output: output.text };
-  throw failureOf(code, errors);
+  if (typeof ended === 'number' && accept.includes(ended)) return { code: ended, output: output.text };
+  throw failureOf(ended, errors);
 }
 
 /** The last percentage that `-p` has written; undefined in a text that is no progress. */
@@ -94,16 +91,29 @@ export function percentIn(text: string): number | undefined {
   return percent === undefined ? undefined : Number(percent);
 }
 
-/** ENOMEM and EAGAIN, as the C library words them: the limit of memory is met by a call that fails, too. */
-const outOfMemory = /Cannot allocate memory|Resource temporarily unavailable/;
+/** Exit code, or the signal that ended it. */
+type Ended = number | NodeJS.Signals;
 
-/** What an exit code that is no answer means, with what was written to stderr. 137 and 152: ended by a limit (a signal, SIGXCPU). */
-export function failureOf(code: number, errors: string): Svc3Error {
-  if (code === 137 || code === 152 || outOfMemory.test(errors))
+/** ENOMEM, as the C library words it: the limit of memory is met by a call that fails. */
+const outOfMemory = /Cannot allocate memory/;
+/** EAGAIN: what the node has too little of, threads above all. */
+const outOfThreads = /Resource temporarily unavailable/;
+
+/**
+ * What an end that is no answer means, with what was written to stderr. Only what the file itself brings about is held against it: the
+ * limits of CPU (SIGXCPU) and memory. Everybody on the node can bring about another signal.
+ */
+export function failureOf(ended: Ended, errors: string): Svc3Error {
+  if (ended === 'SIGXCPU' || outOfMemory.test(errors))
     return new Svc3Error(
       'Invalid',
       'the disk file needs more time or memory to be looked at than is allowed',
     );
+  if (typeof ended === 'string' || outOfThreads.test(errors)) {
+    const how = typeof ended === 'string' ? ended : `exit code ${ended}`;
+    const said = lastLine(errors);
+    return cutShort(said === '' ? how : `${how}: ${said}`);
+  }
   if (/No space left on device|Disk quota exceeded/.test(errors)) return noRoom();
   return new Svc3Error('Invalid', `the disk file is damaged: ${lastLine(errors)}`);
 }

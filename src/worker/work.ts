@@ -4,14 +4,12 @@ import { mkdtemp, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import type { WorkDone, WorkSpec } from '../api/worker.ts';
-import { isSvc3Error } from '../errors.ts';
 import { createRegistryClient, mediaTypes, type RegistryClient } from '../registry/client.ts';
 import { pushDisk, withDiskDigest } from '../registry/disk.ts';
 import { copyImage } from '../registry/image.ts';
 import type { PushedLayer } from '../registry/layer.ts';
 import { loginFor } from '../registry/login.ts';
 import { publish } from '../registry/publish.ts';
-import { parseReference } from '../registry/reference.ts';
 import { together } from '../together.ts';
 import { inspect, type Inspected } from './inspection.ts';
 import { land } from './landing.ts';
@@ -22,7 +20,8 @@ import { openSource, type OpenedSource } from './source.ts';
 
 /**
  * Fetches one disk, inspects it and puts it into the store. The manifest comes last, so that there is never a part of an
- * image under a name; whatever fails leaves nothing but blobs that the store collects.
+ * image under a name; whatever fails leaves nothing but blobs that the store collects. An upload stays: this pod may be lost
+ * before the operator knows its result, and another one then does the same work.
  */
 export async function work(spec: WorkSpec, parts: WorkParts): Promise<WorkDone> {
   const clients = new Map<string, RegistryClient>();
@@ -34,9 +33,6 @@ export async function work(spec: WorkSpec, parts: WorkParts): Promise<WorkDone> 
   const folder = await mkdtemp(join(parts.scratch, 'work-'));
   try {
     return await fetchAndPush(spec, parts, folder, open);
-  } catch (error) {
-    if (isSvc3Error(error, 'Invalid')) await forgetUpload(spec, open, parts.signal);
-    throw error;
   } finally {
     await rm(folder, { recursive: true, force: true });
     await Promise.all([...clients.values()].map((client) => client.close()));
@@ -63,7 +59,6 @@ async function fetchAndPush(
   const same = await reused(client, spec, { ...disk, image: source.image }, signal);
   const pushed = same ?? (await pushInspected(client, spec, { ...disk, memory: memory?.layer }, parts));
   await publish(client, target.repository, pushed.digest, signal);
-  if (same === undefined) await forgetUpload(spec, open, signal);
   return {
     result: 'Done',
     digest: pushed.digest,
@@ -171,20 +166,6 @@ async function digestOf(path: string): Promise<string> {
   const hash = createHash('sha256');
   await pipeline(createReadStream(path, { highWaterMark: 1024 * 1024 }), hash);
   return `sha256:${hash.digest('hex')}`;
-}
-
-/** What was uploaded has been taken over or refused; a registry that does not delete keeps it, no harm. */
-async function forgetUpload(
-  { source }: WorkSpec,
-  open: (registry: string) => RegistryClient,
-  signal: AbortSignal,
-): Promise<void> {
-  if (source.type !== 'upload') return;
-  const { registry, repository, digest } = parseReference(source.reference);
-  if (digest === undefined) return;
-  await open(registry)
-    .deleteManifest(repository, digest, { signal })
-    .catch(() => undefined);
 }
 
 function clientFor(registry: string, spec: WorkSpec, { dockerConfig }: WorkParts): RegistryClient {

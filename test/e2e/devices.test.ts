@@ -155,7 +155,7 @@ describe('a node with two cards and hardware virtualisation', () => {
       .poll(() => show('node', node, '{.metadata.labels.svc3\\.dev/gpu-passthrough}'), eventually)
       .toBe('enabled');
     await expect.poll(() => allocatable(gpu), eventually).toBe('1');
-    await expect.poll(() => allocatable('svc3.dev/kvm'), eventually).toBe('110');
+    await expect.poll(() => allocatable('svc3.dev/kvm'), eventually).toBe('1024');
   });
 
   test('gives the bundle to one pod, and the kubelet refuses the second (spec: Limits)', async () => {

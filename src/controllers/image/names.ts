@@ -46,6 +46,12 @@ export function answerTo(disk: Image | Iso, request: string): Pick<ImageStatus, 
   return request === 'create' ? {} : { request };
 }
 
+/** Digest of the upload that a request is about; undefined where it is about something else. */
+export function uploadOf(disk: Image | Iso, request: string): string | undefined {
+  const { request: upload } = answerTo(disk, request);
+  return disk.spec.source.upload === undefined || upload === undefined ? undefined : `sha256:${upload}`;
+}
+
 /** Id of the work for a request: name of its export, tag of its version, entry of its ticket. */
 export function workId(disk: Image | Iso, request: string): string {
   return createHash('sha256').update(`${disk.metadata.uid}/${request}`).digest('hex').slice(0, 32);

@@ -1,3 +1,5 @@
+import type { Pod } from '../../api/core.ts';
+import { isTerminating } from '../../api/owner.ts';
 import { namespaces, pods } from '../../api/resources.ts';
 import { splitKey } from '../../controller/controller.ts';
 import { hasFinalizer } from '../../api/finalizer.ts';
@@ -19,14 +21,14 @@ import {
   type Work,
 } from './decide.ts';
 import { atRegistry, StepFailed, verdictOf } from './failure.ts';
-import { answerTo, vmNameOf, workerPodName, workId } from './names.ts';
+import { answerTo, uploadOf, vmNameOf, workerPodName, workId } from './names.ts';
 import { observe } from './observe.ts';
 import type { DiskKind, RepositoryPath } from './repositorypath.ts';
 import { exportShare, forgetExport, startExport, startWorker, type PodWorkParts } from './podwork.ts';
 import { Reporter, type ReporterParts } from './reporter.ts';
 import type { WorkBackoff } from './workbackoff.ts';
 import { refusedStatus, storedBy, storedStatus, verdictStatus, type Stored } from './status.ts';
-import { copyInStore, makeBlank, purge } from './storework.ts';
+import { copyInStore, forgetUpload, makeBlank, purge } from './storework.ts';
 import type { VanishedDisks } from './vanished.ts';
 
 export interface ImageReconcilerParts extends PodWorkParts, ReporterParts {
@@ -219,18 +221,32 @@ export class ImageReconciler {
     await this.#reporter.report(disk, verdictStatus(disk, verdict, this.#parts.now(), { vmUid }));
   }
 
-  async #cleanUp({ disk, kind, request = '', vmSource, hasPods }: Observed): Promise<void> {
+  /** What was uploaded goes before the pods: as long as they are there, a clean-up that was cut short is made again. */
+  async #cleanUp(observed: Observed): Promise<void> {
+    const { disk, kind, request = '', vmSource, hasPods } = observed;
     if (isExport(disk)) await forgetExport(this.#parts, { disk, kind, id: workId(disk, request) }, vmSource);
-    if (hasPods) await this.#deletePods(disk);
+    if (!hasPods || this.#livePods(disk).length === 0) return;
+    await this.#forgetUpload(observed);
+    await this.#deletePods(disk);
+  }
+
+  async #forgetUpload({ disk, path, request = '' }: Observed): Promise<void> {
+    const upload = uploadOf(disk, request);
+    if (upload === undefined || path === undefined) return;
+    const { registries } = this.#parts;
+    await forgetUpload({ registries, disk, path, tag: workId(disk, request) }, upload);
   }
 
   async #deletePods(disk: Disk): Promise<void> {
-    const { client, caches } = this.#parts;
-    for (const { metadata } of caches.podsOf(disk)) {
-      const { name, namespace, uid, deletionTimestamp } = metadata;
-      if (deletionTimestamp !== undefined) continue;
+    const { client } = this.#parts;
+    for (const { metadata } of this.#livePods(disk)) {
+      const { name, namespace, uid } = metadata;
       await ignoring(['NotFound'], client.delete(pods, { name, namespace }, { uid }));
     }
+  }
+
+  #livePods(disk: Disk): Pod[] {
+    return this.#parts.caches.podsOf(disk).filter((pod) => !isTerminating(pod));
   }
 
   async #purge(key: string, observed: Observed, signal: AbortSignal): Promise<ReconcileResult | void> {

@@ -88,6 +88,28 @@ export async function copyInStore(options: StoreWorkOptions, source: ImageStatus
   }
 }
 
+/**
+ * Forgets an upload that was taken over or refused, unless it is the version as it came. A store that refuses keeps it, no harm.
+ *
+ * @throws where the store does not answer: it is to be asked again.
+ */
+export async function forgetUpload(
+  { registries, disk, path, tag }: Omit<StoreWorkOptions, 'signal'>,
+  digest: string,
+): Promise<void> {
+  const signal = AbortSignal.timeout(timeoutMs);
+  const { repository, registry } = path;
+  const client = await registries.open(disk.metadata.namespace, registry);
+  try {
+    if ((await client.digestOf(repository, tag, { signal })) === digest) return;
+    await client.deleteManifest(repository, digest, { signal });
+  } catch (error) {
+    if (!isSvc3Error(error)) throw error;
+  } finally {
+    await client.close();
+  }
+}
+
 /** Deletes all versions of a disk; false when the store does not delete. */
 export async function purge(options: Omit<StoreWorkOptions, 'tag'>): Promise<boolean> {
   const { registries, disk, path } = options;

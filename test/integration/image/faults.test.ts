@@ -8,9 +8,11 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { imageAnnotations } from '../../../src/api/image.ts';
 import { images, pods } from '../../../src/api/resources.ts';
 import type { RegistryClient } from '../../../src/registry/client.ts';
 import { pushDisk } from '../../../src/registry/disk.ts';
+import { appendParts, uploadTag, writeParts } from '../../../src/registry/parts.ts';
 import { addCredential } from '../credential/harness.ts';
 import {
   anImage,
@@ -133,6 +135,31 @@ describe('the work on a disk goes on', () => {
     const [pod] = (await client.list(pods, { namespace })).items;
     await client.delete(pods, { name: pod?.metadata.name ?? '', namespace });
     await becomesReady(client, namespace, 'disk');
+  });
+
+  test('with what was uploaded after the pod that had stored it was lost with its word', async () => {
+    const { client } = cluster;
+    const namespace = await cluster.namespace();
+    const repository = `svc3/${namespace}/disk`;
+    const uploaded = { repository, tag: uploadTag(namespace) };
+    const begun = await writeParts(store, uploaded, { parts: [], annotations: {} });
+    const content = Readable.from([large.subarray(0, 2 ** 20), large.subarray(2 ** 20)]);
+    const list = await appendParts(store, uploaded, { list: begun, content, partBytes: 1 });
+    const image = anImage(namespace, 'disk', { upload: {} });
+    image.metadata.annotations = { [imageAnnotations.upload]: list.digest };
+    const first = start();
+    await client.create(images, image);
+    await expect.poll(async () => (await client.list(pods, { namespace })).items.length, soon).toBe(1);
+    await first.stop();
+    const [pod] = (await client.list(pods, { namespace })).items;
+    const phase = async () => (await client.get(pods, pod?.metadata.name ?? '', namespace)).status?.phase;
+    await expect.poll(phase, soon).toBe('Succeeded');
+    await client.delete(pods, { name: pod?.metadata.name ?? '', namespace });
+    start();
+    const status = await becomesReady(client, namespace, 'disk');
+    expect((await diskOf(store, status.reference ?? '')).equals(large)).toBe(true);
+    const uploads = async () => (await store.tags(repository)).filter((tag) => tag.startsWith('upload'));
+    await expect.poll(uploads, soon).toEqual([]);
   });
 
   test('after the store went away in the middle of a push and came back', async () => {

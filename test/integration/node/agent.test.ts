@@ -138,7 +138,7 @@ describe('the device plugin', () => {
     await startAgent(machines.noGpu);
     await expect.poll(() => kubelet.devices(kvm), soon).toEqual([]);
     await virtualization();
-    await expect.poll(() => kubelet.devices(kvm)?.length, soon).toBe(110);
+    await expect.poll(() => kubelet.devices(kvm)?.length, soon).toBe(1024);
     expect(await kubelet.allocate(kvm, ['kvm-3'])).toMatchObject({
       devices: [{ containerPath: '/dev/kvm', hostPath: '/dev/kvm', permissions: 'rw' }],
     });

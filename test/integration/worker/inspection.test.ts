@@ -1,4 +1,6 @@
-import { execFile, execFileSync } from 'node:child_process';
+import { execFile, execFileSync, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { mkdtemp, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,8 +10,12 @@ import fc from 'fast-check';
 import { isSvc3Error } from '../../../src/errors.ts';
 import { blankQcow2 } from '../../../src/controllers/image/blankdisk.ts';
 import { inspect } from '../../../src/worker/inspection.ts';
+import { defaultToolLimits, qemuImg as limited } from '../../../src/worker/qemuimg.ts';
 
 const run = promisify(execFile);
+/** As whom the worker's pod runs. */
+const workerUser = 65_532;
+const sleepers = 'for i in $(seq 300); do sleep 120 & done; echo there; wait';
 let folder: string;
 
 beforeAll(async () => {
@@ -88,14 +94,40 @@ describe('a disk file', () => {
     await expect(look(path)).rejects.toThrow(/damaged/);
   });
 
-  test.each([
-    ['time', { timeMs: 1 }],
-    ['memory', { memoryBytes: 24 * 2 ** 20 }],
-  ])('that needs more %s than is allowed is refused', async (what, less) => {
-    const path = await aDisk(what);
+  test('that needs more memory than is allowed is refused', async () => {
+    const path = await aDisk('memory');
     const options = { kind: 'Image', maxVirtualSize: 2 ** 40, signal: AbortSignal.timeout(60_000) } as const;
-    const toolLimits = { memoryBytes: 2 ** 30, cpuSeconds: 60, timeMs: 60_000, ...less };
+    const toolLimits = { ...defaultToolLimits, memoryBytes: 24 * 2 ** 20 };
     await expect(inspect(path, { ...options, toolLimits })).rejects.toThrow('needs more time or memory');
+  });
+
+  test('that needs more time of a CPU than is allowed is refused', async () => {
+    await writeFile(file('noise'), randomBytes(128 * 2 ** 20));
+    const packing = ['convert', '-c', '-f', 'raw', '-O', 'qcow2', file('noise'), file('packed')];
+    const limits = { ...defaultToolLimits, cpuSeconds: 1 };
+    const packed = limited(packing, { signal: AbortSignal.timeout(60_000), limits });
+    await expect(packed).rejects.toThrow('needs more time or memory');
+  });
+
+  test('is looked at whatever else its user runs on the node', async () => {
+    const path = await aDisk('neighbours');
+    await run('chmod', ['a+rx', folder]);
+    const neighbours = spawn('sh', ['-c', sleepers], { detached: true, uid: workerUser });
+    try {
+      await once(neighbours.stdout, 'data');
+      const script = `
+        import { inspect } from '${process.cwd()}/src/worker/inspection.ts';
+        process.setgroups([]);
+        process.setgid(${workerUser});
+        process.setuid(${workerUser});
+        const signal = AbortSignal.timeout(60_000);
+        console.log(JSON.stringify(await inspect('${path}', { kind: 'Image', maxVirtualSize: 2 ** 40, signal })));
+      `;
+      const { stdout } = await run('node_modules/.bin/node', ['--input-type=module', '-e', script]);
+      expect(JSON.parse(stdout)).toMatchObject({ format: 'qcow2' });
+    } finally {
+      process.kill(-(neighbours.pid ?? 0), 'SIGKILL');
+    }
   });
 
   test('with a damaged beginning is taken or refused with a sentence, and never opens another file', async () => {

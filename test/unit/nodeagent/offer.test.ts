@@ -87,9 +87,11 @@ describe('what a node offers of svc3.dev/gpu-passthrough', () => {
 });
 
 describe('what a node offers of svc3.dev/kvm', () => {
-  it('is a slot for every VM where hardware virtualisation is there, else nothing', () => {
+  it('is more slots than a node takes pods where hardware virtualisation is there, else nothing', () => {
     expect(kvmDevices(offer({}))).toEqual([]);
-    expect(kvmDevices(offer({ hardware: { ...nvidia, kvm: { gid: 104 } } }))).toHaveLength(110);
+    const slots = kvmDevices(offer({ hardware: { ...nvidia, kvm: { gid: 104 } } }));
+    expect(slots).toHaveLength(1_024);
+    expect(new Set(slots.map(({ ID }) => ID)).size).toBe(1_024);
   });
 });
 

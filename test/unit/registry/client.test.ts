@@ -10,7 +10,7 @@ import { createCertificate } from '../../../src/runner/certificate.ts';
 import { createAuthorizer } from '../../../src/registry/auth.ts';
 import { createRegistryClient, mediaTypes, type RegistryClient } from '../../../src/registry/client.ts';
 import { sha256 } from '../../../src/registry/manifest.ts';
-import type { RegistryEndpoint } from '../../../src/registry/transport.ts';
+import { RegistryUnreachable, type RegistryEndpoint } from '../../../src/registry/transport.ts';
 import { type Answer, type HostileRegistry, startHostileRegistry } from '../../support/hostileregistry.ts';
 import { withoutDelays } from '../delays.ts';
 
@@ -421,6 +421,43 @@ describe('a registry that is away for a moment', () => {
     expect(registry.requests).toHaveLength(1);
   });
 
+  test('and has enough is asked again when it says, whatever it is asked: it has taken nothing yet', async () => {
+    const waited = withoutDelays();
+    const at = '/v2/a/blobs/uploads/1';
+    const enough = saying(429, { 'retry-after': '7' });
+    registry.answers.set('/v2/a/blobs/uploads/', inTurn(enough, saying(202, { location: at })));
+    const upload = await client.upload('a');
+    const bodies: string[] = [];
+    const taking: Answer = (request, response) =>
+      void text(request).then((body) => {
+        bodies.push(body);
+        response.writeHead(202).end();
+      });
+    registry.answers.set(at, inTurn(enough, enough, taking));
+    await upload.append(Buffer.from('xy'));
+    expect([waited, bodies, upload.offset]).toEqual([[7_000, 7_000, 7_000], ['xy'], 2]);
+  });
+
+  test('and has enough of a stream is not sent the rest of it as if it were all', async () => {
+    withoutDelays();
+    registry.answers.set('/v2/a/blobs/uploads/', saying(202, { location: '/v2/a/blobs/uploads/1' }));
+    registry.answers.set('/v2/a/blobs/uploads/1', (request, response) => {
+      void text(request).then(() => response.writeHead(429).end());
+    });
+    const upload = await client.upload('a');
+    await expect(upload.append(Readable.from([Buffer.from('xy')]))).rejects.toThrow('answered 429');
+    expect(registry.requests).toHaveLength(2);
+  });
+
+  test('is not asked twice to take a piece that it may have taken', async () => {
+    withoutDelays();
+    registry.answers.set('/v2/a/blobs/uploads/', saying(202, { location: '/v2/a/blobs/uploads/1' }));
+    registry.answers.set('/v2/a/blobs/uploads/1', saying(503));
+    const upload = await client.upload('a');
+    await expect(upload.append(Buffer.from('xy'))).rejects.toThrow('answered 503');
+    expect(registry.requests).toHaveLength(2);
+  });
+
   test('is asked no more when nobody wants to know', async () => {
     const wanted = new AbortController();
     registry.answers.set('/v2/', (request) => {
@@ -556,6 +593,13 @@ describe('a login', () => {
     expect(registry.requests).toEqual(['PUT /v2/a/manifests/1', 'PUT /v2/a/manifests/1']);
   });
 
+  test('is sent to a registry that is spelt otherwise than URLs are', async () => {
+    registry.answers.set('/v2/', basicOnly);
+    const spelt = registry.address.replace('127.0.0.1', '127.1');
+    await clientOf({ registry: spelt, credentials: login }).login();
+    expect(registry.credentials).toEqual([basic]);
+  });
+
   test('that is refused is not tried again', async () => {
     registry.answers.set('/v2/', saying(401, { 'www-authenticate': 'Basic realm="r"' }));
     const known = withLogin();
@@ -599,6 +643,20 @@ describe('a login', () => {
         ).end('{}');
       registry.answers.set('/v2/', guarded).set('/v2/a/blobs/d', guarded).set('/v2/b/blobs/d', guarded);
     });
+
+    /** An upload that may be begun with the last token only; it is not sent again by itself. */
+    function guardedUploads() {
+      let sent: string | undefined;
+      let challenged = 0;
+      registry.answers.set('/v2/a/blobs/uploads/', ({ headers }, response) => {
+        sent = headers.authorization;
+        if (sent === undefined) challenged += 1;
+        const realm = `Bearer realm="http://${registry.address}/token",service="s"`;
+        if (sent === undefined) response.writeHead(401, { 'www-authenticate': realm }).end();
+        else response.writeHead(202, { location: '/v2/a/blobs/uploads/1' }).end();
+      });
+      return { authorization: () => sent, challenged: () => challenged };
+    }
 
     test('asks the token service with the password and the scope, and the registry with the token', async () => {
       const known = withLogin();
@@ -691,6 +749,49 @@ describe('a login', () => {
       });
     });
 
+    test.each([408, 429, 500, 502, 503, 504])(
+      'asks a token service that answers %i again, whatever the token is for',
+      async (status) => {
+        const waited = withoutDelays();
+        const issue = registry.answers.get('/token')!;
+        const busy = saying(status, { 'retry-after': '3' });
+        registry.answers.set('/token', inTurn(busy, busy, issue));
+        const { authorization, challenged } = guardedUploads();
+        await client.upload('a');
+        expect([waited, challenged(), authorization()]).toEqual([[3_000, 3_000], 1, 'Bearer t0']);
+      },
+    );
+
+    test('asks a token service five times, and no more for each try of what the token is for', async () => {
+      const waited = withoutDelays();
+      registry.answers.set('/token', saying(503));
+      await expect(client.login()).rejects.toMatchObject({
+        reason: 'BadGateway',
+        message: `the token service of registry ${registry.address} answered 503`,
+      });
+      expect(registry.requests.filter((request) => request.startsWith('GET /token'))).toHaveLength(5);
+      for (const [attempt, ms] of waited.entries()) expect(ms).toBeLessThanOrEqual(200 * 2 ** attempt);
+    });
+
+    test('asks no more when nobody wants the token', async () => {
+      const wanted = new AbortController();
+      registry.answers.set('/token', (_request, response) => {
+        response.writeHead(503).end();
+        wanted.abort();
+      });
+      await expect(client.login({ signal: wanted.signal })).rejects.toThrow(/abort/);
+      expect(registry.requests).toHaveLength(2);
+    });
+
+    test('tells of a token service that drops the connection as of the registry', async () => {
+      withoutDelays();
+      const told: string[][] = [];
+      registry.answers.set('/token', (request) => request.socket.destroy());
+      const heard = clientOf({ failed: (...what) => void told.push(what) });
+      await expect(heard.login()).rejects.toThrow(RegistryUnreachable);
+      expect(told).toEqual([[registry.address, 'Unreachable']]);
+    });
+
     test.each<[string, Answer, ErrorReason, string]>([
       ['refuses', saying(401), 'Unauthorized', 'refused the login'],
       ['forbids', saying(403), 'Unauthorized', 'refused the login'],
@@ -699,6 +800,7 @@ describe('a login', () => {
       ['sends no JSON', saying(200, {}, '<token>'), 'BadGateway', 'sent something that is not JSON'],
       ['sends too much', saying(200, {}, ' '.repeat(65_537)), 'BadGateway', 'sent more than 65536 bytes'],
     ])('is told of a token service that %s', async (_what, answer, reason, message) => {
+      withoutDelays();
       registry.answers.set('/token', answer);
       await expect(withLogin().login()).rejects.toMatchObject({
         reason,

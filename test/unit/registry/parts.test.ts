@@ -12,7 +12,7 @@ import {
   uploadTag,
   writeParts,
 } from '../../../src/registry/parts.ts';
-import { memoryRegistry } from './memoryregistry.ts';
+import { memoryRegistry, type MemoryRegistry } from './memoryregistry.ts';
 
 const place = { repository: 'a', tag: uploadTag('1') };
 const nothing = { parts: [], annotations: {} };
@@ -71,6 +71,27 @@ describe('a file that comes in parts', () => {
     expect([sizes(kept), kept.offset]).toEqual([[4, 2], 6]);
     const whole = await appendParts(registry, place, { list: kept, content: chunks('6789') });
     expect(await text(readAllParts(registry, 'a', whole.parts))).toBe('0123456789');
+  });
+
+  test.each<[string, (list: PartList, registry: MemoryRegistry) => Promise<unknown>, string[]]>([
+    [
+      'somebody else has gone on with',
+      (list, registry) => appendParts(registry, place, { list, content: chunks('0123456789') }),
+      [place.tag],
+    ],
+    ['was taken over and forgotten', (_list, registry) => deleteParts(registry, place), []],
+  ])('that %s is not written back by who is behind', async (_what, meanwhile, tags) => {
+    const registry = memoryRegistry();
+    const list = await writeParts(registry, place, nothing);
+    async function* dead(): AsyncGenerator<Buffer> {
+      yield Buffer.from('0123');
+      await meanwhile(list, registry);
+      throw new Error('the connection is gone');
+    }
+    const appended = appendParts(registry, place, { list, content: dead() });
+    await expect(appended).rejects.toMatchObject({ reason: 'Conflict' });
+    expect(await registry.tags('a')).toEqual(tags);
+    for (const tag of tags) expect((await readParts(registry, { ...place, tag })).offset).toBe(10);
   });
 
   test('is not read where a part is another than its digest says', async () => {

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { Svc3Error } from '../../../src/errors.ts';
 import { RegistryUnreachable } from '../../../src/registry/transport.ts';
 import { failureFrom, noRoom } from '../../../src/worker/failure.ts';
+import { failureOf } from '../../../src/worker/qemuimg.ts';
 
 describe('a failure of the work', () => {
   test.each<[string, unknown, string]>([
@@ -14,6 +15,7 @@ describe('a failure of the work', () => {
     ['a registry that has enough', new Svc3Error('TooManyRequests', 'no'), 'RegistryUnreachable'],
     ['a registry that is slow', new Svc3Error('Timeout', 'no'), 'RegistryUnreachable'],
     ['a volume that is full', noRoom(), 'WorkerFailed'],
+    ['a node without threads', failureOf('SIGABRT', 'Resource temporarily unavailable'), 'WorkerFailed'],
     ['a registry that is gone', new RegistryUnreachable('r', new Error('refused')), 'RegistryUnreachable'],
     ['anything else', new Error('surprise'), 'WorkerFailed'],
   ])('because of %s has its own word', (_what, error, reason) => {

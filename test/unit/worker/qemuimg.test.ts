@@ -50,12 +50,16 @@ test('qemu-img that ends with an error, or is not there, is no answer', async ()
 
 describe('qemu-img that fails', () => {
   const tooMuch = 'the disk file needs more time or memory to be looked at than is allowed';
+  const short = 'qemu-img did not come to an end on this node (';
+  const noThread = 'qemu: qemu_thread_create: Resource temporarily unavailable';
 
-  test.each<[number, string, string, string]>([
-    [137, '', 'Invalid', tooMuch],
-    [152, 'anything', 'Invalid', tooMuch],
+  test.each<[number | NodeJS.Signals, string, string, string]>([
+    ['SIGXCPU', 'anything', 'Invalid', tooMuch],
+    ['SIGABRT', 'failed to allocate memory for stack: Cannot allocate memory', 'Invalid', tooMuch],
     [1, 'qemu-img: Check failed: Cannot allocate memory', 'Invalid', tooMuch],
-    [1, 'qemu: qemu_thread_create: Resource temporarily unavailable', 'Invalid', tooMuch],
+    ['SIGKILL', '', 'InternalError', `${short}SIGKILL)`],
+    ['SIGABRT', noThread, 'InternalError', `${short}SIGABRT: ${noThread})`],
+    [1, noThread, 'InternalError', `${short}exit code 1: ${noThread})`],
     [1, 'qemu-img: error while writing: No space left on device', 'RequestEntityTooLarge', 'no room'],
     [1, 'qemu-img: Disk quota exceeded\n', 'RequestEntityTooLarge', 'no room'],
     [1, '', 'Invalid', 'the disk file is damaged: '],
@@ -69,12 +73,21 @@ describe('qemu-img that fails', () => {
     [1, 'at /var/lib/svc3/fetched', 'Invalid', 'the disk file is damaged: at fetched'],
     [1, 'b\u0007ll \u001b[31m', 'Invalid', 'the disk file is damaged: b?ll ?[31m'],
     [1, 'x'.repeat(400), 'Invalid', `the disk file is damaged: ${'x'.repeat(300)}`],
-  ])('with %i and %j is told', (code, errors, reason, message) => {
-    const error = failureOf(code, errors);
+  ])('with %s and %j is told', (ended, errors, reason, message) => {
+    const error = failureOf(ended, errors);
     expect(error.reason).toBe(reason);
     expect(error.message).toContain(message);
     expect(error.message).not.toContain('/var');
     if (reason === 'Invalid') expect(error.message).toBe(message);
+  });
+
+  test('for longer than it may says nothing against the disk', async () => {
+    const { signal } = new AbortController();
+    const limits = { ...defaultToolLimits, timeMs: 1 };
+    await expect(qemuImg(['--version'], { signal, limits })).rejects.toMatchObject({
+      reason: 'InternalError',
+      message: 'qemu-img did not come to an end on this node (it took longer than 0.001 s)',
+    });
   });
 
   test('may use 1 GiB, an hour of CPU and two hours in all', () => {

@@ -187,7 +187,7 @@ describe('a medium that was uploaded', () => {
     expect(registry.blobs.size).toBe(layers);
   });
 
-  test('as it is to lie, with its digest, is not forgotten: it is the image', async () => {
+  test('as it is to lie, with its digest, is the image', async () => {
     const { digest } = await pushDisk(registry, {
       repository: 'store/team/tools',
       tag: 'in',
@@ -215,19 +215,24 @@ describe('a medium that was uploaded', () => {
     ['elsewhere', 'uploads/one', 'disk.iso', 'arm64'],
     ['for another architecture than it was said', 'store/team/tools', 'disk.iso', 'amd64'],
     ['under a name of another kind', 'store/team/tools', 'disk.raw', 'arm64'],
-  ])('%s is stored anew, and the upload forgotten', async (_what, repository, fileName, architecture) => {
-    const { digest } = await pushed(medium, repository, fileName, architecture);
-    const done = await work(upload(digest, repository), parts);
-    expect(done).toMatchObject({ architecture: 'arm64', format: 'iso' });
-    expect((await stored('v1')).digest).toBe(done.digest);
-    expect(done.digest).not.toBe(digest);
-    expect(registry.manifests.has(`${repository}@${digest}`)).toBe(false);
-  });
+  ])(
+    '%s is stored anew, by whoever works at it last too',
+    async (_what, repository, fileName, architecture) => {
+      const { digest } = await pushed(medium, repository, fileName, architecture);
+      const done = await work(upload(digest, repository), parts);
+      expect(done).toMatchObject({ architecture: 'arm64', format: 'iso' });
+      expect((await stored('v1')).digest).toBe(done.digest);
+      expect(done.digest).not.toBe(digest);
+      // Nobody knows yet whether this pod's word arrives.
+      expect(await work(upload(digest, repository), parts)).toEqual(done);
+    },
+  );
 
-  test('that is none is refused, and forgotten', async () => {
+  test('that is none is refused, as often as it is looked at', async () => {
     const { digest } = await pushed(Buffer.alloc(100), 'uploads/one');
-    await expect(work(upload(digest, 'uploads/one'), parts)).rejects.toMatchObject({ reason: 'Invalid' });
-    expect([...registry.manifests.keys()]).toEqual([]);
+    const refused = { reason: 'Invalid' };
+    await expect(work(upload(digest, 'uploads/one'), parts)).rejects.toMatchObject(refused);
+    await expect(work(upload(digest, 'uploads/one'), parts)).rejects.toMatchObject(refused);
   });
 });
 
@@ -289,7 +294,7 @@ describe('a disk', () => {
     const done = await work(disk('', { source }), { ...parts, tool: standIn().tool });
     expect(done).toMatchObject({ format: 'qcow2', architecture: 'arm64' });
     expect(await contentOf('v1')).toEqual(['disk.qcow2', sha256(qcow2)]);
-    expect(registry.manifests.has(`store/team/tools@${digest}`)).toBe(false);
+    expect(registry.manifests.has(`store/team/tools@${digest}`)).toBe(true);
   });
 
   test('that is larger for its guest than is allowed is refused', async () => {

@@ -305,6 +305,82 @@ describe('a worker pod', () => {
     expect(calls).toContain('delete pods');
   });
 
+  describe('that took an upload', () => {
+    const repository = 'svc3/team/disk';
+    let uploaded: string;
+    let worker: Pod;
+    beforeEach(() => {
+      uploaded = store.put(repository, 'upload-1', { schemaVersion: 2, mediaType: 'x' }).digest;
+      const annotations = { 'svc3.dev/upload': uploaded };
+      given({ upload: {} }, undefined, { ...held, annotations });
+      worker = aWorker(ended(done), uploaded.slice(-64));
+      pods = [worker];
+      const forget = store.deleteManifest;
+      store.deleteManifest = async (...what) => {
+        calls.push('forget upload');
+        return forget(...what);
+      };
+    });
+
+    test.each<[string, PodStatus, string | undefined]>([
+      ['is done', ended(done), 'True'],
+      ['refuses it', ended({ result: 'Failed', reason: 'DiskRefused', message: 'it is a text' }, 1), 'False'],
+    ])(
+      'and %s leaves that to the operator, who forgets it once the result is known',
+      async (_, status, is) => {
+        pods = [{ ...worker, status }];
+        await pass();
+        expect([calls, ready()?.status]).toEqual([['apply images', 'forget upload', 'delete pods'], is]);
+        expect(await store.tags(repository)).toEqual([]);
+      },
+    );
+
+    test('is there until the upload is forgotten, whenever the operator or the store went away', async () => {
+      const gone = new Error('the store is away');
+      vi.spyOn(store, 'deleteManifest').mockRejectedValueOnce(gone);
+      await expect(pass()).rejects.toBe(gone);
+      expect([calls, ready()?.status]).toEqual([['apply images'], 'True']);
+      seen();
+      await pass();
+      expect(calls.slice(1)).toEqual(expect.arrayContaining(['forget upload', 'delete pods']));
+      expect(await store.tags(repository)).toEqual([]);
+    });
+
+    test('goes though the store does not forget', async () => {
+      const refusal = new Svc3Error('MethodNotAllowed', 'no');
+      vi.spyOn(store, 'deleteManifest').mockRejectedValueOnce(refusal);
+      await pass();
+      expect(calls).toEqual(['apply images', 'delete pods']);
+    });
+
+    test('as it came has made it the image, which stays', async () => {
+      store.put(repository, idOf(uploaded.slice(-64)), { schemaVersion: 2, mediaType: 'x' });
+      await pass();
+      expect(calls).toEqual(['apply images', 'delete pods']);
+      expect(await store.digestOf(repository, 'upload-1')).toBe(uploaded);
+    });
+
+    test('and failed for another reason leaves it to the next', async () => {
+      const failed = { result: 'Failed', reason: 'WorkerFailed', message: 'qemu-img did not come to an end' };
+      pods = [{ ...worker, status: ended(failed, 1) }];
+      await pass();
+      nowMs += 600_000;
+      seen();
+      await pass();
+      expect(calls).toContain('delete pods');
+      expect(await store.digestOf(repository, 'upload-1')).toBe(uploaded);
+    });
+
+    test('and is on its way out has nothing left to be forgotten', async () => {
+      await pass();
+      seen();
+      pods = [{ ...worker, metadata: { ...worker.metadata, deletionTimestamp: 'now' } }];
+      calls = [];
+      await pass();
+      expect(calls).not.toContain('forget upload');
+    });
+  });
+
   test('that refuses the disk is the last word', async () => {
     given(remote);
     pods = [aWorker(ended({ result: 'Failed', reason: 'DiskRefused', message: 'it is a text' }, 1))];
