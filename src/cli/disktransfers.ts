@@ -49,10 +49,8 @@ export function uploadCommand(kind: Kind): Command {
           : {
               reopen: async (start) => {
                 signal.throwIfAborted();
-                return addAbortSignal(
-                  signal,
-                  counting(await reopen(start), (sent) => tell(start + sent)),
-                );
+                const rest = counting(await reopen(start), (sent) => tell(start + sent));
+                return addAbortSignal(signal, rest);
               },
             }),
         filename,
@@ -72,7 +70,9 @@ function counting(body: Readable, onBytes: (sent: number) => void): Readable {
       yield chunk;
     }
   }
-  return Readable.from(counted(), { objectMode: false });
+  const outer = Readable.from(counted(), { objectMode: false });
+  // One that nobody has read from ends nothing of what it was made of.
+  return outer.once('close', () => body.destroy());
 }
 
 interface Content {

@@ -35,7 +35,7 @@ beforeEach(() => {
   now = 1_000;
   growth = new ClaimGrowth({
     client: { patch } as never,
-    recorder: { event } as never,
+    recorder: { event },
     monotonic: () => now,
   });
 });
