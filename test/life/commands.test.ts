@@ -156,7 +156,8 @@ const machines: readonly Step[] = [
   step('svc3 vm top -A', { prints: /^svc3-default +build-1 +node\d /m }),
   step('svc3 node top', { prints: /^node1 +\d+m +\d+% +\d+Mi +\d+%$/m }),
   step('svc3 vm logs build-1', { prints: /login:/ }),
-  interrupted('svc3 vm logs build-1 -f --tail 20', /login:/),
+  // The prompt is no whole line yet, and a log has lines.
+  interrupted('svc3 vm logs build-1 -f --tail 20', /^READY up /m),
   step('svc3 vm ssh root@build-1', {
     as: 'echo hostname | svc3 vm ssh root@build-1',
     prints: /^build-1$/m,
