@@ -163,7 +163,12 @@ export function vmItem(vm: Vm, config?: VmConfig): VmItem {
 }
 
 export function deployItem(vm: Vm, portWarnings: readonly string[]): DeployItem {
-  const { name, node, memory, ip, ssh, vnc, screenshare, status, message } = vmItem(vm);
+  return deployItemOf(vmItem(vm), portWarnings.length === 0 ? undefined : portWarnings.join(' '));
+}
+
+/** Of a VM only what a deploy answers. */
+export function deployItemOf(item: VmItem, portWarnings: string | undefined): DeployItem {
+  const { name, node, memory, ip, ssh, vnc, screenshare, status, message } = item;
   return defined<DeployItem>({
     name,
     node,
@@ -174,6 +179,6 @@ export function deployItem(vm: Vm, portWarnings: readonly string[]): DeployItem 
     screenshare,
     status,
     message,
-    portWarnings: portWarnings.length === 0 ? undefined : portWarnings.join(' '),
+    portWarnings,
   });
 }

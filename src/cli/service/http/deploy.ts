@@ -1,7 +1,7 @@
 import { group } from '../../../api/meta.ts';
 import { ifFound, Svc3Error, type ErrorReason } from '../../../errors.ts';
+import { deployItemOf } from '../../../wire/vm.ts';
 import { patiently } from '../../patiently.ts';
-import { withoutUndefined } from '../../settings.ts';
 import { sleep } from '../../sleep.ts';
 import type { DeployItem, VmItem } from '../types.ts';
 
@@ -48,7 +48,7 @@ export async function waitForDeployed(
     last = seen;
     hasRun ||= seen.item.status === 'Running';
     progress(`${created.name}: ${reasonOf(seen) ?? seen.item.status}`);
-    if (isDeployed(seen, hasRun)) return deployItemOf(seen.item, created);
+    if (isDeployed(seen, hasRun)) return deployItemOf(seen.item, created.portWarnings);
     if (performance.now() - begin > timeoutMs + (hasRun ? 0 : deadlineGraceMs))
       throw late(created, hasRun, seen);
     await sleep(pollMs, signal);
@@ -97,21 +97,4 @@ function because(why: string | undefined): string {
 
 function refusal({ name }: { readonly name: string }, reason: ErrorReason, message: string): Svc3Error {
   return new Svc3Error(reason, message, { details: { group, kind: 'vms', name } });
-}
-
-/** Of the VM only what a deploy answers. */
-function deployItemOf(item: VmItem, { portWarnings }: DeployItem): DeployItem {
-  const { name, node, memory, ip, ssh, vnc, screenshare, status, message } = item;
-  return withoutUndefined({
-    name,
-    node,
-    memory,
-    ip,
-    ssh,
-    vnc,
-    screenshare,
-    status,
-    message,
-    portWarnings,
-  }) as DeployItem;
 }
