@@ -1,10 +1,12 @@
 import { existsSync } from 'node:fs';
-import { readFile, readdir } from 'node:fs/promises';
+import { mkdtemp, readFile, readdir, rm } from 'node:fs/promises';
 import { homedir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { cgroupOf, hierarchies } from '../../src/localcluster/cluster/cgroup.ts';
 import { down, fullClusterTools, status, up } from '../../src/localcluster/cluster/cluster.ts';
 import { run } from '../../src/localcluster/host/command.ts';
+import { pauseImage } from '../../src/localcluster/images/pause.ts';
 import { createKubectl } from '../../src/localcluster/cluster/kubectl.ts';
 import { type Places, placesOf, readReport, readSettings } from '../../src/localcluster/cluster/state.ts';
 import { buildTools } from '../../src/localcluster/host/tools.ts';
@@ -162,6 +164,21 @@ describe('a second cluster beside it, without svc3 in it', () => {
       (await status(places)).report?.components.find(({ name }) => name === 'kube-scheduler')?.problem;
     await expect.poll(scheduler, eventually).toContain('the last lines of');
     expect((await status(places)).state).toBe('Degraded');
+    const again = await svc3(['dev', 'up', '--bare', '--name', places.name], {});
+    expect([again.code, again.stderr]).toEqual([
+      1,
+      expect.stringContaining('is Degraded: kube-scheduler ended'),
+    ]);
+  });
+
+  test('one that is going down is waited for, and starts again', async () => {
+    await start();
+    const report = await readReport(places);
+    process.kill(report?.pid ?? 0, 'SIGTERM');
+    const state = async (): Promise<string> => (await status(places)).state;
+    await expect.poll(state, { ...eventually, interval: 1 }).toBe('Stopping');
+    expect(await start()).toBe(true);
+    expect(await state()).toBe('Running');
   });
 
   test('nothing is left after a SIGKILL of its supervisor, and it starts again', async () => {
@@ -172,6 +189,26 @@ describe('a second cluster beside it, without svc3 in it', () => {
     expect((await status(places)).state).toBe('Stopped');
     expect(await start()).toBe(true);
     await down(places, { purge: false });
+  });
+
+  test('its pods start although the cache was deleted', async () => {
+    await down(places, { purge: false });
+    // On the same file system.
+    const cache = await mkdtemp(`${places.cache}-`);
+    try {
+      await run('cp', ['-al', join(places.cache, 'tools'), cache]);
+      const { signal } = new AbortController();
+      await up({ ...bare, places: { ...places, cache }, signal, progress: quiet });
+      await rm(cache, { recursive: true });
+      const tools = await buildTools(fullClusterTools, { cacheDir: places.cache });
+      const kubectl = createKubectl(tools, places.kubeconfig, signal);
+      await kubectl('run', 'late', `--image=${pauseImage}`, '--image-pull-policy=Never');
+      await kubectl('wait', 'pod/late', '--for=condition=Ready', '--timeout=120s');
+      await kubectl('delete', 'pod/late', '--now');
+    } finally {
+      await down(places, { purge: false });
+      await rm(cache, { recursive: true, force: true });
+    }
   });
 
   test('nothing is left when its start is aborted', async () => {

@@ -1,6 +1,6 @@
 /** The full local cluster as a whole: up, down, status. */
 import { existsSync } from 'node:fs';
-import { chown, mkdir, readFile, rm } from 'node:fs/promises';
+import { chown, mkdir, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { invalidField } from '../../errors.ts';
@@ -18,22 +18,23 @@ import {
   startDemo,
 } from './install.ts';
 import { releaseRange, unlinkHost } from './hostlink.ts';
-import { addonTools, ensureAddons, optionsOf } from '../addons/addons.ts';
+import { addonTools, ensureAddons } from '../addons/addons.ts';
 import { createKubectl } from './kubectl.ts';
 import { untilNodesReady } from './nodesready.ts';
 import { type RootAnswer, callAsRoot, isRoot } from '../host/privilege.ts';
 import { createSteps } from '../host/progress.ts';
 import { withLock } from './lock.ts';
+import { unlessMarked } from './mark.ts';
+import { findRunning } from './running.ts';
 import {
   type Addons,
   type Report,
   type Places,
+  endedComponents,
   ensureSettings,
   mergedAddons,
-  noAddons,
   readReport,
   readSettings,
-  writeSecret,
 } from './state.ts';
 import { type Supervised, startSupervised, terminate } from './supervised.ts';
 import { sweep } from './sweep.ts';
@@ -114,16 +115,9 @@ export async function up(options: UpOptions): Promise<boolean> {
 
 /** The cluster if it had to be started. */
 async function ensureRunning(options: UpOptions, tools: Tools): Promise<Supervised | undefined> {
-  const { places, nodes, signal, progress } = options;
-  const report = await readReport(places);
-  if (report !== undefined) {
-    if (report.nodes !== nodes) progress(`the cluster has ${report.nodes} nodes; that changes after a down`);
-    const missing = missingAddons(options.addons ?? {}, report.addons ?? noAddons);
-    if (missing.length > 0)
-      progress(`the cluster runs without ${missing.join(', ')}; that changes after a down`);
-    return undefined;
-  }
-  const { hostLink = true } = options;
+  if ((await findRunning(options)) !== undefined) return undefined;
+  const { places, nodes, signal, progress, hostLink = true } = options;
+  signal.throwIfAborted();
   const settings = await ensureSettings(places, nodes, options.addons);
   // Heartbeats have whole seconds.
   const startedAt = Math.floor(Date.now() / 1000) * 1000;
@@ -147,11 +141,6 @@ async function addonsOf({ places, addons = {} }: UpOptions): Promise<Addons> {
   return mergedAddons((await readSettings(places))?.addons, addons);
 }
 
-/** As `svc3 dev up` names them. */
-function missingAddons(asked: Partial<Addons>, present: Addons): string[] {
-  return optionsOf(mergedAddons(undefined, asked)).filter((option) => !optionsOf(present).includes(option));
-}
-
 async function ensureInstalled(options: UpOptions, tools: Tools): Promise<boolean> {
   const { places, signal, progress } = options;
   const steps = createSteps(places.cache, progress);
@@ -162,17 +151,15 @@ async function ensureInstalled(options: UpOptions, tools: Tools): Promise<boolea
   const gpuPassthrough = allowsGpus(options);
   const installation = { places, settings, tools, kubectl, gpuPassthrough, build };
   const wanted = await installationMark(software, options);
-  const markFile = join(places.state, 'run', 'installed');
-  if ((await readFile(markFile, 'utf8').catch(() => '')) === wanted) return false;
-  await steps.run('bringing the images to the nodes', () => deliver(installation, software));
-  await steps.run('installing svc3', async () => {
-    await installChart(installation, software);
-    await publishApi(installation);
+  return unlessMarked(join(places.state, 'run', 'installed'), wanted, async () => {
+    await steps.run('bringing the images to the nodes', () => deliver(installation, software));
+    await steps.run('installing svc3', async () => {
+      await installChart(installation, software);
+      await publishApi(installation);
+    });
+    if (options.demo === true)
+      await steps.run('starting the VM demo', () => startDemo(installation, software.guest));
   });
-  if (options.demo === true)
-    await steps.run('starting the VM demo', () => startDemo(installation, software.guest));
-  await writeSecret(markFile, wanted);
-  return true;
 }
 
 /** Names everything that the installation is made of. */
@@ -260,7 +247,7 @@ export async function answerAsRoot(request: unknown, answer: RootAnswer, owner: 
 }
 
 export interface ClusterStatus {
-  readonly state: 'Running' | 'Degraded' | 'Starting' | 'Stopped' | 'Absent';
+  readonly state: 'Running' | 'Degraded' | 'Starting' | 'Stopping' | 'Stopped' | 'Absent';
   readonly report?: Report;
 }
 
@@ -268,6 +255,6 @@ export async function status(places: Places): Promise<ClusterStatus> {
   const report = await readReport(places);
   if (report === undefined) return { state: existsSync(places.state) ? 'Stopped' : 'Absent' };
   if (report.phase === 'starting') return { state: 'Starting', report };
-  const whole = report.components.every((component) => component.running);
-  return { state: whole ? 'Running' : 'Degraded', report };
+  if (report.phase === 'stopping') return { state: 'Stopping', report };
+  return { state: endedComponents(report).length === 0 ? 'Running' : 'Degraded', report };
 }

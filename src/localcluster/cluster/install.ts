@@ -10,7 +10,7 @@ import { type BuiltImage, type ImageBuild, buildImage, bundle, pushBuilt } from 
 import { hostLinkRange } from './hostlink.ts';
 import { upgradeRelease } from './helmrelease.ts';
 import type { Kubectl } from './kubectl.ts';
-import { type RegistryAddress, createImage, hasManifest, pushImage } from '../images/oci.ts';
+import { type RegistryAddress, createImage, hasTags, pushImage } from '../images/oci.ts';
 import { preload } from './preload.ts';
 import type { Step } from '../host/progress.ts';
 import { pruneFolders } from '../host/prune.ts';
@@ -72,8 +72,9 @@ export async function deliver(installation: Installation, software: Software): P
   const registry = registryOf(settings);
   const authFile = join(places.state, 'run', 'registry-auth.json');
   for (const image of [software.svc3, software.runner]) await pushBuilt(image, registry, authFile, build);
-  if (!(await hasManifest(registry, 'svc3/guest', software.guest.hash)))
-    await pushGuest(registry, 'svc3/guest', [software.guest.hash, 'latest'], software.guest);
+  const guestTags = [software.guest.hash, 'latest'];
+  if (!(await hasTags(registry, 'svc3/guest', guestTags)))
+    await pushGuest(registry, 'svc3/guest', guestTags, software.guest);
   const report = await readReport(places);
   if (report === undefined) throw new Error('the cluster ended');
   const references = [software.svc3, software.runner].map(({ repository, tag }) => `${repository}:${tag}`);

@@ -17,7 +17,7 @@ export interface Places {
   readonly name: string;
   /** `${XDG_STATE_HOME:-$HOME/.local/state}/svc3/<name>`: outlives the cluster until it is purged. */
   readonly state: string;
-  /** `${XDG_CACHE_HOME:-$HOME/.cache}/svc3`: shared by all clusters, can be deleted at any time. */
+  /** `${XDG_CACHE_HOME:-$HOME/.cache}/svc3`: shared by all clusters; can be deleted at any time, also while they run. */
   readonly cache: string;
   readonly kubeconfig: string;
   /** One log per component. */
@@ -115,7 +115,8 @@ export interface Report {
   /** Of the process, in clock ticks since boot: tells it from a later one with the same number. */
   readonly startTime: string;
   readonly sandboxPid?: number;
-  readonly phase: 'starting' | 'running';
+  /** Stopping: it takes everything away, the guests first. */
+  readonly phase: 'starting' | 'running' | 'stopping';
   readonly nodes: number;
   readonly addons?: Addons;
   /** Known once the sandbox is there. */
@@ -123,6 +124,11 @@ export interface Report {
   /** The nodes and the processes that hold their namespaces, numbered as the sandbox sees them. */
   readonly machines: readonly { readonly name: string; readonly pid: number }[];
   readonly components: readonly ComponentReport[];
+}
+
+/** Names of the components that have ended by themselves. */
+export function endedComponents({ components }: Pick<Report, 'components'>): string[] {
+  return components.filter(({ running }) => !running).map(({ name }) => name);
 }
 
 export async function readReport(places: Places): Promise<Report | undefined> {

@@ -22,10 +22,13 @@ import type { HostAccess } from './state.ts';
 import { filterBridge } from '../addons/policyenforcer.ts';
 import { isServing } from './probe.ts';
 import { configureRegistry } from './registry.ts';
+import { createReporter } from './reporter.ts';
 import { type Sandbox, type SandboxNode, createSandbox } from './sandbox.ts';
 import { shutDownGuests } from './shutdown.ts';
-import { type ComponentReport, type StartOptions, startTimeOf, writeReport } from './state.ts';
+import { type ComponentReport, type Report, type StartOptions, startTimeOf, writeReport } from './state.ts';
 import { startJanitor, sweep } from './sweep.ts';
+import { keepPrograms } from '../host/keptprograms.ts';
+import { toolGroups } from '../host/toolgroups.ts';
 import type { Tools } from '../host/tools.ts';
 import { openVolumes } from './volumes.ts';
 
@@ -53,6 +56,9 @@ export interface Cluster {
  */
 const GOGC = '300';
 
+/** What is started at every pod: it has to be there when the cache was deleted meanwhile. */
+const nodePrograms = [...Object.keys(toolGroups.node.binaries), ...Object.keys(toolGroups.runc.binaries)];
+
 /** A loaded machine is no fault. */
 const readyTimeoutMs = 180_000;
 
@@ -69,18 +75,20 @@ class SandboxedCluster implements Cluster {
   readonly #fault = Promise.withResolvers<never>();
   readonly #stopping = new AbortController();
   readonly #hurry = new AbortController();
+  readonly #reporter = createReporter((isLast) => this.#writeReport(isLast ? 'stopping' : this.#phase));
   #starting: Promise<void> = Promise.resolve();
-  #reported: Promise<void> = Promise.resolve();
   #stopped: Promise<void> | undefined;
   #sandbox: Sandbox | undefined;
   #forwarder: Forwarder | undefined;
   #janitor: ChildProcess | undefined;
+  #tools: Tools;
   #volumes: FSWatcher | undefined;
   #hostAccess: HostAccess | undefined;
   #phase: 'starting' | 'running' = 'starting';
 
   constructor(options: SupervisorOptions) {
     this.#options = options;
+    this.#tools = options.tools;
     const { promise, resolve } = Promise.withResolvers<string>();
     this.ended = promise;
     this.#end = resolve;
@@ -91,7 +99,7 @@ class SandboxedCluster implements Cluster {
     this.#starting = this.#bringUp();
     await Promise.race([this.#starting, this.#fault.promise]);
     this.#phase = 'running';
-    await this.#report();
+    await this.#reporter.report();
   }
 
   stop(how: 'in order' | 'now'): Promise<void> {
@@ -103,6 +111,7 @@ class SandboxedCluster implements Cluster {
   async #takeDown(): Promise<void> {
     const { places } = this.#options;
     this.#stopping.abort(new Svc3Error('InternalError', 'the cluster was stopped'));
+    await this.#reporter.last();
     if (this.#phase === 'running' && !this.#hurry.signal.aborted)
       await shutDownGuests(places, this.#hurry.signal);
     await this.#sandbox?.kill();
@@ -125,10 +134,11 @@ class SandboxedCluster implements Cluster {
     const { places, settings, hostLink } = this.#options;
     const nodes = allNodes(settings.nodes);
     await sweep(places);
-    await this.#report();
+    await this.#reporter.report();
     await rm(join(places.state, 'run'), { recursive: true, force: true });
     const folders = ['volumes', 'run', 'controlplane', 'log'];
     for (const folder of folders) await mkdir(join(places.state, folder), { recursive: true });
+    this.#tools = await keepPrograms(this.#tools, nodePrograms, join(places.state, 'run', 'programs'));
     await ensureIdentities(places.state);
     await writeAdminKubeconfig(places.state, places.kubeconfig, settings.ports.kubernetes, places.name);
     this.#janitor = await startJanitor(places);
@@ -215,12 +225,12 @@ class SandboxedCluster implements Cluster {
   }
 
   async #startNode(sandbox: Sandbox, node: NodeAddresses): Promise<void> {
-    const { places, settings, tools } = this.#options;
+    const { places, settings } = this.#options;
     const options: NodeOptions = {
       cluster: places.name,
       node,
       state: places.state,
-      tools,
+      tools: this.#tools,
       registryAliases: [`127.0.0.1:${settings.ports.registry}`],
       dns: settings.addons.dns,
     };
@@ -239,7 +249,7 @@ class SandboxedCluster implements Cluster {
     const archive = join(nodeFolder(this.#options.places.state, node), 'pause.tar');
     await writeFile(archive, await archiveOf(await createPauseImage(), pauseImage));
     const parameters = ['--address', containerdSocket, '-n', 'k8s.io', 'images', 'import', archive];
-    const [program, ...rest] = machine.inside([this.#options.tools.path('ctr'), ...parameters]);
+    const [program, ...rest] = machine.inside([this.#tools.path('ctr'), ...parameters]);
     const isImported = async (): Promise<boolean> => (await run(program, rest)) !== '';
     await untilReady(runtime, isImported, {
       timeoutMs: readyTimeoutMs,
@@ -254,15 +264,18 @@ class SandboxedCluster implements Cluster {
     parameters: readonly string[],
     cwd = '/',
   ): Promise<Child> {
-    return this.#run(name, inside(['env', '-C', cwd, this.#options.tools.path(name), ...parameters]));
+    return this.#run(name, inside(['env', '-C', cwd, this.#tools.path(name), ...parameters]));
   }
 
   /** Starts a component; when it ends by itself that is a fault while starting, and part of the report after that. */
   async #run(name: string, command: Command): Promise<Child> {
-    const { places, tools } = this.#options;
+    const { places } = this.#options;
     const logFile = join(places.logs, `${name.replace(' ', '-')}.log`);
     await rename(logFile, `${logFile}.previous`).catch(() => undefined);
-    const PATH = [...tools.folders, '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'].join(':');
+    const PATH = [
+      ...this.#tools.folders,
+      '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
+    ].join(':');
     this.#stopping.signal.throwIfAborted();
     const child = startChild({ name, command, logFile, env: { PATH, HOME: '/root', GOGC } });
     this.#reports.set(name, { name, running: true });
@@ -272,25 +285,17 @@ class SandboxedCluster implements Cluster {
       this.#reports.set(name, { name, running: false, problem });
       this.#fault.reject(await exitError(child));
       // The last report stays then: a full disk that keeps a new one from being written is no reason to end all guests.
-      await this.#report().catch(() => undefined);
+      await this.#reporter.report().catch(() => undefined);
     });
     return child;
   }
 
-  /** One after the other: a node that goes down ends several components at once, and the last report has to stay. */
-  #report(): Promise<void> {
-    const written = this.#reported.then(() => this.#writeReport());
-    this.#reported = written.catch(() => undefined);
-    return written;
-  }
-
-  async #writeReport(): Promise<void> {
-    if (this.#isStopping) return;
+  async #writeReport(phase: Report['phase']): Promise<void> {
     const { places } = this.#options;
     await writeReport(places, {
       pid: process.pid,
       startTime: (await startTimeOf(process.pid)) ?? '',
-      phase: this.#phase,
+      phase,
       nodes: this.#options.settings.nodes,
       addons: this.#options.settings.addons,
       machines: [...this.#nodes].map(([name, { pid }]) => ({ name, pid })),

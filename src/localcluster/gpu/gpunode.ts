@@ -20,7 +20,7 @@ import { createPauseImage, pauseImage } from '../images/pause.ts';
 import { preloadHosts } from '../cluster/preload.ts';
 import type { Command } from '../host/process.ts';
 import { insideSandbox } from '../cluster/sandbox.ts';
-import { type Places, readReport, type Settings } from '../cluster/state.ts';
+import { type Places, readReport, type Report, type Settings } from '../cluster/state.ts';
 import type { Tools } from '../host/tools.ts';
 
 export interface GpuNodeOptions {
@@ -43,17 +43,21 @@ const readyMs = 600_000;
 /** What it needs beside the packages of a local cluster. */
 export const gpuNodeRequirements: Requirements = { 'qemu-system-x86_64': 'qemu-system-x86' };
 
-/** Starts the GPU node and waits until Kubernetes calls it ready; false when it runs already. Needs root. */
+/** Starts the GPU node and waits until Kubernetes calls it ready; false when it had been started before. Needs root. */
 export async function startGpuNode(options: GpuNodeOptions): Promise<boolean> {
   const { places, progress, signal } = options;
   const report = await readReport(places);
   if (report?.sandboxPid === undefined) throw new Svc3Error('InternalError', 'the cluster does not run');
   const { sandboxPid } = report;
-  if (await isRunning(sandboxPid)) return false;
+  if (await isRunning(sandboxPid)) {
+    // Whoever started it may not have waited to the end.
+    await untilReady(options);
+    return false;
+  }
   progress('building the machine of the GPU node');
   const machine = await buildGpuMachine(places.cache, signal);
   progress('making the disk of the GPU node');
-  const disk = await makeDisk(options, machine, sandboxPid);
+  const disk = await makeDisk(options, machine, report);
   progress('starting the GPU node');
   await connect(sandboxPid, signal);
   await powerOn(options, machine, disk, sandboxPid);
@@ -69,7 +73,7 @@ async function isRunning(sandboxPid: number): Promise<boolean> {
   );
 }
 
-async function makeDisk(options: GpuNodeOptions, machine: GpuMachine, sandboxPid: number): Promise<string> {
+async function makeDisk(options: GpuNodeOptions, machine: GpuMachine, report: Report): Promise<string> {
   const { places, settings, tools, signal } = options;
   const work = join(places.state, 'gpunode');
   const root = join(work, 'root');
@@ -82,11 +86,12 @@ async function makeDisk(options: GpuNodeOptions, machine: GpuMachine, sandboxPid
     state: places.state,
     tools,
     registryAliases: [`127.0.0.1:${settings.ports.registry}`],
-    dns: settings.addons.dns,
+    // Of the cluster as it runs: the settings are those of its next start.
+    dns: report.addons?.dns === true,
   };
   await configureNode(node);
   await install(options, node, root);
-  await preload(options, root, sandboxPid);
+  await preload(options, root, report.sandboxPid ?? 0);
   const disk = join(work, 'disk.ext4');
   const file = await open(disk, 'w');
   await file.truncate(diskMiB * 2 ** 20);

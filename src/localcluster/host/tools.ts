@@ -69,13 +69,13 @@ async function buildGroup(group: ToolGroup, options: BuildOptions): Promise<stri
   const toolsDir = join(options.cacheDir, 'tools');
   const id = `${group.name}-${await fingerprint(group, moduleDir)}`;
   const folder = join(toolsDir, id);
-  if (await exists(folder)) return folder;
+  if (await isWhole(folder, group)) return folder;
   const progress = options.progress ?? (() => {});
   const announceWait = () => progress(`${group.name} tools: waiting for another process that builds them`);
   return withLock(
     join(toolsDir, `${id}.lock`),
     async () => {
-      if (await exists(folder)) return folder;
+      if (await isWhole(folder, group)) return folder;
       await requireCompilers(group);
       await removeLeftovers(toolsDir, id);
       const temporary = join(toolsDir, `${id}.tmp-${process.pid}`);
@@ -84,6 +84,7 @@ async function buildGroup(group: ToolGroup, options: BuildOptions): Promise<stri
       await createSteps(options.cacheDir, progress).run(`building ${names}`, (step) =>
         compile(group, moduleDir, temporary, step),
       );
+      await rm(folder, { recursive: true, force: true });
       await rename(temporary, folder);
       return folder;
     },
@@ -190,8 +191,9 @@ async function lowPriority(
   return output;
 }
 
-async function exists(path: string): Promise<boolean> {
-  return access(path).then(
+/** A folder without some of its programs is what a deletion of the cache that was interrupted leaves. */
+async function isWhole(folder: string, { binaries }: ToolGroup): Promise<boolean> {
+  return Promise.all(Object.keys(binaries).map((binary) => access(join(folder, binary)))).then(
     () => true,
     () => false,
   );

@@ -157,5 +157,25 @@ export async function hasManifest(
   repository: string,
   tag: string,
 ): Promise<boolean> {
-  return (await ask(registry, 'HEAD', `/v2/${repository}/manifests/${tag}`)).status === 200;
+  return (await digestOf(registry, repository, tag)) !== undefined;
+}
+
+/** Whether the registry has an image under all of these tags, and the same under each. */
+export async function hasTags(
+  registry: RegistryAddress,
+  repository: string,
+  tags: readonly string[],
+): Promise<boolean> {
+  const digests = new Set(await Promise.all(tags.map((tag) => digestOf(registry, repository, tag))));
+  return digests.size === 1 && !digests.has(undefined);
+}
+
+async function digestOf(
+  registry: RegistryAddress,
+  repository: string,
+  tag: string,
+): Promise<string | undefined> {
+  const { status, headers } = await ask(registry, 'HEAD', `/v2/${repository}/manifests/${tag}`);
+  // A registry that does not say it has another image under each tag, as far as we know.
+  return status === 200 ? (headers.get('docker-content-digest') ?? tag) : undefined;
 }

@@ -50,6 +50,14 @@ test('a group is built once and found in the cache afterwards', async () => {
   expect(lines).toEqual([]);
 });
 
+test('a group whose deletion was interrupted is built again', async () => {
+  const { path } = await buildTools([greeter], options);
+  rmSync(path('greet'));
+  await buildTools([greeter], options);
+  expect(await greeting(path('greet'))).toBe('hello');
+  expect(cached()).toHaveLength(1);
+});
+
 test('a changed pin is built beside the old one, and tells how long it took last time', async () => {
   const first = await buildTools([greeter], options);
   writeModule('goodbye');

@@ -1,4 +1,6 @@
+import { Svc3Error } from '../../../errors.ts';
 import { command } from '../../command.ts';
+import type { ClusterStatus } from '../../localcluster.ts';
 
 export const devUp = command({
   path: ['dev', 'up'],
@@ -59,12 +61,38 @@ export const devUp = command({
       progress: (text) => (out.format === 'table' ? out.line(text) : out.progress(text)),
     });
     if (options['control-plane']) return;
-    const named = options.name === 'default' ? '' : ` --name ${options.name}`;
-    // Before the PATH is set, `svc3` is only known to npm.
-    const svc3 = environment.variables['npm_command'] === undefined ? 'svc3' : 'npm run -s svc3 --';
+    const words = wordsFor(options.name, environment.variables);
+    if (status.state !== 'Running') throw new Svc3Error('InternalError', troubleOf(status, words));
     await out.value(
       status,
-      `The local cluster ${status.name} ${changed ? 'is up' : 'is up already'}. For this shell: eval "$(${svc3} dev status${named} -o env)"`,
+      `The local cluster ${status.name} ${changed ? 'is up' : 'is up already'}. For this shell: eval "$(${words.status} -o env)"`,
     );
   },
 });
+
+/** Commands for one cluster, as somebody types them who has called this one so. */
+interface Words {
+  readonly status: string;
+  readonly down: string;
+  readonly up: string;
+}
+
+function wordsFor(name: string, variables: Readonly<Record<string, string | undefined>>): Words {
+  const named = name === 'default' ? '' : ` --name ${name}`;
+  // Before the PATH is set, `svc3` is only known to npm.
+  const svc3 = variables['npm_command'] === undefined ? 'svc3' : 'npm run -s svc3 --';
+  const ofDev = (verb: string): string => `${svc3} dev ${verb}${named}`;
+  const ofNpm = (verb: string): string => `npm ${verb}${named === '' ? '' : ` --${named}`}`;
+  const isNpmStart = variables['npm_lifecycle_event'] === 'start';
+  return {
+    status: ofDev('status'),
+    down: isNpmStart ? ofNpm('stop') : ofDev('down'),
+    up: isNpmStart ? ofNpm('start') : ofDev('up'),
+  };
+}
+
+function troubleOf({ name, state, components = [] }: ClusterStatus, words: Words): string {
+  const ended = components.filter((component) => component.state === 'ended').map((each) => each.name);
+  const what = ended.length === 0 ? '' : `: ${ended.join(', ')} ended (last words: ${words.status})`;
+  return `the local cluster ${name} is ${state}${what}; begin anew with ${words.down}, then ${words.up}`;
+}

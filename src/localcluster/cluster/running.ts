@@ -1,0 +1,54 @@
+/** The cluster that is there already when another `up` comes. */
+import { optionsOf } from '../addons/addons.ts';
+import {
+  type Addons,
+  type Places,
+  type Report,
+  endedComponents,
+  ensureSettings,
+  mergedAddons,
+  noAddons,
+  readReport,
+} from './state.ts';
+import { terminate } from './supervised.ts';
+
+export interface Asked {
+  readonly places: Places;
+  readonly nodes: number;
+  readonly addons?: Partial<Addons>;
+  progress(text: string): void;
+}
+
+/**
+ * The report of the cluster if it runs. Says what of it is not as asked, and notes the add-ons for its next start. One that is going
+ * down is waited for, and does not run then. For who holds the lock of the cluster: one that is starting has lost whoever
+ * started it, and goes down too.
+ */
+export async function findRunning({
+  places,
+  nodes,
+  addons = {},
+  progress,
+}: Asked): Promise<Report | undefined> {
+  const report = await readReport(places);
+  if (report === undefined) return undefined;
+  if (report.phase !== 'running') {
+    progress('the cluster is going down; waiting for its end');
+    await terminate(report.pid, report.startTime, 'in order');
+    return undefined;
+  }
+  const ended = endedComponents(report);
+  if (ended.length > 0) progress(`the cluster runs without ${ended.join(', ')}, which ended`);
+  if (report.nodes !== nodes) progress(`the cluster has ${report.nodes} nodes; that changes after a down`);
+  const missing = missingAddons(addons, report.addons ?? noAddons);
+  if (missing.length > 0) {
+    await ensureSettings(places, report.nodes, addons);
+    progress(`the cluster runs without ${missing.join(', ')}; that changes after a down`);
+  }
+  return report;
+}
+
+/** As `svc3 dev up` names them. */
+function missingAddons(asked: Partial<Addons>, present: Addons): string[] {
+  return optionsOf(mergedAddons(undefined, asked)).filter((option) => !optionsOf(present).includes(option));
+}
