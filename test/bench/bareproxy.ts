@@ -41,23 +41,41 @@ async function forward(upstream: ClientHttp2Session, request: IncomingMessage, r
     'content-type': 'application/json',
     authorization: request.headers.authorization,
   });
-  const head = new Promise<number>((resolve) =>
-    stream.once('response', (headers) => resolve(headers[':status'] ?? 0)),
-  );
+  const head = new Promise<number>((resolve, reject) => {
+    stream.once('response', (headers) => resolve(headers[':status'] ?? 0));
+    stream.once('error', reject);
+  });
+  const answered = Promise.all([head, whole(stream)]);
+  // It may fail while the request is still being read.
+  answered.catch(() => undefined);
   stream.end(await whole(request));
-  const [status, body] = await Promise.all([head, whole(stream)]);
+  const [status, body] = await answered;
   response.writeHead(status, { 'content-type': 'application/json', 'content-length': body.length });
   response.end(body);
 }
 
 const { origin, caPem } = (await json(process.stdin)) as BareProxy;
-const upstream = Array.from({ length: connections }, () => connect(origin, { ca: caPem }));
+const sessions = new Map<number, ClientHttp2Session>();
+
+/** kube-apiserver closes what was idle for a while, as between the turns of others. */
+function sessionOf(place: number): ClientHttp2Session {
+  const known = sessions.get(place);
+  if (known !== undefined && !known.closed && !known.destroyed) return known;
+  const session = connect(origin, { ca: caPem });
+  // Its requests fail with it.
+  session.on('error', () => session.destroy());
+  sessions.set(place, session);
+  return session;
+}
+
+for (let place = 0; place < connections; place += 1) sessionOf(place);
 const pair = await selfSigned(['localhost']);
 let next = 0;
 const server = createServer({ key: pair.key, cert: pair.cert, keepAliveTimeout: 75_000 });
 server.on('request', (request, response) => {
-  const session = upstream[next++ % connections] as ClientHttp2Session;
-  forward(session, request, response).catch((error: unknown) => response.destroy(error as Error));
+  forward(sessionOf(next++ % connections), request, response).catch((error: unknown) =>
+    response.destroy(error as Error),
+  );
 });
 server.listen(0, '127.0.0.1', () => {
   const listens: BareProxyListens = { port: (server.address() as AddressInfo).port, caPem: pair.cert };

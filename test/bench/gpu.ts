@@ -66,6 +66,9 @@ interface Round {
 /** So many come and go first, with each operator: a process that has just begun is slow. */
 const warmUp = 200;
 
+/** No writes beside those of the pods. */
+const nothing: Written = { perVm: {}, status: {} };
+
 /** Creations under way at once. */
 const creators = 32;
 
@@ -77,20 +80,17 @@ async function measure(): Promise<Outcome> {
   const figures: Outcome['figures'][number][] = [];
   try {
     for (const kind of kinds(Math.min(nodes, size('SVC3_BENCH_GPU_VMS', 1000)))) {
-      await podRound(cluster, { ...kind, count: Math.min(kind.count, warmUp) }, 'warm', {
-        perVm: {},
-        status: {},
-      });
+      await podRound(cluster, { ...kind, count: Math.min(kind.count, warmUp) }, 'warm', nothing);
       const made: Round[] = [];
       const bare: Round[] = [];
       for (let turn = 0; turn < rounds; turn++) {
-        const last = await vmRound(cluster, kind, `r${turn}`);
-        made.push(last);
-        const beside = await podRound(cluster, kind, `r${turn}`, last.written);
-        bare.push(beside);
-        console.error(
-          `${kind.name}, round ${turn + 1} of ${rounds}: ${last.perSecond.toFixed(0)}/s beside ${beside.perSecond.toFixed(0)}/s`,
-        );
+        const withVms = async () => made.push(await vmRound(cluster, kind, `r${turn}`));
+        const without = async () =>
+          bare.push(await podRound(cluster, kind, `r${turn}`, made.at(-1)?.written ?? nothing));
+        // Another first each time; the writes that go with pods are those of the last VMs.
+        for (const step of turn % 2 === 0 ? [withVms, without] : [without, withVms]) await step();
+        const [last, beside] = [made.at(-1), bare.at(-1)].map((round) => round?.perSecond.toFixed(0));
+        console.error(`${kind.name}, round ${turn + 1} of ${rounds}: ${last}/s beside ${beside}/s`);
       }
       rows.push(...made.map((round, i) => rowOf(kind, round, bare[i])));
       rows.push(...made.map(({ cpuInTime }) => cpuRow(`${kind.name}, CPU ms/VM in time`, cpuInTime)));
@@ -101,6 +101,8 @@ async function measure(): Promise<Outcome> {
         value: median(ratios),
         atLeast: 0.9,
       });
+      figures.push({ what: `${kind.name}: the same, the worst round`, value: Math.min(...ratios) });
+      figures.push({ what: `${kind.name}: the same, the best round`, value: Math.max(...ratios) });
       const worst = Math.max(...made.map(({ usage }) => usage?.peakRssMB ?? NaN));
       figures.push({ what: `${kind.name}: RSS at its peak, MB`, value: worst });
     }

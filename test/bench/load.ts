@@ -12,7 +12,8 @@ import { createReplyCounter } from './replycounter.ts';
 export interface Load {
   readonly origin: string;
   readonly caPem: string;
-  readonly token: string;
+  /** Of the callers, whose requests take turns. */
+  readonly tokens: readonly string[];
   readonly method: 'GET' | 'POST';
   readonly path: string;
   /** `{index}` stands for the number of the request. */
@@ -89,14 +90,17 @@ function open(origin: URL, caPem: string): Promise<Connection> {
   });
 }
 
-function requestsOf({ origin, method, path, token, body }: Load): (index: number) => string {
-  const head =
-    `${method} ${path} HTTP/1.1\r\nHost: ${new URL(origin).host}\r\n` +
-    `Authorization: Bearer ${token}\r\nAccept: application/json\r\n`;
-  if (body === undefined) return () => `${head}\r\n`;
+function requestsOf({ origin, method, path, tokens, body }: Load): (index: number) => string {
+  const heads = tokens.map(
+    (token) =>
+      `${method} ${path} HTTP/1.1\r\nHost: ${new URL(origin).host}\r\n` +
+      `Authorization: Bearer ${token}\r\nAccept: application/json\r\n`,
+  );
+  const headOf = (index: number) => heads[index % heads.length] ?? '';
+  if (body === undefined) return (index) => `${headOf(index)}\r\n`;
   return (index) => {
     const filled = body.replace('{index}', `${index}`);
-    return `${head}Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(filled)}\r\n\r\n${filled}`;
+    return `${headOf(index)}Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(filled)}\r\n\r\n${filled}`;
   };
 }
 

@@ -146,3 +146,9 @@ function ticksOf(stat: string): number {
   const fields = stat.replace(/^.*\) /, '').split(' ');
   return (Number(fields[11]) + Number(fields[12])) * 10;
 }
+
+/** CPU time so far of all processes that this one has started and that live, in milliseconds. */
+export function othersCpuMs(): number {
+  const { bench: _bench, ...others } = familyCpuMs();
+  return Object.values(others).reduce((sum, each) => sum + each, 0);
+}

@@ -5,6 +5,7 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { memoryParts } from '../../src/api/memory.ts';
+import type { RunnerSpecInput } from '../../src/api/runner.ts';
 import type { WorkSpec } from '../../src/api/worker.ts';
 import { createRegistryClient, type RegistryClient } from '../../src/registry/client.ts';
 import { pushMemory } from '../../src/registry/memorylayer.ts';
@@ -24,6 +25,7 @@ import { untilBanner } from './sshbanner.ts';
 export const benchmark: Benchmark = {
   about: 'guests that go on from a memory beside guests that boot: SSH, memory, a save; what a standby costs',
   settings: {
+    SVC3_BENCH_GUEST: 'small, or debian: a whole system',
     SVC3_BENCH_STARTS: '7 starts each way',
     SVC3_BENCH_COPIES: '5 guests from one memory at the same time',
     SVC3_BENCH_SAVES: '5 saves each way',
@@ -31,6 +33,18 @@ export const benchmark: Benchmark = {
   },
   measure,
 };
+
+const memoryMiBOf = { small: 256, debian: 384 } as const;
+
+function guestOf(): keyof typeof memoryMiBOf {
+  const said = process.env['SVC3_BENCH_GUEST'] ?? 'small';
+  if (said === 'small' || said === 'debian') return said;
+  throw new Error(`SVC3_BENCH_GUEST is small or debian, not ${said}`);
+}
+
+function start(image: string, spec: Partial<RunnerSpecInput> = {}): Promise<LocalRunner> {
+  return startLocalRunner(image, { memoryMiB: memoryMiBOf[guestOf()], ...spec });
+}
 
 const up = { powerState: 'Running', guestReachable: true } as const;
 const mebibyte = 2 ** 20;
@@ -89,8 +103,8 @@ async function measure(): Promise<Outcome> {
 async function savedImage(): Promise<string> {
   const plain = temporaryFolder();
   await mkdir(join(plain, 'disk'));
-  await symlink(await testGuestDisk(), join(plain, 'disk/disk.qcow2'));
-  const original = await startLocalRunner(plain);
+  await symlink(await testGuestDisk(guestOf()), join(plain, 'disk/disk.qcow2'));
+  const original = await start(plain);
   await original.reaches(up);
   // What a boot does last is in no copy then.
   await delay(5_000);
@@ -129,7 +143,7 @@ async function startsOf(image: string): Promise<{ warm: number[]; cold: number[]
   const ways = [true, false];
   for (let turn = -1; turn < Math.max(1, size('SVC3_BENCH_STARTS', 7)); turn += 1) {
     for (const isWarm of turn % 2 === 0 ? ways : ways.toReversed()) {
-      const runner = await startLocalRunner(image, { warm: isWarm });
+      const runner = await start(image, { warm: isWarm });
       await untilBanner({ host: '127.0.0.1', port: runner.sshPort });
       const tookMs = (secondsSinceBoot() - startOf(runner.qemuPid())) * 1000;
       await checkStart(runner, isWarm);
@@ -150,11 +164,11 @@ async function checkStart(runner: LocalRunner, isWarm: boolean): Promise<void> {
 async function memoryOf(image: string): Promise<{ copies: number[]; booted: number }> {
   const runners: LocalRunner[] = [];
   try {
-    const cold = await startLocalRunner(image);
+    const cold = await start(image);
     runners.push(cold);
     await checkStart(cold, false);
     for (let i = 0; i < Math.max(2, size('SVC3_BENCH_COPIES', 5)); i += 1) {
-      const copy = await startLocalRunner(image, { warm: true });
+      const copy = await start(image, { warm: true });
       runners.push(copy);
       await checkStart(copy, true);
     }
@@ -170,7 +184,7 @@ async function memoryOf(image: string): Promise<{ copies: number[]; booted: numb
 }
 
 async function standbyOf(image: string): Promise<{ msPerSecond: number; runnerMiB: number }> {
-  const runner = await startLocalRunner(image, { warm: true, standby: 'Suspended' });
+  const runner = await start(image, { warm: true, standby: 'Suspended' });
   try {
     await runner.reaches({ powerState: 'Suspended', standby: 'Idle' });
     await delay(5_000);
@@ -196,7 +210,7 @@ interface Saves {
 async function savesOf(image: string): Promise<Saves> {
   const registry = await startRegistry();
   const client = createRegistryClient({ registry: registry.address, scheme: 'http' });
-  const runner = await startLocalRunner(image, { warm: true });
+  const runner = await start(image, { warm: true });
   const saves: Saves = { withMemory: [], without: [], transfer: [] };
   try {
     await checkStart(runner, true);
