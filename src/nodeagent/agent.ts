@@ -81,7 +81,9 @@ const untilStopped: Duty = {
 /** What svc3 does on a node by itself. */
 export function createNodeAgent({ client, recorder, log, metrics, settings }: AgentOptions): NodeAgent {
   const informers = createInformers(client, log);
-  const node = { apiVersion: 'v1', kind: 'Node', metadata: { name: settings.NODE_NAME } };
+  // As the kubelet names its Node in Events: `kubectl describe node` looks for those with the name as UID, too.
+  const metadata = { name: settings.NODE_NAME, uid: settings.NODE_NAME };
+  const node = { apiVersion: 'v1', kind: 'Node', metadata };
   const duties: Duty[] = [];
   if (settings.SVC3_CERTS_DIRECTORY !== undefined) {
     duties.push(

@@ -119,11 +119,11 @@ function countConditions(sources: readonly ConditionSource[]): Counted {
       const { conditions = [] } = object.status ?? {};
       const asked = { requested: requestedOf(object), pool: poolOf?.(object) ?? '' };
       for (const one of conditions) {
-        const { type, status, reason = '', lastTransitionTime } = one;
+        const { type, status, reason = '' } = one;
         if (!isCounted(type)) continue;
         objects.put({ kind, namespace, type, status, reason }, (number = 0) => number + 1);
-        if (lastTransitionTime === undefined) continue;
-        const at = Date.parse(lastTransitionTime);
+        const at = sinceOf(one, conditions);
+        if (at === undefined) continue;
         const labels = { kind, namespace, type, status, reason: causeOf(one, conditions), ...asked };
         since.put(labels, (first = Infinity) => Math.min(first, at));
       }
@@ -138,11 +138,33 @@ function requestedOf({ metadata, spec }: WithConditions): string {
   return spec?.unschedulable === true ? 'Cordoned' : (spec?.powerState ?? '');
 }
 
-/** A VM that is Starting waits for its pod: condition Prepared knows for what, as for an image that the node pulls. */
+/** Of a VM that is on the way to what it is to be. */
+const onTheWay: ReadonlySet<string> = new Set(['Starting', 'Stopping', 'Suspending']);
+
+/** While condition Prepared is False there is no guest: the VM waits for its pod, and Prepared knows for what, as for an image that the node pulls. */
 function causeOf({ type, reason = '' }: ConditionState, conditions: readonly ConditionState[]): string {
-  if (type !== conditionTypes.ready || reason !== 'Starting') return reason;
+  if (type !== conditionTypes.ready || !onTheWay.has(reason)) return reason;
   const prepared = conditions.find((one) => one.type === conditionTypes.prepared);
   return prepared?.status === 'False' ? (prepared.reason ?? reason) : reason;
+}
+
+/**
+ * Since when, in Unix milliseconds. Where svc3 tries again and again the status may change with every try: a commit is Unknown while it works
+ * and False between, a VM is False when its runner has died and Unknown until the next one answers. Reconciling is True all the while.
+ */
+function sinceOf(one: ConditionState, conditions: readonly ConditionState[]): number | undefined {
+  const own = timeOf(one);
+  const reconciling = conditions.find(({ type }) => type === conditionTypes.reconciling);
+  if (one.status === 'True' || reconciling?.status !== 'True') return own;
+  const begun = timeOf(reconciling);
+  if (begun === undefined || own === undefined) return own;
+  // The commit before may have been refused; what is not Ready may have waited for somebody before.
+  if (one.type === conditionTypes.committed) return begun;
+  return one.type === conditionTypes.ready ? Math.min(own, begun) : own;
+}
+
+function timeOf({ lastTransitionTime }: ConditionState): number | undefined {
+  return lastTransitionTime === undefined ? undefined : Date.parse(lastTransitionTime);
 }
 
 /** A number for each set of labels. */

@@ -20,6 +20,8 @@ export function createPlacementMetrics(registry: Registry): PlacementDecided {
     labelNames: ['result'] as const,
     registers: [registry],
   });
+  // Queries see only what a series grows by: one that began with the first decision would not have it.
+  for (const result of ['placed', 'refused'] as const) decisions.inc({ result }, 0);
   const refusals = new Counter({
     name: 'svc3_placement_refusals_total',
     help: 'Refused placements, by reason; one that has several counts for each.',

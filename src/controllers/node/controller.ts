@@ -134,8 +134,9 @@ class NodeReconciler {
 
   #tell(node: Node, type: RecordedEvent['type'], reason: string, message: string): void {
     const { recorder, log } = this.#parts;
-    const { name } = node.metadata;
-    recorder.event({ apiVersion: 'v1', kind: 'Node', metadata: { name } }, { type, reason, message });
+    const { name, uid } = node.metadata;
+    // `kubectl describe node` looks for Events by the UID.
+    recorder.event({ apiVersion: 'v1', kind: 'Node', metadata: { name, uid } }, { type, reason, message });
     log.info({ node: name, reason }, message);
   }
 }

@@ -52,6 +52,8 @@ export function createPoolMetrics(registry: Registry): PoolMetrics {
         return;
       }
       for (const state of states) standbys.set({ ...pool, state }, counts[state]);
+      // Queries see only what a series grows by: one that began with the first claim would not have it.
+      for (const result of claimResults) claims.inc({ ...pool, result }, 0);
       vms.set(pool, counts.claimed);
     },
     claimed: (key, result) => claims.inc({ ...labelsOf(key), result }),

@@ -1,8 +1,12 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Registry } from 'prom-client';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
+import type { Image, ImageStatus } from '../../../src/api/image.ts';
+import { verdictStatus } from '../../../src/controllers/image/status.ts';
+import { type ConditionSource, createConditionMetrics } from '../../../src/controllers/metrics/conditions.ts';
 import { run } from '../../../src/localcluster/host/command.ts';
 import { prometheusProgram } from '../../support/prometheus.ts';
 import { renderedRules } from './helm.ts';
@@ -22,6 +26,7 @@ const age = (kind: string, reason: string, more = ready) =>
 
 const ready = 'type="Ready", status="False"';
 const scheduled = 'type="Scheduled", status="False"';
+const stalled = 'type="Stalled", status="True"';
 const running = `${ready}, requested="Running"`;
 
 /** Series with their values, and which alerts fire at which time. */
@@ -53,6 +58,30 @@ async function play([series, firing]: Course): Promise<string> {
   } finally {
     await rm(home, { recursive: true });
   }
+}
+
+/** What the operator serves, minute by minute, of a commit that fails for this reason and is tried again every sixth minute. */
+async function failingCommit(reason: string, minutes: number): Promise<Record<string, string>> {
+  const image = {
+    metadata: { name: 'web', namespace: 'team', generation: 2 },
+    status: { digest: `sha256:${'0'.repeat(64)}` },
+  } as unknown as Image & { status: ImageStatus };
+  let now = new Date(0);
+  const registry = new Registry();
+  const images = { kind: 'Image', list: () => [image], isCounted: () => true } as unknown as ConditionSource;
+  createConditionMetrics(registry, [images], () => now.getTime());
+  const values: Record<string, string[]> = {};
+  for (let minute = 0; minute < minutes; minute += 1) {
+    now = new Date(minute * 60_000);
+    const verdict = { reason: minute % 6 === 0 ? 'Working' : reason, message: '' };
+    image.status = verdictStatus(image, verdict, now);
+    const text = await registry.metrics();
+    const ages = text.matchAll(/^(svc3_object_condition_oldest_seconds\{.*\}) (\d+)$/gm);
+    const served = new Map(Array.from(ages, ([, name = '', seconds = '']) => [name, seconds]));
+    for (const name of served.keys()) values[name] ??= Array.from({ length: minute }, () => '_');
+    for (const [name, list] of Object.entries(values)) list.push(served.get(name) ?? 'stale');
+  }
+  return Object.fromEntries(Object.entries(values).map(([name, list]) => [name, list.join(' ')]));
 }
 
 describe('nobody is called', () => {
@@ -124,14 +153,34 @@ describe('nobody is called', () => {
       },
       { '20m': [], '1h': [], '5h': [] },
     ],
+    ...['Stopped', 'Suspended'].map((requested): [string, ...Course] => [
+      `for a VM that is to be ${requested} and has no guest, whatever keeps it from that`,
+      Object.fromEntries(
+        [
+          ...[
+            'ImagePullDenied',
+            'ImagePullFailed',
+            'ImageFailed',
+            'PullingImage',
+            'VolumePending',
+            'Crashed',
+            'GuestStopped',
+          ].map((reason) => age('VM', reason, `${ready}, requested="${requested}"`)),
+          ...['RestartLimitExceeded', 'GPUUnavailable'].map((reason) =>
+            age('VM', reason, `${stalled}, requested="${requested}"`),
+          ),
+        ].map((series) => [series, '0+60x600']),
+      ),
+      { '3m': [], '20m': [], '2h': [], '5h': [] },
+    ]),
     [
       'for what is being deleted and waits for the finalizer of somebody',
       {
         [age('VM', 'GuestStopped', `${ready}, requested="Deleted"`)]: '0+60x600',
         [age('VM', 'Unschedulable', `${scheduled}, requested="Deleted"`)]: '0+60x600',
         [age('VM', 'ImagePullDenied', `${ready}, requested="Deleted"`)]: '0+60x600',
-        [age('VM', 'RestartLimitExceeded', 'type="Stalled", status="True", requested="Deleted"')]: '0+60x600',
-        [age('VM', 'GPUUnavailable', 'type="Stalled", status="True", requested="Deleted"')]: '0+60x600',
+        [age('VM', 'RestartLimitExceeded', `${stalled}, requested="Deleted"`)]: '0+60x600',
+        [age('VM', 'GPUUnavailable', `${stalled}, requested="Deleted"`)]: '0+60x600',
         [age('Image', 'Working', `${ready}, requested="Deleted"`)]: '0+60x600',
         [age('Image', 'RegistryUnreachable', `${ready}, requested="Deleted"`)]: '0+60x600',
       },
@@ -242,7 +291,7 @@ describe('an alert', () => {
     [
       'tells of VMs that crash and stay down',
       {
-        [age('VM', 'RestartLimitExceeded', 'type="Stalled", status="True", requested="Running"')]:
+        [age('VM', 'RestartLimitExceeded', `${stalled}, requested="Running"`)]:
           '0+60x9 stale _x2 720+60x20 stale',
       },
       { '3m': ['Svc3VMCrashLoop'], '11m': ['Svc3VMCrashLoop'], '14m': ['Svc3VMCrashLoop'], '50m': [] },
@@ -263,6 +312,16 @@ describe('an alert', () => {
     [
       'tells of a VM that is to be stopped and goes on running',
       { [age('VM', 'Stopping', `${ready}, requested="Stopped"`)]: '0+60x60' },
+      { '14m': [], '17m': ['Svc3VMNotReady'] },
+    ],
+    [
+      'tells of a VM that is to be suspended and goes on running',
+      { [age('VM', 'Suspending', `${ready}, requested="Suspended"`)]: '0+60x60' },
+      { '14m': [], '17m': ['Svc3VMNotReady'] },
+    ],
+    [
+      'tells of a VM that is to be suspended where it cannot be',
+      { [age('VM', 'PowerStateUnsupported', `${ready}, requested="Suspended"`)]: '0+60x60' },
       { '14m': [], '17m': ['Svc3VMNotReady'] },
     ],
     [
@@ -297,5 +356,14 @@ describe('an alert', () => {
     ],
   ])('%s', async (_, ...course) => {
     expect(await play(course)).toContain('SUCCESS');
+  });
+
+  test.each<[reason: string, alert: string, before: string, after: string]>([
+    ['WorkerFailed', 'Svc3ImageWorkStuck', '119m', '123m'],
+    ['RegistryUnreachable', 'Svc3StoreUnreachable', '9m', '13m'],
+    ['RegistryDenied', 'Svc3CredentialRefused', '9m', '13m'],
+  ])('tells of a commit that fails again and again: %s', async (reason, alert, before, after) => {
+    const series = await failingCommit(reason, 130);
+    expect(await play([series, { [before]: [], [after]: [alert] }])).toContain('SUCCESS');
   });
 });

@@ -150,17 +150,39 @@ describe('ways to the api', () => {
     expect(objects.map(({ kind }) => kind)).not.toContain('BackendTLSPolicy');
   });
 
+  const ended = [
+    ...gateway,
+    '--set=api.gateway.route=HTTPRoute',
+    '--set=api.gateway.caConfigMap=svc3-ca',
+  ] as const;
+
   test('an HTTPRoute with the policy by which the Gateway trusts the api', async () => {
-    const more = ['--set=api.gateway.route=HTTPRoute', '--set=api.gateway.caConfigMap=svc3-ca'];
-    const objects = await rendered(...gateway, ...more);
+    const objects = await rendered(...ended);
     expect(specOf(objects, 'HTTPRoute', 'svc3-api')).toEqual(route);
     expect(specOf(objects, 'BackendTLSPolicy', 'svc3-api')).toEqual({
       targetRefs: [{ group: '', kind: 'Service', name: 'svc3-api' }],
       validation: {
-        hostname: 'svc3-api.svc3-system.svc',
+        hostname: 'vms.example.com',
         caCertificateRefs: [{ group: '', kind: 'ConfigMap', name: 'svc3-ca' }],
       },
     });
+  });
+
+  // The names inside the cluster have a certificate of their own, which no authority has signed.
+  test.each([
+    ['that of its address', 'https://API.example.com:8443/svc3', 'vms.example.com', 'api.example.com'],
+    ['the first precise one of the route', '', '*.example.com,vms.example.com', 'vms.example.com'],
+    ['no number', 'https://192.0.2.1', 'vms.example.com', 'vms.example.com'],
+    ['no number of IPv6', 'https://[2001:db8::1]:443', 'vms.example.com', 'vms.example.com'],
+  ])('the Gateway looks for the name of the api: %s', async (_, baseUrl, hostnames, hostname) => {
+    const more = [`--set=api.baseUrl=${baseUrl}`, `--set=api.gateway.hostnames={${hostnames}}`];
+    const policy = specOf(await rendered(...ended, ...more), 'BackendTLSPolicy', 'svc3-api');
+    expect(policy['validation']).toMatchObject({ hostname });
+  });
+
+  test('an HTTPRoute is refused where the api has no name', async () => {
+    const wide = helmTemplate(...ended, '--set=api.gateway.hostnames={*.example.com}');
+    await expect(wide).rejects.toThrow('api.gateway: HTTPRoute needs the name in the certificate of the api');
   });
 });
 

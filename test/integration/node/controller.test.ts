@@ -99,11 +99,14 @@ async function until(name: string, expected: [string | undefined, string | undef
   await expect.poll(() => state(name), soon).toEqual(expected);
 }
 
-const told = async (name: string): Promise<string[]> =>
-  (await client.list(events)).items
-    .filter(({ regarding }) => regarding?.name === name)
+/** The Events that `kubectl describe node` shows: it asks for those with the UID of the Node. */
+const told = async (name: string): Promise<string[]> => {
+  const { uid } = (await client.get(nodes, name)).metadata;
+  return (await client.list(events)).items
+    .filter(({ regarding }) => regarding?.name === name && regarding.uid === uid)
     .map(({ reason, note }) => `${reason}: ${note}`)
     .toSorted();
+};
 
 /** The node's line of `svc3 node list -o wide`. */
 async function listed(name: string): Promise<string> {

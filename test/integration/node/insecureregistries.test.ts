@@ -73,8 +73,11 @@ async function allow(servers: string[]): Promise<void> {
   });
 }
 
+/** Of the Events of a kubelet or an agent that `kubectl describe node` shows: it asks for those with the name as UID. */
 const reasons = async () =>
-  (await client.list(events, { namespace: 'default' })).items.map(({ reason }) => reason);
+  (await client.list(events, { namespace: 'default' })).items
+    .filter(({ regarding }) => regarding?.uid === 'node-1')
+    .map(({ reason }) => reason);
 
 describe('the node agent', () => {
   test('writes the files for what the operator allows, follows it, and takes them back', async () => {

@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
+import { codeIn, isName, linesOf, understood } from '../../support/commandlines.ts';
 import { dashboard } from '../../support/dashboards.ts';
 import { createMetrics } from '../../../src/telemetry.ts';
 
@@ -44,6 +45,15 @@ test.each(names)('the runbook of %s says meaning, impact, how to look and how to
   const page = read(`docs/runbooks/${name}.md`);
   expect(page).toMatch(new RegExp(`^# ${name}: `));
   expect(page.match(/^## .*$/gm)).toEqual(['## Meaning', '## Impact', '## How to look', '## How to mend']);
+});
+
+test('svc3 understands every command line of a runbook', async () => {
+  const code = names.map((name) => codeIn(read(`docs/runbooks/${name}.md`)));
+  const lines = code.flatMap((page) => page.lines).flatMap(linesOf);
+  const spans = code.flatMap((page) => page.spans).flatMap(linesOf);
+  expect(lines.length).toBeGreaterThan(3);
+  for (const words of [...lines, ...spans.filter((each) => !isName(each))])
+    await expect(understood(words)).resolves.toBeDefined();
 });
 
 test('every alert has a time among the values and in their schema', () => {

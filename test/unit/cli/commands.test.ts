@@ -2,19 +2,13 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { cliPage } from '../../../src/cli/docs.ts';
-import { inputFor, readWords, splitPath, globalOptions, argumentLabel } from '../../../src/cli/parse.ts';
-import { canonicalPath, groupAt, groups, leafAt, leaves } from '../../../src/cli/tree.ts';
+import { argumentLabel, globalOptions } from '../../../src/cli/parse.ts';
+import { groupAt, groups, leafAt, leaves } from '../../../src/cli/tree.ts';
+import { linesOf, understood } from '../../support/commandlines.ts';
 import { run } from './environment.ts';
 
 const commands = await Promise.all(leaves.map(async (leaf) => ({ leaf, command: await leaf.load() })));
 const named = commands.map(({ leaf, command }) => [leaf.path.join(' '), command] as const);
-
-/** The command lines of svc3 in an example, as the shell would give their words; redirections are left out. */
-function linesOf(example: string): string[][] {
-  return Array.from(example.matchAll(/(?:^|\| |\$\()svc3 (.*?)(?= [<>|] |\)|$)/g), ([, words = '']) =>
-    Array.from(words.matchAll(/"([^"]*)"|'([^']*)'|(\S+)/g), ([, a, b, c]) => a ?? b ?? c ?? ''),
-  );
-}
 
 describe('the tree of commands', () => {
   it('has every command of the contract and of the reference', () => {
@@ -64,17 +58,10 @@ describe.for(named)('svc3 %s', ([path, command]) => {
     expect(command.summary).not.toContain('\n');
   });
 
-  it('has examples that it understands itself', () => {
+  it('has examples that it understands itself', async () => {
     expect(command.examples.length).toBeGreaterThan(0);
-    for (const words of command.examples.flatMap(({ line }) => linesOf(line))) {
-      const split = splitPath(words, (each) => groupAt(each) !== undefined);
-      const called = commands.find(
-        ({ leaf }) => leaf.path.join(' ') === canonicalPath(split.path).join(' '),
-      )?.command;
-      expect(called, words.join(' ')).toBeDefined();
-      const options = { ...globalOptions, ...called?.options };
-      expect(() => called !== undefined && inputFor(called, readWords(split.rest, options))).not.toThrow();
-    }
+    for (const words of command.examples.flatMap(({ line }) => linesOf(line)))
+      await expect(understood(words)).resolves.toBeDefined();
   });
 
   it('shows summary, usage, options and examples with --help', async () => {

@@ -122,7 +122,7 @@ test('an age says which pool a VM is of', async () => {
   ]);
 });
 
-test('the age of a VM that is Starting says what its pod waits for', async () => {
+test('the age of a VM that is on the way says what its pod waits for', async () => {
   const starting = { type: 'Ready', status: 'False', reason: 'Starting', lastTransitionTime: aDay };
   const prepared = (status: string, reason: string) => ({
     type: 'Prepared',
@@ -141,9 +141,65 @@ test('the age of a VM that is Starting says what its pod waits for', async () =>
       vm(starting, prepared('False', 'PullingImage')),
       vm(starting, prepared('False', 'ImagePullFailed')),
       vm(starting, prepared('True', 'Prepared')),
-      vm({ ...starting, reason: 'Stopping' }, prepared('False', 'PullingImage')),
+      vm({ ...starting, reason: 'Stopping' }, prepared('False', 'VolumePending')),
+      vm({ ...starting, reason: 'Suspending' }, prepared('True', 'Prepared')),
+      vm({ ...starting, reason: 'GuestStopped' }, prepared('False', 'PullingImage')),
     ]),
-  ).toEqual(['PullingImage', 'ImagePullFailed', 'Starting', 'Stopping'].map(labels));
+  ).toEqual(
+    ['PullingImage', 'ImagePullFailed', 'Starting', 'VolumePending', 'Suspending', 'GuestStopped'].map(
+      labels,
+    ),
+  );
+});
+
+test('what is tried again and again is as old as what svc3 does about it', async () => {
+  const registry = new Registry();
+  const condition = (type: string, status: string, reason: string, lastTransitionTime: string) => ({
+    type,
+    status,
+    reason,
+    lastTransitionTime,
+  });
+  const progressing = condition('Reconciling', 'True', 'Progressing', aDay);
+  const object = (namespace: string, ...conditions: ReturnType<typeof condition>[]) => ({
+    metadata: { namespace },
+    status: { conditions },
+  });
+  createConditionMetrics(
+    registry,
+    [
+      source('Image', () => [
+        object('failed', condition('Committed', 'False', 'WorkerFailed', tenMinutes), progressing),
+        object('working', progressing, condition('Committed', 'Unknown', 'Working', tenMinutes)),
+        object('refused', condition('Committed', 'False', 'CommitRefused', tenMinutes)),
+        object('done', condition('Committed', 'True', 'Stored', tenMinutes), progressing),
+      ]),
+      source('VM', () => [
+        object('dies', condition('Ready', 'Unknown', 'RunnerUnreachable', tenMinutes), progressing),
+        object('mended', condition('Ready', 'False', 'Starting', aDay), {
+          ...progressing,
+          lastTransitionTime: tenMinutes,
+        }),
+        object('waits', condition('Ready', 'False', 'GuestStopped', tenMinutes)),
+        object('runs', condition('Ready', 'True', 'Running', tenMinutes), progressing),
+      ]),
+    ],
+    () => Date.UTC(2026, 0, 1, 0, 1, 0),
+  );
+  const text = await registry.metrics();
+  const ages = text.matchAll(
+    /^svc3_object_condition_oldest_seconds\{.*namespace="(\w+)",type="(Ready|Committed)".* (\d+)$/gm,
+  );
+  expect(Object.fromEntries([...ages].map(([, namespace, , seconds]) => [namespace, seconds]))).toEqual({
+    failed: '86400',
+    working: '86400',
+    refused: '600',
+    done: '600',
+    dies: '86400',
+    mended: '86400',
+    waits: '600',
+    runs: '600',
+  });
 });
 
 test('a VMPool is of itself', () => {

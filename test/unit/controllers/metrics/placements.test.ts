@@ -24,3 +24,13 @@ test('decisions are counted by result, refusals by reason, without what VMs name
   expect(text).toContain('svc3_placement_duration_seconds_bucket{le="0.0001",result="refused"} 1');
   expect(text).toContain('svc3_placement_duration_seconds_count{result="refused"} 3');
 });
+
+test('decisions are counted from the beginning', async () => {
+  const registry = new Registry();
+  createPlacementMetrics(registry);
+  const text = await registry.metrics();
+  expect(text.match(/^svc3_placements_total.*$/gm)).toEqual([
+    'svc3_placements_total{result="placed"} 0',
+    'svc3_placements_total{result="refused"} 0',
+  ]);
+});

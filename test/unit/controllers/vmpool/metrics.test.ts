@@ -22,6 +22,21 @@ describe('the metrics of pools', () => {
     );
   });
 
+  test('have a count of claims from the beginning, which stays what it is', async () => {
+    const { counted, claimed, lines } = metrics();
+    const counts = { idle: 0, preparing: 1, claimed: 0 };
+    const claims = async () => (await lines()).filter((line) => line.startsWith('svc3_pool_claims_total'));
+    const said = (warm: number) =>
+      [`"warm"} ${warm}`, '"cold"} 0', '"lost"} 0'].map(
+        (end) => `svc3_pool_claims_total{namespace="team",pool="ci",result=${end}`,
+      );
+    counted('team/ci', counts);
+    expect(await claims()).toEqual(said(0));
+    claimed('team/ci', 'warm');
+    counted('team/ci', counts);
+    expect(await claims()).toEqual(said(1));
+  });
+
   test('count how claims end', async () => {
     const { claimed, told, lines } = metrics();
     for (const result of ['warm', 'warm', 'cold', 'lost'] as const) claimed('team/ci', result);
@@ -46,6 +61,6 @@ describe('the metrics of pools', () => {
     counted('team/ci', undefined);
     const left = (await lines()).filter((line) => line.includes('pool='));
     expect(left.filter((line) => line.includes('"ci"'))).toEqual([]);
-    expect(left).toHaveLength(4);
+    expect(left).toHaveLength(6);
   });
 });
