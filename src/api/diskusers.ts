@@ -1,5 +1,6 @@
 import { Svc3Error } from '../errors.ts';
 import { configKeyOf, namespaceOfDisk } from './configkey.ts';
+import { awaitedSource, comesTooLate } from './diskcopies.ts';
 import type { Image, Iso } from './image.ts';
 import { group } from './meta.ts';
 import { isTerminating } from './owner.ts';
@@ -15,16 +16,25 @@ export interface UsedDisk {
   /** `registry/name` of the place where it lies; undefined where that is not known. */
   readonly repository: string | undefined;
   readonly isStored: boolean;
+  /** Nothing of it is in the store yet, and svc3 goes on making it. */
+  readonly isBeingMade: boolean;
+  /** When its deletion was asked for. */
+  readonly deletionTimestamp: string | undefined;
 }
 
 /** An Image or ISO as kube-apiserver has it. */
 export function usedDisk({ metadata, status }: Image | Iso, field: 'image' | 'iso'): UsedDisk {
+  const { deletionTimestamp } = metadata;
+  const isStored = status?.digest !== undefined;
+  const isStalled = status?.conditions?.some(({ type, status }) => type === 'Stalled' && status === 'True');
   return {
     field,
     name: metadata.name,
     namespace: metadata.namespace,
     repository: repositoryOf(status?.reference),
-    isStored: status?.digest !== undefined,
+    isStored,
+    isBeingMade: !isStored && deletionTimestamp === undefined && isStalled !== true,
+    deletionTimestamp,
   };
 }
 
@@ -33,17 +43,19 @@ export interface PossibleUsers {
   /** Of the namespace, and those elsewhere that name a VMConfig of it. */
   readonly vms: readonly Vm[];
   readonly pools: readonly VmPool[];
+  /** Disks of its kind in the namespace: they may be copies that are not there yet. */
+  readonly disks: readonly (Image | Iso)[];
   config(name: string, namespace: string): VmConfig | undefined;
 }
 
 /**
- * Who needs a disk of the store: VMs that run from it (whatever version of it) or will, since they name it and are not placed yet, and
- * pools whose guests do. Nobody starts from what never got anything into the store: what waits for it finds another of the name,
- * or none.
+ * Who needs a disk of the store: VMs that run from it (whatever version of it) or will, since they name it and are not placed yet,
+ * pools whose guests do, and copies that are not there yet. Nobody starts from what never got anything into the store: what waits for it
+ * finds another of the name, or none. Its copies need it as long as it is being made; once it is being deleted nothing comes of it.
  *
  * @returns as in `in use by VMs a, b and VMPool ci`, ten names of a kind at most; undefined where nobody does
  */
-export function diskUsers(disk: UsedDisk, { vms, pools, config }: PossibleUsers): string | undefined {
+export function diskUsers(disk: UsedDisk, { vms, pools, disks, config }: PossibleUsers): string | undefined {
   const users = [
     ...shown(
       'VM',
@@ -53,6 +65,11 @@ export function diskUsers(disk: UsedDisk, { vms, pools, config }: PossibleUsers)
     ...shown(
       'VMPool',
       pools.filter((pool) => isPoolsDisk(disk, pool, config)),
+      disk,
+    ),
+    ...shown(
+      disk.field === 'iso' ? 'ISO' : 'Image',
+      disks.filter((copy) => isCopysDisk(disk, copy)),
       disk,
     ),
   ];
@@ -91,6 +108,12 @@ function isPoolsDisk(disk: UsedDisk, pool: VmPool, config: PossibleUsers['config
   return names(disk, template[disk.field] ?? configured);
 }
 
+function isCopysDisk(disk: UsedDisk, copy: Image | Iso): boolean {
+  const { name, namespace } = copy.metadata;
+  if (namespace !== disk.namespace || name === disk.name || awaitedSource(copy) !== disk.name) return false;
+  return (disk.isStored || disk.isBeingMade) && !comesTooLate(copy, disk.deletionTimestamp);
+}
+
 /** By its name, or by the place where it lies. */
 function names({ name, repository }: UsedDisk, said: string | undefined): boolean {
   return said === name || (repository !== undefined && repositoryOf(said) === repository);
@@ -101,7 +124,11 @@ function repositoryOf(reference: string | undefined): string | undefined {
   return reference?.split('@', 1)[0];
 }
 
-function shown(kind: string, users: readonly (Vm | VmPool)[], { namespace }: UsedDisk): string[] {
+function shown(
+  kind: string,
+  users: readonly (Vm | VmPool | Image | Iso)[],
+  { namespace }: UsedDisk,
+): string[] {
   // Names of another tenant's VMs are not this one's to know.
   const all = users.map(({ metadata: own }) =>
     own.namespace === namespace ? own.name : `of namespace ${own.namespace}`,

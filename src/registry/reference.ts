@@ -60,6 +60,32 @@ export function parseReference(text: string, field = 'image'): ImageReference {
   };
 }
 
+/** A registry as image references name it, and a path in it. */
+export interface RegistryAddress {
+  /** `host` or `host:port`, lower case; empty where the address is. */
+  readonly registry: string;
+  /** Without slashes around it; empty: all of the registry. */
+  readonly path: string;
+}
+
+/**
+ * Reads `[http[s]://]host[:port][/path]`. The port is named wherever a reference without it means another registry: nodes ask port 443 then,
+ * and take a host without a dot for a user of Docker Hub, the brackets of an IPv6 address for a pattern.
+ */
+export function registryAddress(text: string): RegistryAddress {
+  const [written = '', ...path] = text.replace(/^https?:\/\//, '').split('/');
+  const host = written.toLowerCase();
+  return {
+    registry: host === '' || /:\d+$/.test(host) ? host : `${host}${portOf(text, host)}`,
+    path: path.filter((part) => part !== '').join('/'),
+  };
+}
+
+function portOf(address: string, host: string): string {
+  if (address.startsWith('http://')) return ':80';
+  return host.includes('.') ? '' : ':443';
+}
+
 /** The same image pinned to a digest, without its tag. */
 export function pinned(reference: ImageReference, digest: string): ImageReference {
   return { registry: reference.registry, repository: reference.repository, digest };

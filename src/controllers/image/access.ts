@@ -9,15 +9,9 @@ export interface RegistryAccess {
   readonly skipVerify: boolean;
 }
 
-/**
- * Names of the RegistryCredentials that may be meant for a registry as image references name it (`host[:port]`); the first
- * that is there counts.
- */
-export function credentialNames(registry: string): string[] {
-  const servers = /:\d+$/.test(registry)
-    ? [`https://${registry}`]
-    : [`https://${registry}`, `http://${registry}`];
-  return servers.map((server) => parseServer(server).name);
+/** Name of the RegistryCredential for a registry as image references name it: `host[:port]`, the port 443 where there is none. */
+export function credentialName(registry: string): string {
+  return parseServer(`https://${registry}`).name;
 }
 
 /** With the namespace's credential as that says; without one https, but the image store by the scheme of its address. */

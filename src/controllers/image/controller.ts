@@ -17,6 +17,7 @@ import { createNamespaceRegistries } from './registries.ts';
 import { WorkBackoff } from './workbackoff.ts';
 import { hasMoved, type OpenRunnerExports } from './runner.ts';
 import type { ImageSettings } from './settings.ts';
+import { createLiveUsers } from './users.ts';
 import { VanishedDisks } from './vanished.ts';
 
 export interface ImageControllerParts {
@@ -53,6 +54,7 @@ function createDiskController(
     expected,
     backoff,
     vanished,
+    liveUsers: createLiveUsers(client, kind, caches),
     settings,
     openRunner,
     registries: createNamespaceRegistries(client, settings.store, registryFailed),
@@ -82,6 +84,7 @@ function createDiskController(
     vanished.observe(keyOf(object), change);
     controller.enqueue(keyOf(object));
     enqueueCopies(object, enqueueWhere);
+    enqueueSource(object, enqueueWhere);
   });
   caches.pods.onChange(({ object }) => {
     const owner = object.metadata.ownerReferences?.find((each) => each.controller === true);
@@ -109,6 +112,13 @@ function enqueueCopies({ metadata }: Disk, enqueueWhere: EnqueueWhere): void {
     metadata.namespace,
     ({ spec, status }) => spec.source.image?.name === metadata.name && status?.digest === undefined,
   );
+}
+
+/** What is being deleted waits until it is copied. */
+function enqueueSource({ metadata, spec }: Disk, enqueueWhere: EnqueueWhere): void {
+  const { image } = spec.source;
+  if (image === undefined) return;
+  enqueueWhere(metadata.namespace, (disk) => disk.metadata.name === image.name && isTerminating(disk));
 }
 
 /** VMs, VMConfigs and VMPools: a disk may be saved from a VM, and one that is being deleted waits until nobody uses it. */

@@ -1,5 +1,6 @@
 import type { Image, ImageCommit, ImageStatus, Iso } from '../../api/image.ts';
 import type { WorkDone, WorkFailed } from '../../api/worker.ts';
+import { diskRefusals } from '../../api/reasons.ts';
 import type { ObservedPowerState } from '../../api/vm.ts';
 import { commitOf, wantsMemory } from './names.ts';
 import type { DiskKind, RepositoryPath } from './repositorypath.ts';
@@ -7,13 +8,14 @@ import type { DiskKind, RepositoryPath } from './repositorypath.ts';
 /** The worker pod of the current request, as the cache shows it. */
 export type WorkerView =
   | { readonly phase: 'Waiting' | 'Running'; readonly message: string; readonly address: string | undefined }
-  | { readonly phase: 'Deleting' }
+  | { readonly phase: 'Deleting'; readonly lostAt: number }
   | { readonly phase: 'Done'; readonly result: WorkDone }
   | { readonly phase: 'Failed'; readonly failure: WorkFailed; readonly finishedAt: number };
 
 /** The Image or ISO that is to be copied. */
 export interface CopySource {
-  readonly isReady: boolean;
+  /** `Leaving`: it is being deleted, and does not wait for this copy. */
+  readonly state: 'Ready' | 'NotReady' | 'Leaving';
   readonly status: ImageStatus | undefined;
 }
 
@@ -44,6 +46,8 @@ export interface Observed {
   readonly hasPods: boolean;
   /** Worker pods of a request before. */
   readonly hasOldPods: boolean;
+  /** When the first of its worker pods that are being deleted is taken for lost with its node; undefined where none is. */
+  readonly lostAt: number | undefined;
   readonly copySource: CopySource | undefined;
   readonly vmSource: VmSource | undefined;
   /** Who needs it, as `diskUsers` says; only looked at where it is being deleted. */
@@ -84,7 +88,8 @@ export type Plan =
   /** The work failed and is not tried again by itself. */
   | { readonly kind: 'refuse'; readonly verdict: Verdict }
   | { readonly kind: 'retry'; readonly failure: WorkFailed }
-  | { readonly kind: 'stopWorkers' }
+  /** Those that run are asked to end; those that are lost go at once. */
+  | { readonly kind: 'stopWorkers'; readonly requeueAfterMs?: number }
   | { readonly kind: 'purge' }
   | { readonly kind: 'release' };
 
@@ -105,7 +110,7 @@ export function decide(observed: Observed): Plan {
   if (isRefused(disk, request)) return { kind: 'stored', cleanUp: observed.hasPods };
   if (observed.path === undefined)
     return stall('StoreMissing', 'this installation has no image store (chart value store.url)');
-  if (observed.hasOldPods) return { kind: 'stopWorkers' };
+  if (observed.hasOldPods) return stopWorkers(observed);
   if (worker !== undefined) return decideWorker(observed, worker);
   if (observed.now < observed.retryAt) {
     return { kind: 'say', verdict: lastVerdict(disk), requeueAfterMs: observed.retryAt - observed.now };
@@ -127,19 +132,27 @@ function stalledOf(status: ImageStatus | undefined) {
   return status?.conditions?.find(({ type, status }) => type === 'Stalled' && status === 'True');
 }
 
-/** Reasons for which a disk is never made: another VM of the same name has another disk. */
-const finalReasons: ReadonlySet<string> = new Set(['DiskRefused', 'MemoryRefused', 'SourceDeleted']);
-
 /** A refusal holds until there is another request. */
 export function isRefused({ spec, status }: Image | Iso, request: string): boolean {
-  if (status?.digest !== undefined || !finalReasons.has(stalledOf(status)?.reason ?? '')) return false;
+  if (status?.digest !== undefined || !diskRefusals.has(stalledOf(status)?.reason ?? '')) return false;
   return spec.source.upload === undefined || status?.request === request;
 }
 
-function decideDeletion({ users, hasPods, path }: Observed): Plan {
-  if (users !== undefined) return say('InUse', `in use by ${users}`);
-  if (hasPods) return { kind: 'stopWorkers' };
+function decideDeletion(observed: Observed): Plan {
+  const { users, hasPods, path } = observed;
+  if (users !== undefined) return inUse(users);
+  if (hasPods) return stopWorkers(observed);
   return path === undefined ? { kind: 'release' } : { kind: 'purge' };
+}
+
+function stopWorkers({ lostAt, now }: Observed): Plan {
+  const isAwaited = lostAt !== undefined && now < lostAt;
+  return { kind: 'stopWorkers', ...(isAwaited ? { requeueAfterMs: lostAt - now } : {}) };
+}
+
+/** A disk that is being deleted stays as long as somebody uses it. */
+export function inUse(users: string): Extract<Plan, { kind: 'say' }> {
+  return { kind: 'say', verdict: { reason: 'InUse', message: `in use by ${users}` } };
 }
 
 /** How long a store that does not answer keeps the name of a disk that was never said to be in it, in milliseconds. */
@@ -155,10 +168,15 @@ export function isGivenUpEmpty({ disk, now }: Pick<Observed, 'disk' | 'now'>, { 
   return reason === 'RegistryDenied' || now - Date.parse(metadata.deletionTimestamp ?? '') > awayMs;
 }
 
-function decideWorker({ now, retryAt }: Observed, worker: WorkerView): Plan {
+function decideWorker(observed: Observed, worker: WorkerView): Plan {
+  const { now, retryAt } = observed;
   switch (worker.phase) {
-    case 'Deleting':
-      return say('Working', 'waiting for the worker pod before to end');
+    case 'Deleting': {
+      const verdict = { reason: 'Working', message: 'waiting for the worker pod before to end' };
+      return now < worker.lostAt
+        ? { kind: 'say', verdict, requeueAfterMs: worker.lostAt - now }
+        : stopWorkers(observed);
+    }
     case 'Done':
       return { kind: 'finish', result: worker.result };
     case 'Failed':
@@ -190,10 +208,15 @@ function decideWork(observed: Observed, request: string): Plan {
 
 function decideCopy({ copySource, kind }: Observed, name: string): Plan {
   if (copySource === undefined) return stall('SourceNotFound', `${kind} ${name} does not exist`);
-  const { status, isReady } = copySource;
-  if (status?.digest === undefined || !isReady)
+  const { status, state } = copySource;
+  if (state === 'Leaving')
+    return stall(
+      'SourceNotFound',
+      `${kind} ${name} is being deleted; another one of its name is copied when it is there`,
+    );
+  if (status?.digest === undefined || state === 'NotReady')
     return say('SourceNotReady', `${kind} ${name} is not ready yet`);
-  return work({ kind: 'copy', from: name, source: { isReady, status } });
+  return work({ kind: 'copy', from: name, source: { state, status } });
 }
 
 /** A VM that does not exist yet may come; one that was seen and is gone, or was going before the Image was made, does not. */
@@ -212,13 +235,16 @@ function decideSave(observed: Observed, name: string): Plan {
   return wantsMemory(disk) ? decideMemory(vmSource, name) : decideExport(vmSource, name);
 }
 
-/** Only a guest that runs has a memory to save; one that is to run may be waited for. */
+/** Only a guest that runs has a memory to save: an Image waits until there is one, as it waits for a VM that has not booted. */
 function decideMemory(source: VmSource, name: string): Plan {
   const { memoryRefusal, powerState, deletionTimestamp } = source;
   if (memoryRefusal !== undefined) return refuse('MemoryRefused', `VM ${name}: ${memoryRefusal}`);
   if (powerState === undefined || powerState === 'Running') return decideExport(source, name);
-  const message = `VM ${name} is ${powerState}: only the memory of a VM that runs can be saved`;
-  if (deletionTimestamp !== undefined) return refuse('MemoryRefused', message);
+  if (deletionTimestamp !== undefined) {
+    const message = `VM ${name} is ${powerState}: only the memory of a VM that runs can be saved`;
+    return refuse('MemoryRefused', message);
+  }
+  const message = `VM ${name} is ${powerState}: its memory is saved once it runs`;
   return { kind: 'say', verdict: { reason: 'SourceNotReady', message }, requeueAfterMs: sourcePollMs };
 }
 

@@ -1,14 +1,15 @@
 import { isTrue } from '../../controller/conditions.ts';
 import { commitRefusal } from '../../api/committarget.ts';
-import { diskUsers } from '../../api/diskusers.ts';
+import { comesTooLate } from '../../api/diskcopies.ts';
 import { memoryRefusal } from '../../api/memory.ts';
 import type { Disk, ImageCaches } from './caches.ts';
-import type { Observed, VmSource } from './decide.ts';
+import type { CopySource, Observed, VmSource } from './decide.ts';
 import { architectureOf, vmNameOf, requestOf, workerPodName, workId } from './names.ts';
 import { repositoryPathOf, type DiskKind } from './repositorypath.ts';
 import type { WorkBackoff } from './workbackoff.ts';
 import type { ImageSettings } from './settings.ts';
-import { workerView } from './workerview.ts';
+import { cachedUsers } from './users.ts';
+import { lostAt, workerView } from './workerview.ts';
 
 export interface ObserveParts {
   readonly kind: DiskKind;
@@ -38,35 +39,33 @@ export function observe(parts: ObserveParts, disk: Disk, now: number): Observed 
     worker,
     hasPods: owned.length > 0,
     hasOldPods: owned.some((pod) => pod !== current),
+    lostAt: earliest(owned.map(lostAt)),
     copySource: copySourceOf(caches, disk),
     vmSource: vmSourceOf(caches, disk),
     users:
-      disk.metadata.deletionTimestamp === undefined
-        ? undefined
-        : diskUsers(
-            {
-              field: kind === 'ISO' ? 'iso' : 'image',
-              name,
-              namespace,
-              repository: path === undefined ? undefined : `${path.registry}/${path.repository}`,
-              isStored: disk.status?.digest !== undefined,
-            },
-            {
-              vms: [...caches.vms.list(namespace), ...caches.vms.byIndex('configNamespace', namespace)],
-              pools: caches.vmPools.list(namespace),
-              config: (config, of) => caches.vmConfigs.get(config, of),
-            },
-          ),
+      disk.metadata.deletionTimestamp === undefined ? undefined : cachedUsers({ disk, kind, path }, caches),
     retryAt: id === undefined ? 0 : backoff.retryAt(id),
     now,
   };
 }
 
-function copySourceOf({ disks }: ImageCaches, { metadata, spec }: Disk): Observed['copySource'] {
+function copySourceOf({ disks }: ImageCaches, copy: Disk): CopySource | undefined {
+  const { metadata, spec } = copy;
   if (spec.source.image === undefined) return undefined;
   const source = disks.get(spec.source.image.name, metadata.namespace);
-  if (source === undefined || source.metadata.deletionTimestamp !== undefined) return undefined;
-  return { isReady: isTrue(source.status?.conditions, 'Ready'), status: source.status };
+  return source === undefined ? undefined : { state: sourceState(source, copy), status: source.status };
+}
+
+/** A source that is being deleted waits for the copies that were asked for before, and is not `Ready` any more meanwhile. */
+function sourceState({ metadata, status }: Disk, copy: Disk): CopySource['state'] {
+  const { deletionTimestamp } = metadata;
+  if (deletionTimestamp === undefined) return isTrue(status?.conditions, 'Ready') ? 'Ready' : 'NotReady';
+  return status?.digest === undefined || comesTooLate(copy, deletionTimestamp) ? 'Leaving' : 'Ready';
+}
+
+function earliest(times: readonly (number | undefined)[]): number | undefined {
+  const known = times.filter((time) => time !== undefined);
+  return known.length === 0 ? undefined : Math.min(...known);
 }
 
 function vmSourceOf({ vms }: ImageCaches, disk: Disk): VmSource | undefined {

@@ -2,7 +2,9 @@ import { pods, secrets, typeMeta } from '../../api/resources.ts';
 import { apiVersion, labels } from '../../api/meta.ts';
 import { isOwnedBy, isTerminating } from '../../api/owner.ts';
 import type { Pod, Secret } from '../../api/core.ts';
+import type { RunnerExport } from '../../api/runner.ts';
 import type { WorkSource, WorkSpec } from '../../api/worker.ts';
+import { ignoring } from '../../controller/ignoring.ts';
 import { isSvc3Error } from '../../errors.ts';
 import type { KubeClient } from '../../kube/types.ts';
 import { parseReference } from '../../registry/reference.ts';
@@ -12,7 +14,7 @@ import { atCluster, atRunner, StepFailed } from './failure.ts';
 import { architectureOf, ticketSecret, wantsMemory, workerPodName } from './names.ts';
 import type { DiskKind, RepositoryPath } from './repositorypath.ts';
 import type { NamespaceRegistries } from './registries.ts';
-import type { OpenRunnerExports } from './runner.ts';
+import type { OpenRunnerExports, RunnerExports } from './runner.ts';
 import type { ImageSettings } from './settings.ts';
 import { buildWorkerPod } from './workerpod.ts';
 import type { Submitted } from '../../api/object.ts';
@@ -52,10 +54,12 @@ export async function startExport(
     throw new StepFailed({ reason: 'RunnerUnreachable', message: 'runners cannot be reached' }, undefined);
   const exports = openRunner({ address: runner.address, vmUid: uid, pin: runner.fingerprint });
   const hasMemory = wantsMemory(target.disk);
-  const copy = await atRunner(vm, () => exports.startExport(target.id, target.disk.metadata.uid, hasMemory));
+  const copy = await atRunner(vm, () => copyOf(exports, target, hasMemory));
   if (copy.state === 'Copying')
     return { kind: 'copying', progress: Math.floor((copy.progress * exportShare) / 100) };
   if (copy.state === 'Failed') {
+    // It makes room, and the next try begins anew.
+    await exports.deleteExport(target.id).catch(() => undefined);
     const message = `VM ${vm}: its disk could not be copied: ${copy.message ?? 'nobody knows why'}`;
     throw new StepFailed({ reason: 'WorkerFailed', message }, undefined);
   }
@@ -83,6 +87,16 @@ export async function startExport(
     },
     source.architecture,
   );
+}
+
+/** The copy that the runner has of this piece of work, else a new one. A runner that is asked to begin one that failed says nothing of that. */
+async function copyOf(
+  exports: RunnerExports,
+  { id, disk }: PodWork,
+  hasMemory: boolean,
+): Promise<RunnerExport> {
+  const known = await ignoring(['NotFound'], exports.getExport(id));
+  return known ?? exports.startExport(id, disk.metadata.uid, hasMemory);
 }
 
 /** Makes the worker pod; one of this disk that is there already does the same work. */

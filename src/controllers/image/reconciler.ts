@@ -13,6 +13,7 @@ import { awaitUpload } from './awaitedupload.ts';
 import { resourceOf, type Disk, type ImageCaches } from './caches.ts';
 import {
   decide,
+  inUse,
   isGivenUpEmpty,
   watchMs,
   type Observed,
@@ -29,7 +30,9 @@ import { Reporter, type ReporterParts } from './reporter.ts';
 import type { WorkBackoff } from './workbackoff.ts';
 import { refusedStatus, storedBy, storedStatus, verdictStatus, type Stored } from './status.ts';
 import { copyInStore, forgetUpload, makeBlank, purge } from './storework.ts';
+import type { LiveUsers } from './users.ts';
 import type { VanishedDisks } from './vanished.ts';
+import { lostAt } from './workerview.ts';
 
 export interface ImageReconcilerParts extends PodWorkParts, ReporterParts {
   readonly kind: DiskKind;
@@ -37,11 +40,15 @@ export interface ImageReconcilerParts extends PodWorkParts, ReporterParts {
   readonly expected: Expectations<Disk>;
   readonly backoff: WorkBackoff;
   readonly vanished: VanishedDisks;
+  readonly liveUsers: LiveUsers;
   readonly now: () => Date;
 }
 
 /** How soon a runner that copies a disk is asked again. */
 const copyPollMs = 1_000;
+
+/** The cache does not show a user yet that kube-apiserver has: its event wakes the disk as well. */
+const usersPollMs = 1_000;
 
 /** One pass over one Image or ISO: observe, decide, act, report. */
 export class ImageReconciler {
@@ -107,7 +114,8 @@ export class ImageReconciler {
         await this.#say(observed, verdictOf(plan.failure));
         return this.#deletePods(disk);
       case 'stopWorkers':
-        return this.#deletePods(disk);
+        await this.#deletePods(disk);
+        return plan.requeueAfterMs === undefined ? undefined : { requeueAfterMs: plan.requeueAfterMs };
       case 'purge':
         return this.#purge(key, observed, signal);
       default:
@@ -237,11 +245,15 @@ export class ImageReconciler {
     await forgetUpload({ registries, disk, path, tag: workId(disk, request) }, upload);
   }
 
+  /** Ends worker pods, and gives up those that are lost: theirs is the name that the next one needs. */
   async #deletePods(disk: Disk): Promise<void> {
-    const { client } = this.#parts;
-    for (const { metadata } of this.#livePods(disk)) {
-      const { name, namespace, uid } = metadata;
-      await ignoring(['NotFound'], client.delete(pods, { name, namespace }, { uid }));
+    const { client, caches, now } = this.#parts;
+    for (const pod of caches.podsOf(disk)) {
+      const { name, namespace, uid } = pod.metadata;
+      const lost = lostAt(pod);
+      if (lost !== undefined && lost > now().getTime()) continue;
+      const options = { uid, ...(lost === undefined ? {} : { gracePeriodSeconds: 0 }) };
+      await ignoring(['NotFound'], client.delete(pods, { name, namespace }, options));
     }
   }
 
@@ -251,6 +263,11 @@ export class ImageReconciler {
 
   async #purge(key: string, observed: Observed, signal: AbortSignal): Promise<ReconcileResult | void> {
     if ((await this.#owner(observed.disk)) !== observed.disk.metadata.uid) return undefined;
+    const users = await this.#parts.liveUsers(observed);
+    if (users !== undefined) {
+      await this.#say(observed, inUse(users).verdict);
+      return { requeueAfterMs: usersPollMs };
+    }
     await this.#purgeStore(observed, signal);
     return this.#release(key, observed);
   }
@@ -296,8 +313,10 @@ export class ImageReconciler {
     const plan = decide(observed);
     if (plan.kind === 'stopWorkers') await this.#deletePods(disk);
     if (plan.kind === 'stopWorkers' || plan.kind === 'say') return { requeueAfterMs: copyPollMs };
-    if (plan.kind === 'purge' && (await this.#owner(disk)) === undefined)
+    if (plan.kind === 'purge' && (await this.#owner(disk)) === undefined) {
+      if ((await this.#parts.liveUsers(observed)) !== undefined) return { requeueAfterMs: usersPollMs };
       await this.#purgeStore(observed, signal);
+    }
     vanished.forget(key);
     this.#parts.backoff.clear(workId(disk, observed.request ?? ''));
     this.#reporter.forget(disk.metadata.uid);

@@ -7,7 +7,7 @@ import type { KubeClient } from '../../kube/types.ts';
 import { createRegistryClient, type RegistryClient } from '../../registry/client.ts';
 import type { RegistryFailed } from '../../registry/transport.ts';
 import { loginFor } from '../../registry/login.ts';
-import { accessOf, credentialNames, type RegistryAccess } from './access.ts';
+import { accessOf, credentialName, type RegistryAccess } from './access.ts';
 import type { StoreSettings } from './settings.ts';
 
 /** How a namespace reaches a registry now. */
@@ -69,9 +69,5 @@ async function credentialFor(
   namespace: string,
   registry: string,
 ): Promise<RegistryCredential | undefined> {
-  for (const name of credentialNames(registry)) {
-    const credential = await ifFound<RegistryCredential>(client.get(registryCredentials, name, namespace));
-    if (credential !== undefined) return credential;
-  }
-  return undefined;
+  return ifFound<RegistryCredential>(client.get(registryCredentials, credentialName(registry), namespace));
 }

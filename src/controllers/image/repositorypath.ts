@@ -1,3 +1,4 @@
+import { registryAddress } from '../../registry/reference.ts';
 import type { StoreSettings } from './settings.ts';
 
 export type DiskKind = 'Image' | 'ISO';
@@ -8,9 +9,9 @@ export interface RepositoryPath {
   readonly repository: string;
 }
 
-/** Registry of the store, `host[:port]`. */
-export function storeRegistry(store: StoreSettings): string {
-  return hostAndPath(store).split('/', 1)[0] ?? '';
+/** Registry of the store, `host[:port]`; empty: there is none. */
+export function storeRegistry({ url }: Pick<StoreSettings, 'url'>): string {
+  return registryAddress(url).registry;
 }
 
 /** The scheme that the store's address names, for namespaces without a credential for it. */
@@ -28,22 +29,12 @@ export function repositoryPathOf(
   namespace: string,
   name: string,
 ): RepositoryPath {
-  const [, ...path] = hostAndPath(store).split('/');
-  const registry = registryOf(store);
-  const parts = [...path, store.prefix, namespace, ...(kind === 'ISO' ? ['iso'] : []), name];
+  const { registry, path } = registryAddress(store.url);
+  const parts = [path, store.prefix, namespace, ...(kind === 'ISO' ? ['iso'] : []), name];
   return { registry, repository: parts.filter((part) => part !== '').join('/') };
 }
 
 /** What a VM pod mounts. */
 export function referenceOf({ registry, repository }: RepositoryPath, digest: string): string {
   return `${registry}/${repository}@${digest}`;
-}
-
-/** `host[:port]` of the store; empty: there is none. */
-export function registryOf(store: Pick<StoreSettings, 'url'>): string {
-  return hostAndPath(store).split('/', 1)[0] ?? '';
-}
-
-function hostAndPath({ url }: Pick<StoreSettings, 'url'>): string {
-  return url.replace(/^[a-z]+:\/\//, '').replace(/\/+$/, '');
 }

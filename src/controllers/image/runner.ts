@@ -5,6 +5,8 @@ import type { Change } from '../../kube/types.ts';
 /** What saving a VM uses of its runner; `createRunnerClient` of src/runnerapi is one. */
 export interface RunnerExports {
   startExport(id: string, owner: string, memory?: boolean): Promise<RunnerExport>;
+  /** NotFound: there is none of this id. */
+  getExport(id: string): Promise<RunnerExport>;
   exportTicket(id: string): Promise<ExportTicket>;
   deleteExport(id: string): Promise<void>;
   /** The certificate in use, once there was contact. */
@@ -18,10 +20,14 @@ export type OpenRunnerExports = (target: {
 }) => RunnerExports;
 
 /**
- * Whether a VM's runner has come to another address, as after a reboot of its node: what did not answer before may answer there,
- * and the backoff of minutes was for the old one.
+ * Whether a runner may do what it could not do before, so that the backoff of minutes is over: it has come to another address, as after a
+ * reboot of its node, or the guest that was asleep in it goes on.
  */
 export function hasMoved(change: Change<Vm>): boolean {
-  const address = change.object.status?.runner?.address;
-  return change.kind === 'updated' && address !== undefined && address !== change.old.status?.runner?.address;
+  if (change.kind !== 'updated') return false;
+  const [before, now] = [change.old.status, change.object.status];
+  const address = now?.runner?.address;
+  if (address === undefined) return false;
+  const goesOn = before?.powerState === 'Suspended' && now?.powerState === 'Running';
+  return goesOn || address !== before?.runner?.address;
 }

@@ -3,9 +3,22 @@ import { WorkResult, type WorkFailed } from '../../api/worker.ts';
 import type { WorkerView } from './decide.ts';
 import { workerContainer } from './workerpod.ts';
 
+/** A kubelet takes a pod away a moment after its grace period, which is in its `deletionTimestamp`; after this long there is none. */
+const silentMs = 60_000;
+
+/**
+ * When a pod that is being deleted is taken for lost with its node, in milliseconds since 1970; undefined where nobody deletes it. A worker may be
+ * at work there all the same: whatever it still puts into the store is what the next one puts there.
+ */
+export function lostAt({ metadata }: Pod): number | undefined {
+  const { deletionTimestamp } = metadata;
+  return deletionTimestamp === undefined ? undefined : Date.parse(deletionTimestamp) + silentMs;
+}
+
 /** What a worker pod has come to, from what its kubelet says. */
 export function workerView(pod: Pod, now: number): WorkerView {
-  if (pod.metadata.deletionTimestamp !== undefined) return { phase: 'Deleting' };
+  const lost = lostAt(pod);
+  if (lost !== undefined) return { phase: 'Deleting', lostAt: lost };
   const { status = {} } = pod;
   const container = status.containerStatuses?.find(({ name }) => name === workerContainer);
   const { terminated } = container?.state ?? {};

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Svc3Error } from '../../errors.ts';
 import type { NamespaceAccess } from '../../controllers/image/registries.ts';
+import { registryAddress } from '../../registry/reference.ts';
 import { ExpiringMap } from '../auth/expiringmap.ts';
 import { RemoteListing, type RemoteRegistry } from './remotelisting.ts';
 import type { RemoteCatalog } from '../server/services.ts';
@@ -84,8 +85,8 @@ export function createRemoteCatalog(
 
 /** `[http[s]://]host[:port][/path]` of the chart. */
 function entryOf(text: string): RemoteRegistry {
-  const [host = '', ...path] = text.replace(/^https?:\/\//, '').split('/');
-  return { host, path: path.join('/') };
+  const { registry: host, path } = registryAddress(text);
+  return { host, path };
 }
 
 /** Waits for all of them, no longer than a time and the caller. */

@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { promisify } from 'node:util';
-import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { imageAnnotations } from '../../../src/api/image.ts';
 import { images, pods } from '../../../src/api/resources.ts';
 import type { RegistryClient } from '../../../src/registry/client.ts';
@@ -102,7 +102,61 @@ async function heldWay(): Promise<{ url: string; arrived: Promise<void>; open():
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, arrived, open };
 }
 
+/** A worker that is being deleted and does not end, since its node is lost. Two minutes are gone for operators that are started then. */
+async function loseWorker(namespace: string): Promise<void> {
+  const { client, workers } = cluster;
+  const reference = await push(`lost/${namespace}`, large);
+  const { promise: started, resolve: start } = Promise.withResolvers<void>();
+  let count = 0;
+  workers.onStart((child) => {
+    if (count++ > 0) return;
+    child.kill('SIGSTOP');
+    start();
+  });
+  await client.create(images, anImage(namespace, 'disk', { remote: { reference } }));
+  await started;
+  await expect
+    .poll(() => readyOf(client, namespace, 'disk'), soon)
+    .toContain('Working: a worker pod is at work');
+  const [pod] = (await client.list(pods, { namespace })).items;
+  const name = pod?.metadata.name ?? '';
+  // Only a pod that is on a node has time to end.
+  const path = `/api/v1/namespaces/${namespace}/pods/${name}/binding`;
+  const target = { apiVersion: 'v1', kind: 'Node', name: 'lost' };
+  await client.request({ method: 'POST', path, body: { metadata: { name }, target } });
+  await client.delete(pods, { name, namespace });
+  await expect
+    .poll(() => readyOf(client, namespace, 'disk'), soon)
+    .toBe('Working: waiting for the worker pod before to end');
+  await Promise.all(operators.splice(0).map((operator) => operator.stop()));
+  expect((await client.get(pods, name, namespace)).metadata.uid).toBe(pod?.metadata.uid);
+  vi.useFakeTimers({ toFake: ['Date'], shouldAdvanceTime: true, now: Date.now() + 120_000 });
+  onTestFinished(() => void vi.useRealTimers());
+}
+
 describe('the work on a disk goes on', () => {
+  test('after its worker was lost with its node', async () => {
+    const { client } = cluster;
+    const namespace = await cluster.namespace();
+    start();
+    await loseWorker(namespace);
+    start();
+    const status = await becomesReady(client, namespace, 'disk');
+    expect((await diskOf(store, status.reference ?? '')).equals(large)).toBe(true);
+    await expect.poll(async () => (await client.list(pods, { namespace })).items, soon).toEqual([]);
+  });
+
+  test('no more where it is deleted, though its worker was lost with its node', async () => {
+    const { client } = cluster;
+    const namespace = await cluster.namespace();
+    start();
+    await loseWorker(namespace);
+    await client.delete(images, { name: 'disk', namespace });
+    start();
+    await expect.poll(() => readyOf(client, namespace, 'disk'), soon).toBe('gone');
+    expect((await client.list(pods, { namespace })).items).toEqual([]);
+  });
+
   test('after its worker was killed', async () => {
     const { client, workers } = cluster;
     const namespace = await cluster.namespace();

@@ -95,6 +95,59 @@ describe('an Image', () => {
     expect(await diskOf(store, copy.reference ?? '')).toHaveLength(4 * 65_536);
   });
 
+  test.each([
+    ['Image', images, 'disk.qcow2'],
+    ['ISO', isos, 'install.iso'],
+  ] as const)(
+    'that is deleted right after it was copied goes when the copy is there, whether it is an %s',
+    async (kind, resource, file) => {
+      const { client } = cluster;
+      const namespace = await cluster.namespace();
+      const content = kind === 'Image' ? await aQcow2() : aMedium();
+      const remote = { reference: await push(`copied-${kind.toLowerCase()}/${namespace}`, content, file) };
+      await client.create(resource, anIso(namespace, 'source', { remote }));
+      const source = await becomesReady(client, namespace, 'source', kind);
+      // It hears of both at once, as where it is busy.
+      await operator.stop();
+      await client.create(resource, anIso(namespace, 'mine', { image: { name: 'source' } }));
+      await client.delete(resource, { name: 'source', namespace });
+      operator = startImageOperator(client, cluster.settings);
+      const copy = await becomesReady(client, namespace, 'mine', kind);
+      expect(copy.digest).toBe(source.digest);
+      await expect.poll(() => readyOf(client, namespace, 'source', kind), soon).toBe('gone');
+      expect((await diskOf(store, copy.reference ?? '')).equals(content)).toBe(true);
+    },
+  );
+
+  test('that is being deleted waits for a copy that cannot be made, and not for one that comes too late', async () => {
+    const { client } = cluster;
+    const namespace = await cluster.namespace();
+    await client.create(images, anImage(namespace, 'source', { blank: { size: '1Gi' } }));
+    await becomesReady(client, namespace, 'source');
+    await operator.stop();
+    await client.create(images, anImage(namespace, 'mine', { image: { name: 'source' } }));
+    await client.delete(images, { name: 'source', namespace });
+    // Whole seconds are compared.
+    const { metadata } = await client.get(images, 'source', namespace);
+    const end = Date.parse(metadata.deletionTimestamp ?? '') + 1000;
+    await expect.poll(() => Date.now(), soon).toBeGreaterThan(end);
+    await client.create(images, anImage(namespace, 'late', { image: { name: 'source' } }));
+    // An operator that may not ask the store makes no copy.
+    const nowhere = { ...cluster.settings.store, url: 'http://127.0.0.1:9' };
+    operator = startImageOperator(client, { ...cluster.settings, store: nowhere });
+    await expect.poll(() => readyOf(client, namespace, 'source'), soon).toBe('InUse: in use by Image mine');
+    await expect
+      .poll(() => readyOf(client, namespace, 'late'), soon)
+      .toContain('Stalled SourceNotFound: Image source is being deleted');
+    await operator.stop();
+    operator = startImageOperator(client, cluster.settings);
+    await becomesReady(client, namespace, 'mine');
+    await expect.poll(() => readyOf(client, namespace, 'source'), soon).toBe('gone');
+    await expect
+      .poll(() => readyOf(client, namespace, 'late'), soon)
+      .toBe('Stalled SourceNotFound: Image source does not exist');
+  });
+
   test('keeps its disk when only its description changes', async () => {
     const { client } = cluster;
     const namespace = await cluster.namespace();

@@ -1,10 +1,14 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { images } from '../../../src/api/resources.ts';
+import { images, vmConfigs, vmPools, vms } from '../../../src/api/resources.ts';
+import type { Submitted } from '../../../src/api/object.ts';
+import type { Vm } from '../../../src/api/vm.ts';
+import type { VmPool } from '../../../src/api/vmpool.ts';
 import { createExpectations } from '../../../src/controller/expectations.ts';
 import type { Disk } from '../../../src/controllers/image/caches.ts';
 import { ImageReconciler } from '../../../src/controllers/image/reconciler.ts';
 import { createNamespaceRegistries } from '../../../src/controllers/image/registries.ts';
 import { WorkBackoff } from '../../../src/controllers/image/workbackoff.ts';
+import { createLiveUsers } from '../../../src/controllers/image/users.ts';
 import { VanishedDisks } from '../../../src/controllers/image/vanished.ts';
 import type { RegistryClient } from '../../../src/registry/client.ts';
 import {
@@ -42,22 +46,24 @@ const blank = (namespace: string, size: string) => anImage(namespace, 'disk', { 
 function lagging(shown: Disk): ImageReconciler {
   const { client, settings } = cluster;
   const none = { list: () => [], byIndex: () => [], get: () => undefined };
+  const caches = {
+    disks: { ...none, get: () => shown },
+    vms: none,
+    vmConfigs: none,
+    vmPools: none,
+    pods: none,
+    podsOf: () => [],
+  } as never;
   return new ImageReconciler({
     kind: 'Image',
     client,
     settings,
     recorder: { event: () => undefined },
-    caches: {
-      disks: { ...none, get: () => shown },
-      vms: none,
-      vmConfigs: none,
-      vmPools: none,
-      pods: none,
-      podsOf: () => [],
-    } as never,
+    caches,
     expected: createExpectations<Disk>(),
     backoff: new WorkBackoff(),
     vanished: new VanishedDisks(),
+    liveUsers: createLiveUsers(client, 'Image', caches),
     openRunner: undefined,
     registries: createNamespaceRegistries(client, settings.store),
     monotonic: () => performance.now(),
@@ -106,6 +112,47 @@ describe('the name of an Image', () => {
     const shown = { ...old, metadata: { ...old.metadata, deletionTimestamp } };
     await lagging(shown).reconcile(`${namespace}/disk`, AbortSignal.timeout(30_000));
     expect((await diskOf(store, status.reference ?? '')).length).toBeGreaterThan(0);
+    expect(await store.digestOf(`svc3/${namespace}/disk`, 'latest')).toBe(status.digest);
+  });
+
+  test.each<[string, (namespace: string) => Promise<unknown>, string]>([
+    [
+      'a VM',
+      (namespace) =>
+        cluster.client.create(vms, { metadata: { name: 'late', namespace }, spec: { image: 'disk' } } as Vm),
+      'VM late',
+    ],
+    [
+      'a pool whose VMConfig names it',
+      async (namespace) => {
+        const { client } = cluster;
+        await client.create(vmConfigs, { metadata: { name: 'ci', namespace }, spec: { image: 'disk' } });
+        await client.create(vmPools, {
+          metadata: { name: 'late', namespace },
+          spec: { minIdle: 1, template: { config: 'ci' } },
+        } as unknown as Submitted<VmPool>);
+      },
+      'VMPool late',
+    ],
+    [
+      'a copy',
+      (namespace) => cluster.client.create(images, anImage(namespace, 'late', { image: { name: 'disk' } })),
+      'Image late',
+    ],
+  ])('stays with its disk for %s that an operator which lags behind does not know', async (_, use, user) => {
+    const { client } = cluster;
+    const namespace = await cluster.namespace();
+    const key = { name: 'disk', namespace };
+    const operator = startImageOperator(client, cluster.settings);
+    onTestFinished(() => operator.stop());
+    await client.create(images, blank(namespace, '1Gi'));
+    const status = await becomesReady(client, namespace, 'disk');
+    await operator.stop();
+    await use(namespace);
+    await client.delete(images, key);
+    const shown = await client.get(images, 'disk', namespace);
+    await lagging(shown).reconcile(`${namespace}/disk`, AbortSignal.timeout(30_000));
+    expect(await readyOf(client, namespace, 'disk')).toBe(`InUse: in use by ${user}`);
     expect(await store.digestOf(`svc3/${namespace}/disk`, 'latest')).toBe(status.digest);
   });
 });

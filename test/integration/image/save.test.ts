@@ -1,4 +1,4 @@
-import { readdir } from 'node:fs/promises';
+import { open, readdir } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { images, pods, secrets } from '../../../src/api/resources.ts';
 import { runnerPaths } from '../../../src/api/runner.ts';
@@ -120,6 +120,24 @@ describe('the disk of a VM', () => {
     await expect(save('left')).rejects.toMatchObject({ reason: 'AlreadyExists' });
     for (const name of ['left', 'right'])
       await expectSame(store, (await becomesReady(client, namespace, name)).reference, overlay);
+  });
+
+  test('that its runner cannot copy is told with the reason, and saved once it can', async () => {
+    const { client } = cluster;
+    const vm = await aStoppedVm(cluster);
+    const { namespace, overlay } = vm;
+    const disk = await open(overlay, 'r+');
+    onTestFinished(() => disk.close());
+    const header = Buffer.alloc(8);
+    await disk.read(header, 0, header.length, 0);
+    await disk.write(Buffer.alloc(header.length), 0, header.length, 0);
+    startOperator(vm);
+    await client.create(images, anImage(namespace, 'saved', { vm: { name: 'vm', mode: 'Save' } }));
+    await expect
+      .poll(() => readyOf(client, namespace, 'saved'), soon)
+      .toContain('WorkerFailed: VM vm: its disk could not be copied: ');
+    await disk.write(header, 0, header.length, 0);
+    await expectSame(store, (await becomesReady(client, namespace, 'saved')).reference, overlay);
   });
 
   test('is saved once its runner is back', async () => {

@@ -1,14 +1,24 @@
 import { describe, expect, test } from 'vitest';
 import { diskUsers, refuseWhileUsed, type UsedDisk, usedDisk } from '../../../src/api/diskusers.ts';
+import type { Image, ImageStatus } from '../../../src/api/image.ts';
 import type { Vm } from '../../../src/api/vm.ts';
 import type { VmConfig } from '../../../src/api/vmconfig.ts';
 import type { VmPool } from '../../../src/api/vmpool.ts';
 import { storedMeta } from '../../support/storedmeta.ts';
+import { anImage, condition } from '../controllers/image/builders.ts';
 import { aVm, effective } from '../controllers/vm/builders.ts';
 
 const digest = (letter: string) => `sha256:${letter.repeat(64)}`;
 const repository = 'store.example.com/team/golden';
-const golden: UsedDisk = { field: 'image', name: 'golden', namespace: 'team', repository, isStored: true };
+const golden: UsedDisk = {
+  field: 'image',
+  name: 'golden',
+  namespace: 'team',
+  repository,
+  isStored: true,
+  isBeingMade: false,
+  deletionTimestamp: undefined,
+};
 const empty: UsedDisk = { ...golden, isStored: false };
 
 const named = (name: string, given: Parameters<typeof aVm>[0]) => aVm({ ...given, metadata: { name } });
@@ -23,10 +33,14 @@ const pool = (template: object, more: object = {}): VmPool => ({
 });
 const config: VmConfig = { metadata: storedMeta({ name: 'small' }), spec: { image: 'golden' } };
 
-const usersOf = (disk: UsedDisk, { vms = [], pools = [] }: { vms?: Vm[]; pools?: VmPool[] }) =>
+const usersOf = (
+  disk: UsedDisk,
+  { vms = [], pools = [], disks = [] }: { vms?: Vm[]; pools?: VmPool[]; disks?: Image[] },
+) =>
   diskUsers(disk, {
     vms,
     pools,
+    disks,
     config: (name, namespace) => (name === 'small' && namespace === 'team' ? config : undefined),
   });
 
@@ -79,6 +93,53 @@ describe('an image is in use by', () => {
         pools: [pool({ image: 'golden' })],
       }),
     ).toBe('VMs a, b and VMPool ci');
+  });
+});
+
+describe('while it is copied it is in use by', () => {
+  const asked = '2026-11-01T10:00:00Z';
+  const copy = (status?: ImageStatus, metadata: Partial<Image['metadata']> = {}) =>
+    anImage({ image: { name: 'golden' } }, status, { name: 'mine', creationTimestamp: asked, ...metadata });
+  const stalled = (reason: string): ImageStatus => ({ conditions: [condition('Stalled', 'True', reason)] });
+
+  test.each<[what: string, copy: Image, isUsed: boolean]>([
+    ['a copy that has not begun', copy(), true],
+    ['a copy that is being made', copy({ conditions: [condition('Ready', 'False', 'Working')] }), true],
+    ['a copy that waits for a credential', copy(stalled('RegistryDenied')), true],
+    ['no copy that is done', copy({ digest: digest('c') }), false],
+    ['no copy that was refused', copy(stalled('DiskRefused')), false],
+    ['no copy that no store is there for', copy(stalled('StoreMissing')), false],
+    ['no copy that is being deleted', copy(undefined, { deletionTimestamp: asked }), false],
+    ['no copy of another', anImage({ image: { name: 'other' } }, undefined, { name: 'mine' }), false],
+    ['no copy of another namespace', copy(undefined, { namespace: 'ci' }), false],
+    ['no copy of itself', copy(undefined, { name: 'golden' }), false],
+  ])('%s', (_what, one, isUsed) => {
+    expect(usersOf(golden, { disks: [one] })).toBe(isUsed ? 'Image mine' : undefined);
+  });
+
+  test.each<[what: string, disk: Partial<UsedDisk>, isUsed: boolean]>([
+    ['a copy, where it is still being made itself', { isStored: false, isBeingMade: true }, true],
+    ['no copy, where nothing of it will come', { isStored: false }, false],
+    ['a copy that was asked for before its deletion', { deletionTimestamp: '2026-11-01T10:00:01Z' }, true],
+    ['a copy that was asked for in the same second', { deletionTimestamp: asked }, true],
+    ['no copy that came too late', { deletionTimestamp: '2026-11-01T09:59:59Z' }, false],
+  ])('%s', (_what, disk, isUsed) => {
+    expect(usersOf({ ...golden, ...disk }, { disks: [copy()] })).toBe(isUsed ? 'Image mine' : undefined);
+  });
+
+  test('copies beside VMs, and an ISO by other ISOs', () => {
+    const vms = [named('web', { spec: { image: 'golden' } })];
+    expect(usersOf(golden, { vms, disks: [copy()] })).toBe('VM web and Image mine');
+    expect(usersOf({ ...golden, field: 'iso' }, { disks: [copy()] })).toBe('ISO mine');
+  });
+
+  test.each<[what: string, status: ImageStatus | undefined, metadata: object, isBeingMade: boolean]>([
+    ['being made from the beginning', undefined, {}, true],
+    ['not being made where it waits for somebody', stalled('AwaitingUpload'), {}, false],
+    ['not being made once it is there', { digest: digest('c') }, {}, false],
+    ['not being made any more once it is being deleted', undefined, { deletionTimestamp: asked }, false],
+  ])('one is %s', (_what, status, metadata, isBeingMade) => {
+    expect(usedDisk(anImage({ upload: {} }, status, metadata), 'image')).toMatchObject({ isBeingMade });
   });
 });
 
@@ -135,7 +196,7 @@ test('a deletion is refused with who uses it', () => {
     'image',
   );
   expect(disk).toEqual(golden);
-  const users = { vms: [], pools: [pool({ image: 'golden' })], config: () => undefined };
+  const users = { vms: [], pools: [pool({ image: 'golden' })], disks: [], config: () => undefined };
   expect(() => refuseWhileUsed(disk, users)).toThrow(
     expect.objectContaining({
       reason: 'Conflict',

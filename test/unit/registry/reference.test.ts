@@ -6,6 +6,7 @@ import {
   manifestName,
   parseReference,
   pinned,
+  registryAddress,
 } from '../../../src/registry/reference.ts';
 import { parseChallenge } from '../../../src/registry/auth.ts';
 
@@ -125,5 +126,20 @@ describe('parseChallenge', () => {
   it('answers nothing to a scheme that it does not speak', () => {
     expect(parseChallenge('Negotiate')).toBeUndefined();
     expect(parseChallenge(undefined)).toBeUndefined();
+  });
+});
+
+describe('the address of a registry', () => {
+  it.each([
+    ['r.example.com', 'r.example.com', ''],
+    ['https://R.example.com:5000/team/disks/', 'r.example.com:5000', 'team/disks'],
+    ['http://r.example.com/team', 'r.example.com:80', 'team'],
+    ['http://localhost', 'localhost:80', ''],
+    ['https://registry', 'registry:443', ''],
+    ['[2001:DB8::1]', '[2001:db8::1]:443', ''],
+    ['', '', ''],
+  ])('%s is %s in references', (address, registry, path) => {
+    expect(registryAddress(address)).toEqual({ registry, path });
+    if (registry !== '') expect(parseReference(`${registry}/a`).registry).toBe(registry);
   });
 });

@@ -48,6 +48,7 @@ export function observed(disk: Image, more: Partial<Observed> = {}): Observed {
     worker: undefined,
     hasPods: false,
     hasOldPods: false,
+    lostAt: undefined,
     copySource: undefined,
     vmSource: undefined,
     users: undefined,

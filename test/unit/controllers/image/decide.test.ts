@@ -182,8 +182,36 @@ describe('what is decided for a disk', () => {
       } as never,
     ],
     [
+      'a worker on its way out is waited for, until its node is taken for lost',
+      observed(anImage(remote), { hasPods: true, worker: { phase: 'Deleting', lostAt: 1_000_500 } }),
+      { kind: 'say', requeueAfterMs: 500 },
+    ],
+    [
+      'a worker that never ends is given up with its node',
+      observed(anImage(remote), { hasPods: true, worker: { phase: 'Deleting', lostAt: 1_000_000 } }),
+      { kind: 'stopWorkers' },
+    ],
+    [
+      'pods of an older request on their way out are looked at again then',
+      observed(anImage(remote), { hasPods: true, hasOldPods: true, lostAt: 1_000_500 }),
+      { kind: 'stopWorkers', requeueAfterMs: 500 },
+    ],
+    [
+      'a source that is being deleted stalls the copy, and that is said',
+      observed(anImage({ image: { name: 'x' } }), { copySource: { state: 'Leaving', status: { digest } } }),
+      {
+        kind: 'say',
+        verdict: { reason: 'SourceNotFound', message: expect.stringMatching(/^Image x is being deleted/) },
+      } as never,
+    ],
+    [
+      'a source that waits for its copy is copied',
+      observed(anImage({ image: { name: 'x' } }), { copySource: { state: 'Ready', status: { digest } } }),
+      { kind: 'work', work: { kind: 'copy', from: 'x' } } as never,
+    ],
+    [
       'a source that is being made is waited for',
-      observed(anImage({ image: { name: 'x' } }), { copySource: { isReady: false, status: {} } }),
+      observed(anImage({ image: { name: 'x' } }), { copySource: { state: 'NotReady', status: {} } }),
       { kind: 'say', verdict: { reason: 'SourceNotReady' } } as never,
     ],
     [
@@ -222,9 +250,12 @@ describe('what is decided for a disk', () => {
       { kind: 'refuse', verdict: { reason: 'MemoryRefused', message: 'VM vm: disks: no' } },
     ],
     [
-      'a VM that is off is waited for where its memory is wanted',
+      'a VM that is off is waited for where its memory is wanted, and that is said',
       observed(anImage(saveMemory), { vmSource: aVmSource({ powerState: 'Stopped' }) }),
-      { kind: 'say', verdict: { reason: 'SourceNotReady' } } as never,
+      {
+        kind: 'say',
+        verdict: { reason: 'SourceNotReady', message: 'VM vm is Stopped: its memory is saved once it runs' },
+      } as never,
     ],
     [
       'and not where it is being deleted',
@@ -241,6 +272,16 @@ describe('what is decided for a disk', () => {
     [
       'deletion ends the work first',
       observed(anImage(remote, undefined, deleted), { hasPods: true }),
+      { kind: 'stopWorkers' },
+    ],
+    [
+      'deletion looks again at workers that are on their way out when their nodes are taken for lost',
+      observed(anImage(remote, undefined, deleted), { hasPods: true, lostAt: 1_000_500 }),
+      { kind: 'stopWorkers', requeueAfterMs: 500 },
+    ],
+    [
+      'deletion gives such workers up then',
+      observed(anImage(remote, undefined, deleted), { hasPods: true, lostAt: 999_999 }),
       { kind: 'stopWorkers' },
     ],
     ['deletion empties the store', observed(anImage(remote, { digest }, deleted)), { kind: 'purge' }],

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { Pod } from '../../../../src/api/core.ts';
 import { imageAnnotations } from '../../../../src/api/image.ts';
 import type { Vm } from '../../../../src/api/vm.ts';
@@ -81,17 +81,41 @@ test('a worker that failed is tried again after its backoff, which counts each p
   expect(look(disk, { pods: [failed], backoff }).retryAt).toBe(first);
 });
 
-test('the source of a copy counts while nobody deletes it', () => {
-  const disk = anImage({ image: { name: 'base' } });
-  const ready = { conditions: [aCondition('Ready')] };
-  const base = (metadata = {}, status = ready) =>
+describe('the source of a copy', () => {
+  const asked = '2026-11-01T09:00:00Z';
+  const disk = anImage({ image: { name: 'base' } }, undefined, { creationTimestamp: asked });
+  const ready = { digest: 'sha256:1', conditions: [aCondition('Ready')] };
+  const base = (metadata = {}, status: Disk['status'] = ready) =>
     anImage({ blank: { size: '1G' } }, status, { name: 'base', ...metadata });
-  expect(look(disk).copySource).toBeUndefined();
-  expect(look(disk, { disks: [base()] }).copySource).toMatchObject({ isReady: true });
+  const inUse = {
+    digest: 'sha256:1',
+    conditions: [aCondition('Ready', { status: 'False', reason: 'InUse' })],
+  };
   const waiting = { conditions: [aCondition('Ready', { status: 'False' })] };
-  expect(look(disk, { disks: [base({}, waiting)] }).copySource).toMatchObject({ isReady: false });
-  const going = base({ deletionTimestamp: '2026-11-01T09:00:00Z' });
-  expect(look(disk, { disks: [going] }).copySource).toBeUndefined();
+  const deleted = (deletionTimestamp: string) => ({ deletionTimestamp });
+
+  test('may not be there', () => {
+    expect(look(disk).copySource).toBeUndefined();
+  });
+
+  test.each<[what: string, source: Disk, state: string]>([
+    ['is ready', base(), 'Ready'],
+    ['is not ready yet', base({}, waiting), 'NotReady'],
+    [
+      'waits for the copy that was asked for before its deletion',
+      base(deleted('2026-11-01T09:00:01Z'), inUse),
+      'Ready',
+    ],
+    ['waits for one that was asked for in the same second', base(deleted(asked), inUse), 'Ready'],
+    ['waits for none that was asked for afterwards', base(deleted('2026-11-01T08:59:59Z'), inUse), 'Leaving'],
+    [
+      'that is being deleted will never have anything',
+      base(deleted('2026-11-01T09:00:01Z'), waiting),
+      'Leaving',
+    ],
+  ])('%s', (_what, source, state) => {
+    expect(look(disk, { disks: [source] }).copySource).toMatchObject({ state });
+  });
 });
 
 test('the VM whose disk is saved is known with its runner from the moment that it has one', () => {
@@ -117,4 +141,28 @@ test('who uses a disk is asked only while it is being deleted', () => {
   expect(look(anImage(source), { vms: [user] }).users).toBeUndefined();
   const going = anImage(source, undefined, { deletionTimestamp: '2026-11-01T09:00:00Z' });
   expect(look(going, { vms: [user] }).users).toBe('VM web');
+});
+
+test('copies that are not done use a disk that is being deleted, but not one that has no object any more', () => {
+  const stored = { digest: 'sha256:1' };
+  const at = '2026-11-01T09:00:00Z';
+  const going = anImage({ blank: { size: '1G' } }, stored, { deletionTimestamp: at });
+  const copy = anImage({ image: { name: 'disk' } }, undefined, {
+    name: 'mine',
+    uid: 'uid-2',
+    creationTimestamp: at,
+  });
+  expect(look(going, { disks: [going, copy] }).users).toBe('Image mine');
+  expect(look(going, { disks: [copy] }).users).toBeUndefined();
+});
+
+test('worker pods that are being deleted are given up a minute after they should have ended', () => {
+  const disk = anImage({ remote: { reference: 'r.example.com/a:1' } });
+  const ending = (name: string, deletionTimestamp: string): Pod => {
+    const { metadata, ...rest } = pod(name);
+    return { ...rest, metadata: { ...metadata, deletionTimestamp } };
+  };
+  expect(look(disk, { pods: [pod('svc3-worker-before')] }).lostAt).toBeUndefined();
+  const pods = [ending('one', '2026-11-01T09:59:30Z'), ending('two', '2026-11-01T09:59:10Z')];
+  expect(look(disk, { pods }).lostAt).toBe(now + 10_000);
 });

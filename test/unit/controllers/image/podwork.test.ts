@@ -33,6 +33,8 @@ const settings: ImageSettings = {
 /** The worker pod that kube-apiserver has. */
 let worker: Pod | undefined;
 let copy: RunnerExport;
+/** The copy that the runner has already. */
+let known: RunnerExport | undefined;
 const create = vi.fn();
 const apply = vi.fn();
 const startRunnerExport = vi.fn();
@@ -42,6 +44,10 @@ const opened = vi.fn();
 
 const exports: RunnerExports = {
   startExport: startRunnerExport,
+  getExport: async (asked) => {
+    if (known === undefined) throw new Svc3Error('NotFound', `there is no export ${asked}`);
+    return known;
+  },
   exportTicket,
   deleteExport,
   fingerprint: () => undefined,
@@ -74,6 +80,7 @@ const ownedBy = (uid: string, more: object = {}) =>
 
 beforeEach(() => {
   worker = undefined;
+  known = undefined;
   copy = { id, state: 'Ready', progress: 100 };
   for (const mock of [create, apply, startRunnerExport, exportTicket, deleteExport, opened]) mock.mockReset();
   startRunnerExport.mockImplementation(async () => copy);
@@ -142,11 +149,29 @@ describe('the disk of a VM that is saved', () => {
     });
   });
 
-  test('that the runner cannot copy says why', async () => {
-    copy = { id, state: 'Failed', progress: 0, message: 'no room' };
+  test('is copied once: what the runner has already is asked for and not begun again', async () => {
+    known = { id, state: 'Copying', progress: 20 };
+    expect(await start()).toEqual({ kind: 'copying', progress: 8 });
+    known = { id, state: 'Ready', progress: 100 };
+    expect(await start()).toEqual({ kind: 'started', pod: workerName });
+    expect(startRunnerExport).not.toHaveBeenCalled();
+  });
+
+  test.each([
+    ['says why, and is deleted for the next try', async () => undefined],
+    ['says why, though it cannot be deleted now', () => Promise.reject(new Error('unreachable'))],
+  ])('that the runner could not copy %s', async (_, deleting) => {
+    deleteExport.mockImplementation(deleting);
+    known = { id, state: 'Failed', progress: 0, message: 'no room' };
     await expect(start()).rejects.toMatchObject({
       verdict: { reason: 'WorkerFailed', message: 'VM web: its disk could not be copied: no room' },
     });
+    expect(deleteExport).toHaveBeenCalledWith(id);
+    // A runner that is asked to begin it anew says that it copies, and nothing of the failure.
+    expect(startRunnerExport).not.toHaveBeenCalled();
+  });
+
+  test('whose runner does not answer says so', async () => {
     startRunnerExport.mockRejectedValue(new Svc3Error('Timeout', 'no answer'));
     await expect(start()).rejects.toMatchObject({
       verdict: { reason: 'RunnerUnreachable', message: 'VM web: no answer' },

@@ -32,6 +32,8 @@ let store: MemoryRegistry;
 let isNamespaceGoing: boolean;
 /** What the store says to whoever opens it. */
 let outage: Svc3Error | undefined;
+/** Who uses it as kube-apiserver knows by now. */
+let liveUsers: string | undefined;
 /** Writes and what the runner was asked, in order. */
 let calls: string[];
 const event = vi.fn();
@@ -83,8 +85,12 @@ const client = {
     pods.push(object);
     return object;
   },
-  async delete({ plural }: Named, { name }: { name: string }, { uid }: { uid: string }) {
-    calls.push(`delete ${plural}`);
+  async delete(
+    { plural }: Named,
+    { name }: { name: string },
+    { uid, gracePeriodSeconds }: { uid: string; gracePeriodSeconds?: number },
+  ) {
+    calls.push(`delete ${plural}${gracePeriodSeconds === 0 ? ' at once' : ''}`);
     const at = pods.findIndex(({ metadata }) => metadata.name === name && metadata.uid === uid);
     if (at === -1) throw missing();
     pods.splice(at, 1);
@@ -92,7 +98,7 @@ const client = {
 };
 
 const runner = {
-  startExport: async (id: string) => ({ id, state: 'Copying', progress: 50 }),
+  getExport: async (id: string) => ({ id, state: 'Copying', progress: 50 }),
   deleteExport: async () => void calls.push('forget export'),
 };
 
@@ -105,6 +111,7 @@ beforeEach(() => {
   others = [];
   isNamespaceGoing = false;
   outage = undefined;
+  liveUsers = undefined;
   store = memoryRegistry();
   event.mockReset();
   vanished = new VanishedDisks();
@@ -128,6 +135,7 @@ beforeEach(() => {
     expected: createExpectations<Disk>(),
     backoff: backoff.current,
     vanished,
+    liveUsers: async () => liveUsers,
     settings: {
       store: { url: 'https://store.example.com', prefix: 'svc3' },
       workerImage: 'worker',
@@ -287,7 +295,7 @@ describe('a worker pod', () => {
 
   test('that is on its way out is not deleted again', async () => {
     given(remote, wasStored);
-    pods = [aWorker(ended(done), 'create', { deletionTimestamp: 'now' })];
+    pods = [aWorker(ended(done), 'create', { deletionTimestamp: '2026-11-01T09:59:59Z' })];
     await pass();
     expect(calls).not.toContain('delete pods');
   });
@@ -392,6 +400,21 @@ describe('a worker pod', () => {
     expect(calls).toEqual([]);
   });
 
+  test.each([
+    ['create', '2026-11-01T09:59:30Z', { requeueAfterMs: 30_000 }, []],
+    ['create', '2026-11-01T09:59:00Z', undefined, ['delete pods at once']],
+    ['before', '2026-11-01T09:59:30Z', { requeueAfterMs: 30_000 }, []],
+    ['before', '2026-11-01T09:59:00Z', undefined, ['delete pods at once']],
+  ])(
+    'for %s that should have ended at %s makes room a minute later, whatever has become of its node',
+    async (request, deletionTimestamp, again, deletions) => {
+      given(remote);
+      pods = [aWorker({ phase: 'Running' }, request, { deletionTimestamp })];
+      expect(await pass()).toEqual(again);
+      expect(calls.filter((call) => call !== 'apply images')).toEqual(deletions);
+    },
+  );
+
   test('of a request before goes before there is another', async () => {
     given(remote);
     pods = [aWorker({ phase: 'Running' }, 'before')];
@@ -467,11 +490,52 @@ describe('an Image that is being deleted', () => {
     expect([calls, store.calls]).toEqual([['apply images'], []]);
   });
 
+  test('stays for a VM that the cache does not show yet', async () => {
+    given(remote, wasStored, deleted);
+    liveUsers = 'VM web';
+    expect(await pass()).toEqual({ requeueAfterMs: 1_000 });
+    expect(ready()).toMatchObject({ reason: 'InUse', message: 'in use by VM web' });
+    expect([calls, store.calls]).toEqual([['apply images'], []]);
+  });
+
   test('ends its workers first', async () => {
     given(remote, undefined, deleted);
     pods = [aWorker({ phase: 'Running' })];
     await pass();
     expect(calls).toEqual(['delete pods']);
+  });
+
+  test('goes without a worker whose node is lost', async () => {
+    given(remote, undefined, deleted);
+    pods = [aWorker({ phase: 'Running' }, 'create', { deletionTimestamp: '2026-11-01T09:59:10Z' })];
+    expect(await pass()).toEqual({ requeueAfterMs: 10_000 });
+    expect(calls).toEqual([]);
+    nowMs += 10_000;
+    await pass();
+    await pass();
+    expect([calls, stored]).toEqual([['delete pods at once', 'release'], undefined]);
+  });
+
+  test('stays until the copies that were asked for before are done, and they are made of it', async () => {
+    given({ blank: { size: '1Gi' } });
+    await pass();
+    write({ metadata: { ...(stored as Disk).metadata, ...deleted } });
+    seen();
+    const mine = { ...held, name: 'mine', uid: 'uid-2', creationTimestamp: deleted.deletionTimestamp };
+    others = [anImage({ image: { name: 'disk' } }, undefined, mine)];
+    await pass();
+    expect(ready()).toMatchObject({ reason: 'InUse', message: 'in use by Image mine' });
+    const source = stored as Disk;
+    others = [source];
+    given({ image: { name: 'disk' } }, undefined, mine);
+    await reconciler.reconcile('team/mine', AbortSignal.timeout(60_000));
+    expect(ready()).toMatchObject({ status: 'True' });
+    expect(stored?.status?.digest).toBe(source.status?.digest);
+    others = [stored as Disk];
+    stored = source;
+    seen();
+    await pass();
+    expect(stored).toBeUndefined();
   });
 
   test('waits for a store that is away', async () => {
@@ -548,6 +612,18 @@ describe('an Image that is gone although it was held', () => {
     put();
     await pass();
     expect(store.manifests.size).toBe(2);
+  });
+
+  test('is kept for a VM that the cache does not show yet', async () => {
+    given(remote, wasStored);
+    vanish();
+    put();
+    liveUsers = 'VM web';
+    expect(await pass()).toEqual({ requeueAfterMs: 1_000 });
+    expect(store.manifests.size).toBe(2);
+    liveUsers = undefined;
+    await pass();
+    expect(store.manifests.size).toBe(0);
   });
 
   test('leaves it to the next of its name', async () => {

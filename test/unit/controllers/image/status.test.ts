@@ -6,7 +6,8 @@ import {
   storedStatus,
   verdictStatus,
 } from '../../../../src/controllers/image/status.ts';
-import { diskWaitsForPerson, reasonTable } from '../../../../src/api/reasons.ts';
+import { diskWaitsForPerson } from '../../../../src/api/reasons.ts';
+import { reasonTable } from '../../../../src/api/reasontable.ts';
 import { anImage, condition, digest, done } from './builders.ts';
 
 const now = new Date('2026-02-02T00:00:00Z');

@@ -81,6 +81,6 @@ describe('a worker pod', () => {
     };
     const status: PodStatus = { phase: 'Running', podIP: '10.0.0.9', containerStatuses: [running] };
     expect(workerView(pod(status), 5)).toMatchObject({ phase: 'Running', address: '10.0.0.9' });
-    expect(workerView(pod(status, '2026-01-01T00:00:00Z'), 5)).toEqual({ phase: 'Deleting' });
+    expect(workerView(pod(status, '1970-01-01T00:00:10Z'), 5)).toEqual({ phase: 'Deleting', lostAt: 70_000 });
   });
 });
