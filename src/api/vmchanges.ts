@@ -82,6 +82,18 @@ const nextStartFields = fieldsThatApply('NextStart');
 /** Fields whose changes wait for the guest's next start. */
 export const waitingFields = fieldsThatApply('NextStart', 'Resize', 'NextBoot');
 
+/** Fields that say where the pod may be, and nothing of its guest: a memory that the guest goes on from fits any of them. */
+export const placementFields = [
+  'nodeName',
+  'tag',
+  'tagRequired',
+  'scheduler',
+  'priorityClassName',
+  'tolerations',
+  'affinity',
+  'topologySpreadConstraints',
+] as const satisfies readonly Field[];
+
 function fieldsThatApply(...when: Application[]): readonly Field[] {
   return fields.filter((field) => when.includes(application[field]));
 }

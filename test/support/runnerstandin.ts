@@ -1,4 +1,5 @@
 import type { PowerRequest, RunnerState } from '../../src/api/runner.ts';
+import type { Growth } from '../../src/controllers/vm/runner/runnerlinks.ts';
 import { runnerState } from '../unit/controllers/vm/builders.ts';
 import type { SimulatedKubelet } from './kubelet.ts';
 
@@ -42,13 +43,19 @@ export class RunnerStandIn {
     openRunner: () => ({
       state: async () => this.state,
       power: async (request: PowerRequest) => this.#carryOut(request),
-      resize: () => Promise.reject(new Error('not asked for')),
+      resize: async (bytes: number) => this.#grow(bytes),
       eject: () => Promise.reject(new Error('not asked for')),
       claim: () => Promise.reject(new Error('not asked for')),
       ports: () => Promise.reject(new Error('not asked for')),
       fingerprint: () => 'print',
     }),
   });
+
+  #grow(diskSize: number): Growth {
+    this.verbs.push(`resize ${diskSize}`);
+    this.become({ ...this.state, diskSize });
+    return { diskSize, message: 'the disk has grown' };
+  }
 
   #carryOut({ action, startRequest, restartRequest, settings }: PowerRequest): RunnerState {
     this.verbs.push(action);

@@ -24,7 +24,7 @@ import type { PlacementDecided } from '../metrics/placements.ts';
 import { accountPods, podNameIndex, vmsNamedBy } from './accounting.ts';
 import { DeployBackoff } from './deploybackoff.ts';
 import { VmExpectations } from './expectations.ts';
-import { createLiveLists } from './life/livelists.ts';
+import { createLiveLists } from '../../controller/livelists.ts';
 import { isOfPool, isWithoutPod, poolIndex } from './pool/standby.ts';
 import { Standbys } from './pool/standbys.ts';
 import { type ClaimObserver, unobserved } from './pool/claimobserver.ts';
@@ -314,7 +314,7 @@ function followSources(
   const wakeUnplaced = (namespace: string) =>
     enqueueWhere(namespace, ({ metadata, status }) => {
       if (status?.podName !== undefined) return false;
-      backoff.forget(metadata.uid);
+      backoff.hurry(metadata.uid);
       return true;
     });
   caches.configs.onChange((change) => {

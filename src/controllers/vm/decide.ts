@@ -2,10 +2,13 @@ import type { Node, PersistentVolumeClaim, Pod } from '../../api/core.ts';
 import { annotations } from '../../api/meta.ts';
 import { isOwnedBy, isTerminating } from '../../api/owner.ts';
 import type { Vm } from '../../api/vm.ts';
+import { needsAnotherPod } from '../../api/vmchanges.ts';
 import type { Contradicted } from './resolve/adoption.ts';
+import { isPlacementField } from './resolve/changes.ts';
 import { hasFinalizer } from '../../api/finalizer.ts';
 import { pullSecretAnnotation } from './names.ts';
-import { isAsleep } from './pod/hibernation.ts';
+import { isPersistent } from './pod/claim.ts';
+import { isAsleep, keepsSettings } from './pod/hibernation.ts';
 import { endMessage, pullFailure, unschedulableMessage } from './pod/podstate.ts';
 import type { Resolved } from './resolve/resolve.ts';
 import { isClaimed, isOfPool, isStandby } from './pool/standby.ts';
@@ -38,7 +41,7 @@ export interface Observed {
   readonly now: number;
 }
 
-export type ReplaceReason = 'RejectedByNode' | 'Unschedulable' | 'PullRetry' | 'Restarting';
+export type ReplaceReason = 'RejectedByNode' | 'Unschedulable' | 'PullRetry' | 'Changed' | 'Restarting';
 
 /** What a pass does about it. */
 export type Plan =
@@ -122,7 +125,22 @@ function decidePod(observed: Observed): PodPlan {
   const replaced = replacement(observed, pod);
   if (replaced !== undefined) return replaced;
   if (settings?.kind !== 'resolved') return { kind: 'conflict', message: settings?.message ?? '' };
+  const outdated = changedBeforeStart(vm, pod, settings);
+  if (outdated.length > 0) {
+    const message = `nothing has started in pod ${pod.metadata.name}: the VM gets another one, with another ${outdated.map((field) => `spec.${field}`).join(', ')}`;
+    return { kind: 'replace', pod, reason: 'Changed', node: undefined, message };
+  }
   return isClaimed(vm, pod) ? { kind: 'report', pod, settings } : { kind: 'claim', pod, settings };
+}
+
+/** Fields of spec that the pod can never get, where it has no guest that the change would have to wait for. */
+function changedBeforeStart(vm: Vm, pod: Pod, { effective, waiting = [] }: Resolved): readonly string[] {
+  if (waiting.length === 0 || startedInPod(pod) !== 'no') return [];
+  // Only a pod that is on a node is resized there.
+  const isReplaced = { isPersistent: isPersistent(effective) || pod.spec.nodeName === undefined };
+  return (keepsSettings(vm) ? waiting.filter(isPlacementField) : waiting).filter((field) =>
+    needsAnotherPod(field, isReplaced),
+  );
 }
 
 function replacement({ pullSecretVersion }: Observed, pod: Pod): PodPlan | undefined {

@@ -1,22 +1,18 @@
 import { Backoff } from '../../controller/backoff.ts';
+import { AvoidedNodes } from './avoidednodes.ts';
 
 /** Doubles up to a minute. One operator makes the tries, so that there is nobody to spread them over. */
 const times = { baseMs: 1_000, maxMs: 60_000, random: () => 1 } as const;
 
-/** How long a node that turned a pod away is only taken when nothing else fits. */
-const avoidMs = 120_000;
-
 /** Exponential backoff between tries to deploy a VM, by its UID, and the nodes that turned it away. */
 export class DeployBackoff {
   readonly #backoff: Backoff;
-  /** Until when a node is avoided. */
-  readonly #avoided = new Map<string, Map<string, number>>();
-  readonly #now: () => number;
+  readonly #avoided: AvoidedNodes;
 
   /** `now`: milliseconds of a clock that never jumps. */
   constructor(now: () => number) {
-    this.#now = now;
     this.#backoff = new Backoff(now, times);
+    this.#avoided = new AvoidedNodes(now);
   }
 
   /** Milliseconds to wait before the next try; 0: now. */
@@ -24,30 +20,45 @@ export class DeployBackoff {
     return this.#backoff.waitMs(vmUid);
   }
 
-  /** Counts a failure. Returns the milliseconds to wait. */
-  failed(vmUid: string, node?: string): number {
-    if (node !== undefined) this.#nodesOf(vmUid).set(node, this.#now() + avoidMs);
+  /** Failures since the VM was ready last. */
+  failures(vmUid: string): number {
+    return this.#backoff.failures(vmUid);
+  }
+
+  /**
+   * Counts a failure. Returns the milliseconds to wait.
+   *
+   * @param node - turned the pod away
+   * @param isRefused - there is something on the node that placement does not know, such as where a volume is: others have their turn first
+   */
+  failed(vmUid: string, node?: string, isRefused = false): number {
+    if (node !== undefined) this.#avoided.add(vmUid, node, isRefused);
     return this.#backoff.failed(vmUid);
   }
 
+  /** Nodes to be taken only when nothing else fits. */
   avoided(vmUid: string): ReadonlySet<string> {
-    const now = this.#now();
-    const nodes = [...(this.#avoided.get(vmUid) ?? [])];
-    return new Set(nodes.filter(([, until]) => until > now).map(([node]) => node));
+    return this.#avoided.of(vmUid);
+  }
+
+  /** Those among them that have refused the pod. */
+  refused(vmUid: string): ReadonlySet<string> {
+    return this.#avoided.lastingOf(vmUid);
+  }
+
+  /** Nothing else fits: all nodes have their turn again. */
+  forgetNodes(vmUid: string): void {
+    this.#avoided.forget(vmUid);
+  }
+
+  /** Something has changed that may help: the next try is due. What nodes said stays. */
+  hurry(vmUid: string): void {
+    this.#backoff.clear(vmUid);
   }
 
   /** The VM runs, or is gone. */
   forget(vmUid: string): void {
     this.#backoff.clear(vmUid);
-    this.#avoided.delete(vmUid);
-  }
-
-  #nodesOf(vmUid: string): Map<string, number> {
-    let nodes = this.#avoided.get(vmUid);
-    if (nodes === undefined) {
-      nodes = new Map();
-      this.#avoided.set(vmUid, nodes);
-    }
-    return nodes;
+    this.#avoided.forget(vmUid);
   }
 }

@@ -33,6 +33,8 @@ export interface BootTerms {
   readonly isHeld?: boolean;
   /** The guest is shut down before that: the end of its pod would suspend it. */
   readonly isStoppedFirst?: boolean;
+  /** The claim is not large enough yet for the size that the disk is to have. */
+  readonly isDiskHeld?: boolean;
   /** Settings that the runner has not been told yet. */
   readonly settings?: EffectiveSettings | undefined;
 }

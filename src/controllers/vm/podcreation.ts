@@ -7,6 +7,7 @@ import { isSvc3Error, messageOf } from '../../errors.ts';
 import type { Informer, KubeClient, ReconcileResult } from '../../kube/types.ts';
 import type { Inventory } from '../../placement/inventory.ts';
 import type { PlacementDecided } from '../metrics/placements.ts';
+import type { PodPlan } from './decide.ts';
 import type { DeployBackoff } from './deploybackoff.ts';
 import type { VmExpectations } from './expectations.ts';
 import type { VmSettings } from './settings.ts';
@@ -25,14 +26,12 @@ import type { ClaimObserver } from './pool/claimobserver.ts';
 import { claimedSettings, isWithoutPod, poolIndex } from './pool/standby.ts';
 import type { Standbys } from './pool/standbys.ts';
 import type { StartTraces } from './starts/starttraces.ts';
-import { keepsSettings } from './pod/hibernation.ts';
 import { buildPod, type PodPlacement } from './pod/pod.ts';
 import { reportPod } from './status/report.ts';
 import { placementRequest } from './pod/request.ts';
 import { plannedSettings } from './resolve/planned.ts';
 import { hasMemory, memoryToGoOnFrom } from './resolve/imagememory.ts';
-import { withLiveSettings } from './resolve/livesettings.ts';
-import { anotherMedium, changedSettings } from './resolve/changes.ts';
+import { nextMedium, nextSettings } from './resolve/nextsettings.ts';
 import {
   type Asking,
   pinMedium,
@@ -58,6 +57,9 @@ const cacheLagMs = 1_000;
 
 /** A registry that takes longer to answer shows in the VM's status, in milliseconds. */
 const slowAnswerMs = 1_000;
+
+/** A kubelet that has just started rejects pods whose devices it does not have yet: so often is its node tried again for the sake of a VM's volumes. */
+const mostRejections = 5;
 
 export interface PodCreationParts {
   readonly client: KubeClient;
@@ -90,6 +92,8 @@ export class PodCreation implements VmMemory {
   readonly #parts: PodCreationParts;
   /** When a guest was first chosen for a VM that has none yet, by the UID of the VM. */
   readonly #choseAt = new Map<string, number>();
+  /** UIDs of the VMs that had a pod on a node. */
+  readonly #bound = new Set<string>();
 
   constructor(parts: PodCreationParts) {
     this.#parts = parts;
@@ -102,6 +106,7 @@ export class PodCreation implements VmMemory {
     backoff.forget(vmUid);
     this.#parts.standbys.forget(vmUid);
     this.#choseAt.delete(vmUid);
+    this.#bound.delete(vmUid);
   }
 
   /** The runner of the VM's guest has been told whose it is. */
@@ -121,13 +126,26 @@ export class PodCreation implements VmMemory {
 
   /** The pod of the VM lives: a bound one counts by itself, and for one that is as requested failures of before do not count. */
   seen(vmUid: string, { isBound, isReady }: { isBound: boolean; isReady: boolean }): void {
+    if (isBound) this.#bound.add(vmUid);
     if (isReady) this.#parts.backoff.forget(vmUid);
     else if (isBound) this.#parts.inventory.forget(vmUid);
   }
 
-  /** The pod cannot run on this node. */
-  turnedAway(vmUid: string, node: string | undefined): void {
-    this.#parts.backoff.failed(vmUid, node);
+  /** The pod cannot run on its node. */
+  turnedAway(vm: Vm, { pod, reason, node }: Extract<PodPlan, { kind: 'replace' }>): void {
+    const { backoff } = this.#parts;
+    const { uid } = vm.metadata;
+    const { effective } = vm.status ?? {};
+    const isStarting = pod.status?.reason === 'UnexpectedAdmissionError';
+    const hasVolumes = effective !== undefined && hasClaims(effective);
+    if (isStarting && hasVolumes && backoff.failures(uid) < mostRejections) backoff.failed(uid);
+    else backoff.failed(uid, node, reason === 'Unschedulable' && node !== this.#homeOf(vm));
+  }
+
+  /** Where the volumes of the VM may be: where it had a pod, and not where one was only tried. */
+  #homeOf({ metadata, status }: Vm): string | undefined {
+    const wasThere = status?.powerState !== undefined || this.#bound.has(metadata.uid);
+    return wasThere ? status?.node : undefined;
   }
 
   /** One try; sets the status of the pass to what became of it. */
@@ -298,38 +316,38 @@ export class PodCreation implements VmMemory {
     const { sources, settings } = this.#parts;
     const frozen = vm.status?.effective;
     if (frozen === undefined) return resolveVm(vm, sources);
-    const placed = withLiveSettings(vm, frozen);
-    if (keepsSettings(vm))
-      return { kind: 'resolved', effective: placed, warnings: vm.status?.warnings ?? [] };
-    const another = anotherMedium(vm, placed);
+    const another = nextMedium(vm, frozen);
     const medium = another === undefined ? undefined : pinMedium(vm, another, sources);
     if (medium !== undefined && medium.kind !== 'pinned') return medium;
-    const changed = changedSettings(vm, placed, settings, medium?.reference);
-    const { effective = placed, warnings = vm.status?.warnings ?? [] } = changed ?? {};
-    return { kind: 'resolved', effective, warnings };
+    return nextSettings(vm, frozen, settings, medium?.reference);
   }
 
   /**
    * Synchronous from here to `assume`: nobody decides in between. A Persistent disk goes back to its node, since its
-   * volume may be there only; a node that turned the pod away is the last choice.
+   * volume may be there only; a node that turned the pod away is the last choice. Where others have refused it, that node
+   * may be the only one, with ports of it that are taken.
    */
   #place(vm: Vm, effective: EffectiveSettings, request: PlacementRequest): PlacedWithout {
     const { inventory, backoff } = this.#parts;
     const uid = vm.metadata.uid;
     inventory.forget(uid);
     const avoid = backoff.avoided(uid);
-    const before = vm.status?.node;
+    const hasVolumes = hasClaims(effective);
+    const home = hasVolumes && request.nodeName === undefined ? this.#homeOf(vm) : undefined;
     const tries: PlacementRequest[] = [
-      ...(hasClaims(effective) && before !== undefined && !avoid.has(before) && request.nodeName === undefined
-        ? [{ ...request, nodeName: before }]
-        : []),
+      ...(home !== undefined && !avoid.has(home) ? [{ ...request, nodeName: home }] : []),
       ...(avoid.size > 0 ? [{ ...request, avoid }] : []),
     ];
+    const leavesOut = hasVolumes && backoff.refused(uid).size > 0;
     for (const one of tries) {
-      const result = place(inventory, one);
-      if (result.kind === 'placed') return this.#assume(uid, { result, leftOut: [] });
+      const placed = leavesOut
+        ? placeLeavingOut(inventory, one)
+        : { result: place(inventory, one), leftOut: [] };
+      if (placed.result.kind === 'placed') return this.#assume(uid, placed);
     }
-    return this.#assume(uid, placeLeavingOut(inventory, request));
+    const placed = placeLeavingOut(inventory, request);
+    if (placed.result.kind === 'placed') backoff.forgetNodes(uid);
+    return this.#assume(uid, placed);
   }
 
   #assume(uid: string, placed: PlacedWithout): PlacedWithout {

@@ -1,14 +1,14 @@
 import type { Pod } from '../../api/core.ts';
 import { pods, vms } from '../../api/resources.ts';
-import type { Vm } from '../../api/vm.ts';
+import type { EffectiveSettings, Vm } from '../../api/vm.ts';
 import { ignoring } from '../../controller/ignoring.ts';
 import type { EventRecorder, KubeClient, ReconcileResult } from '../../kube/types.ts';
 import { decide, type Observed, type Plan, type PodPlan } from './decide.ts';
 import type { VmExpectations } from './expectations.ts';
-import { endGuest, type HoldPlan, letGo } from './life/deletion.ts';
+import { endGuest, type HoldPlan, letGo, stillWanted } from './life/deletion.ts';
 import { holdVm } from './life/finalizer.ts';
 import { expired, expiryPollMs } from './life/expiry.ts';
-import type { LiveList } from './life/livelists.ts';
+import type { LiveList } from '../../controller/livelists.ts';
 import { startDeadline } from './life/startdeadline.ts';
 import { observe, type ObserverParts } from './observe.ts';
 import type { Pass, Runners, VmMemory } from './parts.ts';
@@ -19,7 +19,7 @@ import { settingsInForce } from './resolve/adoption.ts';
 import { isAsleep } from './pod/hibernation.ts';
 import { renewControlKeys } from './pod/controlkeys.ts';
 import { labelPatch } from './pod/podlabels.ts';
-import type { ClaimGrowth } from './pod/claimgrowth.ts';
+import { type ClaimGrowth, isClaimTooSmall } from './pod/claimgrowth.ts';
 import { bootableSettings, type PodResize, roomPollMs } from './pod/podresize.ts';
 import { isPodReady } from './pod/podstate.ts';
 import type { PodCreation } from './podcreation.ts';
@@ -129,12 +129,13 @@ export class VmReconciler {
       case 'hold':
         return this.#hold(pass, plan);
       case 'end': {
+        const hold = await stillWanted(this.#parts, vm, plan);
+        if (hold !== undefined) return this.#hold(pass, hold);
         // The pod's end would suspend the guest: nobody reads that memory again, and a disk that is kept is whole only after a shutdown.
         const isSuspendedAtEnd = plan.settings?.effective.onEviction === 'Suspend';
         if (isSuspendedAtEnd && this.#parts.runners?.isShutDown(pass.key, vm, plan.pod) === false)
           return undefined;
-        const hold = await endGuest(this.#parts, vm, plan);
-        return hold === undefined ? undefined : this.#hold(pass, hold);
+        return endGuest(this.#parts, vm, plan);
       }
       case 'ending':
         return undefined;
@@ -216,8 +217,8 @@ export class VmReconciler {
     const { podCreation, expectations } = this.#parts;
     if (expectations.isDeleted(plan.pod)) return;
     await this.#delete(plan.pod);
-    const isTurnedAway = plan.reason !== 'PullRetry' && plan.reason !== 'Restarting';
-    if (isTurnedAway) podCreation.turnedAway(pass.observed.vm.metadata.uid, plan.node);
+    const isTurnedAway = plan.reason === 'RejectedByNode' || plan.reason === 'Unschedulable';
+    if (isTurnedAway) podCreation.turnedAway(pass.observed.vm, plan);
     pass.status = planStatus(pass.observed, plan);
   }
 
@@ -271,7 +272,8 @@ export class VmReconciler {
     const isHeld = isRenewed || room.kind === 'underway';
     const runner = runners?.observe(pass.key, vm, pod, {
       isHeld,
-      isStoppedFirst: isRenewed && effective.onEviction === 'Suspend',
+      isStoppedFirst: isRenewed && (await this.#isStoppedFirst(vm, effective)),
+      isDiskHeld: isClaimTooSmall(vm, claim),
       settings: bootableSettings(settings, room),
     });
     pass.runner = runner;
@@ -292,15 +294,25 @@ export class VmReconciler {
       : undefined;
     const status = reportPod({ vm, pod, node, runner, ...inForce, resizeRefusal, startsAfter });
     pass.status = status;
+    const growth = await claimGrowth.grow(vm, claim);
+    if (growth.refusal !== undefined)
+      pass.status = { ...status, fields: { ...status.fields, diskGrowth: growth.refusal } };
     // A VM that an earlier version deployed has no finalizer yet.
     await holdVm(this.#parts, pass);
     await renewControlKeys(this.#parts.client, pod, this.#parts.controlKeys());
     await this.#renewLabels(vm, pod);
-    const growthMs = await claimGrowth.grow(vm, claim);
     const isReady = status.conditions.ready.status === 'True';
     podCreation.seen(vm.metadata.uid, { isBound: pod.spec.nodeName !== undefined, isReady });
     const askMs = runner === undefined ? undefined : askAfterMs(runner, pod, status);
-    return soonest(askMs, roomPollMs(room), growthMs);
+    // No event of a VM tells that the image is made.
+    return soonest(askMs, roomPollMs(room), growth.againMs, isKept ? pollMs : undefined);
+  }
+
+  /** Whether the guest is to be shut down before its pod ends, which would suspend it, for a restart in another one. */
+  async #isStoppedFirst(vm: Vm, effective: EffectiveSettings): Promise<boolean> {
+    const { restartRequest } = vm.spec;
+    const isAsked = restartRequest !== undefined && restartRequest !== vm.status?.restartRequest;
+    return effective.onEviction === 'Suspend' && isAsked && !(await this.#isBeingSaved(vm));
   }
 
   /** What is made of its disk is in the pod until it is in the store. The cache may not know of it yet. */

@@ -1,6 +1,6 @@
-/** What nodes claim, against the real control plane: at most one GPU VM per node, and a sentence for each that waits. */
+/** What nodes claim, against the real control plane: at most one GPU VM per node, KVM where it is about to be there, and a sentence for each that waits. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { nodes } from '../../../src/api/resources.ts';
+import { nodes, pods } from '../../../src/api/resources.ts';
 import { startVmOperator, type TestOperator } from '../../support/operator.ts';
 import { slow, type VmNamespace, type VmWorld, vmWorld } from './harness.ts';
 
@@ -13,9 +13,13 @@ let world: VmWorld;
 let space: VmNamespace;
 let operator: TestOperator;
 
+/** Of the node agents. */
+const agents = 'svc3-node';
+
 beforeAll(async () => {
   world = await vmWorld();
   space = await world.namespace('claims');
+  await world.namespace(agents);
   operator = await startVmOperator(world.client, { gpuPassthroughEnabled: true });
 });
 
@@ -32,13 +36,20 @@ const addNode = (bundles: string, labels: Record<string, string> = { [gpu]: 'ena
   });
 
 /** As the kubelet does when its device plugin says something else. */
-const advertise = (bundles: string) =>
+const advertise = (devices: string, resource = gpu) =>
   world.client.patch(
     nodes,
     { name: 'n1' },
-    { type: 'merge', body: { status: { capacity: { [gpu]: bundles }, allocatable: { [gpu]: bundles } } } },
+    {
+      type: 'merge',
+      body: { status: { capacity: { [resource]: devices }, allocatable: { [resource]: devices } } },
+    },
     { subresource: 'status' },
   );
+
+/** As the node agent does, by which a node is known to have hardware virtualisation. */
+const reportOf = (found: object) => ({ 'svc3.dev/hardware': JSON.stringify({ version: 1, ...found }) });
+const kvm = { kvm: { gid: 104 } };
 
 const says = (name: string, message: string) =>
   space.until(name, 'Scheduled', { status: 'False', reason: 'Unschedulable', message });
@@ -109,6 +120,41 @@ describe('a node', { timeout: 180_000 }, () => {
     await says(waiting, inUse);
     await space.remove('after');
     await space.remove('mislabelled');
+    await world.kubelet.removeNode('n1');
+  });
+});
+
+describe('hardware virtualisation', { timeout: 180_000 }, () => {
+  test('of a node whose device plugin is not there yet, as after a reboot, is waited for', async () => {
+    await world.kubelet.addNode({ name: 'n1', annotations: reportOf(kvm) });
+    await space.deploy('rebooted');
+    await says('rebooted', '0/1 nodes are available: 1 hardware virtualisation device not ready.');
+    await advertise('110', 'svc3.dev/kvm');
+    await space.untilReady('rebooted');
+    expect((await space.vm('rebooted')).status).toMatchObject({ node: 'n1', accelerator: 'kvm' });
+    await space.remove('rebooted');
+    await world.kubelet.removeNode('n1');
+  });
+
+  test.each([
+    ['kvm', kvm],
+    ['tcg', {}],
+  ])('of a new node is what its agent reports: %s', async (accelerator, found) => {
+    const agent = { name: `agent-${accelerator}`, namespace: agents };
+    await world.client.create(pods, {
+      metadata: { ...agent, labels: { 'app.kubernetes.io/component': 'node-agent' } },
+      spec: { nodeName: 'n1', containers: [{ name: 'node-agent', image: 'a' }] },
+    });
+    await world.kubelet.addNode({ name: 'n1' });
+    await space.deploy('new');
+    await says('new', '0/1 nodes are available: 1 hardware virtualisation not reported yet.');
+    if (accelerator === 'kvm') await advertise('110', 'svc3.dev/kvm');
+    const body = { metadata: { annotations: reportOf(found) } };
+    await world.client.patch(nodes, { name: 'n1' }, { type: 'merge', body });
+    await space.untilReady('new');
+    expect((await space.vm('new')).status).toMatchObject({ node: 'n1', accelerator });
+    await space.remove('new');
+    await world.client.delete(pods, agent, { gracePeriodSeconds: 0 });
     await world.kubelet.removeNode('n1');
   });
 });

@@ -136,3 +136,29 @@ test('a guest whose node is gone goes on where its memory fits, though there is 
   await ask('Running');
   await expect.poll(status, slow).toMatchObject({ powerState: 'Running', node: 'alike', memoryHost });
 });
+
+test('a guest whose memory is on its claim goes on where the VM is sent to, as what it was', async () => {
+  const key = { name: 'sleeper', namespace: space.name };
+  const status = async () => (await space.vm('sleeper')).status;
+  const change = (spec: object) => world.client.patch(vms, key, { type: 'merge', body: { spec } });
+  await change({ nodeName: 'alike' });
+  await space.until('sleeper', 'RestartRequired', { status: 'True' });
+  await change({ powerState: 'Suspended' });
+  await expect.poll(() => space.pod('sleeper'), slow).toBeUndefined();
+  await expect.poll(status, slow).toMatchObject({ powerState: 'Suspended', suspendedTo: 'Disk' });
+  become({ powerState: 'Running' });
+  // It cannot be there.
+  await change({ nodeName: 'gone', cpu: 2, powerState: 'Running' });
+  await space.until('sleeper', 'Scheduled', {
+    status: 'False',
+    message: expect.stringContaining('the requested node name'),
+  });
+  await change({ nodeName: 'larger' });
+  await expect
+    .poll(status, slow)
+    .toMatchObject({ powerState: 'Running', node: 'larger', effective: { nodeName: 'larger' } });
+  await space.until('sleeper', 'RestartRequired', {
+    status: 'True',
+    message: 'spec.cpu apply when the guest is started next',
+  });
+});

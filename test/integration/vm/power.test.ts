@@ -148,8 +148,13 @@ describe('the requested power state is carried out by the runner', () => {
     become({ powerState: 'Stopped', reason: 'GuestShutdown', message: 'the guest has shut itself down' });
     await untilIt('Stopped GuestStopped', []);
     await expect.poll(() => space.events('vm'), slow).toContain('GuestStopped');
+    // Nobody asks for it by something else.
+    await request({ metadata: [{ name: 'a', value: 'b' }] });
+    await untilIt('Stopped GuestStopped', []);
     await request({ powerState: 'Stopped' });
-    await untilIt('Stopped Stopped', []);
+    // Its runner keeps that it is to be off; the guest is off anyway.
+    await expect.poll(() => runner.verbs, slow).toEqual(['stop']);
+    await untilIt('Stopped Stopped', ['stop']);
     await request({ powerState: 'Running' });
     await untilIt('Running Running', ['start']);
   });

@@ -1,8 +1,12 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { persistentVolumeClaims, pods, secrets, storageClasses, vms } from '../../../src/api/resources.ts';
 import { bindClaim } from '../../support/claims.ts';
 import { startVmOperator, type TestOperator } from '../../support/operator.ts';
+import { RunnerStandIn } from '../../support/runnerstandin.ts';
+import { inProcess } from '../cli/inprocess.ts';
 import { slow, type VmWorld, vmWorld } from './harness.ts';
+
+const { svc3 } = inProcess();
 
 let world: VmWorld;
 
@@ -20,6 +24,11 @@ beforeAll(async () => {
     provisioner: 'example.com/none',
     volumeBindingMode: 'Immediate',
     allowVolumeExpansion: true,
+  });
+  await world.client.create(storageClasses, {
+    metadata: { name: 'fixed' },
+    provisioner: 'example.com/none',
+    volumeBindingMode: 'Immediate',
   });
 });
 
@@ -90,6 +99,25 @@ describe('a Persistent disk', () => {
         .toBe('2253Mi');
       await space.remove('vm');
     });
+  });
+
+  test('does not grow beyond a volume that cannot, and says why', async () => {
+    const space = await world.namespace('fixed');
+    const runner = new RunnerStandIn(() => world.kubelet);
+    runner.become({ powerState: 'Running', diskSize: 2 ** 30 });
+    const operator = await startVmOperator(world.client, { storageClassName: 'fixed' }, runner.parts);
+    onTestFinished(() => operator.stop());
+    await space.deploy('vm', { disk: { storage: 'Persistent', size: '1Gi' } });
+    await space.until('vm', 'Scheduled', { status: 'False' });
+    await bindClaim(world.client, space.name, 'svc3-vm-vm');
+    await space.untilReady('vm');
+    const env = { KUBECONFIG: world.controlPlane.kubeconfigPath, SVC3_DEFAULT_NAMESPACE: space.name };
+    const { code, stderr } = await svc3(['vm', 'resize', 'vm', '2'], { env });
+    expect(stderr).toMatch(/VM vm: the disk has not grown: .*svc3-vm-vm.* is forbidden/);
+    expect(code).not.toBe(0);
+    expect((await space.vm('vm')).status?.diskGrowth).toMatch(/is forbidden/);
+    expect(runner.verbs).toEqual([]);
+    await space.remove('vm');
   });
 });
 

@@ -2,7 +2,9 @@ import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { conditionsPage } from '../../../src/api/conditionspage.ts';
-import { reasonTable } from '../../../src/api/reasons.ts';
+import { diskWaitsForPerson, waitsForPerson } from '../../../src/api/reasons.ts';
+import { reasonTable, type ReasonRow } from '../../../src/api/reasontable.ts';
+import { WarmStartReason } from '../../../src/api/runner.ts';
 
 test('docs/conditions.md says what the table of reasons says', () => {
   const page = readFileSync(join(import.meta.dirname, '../../../docs/conditions.md'), 'utf8');
@@ -23,6 +25,18 @@ test('meaning and advice are sentences', () => {
   }
 });
 
+const listed = (kind: ReasonRow['kind'], type: ReasonRow['type']) =>
+  reasonTable.filter((row) => row.kind === kind && row.type === type).map(({ reason }) => reason);
+
+test('every reason of a runner for how a guest started stands in the table, and no other', () => {
+  expect(listed('VM', 'WarmStart').toSorted()).toEqual(WarmStartReason.options.toSorted());
+});
+
+test('of every reason that waits for somebody the table says that it is Stalled', () => {
+  expect(listed('VM', 'Stalled')).toEqual(expect.arrayContaining([...waitsForPerson.keys()]));
+  expect(listed('Image, ISO', 'Stalled').toSorted()).toEqual([...diskWaitsForPerson].toSorted());
+});
+
 test('every reason that a controller writes as a literal stands in the table', () => {
   const known = new Set([...reasonTable.map(({ reason }) => reason), 'Progressing']);
   const written = new Map<string, string>();
@@ -37,3 +51,11 @@ test('every reason that a controller writes as a literal stands in the table', (
   expect(written.size).toBeGreaterThan(20);
   expect([...written].filter(([reason]) => !known.has(reason))).toEqual([]);
 });
+
+test.each(['AwaitingUpload', 'UploadAbandoned'])(
+  '%s is mended by an upload of the kind that it is',
+  (reason) => {
+    const row = reasonTable.find((each) => each.kind === 'Image, ISO' && each.reason === reason);
+    for (const command of ['svc3 image upload', 'svc3 iso upload']) expect(row?.action).toContain(command);
+  },
+);

@@ -1,8 +1,10 @@
 import { parseQuantity } from '../../../api/quantity.ts';
 import { vms } from '../../../api/resources.ts';
 import type { Vm } from '../../../api/vm.ts';
+import { Svc3Error } from '../../../errors.ts';
 import type { KubeClient } from '../../../kube/types.ts';
 import { deleteVm } from '../../../usecases/deletion.ts';
+import { eject } from '../../../usecases/ejection.ts';
 import { explain } from '../../../usecases/explanation.ts';
 import { logs } from '../../../usecases/logs.ts';
 import { execute } from '../../../usecases/power.ts';
@@ -29,8 +31,6 @@ export function createVms(
   { http, warning }: { readonly http: () => Promise<Service>; warning(text: string): void },
 ): Vms {
   const { client } = followable;
-  const patch = async (namespace: string, name: string, spec: Record<string, unknown>) =>
-    client.patch(vms, { name, namespace }, { type: 'merge', body: { spec } });
   return {
     async list(namespace) {
       const { items } = await client.list(vms, { namespace });
@@ -63,9 +63,7 @@ export function createVms(
       return imageItem(await commit({ writer: client }, await client.get(vms, name, namespace), description));
     },
     resize: (namespace, name, gib, options) => resize(client, { namespace, name, gib }, options),
-    async eject(namespace, name) {
-      await patch(namespace, name, { iso: '' });
-    },
+    eject: (namespace, name) => eject({ caller: client, find: () => client.get(vms, name, namespace) }),
     logs: (namespace, name, request) => logs(client, { namespace, name }, request),
     top: (namespace) => topVms(client, namespace),
     explain: (namespace, name) => explain(client, namespace, name),
@@ -85,12 +83,17 @@ async function resize(
   const patched = await client.patch(vms, { name, namespace }, { type: 'merge', body });
   const hasBooted = patched.status?.powerState !== undefined;
   if (!options.wait || !hasBooted) return undefined;
+  const isGrown = ({ status }: Vm) => parseQuantity(status?.diskSize ?? '0', 'diskSize') >= gib * 2 ** 30;
   const waited = await waiterOn(client, options.signal)(vms, patched, {
     timeoutMs: resizeTimeoutMs,
-    done({ status }) {
-      options.progress(`${name}: the disk has ${status?.diskSize ?? 'no size yet'}`);
-      return parseQuantity(status?.diskSize ?? '0', 'diskSize') >= gib * 2 ** 30;
+    done(vm) {
+      options.progress(`${name}: the disk has ${vm.status?.diskSize ?? 'no size yet'}`);
+      // What is told while it has not grown is why.
+      return isGrown(vm) || vm.status?.diskGrowth !== patched.status?.diskGrowth;
     },
   });
-  return waited.kind === 'done' ? waited.object.status?.diskGrowth : undefined;
+  if (waited.kind !== 'done') return undefined;
+  const { diskGrowth } = waited.object.status ?? {};
+  if (isGrown(waited.object)) return diskGrowth;
+  throw new Svc3Error('Conflict', `VM ${name}: the disk has not grown: ${diskGrowth}`);
 }

@@ -3,6 +3,7 @@ import { namespaceOfDisk } from '../../../api/configkey.ts';
 import type { Image } from '../../../api/image.ts';
 import type { Vm } from '../../../api/vm.ts';
 import type { VmConfig } from '../../../api/vmconfig.ts';
+import type { VmPool } from '../../../api/vmpool.ts';
 import { explain, type NodeVerdict } from '../../../placement/explain.ts';
 import { Inventory } from '../../../placement/inventory.ts';
 import { nodeFacts } from '../../../placement/nodefacts.ts';
@@ -11,11 +12,14 @@ import { podNameIndex, vmUidOf } from '../accounting.ts';
 import { memoryToGoOnFrom } from '../resolve/imagememory.ts';
 import { savedGuestOf } from '../resolve/savedguest.ts';
 import { parseImage } from '../resolve/imageref.ts';
+import { nextSettings } from '../resolve/nextsettings.ts';
 import { effectiveSettings } from '../resolve/effective.ts';
 import { placementRequest } from '../pod/request.ts';
+import { templated } from '../pool/standby.ts';
 import { nodePortDefaults, type VmSettings } from '../settings.ts';
 
 export interface ExplainInput {
+  /** As `requestedVm` makes it. */
   readonly vm: Vm;
   readonly config: VmConfig | undefined;
   /** The Image of the VM's namespace that it names. */
@@ -24,15 +28,12 @@ export interface ExplainInput {
   readonly pods: readonly Pod[];
   /** Of all namespaces. */
   readonly vms: readonly Vm[];
-  readonly settings: Pick<
-    VmSettings,
-    | 'gpuPassthroughEnabled'
-    | 'hostPortsAllowed'
-    | 'portRanges'
-    | 'nodePorts'
-    | 'cpuOvercommit'
-    | 'accelerator'
-  >;
+  readonly settings: VmSettings;
+}
+
+/** A VM as it says itself what is asked for it: before one of a pool is placed, that is in the template. */
+export function requestedVm(vm: Vm, pool: VmPool | undefined): Vm {
+  return pool === undefined ? vm : templated(vm, pool);
 }
 
 /**
@@ -40,7 +41,11 @@ export interface ExplainInput {
  * where the VM cannot be placed for reasons of its own, which its conditions tell.
  */
 export function explainVm({ vm, config, image, nodes, pods, vms, settings }: ExplainInput): NodeVerdict[] {
-  const effective = vm.status?.effective ?? requested({ vm, config, image, settings });
+  const frozen = vm.status?.effective;
+  const effective =
+    frozen === undefined
+      ? requested({ vm, config, image, settings })
+      : nextSettings(vm, frozen, settings).effective;
   if (effective === undefined) return [];
   const inventory = new Inventory(settings.portRanges);
   for (const node of nodes) inventory.setNode(nodeFacts(node));
@@ -53,7 +58,18 @@ export function explainVm({ vm, config, image, nodes, pods, vms, settings }: Exp
     if (facts !== undefined && facts.claim !== vm.metadata.uid) inventory.setPod(facts);
   }
   const memory = memoryToGoOnFrom(vm, effective, { image: () => image });
-  return explain(inventory, placementRequest(vm, effective, settings, memory));
+  const request = placementRequest(vm, effective, settings, memory);
+  const architecture = frozen?.architecture ?? architectureOf({ vm, config, image });
+  return explain(inventory, { ...request, architecture });
+}
+
+/** Undefined where nobody says it, as of an image of a registry. */
+function architectureOf({
+  vm,
+  config,
+  image,
+}: Pick<ExplainInput, 'vm' | 'config' | 'image'>): string | undefined {
+  return vm.spec.architecture ?? config?.spec.architecture ?? image?.status?.architecture;
 }
 
 /** The Image that a VM runs from, or would run from, where it is one of the VM's namespace. */
@@ -62,17 +78,21 @@ export function imageNameOf(vm: Vm, config: VmConfig | undefined): string | unde
   if (effective !== undefined)
     return effective.imageNamespace === undefined ? effective.imageName : undefined;
   if (namespaceOfDisk(vm, 'image') !== vm.metadata.namespace) return undefined;
-  const named = parseImage(vm.spec.image ?? config?.spec.image ?? '');
+  const image = vm.spec.image ?? config?.spec.image;
+  if (image === undefined) return undefined;
+  const named = parseImage(image);
   return named.kind === 'object' ? named.name : undefined;
 }
 
-/** Before the VM is placed, what its spec and VMConfig say; the architecture of an image of a registry is not known here. */
+/** Before the VM is placed, what its spec and VMConfig say; undefined where they name no image, or are refused. */
 function requested({
   vm,
   config,
   image,
   settings,
 }: Pick<ExplainInput, 'vm' | 'config' | 'image' | 'settings'>) {
+  const named = vm.spec.image ?? config?.spec.image;
+  if (named === undefined) return undefined;
   const { reference, architecture } = image?.status ?? {};
   const guest = savedGuestOf(image, vm.metadata.namespace);
   const found =
@@ -80,7 +100,7 @@ function requested({
   const result = effectiveSettings({
     spec: vm.spec,
     config: config?.spec,
-    image: found ?? { reference: vm.spec.image ?? config?.spec.image ?? '', architecture: undefined },
+    image: found ?? { reference: named, architecture: undefined },
     iso: undefined,
     gpuPassthroughEnabled: settings.gpuPassthroughEnabled,
     hostPortsAllowed: settings.hostPortsAllowed,

@@ -2,6 +2,7 @@ import type { Image } from '../../../api/image.ts';
 import { isOwnedBy } from '../../../api/owner.ts';
 import { pods, vms } from '../../../api/resources.ts';
 import type { Vm } from '../../../api/vm.ts';
+import { bootField } from '../../../api/whendeleted.ts';
 import { removeFinalizer } from '../../../controller/finalizer.ts';
 import { ignoring } from '../../../controller/ignoring.ts';
 import type { EventRecorder, KubeClient } from '../../../kube/types.ts';
@@ -9,11 +10,10 @@ import { unsavedImages } from '../../image/saves.ts';
 import { type Plan, savingMessage } from '../decide.ts';
 import type { VmExpectations } from '../expectations.ts';
 import { podNamesOf } from '../names.ts';
-import { bootField } from '../pod/claim.ts';
 import { isAsleep } from '../pod/hibernation.ts';
 import { leaveClaims } from '../pod/diskclaim.ts';
 import { typed } from '../status/statuswriter.ts';
-import type { LiveList } from './livelists.ts';
+import type { LiveList } from '../../../controller/livelists.ts';
 
 export interface DeletionParts {
   readonly client: KubeClient;
@@ -70,23 +70,29 @@ async function hasPodNow(client: KubeClient, vm: Vm): Promise<boolean> {
 }
 
 /**
- * Ends the guest of a VM that is being deleted. The cache may not know yet who asked for the disk before that: kube-apiserver
- * does, and then what to wait for is returned.
+ * What the end of a guest still waits for: the cache may not know yet who asked for the disk before its VM was deleted, and kube-apiserver
+ * does.
  */
-export async function endGuest(
-  { client, recorder, expectations, liveImages }: DeletionParts,
+export async function stillWanted(
+  { expectations, liveImages }: Pick<DeletionParts, 'expectations' | 'liveImages'>,
   vm: Vm,
-  { pod, settings, abandoned, endsAt }: EndPlan,
+  { pod, settings, endsAt }: EndPlan,
 ): Promise<HoldPlan | undefined> {
-  if (expectations.isDeleted(pod)) return undefined;
+  if (endsAt === undefined || expectations.isDeleted(pod)) return undefined;
+  const unsaved = unsavedImages(vm, await liveImages(pod.metadata.namespace));
+  if (unsaved.length === 0) return undefined;
+  return { kind: 'hold', pod, settings, message: savingMessage(unsaved, endsAt), endsAt };
+}
+
+/** Ends the guest of a VM that is being deleted, and whose disk nobody waits for (`stillWanted`). */
+export async function endGuest(
+  { client, recorder, expectations }: Pick<DeletionParts, 'client' | 'recorder' | 'expectations'>,
+  vm: Vm,
+  { pod, abandoned }: EndPlan,
+): Promise<void> {
+  if (expectations.isDeleted(pod)) return;
   const { name, namespace, uid } = pod.metadata;
-  if (endsAt !== undefined) {
-    const unsaved = unsavedImages(vm, await liveImages(namespace));
-    if (unsaved.length > 0)
-      return { kind: 'hold', pod, settings, message: savingMessage(unsaved, endsAt), endsAt };
-  }
   tellAbandoned(recorder, vm, abandoned);
   await ignoring(['NotFound', 'Conflict'], client.delete(pods, { name, namespace }, { uid }));
   expectations.deletedPod(pod);
-  return undefined;
 }

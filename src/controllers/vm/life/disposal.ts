@@ -3,15 +3,9 @@ import { hasFinalizer } from '../../../api/finalizer.ts';
 import type { ObjectMeta } from '../../../api/object.ts';
 import { vms } from '../../../api/resources.ts';
 import type { Vm, VmSpec } from '../../../api/vm.ts';
+import { bootField, goesWithVm, mayKeepDisk } from '../../../api/whendeleted.ts';
 import type { KubeClient } from '../../../kube/types.ts';
-import { bootField, claimsOf, type DiskClaim, goesWithVm } from '../pod/claim.ts';
-
-/** Whether a VM has a disk that may stay when it goes; before it is placed its VMConfig may say so. */
-function mayKeepDisk({ spec, status }: Vm): boolean {
-  const { storage } = { ...status?.effective?.disk, ...spec.disk };
-  if (storage !== undefined) return storage === 'Persistent';
-  return spec.config !== undefined && status?.effective === undefined;
-}
+import { claimsOf, type DiskClaim } from '../pod/claim.ts';
 
 /** The claims that stay when a VM that has been placed is deleted. */
 export function keptClaims(vm: Vm): DiskClaim[] {

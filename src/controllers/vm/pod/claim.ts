@@ -5,6 +5,7 @@ import { controllerOf, isTerminating } from '../../../api/owner.ts';
 import { formatQuantity, parseQuantity } from '../../../api/quantity.ts';
 import type { DataDisk } from '../../../api/datadisk.ts';
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
+import { bootField, dataDiskGoes, dataDisksOf, dataField, goesWithVm } from '../../../api/whendeleted.ts';
 import { podNameOf } from '../names.ts';
 import type { VmSettings } from '../settings.ts';
 import { hasBundle } from './bundle.ts';
@@ -44,9 +45,6 @@ export function dataClaimName({ metadata }: Vm, { name, claimName }: DataDisk): 
   return claimName ?? `${podNameOf(metadata.name)}.${name}`;
 }
 
-/** Field of the disk that a VM boots from. */
-export const bootField = 'disk';
-
 /** A claim that a VM has, or is to have. */
 export interface DiskClaim {
   /** The field of spec that says it. */
@@ -76,14 +74,13 @@ export function bootClaim(vm: Vm, effective: EffectiveSettings | undefined): Dis
 }
 
 function dataClaim(vm: Vm, disk: DataDisk): DiskClaim {
-  const { whenDeleted } = vm.spec.disks?.find(({ name }) => name === disk.name) ?? disk;
   return {
-    field: `disks[${disk.name}]`,
+    field: dataField(disk),
     name: dataClaimName(vm, disk),
     isNamed: disk.claimName !== undefined,
     size: disk.size,
     storageClassName: disk.storageClassName,
-    goesWithVm: whenDeleted === 'Delete',
+    goesWithVm: dataDiskGoes(vm, disk),
   };
 }
 
@@ -95,22 +92,13 @@ export function claimsFor(vm: Vm, effective: EffectiveSettings): DiskClaim[] {
 
 /** The claims that may be a VM's: those that its pod has, and those that its spec asks for. */
 export function claimsOf(vm: Vm): DiskClaim[] {
-  const { spec, status } = vm;
-  const disks = new Map(
-    [...(status?.effective?.disks ?? []), ...(spec.disks ?? [])].map((disk) => [disk.name, disk]),
-  );
-  return [bootClaim(vm, status?.effective), ...[...disks.values()].map((disk) => dataClaim(vm, disk))];
+  return [bootClaim(vm, vm.status?.effective), ...dataDisksOf(vm).map((disk) => dataClaim(vm, disk))];
 }
 
 /** Index of VMs by the claims that they name or would make: `<namespace>/<claim>`. */
 export const claimIndex = {
   claim: (vm: Vm) => claimsOf(vm).map(({ name }) => `${vm.metadata.namespace}/${name}`),
 };
-
-/** Whether the disk is to go with its VM. Its VMConfig's word counts where it was frozen; unknown is Retain. */
-export function goesWithVm({ spec, status }: Vm): boolean {
-  return { ...status?.effective?.disk, ...spec.disk }.whenDeleted === 'Delete';
-}
 
 /** What a claim has more than its disk at least: tables of the file system and of a small disk, state of the runner. */
 const leastExtraBytes = 64 * 2 ** 20;

@@ -24,6 +24,21 @@ interface Asked {
 /** A quota may be raised, and a StorageClass may learn to expand, of which nobody tells: so long until it is tried again, in milliseconds. */
 const askAgainMs = 60_000;
 
+/** What becomes of the claim of a disk that is to be larger. */
+export interface ClaimRoom {
+  /** Why it does not grow. */
+  readonly refusal?: string;
+  /** Milliseconds until it is asked for again. */
+  readonly againMs?: number;
+}
+
+const enough: ClaimRoom = {};
+
+/** Whether the disk is to wait: on a claim that does not grow it would come to an end before its size. */
+export function isClaimTooSmall(vm: Vm, claim: PersistentVolumeClaim | undefined): boolean {
+  return grownStorage(vm, claim, bootNeeds(vm)) !== undefined;
+}
+
 /** Grows the claims of Persistent disks: the volume first, then its runner grows the disk on it. */
 export class ClaimGrowth implements VmMemory {
   readonly #parts: ClaimGrowthParts;
@@ -33,22 +48,18 @@ export class ClaimGrowth implements VmMemory {
     this.#parts = parts;
   }
 
-  /**
-   * What refuses is told of in an event, once for each size and message.
-   *
-   * @returns milliseconds until a growth that was refused is asked for again; undefined where none was
-   */
-  async grow(vm: Vm, claim: PersistentVolumeClaim | undefined): Promise<number | undefined> {
+  /** What refuses is told of in an event, once for each size and message. */
+  async grow(vm: Vm, claim: PersistentVolumeClaim | undefined): Promise<ClaimRoom> {
     const vmUid = vm.metadata.uid;
     const storage = grownStorage(vm, claim, bootNeeds(vm));
-    if (claim === undefined || storage === undefined) return undefined;
+    if (claim === undefined || storage === undefined) return enough;
     const before = this.#of(vmUid, claim, storage);
     const waitMs = this.#waitMs(before);
-    if (waitMs !== 0) return waitMs;
+    if (waitMs !== 0) return roomOf(before?.refusal?.message, waitMs);
     try {
       await this.#ask(claim, storage);
       this.#asked.set(vmUid, { claimUid: claim.metadata.uid, storage });
-      return undefined;
+      return enough;
     } catch (error) {
       if (!isSvc3Error(error, 'Forbidden', 'Invalid')) throw error;
       const message = messageOf(error);
@@ -56,7 +67,7 @@ export class ClaimGrowth implements VmMemory {
       this.#asked.set(vmUid, { claimUid: claim.metadata.uid, storage, refusal });
       if (before?.refusal?.message !== message)
         this.#parts.recorder.event(typed(vm), { type: 'Warning', reason: 'VolumeNotGrown', message });
-      return askAgainMs;
+      return roomOf(message, askAgainMs);
     }
   }
 
@@ -81,4 +92,8 @@ export class ClaimGrowth implements VmMemory {
     const body = { metadata: { uid }, spec: { resources: { requests: { storage } } } };
     await this.#parts.client.patch(persistentVolumeClaims, { name, namespace }, { type: 'merge', body });
   }
+}
+
+function roomOf(refusal: string | undefined, againMs: number | undefined): ClaimRoom {
+  return refusal === undefined || againMs === undefined ? enough : { refusal, againMs };
 }

@@ -1,12 +1,14 @@
 import type { PersistentVolumeClaim } from '../../../api/core.ts';
-import { persistentVolumeClaims, vms } from '../../../api/resources.ts';
+import { controllerOf } from '../../../api/owner.ts';
+import { persistentVolumeClaims, pods, vms } from '../../../api/resources.ts';
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
+import { bootField } from '../../../api/whendeleted.ts';
 import { ignoring } from '../../../controller/ignoring.ts';
 import { isSvc3Error, Svc3Error } from '../../../errors.ts';
 import type { KubeClient } from '../../../kube/types.ts';
+import { podNameOf } from '../names.ts';
 import type { VmSettings } from '../settings.ts';
 import {
-  bootField,
   buildClaim,
   type ClaimHolder,
   claimsFor,
@@ -18,6 +20,7 @@ import {
   isDiskOf,
   marksOf,
 } from './claim.ts';
+import { endMessage } from './podstate.ts';
 
 /**
  * Sees to it that a VM has the claims of its disks: those that it names, and for the others ones that are made for it. What is there is read
@@ -82,10 +85,9 @@ async function takeNamed(client: KubeClient, vm: Vm, disk: DiskClaim): Promise<C
     return { kind: 'missing', message: `${disk.field}.claimName: claim ${disk.name} does not exist` };
   const holder = holderOfNamed(claim, vm, disk.field);
   if (holder.kind !== 'free') return holder;
-  if (holder.last !== undefined && (await isThere(client, claim, holder.last))) {
-    const message = `${disk.field}.claimName: claim ${disk.name} is the disk of VM ${holder.last.name}`;
-    return { kind: 'foreign', message };
-  }
+  const user = holder.last === undefined ? undefined : await userOf(client, claim, holder.last);
+  if (user !== undefined)
+    return { kind: 'foreign', message: `${disk.field}.claimName: claim ${disk.name} is the disk of ${user}` };
   const { name, namespace, uid, resourceVersion } = claim.metadata;
   // With resourceVersion: of two VMs that name it one gets it.
   const body = { metadata: { uid, resourceVersion, ...marksOf(vm) } };
@@ -93,14 +95,24 @@ async function takeNamed(client: KubeClient, vm: Vm, disk: DiskClaim): Promise<C
   return { kind: 'own' };
 }
 
-/** Whether that VM is still there and has not given the claim up. */
-async function isThere(
+/**
+ * Who still has the claim: that VM, unless it has given it up, or where it was deleted its pod, which on a node that does not answer may
+ * run on for long.
+ */
+async function userOf(
   client: KubeClient,
   { metadata }: PersistentVolumeClaim,
   { name, uid }: { readonly name: string; readonly uid: string },
-): Promise<boolean> {
-  const vm = await ignoring(['NotFound'], client.get(vms, name, metadata.namespace));
-  return vm?.metadata.uid === uid && claimsOf(vm).some((disk) => disk.name === metadata.name);
+): Promise<string | undefined> {
+  const { namespace } = metadata;
+  const vm = await ignoring(['NotFound'], client.get(vms, name, namespace));
+  if (vm?.metadata.uid === uid)
+    return claimsOf(vm).some((disk) => disk.name === metadata.name) ? `VM ${name}` : undefined;
+  const pod = await ignoring(['NotFound'], client.get(pods, podNameOf(name), namespace));
+  const isItsPod = pod !== undefined && controllerOf(pod)?.uid === uid && endMessage(pod) === undefined;
+  return isItsPod
+    ? `VM ${name}, which was deleted and whose pod ${pod.metadata.name} has not ended`
+    : undefined;
 }
 
 function currentClaim(

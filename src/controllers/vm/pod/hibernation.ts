@@ -68,11 +68,14 @@ export function mayGoOn({ status }: Vm, effective: EffectiveSettings): boolean {
 
 /**
  * Whether the guest may go on from a memory that lies on its claim: its hardware has to be what it was then, so the next pod has the settings
- * that were in force, and changes go on waiting for the guest's next start. A pod that is ended for that start takes no memory along.
+ * that were in force but for where it may be, and changes go on waiting for the guest's next start. A pod that is ended for that start takes
+ * no memory along, and a guest that has never run has left none.
  */
 export function keepsSettings({ status }: Vm): boolean {
   if (status?.suspendedTo === 'Disk') return true;
   return (
-    status?.effective?.onEviction === 'Suspend' && isTrue(status.conditions, conditionTypes.restartRequired)
+    status?.effective?.onEviction === 'Suspend' &&
+    status.powerState !== undefined &&
+    isTrue(status.conditions, conditionTypes.restartRequired)
   );
 }

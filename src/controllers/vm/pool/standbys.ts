@@ -4,6 +4,7 @@ import { isTerminating } from '../../../api/owner.ts';
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
 import type { VmPool } from '../../../api/vmpool.ts';
 import type { Informer } from '../../../kube/types.ts';
+import { reservedFor } from '../../../placement/nodefacts.ts';
 import { nodeOf } from '../../../placement/podfacts.ts';
 import { effectiveAnnotation } from '../names.ts';
 import type { VmMemory } from '../parts.ts';
@@ -83,7 +84,7 @@ export class Standbys implements VmMemory {
           isIdle(one, pool) &&
           isOfTemplate(one, template) &&
           this.holderOf(one) === undefined &&
-          isUsable(this.#nodeOf(one)) &&
+          isUsable(this.#nodeOf(one), namespace) &&
           fits(one),
       );
     if (pod === undefined) return undefined;
@@ -133,7 +134,14 @@ const unsaid: Partial<EffectiveSettings> = {
   legacyIO: false,
 };
 
-/** Nothing is to begin on a node that is cordoned or does not answer. */
-export function isUsable(node: Node | undefined): boolean {
-  return node !== undefined && !isLost(node) && node.spec?.unschedulable !== true;
+/** No VM of the namespace is to begin on a node that is cordoned, does not answer, or takes only those of another. */
+export function isUsable(node: Node | undefined, namespace: string): boolean {
+  return (
+    node !== undefined && !isLost(node) && node.spec?.unschedulable !== true && !isReserved(node, namespace)
+  );
+}
+
+/** Whether the node takes only VMs of another namespace. */
+export function isReserved(node: Node, namespace: string): boolean {
+  return (reservedFor(node) ?? namespace) !== namespace;
 }

@@ -4,7 +4,7 @@ import { extendedResources } from '../../../api/meta.ts';
 import { isOwnedBy } from '../../../api/owner.ts';
 import { parseQuantity } from '../../../api/quantity.ts';
 import { EffectiveSettings, type Vm, type VmSpec } from '../../../api/vm.ts';
-import { anotherMedium, asConfig, changedSettings } from './changes.ts';
+import { anotherMedium, asConfig, type Changed, changedSettings } from './changes.ts';
 import { type Effective, effectiveSettings } from './effective.ts';
 import { withLiveSettings } from './livesettings.ts';
 import { digestOf, isNamed, parseImage } from './imageref.ts';
@@ -77,10 +77,21 @@ export function settingsInForce(
   const pinned = hasAnother ? made.iso : undefined;
   const changed = changedSettings(vm, frozen, settings, pinned);
   if (changed === undefined) return inForce;
-  const { effective, atBoot, fields, warnings } = changed;
-  return isDeepStrictEqual(made, effective)
-    ? { kind: 'resolved', effective, warnings }
-    : { ...inForce, waiting: fields, ...(atBoot === undefined ? {} : { atBoot }) };
+  const { effective, elsewhere, warnings } = changed;
+  if (isDeepStrictEqual(made, effective)) return { ...inForce, effective, warnings, ...refusalOf(changed) };
+  // Made for a guest that goes on from its memory, elsewhere.
+  if (!isDeepStrictEqual(made, elsewhere)) return { ...inForce, ...waitingOf(changed) };
+  const others = changedSettings(vm, elsewhere, settings, pinned);
+  return { ...inForce, effective: elsewhere, ...(others === undefined ? {} : waitingOf(others)) };
+}
+
+function waitingOf(changed: Changed): Pick<Resolved, 'waiting' | 'atBoot' | 'refusal'> {
+  const { fields, atBoot } = changed;
+  return { waiting: fields, ...(atBoot === undefined ? {} : { atBoot }), ...refusalOf(changed) };
+}
+
+function refusalOf({ refusal }: Changed): Pick<Resolved, 'refusal'> {
+  return refusal === undefined ? {} : { refusal };
 }
 
 /** Settings follow from a VM where merging it over them, as over a VMConfig, changes nothing. */

@@ -1,7 +1,12 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { VmConfigSpec } from '../../../api/vmconfig.ts';
-import { type EffectiveSettings, EffectiveSettings as schema, type Vm } from '../../../api/vm.ts';
-import { needsAnotherPod, waitingFields } from '../../../api/vmchanges.ts';
+import {
+  type EffectiveSettings,
+  EffectiveSettings as schema,
+  type Vm,
+  type VmSpec,
+} from '../../../api/vm.ts';
+import { needsAnotherPod, placementFields, waitingFields } from '../../../api/vmchanges.ts';
 import { effectiveSettings } from './effective.ts';
 import { isPersistent } from '../pod/claim.ts';
 import { nodePortDefaults, type VmSettings } from '../settings.ts';
@@ -11,14 +16,18 @@ export interface Changed {
   readonly effective: EffectiveSettings;
   /** Those in force with what a boot in the same pod can change; undefined where that is nothing. */
   readonly atBoot: EffectiveSettings | undefined;
+  /** Those in force with what says only where the pod may be: a guest that goes on from its memory can have it. */
+  readonly elsewhere: EffectiveSettings;
+  /** What of the spec this installation refuses; the settings in force keep what they have. */
+  readonly refusal: string | undefined;
   /** Fields of spec that differ from the settings in force. */
   readonly fields: readonly string[];
   readonly warnings: readonly string[];
 }
 
 /**
- * What a VM's spec says over the settings that were frozen: a field that it does not name stays. Undefined where nothing differs, or
- * the installation refuses what is asked for. Pure.
+ * What a VM's spec says over the settings that were frozen: a field that it does not name stays, and so does one of which the
+ * installation refuses what is asked for. Undefined where nothing differs. Pure.
  *
  * @param pinnedIso - what another medium's name means; undefined where that is not known
  */
@@ -33,20 +42,23 @@ export function changedSettings(
   const { image, imageName, imageNamespace, architecture } = frozen;
   const another = anotherMedium(vm, frozen);
   const iso = another === undefined ? frozen.iso : (pinnedIso ?? another);
-  const { gpuPassthroughEnabled, hostPortsAllowed } = settings;
-  const merged = effectiveSettings({
-    spec: vm.spec,
-    config: asConfig(frozen),
-    image: { reference: image, architecture, name: imageName, namespace: imageNamespace },
-    iso,
-    gpuPassthroughEnabled,
-    hostPortsAllowed,
-    services: nodePortDefaults(settings),
-  });
+  const merge = (spec: VmSpec, gpuPassthroughEnabled: boolean) =>
+    effectiveSettings({
+      spec,
+      config: asConfig(frozen),
+      image: { reference: image, architecture, name: imageName, namespace: imageNamespace },
+      iso,
+      gpuPassthroughEnabled,
+      hostPortsAllowed: settings.hostPortsAllowed,
+      services: nodePortDefaults(settings),
+    });
+  const asked = merge(vm.spec, settings.gpuPassthroughEnabled || frozen.gpuPassthrough === 'Enabled');
+  const refusal = asked.kind === 'refused' ? asked.message : undefined;
+  const merged = refusal === undefined ? asked : merge(withoutGpu(vm.spec), true);
   if (merged.kind === 'refused') return undefined;
   const { settings: requested, warnings } = merged;
   const fields = waitingFields.filter((field) => !isSame(requested, frozen, field));
-  if (fields.length === 0) return undefined;
+  if (fields.length === 0 && refusal === undefined) return undefined;
   const isoName = another === undefined ? {} : { isoName: another };
   // One that says nothing of its disk says so in the pod's annotation, too: a member that is undefined would be another thing.
   const itsDisk = requested.disk === undefined ? {} : { disk: requested.disk };
@@ -55,7 +67,19 @@ export function changedSettings(
   const bootFields = fields.filter((field) => !needsAnotherPod(field, disk));
   const atBoot =
     bootFields.length === 0 ? undefined : schema.parse({ ...frozen, ...pick(requested, bootFields) });
-  return { effective, atBoot, fields, warnings };
+  const placement = fields.filter(isPlacementField);
+  const elsewhere = schema.parse({ ...frozen, ...pick(requested, placement) });
+  return { effective, atBoot, elsewhere, refusal, fields, warnings };
+}
+
+/** Whether a field says only where the pod may be. */
+export function isPlacementField(field: string): boolean {
+  return placementFields.some((each) => each === field);
+}
+
+/** GPU passthrough is all that an installation refuses of a VM that has been placed. */
+function withoutGpu({ gpuPassthrough: _gpuPassthrough, ...spec }: VmSpec): VmSpec {
+  return spec;
 }
 
 /** The medium that the spec names where that is not the one in force. To take it out needs no start. */

@@ -4,7 +4,7 @@ import type { RegistryCredential } from '../../../api/registrycredential.ts';
 import { Architecture } from '../../../api/vmconfig.ts';
 import { readBasicAuth } from '../../credential/basicauth.ts';
 import { isSvc3Error } from '../../../errors.ts';
-import { accessOf, credentialNames } from '../../image/access.ts';
+import { accessOf, credentialName } from '../../image/access.ts';
 import type { Informer } from '../../../kube/types.ts';
 import { createRegistryClient } from '../../../registry/client.ts';
 import { resolveImage } from '../../../registry/image.ts';
@@ -30,9 +30,7 @@ export function createImageResolver({
   failed,
 }: ResolverSources): ImageResolver {
   function credentialOf(namespace: string, registry: string): RegistryCredential | undefined {
-    return credentialNames(registry)
-      .map((name) => credentials.get(name, namespace))
-      .find((one) => one !== undefined);
+    return credentials.get(credentialName(registry), namespace);
   }
 
   function credentialVersion(namespace: string, reference: string): string {

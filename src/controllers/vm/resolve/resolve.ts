@@ -50,6 +50,8 @@ export interface Resolved {
   readonly warnings: readonly string[];
   /** Fields of spec that differ from these settings and apply when the guest is started next. */
   readonly waiting?: readonly string[];
+  /** What of the spec this installation refuses, where the VM goes on without it. */
+  readonly refusal?: string;
   /** The settings that a boot in this pod has. */
   readonly atBoot?: EffectiveSettings;
 }

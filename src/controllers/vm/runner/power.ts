@@ -1,6 +1,6 @@
 import type { PowerRequest, RunnerState } from '../../../api/runner.ts';
-import { readyReasons } from '../../../api/reasons.ts';
-import type { Vm } from '../../../api/vm.ts';
+import type { Condition } from '../../../api/object.ts';
+import type { Vm, VmStatus } from '../../../api/vm.ts';
 import { memoryOnDiskRefusal } from '../pod/claim.ts';
 import { suspendsTo } from '../pod/hibernation.ts';
 
@@ -21,8 +21,9 @@ export function isBoot(step: PowerStep): boolean {
 
 const none: PowerStep = { kind: 'none' };
 
-/** Pure: requested state, last report and what the runner says → at most one verb. */
+/** Pure: requested state, last report and what the runner says → at most one verb. Nothing is asked of a VM that goes but its end. */
 export function powerStep(vm: Vm, state: RunnerState): PowerStep {
+  if (vm.metadata.deletionTimestamp !== undefined) return none;
   if (state.busy !== undefined || isOnItsWay(state)) return none;
   const revert = vm.spec.revertRequest;
   if (revert !== undefined && revert !== state.revertRequest) {
@@ -36,7 +37,7 @@ export function powerStep(vm: Vm, state: RunnerState): PowerStep {
     case 'Running':
       return run(vm, state);
     case 'Stopped':
-      return state.powerState === 'Stopped' ? none : { kind: 'verb', request: { action: 'stop' } };
+      return isStopped(state) ? none : { kind: 'verb', request: { action: 'stop' } };
     default:
       return suspend(vm, state);
   }
@@ -47,6 +48,11 @@ function isOnItsWay({ reason }: RunnerState): boolean {
   return reason === 'Starting' || reason === 'ShuttingDown';
 }
 
+/** A runner whose guest went down by itself is told that it is to be so: else it does not know later that it is to be so no more. */
+function isStopped({ powerState, reason }: RunnerState): boolean {
+  return powerState === 'Stopped' && reason !== 'GuestShutdown';
+}
+
 function run(vm: Vm, state: RunnerState): PowerStep {
   switch (state.powerState) {
     case 'Running':
@@ -54,13 +60,13 @@ function run(vm: Vm, state: RunnerState): PowerStep {
     case 'Suspended':
       return { kind: 'verb', request: { action: 'resume' } };
     case 'Stopped':
-      if (state.reason !== 'GuestShutdown' || isRequestNewer(vm)) return start(vm, state);
+      if (state.reason !== 'GuestShutdown' || wasToBeStopped(vm)) return start(vm, state);
       return isBootAsked(vm, state) ? start(vm, state) : { kind: 'guestStopped' };
     default:
       // Whoever asks need not wait for the backoff before the next restart.
       if (isBootAsked(vm, state)) return start(vm, state);
       if (state.retrying) return none;
-      return isRequestNewer(vm) ? start(vm, state) : { kind: 'failed' };
+      return isSpecNewer(vm) ? start(vm, state) : { kind: 'failed' };
   }
 }
 
@@ -112,16 +118,17 @@ function suspendToDisk({ status }: Vm): PowerStep {
   return { kind: 'verb', request: { action: 'suspend', suspendTo: 'Disk' } };
 }
 
-/**
- * Whether somebody has requested Running since the guest went down: the spec has changed since that was reported, or
- * the VM had been reported as stopped because that was requested.
- */
-function isRequestNewer(vm: Vm): boolean {
-  const ready = vm.status?.conditions?.find(({ type }) => type === 'Ready');
-  if (ready === undefined) return false;
-  if (ready.reason === 'GuestStopped' || ready.reason === 'Crashed') {
-    return (ready.observedGeneration ?? 0) < (vm.metadata.generation ?? 0);
-  }
-  const wasDown = vm.status?.powerState === 'Stopped';
-  return wasDown && (readyReasons.has(ready.reason) || ready.reason === 'Starting');
+/** Whether the guest that is off was reported as it was to be: there is another request since. */
+function wasToBeStopped({ status }: Vm): boolean {
+  return status?.powerState === 'Stopped' && readyOf(status)?.reason === 'Stopped';
+}
+
+/** Whether the spec has changed since a crash was reported: it may be what heals it. */
+function isSpecNewer({ metadata, status }: Vm): boolean {
+  const ready = readyOf(status);
+  return ready?.reason === 'Crashed' && (ready.observedGeneration ?? 0) < (metadata.generation ?? 0);
+}
+
+function readyOf(status: VmStatus | undefined): Condition | undefined {
+  return status?.conditions?.find(({ type }) => type === 'Ready');
 }

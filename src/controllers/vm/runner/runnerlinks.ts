@@ -192,7 +192,11 @@ export class RunnerLinks {
     const booted = [link.told, offered].find(
       (each) => each !== undefined && each.settings.version === link.state?.settingsVersion,
     );
-    return { ...observationOf(link, booted, this.#told(link)), isPending: isPending(link, vm, pod) };
+    const bytes = boot.isDiskHeld === true ? undefined : requestedBytes(vm);
+    return {
+      ...observationOf(link, booted, this.#told(link)),
+      isPending: isPending(link, { vm, pod, bytes }),
+    };
   }
 
   /** What the runner has said just now; else it is asked, no more often than every `pollMs`, and the answer wakes the VM. */
@@ -300,7 +304,7 @@ export class RunnerLinks {
         void this.#call(key, link, podReady, () => link.connection.ports({ ports: runnerPorts(placed) }));
       return;
     }
-    const bytes = requestedBytes(vm);
+    const bytes = boot.isDiskHeld === true ? undefined : requestedBytes(vm);
     if (bytes !== undefined && isToGrow(link, bytes)) {
       if (isRipe) this.#resize(key, link, podReady, bytes);
       return;
@@ -396,10 +400,12 @@ function observationOf(link: Link, booted: Offer | undefined, error: string | un
 }
 
 /** Whether there is something that the runner has not done or not said yet, of which no event will tell. */
-function isPending({ state, refusedBytes }: Link, vm: Vm, pod: Pod): boolean {
+function isPending(
+  { state, refusedBytes }: Link,
+  { vm, pod, bytes }: { readonly vm: Vm; readonly pod: Pod; readonly bytes: number | undefined },
+): boolean {
   const placed = placedSettings(vm, pod);
   if (state === undefined) return !isAsRequested(vm, pod, placed);
-  const bytes = requestedBytes(vm);
   return (
     (state.iso && !requestsMedium(vm)) ||
     (placed !== undefined && arePortsPending(state, placed)) ||

@@ -20,6 +20,8 @@ export function planStatus(
     case 'replace':
       // The same pod is made again at once.
       if (plan.reason === 'PullRetry') return undefined;
+      if (plan.reason === 'Changed')
+        return pendingDraft(vm, { ready: condition('False', 'Starting', plan.message) });
       if (plan.reason === 'Restarting') return restartingDraft(vm, plan.message);
       return pendingDraft(vm, { scheduled: condition('False', plan.reason, plan.message) });
     default: {

@@ -60,6 +60,8 @@ export interface PodReport {
   readonly warnings: readonly string[];
   /** Fields of spec that wait for the guest's next start. */
   readonly waiting?: readonly string[];
+  /** What of the spec this installation refuses. */
+  readonly refusal?: string | undefined;
   /** Why the pod does not get the size that those fields ask for. */
   readonly resizeRefusal?: string | undefined;
   /** What a start that is asked for waits for. */
@@ -78,6 +80,7 @@ export function reportPod(given: PodReport): StatusDraft {
   const before = vm.status?.powerState === undefined ? undefined : ('Stopped' as const);
   const shown = hasNeverRun(input) ? undefined : (power ?? before);
   const conditions = {
+    ...refusedCondition(input),
     ...(rememberedConditions(input) ?? conditionsOf(input, power)),
     ...warmCondition(input),
     ...restartCondition(input),
@@ -293,6 +296,8 @@ function hopelessCondition(
 ): ConditionDraft | undefined {
   const state = input.runner?.state;
   const isFinal = state?.powerState === 'Failed' && !state.retrying && input.runner?.verb === undefined;
+  // It was asked for, and waits.
+  if (input.startsAfter !== undefined) return undefined;
   if (!isFinal || input.vm.spec.powerState === 'Stopped') return undefined;
   if (state.restarts > 0) {
     const message = `${state.message ?? 'QEMU ended'}; it is not started again by itself`;
@@ -419,6 +424,13 @@ function restartCondition({ effective, waiting = [], resizeRefusal }: PodReport)
   if (resizeRefusal === undefined) return { restartRequired: condition('True', 'SpecChanged', message) };
   const except = `${message}; ${named(waiting.filter(isOfSize))} only once the pod can be resized: ${resizeRefusal}`;
   return { restartRequired: condition('True', 'ResizeRefused', except) };
+}
+
+/** What a VM that was never placed would wait for is not tried with one that runs. */
+function refusedCondition({ refusal }: PodReport): Partial<ConditionDrafts> {
+  if (refusal === undefined) return {};
+  const message = `${refusal}; the VM goes on without it`;
+  return { stalled: condition('True', 'GPUPassthroughDisabled', message) };
 }
 
 function asRequested(input: PodReport, requested: 'Stopped' | 'Suspended'): string {

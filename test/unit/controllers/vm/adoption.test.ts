@@ -217,6 +217,24 @@ describe.each(['Ephemeral', 'Persistent'] as const)('changes of a VM with an %s 
   });
 });
 
+test('a pod that was made elsewhere for a guest that goes on has the place, and the rest waits', () => {
+  const before = { cpu: 1, memory: '1Gi', disk: { storage: 'Persistent' as const, size: '1Gi' } };
+  const next = made({ ...before, nodeName: 'n2' });
+  const vm = {
+    ...next.vm,
+    spec: { ...next.vm.spec, cpu: 2 },
+    metadata: { ...next.vm.metadata, generation: 2 },
+    status: { effective: made(before).effective },
+  };
+  expect(settingsOfPod(vm, next.pod, sources)).toMatchObject({
+    effective: { cpu: 1, nodeName: 'n2' },
+    waiting: ['cpu'],
+  });
+  const found = settingsOfPod({ ...vm, spec: next.vm.spec }, next.pod, sources);
+  expect(found).toMatchObject({ effective: { nodeName: 'n2' } });
+  expect(found).not.toHaveProperty('waiting');
+});
+
 describe('another medium of a VM with a Persistent disk', () => {
   const disk = { storage: 'Persistent' as const, size: '1Gi' };
   const placed = made({ disk }).effective;

@@ -18,7 +18,8 @@ describe('the settings of a placed VM', () => {
       undefined,
     ],
     ['differ in what the spec says otherwise', { cpu: 2, display: { width: 1024 } }, ['cpu', 'display']],
-    ['are not compared with what the installation refuses', { gpuPassthrough: 'Enabled', cpu: 2 }, undefined],
+    ['differ though the installation refuses something else', { gpuPassthrough: 'Enabled', cpu: 2 }, ['cpu']],
+    ['have nothing of what the installation refuses', { gpuPassthrough: 'Enabled' }, []],
   ])('%s', (_, spec, fields) => {
     expect(changed(spec)?.fields).toEqual(fields);
   });
@@ -54,5 +55,28 @@ describe('the settings of a placed VM', () => {
       cpu: 2,
       disk: { size: '2Gi' },
     });
+  });
+
+  test('say what the installation refuses, and keep what they have', () => {
+    const settings = changed({ gpuPassthrough: 'Enabled', vncConsole: 'Enabled', cpu: 2 });
+    expect(settings).toMatchObject({
+      refusal: expect.stringContaining('gpuPassthrough.enabled'),
+      effective: { ...effective, cpu: 2 },
+    });
+    expect(changed({ cpu: 2 })?.refusal).toBeUndefined();
+  });
+
+  test('have the GPU that they had in an installation that gives none any more', () => {
+    const vm = aVm({ spec: { gpuPassthrough: 'Enabled', tag: 'fast' }, metadata: { generation: 2 } });
+    const withGpu = { ...effective, gpuPassthrough: 'Enabled', vncConsole: 'Disabled' } as const;
+    const settings = changedSettings(vm, withGpu, vmSettings());
+    expect(settings).toMatchObject({ fields: ['tag'], effective: { ...withGpu, tag: 'fast' } });
+    expect(settings?.refusal).toBeUndefined();
+  });
+
+  test('are elsewhere those in force, with what says where the pod may be', () => {
+    const spec = { cpu: 2, nodeName: 'n2', tolerations: [{ operator: 'Exists' as const }] };
+    const { nodeName, tolerations } = spec;
+    expect(changed(spec)?.elsewhere).toEqual({ ...effective, nodeName, tolerations });
   });
 });

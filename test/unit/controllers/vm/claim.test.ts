@@ -7,7 +7,6 @@ import {
   buildClaim,
   claimsFor,
   claimsOf,
-  goesWithVm,
   grownStorage,
   holderOfNamed,
   holderOfOwn,
@@ -70,6 +69,8 @@ describe('the claims of a VM', () => {
     expect(goes()).toBe(true);
     expect(goes([{ ...logs, whenDeleted: 'Retain' }])).toBe(false);
     expect(goes([{ name: 'logs', size: '5Gi' }])).toBe(false);
+    // Taken out, for another VM.
+    expect(goes([])).toBe(false);
   });
 });
 
@@ -260,22 +261,5 @@ describe('the memory of a guest that may be written to its claim', () => {
     const disk = { storage: 'Persistent', claimName: claim.metadata.name } as const;
     const named = aVm({ spec: { suspendTo: 'Disk', disk }, status });
     expect(grownStorage(named, claim, bootNeeds(named))).toBeUndefined();
-  });
-});
-
-describe('a disk', () => {
-  const frozen = (disk: object, of: object) =>
-    aVm({ spec: { disk }, status: { effective: { ...effective, disk: of } } });
-  test.each<[what: string, vm: Vm, goes: boolean]>([
-    ['stays where nobody says anything', frozen({}, {}), false],
-    ['goes where the VM says so', frozen({ whenDeleted: 'Delete' }, {}), true],
-    ['goes where its VMConfig said so', frozen({}, { whenDeleted: 'Delete' }), true],
-    [
-      'stays where the VM says other than its VMConfig',
-      frozen({ whenDeleted: 'Retain' }, { whenDeleted: 'Delete' }),
-      false,
-    ],
-  ])('%s', (_what, one, goes) => {
-    expect(goesWithVm(one)).toBe(goes);
   });
 });

@@ -321,6 +321,77 @@ const rows: Row[] = [
   },
 ];
 
+const persistent = { ...effective, disk: { storage: 'Persistent' as const } };
+const waits = (...fields: string[]) => ({ ...believed, waiting: fields });
+const onClaim = (...fields: string[]) => ({ ...waits(...fields), effective: persistent });
+const pulling = aPod({ nodeName: 'n1', status: { phase: 'Pending' } });
+const unbound = aPod({ status: { phase: 'Pending' } });
+const begun = aPod({ nodeName: 'n1', status: runningStatus(false) });
+const suspended = aVm({ status: { powerState: 'Stopped', suspendedTo: 'Disk' } });
+
+rows.push(
+  {
+    sentence: 'a pod in which nothing has started is replaced for what only another one can have',
+    pod: pulling,
+    settings: onClaim('nodeName', 'cpu', 'display'),
+    plan: {
+      kind: 'replace',
+      reason: 'Changed',
+      node: undefined,
+      message:
+        'nothing has started in pod svc3-vm-web: the VM gets another one, with another spec.nodeName, spec.cpu',
+    },
+  },
+  {
+    sentence: 'so is one with an Ephemeral disk, which has nothing on it yet',
+    pod: pulling,
+    settings: waits('tag'),
+    plan: { kind: 'replace', reason: 'Changed' },
+  },
+  {
+    sentence: 'one that waits for its node and asks for too much is replaced by one that asks for less',
+    pod: unbound,
+    settings: waits('cpu'),
+    plan: { kind: 'replace', reason: 'Changed' },
+  },
+  {
+    sentence: 'one that is on its node is resized there',
+    pod: pulling,
+    settings: waits('cpu'),
+    plan: { kind: 'report' },
+  },
+  {
+    sentence: 'what its first boot has anyway is no reason',
+    pod: pulling,
+    settings: onClaim('display'),
+    plan: { kind: 'report' },
+  },
+  {
+    sentence: 'a pod in which a guest may have started is left alone',
+    pod: begun,
+    settings: onClaim('nodeName'),
+    plan: { kind: 'report' },
+  },
+  {
+    sentence: 'a guest that goes on from its memory has to be what it was',
+    vm: suspended,
+    pod: pulling,
+    settings: onClaim('cpu'),
+    plan: { kind: 'report' },
+  },
+  {
+    sentence: 'but it can go on elsewhere',
+    vm: suspended,
+    pod: pulling,
+    settings: onClaim('cpu', 'tolerations'),
+    plan: {
+      kind: 'replace',
+      reason: 'Changed',
+      message: expect.stringMatching(/another spec\.tolerations$/),
+    },
+  },
+);
+
 describe('decide', () => {
   test.each(rows)(
     '$sentence',

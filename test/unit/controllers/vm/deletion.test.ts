@@ -2,7 +2,12 @@ import { beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Image } from '../../../../src/api/image.ts';
 import type { Pod } from '../../../../src/api/core.ts';
 import { Svc3Error } from '../../../../src/errors.ts';
-import { type DeletionParts, endGuest, letGo } from '../../../../src/controllers/vm/life/deletion.ts';
+import {
+  type DeletionParts,
+  endGuest,
+  letGo,
+  stillWanted,
+} from '../../../../src/controllers/vm/life/deletion.ts';
 import { aPod, aVm, effective } from './builders.ts';
 
 const deletionTimestamp = '2026-11-01T11:00:00Z';
@@ -100,7 +105,8 @@ describe('the guest of a VM that is being deleted', () => {
   } as Image;
 
   test('ends', async () => {
-    expect(await endGuest(parts, vm, plan)).toBeUndefined();
+    expect(await stillWanted(parts, vm, plan)).toBeUndefined();
+    await endGuest(parts, vm, plan);
     expect(remove).toHaveBeenCalledExactlyOnceWith(
       expect.anything(),
       { name: 'svc3-vm-web', namespace: 'team' },
@@ -111,17 +117,17 @@ describe('the guest of a VM that is being deleted', () => {
 
   test('goes on where kube-apiserver knows of an Image that the cache does not show', async () => {
     images = [aSave];
-    expect(await endGuest(parts, vm, plan)).toMatchObject({
+    expect(await stillWanted(parts, vm, plan)).toMatchObject({
       kind: 'hold',
       message: expect.stringContaining('it waits until image saved is saved'),
     });
-    expect(remove).not.toHaveBeenCalled();
   });
 
   test('ends all the same when the time to wait is over, and an event says for whom nothing was saved', async () => {
     images = [aSave];
     const over = { ...plan, endsAt: undefined, abandoned: ['saved'] };
-    expect(await endGuest(parts, vm, over)).toBeUndefined();
+    expect(await stillWanted(parts, vm, over)).toBeUndefined();
+    await endGuest(parts, vm, over);
     expect(remove).toHaveBeenCalled();
     expect(event).toHaveBeenCalledExactlyOnceWith(
       expect.anything(),

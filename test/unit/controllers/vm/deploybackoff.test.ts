@@ -31,3 +31,23 @@ test('a node that turned the pod away is avoided for two minutes, by this VM', (
   backoff.forget('a');
   expect([...backoff.avoided('a')]).toEqual([]);
 });
+
+test('a node that refused the pod is avoided until the VM runs, or none is left', () => {
+  for (const end of [() => backoff.forget('a'), () => backoff.forgetNodes('a')]) {
+    backoff.failed('a', 'n1', true);
+    backoff.failed('a', 'n1');
+    backoff.failed('a', 'n2');
+    now += 3_600_000;
+    expect([[...backoff.avoided('a')], [...backoff.refused('a')]]).toEqual([['n1'], ['n1']]);
+    expect([...backoff.refused('b')]).toEqual([]);
+    end();
+    expect([...backoff.avoided('a')]).toEqual([]);
+  }
+});
+
+test('a change that may help makes the next try due, and tells nothing of nodes', () => {
+  backoff.failed('a', 'n1', true);
+  expect([backoff.waitMs('a'), backoff.failures('a')]).toEqual([1_000, 1]);
+  backoff.hurry('a');
+  expect([backoff.waitMs('a'), [...backoff.avoided('a')]]).toEqual([0, ['n1']]);
+});

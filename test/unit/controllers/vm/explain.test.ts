@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Node, Pod } from '../../../../src/api/core.ts';
+import type { Vm, VmStatus } from '../../../../src/api/vm.ts';
 import { explainVm, imageNameOf } from '../../../../src/controllers/vm/explain/explain.ts';
 import { vmSettings } from '../../../support/operator.ts';
 import { aPod, aVm, effective } from './builders.ts';
@@ -58,6 +59,39 @@ test("a VM's own pod is not in its way, another VM's is, and a tenant's is where
   expect(fits(others)).toBe(false);
   expect(fits(foreign)).toBe(true);
   expect(fits({ ...foreign, spec: { ...foreign.spec, nodeName: 'n1' } })).toBe(false);
+});
+
+test('the architecture counts where somebody says it: what an image of a registry is for is not known', () => {
+  const arm = aNode('arm', '8', { 'kubernetes.io/arch': 'arm64' });
+  const given = { config: undefined, nodes: [arm], pods: [], vms: [], settings: vmSettings() };
+  const fits = (spec: Partial<Vm['spec']>) =>
+    explainVm({ ...given, vm: aVm({ spec }) }).map(({ fits: isFit }) => isFit);
+  expect([fits({}), fits({ architecture: 'arm64' }), fits({ architecture: 'amd64' })]).toEqual([
+    [true],
+    [true],
+    [false],
+  ]);
+});
+
+test('a VM that was placed is judged by what its next pod has', () => {
+  const settings = { ...effective, disk: { storage: 'Persistent' } } as const;
+  const vm = aVm({
+    spec: { cpu: 8, nodeName: 'n1' },
+    metadata: { generation: 2 },
+    status: { effective: settings },
+  });
+  const given = { config: undefined, nodes, pods: [], vms: [], settings: vmSettings() };
+  const reasonsOf = (status: VmStatus) => explainVm({ ...given, vm: { ...vm, status } })[0]?.reasons;
+  expect(reasonsOf({ effective: settings })).toEqual(['Insufficient cpu']);
+  // A guest that goes on from its memory has to be what it was.
+  expect(reasonsOf({ effective: settings, suspendedTo: 'Disk' })).toEqual([]);
+});
+
+test('where nobody names an image there is no Image, and no verdict', () => {
+  const { image: _image, ...spec } = aVm().spec;
+  const vm = { ...aVm(), spec };
+  expect(imageNameOf(vm, undefined)).toBeUndefined();
+  expect(explainVm({ vm, config: undefined, nodes, pods: [], vms: [], settings: vmSettings() })).toEqual([]);
 });
 
 test('a VM that no node could take for reasons of its own has no verdicts', () => {

@@ -2,6 +2,7 @@ import { beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Pod } from '../../../../src/api/core.ts';
 import type { KubeObject } from '../../../../src/api/object.ts';
 import type { EffectiveSettings, Vm, VmStatus } from '../../../../src/api/vm.ts';
+import type { ReplaceReason } from '../../../../src/controllers/vm/decide.ts';
 import { DeployBackoff } from '../../../../src/controllers/vm/deploybackoff.ts';
 import type { Pass } from '../../../../src/controllers/vm/parts.ts';
 import { isRefusal, PodCreation, type PodCreationParts } from '../../../../src/controllers/vm/podcreation.ts';
@@ -10,9 +11,9 @@ import { type ErrorReason, Svc3Error } from '../../../../src/errors.ts';
 import { Inventory } from '../../../../src/placement/inventory.ts';
 import { storedMeta } from '../../../support/storedmeta.ts';
 import { vmSettings } from '../../../support/operator.ts';
-import { aNode, ranges } from '../../placement/builders.ts';
+import { aNode, aPod, ranges } from '../../placement/builders.ts';
 import { aPoolVm, aStandby } from '../vmpool/builders.ts';
-import { aCondition, aVm, effective } from './builders.ts';
+import { aCondition, aPod as aVmPod, aVm, effective } from './builders.ts';
 
 const create = vi.fn<(resource: unknown, pod: Pod) => Promise<Pod>>();
 const patch = vi.fn();
@@ -83,6 +84,15 @@ async function deploy(vm: Vm, creation = podCreation()) {
 }
 const made = () => create.mock.calls[0]?.[1];
 const nodeOfPod = () => /"values":\["(n\d)"\]/.exec(JSON.stringify(made()?.spec.affinity ?? {}))?.[1];
+/** The end of a pod on a node. */
+const turnedAway = (
+  node: string,
+  reason: ReplaceReason = 'RejectedByNode',
+  podReason = 'NodeAffinity',
+): Parameters<PodCreation['turnedAway']>[1] => {
+  const pod = aVmPod({ nodeName: node, status: { phase: 'Failed', reason: podReason } });
+  return { kind: 'replace', pod, reason, node, message: 'the pod has ended' };
+};
 /** Whether something is assumed to be used on the node. */
 const usedOn = (name: string) => inventory.node(name)?.used.some((amount) => amount > 0);
 
@@ -121,15 +131,115 @@ describe('a VM', () => {
     claims.set('svc3-vm-web', aClaim());
     inventory.setNode(aNode('n1', { cpu: 64 }));
     inventory.setNode(aNode('n2'));
-    const vm = placed({ node: 'n2' }, { disk: { storage: 'Persistent' } });
+    const vm = placed({ node: 'n2', powerState: 'Stopped' }, { disk: { storage: 'Persistent' } });
     await deploy(vm);
     expect(nodeOfPod()).toBe('n2');
     create.mockClear();
     const creation = podCreation();
-    creation.turnedAway('vm-uid', 'n2');
+    creation.turnedAway(vm, turnedAway('n2'));
     nowMs += 60_000;
     await deploy(vm, creation);
     expect(nodeOfPod()).toBe('n1');
+  });
+
+  describe('whose volume is on a node that placement does not know', () => {
+    const persistent = { disk: { storage: 'Persistent' as const } };
+    /** One try after the other; kube-scheduler takes the pod on one node only. */
+    async function triesUntil(home: string, vm: Vm, creation = podCreation()): Promise<string[]> {
+      const tries: string[] = [];
+      while (tries.at(-1) !== home && tries.length < 30) {
+        create.mockClear();
+        await deploy(vm, creation);
+        const node = nodeOfPod() ?? '';
+        tries.push(node);
+        if (node !== home) creation.turnedAway(vm, turnedAway(node, 'Unschedulable'));
+        nowMs += backoff.waitMs('vm-uid') + 5_000;
+      }
+      return tries;
+    }
+
+    beforeEach(() => claims.set('svc3-vm-web', aClaim()));
+
+    test('is tried on every node once, however long that takes', async () => {
+      const names = Array.from({ length: 10 }, (_, i) => `n${i}`);
+      for (const name of names) inventory.setNode(aNode(name));
+      // The node of the first try stands in its status.
+      expect(await triesUntil('n9', placed({ node: 'n0' }, persistent))).toEqual(names);
+    });
+
+    test('has all of them tried again once all have refused it', async () => {
+      for (const name of ['n1', 'n2']) inventory.setNode(aNode(name));
+      const creation = podCreation();
+      const vm = placed({ node: 'n1' }, persistent);
+      const tries = await triesUntil('n2', vm, creation);
+      creation.turnedAway(vm, turnedAway('n2', 'Unschedulable'));
+      nowMs += 60_000;
+      expect([...tries, ...(await triesUntil('n2', vm, creation))]).toEqual(['n1', 'n2', 'n1', 'n2']);
+    });
+
+    test.each<[what: string, status: VmStatus, tries: string[]]>([
+      ['its guest ran', { powerState: 'Stopped' }, ['n2']],
+      ['it was only tried', {}, ['n1', 'n2']],
+    ])('goes first to the node of its status where %s', async (_what, status, tries) => {
+      inventory.setNode(aNode('n1', { cpu: 64 }));
+      inventory.setNode(aNode('n2'));
+      expect(await triesUntil('n2', placed({ node: 'n2', ...status }, persistent))).toEqual(tries);
+    });
+
+    test('goes first to the node on which its pod was, though its guest never ran', async () => {
+      inventory.setNode(aNode('n1', { cpu: 64 }));
+      inventory.setNode(aNode('n2'));
+      const creation = podCreation();
+      creation.seen('vm-uid', { isBound: true, isReady: false });
+      expect(await triesUntil('n2', placed({ node: 'n2' }, persistent), creation)).toEqual(['n2']);
+    });
+
+    test('does not give up its node for long where that refused it for a moment', async () => {
+      for (const name of ['n0', 'n1', 'n2', 'n3', 'n4', 'n5', 'n6', 'n7', 'n8'])
+        inventory.setNode(aNode(name));
+      const creation = podCreation();
+      const vm = placed({ node: 'n5', powerState: 'Stopped' }, persistent);
+      creation.turnedAway(vm, turnedAway('n5', 'Unschedulable'));
+      nowMs += 100_000;
+      expect(await triesUntil('n5', vm, creation)).toEqual(['n0', 'n1', 'n2', 'n5']);
+    });
+
+    test('goes without a port that is taken there, once others have refused it', async () => {
+      inventory.setNode(aNode('n1'));
+      inventory.setNode(aNode('n2'));
+      inventory.setPod(aPod('p', 'n1', { ports: [{ port: 20_000, protocol: 'TCP' }] }));
+      const ports = [{ guestPort: 80, nodePort: 20_000, protocol: 'TCP' as const }];
+      const vm = placed({ node: 'n1', powerState: 'Stopped' }, { ...persistent, ports });
+      expect(await triesUntil('n1', vm)).toEqual(['n2', 'n1']);
+      expect(JSON.stringify(made()?.spec.containers)).not.toContain('20000');
+    });
+  });
+
+  test.each([
+    ['at first', 1, 'n1'],
+    ['and no longer where that goes on', 6, 'n2'],
+  ])(
+    'whose node has just started, and rejects it, goes back to its volumes %s',
+    async (_when, rejections, expected) => {
+      claims.set('svc3-vm-web', aClaim());
+      for (const name of ['n1', 'n2']) inventory.setNode(aNode(name));
+      const creation = podCreation();
+      const vm = placed({ node: 'n1', powerState: 'Stopped' }, { disk: { storage: 'Persistent' } });
+      for (let i = 0; i < rejections; i++)
+        creation.turnedAway(vm, turnedAway('n1', 'RejectedByNode', 'UnexpectedAdmissionError'));
+      nowMs += 60_000;
+      await deploy(vm, creation);
+      expect(nodeOfPod()).toBe(expected);
+    },
+  );
+
+  test('that has no volumes goes elsewhere where its node rejects it', async () => {
+    for (const name of ['n1', 'n2']) inventory.setNode(aNode(name));
+    const creation = podCreation();
+    creation.turnedAway(placed(), turnedAway('n1', 'RejectedByNode', 'UnexpectedAdmissionError'));
+    nowMs += 1_000;
+    await deploy(placed(), creation);
+    expect(nodeOfPod()).toBe('n2');
   });
 
   describe('whose guest may go on from a memory on its claim', () => {
@@ -146,8 +256,16 @@ describe('a VM', () => {
       ['is suspended on it', placed({ suspendedTo: 'Disk' }, persistent), '1'],
       [
         'was evicted while changes waited',
-        placed({ conditions: [aCondition('RestartRequired')] }, { ...persistent, onEviction: 'Suspend' }),
+        placed(
+          { powerState: 'Running', conditions: [aCondition('RestartRequired')] },
+          { ...persistent, onEviction: 'Suspend' },
+        ),
         '1',
+      ],
+      [
+        'has never run',
+        placed({ conditions: [aCondition('RestartRequired')] }, { ...persistent, onEviction: 'Suspend' }),
+        '2',
       ],
       ['was stopped for its changes', placed({}, { ...persistent, onEviction: 'Suspend' }), '2'],
       [
@@ -160,12 +278,20 @@ describe('a VM', () => {
       await deploy(changed(vm));
       expect(cpuOf()).toBe(cpu);
     });
+
+    test('goes on where the VM is to be now, and as what it was', async () => {
+      inventory.setNode(aNode('n1'));
+      inventory.setNode(aNode('n2'));
+      const vm = changed(placed({ suspendedTo: 'Disk', node: 'n1' }, { ...persistent, nodeName: 'n1' }));
+      await deploy({ ...vm, spec: { ...vm.spec, nodeName: 'n2' } });
+      expect([nodeOfPod(), cpuOf()]).toEqual(['n2', '1']);
+    });
   });
 
   test('goes to a node that turned it away where there is no other', async () => {
     inventory.setNode(aNode('n1'));
     const creation = podCreation();
-    creation.turnedAway('vm-uid', 'n1');
+    creation.turnedAway(placed(), turnedAway('n1'));
     nowMs += 60_000;
     await deploy(placed(), creation);
     expect(nodeOfPod()).toBe('n1');

@@ -24,7 +24,12 @@ const reported = (reason: string, observedGeneration: number, powerState?: 'Stop
 
 const rows: Row[] = [
   { sentence: 'running as requested', requested: 'Running', state: {}, step: none },
-  { sentence: 'stopped as requested', requested: 'Stopped', state: { powerState: 'Stopped' }, step: none },
+  {
+    sentence: 'stopped as requested',
+    requested: 'Stopped',
+    state: { powerState: 'Stopped', reason: 'Requested' },
+    step: none,
+  },
   {
     sentence: 'suspended as requested',
     requested: 'Suspended',
@@ -85,11 +90,17 @@ const rows: Row[] = [
     step: { kind: 'guestStopped' },
   },
   {
-    sentence: 'it is started when the spec was written again since',
+    sentence: 'it stays off whatever else of the spec was written since',
     requested: 'Running',
     state: { powerState: 'Stopped', reason: 'GuestShutdown' },
     status: reported('GuestStopped', 1),
-    step: verb('start'),
+    step: { kind: 'guestStopped' },
+  },
+  {
+    sentence: 'its runner is told once that it is to be off',
+    requested: 'Stopped',
+    state: { powerState: 'Stopped', reason: 'GuestShutdown' },
+    step: verb('stop'),
   },
   {
     sentence: 'it is started when it had been stopped as requested meanwhile',
@@ -163,11 +174,11 @@ const rows: Row[] = [
   },
   {
     sentence:
-      'a guest that shut itself down as soon as it was started is started again, as that was requested',
+      'a guest that shut itself down as soon as it was started stays off, also when its runner is back after a reboot of its node',
     requested: 'Running',
     state: { powerState: 'Stopped', reason: 'GuestShutdown' },
     status: reported('Starting', 2, 'Stopped'),
-    step: verb('start'),
+    step: { kind: 'guestStopped' },
   },
   {
     sentence: 'a guest that shut itself down before anything was reported stays off',
@@ -315,4 +326,18 @@ describe('suspending to the disk', () => {
   ])('is refused with %s', (_what, settings, message) => {
     expect(step({}, settings)).toEqual({ kind: 'unsupported', message: `spec.suspendTo: ${message}` });
   });
+});
+
+test.each<[string, Partial<RunnerState>]>([
+  ['whose guest is off', { powerState: 'Stopped', reason: 'Requested' }],
+  ['whose guest shut itself down', { powerState: 'Stopped', reason: 'GuestShutdown' }],
+  ['that has crashed', { powerState: 'Failed' }],
+  ['that is suspended', { powerState: 'Suspended' }],
+])('a VM that is being deleted is not started any more: one %s', (_, state) => {
+  const vm = aVm({
+    spec: { startRequest: 'a', revertRequest: 'b' },
+    metadata: { deletionTimestamp: '2026-11-01T10:00:30Z', generation: 2 },
+    status: reported('Crashed', 1),
+  });
+  expect(powerStep(vm, runnerState(state))).toEqual(none);
 });

@@ -1,7 +1,8 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest';
-import type { Node, Pod } from '../../../../src/api/core.ts';
+import type { Node, PersistentVolumeClaim, Pod } from '../../../../src/api/core.ts';
 import type { Image } from '../../../../src/api/image.ts';
-import type { Vm, VmStatus } from '../../../../src/api/vm.ts';
+import type { EffectiveSettings, Vm, VmStatus } from '../../../../src/api/vm.ts';
+import type { ClaimRoom } from '../../../../src/controllers/vm/pod/claimgrowth.ts';
 import { VmExpectations } from '../../../../src/controllers/vm/expectations.ts';
 import { VmReconciler, type VmReconcilerParts } from '../../../../src/controllers/vm/reconciler.ts';
 import { StatusWriter } from '../../../../src/controllers/vm/status/statuswriter.ts';
@@ -11,6 +12,7 @@ import type { RunnerObservation } from '../../../../src/controllers/vm/status/re
 import { anImage, condition } from '../image/builders.ts';
 import { aPod, aVm, effective, runnerState, runningStatus } from './builders.ts';
 import { aPoolVm, aStandby, ownedBy } from '../vmpool/builders.ts';
+import { vmSettings } from '../../../support/operator.ts';
 import { storedMeta } from '../../../support/storedmeta.ts';
 
 const now = () => new Date('2026-11-01T10:01:00Z');
@@ -19,6 +21,7 @@ const held = { finalizers: ['svc3.dev/cleanup'] };
 let vm: Vm | undefined;
 let pod: Pod | undefined;
 let images: Image[];
+let saveWaitMs: number;
 /** As kube-apiserver has them. */
 let liveImages: Image[];
 const apply = vi.fn(async (_resource: unknown, body: Vm) => body);
@@ -26,6 +29,9 @@ const patch = vi.fn();
 const forget = vi.fn();
 const remove = vi.fn(async () => undefined);
 const isShutDown = vi.fn(() => true);
+const observed = vi.fn();
+let claim: PersistentVolumeClaim | undefined;
+let growth: ClaimRoom;
 
 function aReconciler(runner?: Partial<RunnerObservation>): VmReconciler {
   const pods = { get: () => pod, onChange: () => undefined };
@@ -40,21 +46,26 @@ function aReconciler(runner?: Partial<RunnerObservation>): VmReconciler {
     observer: {
       vms: { get: () => vm },
       nodes: { get: (): Node => ({ metadata: storedMeta({ name: 'n1' }) }) },
-      claims: { get: () => undefined },
-      sources: {},
+      claims: { get: () => claim },
+      sources: { settings: vmSettings() },
       expectations,
       images: () => images,
       pullSecretVersion: () => undefined,
-      saveWaitMs: 0,
+      saveWaitMs,
       now,
     },
     podCreation: { ...memory, hasPod: () => undefined, seen: () => undefined },
-    claimGrowth: { ...memory, grow: async () => undefined },
+    claimGrowth: { ...memory, grow: async () => growth },
     podResize: { ...memory, hasNothingAsked: () => undefined, provide: async () => ({ kind: 'enough' }) },
     runners:
       runner === undefined
         ? undefined
-        : { ...memory, observe: () => runner, claim: () => ({ kind: 'asking' }), isShutDown },
+        : {
+            ...memory,
+            observe: observed.mockReturnValue(runner),
+            claim: () => ({ kind: 'asking' }),
+            isShutDown,
+          },
     expectations,
     status: new StatusWriter({ client, recorder, expectations, now } as never),
     liveImages: async () => liveImages,
@@ -68,9 +79,20 @@ beforeEach(() => {
   patch.mockResolvedValue({});
   images = [];
   liveImages = [];
+  claim = undefined;
+  growth = {};
+  saveWaitMs = 0;
   vm = aVm({ metadata: { ...aVm().metadata, ...held }, status: { effective } });
   pod = aPod({ nodeName: 'n1', status: runningStatus(true) });
 });
+
+/** An image that is being made of the disk. */
+const aSave = () =>
+  anImage(
+    { vm: { name: 'web', mode: 'Save' } },
+    { vmUid: 'vm-uid', conditions: [condition('Ready', 'Unknown', 'Working')] },
+  );
+const readyOf = () => apply.mock.calls.at(-1)?.[1].status?.conditions?.find(({ type }) => type === 'Ready');
 
 describe('a pass', () => {
   test('writes the status although an action failed, and fails', async () => {
@@ -146,10 +168,7 @@ describe('a pass', () => {
 
     test('keeps the pod while an image is made of the disk, and tells the rest', async () => {
       vm = suspended({ effective, powerState: 'Suspended', suspendedTo: 'Disk' });
-      const saving = anImage(
-        { vm: { name: 'web', mode: 'Save' } },
-        { vmUid: 'vm-uid', conditions: [condition('Ready', 'Unknown', 'Working')] },
-      );
+      const saving = aSave();
       images = [saving];
       const reconciler = aReconciler(runner);
       await reconciler.reconcile('team/web');
@@ -206,6 +225,86 @@ describe('a pass', () => {
     expect(remove).not.toHaveBeenCalled();
     await reconciler.reconcile('team/web');
     expect(remove).toHaveBeenCalledOnce();
+  });
+
+  test('over a VM that is deleted leaves the guest as it is while kube-apiserver knows who wants its disk', async () => {
+    vm = aVm({
+      metadata: { ...aVm().metadata, ...held, deletionTimestamp: '2026-11-01T10:00:59Z' },
+      status: { effective: { ...effective, onEviction: 'Suspend' }, powerState: 'Running' },
+    });
+    saveWaitMs = 60_000;
+    liveImages = [aSave()];
+    await aReconciler({}).reconcile('team/web');
+    expect([isShutDown.mock.calls, remove.mock.calls]).toEqual([[], []]);
+    expect(readyOf()).toMatchObject({ reason: 'Terminating' });
+  });
+
+  describe('over a VM whose disk is to be larger', () => {
+    const persistent = { ...effective, disk: { storage: 'Persistent' as const, size: '20Gi' } };
+    const ofSize = (storage: string): PersistentVolumeClaim => ({
+      metadata: storedMeta({ name: 'svc3-vm-web', annotations: { 'svc3.dev/vm-uid': 'vm-uid' } }),
+      spec: { resources: { requests: { storage } } },
+    });
+
+    beforeEach(() => {
+      vm = aVm({
+        metadata: { ...aVm().metadata, ...held },
+        spec: { disk: { size: '40Gi' } },
+        status: { effective: persistent },
+      });
+    });
+
+    test('has the claim grow before the disk', async () => {
+      claim = ofSize('22Gi');
+      await aReconciler({}).reconcile('team/web');
+      expect(observed.mock.lastCall?.[3]).toMatchObject({ isDiskHeld: true });
+      claim = ofSize('44Gi');
+      await aReconciler({}).reconcile('team/web');
+      expect(observed.mock.lastCall?.[3]).toMatchObject({ isDiskHeld: false });
+    });
+
+    test('says why it does not, and asks again', async () => {
+      claim = ofSize('22Gi');
+      growth = { refusal: 'exceeded quota', againMs: 60_000 };
+      expect(await aReconciler().reconcile('team/web')).toEqual({ requeueAfterMs: 60_000 });
+      expect(apply.mock.calls[0]?.[1].status).toMatchObject({ diskGrowth: 'exceeded quota' });
+    });
+  });
+
+  describe('over a VM that is started in another pod', () => {
+    const suspends = {
+      ...effective,
+      disk: { storage: 'Persistent' as const },
+      onEviction: 'Suspend',
+    } as const;
+    const asked = (settings: EffectiveSettings, status: VmStatus = {}) =>
+      aVm({
+        metadata: { ...aVm().metadata, ...held, generation: 2 },
+        spec: { cpu: 2, restartRequest: 'a' },
+        status: { effective: settings, powerState: 'Running', ...status },
+      });
+
+    test.each([
+      ['is shut down before', () => [], true],
+      ['runs on while an image is made of its disk', () => [aSave()], false],
+    ])('the guest that the end of its pod would suspend %s', async (_, saves, isStoppedFirst) => {
+      vm = asked(suspends);
+      liveImages = saves();
+      await aReconciler({ state: runnerState() }).reconcile('team/web');
+      expect(observed.mock.lastCall?.[3]).toMatchObject({ isHeld: true, isStoppedFirst });
+    });
+
+    test('a guest that has crashed waits for the image that is made of its disk, and is looked at again', async () => {
+      vm = asked({ ...effective, disk: { storage: 'Persistent' } });
+      pod = aPod({ nodeName: 'n1', status: runningStatus(false) });
+      liveImages = [aSave()];
+      const state = runnerState({ powerState: 'Failed', restarts: 6 });
+      const result = await aReconciler({ state, podReady: false }).reconcile('team/web');
+      expect([result, remove.mock.calls]).toEqual([{ requeueAfterMs: 2_000 }, []]);
+      expect(apply.mock.calls[0]?.[1].status?.conditions).not.toContainEqual(
+        expect.objectContaining({ type: 'Stalled', status: 'True' }),
+      );
+    });
   });
 
   test('lets go of a VM once, however long the cache shows it', async () => {

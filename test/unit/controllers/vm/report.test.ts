@@ -701,6 +701,24 @@ describe('what is known of a VM', () => {
   });
 });
 
+test('what the installation refuses of a spec stalls the VM, whose guest runs on', () => {
+  const { conditions, reconciling } = reportPod({
+    vm: aVm(),
+    pod: aPod({ nodeName: 'n1', status: runningStatus(true) }),
+    node: undefined,
+    runner: undefined,
+    effective,
+    warnings: [],
+    refusal: 'gpuPassthrough: not here',
+  });
+  expect(conditions.stalled).toEqual({
+    status: 'True',
+    reason: 'GPUPassthroughDisabled',
+    message: 'gpuPassthrough: not here; the VM goes on without it',
+  });
+  expect([conditions.ready.status, reconciling]).toEqual(['True', false]);
+});
+
 describe('a change that waits for the next start of the guest', () => {
   const required = (waiting: string[], disk?: 'Persistent', resizeRefusal?: string) =>
     reportPod({

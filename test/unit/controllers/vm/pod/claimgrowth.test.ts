@@ -42,8 +42,8 @@ beforeEach(() => {
 
 describe('a claim', () => {
   test('is grown once for a size, and for another size again', async () => {
-    expect(await growth.grow(aGrown(), aClaim())).toBeUndefined();
-    expect(await growth.grow(aGrown(), aClaim())).toBeUndefined();
+    expect(await growth.grow(aGrown(), aClaim())).toEqual({});
+    expect(await growth.grow(aGrown(), aClaim())).toEqual({});
     expect(patch).toHaveBeenCalledOnce();
     await growth.grow(aGrown('80Gi'), aClaim());
     expect(patch).toHaveBeenCalledTimes(2);
@@ -58,12 +58,12 @@ describe('a claim', () => {
 
   test('that must not grow is asked for again after a minute, and told of once', async () => {
     refuse('exceeded quota');
-    expect(await growth.grow(aGrown(), aClaim())).toBe(60_000);
+    expect(await growth.grow(aGrown(), aClaim())).toEqual({ refusal: 'exceeded quota', againMs: 60_000 });
     now += 20_000;
-    expect(await growth.grow(aGrown(), aClaim())).toBe(40_000);
+    expect(await growth.grow(aGrown(), aClaim())).toEqual({ refusal: 'exceeded quota', againMs: 40_000 });
     expect(patch).toHaveBeenCalledOnce();
     now += 40_000;
-    expect(await growth.grow(aGrown(), aClaim())).toBe(60_000);
+    expect(await growth.grow(aGrown(), aClaim())).toEqual({ refusal: 'exceeded quota', againMs: 60_000 });
     expect([patch.mock.calls.length, event.mock.calls.length]).toEqual([2, 1]);
     expect(event.mock.calls[0]?.[1]).toMatchObject({ reason: 'VolumeNotGrown', message: 'exceeded quota' });
     refuse('only dynamically provisioned pvc can be resized');
@@ -72,7 +72,7 @@ describe('a claim', () => {
     expect(event).toHaveBeenCalledTimes(2);
     patch.mockResolvedValue(undefined);
     now += 60_000;
-    expect(await growth.grow(aGrown(), aClaim())).toBeUndefined();
+    expect(await growth.grow(aGrown(), aClaim())).toEqual({});
     expect(patch).toHaveBeenCalledTimes(4);
   });
 
@@ -84,8 +84,8 @@ describe('a claim', () => {
   });
 
   test('of a VM that asks for no more is left alone', async () => {
-    expect(await growth.grow(aGrown('20Gi'), aClaim())).toBeUndefined();
-    expect(await growth.grow(aGrown(), undefined)).toBeUndefined();
+    expect(await growth.grow(aGrown('20Gi'), aClaim())).toEqual({});
+    expect(await growth.grow(aGrown(), undefined)).toEqual({});
     expect(patch).not.toHaveBeenCalled();
   });
 });

@@ -1,16 +1,17 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest';
-import type { PersistentVolumeClaim } from '../../../../../src/api/core.ts';
+import type { PersistentVolumeClaim, Pod } from '../../../../../src/api/core.ts';
 import type { VmSpec } from '../../../../../src/api/vm.ts';
 import { bootClaim, buildClaim } from '../../../../../src/controllers/vm/pod/claim.ts';
 import { leaveClaims, obtainClaims } from '../../../../../src/controllers/vm/pod/diskclaim.ts';
 import { Svc3Error } from '../../../../../src/errors.ts';
 import { storedMeta } from '../../../../support/storedmeta.ts';
 import { vmSettings } from '../../../../support/operator.ts';
-import { aVm, effective } from '../builders.ts';
+import { aPod, aVm, effective } from '../builders.ts';
 
 /** What is in the namespace: claims by name, and VMs by name with their UID. */
 let claims: Map<string, PersistentVolumeClaim>;
 let others: Map<string, string>;
+let pods: Map<string, Pod>;
 const create = vi.fn();
 const patch = vi.fn();
 const remove = vi.fn();
@@ -20,7 +21,7 @@ const client = {
   delete: remove,
   get: async ({ plural }: { plural: string }, name: string) => {
     const uid = others.get(name);
-    const found = plural === 'vms' ? uid && otherVm(name, uid) : claims.get(name);
+    const found = { vms: uid && otherVm(name, uid), pods: pods.get(name) }[plural] ?? claims.get(name);
     if (found === undefined || found === '') throw new Svc3Error('NotFound', `${name} not found`);
     return found;
   },
@@ -50,6 +51,7 @@ function claimOf(name: string, uid: string, more: Partial<PersistentVolumeClaim[
 beforeEach(() => {
   claims = new Map();
   others = new Map();
+  pods = new Map();
   for (const mock of [create, patch, remove]) mock.mockReset();
   create.mockImplementation(async (_resource, object: PersistentVolumeClaim) => {
     if (claims.has(object.metadata.name)) throw new Svc3Error('AlreadyExists', 'there is one');
@@ -125,6 +127,24 @@ describe('a claim that a VM names', () => {
     });
     expect(patch).not.toHaveBeenCalled();
     others.set('db', 'another');
+    expect(await obtain(named)).toEqual({ kind: 'own' });
+  });
+
+  test('stays with the pod of a VM that was deleted, on a node that does not answer, until it has ended', async () => {
+    claims.set('data', claimOf('db', 'db-uid', { name: 'data' }));
+    const owner = { apiVersion: 'svc3.dev/v1', kind: 'VM', name: 'db', uid: 'db-uid', controller: true };
+    const name = 'svc3-vm-db';
+    const left = aPod({ nodeName: 'n1', metadata: { name, ownerReferences: [owner] } });
+    pods.set(name, left);
+    expect(await obtain(named)).toEqual({
+      kind: 'foreign',
+      message:
+        'disk.claimName: claim data is the disk of VM db, which was deleted and whose pod svc3-vm-db has not ended',
+    });
+    pods.set(name, { ...left, status: { phase: 'Failed' } });
+    expect(await obtain(named)).toEqual({ kind: 'own' });
+    // Of another VM of that name.
+    pods.set(name, aPod({ nodeName: 'n1', metadata: { name } }));
     expect(await obtain(named)).toEqual({ kind: 'own' });
   });
 

@@ -88,6 +88,7 @@ describe('a VM that names its pool', () => {
     ['is on a cordoned node', { node: aNode({ isCordoned: true }) }],
     ['is on a lost node', { node: aNode({ isLost: true }) }],
     ['is on a node that is gone', { node: undefined }],
+    ['is on a node of another namespace', { node: aNode({ reservedFor: 'others' }) }],
     ['is another VM’s', { pods: [ownedBy(aPoolVm('other'), aStandby('1'))] }],
     ['was made from another template', { pods: [aStandby('1', { pool: other })] }],
     ['has settings that cannot be read', { pods: [withoutSettings(aStandby('1'))] }],
@@ -96,6 +97,10 @@ describe('a VM that names its pool', () => {
     ['is being deleted', { pods: [terminating(aStandby('1'))] }],
   ])('gets none that %s', (_sentence, given) => {
     expect(chosen(aWorld(given), 'a')).toBeUndefined();
+  });
+
+  test('gets one that is on a node of its own namespace', () => {
+    expect(chosen(aWorld({ node: aNode({ reservedFor: 'team' }) }), 'a')).toBe('svc3-pool-1');
   });
 
   test('of another namespace gets none of this one', () => {

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Vm } from '../../../../../src/api/vm.ts';
-import { reasonTable, type ReasonRow, waitsForPerson } from '../../../../../src/api/reasons.ts';
+import { waitsForPerson } from '../../../../../src/api/reasons.ts';
+import { reasonTable, type ReasonRow } from '../../../../../src/api/reasontable.ts';
 import { pendingDraft } from '../../../../../src/controllers/vm/status/pending.ts';
 import { statusOf } from '../../../../../src/controllers/vm/status/draftedstatus.ts';
 import {

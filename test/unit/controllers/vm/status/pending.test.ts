@@ -59,7 +59,8 @@ test('Ready tells what the VM waits for, the last cause first', () => {
 test('changes go on waiting where the guest may go on from its memory, and that it is on the disk stays known', () => {
   const restartRequired = aCondition('RestartRequired', { reason: 'SpecChanged' });
   const conditions = [aCondition('Ready'), restartRequired];
-  const evicted = aVm({ status: { effective: { ...persistent, onEviction: 'Suspend' }, conditions } });
+  const settings = { ...persistent, onEviction: 'Suspend' } as const;
+  const evicted = aVm({ status: { effective: settings, powerState: 'Running', conditions } });
   expect(pendingDraft(evicted, {}).conditions.restartRequired).toMatchObject({ reason: 'SpecChanged' });
   const shutDown = aVm({ status: { effective: persistent, conditions } });
   expect(pendingDraft(shutDown, {}).conditions).not.toHaveProperty('restartRequired');

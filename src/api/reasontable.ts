@@ -1,0 +1,496 @@
+import type { ConditionType } from './reasons.ts';
+
+export interface ReasonRow {
+  readonly kind: 'VM' | 'VMConfig' | 'VMPool' | 'RegistryCredential' | 'Image, ISO';
+  readonly type: ConditionType;
+  readonly status: 'True' | 'False' | 'Unknown' | 'any';
+  readonly reason: string;
+  /** What it means, one sentence. */
+  readonly meaning: string;
+  /** What the user does about it; `Nothing.` where svc3 goes on by itself. */
+  readonly action: string;
+}
+
+const nothing = 'Nothing.';
+const waits = 'Nothing; it goes on by itself.';
+const ownMemory = 'Its own is used up, and its disks are as after a power cut';
+
+function rows(
+  kind: ReasonRow['kind'],
+  type: ConditionType,
+  status: ReasonRow['status'],
+  list: Record<string, [meaning: string, action: string]>,
+): ReasonRow[] {
+  return Object.entries(list).map(([reason, [meaning, action]]) => ({
+    kind,
+    type,
+    status,
+    reason,
+    meaning,
+    action,
+  }));
+}
+
+/** Every condition reason that svc3 writes; docs/conditions.md is made from it. */
+export const reasonTable: readonly ReasonRow[] = [
+  ...rows('VM', 'Ready', 'True', {
+    Running: [
+      'The VM runs and its guest answers what spec.readiness asks, as spec.powerState says.',
+      nothing,
+    ],
+    GuestNotAnswering: [
+      'The VM runs; neither SSH nor the guest agent has answered in the time for it (chart value readiness.timeoutSeconds), so nobody can say more.',
+      'Nothing, where the guest has neither; else look at its console. spec.readiness says what to ask instead.',
+    ],
+    Stopped: ['The VM is stopped, as spec.powerState says.', nothing],
+    Suspended: ['The VM is suspended, as spec.powerState says.', nothing],
+  }),
+  ...rows('VM', 'Ready', 'False', {
+    Pending: [
+      'The VM has no pod yet. As soon as it is known why, Ready has the reason of the condition that says it (Stalled, Scheduled or Prepared).',
+      waits,
+    ],
+    Starting: ['The VM is being started.', waits],
+    Claiming: [
+      'The VM gets a guest of its pool that waits; where none does, it is being deployed from the template of the pool.',
+      waits,
+    ],
+    GuestNotReady: [
+      'The VM runs; its guest does not answer yet what spec.readiness asks.',
+      'Nothing, while it boots; else look at its console and at what spec.readiness names.',
+    ],
+    Stopping: ['The guest is shutting down.', waits],
+    Suspending: ['The VM is being suspended.', waits],
+    Resuming: ['The VM is being resumed.', waits],
+    Restarting: ['The guest is being shut down, and is started again.', waits],
+    Reverting: ['Changes to the disk are discarded and the VM boots fresh from its image.', waits],
+    GuestStopped: [
+      'The guest has shut itself down although spec.powerState is Running; nothing starts it again but a new pod of the VM.',
+      'Start it (`svc3 vm start`, or a new spec.startRequest), or leave it off (`svc3 vm stop`, or spec.powerState Stopped).',
+    ],
+    UserDataMissing: ['As with Booted.', 'As with Booted.'],
+    Crashed: [
+      'QEMU died or the guest panicked; the message holds its last words. It is started again after 1, 2, 4 … 60 s, five times; ten minutes without a crash, and the count begins anew.',
+      'Nothing, until Stalled is True; `kubectl logs` of the pod tells more.',
+    ],
+    Terminating: [
+      'The VM is being deleted and waits until its disk is saved; the message names the Images and says how long at most.',
+      'Nothing; to delete it without, delete the Image or annotate the VM svc3.dev/delete-without-saving=true.',
+    ],
+  }),
+  ...rows('VM', 'Ready', 'Unknown', {
+    NodeLost: [
+      'The node does not answer, so the state of the VM is not known.',
+      'Bring the node back, or delete its pod for good (taint node.kubernetes.io/out-of-service).',
+    ],
+    RunnerUnreachable: [
+      'The pod runs but its runner does not answer.',
+      'Look at network policies and at the logs of the pod.',
+    ],
+  }),
+  ...rows('VM', 'Scheduled', 'True', {
+    Scheduled: ['A node has been chosen.', nothing],
+  }),
+  ...rows('VM', 'Scheduled', 'False', {
+    Unschedulable: [
+      'No node fits; the message counts the reasons over all nodes.',
+      'Free or add what is missing; `svc3 vm explain NAME` gives the verdict for each node.',
+    ],
+    ConfigNotFound: [
+      'spec.config names a VMConfig that does not exist.',
+      'Create the VMConfig, or deploy with another.',
+    ],
+    PoolNotFound: [
+      'spec.pool names a VMPool that does not exist.',
+      'Create the VMPool, or deploy with another.',
+    ],
+    ImageNotFound: [
+      'The image names an Image that does not exist in this namespace, or the registry does not know it.',
+      'Create the Image, or correct the reference.',
+    ],
+    ImageNotReady: ['The Image is still being made, or waits for its upload.', waits],
+    ImageFailed: [
+      'The Image or ISO cannot be made until somebody acts; the message says why.',
+      'Do what the Image or ISO waits for, or deploy with another.',
+    ],
+    ImageTerminating: [
+      'The Image or ISO is being deleted: no VM is placed from it any more.',
+      'Deploy with another, or delete the VM; an Image of the same name that is made afterwards is used.',
+    ],
+    AskingRegistry: ['The registry is asked what the image is, and has not answered yet.', waits],
+    ImagePullDenied: [
+      'The registry refused to give the image.',
+      'Add a registry credential for that registry to this namespace (`svc3 regcred add`).',
+    ],
+    ClaimTerminating: [
+      'A PersistentVolumeClaim of the name that the VM would make is being deleted; the VM gets a disk of its own when it is gone.',
+      waits,
+    ],
+    PodConflict: ['A pod of the same name exists that does not belong to this VM.', 'Delete that pod.'],
+    PodRefused: [
+      'kube-apiserver refused the pod (Pod Security, quota, LimitRange or a webhook); the message quotes it.',
+      'Change what the message names; it is tried again.',
+    ],
+    RejectedByNode: [
+      'The kubelet rejected the pod; the message quotes it.',
+      'Nothing; another place is looked for.',
+    ],
+  }),
+  ...rows('VM', 'Prepared', 'True', {
+    Prepared: ['The image has been pulled and the disk made.', nothing],
+  }),
+  ...rows('VM', 'Prepared', 'False', {
+    PullingImage: ['The node pulls the image.', waits],
+    ImagePullFailed: [
+      'The node could not pull the image; the message quotes the kubelet.',
+      'Check the reference and the registry credential.',
+    ],
+    DiskFileMissing: [
+      'The image, the ISO or a disk cannot be used; the message says why.',
+      'Correct what the message names: an image has its disk below /disk and containerd is 2.1 or newer, a data disk has its file, a Persistent disk stays with the image that it was made on (`svc3 vm revert` begins anew).',
+    ],
+    ArchitectureMismatch: [
+      'The image is of another architecture than the VM.',
+      'Use an image of the right architecture.',
+    ],
+    VolumePending: [
+      'The PersistentVolumeClaim of the disk is not bound yet.',
+      'Check the StorageClass and its provisioner.',
+    ],
+  }),
+  ...rows('VM', 'Booted', 'True', {
+    Booted: ['QEMU runs the guest.', nothing],
+  }),
+  ...rows('VM', 'Booted', 'False', {
+    Booting: ['QEMU is being started.', waits],
+    NotRunning: ['The VM is stopped.', 'Start it when it is needed.'],
+    AcceleratorFailed: [
+      'The guest could not be executed with hardware virtualisation.',
+      'Label the node svc3.dev/accelerator=tcg, or repair its virtualisation.',
+    ],
+    GPUUnavailable: [
+      "A card of the node's bundle is busy or does not reset; the Node has condition svc3.dev/GPUUnavailable.",
+      'Free the card, or reboot the node where it does not reset; the VM is started again by itself.',
+    ],
+    UserDataMissing: [
+      'The Secret of spec.userData does not exist in the namespace of the VM, or has no key userData.',
+      'Create it; the VM is started by itself when the kubelet has seen it, in about a minute.',
+    ],
+    QEMUFailed: ['QEMU ended; the message holds its last words.', 'Read `kubectl logs` of the pod.'],
+  }),
+  ...rows('VM', 'WarmStart', 'True', {
+    StartedFromMemory: [
+      'The guest did not boot: it goes on from the memory of its image, or from its own on its claim.',
+      nothing,
+    ],
+    IdentityShared: [
+      'The guest goes on from the memory of its image, and has no agent that could be told that it is another VM, or one that runs no programs; the message says what it may have in common with other guests.',
+      'Install qemu-guest-agent in the guest, allow it `guest-exec`, and save it again.',
+    ],
+  }),
+  ...rows('VM', 'WarmStart', 'False', {
+    MemoryUsed: [
+      'The guest booted from its disk: it has run on it before, and the memory belongs to the disk as the image has it.',
+      'Nothing; `svc3 vm revert` starts from the memory again.',
+    ],
+    MemoryMissing: ['The guest booted: the image has no memory that can be read.', 'Save the image again.'],
+    AcceleratorDiffers: [
+      'The guest booted: its memory, of its image or on its own claim, was saved under another accelerator.',
+      `Of an image: make room on a node that \`svc3 vm explain NAME\` calls warm, or save again on one like this. ${ownMemory}; the next time see that a node like \`status.memoryHost\` has room before the VM goes on.`,
+    ],
+    CpuDiffers: [
+      'The guest booted: its memory, of its image or on its own claim, was saved on another CPU.',
+      'As with AcceleratorDiffers.',
+    ],
+    QemuDiffers: [
+      'The guest booted: its memory, of its image or on its own claim, was saved by another QEMU.',
+      `Of an image: save it again. ${ownMemory}; the next time let the VM go on before svc3 is upgraded.`,
+    ],
+    MachineDiffers: [
+      'The guest booted: the VM has other hardware than that of the save, or its claim holds the memory of the VM that had the disk before; the message names what differs.',
+      `Of an image: deploy with the same CPUs, memory, disk size and devices. ${ownMemory}.`,
+    ],
+    MemoryNotLoaded: [
+      'The guest booted: QEMU did not take the memory, of its image or on its own claim; the message quotes it.',
+      `Of an image: save it again. ${ownMemory}.`,
+    ],
+    DiskChanged: [
+      'The guest booted, as after a power cut: a disk has been written since its memory was saved on its claim; the message names it.',
+      'Look at the file systems of the guest, and for who else writes to its claims.',
+    ],
+    NotSuspended: [
+      'The guest booted: its memory could not be written to its claim when its pod ended (spec.onEviction: Suspend), so it was shut down; the message says why.',
+      'Nothing; the next time give the claim the room, or the node the time, that the message names.',
+    ],
+  }),
+  ...rows('VM', 'RestartRequired', 'True', {
+    SpecChanged: [
+      'Fields of spec differ from the settings in force; the message names them. They apply when the guest is started next (docs/vmchanges.md).',
+      'Restart it when it suits (`svc3 vm restart`, or a new spec.restartRequest).',
+    ],
+    ResizeRefused: [
+      'As SpecChanged; cpu or memory of a VM with an Ephemeral disk has changed, and its pod cannot be resized on its node for the reason that the message gives.',
+      'Free room on the node, or ask for less; it is tried again by itself.',
+    ],
+    DeployAgain: [
+      'Fields of spec changed while the VM was being placed, and its Ephemeral disk is in its pod; the message names them.',
+      'Delete the VM and deploy it again, or change the fields back.',
+    ],
+  }),
+  ...rows('VM', 'Stalled', 'True', {
+    GuestStopped: ['As with Ready.', 'As with Ready.'],
+    ImagePullDenied: ['As with Scheduled.', 'As with Scheduled.'],
+    PodConflict: ['As with Scheduled.', 'As with Scheduled.'],
+    ConfigNotFound: ['As with Scheduled, for more than a minute.', 'As with Scheduled.'],
+    PoolNotFound: ['As with Scheduled, for more than a minute.', 'As with Scheduled.'],
+    UserDataMissing: ['As with Booted, for more than a minute.', 'As with Booted.'],
+    ImageNotFound: ['As with Scheduled, for more than a minute.', 'As with Scheduled.'],
+    ImageFailed: ['As with Scheduled, for more than a minute.', 'As with Scheduled.'],
+    GPUPassthroughDisabled: [
+      'The VM asks for GPU passthrough and the cluster has it turned off.',
+      'Turn it on in the chart (gpuPassthrough.enabled), or deploy without it.',
+    ],
+    InvalidSpec: ['The spec cannot be carried out; the message names the field.', 'Correct the spec.'],
+    ClaimConflict: [
+      'The PersistentVolumeClaim that the VM would make, or names, is not its own: it is neither mounted nor deleted. The message says whose it is.',
+      'Delete that claim, give the VM another name, or go on with the disk of a deleted VM by `disk.claimName` ([Disks](nodes.md#disks-of-deleted-vms)).',
+    ],
+    ClaimNotFound: [
+      'The PersistentVolumeClaim that `disk.claimName`, or `claimName` of a data disk, names does not exist.',
+      'Make that claim, or delete the VM and deploy it with another one.',
+    ],
+    PowerStateUnsupported: [
+      'The requested power state does not exist for this VM; the message says why.',
+      'Choose another power state.',
+    ],
+    DiskFileMissing: ['As with Prepared.', 'As with Prepared.'],
+    ArchitectureMismatch: [
+      'The image is of another architecture than the VM, or the runner image cannot run guests of it.',
+      'Use an image of another architecture.',
+    ],
+    RestartLimitExceeded: [
+      'QEMU died or the guest panicked for the sixth time without ten quiet minutes between; the message holds its last words. It is not started again by itself. The disk is as it was left.',
+      'Start it (`svc3 vm start` or `restart`, or a new spec.startRequest), which allows as many restarts again; or save its disk, or revert it.',
+    ],
+    AcceleratorFailed: ['As with Booted.', 'As with Booted.'],
+    GPUUnavailable: ['The pod was given no GPU although the VM is to have one.', 'Delete the pod of the VM.'],
+    QEMUFailed: [
+      'QEMU cannot be started in this pod; the message says why.',
+      'Change what the message names.',
+    ],
+  }),
+  ...rows('VM', 'PortsMapped', 'False', {
+    PortTaken: [
+      'A port of spec.ports is in use on every node that fits; the VM runs without that mapping. The condition is absent where all are mapped.',
+      'Free the port and start the VM anew in another pod, or name another port.',
+    ],
+    PortNotAllowed: [
+      'A port of spec.ports is not one that this installation allows; the VM runs without that mapping.',
+      'Name a port in the range of the chart value hostPorts.allowed.',
+    ],
+  }),
+  ...rows('VMConfig', 'Ready', 'True', {
+    Resolved: [
+      'The Image and the ISO that the VMConfig names exist and are Ready, as far as it names any; the message says which.',
+      nothing,
+    ],
+    RegistryNotAsked: [
+      'The image or the ISO is a reference of a registry, which is asked only when a VM is deployed: whether it is there is not known. What else the VMConfig names is Ready.',
+      nothing,
+    ],
+  }),
+  ...rows('VMConfig', 'Ready', 'False', {
+    ImageNotFound: [
+      'spec.image names an Image that does not exist in this namespace.',
+      'Create the Image, or name another.',
+    ],
+    ImageNotReady: [
+      'The Image of spec.image is still being made.',
+      'Nothing, unless Stalled is True: then the Image says what it waits for.',
+    ],
+    ImageTerminating: [
+      'The Image of spec.image is being deleted: no VM is placed from it any more.',
+      'Name another; an Image of the same name that is made afterwards is used.',
+    ],
+    ISONotFound: [
+      'spec.iso names an ISO that does not exist in this namespace.',
+      'Create the ISO, or name another.',
+    ],
+    ISONotReady: [
+      'The ISO of spec.iso is still being made.',
+      'Nothing, unless Stalled is True: then the ISO says what it waits for.',
+    ],
+    ISOTerminating: [
+      'The ISO of spec.iso is being deleted: no VM is placed with it any more.',
+      'Name another; an ISO of the same name that is made afterwards is used.',
+    ],
+  }),
+  ...rows('VMConfig', 'Stalled', 'True', {
+    ImageNotFound: ['As with Ready, for more than a minute.', 'As with Ready.'],
+    ImageNotReady: ['As with Ready, and the Image is Stalled itself.', 'Do what the Image waits for.'],
+    ImageTerminating: ['As with Ready, for more than a minute.', 'As with Ready.'],
+    ISONotFound: ['As with Ready, for more than a minute.', 'As with Ready.'],
+    ISONotReady: ['As with Ready, and the ISO is Stalled itself.', 'Do what the ISO waits for.'],
+    ISOTerminating: ['As with Ready, for more than a minute.', 'As with Ready.'],
+  }),
+  ...rows('RegistryCredential', 'Ready', 'True', {
+    Published: ["The credential stands in the namespace's pull Secret.", nothing],
+    PublishedSecure: [
+      'The credential stands in the pull Secret, but the nodes do not trust this insecure registry.',
+      'Allow the host in the chart (insecureRegistries), or give the registry a certificate that nodes trust.',
+    ],
+  }),
+  ...rows('RegistryCredential', 'Ready', 'False', {
+    SecretNotFound: [
+      'spec.secretRef names a Secret that does not exist in svc3-credentials.',
+      'Create the Secret.',
+    ],
+    SecretInvalid: [
+      'The Secret is not of type kubernetes.io/basic-auth or lacks user name or password.',
+      'Correct the Secret.',
+    ],
+    SecretConflict: [
+      'A Secret svc3-registry-credentials that svc3 did not make is in the way.',
+      'Delete or rename that Secret.',
+    ],
+    SecretRefused: [
+      'kube-apiserver refused the pull Secret; the message quotes it.',
+      'Change what the message names; it is tried again.',
+    ],
+  }),
+  ...rows('RegistryCredential', 'Stalled', 'True', {
+    SecretNotFound: ['As with Ready, for more than a minute.', 'As with Ready.'],
+    SecretInvalid: ['As with Ready.', 'As with Ready.'],
+    SecretConflict: ['As with Ready.', 'As with Ready.'],
+  }),
+  ...rows('VMPool', 'Ready', 'True', {
+    Filled: ['As many guests wait as spec.minIdle says.', nothing],
+  }),
+  ...rows('VMPool', 'Ready', 'False', {
+    Preparing: ['Guests are being booted.', waits],
+    AskingRegistry: ['As with a VM.', waits],
+    AtMaxSize: [
+      'There are as many VMs of the pool and waiting guests as spec.maxSize allows.',
+      'Delete VMs, or raise spec.maxSize.',
+    ],
+    Unschedulable: [
+      'No node fits, or VMs wait for a node, which come first; the message says which.',
+      'Free or add what is missing.',
+    ],
+    PodRefused: [
+      'kube-apiserver refused a pod (Pod Security, quota, LimitRange or a webhook); the message quotes it.',
+      'Change what the message names; it is tried again.',
+    ],
+    InvalidSpec: [
+      'The template, with what its VMConfig and image say, is not for a pool; the message names the field.',
+      'Change that field.',
+    ],
+    ConfigNotFound: ['spec.template.config names a VMConfig that does not exist.', 'Create the VMConfig.'],
+    ImageNotFound: ['As with a VM.', 'As with a VM.'],
+    ImageNotReady: ['As with a VM.', waits],
+    ImageFailed: ['As with a VM.', 'As with a VM.'],
+    ImageTerminating: ['As with a VM.', 'As with a VM.'],
+    ImagePullDenied: ['As with a VM.', 'As with a VM.'],
+    ArchitectureMismatch: ['As with a VM.', 'As with a VM.'],
+    GPUPassthroughDisabled: ['As with a VM.', 'As with a VM.'],
+  }),
+  ...rows('VMPool', 'Stalled', 'True', {
+    InvalidSpec: ['As with Ready.', 'As with Ready.'],
+    GPUPassthroughDisabled: ['As with Ready.', 'As with Ready.'],
+  }),
+  ...rows('Image, ISO', 'Ready', 'True', {
+    Stored: ['The disk is in the store.', nothing],
+  }),
+  ...rows('Image, ISO', 'Ready', 'False', {
+    Pending: ['The work has not begun.', waits],
+    Working: ['The disk is being made; status.progress says how far it is.', waits],
+    AwaitingUpload: [
+      'The disk waits for an upload.',
+      'Upload it: `svc3 image upload`, an ISO `svc3 iso upload`.',
+    ],
+    UploadAbandoned: [
+      'An upload broke off and nobody went on with it for as long as the chart value store.uploadExpiryHours says (a day); what had come was forgotten.',
+      'Upload it again: `svc3 image upload`, an ISO `svc3 iso upload`.',
+    ],
+    SourceNotFound: [
+      'The source does not exist, or was being deleted when the copy was made; another one of its name is taken when it is there.',
+      'Correct or create the source.',
+    ],
+    SourceDeleted: [
+      'The VM was deleted before its disk was saved, or was being deleted when the Image was made.',
+      'Nothing can be done for that disk; delete the Image.',
+    ],
+    SourceNotReady: [
+      'The source exists and is not ready; where the memory of a VM is to be saved, the VM does not run.',
+      'Nothing, while it is being made or started; start a VM that is off, or delete the Image.',
+    ],
+    MemoryRefused: [
+      'The memory of the VM cannot be saved: the message names the field that is in the way, or the VM does not run and is being deleted.',
+      'Save the disk alone, or change that field; delete the Image.',
+    ],
+    RegistryDenied: [
+      'A registry refused the credential, or there is none.',
+      'Add a registry credential for it.',
+    ],
+    RegistryUnreachable: [
+      'A registry does not answer.',
+      'Nothing; it is tried again with exponential backoff.',
+    ],
+    DiskRefused: ['The disk file is not acceptable; the message says why.', 'Use another file.'],
+    WorkerFailed: [
+      'The worker pod failed; the message quotes it.',
+      'Nothing; it is tried again with exponential backoff.',
+    ],
+    WorkerRefused: [
+      'Quota, Pod Security or a webhook refused the worker pod, or another pod has its name; the message says which.',
+      'Let the namespace have one more pod, or delete the one in the way; it is tried again with exponential backoff.',
+    ],
+    RunnerUnreachable: [
+      'The runner of the VM to be saved does not answer or refuses; the message quotes it.',
+      'Look at the VM; it is tried again with exponential backoff.',
+    ],
+    StoreMissing: ['The installation has no image store.', 'Set the chart value store.url.'],
+    InUse: [
+      'It is being deleted, and VMs or VMPools still use it, or copies of it are not done; the message names them.',
+      'Delete VMs and VMPools; it waits for copies, unless they are deleted.',
+    ],
+  }),
+  ...rows('Image, ISO', 'Committed', 'True', {
+    Stored: ['The last commit is in the store; VMs that are placed from now on run from it.', nothing],
+  }),
+  ...rows('Image, ISO', 'Committed', 'Unknown', {
+    Working: ['A commit is under way; the version before stays usable.', waits],
+  }),
+  ...rows('Image, ISO', 'Committed', 'False', {
+    CommitRefused: [
+      'The VM does not run from this Image; the message says what it runs from.',
+      'Commit it to the Image that it runs from, or save it under a name.',
+    ],
+    SourceNotFound: ['The VM does not exist; the version before stays usable.', 'Name another VM.'],
+    SourceDeleted: [
+      'The VM was deleted before its disk was saved; the version before stays usable.',
+      'Nothing can be done for that disk.',
+    ],
+    DiskRefused: [
+      'The disk of the VM is not acceptable; the message says why; the version before stays usable.',
+      'Commit another VM.',
+    ],
+    SourceNotReady: ['The VM has no runner yet.', waits],
+    RegistryDenied: ['As with Ready.', 'As with Ready.'],
+    RegistryUnreachable: ['As with Ready.', 'As with Ready.'],
+    RunnerUnreachable: ['As with Ready.', 'As with Ready.'],
+    StoreMissing: ['As with Ready.', 'As with Ready.'],
+    WorkerFailed: ['As with Ready.', 'As with Ready.'],
+    WorkerRefused: ['As with Ready.', 'As with Ready.'],
+  }),
+  ...rows('Image, ISO', 'Stalled', 'True', {
+    AwaitingUpload: ['As with Ready.', 'As with Ready.'],
+    RegistryDenied: ['As with Ready.', 'As with Ready.'],
+    SourceNotFound: ['As with Ready.', 'As with Ready.'],
+    SourceDeleted: ['As with Ready.', 'As with Ready.'],
+    StoreMissing: ['As with Ready.', 'As with Ready.'],
+    MemoryRefused: ['As with Ready.', 'As with Ready.'],
+    DiskRefused: ['As with Ready.', 'As with Ready.'],
+    UploadAbandoned: ['As with Ready.', 'As with Ready.'],
+  }),
+];

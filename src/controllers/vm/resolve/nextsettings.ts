@@ -1,0 +1,33 @@
+import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
+import { keepsSettings } from '../pod/hibernation.ts';
+import type { VmSettings } from '../settings.ts';
+import { anotherMedium, changedSettings } from './changes.ts';
+import { withLiveSettings } from './livesettings.ts';
+import type { Resolved } from './resolve.ts';
+
+/**
+ * The settings that the next pod of a VM has which was placed before: those that were frozen then, with what has changed of its spec since. Pure.
+ *
+ * @param pinnedIso - what the medium of `nextMedium` means; undefined where that is not known
+ */
+export function nextSettings(
+  vm: Vm,
+  frozen: EffectiveSettings,
+  settings: VmSettings,
+  pinnedIso?: string,
+): Resolved {
+  const placed = withLiveSettings(vm, frozen);
+  const warningsBefore = vm.status?.warnings ?? [];
+  if (keepsSettings(vm)) {
+    const { elsewhere = placed } = changedSettings(vm, placed, settings) ?? {};
+    return { kind: 'resolved', effective: elsewhere, warnings: warningsBefore };
+  }
+  const changed = changedSettings(vm, placed, settings, pinnedIso);
+  const { effective = placed, warnings = warningsBefore, refusal } = changed ?? {};
+  return { kind: 'resolved', effective, warnings, ...(refusal === undefined ? {} : { refusal }) };
+}
+
+/** The medium that the next pod has where that is another than the last one's, by its name. */
+export function nextMedium(vm: Vm, frozen: EffectiveSettings): string | undefined {
+  return keepsSettings(vm) ? undefined : anotherMedium(vm, withLiveSettings(vm, frozen));
+}
