@@ -79,6 +79,18 @@ export function readHardware(annotation: string | undefined): HardwareReading {
   );
 }
 
+/** Whether the annotation of a node says that it has hardware virtualisation, whatever else stands there; undefined without one. */
+export function readNodeKvm(annotation: string | undefined): boolean | undefined {
+  if (annotation === undefined) return undefined;
+  if (annotation.length > longestAnnotation) return false;
+  try {
+    const found = (JSON.parse(annotation) as { kvm?: unknown } | null)?.kvm;
+    return found !== undefined && Hardware.shape.kvm.safeParse(found).success;
+  } catch {
+    return false;
+  }
+}
+
 /** The CPU that the annotation of a node names, whatever else stands there; undefined where it names none. */
 export function readNodeCpu(annotation: string | undefined): HostCpu | undefined {
   if (annotation === undefined || annotation.length > longestAnnotation) return undefined;

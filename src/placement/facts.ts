@@ -40,6 +40,8 @@ export interface NodeFacts {
   readonly accelerator: Accelerator | undefined;
   /** As its node agent reports it; undefined until then. */
   readonly hostCpu: HostCpu | undefined;
+  /** Whether its node agent has found hardware virtualisation; undefined until it has reported. */
+  readonly foundKvm: boolean | undefined;
   /** The kubelet manages local storage; where it does not, a pod that requests it would never be bound. */
   readonly reportsEphemeralStorage: boolean;
   /** Allocatable; the port dimensions are ignored, they come from the ranges. */
@@ -56,10 +58,18 @@ export interface PodFacts {
   readonly requests: ResourceVector;
   readonly ports: readonly HostPort[];
   readonly neighbour: Neighbour;
+  /** It is the node agent's: the node's hardware will be reported. */
+  readonly isNodeAgent: boolean;
 }
 
+/**
+ * Hardware virtualisation of a node: its device can be given to pods (`Ready`); its agent has found it, and the kubelet has no device yet, as
+ * after a reboot (`Found`); the agent that is there has not reported yet (`Unknown`); there is none, or nobody who would tell (`None`).
+ */
+export type KvmState = 'Ready' | 'Found' | 'Unknown' | 'None';
+
 /** The facts that decide alone, without what is in use, whether a node is a candidate. Nodes that share them are one class. */
-export type ClassFacts = Omit<NodeFacts, 'name' | 'labels' | 'allocatable'> & {
+export type ClassFacts = Omit<NodeFacts, 'name' | 'labels' | 'allocatable' | 'foundKvm'> & {
   readonly hasGpu: boolean;
-  readonly hasKvm: boolean;
+  readonly kvm: KvmState;
 };

@@ -1,4 +1,4 @@
-import type { ClassFacts, Neighbour, NodeFacts, PodFacts } from './facts.ts';
+import type { ClassFacts, KvmState, Neighbour, NodeFacts, PodFacts } from './facts.ts';
 import { type Entry, NodeTree } from './nodetree.ts';
 import { dimensionsOfPort, type HostPort, portCapacity, portKey, type PortRanges } from './ports.ts';
 import {
@@ -19,6 +19,7 @@ export interface Usage {
   readonly ports: readonly HostPort[];
   /** Absent for what takes room only. */
   readonly neighbour?: Neighbour;
+  readonly isNodeAgent?: boolean;
 }
 
 /** Nodes that placement cannot tell apart except by name and by what is free on them. */
@@ -35,6 +36,8 @@ export interface NodeState extends Entry {
   capacity: ResourceVector;
   readonly used: ResourceVector;
   readonly usedPorts: Map<string, number>;
+  /** Pods of the node agent. */
+  agents: number;
 }
 
 /**
@@ -89,8 +92,8 @@ export class Inventory {
       if (sameUsage(old, pod)) return false;
       this.#release(old);
     }
-    const { node, requests, ports, neighbour } = pod;
-    const usage = { node, requests, ports, neighbour };
+    const { node, requests, ports, neighbour, isNodeAgent } = pod;
+    const usage = { node, requests, ports, neighbour, isNodeAgent };
     this.#pods.set(pod.uid, usage);
     this.#take(usage);
     return true;
@@ -164,6 +167,7 @@ export class Inventory {
         capacity: emptyVector(),
         used: emptyVector(),
         usedPorts: new Map(),
+        agents: 0,
       };
       this.#nodes.set(name, state);
     }
@@ -196,7 +200,14 @@ export class Inventory {
     const { used } = state;
     for (let i = 0; i <= KVM; i++) used[i] = (used[i] as number) + sign * (usage.requests[i] as number);
     for (const port of usage.ports) this.#countPort(state, port, sign);
+    if (usage.isNodeAgent === true) this.#countAgent(state, sign);
     this.#dirty.add(state);
+  }
+
+  /** Where an agent comes or goes, the node may be of another class. */
+  #countAgent(state: NodeState, sign: 1 | -1): void {
+    state.agents += sign;
+    this.#unlink(state);
   }
 
   #countPort(state: NodeState, port: HostPort, sign: 1 | -1): void {
@@ -234,7 +245,7 @@ export class Inventory {
     for (const state of this.#dirty) {
       // Not known, or not any more: what is used there waits for the Node.
       if (state.facts === undefined) continue;
-      const nodeClass = state.class ?? this.#classOf(state.facts);
+      const nodeClass = state.class ?? this.#classOf(classFacts(state.facts, state.agents > 0));
       if (state.class !== undefined) nodeClass.tree.remove(state);
       state.free = state.capacity.map((amount, i) => amount - (state.used[i] as number));
       state.score = freeFraction(state);
@@ -244,8 +255,7 @@ export class Inventory {
     this.#dirty.clear();
   }
 
-  #classOf(node: NodeFacts): NodeClass {
-    const facts = classFacts(node);
+  #classOf(facts: ClassFacts): NodeClass {
     const key = keyOf(facts);
     let nodeClass = this.#classes.get(key);
     if (nodeClass === undefined) {
@@ -278,14 +288,20 @@ function freeFraction({ capacity, free }: NodeState): number {
   return (part(CPU) + part(MEMORY)) / 2;
 }
 
-function classFacts(node: NodeFacts): ClassFacts {
-  const { name: _name, labels: _labels, allocatable, ...facts } = node;
+function classFacts(node: NodeFacts, hasAgent: boolean): ClassFacts {
+  const { name: _name, labels: _labels, foundKvm: _foundKvm, allocatable, ...facts } = node;
   return {
     ...facts,
     tags: [...facts.tags].sort(),
     hasGpu: (allocatable[GPU] as number) > 0,
-    hasKvm: (allocatable[KVM] as number) > 0,
+    kvm: kvmOf(node, hasAgent),
   };
+}
+
+function kvmOf({ allocatable, foundKvm }: NodeFacts, hasAgent: boolean): KvmState {
+  if ((allocatable[KVM] as number) > 0) return 'Ready';
+  if (foundKvm === true) return 'Found';
+  return foundKvm === undefined && hasAgent ? 'Unknown' : 'None';
 }
 
 function keyOf(facts: ClassFacts): string {
@@ -301,7 +317,7 @@ function keyOf(facts: ClassFacts): string {
     facts.accelerator ?? null,
     facts.reportsEphemeralStorage,
     facts.hasGpu,
-    facts.hasKvm,
+    facts.kvm,
     facts.hostCpu === undefined ? null : [facts.hostCpu.model, facts.hostCpu.flags],
   ]);
 }

@@ -1,6 +1,5 @@
 import type { Node } from '../api/core.ts';
-import { readNodeCpu } from '../api/hardware.ts';
-import type { HostCpu } from '../api/hostcpu.ts';
+import { readNodeCpu, readNodeKvm } from '../api/hardware.ts';
 import { annotations, extendedResources, labels, tagLabelPrefix } from '../api/meta.ts';
 import { milliAmount, wholeAmount } from './amount.ts';
 import type { Accelerator, NodeFacts } from './facts.ts';
@@ -29,26 +28,35 @@ export function nodeFacts(node: Node): NodeFacts {
     taints: (node.spec?.taints ?? []).map(({ key, value = '', effect }) => ({ key, value, effect })),
     labels: nodeLabels,
     tags: tagsOf(nodeLabels),
-    reservedFor: nonEmpty(nodeLabels[labels.namespace]),
+    reservedFor: reservedFor(node),
     gpuEnabled: nodeLabels[labels.gpuPassthrough] === 'enabled',
     accelerator: acceleratorLabel(nodeLabels[labels.accelerator]),
-    hostCpu: cpuOf(node.metadata.annotations?.[annotations.hardware]),
+    ...reportedBy(node.metadata.annotations?.[annotations.hardware]),
     reportsEphemeralStorage: allocatable?.['ephemeral-storage'] !== undefined,
     allocatable: allocatableOf(allocatable),
   };
 }
 
+/** The only namespace whose VMs the node takes; undefined where it takes all. */
+export function reservedFor({ metadata }: Node): string | undefined {
+  return nonEmpty(metadata.labels?.[labels.namespace]);
+}
+
+/** What a node agent has found. */
+type Reported = Pick<NodeFacts, 'hostCpu' | 'foundKvm'>;
+
 /** By annotation: nodes of one kind have the same, and so has a node at its next heartbeat. */
-const knownCpus = new Map<string, HostCpu | undefined>();
+const known = new Map<string | undefined, Reported>();
 const mostKnown = 1_000;
 
 /** One object for all nodes with the same annotation: the features of a CPU are some 150 words. */
-function cpuOf(annotation = ''): HostCpu | undefined {
-  if (knownCpus.has(annotation)) return knownCpus.get(annotation);
-  if (knownCpus.size >= mostKnown) knownCpus.clear();
-  const cpu = readNodeCpu(annotation);
-  knownCpus.set(annotation, cpu);
-  return cpu;
+function reportedBy(annotation: string | undefined): Reported {
+  const before = known.get(annotation);
+  if (before !== undefined) return before;
+  if (known.size >= mostKnown) known.clear();
+  const reported = { hostCpu: readNodeCpu(annotation), foundKvm: readNodeKvm(annotation) };
+  known.set(annotation, reported);
+  return reported;
 }
 
 /** The tags of a Node (`tag.svc3.dev/<tag>=true`), sorted. */

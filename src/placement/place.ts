@@ -221,7 +221,7 @@ export function verdictOn(
 function excludes(facts: ClassFacts, request: PlacementRequest): string | undefined {
   if (facts.cordoned) return reasons.unschedulable;
   if (!facts.ready) return reasons.notReady;
-  return excludesForGood(facts, request);
+  return excludesForGood(facts, request) ?? awaits(facts, request);
 }
 
 /** The same for what does not pass by itself. */
@@ -237,8 +237,15 @@ function excludesForGood(facts: ClassFacts, request: PlacementRequest): string |
   }
   if (request.gpu && !facts.gpuEnabled) return reasons.gpuDisabled;
   if (request.gpu && !facts.hasGpu) return reasons.gpuMissing;
-  if (acceleratorOn(facts, request) === 'kvm' && !facts.hasKvm) return reasons.noKvm;
+  if (acceleratorOn(facts, request) === 'kvm' && facts.kvm === 'None') return reasons.noKvm;
   return undefined;
+}
+
+/** A pod has its accelerator as long as it lives: one that is about to be there, or known, is waited for. */
+function awaits(facts: ClassFacts, request: PlacementRequest): string | undefined {
+  if ((facts.accelerator ?? request.accelerator) === 'tcg') return undefined;
+  if (facts.kvm === 'Found') return reasons.kvmMissing;
+  return facts.kvm === 'Unknown' ? reasons.kvmUnknown : undefined;
 }
 
 /** The tag outweighs all soft taints: no node has a thousand of them. */
@@ -265,11 +272,11 @@ export function coldReasonOn(
   return coldReason(memory, { accelerator: acceleratorOn(facts, request), hostCpu: facts.hostCpu });
 }
 
-/** The node's label, else the chart's setting, else whether the node has hardware virtualisation. */
+/** The node's label, else the chart's setting, else whether the node is known to have hardware virtualisation. */
 function acceleratorOn(facts: ClassFacts, request: PlacementRequest): Accelerator {
   if (facts.accelerator !== undefined) return facts.accelerator;
   if (request.accelerator !== 'auto') return request.accelerator;
-  return facts.hasKvm ? 'kvm' : 'tcg';
+  return facts.kvm === 'Ready' || facts.kvm === 'Found' ? 'kvm' : 'tcg';
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { Container, Pod } from '../api/core.ts';
-import { extendedResources } from '../api/meta.ts';
+import { extendedResources, labels, namespaces } from '../api/meta.ts';
 import type { Labels } from '../api/selector.ts';
 import { milliAmount, wholeAmount } from './amount.ts';
 import type { Neighbour, PodFacts, PodTerm } from './facts.ts';
@@ -32,7 +32,13 @@ export function podFacts(pod: Pod, claim?: string): PodFacts | undefined {
     requests: requestsOf(pod),
     ports: hostPortsOf(pod),
     neighbour: neighbourOf(pod),
+    isNodeAgent: isNodeAgent(pod),
   };
+}
+
+/** Nobody but administrators makes pods in that namespace. */
+function isNodeAgent({ metadata }: Pod): boolean {
+  return metadata.namespace === namespaces.node && metadata.labels?.[labels.component] === 'node-agent';
 }
 
 /** The node a pod is on, or the one that its required affinity names by `matchFields`. */
@@ -55,12 +61,12 @@ const repelsNobody: readonly PodTerm[] = [];
 
 /** Terms that reach other namespaces are left to kube-scheduler, which sees those namespaces' labels. */
 function neighbourOf({ metadata, spec }: Pod): Neighbour {
-  const { namespace, labels = noLabels } = metadata;
+  const { namespace, labels: own = noLabels } = metadata;
   const terms = spec.affinity?.podAntiAffinity?.requiredDuringSchedulingIgnoredDuringExecution;
   const repels = terms?.filter(
     (term) => term.namespaces === undefined && term.namespaceSelector === undefined,
   );
-  return { namespace, labels, repels: repels ?? repelsNobody };
+  return { namespace, labels: own, repels: repels ?? repelsNobody };
 }
 
 /** As kube-scheduler counts: the containers together, or the largest moment of the start, plus the overhead. */

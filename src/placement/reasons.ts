@@ -15,6 +15,8 @@ export const reasons = {
   gpuMissing: 'GPU passthrough device not ready',
   gpuInUse: 'GPU passthrough in use',
   noKvm: 'node(s) without hardware virtualisation',
+  kvmMissing: 'hardware virtualisation device not ready',
+  kvmUnknown: 'hardware virtualisation not reported yet',
   ports: "node(s) didn't have free ports for the requested pod ports",
   nodeAffinity: "node(s) didn't match Pod's node affinity/selector",
   spread: "node(s) didn't match pod topology spread constraints",

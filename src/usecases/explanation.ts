@@ -1,9 +1,10 @@
-import { configMaps, events, images, nodes, pods, vmConfigs, vms } from '../api/resources.ts';
+import { configMaps, events, images, nodes, pods, vmConfigs, vmPools, vms } from '../api/resources.ts';
 import type { Event } from '../api/core.ts';
 import { configKeyOf } from '../api/configkey.ts';
 import { namespaces, objectNames } from '../api/meta.ts';
 import type { Image } from '../api/image.ts';
 import type { Vm } from '../api/vm.ts';
+import type { VmPool } from '../api/vmpool.ts';
 import { isSvc3Error } from '../errors.ts';
 import { vmItem } from '../wire/vm.ts';
 import type { Explanation } from '../wire/vmschemas.ts';
@@ -64,23 +65,25 @@ export async function explain(
 }
 
 /**
- * What placement would say of every node now; undefined for who may not see nodes, and pods and VMs of all namespaces, or the VMConfig that
- * says what a VM asks for before it is placed.
+ * What placement would say of every node now; undefined for who may not see nodes, and pods and VMs of all namespaces, or the VMConfig and
+ * VMPool that say what a VM asks for before it is placed.
  */
-async function verdictsOf(client: KubeClient, vm: Vm): Promise<readonly NodeVerdict[] | undefined> {
-  const key = vm.status?.effective === undefined ? configKeyOf(vm) : undefined;
+async function verdictsOf(client: KubeClient, named: Vm): Promise<readonly NodeVerdict[] | undefined> {
   try {
+    // Placement is only loaded for who asks.
+    const [{ explainVm, imageNameOf, requestedVm }, { vmSettingsFrom }] = await Promise.all([
+      import('../controllers/vm/explain/explain.ts'),
+      import('../controllers/vm/environment.ts'),
+    ]);
+    const isPlaced = named.status?.effective !== undefined;
+    const vm = isPlaced ? named : requestedVm(named, await poolOf(client, named));
+    const key = isPlaced ? undefined : configKeyOf(vm);
     const [settings, inventory, running, all, config] = await Promise.all([
       client.get(configMaps, objectNames.settings, namespaces.system),
       client.list(nodes),
       client.list(pods),
       client.list(vms),
       key === undefined ? undefined : client.get(vmConfigs, key.name, key.namespace),
-    ]);
-    // Placement is only loaded for who asks.
-    const [{ explainVm, imageNameOf }, { vmSettingsFrom }] = await Promise.all([
-      import('../controllers/vm/explain/explain.ts'),
-      import('../controllers/vm/environment.ts'),
     ]);
     return explainVm({
       vm,
@@ -95,6 +98,11 @@ async function verdictsOf(client: KubeClient, vm: Vm): Promise<readonly NodeVerd
     if (isSvc3Error(error, 'Forbidden', 'NotFound')) return undefined;
     throw error;
   }
+}
+
+/** @throws Svc3Error NotFound, Forbidden: of the VMPool that the VM names */
+async function poolOf(client: KubeClient, { metadata, spec }: Vm): Promise<VmPool | undefined> {
+  return spec.pool === undefined ? undefined : client.get(vmPools, spec.pool, metadata.namespace);
 }
 
 /** Undefined for who may not see it: what is said of its memory is left out. */

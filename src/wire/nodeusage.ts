@@ -1,4 +1,4 @@
-import type { Pod } from '../api/core.ts';
+import type { Container, Pod } from '../api/core.ts';
 import { extendedResources } from '../api/meta.ts';
 import { parseMilli, parseQuantity } from '../api/quantity.ts';
 import { noUsage, type NodeUsage } from './node.ts';
@@ -52,15 +52,28 @@ export function keepRequests(pod: Pod): PodRequests {
   };
   const finished = status?.phase === 'Succeeded' || status?.phase === 'Failed';
   if (spec.nodeName === undefined || finished) return kept;
-  const running = spec.containers
-    .map(({ resources }) => requestOf(resources?.requests))
-    .reduce((a, b) => sum(a, b), noUsage);
-  const starting = (spec.initContainers ?? [])
-    .map(({ resources }) => requestOf(resources?.requests))
-    .reduce(largest, noUsage);
   kept.node = spec.nodeName;
-  kept.usage = sum(largest(running, starting), requestOf(spec.overhead));
+  kept.usage = sum(mostAtOnce(spec), requestOf(spec.overhead));
   return kept;
+}
+
+/** As kube-scheduler counts: the containers together with the sidecars, or the largest moment of the start. */
+function mostAtOnce({ containers, initContainers = [] }: Pod['spec']): NodeUsage {
+  let sidecars = noUsage;
+  let starting = noUsage;
+  for (const container of initContainers) {
+    const own = requestOf(container.resources?.requests);
+    if (isSidecar(container)) sidecars = sum(sidecars, own);
+    else starting = largest(starting, sum(sidecars, own));
+  }
+  const running = containers
+    .map(({ resources }) => requestOf(resources?.requests))
+    .reduce((a, b) => sum(a, b), sidecars);
+  return largest(running, starting);
+}
+
+function isSidecar(container: Container & { restartPolicy?: string }): boolean {
+  return container.restartPolicy === 'Always';
 }
 
 /** Keeps the sums per node true with each change; nothing is summed per request. */

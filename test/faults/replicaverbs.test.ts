@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { vms } from '../../src/api/resources.ts';
+import { nodes, vms } from '../../src/api/resources.ts';
 import type { Vm, VmStatus } from '../../src/api/vm.ts';
 import { createGateway } from '../../src/http/legacy/gateway.ts';
 import { rows } from '../../src/http/legacy/table.ts';
@@ -10,7 +10,7 @@ import { holdWatches } from '../support/heldwatches.ts';
 
 /**
  * A client's next request may go to another replica, which has not heard of what the first has done: it refused a resume, since the VM
- * ran as far as it knew, and a save, since the VM had no disk yet.
+ * ran as far as it knew, a save, since the VM had no disk yet, and left undone what it believed to be so already.
  */
 let cluster: TestCluster;
 let namespace: string;
@@ -24,10 +24,10 @@ afterAll(async () => {
   await cluster.client.request({ method: 'DELETE', path: `/apis/svc3.dev/v1/namespaces/${namespace}/vms` });
 });
 
-async function create(name: string, status: VmStatus): Promise<void> {
+async function create(name: string, status: VmStatus, spec: Partial<Vm['spec']> = {}): Promise<void> {
   await cluster.client.create(vms, {
-    metadata: { name, namespace },
-    spec: { image: 'registry.example.com/debian:12', cpu: 1, memory: '256Mi' },
+    metadata: { name, namespace, ...(spec.disk === undefined ? {} : { finalizers: ['example.com/held'] }) },
+    spec: { image: 'registry.example.com/debian:12', cpu: 1, memory: '256Mi', ...spec },
   } as Vm);
   await say(name, status);
 }
@@ -45,7 +45,7 @@ const booted = {
   lastTransitionTime: '2026-11-01T10:00:00Z',
 } as const;
 
-/** A replica that has heard of these VMs, and then of nothing more. */
+/** A replica that has heard of these VMs, and of all nodes, and then of nothing more. */
 async function aReplica(...known: string[]) {
   const watches = holdWatches(cluster.client);
   const api = await startTestApi(watches.client, {}, (services) => ({
@@ -57,7 +57,7 @@ async function aReplica(...known: string[]) {
   });
   const { objects } = api.services.caches.vms;
   for (const name of known) await expect.poll(() => objects.get(name, namespace)).toBeDefined();
-  watches.hold('vms');
+  watches.hold('vms', 'nodes');
   return (method: string, path: string, body: object) =>
     api.call(method, path, {
       token: cluster.adminToken,
@@ -116,4 +116,41 @@ test('what is gone already is purged, and is nothing that could be deleted', asy
   const deleted = await ask('DELETE', '/resources/vm/delete', { svc_vm_name: 'deleted' });
   expect(deleted.status).toBe(500);
   expect(deleted.text).toContain('No VMs with that name are currently deployed');
+});
+
+test('a node is tagged and untagged whatever the replica believes of it', async () => {
+  const name = `${namespace}-node`;
+  const label = 'tag.svc3.dev/fast';
+  const write = (value: string | null) =>
+    cluster.client.patch(
+      nodes,
+      { name },
+      { type: 'merge', body: { metadata: { labels: { [label]: value } } } },
+    );
+  const isTagged = async () => (await cluster.client.get(nodes, name)).metadata.labels?.[label] === 'true';
+  await cluster.client.create(nodes, { metadata: { name, labels: { [label]: 'true' } } });
+  onTestFinished(() => cluster.client.delete(nodes, { name }));
+  const ask = await aReplica();
+  const path = `/api/v1/namespaces/${namespace}/nodes/${name}`;
+  await write(null);
+  expect((await ask('POST', `${path}/tag`, { tag: 'fast' })).status).toBe(200);
+  expect(await isTagged()).toBe(true);
+  await write(null);
+  const untagging = await aReplica();
+  await write('true');
+  expect((await untagging('POST', `${path}/untag`, { tag: 'fast' })).status).toBe(200);
+  expect(await isTagged()).toBe(false);
+});
+
+test('a disk that is to go with its VM goes, though the replica believes that it would anyway', async () => {
+  const disk = { storage: 'Persistent', whenDeleted: 'Delete' } as const;
+  await create('kept', { effective: { ...effective, disk } }, { disk });
+  const key = { name: 'kept', namespace };
+  const write = (body: object) => cluster.client.patch(vms, key, { type: 'merge', body });
+  onTestFinished(async () => void (await write({ metadata: { finalizers: [] } })));
+  const ask = await aReplica('kept');
+  await write({ spec: { disk: { whenDeleted: 'Retain' } } });
+  const path = `/api/v1/namespaces/${namespace}/vms/kept?deleteDisk=true&wait=false`;
+  expect((await ask('DELETE', path, {})).status).toBe(202);
+  expect((await cluster.client.get(vms, 'kept', namespace)).spec.disk?.whenDeleted).toBe('Delete');
 });

@@ -1,8 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { nodes, pods, vmPools } from '../../src/api/resources.ts';
+import type { VmPool } from '../../src/api/vmpool.ts';
 import { startVmOperator, type TestOperator } from '../support/operator.ts';
 import { slow, type VmWorld, vmWorld } from '../integration/vm/harness.ts';
+import { template } from '../integration/vm/poolworld.ts';
 
-/** With `placement.whenFull: Pod` kube-scheduler put VMs on nodes that were reserved for another namespace. */
+/** With `placement.whenFull: Pod` kube-scheduler put VMs on nodes that were reserved for another namespace, and pools kept guests there. */
 let world: VmWorld;
 let operator: TestOperator;
 
@@ -49,4 +52,25 @@ describe('a pod that is left to kube-scheduler', () => {
     await space.remove('vm');
     await world.kubelet.removeNode('free');
   });
+});
+
+test('guests of a pool leave a node that is reserved for another namespace, and wait elsewhere', async () => {
+  const { name: namespace } = await world.namespace('pooled');
+  const pool = { name: 'ci', namespace };
+  await world.kubelet.addNode({ name: 'shared' });
+  await world.client.create(vmPools, {
+    apiVersion: 'svc3.dev/v1',
+    kind: 'VMPool',
+    metadata: pool,
+    spec: { template: { ...template, cpu: 2 }, minIdle: 1 } as VmPool['spec'],
+  });
+  const whereGuestsAre = async () =>
+    (await world.client.list(pods, { namespace })).items.map(({ spec }) => spec.nodeName);
+  await expect.poll(whereGuestsAre, slow).toEqual(['shared']);
+  await world.kubelet.addNode({ name: 'free' });
+  const labels = { 'svc3.dev/namespace': 'others' };
+  await world.client.patch(nodes, { name: 'shared' }, { type: 'merge', body: { metadata: { labels } } });
+  await expect.poll(whereGuestsAre, slow).toEqual(['free']);
+  await world.client.delete(vmPools, pool);
+  for (const name of ['shared', 'free']) await world.kubelet.removeNode(name);
 });

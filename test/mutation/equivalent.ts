@@ -60,7 +60,7 @@ export const equivalents: readonly Equivalent[] = [
   {
     file: 'src/placement/inventory.ts',
     changes: [
-      'state.class ?? this.#classOf(state.facts)  →  (this.#classOf(state.facts))',
+      'state.class ?? this.#classOf(classFacts(state.facts, state.agents > 0))  →  (this.#classOf(state.facts))',
       'if (state.class !== undefined) nodeClass.tree.remove(state);  →  { nodeClass.tree.remove(state); }',
       'this.#dirty.clear();  →  ;',
     ],

@@ -5,6 +5,7 @@ import { type Controller, createController, isCached, keyOf } from '../../contro
 import type { Runtime } from '../../controller/runtime.ts';
 import type { KubeObject } from '../../api/object.ts';
 import type { Informer } from '../../kube/types.ts';
+import { reservedFor } from '../../placement/nodefacts.ts';
 import type { Shared } from '../vm/controller.ts';
 import { debounced } from '../vm/pacing.ts';
 import { isStandby, poolIndex } from '../vm/pool/standby.ts';
@@ -92,11 +93,12 @@ export function createVmPoolController(
   const wakeAll = debounced(() => {
     for (const pool of caches.pools.list()) controller.enqueue(keyOf(pool));
   }, 1_000);
-  // Nodes come and go, and are cordoned; their heartbeats are no news.
+  // Nodes come and go, are cordoned and reserved; their heartbeats are no news.
   caches.nodes.onChange((change) => {
     const isNews =
       change.kind !== 'updated' ||
       change.old.spec?.unschedulable !== change.object.spec?.unschedulable ||
+      reservedFor(change.old) !== reservedFor(change.object) ||
       readyOf(change.old) !== readyOf(change.object);
     if (isNews) wakeAll();
   });

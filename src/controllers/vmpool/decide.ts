@@ -4,7 +4,7 @@ import { isTerminating } from '../../api/owner.ts';
 import type { VmPool } from '../../api/vmpool.ts';
 import { endMessage, isPodReady, pullFailure, unschedulableMessage } from '../vm/pod/podstate.ts';
 import { isOfTemplate, templateDigest } from '../vm/pool/standby.ts';
-import { isUsable } from '../vm/pool/standbys.ts';
+import { isReserved, isUsable } from '../vm/pool/standbys.ts';
 
 /** A pod of the pool that is no VM's. */
 export interface StandbyView {
@@ -128,6 +128,9 @@ function failureOf({ pod }: StandbyView, now: number, startMs: number): string |
 }
 
 function nodeProblem({ pod, node }: StandbyView): string | undefined {
-  if (pod.spec.nodeName === undefined || isUsable(node)) return undefined;
+  const { namespace } = pod.metadata;
+  if (pod.spec.nodeName === undefined || isUsable(node, namespace)) return undefined;
+  if (node !== undefined && isReserved(node, namespace))
+    return `node ${pod.spec.nodeName} is reserved for another namespace`;
   return `node ${pod.spec.nodeName} is cordoned, lost or gone`;
 }

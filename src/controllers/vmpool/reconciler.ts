@@ -13,7 +13,8 @@ import { applyStatus, isSameStatus } from '../../controller/status.ts';
 import { isSvc3Error, messageOf } from '../../errors.ts';
 import type { EventRecorder, Informer, KubeClient, ReconcileResult } from '../../kube/types.ts';
 import { nodeOf } from '../../placement/podfacts.ts';
-import { placeLeavingOut } from '../../placement/leaveout.ts';
+import { placeLeavingOut, type PlacedWithout } from '../../placement/leaveout.ts';
+import { place, type PlacementRequest } from '../../placement/place.ts';
 import { isForRoom } from '../../placement/reasons.ts';
 import type { Shared } from '../vm/controller.ts';
 import { hasBundle } from '../vm/pod/bundle.ts';
@@ -196,7 +197,7 @@ export class PoolReconciler {
       const { name, namespace, uid, resourceVersion } = pod.metadata;
       if (isFailure && !this.#failed.has(uid)) {
         this.#failed.add(uid);
-        this.#backoff.failed(pool.metadata.uid);
+        this.#backoff.failed(pool.metadata.uid, nodeOf(pod));
         const message = `pod ${name} is replaced: ${why}`;
         recorder.event(
           { ...pool, ...typeMeta(vmPools) },
@@ -269,7 +270,7 @@ export class PoolReconciler {
     const vm = templateVm(pool, name);
     const memory = memoryToGoOnFrom(vm, effective, sources);
     const request = placementRequest(vm, effective, settings, memory);
-    const { result, leftOut } = placeLeavingOut(shared.inventory, request);
+    const { result, leftOut } = this.#place(uid, request);
     if (result.kind === 'refused')
       return {
         isReady: false,
@@ -309,6 +310,17 @@ export class PoolReconciler {
         isForRoom: /exceeded quota/.test(message),
       };
     }
+  }
+
+  /** A node on which a guest has just failed is the last choice: without guests it is the freest, and looks best. */
+  #place(poolUid: string, request: PlacementRequest): PlacedWithout {
+    const { inventory } = this.#parts.shared;
+    const avoid = this.#backoff.avoided(poolUid);
+    if (avoid.size > 0) {
+      const result = place(inventory, { ...request, avoid });
+      if (result.kind === 'placed') return { result, leftOut: [] };
+    }
+    return placeLeavingOut(inventory, request);
   }
 
   async #report(

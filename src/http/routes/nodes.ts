@@ -76,16 +76,14 @@ async function setTag(
   value: 'true' | null,
 ): Promise<ReplyOf<typeof tagReplies>> {
   const { params, body, services } = call;
-  const node = findNode(services, params.namespace, params.name);
-  const known = tagsOf(node).includes(body.tag);
-  if (known !== (value === 'true')) {
-    await services.client.patch(
-      nodes,
-      { name: params.name },
-      { type: 'merge', body: { metadata: { labels: { [tagLabel(body.tag)]: value } } } },
-    );
-    await seesTag(services, params.name, body.tag, value === 'true', call.signal);
-  }
+  findNode(services, params.namespace, params.name);
+  // Also where the cache says that it is so: the request before may have gone to another replica.
+  await services.client.patch(
+    nodes,
+    { name: params.name },
+    { type: 'merge', body: { metadata: { labels: { [tagLabel(body.tag)]: value } } } },
+  );
+  await seesTag(services, params.name, body.tag, value === 'true', call.signal);
   return {
     body: success(
       value === null

@@ -56,6 +56,13 @@ export async function findVmFor(services: Services, key: Key, refuse: (vm: Vm) =
   }
 }
 
+/**
+ * A VM as kube-apiserver has it: what depends on it is not left undone because another replica has changed it.
+ *
+ * @throws Svc3Error NotFound
+ */
+export const findLiveVm = (services: Services, key: Key): Promise<Vm> => live(vms, services, key);
+
 /** Each of these throws NotFound. Call them only for callers whose right to the object was asked for. */
 export const findVm = (services: Services, key: Key): Promise<Vm> =>
   find(services.caches.vms.objects, services, key);

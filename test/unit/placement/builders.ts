@@ -57,6 +57,7 @@ export function aNode(
     gpuEnabled: false,
     accelerator: undefined,
     hostCpu: undefined,
+    foundKvm: undefined,
     reportsEphemeralStorage: true,
     allocatable: amounts({ cpu, memory, ephemeral, pods, gpu, kvm }),
     ...facts,
@@ -78,7 +79,7 @@ export function aPod(
     kvm: kvm ?? 0,
   });
   const neighbour = { namespace: 'default', labels: {}, repels: [] };
-  return { uid, node, claim: undefined, ports: [], requests, neighbour, ...facts };
+  return { uid, node, claim: undefined, ports: [], requests, neighbour, isNodeAgent: false, ...facts };
 }
 
 /** A VM of 1 CPU and 1 Gi in namespace `default`, without ports. */

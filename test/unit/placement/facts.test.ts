@@ -65,6 +65,21 @@ describe('nodeFacts', () => {
     expect(nodeFacts(node).hostCpu).toBeUndefined();
   });
 
+  test.each<[report: string | undefined, foundKvm: boolean | undefined]>([
+    [undefined, undefined],
+    ['{"version":1,"kvm":{"gid":104}}', true],
+    ['{"version":1,"kvm":{"gid":0}}', true],
+    ['{"version":1}', false],
+    ['{"kvm":true}', false],
+    ['null', false],
+    ['{', false],
+    ['', false],
+    [`{"kvm":{"gid":1}}${' '.repeat(65_537)}`, false],
+  ])('of a node whose agent has reported %j hardware virtualisation is: %s', (report, foundKvm) => {
+    const reported = report === undefined ? {} : { annotations: { 'svc3.dev/hardware': report } };
+    expect(nodeFacts({ ...node, metadata: { ...node.metadata, ...reported } }).foundKvm).toBe(foundKvm);
+  });
+
   test.each([
     ['svc3.dev/gpu-passthrough', 'yes', { gpuEnabled: false }],
     ['svc3.dev/accelerator', 'xen', { accelerator: undefined }],
@@ -202,6 +217,16 @@ describe('podFacts', () => {
 
   test.each(['Succeeded', 'Failed'] as const)('a pod that is %s counts no more', (phase) => {
     expect(podFacts({ ...pod, status: { phase } })).toBeUndefined();
+  });
+
+  test.each([
+    ['svc3-node', 'node-agent', true],
+    ['svc3-node', 'operator', false],
+    ['team', 'node-agent', false],
+  ])('a pod in namespace %s of component %s is a node agent: %s', (namespace, component, expected) => {
+    const labels = { 'app.kubernetes.io/component': component };
+    const facts = podFacts({ ...pod, metadata: { ...pod.metadata, namespace, labels } });
+    expect(facts?.isNodeAgent).toBe(expected);
   });
 
   test('a pod without a node does not count', () => {

@@ -150,6 +150,7 @@ describe('nodes', () => {
     ['local storage', { reportsEphemeralStorage: false }],
     ['cards', { gpu: 1 }],
     ['hardware virtualisation', { kvm: 1 }],
+    ['hardware virtualisation without its device', { foundKvm: true }],
   ])('that differ only in their %s are told apart', (_what, different) => {
     const inventory = inventoryOf(aNode('a'), aNode('b', different));
     expect([...inventory.classes()]).toHaveLength(2);

@@ -14,6 +14,7 @@ export interface Taken {
   readonly requests: readonly number[];
   readonly ports: readonly { port: number; protocol: 'TCP' | 'UDP' }[];
   readonly neighbour?: Neighbour;
+  readonly isNodeAgent?: boolean;
 }
 
 export interface Answer {
@@ -29,6 +30,7 @@ interface Free {
   readonly amounts: number[];
   readonly capacity: number[];
   readonly ports: ReadonlySet<string>;
+  readonly hasAgent: boolean;
 }
 
 function freeOn(node: NodeFacts, taken: readonly Taken[]): Free {
@@ -42,6 +44,7 @@ function freeOn(node: NodeFacts, taken: readonly Taken[]): Free {
     capacity,
     amounts: capacity.map((amount, i) => here.reduce((left, one) => left - one.requests[i]!, amount)),
     ports: new Set(here.flatMap((one) => one.ports.map(({ port, protocol }) => `${port}${protocol}`))),
+    hasAgent: here.some(({ isNodeAgent }) => isNodeAgent === true),
   };
 }
 
@@ -61,7 +64,7 @@ const hard = ({ effect, key }: Taint): boolean => {
 function acceleratorOn(node: NodeFacts, request: PlacementRequest): string {
   if (node.accelerator !== undefined) return node.accelerator;
   if (request.accelerator !== 'auto') return request.accelerator;
-  return node.allocatable[5]! > 0 ? 'kvm' : 'tcg';
+  return node.allocatable[5]! > 0 || node.foundKvm === true ? 'kvm' : 'tcg';
 }
 
 /** The first free port of each service's range; undefined where one has none or a reserved port is taken. */
@@ -112,7 +115,13 @@ function against(
   if (request.gpu && !node.gpuEnabled) return ['not enabled for GPU passthrough'];
   if (request.gpu && node.allocatable[4] === 0) return ['GPU passthrough device not ready'];
   const accelerator = acceleratorOn(node, request);
-  if (accelerator === 'kvm' && node.allocatable[5] === 0) return ['node(s) without hardware virtualisation'];
+  if (node.allocatable[5] === 0) {
+    const mayBeKvm = (node.accelerator ?? request.accelerator) !== 'tcg';
+    const isAwaited = node.foundKvm === undefined && free.hasAgent;
+    if (mayBeKvm && node.foundKvm === true) return ['hardware virtualisation device not ready'];
+    if (mayBeKvm && isAwaited) return ['hardware virtualisation not reported yet'];
+    if (accelerator === 'kvm') return ['node(s) without hardware virtualisation'];
+  }
   const labels = affinity.againstNode(node);
   if (labels.length > 0) return labels;
   if (request.avoid?.has(node.name) === true || portsOn(free, ranges, request) === undefined)

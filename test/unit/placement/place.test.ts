@@ -327,6 +327,47 @@ const rows: Row[] = [
     outcome: '0/1 nodes are available: 1 node(s) without hardware virtualisation.',
   },
   {
+    sentence: 'kvm whose device the kubelet does not have yet is waited for, elsewhere or here',
+    nodes: [aNode('a', { foundKvm: true }), aNode('b', { cpu: 0, foundKvm: false })],
+    outcome: '0/2 nodes are available: 1 Insufficient cpu, 1 hardware virtualisation device not ready.',
+  },
+  {
+    sentence: 'a node that emulates is taken though another will have kvm',
+    nodes: [aNode('a', { foundKvm: true }), aNode('b', { foundKvm: false })],
+    outcome: 'b',
+  },
+  {
+    sentence: 'nobody waits for the device of kvm who emulates',
+    nodes: [aNode('a', { foundKvm: true })],
+    request: { accelerator: 'tcg' },
+    outcome: 'a',
+  },
+  {
+    sentence: 'nobody waits for it on a node that is labelled to emulate',
+    nodes: [aNode('a', { foundKvm: true, accelerator: 'tcg' })],
+    outcome: 'a',
+  },
+  {
+    sentence: 'a node whose agent has not reported yet is waited for',
+    nodes: [aNode('a')],
+    pods: [aPod('agent', 'a', { isNodeAgent: true })],
+    outcome: '0/1 nodes are available: 1 hardware virtualisation not reported yet.',
+  },
+  {
+    sentence: 'also where the VM names it',
+    nodes: [aNode('a')],
+    pods: [aPod('agent', 'a', { isNodeAgent: true })],
+    request: { nodeName: 'a' },
+    outcome: '0/1 nodes are available: 1 hardware virtualisation not reported yet.',
+  },
+  {
+    sentence: 'nobody waits for what an agent says who emulates',
+    nodes: [aNode('a')],
+    pods: [aPod('agent', 'a', { isNodeAgent: true })],
+    request: { accelerator: 'tcg' },
+    outcome: 'a',
+  },
+  {
     sentence: "the emulator's memory counts where the node emulates",
     nodes: [aNode('a', { memory: 1 })],
     request: { emulationBytes: 1 },
@@ -432,6 +473,26 @@ describe('place', () => {
     const inventory = inventoryOf([aNode('a', { accelerator: label, kvm })]);
     expect(place(inventory, aRequest({ accelerator }))).toMatchObject({ accelerator: expected });
   });
+
+  test.each([
+    ['has found kvm', true, 'kvm'],
+    ['has found none', false, 'tcg'],
+  ] as const)('a new node is taken once its agent has reported and %s', (_what, foundKvm, accelerator) => {
+    const inventory = inventoryOf([aNode('a')], [aPod('agent', 'a', { isNodeAgent: true })]);
+    expect(place(inventory, aRequest()).kind).toBe('refused');
+    inventory.setNode(aNode('a', { foundKvm, kvm: foundKvm ? 1 : 0 }));
+    expect(place(inventory, aRequest())).toMatchObject({ node: 'a', accelerator });
+  });
+
+  test('a node whose agent is gone without a report is waited for no longer', () => {
+    const inventory = inventoryOf([aNode('a')]);
+    expect(place(inventory, aRequest())).toMatchObject({ accelerator: 'tcg' });
+    for (const uid of ['old', 'new']) inventory.setPod(aPod(uid, 'a', { isNodeAgent: true }));
+    inventory.removePod('old');
+    expect(place(inventory, aRequest()).kind).toBe('refused');
+    inventory.removePod('new');
+    expect(place(inventory, aRequest())).toMatchObject({ accelerator: 'tcg' });
+  });
 });
 
 describe('the inventory', () => {
@@ -521,6 +582,7 @@ describe('a pod that is left to kube-scheduler', () => {
   test.each<[sentence: string, nodes: NodeFacts[], request: Partial<PlacementRequest>, expected: string]>([
     ['runs under kvm where a node that is full has it', [aNode('a'), aNode('b', full)], {}, 'kvm'],
     ['also where that node is cordoned for now', [aNode('a', { ...full, cordoned: true })], {}, 'kvm'],
+    ['also where the device is not ready', [aNode('a', { foundKvm: true })], {}, 'kvm'],
     ['emulates where no node has it', [aNode('a')], {}, 'auto'],
     ['emulates where only nodes of others have it', [aNode('a', { ...full, reservedFor: 'x' })], {}, 'auto'],
     ['emulates where the node is labelled so', [aNode('a', { ...full, accelerator: 'tcg' })], {}, 'auto'],

@@ -141,6 +141,7 @@ const node = fc
     reservedFor: fc.constantFrom(undefined, undefined, undefined, 'default', 'other'),
     reportsEphemeralStorage: fc.constantFrom(true, true, false),
     hostCpu: fc.option(hostCpu, { nil: undefined, freq: 3 }),
+    foundKvm: fc.constantFrom(undefined, undefined, false, true),
     tags: fc.constantFrom([], ['x'], ['x', 'y'], ['y', 'x']),
     taints: few(taint),
   })
@@ -170,6 +171,7 @@ const pod = fc
     gpu: fc.constantFrom(0, 0, 1),
     ports: fc.uniqueArray(port, { maxLength: 2, selector: portOf }),
     claim: fc.constantFrom(undefined, 'vm-0', 'vm-1', 'vm-2'),
+    isNodeAgent: fc.constantFrom(false, false, false, false, true),
     neighbour: fc.record({
       namespace: fc.constantFrom('default', 'default', 'other'),
       labels: app,

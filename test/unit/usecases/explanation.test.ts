@@ -7,6 +7,7 @@ import type { KubeClient } from '../../../src/kube/types.ts';
 import { explain } from '../../../src/usecases/explanation.ts';
 import { storedMeta } from '../../support/storedmeta.ts';
 import { aVm, effective } from '../controllers/vm/builders.ts';
+import { aPool, aPoolVm } from '../controllers/vmpool/builders.ts';
 
 const node: Node = {
   metadata: storedMeta({
@@ -67,8 +68,9 @@ const nodesOf = async (world: World) =>
   (await explain(clientOf(world).client, 'team', 'web')).nodes?.map(({ fits }) => fits);
 
 describe('the verdicts of nodes on a VM that is not placed yet', () => {
+  const { image } = effective;
   const small = { metadata: storedMeta({ name: 'small' }), spec: { cpu: 2 } };
-  const large = { metadata: storedMeta({ name: 'large' }), spec: { cpu: 8 } };
+  const large = { metadata: storedMeta({ name: 'large' }), spec: { image, cpu: 8 } };
 
   test.each([
     ['its own namespace', {}, 'team'],
@@ -88,6 +90,35 @@ describe('the verdicts of nodes on a VM that is not placed yet', () => {
     expect(await nodesOf({ vm })).toBeUndefined();
     const objects = { 'vmconfigs shared/small': small };
     expect(await nodesOf({ vm, objects, forbidden: ['vmconfigs'] })).toBeUndefined();
+  });
+
+  describe('of a pool', () => {
+    const vm = aPoolVm('web');
+    const pool = (template: object) => ({ 'vmpools team/ci': aPool({ template }) });
+
+    test.each([
+      ['what its template says', pool({ image: effective.image, cpu: 2 }), [true]],
+      ['that too where no node has it', pool({ image: effective.image, cpu: 8 }), [false]],
+      [
+        'the VMConfig of its template',
+        { ...pool({ config: 'large' }), 'vmconfigs team/large': large },
+        [false],
+      ],
+      ['no image that nobody names', pool({}), []],
+    ])('count %s', async (_what, objects, verdicts) => {
+      expect(await nodesOf({ vm, objects })).toEqual(verdicts);
+    });
+
+    test('are not told where the pool is not there, or not to be seen', async () => {
+      expect(await nodesOf({ vm })).toBeUndefined();
+      const objects = pool({ image: effective.image });
+      expect(await nodesOf({ vm, objects, forbidden: ['vmpools'] })).toBeUndefined();
+    });
+
+    test('need none once it has a guest', async () => {
+      const claimed = aPoolVm('web', { status: { effective } });
+      expect(await nodesOf({ vm: claimed })).toEqual([true]);
+    });
   });
 
   test.each(['nodes', 'pods', 'configmaps'])('are not told to who may not see %s', async (resource) => {

@@ -5,6 +5,8 @@ import type { Change, Informer } from '../../../src/kube/types.ts';
 
 const container = (cpu: string, memory: string) => ({ name: 'c', resources: { requests: { cpu, memory } } });
 
+const sidecar = (cpu: string, memory: string) => ({ ...container(cpu, memory), restartPolicy: 'Always' });
+
 function aPod(node: string | undefined, phase = 'Running', spec: Partial<Pod['spec']> = {}): Pod {
   return {
     metadata: { name: 'p', namespace: 'n', uid: 'u', resourceVersion: '1' },
@@ -32,6 +34,19 @@ test.each<[string, Pod, object | undefined]>([
     'a pod requests the most that it ever needs at once',
     aPod('n1', 'Running', { initContainers: [container('2', '1Mi'), container('1', '1Mi')] }),
     { cpuMilli: 2000, memoryBytes: gib, gpus: 0 },
+  ],
+  // KEP-753: a sidecar runs on, so it counts beside the containers and beside every init container after it.
+  [
+    'a sidecar runs beside the containers',
+    aPod('n1', 'Running', { initContainers: [sidecar('1', '1Gi'), sidecar('250m', '1Gi')] }),
+    { cpuMilli: 1750, memoryBytes: 3 * gib, gpus: 0 },
+  ],
+  [
+    'a sidecar runs beside the init containers after it, and not beside those before it',
+    aPod('n1', 'Running', {
+      initContainers: [container('3', '1Mi'), sidecar('1', '1Gi'), container('1', '2Gi')],
+    }),
+    { cpuMilli: 3000, memoryBytes: 3 * gib, gpus: 0 },
   ],
   [
     'the overhead of a runtime counts',

@@ -75,9 +75,17 @@ export function aPoolVm(name: string, given: { spec?: Partial<VmSpec>; status?: 
   };
 }
 
-export function aNode({ isCordoned = false, isLost = false } = {}): Node {
+export interface NodeGiven {
+  readonly isCordoned?: boolean;
+  readonly isLost?: boolean;
+  /** Value of its label `svc3.dev/namespace`. */
+  readonly reservedFor?: string;
+}
+
+export function aNode({ isCordoned = false, isLost = false, reservedFor }: NodeGiven = {}): Node {
+  const labels = reservedFor === undefined ? {} : { 'svc3.dev/namespace': reservedFor };
   return {
-    metadata: storedMeta({ name: 'n1' }),
+    metadata: storedMeta({ name: 'n1', labels }),
     spec: isCordoned ? { unschedulable: true } : {},
     status: { conditions: [{ type: 'Ready', status: isLost ? 'Unknown' : 'True' }] },
   };

@@ -113,11 +113,21 @@ describe('a guest is replaced', () => {
     ['on a cordoned node', view('1', { node: aNode({ isCordoned: true }) }), /cordoned, lost or gone/, false],
     ['on a lost node', view('1', { node: aNode({ isLost: true }) }), /cordoned, lost or gone/, false],
     ['on a node that is gone', view('1', { node: undefined }), /cordoned, lost or gone/, false],
+    [
+      'on a node of another namespace',
+      view('1', { node: aNode({ reservedFor: 'others' }) }),
+      /^node n1 is reserved for another namespace$/,
+      false,
+    ],
     ['whose pod has ended', ended(view('1')), /OOM/, true],
   ])('%s', (_sentence, standby, why, isFailure) => {
     const plan = decided([standby]);
     expect(plan.delete).toMatchObject([{ why: expect.stringMatching(why), isFailure }]);
     expect(plan).toMatchObject({ create: 1, idle: 0 });
+  });
+
+  test.each(['team', ''])('not on a node with label svc3.dev/namespace=%s', (reservedFor) => {
+    expect(decided([view('1', { node: aNode({ reservedFor }) })]).delete).toEqual([]);
   });
 
   test('that is not ready in time, and is looked at when that time is over', () => {

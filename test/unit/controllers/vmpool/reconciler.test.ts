@@ -9,7 +9,7 @@ import { CPU, emptyVector } from '../../../../src/placement/resources.ts';
 import { WaitingVms } from '../../../../src/controllers/vm/waiting.ts';
 import { storedMeta } from '../../../support/storedmeta.ts';
 import { vmSettings } from '../../../support/operator.ts';
-import { aNode as freeNode, aRequest } from '../../placement/builders.ts';
+import { aNode as freeNode, aPod as podOn, aRequest } from '../../placement/builders.ts';
 import { aNode, aPool, aStandby, bornAt } from './builders.ts';
 
 const settings = vmSettings({ nodePorts: { ssh: false, screenshare: false } });
@@ -218,6 +218,50 @@ describe('a guest that is given up', () => {
     clock = 1_000;
     await reconciler.reconcile('team/ci');
     expect(create).toHaveBeenCalledOnce();
+  });
+});
+
+describe('the node on which a guest has failed', () => {
+  const nodeOfNext = () =>
+    /"values":\["(n\d)"\]/.exec(JSON.stringify(create.mock.lastCall?.[1].spec.affinity))?.[1];
+
+  /** A pool whose guest on n1 has just failed, when the next one is due. */
+  async function failedOnce(): Promise<PoolReconciler> {
+    pool = named({ minIdle: 1 });
+    const failed = {
+      ...aStandby('1', { pool }),
+      status: { phase: 'Failed' as const, reason: 'NodeAffinity' },
+    };
+    pods = [failed];
+    const reconciler = aReconciler();
+    await reconciler.reconcile('team/ci');
+    pods = [];
+    reconciler.sawPod(failed, true);
+    clock += 1_000;
+    return reconciler;
+  }
+
+  test('is taken for the next one only where no other fits', async () => {
+    const reconciler = await failedOnce();
+    // It is the freest of them.
+    inventory.setNode(freeNode('n2', { cpu: 2, memory: 2 }));
+    inventory.setPod(podOn('other', 'n2', { cpu: 0.5, memory: 0.5 }));
+    await reconciler.reconcile('team/ci');
+    expect(nodeOfNext()).toBe('n2');
+  });
+
+  test('is taken where there is no other', async () => {
+    await (await failedOnce()).reconcile('team/ci');
+    expect(nodeOfNext()).toBe('n1');
+  });
+
+  test('is as any other after two minutes', async () => {
+    const reconciler = await failedOnce();
+    inventory.setNode(freeNode('n2', { cpu: 2, memory: 2 }));
+    inventory.setPod(podOn('other', 'n2', { cpu: 0.5, memory: 0.5 }));
+    clock += 120_000;
+    await reconciler.reconcile('team/ci');
+    expect(nodeOfNext()).toBe('n1');
   });
 });
 
