@@ -132,7 +132,7 @@ export const Display = z.object({
     .max(600)
     .meta({ format: 'int32' })
     .optional()
-    .describe('Dots per inch that the screen reports.'),
+    .describe('Dots per inch; stored without effect, since screens of QEMU report none.'),
 });
 export type Display = z.infer<typeof Display>;
 
@@ -360,7 +360,9 @@ export const vmSettings = {
   legacyIO: z
     .boolean()
     .optional()
-    .describe('Whether disk and network are emulated old hardware, for guests without virtio drivers.'),
+    .describe(
+      'Whether disks are emulated SATA, for guests without virtio drivers; the network card is up to netBoost.',
+    ),
   startDeadlineSeconds: z
     .int()
     .min(1)

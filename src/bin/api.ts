@@ -1,4 +1,3 @@
-import { X509Certificate } from 'node:crypto';
 import { pino } from 'pino';
 import { anyAddress } from '../net/anyaddress.ts';
 import { fieldManagers, namespaces, objectNames } from '../api/meta.ts';
@@ -17,6 +16,7 @@ import {
   createCertificateStore,
   ensureCertificate,
   ensureTlsSecret,
+  reportCertificate,
   watchCertificate,
 } from '../http/server/certificate.ts';
 import { ensureInternalCertificate, followInternalCertificate } from '../http/server/internalcertificate.ts';
@@ -36,7 +36,13 @@ import {
 } from '../http/streams/runnerconnections.ts';
 import { createVmUsages } from '../http/streams/vmusages.ts';
 import type { Services } from '../http/server/services.ts';
-import { ApiSettings, certificateNames, httpSettingsOf, internalNames } from '../http/server/settings.ts';
+import {
+  ApiSettings,
+  certificateNames,
+  httpSettingsOf,
+  internalNames,
+  outsideNames,
+} from '../http/server/settings.ts';
 import { createServingTls, type KeyPair } from '../http/server/tls.ts';
 import { createNamespaceRegistries } from '../controllers/image/registries.ts';
 import { createClient } from '../kube/client.ts';
@@ -171,7 +177,7 @@ async function createEndpoint(services: Services, informers: Informers): Promise
     tlsKey,
     (taken) => {
       tls.setCertificate(taken);
-      log.info({ name: new X509Certificate(taken.cert).subject }, 'took a certificate');
+      reportCertificate(taken, tlsKey, outsideNames(settings), log);
     },
     () => log.warn({ name: tlsKey.name }, 'the Secret holds no certificate with its key; the old one stays'),
   );

@@ -14,7 +14,7 @@ import { createCredentialController } from '../controllers/credential/controller
 import { credentialSettings, credentialSettingsOf } from '../controllers/credential/settings.ts';
 import { messageOf, Svc3Error } from '../errors.ts';
 import { createImageControllers } from '../controllers/image/controller.ts';
-import { registryOf } from '../controllers/image/repositorypath.ts';
+import { storeRegistry } from '../controllers/image/repositorypath.ts';
 import { imageEnvironment, imageSettingsOf } from '../controllers/image/settings.ts';
 import { createClient } from '../kube/client.ts';
 import { createRecorder } from '../kube/recorder.ts';
@@ -94,7 +94,7 @@ function createControllers(
   const { informers } = common;
   const openRunner = runnerOpener(controlKeys);
   const registryFailed = createRegistryMetrics(metrics.registry, [
-    registryOf({ url: environment.SVC3_STORE_URL }),
+    storeRegistry({ url: environment.SVC3_STORE_URL }),
   ]);
   // Made first: it keeps more of the pull Secrets in the shared cache than the others need.
   const credentials = createCredentialController({

@@ -82,13 +82,17 @@ export function deleteCommand(kind: Kind): Command {
   return command({
     path: [kind, 'delete'],
     summary: `Delete ${nouns[kind]}s that no VM and no pool uses`,
+    description: `It waits up to 20 seconds until the store has deleted them and their names are free again. What an ${nouns[kind]} is copied from stays until that is done.`,
     arguments: { name: { summary: `Names of the ${nouns[kind]}s`, variadic: true, complete: plurals[kind] } },
     examples: [
       { line: `svc3 ${kind} delete ${samples[kind]}`, summary: 'Refused while a VM or a pool uses it' },
     ],
     async run(context, { arguments: { name } }) {
       const { disks, ns } = await disksOf(context, kind);
-      await deleteAll(context, kind, name, (each) => disks.delete(ns, each));
+      context.ifInterrupted(
+        `no longer waiting; deletions that have begun go on: svc3 ${kind} list shows what is left`,
+      );
+      await deleteAll(context, kind, name, (each) => disks.delete(ns, each, context.signal));
     },
   });
 }

@@ -63,9 +63,12 @@ export const settingsOptions = {
     kind: 'integer',
     unit: 'dots per inch',
     placeholder: 'DPI',
-    summary: 'Dots per inch that the screen reports',
+    summary: 'Taken and stored without effect: screens of QEMU report no dots per inch',
   },
-  'legacy-io': { kind: 'flag', summary: 'Emulate old disk and network hardware, for guests without virtio' },
+  'legacy-io': {
+    kind: 'flag',
+    summary: 'Emulate SATA disks instead of virtio; for the network card there is --disable-net-boost',
+  },
 } as const satisfies OptionSpecs;
 
 type SettingsInput = Input<ArgumentSpecs, typeof settingsOptions>['options'];

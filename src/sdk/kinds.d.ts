@@ -74,12 +74,12 @@ export interface VMSpec {
     width?: number;
     /** Height of the screen in pixels. */
     height?: number;
-    /** Dots per inch that the screen reports. */
+    /** Dots per inch; stored without effect, since screens of QEMU report none. */
     dpi?: number;
   };
   /** Whether the network card is virtio with all offloads; true where nothing is said. */
   netBoost?: boolean;
-  /** Whether disk and network are emulated old hardware, for guests without virtio drivers. */
+  /** Whether disks are emulated SATA, for guests without virtio drivers; the network card is up to netBoost. */
   legacyIO?: boolean;
   /** A VM whose guest has never run this many seconds after its creation is deleted; unset means never. */
   startDeadlineSeconds?: number;
@@ -397,12 +397,12 @@ export interface VMStatus {
       width?: number;
       /** Height of the screen in pixels. */
       height?: number;
-      /** Dots per inch that the screen reports. */
+      /** Dots per inch; stored without effect, since screens of QEMU report none. */
       dpi?: number;
     };
     /** Whether the network card is virtio with all offloads; true where nothing is said. */
     netBoost?: boolean;
-    /** Whether disk and network are emulated old hardware, for guests without virtio drivers. */
+    /** Whether disks are emulated SATA, for guests without virtio drivers; the network card is up to netBoost. */
     legacyIO?: boolean;
     /** A VM whose guest has never run this many seconds after its creation is deleted; unset means never. */
     startDeadlineSeconds?: number;
@@ -635,12 +635,12 @@ export interface VMConfigSpec {
     width?: number;
     /** Height of the screen in pixels. */
     height?: number;
-    /** Dots per inch that the screen reports. */
+    /** Dots per inch; stored without effect, since screens of QEMU report none. */
     dpi?: number;
   };
   /** Whether the network card is virtio with all offloads; true where nothing is said. */
   netBoost?: boolean;
-  /** Whether disk and network are emulated old hardware, for guests without virtio drivers. */
+  /** Whether disks are emulated SATA, for guests without virtio drivers; the network card is up to netBoost. */
   legacyIO?: boolean;
   /** A VM whose guest has never run this many seconds after its creation is deleted; unset means never. */
   startDeadlineSeconds?: number;
@@ -1192,12 +1192,12 @@ export interface VMPoolSpec {
       width?: number;
       /** Height of the screen in pixels. */
       height?: number;
-      /** Dots per inch that the screen reports. */
+      /** Dots per inch; stored without effect, since screens of QEMU report none. */
       dpi?: number;
     };
     /** Whether the network card is virtio with all offloads; true where nothing is said. */
     netBoost?: boolean;
-    /** Whether disk and network are emulated old hardware, for guests without virtio drivers. */
+    /** Whether disks are emulated SATA, for guests without virtio drivers; the network card is up to netBoost. */
     legacyIO?: boolean;
     /** A VM whose guest has never run this many seconds after its creation is deleted; unset means never. */
     startDeadlineSeconds?: number;

@@ -1,6 +1,6 @@
 import { vms } from '../api/resources.ts';
 import type { Vm } from '../api/vm.ts';
-import { bootField } from '../controllers/vm/pod/claim.ts';
+import { bootField } from '../api/whendeleted.ts';
 import { disposeOfDisk, keptClaims } from '../controllers/vm/life/disposal.ts';
 import type { KubeClient } from '../kube/types.ts';
 import { deletionMessage, isHeld } from '../wire/vm.ts';

@@ -100,7 +100,7 @@ export async function deploy(
   const created = await writing(() => environment.caller.create(vms, vm), deployFieldsOf(request));
   if (options.wait === false) return deployed({ vm: created, runs: false }, portWarnings);
   const begin = performance.now();
-  const started = await untilItRuns(environment, created, options);
+  const started = await untilItRuns(environment, { created, request }, options);
   if (!started.runs || options.wait === true) return deployed(started, portWarnings);
   const leftMs = timeoutMsOf(created) - (performance.now() - begin);
   return deployed(await untilReachable(environment, started.vm, leftMs, options), portWarnings);
@@ -191,7 +191,7 @@ function isUnschedulable({ status }: Vm): boolean {
 
 async function untilItRuns(
   { caller, writer, wait }: DeployEnvironment,
-  created: Vm,
+  { created, request }: { readonly created: Vm; readonly request: DeployRequest },
   { failFast, progress }: DeployOptions,
 ): Promise<{ readonly vm: Vm; readonly runs: boolean }> {
   let last = created;
@@ -211,7 +211,7 @@ async function untilItRuns(
   if (waited.kind === 'gone') throw didNotRun(last, 'removed');
   if (vmState(last) === 'Running') return { vm: last, runs: true };
   await removeNeverRun(last, { caller, writer });
-  throw cannotRun(last);
+  throw cannotRun(last, request);
 }
 
 function timeoutMsOf({ spec }: Vm): number {
@@ -252,21 +252,21 @@ async function untilReachable(
   });
 }
 
-function cannotRun(vm: Vm): Svc3Error {
+function cannotRun(vm: Vm, request: DeployRequest): Svc3Error {
   const { name } = vm.metadata;
   const refusal = imageRefusal(vm);
   const message = refusal?.message ?? vmMessage(vm);
-  const causes = [{ field: refusal?.field ?? fieldOf(vm), message: message ?? '' }];
+  const causes = [{ field: refusal?.field ?? fieldOf(vm, request), message: message ?? '' }];
   return new Svc3Error('Invalid', message ?? `VM ${name} cannot run`, {
     details: { group, kind: 'vms', name, causes },
   });
 }
 
 /** The field of the request that the reason of a stalled VM is about. */
-function fieldOf({ status }: Vm): string {
+function fieldOf({ status }: Vm, { diskSize }: DeployRequest): string {
   const stalled = status?.conditions?.find(({ type }) => type === 'Stalled');
   const { reason = '', message = '' } = stalled?.status === 'True' ? stalled : {};
-  if (message.startsWith('disk.size:')) return 'disk.size';
+  if (message.startsWith('disk.size:')) return diskSize === undefined ? 'disk.size' : 'diskSize';
   if (reason.startsWith('GPU')) return 'gpuPassthrough';
   if (reason.startsWith('Config')) return 'vmConfig';
   return reason.startsWith('Image') || reason.startsWith('Architecture') ? 'image' : 'vm';

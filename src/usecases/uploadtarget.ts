@@ -2,6 +2,7 @@ import type { Image, Iso } from '../api/image.ts';
 import { images, isos } from '../api/resources.ts';
 import { Svc3Error, isSvc3Error } from '../errors.ts';
 import { imageAnnotations } from '../api/image.ts';
+import type { Architecture } from '../api/vmconfig.ts';
 import type { DiskKind } from '../controllers/image/repositorypath.ts';
 import type { Resource } from '../api/object.ts';
 import type { KubeClient } from '../kube/types.ts';
@@ -13,6 +14,14 @@ export interface UploadTarget {
   readonly kind: DiskKind;
   readonly namespace: string;
   readonly name: string;
+}
+
+/** What somebody says of a disk that they upload. */
+export interface UploadFacts {
+  /** Of a new object: one that waits has its own. */
+  readonly description: string | undefined;
+  /** Undefined: what the object that waits says, else amd64. */
+  readonly architecture?: Architecture | undefined;
 }
 
 export interface UploadTargets {
@@ -34,11 +43,10 @@ export interface UploadTargets {
    */
   handOver(
     target: UploadTarget,
-    upload: {
+    upload: UploadFacts & {
       readonly id: string;
       readonly digest: string;
       readonly uid: string | undefined;
-      readonly description: string | undefined;
     },
   ): Promise<Disk>;
   /** The object that took the upload of this id over. */
@@ -66,11 +74,15 @@ export function createUploadTargets(client: KubeClient): UploadTargets {
 
   async function handOverOnce(
     target: UploadTarget,
-    { id, digest, uid, description }: Parameters<UploadTargets['handOver']>[1],
+    { id, digest, uid, description, architecture }: Parameters<UploadTargets['handOver']>[1],
   ): Promise<Disk> {
     const { kind, name, namespace } = target;
     const resource = resourceOf(kind);
-    const annotations = { [imageAnnotations.upload]: digest, [imageAnnotations.uploadId]: id };
+    const annotations = {
+      [imageAnnotations.upload]: digest,
+      [imageAnnotations.uploadId]: id,
+      ...architectureNote(architecture),
+    };
     const disk = await free(target);
     if (uid !== undefined && disk?.metadata.uid !== uid)
       throw new Svc3Error('NotFound', `${nameOf(target)} was deleted while it was being uploaded`);
@@ -107,6 +119,11 @@ export function createUploadTargets(client: KubeClient): UploadTargets {
     },
     takenBy,
   };
+}
+
+/** The annotation that says for which guests a disk is of which nothing else does; none where nothing is said. */
+export function architectureNote(architecture: Architecture | undefined): Readonly<Record<string, string>> {
+  return architecture === undefined ? {} : { [imageAnnotations.architecture]: architecture };
 }
 
 function resourceOf(kind: DiskKind): Resource<Disk> {

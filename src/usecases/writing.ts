@@ -3,12 +3,19 @@ import type { DeployRequest } from '../wire/deploy.ts';
 
 /** Fields of a VM as a deploy names them; where several of them make one, the first that the request says. */
 export function deployFieldsOf(request: DeployRequest): Readonly<Record<string, string>> {
-  const { sshNodePort, displayWidth, displayHeight } = request;
+  const { sshNodePort, displayWidth, displayHeight, disk, diskStorage, diskSize } = request;
   return {
     ...deployFields,
+    ...(disk === undefined ? named('spec.disk', said({ diskStorage, diskSize })) : {}),
+    ...named('spec.disk.storage', said({ diskStorage })),
+    ...named('spec.disk.size', said({ diskSize })),
     'spec.nodePorts': sshNodePort === undefined ? 'screenshareNodePort' : 'sshNodePort',
     'spec.display': said({ displayWidth, displayHeight }) ?? 'displayDPI',
   };
+}
+
+function named(field: string, name: string | undefined): Readonly<Record<string, string>> {
+  return name === undefined ? {} : { [field]: name };
 }
 
 function said(fields: Readonly<Record<string, unknown>>): string | undefined {

@@ -158,6 +158,24 @@ export function settingsOf(request: SettingsRequest): Partial<VmSpecInput> {
   });
 }
 
+const diskStorages = { ephemeral: 'Ephemeral', persistent: 'Persistent' } as const;
+
+/** `diskStorage` and `diskSize` are other names of members of `disk`. @throws Svc3Error where both are said and differ */
+function diskOf({ disk, diskStorage, diskSize }: DeployRequest): VmSpecInput['disk'] {
+  const named = defined({
+    storage: diskStorage === undefined ? undefined : diskStorages[diskStorage],
+    size: typeof diskSize === 'number' ? `${Math.round(diskSize * 1024)}Mi` : diskSize,
+  });
+  if (Object.keys(named).length === 0) return disk;
+  for (const [name, field] of [
+    ['storage', 'diskStorage'],
+    ['size', 'diskSize'],
+  ] as const)
+    if (disk?.[name] !== undefined && named[name] !== undefined && disk[name] !== named[name])
+      throw invalidField(field, `says something else than disk.${name}`);
+  return { ...disk, ...named };
+}
+
 export interface DeployOptions {
   readonly namespace: string;
   /** Where the VMConfig was found. */
@@ -186,8 +204,10 @@ export function vmOf(
     ...(options.owner === undefined ? {} : { [annotations.owner]: options.owner }),
   };
   const { configNamespace = request.vmConfigNamespace } = options;
+  const disk = diskOf(request);
   const spec: VmSpecInput = {
     ...settingsOf(request),
+    ...(disk === undefined ? {} : { disk }),
     ...(request.vmConfig === undefined ? {} : { config: request.vmConfig }),
     ...(request.pool === undefined ? {} : { pool: request.pool }),
     ...(configNamespace === undefined || configNamespace === options.namespace ? {} : { configNamespace }),

@@ -1,4 +1,5 @@
 import type { Image, Iso } from '../api/image.ts';
+import { awaitedSource } from '../api/diskcopies.ts';
 import { imageAnnotations } from '../api/image.ts';
 import type { Condition } from '../api/object.ts';
 import type { ImageItem } from './schemas.ts';
@@ -15,12 +16,13 @@ function isSentAgain({ metadata, spec, status }: Image | Iso): boolean {
   return spec.source.upload !== undefined && upload !== undefined && upload.slice(-64) !== status?.request;
 }
 
-/** Reasons of a disk that is being made for which it is tried again by itself. */
+/** Reasons of a disk that is being made, or deleted, for which it is tried again by itself. */
 const troubles: ReadonlySet<string> = new Set([
   'RegistryUnreachable',
   'WorkerFailed',
   'WorkerRefused',
   'RunnerUnreachable',
+  'InUse',
 ]);
 
 export function imageState(image: Image | Iso): ImageItem['state'] {
@@ -49,6 +51,23 @@ function failureOf({ metadata, status }: Image | Iso, state: ImageItem['state'])
   return committed?.status === 'False' && isNews ? committed : undefined;
 }
 
+/** Whether its deletion waits until nobody uses it, which may take for ever. */
+export function isHeldForUsers({ metadata, status }: Image | Iso): boolean {
+  return (
+    metadata.deletionTimestamp !== undefined && conditionOf(status?.conditions, 'Ready')?.reason === 'InUse'
+  );
+}
+
+/** What is said of an Image or ISO whose deletion was asked for and that is not gone yet. */
+export function diskDeletionMessage(word: 'image' | 'iso', disk: Image | Iso): string {
+  const { metadata, status } = disk;
+  const ready = conditionOf(status?.conditions, 'Ready');
+  // What was in the store was Ready before: whatever is in the way now is in the way of the deletion.
+  const isOfDeletion = status?.digest !== undefined && metadata.deletionTimestamp !== undefined;
+  const isTold = isHeldForUsers(disk) || (isOfDeletion && ready?.status === 'False');
+  return `deletion of ${word} ${metadata.name} has begun${isTold ? `: ${ready?.message}` : ''}`;
+}
+
 export function imageItem(image: Image | Iso): ImageItem {
   const state = imageState(image);
   const failed = failureOf(image, state);
@@ -60,7 +79,9 @@ export function imageItem(image: Image | Iso): ImageItem {
     size: image.status?.size,
     state,
     errorMessage: failed?.message,
+    usable: isUsable(image) || undefined,
     progress: state === 'Ready' ? undefined : image.status?.progress,
+    copyOf: awaitedSource(image),
     createdAt: image.metadata.creationTimestamp,
   };
   return Object.fromEntries(

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { PowerState, Vm } from '../api/vm.ts';
 import { Svc3Error } from '../errors.ts';
 import { type PowerCommand, powerVerbs } from './powercommands.ts';
-import { vmState } from './vm.ts';
+import { isDownByItself, vmState } from './vm.ts';
 
 export interface PowerRequest {
   readonly powerState: PowerState;
@@ -42,12 +42,6 @@ export function powerRequest(vm: Vm, command: PowerCommand): PowerRequest {
   if (command === 'start') return { powerState: verb.to, startRequest: randomUUID() };
   if (command === 'restart') return { powerState: verb.to, restartRequest: randomUUID() };
   return { powerState: verb.to };
-}
-
-function isDownByItself({ status }: Vm): boolean {
-  return (
-    status?.conditions?.some(({ type, reason }) => type === 'Ready' && reason === 'GuestStopped') === true
-  );
 }
 
 /** Whether the operator has carried out what was written with this generation. */

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { Architecture } from '../api/vmconfig.ts';
 import { imageName, label, subdomain, tag } from './names.ts';
 
 /**
@@ -6,7 +7,8 @@ import { imageName, label, subdomain, tag } from './names.ts';
  * them. The id of a schema is its name in the OpenAPI documents.
  */
 
-const size = z
+/** Of a disk, as a quantity. */
+export const size = z
   .string()
   .max(24)
   .regex(/^[0-9]+(\.[0-9]{1,3})?(k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$/, 'must be a size such as 120G');
@@ -40,8 +42,12 @@ export const explanationQuery = z.object({
 
 /** Free text of an image or ISO. */
 export const description = z.string().max(1024);
+/** Of a disk of which nothing else says it. */
+const architecture = Architecture.optional().describe(
+  'For which guests the disk is; absent: amd64, or what the Image or ISO says that waits for the upload.',
+);
 export const generateBody = z
-  .object({ name: imageName, size, description: description.optional() })
+  .object({ name: imageName, size, description: description.optional(), architecture })
   .meta({ id: 'ImageGenerateRequest' });
 export const copyBody = z
   .object({ name: imageName, description: description.optional() })
@@ -77,6 +83,7 @@ export const uploadQuery = z.object({
   name: imageName.optional(),
   description: description.optional(),
   fileName: z.string().max(255).optional(),
+  architecture,
 });
 export const tagBody = z.object({ tag }).meta({ id: 'TagRequest' });
 export const clusterNodeParams = z.object({ name: subdomain });
@@ -211,7 +218,17 @@ export const imageItem = z
     size: z.string().optional(),
     state: z.enum(['Ready', 'Updating', 'Failed']),
     errorMessage: z.string().optional(),
+    usable: z
+      .boolean()
+      .optional()
+      .describe(
+        'true: there is a version that can be downloaded, also while a commit is under way or has failed.',
+      ),
     progress: z.int().optional(),
+    copyOf: z
+      .string()
+      .optional()
+      .describe('Name of what it is still to be copied from, which cannot be deleted until then.'),
     createdAt: z.string().optional(),
   })
   .meta({ id: 'Image' });

@@ -4,6 +4,7 @@ import { annotations } from '../api/meta.ts';
 import { formatGi, parseQuantity } from '../api/quantity.ts';
 import type { Vm, VmSpec } from '../api/vm.ts';
 import type { VmConfig } from '../api/vmconfig.ts';
+import { disksThatGo } from '../api/whendeleted.ts';
 import type { Condition } from '../api/object.ts';
 import type { VmState } from './powercommands.ts';
 import type { DeployItem, VmItem } from './vmschemas.ts';
@@ -34,6 +35,17 @@ export function vmState(vm: Vm): VmState {
 /** Whether one can log in: the VM runs, and its guest answers what `spec.readiness` asks or has had its time for it. */
 export function isReachable(vm: Vm): boolean {
   return vmState(vm) === 'Running' && isTrue(vm, 'Ready');
+}
+
+/** Whether the guest has shut itself down. */
+export function isDownByItself({ status }: Vm): boolean {
+  return conditionOf(status?.conditions, 'Ready')?.reason === 'GuestStopped';
+}
+
+/** How its guest came up last; nothing while it never has. */
+function startedFrom(vm: Vm): VmItem['startedFrom'] {
+  if (vm.status?.powerState === undefined) return undefined;
+  return isTrue(vm, 'WarmStart') ? 'memory' : 'image';
 }
 
 /** Whether its deletion waits until its disk is saved, which may take an hour. */
@@ -77,7 +89,7 @@ export function deletionMessage(name: string, vm: Vm | undefined): string {
 type Settings = Partial<VmSpec>;
 
 /** Frozen settings where the VM has been placed; before that what it gets, as the operator says or else as its VMConfig is. */
-function settingsOf({ spec, status }: Vm, config: VmConfig | undefined): Settings {
+export function settingsOf({ spec, status }: Vm, config: VmConfig | undefined): Settings {
   if (status?.effective !== undefined) return { ...spec, ...status.effective };
   return status?.planned === undefined ? { ...config?.spec, ...spec } : { ...spec, ...status.planned };
 }
@@ -114,6 +126,11 @@ function savesOf(vm: Vm): VmItem['saves'] {
     ...(vmState(vm) === 'Running' && !isRefused ? (['Memory'] as const) : []),
     ...(commitTarget(vm).kind === 'image' ? (['Commit'] as const) : []),
   ];
+}
+
+function deletesOf(vm: Vm): VmItem['deletes'] {
+  const fields = disksThatGo(vm);
+  return fields.length === 0 ? undefined : fields;
 }
 
 /** Copies only members that have a value. */
@@ -154,11 +171,16 @@ export function vmItem(vm: Vm, config?: VmConfig): VmItem {
     owner: vm.metadata.annotations?.[annotations.owner],
     architecture: settings.architecture,
     status: state,
+    reachable: isReachable(vm),
+    startedFrom: startedFrom(vm),
     message:
       state === 'Pending' || state === 'Failed' || vm.metadata.deletionTimestamp !== undefined
         ? vmMessage(vm)
         : undefined,
     saves: savesOf(vm),
+    deletes: deletesOf(vm),
+    suspendedTo: vm.status?.suspendedTo,
+    guestStopped: (vm.spec.powerState !== 'Stopped' && isDownByItself(vm)) || undefined,
   });
 }
 
@@ -168,7 +190,8 @@ export function deployItem(vm: Vm, portWarnings: readonly string[]): DeployItem 
 
 /** Of a VM only what a deploy answers. */
 export function deployItemOf(item: VmItem, portWarnings: string | undefined): DeployItem {
-  const { name, node, memory, ip, ssh, vnc, screenshare, status, message } = item;
+  const { name, node, memory, ip, ssh, vnc, screenshare, status, reachable, startedFrom, pool, message } =
+    item;
   return defined<DeployItem>({
     name,
     node,
@@ -178,6 +201,9 @@ export function deployItemOf(item: VmItem, portWarnings: string | undefined): De
     vnc,
     screenshare,
     status,
+    reachable,
+    startedFrom,
+    pool,
     message,
     portWarnings,
   });

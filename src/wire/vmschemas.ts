@@ -7,7 +7,7 @@ import { kindSettings } from './kindsettings.ts';
 import { configName, imageName, imageReference, label, poolName, subdomain, tag, vmName } from './names.ts';
 import { powerCommands, vmStates } from './powercommands.ts';
 import type { ReadonlyDeep } from './readonly.ts';
-import { description } from './schemas.ts';
+import { description, size } from './schemas.ts';
 
 /** Schemas of VMs and their configurations in requests and replies of `/api/v1` (contract: "VMs"); field names are exact. */
 
@@ -73,6 +73,14 @@ export const deployBody = z
       .describe('Absent: that of the VM, else the default one, where the caller may get the VMConfig there.'),
     ...settings,
     disk: VmDisk.optional().describe(settings.disk.description ?? ''),
+    diskStorage: z
+      .enum(['ephemeral', 'persistent'])
+      .optional()
+      .describe('Another name of disk.storage: whether the disk goes with the pod, or stays in a claim.'),
+    diskSize: z
+      .union([size, z.number().positive().max(65_536)])
+      .optional()
+      .describe('Another name of disk.size: a size such as 40Gi, or a number of GiB.'),
     disks: DataDisks.optional(),
     node: z.union([subdomain, z.literal('')]).optional(),
     hostname: label.optional().describe('Absent: the name of the VM.'),
@@ -150,6 +158,17 @@ export const commitBody = z
   .optional();
 
 const vmState = z.enum(vmStates);
+const pool = z.string().optional().describe('The VMPool that it names.');
+const howItRuns = {
+  reachable: z
+    .boolean()
+    .optional()
+    .describe('Whether it runs and its guest answers what readiness asks, or has had its time for it.'),
+  startedFrom: z
+    .enum(['image', 'memory'])
+    .optional()
+    .describe('memory: its guest went on from a saved memory; image: it booted. Absent while it never has.'),
+} as const;
 export const vmItem = z
   .object({
     name: z.string(),
@@ -161,7 +180,7 @@ export const vmItem = z
     image: z.string().optional(),
     iso: z.string().optional().describe('The install medium in its CD drive.'),
     vmConfig: z.string().optional(),
-    pool: z.string().optional().describe('The VMPool that it names.'),
+    pool,
     vmConfigNamespace: z.string().optional().describe('Where it is another than namespace.'),
     gpuPassthrough: z.boolean(),
     vncConsole: z.boolean(),
@@ -176,12 +195,29 @@ export const vmItem = z
     owner: z.string().optional(),
     architecture: z.string().optional(),
     status: vmState,
+    ...howItRuns,
     message: z.string().optional(),
     saves: z
       .array(z.enum(['Disk', 'Memory', 'Commit']))
       .optional()
       .describe(
         'What can be asked for now: Disk, a save; Memory, a save with the memory of its guest; Commit, a commit to the Image that it runs from. Absent where nothing can.',
+      ),
+    deletes: z
+      .array(z.string())
+      .optional()
+      .describe(
+        'Disks on PersistentVolumeClaims that go with the VM when it is deleted: disk, the one that it boots from; disks[NAME], a data disk. Absent where none does.',
+      ),
+    suspendedTo: z
+      .enum(['Memory', 'Disk'])
+      .optional()
+      .describe('Where the memory of a suspended guest is; Disk stays until the guest goes on.'),
+    guestStopped: z
+      .boolean()
+      .optional()
+      .describe(
+        'true: its guest has shut itself down, and a stop is taken, so that nothing that comes later starts it.',
       ),
   })
   .meta({ id: 'VM' });
@@ -195,6 +231,8 @@ export const deployReply = z
     vnc: z.int().optional(),
     screenshare: z.int().optional(),
     status: vmState,
+    ...howItRuns,
+    pool,
     message: z.string().optional(),
     portWarnings: z.string().optional(),
   })

@@ -11,7 +11,7 @@ import { isSvc3Error } from '../../src/errors.ts';
 import type { KubeClient } from '../../src/kube/types.ts';
 import { rendered } from '../integration/chart/helm.ts';
 import { type AggregatedCluster, aggregatedCluster } from '../support/aggregation.ts';
-import { identity } from '../support/api.ts';
+import { identity } from '../support/identity.ts';
 import { ensureTools } from '../support/controlplane.ts';
 
 const run = promisify(execFile);

@@ -4,7 +4,8 @@ import { WebSocket } from 'ws';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { roleBindings, serviceAccounts } from '../../src/api/resources.ts';
 import { createTicketSigner } from '../../src/http/auth/tickets.ts';
-import { identity, runningVm, startTestApi, tokenOf, type TestApi } from '../support/api.ts';
+import { runningVm, startTestApi, type TestApi } from '../support/api.ts';
+import { identity, tokenOf } from '../support/identity.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../support/cluster.ts';
 
 let cluster: TestCluster;
@@ -13,6 +14,8 @@ let namespace: string;
 const signer = createTicketSigner(randomBytes(32));
 const poll = { interval: 25 };
 const role = 'cluster-admin';
+/** The name that chart value api.baseUrl gives the api. */
+const apiDomain = 'vms.example.com';
 
 const runner = (): Promise<Duplex> => Promise.resolve(new PassThrough());
 
@@ -20,7 +23,11 @@ beforeAll(async () => {
   cluster = await testCluster();
   namespace = await uniqueNamespace(cluster.client, 'session');
   const parts = { runners: { openVnc: runner, openSerial: runner, openTunnel: runner }, tickets: signer };
-  api = await startTestApi(cluster.client, parts, { confirmEveryMs: 100 });
+  api = await startTestApi(
+    cluster.client,
+    ({ settings }) => ({ ...parts, settings: { ...settings, apiDomain } }),
+    { confirmEveryMs: 100 },
+  );
   await runningVm(api, namespace, 'guest');
 });
 
@@ -97,6 +104,19 @@ test('the session of a console ends with the token that opened it, however often
 
   const over = signer.sign({ ...claimsOf(first.cookie), exp: Math.floor(Date.now() / 1000) - 1 });
   expect((await reopen(`__Secure-svc3-console=${over}`)).status).toBe(401);
+});
+
+test('the page comes back behind a proxy that writes another Host, from the name of the api only', async () => {
+  const token = await identity(cluster.client, 'proxied', { namespace, role });
+  const { cookie = '' } = await withTicket(token);
+  const come = (origin: string) =>
+    open(`${consolePath()}/stream`, {
+      cookie: cookie.split(';', 1)[0] ?? '',
+      origin,
+      host: 'svc3-api.svc3-system.svc',
+    });
+  expect((await come(`https://${apiDomain}`)).status).toBe(101);
+  expect((await come('https://evil.example.com')).status).toBe(401);
 });
 
 test('an open console ends when the session does', async () => {

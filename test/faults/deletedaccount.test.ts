@@ -3,7 +3,8 @@ import { PassThrough, type Duplex } from 'node:stream';
 import { WebSocket } from 'ws';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { serviceAccounts } from '../../src/api/resources.ts';
-import { identity, runningVm, startTestApi, tokenOf, type TestApi, untilAllowed } from '../support/api.ts';
+import { runningVm, startTestApi, type TestApi, untilAllowed } from '../support/api.ts';
+import { identity, tokenOf } from '../support/identity.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../support/cluster.ts';
 
 let cluster: TestCluster;

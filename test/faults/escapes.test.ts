@@ -19,7 +19,7 @@ import type { KubeClient } from '../../src/kube/types.ts';
 import { buildPod } from '../../src/controllers/vm/pod/pod.ts';
 import { type Rendered, rendered } from '../integration/chart/helm.ts';
 import { install, type Installation, outcome, values } from '../integration/chart/installation.ts';
-import { identity } from '../support/api.ts';
+import { identity } from '../support/identity.ts';
 import { aVm, effective, podInput } from '../unit/controllers/vm/builders.ts';
 import type { Created } from '../../src/api/object.ts';
 

@@ -4,7 +4,8 @@ import { createAggregatedSurface } from '../../src/http/aggregated/surface.ts';
 import { createGateway } from '../../src/http/legacy/gateway.ts';
 import { rows } from '../../src/http/legacy/table.ts';
 import { createDelegatedAuthorizer } from '../../src/http/auth/delegated.ts';
-import { identity, startTestApi, type TestApi } from '../support/api.ts';
+import { startTestApi, type TestApi } from '../support/api.ts';
+import { identity } from '../support/identity.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../support/cluster.ts';
 import { answerOf, rawConnection, type RawAnswer } from '../support/websocket.ts';
 

@@ -90,12 +90,12 @@ describe('on a cluster of their own', () => {
     await Promise.all(leaders.map((client) => client.close()));
   });
 
-  /** What a replica shows to kube-apiserver. */
-  async function shown(port: number): Promise<string> {
+  /** What a replica shows to kube-apiserver, or to who comes by another name. */
+  async function shown(port: number, servername = names[0]): Promise<string> {
     const socket = connectTls({
       host: '127.0.0.1',
       port,
-      servername: names[0],
+      servername,
       rejectUnauthorized: false,
       ALPNProtocols: ['http/1.1'],
     });
@@ -130,6 +130,10 @@ describe('on a cluster of their own', () => {
       const secret = await own.client.get(secrets, 'svc3-api-tls', 'svc3-system');
       const stored = new X509Certificate(pairOf(secret, 'internal')?.cert ?? '').fingerprint256;
       expect(await all()).toEqual(new Set([stored]));
+      // A Gateway that comes by an inner name would be shown what no authority has signed.
+      const serving = new X509Certificate(pairOf(secret)?.cert ?? '').fingerprint256;
+      for (const { port } of started)
+        await expect.poll(() => shown(port, 'vms.example.com'), timeouts).toBe(serving);
       await expect.poll(() => own.available(), timeouts).toBe(true);
     } finally {
       await started[1]?.stop();

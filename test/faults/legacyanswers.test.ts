@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { annotations } from '../../src/api/meta.ts';
 import { vmConfigs, vms } from '../../src/api/resources.ts';
 import type { Vm, VmStatus } from '../../src/api/vm.ts';
 import { createGateway } from '../../src/http/legacy/gateway.ts';
@@ -41,11 +42,16 @@ const conditionOf = (type: string, status: 'True' | 'False', reason: string, mes
 });
 
 /** A VM that runs, and that nobody looks after. */
-async function aVm(name: string): Promise<void> {
+async function aVm(name: string, virtualMachineName = name): Promise<void> {
   await cluster.client.create(vms, {
-    metadata: { name, namespace, finalizers: ['example.com/held'] },
-    spec: { image: 'registry.example.com/debian:12', cpu: 1, memory: '256Mi' },
-  } as Vm);
+    metadata: {
+      name,
+      namespace,
+      finalizers: ['example.com/held'],
+      annotations: { [annotations.virtualMachineName]: virtualMachineName },
+    },
+    spec: { image: 'registry.example.com/debian:12', cpu: 1, memory: '256Mi' } as Vm['spec'],
+  });
   await say(name, { powerState: 'Running', conditions: [conditionOf('Booted', 'True', 'Booted')] });
 }
 
@@ -108,4 +114,25 @@ test.each([
   await say(name, { conditions: [conditionOf('Ready', 'False', 'Terminating', message)] });
   const said = `deletion of VM ${name} has begun: ${message}; GET /resources/vm/status/${name} tells`;
   expect(await answer).toMatchObject({ status: 504, json: { errors: [{ message: said }] } });
+});
+
+test('purge deletes every VM of the name and its configuration before it says what one of them waits for', async () => {
+  const names = ['fleet-1', 'fleet-2', 'fleet-3'];
+  for (const name of names) await aVm(name, 'fleet');
+  const spec = { image: 'registry.example.com/debian:12' };
+  await cluster.client.create(vmConfigs, { metadata: { name: 'fleet', namespace }, spec });
+  const { ask } = await anApi();
+  const answer = ask('DELETE', '/resources/vm/purge', { svc_vm_name: 'fleet' });
+  const deleted = async () => {
+    const seen = await Promise.all(names.map(vmNow));
+    return seen.filter((vm) => vm?.metadata.deletionTimestamp !== undefined).length;
+  };
+  await expect.poll(deleted).toBe(names.length);
+  const message = 'it waits until image saved is saved';
+  await say('fleet-1', { conditions: [conditionOf('Ready', 'False', 'Terminating', message)] });
+  for (const name of names.slice(1)) await letGo(name);
+  const said = `deletion of VM fleet-1 has begun: ${message}; GET /resources/vm/status/fleet-1 tells`;
+  expect(await answer).toMatchObject({ status: 504, json: { errors: [{ message: said }] } });
+  const { items } = await cluster.client.list(vmConfigs, { namespace });
+  expect(items.map(({ metadata }) => metadata.name)).not.toContain('fleet');
 });

@@ -6,7 +6,8 @@ import { clusterRoles, roleBindings, serviceAccounts, vms } from '../../src/api/
 import { rendered } from '../integration/chart/helm.ts';
 import { inProcess } from '../integration/cli/inprocess.ts';
 import { vmWorld, type VmNamespace, type VmWorld } from '../integration/vm/harness.ts';
-import { identity, startTestApi, tokenOf, type TestApi } from '../support/api.ts';
+import { startTestApi, type TestApi } from '../support/api.ts';
+import { identity, tokenOf } from '../support/identity.ts';
 
 const { svc3, home } = inProcess();
 

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { namespaces, vmConfigs, vms } from '../../src/api/resources.ts';
 import type { KubeClient } from '../../src/kube/types.ts';
 import { install, type Installation, outcome } from '../integration/chart/installation.ts';
-import { identity } from '../support/api.ts';
+import { identity } from '../support/identity.ts';
 
 /** A VM could have any VMConfig of the cluster by `configNamespace`, had the operator's rights counted: the policy asks for the caller's. */
 

@@ -71,6 +71,19 @@ test('2.4.x runs the VM and says so in port_warnings', async () => {
   expect([link.status, link.json.page]).toEqual([200, expect.stringContaining('/api/v1/console#')]);
 });
 
+test('2.4.x says it once where it runs several', async () => {
+  const spec = { image, cpu: 1 };
+  await world.client.create(vmConfigs, { metadata: { name: 'several', namespace: space.name }, spec });
+  const { status, json, headers } = await api.call('POST', '/resources/vm/deploy', {
+    token: world.controlPlane.adminToken,
+    body: { svc_vm_name: 'several', replicas: 2, reserved_ports: ['20080:80'] },
+    headers: { 'x-svc3-namespace': space.name },
+  });
+  expect([status, json.message]).toEqual([200, '2 of 2 VMs deployed successfully.']);
+  expect(json.port_warnings).toEqual([expect.stringContaining(taken)]);
+  expect([headers['warning']].flat()).toEqual([expect.stringContaining('20080/TCP is taken')]);
+});
+
 test('the command line runs the VM and warns', async () => {
   const env = { KUBECONFIG: world.controlPlane.kubeconfigPath, SVC3_DEFAULT_NAMESPACE: space.name };
   const { code, stdout, stderr } = await svc3(

@@ -5,7 +5,8 @@ import { connect as connectTcp } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import { createClient } from '../../src/kube/client.ts';
-import { identity, startTestApi, type TestApi, untilAllowed } from '../support/api.ts';
+import { startTestApi, type TestApi, untilAllowed } from '../support/api.ts';
+import { identity } from '../support/identity.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../support/cluster.ts';
 
 let cluster: TestCluster;

@@ -4,6 +4,7 @@ import { homedir, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { finalizer } from '../../src/api/meta.ts';
 import { registryHost } from '../../src/localcluster/cluster/addresses.ts';
 import { down, fullClusterTools, up } from '../../src/localcluster/cluster/cluster.ts';
 import { pushGuest, registryOf } from '../../src/localcluster/cluster/install.ts';
@@ -142,27 +143,35 @@ test('people get rights by the names that kube-apiserver gives them', async () =
 
 test('it is taken away, what it left by hand, and what Helm kept', async () => {
   const [uninstall, byHand, forGood] = under('Taking it away');
-  await kubectl.apply({
-    apiVersion: 'svc3.dev/v1',
-    kind: 'VM',
-    metadata: { name: 'last', namespace: 'svc3-default' },
-    spec: { image: `${registryHost}/images/debian:12`, cpu: 1, memory: '256Mi' },
-  });
-  await kubectl(
-    'wait',
-    '-n',
-    'svc3-default',
-    'vms.svc3.dev/last',
-    '--for=condition=Scheduled',
-    '--timeout=120s',
-  );
+  const object = (kind: string, name: string, spec: object, more: object = {}) =>
+    kubectl.apply({
+      apiVersion: 'svc3.dev/v1',
+      kind,
+      metadata: { name, namespace: 'svc3-default', ...more },
+      spec,
+    });
+  const until = (name: string, condition: string) =>
+    kubectl('wait', '-n', 'svc3-default', name, `--for=condition=${condition}`, '--timeout=120s');
+  const size = { cpu: 1, memory: '256Mi' };
+  await object('VM', 'last', { image: `${registryHost}/images/debian:12`, ...size });
+  await until('vms.svc3.dev/last', 'Scheduled');
+  // An Image waits in its deletion until no pool is made from it.
+  await object('Image', 'empty', { source: { blank: { size: '64Mi' } } });
+  await until('images.svc3.dev/empty', 'Ready');
+  await object('VMPool', 'last', { minIdle: 1, maxSize: 1, template: { image: 'empty', ...size } });
+  const pod = ['get', 'pods', '-n', 'svc3-default', '-l', 'svc3.dev/pool=last', '-o', 'name'] as const;
+  await expect.poll(() => kubectl(...pod), { timeout: 120_000 }).not.toBe('');
+  const credentials = ['get', 'registrycredentials.svc3.dev', '-A', '-o', 'name'] as const;
+  expect((await kubectl(...credentials)).trim()).not.toBe('');
   await run(uninstall as Block);
-  expect(await kubectl('get', 'vms.svc3.dev', '-A', '-o', 'name')).toBe('');
-  const left = ['get', 'registrycredentials.svc3.dev', '-n', 'svc3-default', '-o', 'name'] as const;
-  expect((await kubectl(...left)).trim()).not.toBe('');
-  await kubectl('delete', 'registrycredentials.svc3.dev', '--all', '-n', 'svc3-default', '--wait=false');
+  const objects = 'vms.svc3.dev,vmpools.svc3.dev,images.svc3.dev,isos.svc3.dev,registrycredentials.svc3.dev';
+  expect(await kubectl('get', objects, '-A', '-o', 'name')).toBe('');
+  await expect.poll(() => kubectl(...pod), { timeout: 120_000 }).toBe('');
+  await object('Image', 'left', { source: { blank: { size: '64Mi' } } }, { finalizers: [finalizer] });
+  await kubectl('delete', 'images.svc3.dev/left', '-n', 'svc3-default', '--wait=false');
+  expect((await kubectl('get', objects, '-A', '-o', 'name')).trim()).toBe('image.svc3.dev/left');
   await run(byHand as Block);
-  await expect.poll(() => kubectl(...left), { timeout: 60_000 }).toBe('');
+  await expect.poll(() => kubectl('get', objects, '-A', '-o', 'name'), { timeout: 60_000 }).toBe('');
   await run(forGood as Block);
   const kept = 'crd,namespaces,validatingadmissionpolicies,validatingadmissionpolicybindings';
   expect(await kubectl('get', kept, '-l', 'app.kubernetes.io/part-of=svc3', '-o', 'name')).toBe('');

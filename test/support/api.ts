@@ -4,7 +4,7 @@ import { PassThrough } from 'node:stream';
 import { Registry } from 'prom-client';
 import { Agent, request } from 'undici';
 import { expect } from 'vitest';
-import { clusterRoleBindings, roleBindings, serviceAccounts, vms } from '../../src/api/resources.ts';
+import { vms } from '../../src/api/resources.ts';
 import type { Vm, VmStatus } from '../../src/api/vm.ts';
 import { createInformers } from '../../src/controller/informers.ts';
 import { Svc3Error } from '../../src/errors.ts';
@@ -170,32 +170,6 @@ async function answerOf(pending: ReturnType<typeof request>): Promise<Answer> {
   return { status: statusCode, headers, text, json };
 }
 
-/** A token of a new ServiceAccount with these roles: in `namespace` by a RoleBinding, or in the whole cluster. */
-export async function identity(
-  client: KubeClient,
-  name: string,
-  grants: { namespace: string; role?: string; in?: string; clusterRole?: string; audiences?: string[] },
-): Promise<string> {
-  await client.create(serviceAccounts, { metadata: { name, namespace: grants.namespace } });
-  const subject = { kind: 'ServiceAccount', name, namespace: grants.namespace } as const;
-  const where = grants.in ?? grants.namespace;
-  if (grants.role !== undefined) {
-    await client.create(roleBindings, {
-      metadata: { name: `${grants.namespace}-${name}`, namespace: where },
-      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: grants.role },
-      subjects: [subject],
-    });
-  }
-  if (grants.clusterRole !== undefined) {
-    await client.create(clusterRoleBindings, {
-      metadata: { generateName: `${name}-` },
-      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: grants.clusterRole },
-      subjects: [subject],
-    });
-  }
-  return tokenOf(client, grants.namespace, name, grants.audiences);
-}
-
 /** Until kube-apiserver lets a new token list VMs there: it hears of a right a moment after that was given. */
 export async function untilAllowed(client: RootClient, token: string, namespace: string): Promise<void> {
   const listed = () =>
@@ -204,24 +178,6 @@ export async function untilAllowed(client: RootClient, token: string, namespace:
       .list(vms, { namespace })
       .then(() => 'allowed', String);
   await expect.poll(listed).toBe('allowed');
-}
-
-export async function tokenOf(
-  client: KubeClient,
-  namespace: string,
-  name: string,
-  audiences?: string[],
-): Promise<string> {
-  const { body } = await client.request<{ status: { token: string } }>({
-    method: 'POST',
-    path: `/api/v1/namespaces/${namespace}/serviceaccounts/${name}/token`,
-    body: {
-      apiVersion: 'authentication.k8s.io/v1',
-      kind: 'TokenRequest',
-      spec: { expirationSeconds: 3600, ...(audiences === undefined ? {} : { audiences }) },
-    },
-  });
-  return body.status.token;
 }
 
 /** Writes a VM's status as the operator would. */

@@ -160,6 +160,21 @@ podAntiAffinity:
 {{- index . 1 | quote }}
 {{- end }}
 
+{{/*
+The name in the certificate of the api by which a Gateway knows it: of its address, else of its route; no number, no wildcard. For names inside
+the cluster the api shows another certificate, which it has signed itself.
+*/}}
+{{- define "svc3.apiHostname" -}}
+{{- $names := list }}
+{{- range prepend .Values.api.gateway.hostnames (urlParse .Values.api.baseUrl).hostname }}
+{{- if regexMatch "^[a-z0-9.-]*[a-z][a-z0-9.-]*$" (lower .) }}{{ $names = append $names (lower .) }}{{ end }}
+{{- end }}
+{{- if not $names }}
+{{- fail "api.gateway: HTTPRoute needs the name in the certificate of the api: set api.baseUrl to an address with it, or a hostname without *." }}
+{{- end }}
+{{- first $names }}
+{{- end }}
+
 {{/* Settings that operator and api share; a pod annotation holds their checksum, so that a change restarts the pods. */}}
 {{- define "svc3.settings" -}}
 SVC3_DEFAULT_NAMESPACE: {{ .Values.defaultNamespace | quote }}

@@ -117,7 +117,8 @@ export interface Vms {
    * in the guest; undefined where the VM has not booted yet, or takes long.
    */
   resize(namespace: string, name: string, gib: number, options: WaitOptions): Promise<string | undefined>;
-  eject(namespace: string, name: string): Promise<void>;
+  /** Returns what becomes of its CD. */
+  eject(namespace: string, name: string): Promise<string>;
   explain(namespace: string, name: string): Promise<Explanation>;
   /** The log of the pod that runs the VM now. @throws Conflict where it has none */
   logs(namespace: string, name: string, request: LogRequest): AsyncIterable<Uint8Array>;
@@ -206,7 +207,8 @@ export interface Disks {
     request: { readonly name: string; readonly description?: string },
   ): Promise<DiskItem>;
   describe(namespace: string, name: string, description: string): Promise<void>;
-  delete(namespace: string, name: string): Promise<void>;
+  /** Returns how its deletion goes on; undefined: it is gone. */
+  delete(namespace: string, name: string, signal: AbortSignal): Promise<string | undefined>;
   upload(namespace: string, request: UploadRequest): Promise<DiskItem>;
   download(namespace: string, name: string): Promise<DiskBytes>;
   remote(namespace: string): Promise<RemoteItem[]>;

@@ -45,7 +45,7 @@ function moved(route: Route, path: string, kind: string): Route {
   };
 }
 
-const query = z.looseObject({ description: z.string().optional(), fileName: z.string().optional() });
+const query = z.looseObject(schemas.uploadQuery.omit({ name: true }).shape);
 
 /** The name of the disk is the path's. */
 function beginning<P extends z.ZodType<{ namespace: string }>>(
@@ -70,8 +70,11 @@ function beginning<P extends z.ZodType<{ namespace: string }>>(
     longRunning: true,
     async handler(call) {
       const name = nameOf(call.params);
-      const { description, fileName } = call.query;
-      const reply = await upload({ ...call, query: { name, description, fileName } }, disk.kind);
+      const { description, fileName, architecture } = call.query;
+      const reply = await upload(
+        { ...call, query: { name, description, fileName, architecture } },
+        disk.kind,
+      );
       // kube-apiserver would put the address of this pod before the path; the body says the upload's name, which is enough.
       const { location: _location, ...headers } = reply.headers ?? {};
       return typedReply({ ...reply, headers }, kind);

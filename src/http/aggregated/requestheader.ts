@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import type { TLSSocket } from 'node:tls';
+import type { PeerCertificate, TLSSocket } from 'node:tls';
 import type { ConfigMap, UserInfo } from '../../api/core.ts';
 import { Svc3Error } from '../../errors.ts';
 
@@ -37,10 +37,15 @@ export function requestHeadersOf(configMap: ConfigMap | undefined): RequestHeade
   };
 }
 
-/** Whether the socket's client certificate is kube-apiserver's: its CA *and* its name (Node says authorized for any name). */
+/**
+ * Whether the socket's client certificate is kube-apiserver's: its CA *and* its name. Node says authorized for any name, and some versions of
+ * it (20 does) for no certificate at all where a TLS 1.3 session was resumed: nothing was verified, so nothing failed.
+ */
 function isKubeApiServer(socket: TLSSocket, allowedNames: readonly string[]): boolean {
   if (!socket.authorized) return false;
-  const { CN: name } = socket.getPeerCertificate().subject;
+  // Empty where there is none, null where the connection is gone; the types say neither.
+  const certificate = socket.getPeerCertificate() as Partial<PeerCertificate> | null;
+  const name = certificate?.subject?.CN;
   return typeof name === 'string' && (allowedNames.length === 0 || allowedNames.includes(name));
 }
 

@@ -25,8 +25,13 @@ export function cookieValue(header: string | undefined, name: string): string | 
 /**
  * Whether the page that asks was served by this server, which speaks TLS only: a page of the same name that came without TLS is whose the
  * network is, and not every browser keeps `SameSite` cookies from it.
+ *
+ * @param apiDomain - the name under which the API is reached, where a proxy in front of it writes another `Host`
  */
-export function isSameOrigin({ origin = '', host }: Pick<IncomingHttpHeaders, 'origin' | 'host'>): boolean {
+export function isSameOrigin(
+  { origin = '', host }: Pick<IncomingHttpHeaders, 'origin' | 'host'>,
+  apiDomain: string,
+): boolean {
   const asking = URL.parse(origin);
-  return asking?.protocol === 'https:' && asking.host === host;
+  return asking?.protocol === 'https:' && [host, apiDomain].includes(asking.host);
 }

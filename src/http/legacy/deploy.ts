@@ -137,12 +137,15 @@ export const deployRow = mapped({
     const failures = results.flatMap((result) => (result.status === 'rejected' ? [result.reason] : []));
     const [first] = deployed;
     if (first === undefined) throw failures[0];
+    const portWarnings = [...new Set(deployed.flatMap((one) => one.portWarnings))];
+    const isAlone = requested === 1;
     const said = [...deployed.flatMap(({ warnings }) => warnings), ...failures.map(messageOf)];
-    for (const warning of new Set(said)) call.warn(warning);
-    if (requested === 1) return deployedAnswer(call, first.vm, first.portWarnings);
+    // Clients read port_warnings of one VM only.
+    for (const warning of new Set([...said, ...(isAlone ? [] : portWarnings)])) call.warn(warning);
+    if (isAlone) return deployedAnswer(call, first.vm, portWarnings);
     return {
       message: `${deployed.length} of ${requested} VMs deployed successfully.`,
-      fields: { vm_id: first.vm.metadata.uid },
+      fields: { vm_id: first.vm.metadata.uid, port_warnings: portWarnings },
     };
   },
 });

@@ -4,7 +4,9 @@ import { invoke } from '../server/invoke.ts';
 import type { listRemoteImages } from '../routes/remotes.ts';
 import type { uploadImage } from '../routes/uploads.ts';
 import type { Route } from '../server/route.ts';
-import { pulledName, remoteNames, remoteReference, shortText, uploaded } from './disks.ts';
+import type { Status } from '../../wire/schemas.ts';
+import { finished } from './finished.ts';
+import { pulledName, remoteNames, remoteReference, shortText, stateAttributes, uploaded } from './disks.ts';
 import { byName, imageName } from './names.ts';
 import { mapped, nothing, type GatewayCall, type MappedRow } from './row.ts';
 
@@ -13,7 +15,7 @@ export interface DiskKind {
   readonly word: 'image' | 'iso';
   /** The disks of the namespace; asks for the right to list them first. */
   list(call: GatewayCall<unknown>): Promise<readonly (Image | Iso)[]>;
-  /** One of them in `{word}_attributes`. */
+  /** One of them in `{word}_attributes`, as 2.4.x showed it. */
   attributes(disk: Image | Iso): Record<string, unknown>;
   /** Routes of `/api/v1` behind the rows. */
   readonly routes: {
@@ -55,7 +57,7 @@ function listRow({ word, list, attributes }: DiskKind): MappedRow {
       const disks = byName(await list(call));
       return {
         fields: {
-          [`${word}_attributes`]: disks.map(attributes),
+          [`${word}_attributes`]: disks.map((disk) => ({ ...attributes(disk), ...stateAttributes(disk) })),
           [`${word}s`]: disks.map(({ metadata }) => metadata.name),
         },
       };
@@ -129,11 +131,16 @@ function removeRow({ word, routes, messages }: DiskKind): MappedRow {
     link: `/${word}s`,
     body: z.object({ [word]: shortText }),
     bodyKind: 'json',
+    longRunning: true,
     async handler(call) {
       const { [word]: name = '' } = call.body;
-      await invoke(call, routes.delete, {
+      const reply = invoke(call, routes.delete, {
         params: { namespace: call.namespace, [word]: imageName(name, word) },
       });
+      await finished(
+        reply,
+        (body) => `${(body as Status).message}; GET /resources/${word}/list tells when it is gone`,
+      );
       return { message: messages.deleted(name) };
     },
   });

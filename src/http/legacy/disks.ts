@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import type { Image, Iso } from '../../api/image.ts';
 import { Svc3Error } from '../../errors.ts';
+import { imageItem, type ImageItem } from '../../wire/image.ts';
 import { callFor, inNameOf } from '../server/invoke.ts';
 import type { listRemoteImages } from '../routes/remotes.ts';
 import { upload, type uploadImage } from '../routes/uploads.ts';
@@ -11,13 +12,19 @@ import type { Answer, GatewayCall } from './row.ts';
 /** A name or reference in a request of 2.4.x. */
 export const shortText = z.string().min(1).max(512);
 
-/** RFC 3339: since when the disk is ready, else when it was made. */
+/** RFC 3339: when the version that is there got into the store, by the first work or by a commit; else when the object was made. */
 export function modifiedOf({ metadata, status }: Image | Iso): string {
-  return (
-    status?.conditions?.find(({ type }) => type === 'Ready')?.lastTransitionTime ??
-    metadata.creationTimestamp ??
-    ''
+  const stored = (status?.conditions ?? []).filter(
+    ({ type, status }) => (type === 'Ready' || type === 'Committed') && status === 'True',
   );
+  const times = stored.map(({ lastTransitionTime }) => lastTransitionTime);
+  return times.toSorted().at(-1) ?? metadata.creationTimestamp ?? '';
+}
+
+/** What 2.4.x did not say, since its answers came when the work was done: whether a disk is there, and what went wrong. */
+export function stateAttributes(disk: Image | Iso): { state: ImageItem['state']; error_message?: string } {
+  const { state, errorMessage } = imageItem(disk);
+  return { state, ...(errorMessage === undefined ? {} : { error_message: errorMessage }) };
 }
 
 /** Sizes without the binary `i`, as 2.4.x shows them: `90G`. */

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import type { Vm } from '../../api/vm.ts';
-import { isSvc3Error, Svc3Error } from '../../errors.ts';
+import { ifFound, isSvc3Error, Svc3Error } from '../../errors.ts';
 import { callFor, invoke } from '../server/invoke.ts';
 import { execVm } from '../routes/vmactions.ts';
 import { deleteVmConfig } from '../routes/vmconfigs.ts';
@@ -55,6 +55,21 @@ async function remove(call: GatewayCall<unknown>, vm: Vm): Promise<void> {
   await finished(reply, (body) => seeStatus((body as Status).message, name));
 }
 
+/**
+ * Asks for the deletion of all at once: one that takes long keeps none of the others.
+ *
+ * @returns what the first was refused with, and what tells of the first that goes on
+ */
+async function removeAll(
+  call: GatewayCall<unknown>,
+  vms: readonly Vm[],
+): Promise<readonly [refusal: unknown, goesOn: unknown]> {
+  const results = await Promise.allSettled(vms.map((vm) => ifFound(remove(call, vm))));
+  const failures = results.flatMap((result) => (result.status === 'rejected' ? [result.reason] : []));
+  const isUnderWay = (error: unknown) => isSvc3Error(error, 'Timeout');
+  return [failures.find((error) => !isUnderWay(error)), failures.find(isUnderWay)];
+}
+
 const deleteRow = mapped({
   kind: 'mapped',
   method: 'DELETE',
@@ -93,12 +108,11 @@ const purge = mapped({
     const vms = await vmsNamed(call, name);
     const found = (await configsOf(call)).find(({ metadata }) => metadata.name === name);
     if (vms.length === 0 && found === undefined) throw new Svc3Error('NotFound', texts.notDeployed);
-    for (const vm of vms)
-      await remove(call, vm).catch((error: unknown) => {
-        if (!isSvc3Error(error, 'NotFound')) throw error;
-      });
+    const [refusal, goesOn] = await removeAll(call, vms);
+    if (refusal !== undefined) throw refusal;
     if (found !== undefined)
-      await invoke(call, deleteVmConfig, { params: { namespace: call.namespace, vmconfig: name } });
+      await ifFound(invoke(call, deleteVmConfig, { params: { namespace: call.namespace, vmconfig: name } }));
+    if (goesOn !== undefined) throw goesOn;
     return {
       message: 'Successfully purged VM',
       help: {

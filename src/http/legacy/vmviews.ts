@@ -4,7 +4,7 @@ import { endpoint } from '../../net/endpoint.ts';
 import { parseQuantity, toGi } from '../../api/quantity.ts';
 import type { Vm } from '../../api/vm.ts';
 import type { VmConfig } from '../../api/vmconfig.ts';
-import { vmItem } from '../../wire/vm.ts';
+import { settingsOf, vmItem } from '../../wire/vm.ts';
 import { schedulerWord } from '../../wire/vmconfig.ts';
 import { virtualMachineName } from './names.ts';
 import type { GatewayCall } from './row.ts';
@@ -63,8 +63,8 @@ export function screenText(
 
 /** One deployed VM in `status` of a list. */
 function deployedVm(vm: Vm, config: VmConfig | undefined): Record<string, unknown> {
-  const item = vmItem(vm);
-  const settings = { ...config?.spec, ...vm.spec };
+  const item = vmItem(vm, config);
+  const { tag = '', tagRequired = false } = settingsOf(vm, config);
   const created = vm.metadata.creationTimestamp ?? '';
   return {
     owner: item.owner ?? '',
@@ -80,7 +80,7 @@ function deployedVm(vm: Vm, config: VmConfig | undefined): Record<string, unknow
     vcpu: item.cpu,
     gpu: item.gpuPassthrough ? '1' : 'N/A',
     RAM: ramText(item.memory),
-    base_image: settings.image ?? item.image ?? '',
+    base_image: item.image ?? '',
     image: virtualMachineName(vm),
     configuration_template: 'default',
     vm_status: item.status.toLowerCase(),
@@ -90,8 +90,8 @@ function deployedVm(vm: Vm, config: VmConfig | undefined): Record<string, unknow
     reserved_ports: reservedPorts(vm),
     creation_timestamp: created,
     creationTimestamp: created,
-    tag: settings.tag ?? '',
-    tag_required: settings.tagRequired ?? false,
+    tag,
+    tag_required: tagRequired,
     replicas: 1,
   };
 }

@@ -7,9 +7,13 @@ import { defineRoute } from '../server/route.ts';
 import * as schemas from '../../wire/schemas.ts';
 import type { Services } from '../server/services.ts';
 import { success } from '../server/status.ts';
-import { type PossibleUsers, refuseWhileUsed, usedDisk } from '../../api/diskusers.ts';
+import { refuseLateCopy } from '../../api/diskcopies.ts';
+import type { PossibleUsers } from '../../api/diskusers.ts';
+import { isTerminating } from '../../api/owner.ts';
+import { deleteDisk } from '../../usecases/diskdeletion.ts';
 import { writing } from '../../usecases/writing.ts';
-import { waitGone, waitSeen } from '../server/visible.ts';
+import { waitSeen } from '../server/visible.ts';
+import { waiterOf } from '../server/waiter.ts';
 
 type Disk = Image | Iso;
 
@@ -47,13 +51,29 @@ export function diskOf(
   };
 }
 
-function possibleUsers({ caches }: Services, namespace: string): PossibleUsers {
+function possibleUsers({ caches }: Services, plural: 'images' | 'isos', namespace: string): PossibleUsers {
   const { vms, vmConfigs, vmPools } = caches;
   return {
     vms: [...vms.objects.list(namespace), ...vms.objects.byIndex('configNamespace', namespace)],
     pools: vmPools.objects.list(namespace),
+    disks: caches[plural].objects.list(namespace),
     config: (name, of) => vmConfigs.objects.get(name, of),
   };
+}
+
+/**
+ * What is to be copied. The cache may still show one that is being deleted where there is another one of its name.
+ *
+ * @throws Svc3Error NotFound; Conflict where it is being deleted
+ */
+async function requireSource<P extends DiskParams>(
+  { find, resource, word }: DiskKind<P>,
+  services: Services,
+  key: { namespace: string; name: string },
+): Promise<void> {
+  const found = await find(services, key);
+  if (!isTerminating(found)) return;
+  refuseLateCopy(await services.client.get(resource, key.name, key.namespace), word);
 }
 
 /** What is made of a kind once, for all of its routes. */
@@ -122,12 +142,15 @@ function copyRoute<P extends DiskParams>(kind: DiskKind<P>) {
     query: schemas.nothing,
     body: schemas.copyBody,
     bodyKind: 'json',
-    replies: accepted,
+    replies: {
+      ...accepted,
+      409: { description: 'It is being deleted, or the name of the copy is taken.', schema: schemas.status },
+    },
     permission: { kind: 'native', ...permission, verb: 'create' },
     example: { name: 'copy' },
     async handler({ params: given, body, caller, services, signal }) {
       const { namespace, name } = keyOf(given);
-      await kind.find(services, { namespace, name });
+      await requireSource(kind, services, { namespace, name });
       const disk = diskOf(body.name, namespace, body.description, { image: { name } });
       const created = await writing(() => caller.client.create(resource, disk), {
         'metadata.name': 'name',
@@ -173,24 +196,35 @@ function deleteRoute<P extends DiskParams>(kind: DiskKind<P>) {
     tag,
     method: 'DELETE',
     path: one,
-    summary: `Delete an ${noun} that no VM and no pool uses.`,
+    summary: `Delete an ${noun} that no VM and no pool uses, and wait until it is gone.`,
     params,
     query: schemas.nothing,
     body: schemas.nothing,
     bodyKind: 'none',
     replies: {
-      200: { description: `The ${noun} is gone.`, schema: schemas.status },
-      409: { description: 'VMs or pools use it.', schema: schemas.status },
+      200: { description: `The ${noun} is gone, and its name is free.`, schema: schemas.status },
+      202: {
+        description: `The ${noun} is being deleted; the message says what keeps it.`,
+        schema: schemas.status,
+      },
+      409: { description: 'VMs or pools use it, or it is being copied.', schema: schemas.status },
     },
     permission: { kind: 'native', ...permission, verb: 'delete', name: word },
-    async handler({ params: given, caller, services, signal }) {
-      const key = keyOf(given);
-      const disk = await kind.find(services, key);
-      refuseWhileUsed(usedDisk(disk, word), possibleUsers(services, key.namespace));
-      const { uid } = disk.metadata;
-      await caller.client.delete(resource, key, { uid });
-      await waitGone(services.caches[plural].changes, key, signal);
-      return { body: success(`Successfully deleted ${word} ${key.name}`) };
+    longRunning: true,
+    async handler(call) {
+      const { caller, services } = call;
+      const key = keyOf(call.params);
+      const environment = {
+        caller: caller.client,
+        resource,
+        field: word,
+        users: () => Promise.resolve(possibleUsers(services, plural, key.namespace)),
+        wait: waiterOf(call),
+      };
+      const goesOn = await deleteDisk(environment, await kind.find(services, key));
+      return goesOn === undefined
+        ? { body: success(`Successfully deleted ${word} ${key.name}`) }
+        : { status: 202, body: success(goesOn, 202) };
     },
   });
 }

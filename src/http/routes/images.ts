@@ -4,6 +4,7 @@ import { imageItem } from '../../wire/image.ts';
 import { findImage } from '../server/lookup.ts';
 import { defineRoute } from '../server/route.ts';
 import * as schemas from '../../wire/schemas.ts';
+import { architectureNote } from '../../usecases/uploadtarget.ts';
 import { writing } from '../../usecases/writing.ts';
 import { waitSeen } from '../server/visible.ts';
 import { accepted, diskOf, diskRoutes, type DiskKind } from './disks.ts';
@@ -25,6 +26,21 @@ export const imageKind: DiskKind<typeof schemas.imageParams> = {
 
 export const imageRoutes = diskRoutes(imageKind);
 
+export const listAllImages = defineRoute({
+  id: 'listAllImages',
+  tag,
+  method: 'GET',
+  path: '/api/v1/images',
+  summary: 'List the images of all namespaces.',
+  params: schemas.nothing,
+  query: schemas.nothing,
+  body: schemas.nothing,
+  bodyKind: 'none',
+  replies: { 200: { description: 'The images.', schema: schemas.listOf(schemas.imageItem) } },
+  permission: { kind: 'checked', group, resource: 'images', verb: 'list', scope: 'cluster' },
+  handler: ({ services }) => ({ json: services.caches.images.items.list(undefined) }),
+});
+
 export const generateImage = defineRoute({
   id: 'generateImage',
   tag,
@@ -39,7 +55,9 @@ export const generateImage = defineRoute({
   permission: { kind: 'native', group, resource: 'images', scope: 'namespace', verb: 'create' },
   example: { name: 'blank', size: '120G' },
   async handler({ params, body, caller, services, signal }) {
-    const image = diskOf(body.name, params.namespace, body.description, { blank: { size: body.size } });
+    const disk = diskOf(body.name, params.namespace, body.description, { blank: { size: body.size } });
+    const annotations = architectureNote(body.architecture);
+    const image = { ...disk, metadata: { ...disk.metadata, annotations } };
     const created = await writing(() => caller.client.create(images, image), {
       'metadata.name': 'name',
       'spec.source.blank.size': 'size',

@@ -1,14 +1,16 @@
+import type { Image, Iso } from '../../api/image.ts';
 import { imageItem } from '../../wire/image.ts';
 import { invalidField, leavesOpen, Svc3Error } from '../../errors.ts';
 import type { DiskKind } from '../../controllers/image/repositorypath.ts';
 import { defineRoute, type Call, type ReplyOf } from '../server/route.ts';
 import * as schemas from '../../wire/schemas.ts';
-import type { UploadState } from '../server/services.ts';
+import type { ResumableUploads, UploadState } from '../server/services.ts';
 import { success } from '../server/status.ts';
-import type { UploadTarget } from '../../usecases/uploadtarget.ts';
+import type { UploadFacts, UploadTarget } from '../../usecases/uploadtarget.ts';
 import { uploadPermission, uploadTag as tag } from './uploadrights.ts';
 
 type AnyCall<P> = Call<P, unknown, unknown>;
+type Appended = Parameters<ResumableUploads['append']>[2];
 
 const one = (kind: 'image' | 'iso') =>
   `/api/v1/namespaces/{namespace}/upload/${kind}/{${kind}}/{upload}` as const;
@@ -50,14 +52,16 @@ function bodyOf({ id, offset, size, isComplete }: UploadState) {
 export async function beginUpload(
   call: AnyCall<unknown>,
   target: UploadTarget,
-  description: string | undefined,
+  said: UploadFacts,
 ): Promise<ReplyOf<typeof begunReplies>> {
   const { services, upload } = call;
   if (/^multipart\//i.test(upload?.contentType ?? ''))
     throw invalidField('Upload-Complete', 'a form cannot be resumed; send the raw disk');
   const size = count(call, 'Upload-Length');
-  const begun = await services.uploads.begin(target, { size, description });
-  const state = (upload?.contentLength ?? 0) === 0 ? begun : await appended(call, target, begun.id, 0, false);
+  const begun = await services.uploads.begin(target, { size, ...said });
+  const isEmpty = (upload?.contentLength ?? 0) === 0;
+  const first = { ...contentOf(call), offset: 0, isLast: false };
+  const state = isEmpty ? begun : await services.uploads.append(target, begun.id, first);
   const location = one(target.kind === 'ISO' ? 'iso' : 'image')
     .replace('{namespace}', target.namespace)
     .replace(/\{(image|iso)\}/, target.name)
@@ -66,20 +70,25 @@ export async function beginUpload(
 }
 
 /**
- * Takes a raw disk in whose length nobody says, as `kubectl create --raw` sends it: as a resumable upload with one part. One that is cut off is
- * given up, since nobody knows its name.
+ * Takes a disk in whose length nobody says, as `kubectl create --raw` and some forms bring it: as a resumable upload of one request. One that is
+ * cut off is given up, since nobody knows its name.
+ *
+ * @param content - of a form, which fails where it is not whole; else the body of the call
  */
 export async function takeUnmeasured(
   call: AnyCall<unknown>,
   target: UploadTarget,
-  description: string | undefined,
-) {
+  said: UploadFacts,
+  content?: AsyncIterable<Buffer>,
+): Promise<Image | Iso> {
   const { uploads } = call.services;
-  const { id } = await uploads.begin(target, { size: undefined, description });
+  const { id } = await uploads.begin(target, { size: undefined, ...said });
+  const coming =
+    content === undefined ? contentOf(call) : { content, length: undefined, isWhole: () => true };
   try {
-    const { taken } = await appended(call, target, id, 0, true);
+    const { taken } = await uploads.append(target, id, { ...coming, offset: 0, isLast: true });
     if (taken === undefined) throw new Svc3Error('BadRequest', 'body: ended before the disk did');
-    return imageItem(taken);
+    return taken;
   } catch (error) {
     // What nobody goes on with is given up after a day.
     if (!leavesOpen(error)) await uploads.cancel(target, id).catch(() => undefined);
@@ -87,23 +96,15 @@ export async function takeUnmeasured(
   }
 }
 
-async function appended(
-  call: AnyCall<unknown>,
-  target: UploadTarget,
-  id: string,
-  offset: number,
-  isLast: boolean,
-) {
-  const { upload, services } = call;
+/** The body as it comes, and whether it has come whole. */
+function contentOf({ upload }: AnyCall<unknown>): Pick<Appended, 'content' | 'length' | 'isWhole'> {
   if (upload === undefined) throw invalidField('body', 'is required', 'FieldValueRequired');
   const { contentLength: length } = upload;
-  return services.uploads.append(target, id, {
-    offset,
+  return {
     content: upload.stream as AsyncIterable<Buffer>,
     length,
-    isLast,
     isWhole: (received) => (length === undefined ? !upload.isCut() : received === length),
-  });
+  };
 }
 
 async function proceed(
@@ -114,7 +115,8 @@ async function proceed(
   const offset = count(call, 'Upload-Offset');
   if (offset === undefined) throw invalidField('Upload-Offset', 'is required', 'FieldValueRequired');
   try {
-    const { taken, ...state } = await appended(call, target, id, offset, isComplete(call) ?? true);
+    const bytes = { ...contentOf(call), offset, isLast: isComplete(call) ?? true };
+    const { taken, ...state } = await call.services.uploads.append(target, id, bytes);
     const headers = headersOf({ ...state, isComplete: taken !== undefined });
     return taken === undefined
       ? { headers, body: bodyOf(state) }

@@ -2,7 +2,7 @@ import type { Route } from '../server/route.ts';
 import { getClusterInfo } from './clusterinfo.ts';
 import { openConsole, streamConsole, streamSerial, streamTunnel } from './console.ts';
 import { downloadImage, downloadIso } from './downloads.ts';
-import { generateImage, imageRoutes } from './images.ts';
+import { generateImage, imageRoutes, listAllImages } from './images.ts';
 import { isoRoutes } from './isos.ts';
 import { allowGpuPassthrough, assignNode } from './nodeadministration.ts';
 import { getNode, listNodes, tagNode, untagNode } from './nodes.ts';
@@ -29,11 +29,11 @@ import {
 } from './resumable.ts';
 import { uploadCertificate, uploadImage, uploadIso } from './uploads.ts';
 import { commitVm, execVm, saveVm } from './vmactions.ts';
-import { createVmConfig, deleteVmConfig, getVmConfig, listVmConfigs } from './vmconfigs.ts';
+import { createVmConfig, deleteVmConfig, getVmConfig, listAllVmConfigs, listVmConfigs } from './vmconfigs.ts';
 import { ejectVm, explainVm } from './vmdetails.ts';
 import { getVmUsage } from './vmusage.ts';
-import { createVmPool, deleteVmPool, getVmPool, listVmPools, scaleVmPool } from './vmpools.ts';
-import { deleteVm, deployVm, getVm, listVms } from './vms.ts';
+import { createVmPool, deleteVmPool, getVmPool, listVmPools, patchVmPool, scaleVmPool } from './vmpools.ts';
+import { deleteVm, deployVm, getVm, listAllVms, listVms } from './vms.ts';
 
 /** Every route of `/api/v1`: the server, the OpenAPI document and the matrix of rights are made from this table. */
 export const routes: readonly Route[] = [
@@ -51,13 +51,16 @@ export const routes: readonly Route[] = [
   streamConsole,
   streamSerial,
   streamTunnel,
+  listAllVms,
   listVmConfigs,
   createVmConfig,
   getVmConfig,
   deleteVmConfig,
+  listAllVmConfigs,
   listVmPools,
   createVmPool,
   getVmPool,
+  patchVmPool,
   scaleVmPool,
   deleteVmPool,
   listNodes,
@@ -77,6 +80,7 @@ export const routes: readonly Route[] = [
   getImageUpload,
   appendImageUpload,
   cancelImageUpload,
+  listAllImages,
   isoRoutes.list,
   isoRoutes.get,
   isoRoutes.delete,

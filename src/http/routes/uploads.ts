@@ -1,4 +1,5 @@
 import { X509Certificate, createPrivateKey, type KeyObject } from 'node:crypto';
+import type * as z from 'zod';
 import { actionsGroup } from '../../api/meta.ts';
 import { Svc3Error, invalidField } from '../../errors.ts';
 import { imageItem } from '../../wire/image.ts';
@@ -11,14 +12,11 @@ import { defineRoute, type Call, type ReplyOf } from '../server/route.ts';
 import * as schemas from '../../wire/schemas.ts';
 import { success } from '../server/status.ts';
 import { nameOfReference } from '../../wire/names.ts';
+import type { UploadFacts } from '../../usecases/uploadtarget.ts';
 import { beginUpload, begunReplies, isComplete, takeUnmeasured } from './resumable.ts';
 import { uploadPermission, uploadTag as tag } from './uploadrights.ts';
 
-interface UploadQuery {
-  readonly name?: string | undefined;
-  readonly description?: string | undefined;
-  readonly fileName?: string | undefined;
-}
+type UploadQuery = z.output<typeof schemas.uploadQuery>;
 
 /** A name from a file's name: `Debian 12.qcow2` → `debian-12`. */
 function nameOfFile(fileName: string): string {
@@ -40,16 +38,16 @@ export async function upload(
   kind: 'Image' | 'ISO',
   nameOf: (fileName: string) => string = nameOfFile,
 ): Promise<ReplyOf<typeof uploadReplies>> {
-  const { name, description } = call.query;
+  const { name } = call.query;
   if (isComplete(call) === false) {
     if (name === undefined) throw invalidField('name', 'is required in the query', 'FieldValueRequired');
-    return beginUpload(call, { kind, namespace: call.params.namespace, name }, description);
+    return beginUpload(call, { kind, namespace: call.params.namespace, name }, factsOf(call.query));
   }
   if (call.upload === undefined) throw invalidField('body', 'is required', 'FieldValueRequired');
   const isForm = /^multipart\//i.test(call.upload.contentType);
   if (call.upload.contentLength === undefined && !isForm && name !== undefined) {
     const target = { kind, namespace: call.params.namespace, name };
-    return { status: 202, body: await takeUnmeasured(call, target, description) };
+    return { status: 202, body: imageItem(await takeUnmeasured(call, target, factsOf(call.query))) };
   }
   const body = await readDiskBody(call.upload);
   try {
@@ -58,6 +56,10 @@ export async function upload(
     body.discard();
     throw error;
   }
+}
+
+function factsOf({ description, architecture }: UploadQuery): UploadFacts {
+  return { description, architecture };
 }
 
 function taken(
@@ -70,12 +72,12 @@ function taken(
   const query = validate(schemas.uploadQuery, given, 'query', () => undefined);
   if (query.name === undefined && fileName === '')
     throw invalidField('name', 'is required in the query of a raw upload', 'FieldValueRequired');
+  const target = { kind, namespace: call.params.namespace, name: query.name ?? nameOf(fileName) };
+  if (size === undefined) return takeUnmeasured(call, target, factsOf(query), content);
   return call.services.transfer.upload({
-    kind,
-    namespace: call.params.namespace,
-    name: query.name ?? nameOf(fileName),
+    ...target,
+    ...factsOf(query),
     fileName: query.fileName ?? fileName,
-    ...(query.description === undefined ? {} : { description: query.description }),
     size,
     content,
     caller: call.caller,

@@ -29,6 +29,21 @@ export const listVmConfigs = defineRoute({
   handler: ({ params, services }) => ({ json: services.caches.vmConfigs.items.list(params.namespace) }),
 });
 
+export const listAllVmConfigs = defineRoute({
+  id: 'listAllVmConfigs',
+  tag,
+  method: 'GET',
+  path: '/api/v1/vmconfigs',
+  summary: 'List the VM configurations of all namespaces.',
+  params: schemas.nothing,
+  query: schemas.nothing,
+  body: schemas.nothing,
+  bodyKind: 'none',
+  replies: { 200: { description: 'The VM configurations.', schema: schemas.listOf(vmSchemas.vmConfigItem) } },
+  permission: { kind: 'checked', group, resource: 'vmconfigs', verb: 'list', scope: 'cluster' },
+  handler: ({ services }) => ({ json: services.caches.vmConfigs.items.list(undefined) }),
+});
+
 export const getVmConfig = defineRoute({
   id: 'getVmConfig',
   tag,

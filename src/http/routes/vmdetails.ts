@@ -1,4 +1,5 @@
 import { vms } from '../../api/resources.ts';
+import { eject } from '../../usecases/ejection.ts';
 import { explain } from '../../usecases/explanation.ts';
 import { defineRoute, type Permission } from '../server/route.ts';
 import * as schemas from '../../wire/schemas.ts';
@@ -44,10 +45,11 @@ export const ejectVm = defineRoute({
   query: schemas.nothing,
   body: schemas.nothing.optional(),
   bodyKind: 'json',
-  replies: { 200: { description: 'Done.', schema: schemas.status } },
+  replies: { 200: { description: 'It is being taken out, or there is none.', schema: schemas.status } },
   permission: vmRight('patch'),
-  async handler({ params: { namespace, vm: name }, caller }) {
-    await caller.client.patch(vms, { name, namespace }, { type: 'merge', body: { spec: { iso: '' } } });
-    return { body: success(`The CD drive of vm ${name} is empty`) };
+  async handler({ params: { namespace, vm: name }, caller, services }) {
+    // As kube-apiserver has it: another replica may have given it a CD.
+    const find = () => services.client.get(vms, name, namespace);
+    return { body: success(await eject({ caller: caller.client, find })) };
   },
 });

@@ -1,11 +1,12 @@
+import type * as z from 'zod';
 import { group } from '../../api/meta.ts';
 import { vmPools } from '../../api/resources.ts';
 import { writing } from '../../usecases/writing.ts';
 import * as schemas from '../../wire/schemas.ts';
-import { poolFields, scalePatch, vmPoolItem, vmPoolOf } from '../../wire/vmpool.ts';
+import { poolFields, scalePatch, vmPoolItem, vmPoolOf, type VmPoolScaleRequest } from '../../wire/vmpool.ts';
 import * as vmSchemas from '../../wire/vmschemas.ts';
 import { findVmPool } from '../server/lookup.ts';
-import { defineRoute } from '../server/route.ts';
+import { defineRoute, type Call } from '../server/route.ts';
 import { success } from '../server/status.ts';
 import { waitGone, waitSeen } from '../server/visible.ts';
 
@@ -79,27 +80,35 @@ export const createVmPool = defineRoute({
   },
 });
 
-export const scaleVmPool = defineRoute({
-  id: 'scaleVmPool',
+type PoolParams = z.output<typeof schemas.vmPoolParams>;
+
+const scaling = {
   tag,
-  method: 'POST',
-  path: `${one}/scale`,
   summary: 'Change how many guests of a VM pool wait.',
   params: schemas.vmPoolParams,
   query: schemas.nothing,
   body: vmSchemas.vmPoolScaleBody,
-  bodyKind: 'json',
+  bodyKind: 'json' as const,
   replies: { 200: { description: 'The pool.', schema: vmSchemas.vmPoolItem } },
-  permission: { kind: 'native', ...permission, verb: 'patch', name: 'vmpool' },
+  permission: { kind: 'native', ...permission, verb: 'patch', name: 'vmpool' } as const,
   example: { minIdle: 5 },
-  async handler({ params, body, caller, services, signal }) {
+  async handler({ params, body, caller, services, signal }: Call<PoolParams, unknown, VmPoolScaleRequest>) {
     const key = { namespace: params.namespace, name: params.vmpool };
     const patch = { type: 'merge', body: scalePatch(body) } as const;
     const scaled = await writing(() => caller.client.patch(vmPools, key, patch), poolFields);
     await waitSeen(services.caches.vmPools.changes, scaled, signal);
     return { body: vmPoolItem(scaled) };
   },
+};
+
+export const scaleVmPool = defineRoute({
+  ...scaling,
+  id: 'scaleVmPool',
+  method: 'POST',
+  path: `${one}/scale`,
 });
+
+export const patchVmPool = defineRoute({ ...scaling, id: 'patchVmPool', method: 'PATCH', path: one });
 
 export const deleteVmPool = defineRoute({
   id: 'deleteVmPool',

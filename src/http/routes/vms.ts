@@ -12,7 +12,7 @@ import { deployItem, vmItem } from '../../wire/vm.ts';
 import * as vmSchemas from '../../wire/vmschemas.ts';
 import { isAllowed } from '../auth/permission.ts';
 import { tracedDeploy } from '../server/deploytrace.ts';
-import { findImage, findVm, findVmConfig, findVmPool } from '../server/lookup.ts';
+import { findImage, findLiveVm, findVm, findVmConfig, findVmPool } from '../server/lookup.ts';
 import { defineRoute, type Call } from '../server/route.ts';
 import { success } from '../server/status.ts';
 import { waiterOf } from '../server/waiter.ts';
@@ -35,6 +35,21 @@ export const listVms = defineRoute({
   replies: { 200: { description: 'The VMs.', schema: schemas.listOf(vmSchemas.vmItem) } },
   permission: { kind: 'checked', ...vmPermission, verb: 'list' },
   handler: ({ params, services }) => ({ json: services.caches.vms.items.list(params.namespace) }),
+});
+
+export const listAllVms = defineRoute({
+  id: 'listAllVms',
+  tag,
+  method: 'GET',
+  path: '/api/v1/vms',
+  summary: 'List the VMs of all namespaces.',
+  params: schemas.nothing,
+  query: schemas.nothing,
+  body: schemas.nothing,
+  bodyKind: 'none',
+  replies: { 200: { description: 'The VMs.', schema: schemas.listOf(vmSchemas.vmItem) } },
+  permission: { kind: 'checked', group, resource: 'vms', verb: 'list', scope: 'cluster' },
+  handler: ({ services }) => ({ json: services.caches.vms.items.list(undefined) }),
 });
 
 export const getVm = defineRoute({
@@ -131,7 +146,7 @@ export const deleteVm = defineRoute({
   async handler(call) {
     const { params, query, services, caller } = call;
     const key = { namespace: params.namespace, name: params.vm };
-    const find = () => findVm(services, key);
+    const find = () => (query.deleteDisk === true ? findLiveVm : findVm)(services, key);
     const environment = { caller: caller.client, find, wait: waiterOf(call) };
     const goesOn = await deleteAVm(environment, key, {
       wait: query.wait ?? true,

@@ -1,4 +1,5 @@
 import { X509Certificate, createPrivateKey, webcrypto } from 'node:crypto';
+import { isIP } from 'node:net';
 import 'reflect-metadata';
 import {
   BasicConstraintsExtension,
@@ -15,7 +16,7 @@ import { secrets } from '../../api/resources.ts';
 import { Svc3Error } from '../../errors.ts';
 import { ensureObject, retryOnConflict } from '../../kube/ensure.ts';
 import type { Informer, KubeClient } from '../../kube/types.ts';
-import type { CertificateStore } from './services.ts';
+import type { AccessLog, CertificateStore } from './services.ts';
 import type { KeyPair } from './tls.ts';
 import type { Submitted } from '../../api/object.ts';
 
@@ -63,6 +64,28 @@ export function pairOf(secret: Secret | undefined, place: keyof typeof places = 
   } catch {
     return undefined;
   }
+}
+
+/**
+ * Says which certificate is shown from now on, and where it is not for one of the names by which clients reach the api. It is not
+ * made anew then: those who trust it, and nothing else, would be shut out.
+ */
+export function reportCertificate(
+  { cert }: KeyPair,
+  { namespace, name }: SecretKey,
+  hosts: readonly string[],
+  log: AccessLog,
+): void {
+  const certificate = new X509Certificate(cert);
+  log.info({ name: certificate.subject }, 'took a certificate');
+  const missing = hosts.filter(
+    (host) => (isIP(host) === 0 ? certificate.checkHost(host) : certificate.checkIP(host)) === undefined,
+  );
+  if (missing.length === 0) return;
+  log.warn(
+    { secret: `${namespace}/${name}`, hosts: missing },
+    `the certificate is not for ${missing.join(', ')} of api.baseUrl, and a client that is shown it there refuses it: upload one that is (POST /api/v1/upload/cert), or delete the Secret and restart the api for a new self-signed one, which its clients have to be given`,
+  );
 }
 
 export interface SecretKey {

@@ -4,10 +4,11 @@ import type { JsonText } from './jsontext.ts';
 
 /**
  * The `{"items":[…]}` of every namespace as bytes, put together from the JSON of single objects: an object is
- * serialised at most once per change, by the first who reads it, and a list once per change of its namespace.
+ * serialised at most once per change, by the first who reads it, and a list once per change of what is in it.
  */
 export interface ItemLists<I> {
-  list(namespace: string): JsonText<{ items: I[] }>;
+  /** @param namespace - undefined for those of all */
+  list(namespace: string | undefined): JsonText<{ items: I[] }>;
   item(name: string, namespace: string): JsonText<I> | undefined;
 }
 
@@ -17,6 +18,10 @@ interface NamespaceItems<T> {
   bytes?: Buffer | undefined;
 }
 
+function listOf(texts: readonly (string | undefined)[]): Buffer {
+  return Buffer.from(`{"items":[${texts.join(',')}]}`);
+}
+
 const emptyList = Buffer.from('{"items":[]}');
 
 export function createItemLists<T extends KubeObject, I>(
@@ -24,6 +29,7 @@ export function createItemLists<T extends KubeObject, I>(
   toItem: (object: T) => I,
 ): ItemLists<I> {
   const namespaces = new Map<string, NamespaceItems<T>>();
+  let all: Buffer | undefined;
 
   function apply(change: Change<T>): void {
     const { name = '', namespace = '' } = change.object.metadata ?? {};
@@ -39,6 +45,7 @@ export function createItemLists<T extends KubeObject, I>(
       items.byName.set(name, change.object);
     }
     if (items !== undefined) items.bytes = undefined;
+    all = undefined;
   }
 
   function textOf({ byName }: NamespaceItems<T>, name: string): string | undefined {
@@ -49,18 +56,19 @@ export function createItemLists<T extends KubeObject, I>(
     return text;
   }
 
+  function textsOf(items: NamespaceItems<T>): (string | undefined)[] {
+    return [...items.byName.keys()].sort().map((name) => textOf(items, name));
+  }
+
   informer.onChange(apply);
   return {
     list(namespace) {
+      if (namespace === undefined) {
+        const byNamespace = [...namespaces].sort(([a], [b]) => (a < b ? -1 : 1));
+        return (all ??= listOf(byNamespace.flatMap(([, items]) => textsOf(items))));
+      }
       const items = namespaces.get(namespace);
-      if (items === undefined) return emptyList;
-      items.bytes ??= Buffer.from(
-        `{"items":[${[...items.byName.keys()]
-          .sort()
-          .map((name) => textOf(items, name))
-          .join(',')}]}`,
-      );
-      return items.bytes;
+      return items === undefined ? emptyList : (items.bytes ??= listOf(textsOf(items)));
     },
     item(name, namespace) {
       const items = namespaces.get(namespace);

@@ -1,6 +1,7 @@
 import type { Duplex, Readable } from 'node:stream';
 import type { Image, Iso } from '../../api/image.ts';
 import type { Vm } from '../../api/vm.ts';
+import type { Architecture } from '../../api/vmconfig.ts';
 import type { VmUsage } from '../../api/vmusage.ts';
 import type { PortRange } from '../../api/meta.ts';
 import type { LoginRequest, LoginResult } from '../../controllers/credential/login.ts';
@@ -9,7 +10,7 @@ import type { Tracer } from '../../tracing/span.ts';
 import type { Caches } from './caches.ts';
 import type { Caller } from './caller.ts';
 import type { OidcClient } from '../../wire/schemas.ts';
-import type { UploadTarget } from '../../usecases/uploadtarget.ts';
+import type { UploadFacts, UploadTarget } from '../../usecases/uploadtarget.ts';
 
 /** Logs in to a registry once; `Unreachable` is no refusal. */
 export type RegistryLogin = (login: LoginRequest) => Promise<LoginResult>;
@@ -21,7 +22,8 @@ export interface ImageTransfer {
     namespace: string;
     name: string;
     fileName: string;
-    description?: string;
+    description?: string | undefined;
+    architecture?: Architecture | undefined;
     /** Bytes that `content` will give, exactly. */
     size: number;
     content: Readable;
@@ -62,7 +64,7 @@ export interface ResumableUploads {
   /** @throws AlreadyExists when the name is taken. */
   begin(
     target: UploadTarget,
-    file: { readonly size: number | undefined; readonly description: string | undefined },
+    file: UploadFacts & { readonly size: number | undefined },
   ): Promise<UploadState>;
   /** @throws NotFound. */
   state(target: UploadTarget, id: string): Promise<UploadState>;

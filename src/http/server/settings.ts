@@ -91,9 +91,12 @@ export const internalNames: readonly string[] = [
   `${service}.svc.cluster.local`,
 ];
 
+/** Host of the address that clients outside of the cluster are told, where there is one. */
+export function outsideNames({ SVC3_API_BASE_URL: baseUrl }: ApiSettings): string[] {
+  return baseUrl === undefined ? [] : [new URL(baseUrl).hostname.replaceAll(/[[\]]/g, '')];
+}
+
 /** Names of the certificate that the api makes for itself. */
 export function certificateNames(settings: ApiSettings): string[] {
-  const { SVC3_API_BASE_URL: baseUrl } = settings;
-  const outside = baseUrl === undefined ? [] : [new URL(baseUrl).hostname.replaceAll(/[[\]]/g, '')];
-  return [...new Set([...internalNames, 'localhost', '127.0.0.1', ...outside])];
+  return [...new Set([...internalNames, 'localhost', '127.0.0.1', ...outsideNames(settings)])];
 }

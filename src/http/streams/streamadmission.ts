@@ -136,7 +136,8 @@ class Admission implements StreamAdmission {
     // Sessions of earlier versions were renewed without end.
     if (claims?.user === undefined || claims.until === undefined) throw over;
     const vm = await this.#vmOf(asked);
-    if (!isFor(claims, 'reconnect', asked, vm) || !isSameOrigin(request.headers)) throw over;
+    const { apiDomain } = this.#services.settings;
+    if (!isFor(claims, 'reconnect', asked, vm) || !isSameOrigin(request.headers, apiDomain)) throw over;
     return this.#bySession(vm, claims, asked, { giveBack: nothingToGiveBack });
   }
 

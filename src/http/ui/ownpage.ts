@@ -16,19 +16,11 @@ const safeMethods = new Set(['GET', 'HEAD']);
 export function requireOwnPage(method: string, header: Headers, apiDomain: string): void {
   const site = header('sec-fetch-site');
   const origin = header('origin');
-  const hosts = [header('host') ?? header(':authority'), apiDomain];
-  const isOwn = hosts.some((host) => isSameOrigin({ ...defined({ origin, host }) }));
+  const isOwn = isSameOrigin({ origin, host: header('host') ?? header(':authority') }, apiDomain);
   const isSaid = safeMethods.has(method) && origin === undefined ? site === 'same-origin' : isOwn;
   if (isSaid && (site === undefined || site === 'same-origin')) return;
   throw new Svc3Error(
     'Forbidden',
     'this is for the page of this server only: the request comes of elsewhere',
   );
-}
-
-function defined({ origin, host }: { origin: string | undefined; host: string | undefined }) {
-  return {
-    ...(origin === undefined ? {} : { origin }),
-    ...(host === undefined || host === '' ? {} : { host }),
-  };
 }

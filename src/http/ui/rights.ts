@@ -5,8 +5,8 @@ import type { AccessAttributes, Caller } from '../server/caller.ts';
 import type { Caches } from '../server/caches.ts';
 import type { Route } from '../server/route.ts';
 
-/** Namespaces that are asked about for one caller, at most. */
-const maxNamespaces = 500;
+/** Namespaces that are asked about at the same time for one caller. */
+const askedAtOnce = 32;
 
 /** Ids of the routes that the caller may call in a namespace, for all objects there; the same question is asked once. */
 export async function allowedRoutes(
@@ -47,10 +47,23 @@ export async function visibleNamespaces(
     for (const { metadata } of objects.list() as readonly KubeObject[]) names.add(metadata?.namespace ?? '');
   const right = { group, resource: 'vms', verb: 'list' } as const;
   if (await isAllowed(caller, right)) return { items: [...names].toSorted(), all: true };
-  const answers = await Promise.all(
-    [...names]
-      .slice(0, maxNamespaces)
-      .map(async (namespace) => ((await isAllowed(caller, { ...right, namespace })) ? [namespace] : [])),
-  );
-  return { items: answers.flat().toSorted(), all: false };
+  return { items: await allowedIn([...names].toSorted(), caller, right), all: false };
+}
+
+/** Those of the namespaces in which the caller has the right, in their order. */
+async function allowedIn(
+  namespaces: readonly string[],
+  caller: Caller,
+  right: AccessAttributes,
+): Promise<string[]> {
+  const allowed: string[][] = [];
+  let next = 0;
+  const askNext = async (): Promise<void> => {
+    for (let at = next++; at < namespaces.length; at = next++) {
+      const namespace = namespaces[at] ?? '';
+      allowed[at] = (await isAllowed(caller, { ...right, namespace })) ? [namespace] : [];
+    }
+  };
+  await Promise.all(Array.from({ length: askedAtOnce }, askNext));
+  return allowed.flat();
 }

@@ -2,12 +2,13 @@ import { Readable } from 'node:stream';
 import { Svc3Error, invalidField } from '../../errors.ts';
 import type { Upload } from '../server/route.ts';
 
-/** The file of an upload, whose size is known before its first byte: the image layer it becomes has to begin with it. */
+/** The file of an upload. */
 export interface DiskBody {
   readonly fields: Readonly<Record<string, string>>;
   /** As the client named it; empty for a raw upload. */
   readonly fileName: string;
-  readonly size: number;
+  /** Known before the first byte, with which the image layer begins that the file becomes; undefined where only the end will tell. */
+  readonly size: number | undefined;
   readonly content: Readable;
   /** Lets the rest of the body pass unread, so that a client that still sends can read its refusal. */
   discard(): void;
@@ -31,14 +32,37 @@ function boundaryOf(contentType: string): string {
 
 interface Part {
   readonly name: string;
+  /** Undefined: a field. */
   readonly fileName: string | undefined;
 }
 
+/** Parameters of a header, quoted or not, by their names in lower case. */
+function parametersOf(text: string): ReadonlyMap<string, string> {
+  const found = text.matchAll(/;\s*([^\s=;]+)\s*=\s*(?:"((?:[^"\\\r\n]|\\.)*)"|([^\s;]*))/g);
+  return new Map(
+    Array.from(found, ([, name = '', quoted, plain = '']) => [
+      name.toLowerCase(),
+      quoted?.replaceAll('\\"', '"') ?? plain,
+    ]),
+  );
+}
+
+/** `utf-8''a%20b` (RFC 8187), as clients write what is not ASCII; undefined where it is in another character set, or is none. */
+function decodedOf(extended: string | undefined): string | undefined {
+  const encoded = /^utf-8'[^']*'(.*)$/i.exec(extended ?? '')?.[1];
+  if (encoded === undefined) return undefined;
+  try {
+    return decodeURIComponent(encoded);
+  } catch {
+    return undefined;
+  }
+}
+
 function partOf(headers: string): Part {
-  const disposition = /^content-disposition:\s*form-data;(.*)$/im.exec(headers)?.[1] ?? '';
-  const name = /[;\s]name="([^"\r\n]*)"/i.exec(` ${disposition}`)?.[1] ?? '';
-  const fileName = /[;\s]filename="([^"\r\n]*)"/i.exec(` ${disposition}`)?.[1];
-  return { name, fileName };
+  const disposition = /^content-disposition:\s*form-data\s*(;.*)$/im.exec(headers)?.[1] ?? '';
+  const parameters = parametersOf(disposition);
+  const fileName = decodedOf(parameters.get('filename*')) ?? parameters.get('filename');
+  return { name: parameters.get('name') ?? '', fileName };
 }
 
 type Chunks = AsyncIterator<Buffer>;
@@ -67,7 +91,8 @@ class Prelude {
         this.offset += at + mark.length;
         return taken;
       }
-      if (this.#held.length > maxPreludeBytes) throw broken('more than 64 KiB stand in front of the file');
+      if (this.#held.length > maxPreludeBytes)
+        throw broken('more than 64 KiB stand in front of the file, which is the part with a filename');
       const next = await this.#chunks.next();
       if (next.done === true) throw broken('ended before the file');
       this.#held = Buffer.concat([this.#held, next.value]);
@@ -75,34 +100,65 @@ class Prelude {
   }
 }
 
-/** The file's bytes, and then nothing but the end of the form. */
-async function* fileBytes(
-  held: Buffer,
-  chunks: Chunks,
-  { size, delimiter }: { readonly size: number; readonly delimiter: Buffer },
-): AsyncGenerator<Buffer> {
-  const end = endOf(delimiter);
-  const holdsNextPart = searchFor(Buffer.concat([delimiter, crlf]));
-  let left = size;
-  let rest = held;
-  let tail: Buffer = Buffer.alloc(0);
-  for (;;) {
-    const part = rest.subarray(0, left);
-    left -= part.length;
-    if (holdsNextPart(part)) throw broken('the file must be the last part of the form');
-    if (part.length > 0) yield part;
-    if (left === 0) tail = Buffer.concat([tail, rest.subarray(part.length)]);
-    if (tail.length >= end.length) break;
-    const next = await chunks.next();
-    if (next.done === true) break;
-    rest = next.value;
-  }
-  if (left > 0) throw broken('ended before the file did');
-  if (!tail.equals(end)) throw broken('the file must be the last part of the form');
+/** White space behind the closing boundary, at most. */
+const maxBlankBytes = 64;
+
+/** Bytes of white space behind the mark, where nothing else is; undefined where it does not end so. */
+function blankBehind(bytes: Buffer, mark: Buffer): number | undefined {
+  const end = bytes.subarray(Math.max(0, bytes.length - mark.length - maxBlankBytes));
+  const at = end.lastIndexOf(mark);
+  if (at === -1) return undefined;
+  const behind = end.subarray(at + mark.length);
+  return behind.toString('latin1').trim() === '' ? behind.length : undefined;
 }
 
-function endOf(delimiter: Buffer): Buffer {
-  return Buffer.concat([delimiter, Buffer.from('--\r\n')]);
+/**
+ * The file's bytes: all in front of the last boundary of the form, behind which nothing but white space comes. Some clients end a form with its closing
+ * boundary, some with a line break behind it, some with two.
+ */
+async function* fileBytes(first: Buffer, chunks: Chunks, delimiter: Buffer): AsyncGenerator<Buffer> {
+  const closing = Buffer.concat([delimiter, Buffer.from('--')]);
+  const holdsNextPart = searchFor(Buffer.concat([delimiter, crlf]));
+  let held = first;
+  for (;;) {
+    const blank = blankBehind(held, closing);
+    const kept = blank === undefined ? closing.length - 1 : closing.length + blank;
+    const part = held.subarray(0, Math.max(0, held.length - kept));
+    if (holdsNextPart(part)) throw broken('the file must be the last part of the form');
+    if (part.length > 0) yield part;
+    const next = await chunks.next();
+    if (next.done === true && blank !== undefined) return;
+    if (next.done === true)
+      throw broken('ended before the file did: the closing boundary of the form is missing');
+    held = Buffer.concat([held.subarray(part.length), next.value]);
+  }
+}
+
+/** The same bytes, which have to be as many as were measured. */
+async function* exactly(bytes: AsyncIterable<Buffer>, size: number): AsyncGenerator<Buffer> {
+  let left = size;
+  for await (const part of bytes) {
+    left -= part.length;
+    if (left < 0) break;
+    yield part;
+  }
+  if (left !== 0)
+    throw broken(
+      'the form must end with its closing boundary and one line break; or send the raw disk with ?name=',
+    );
+}
+
+/** Disks have whole sectors. */
+const sectorBytes = 512;
+
+/**
+ * Bytes of the file of a form, if it ends as most clients end theirs: with its closing boundary and one line break. Before its end nothing tells that it does, so a
+ * size is believed only where it is that of a disk.
+ */
+function measured(length: number, inFront: number, delimiter: Buffer): number | undefined {
+  const size = length - inFront - delimiter.length - '--\r\n'.length;
+  if (size < -crlf.length) throw broken('ended before the file did');
+  return size < 0 || size % sectorBytes !== 0 ? undefined : size;
 }
 
 /** Tells of pieces that come one after the other whether the mark is in them, also from one piece to the next. */
@@ -116,22 +172,25 @@ function searchFor(mark: Buffer): (piece: Buffer) => boolean {
   };
 }
 
-async function formBody(upload: Upload, length: number): Promise<DiskBody> {
+async function formBody(upload: Upload): Promise<DiskBody> {
   const chunks = upload.stream.iterator({ destroyOnReturn: false }) as Chunks;
   const discard = (): void => {
     void chunks.return?.();
     upload.stream.resume();
   };
   try {
-    return { ...(await fileOf(upload, length, chunks)), discard };
+    return { ...(await fileOf(upload, chunks)), discard };
   } catch (error) {
     discard();
     throw error;
   }
 }
 
-async function fileOf(upload: Upload, length: number, chunks: Chunks): Promise<Omit<DiskBody, 'discard'>> {
-  const boundary = boundaryOf(upload.contentType);
+async function fileOf(
+  { contentType, contentLength: length }: Upload,
+  chunks: Chunks,
+): Promise<Omit<DiskBody, 'discard'>> {
+  const boundary = boundaryOf(contentType);
   const prelude = new Prelude(chunks);
   const delimiter = Buffer.from(`\r\n--${boundary}`);
   await prelude.until(Buffer.from(`--${boundary}\r\n`));
@@ -140,14 +199,10 @@ async function fileOf(upload: Upload, length: number, chunks: Chunks): Promise<O
     const headers = await prelude.until(Buffer.from('\r\n\r\n'));
     const { name, fileName } = partOf(headers.toString('utf8'));
     if (fileName !== undefined) {
-      const size = length - prelude.offset - endOf(delimiter).length;
-      if (size < 0) throw broken('ended before the file did');
-      return {
-        fields,
-        fileName,
-        size,
-        content: Readable.from(fileBytes(prelude.held, chunks, { size, delimiter }), { objectMode: false }),
-      };
+      const size = length === undefined ? undefined : measured(length, prelude.offset, delimiter);
+      const bytes = fileBytes(prelude.held, chunks, delimiter);
+      const content = size === undefined ? bytes : exactly(bytes, size);
+      return { fields, fileName, size, content: Readable.from(content, { objectMode: false }) };
     }
     const value = await prelude.until(delimiter);
     if (name !== '__proto__') fields[name] = value.toString('utf8');
@@ -156,15 +211,15 @@ async function fileOf(upload: Upload, length: number, chunks: Chunks): Promise<O
   }
 }
 
-/** Finds the file of an upload: the last part of a form, or the whole body. Content-Length is needed to know its size. */
+/** Finds the file of an upload: the last part of a form, or the whole body, of which Content-Length says the size. */
 export async function readDiskBody(upload: Upload): Promise<DiskBody> {
+  if (/^multipart\/form-data/i.test(upload.contentType)) return await formBody(upload);
   const { contentLength: length } = upload;
   if (length === undefined) {
     throw new Svc3Error('BadRequest', 'Content-Length: is required for an upload', {
       details: { causes: [{ field: 'Content-Length', message: 'is required for an upload' }] },
     });
   }
-  if (/^multipart\/form-data/i.test(upload.contentType)) return await formBody(upload, length);
   if (length === 0) throw invalidField('body', 'is required', 'FieldValueRequired');
   return {
     fields: {},

@@ -31,7 +31,7 @@ export function createImageTransfer(
   store: StoreSettings,
 ): ImageTransfer {
   return {
-    async upload({ kind, namespace, name, fileName, description, size, content, signal }) {
+    async upload({ kind, namespace, name, fileName, description, architecture, size, content, signal }) {
       if (store.url === '')
         throw new Svc3Error('Conflict', 'this installation has no image store (chart value store.url)');
       const target = { kind, namespace, name };
@@ -43,7 +43,7 @@ export function createImageTransfer(
         const { digest } = await pushDisk(registry, {
           repository,
           tag: `upload-${id}`,
-          architecture: 'amd64',
+          architecture: architecture ?? 'amd64',
           fileName: layerName(kind, fileName),
           size,
           content,
@@ -52,7 +52,7 @@ export function createImageTransfer(
           signal,
         });
         return await targets
-          .handOver(target, { id, digest, uid, description })
+          .handOver(target, { id, digest, uid, description, architecture })
           .catch(async (error: unknown) => {
             if (isSvc3Error(error) && !leavesOpen(error))
               await registry.deleteManifest(repository, digest).catch(() => undefined);

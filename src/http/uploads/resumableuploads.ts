@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { Architecture } from '../../api/vmconfig.ts';
 import { Svc3Error, isSvc3Error } from '../../errors.ts';
 import { repositoryPathOf, type RepositoryPath } from '../../controllers/image/repositorypath.ts';
 import type { NamespaceRegistries } from '../../controllers/image/registries.ts';
@@ -21,6 +22,7 @@ const facts = {
   /** Bytes of the whole file. */
   size: 'svc3.dev/upload-size',
   description: 'svc3.dev/upload-description',
+  architecture: 'svc3.dev/upload-architecture',
   /** Of the object that waited for it. */
   uid: 'svc3.dev/upload-uid',
   /** Two uploads of the same bytes are two lists: one may be deleted, the other may not. */
@@ -69,7 +71,7 @@ class StoredUploads implements ResumableUploads {
 
   async begin(
     target: UploadTarget,
-    { size, description }: Parameters<ResumableUploads['begin']>[1],
+    { size, description, architecture }: Parameters<ResumableUploads['begin']>[1],
   ): Promise<UploadState> {
     const uid = await this.#parts.targets.look(target);
     const id = randomUUID();
@@ -77,6 +79,7 @@ class StoredUploads implements ResumableUploads {
       [facts.id]: id,
       ...(size === undefined ? {} : { [facts.size]: String(size) }),
       ...(description === undefined ? {} : { [facts.description]: description }),
+      ...(architecture === undefined ? {} : { [facts.architecture]: architecture }),
       ...(uid === undefined ? {} : { [facts.uid]: uid }),
     };
     return this.#inStore(target, async ({ client, path }) => {
@@ -157,8 +160,9 @@ class StoredUploads implements ResumableUploads {
     if (size !== undefined && size !== offset) throw refused(`${offset} of ${size} bytes have come`);
     if (offset === 0) throw refused('no byte has come');
     const { [facts.uid]: uid, [facts.description]: description } = annotations;
+    const { data: architecture } = Architecture.safeParse(annotations[facts.architecture]);
     try {
-      return await targets.handOver(target, { id, digest, uid, description });
+      return await targets.handOver(target, { id, digest, uid, description, architecture });
     } catch (error) {
       // Nobody will ever take it then; else its client can say again that it is whole.
       if (isSvc3Error(error, 'AlreadyExists', 'NotFound', 'Invalid'))

@@ -1,6 +1,10 @@
 import { execFile } from 'node:child_process';
+import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
+import type { IncomingMessage } from 'node:http';
+import { Agent as HttpsAgent, get } from 'node:https';
 import { join } from 'node:path';
+import type { TLSSocket } from 'node:tls';
 import { promisify } from 'node:util';
 import { Agent, request } from 'undici';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
@@ -14,7 +18,8 @@ import {
   vms,
 } from '../../../src/api/resources.ts';
 import type { RootClient } from '../../../src/kube/client.ts';
-import { reportVm, runningStatus, tokenOf } from '../../support/api.ts';
+import { reportVm, runningStatus } from '../../support/api.ts';
+import { tokenOf } from '../../support/identity.ts';
 import { type AggregatedCluster, aggregatedCluster } from '../../support/aggregation.ts';
 import { ensureTools } from '../../support/controlplane.ts';
 
@@ -160,6 +165,9 @@ test('vms/exec writes the request, judged by the right to the subresource', asyn
   expect((await client.get(vms, 'demo', namespace)).spec.powerState).toBe('Stopped');
 });
 
+const nodesPath = `/apis/api.svc3.dev/v1/namespaces/${namespace}/nodes`;
+const asAdmin = { 'x-remote-user': 'system:admin', 'x-remote-group': 'system:masters' };
+
 test.each([
   ['no client certificate', {}],
   ['a client certificate of the same CA with another name', 'admin'],
@@ -169,16 +177,27 @@ test.each([
   const agent = new Agent({
     connect: { rejectUnauthorized: false, ...(cert === undefined ? {} : { cert, key: key ?? '' }) },
   });
-  const { statusCode, body } = await request(
-    `https://localhost:${cluster.port}/apis/api.svc3.dev/v1/namespaces/${namespace}/nodes`,
-    {
-      dispatcher: agent,
-      headers: { 'x-remote-user': 'system:admin', 'x-remote-group': 'system:masters' },
-    },
-  );
+  const { statusCode, body } = await request(`https://localhost:${cluster.port}${nodesPath}`, {
+    dispatcher: agent,
+    headers: asAdmin,
+  });
   expect([statusCode, await body.json()]).toEqual([
     401,
     expect.objectContaining({ kind: 'Status', code: 401 }),
   ]);
   await agent.close();
+});
+
+test('X-Remote-User in a TLS session that was resumed without a client certificate is refused', async () => {
+  const agent = new HttpsAgent({ rejectUnauthorized: false });
+  const url = `https://localhost:${cluster.port}${nodesPath}`;
+  const isResumed: boolean[] = [];
+  for (let turn = 0; turn < 2; turn += 1) {
+    const asked = get(url, { agent, headers: asAdmin });
+    const [answer] = (await once(asked, 'response')) as [IncomingMessage];
+    isResumed.push((answer.socket as TLSSocket).isSessionReused());
+    await once(answer.resume(), 'end');
+    expect(answer.statusCode).toBe(401);
+  }
+  expect(isResumed).toEqual([false, true]);
 });

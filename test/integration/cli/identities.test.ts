@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { namespaces, registryCredentials, roleBindings, roles } from '../../../src/api/resources.ts';
-import { identity } from '../../support/api.ts';
+import { identity } from '../../support/identity.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
 import { inProcess } from './inprocess.ts';
 

@@ -90,7 +90,7 @@ describe('over HTTP and straight on kube-apiserver the same is said of', () => {
     expect(await both('vm explain never')).toMatchObject({ code: 6 });
     expect(await both('vm eject web')).toMatchObject({
       code: 0,
-      stdout: 'The CD drive of vm web is empty\n',
+      stdout: 'vm web has no CD\n',
     });
     expect(await both('vm eject never')).toMatchObject({ code: 6 });
     expect(await both('vm resize web 40 --no-wait')).toMatchObject({ code: 0 });

@@ -17,7 +17,8 @@ import {
 import { verifyLogin } from '../../../src/controllers/credential/login.ts';
 import { createClient, type RootClient } from '../../../src/kube/client.ts';
 import { loadKubeconfig } from '../../../src/kube/connection.ts';
-import { identity, startTestApi, tokenOf, type TestApi } from '../../support/api.ts';
+import { startTestApi, type TestApi } from '../../support/api.ts';
+import { identity, tokenOf } from '../../support/identity.ts';
 import { ensureTools, ownControlPlane, type OwnControlPlane } from '../../support/controlplane.ts';
 import { helmTemplate } from '../chart/helm.ts';
 import { svc3Program } from '../cli/process.ts';

@@ -8,6 +8,7 @@ import { createInformers } from '../../../src/controller/informers.ts';
 import {
   createCertificateStore,
   ensureCertificate,
+  reportCertificate,
   selfSigned,
   watchCertificate,
 } from '../../../src/http/server/certificate.ts';
@@ -21,6 +22,10 @@ let token: string;
 /** Two replicas that serve with the certificate of one Secret. */
 let replicas: readonly TestApi[] = [];
 let broken = 0;
+/** What the replicas have warned of; their clients call them by a name that is set later than their certificate was made. */
+const warned: string[] = [];
+const log = { info() {}, error() {}, warn: (_: object, message: string) => void warned.push(message) };
+const hosts = ['vms.example.com'];
 const stopping = new AbortController();
 const timeouts = { timeout: 60_000, interval: 100 };
 const name = 'svc3-api-tls';
@@ -48,7 +53,10 @@ async function startReplica(): Promise<TestApi> {
   watchCertificate(
     secret,
     key,
-    (pair) => tls.setCertificate(pair),
+    (pair) => {
+      tls.setCertificate(pair);
+      reportCertificate(pair, key, hosts, log);
+    },
     () => (broken += 1),
   );
   void informers.run(stopping.signal);
@@ -118,6 +126,21 @@ describe('the certificate', () => {
       async () => expect(new Set(await Promise.all(replicas.map(fingerprint))).size).toBe(1),
       timeouts,
     );
+  });
+
+  test('that is not for the name by which clients call is said by each replica, once, and stays', async () => {
+    await vi.waitFor(() => expect(warned).toHaveLength(2), timeouts);
+    expect(warned[0]).toContain('the certificate is not for vms.example.com of api.baseUrl');
+    await ensureCertificate(cluster.client, { namespace, name }, ['localhost', ...hosts]);
+    const shownNow = await Promise.all(replicas.map(shown));
+    expect(shownNow).toEqual(replicas.map(() => 'DNS:localhost'));
+  });
+
+  test('that is for it is not warned of', async () => {
+    warned.length = 0;
+    expect((await upload(replicas[0]!, await selfSigned(['localhost', ...hosts]))).status).toBe(200);
+    await shownByAll('vms.example.com');
+    expect(warned).toEqual([]);
   });
 
   test('that is uploaded to one replica holds for new connections to all, and open ones go on', async () => {

@@ -123,6 +123,8 @@ describe('VMs', () => {
       vnc: 5999,
       screenshare: 5901,
       status: 'Running',
+      reachable: true,
+      startedFrom: 'image',
     });
 
     const list = await call('GET', ns('/vms'));

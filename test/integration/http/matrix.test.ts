@@ -6,7 +6,8 @@ import { clusterRoles } from '../../../src/api/resources.ts';
 import type { Route } from '../../../src/http/server/route.ts';
 import { routes } from '../../../src/http/routes/table.ts';
 import { pageRoutes } from '../../../src/http/ui/routes.ts';
-import { identity, startTestApi, type CallOptions, type TestApi } from '../../support/api.ts';
+import { startTestApi, type CallOptions, type TestApi } from '../../support/api.ts';
+import { identity } from '../../support/identity.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
 
 /** The least role that may call each route. A route without a row fails the first test. */
@@ -25,13 +26,16 @@ const leastRole: Readonly<Record<string, 'open' | 'viewer' | 'editor' | 'cluster
   streamConsole: 'editor',
   streamSerial: 'editor',
   streamTunnel: 'editor',
+  listAllVms: 'cluster',
   listVmConfigs: 'viewer',
   getVmConfig: 'viewer',
   createVmConfig: 'editor',
   deleteVmConfig: 'editor',
+  listAllVmConfigs: 'cluster',
   listVmPools: 'viewer',
   getVmPool: 'viewer',
   createVmPool: 'editor',
+  patchVmPool: 'editor',
   scaleVmPool: 'editor',
   deleteVmPool: 'editor',
   listNodes: 'viewer',
@@ -51,6 +55,7 @@ const leastRole: Readonly<Record<string, 'open' | 'viewer' | 'editor' | 'cluster
   getImageUpload: 'editor',
   appendImageUpload: 'editor',
   cancelImageUpload: 'editor',
+  listAllImages: 'cluster',
   listIsos: 'viewer',
   getIso: 'viewer',
   deleteIso: 'editor',

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { finalizer } from '../../../src/api/meta.ts';
 import { images, namespaces, nodes, registryCredentials, secrets } from '../../../src/api/resources.ts';
-import { startTestApi, type TestApi } from '../../support/api.ts';
+import { condition, startTestApi, type TestApi } from '../../support/api.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
 
 let cluster: TestCluster;
@@ -132,6 +133,16 @@ describe('VM pools', () => {
   });
 });
 
+/** Says of an Image that its disk is in the store. */
+async function store(name: string): Promise<void> {
+  const digest = `sha256:${'0'.repeat(64)}`;
+  const body = { status: { digest } };
+  const key = { name, namespace };
+  await cluster.client.patch(images, key, { type: 'merge', body }, { subresource: 'status' });
+  const { objects } = api.services.caches.images;
+  await expect.poll(() => objects.get(name, namespace)?.status?.digest).toBe(digest);
+}
+
 describe('images', () => {
   test('generate, copy, describe, refuse to delete while used, delete', async () => {
     const made = await call('POST', ns('/images'), { body: { name: 'blank', size: '10G' } });
@@ -147,25 +158,56 @@ describe('images', () => {
       'blank2',
     ]);
     // Nobody uses what has nothing in the store.
-    const stored = { digest: `sha256:${'0'.repeat(64)}` };
-    const key = { name: 'blank', namespace };
-    await cluster.client.patch(
-      images,
-      key,
-      { type: 'merge', body: { status: stored } },
-      { subresource: 'status' },
-    );
-    const { objects } = api.services.caches.images;
-    await expect.poll(() => objects.get('blank', namespace)?.status?.digest).toBe(stored.digest);
+    await store('blank');
     await call('POST', ns('/vms?wait=false'), { body: { name: 'user', image: 'blank' } });
     await expect.poll(async () => (await call('GET', ns('/vms/user'))).status).toBe(200);
     await expect.poll(async () => (await call('GET', ns('/vms'))).json.items.length).toBe(1);
     const refused = await call('DELETE', ns('/images/blank'));
-    expect([refused.status, refused.json.message]).toEqual([409, 'image blank is in use by VM user']);
+    expect([refused.status, refused.json.message]).toEqual([
+      409,
+      'image blank is in use by VM user and Image blank2',
+    ]);
     await call('DELETE', ns('/vms/user'));
+    const copied = await call('DELETE', ns('/images/blank'));
+    expect([copied.status, copied.json.message]).toEqual([409, 'image blank is in use by Image blank2']);
+    expect((await call('GET', ns('/images/blank2'))).json.copyOf).toBe('blank');
+    await store('blank2');
     expect((await call('DELETE', ns('/images/blank'))).status).toBe(200);
     expect((await call('GET', ns('/images/blank2/download'))).status).toBe(409);
     await call('DELETE', ns('/images/blank2'));
+  });
+
+  test('a deletion is done when the name is free again, and is said to go on where that takes long', async () => {
+    const { client } = cluster;
+    const key = { name: 'held', namespace };
+    const release = () =>
+      client.patch(images, key, { type: 'merge', body: { metadata: { finalizers: null } } });
+    const create = () =>
+      client.create(images, {
+        metadata: { ...key, finalizers: [finalizer] },
+        spec: { source: { blank: { size: '1G' } } },
+      });
+    await create();
+    const deletion = call('DELETE', ns('/images/held'));
+    const isGoing = async () => (await client.get(images, 'held', namespace)).metadata.deletionTimestamp;
+    await expect.poll(isGoing).toBeDefined();
+    const late = await call('POST', ns('/images/held/copy'), { body: { name: 'late' } });
+    expect([late.status, late.json.message]).toEqual([
+      409,
+      'image held is being deleted: a copy comes too late',
+    ]);
+    await release();
+    expect(await deletion).toMatchObject({ status: 200, json: { status: 'Success' } });
+    await create();
+    const conditions = [condition('Ready', 'False', 'InUse', 'in use by VM of namespace ci')];
+    const body = { status: { conditions } };
+    await client.patch(images, key, { type: 'merge', body }, { subresource: 'status' });
+    const kept = await call('DELETE', ns('/images/held'));
+    expect([kept.status, kept.json.message]).toEqual([
+      202,
+      'deletion of image held has begun: in use by VM of namespace ci',
+    ]);
+    await release();
   });
 
   test('a remote image is pulled under the last part of its name', async () => {

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import * as z from 'zod';
-import { namespaces, nodes } from '../../../src/api/resources.ts';
+import { imageAnnotations } from '../../../src/api/image.ts';
+import { images, namespaces, nodes } from '../../../src/api/resources.ts';
 import { runningVm, startTestApi, type Answer, type TestApi } from '../../support/api.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
 
@@ -81,6 +82,9 @@ test('what every route answers on the wire is what the document says', async () 
   expect((await compare('POST', ns('/vms?wait=false'), deployed)).json.portWarnings).toContain('22:22');
   await expect.poll(async () => (await compare('GET', ns('/vms'))).json.items.length).toBe(1);
   await compare('GET', ns('/vms/demo'));
+  const inAll = async (kind: string) => (await compare('GET', `/api/v1/${kind}`)).json.items;
+  expect(await inAll('vms')).toContainEqual(expect.objectContaining({ namespace, name: 'demo' }));
+  expect(await inAll('vmconfigs')).toContainEqual(expect.objectContaining({ namespace, name: 'small' }));
   await compare('GET', ns('/vms/demo/explain'));
   expect((await compare('GET', ns('/vms/demo/usage'))).status).toBe(409);
   await runningVm(api, namespace, 'busy');
@@ -91,6 +95,8 @@ test('what every route answers on the wire is what the document says', async () 
   await compare('GET', ns('/vmpools'));
   await compare('GET', ns('/vmpools/ci'));
   await compare('POST', ns('/vmpools/ci/scale'), { minIdle: 3 });
+  const patched = await compare('PATCH', ns('/vmpools/ci'), { minIdle: 1 });
+  expect([patched.json.minIdle, patched.json.maxSize]).toEqual([1, 4]);
   await compare('DELETE', ns('/vmpools/ci'));
   await compare('DELETE', ns('/vmconfigs/small'));
   await compare('GET', ns('/nodes'));
@@ -99,10 +105,13 @@ test('what every route answers on the wire is what the document says', async () 
   await compare('POST', ns(`/nodes/${node}/untag`), { tag: 'fast' });
   await compare('POST', `/api/v1/nodes/${node}/assign`, {});
   await compare('POST', `/api/v1/nodes/${node}/gpupassthrough`, { allowed: false });
-  await compare('POST', ns('/images'), { name: 'blank', size: '10G' });
+  await compare('POST', ns('/images'), { name: 'blank', size: '10G', architecture: 'arm64' });
+  const { metadata } = await cluster.client.get(images, 'blank', namespace);
+  expect(metadata.annotations?.[imageAnnotations.architecture]).toBe('arm64');
   await compare('POST', ns('/images/blank/copy'), { name: 'copy' });
   await compare('POST', ns('/images/blank/description'), { description: 'empty' });
   await compare('GET', ns('/images'));
+  expect(await inAll('images')).toContainEqual(expect.objectContaining({ namespace, name: 'blank' }));
   await compare('GET', ns('/images/blank'));
   await compare('DELETE', ns('/images/copy'));
   await compare('GET', ns('/remoteimages'));

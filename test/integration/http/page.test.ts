@@ -12,8 +12,9 @@ import {
 } from '../../../src/api/resources.ts';
 import type { VmPoolStatus } from '../../../src/api/vmpool.ts';
 import { ifFound, isSvc3Error } from '../../../src/errors.ts';
-import { condition, identity, reportVm, runningStatus, runningVm } from '../../support/api.ts';
-import { expectGoodLooks } from '../../support/visitedpage.ts';
+import { condition, reportVm, runningStatus, runningVm } from '../../support/api.ts';
+import { identity } from '../../support/identity.ts';
+import { expectGoodLooks, watchPage } from '../../support/visitedpage.ts';
 import { pending, signIn, startPageApi, type PageApi, type Visit } from './pageharness.ts';
 
 let it: PageApi;
@@ -121,6 +122,36 @@ describe('signing in', () => {
       .poll(() => page.locator('.user').innerText())
       .toBe(`system:serviceaccount:${namespace}:lurer`);
     expect(watched.faults).toEqual([]);
+  });
+
+  test('is for all tabs of a browser: none shows one user and acts as another', async () => {
+    const other = await identity(cluster.client, 'second', { namespace });
+    const { page, watched } = await it.visitAs(cluster.adminToken);
+    const context = page.context();
+    const shown = () => page.locator('.user').innerText();
+    const admin = await shown();
+    const opened = await page.evaluate('performance.timeOrigin');
+    const tab = await context.newPage();
+    const { faults } = watchPage(tab, api.baseUrl);
+    const { json } = await api.call('POST', '/ui/code', { token: cluster.adminToken, body: {} });
+    await tab.goto(`${api.baseUrl}${json.page}`);
+    const signOut = tab.getByRole('button', { name: 'Sign out' });
+    await signOut.waitFor();
+    // Of the same user nothing changes.
+    expect(await page.evaluate('performance.timeOrigin')).toBe(opened);
+    await signOut.click();
+    await page.getByLabel('Token').waitFor();
+    await signIn(tab, other);
+    await expect.poll(shown).toBe(`system:serviceaccount:${namespace}:second`);
+
+    // Nobody told the tabs of this one: they look when they are seen again.
+    await context.request.post(`${api.baseUrl}/ui/session`, {
+      headers: { origin: api.baseUrl },
+      data: { token: cluster.adminToken },
+    });
+    await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))");
+    await expect.poll(shown).toBe(admin);
+    expect([...watched.faults, ...faults]).toEqual([]);
   });
 });
 
@@ -499,12 +530,34 @@ describe('images', () => {
     await page.setViewportSize({ width: 760, height: 900 });
     const heights = page.locator('.badge').evaluateAll((all) => all.map((badge) => badge.clientHeight));
     for (const height of await heights) expect(height).toBeLessThan(30);
+    expect(await page.getByRole('link', { name: 'Download slow' }).count()).toBe(0);
     await page.getByRole('button', { name: 'Delete slow' }).click();
+    await page.getByRole('dialog').getByText('refused while a VM or a pool uses it').waitFor();
     await page.getByRole('dialog').getByRole('button', { name: 'Delete', exact: true }).click();
     await expect.poll(() => ifFound(cluster.client.get(images, 'slow', namespace))).toBeUndefined();
     await page.getByRole('button', { name: 'Delete slow' }).waitFor({ state: 'detached' });
     expect(watched.faults).toEqual([]);
   });
+});
+
+test('an image is downloaded while a commit of it is under way', async () => {
+  const key = { name: 'committed', namespace };
+  const made = await cluster.client.create(images, { metadata: key, spec: { source: { upload: {} } } });
+  const stored = condition('Ready', 'True', 'Stored');
+  const { generation = 1 } = made.metadata;
+  // It has been carried out up to the generation before.
+  const status = {
+    observedGeneration: generation - 1,
+    digest: `sha256:${'a'.repeat(64)}`,
+    conditions: [stored],
+  };
+  await cluster.client.patch(images, key, { type: 'merge', body: { status } }, { subresource: 'status' });
+  const { page, watched } = await it.visitAs(cluster.adminToken);
+  await page.getByRole('link', { name: 'Images' }).click();
+  const row = page.locator('tbody tr', { hasText: 'committed' });
+  await expect.poll(() => row.innerText()).toContain('Updating');
+  await row.getByRole('link', { name: 'Download committed' }).waitFor();
+  expect(watched.faults).toEqual([]);
 });
 
 describe('an administrator', () => {

@@ -10,7 +10,8 @@ import { annotations } from '../../../src/api/meta.ts';
 import { namespaces, vms } from '../../../src/api/resources.ts';
 import type { VmStatus } from '../../../src/api/vm.ts';
 import type { VmUsages } from '../../../src/http/server/services.ts';
-import { condition, identity, reportVm, runningStatus } from '../../support/api.ts';
+import { condition, reportVm, runningStatus } from '../../support/api.ts';
+import { identity } from '../../support/identity.ts';
 import { aUsage } from '../../support/vmusage.ts';
 import { pending, startPageApi, type PageApi } from './pageharness.ts';
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { clusterRoleBindings, clusterRoles, images, roleBindings, vms } from '../../../src/api/resources.ts';
 import type { Vm } from '../../../src/api/vm.ts';
-import { identity } from '../../support/api.ts';
+import { identity } from '../../support/identity.ts';
 import { uniqueNamespace } from '../../support/cluster.ts';
 import { expectGoodLooks } from '../../support/visitedpage.ts';
 import { signIn, startPageApi, type PageApi } from './pageharness.ts';

@@ -5,7 +5,8 @@ import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { clusterRoles, serviceAccounts } from '../../../src/api/resources.ts';
 import { Svc3Error } from '../../../src/errors.ts';
-import { identity, reportVm, runningStatus, runningVm } from '../../support/api.ts';
+import { reportVm, runningStatus, runningVm } from '../../support/api.ts';
+import { identity } from '../../support/identity.ts';
 import { expectGoodLooks } from '../../support/visitedpage.ts';
 import { startPageApi, type PageApi, type Visit } from './pageharness.ts';
 

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { images, serviceAccounts } from '../../../src/api/resources.ts';
 import { ifFound } from '../../../src/errors.ts';
-import { identity } from '../../support/api.ts';
+import { identity } from '../../support/identity.ts';
 import { startCuttingProxy } from '../../support/cuttingproxy.ts';
 import { expectGoodLooks } from '../../support/visitedpage.ts';
 import { dropFile, signIn, visitAt } from './pageharness.ts';

@@ -13,7 +13,8 @@ import {
 import { labels, tagLabel } from '../../../src/api/meta.ts';
 import type { EffectiveSettings } from '../../../src/api/vm.ts';
 import { ifFound } from '../../../src/errors.ts';
-import { condition, identity, reportVm, runningStatus, runningVm } from '../../support/api.ts';
+import { condition, reportVm, runningStatus, runningVm } from '../../support/api.ts';
+import { identity } from '../../support/identity.ts';
 import { uniqueNamespace } from '../../support/cluster.ts';
 import { expectGoodLooks } from '../../support/visitedpage.ts';
 import { startPageApi, type PageApi, type Visit } from './pageharness.ts';
@@ -64,7 +65,7 @@ test('an ISO is ejected where there is one', async () => {
   const dialog = await dialogOf(page, 'Eject ISO …');
   await dialog.getByText('reads from debian-netinst').waitFor();
   await dialog.getByRole('button', { name: 'Eject', exact: true }).click();
-  await page.getByText('The CD drive of vm with-iso is empty').waitFor();
+  await page.getByText('The CD drive of vm with-iso is being emptied').waitFor();
   await page.getByRole('button', { name: 'Eject ISO …' }).waitFor({ state: 'detached' });
   expect((await client.get(vms, 'with-iso', it.namespace)).spec.iso).toBe('');
   expect(watched.faults).toEqual([]);

@@ -1,7 +1,9 @@
 /** That the page says what is so: no empty view for who lacks a right, nothing that goes unsaid, no way that leads nowhere. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { clusterRoles, images, registryCredentials, vms } from '../../../src/api/resources.ts';
-import { identity, reportVm, runningStatus, runningVm } from '../../support/api.ts';
+import type { VmSpec, VmStatus } from '../../../src/api/vm.ts';
+import { condition, reportVm, runningStatus, runningVm } from '../../support/api.ts';
+import { identity } from '../../support/identity.ts';
 import { uniqueNamespace } from '../../support/cluster.ts';
 import { expectGoodLooks } from '../../support/visitedpage.ts';
 import { startPageApi, type PageApi } from './pageharness.ts';
@@ -154,6 +156,81 @@ test('a disk that stays is named after its VM is gone', async () => {
   await page.getByText('There is no VM kept').waitFor();
   await page.getByText('stays in PersistentVolumeClaim data-of-kept').waitFor();
   await expectGoodLooks(page);
+  expect(watched.faults).toEqual([]);
+});
+
+describe('before a VM is deleted', () => {
+  const checkbox = { name: 'Delete the disk that it boots from' } as const;
+  /** What its dialog says. */
+  const dialogOf = async (name: string, spec: Partial<VmSpec>, status: VmStatus) => {
+    const vm = await it.aVm(name, spec);
+    await reportVm(it.cluster.client, vm, { ...runningStatus, ...status });
+    const { page } = await it.visitAs(it.cluster.adminToken, `#/vms/${it.namespace}/${name}`);
+    await page.getByRole('button', { name: 'Delete …' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByText('gone for good').waitFor();
+    await expectGoodLooks(page);
+    return dialog;
+  };
+
+  test('it is said that a Persistent disk stays, and that may be otherwise', async () => {
+    const dialog = await dialogOf('stays', { disk: { storage: 'Persistent' } }, {});
+    await dialog.getByText('A Persistent disk stays').waitFor();
+    await dialog.getByText('The guest shuts down').waitFor();
+    expect(await dialog.getByRole('checkbox', checkbox).count()).toBe(1);
+  });
+
+  test('the disks that go with it are named', async () => {
+    const dialog = await dialogOf(
+      'goes',
+      {
+        disk: { storage: 'Persistent', whenDeleted: 'Delete' },
+        disks: [{ name: 'logs', size: '1Gi', whenDeleted: 'Delete' }],
+      },
+      {},
+    );
+    await dialog.getByText('the disk that it boots from and data disk logs').waitFor();
+    expect(await dialog.getByText('A Persistent disk stays').count()).toBe(0);
+    expect(await dialog.getByRole('checkbox').count()).toBe(0);
+  });
+
+  test('it is said that a guest whose memory is on its disk does not shut down', async () => {
+    const dialog = await dialogOf(
+      'asleep',
+      { disk: { storage: 'Persistent' }, powerState: 'Suspended', suspendTo: 'Disk' },
+      { powerState: 'Suspended', suspendedTo: 'Disk' },
+    );
+    await dialog.getByText('does not shut down before').waitFor();
+    expect(await dialog.getByText('The guest shuts down').count()).toBe(0);
+  });
+});
+
+test('a guest that has shut itself down can be left off', async () => {
+  const { client } = it.cluster;
+  const conditions = [condition('Booted', 'True'), condition('Ready', 'False', 'GuestStopped')];
+  await reportVm(client, await it.aVm('left-off'), { ...runningStatus, powerState: 'Stopped', conditions });
+  const { page, watched } = await it.visitAs(it.cluster.adminToken, `#/vms/${it.namespace}/left-off`);
+  await page.getByRole('button', { name: 'Start', exact: true }).waitFor();
+  await page.getByRole('button', { name: 'Stop …' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByText('The guest has shut itself down').waitFor();
+  await expectGoodLooks(page);
+  await dialog.getByRole('button', { name: 'Stop', exact: true }).click();
+  await page.getByRole('button', { name: 'Stop …' }).waitFor({ state: 'detached' });
+  expect((await client.get(vms, 'left-off', it.namespace)).spec.powerState).toBe('Stopped');
+  expect(watched.faults).toEqual([]);
+});
+
+test('after an eject the words of the server are shown', async () => {
+  const vm = await it.aVm('ejected', { iso: 'debian-netinst' });
+  await reportVm(it.cluster.client, vm, runningStatus);
+  const { page, watched } = await it.visitAs(it.cluster.adminToken, `#/vms/${it.namespace}/ejected`);
+  await page.route('**/vms/ejected/eject', (route) =>
+    route.fulfill({ json: { kind: 'Status', message: 'said by the server' } }),
+  );
+  await page.getByRole('button', { name: 'Eject ISO …' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Eject', exact: true }).click();
+  await page.getByText('said by the server', { exact: true }).waitFor();
   expect(watched.faults).toEqual([]);
 });
 

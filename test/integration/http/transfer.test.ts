@@ -1,13 +1,15 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { imageAnnotations } from '../../../src/api/image.ts';
 import { images } from '../../../src/api/resources.ts';
 import { withDiskDigest } from '../../../src/registry/disk.ts';
 import type { TestApi } from '../../support/api.ts';
 import { sha, startTransferApi, type TransferApi } from './transferharness.ts';
 
 let transfer: TransferApi;
-const disk = randomBytes(300_000);
+/** In whole sectors, as the disks of most guests. */
+const disk = randomBytes(512 * 600);
 
 beforeAll(async () => {
   transfer = await startTransferApi('transfer');
@@ -22,7 +24,7 @@ function form(
   fields: Record<string, string>,
   fileName: string,
   content: Buffer,
-  trailer = '',
+  { trailer = '', ending = '\r\n' }: { trailer?: string; ending?: string } = {},
 ): { raw: Buffer; headers: Record<string, string> } {
   const boundary = 'form-boundary';
   const parts = Object.entries(fields).map(
@@ -30,7 +32,7 @@ function form(
   );
   const head = `${parts.join('')}--${boundary}\r\nContent-Disposition: form-data; name="image"; filename="${fileName}"\r\nContent-Type: application/octet-stream\r\n\r\n`;
   return {
-    raw: Buffer.concat([Buffer.from(head), content, Buffer.from(`\r\n--${boundary}${trailer}--\r\n`)]),
+    raw: Buffer.concat([Buffer.from(head), content, Buffer.from(`\r\n--${boundary}${trailer}--${ending}`)]),
     headers: { 'content-type': `multipart/form-data; boundary=${boundary}` },
   };
 }
@@ -62,6 +64,67 @@ test.each([
   expect((await call('POST', ns(`/upload/image${query}`), body)).status).toBe(409);
 });
 
+test.each([
+  ['without a line break behind its last boundary', 'form-bare', disk, { ending: '' }],
+  ['with two', 'form-two', disk, { ending: '\r\n\r\n' }],
+  ['whose file has no whole sectors', 'form-odd', disk.subarray(0, 300_001), {}],
+])('a form %s brings its disk whole', async (_what, name, content, more) => {
+  const body = form({ name }, 'x.qcow2', content, more);
+  const { status, json } = await call('POST', ns('/upload/image'), body);
+  expect([status, json.name, json.state]).toEqual([202, name, 'Updating']);
+  expect(sha(await transfer.contentOf(name))).toBe(sha(content));
+  expect((await call('POST', ns('/upload/image'), body)).status).toBe(409);
+});
+
+test('a form without a length brings its disk whole', async () => {
+  const { raw, headers } = form({ name: 'form-chunked' }, 'x.qcow2', disk);
+  const body = Readable.from([raw.subarray(0, 1000), raw.subarray(1000)]) as never;
+  expect((await call('POST', ns('/upload/image'), { raw: body, headers })).status).toBe(202);
+  expect(sha(await transfer.contentOf('form-chunked'))).toBe(sha(disk));
+});
+
+test('a form whose end nobody could foresee is refused with what to do, and leaves nothing', async () => {
+  const body = form({ name: 'unforeseen' }, 'x.qcow2', Buffer.concat([disk, Buffer.from('xx')]), {
+    ending: '',
+  });
+  const { status, json } = await call('POST', ns('/upload/image'), body);
+  expect([status, json.message]).toEqual([400, expect.stringContaining('one line break')]);
+  expect((await call('GET', ns('/images/unforeseen'))).status).toBe(404);
+});
+
+test.each<[how: string, name: string, query: string, body: Parameters<typeof call>[2]]>([
+  ['in the query', 'arm-raw', '?name=arm-raw&architecture=arm64', { raw: disk }],
+  [
+    'in the query of one whose length nobody says',
+    'arm-chunked',
+    '?name=arm-chunked&architecture=arm64',
+    { raw: Readable.from([disk]) as never },
+  ],
+  ['in a field', 'arm-form', '', form({ name: 'arm-form', architecture: 'arm64' }, 'x.img', disk)],
+  [
+    'in a field of a form that ends otherwise',
+    'arm-bare',
+    '',
+    form({ name: 'arm-bare', architecture: 'arm64' }, 'x.img', disk, { ending: '' }),
+  ],
+])('an upload says for which guests its disk is: %s', async (_how, name, query, body) => {
+  expect((await call('POST', ns(`/upload/image${query}`), body)).status).toBe(202);
+  const { metadata } = await transfer.cluster.client.get(images, name, transfer.namespace);
+  expect(metadata.annotations?.[imageAnnotations.architecture]).toBe('arm64');
+});
+
+test('a resumable upload says it at its beginning, and no upload says what is none', async () => {
+  const path = ns('/upload/image?name=arm-parts&architecture=arm64');
+  const begun = await call('POST', path, { headers: { 'upload-complete': '?0' } });
+  const location = String(begun.headers['location']);
+  const sent = await call('PATCH', location, { raw: disk, headers: { 'upload-offset': '0' } });
+  expect([begun.status, sent.status]).toEqual([201, 202]);
+  const { metadata } = await transfer.cluster.client.get(images, 'arm-parts', transfer.namespace);
+  expect(metadata.annotations?.[imageAnnotations.architecture]).toBe('arm64');
+  const wrong = await call('POST', ns('/upload/image?name=x&architecture=mips'), { raw: disk });
+  expect([wrong.status, wrong.json.details.causes[0].field]).toEqual([422, 'architecture']);
+});
+
 test('an Image that waits for its upload takes it', async () => {
   await transfer.cluster.client.create(images, {
     metadata: { name: 'waiting', namespace: transfer.namespace },
@@ -88,7 +151,7 @@ test('a form that does not end with the file is refused and leaves nothing', asy
   const { status, json } = await call(
     'POST',
     ns('/upload/image'),
-    form({ name: 'broken' }, 'x.img', disk, 'x'),
+    form({ name: 'broken' }, 'x.img', disk, { trailer: 'x' }),
   );
   expect([status, json.details.causes[0].field]).toEqual([400, 'body']);
   expect((await call('GET', ns('/images/broken'))).status).toBe(404);

@@ -4,7 +4,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { events, namespaces, serviceAccounts, vms } from '../../../src/api/resources.ts';
 import { isSvc3Error } from '../../../src/errors.ts';
 import { createSealer } from '../../../src/http/auth/seals.ts';
-import { identity, runningVm, startTestApi, type Answer, type TestApi } from '../../support/api.ts';
+import { runningVm, startTestApi, type Answer, type TestApi } from '../../support/api.ts';
+import { identity } from '../../support/identity.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
 
 let cluster: TestCluster;

@@ -2,7 +2,8 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { roleBindings, serviceAccounts } from '../../../src/api/resources.ts';
 import { createClient, type RootClient } from '../../../src/kube/client.ts';
 import { unprovenConnections } from '../../../src/kube/identities.ts';
-import { startTestApi, tokenOf, type Answer, type TestApi } from '../../support/api.ts';
+import { startTestApi, type Answer, type TestApi } from '../../support/api.ts';
+import { tokenOf } from '../../support/identity.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
 
 let cluster: TestCluster;

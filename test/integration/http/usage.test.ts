@@ -2,14 +2,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { VmStatus } from '../../../src/api/vm.ts';
 import { Svc3Error } from '../../../src/errors.ts';
-import {
-  identity,
-  reportVm,
-  runningStatus,
-  runningVm,
-  startTestApi,
-  type TestApi,
-} from '../../support/api.ts';
+import { reportVm, runningStatus, runningVm, startTestApi, type TestApi } from '../../support/api.ts';
+import { identity } from '../../support/identity.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
 import { aUsage } from '../../support/vmusage.ts';
 

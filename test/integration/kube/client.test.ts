@@ -4,7 +4,7 @@ import { isSvc3Error } from '../../../src/errors.ts';
 import type { Svc3Error } from '../../../src/errors.ts';
 import { createClient } from '../../../src/kube/client.ts';
 import { unprovenConnections } from '../../../src/kube/identities.ts';
-import { tokenOf } from '../../support/api.ts';
+import { tokenOf } from '../../support/identity.ts';
 import { uniqueNamespace, testCluster } from '../../support/cluster.ts';
 import type { TestCluster } from '../../support/cluster.ts';
 

@@ -1,7 +1,10 @@
 import { describe, expect, test } from 'vitest';
+import { finalizer } from '../../../src/api/meta.ts';
+import { images, isos } from '../../../src/api/resources.ts';
 import { rows } from '../../../src/http/legacy/table.ts';
 import { messageOf } from '../../../src/errors.ts';
 import { selfSigned } from '../../../src/http/server/certificate.ts';
+import { condition } from '../../support/api.ts';
 import {
   api,
   before,
@@ -19,6 +22,9 @@ import {
   vm,
   type Contract,
 } from './world.ts';
+
+/** A sector. */
+const disk = 'disk'.padEnd(512);
 
 function templateOf(path: string): RegExp {
   return new RegExp(`^${path.replaceAll(/\{\w+\}/g, '[^/]+')}$`);
@@ -103,7 +109,7 @@ describe('the calls of mapped rows', () => {
     const field = path.includes('/iso/') ? 'iso' : 'image';
     const fileName = `uploaded-${field}.${field === 'iso' ? 'iso' : 'img'}`;
     const boundary = 'xxxxxxxx';
-    const raw = `--${boundary}\r\nContent-Disposition: form-data; name="${field}"; filename="${fileName}"\r\nContent-Type: application/octet-stream\r\n\r\ndisk\r\n--${boundary}--\r\n`;
+    const raw = `--${boundary}\r\nContent-Disposition: form-data; name="${field}"; filename="${fileName}"\r\nContent-Type: application/octet-stream\r\n\r\n${disk}\r\n--${boundary}--\r\n`;
     return api.call('POST', path, {
       token: cluster.adminToken,
       raw,
@@ -198,7 +204,7 @@ describe('texts and refusals', () => {
     ['image', 'My Disk 90G.img', 'my-disk-90g.img'],
     ['iso', 'Install.iso', 'install.iso'],
   ])('an upload of an %s has the name that the other rows know it by', async (word, fileName, name) => {
-    const raw = `--x\r\nContent-Disposition: form-data; name="${word}"; filename="${fileName}"\r\n\r\ndisk\r\n--x--\r\n`;
+    const raw = `--x\r\nContent-Disposition: form-data; name="${word}"; filename="${fileName}"\r\n\r\n${disk}\r\n--x--\r\n`;
     const { status, json } = await api.call('POST', `/resources/${word}/upload`, {
       token: cluster.adminToken,
       raw,
@@ -209,6 +215,37 @@ describe('texts and refusals', () => {
     await expect.poll(list).toContain(name);
     const deleted = await call('POST', `/resources/${word}/delete`, { [word]: fileName });
     expect(deleted.status).toBe(200);
+  });
+
+  test.each([
+    ['image', images],
+    ['iso', isos],
+  ] as const)('an %s that is kept is not said to be gone, and the list tells why', async (word, kind) => {
+    const { client } = cluster;
+    const key = { name: 'kept', namespace };
+    const metadata = { ...key, finalizers: [finalizer] };
+    await client.create(kind, { metadata, spec: { source: { upload: {} } } });
+    const conditions = [condition('Ready', 'False', 'InUse', 'in use by VM of namespace ci')];
+    await client.patch(
+      kind,
+      key,
+      { type: 'merge', body: { status: { conditions } } },
+      { subresource: 'status' },
+    );
+    const attributes = async () => {
+      const { json } = await call('GET', `/resources/${word}/list`);
+      return json[`${word}_attributes`].find((each: Record<string, string>) => each[word] === 'kept');
+    };
+    await expect
+      .poll(attributes)
+      .toMatchObject({ state: 'Updating', error_message: 'in use by VM of namespace ci' });
+    const { status, json } = await call('POST', `/resources/${word}/delete`, { [word]: 'kept' });
+    expect([status, json.errors[0].message]).toEqual([
+      504,
+      `deletion of ${word} kept has begun: in use by VM of namespace ci; GET /resources/${word}/list tells when it is gone`,
+    ]);
+    await client.patch(kind, key, { type: 'merge', body: { metadata: { finalizers: null } } });
+    await expect.poll(attributes).toBeUndefined();
   });
 
   test('a configuration says what of it has no effect', async () => {

@@ -2,10 +2,11 @@ import { describe, expect, test } from 'vitest';
 import type { DiskItem, Service, VmConfigItem, VmItem, VmPoolItem } from '../../../src/cli/service/types.ts';
 import { run } from './environment.ts';
 
-const disk = (name: string, state: DiskItem['state'] = 'Ready'): DiskItem => ({
+const disk = (name: string, state: DiskItem['state'] = 'Ready', more: Partial<DiskItem> = {}): DiskItem => ({
   name,
   namespace: 'x',
   state,
+  ...more,
 });
 
 /** Runs `svc3 image prune` in a namespace with these. */
@@ -20,9 +21,13 @@ async function prune(...words: string[]) {
         disk('by-pool'),
         disk('unused'),
         disk('failed', 'Failed'),
-        disk('made', 'Updating'),
+        disk('made', 'Updating', { copyOf: 'by-copy' }),
+        disk('by-copy'),
       ],
-      delete: async (_namespace: string, name: string) => void deleted.push(name),
+      delete: async (_namespace: string, name: string) => {
+        deleted.push(name);
+        return undefined;
+      },
     } as Partial<Service['images']>,
     vms: {
       list: async () =>

@@ -286,6 +286,23 @@ describe('a deploy', () => {
     },
   );
 
+  test('names the size of its disk as the request did', async () => {
+    const { refusal } = world({ states: [stalled('InvalidSpec', 'disk.size: why')] });
+    expect((await refusal({ diskSize: '1Gi' })).slice(0, 2)).toEqual(['Invalid', 'diskSize']);
+  });
+
+  test.each<[request: Partial<DeployRequest>, refused: string, field: string]>([
+    [{ diskSize: '1Ki' }, 'spec.disk.size', 'diskSize'],
+    [{ diskStorage: 'persistent' }, 'spec.disk', 'diskStorage'],
+    [{ disk: { size: '1Ki' } }, 'spec.disk.size', 'disk.size'],
+    [{ disk: { storage: 'Persistent' }, diskSize: '4Gi' }, 'spec.disk', 'disk'],
+  ])('%j names the disk that kube-apiserver refuses as the request did', async (request, refused, field) => {
+    const { refusal, create } = world();
+    const causes = [{ field: refused, message: 'why' }];
+    create.mockRejectedValueOnce(new Svc3Error('Invalid', 'why', { details: { causes } }));
+    expect((await refusal(request)).slice(0, 2)).toEqual(['Invalid', field]);
+  });
+
   test('waits for a node, unless its caller does not want that', async () => {
     const states = [failedCondition('Scheduled', 'Unschedulable', 'no node fits'), booted(true)];
     await expect(world({ states }).run()).resolves.toMatchObject({ runs: true });

@@ -89,6 +89,21 @@ describe('an upload that is whole', () => {
     expect(patch.mock.calls[0]?.[2].body).toEqual({ metadata: { annotations: sent, uid, resourceVersion } });
   });
 
+  test.each([undefined, awaiting({ 'svc3.dev/architecture': 'amd64' })])(
+    'says for which guests it is, where its client did, also to an object that waits: %j',
+    async (waiting) => {
+      stored = waiting;
+      const written = async (architecture?: 'arm64') => {
+        await targets.handOver(target, { ...upload, architecture });
+        const [created] = create.mock.calls.splice(0);
+        const [patched] = patch.mock.calls.splice(0);
+        return created?.[1].metadata.annotations ?? patched?.[2].body.metadata.annotations;
+      };
+      expect(await written('arm64')).toEqual({ ...sent, 'svc3.dev/architecture': 'arm64' });
+      expect(await written()).toEqual(sent);
+    },
+  );
+
   test.each([
     ['is gone', undefined],
     ['is another by now', anImage({ upload: {} }, undefined, { uid: 'another' })],

@@ -1,6 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { guestMetadata, memoryQuantity, reservedPorts, settingsOf, vmOf } from '../../../src/wire/deploy.ts';
+import {
+  guestMetadata,
+  memoryQuantity,
+  reservedPorts,
+  settingsOf,
+  vmOf,
+  type DeployRequest,
+} from '../../../src/wire/deploy.ts';
+import { deployBody } from '../../../src/wire/vmschemas.ts';
 
 const allowed = { first: 20_000, last: 29_999 };
 const options = { namespace: 'team', hostPortsAllowed: allowed };
@@ -152,6 +160,32 @@ describe('a deploy', () => {
       config: 'c',
       startDeadlineSeconds: 600,
     });
+  });
+
+  test.each<[what: string, request: Partial<DeployRequest>, disk: object | undefined]>([
+    ['nothing', {}, undefined],
+    ['its storage', { diskStorage: 'persistent' }, { storage: 'Persistent' }],
+    [
+      'its storage and size',
+      { diskStorage: 'ephemeral', diskSize: '40Gi' },
+      { storage: 'Ephemeral', size: '40Gi' },
+    ],
+    ['its size as a number of GiB', { diskSize: 0.5 }, { size: '512Mi' }],
+    [
+      'one by each of its names',
+      { disk: { storageClassName: 'fast', size: '4Gi' }, diskStorage: 'persistent', diskSize: '4Gi' },
+      { storageClassName: 'fast', size: '4Gi', storage: 'Persistent' },
+    ],
+  ])('has the disk that is asked for: %s', (_what, request, disk) => {
+    expect(vmOf({ image: 'debian', ...request }, options).vm.spec.disk).toEqual(disk);
+    expect(deployBody.parse({ image: 'debian', ...request })).toMatchObject(request);
+  });
+
+  test.each<[field: string, request: Partial<DeployRequest>]>([
+    ['diskStorage', { diskStorage: 'ephemeral', disk: { storage: 'Persistent' } }],
+    ['diskSize', { diskSize: '4Gi', disk: { size: '8Gi' } }],
+  ])('that says two things about its disk is refused, and %s named', (field, request) => {
+    expect(() => vmOf({ image: 'debian', ...request }, options)).toThrow(`${field}: says something else`);
   });
 
   test('says an empty ISO, which overrides that of the configuration', () => {

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import type { Image } from '../../../src/api/image.ts';
 import { diskWaitsForPerson } from '../../../src/api/reasons.ts';
 import { imageItem } from '../../../src/wire/image.ts';
 import { condition } from '../../support/api.ts';
@@ -17,6 +18,41 @@ const row = (reason: string, message: string) =>
     },
   });
 
+describe('whether there is something to download', () => {
+  const stored = condition('Ready', 'True', 'Stored');
+  const digest = `sha256:${'a'.repeat(64)}`;
+  const committed = (status: 'True' | 'False', reason: string) => condition('Committed', status, reason);
+  test.each<[string, Image['status'], string, true | undefined]>([
+    ['the disk is in the store', { observedGeneration: 2, digest, conditions: [stored] }, 'Ready', true],
+    [
+      'a commit is under way',
+      { observedGeneration: 1, digest, conditions: [stored, committed('False', 'Pending')] },
+      'Updating',
+      true,
+    ],
+    [
+      'a commit has failed',
+      { observedGeneration: 2, digest, conditions: [stored, committed('False', 'DiskRefused')] },
+      'Ready',
+      true,
+    ],
+    [
+      'nothing has come yet',
+      { observedGeneration: 2, conditions: [condition('Ready', 'False', 'Working')] },
+      'Updating',
+      undefined,
+    ],
+    ['nobody has looked at it', undefined, 'Updating', undefined],
+  ])('is said where %s', (_, status, state, usable) => {
+    const item = imageItem({
+      metadata: storedMeta({ name: 'debian', namespace: 'ns', generation: 2 }),
+      spec: { source: { upload: {} } },
+      ...(status === undefined ? {} : { status }),
+    });
+    expect([item.state, item.usable]).toEqual([state, usable]);
+  });
+});
+
 describe('the row of an image that is not ready', () => {
   test('is Failed with what the registry said where that refused', () => {
     expect(row('RegistryDenied', 'denied by r.example.com')).toMatchObject({
@@ -25,8 +61,8 @@ describe('the row of an image that is not ready', () => {
     });
   });
 
-  test.each(['RegistryUnreachable', 'WorkerFailed', 'WorkerRefused', 'RunnerUnreachable'])(
-    'is Updating with the trouble where it is tried again after %s',
+  test.each(['RegistryUnreachable', 'WorkerFailed', 'WorkerRefused', 'RunnerUnreachable', 'InUse'])(
+    'is Updating with the trouble where it goes on by itself after %s',
     (reason) => {
       expect(row(reason, 'no answer')).toMatchObject({ state: 'Updating', errorMessage: 'no answer' });
     },
@@ -39,4 +75,18 @@ describe('the row of an image that is not ready', () => {
       expect(row(reason, 'in the middle')).not.toHaveProperty('errorMessage');
     },
   );
+});
+
+test.each<[what: string, status: Image['status'], copyOf: string | undefined]>([
+  ['is still to be made', undefined, 'golden'],
+  ['waits for somebody', { conditions: [condition('Stalled', 'True', 'SourceNotFound')] }, 'golden'],
+  ['is there', { digest: `sha256:${'a'.repeat(64)}` }, undefined],
+  ['was refused', { conditions: [condition('Stalled', 'True', 'DiskRefused')] }, undefined],
+])('a copy that %s says whether it still needs its source', (_what, status, copyOf) => {
+  const item = imageItem({
+    metadata: storedMeta({ name: 'mine', namespace: 'ns' }),
+    spec: { source: { image: { name: 'golden' } } },
+    ...(status === undefined ? {} : { status }),
+  });
+  expect(item.copyOf).toBe(copyOf);
 });

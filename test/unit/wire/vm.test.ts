@@ -84,6 +84,7 @@ describe('the item of a VM', () => {
       vncConsole: true,
       ssh: 0,
       status: 'Pending',
+      reachable: false,
     });
   });
 
@@ -122,9 +123,116 @@ describe('the item of a VM', () => {
   });
 });
 
+describe('the disks that go with a VM', () => {
+  const effective = {
+    image: 'r.example.com/debian@sha256:0',
+    architecture: 'amd64',
+    cpu: 1,
+    memory: '2Gi',
+    gpuPassthrough: 'Disabled',
+    vncConsole: 'Enabled',
+  } as const;
+  const persistent = { storage: 'Persistent' } as const;
+  const going = { ...persistent, whenDeleted: 'Delete' } as const;
+  const logs = { name: 'logs', size: '5Gi', whenDeleted: 'Delete' } as const;
+  test.each<[string, Partial<Vm['spec']>, VmStatus | undefined, string[] | undefined]>([
+    ['are none where nobody says anything', { disk: persistent }, { effective }, undefined],
+    ['are the one that it boots from where it says so', { disk: going }, undefined, ['disk']],
+    ['or where its VMConfig said so', {}, { effective: { ...effective, disk: going } }, ['disk']],
+    [
+      'and not where it says other than its VMConfig',
+      { disk: { whenDeleted: 'Retain' } },
+      { effective: { ...effective, disk: going } },
+      undefined,
+    ],
+    [
+      'are no Ephemeral ones, which are named nowhere',
+      { disk: { whenDeleted: 'Delete' } },
+      { effective },
+      undefined,
+    ],
+    [
+      'are data disks, too',
+      {},
+      { effective: { ...effective, disk: going, disks: [logs] } },
+      ['disk', 'disks[logs]'],
+    ],
+    [
+      'are those that its spec says now, and not what was taken out of it',
+      {
+        disks: [
+          { name: 'cache', size: '1Gi', whenDeleted: 'Delete' },
+          { name: 'kept', size: '1Gi' },
+        ],
+      },
+      { effective: { ...effective, disks: [logs, { ...logs, name: 'kept' }] } },
+      ['disks[cache]'],
+    ],
+  ])('%s', (_, spec, status, deletes) => {
+    expect(vmItem(aVm(status, spec)).deletes).toEqual(deletes);
+  });
+});
+
+test.each(['Memory', 'Disk'] as const)(
+  'where the memory of a suspended guest is, is shown: %s',
+  (suspendedTo) => {
+    expect(vmItem(aVm({ powerState: 'Suspended', suspendedTo }))).toMatchObject({ suspendedTo });
+  },
+);
+
+describe('a guest that has shut itself down', () => {
+  const status: VmStatus = {
+    powerState: 'Stopped',
+    conditions: [booted, { ...condition('Ready', 'False'), reason: 'GuestStopped' }],
+  };
+  test('is shown as such, since its VM can be stopped', () => {
+    expect(vmItem(aVm(status))).toMatchObject({ status: 'Stopped', guestStopped: true });
+  });
+
+  test('is not where it was asked to', () => {
+    expect(vmItem(aVm(status, { powerState: 'Stopped' }))).not.toHaveProperty('guestStopped');
+    expect(vmItem(aVm({ powerState: 'Stopped', conditions: [booted] }))).not.toHaveProperty('guestStopped');
+  });
+});
+
 test('the reply of a deploy has all port warnings in one text, or none', () => {
   expect(deployItem(aVm(), ['One.', 'Two.'])).toMatchObject({ portWarnings: 'One. Two.' });
-  expect(deployItem(aVm(), [])).toEqual({ name: 'demo', memory: '7.50Gi', ssh: 0, status: 'Pending' });
+  expect(deployItem(aVm(), [])).toEqual({
+    name: 'demo',
+    memory: '7.50Gi',
+    ssh: 0,
+    status: 'Pending',
+    reachable: false,
+  });
+});
+
+describe('how a VM runs', () => {
+  const ready = condition('Ready');
+  const up = (conditions: VmStatus['conditions']): VmStatus => ({ powerState: 'Running', conditions });
+  test.each<[where: string, VmStatus | undefined, object]>([
+    ['nobody has looked at it', undefined, { reachable: false }],
+    ['it runs', up([booted]), { reachable: false, startedFrom: 'image' }],
+    ['its guest answers', up([booted, ready]), { reachable: true, startedFrom: 'image' }],
+    [
+      'its guest went on from a saved memory',
+      up([booted, ready, condition('WarmStart')]),
+      { reachable: true, startedFrom: 'memory' },
+    ],
+    [
+      'its guest had to boot all the same',
+      up([booted, condition('WarmStart', 'False')]),
+      { reachable: false, startedFrom: 'image' },
+    ],
+    [
+      'it was stopped',
+      { powerState: 'Stopped', conditions: [booted, ready] },
+      { reachable: false, startedFrom: 'image' },
+    ],
+  ])('is told by its item and by the reply of a deploy where %s', (_, status, told) => {
+    const vm = aVm(status, { pool: 'ci' });
+    for (const { reachable, startedFrom, pool } of [vmItem(vm), deployItem(vm, [])])
+      expect({ reachable, startedFrom, pool }).toEqual({ startedFrom: undefined, ...told, pool: 'ci' });
+  });
 });
 
 describe('what is in the CD drive', () => {

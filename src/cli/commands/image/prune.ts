@@ -6,7 +6,8 @@ import { diskView } from '../../views.ts';
 export const imagePrune = command({
   path: ['image', 'prune'],
   summary: 'Delete the images that no VM, no VM configuration and no pool uses',
-  description: 'Without --yes it only shows which ones they are. Images that are being made stay.',
+  description:
+    'Without --yes it only shows which ones they are. Images that are being made stay, and so do those that they are copied from.',
   options: {
     'dry-run': { kind: 'flag', summary: 'Only show them, which is the default' },
     yes: { kind: 'flag', short: 'y', summary: 'Delete them' },
@@ -25,17 +26,23 @@ export const imagePrune = command({
       vmConfigs.list(ns),
       vmPools.list(ns),
     ]);
-    const used = users.flat().map(({ image = '' }) => image);
+    const used = [
+      ...users.flat().map(({ image = '' }) => image),
+      ...all.flatMap(({ copyOf }) => copyOf ?? []),
+    ];
     const unused = all.filter(({ name, state }) => state !== 'Updating' && !isUsed(name, ns, used));
     if (!options.yes || unused.length === 0) {
       await out.list(diskView('image'), unused);
       return;
     }
+    context.ifInterrupted(
+      'no longer waiting; deletions that have begun go on: svc3 image list shows what is left',
+    );
     await deleteAll(
       context,
       'image',
       unused.map(({ name }) => name),
-      (name) => images.delete(ns, name),
+      (name) => images.delete(ns, name, context.signal),
     );
   },
 });

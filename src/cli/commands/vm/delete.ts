@@ -3,12 +3,13 @@ import { deleteAll } from '../../deletion.ts';
 
 export const vmDelete = command({
   path: ['vm', 'delete'],
-  summary: 'Delete VMs and what they wrote to ephemeral disks; persistent ones stay',
+  summary:
+    'Delete VMs and what they wrote to ephemeral disks; persistent ones stay unless their whenDeleted is Delete',
   arguments: { name: { summary: 'Names of the VMs', variadic: true, complete: 'vms' } },
   options: {
     'delete-disk': {
       kind: 'flag',
-      summary: 'Delete persistent disks too, whatever disk.whenDeleted of the VM says',
+      summary: 'Delete the persistent disk that each boots from, too, whatever its disk.whenDeleted says',
     },
     'no-wait': { kind: 'flag', summary: 'Return as soon as the deletion has begun' },
   },

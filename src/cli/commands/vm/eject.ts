@@ -7,7 +7,6 @@ export const vmEject = command({
   examples: [{ line: 'svc3 vm eject build-1', summary: 'After the installation' }],
   async run({ out, namespace, service }, { arguments: { name } }) {
     const [{ vms }, ns] = await Promise.all([service(), namespace()]);
-    await vms.eject(ns, name);
-    await out.done('vm', name, `The CD drive of vm ${name} is empty`);
+    await out.done('vm', name, await vms.eject(ns, name));
   },
 });

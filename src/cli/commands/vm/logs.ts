@@ -8,7 +8,11 @@ export const vmLogs = command({
   arguments: { name: { summary: 'Name of the VM', complete: 'vms' } },
   options: {
     follow: { kind: 'flag', short: 'f', summary: 'Go on and print what comes, until Ctrl-C' },
-    previous: { kind: 'flag', summary: 'Of the run before, after QEMU or the runner died' },
+    previous: {
+      kind: 'flag',
+      summary:
+        'Of the container before, after the runner died; what a QEMU that died said is in the log without it',
+    },
     tail: { kind: 'integer', placeholder: 'LINES', unit: 'lines', summary: 'Only so many lines of the end' },
   },
   examples: [

@@ -139,6 +139,12 @@ async function del(api: ApiClient, path: string, more: Partial<ApiRequest> = {})
   await api.json({ method: 'DELETE', path, ...more });
 }
 
+/** Deletes what takes its time. Returns how it goes on where that is longer than the server waits. */
+async function remove(api: ApiClient, request: Omit<ApiRequest, 'method'>): Promise<string | undefined> {
+  const { status, value } = await api.json({ method: 'DELETE', ...request });
+  return status === 202 ? (value as { message: string }).message : undefined;
+}
+
 function waiting(wait: DeployWait): Pick<ApiRequest, 'query'> {
   return wait === true ? {} : { query: { wait: String(wait) } };
 }
@@ -183,9 +189,7 @@ function vmsOf(api: ApiClient, kubernetes: () => Promise<Service>): Service['vms
     deploy: (ns, request, options) => deploy(api, ns, request, options),
     async delete(ns, name, { wait, deleteDisk, signal }) {
       const query = { ...waiting(wait).query, ...(deleteDisk ? { deleteDisk: 'true' } : {}) };
-      const request = { method: 'DELETE', path: path(ns, 'vms', name), query } as const;
-      const { status, value } = await api.json({ ...request, signal, timeoutMs: 120_000 });
-      return status === 202 ? (value as { message: string }).message : undefined;
+      return remove(api, { path: path(ns, 'vms', name), query, signal, timeoutMs: 120_000 });
     },
     async exec(ns, name, command, { wait, signal, progress }) {
       progress(`${name}: ${command}`);
@@ -197,7 +201,8 @@ function vmsOf(api: ApiClient, kubernetes: () => Promise<Service>): Service['vms
     commit: (ns, name, request) => post<DiskItem>(api, path(ns, 'vms', name, 'commit'), request),
     // It has no endpoint (spec: "No endpoint; use CLI svc3 vm resize").
     resize: async (ns, name, gib, options) => (await kubernetes()).vms.resize(ns, name, gib, options),
-    eject: async (ns, name) => void (await post(api, path(ns, 'vms', name, 'eject'), {})),
+    eject: async (ns, name) =>
+      (await post<{ message: string }>(api, path(ns, 'vms', name, 'eject'), {})).message,
     // The log is the pod's, which kube-apiserver reads.
     async *logs(ns, name, request) {
       yield* (await kubernetes()).vms.logs(ns, name, request);
@@ -226,7 +231,7 @@ function disksOf(api: ApiClient, kind: 'images' | 'isos'): Disks {
     copy: (ns, from, request) => post<DiskItem>(api, path(ns, kind, from, 'copy'), request),
     describe: async (ns, name, description) =>
       void (await post(api, path(ns, kind, name, 'description'), { description })),
-    delete: (ns, name) => del(api, path(ns, kind, name)),
+    delete: (ns, name, signal) => remove(api, { path: path(ns, kind, name), signal, timeoutMs: 60_000 }),
     upload(ns, request) {
       const { name, description, size, body, filename } = request;
       const place = { path: path(ns, 'upload', word), get: () => get<DiskItem>(api, path(ns, kind, name)) };

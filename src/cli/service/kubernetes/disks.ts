@@ -1,6 +1,8 @@
 import type { Image, Iso } from '../../../api/image.ts';
 import { images, isos, vmConfigs, vmPools, vms } from '../../../api/resources.ts';
-import { type PossibleUsers, refuseWhileUsed, usedDisk } from '../../../api/diskusers.ts';
+import { refuseLateCopy } from '../../../api/diskcopies.ts';
+import type { PossibleUsers } from '../../../api/diskusers.ts';
+import { deleteDisk } from '../../../usecases/diskdeletion.ts';
 import { nameOfReference } from '../../../wire/names.ts';
 import * as schemas from '../../../wire/schemas.ts';
 import { imageItem } from '../../../wire/image.ts';
@@ -9,6 +11,7 @@ import type { KubeClient } from '../../../kube/types.ts';
 import type { Disks, Service } from '../types.ts';
 import { checked } from './checked.ts';
 import { followObjects, type Followable } from './follow.ts';
+import { waiterOn } from './wait.ts';
 
 type Disk = Image | Iso;
 
@@ -38,18 +41,17 @@ export function createDisks(
     },
     async copy(namespace, from, request) {
       const { name, description } = checked(schemas.copyBody, request);
-      await client.get(resource, from, namespace);
+      refuseLateCopy(await client.get(resource, from, namespace), field);
       return create(namespace, name, { source: { image: { name: from } }, ...described(description) });
     },
     async describe(namespace, name, text) {
       const { description } = checked(schemas.descriptionBody, { description: text });
       await client.patch(resource, { name, namespace }, { type: 'merge', body: { spec: { description } } });
     },
-    async delete(namespace, name) {
-      const disk = await client.get(resource, name, namespace);
-      refuseWhileUsed(usedDisk(disk, field), await possibleUsers(client, namespace));
-      const { uid } = disk.metadata;
-      await client.delete(resource, { name, namespace }, { uid });
+    async delete(namespace, name, signal) {
+      const users = () => possibleUsers(client, resource, namespace);
+      const environment = { caller: client, resource, field, users, wait: waiterOn(client, signal) } as const;
+      return deleteDisk(environment, await client.get(resource, name, namespace));
     },
     upload: async (namespace, request) => (await http())[kind].upload(namespace, request),
     download: async (namespace, name) => (await http())[kind].download(namespace, name),
@@ -68,17 +70,23 @@ export function createDisks(
   };
 }
 
-async function possibleUsers(client: KubeClient, namespace: string): Promise<PossibleUsers> {
-  const [running, configs, pools] = await Promise.all([
+async function possibleUsers(
+  client: KubeClient,
+  resource: Resource<Disk>,
+  namespace: string,
+): Promise<PossibleUsers> {
+  const [running, configs, pools, disks] = await Promise.all([
     client.list(vms, { namespace }),
     client.list(vmConfigs, { namespace }),
     client.list(vmPools, { namespace }),
+    client.list(resource, { namespace }),
   ]);
   const byName = new Map(configs.items.map((config) => [config.metadata.name, config]));
   // VMs elsewhere whose VMConfig names the disk are the operator's to see: it keeps the disk while it has users.
   return {
     vms: running.items,
     pools: pools.items,
+    disks: disks.items,
     config: (name, of) => (of === namespace ? byName.get(name) : undefined),
   };
 }

@@ -13,7 +13,16 @@ import { codeIn, linkTo, placeOf, type Place, type View } from './place.ts';
 import { Nodes } from './nodes.tsx';
 import { Pools } from './pools.tsx';
 import { forgetRights, mayNot, type Rights, useRights } from './rights.ts';
-import type { Namespaces, Session, Shared } from './session.ts';
+import {
+  beginSession,
+  endSession,
+  followTabs,
+  isStillSignedIn,
+  type Namespaces,
+  type Session,
+  type Shared,
+  showSession,
+} from './session.ts';
 import { ChangeUser, type Offer, SignIn } from './signin.tsx';
 import { type Sendings, useSendings } from './uploads.tsx';
 import { OneVm } from './vm.tsx';
@@ -22,9 +31,9 @@ import { Vms } from './vms.tsx';
 /** Who the browser already is: by the code of the address, else by its cookie. */
 async function findSession(): Promise<Session> {
   const code = codeIn(location.hash);
-  if (code === undefined) return (await call<Session>('GET', '/ui/session')).body;
+  if (code === undefined) return showSession();
   history.replaceState(null, '', location.pathname);
-  return (await call<Session>('POST', '/ui/session', { code })).body;
+  return beginSession({ code });
 }
 
 export function App() {
@@ -61,6 +70,9 @@ export function App() {
         });
       });
   }, []);
+
+  const user = session?.user;
+  useEffect(() => (isAsked ? followTabs(user) : undefined), [isAsked, user]);
 
   if (!isAsked) return <main class="signin">Loading …</main>;
   if (session === undefined && offer !== undefined)
@@ -128,29 +140,6 @@ function useNamespaces(
   return { namespaces, again };
 }
 
-/** Whether the session still holds; a server that does not answer says nothing of it. */
-async function isStillSignedIn(): Promise<boolean> {
-  try {
-    await call('GET', '/ui/session');
-    return true;
-  } catch (error) {
-    return !(error instanceof ApiError && error.status === 401);
-  }
-}
-
-/**
- * Makes the browser forget the session; nothing else can, since no script reads its cookie.
- *
- * @throws ApiError where the session may be there still
- */
-async function endSession(): Promise<void> {
-  try {
-    await call('DELETE', '/ui/session');
-  } catch (error) {
-    if (!(error instanceof ApiError && error.status === 401)) throw error;
-  }
-}
-
 function SignedIn({ session, onSignOut }: { readonly session: Session; readonly onSignOut: () => void }) {
   // Whoever signs in next may have other rights.
   useEffect(() => forgetRights, []);
@@ -160,8 +149,9 @@ function SignedIn({ session, onSignOut }: { readonly session: Session; readonly 
   const place = usePlace();
 
   useEffect(
-    () => (namespace === undefined ? undefined : follow(namespace, setLive, isStillSignedIn)),
-    [namespace],
+    () =>
+      namespace === undefined ? undefined : follow(namespace, setLive, () => isStillSignedIn(session.user)),
+    [namespace, session.user],
   );
 
   const choose = useCallback((name: string) => {

@@ -6,6 +6,8 @@ import { useFields } from './openapi.ts';
 import { Waiting } from './parts.tsx';
 import { linkTo } from './place.ts';
 
+/** Other names of what the form has in `disk`. */
+const aliases = new Set(['diskStorage', 'diskSize']);
 const first = ['name', 'vmConfig', 'pool', 'image', 'cpu', 'memory', 'gpuPassthrough'];
 
 export function namesIn(
@@ -30,7 +32,7 @@ export function Deploy({ items, namespace }: { readonly items: Items; readonly n
         <Waiting problem={problem} />
       ) : (
         <SchemaForm
-          fields={fields}
+          fields={fields.filter(({ path }) => !aliases.has(path))}
           first={first}
           suggestions={{
             image: namesIn(items.images, namespace),

@@ -108,8 +108,8 @@ export function Disks({
           onClose={close}
         >
           <p>
-            It is gone for good. VMs that run keep their disks; VMs and configurations that name it do not
-            start from it any more.
+            It is gone for good. This is refused while a VM or a pool uses it, or it is being copied.
+            Configurations that name it are no longer of use.
           </p>
         </Confirm>
       ) : null}
@@ -131,12 +131,12 @@ function Actions({
   readonly disk: ImageItem;
   readonly onAsk: (asked: AskedOfDisk) => void;
 }) {
-  const { namespace, name, state } = disk;
+  const { namespace, name, usable } = disk;
   const rights = useRights(namespace);
   const needs = words[kind];
   return (
     <span class="buttons">
-      {rights.has(needs.download) && state === 'Ready' ? (
+      {rights.has(needs.download) && usable === true ? (
         <a download href={inNamespace(namespace, kind, name, 'download')} aria-label={`Download ${name}`}>
           Download
         </a>

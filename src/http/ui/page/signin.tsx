@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
-import { call, messageOf } from './api.ts';
+import { messageOf } from './api.ts';
 import { Act, Problem } from './parts.tsx';
-import type { Session } from './session.ts';
+import { beginSession, type Session, showSession } from './session.ts';
 
 /** Asks for a token, which the page keeps nowhere: the server answers with a cookie that no script can read. */
 export function SignIn({
@@ -20,8 +20,8 @@ export function SignIn({
     const token = new FormData(form).get('token');
     setBusy(true);
     setProblem(undefined);
-    call<Session>('POST', '/ui/session', { token })
-      .then(({ body }) => onSession(body))
+    beginSession({ token })
+      .then(onSession)
       .catch((error: unknown) => setProblem(messageOf(error)))
       .finally(() => setBusy(false));
   };
@@ -67,8 +67,7 @@ export function ChangeUser({
   readonly onSession: (session: Session) => void;
 }) {
   const [problem, setProblem] = useState<string>();
-  const take = async (answer: Promise<{ readonly body: Session }>): Promise<void> =>
-    onSession((await answer).body);
+  const take = async (session: Promise<Session>): Promise<void> => onSession(await session);
   return (
     <main class="signin">
       <h1>svc3</h1>
@@ -80,12 +79,12 @@ export function ChangeUser({
       <Act
         class="main"
         label="Stay signed in as before"
-        act={() => take(call('GET', '/ui/session'))}
+        act={() => take(showSession())}
         onProblem={setProblem}
       />
       <Act
         label="Sign in as the other user"
-        act={() => take(call('POST', '/ui/session', { code, changesUser: true }))}
+        act={() => take(beginSession({ code, changesUser: true }))}
         onProblem={setProblem}
       />
     </main>

@@ -2,7 +2,7 @@ import { powerCommands, powerVerbs, type PowerCommand } from '../../../wire/powe
 import type { VmItem } from '../../../wire/vmschemas.ts';
 
 /** What a command takes from a guest, where it takes anything. */
-export const consequences: Readonly<Record<PowerCommand, string | undefined>> = {
+const consequences: Readonly<Record<PowerCommand, string | undefined>> = {
   start: undefined,
   resume: undefined,
   suspend: undefined,
@@ -12,8 +12,48 @@ export const consequences: Readonly<Record<PowerCommand, string | undefined>> = 
   revert:
     'Everything that was written to the disk since the VM was deployed is lost: it starts again from its image.',
 };
+const staysDown =
+  'The guest has shut itself down. It stays down until the VM is started: no new pod of the VM starts it any more, as one does now. Its disk stays.';
 
-/** The commands that fit the state of the VM. */
-export function fittingCommands({ status }: Pick<VmItem, 'status'>): PowerCommand[] {
-  return powerCommands.filter((command) => powerVerbs[command].from.includes(status));
+/** The commands that fit the VM as it is. */
+export function fittingCommands({
+  status,
+  guestStopped,
+}: Pick<VmItem, 'status' | 'guestStopped'>): PowerCommand[] {
+  return powerCommands.filter(
+    (command) => powerVerbs[command].from.includes(status) || (command === 'stop' && guestStopped === true),
+  );
+}
+
+/** What is to be said before a command is given; undefined where it takes nothing away. */
+export function consequenceOf(
+  command: PowerCommand,
+  { guestStopped }: Pick<VmItem, 'guestStopped'>,
+): string | undefined {
+  return command === 'stop' && guestStopped === true ? staysDown : consequences[command];
+}
+
+/** What is to be said before a VM is deleted: of its guest, and of its disks. */
+export function meaningOfDeletion({
+  status,
+  suspendedTo,
+  deletes = [],
+}: Pick<VmItem, 'status' | 'suspendedTo' | 'deletes'>): { readonly guest: string; readonly disks: string } {
+  const named = new Intl.ListFormat('en').format(deletes.map(diskWords));
+  return {
+    guest:
+      suspendedTo === 'Disk'
+        ? 'The VM is gone for good, and so is the memory of its guest, which does not shut down before: a disk that stays is as after a power cut. To have the guest shut down, stop the VM first.'
+        : `${status === 'Stopped' ? 'The' : 'The guest shuts down and the'} VM is gone for good, with everything on an Ephemeral disk that was not saved.`,
+    disks:
+      deletes.length === 0
+        ? 'A Persistent disk stays in its PersistentVolumeClaim.'
+        : `Deleted with it, as its settings say: ${named}. Any other Persistent disk stays in its PersistentVolumeClaim.`,
+  };
+}
+
+/** A disk by the name of its field. */
+function diskWords(field: string): string {
+  const [, name] = /^disks\[(.*)\]$/.exec(field) ?? [];
+  return name === undefined ? 'the disk that it boots from' : `data disk ${name}`;
 }

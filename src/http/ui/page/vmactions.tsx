@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import type { PowerCommand } from '../../../wire/powercommands.ts';
+import { powerCommands, type PowerCommand } from '../../../wire/powercommands.ts';
 import type { VmItem } from '../../../wire/vmschemas.ts';
 import { call, inNamespace } from './api.ts';
 import { Console } from './console.tsx';
@@ -8,7 +8,7 @@ import { Act, Confirm, Problem } from './parts.tsx';
 import type { Rights } from './rights.ts';
 import { titleOf } from './schema.ts';
 import { Serial } from './serial.tsx';
-import { consequences, fittingCommands } from './verbs.ts';
+import { consequenceOf, fittingCommands } from './verbs.ts';
 import { Commit, Delete, Eject, Save } from './vmdialogs.tsx';
 
 type Asked = PowerCommand | 'save' | 'commit' | 'eject' | 'delete';
@@ -39,12 +39,11 @@ export function Actions({
   };
   const isUp = vm.status === 'Running' || vm.status === 'Suspended';
   const commands = rights.has('execVm') ? fittingCommands(vm) : [];
-  const isCutting = (command: PowerCommand): boolean => consequences[command] !== undefined;
   return (
     <>
       <div class="buttons">
         {commands.map((command) =>
-          isCutting(command) ? (
+          consequenceOf(command, vm) !== undefined ? (
             <button key={command} type="button" onClick={() => setAsked(command)}>
               {titleOf(command)} …
             </button>
@@ -106,7 +105,7 @@ export function Actions({
           act={() => exec(asked)}
           onClose={close}
         >
-          <p>{consequences[asked]}</p>
+          <p>{consequenceOf(asked, vm)}</p>
         </Confirm>
       ) : null}
     </>
@@ -114,5 +113,5 @@ export function Actions({
 }
 
 function isPower(asked: Asked): asked is PowerCommand {
-  return Object.hasOwn(consequences, asked);
+  return powerCommands.some((command) => command === asked);
 }

@@ -2,6 +2,7 @@ import { useState } from 'preact/hooks';
 import type { VmItem } from '../../../wire/vmschemas.ts';
 import { ApiError, call, inNamespace, messageOf } from './api.ts';
 import { Confirm, Dialog, Problem } from './parts.tsx';
+import { meaningOfDeletion } from './verbs.ts';
 
 /** What a dialog of a verb is about. */
 interface Asking {
@@ -18,7 +19,7 @@ export function Eject({ vm: { namespace, name, iso }, onClose, onDone }: Asking)
   };
   return (
     <Confirm title={`Eject the ISO of ${name}?`} verb="Eject" act={eject} onClose={onClose}>
-      <p>The CD drive becomes empty at once; a guest that reads from {iso} does not find it any more.</p>
+      <p>The CD drive becomes empty; a guest that reads from {iso} does not find it any more.</p>
     </Confirm>
   );
 }
@@ -115,7 +116,9 @@ export function Commit({ vm: { namespace, name, image }, onClose, onDone }: Aski
 }
 
 /** Says what goes with the VM, and deletes it. */
-export function Delete({ vm: { namespace, name }, onClose, onDone }: Asking) {
+export function Delete({ vm, onClose, onDone }: Asking) {
+  const { namespace, name, deletes = [] } = vm;
+  const { guest, disks } = meaningOfDeletion(vm);
   const [isDiskDeleted, setDiskDeleted] = useState(false);
   const remove = async (): Promise<void> => {
     const query = `?wait=false${isDiskDeleted ? '&deleteDisk=true' : ''}`;
@@ -132,18 +135,18 @@ export function Delete({ vm: { namespace, name }, onClose, onDone }: Asking) {
   };
   return (
     <Confirm title={`Delete ${name}?`} verb="Delete" act={remove} onClose={onClose}>
-      <p>
-        The guest shuts down and the VM is gone for good, with everything on an Ephemeral disk that was not
-        saved. A Persistent disk stays in its PersistentVolumeClaim.
-      </p>
-      <label class="check">
-        <input
-          type="checkbox"
-          checked={isDiskDeleted}
-          onChange={({ currentTarget }) => setDiskDeleted(currentTarget.checked)}
-        />
-        Delete a Persistent disk, too
-      </label>
+      <p>{guest}</p>
+      <p>{disks}</p>
+      {deletes.includes('disk') ? null : (
+        <label class="check">
+          <input
+            type="checkbox"
+            checked={isDiskDeleted}
+            onChange={({ currentTarget }) => setDiskDeleted(currentTarget.checked)}
+          />
+          Delete the disk that it boots from, too, where that is Persistent
+        </label>
+      )}
     </Confirm>
   );
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Image, ImageStatus } from '../../../../src/api/image.ts';
-import { reasonTable } from '../../../../src/api/reasons.ts';
+import { reasonTable } from '../../../../src/api/reasontable.ts';
 import type { VmConfigSpec } from '../../../../src/api/vmconfig.ts';
 import { diskNamed, judge, problemOf } from '../../../../src/controllers/vmconfig/verdict.ts';
 import { anImage } from '../image/builders.ts';

@@ -116,6 +116,12 @@ describe('who calls through kube-apiserver', () => {
     return { rawHeaders: given.flat(), socket } as unknown as IncomingMessage;
   }
   const user = [['X-Remote-User', 'jane']] as const;
+  /** What Node says of the certificate of a TLS session that was resumed without one, and of one that is over. */
+  const without = (certificate: object | null): IncomingMessage =>
+    ({
+      rawHeaders: user.flat(),
+      socket: { authorized: true, getPeerCertificate: () => certificate },
+    }) as unknown as IncomingMessage;
 
   test('is what its headers say, several of one name being several', () => {
     const given = [
@@ -147,6 +153,8 @@ describe('who calls through kube-apiserver', () => {
     ['a certificate of another CA', request(user, { authorized: false })],
     ['a certificate of another name', request(user, { name: 'admin' })],
     ['a certificate whose name begins with the right one', request(user, { name: 'front-proxy-client-2' })],
+    ['a resumed session that never had a certificate', without({})],
+    ['a connection that is gone', without(null)],
     ['no user name', request([['X-Remote-Group', 'system:masters']])],
     ['an empty user name', request([['X-Remote-User', '']])],
   ])('is nobody with %s', (_, given) => {

@@ -27,11 +27,11 @@ test.each([
   ['a page of another host', 'https://evil.example.com', 'svc3.example.com:8443', false],
   ['a page of another port', 'https://svc3.example.com', 'svc3.example.com:8443', false],
   ['a page that came without TLS', 'http://svc3.example.com', 'svc3.example.com', false],
+  ['the page, behind a proxy that writes another host', 'https://vms.example.com', '10.0.0.1:8443', true],
   ['a page without an origin', 'null', 'svc3.example.com:8443', false],
   ['a request without a host', 'https://svc3.example.com', undefined, false],
   ['no browser', undefined, 'svc3.example.com:8443', false],
 ])('%s: same origin %s', (_, origin, host, expected) => {
-  expect(
-    isSameOrigin({ ...(origin === undefined ? {} : { origin }), ...(host === undefined ? {} : { host }) }),
-  ).toBe(expected);
+  expect(isSameOrigin({ origin, host }, 'vms.example.com')).toBe(expected);
+  expect(isSameOrigin({ origin, host }, '')).toBe(expected && origin !== 'https://vms.example.com');
 });

@@ -24,6 +24,7 @@ function lists() {
     remove: (gone: ConfigMap) => tell({ kind: 'deleted', object: gone }),
     read: (namespace = 'team') => JSON.parse(String(items.list(namespace))) as { items: { name: string }[] },
     bytes: () => items.list('team'),
+    all: () => items.list(undefined),
     item: (name: string) => items.item(name, 'team'),
     toItem,
   };
@@ -52,6 +53,34 @@ describe('the list of a namespace', () => {
     expect(read()).toEqual({ items: [] });
     remove(object('never', 'was'));
     expect(read()).toEqual({ items: [] });
+  });
+});
+
+describe('the list of all namespaces', () => {
+  const namesIn = (bytes: unknown) =>
+    (JSON.parse(String(bytes)) as { items: { name: string }[] }).items.map(({ name }) => name);
+
+  test('has the lists of the namespaces one after the other, as they are now', () => {
+    const { add, remove, all } = lists();
+    expect(namesIn(all())).toEqual([]);
+    for (const one of [object('b', '1'), object('z', '1', 'first'), object('a', '1')]) add(one);
+    expect(namesIn(all())).toEqual(['z', 'a', 'b']);
+    remove(object('a', '1'));
+    expect(namesIn(all())).toEqual(['z', 'b']);
+    remove(object('z', '1', 'first'));
+    remove(object('b', '1'));
+    expect(namesIn(all())).toEqual([]);
+  });
+
+  test('is put together once per change, of items that are serialised once', () => {
+    const { add, all, bytes, toItem } = lists();
+    add(object('a', '1'));
+    bytes();
+    expect(all()).toBe(all());
+    expect(toItem).toHaveBeenCalledTimes(1);
+    add(object('b', '1', 'other'));
+    all();
+    expect(toItem).toHaveBeenCalledTimes(2);
   });
 });
 

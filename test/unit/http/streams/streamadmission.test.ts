@@ -42,6 +42,7 @@ beforeEach(() => {
   const services = {
     client: { request: authorize },
     tickets,
+    settings: { apiDomain: 'vms.example.com' },
     caches: {
       accounts: { confirm: confirmAccount, isDeleted },
       vms: { objects: { get: (name: string) => running(name) } },
@@ -169,6 +170,14 @@ describe('the cookie of a page', () => {
     ['that is over', { exp: seconds() - 1 }, origin],
   ])('%s opens nothing', async (_what, more, headers) => {
     await expect(comeBack(more, headers)).rejects.toThrow('this session is over');
+  });
+
+  test('opens the stream behind a proxy that writes another host, too', async () => {
+    const { key } = await comeBack(
+      {},
+      { origin: 'https://vms.example.com', host: 'svc3-api.svc3-system.svc' },
+    );
+    expect(key).toBe('team/web');
   });
 
   test('asks for the right anew each time', async () => {

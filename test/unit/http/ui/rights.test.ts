@@ -38,3 +38,20 @@ test('of them, only those whose VMs may be listed', async () => {
     all: false,
   });
 });
+
+test('however many there are, some at a time', async () => {
+  const names = Array.from({ length: 600 }, (_, index) => `team-${String(index).padStart(3, '0')}`);
+  const few = { ...caches, ...Object.fromEntries(Object.keys(caches).map((name) => [name, listing()])) };
+  let asking = 0;
+  let most = 0;
+  const caller = {
+    authorize: async ({ namespace }: AccessAttributes) => {
+      most = Math.max(most, (asking += 1));
+      await Promise.resolve();
+      asking -= 1;
+      if (namespace !== names.at(-1)) throw new Svc3Error('Forbidden', 'not there');
+    },
+  } as unknown as Caller;
+  expect(await visibleNamespaces(caller, few, names)).toEqual({ items: ['team-599'], all: false });
+  expect(most).toBe(32);
+});

@@ -23,7 +23,8 @@ async function read(
 }
 
 describe('the file of a form', () => {
-  const whole = `${field('name', 'golden')}${field('description', 'a\r\nb')}${file('the disk')}${end}`;
+  const disk = 'the disk'.padEnd(512, '.');
+  const whole = `${field('name', 'golden')}${field('description', 'a\r\nb')}${file(disk)}${end}`;
 
   test.each([1, 2, 7, 1000])(
     'is found with its size and the fields before it, in pieces of %i bytes',
@@ -31,9 +32,70 @@ describe('the file of a form', () => {
       expect(await read(whole, { pieces })).toMatchObject({
         fields: { name: 'golden', description: 'a\r\nb' },
         fileName: 'disk.qcow2',
-        size: 8,
-        content: 'the disk',
+        size: 512,
+        content: disk,
       });
+    },
+  );
+
+  test.each<[what: string, parameters: string, fileName: string]>([
+    [
+      'without quotes, as .NET writes it',
+      "name=image; filename=base.img; filename*=utf-8''base.img",
+      'base.img',
+    ],
+    ['that is no ASCII', `name=image; filename="=?utf-8?B?w6Q=?="; filename*=utf-8''%C3%A4.img`, 'ä.img'],
+    ['in any order and case', 'FileName="a b.img";Name=image', 'a b.img'],
+    ['with a quote in it', String.raw`name="image"; filename="a\"b; c.img"`, 'a"b; c.img'],
+    ['of a path', String.raw`filename="C:\dir\base.img"; name="image"`, String.raw`C:\dir\base.img`],
+    ['in an unknown character set', `name=image; filename=base.img; filename*=latin1''%E4`, 'base.img'],
+  ])('has its name %s', async (_what, parameters, fileName) => {
+    const other =
+      '--b\r\nContent-Type: text/plain\r\nContent-Disposition: form-data; name=name\r\n\r\ngolden\r\n';
+    const headers = `content-disposition: Form-Data; ${parameters}\r\nContent-Type: x/y`;
+    const found = await read(`${other}--b\r\n${headers}\r\n\r\n${disk}${end}`);
+    expect(found).toMatchObject({ fileName, content: disk, fields: { name: 'golden' } });
+  });
+
+  const endings = [
+    ['no line break, as fetch of Node.js 18 to 22', '\r\n--b--'],
+    ['one line break', end],
+    ['two, as form-data-encoder', `${end}\r\n`],
+  ] as const;
+  test.each(
+    endings.flatMap(([what, ending]) => [1, 3, 1000].map((pieces) => [what, pieces, ending] as const)),
+  )('is the same where the form ends with %s, in pieces of %i bytes', async (_what, pieces, ending) => {
+    const found = await read(`${field('name', 'golden')}${file(disk)}${ending}`, { pieces });
+    expect(found).toMatchObject({ content: disk, fields: { name: 'golden' } });
+    expect(found.size).toBe(ending === end ? 512 : undefined);
+  });
+
+  test('has a size before its end only where that is a number of sectors', async () => {
+    expect(await read(`${file('the disk')}${end}`)).toMatchObject({ size: undefined, content: 'the disk' });
+    expect(await read(`${file('')}\r\n--b--`)).toMatchObject({ size: undefined, content: '' });
+  });
+
+  test('needs no Content-Length', async () => {
+    const stream = Readable.from([Buffer.from(whole)]);
+    const type = 'multipart/form-data; boundary=b';
+    const found = await readDiskBody({ contentType: type, stream, isCut: () => false });
+    expect([found.size, await text(found.content)]).toEqual([undefined, disk]);
+  });
+
+  test.each(['', '\r\n--b--', '\r\n--b--\r\n', '\r\n--b--\r\n\r\n--b-', `\r\n--b--${' '.repeat(200)}`])(
+    'may hold what looks like the end of the form: %j',
+    async (content) => {
+      for (const pieces of [1, 5, 1000])
+        expect((await read(`${file(`x${content}y`)}${end}`, { pieces })).content).toBe(`x${content}y`);
+    },
+  );
+
+  test.each(['\r\n--b--', `${end}\r\n`])(
+    'that was measured and ends otherwise is refused with what to do: %j',
+    async (ending) => {
+      const odd = 'x'.repeat(512 + end.length - ending.length);
+      const sent = read(`${file(odd)}${ending}`);
+      await expect(sent).rejects.toThrow('must end with its closing boundary and one line break');
     },
   );
 
@@ -64,6 +126,7 @@ describe('the file of a form', () => {
       'the file must be the last part',
     ],
     ['a form that breaks off in its file', file('the di'), { length: 200 }, 'ended before the file did'],
+    ['a form without its end', file(disk), {}, 'closing boundary of the form is missing'],
     ['a form that breaks off before it', field('name', 'x'), {}, 'ended before the file'],
     ['a length that leaves no file', `${file('')}${end}`, { length: 20 }, 'ended before the file did'],
     ['a form without a boundary', '', { type: 'multipart/form-data' }, 'without a boundary'],

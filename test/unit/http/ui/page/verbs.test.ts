@@ -1,5 +1,5 @@
-import { expect, test } from 'vitest';
-import { fittingCommands } from '../../../../../src/http/ui/page/verbs.ts';
+import { describe, expect, test } from 'vitest';
+import { consequenceOf, fittingCommands, meaningOfDeletion } from '../../../../../src/http/ui/page/verbs.ts';
 
 test.each([
   ['Pending', []],
@@ -9,4 +9,47 @@ test.each([
   ['Failed', ['start', 'stop', 'restart', 'revert']],
 ] as const)('a VM that is %s is offered %j', (status, expected) => {
   expect(fittingCommands({ status })).toEqual(expected);
+});
+
+describe('a VM whose guest has shut itself down', () => {
+  const vm = { status: 'Stopped', guestStopped: true } as const;
+  test('can be stopped, so that nothing starts it', () => {
+    expect(fittingCommands(vm)).toEqual(['start', 'stop', 'revert']);
+  });
+
+  test('loses nothing by that, and is told what it means', () => {
+    expect(consequenceOf('stop', vm)).toContain('has shut itself down');
+    expect(consequenceOf('stop', {})).toContain('its grace period');
+    expect(consequenceOf('start', vm)).toBeUndefined();
+  });
+});
+
+describe('the deletion of a VM', () => {
+  test('shuts its guest down, and leaves a Persistent disk', () => {
+    const { guest, disks } = meaningOfDeletion({ status: 'Running' });
+    expect(guest).toContain('The guest shuts down');
+    expect(disks).toBe('A Persistent disk stays in its PersistentVolumeClaim.');
+  });
+
+  test('names the disks that go with it', () => {
+    const { disks } = meaningOfDeletion({ status: 'Running', deletes: ['disk', 'disks[logs]'] });
+    expect(disks).toContain('the disk that it boots from and data disk logs');
+    expect(disks).toContain('Any other');
+    expect(meaningOfDeletion({ status: 'Running', deletes: ['disks[logs]'] }).disks).toContain(
+      'data disk logs',
+    );
+  });
+
+  test('shuts down no guest whose memory is on its disk', () => {
+    const asleep = meaningOfDeletion({ status: 'Suspended', suspendedTo: 'Disk' });
+    expect(asleep.guest).toContain('does not shut down');
+    expect(asleep.guest).toContain('gone for good');
+    expect(meaningOfDeletion({ status: 'Suspended', suspendedTo: 'Memory' }).guest).toContain(
+      'The guest shuts down',
+    );
+  });
+
+  test('says nothing of a guest that is down', () => {
+    expect(meaningOfDeletion({ status: 'Stopped' }).guest).not.toContain('shuts down');
+  });
 });

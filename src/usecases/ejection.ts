@@ -1,0 +1,35 @@
+import { vms } from '../api/resources.ts';
+import type { Vm } from '../api/vm.ts';
+import type { KubeClient } from '../kube/types.ts';
+
+export interface EjectionEnvironment {
+  /** Whose right it is to change the VM. */
+  readonly caller: KubeClient;
+  find(): Promise<Vm>;
+}
+
+/**
+ * Asks for the medium in a VM's CD drive to be taken out. Nothing of a VM says when its runner has done so.
+ *
+ * @returns what is said of it
+ */
+export async function eject({ caller, find }: EjectionEnvironment): Promise<string> {
+  const vm = await find();
+  const { name, namespace } = vm.metadata;
+  // Also where there is none: whatever gives it one later, a configuration or a manifest, does not.
+  await caller.patch(vms, { name, namespace }, { type: 'merge', body: { spec: { iso: '' } } });
+  return {
+    some: `The CD drive of vm ${name} is being emptied`,
+    asked: `The CD drive of vm ${name} was asked to be emptied before`,
+    none: `vm ${name} has no CD`,
+  }[mediumOf(vm)];
+}
+
+/** Whether there is a medium to take out, or one was asked to be. What a configuration or pool gives is known once the VM is placed. */
+function mediumOf({ spec, status }: Vm): 'some' | 'asked' | 'none' {
+  const effective = status?.effective;
+  if (spec.iso === '') return effective?.iso === undefined ? 'none' : 'asked';
+  if (spec.iso !== undefined || effective?.iso !== undefined) return 'some';
+  const isUnknown = effective === undefined && (spec.config ?? spec.pool) !== undefined;
+  return isUnknown ? 'some' : 'none';
+}
