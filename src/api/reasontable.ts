@@ -438,7 +438,7 @@ export const reasonTable: readonly ReasonRow[] = [
     ],
     DiskRefused: ['The disk file is not acceptable; the message says why.', 'Use another file.'],
     WorkerFailed: [
-      'The worker pod failed; the message quotes it.',
+      'The worker pod failed, or the copy that the runner of the VM makes of its disk; the message quotes it.',
       'Nothing; it is tried again with exponential backoff.',
     ],
     WorkerRefused: [

@@ -1,3 +1,4 @@
+import { askedToEnd } from '../runner/endsignal.ts';
 import { writeFileSync } from 'node:fs';
 import { chmod, mkdir, rm, writeFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -102,7 +103,17 @@ async function serveMetrics(
   );
 }
 
+/** What an end has to take down; nothing before there is a guest, and there will be none then. */
+let takeDown = async (): Promise<void> => undefined;
+
+async function end(signal: NodeJS.Signals): Promise<never> {
+  log.info({ signal }, 'shutting the guest down');
+  await takeDown();
+  return leave(exitCodes.ended);
+}
+
 async function main(): Promise<void> {
+  void askedToEnd.then(end);
   const root = env['SVC3_ROOT'] ?? '';
   const spec = await readRunnerSpec(root).catch((error: unknown) =>
     leave(exitCodes.settings, messageOf(error)),
@@ -132,24 +143,17 @@ async function main(): Promise<void> {
     streams: createStreamRoutes(parts),
     log,
   });
+  takeDown = async () => {
+    await supervisor.shutdown(spec.graceSeconds * 1000);
+    // For answers that were held back until the guest was down.
+    await delay(lastAnswersMs);
+    await server.close();
+  };
   const port = await server.listen(bind, Number(env['SVC3_CONTROL_PORT'] ?? runnerPort));
   log.info({ port }, 'control endpoint listens');
   const agentReader = createAgentReader();
   const collect = () => collectMetrics(supervisor, agentReader);
   await serveMetrics(spec, bind, { certificate, keys, collect });
-
-  let isEnding = false;
-  const end = async (signal: string): Promise<void> => {
-    if (isEnding) return;
-    isEnding = true;
-    log.info({ signal }, 'shutting the guest down');
-    await supervisor.shutdown(spec.graceSeconds * 1000);
-    // For answers that were held back until the guest was down.
-    await delay(lastAnswersMs);
-    await server.close();
-    leave(exitCodes.ended);
-  };
-  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => void end(signal));
   await supervisor.start();
   await writeFile(started, '');
 }

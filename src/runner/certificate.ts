@@ -1,5 +1,5 @@
 import { generateKeyPairSync, randomBytes, sign, X509Certificate } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
+import { readFile, rm } from 'node:fs/promises';
 import { fingerprintOf } from '../runnerapi/fingerprint.ts';
 import { writeWhole } from './statefile.ts';
 import { asStorage } from './storage.ts';
@@ -27,7 +27,11 @@ export async function ensureCertificate({
   const kept = await keptCertificate(path);
   if (kept?.podUid === podUid) return kept;
   const made = { ...createCertificate(vmUid), podUid };
-  await asStorage("the runner's certificate", () => writeWhole(path, JSON.stringify(made)));
+  await asStorage("the runner's certificate", async () => {
+    // Of a pod that is gone; a volume that is full has room for one of them.
+    await rm(path, { force: true });
+    await writeWhole(path, JSON.stringify(made));
+  });
   return made;
 }
 

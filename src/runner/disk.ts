@@ -71,7 +71,9 @@ export class Disk {
       await growOverlay(this.#overlay, roundDiskSize(size));
   }
 
+  /** The overlay goes first: a volume that it has filled has no room for another, and the state file says what it is to be. */
   async #revert({ imageDigest, warm }: RunnerSpec, base: BaseDisk, size: number): Promise<void> {
+    await rm(this.#overlay, { force: true });
     await createOverlay(this.#overlay, base, size);
     await rm(varsPath(this.#host.folders), { force: true });
     const { reverting, revertRequest } = this.#state.current;

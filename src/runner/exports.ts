@@ -8,11 +8,13 @@ import { memoryParts, memoryRefusal, type MemoryPart } from '../api/memory.ts';
 import { mostExports, type ExportTicket, type RunnerExport } from '../api/runner.ts';
 import { messageOf, Svc3Error } from '../errors.ts';
 import type { MachineInput } from './args.ts';
+import { noRoom, runsShort } from './copyroom.ts';
 import { copyLive, copyStopped, type CopyOutcome } from './diskcopy.ts';
 import { copyWithMemory, type MemoryCopyContext } from './memorycopy.ts';
 import { overlaySize } from './overlay.ts';
 import { overlayPath } from './preparation.ts';
 import type { RunnerFolders } from './preparation.ts';
+import { isForWantOfRoom } from './storage.ts';
 import type { Supervisor } from './supervisor.ts';
 import type { Running } from './watch.ts';
 
@@ -38,6 +40,8 @@ export interface ExportFile {
   readonly size: number;
   /** Another one for every file. */
   readonly etag: string;
+  /** Aborted when it is taken away. */
+  readonly signal: AbortSignal;
   /** To be called when the last byte has been delivered. */
   used(): void;
 }
@@ -59,13 +63,18 @@ interface Entry {
   /** Ends with the copy, however that ends; undefined before its turn. */
   copying?: Promise<void>;
   ticket?: Ticket | undefined;
+  /** It was deleted. */
   readonly abort: AbortController;
+  /** It came to nothing, or was given up. */
+  readonly failure: AbortController;
+  /** Either of the two. */
+  readonly gone: AbortSignal;
 }
 
 const ticketLifetimeMs = 3_600_000;
 
 /** How copies are made; only tests have another way. */
-const qemuCopies = { live: copyLive, stopped: copyStopped, memory: copyWithMemory } as const;
+const qemuCopies = { live: copyLive, stopped: copyStopped, memory: copyWithMemory, runsShort } as const;
 
 export function createExports(
   supervisor: Supervisor,
@@ -102,12 +111,7 @@ class DiskExports implements Exports {
       throw new Svc3Error('Conflict', 'the VM is being saved already; delete an export that is done first');
     const refusal = hasMemory ? refusalOf(this.#supervisor.running()?.input) : undefined;
     if (refusal !== undefined) throw new Svc3Error('Conflict', refusal);
-    const entry: Entry = {
-      view: { id, state: 'Copying', progress: 0 },
-      owner,
-      hasMemory,
-      abort: new AbortController(),
-    };
+    const entry = newEntry(id, owner, hasMemory);
     entries.set(id, entry);
     void this.#begin(id, entry);
     return entry.view;
@@ -148,7 +152,8 @@ class DiskExports implements Exports {
       entry.wantedUntil = 0;
     };
     const { sha256 = '' } = entry.view;
-    return { path, size, etag: part === undefined ? sha256 : `${sha256}-${part}`, used };
+    const etag = part === undefined ? sha256 : `${sha256}-${part}`;
+    return { path, size, etag, signal: entry.gone, used };
   }
 
   async delete(id: string): Promise<void> {
@@ -157,8 +162,7 @@ class DiskExports implements Exports {
     entry?.abort.abort(new Error('the export was deleted'));
     // Another copy is made when this one no longer takes up room.
     await entry?.copying;
-    await rm(this.#fileOf(id), { force: true });
-    await rm(this.#memoryOf(id), { recursive: true, force: true });
+    await this.#remove(id);
   }
 
   clear(): Promise<void> {
@@ -171,6 +175,11 @@ class DiskExports implements Exports {
 
   #memoryOf(id: string): string {
     return join(this.#folder, `${id}.memory`);
+  }
+
+  async #remove(id: string): Promise<void> {
+    await rm(this.#fileOf(id), { force: true });
+    await rm(this.#memoryOf(id), { recursive: true, force: true });
   }
 
   #find(id: string): Entry {
@@ -209,21 +218,37 @@ class DiskExports implements Exports {
     try {
       await this.#copy(id, entry, onGoesOn);
     } catch (error) {
-      await rm(`${this.#fileOf(id)}.part`, { force: true });
-      await rm(this.#memoryOf(id), { recursive: true, force: true });
-      const full = /No space left|ENOSPC/i.test(messageOf(error));
-      const message = full ? "the VM's storage has no room for the copy" : messageOf(error);
-      entry.view = { ...entry.view, state: 'Failed', message };
-      if (!entry.abort.signal.aborted) this.#log.error({ export: id }, `export failed: ${message}`);
+      await this.#fail(id, entry, error);
     }
+  }
+
+  async #fail(id: string, entry: Entry, error: unknown): Promise<void> {
+    entry.failure.abort(error);
+    entry.ticket = undefined;
+    await rm(`${this.#fileOf(id)}.part`, { force: true });
+    await this.#remove(id);
+    const message = isForWantOfRoom(error) ? noRoom : messageOf(error);
+    entry.view = { ...entry.view, state: 'Failed', message };
+    if (!entry.abort.signal.aborted) this.#log.error({ export: id }, `export failed: ${message}`);
+  }
+
+  /** A guest that runs comes before its copy, which takes room on the same volume while it is made and until it has been fetched. */
+  async #guardRoom(id: string, entry: Entry): Promise<void> {
+    const isNeeded = () => this.#supervisor.running() !== undefined;
+    const isShort = await this.#copies.runsShort(this.#folder, { isNeeded, signal: entry.gone });
+    if (!isShort || entry.gone.aborted) return;
+    const error = new Error(noRoom);
+    if (entry.view.state === 'Ready') entry.copying = this.#fail(id, entry, error);
+    else entry.failure.abort(error);
   }
 
   async #copy(id: string, entry: Entry, onGoesOn: () => void): Promise<void> {
     const draft = `${this.#fileOf(id)}.part`;
-    const { signal } = entry.abort;
+    const signal = entry.gone;
     signal.throwIfAborted();
     await mkdir(this.#folder, { recursive: true });
     await rm(draft, { force: true });
+    void this.#guardRoom(id, entry);
     const running = this.#supervisor.running();
     const virtualSize = await overlaySize(this.#overlay);
     const onProgress = (progress: number) => {
@@ -237,6 +262,7 @@ class DiskExports implements Exports {
     // One that was deleted meanwhile would take up the VM's storage, and nobody would know of it.
     signal.throwIfAborted();
     await rename(draft, this.#fileOf(id));
+    signal.throwIfAborted();
     entry.view = { ...entry.view, ...how, state: 'Ready', progress: 100, size, virtualSize, sha256 };
     entry.wantedUntil = Date.now() + ticketLifetimeMs;
     const { consistency, stoppedMs } = how;
@@ -249,12 +275,18 @@ class DiskExports implements Exports {
     context: MemoryCopyContext,
   ): Promise<CopyOutcome & { readonly stoppedMs?: number }> {
     // Without the memory it is a disk as after a power cut.
-    if (running === undefined && this.#supervisor.status.current.suspendKind === 'Disk')
+    if (this.#supervisor.isAsleep())
       throw new Error('the VM is suspended on its disk, which is saved once it goes on');
     if (running === undefined && !hasMemory) return this.#copies.stopped(this.#overlay, context);
     if (running === undefined) throw new Error(noMemory);
     return hasMemory ? this.#copies.memory(running, context) : this.#copies.live(running.machine, context);
   }
+}
+
+function newEntry(id: string, owner: string | undefined, hasMemory: boolean): Entry {
+  const [abort, failure] = [new AbortController(), new AbortController()];
+  const gone = AbortSignal.any([abort.signal, failure.signal]);
+  return { view: { id, state: 'Copying', progress: 0 }, owner, hasMemory, abort, failure, gone };
 }
 
 function isGood({ value, expiresAt }: Ticket, ticket: string): boolean {

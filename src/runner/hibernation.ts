@@ -45,9 +45,19 @@ export class Hibernation {
     return join(this.#folders.state, 'memory');
   }
 
+  get #draft(): string {
+    return `${this.#file}.new`;
+  }
+
   /** Whether there is a memory to go on from. */
   get isThere(): boolean {
     return this.#state.current.memory !== undefined;
+  }
+
+  /** Takes away what a runner that was killed has left: a memory that was not whole, and one that nothing goes on from any more. */
+  async clear(): Promise<void> {
+    const left = this.isThere ? [this.#draft] : [this.#draft, this.#file];
+    await Promise.all(left.map((path) => rm(path, { force: true })));
   }
 
   /**
@@ -62,6 +72,7 @@ export class Hibernation {
     { signal, saved }: { readonly signal: AbortSignal; readonly saved: Partial<SavedState> },
   ): Promise<void> {
     const { qmp } = machine;
+    await this.clear();
     await this.#checkRoom(machine.pid, input.spec.memoryMiB * mebibyte);
     const hasRun = (await runState(qmp)) === 'running';
     if (!hasRun) await qmp.execute('cont');
@@ -85,9 +96,8 @@ export class Hibernation {
     input: MachineInput,
     { signal, saved }: { readonly signal: AbortSignal; readonly saved: Partial<SavedState> },
   ): Promise<void> {
-    const draft = `${this.#file}.new`;
+    const draft = this.#draft;
     try {
-      await rm(draft, { force: true });
       await migrateOut(qmp, draft, { capability: 'mapped-ram', signal });
       // What QEMU has written may lie in the node's page cache: a slow disk takes its time for it here.
       await unlessAborted(this.#flush(draft), signal);

@@ -224,8 +224,9 @@ async function sendExport(exports: Exports, call: Call, part?: MemoryPart): Prom
     ...(range === undefined ? {} : { 'content-range': `bytes ${start}-${end}/${file.size}` }),
   });
   const content = createReadStream(file.path, { start, end, highWaterMark: isPacked ? 2 ** 20 : 2 ** 18 });
-  if (isPacked) await pipeline(content, createZstdCompress(quickly), call.response);
-  else await pipeline(content, call.response);
+  const { signal } = file;
+  if (isPacked) await pipeline(content, createZstdCompress(quickly), call.response, { signal });
+  else await pipeline(content, call.response, { signal });
   if (end === file.size - 1) file.used();
   return undefined;
 }

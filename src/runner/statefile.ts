@@ -1,8 +1,9 @@
-import { open, readFile, rename } from 'node:fs/promises';
+import { randomBytes } from 'node:crypto';
+import { appendFile, open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { z } from 'zod';
 import { SavedMachine } from '../api/memory.ts';
 import { BootSettings, RunnerPort, RunnerSpec } from '../api/runner.ts';
-import { asStorage } from './storage.ts';
+import { asStorage, isForWantOfRoom } from './storage.ts';
 
 /** A disk as it was at a moment: its file, bytes, and nanoseconds since 1970. */
 export const DiskStamp = z.object({ path: z.string(), size: z.string(), modified: z.string() });
@@ -65,9 +66,16 @@ export function startingState(
   return isSamePod ? known : { ...known, ...ofPod };
 }
 
-/** The state that is on disk, and what it was in memory last. */
+/** More than a state ever has: most of one are the settings, with metadata and keys of the guest. */
+const spareBytes = 256 * 1024;
+
+/**
+ * The state that is on disk, and what it was in memory last. A guest may fill the volume that both write to: room for a state is kept in a file
+ * beside it, so that a VM whose disk is full can still be stopped, started and reverted.
+ */
 export class StateFile {
   readonly #path: string;
+  readonly #spare: string;
   readonly #podUid: string | undefined;
   #current: SavedState;
   #last: Promise<unknown> = Promise.resolve();
@@ -75,6 +83,7 @@ export class StateFile {
   /** @param fresh - what holds where nothing has been written yet. */
   constructor(path: string, podUid: string | undefined, fresh: SavedState) {
     this.#path = path;
+    this.#spare = `${path}.spare`;
     this.#podUid = podUid;
     this.#current = fresh;
   }
@@ -104,15 +113,44 @@ export class StateFile {
    * written does not hold.
    */
   save(change: Partial<SavedState>): Promise<void> {
-    const saved = this.#last.then(() => this.#write(change));
-    this.#last = saved.catch(() => undefined);
-    return saved;
+    return this.#inTurn(() => this.#write(change));
+  }
+
+  /** Takes room for a later write, as far as there is any. */
+  reserve(): Promise<void> {
+    return this.#inTurn(() => this.#reserve());
+  }
+
+  #inTurn(task: () => Promise<void>): Promise<void> {
+    const done = this.#last.then(task);
+    this.#last = done.catch(() => undefined);
+    return done;
   }
 
   async #write(change: Partial<SavedState>): Promise<void> {
     const next = { ...this.#current, ...change, podUid: this.#podUid };
-    await asStorage("the VM's state", () => writeWhole(this.#path, JSON.stringify(next)));
+    await asStorage("the VM's state", () => this.#put(JSON.stringify(next)));
     this.#current = next;
+  }
+
+  async #put(content: string): Promise<void> {
+    try {
+      await writeWhole(this.#path, content);
+    } catch (error) {
+      if (!isForWantOfRoom(error)) throw error;
+      await rm(this.#spare, { force: true });
+      await writeWhole(this.#path, content);
+    } finally {
+      await this.#reserve();
+    }
+  }
+
+  /** What there is no room for now is taken later; what a file system could pack would be no room. */
+  async #reserve(): Promise<void> {
+    const { size } = await stat(this.#spare).catch(() => ({ size: 0 }));
+    if (size >= spareBytes) return;
+    const room = randomBytes(spareBytes - size);
+    await appendFile(this.#spare, room, { mode: 0o600 }).catch(() => undefined);
   }
 }
 

@@ -3,13 +3,18 @@ import { RunnerFailure } from './failure.ts';
 
 const full = /No space left|ENOSPC|Disk quota|EDQUOT/i;
 
+/** Whether something could not be written for want of room. */
+export function isForWantOfRoom(error: unknown): boolean {
+  return full.test(messageOf(error));
+}
+
 /** Work that writes `what` to the VM's volume. Throws a RunnerFailure that says so, and whether the volume is full. */
 export async function asStorage<T>(what: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (cause) {
     const message = messageOf(cause);
-    if (!full.test(message))
+    if (!isForWantOfRoom(cause))
       throw new RunnerFailure('StartFailed', `${what} cannot be written: ${message}`, { cause });
     const told = `the VM's volume is full, ${what} cannot be written: ${message}`;
     throw new RunnerFailure('StorageFull', told, { cause });

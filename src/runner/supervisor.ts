@@ -18,7 +18,7 @@ import { introduce } from './introduction.ts';
 import { guestDown } from './readiness.ts';
 import { forwardAddress, type PortRelay } from './relay.ts';
 import { createRetries, type Retries } from './retries.ts';
-import { startingState, StateFile } from './statefile.ts';
+import { type SavedState, startingState, StateFile } from './statefile.ts';
 import { createStatusBoard, type StatusBoard } from './status.ts';
 import type { Running } from './watch.ts';
 import type { SerialConsole } from './serialconsole.ts';
@@ -117,6 +117,11 @@ export class Supervisor {
     return this.#running;
   }
 
+  /** Whether the guest is where its memory is, on its disk: that is not all of the guest. */
+  isAsleep(): boolean {
+    return this.#running === undefined && this.#memory.isThere;
+  }
+
   /** Keeps the disk from being taken away, and QEMU from ending by itself, until then. */
   holdDisk(until: Promise<unknown>): void {
     this.#disk.hold(until);
@@ -210,6 +215,10 @@ export class Supervisor {
     const before = await this.#state.read();
     const isSamePod = before?.podUid === this.#options.podUid;
     this.#state.adopt(startingState(before, isSamePod, this.#state.current, this.#options.host.spec));
+    await this.#memory
+      .clear()
+      .catch((error: unknown) => this.#options.log.warn({ err: error }, 'the volume could not be cleared'));
+    await this.#state.reserve();
     const { ejected, guestStarted, startRequest, restartRequest, powerState, ports, settings } =
       this.#state.current;
     const settingsVersion = settings?.version;
@@ -224,7 +233,8 @@ export class Supervisor {
     } catch (error) {
       return this.#fail(asFailure(error), false);
     }
-    if (this.#memory.isThere) return powerState === 'Suspended' ? this.#asleep() : this.#stop();
+    if (this.#memory.isThere && powerState === 'Suspended') return this.#asleep();
+    if (this.#memory.isThere) return void (await this.#stop());
     if (powerState === 'Suspended') {
       const message = 'the memory of the suspended guest was lost with its pod or runner';
       return this.#stopped('SuspendedStateLost', message);
@@ -315,13 +325,20 @@ export class Supervisor {
     }
   }
 
-  /** Before anybody gives this VM up as one that never ran; a disk that is full of the guest's data stops no guest. */
+  /** Before anybody gives this VM up as one that never ran. */
   async #noteStart(): Promise<void> {
-    if (this.#state.current.guestStarted === true) return;
+    if (this.#state.current.guestStarted !== true) await this.#note({ guestStarted: true });
+  }
+
+  /**
+   * Writes down what is so whether or not it can be: a volume that is full, or cannot be written to, keeps no guest from running and none from
+   * being stopped. A runner that is killed then does not know it any more, and is told again by whoever finds its guest otherwise.
+   */
+  async #note(change: Partial<SavedState>): Promise<void> {
     await this.#state
-      .save({ guestStarted: true })
+      .save(change)
       .catch((error: unknown) =>
-        this.#options.log.error({ err: error }, 'that the guest has started could not be written down'),
+        this.#options.log.error({ err: error }, "the VM's state could not be written down"),
       );
   }
 
@@ -361,7 +378,7 @@ export class Supervisor {
     reason: 'GuestShutdown' | 'Requested' | 'SuspendedStateLost',
     message?: string,
   ): Promise<void> {
-    await this.#state.save({ powerState: 'Stopped', reason, message });
+    await this.#note({ powerState: 'Stopped', reason, message });
     const stopped = { powerState: 'Stopped', suspendKind: undefined, ...guestDown } as const;
     this.status.update({ ...stopped, reason, message, retrying: false });
     this.#options.log.info({ reason }, 'VM stopped');
@@ -400,7 +417,7 @@ export class Supervisor {
     this.#options.log.info({ action }, 'power verb begun');
     const verbs = {
       start: () => this.#start(request),
-      stop: () => this.#stop(),
+      stop: () => this.#stopOrSay(),
       restart: () => this.#restart(request),
       suspend: () => (request.suspendTo === 'Disk' ? this.#suspendToDisk() : this.#suspend()),
       resume: () => this.#resume(),
@@ -441,14 +458,25 @@ export class Supervisor {
     this.status.update({ startRequest, restartRequest, settingsVersion: settings?.version });
   }
 
-  async #stop(): Promise<void> {
+  /** Whoever asks is to ask again: what keeps the guest from going on may go away. */
+  async #stopOrSay(): Promise<void> {
+    if (await this.#stop()) return;
+    const { message = 'it does not go on' } = this.status.current;
+    const why = `the guest has to go on from its memory before it can be shut down: ${message}`;
+    throw new Svc3Error('ServiceUnavailable', why);
+  }
+
+  /** @returns false where a guest that is asleep could not go on: it is asleep still, and the status says why. */
+  async #stop(): Promise<boolean> {
     clearTimeout(this.#retryTimer);
     await this.#disk.free();
-    await this.#state.save({ powerState: 'Stopped', reason: 'Requested', message: undefined });
+    await this.#note({ powerState: 'Stopped', reason: 'Requested', message: undefined });
     // What it has not written yet is in its memory.
     if (this.#memory.isThere) await this.#boot();
+    if (this.isAsleep()) return false;
     await this.#takeDown(this.#options.host.spec.graceSeconds * 1000);
     await this.#stopped('Requested');
+    return true;
   }
 
   async #suspend(): Promise<void> {

@@ -1,4 +1,5 @@
 import type { RunnerPort } from '../api/runner.ts';
+import { createQueue } from './powerstate.ts';
 import type { Qmp } from './qmp.ts';
 
 /** Loopback ports that lead into the guest, of one QEMU process. */
@@ -13,33 +14,59 @@ export interface GuestPorts {
   close(port: RunnerPort, address: string): Promise<void>;
 }
 
+/** Loopback ports that are opened here, at a time. */
 const largestNumberOfPorts = 64;
 
 /** Asks QEMU's user-mode network; a port that is not mapped yet gets a loopback port that the system chooses. */
 export function createGuestPorts(qmp: Qmp): GuestPorts {
-  const known = new Map<number, Promise<number>>();
+  /** Guest port → loopback port that was opened for it here, in the order of their last use. */
+  const opened = new Map<number, number>();
+  /** Guest port → port of the pod that leads there by loopback, and is closed by whoever opened it. */
+  const borrowed = new Map<number, number>();
+  const podPorts = new Set<number>();
+  const inTurn = createQueue();
+
+  function known(guestPort: number): number | undefined {
+    const port = opened.get(guestPort);
+    if (port === undefined) return borrowed.get(guestPort);
+    opened.delete(guestPort);
+    opened.set(guestPort, port);
+    return port;
+  }
 
   async function find(guestPort: number): Promise<number> {
-    const mapped = parseForwards(await monitor(qmp, 'info usernet')).get(guestPort);
-    if (mapped !== undefined) return mapped;
+    const port = known(guestPort);
+    if (port !== undefined) return port;
+    const table = await monitor(qmp, 'info usernet');
+    const mapped = parseForwards(table).get(guestPort);
+    if (mapped !== undefined) {
+      borrowed.set(guestPort, mapped);
+      return mapped;
+    }
+    if (opened.size >= largestNumberOfPorts) await closeOldest(table);
     const refusal = await monitor(qmp, `hostfwd_add net0 tcp:127.0.0.1:0-:${guestPort}`);
     const added = parseForwards(await monitor(qmp, 'info usernet')).get(guestPort);
     if (added === undefined)
       throw new Error(`port ${guestPort} of the guest cannot be reached: ${refusal.trim()}`);
+    // Another way there may have been opened meanwhile.
+    (podPorts.has(added) ? borrowed : opened).set(guestPort, added);
     return added;
   }
 
+  /** Of those that nobody is connected by. */
+  async function closeOldest(table: string): Promise<void> {
+    const connected = connectedPorts(table);
+    const oldest = [...opened].find(([guestPort]) => !connected.has(guestPort));
+    if (oldest === undefined) throw new Error('too many ports of the guest are in use');
+    const [guestPort, port] = oldest;
+    opened.delete(guestPort);
+    await monitor(qmp, `hostfwd_remove net0 tcp:127.0.0.1:${port}`);
+  }
+
   return {
-    loopbackPort(guestPort) {
-      const cached = known.get(guestPort);
-      if (cached !== undefined) return cached;
-      if (known.size >= largestNumberOfPorts) throw new Error('too many ports of the guest are in use');
-      const found = find(guestPort);
-      known.set(guestPort, found);
-      found.catch(() => known.delete(guestPort));
-      return found;
-    },
+    loopbackPort: async (guestPort) => known(guestPort) ?? inTurn(() => find(guestPort)),
     async open({ podPort, guestPort, protocol }, address) {
+      podPorts.add(podPort);
       const listen = `${protocol.toLowerCase()}:${address}:${podPort}`;
       // One that QEMU has opened although its answer came too late is nobody's.
       await monitor(qmp, `hostfwd_remove net0 ${listen}`);
@@ -47,8 +74,8 @@ export function createGuestPorts(qmp: Qmp): GuestPorts {
       if (refusal !== '') throw new Error(refusal);
     },
     async close({ podPort, guestPort, protocol }, address) {
-      // It may be what leads there by loopback.
-      known.delete(guestPort);
+      podPorts.delete(podPort);
+      borrowed.delete(guestPort);
       await monitor(qmp, `hostfwd_remove net0 ${protocol.toLowerCase()}:${address}:${podPort}`);
     },
     isConnected: async (guestPort) => connectedPorts(await monitor(qmp, 'info usernet')).has(guestPort),

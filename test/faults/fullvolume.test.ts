@@ -1,12 +1,12 @@
 import { execFile } from 'node:child_process';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, statfs } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { runnerPaths } from '../../src/api/runner.ts';
-import { allowBootTime, aPod, startRunner } from '../integration/runner/harness.ts';
+import { allowBootTime, aPod, endProcesses, inNewPod, startRunner } from '../integration/runner/harness.ts';
 import { vmWorld } from '../integration/vm/harness.ts';
 import { startVmOperator } from '../support/operator.ts';
 import { smallVolume } from '../support/smallvolume.ts';
@@ -17,6 +17,7 @@ allowBootTime();
 
 const run = promisify(execFile);
 const Mi = 2 ** 20;
+const soon = { timeout: 60_000 };
 
 async function aDisk(size: string): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'svc3-disk-'));
@@ -75,8 +76,18 @@ describe('a runner whose volume is full', () => {
     await run('mount', ['--bind', volume.path, mountPoint]);
     onTestFinished(async () => void (await run('umount', ['-l', mountPoint])));
     return {
-      fill: () => run('sh', ['-c', `cat /dev/zero > ${mountPoint}/filler || true`]),
+      fill: () => run('sh', ['-c', `cat /dev/zero >> ${mountPoint}/filler || true`]),
       free: () => rm(join(mountPoint, 'filler')),
+      /** Also what the runner keeps for its own state. */
+      async fillWhole() {
+        await rm(join(mountPoint, 'state.json.spare'), { force: true });
+        await this.fill();
+      },
+      leave: async (left: number) => {
+        const { bavail, bsize } = await statfs(mountPoint);
+        const script = `head -c ${bavail * bsize - left} /dev/zero >> ${mountPoint}/filler`;
+        await run('sh', ['-c', script]);
+      },
     };
   }
 
@@ -98,7 +109,7 @@ describe('a runner whose volume is full', () => {
     const runner = await startRunner(pod);
     // Before that it says Stopped, too, and has made no disk yet.
     await runner.reaches({ powerState: 'Stopped', diskSize: 32 * Mi });
-    await volume.fill();
+    await volume.fillWhole();
     await expect(runner.client.resize(64 * Mi)).rejects.toMatchObject({
       message: expect.stringMatching(/^the VM's volume is full, /),
     });
@@ -120,5 +131,69 @@ describe('a runner whose volume is full', () => {
     await runner.reaches({ powerState: 'Running', retrying: false });
     expect((await writing).trim()).toBe(String(8 * Mi));
     expect(runner.log().match(/storage is full/g)).toHaveLength(1);
+  });
+
+  test('carries out verbs all the same, as often as they come, and knows of them afterwards', async () => {
+    const pod = await aPod({ graceSeconds: 4 });
+    const volume = await onSmallVolume(pod, 64 * Mi);
+    const runner = await startRunner(pod);
+    await runner.reaches({ powerState: 'Running', guestReachable: true });
+    await runner.guest('sync');
+    await volume.fill();
+    for (const restartRequest of ['r1', 'r2'])
+      expect(await runner.client.power({ action: 'restart', restartRequest })).toMatchObject({
+        restartRequest,
+      });
+    expect(await runner.client.power({ action: 'stop' })).toMatchObject({ powerState: 'Stopped' });
+    await endProcesses(runner.process);
+    const again = await startRunner(pod);
+    await again.reaches({ powerState: 'Stopped', reason: 'Requested', restartRequest: 'r2' });
+    const revert = { action: 'revert', revertRequest: 'v1', stopped: true } as const;
+    expect(await again.client.power(revert)).toMatchObject({ powerState: 'Stopped', revertRequest: 'v1' });
+  });
+
+  test('begins in another pod all the same', async () => {
+    const pod = await aPod({ powerState: 'Stopped' }, await aDisk('32M'));
+    const volume = await onSmallVolume(pod, Mi);
+    const first = await startRunner(pod);
+    await first.reaches({ powerState: 'Stopped', diskSize: 32 * Mi });
+    await endProcesses(first.process);
+    await volume.fill();
+    const second = await startRunner(inNewPod(pod));
+    await second.reaches({ powerState: 'Stopped', reason: 'Requested' });
+    expect(second.client.fingerprint()).not.toBe(first.client.fingerprint());
+  });
+
+  test('knows that its guest has powered itself off, though it can write nothing down', async () => {
+    const pod = await aPod();
+    const volume = await onSmallVolume(pod, 64 * Mi);
+    const runner = await startRunner(pod);
+    await runner.reaches({ powerState: 'Running', guestReachable: true });
+    await runner.guest('sync');
+    await volume.fillWhole();
+    await runner.guest('poweroff -n -f').catch(() => undefined);
+    await runner.reaches({ powerState: 'Stopped', reason: 'GuestShutdown' });
+    expect(runner.process.exitCode).toBeNull();
+  });
+
+  test('leaves to its guest what copies would take, while they are made and while they wait', async () => {
+    const pod = await aPod();
+    const volume = await onSmallVolume(pod, 256 * Mi);
+    const { client, reaches } = await startRunner(pod);
+    await reaches({ powerState: 'Running', guestReachable: true });
+    const failed = { state: 'Failed', message: "the VM's storage has no room for the copy" };
+    await client.startExport('kept');
+    await expect.poll(() => client.getExport('kept'), soon).toMatchObject({ state: 'Ready' });
+    // Less than a twentieth of the volume.
+    await volume.leave(8 * Mi);
+    await expect.poll(() => client.getExport('kept'), soon).toMatchObject(failed);
+    await expect(client.exportTicket('kept')).rejects.toMatchObject({ reason: 'Conflict' });
+    await volume.leave(8 * Mi);
+    await client.startExport('made');
+    await expect.poll(() => client.getExport('made'), soon).toMatchObject(failed);
+    expect(await readdir(`${pod.root}${runnerPaths.state}/exports`)).toEqual([]);
+    await volume.free();
+    await client.startExport('made');
+    await expect.poll(() => client.getExport('made'), soon).toMatchObject({ state: 'Ready' });
   });
 });

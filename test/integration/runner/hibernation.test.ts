@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { appendFile, mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { appendFile, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import { expect, test } from 'vitest';
 import { runnerPaths } from '../../../src/api/runner.ts';
@@ -117,6 +117,30 @@ test('a guest that is to be stopped goes on first, so that nothing of its disk i
   expect(await second.guest('cat /root/file')).toBe('written\n');
 });
 
+test('a guest that is to be stopped and cannot go on stays asleep, and its disk is not saved without it', async () => {
+  const first = await aGuest(await aPod(evicted));
+  await first.guest('echo written > /root/file');
+  await ended(first);
+  const taken = createServer().listen(0, '127.0.0.1');
+  await once(taken, 'listening');
+  const ports = [{ podPort: (taken.address() as AddressInfo).port, guestPort: 80 }];
+  const second = await startRunner(inNewPod(first.pod, { powerState: 'Stopped', ports }));
+  await second.reaches({ powerState: 'Failed', reason: 'PortInUse' });
+  await expect(second.client.power({ action: 'stop' })).rejects.toThrow('has to go on from its memory');
+  expect(await second.client.state()).toMatchObject({ powerState: 'Failed', reason: 'PortInUse' });
+  await second.client.startExport('image');
+  await expect
+    .poll(() => second.client.getExport('image'))
+    .toMatchObject({ state: 'Failed', message: expect.stringContaining('suspended on its disk') });
+  expect(await memoryOf(first.pod)).toBeDefined();
+  taken.close();
+  expect(await second.client.power({ action: 'stop' })).toMatchObject({ powerState: 'Stopped' });
+  await expect(memoryOf(first.pod)).rejects.toThrow('ENOENT');
+  await second.client.power({ action: 'start' });
+  await second.reaches(up);
+  expect(await second.guest('cat /root/file')).toBe('written\n');
+});
+
 test('a memory that does not fit is not used: the guest boots, and says why', async () => {
   const first = await aGuest(await aPod(evicted));
   await ended(first);
@@ -178,6 +202,18 @@ test('a runner that is killed before its guest goes on leaves the memory; a reve
   await again.reaches(up);
   expect(await seen(again)).toBe('booted\n');
   await expect(memoryOf(first.pod)).rejects.toThrow('ENOENT');
+});
+
+test('what a suspension that was killed has left takes no room in the next pod', async () => {
+  const pod = await aPod(evicted);
+  const state = pod.root + runnerPaths.state;
+  await mkdir(state, { recursive: true });
+  for (const name of ['memory', 'memory.new']) await writeFile(`${state}/${name}`, 'half');
+  const first = await aGuest(pod);
+  expect((await readdir(state)).filter((name) => name.startsWith('memory'))).toEqual([]);
+  await ended(first);
+  const second = await startRunner(inNewPod(pod));
+  expect(await second.reaches(up)).toMatchObject({ warmStart: { fromMemory: true } });
 });
 
 test('a memory that cannot be written is told, and the guest goes on', async () => {

@@ -95,6 +95,21 @@ test('a port that cannot be had keeps no other from being opened, and is told', 
   expect(portsMessage).toBeUndefined();
 });
 
+test('however many ports of the guest are tunnelled one after the other, and a connection that is open stays so', async () => {
+  const runner = await startRunner(await aPod({ readiness }));
+  await runner.reaches({ powerState: 'Running', guestReachable: true });
+  const ssh = await runner.client.openTunnel(22);
+  onTestFinished(() => void ssh.destroy());
+  expect(String((await once(ssh, 'data'))[0])).toMatch(/^SSH-/);
+  for (let port = 1000; port < 1070; port += 1) (await runner.client.openTunnel(port)).destroy();
+  // Port 22, in state ESTABLISHED.
+  expect(await runner.guest('cat /proc/net/tcp')).toMatch(/:0016 [0-9A-F]{8}:[0-9A-F]{4} 01 /);
+  expect(ssh.destroyed).toBe(false);
+  const again = await runner.client.openTunnel(22);
+  onTestFinished(() => void again.destroy());
+  expect(String((await once(again, 'data'))[0])).toMatch(/^SSH-/);
+});
+
 test('a port that QEMU opens for nobody, since its answer came too late, is had by who asks again', async () => {
   const [podPort] = (await freePorts(1)) as [number];
   const runner = await startRunner(await aPod({ readiness }));

@@ -1,4 +1,6 @@
+import { dirname } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { runnerPaths } from '../../../src/api/runner.ts';
 import { kill } from '../../support/processes.ts';
 import { allowBootTime, aPod, inNewPod, startRunner } from './harness.ts';
 
@@ -42,6 +44,17 @@ describe('a runner that ends', () => {
     expect(await second.exitCode()).toBe(0);
     const third = await startRunner(inNewPod(pod));
     await third.reaches({ powerState: 'Running' });
+  });
+
+  test('as the first process of its pod hears a SIGTERM that comes before it has read what it is to run', async () => {
+    // The runner waits for its settings: whoever writes them knows that it has come so far.
+    const script = `cd "$SVC3_ROOT${dirname(runnerPaths.spec)}"
+      mv runner-spec given
+      mkfifo runner-spec
+      { exec 3> runner-spec; kill -TERM 1; cat given >&3; } &
+      exec "$@"`;
+    const within = ['unshare', '--pid', '--fork', '--kill-child', 'sh', '-c', script, 'sh'];
+    await expect(startRunner(await aPod(), {}, within)).rejects.toThrow(/ended with 0:/);
   });
 
   test('SIGTERM takes a suspended guest down cleanly', async () => {

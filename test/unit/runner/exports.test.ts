@@ -1,9 +1,11 @@
+import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pino from 'pino';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import type { RoomWatch } from '../../../src/runner/copyroom.ts';
 import type { copyLive, copyStopped, CopyContext } from '../../../src/runner/diskcopy.ts';
 import { createExports, type Exports } from '../../../src/runner/exports.ts';
 import { createQueue } from '../../../src/runner/powerstate.ts';
@@ -11,10 +13,14 @@ import type { Supervisor } from '../../../src/runner/supervisor.ts';
 
 let state: string;
 let exports: Exports;
-let suspendKind: 'Disk' | undefined;
+let isAsleep: boolean;
+/** The volume has less room than a guest needs. */
+let short: PromiseWithResolvers<void>;
 const copying = vi.fn<typeof copyStopped>();
 const noGuest = () => Promise.reject(new Error('no guest runs'));
-const copies = { stopped: copying, live: noGuest, memory: noGuest };
+const untilShort = (_folder: string, { signal }: RoomWatch) =>
+  Promise.race([short.promise.then(() => true), once(signal, 'abort').then(() => false)]);
+const copies = { stopped: copying, live: noGuest, memory: noGuest, runsShort: untilShort };
 const fileOf = (id: string) => join(state, 'exports', `${id}.qcow2`);
 /** The header of a qcow2 file of 1 GiB. */
 function overlay(): Buffer {
@@ -32,14 +38,11 @@ const stopped = { consistency: 'Stopped', message: 'the VM was stopped' };
 beforeEach(async () => {
   state = await mkdtemp(join(tmpdir(), 'svc3-exports-'));
   await writeFile(join(state, 'disk.qcow2'), overlay());
-  suspendKind = undefined;
+  isAsleep = false;
+  short = Promise.withResolvers();
   const supervisor = {
     running: () => undefined,
-    status: {
-      get current() {
-        return { suspendKind };
-      },
-    },
+    isAsleep: () => isAsleep,
     inTurn: (task: () => Promise<unknown>) => task(),
     holdDisk: () => undefined,
   } as unknown as Supervisor;
@@ -83,7 +86,7 @@ describe('a copy of the disk', () => {
   });
 
   test('is not made of a guest that sleeps: what it has in its memory is not on the disk', async () => {
-    suspendKind = 'Disk';
+    isAsleep = true;
     await exports.start('a');
     await vi.waitFor(() =>
       expect(exports.get('a')).toMatchObject({
@@ -92,12 +95,45 @@ describe('a copy of the disk', () => {
       }),
     );
     expect(copying).not.toHaveBeenCalled();
-    suspendKind = undefined;
+    isAsleep = false;
     await exports.start('a');
     await ready('a');
     // One that is there stays good.
-    suspendKind = 'Disk';
+    isAsleep = true;
     expect(await exports.start('a')).toMatchObject({ state: 'Ready' });
+  });
+
+  test('is given up while it is made, once it takes the room that a guest needs', async () => {
+    copying.mockImplementationOnce(async (_overlay, { target, signal }) => {
+      await writeFile(target, 'half');
+      await once(signal, 'abort');
+      throw signal.reason;
+    });
+    await exports.start('a');
+    await vi.waitFor(() => expect(existsSync(`${fileOf('a')}.part`)).toBe(true));
+    short.resolve();
+    await vi.waitFor(() =>
+      expect(exports.get('a')).toMatchObject({
+        state: 'Failed',
+        message: "the VM's storage has no room for the copy",
+      }),
+    );
+    expect(existsSync(`${fileOf('a')}.part`)).toBe(false);
+  });
+
+  test('is given up while it waits to be fetched, too, and whoever fetches it is told', async () => {
+    await exports.start('a');
+    await ready('a');
+    const { ticket } = exports.ticket('a');
+    const { signal } = await exports.open('a', ticket);
+    short.resolve();
+    await vi.waitFor(() => expect(exports.get('a').state).toBe('Failed'));
+    expect([existsSync(fileOf('a')), signal.aborted]).toEqual([false, true]);
+    await expect(exports.open('a', ticket)).rejects.toMatchObject({ reason: 'Unauthorized' });
+    // When there is room again it is made anew.
+    short = Promise.withResolvers();
+    await exports.start('a');
+    await ready('a');
   });
 
   test('is the only one that is being made, and one of a few', async () => {
@@ -224,6 +260,7 @@ describe('a copy of the disk', () => {
     const turn = Promise.withResolvers<void>();
     const supervisor = {
       running: () => undefined,
+      isAsleep: () => false,
       inTurn: (task: () => Promise<unknown>) => turn.promise.then(task),
       holdDisk: () => undefined,
     } as unknown as Supervisor;
@@ -242,7 +279,7 @@ describe('a verb that comes while a guest that runs is copied', () => {
     const inTurn = createQueue();
     const supervisor = {
       running: () => ({ machine: {} }),
-      status: { current: {} },
+      isAsleep: () => false,
       inTurn,
       holdDisk: () => undefined,
       holdGuest: () => undefined,

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { Hibernation } from '../../../src/runner/hibernation.ts';
-import { StateFile } from '../../../src/runner/statefile.ts';
+import { type SavedState, StateFile } from '../../../src/runner/statefile.ts';
 import type { Running } from '../../../src/runner/watch.ts';
 
 /** A QEMU that writes the memory at once, into the page cache of its node. */
@@ -20,7 +20,7 @@ function aQemu() {
   return { said, running: running as unknown as Running };
 }
 
-test('a memory that does not come to the disk in time is given up, and the guest goes on', async () => {
+async function aVolume() {
   const state = await mkdtemp(join(tmpdir(), 'svc3-hibernation-'));
   onTestFinished(() => rm(state, { recursive: true, force: true }));
   const file = new StateFile(join(state, 'state.json'), 'pod', {
@@ -28,6 +28,11 @@ test('a memory that does not come to the disk in time is given up, and the guest
     powerState: 'Running',
     ejected: false,
   });
+  return { state, file };
+}
+
+test('a memory that does not come to the disk in time is given up, and the guest goes on', async () => {
+  const { state, file } = await aVolume();
   const flushing = Promise.withResolvers<void>();
   const given = new AbortController();
   // A disk that takes minutes for what the page cache has taken in seconds.
@@ -36,6 +41,7 @@ test('a memory that does not come to the disk in time is given up, and the guest
     return new Promise<never>(() => undefined);
   };
   const { said, running } = aQemu();
+  await writeFile(join(state, 'memory'), 'of a runner that was killed');
   const hibernation = new Hibernation({ state }, file, never);
   const written = hibernation.write(running, { signal: given.signal, saved: { powerState: 'Suspended' } });
   await flushing.promise;
@@ -45,4 +51,18 @@ test('a memory that does not come to the disk in time is given up, and the guest
   expect(hibernation.isThere).toBe(false);
   expect(file.current.powerState).toBe('Running');
   expect(await readdir(state)).toEqual([]);
+});
+
+test('what a runner that was killed has left is taken away, and a memory that a guest goes on from is not', async () => {
+  const { state, file } = await aVolume();
+  const hibernation = new Hibernation({ state }, file);
+  const leave = () => Promise.all(['memory', 'memory.new'].map((name) => writeFile(join(state, name), 'x')));
+  await leave();
+  await hibernation.clear();
+  expect(await readdir(state)).toEqual([]);
+  await leave();
+  const machine = {} as NonNullable<SavedState['memory']>['machine'];
+  file.adopt({ ...file.current, memory: { vmUid: 'u', machine, disks: [] } });
+  await hibernation.clear();
+  expect(await readdir(state)).toEqual(['memory']);
 });

@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, stat, symlink, truncate } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, expect, onTestFinished, test } from 'vitest';
@@ -39,6 +39,22 @@ test('of changes that come at once none is lost, and none disturbs another', asy
   await Promise.all(changes.map((change) => file.save(change)));
   expect(await written()).toEqual({ ...fresh, ...Object.assign({}, ...changes), podUid: 'pod' });
   expect(file.current).toEqual(await written());
+});
+
+test('room for another state is kept beside it, and taken again where some of it is gone', async () => {
+  const spareBytes = async () => (await stat(`${path}.spare`)).size;
+  await file.reserve();
+  expect(await spareBytes()).toBe(262_144);
+  await truncate(`${path}.spare`, 4096);
+  await file.save({ ejected: true });
+  expect(await spareBytes()).toBe(262_144);
+  expect(await written()).toMatchObject({ ejected: true });
+});
+
+test('that there is no room for a state, not even there, is told as what it is', async () => {
+  await symlink('/dev/full', `${path}.new`);
+  await expect(file.save({ ejected: true })).rejects.toMatchObject({ reason: 'StorageFull' });
+  expect(file.current).toEqual(fresh);
 });
 
 test('the first boot of a pod answers the restart that it was made with; a guest that goes on from its claim does not', () => {
