@@ -8,7 +8,7 @@ import { command, type Command } from './command.ts';
 import { isMissing } from './config.ts';
 import type { Context } from './context.ts';
 import { described, disksOf, nouns, plurals, samples, type Kind } from './diskkind.ts';
-import { descriptionOption, longWorkOptions, showWork } from './longwork.ts';
+import { architectureOption, descriptionOption, longWorkOptions, showWork } from './longwork.ts';
 import { aborted } from './sleep.ts';
 import { usageError } from './usage.ts';
 
@@ -22,7 +22,7 @@ export function uploadCommand(kind: Kind): Command {
       file: { summary: 'File, or - for standard input' },
       name: { summary: `Name of the ${nouns[kind]}` },
     },
-    options: { ...descriptionOption, ...longWorkOptions },
+    options: { ...descriptionOption, ...architectureOption, ...longWorkOptions },
     examples: [
       {
         line: `svc3 ${kind} upload ./disk.${kind === 'iso' ? 'iso' : 'qcow2'} ${samples[kind]} --wait`,
@@ -33,7 +33,7 @@ export function uploadCommand(kind: Kind): Command {
         summary: 'From a pipe',
       },
     ],
-    async run(context, { arguments: { file, name }, options: { description, wait } }) {
+    async run(context, { arguments: { file, name }, options: { description, architecture, wait } }) {
       const { disks, ns } = await disksOf(context, kind);
       const { body, size, reopen } = await contentOf(context, file);
       const tell = (sent: number) => context.out.progress(`${name}: ${amount(sent, size)} sent`);
@@ -42,6 +42,7 @@ export function uploadCommand(kind: Kind): Command {
       const begun = await disks.upload(ns, {
         name,
         ...described(description),
+        ...(architecture === undefined ? {} : { architecture }),
         ...(size === undefined ? {} : { size }),
         body: addAbortSignal(signal, counting(body, tell)),
         ...(reopen === undefined

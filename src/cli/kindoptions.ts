@@ -5,7 +5,7 @@ import type { ArgumentSpecs, Input, OptionSpecs } from './command.ts';
 import { usageError } from './usage.ts';
 import { withoutUndefined } from './settings.ts';
 
-/** Options of `vm deploy` and `vmc create` for what the kinds say in objects. */
+/** Options of `vm deploy`, `vm set` and `vmc create` for what the kinds say in objects. */
 export const kindOptions = {
   arch: {
     kind: 'choice',
@@ -70,14 +70,12 @@ export const kindOptions = {
   },
 } as const satisfies OptionSpecs;
 
-type Values = Input<ArgumentSpecs, typeof kindOptions>['options'];
-/** Pools have no options for what needs a Persistent disk. */
-type Persistent = 'suspend-to' | 'on-eviction';
-type KindInput = Omit<Values, Persistent> & Partial<Pick<Values, Persistent>>;
+/** Not every command has all of them. */
+type KindInput = Partial<Input<ArgumentSpecs, typeof kindOptions>['options']>;
 
 /** The options in the words of `/api/v1`; reads the files of SSH keys. What nobody said is absent, which means: inherited. */
 export async function kindSettingsOf(options: KindInput): Promise<SettingsRequest> {
-  const { toleration: taints, readiness } = options;
+  const { toleration: taints = [], readiness } = options;
   return withoutUndefined({
     architecture: options.arch,
     disk: diskOf(options),
@@ -85,7 +83,7 @@ export async function kindSettingsOf(options: KindInput): Promise<SettingsReques
     onEviction: evictions[options['on-eviction'] ?? ''],
     tolerations: taints.length === 0 ? undefined : taints.map(tolerationOf),
     ...(options.affinity === undefined ? {} : await affinityIn(options.affinity)),
-    sshAuthorizedKeys: await keysIn(options['ssh-key']),
+    sshAuthorizedKeys: await keysIn(options['ssh-key'] ?? []),
     userData: userDataOf(options['user-data-secret']),
     readiness: readiness === undefined ? undefined : readinessOf(readiness),
   });

@@ -28,6 +28,8 @@ const atOnce = 8;
 /** What can be listed and watched. */
 interface Listed<T> {
   list(namespace: string): Promise<readonly T[]>;
+  /** Of all namespaces, where one call tells it. */
+  listAll?(): Promise<readonly T[]>;
   watch(namespace: string, signal: AbortSignal): AsyncIterable<readonly T[]>;
 }
 
@@ -52,8 +54,20 @@ export async function showNamespacedList<T extends { readonly namespace: string 
 ): Promise<void> {
   if (!all) return showList(context, view, listed, { watch });
   if (watch) throw usageError('--watch and --all-namespaces exclude each other');
+  const whole = await wholeList(listed(await context.service()));
+  if (whole !== undefined) return context.out.list(withNamespace(view), whole);
   const list = (service: Service, namespace: string) => listed(service).list(namespace);
   await showNamespaced(context, view, list, { 'all-namespaces': all });
+}
+
+/** What one call lists of all namespaces; undefined where there is no such call, or the user may not list them in all. */
+async function wholeList<T>(listed: Listed<T>): Promise<readonly T[] | undefined> {
+  try {
+    return await listed.listAll?.();
+  } catch (error) {
+    if (isSvc3Error(error, 'Forbidden', 'NotFound')) return undefined;
+    throw error;
+  }
 }
 
 /**

@@ -25,6 +25,16 @@ export const descriptionOption = {
   description: { kind: 'text', short: 'd', placeholder: 'TEXT', summary: 'Free text for people' },
 } as const satisfies OptionSpecs;
 
+/** Option of everything that makes a disk of which nothing else says for which guests it is. */
+export const architectureOption = {
+  architecture: {
+    kind: 'choice',
+    alias: 'arch',
+    choices: ['amd64', 'arm64'],
+    summary: 'For which guests the disk is; else amd64',
+  },
+} as const satisfies OptionSpecs;
+
 const pollMs = 1000;
 
 /** Prints what has begun, or waits for its end. */

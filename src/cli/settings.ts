@@ -1,8 +1,9 @@
 import type { ArgumentSpecs, Input, OptionSpecs } from './command.ts';
 import { Svc3Error } from '../errors.ts';
-import type { SettingsRequest } from '../wire/deploy.ts';
+import type { DeployRequest, SettingsRequest } from '../wire/deploy.ts';
+import { usageError } from './usage.ts';
 
-/** Options that `vm deploy` and `vmc create` share. */
+/** Options that `vm deploy`, `vm set` and `vmc create` share. */
 export const settingsOptions = {
   image: {
     kind: 'text',
@@ -20,10 +21,10 @@ export const settingsOptions = {
       'Memory: a number of GiB, or a size such as 4Gi or 512Mi; 2.5Gi for each cpu where nothing is said',
   },
   gpu: { kind: 'toggle', short: 'g', summary: "GPU passthrough: the VM gets the node's GPU" },
-  'disable-vnc': { kind: 'flag', summary: 'Turn the VNC console off' },
+  'disable-vnc': { kind: 'toggle', summary: 'Turn the VNC console off' },
   node: { kind: 'text', placeholder: 'NODE', summary: 'Run on this node only', complete: 'nodes' },
   tag: { kind: 'text', placeholder: 'TAG', summary: 'Prefer nodes with this tag' },
-  'tag-required': { kind: 'flag', summary: 'Take only nodes with the tag' },
+  'tag-required': { kind: 'toggle', summary: 'Take only nodes with the tag' },
   scheduler: {
     kind: 'choice',
     choices: ['default', 'most-allocated'],
@@ -51,7 +52,10 @@ export const settingsOptions = {
     summary: 'Port of the node for SSH; svc3 vm ssh needs none',
   },
   'screenshare-node-port': { kind: 'toggle', summary: 'Port of the node for screen sharing' },
-  'disable-net-boost': { kind: 'flag', summary: 'Emulate an Intel network card instead of virtio' },
+  'disable-net-boost': {
+    kind: 'toggle',
+    summary: 'Emulate an Intel network card instead of virtio',
+  },
   'display-width': { kind: 'integer', unit: 'pixels', placeholder: 'PIXELS', summary: 'Width of the screen' },
   'display-height': {
     kind: 'integer',
@@ -66,12 +70,13 @@ export const settingsOptions = {
     summary: 'Taken and stored without effect: screens of QEMU report no dots per inch',
   },
   'legacy-io': {
-    kind: 'flag',
+    kind: 'toggle',
     summary: 'Emulate SATA disks instead of virtio; for the network card there is --disable-net-boost',
   },
 } as const satisfies OptionSpecs;
 
-type SettingsInput = Input<ArgumentSpecs, typeof settingsOptions>['options'];
+/** Not every command has all of them. */
+type SettingsInput = Partial<Input<ArgumentSpecs, typeof settingsOptions>['options']>;
 
 /** The options in the words of `/api/v1`; what nobody said is absent, which means: inherited. */
 export function settingsOf(options: SettingsInput): SettingsRequest {
@@ -80,9 +85,9 @@ export function settingsOf(options: SettingsInput): SettingsRequest {
     cpu: options.cpu,
     memory: options.memory,
     gpuPassthrough: options.gpu,
-    vncConsole: options['disable-vnc'] ? false : undefined,
+    vncConsole: not(options['disable-vnc']),
     tag: options.tag,
-    tagRequired: options['tag-required'] ? true : undefined,
+    tagRequired: options['tag-required'],
     scheduler: options.scheduler,
     priorityClassName: options['priority-class-name'],
     iso: options.iso,
@@ -90,12 +95,49 @@ export function settingsOf(options: SettingsInput): SettingsRequest {
     subdomain: options.subdomain,
     sshNodePort: options['ssh-node-port'],
     screenshareNodePort: options['screenshare-node-port'],
-    netBoost: options['disable-net-boost'] ? false : undefined,
+    netBoost: not(options['disable-net-boost']),
     displayWidth: options['display-width'],
     displayHeight: options['display-height'],
     displayDPI: options['display-dpi'],
-    legacyIO: options['legacy-io'] ? true : undefined,
+    legacyIO: options['legacy-io'],
   });
+}
+
+function not(value: boolean | undefined): boolean | undefined {
+  return value === undefined ? undefined : !value;
+}
+
+/** Options of `vm deploy` and `vm set` for what configurations have not. */
+export const ownOptions = {
+  ports: {
+    kind: 'text',
+    short: 'p',
+    placeholder: '[N:]V,...',
+    summary:
+      'Ports of the VM to open on the IP of its pod, and with N: on the node as well, e.g. 80,20053:53/udp',
+  },
+  metadata: { kind: 'list', placeholder: 'K=V,...', summary: 'Values the guest reads through cloud-init' },
+} as const satisfies OptionSpecs;
+
+type OwnInput = Input<ArgumentSpecs, typeof ownOptions>['options'] & Pick<SettingsInput, 'node'>;
+
+/** They and the node, in the words of `/api/v1`. */
+export function ownSettingsOf({ node, ports, metadata }: OwnInput): Partial<DeployRequest> {
+  return withoutUndefined({
+    node,
+    reservedPorts: ports,
+    customVMMetadata: metadata.length === 0 ? undefined : metadataOf(metadata),
+  });
+}
+
+function metadataOf(pairs: readonly string[]): Record<string, string> {
+  return Object.fromEntries(
+    pairs.map((pair) => {
+      const equals = pair.indexOf('=');
+      if (equals < 1) throw usageError(`--metadata: "${pair}" is not NAME=VALUE`);
+      return [pair.slice(0, equals), pair.slice(equals + 1)] as const;
+    }),
+  );
 }
 
 /** Options by the fields of requests that refusals name. */
@@ -106,10 +148,15 @@ const flags: Readonly<Record<string, string>> = {
   gpuPassthrough: '--gpu',
   node: '--node',
   nodeName: '--node',
+  vncConsole: '--disable-vnc',
   tag: '--tag',
+  tagRequired: '--tag-required',
+  scheduler: '--scheduler',
   priorityClassName: '--priority-class-name',
   iso: '--iso',
   systemSerial: '--serial',
+  netBoost: '--disable-net-boost',
+  legacyIO: '--legacy-io',
   displayWidth: '--display-width',
   displayHeight: '--display-height',
   displayDPI: '--display-dpi',

@@ -52,6 +52,7 @@ export const leaves: readonly Leaf[] = [
   leaf('vm revert', async () => (await import('./commands/vm/revert.ts')).vmRevert),
   leaf('vm save', async () => (await import('./commands/vm/save.ts')).vmSave),
   leaf('vm commit', async () => (await import('./commands/vm/commit.ts')).vmCommit),
+  leaf('vm set', async () => (await import('./commands/vm/set.ts')).vmSet),
   leaf('vm resize', async () => (await import('./commands/vm/resize.ts')).vmResize),
   leaf('vm eject', async () => (await import('./commands/vm/eject.ts')).vmEject),
   leaf('vm explain', async () => (await import('./commands/vm/explain.ts')).vmExplain),

@@ -4,11 +4,11 @@ import { isPortWarning } from '../api/portwarning.ts';
 import { vms } from '../api/resources.ts';
 import { formatTraceparent, parseTraceparent } from '../api/traceparent.ts';
 import type { Vm } from '../api/vm.ts';
-import type { VmConfig } from '../api/vmconfig.ts';
+import type { Architecture, VmConfig } from '../api/vmconfig.ts';
 import type { VmPool } from '../api/vmpool.ts';
 import { invalidField, isSvc3Error, Svc3Error } from '../errors.ts';
 import type { KubeClient } from '../kube/types.ts';
-import { didNotRun, vmOf, type DeployRequest } from '../wire/deploy.ts';
+import { anyHostPort, didNotRun, vmOf, type DeployRequest } from '../wire/deploy.ts';
 import { isReachable, vmMessage, vmReason, vmState } from '../wire/vm.ts';
 import { imageRefusal, unusableImage } from './imagerefusal.ts';
 import { removeNeverRun } from './removal.ts';
@@ -69,7 +69,6 @@ export interface Deployed {
 
 /** So long after the start deadline the operator has deleted the VM, where it works and the guest has not started. */
 const deadlineGraceMs = 5_000;
-const anyHostPort = { first: 1, last: 65_535 };
 
 /**
  * Creates a VM with the caller's rights and waits until it runs. A VM that must be changed by its user to ever run is
@@ -145,7 +144,19 @@ async function check(
   if (unusable !== undefined) throw unusable;
   const architecture = requested ?? config?.spec.architecture ?? image?.status?.architecture;
   const gpu = gpuPassthrough ?? config?.spec.gpuPassthrough === 'Enabled';
-  if (gpu && architecture === 'amd64' && settings?.gpuPassthroughEnabled === false)
+  if (gpu) refuseGpuPassthrough(architecture, settings);
+}
+
+/**
+ * Refuses GPU passthrough where it is known that the VM cannot have it.
+ *
+ * @throws Svc3Error Invalid that names the field
+ */
+export function refuseGpuPassthrough(
+  architecture: Architecture | undefined,
+  settings: InstallationSettings | undefined,
+): void {
+  if (architecture === 'amd64' && settings?.gpuPassthroughEnabled === false)
     throw invalidField(
       'gpuPassthrough',
       'GPU passthrough is not enabled in this cluster',

@@ -1,7 +1,7 @@
 import { Svc3Error } from '../errors.ts';
 import type { DeployRequest } from '../wire/deploy.ts';
 
-/** Fields of a VM as a deploy names them; where several of them make one, the first that the request says. */
+/** Fields of a VM as a deploy or a change names them; where several of them make one, the first that the request says. */
 export function deployFieldsOf(request: DeployRequest): Readonly<Record<string, string>> {
   const { sshNodePort, displayWidth, displayHeight, disk, diskStorage, diskSize } = request;
   return {
@@ -48,7 +48,10 @@ function inWordsOfRequest(error: unknown, names: Readonly<Record<string, string>
     );
     return { ...cause, field: known?.[1] ?? cause.field.replace(/^spec\.(template\.)?/, '') };
   });
-  return new Svc3Error(error.reason, error.message, { details: { ...error.details, causes }, cause: error });
+  // kube-apiserver names its own fields, and dumps objects.
+  const isOfFields = error.message.includes(' is invalid: ');
+  const message = isOfFields ? causes.map((one) => `${one.field}: ${one.message}`).join('; ') : error.message;
+  return new Svc3Error(error.reason, message, { details: { ...error.details, causes }, cause: error });
 }
 
 /** Runs a write and gives its refusal the request's field names. */

@@ -63,6 +63,9 @@ export interface ReservedPorts {
   readonly warnings: string[];
 }
 
+/** Where nobody tells what the installation allows: the operator says it then. */
+export const anyHostPort: PortRange = { first: 1, last: 65_535 };
+
 const mappingPattern = /^(?:(\d{1,5}):)?(\d{1,5})(?:\/(tcp|udp))?$/i;
 
 /**
@@ -176,6 +179,22 @@ function diskOf({ disk, diskStorage, diskSize }: DeployRequest): VmSpecInput['di
   return { ...disk, ...named };
 }
 
+/**
+ * The fields of VM.spec that a request says, but for those of which the request is not all: `vmConfigNamespace`, `reservedPorts` and
+ * `timeout`.
+ */
+export function vmSpecOf(request: DeployRequest): Partial<VmSpecInput> {
+  return defined({
+    ...settingsOf(request),
+    disk: diskOf(request),
+    config: request.vmConfig,
+    pool: request.pool,
+    nodeName: request.node === '' ? undefined : request.node,
+    hostname: request.hostname,
+    disks: request.disks,
+  });
+}
+
 export interface DeployOptions {
   readonly namespace: string;
   /** Where the VMConfig was found. */
@@ -204,17 +223,10 @@ export function vmOf(
     ...(options.owner === undefined ? {} : { [annotations.owner]: options.owner }),
   };
   const { configNamespace = request.vmConfigNamespace } = options;
-  const disk = diskOf(request);
   const spec: VmSpecInput = {
-    ...settingsOf(request),
-    ...(disk === undefined ? {} : { disk }),
-    ...(request.vmConfig === undefined ? {} : { config: request.vmConfig }),
-    ...(request.pool === undefined ? {} : { pool: request.pool }),
+    ...vmSpecOf(request),
     ...(configNamespace === undefined || configNamespace === options.namespace ? {} : { configNamespace }),
-    ...(request.node === undefined || request.node === '' ? {} : { nodeName: request.node }),
-    ...(request.hostname === undefined ? {} : { hostname: request.hostname }),
     ...(ports.length === 0 ? {} : { ports }),
-    ...(request.disks === undefined ? {} : { disks: request.disks }),
     ...(minutes === undefined ? {} : { startDeadlineSeconds: minutes * 60 }),
   };
   const vm = {

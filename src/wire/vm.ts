@@ -116,6 +116,12 @@ function consoleIsOn(settings: Settings): boolean {
   return settings.architecture === 'arm64' || settings.gpuPassthrough !== 'Enabled';
 }
 
+/** What of its spec waits for the next start of its guest, in a sentence. */
+function waitingChanges({ status }: Vm): string | undefined {
+  const condition = conditionOf(status?.conditions, 'RestartRequired');
+  return condition?.status === 'True' ? condition.message : undefined;
+}
+
 /** What `savedImage` and `committedImage` do not refuse. */
 function savesOf(vm: Vm): VmItem['saves'] {
   if (vm.metadata.deletionTimestamp !== undefined || !hasDisk(vm)) return undefined;
@@ -177,6 +183,7 @@ export function vmItem(vm: Vm, config?: VmConfig): VmItem {
       state === 'Pending' || state === 'Failed' || vm.metadata.deletionTimestamp !== undefined
         ? vmMessage(vm)
         : undefined,
+    restartRequired: waitingChanges(vm),
     saves: savesOf(vm),
     deletes: deletesOf(vm),
     suspendedTo: vm.status?.suspendedTo,

@@ -121,3 +121,9 @@ export function vmConfigOf(
     spec: specOf(request),
   };
 }
+
+/** Fields of a VMConfig as `/api/v1` names them, for refusals of kube-apiserver. */
+export const configFields: Readonly<Record<string, string>> = {
+  'metadata.name': 'name',
+  'spec.metadata': 'customVMMetadata',
+};

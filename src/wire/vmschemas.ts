@@ -95,6 +95,19 @@ export const deployBody = z
   })
   .meta({ id: 'DeployRequest' });
 
+const { name: _name, shouldGenerateName: _shouldGenerateName, ...changes } = deployBody.shape;
+export const vmChangeBody = z
+  .object({
+    ...changes,
+    memory: memory.optional().describe('GiB; 0 or absent: stays as it is.'),
+    timeout: changes.timeout.describe('Minutes from its creation until the VM must run.'),
+  })
+  .meta({
+    id: 'VMChangeRequest',
+    description:
+      'What is absent stays. Lists, readiness and affinity are replaced as a whole; an empty tag, scheduler, systemSerial or node takes out what was said. vmConfig, vmConfigNamespace, pool, image, architecture, hostname, subdomain, sshNodePort, screenshareNodePort and where the disk is never change: another value is refused, and so is a size of the disk, which svc3 vm resize grows.',
+  });
+
 export const vmConfigBody = z
   .object({
     name: configName,
@@ -197,6 +210,10 @@ export const vmItem = z
     status: vmState,
     ...howItRuns,
     message: z.string().optional(),
+    restartRequired: z
+      .string()
+      .optional()
+      .describe('Which changes wait for the next start of its guest, and why. Absent where none does.'),
     saves: z
       .array(z.enum(['Disk', 'Memory', 'Commit']))
       .optional()
@@ -365,6 +382,8 @@ export type VmPoolItem = z.output<typeof vmPoolItem>;
 /** Settings that a deploy and a configuration share, in the words of `/api/v1` and the CLI. */
 export type SettingsRequest = z.output<z.ZodObject<typeof settings>>;
 export type DeployRequest = z.output<typeof deployBody>;
+/** Settings of a VM to change after its deployment. */
+export type VmChangeRequest = z.output<typeof vmChangeBody>;
 export type VmConfigRequest = z.output<typeof vmConfigBody>;
 export type VmPoolRequest = z.output<typeof vmPoolBody>;
 export type VmPoolScaleRequest = z.output<typeof vmPoolScaleBody>;

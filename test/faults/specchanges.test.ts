@@ -2,6 +2,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { images, pods, storageClasses, vms } from '../../src/api/resources.ts';
 import type { VmSpecInput } from '../../src/api/vm.ts';
+import { waiterOn } from '../../src/cli/service/kubernetes/wait.ts';
+import { changeVm } from '../../src/usecases/change.ts';
+import { vmItem } from '../../src/wire/vm.ts';
+import type { VmChangeRequest } from '../../src/wire/vmchange.ts';
 import { slow, type VmNamespace, type VmWorld, vmWorld } from '../integration/vm/harness.ts';
 import { bindClaim } from '../support/claims.ts';
 import { RunnerStandIn } from '../support/runnerstandin.ts';
@@ -126,6 +130,24 @@ describe('a VM with an Ephemeral disk', { timeout: 180_000 }, () => {
     });
     expect((await space.pod('runs'))?.metadata.uid).toBe(pod?.metadata.uid);
     expect((await space.vm('runs')).status?.restartRequest).toBe('with-settings');
+  });
+
+  test('says what waits with the very write that tells that the change was seen', async () => {
+    const key = { namespace: space.name, name: 'runs' };
+    const environment = {
+      caller: world.client,
+      find: () => space.vm('runs'),
+      settings: () => Promise.resolve(undefined),
+      wait: waiterOn(world.client, AbortSignal.timeout(60_000)),
+    };
+    const options = { wait: true, warn: () => undefined };
+    const change = async (request: VmChangeRequest) => {
+      const { vm, isSeen } = await changeVm(environment, key, request, options);
+      return { isSeen, waits: vmItem(vm).restartRequired };
+    };
+    const waits = 'spec.systemSerial apply when the guest is started next';
+    expect(await change({ systemSerial: 'A3', suspendTo: 'Memory' })).toEqual({ isSeen: true, waits });
+    expect(await change({ systemSerial: 'A1' })).toEqual({ isSeen: true, waits: undefined });
   });
 
   test('keeps what it was started with, whatever is asked for then', async () => {

@@ -186,6 +186,8 @@ const machines: readonly Step[] = [
   step('svc3 vm commit build-1'),
   step('svc3 vm commit build-1 --no-wait'),
   step('svc3 vm resize build-1 80'),
+  step('svc3 vm set build-1 -c 4 -m 8', { prints: /^VM build-1: spec\.cpu, spec\.memory apply/ }),
+  step('svc3 vm set build-1 --disable-vnc=no', { prints: /^VM build-1: spec\.vncConsole applies now$/m }),
   step('svc3 vm eject build-1'),
 ];
 

@@ -1,4 +1,5 @@
 import type { Duplex, Readable } from 'node:stream';
+import type { Architecture } from '../../api/vmconfig.ts';
 import type { DeployWait } from '../../usecases/deploy.ts';
 import type { LogRequest } from '../../usecases/logs.ts';
 import type { PowerCommand } from '../../wire/powercommands.ts';
@@ -23,6 +24,7 @@ import type {
   VmPoolItem,
   VmPoolRequest,
   VmPoolScaleRequest,
+  VmChangeRequest,
   VmItem,
 } from '../../wire/vmschemas.ts';
 
@@ -42,6 +44,7 @@ export type {
   VmPoolItem,
   VmPoolRequest,
   VmPoolScaleRequest,
+  VmChangeRequest,
   VmItem,
 };
 
@@ -95,9 +98,18 @@ export interface DeletionOptions extends WaitOptions {
   readonly deleteDisk: boolean;
 }
 
+/** A VM whose settings were changed. */
+export interface ChangedVm {
+  readonly vm: VmItem;
+  /** False: the operator has not looked at the change yet. */
+  readonly isSeen: boolean;
+}
+
 /** VMs of a namespace. */
 export interface Vms {
   list(namespace: string): Promise<VmItem[]>;
+  /** Of all namespaces, where one call tells it. @throws Forbidden */
+  listAll?(): Promise<VmItem[]>;
   /** The list as it is, and again after each change, until the signal. */
   watch(namespace: string, signal: AbortSignal): AsyncIterable<readonly VmItem[]>;
   get(namespace: string, name: string): Promise<VmItem>;
@@ -117,6 +129,8 @@ export interface Vms {
    * in the guest; undefined where the VM has not booted yet, or takes long.
    */
   resize(namespace: string, name: string, gib: number, options: WaitOptions): Promise<string | undefined>;
+  /** Changes settings. With `wait` the VM is shown once the operator has looked at the change, which tells what of it waits. */
+  set(namespace: string, name: string, request: VmChangeRequest, options: WaitOptions): Promise<ChangedVm>;
   /** Returns what becomes of its CD. */
   eject(namespace: string, name: string): Promise<string>;
   explain(namespace: string, name: string): Promise<Explanation>;
@@ -137,6 +151,8 @@ export interface Vms {
 /** VM configurations of a namespace. */
 export interface VmConfigs {
   list(namespace: string): Promise<VmConfigItem[]>;
+  /** Of all namespaces, where one call tells it. @throws Forbidden */
+  listAll?(): Promise<VmConfigItem[]>;
   /** The list as it is, and again after each change, until the signal. */
   watch(namespace: string, signal: AbortSignal): AsyncIterable<readonly VmConfigItem[]>;
   get(namespace: string, name: string): Promise<VmConfigItem>;
@@ -174,6 +190,7 @@ export interface Nodes {
 export interface UploadRequest {
   readonly name: string;
   readonly description?: string;
+  readonly architecture?: Architecture;
   /** Bytes; absent for a pipe. */
   readonly size?: number;
   readonly body: Readable;
@@ -194,12 +211,19 @@ export interface DiskBytes {
 /** Images or ISOs of the store. */
 export interface Disks {
   list(namespace: string): Promise<DiskItem[]>;
+  /** Of all namespaces, where one call tells it. @throws Forbidden */
+  listAll?(): Promise<DiskItem[]>;
   /** The list as it is, and again after each change, until the signal. */
   watch(namespace: string, signal: AbortSignal): AsyncIterable<readonly DiskItem[]>;
   get(namespace: string, name: string): Promise<DiskItem>;
   generate(
     namespace: string,
-    request: { readonly name: string; readonly size: string; readonly description?: string },
+    request: {
+      readonly name: string;
+      readonly size: string;
+      readonly description?: string;
+      readonly architecture?: Architecture;
+    },
   ): Promise<DiskItem>;
   copy(
     namespace: string,

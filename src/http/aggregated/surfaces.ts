@@ -30,6 +30,7 @@ const elsewhere: Readonly<Record<string, Elsewhere>> = {
   listAllVms: vm('list'),
   deployVm: vm('create'),
   getVm: vm('get'),
+  patchVm: vm('patch'),
   deleteVm: vm('delete'),
   ejectVm: vm('`spec.iso: ""`'),
   explainVm: {

@@ -29,6 +29,7 @@ import {
 } from './resumable.ts';
 import { uploadCertificate, uploadImage, uploadIso } from './uploads.ts';
 import { commitVm, execVm, saveVm } from './vmactions.ts';
+import { patchVm } from './vmchange.ts';
 import { createVmConfig, deleteVmConfig, getVmConfig, listAllVmConfigs, listVmConfigs } from './vmconfigs.ts';
 import { ejectVm, explainVm } from './vmdetails.ts';
 import { getVmUsage } from './vmusage.ts';
@@ -40,6 +41,7 @@ export const routes: readonly Route[] = [
   listVms,
   deployVm,
   getVm,
+  patchVm,
   deleteVm,
   execVm,
   saveVm,

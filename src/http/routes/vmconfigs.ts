@@ -1,6 +1,6 @@
 import { group } from '../../api/meta.ts';
 import { vmConfigs } from '../../api/resources.ts';
-import { vmConfigItem, vmConfigOf } from '../../wire/vmconfig.ts';
+import { configFields, vmConfigItem, vmConfigOf } from '../../wire/vmconfig.ts';
 import { findVmConfig } from '../server/lookup.ts';
 import { defineRoute } from '../server/route.ts';
 import * as schemas from '../../wire/schemas.ts';
@@ -83,10 +83,7 @@ export const createVmConfig = defineRoute({
   async handler({ params, body, caller, services, signal }) {
     const { username: owner } = await caller.user();
     const config = vmConfigOf(body, { namespace: params.namespace, owner });
-    const created = await writing(() => caller.client.create(vmConfigs, config), {
-      'metadata.name': 'name',
-      'spec.metadata': 'customVMMetadata',
-    });
+    const created = await writing(() => caller.client.create(vmConfigs, config), configFields);
     await waitSeen(services.caches.vmConfigs.changes, created, signal);
     return { status: 201, body: vmConfigItem(created) };
   },

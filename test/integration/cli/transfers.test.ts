@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { images } from '../../../src/api/resources.ts';
+import { images, isos } from '../../../src/api/resources.ts';
 import { createApiClient, type ApiClient } from '../../../src/cli/service/http/client.ts';
 import { downloadResumably } from '../../../src/cli/service/http/download.ts';
 import { uploadResumably } from '../../../src/cli/service/http/upload.ts';
@@ -15,12 +15,14 @@ import { withDiskDigest } from '../../../src/registry/disk.ts';
 import { readAllParts, readParts } from '../../../src/registry/parts.ts';
 import { startCuttingProxy, type CuttingProxy } from '../../support/cuttingproxy.ts';
 import { sha, startTransferApi, type TransferApi } from '../http/transferharness.ts';
+import { inProcess } from './inprocess.ts';
 
 let transfer: TransferApi;
 let folder: string;
 let proxy: CuttingProxy;
 let api: ApiClient;
 const disk = randomBytes(3_000_000);
+const { svc3 } = inProcess();
 
 beforeAll(async () => {
   transfer = await startTransferApi('cli-transfers');
@@ -112,6 +114,28 @@ describe('an upload of the command line', () => {
   test('to a name that is taken is refused before anything is sent', async () => {
     await upload('taken');
     await expect(upload('taken')).rejects.toMatchObject({ reason: 'AlreadyExists' });
+  });
+});
+
+describe('an upload that says for which guests it is', () => {
+  test.each([
+    ['image', 'disk.qcow2', images],
+    ['image', '-', images],
+    ['iso', 'disk.qcow2', isos],
+  ] as const)('of an %s from %s tells the server', async (kind, file, resource) => {
+    const { cluster, namespace } = transfer;
+    await writeFile(join(folder, 'disk.qcow2'), disk);
+    const name = `arm-${kind}-${file === '-' ? 'pipe' : 'file'}`;
+    const from = file === '-' ? file : join(folder, file);
+    const words = [kind, 'upload', from, name, '--architecture', 'arm64', '-n', namespace];
+    const env = {
+      SVC3_API_URL: transfer.api.baseUrl,
+      SVC3_TOKEN: cluster.adminToken,
+      SVC3_CA_FILE: join(folder, 'ca.pem'),
+    };
+    expect(await svc3(words, { env, stdin: 'disk' })).toMatchObject({ code: 0, stderr: '' });
+    const { metadata } = await cluster.client.get(resource, name, namespace);
+    expect(metadata.annotations?.[imageAnnotations.architecture]).toBe('arm64');
   });
 });
 

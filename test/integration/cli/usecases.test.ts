@@ -43,7 +43,7 @@ describe('a use case is the same whichever way the CLI takes', () => {
         ['vm', 'deploy', 'other', '--pool', 'ci', '-c', '4', '--no-wait', '-n', spaces[way]],
         { env },
       );
-      expect(refused.stderr).toContain('pool excludes cpu');
+      expect(refused.stderr).toMatch(/^svc3: --cpu: .*pool excludes cpu/);
     }
     await both('vm delete of-pool --no-wait');
     await both('pool delete ci');

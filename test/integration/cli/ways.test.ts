@@ -4,9 +4,10 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { labels } from '../../../src/api/meta.ts';
-import { namespaces, nodes, vms } from '../../../src/api/resources.ts';
+import { imageAnnotations } from '../../../src/api/image.ts';
+import { images, namespaces, nodes, vms } from '../../../src/api/resources.ts';
 import { isSvc3Error } from '../../../src/errors.ts';
-import { reportVm, runningStatus } from '../../support/api.ts';
+import { condition, reportVm, runningStatus } from '../../support/api.ts';
 import { bothWays, ways } from './bothways.ts';
 import { svc3Program } from './process.ts';
 
@@ -24,6 +25,28 @@ beforeAll(async () => {
   }
 });
 
+/** Changes VM `web` while somebody reports of it as the operator does. */
+async function changedBothWays(): Promise<void> {
+  const { client } = installed.cluster;
+  const waits = 'spec.cpu applies when the guest is started next';
+  const { conditions = [] } = runningStatus;
+  const status = {
+    ...runningStatus,
+    conditions: [...conditions, condition('RestartRequired', 'True', 'SpecChanged', waits)],
+    warnings: ['node port 20080 is taken on node-1'],
+  };
+  const changing = both('vm set web -c 4 -p 80');
+  for (const way of ways) {
+    await expect.poll(async () => (await client.get(vms, 'web', spaces[way])).spec.cpu).toBe(4);
+    await reportVm(client, await client.get(vms, 'web', spaces[way]), status);
+  }
+  expect(await changing).toEqual({
+    code: 0,
+    stdout: `VM web: spec.ports applies now; ${waits}\n`,
+    stderr: 'Warning: node port 20080 is taken on node-1\n',
+  });
+}
+
 describe('over HTTP and straight on kube-apiserver the same is said of', () => {
   it('VM configurations', async () => {
     expect(
@@ -35,6 +58,11 @@ describe('over HTTP and straight on kube-apiserver the same is said of', () => {
     expect(await both('vmc create builder -i debian')).toMatchObject({ code: 7 });
     expect(await both('vmc create Wrong -i debian')).toMatchObject({ code: 2 });
     expect(await both('vmc create none -i debian -c 0')).toMatchObject({ code: 2 });
+    // What only kube-apiserver refuses.
+    expect(await both('vmc create none -i debian --when-deleted delete --storage ephemeral')).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/^svc3: --when-deleted: /),
+    });
     expect(await both('vmc get never')).toMatchObject({ code: 6 });
     expect(await both('vmc delete never')).toMatchObject({ code: 6 });
     expect(await both('vmc delete builder')).toMatchObject({ code: 0 });
@@ -93,6 +121,27 @@ describe('over HTTP and straight on kube-apiserver the same is said of', () => {
       stdout: 'vm web has no CD\n',
     });
     expect(await both('vm eject never')).toMatchObject({ code: 6 });
+    expect(await both('vm set web --suspend-to disk --no-wait')).toEqual({
+      code: 0,
+      stdout:
+        'Change of vm web was accepted; svc3 vm explain web shows what of a change waits for its next start\n',
+      stderr: '',
+    });
+    expect(await both('vm set web')).toMatchObject({ code: 2 });
+    expect(await both('vm set never -c 4')).toMatchObject({ code: 6 });
+    expect(await both('vm set web --tag slow')).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/^svc3: --tag: .*cannot change once the VM has been placed/),
+    });
+    expect(await both('vm set web -c 4 -p 8443')).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/^svc3: --ports: /),
+    });
+    expect(await both('vm set web -m 0')).toMatchObject({
+      code: 2,
+      stderr: 'svc3: the request names no setting to change\n',
+    });
+    await changedBothWays();
     expect(await both('vm resize web 40 --no-wait')).toMatchObject({ code: 0 });
     expect(await both('vm resize web 4.5')).toMatchObject({ code: 2 });
     expect(await both('vm resize never 40')).toMatchObject({ code: 6 });
@@ -103,6 +152,12 @@ describe('over HTTP and straight on kube-apiserver the same is said of', () => {
     if (kind === 'image') {
       expect(await both('image generate blank --size 10G -d empty')).toMatchObject({ code: 0 });
       expect(await both('image generate wrong --size ten')).toMatchObject({ code: 2 });
+      expect(await both('image generate arm --size 10G --architecture arm64')).toMatchObject({ code: 0 });
+      for (const way of ways) {
+        const { metadata } = await installed.cluster.client.get(images, 'arm', spaces[way]);
+        expect(metadata.annotations).toMatchObject({ [imageAnnotations.architecture]: 'arm64' });
+      }
+      expect(await both('image delete arm')).toMatchObject({ code: 0 });
     } else {
       expect(
         await both('remote-iso pull registry.example.com/team/installer:1 --name blank -d empty'),
@@ -208,6 +263,23 @@ describe('over HTTP', () => {
     const words = ['vmc', 'list', '-n', spaces.kubernetes, '--watch', '-o', 'name'];
     const run = await program.svc3(words, { env: environments.http, signal: abort.signal, onStdout });
     expect(run).toMatchObject({ stdout: 'early\nlate\n', stderr: '' });
+  });
+
+  it('-A shows what is in all namespaces', async () => {
+    for (const way of ways) {
+      const words = ['vmc', 'create', 'everywhere', '-i', 'debian', '-n', spaces[way]];
+      expect(await svc3(words, { env: environments.http })).toMatchObject({ code: 0 });
+    }
+    const listed = await svc3(['vmc', 'list', '-A', '-o', 'json'], { env: environments.http });
+    expect(listed).toMatchObject({ code: 0, stderr: '' });
+    const items = JSON.parse(listed.stdout) as { name: string; namespace: string }[];
+    const found = items.filter(({ name }) => name === 'everywhere').map(({ namespace }) => namespace);
+    expect(found).toEqual(expect.arrayContaining(Object.values(spaces)));
+    for (const kind of ['vm', 'image'])
+      expect(await svc3([kind, 'list', '-A', '-o', 'json'], { env: environments.http })).toMatchObject({
+        code: 0,
+        stderr: '',
+      });
   });
 
   it('a token that is none says what to do, and so does an address where nothing answers', async () => {

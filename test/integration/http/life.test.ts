@@ -324,6 +324,83 @@ describe('VMs', () => {
   });
 });
 
+describe('changes of a VM', () => {
+  const waits = 'spec.cpu, spec.memory apply when the guest is started next';
+
+  beforeAll(async () => {
+    await call('POST', ns('/vms?wait=false'), {
+      body: { name: 'changed', image, tag: 'fast', readiness: { http: { port: 80, path: '/up' } } },
+    });
+    await reportVm(cluster.client, await vmNamed('changed'), runningStatus);
+    const { changes } = api.services.caches.vms;
+    const runs = (vm: Vm | undefined) => vm?.status?.effective !== undefined;
+    await changes.until({ name: 'changed', namespace }, runs, AbortSignal.timeout(60_000));
+  });
+
+  afterAll(() => call('DELETE', ns('/vms/changed?wait=false')));
+
+  const change = (body: object, query = '') => call('PATCH', ns(`/vms/changed${query}`), { body });
+
+  test('are answered with what waits, once the operator has looked at them', async () => {
+    const { generation } = (await vmNamed('changed')).metadata;
+    const changing = change({ cpu: 4, memory: 8, readiness: { tcp: { port: 22 } } });
+    await expect.poll(async () => (await vmNamed('changed')).metadata.generation).not.toBe(generation);
+    const vm = await vmNamed('changed');
+    expect(vm.spec).toMatchObject({ cpu: 4, memory: '8192Mi', tag: 'fast' });
+    expect(vm.spec.readiness).toEqual({ tcp: { port: 22 } });
+    const { conditions = [] } = runningStatus;
+    await reportVm(cluster.client, vm, {
+      ...runningStatus,
+      conditions: [...conditions, condition('RestartRequired', 'True', 'SpecChanged', waits)],
+      warnings: ['the screen has no dots'],
+    });
+    const { status, json, headers } = await changing;
+    expect([status, json.name, json.cpu, json.restartRequired]).toEqual([200, 'changed', 2, waits]);
+    expect(headers['warning']).toContain('the screen has no dots');
+    expect((await call('GET', ns('/vms/changed'))).json).toEqual(json);
+  });
+
+  test('are answered at once where nobody waits, and unknown fields and ports that cannot be had are warned of', async () => {
+    const { status, json, headers } = await change(
+      { SuspendTo: 'Disk', reservedPorts: '80,22:22', name: 'other' },
+      '?wait=false',
+    );
+    expect([status, json.name]).toEqual([202, 'changed']);
+    expect(headers['warning']).toEqual([
+      expect.stringContaining("unknown field 'name'"),
+      expect.stringContaining('22:22 was left out'),
+    ]);
+    const { spec } = await vmNamed('changed');
+    expect(spec).toMatchObject({ suspendTo: 'Disk', ports: [{ guestPort: 80, protocol: 'TCP' }] });
+  });
+
+  test.each([
+    ['what never changes', { image: 'registry.example.com/team/other:1' }, 'image'],
+    ['another configuration', { vmConfig: 'other' }, 'vmConfig'],
+    ['another host name', { hostname: 'other' }, 'hostname'],
+    ['ports of the node for SSH', { sshNodePort: false }, 'sshNodePort'],
+    ['another place of the disk', { diskStorage: 'persistent' }, 'diskStorage'],
+    ['another tag, with a disk that goes with the pod', { tag: 'slow' }, 'tag'],
+    ['no tag', { tag: '' }, 'tag'],
+    ['another node', { node: 'n2' }, 'node'],
+    ['a GPU', { gpuPassthrough: true }, 'gpuPassthrough'],
+    ['a fraction of a cpu', { cpu: 1.5 }, 'cpu'],
+    ['a broken port mapping', { reservedPorts: 'http' }, 'reservedPorts'],
+  ])('to %s are refused, and the field is named', async (_, body, field) => {
+    const { status, json } = await change(body);
+    expect(status).toBe(422);
+    expect(json.details.causes.map((cause: { field: string }) => cause.field)).toContain(field);
+    expect(json.message).toMatch(new RegExp(`(^|; )${field}: `));
+  });
+
+  test('of nothing, and of a VM that is not there, are refused', async () => {
+    expect((await change({})).status).toBe(422);
+    expect((await call('PATCH', ns('/vms/nothing'), { body: { cpu: 4 } })).status).toBe(404);
+    // What it says already is no change.
+    expect((await change({ image, tag: 'fast' }, '?wait=false')).status).toBe(202);
+  });
+});
+
 describe('exec, save and commit', () => {
   test('stop writes the request and answers when it is so; a command that does not fit is refused with the state', async () => {
     await call('POST', ns('/vms?wait=false'), { body: { name: 'power', image } });

@@ -15,6 +15,7 @@ const leastRole: Readonly<Record<string, 'open' | 'viewer' | 'editor' | 'cluster
   listVms: 'viewer',
   getVm: 'viewer',
   deployVm: 'editor',
+  patchVm: 'editor',
   deleteVm: 'editor',
   execVm: 'editor',
   saveVm: 'editor',
@@ -210,7 +211,7 @@ async function cookieOf(who: Identity): Promise<string> {
   return cookie;
 }
 
-const withoutWaiting = new Set(['deployVm', 'deleteVm', 'execVm']);
+const withoutWaiting = new Set(['deployVm', 'patchVm', 'deleteVm', 'execVm']);
 
 describe('every route for every identity', () => {
   test('no route is forgotten', () => {

@@ -90,6 +90,7 @@ test('what every route answers on the wire is what the document says', async () 
   await runningVm(api, namespace, 'busy');
   await compare('GET', ns('/vms/busy/usage'));
   await compare('POST', ns('/vms/demo/eject'));
+  expect((await compare('PATCH', ns('/vms/demo?wait=false'), { cpu: 4 })).json.name).toBe('demo');
   await compare('DELETE', ns('/vms/demo?wait=false'));
   await compare('POST', ns('/vmpools'), { name: 'ci', vmConfig: 'small', minIdle: 2, maxSize: 4 });
   await compare('GET', ns('/vmpools'));

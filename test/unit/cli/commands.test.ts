@@ -15,7 +15,7 @@ describe('the tree of commands', () => {
     const wanted = [
       'config set|view',
       'user get-token|set-token|logout|add|remove|list',
-      'vm deploy|list|get|delete|save|commit|resize|start|stop|suspend|resume|revert|console|ssh|explain|top|tunnel|eject',
+      'vm deploy|list|get|delete|save|commit|resize|start|stop|suspend|resume|revert|console|ssh|explain|top|tunnel|eject|set|logs|serial|restart',
       'vmc create|list|get|delete',
       'image list|copy|generate|set-description|upload|download|delete|prune',
       'iso list|copy|set-description|upload|delete',

@@ -50,6 +50,21 @@ describe('command lines that scripts for other clients of this kind write', () =
     });
   });
 
+  test('what a configuration turns off can be turned on', async () => {
+    const command = await leafAt(['vm', 'deploy'])!.load();
+    const line = 'a --config b --disable-vnc=no --tag-required=no --disable-net-boost=no --legacy-io=no';
+    const { options } = inputFor(
+      command,
+      readWords(line.split(' '), { ...globalOptions, ...command.options }),
+    );
+    expect(settingsOf(options as never)).toEqual({
+      vncConsole: true,
+      tagRequired: false,
+      netBoost: true,
+      legacyIO: false,
+    });
+  });
+
   test.each([
     ['image generate blank', '--size'],
     ['image generate blank 10G --size 20G', '--size'],

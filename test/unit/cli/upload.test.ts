@@ -11,21 +11,26 @@ import type { DiskItem, Service } from '../../../src/cli/service/types.ts';
 import { run } from './environment.ts';
 
 /** `svc3 image upload FILE mine`, and what the service gets. */
-async function upload(file: string, home: string) {
-  const got: { content: Buffer; size: number | undefined; canReopen: boolean }[] = [];
+async function upload(file: string, home: string, ...more: string[]) {
+  const got: { content: Buffer; size: number | undefined; canReopen: boolean; architecture?: string }[] = [];
   const service = {
     images: {
-      async upload(_namespace, { name, size, body, reopen }) {
+      async upload(_namespace, { name, size, body, reopen, architecture }) {
         // As long as a token is fetched and a connection is made.
         await delay(100);
-        got.push({ content: await buffer(body), size, canReopen: reopen !== undefined });
+        const facts = {
+          size,
+          canReopen: reopen !== undefined,
+          ...(architecture === undefined ? {} : { architecture }),
+        };
+        got.push({ content: await buffer(body), ...facts });
         return { name, state: 'Updating' } as DiskItem;
       },
     } as Partial<Service['images']>,
     close: () => Promise.resolve(),
   } as Partial<Service> as Service;
   const variables = { SVC3_API_URL: 'https://svc3.example.com', SVC3_TOKEN: 't' };
-  const words = ['image', 'upload', file, 'mine', '-n', 'x'];
+  const words = ['image', 'upload', file, 'mine', '-n', 'x', ...more];
   const connections = { openHttp: () => Promise.resolve(service) };
   const { code, stderr } = await run(words, { home, variables }, connections);
   return { code, stderr, ...got[0] };
@@ -63,6 +68,16 @@ test('an upload sends what a named pipe gives, whose size nobody knows', async (
     canReopen: false,
   });
   expect(got.content?.equals(content)).toBe(true);
+});
+
+test('an upload says for which guests it is, where somebody says so', async () => {
+  const home = await aFolder();
+  const file = join(home, 'disk.qcow2');
+  await writeFile(file, 'disk');
+  expect((await upload(file, home)).architecture).toBeUndefined();
+  expect((await upload(file, home, '--architecture', 'arm64')).architecture).toBe('arm64');
+  expect((await upload(file, home, '--arch=amd64')).architecture).toBe('amd64');
+  expect((await upload(file, home, '--architecture', 'x86')).code).toBe(2);
 });
 
 test('an upload ends with Ctrl-C, and does not go on where it was', async () => {

@@ -38,6 +38,13 @@ describe('the one word for a VM', () => {
   });
 });
 
+test('what of it waits for the next start of its guest is told while it does', () => {
+  const waits = condition('RestartRequired', 'True', 'spec.cpu apply when the guest is started next');
+  expect(vmItem(aVm({ conditions: [waits] })).restartRequired).toBe(waits.message);
+  expect(vmItem(aVm({ conditions: [{ ...waits, status: 'False' }] }))).not.toHaveProperty('restartRequired');
+  expect(vmItem(aVm())).not.toHaveProperty('restartRequired');
+});
+
 describe('why a VM is pending or failed', () => {
   test('the first thing in its way is told', () => {
     const conditions = [

@@ -1,5 +1,6 @@
 import { command } from '../../command.ts';
-import { descriptionOption, longWorkOptions, showWork } from '../../longwork.ts';
+import { architectureOption, descriptionOption, longWorkOptions, showWork } from '../../longwork.ts';
+import { withoutUndefined } from '../../settings.ts';
 
 export const imageGenerate = command({
   path: ['image', 'generate'],
@@ -17,6 +18,7 @@ export const imageGenerate = command({
       required: true,
     },
     ...descriptionOption,
+    ...architectureOption,
     ...longWorkOptions,
   },
   examples: [
@@ -25,9 +27,9 @@ export const imageGenerate = command({
       summary: 'For svc3 vm deploy -i blank --iso debian-installer',
     },
   ],
-  async run(context, { arguments: { name }, options: { size, description, wait } }) {
+  async run(context, { arguments: { name }, options: { wait, ...said } }) {
     const [{ images }, ns] = await Promise.all([context.service(), context.namespace()]);
-    const request = { name, size, ...(description === undefined ? {} : { description }) };
+    const request = { ...withoutUndefined(said), name, size: said.size };
     await showWork(context, 'image', { begun: await images.generate(ns, request), disks: images, wait });
   },
 });

@@ -59,7 +59,7 @@ export const poolCreate = command({
       throw usageError('one of --config, --image is needed; see svc3 pool create --help');
     const [{ vmPools }, ns] = await Promise.all([service(), namespace()]);
     const said = withoutUndefined({
-      ...settingsOf({ ...options, subdomain: undefined }),
+      ...settingsOf(options),
       ...(await kindSettingsOf(options)),
       vmConfig: options.config,
       nodeName: options.node,

@@ -5,7 +5,14 @@ import { command } from '../../command.ts';
 import type { Environment } from '../../environment.ts';
 import { usageError } from '../../usage.ts';
 import { kindOptions, kindSettingsOf } from '../../kindoptions.ts';
-import { namingOptions, settingsOf, settingsOptions, withoutUndefined } from '../../settings.ts';
+import {
+  namingOptions,
+  ownOptions,
+  ownSettingsOf,
+  settingsOf,
+  settingsOptions,
+  withoutUndefined,
+} from '../../settings.ts';
 import { deployView } from '../../views.ts';
 
 export const vmDeploy = command({
@@ -36,13 +43,7 @@ export const vmDeploy = command({
     },
     ...settingsOptions,
     ...kindOptions,
-    ports: {
-      kind: 'text',
-      short: 'p',
-      placeholder: '[N:]V,...',
-      summary:
-        'Ports of the VM to open on the IP of its pod, and with N: on the node as well, e.g. 80,20053:53/udp',
-    },
+    ports: ownOptions.ports,
     'data-disk': {
       kind: 'list',
       placeholder: 'NAME=SIZE,...',
@@ -60,7 +61,7 @@ export const vmDeploy = command({
       summary: 'PersistentVolumeClaim with the disk that a deleted VM left; says --storage persistent',
     },
     hostname: { kind: 'text', placeholder: 'NAME', summary: 'Host name of the guest; else that of the VM' },
-    metadata: { kind: 'list', placeholder: 'K=V,...', summary: 'Values the guest reads through cloud-init' },
+    metadata: ownOptions.metadata,
     'generate-name': { kind: 'flag', summary: 'Take NAME as a prefix and add a suffix' },
     timeout: {
       kind: 'integer',
@@ -111,17 +112,15 @@ export const vmDeploy = command({
     const request = withoutUndefined({
       ...settingsOf(options),
       ...kindSettings,
+      ...ownSettingsOf(options),
       name,
       shouldGenerateName: options['generate-name'] ? true : undefined,
       vmConfig: options.config,
       pool: options.pool,
       vmConfigNamespace: options['config-namespace'],
-      node: options.node,
-      reservedPorts: options.ports,
       hostname: options.hostname,
       disk: options.claim === undefined ? kindSettings.disk : claimed(options.claim, kindSettings.disk),
       disks: dataDisksOf(options['data-disk'], options['data-claim']),
-      customVMMetadata: options.metadata.length === 0 ? undefined : metadataOf(options.metadata),
       timeout: options.timeout,
     });
     const progress = (text: string) => out.progress(text);
@@ -186,14 +185,4 @@ function namedValue(flag: string, text: string, shape: string): [name: string, v
   const [name, value] = [text.slice(0, Math.max(equals, 0)), text.slice(equals + 1)];
   if (name === '' || value === '') throw usageError(`${flag}: "${text}" is not ${shape}`);
   return [name, value];
-}
-
-function metadataOf(pairs: readonly string[]): Record<string, string> {
-  return Object.fromEntries(
-    pairs.map((pair) => {
-      const equals = pair.indexOf('=');
-      if (equals < 1) throw usageError(`--metadata: "${pair}" is not NAME=VALUE`);
-      return [pair.slice(0, equals), pair.slice(equals + 1)] as const;
-    }),
-  );
 }

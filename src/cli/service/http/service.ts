@@ -42,6 +42,7 @@ export function openHttp(
     vms: vmsOf(api, kubernetes),
     vmConfigs: {
       list: (ns) => list<VmConfigItem>(api, path(ns, 'vmconfigs')),
+      listAll: () => list<VmConfigItem>(api, '/api/v1/vmconfigs'),
       watch: (ns, signal) => watch<VmConfigItem>(api, path(ns, 'vmconfigs'), signal),
       get: (ns, name) => get<VmConfigItem>(api, path(ns, 'vmconfigs', name)),
       create: (ns, request) => post<VmConfigItem>(api, path(ns, 'vmconfigs'), request),
@@ -184,6 +185,7 @@ async function seenVm(api: ApiClient, path: string, wait: DeployWait, signal: Ab
 function vmsOf(api: ApiClient, kubernetes: () => Promise<Service>): Service['vms'] {
   return {
     list: (ns) => list<VmItem>(api, path(ns, 'vms')),
+    listAll: () => list<VmItem>(api, '/api/v1/vms'),
     watch: (ns, signal) => watch<VmItem>(api, path(ns, 'vms'), signal),
     get: (ns, name) => get<VmItem>(api, path(ns, 'vms', name)),
     deploy: (ns, request, options) => deploy(api, ns, request, options),
@@ -199,6 +201,12 @@ function vmsOf(api: ApiClient, kubernetes: () => Promise<Service>): Service['vms
     },
     save: (ns, name, request) => post<DiskItem>(api, path(ns, 'vms', name, 'save'), request),
     commit: (ns, name, request) => post<DiskItem>(api, path(ns, 'vms', name, 'commit'), request),
+    async set(ns, name, request, { wait, signal, progress }) {
+      progress(`${name}: changing`);
+      const change = { method: 'PATCH', path: path(ns, 'vms', name), body: request } as const;
+      const { status, value } = await api.json({ ...change, ...waiting(wait), signal, timeoutMs: 60_000 });
+      return { vm: value as VmItem, isSeen: status === 200 };
+    },
     // It has no endpoint (spec: "No endpoint; use CLI svc3 vm resize").
     resize: async (ns, name, gib, options) => (await kubernetes()).vms.resize(ns, name, gib, options),
     eject: async (ns, name) =>
@@ -225,6 +233,7 @@ function disksOf(api: ApiClient, kind: 'images' | 'isos'): Disks {
   const word = kind === 'images' ? 'image' : 'iso';
   return {
     list: (ns) => list<DiskItem>(api, path(ns, kind)),
+    ...(kind === 'images' ? { listAll: () => list<DiskItem>(api, '/api/v1/images') } : {}),
     watch: (ns, signal) => watch<DiskItem>(api, path(ns, kind), signal),
     get: (ns, name) => get<DiskItem>(api, path(ns, kind, name)),
     generate: (ns, request) => post<DiskItem>(api, path(ns, kind), request),
@@ -233,10 +242,10 @@ function disksOf(api: ApiClient, kind: 'images' | 'isos'): Disks {
       void (await post(api, path(ns, kind, name, 'description'), { description })),
     delete: (ns, name, signal) => remove(api, { path: path(ns, kind, name), signal, timeoutMs: 60_000 }),
     upload(ns, request) {
-      const { name, description, size, body, filename } = request;
+      const { name, description, architecture, size, body, filename } = request;
       const place = { path: path(ns, 'upload', word), get: () => get<DiskItem>(api, path(ns, kind, name)) };
       if (size === undefined || size >= resumableBytes) return uploadResumably(api, place, request);
-      const query = { name, description, fileName: filename };
+      const query = { name, description, architecture, fileName: filename };
       // A disk takes as long as it takes.
       return post<DiskItem>(api, place.path, undefined, {
         query,

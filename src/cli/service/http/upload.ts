@@ -55,11 +55,11 @@ export async function uploadResumably(
 }
 
 async function begin(api: ApiClient, { path }: UploadPlace, request: UploadRequest): Promise<string> {
-  const { name, description, size, filename } = request;
+  const { name, description, architecture, size, filename } = request;
   const { headers, body } = await api.stream({
     method: 'POST',
     path,
-    query: { name, description, fileName: filename },
+    query: { name, description, architecture, fileName: filename },
     headers: { 'upload-complete': '?0', ...(size === undefined ? {} : { 'upload-length': String(size) }) },
   });
   body.resume();

@@ -61,7 +61,8 @@ async function canGet(get: () => Promise<unknown>): Promise<boolean> {
   }
 }
 
-async function settingsOf(client: KubeClient): Promise<InstallationSettings | undefined> {
+/** What the installation allows, where the user may see it. */
+export async function settingsOf(client: KubeClient): Promise<InstallationSettings | undefined> {
   try {
     const { data = {} } = await client.get(configMaps, objectNames.settings, namespaces.system);
     const { vmSettingsFrom } = await import('../../../controllers/vm/environment.ts');

@@ -3,6 +3,8 @@ import { images, isos, vmConfigs, vmPools, vms } from '../../../api/resources.ts
 import { refuseLateCopy } from '../../../api/diskcopies.ts';
 import type { PossibleUsers } from '../../../api/diskusers.ts';
 import { deleteDisk } from '../../../usecases/diskdeletion.ts';
+import { architectureNote } from '../../../usecases/uploadtarget.ts';
+import { writing } from '../../../usecases/writing.ts';
 import { nameOfReference } from '../../../wire/names.ts';
 import * as schemas from '../../../wire/schemas.ts';
 import { imageItem } from '../../../wire/image.ts';
@@ -25,8 +27,20 @@ export function createDisks(
   // Both kinds have the same shape, an ISO's sources being some of an Image's.
   const resource = (kind === 'images' ? images : isos) as Resource<Disk>;
   const field = kind === 'images' ? 'image' : 'iso';
-  const create = async (namespace: string, name: string, spec: Disk['spec']) =>
-    imageItem(await client.create(resource, { metadata: { name, namespace }, spec }));
+  const fields = {
+    'metadata.name': 'name',
+    'spec.source.blank.size': 'size',
+    'spec.source.remote.reference': `remote${field}`,
+  };
+  const create = async (
+    namespace: string,
+    name: string,
+    spec: Disk['spec'],
+    annotations: Readonly<Record<string, string>> = {},
+  ) => {
+    const disk = { metadata: { name, namespace, annotations }, spec };
+    return imageItem(await writing(() => client.create(resource, disk), fields));
+  };
   return {
     async list(namespace) {
       const { items } = await client.list(resource, { namespace });
@@ -36,8 +50,9 @@ export function createDisks(
       followObjects(followable, { resource, namespace, toItem: imageItem }, signal),
     get: async (namespace, name) => imageItem(await client.get(resource, name, namespace)),
     async generate(namespace, request) {
-      const { name, size, description } = checked(schemas.generateBody, request);
-      return create(namespace, name, { source: { blank: { size } }, ...described(description) });
+      const { name, size, description, architecture } = checked(schemas.generateBody, request);
+      const spec = { source: { blank: { size } }, ...described(description) };
+      return create(namespace, name, spec, architectureNote(architecture));
     },
     async copy(namespace, from, request) {
       const { name, description } = checked(schemas.copyBody, request);

@@ -1,6 +1,7 @@
 import { vmConfigs } from '../../../api/resources.ts';
+import { writing } from '../../../usecases/writing.ts';
 import * as vmSchemas from '../../../wire/vmschemas.ts';
-import { vmConfigItem, vmConfigOf } from '../../../wire/vmconfig.ts';
+import { configFields, vmConfigItem, vmConfigOf } from '../../../wire/vmconfig.ts';
 import type { VmConfigs } from '../types.ts';
 import { checked } from './checked.ts';
 import { usernameOf } from './username.ts';
@@ -20,7 +21,7 @@ export function createVmConfigs(followable: Followable): VmConfigs {
     async create(namespace, given) {
       const request = checked(vmSchemas.vmConfigBody, given);
       const config = vmConfigOf(request, { namespace, owner: await usernameOf(client) });
-      return vmConfigItem(await client.create(vmConfigs, config));
+      return vmConfigItem(await writing(() => client.create(vmConfigs, config), configFields));
     },
     delete: (namespace, name) => client.delete(vmConfigs, { name, namespace }),
   };

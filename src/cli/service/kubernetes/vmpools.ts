@@ -1,5 +1,6 @@
 import { vmPools } from '../../../api/resources.ts';
-import { scalePatch, vmPoolItem, vmPoolOf } from '../../../wire/vmpool.ts';
+import { writing } from '../../../usecases/writing.ts';
+import { poolFields, scalePatch, vmPoolItem, vmPoolOf } from '../../../wire/vmpool.ts';
 import * as vmSchemas from '../../../wire/vmschemas.ts';
 import type { VmPools } from '../types.ts';
 import { checked } from './checked.ts';
@@ -20,11 +21,12 @@ export function createVmPools(followable: Followable): VmPools {
     async create(namespace, given) {
       const request = checked(vmSchemas.vmPoolBody, given);
       const pool = vmPoolOf(request, { namespace, owner: await usernameOf(client) });
-      return vmPoolItem(await client.create(vmPools, pool));
+      return vmPoolItem(await writing(() => client.create(vmPools, pool), poolFields));
     },
     async scale(namespace, name, given) {
       const body = scalePatch(checked(vmSchemas.vmPoolScaleBody, given));
-      return vmPoolItem(await client.patch(vmPools, { name, namespace }, { type: 'merge', body }));
+      const patch = { type: 'merge', body } as const;
+      return vmPoolItem(await writing(() => client.patch(vmPools, { name, namespace }, patch), poolFields));
     },
     delete: (namespace, name) => client.delete(vmPools, { name, namespace }),
   };

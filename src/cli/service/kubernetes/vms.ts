@@ -3,6 +3,7 @@ import { vms } from '../../../api/resources.ts';
 import type { Vm } from '../../../api/vm.ts';
 import { Svc3Error } from '../../../errors.ts';
 import type { KubeClient } from '../../../kube/types.ts';
+import { changeVm } from '../../../usecases/change.ts';
 import { deleteVm } from '../../../usecases/deletion.ts';
 import { eject } from '../../../usecases/ejection.ts';
 import { explain } from '../../../usecases/explanation.ts';
@@ -14,7 +15,7 @@ import { vmItem, vmMessage, vmState } from '../../../wire/vm.ts';
 import * as vmSchemas from '../../../wire/vmschemas.ts';
 import type { Service, Vms, WaitOptions } from '../types.ts';
 import { checked } from './checked.ts';
-import { deploy } from './deploy.ts';
+import { deploy, settingsOf } from './deploy.ts';
 import { followObjects, type Followable } from './follow.ts';
 import { topVms } from './top.ts';
 import { waiterOn } from './wait.ts';
@@ -61,6 +62,18 @@ export function createVms(
     async commit(namespace, name, request) {
       const { description } = checked(vmSchemas.commitBody, request) ?? {};
       return imageItem(await commit({ writer: client }, await client.get(vms, name, namespace), description));
+    },
+    async set(namespace, name, request, { wait, signal, progress }) {
+      const environment = {
+        caller: client,
+        find: () => client.get(vms, name, namespace),
+        settings: () => settingsOf(client),
+        wait: waiterOn(client, signal),
+      };
+      const given = checked(vmSchemas.vmChangeBody, request);
+      const options = { wait, warn: warning, progress: shown(progress) };
+      const { vm, isSeen } = await changeVm(environment, { namespace, name }, given, options);
+      return { vm: vmItem(vm), isSeen };
     },
     resize: (namespace, name, gib, options) => resize(client, { namespace, name, gib }, options),
     eject: (namespace, name) => eject({ caller: client, find: () => client.get(vms, name, namespace) }),

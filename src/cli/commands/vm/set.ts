@@ -1,0 +1,71 @@
+import { command } from '../../command.ts';
+import { kindOptions, kindSettingsOf } from '../../kindoptions.ts';
+import { namingOptions, ownOptions, ownSettingsOf, settingsOf, settingsOptions } from '../../settings.ts';
+import type { ChangedVm } from '../../service/types.ts';
+import { usageError } from '../../usage.ts';
+
+/** What never changes has no option here, and the size of the disk has a command of its own. */
+const {
+  image: _image,
+  subdomain: _subdomain,
+  'ssh-node-port': _sshNodePort,
+  'screenshare-node-port': _screenshareNodePort,
+  ...settings
+} = settingsOptions;
+const {
+  arch: _arch,
+  storage: _storage,
+  'storage-class': _storageClass,
+  'disk-size': _diskSize,
+  ...kindSettings
+} = kindOptions;
+
+export const vmSet = command({
+  path: ['vm', 'set'],
+  summary: 'Change settings of a VM after its deployment',
+  description:
+    'It says what applies now and what waits for the next start of the guest (svc3 vm restart). Where a change needs another pod, it is refused for a VM without a persistent disk. A list that is given replaces the one before. An empty --iso takes the medium out.',
+  arguments: { name: { summary: 'Name of the VM', complete: 'vms' } },
+  options: {
+    ...settings,
+    // What nobody says stays as it is.
+    memory: {
+      ...settings.memory,
+      summary: 'Memory: a number of GiB, or a size such as 4Gi or 512Mi',
+    },
+    ...ownOptions,
+    ...kindSettings,
+    'no-wait': { kind: 'flag', summary: 'Return as soon as the change is accepted' },
+  },
+  examples: [
+    { line: 'svc3 vm set build-1 -c 4 -m 8', summary: '4 CPUs and 8 GiB, from its next start on' },
+    { line: 'svc3 vm set build-1 --disable-vnc=no', summary: 'Turn the VNC console on again' },
+  ],
+  async run({ out, namespace, service, signal, ifInterrupted }, { arguments: { name }, options }) {
+    const request = { ...settingsOf(options), ...ownSettingsOf(options), ...(await kindSettingsOf(options)) };
+    if (Object.keys(request).length === 0)
+      throw usageError('at least one setting is needed; see svc3 vm set --help');
+    const [{ vms }, ns] = await Promise.all([service(), namespace()]);
+    ifInterrupted(`no longer waiting; ${later(name)}`);
+    const waiting = { wait: !options['no-wait'], signal, progress: (text: string) => out.progress(text) };
+    const changed = await namingOptions(() => vms.set(ns, name, request, waiting));
+    const { vmChangeOf } = await import('../../../wire/vmchange.ts');
+    await out.done('vm', name, outcome(Object.keys(vmChangeOf(request).spec), changed));
+  },
+});
+
+function later(name: string): string {
+  return `svc3 vm explain ${name} shows what of a change waits for its next start`;
+}
+
+/** What applies now, what waits, and what is wrong. */
+function outcome(fields: readonly string[], { vm, isSeen }: ChangedVm): string {
+  const { name, status, message, restartRequired } = vm;
+  if (!isSeen) return `Change of vm ${name} was accepted; ${later(name)}`;
+  const waiting = new Set(restartRequired?.match(/(?<=\bspec\.)[A-Za-z]+/g));
+  const applied = fields.filter((field) => !waiting.has(field)).map((field) => `spec.${field}`);
+  const now = `${applied.join(', ')} ${applied.length === 1 ? 'applies' : 'apply'} now`;
+  const failure = status === 'Failed' ? `it is Failed: ${message ?? 'see its conditions'}` : undefined;
+  const parts = [applied.length === 0 ? undefined : now, restartRequired, failure];
+  return `VM ${name}: ${parts.filter((part) => part !== undefined).join('; ')}`;
+}

@@ -1,0 +1,83 @@
+import { vms } from '../api/resources.ts';
+import type { Vm } from '../api/vm.ts';
+import { Svc3Error } from '../errors.ts';
+import type { KubeClient } from '../kube/types.ts';
+import { settingsOf } from '../wire/vm.ts';
+import { vmChangeOf, type VmChangeRequest } from '../wire/vmchange.ts';
+import { refuseGpuPassthrough, type InstallationSettings } from './deploy.ts';
+import type { Waiter } from './waiter.ts';
+import { deployFieldsOf, writing } from './writing.ts';
+
+export interface ChangeEnvironment {
+  /** Whose right it is to change the VM. */
+  readonly caller: KubeClient;
+  find(): Promise<Vm>;
+  /** What the installation allows; undefined where the caller may not see it: the operator says it then. */
+  settings(): Promise<InstallationSettings | undefined>;
+  readonly wait: Waiter;
+}
+
+export interface ChangeOptions {
+  /** Until the operator has looked at the change, so that the VM says what of it waits; 30 s at most. */
+  readonly wait: boolean;
+  /** Called with every state that is seen. */
+  progress?(vm: Vm): void;
+  /** Told what was asked for and is not so. */
+  warn(text: string): void;
+}
+
+export interface Changed {
+  readonly vm: Vm;
+  /** Whether the operator has looked at the change. */
+  readonly isSeen: boolean;
+}
+
+const timeoutMs = 30_000;
+
+/**
+ * Changes settings of a VM with the caller's rights: what the request names, and nothing else. What applies when, and what never changes,
+ * kube-apiserver and the operator say (docs/vmchanges.md).
+ *
+ * @throws Svc3Error Invalid that names the fields of the request, NotFound
+ */
+export async function changeVm(
+  { caller, find, settings, wait }: ChangeEnvironment,
+  key: { readonly namespace: string; readonly name: string },
+  request: VmChangeRequest,
+  options: ChangeOptions,
+): Promise<Changed> {
+  const installation = await settings();
+  const { spec, portWarnings } = vmChangeOf(request, installation?.hostPortsAllowed);
+  if (Object.keys(spec).length === 0)
+    throw new Svc3Error('Invalid', 'the request names no setting to change');
+  if (request.gpuPassthrough === true) refuseNewGpu(await find(), installation);
+  const patch = { type: 'merge', body: { spec } } as const;
+  const patched = await writing(() => caller.patch(vms, key, patch), deployFieldsOf(request));
+  for (const warning of portWarnings) options.warn(warning);
+  if (!options.wait) return { vm: patched, isSeen: false };
+  const { generation = 0 } = patched.metadata;
+  const isSeen = ({ status }: Vm) => (status?.observedGeneration ?? 0) >= generation;
+  const waited = await wait(vms, patched, {
+    timeoutMs,
+    done(vm) {
+      options.progress?.(vm);
+      return isSeen(vm) || vm.metadata.deletionTimestamp !== undefined;
+    },
+  });
+  if (waited.kind === 'gone') throw new Svc3Error('NotFound', `vms "${key.name}" not found`);
+  const vm = waited.object;
+  for (const warning of newWarnings(vm, patched)) options.warn(warning);
+  return { vm, isSeen: isSeen(vm) };
+}
+
+/** One that has its GPU keeps it. */
+function refuseNewGpu(vm: Vm, installation: InstallationSettings | undefined): void {
+  const { architecture, gpuPassthrough } = settingsOf(vm, undefined);
+  if (gpuPassthrough !== 'Enabled') refuseGpuPassthrough(architecture, installation);
+}
+
+/** What the operator says of the VM that it did not say before the change. */
+function newWarnings({ status }: Vm, before: Vm): readonly string[] {
+  const known = before.status?.warnings ?? [];
+  return (status?.warnings ?? []).filter((warning) => !known.includes(warning));
+}

@@ -1,0 +1,109 @@
+import { describe, expect, test } from 'vitest';
+import { Svc3Error } from '../../../src/errors.ts';
+import type { ChangedVm, Service, VmChangeRequest } from '../../../src/cli/service/types.ts';
+import { run } from './environment.ts';
+
+/** `svc3 vm set web …`, what the service gets, and what is said of what it answers. */
+async function set(words: readonly string[], answer: Partial<ChangedVm['vm']> | Error | 'not seen' = {}) {
+  const got: { request?: VmChangeRequest; wait?: boolean } = {};
+  const service = {
+    vms: {
+      async set(_namespace, name, request, { wait }) {
+        Object.assign(got, { request, wait });
+        if (answer instanceof Error) throw answer;
+        const vm = { name, status: 'Running', ...(answer === 'not seen' ? {} : answer) } as ChangedVm['vm'];
+        return { vm, isSeen: answer !== 'not seen' };
+      },
+    } as Partial<Service['vms']>,
+    close: () => Promise.resolve(),
+  } as Partial<Service> as Service;
+  const variables = { SVC3_API_URL: 'https://svc3.example.com', SVC3_TOKEN: 't' };
+  const line = ['vm', 'set', 'web', '-n', 'x', ...words];
+  const outcome = await run(line, { variables }, { openHttp: () => Promise.resolve(service) });
+  return { ...got, ...outcome };
+}
+
+describe('svc3 vm set', () => {
+  test.each<[line: string, request: VmChangeRequest]>([
+    ['-c 4 -m 1.5', { cpu: 4, memory: 1.5 }],
+    ['--tag ssd --tag-required --node n2', { tag: 'ssd', tagRequired: true, node: 'n2' }],
+    ['--tag-required=no --gpu=no', { tagRequired: false, gpuPassthrough: false }],
+    [
+      '--scheduler most-allocated --priority-class-name batch',
+      { scheduler: 'most-allocated', priorityClassName: 'batch' },
+    ],
+    [
+      '-p 80 --metadata role=web,zone=b',
+      { reservedPorts: '80', customVMMetadata: { role: 'web', zone: 'b' } },
+    ],
+    ['--system-serial S1 --display-width 800', { systemSerial: 'S1', displayWidth: 800 }],
+    [
+      '--disable-vnc=no --disable-net-boost --legacy-io=no',
+      { vncConsole: true, netBoost: false, legacyIO: false },
+    ],
+    ['--suspend-to disk --on-eviction suspend', { suspendTo: 'Disk', onEviction: 'Suspend' }],
+    [
+      '--toleration spot --readiness tcp:22',
+      { tolerations: [{ key: 'spot', operator: 'Exists' }], readiness: { tcp: { port: 22 } } },
+    ],
+    ['--when-deleted delete', { disk: { whenDeleted: 'Delete' } }],
+    ['--iso=', { iso: '' }],
+  ])('%s names just that', async (line, request) => {
+    expect(await set(line.split(' '))).toMatchObject({ code: 0, stderr: '', request, wait: true });
+  });
+
+  test.each([[''], ['--no-wait'], ['--metadata=']])('%s is a usage error', async (line) => {
+    expect(await set(line === '' ? [] : [line])).toMatchObject({
+      code: 2,
+      stderr: 'svc3: at least one setting is needed; see svc3 vm set --help\n',
+    });
+  });
+
+  test.each(['--image debian', '--arch arm64', '--storage persistent', '--subdomain vms'])(
+    '%s never changes and is no option',
+    async (line) => {
+      expect(await set(line.split(' '))).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining('unknown option'),
+      });
+    },
+  );
+
+  test.each<[what: string, answer: Partial<ChangedVm['vm']> | 'not seen', said: string]>([
+    ['all of it', {}, 'VM web: spec.cpu, spec.suspendTo apply now'],
+    [
+      'a part',
+      { restartRequired: 'spec.cpu, spec.memory apply when the guest is started next' },
+      'VM web: spec.suspendTo applies now; spec.cpu, spec.memory apply when the guest is started next',
+    ],
+    [
+      'nothing',
+      { restartRequired: 'spec.cpu, spec.suspendTo apply when the guest is started next' },
+      'VM web: spec.cpu, spec.suspendTo apply when the guest is started next',
+    ],
+    [
+      'what a VM takes that cannot run',
+      { status: 'Failed', message: 'no such disk' },
+      'VM web: spec.cpu, spec.suspendTo apply now; it is Failed: no such disk',
+    ],
+    [
+      'nobody knows yet what',
+      'not seen',
+      'Change of vm web was accepted; svc3 vm explain web shows what of a change waits for its next start',
+    ],
+  ])('says that %s applies now', async (_what, answer, said) => {
+    const { stdout } = await set(['-c', '2', '--suspend-to', 'disk'], answer);
+    expect(stdout).toBe(`${said}\n`);
+  });
+
+  test.each([
+    ['tag: Forbidden: tag cannot change', '--tag'],
+    ['vncConsole: Forbidden: no', '--disable-vnc'],
+    ['reservedPorts: Forbidden: no', '--ports'],
+  ])('says of a refusal "%s" that it is about %s', async (message, option) => {
+    expect(await set(['-c', '2'], new Svc3Error('Invalid', message))).toMatchObject({
+      code: 2,
+      stderr: `svc3: ${message.replace(/^\w+/, option)}\n`,
+    });
+  });
+});

@@ -1,0 +1,108 @@
+import { describe, expect, test, vi } from 'vitest';
+import type { Vm, VmStatus } from '../../../src/api/vm.ts';
+import { Svc3Error } from '../../../src/errors.ts';
+import type { KubeClient } from '../../../src/kube/types.ts';
+import { changeVm, type ChangeOptions } from '../../../src/usecases/change.ts';
+import type { Waited, Waiter } from '../../../src/usecases/waiter.ts';
+import type { VmChangeRequest } from '../../../src/wire/vmchange.ts';
+import { aVm, effective } from '../controllers/vm/builders.ts';
+
+const placed: VmStatus = { observedGeneration: 1, effective, warnings: ['an old one'] };
+
+/** A change of a VM that goes through these states; a wait that none of them ends, ends like this. */
+function world(
+  states: readonly Vm[] = [],
+  end: Waited<Vm>['kind'] = 'timeout',
+  gpuPassthroughEnabled = true,
+) {
+  const vm = aVm({ status: placed });
+  const patched = aVm({ status: placed, metadata: { generation: 2 } });
+  const patch = vi.fn(async (..._given: unknown[]) => patched);
+  const wait: Waiter = async (_resource, start, { done }) => {
+    const seen = states.find((state) => done(state as unknown as typeof start)) as unknown as typeof start;
+    if (seen !== undefined) return { kind: 'done', object: seen };
+    return end === 'gone' ? { kind: 'gone' } : { kind: 'timeout', object: start };
+  };
+  const warnings: string[] = [];
+  const run = (request: VmChangeRequest, options: Partial<ChangeOptions> = {}) =>
+    changeVm(
+      {
+        caller: { patch } as unknown as KubeClient,
+        find: async () => vm,
+        settings: async () => ({
+          gpuPassthroughEnabled,
+          hostPortsAllowed: { first: 20_000, last: 29_999 },
+          defaultNamespace: 'svc3-default',
+        }),
+        wait,
+      },
+      { namespace: 'team', name: 'web' },
+      request,
+      { wait: true, warn: (text) => warnings.push(text), ...options },
+    );
+  return { run, patch, warnings, patched };
+}
+
+const lookedAt = (status: VmStatus = {}) =>
+  aVm({ status: { ...placed, observedGeneration: 2, ...status }, metadata: { generation: 2 } });
+
+describe('a change of a VM', () => {
+  test('writes what is named, and returns once the operator has looked at it', async () => {
+    const { run, patch, warnings } = world([
+      aVm({ status: placed, metadata: { generation: 2 } }),
+      lookedAt({ warnings: ['an old one', 'a new one'] }),
+    ]);
+    expect(await run({ cpu: 4 })).toMatchObject({ vm: { status: { observedGeneration: 2 } }, isSeen: true });
+    expect(patch).toHaveBeenCalledWith(
+      expect.anything(),
+      { namespace: 'team', name: 'web' },
+      { type: 'merge', body: { spec: { cpu: 4 } } },
+    );
+    expect(warnings).toEqual(['a new one']);
+  });
+
+  test('is accepted at once where nobody waits, and where the operator does not look at it', async () => {
+    const { run, patched, warnings } = world();
+    expect(await run({ reservedPorts: '22:22' }, { wait: false })).toEqual({ vm: patched, isSeen: false });
+    expect(warnings).toEqual([expect.stringContaining('22:22')]);
+    expect(await run({ cpu: 4 })).toEqual({ vm: patched, isSeen: false });
+  });
+
+  test('of a VM that is being deleted is waited for no longer', async () => {
+    const going = aVm({
+      status: placed,
+      metadata: { generation: 3, deletionTimestamp: '2026-11-01T10:00:00Z' },
+    });
+    expect(await world([going]).run({ cpu: 4 })).toEqual({ vm: going, isSeen: false });
+    await expect(world([], 'gone').run({ cpu: 4 })).rejects.toMatchObject({ reason: 'NotFound' });
+  });
+
+  test('of nothing is refused', async () => {
+    const { run, patch } = world();
+    await expect(run({})).rejects.toMatchObject({ reason: 'Invalid' });
+    await expect(run({ memory: 0 })).rejects.toMatchObject({ reason: 'Invalid' });
+    expect(patch).not.toHaveBeenCalled();
+  });
+
+  test('to a GPU that the cluster gives nobody is refused before it is written', async () => {
+    const { run, patch } = world([lookedAt()], 'timeout', false);
+    await expect(run({ gpuPassthrough: true })).rejects.toMatchObject({
+      reason: 'Invalid',
+      message: 'gpuPassthrough: GPU passthrough is not enabled in this cluster',
+    });
+    expect(patch).not.toHaveBeenCalled();
+    expect(await run({ gpuPassthrough: false })).toMatchObject({ isSeen: true });
+  });
+
+  test("is refused in the request's words", async () => {
+    const { run, patch } = world();
+    const causes = [{ field: 'spec.ports', message: 'Forbidden: ports cannot change' }];
+    patch.mockRejectedValue(
+      new Svc3Error('Invalid', 'VM.svc3.dev "web" is invalid: …', { details: { causes } }),
+    );
+    await expect(run({ reservedPorts: '80' })).rejects.toMatchObject({
+      message: 'reservedPorts: Forbidden: ports cannot change',
+      details: { causes: [{ field: 'reservedPorts' }] },
+    });
+  });
+});
