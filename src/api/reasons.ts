@@ -55,5 +55,8 @@ export const readyReasons: ReadonlySet<string> = new Set([
   'Suspended',
 ]);
 
+/** Reasons for which a VM is Stalled in one thing and goes on in all others. */
+export const stalledInPart: ReadonlySet<string> = new Set(['GPUPassthroughDisabled']);
+
 /** Reasons of Normal Events that tell of a start: they are kept however many Events there are, as Warnings are. */
 export const startReasons: ReadonlySet<string> = new Set(['Scheduled', 'Booted']);

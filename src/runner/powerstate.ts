@@ -4,7 +4,8 @@ import type { SavedState } from './statefile.ts';
 
 const permitted: Record<PowerAction, readonly RunnerPowerState[]> = {
   start: ['Stopped', 'Failed'],
-  stop: ['Running', 'Suspended', 'Failed'],
+  // A guest that went down by itself is to be off from then on, which the runner keeps.
+  stop: ['Running', 'Stopped', 'Suspended', 'Failed'],
   restart: ['Running', 'Stopped', 'Failed'],
   suspend: ['Running'],
   resume: ['Suspended'],

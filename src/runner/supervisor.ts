@@ -204,10 +204,15 @@ export class Supervisor {
     this.#asleep();
   }
 
-  #asleep(): void {
-    const message = "the guest's memory is on its disk";
+  #asleep(message = "the guest's memory is on its disk"): void {
     const told = { reason: 'Requested', message } as const;
-    this.status.update({ powerState: 'Suspended', suspendKind: 'Disk', ...guestDown, ...told });
+    this.status.update({
+      powerState: 'Suspended',
+      suspendKind: 'Disk',
+      retrying: false,
+      ...guestDown,
+      ...told,
+    });
     this.#options.log.info({}, message);
   }
 
@@ -466,14 +471,17 @@ export class Supervisor {
     throw new Svc3Error('ServiceUnavailable', why);
   }
 
-  /** @returns false where a guest that is asleep could not go on: it is asleep still, and the status says why. */
+  /** @returns false where a guest that is asleep could not go on: it is asleep still, and the message says why. */
   async #stop(): Promise<boolean> {
     clearTimeout(this.#retryTimer);
     await this.#disk.free();
     await this.#note({ powerState: 'Stopped', reason: 'Requested', message: undefined });
     // What it has not written yet is in its memory.
     if (this.#memory.isThere) await this.#boot();
-    if (this.isAsleep()) return false;
+    if (this.isAsleep()) {
+      this.#asleep(this.status.current.message);
+      return false;
+    }
     await this.#takeDown(this.#options.host.spec.graceSeconds * 1000);
     await this.#stopped('Requested');
     return true;

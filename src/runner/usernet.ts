@@ -74,9 +74,13 @@ export function createGuestPorts(qmp: Qmp): GuestPorts {
       if (refusal !== '') throw new Error(refusal);
     },
     async close({ podPort, guestPort, protocol }, address) {
-      podPorts.delete(podPort);
-      borrowed.delete(guestPort);
-      await monitor(qmp, `hostfwd_remove net0 ${protocol.toLowerCase()}:${address}:${podPort}`);
+      try {
+        await monitor(qmp, `hostfwd_remove net0 ${protocol.toLowerCase()}:${address}:${podPort}`);
+      } finally {
+        // Now: an answer that still showed it came before this one.
+        podPorts.delete(podPort);
+        borrowed.delete(guestPort);
+      }
     },
     isConnected: async (guestPort) => connectedPorts(await monitor(qmp, 'info usernet')).has(guestPort),
   };

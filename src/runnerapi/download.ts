@@ -53,7 +53,8 @@ export async function downloadExport(source: ExportSource): Promise<{ stream: Re
     return { stream: unpacked(response), size: Number(size) };
   response.destroy();
   if (response.statusCode === 401)
-    throw new Svc3Error('Unauthorized', 'the ticket of the export is not valid');
+    // No registry's refusal: the runner may have given the copy up, which it says when it is asked for it again.
+    throw new Svc3Error('Gone', 'the runner has the copy of the disk no more, or its ticket is not valid');
   throw new Svc3Error('BadGateway', `the runner answered ${response.statusCode} for the export`);
 }
 

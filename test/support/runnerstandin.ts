@@ -1,6 +1,7 @@
 import type { PowerRequest, RunnerState } from '../../src/api/runner.ts';
 import type { Growth } from '../../src/controllers/vm/runner/runnerlinks.ts';
 import { runnerState } from '../unit/controllers/vm/builders.ts';
+import { checkVerb } from '../../src/runner/powerstate.ts';
 import type { SimulatedKubelet } from './kubelet.ts';
 
 /**
@@ -58,6 +59,7 @@ export class RunnerStandIn {
   }
 
   #carryOut({ action, startRequest, restartRequest, settings }: PowerRequest): RunnerState {
+    checkVerb(action, this.state.powerState);
     this.verbs.push(action);
     this.settings = settings ?? this.settings;
     if (action === 'stop') return this.become({ powerState: 'Stopped', reason: 'Requested' });

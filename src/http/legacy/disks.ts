@@ -12,7 +12,7 @@ import type { Answer, GatewayCall } from './row.ts';
 /** A name or reference in a request of 2.4.x. */
 export const shortText = z.string().min(1).max(512);
 
-/** RFC 3339: when the version that is there got into the store, by the first work or by a commit; else when the object was made. */
+/** RFC 3339: when the last commit got into the store; where there is none, or another is under way or failed, when the first version did; else when the object was made. */
 export function modifiedOf({ metadata, status }: Image | Iso): string {
   const stored = (status?.conditions ?? []).filter(
     ({ type, status }) => (type === 'Ready' || type === 'Committed') && status === 'True',

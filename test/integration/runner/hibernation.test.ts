@@ -125,9 +125,17 @@ test('a guest that is to be stopped and cannot go on stays asleep, and its disk 
   await once(taken, 'listening');
   const ports = [{ podPort: (taken.address() as AddressInfo).port, guestPort: 80 }];
   const second = await startRunner(inNewPod(first.pod, { powerState: 'Stopped', ports }));
-  await second.reaches({ powerState: 'Failed', reason: 'PortInUse' });
+  const asleep = { powerState: 'Suspended', suspendKind: 'Disk' } as const;
+  await second.reaches({ ...asleep, reason: 'Requested' });
+  await expect(second.client.power({ action: 'stop' })).rejects.toThrow(
+    /has to go on from its memory .*port/,
+  );
+  expect(await second.client.state()).toMatchObject(asleep);
+  // Who asks for it by another verb is told the same.
+  await second.client.power({ action: 'resume' });
+  await second.reaches({ powerState: 'Failed', reason: 'PortInUse', retrying: true });
   await expect(second.client.power({ action: 'stop' })).rejects.toThrow('has to go on from its memory');
-  expect(await second.client.state()).toMatchObject({ powerState: 'Failed', reason: 'PortInUse' });
+  expect(await second.client.state()).toMatchObject(asleep);
   await second.client.startExport('image');
   await expect
     .poll(() => second.client.getExport('image'))

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { vms } from '../../../src/api/resources.ts';
 import type { PowerRequest, RunnerState } from '../../../src/api/runner.ts';
+import { checkVerb } from '../../../src/runner/powerstate.ts';
 import { startVmOperator, type TestOperator } from '../../support/operator.ts';
 import { slow, type VmNamespace, type VmWorld, vmWorld } from './harness.ts';
 
@@ -31,6 +32,7 @@ function become(state: Partial<RunnerState>): RunnerState {
 }
 
 function carryOut({ action, revertRequest, stopped }: PowerRequest): RunnerState {
+  checkVerb(action, runner.state.powerState ?? 'Running');
   runner.verbs.push(action);
   const requested = { reason: 'Requested', message: undefined };
   switch (action) {

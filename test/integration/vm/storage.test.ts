@@ -112,9 +112,11 @@ describe('a Persistent disk', () => {
     await bindClaim(world.client, space.name, 'svc3-vm-vm');
     await space.untilReady('vm');
     const env = { KUBECONFIG: world.controlPlane.kubeconfigPath, SVC3_DEFAULT_NAMESPACE: space.name };
-    const { code, stderr } = await svc3(['vm', 'resize', 'vm', '2'], { env });
-    expect(stderr).toMatch(/VM vm: the disk has not grown: .*svc3-vm-vm.* is forbidden/);
-    expect(code).not.toBe(0);
+    for (const _ of ['once', 'asked for again']) {
+      const { code, stderr } = await svc3(['vm', 'resize', 'vm', '2'], { env });
+      expect(stderr).toMatch(/VM vm: the disk has not grown: .*svc3-vm-vm.* is forbidden/);
+      expect(code).not.toBe(0);
+    }
     expect((await space.vm('vm')).status?.diskGrowth).toMatch(/is forbidden/);
     expect(runner.verbs).toEqual([]);
     await space.remove('vm');

@@ -5,7 +5,7 @@ import { backoffMs, checkVerb, createQueue } from '../../../src/runner/powerstat
 describe('a verb fits', () => {
   const fits: Record<PowerAction, RunnerPowerState[]> = {
     start: ['Stopped', 'Failed'],
-    stop: ['Running', 'Suspended', 'Failed'],
+    stop: ['Running', 'Stopped', 'Suspended', 'Failed'],
     restart: ['Running', 'Stopped', 'Failed'],
     suspend: ['Running'],
     resume: ['Suspended'],

@@ -39,7 +39,11 @@ describe('the copy of a disk', () => {
   });
 
   test.each<[number, string | undefined, object]>([
-    [401, undefined, { reason: 'Unauthorized', message: 'the ticket of the export is not valid' }],
+    [
+      401,
+      undefined,
+      { reason: 'Gone', message: 'the runner has the copy of the disk no more, or its ticket is not valid' },
+    ],
     [403, undefined, { reason: 'BadGateway', message: 'the runner answered 403 for the export' }],
     [200, 'bytes 0-9/10', { reason: 'BadGateway' }],
     [206, undefined, { reason: 'BadGateway' }],

@@ -8,6 +8,7 @@ describe('a failure of the work', () => {
   test.each<[string, unknown, string]>([
     ['a hostile disk', new Svc3Error('Invalid', 'bad'), 'DiskRefused'],
     ['a source that is not there', new Svc3Error('NotFound', 'no'), 'SourceNotFound'],
+    ['a copy that the runner has given up', new Svc3Error('Gone', 'no'), 'WorkerFailed'],
     ['a refused login', new Svc3Error('Unauthorized', 'no'), 'RegistryDenied'],
     ['a missing right', new Svc3Error('Forbidden', 'no'), 'RegistryDenied'],
     ['a registry that answers 502', new Svc3Error('BadGateway', 'no'), 'RegistryUnreachable'],

@@ -96,13 +96,15 @@ async function resize(
   const patched = await client.patch(vms, { name, namespace }, { type: 'merge', body });
   const hasBooted = patched.status?.powerState !== undefined;
   if (!options.wait || !hasBooted) return undefined;
+  const { generation = 0 } = patched.metadata;
   const isGrown = ({ status }: Vm) => parseQuantity(status?.diskSize ?? '0', 'diskSize') >= gib * 2 ** 30;
   const waited = await waiterOn(client, options.signal)(vms, patched, {
     timeoutMs: resizeTimeoutMs,
     done(vm) {
       options.progress(`${name}: the disk has ${vm.status?.diskSize ?? 'no size yet'}`);
       // What is told while it has not grown is why.
-      return isGrown(vm) || vm.status?.diskGrowth !== patched.status?.diskGrowth;
+      const { diskGrowth, observedGeneration = 0 } = vm.status ?? {};
+      return isGrown(vm) || (diskGrowth !== undefined && observedGeneration >= generation);
     },
   });
   if (waited.kind !== 'done') return undefined;

@@ -27,12 +27,15 @@ const askAgainMs = 60_000;
 /** What becomes of the claim of a disk that is to be larger. */
 export interface ClaimRoom {
   /** Why it does not grow. */
-  readonly refusal?: string;
-  /** Milliseconds until it is asked for again. */
+  readonly refusal?: string | undefined;
+  /** Milliseconds until it is looked at again. */
   readonly againMs?: number;
 }
 
 const enough: ClaimRoom = {};
+
+/** The cache will show it, of which no event tells the VM. */
+const underway: ClaimRoom = { againMs: 2_000 };
 
 /** Whether the disk is to wait: on a claim that does not grow it would come to an end before its size. */
 export function isClaimTooSmall(vm: Vm, claim: PersistentVolumeClaim | undefined): boolean {
@@ -54,12 +57,13 @@ export class ClaimGrowth implements VmMemory {
     const storage = grownStorage(vm, claim, bootNeeds(vm));
     if (claim === undefined || storage === undefined) return enough;
     const before = this.#of(vmUid, claim, storage);
+    if (before !== undefined && before.refusal === undefined) return underway;
     const waitMs = this.#waitMs(before);
-    if (waitMs !== 0) return roomOf(before?.refusal?.message, waitMs);
+    if (waitMs > 0) return { refusal: before?.refusal?.message, againMs: waitMs };
     try {
       await this.#ask(claim, storage);
       this.#asked.set(vmUid, { claimUid: claim.metadata.uid, storage });
-      return enough;
+      return underway;
     } catch (error) {
       if (!isSvc3Error(error, 'Forbidden', 'Invalid')) throw error;
       const message = messageOf(error);
@@ -67,7 +71,7 @@ export class ClaimGrowth implements VmMemory {
       this.#asked.set(vmUid, { claimUid: claim.metadata.uid, storage, refusal });
       if (before?.refusal?.message !== message)
         this.#parts.recorder.event(typed(vm), { type: 'Warning', reason: 'VolumeNotGrown', message });
-      return roomOf(message, askAgainMs);
+      return { refusal: message, againMs: askAgainMs };
     }
   }
 
@@ -81,10 +85,8 @@ export class ClaimGrowth implements VmMemory {
     return asked?.claimUid === claim.metadata.uid && asked.storage === storage ? asked : undefined;
   }
 
-  /** 0: to be asked for now; undefined: the cache will show it. */
-  #waitMs(asked: Asked | undefined): number | undefined {
-    if (asked === undefined) return 0;
-    if (asked.refusal === undefined) return undefined;
+  #waitMs(asked: Asked | undefined): number {
+    if (asked?.refusal === undefined) return 0;
     return Math.max(0, asked.refusal.at + askAgainMs - this.#parts.monotonic());
   }
 
@@ -92,8 +94,4 @@ export class ClaimGrowth implements VmMemory {
     const body = { metadata: { uid }, spec: { resources: { requests: { storage } } } };
     await this.#parts.client.patch(persistentVolumeClaims, { name, namespace }, { type: 'merge', body });
   }
-}
-
-function roomOf(refusal: string | undefined, againMs: number | undefined): ClaimRoom {
-  return refusal === undefined || againMs === undefined ? enough : { refusal, againMs };
 }

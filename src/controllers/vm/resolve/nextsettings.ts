@@ -20,7 +20,9 @@ export function nextSettings(
   const warningsBefore = vm.status?.warnings ?? [];
   if (keepsSettings(vm)) {
     const { elsewhere = placed } = changedSettings(vm, placed, settings) ?? {};
-    return { kind: 'resolved', effective: elsewhere, warnings: warningsBefore };
+    // They go on waiting, which the status has to say: it is by that that the pod after this one keeps its settings.
+    const { fields: waiting = [] } = changedSettings(vm, elsewhere, settings) ?? {};
+    return { kind: 'resolved', effective: elsewhere, warnings: warningsBefore, waiting };
   }
   const changed = changedSettings(vm, placed, settings, pinnedIso);
   const { effective = placed, warnings = warningsBefore, refusal } = changed ?? {};

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Pod } from '../../../api/core.ts';
 import { parseQuantity } from '../../../api/quantity.ts';
-import { readyReasons } from '../../../api/reasons.ts';
+import { readyReasons, stalledInPart } from '../../../api/reasons.ts';
 import type {
   ClaimRequest,
   PortsRequest,
@@ -24,7 +24,7 @@ import type { BootTerms, ClaimAnswer } from '../parts.ts';
 import type { VmSettings } from '../settings.ts';
 import { bootSettings } from './bootsettings.ts';
 import { isBoot, powerStep, type PowerStep } from './power.ts';
-import type { RunnerObservation } from '../status/report.ts';
+import type { DiskGrowth, RunnerObservation } from '../status/report.ts';
 
 /** What the VM controller uses of a runner; `createRunnerClient` of src/runnerapi is one. */
 export interface RunnerConnection {
@@ -73,7 +73,7 @@ interface Link {
   /** A size that the runner refused: not asked for again. */
   refusedBytes: number | undefined;
   /** What became of the last growth of the disk. */
-  growth: Growth | undefined;
+  growth: DiskGrowth | undefined;
   /** The last requests that it has answered: a runner that does not keep them is not asked twice. */
   startRequest: string | undefined;
   restartRequest: string | undefined;
@@ -357,7 +357,8 @@ export class RunnerLinks {
         if (isSvc3Error(error, 'Invalid', 'Conflict', 'BadRequest')) {
           // A disk that is in no state to grow can be asked again.
           if (error.reason !== 'Conflict') link.refusedBytes = bytes;
-          link.growth = { diskSize: link.state?.diskSize ?? 0, message: messageOf(error) };
+          const diskSize = link.state?.diskSize ?? 0;
+          link.growth = { diskSize, message: messageOf(error), refusedBytes: bytes };
         }
         throw error;
       }
@@ -440,7 +441,9 @@ function isAnswered(link: Link, { action, startRequest, restartRequest }: PowerR
 function hasNothingToAsk(vm: Vm, podReady: boolean): boolean {
   const conditions = vm.status?.conditions;
   const ready = conditions?.find(({ type }) => type === 'Ready');
-  const isStalled = conditions?.some(({ type, status }) => type === 'Stalled' && status === 'True');
+  const isStalled = conditions?.some(
+    ({ type, status, reason: why }) => type === 'Stalled' && status === 'True' && !stalledInPart.has(why),
+  );
   const reason = ready?.reason ?? '';
   // Its pod ends once the runner says that it has written the memory.
   if (isAsleep(vm)) return false;

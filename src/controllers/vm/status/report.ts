@@ -1,10 +1,10 @@
 import type { Node, Pod } from '../../../api/core.ts';
 import { annotations } from '../../../api/meta.ts';
 import type { PowerAction, RunnerState } from '../../../api/runner.ts';
-import { conditionTypes } from '../../../api/reasons.ts';
+import { conditionTypes, stalledInPart } from '../../../api/reasons.ts';
 import type { EffectiveSettings, ObservedPowerState, RunnerIdentity, Vm } from '../../../api/vm.ts';
 import { isTerminating } from '../../../api/owner.ts';
-import { formatQuantity } from '../../../api/quantity.ts';
+import { formatQuantity, parseQuantity } from '../../../api/quantity.ts';
 import { nodeOf } from '../../../placement/podfacts.ts';
 import { isOfSize, needsAnotherPod } from '../../../api/vmchanges.ts';
 import { hasClaims, isPersistent } from '../pod/claim.ts';
@@ -46,9 +46,17 @@ export interface RunnerObservation {
   /** Whether it has to be asked again for what applies at once: no event tells of that. */
   readonly isPending: boolean;
   /** What became of the growth of the disk that it was last asked for. */
-  readonly growth?: { readonly diskSize: number; readonly message: string } | undefined;
+  readonly growth?: DiskGrowth | undefined;
   /** Why it could not be asked, or why the last verb failed. */
   readonly error: string | undefined;
+}
+
+/** What became of a growth of the disk. */
+export interface DiskGrowth {
+  readonly diskSize: number;
+  readonly message: string;
+  /** The size that was refused. */
+  readonly refusedBytes?: number;
 }
 
 export interface PodReport {
@@ -79,21 +87,22 @@ export function reportPod(given: PodReport): StatusDraft {
   // Once there has been one there always is: the start deadline goes by it.
   const before = vm.status?.powerState === undefined ? undefined : ('Stopped' as const);
   const shown = hasNeverRun(input) ? undefined : (power ?? before);
+  const observed = rememberedConditions(input) ?? conditionsOf(input, power);
   const conditions = {
     ...refusedCondition(input),
-    ...(rememberedConditions(input) ?? conditionsOf(input, power)),
+    ...observed,
     ...warmCondition(input),
     ...restartCondition(input),
     ...portsCondition(warnings, leftOut),
   };
-  const { ready, stalled } = conditions;
+  const { ready, stalled } = observed;
   const { nodeName, ip } = whereItIs(input);
   const state = input.runner?.state;
   const runner = identityOf(input);
   const growth = input.runner?.growth;
   const bytes = state?.diskSize ?? growth?.diskSize;
   const diskSize = bytes === undefined ? vm.status?.diskSize : formatQuantity(bytes);
-  const diskGrowth = growth?.message ?? vm.status?.diskGrowth;
+  const diskGrowth = growthMessage(vm, diskSize, growth);
   const accelerator = acceleratorOf(pod) ?? vm.status?.accelerator;
   const memoryHost = memoryHostOf(vm, effective, { accelerator, node });
   const revertRequest = state?.revertRequest ?? vm.status?.revertRequest;
@@ -123,6 +132,18 @@ export function reportPod(given: PodReport): StatusDraft {
   };
 }
 
+/** While the disk is smaller than it is to be, only why it does not grow: what became of a growth before says nothing of this one. */
+function growthMessage(
+  { spec, status }: Vm,
+  diskSize: string | undefined,
+  growth: DiskGrowth | undefined,
+): string | undefined {
+  const asked = spec.disk?.size === undefined ? 0 : parseQuantity(spec.disk.size, 'disk.size');
+  const isToGrow = diskSize !== undefined && parseQuantity(diskSize, 'diskSize') < asked;
+  if (isToGrow) return growth?.refusedBytes === asked ? growth.message : undefined;
+  return growth?.message ?? status?.diskGrowth;
+}
+
 function conditionsOf(input: PodReport, power: ObservedPowerState | undefined): ConditionDrafts {
   const prepared = preparedCondition(input);
   const booted = bootedCondition(input, power);
@@ -148,6 +169,7 @@ function rememberedConditions({ vm, pod, node, runner }: PodReport): ConditionDr
   const { conditions, runner: known } = vm.status ?? {};
   const remembered = conditionsIn(conditions);
   const stalled = conditions?.find(({ type }) => type === conditionTypes.stalled);
+  if (stalledInPart.has(stalled?.reason ?? '')) return undefined;
   const isCurrent =
     stalled?.observedGeneration === vm.metadata.generation && known?.podUid === pod.metadata.uid;
   if (remembered?.stalled?.status !== 'True' || !isCurrent) return undefined;

@@ -279,6 +279,22 @@ describe('a VM', () => {
       expect(cpuOf()).toBe(cpu);
     });
 
+    test('goes on in its next pod as what it was, which the pod after that does too', async () => {
+      inventory.setNode(aNode('n1'));
+      const vm = changed(
+        placed(
+          { powerState: 'Running', podName: 'svc3-vm-web', conditions: [aCondition('RestartRequired')] },
+          { ...persistent, onEviction: 'Suspend' },
+        ),
+      );
+      const pass = passOver(vm);
+      await podCreation().deploy(pass);
+      expect(pass.status?.conditions.restartRequired).toMatchObject({
+        status: 'True',
+        message: 'spec.cpu apply when the guest is started next',
+      });
+    });
+
     test('goes on where the VM is to be now, and as what it was', async () => {
       inventory.setNode(aNode('n1'));
       inventory.setNode(aNode('n2'));

@@ -719,6 +719,45 @@ test('what the installation refuses of a spec stalls the VM, whose guest runs on
   expect([conditions.ready.status, reconciling]).toEqual(['True', false]);
 });
 
+describe('a VM that was Stalled for what the installation refused of its spec', () => {
+  const stalled = aCondition('Stalled', { reason: 'GPUPassthroughDisabled' });
+  const report = (refusal?: string) =>
+    reportPod({
+      vm: aVm({
+        spec: { powerState: 'Stopped' },
+        status: {
+          powerState: 'Stopped',
+          runner: { podUid: 'pod-uid', address: '10.0.0.1' },
+          conditions: [aCondition('Ready', { reason: 'Stopped' }), stalled],
+        },
+      }),
+      pod: aPod({ nodeName: 'n1', status: runningStatus(false) }),
+      node: undefined,
+      runner: undefined,
+      effective,
+      warnings: [],
+      ...(refusal === undefined ? {} : { refusal }),
+    });
+
+  test('is that no more when the installation allows it', () => {
+    expect(report('not here').conditions.stalled).toMatchObject({ reason: 'GPUPassthroughDisabled' });
+    expect(report().conditions.stalled).toBeUndefined();
+  });
+
+  test('is asked while it is on its way, as any other', () => {
+    const { reconciling } = reportPod({
+      vm: aVm(),
+      pod: aPod({ nodeName: 'n1', status: runningStatus(false) }),
+      node: undefined,
+      runner: undefined,
+      effective,
+      warnings: [],
+      refusal: 'not here',
+    });
+    expect(reconciling).toBe(true);
+  });
+});
+
 describe('a change that waits for the next start of the guest', () => {
   const required = (waiting: string[], disk?: 'Persistent', resizeRefusal?: string) =>
     reportPod({
@@ -770,6 +809,22 @@ describe('the status that is written', () => {
     const flipped = observed({ state: runnerState({ diskSize: 2 ** 30 }), podReady: false, growth });
     const { draft } = draftOf({ sentence: '', rows: [], pod: running, runner: flipped });
     expect(draft.fields).toMatchObject({ diskSize: '2Gi', diskGrowth: 'the disk has grown' });
+  });
+
+  test.each([
+    ['nothing of a growth before', { diskSize: 2 ** 30, message: 'the disk has grown' }, undefined],
+    ['why it does not grow', { diskSize: 2 ** 30, message: 'no room', refusedBytes: 2 ** 31 }, 'no room'],
+    ['nothing of another size', { diskSize: 2 ** 30, message: 'no room', refusedBytes: 2 ** 32 }, undefined],
+  ])('a disk that is to grow has %s', (_, growth, diskGrowth) => {
+    const { fields } = reportPod({
+      vm: aVm({ spec: { disk: { size: '2Gi' } }, status: { diskSize: '1Gi', diskGrowth: 'before' } }),
+      pod: running,
+      node: undefined,
+      runner: observed({ state: runnerState({ diskSize: 2 ** 30 }), growth }),
+      effective,
+      warnings: [],
+    });
+    expect(fields.diskGrowth).toBe(diskGrowth);
   });
 
   test('is the same object when nothing has changed', () => {

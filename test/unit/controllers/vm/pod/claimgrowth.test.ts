@@ -42,8 +42,9 @@ beforeEach(() => {
 
 describe('a claim', () => {
   test('is grown once for a size, and for another size again', async () => {
-    expect(await growth.grow(aGrown(), aClaim())).toEqual({});
-    expect(await growth.grow(aGrown(), aClaim())).toEqual({});
+    // Looked at again until the cache shows it.
+    expect(await growth.grow(aGrown(), aClaim())).toEqual({ againMs: 2_000 });
+    expect(await growth.grow(aGrown(), aClaim())).toEqual({ againMs: 2_000 });
     expect(patch).toHaveBeenCalledOnce();
     await growth.grow(aGrown('80Gi'), aClaim());
     expect(patch).toHaveBeenCalledTimes(2);
@@ -72,7 +73,7 @@ describe('a claim', () => {
     expect(event).toHaveBeenCalledTimes(2);
     patch.mockResolvedValue(undefined);
     now += 60_000;
-    expect(await growth.grow(aGrown(), aClaim())).toEqual({});
+    expect(await growth.grow(aGrown(), aClaim())).toEqual({ againMs: 2_000 });
     expect(patch).toHaveBeenCalledTimes(4);
   });
 
