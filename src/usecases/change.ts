@@ -47,13 +47,15 @@ export async function changeVm(
   options: ChangeOptions,
 ): Promise<Changed> {
   const installation = await settings();
-  const { spec, portWarnings } = vmChangeOf(request, installation?.hostPortsAllowed);
+  const spec = vmChangeOf(request, {
+    hostPortsAllowed: installation?.hostPortsAllowed,
+    vm: request.vmConfigNamespace === undefined ? undefined : await find(),
+  });
   if (Object.keys(spec).length === 0)
     throw new Svc3Error('Invalid', 'the request names no setting to change');
   if (request.gpuPassthrough === true) refuseNewGpu(await find(), installation);
   const patch = { type: 'merge', body: { spec } } as const;
   const patched = await writing(() => caller.patch(vms, key, patch), deployFieldsOf(request));
-  for (const warning of portWarnings) options.warn(warning);
   if (!options.wait) return { vm: patched, isSeen: false };
   const { generation = 0 } = patched.metadata;
   const isSeen = ({ status }: Vm) => (status?.observedGeneration ?? 0) >= generation;

@@ -2,6 +2,7 @@ import type { Created } from '../api/object.ts';
 import { annotations, finalizer, forbiddenHostPorts, group, type PortRange } from '../api/meta.ts';
 import type { Vm, VmSpecInput } from '../api/vm.ts';
 import type { PortMapping } from '../api/ports.ts';
+import { parseQuantity } from '../api/quantity.ts';
 import type { Switch } from '../api/vmconfig.ts';
 import { invalidField, Svc3Error } from '../errors.ts';
 import { vmReason } from './vm.ts';
@@ -59,8 +60,8 @@ function isUsable(port: number, allowed: PortRange): boolean {
 
 export interface ReservedPorts {
   readonly ports: PortMapping[];
-  /** One sentence for each mapping that cannot be had. */
-  readonly warnings: string[];
+  /** The mappings that cannot be had. */
+  readonly unusable: { readonly mapping: string; readonly why: string }[];
 }
 
 /** Where nobody tells what the installation allows: the operator says it then. */
@@ -69,12 +70,13 @@ export const anyHostPort: PortRange = { first: 1, last: 65_535 };
 const mappingPattern = /^(?:(\d{1,5}):)?(\d{1,5})(?:\/(tcp|udp))?$/i;
 
 /**
- * Reads `[NODE:]VM[,[NODE:]VM]`; without a port of the node the VM's is open on the IP of its pod. An unusable mapping is a
- * warning and no error (contract: `reservedPorts`).
+ * Reads `[NODE:]VM[,[NODE:]VM]`; without a port of the node the VM's is open on the IP of its pod.
+ *
+ * @throws Svc3Error Invalid where it cannot be read
  */
 export function reservedPorts(text: string | undefined, allowed: PortRange): ReservedPorts {
   const ports: PortMapping[] = [];
-  const warnings: string[] = [];
+  const unusable: ReservedPorts['unusable'] = [];
   const taken = new Set<string>();
   const mappings = (text ?? '')
     .split(',')
@@ -88,22 +90,19 @@ export function reservedPorts(text: string | undefined, allowed: PortRange): Res
     const nodePort = match[1] === undefined ? undefined : Number(match[1]);
     const guestPort = Number(match[2]);
     const protocol = match[3]?.toLowerCase() === 'udp' ? 'UDP' : 'TCP';
-    if (guestPort < 1 || guestPort > 65_535)
-      warnings.push(`Port mapping ${mapping} was left out: ${guestPort} is not a port.`);
+    if (guestPort < 1 || guestPort > 65_535) unusable.push({ mapping, why: `${guestPort} is not a port` });
     else if (nodePort !== undefined && !isUsable(nodePort, allowed))
-      warnings.push(
-        `Port mapping ${mapping} was left out: usable node ports are ${allowed.first}-${allowed.last}.`,
-      );
+      unusable.push({ mapping, why: `usable node ports are ${allowed.first}-${allowed.last}` });
     else if (nodePort !== undefined && taken.has(`node ${nodePort}/${protocol}`))
-      warnings.push(`Port mapping ${mapping} was left out: node port ${nodePort} is given twice.`);
+      unusable.push({ mapping, why: `node port ${nodePort} is given twice` });
     else if (taken.has(`guest ${guestPort}/${protocol}`))
-      warnings.push(`Port mapping ${mapping} was left out: port ${guestPort} of the VM is given twice.`);
+      unusable.push({ mapping, why: `port ${guestPort} of the VM is given twice` });
     else {
       taken.add(`node ${nodePort}/${protocol}`).add(`guest ${guestPort}/${protocol}`);
       ports.push({ ...(nodePort === undefined ? {} : { nodePort }), guestPort, protocol });
     }
   }
-  return { ports, warnings };
+  return { ports, unusable };
 }
 
 const schedulers = { default: 'Spread', 'most-allocated': 'Pack', '': undefined } as const;
@@ -170,14 +169,16 @@ function diskOf({ disk, diskStorage, diskSize }: DeployRequest): VmSpecInput['di
     size: typeof diskSize === 'number' ? `${Math.round(diskSize * 1024)}Mi` : diskSize,
   });
   if (Object.keys(named).length === 0) return disk;
-  for (const [name, field] of [
-    ['storage', 'diskStorage'],
-    ['size', 'diskSize'],
-  ] as const)
-    if (disk?.[name] !== undefined && named[name] !== undefined && disk[name] !== named[name])
-      throw invalidField(field, `says something else than disk.${name}`);
+  const { storage = disk?.storage, size = disk?.size } = named;
+  if (disk?.storage !== undefined && disk.storage !== storage)
+    throw invalidField('diskStorage', 'says something else than disk.storage');
+  if (disk?.size !== undefined && size !== undefined && !isSameSize(disk.size, size))
+    throw invalidField('diskSize', 'says something else than disk.size');
   return { ...disk, ...named };
 }
+
+const isSameSize = (size: string, named: string): boolean =>
+  parseQuantity(size, 'disk.size') === parseQuantity(named, 'diskSize');
 
 /**
  * The fields of VM.spec that a request says, but for those of which the request is not all: `vmConfigNamespace`, `reservedPorts` and
@@ -214,7 +215,9 @@ export function vmOf(
   vm: Created<Vm>;
   portWarnings: string[];
 } {
-  const { ports, warnings } = reservedPorts(request.reservedPorts, options.hostPortsAllowed);
+  const { ports, unusable } = reservedPorts(request.reservedPorts, options.hostPortsAllowed);
+  // No error (contract: `reservedPorts`).
+  const portWarnings = unusable.map(({ mapping, why }) => `Port mapping ${mapping} was left out: ${why}.`);
   const generates = request.name === undefined || request.name === '' || request.shouldGenerateName === true;
   const prefix = request.name === undefined || request.name === '' ? 'vm' : request.name;
   const minutes = request.timeout ?? (options.withoutDeadline === true ? undefined : 10);
@@ -241,7 +244,7 @@ export function vmOf(
     },
     spec: spec as Vm['spec'],
   };
-  return { vm, portWarnings: warnings };
+  return { vm, portWarnings };
 }
 
 const atTimeout = {

@@ -1,5 +1,6 @@
 import type { Affinity } from '../api/affinity.ts';
 import type { PortRange } from '../api/meta.ts';
+import type { Vm } from '../api/vm.ts';
 import type { Readiness } from '../api/vmconfig.ts';
 import { invalidField } from '../errors.ts';
 import { anyHostPort, reservedPorts, vmSpecOf } from './deploy.ts';
@@ -7,12 +8,14 @@ import type { VmChangeRequest } from './vmschemas.ts';
 
 export type { VmChangeRequest };
 
-export interface VmChange {
-  /** Merge patch of VM.spec: what the request names, and nothing else. */
-  readonly spec: Readonly<Record<string, unknown>>;
-  /** One sentence for each port mapping that cannot be had. */
-  readonly portWarnings: readonly string[];
+export interface ChangeOptions {
+  readonly hostPortsAllowed?: PortRange | undefined;
+  /** As it is; only what names `vmConfigNamespace` needs it. */
+  readonly vm?: Vm | undefined;
 }
+
+/** Merge patch of VM.spec: what the request names, and nothing else. */
+type SpecPatch = Readonly<Record<string, unknown>>;
 
 /** What an empty text takes out; kube-apiserver refuses that once the VM has been placed. */
 const emptied = {
@@ -30,7 +33,10 @@ const noReadiness: Record<keyof Readiness, null> = { tcp: null, http: null, gues
  *
  * @throws Svc3Error Invalid that names the field
  */
-export function vmChangeOf(request: VmChangeRequest, hostPortsAllowed: PortRange = anyHostPort): VmChange {
+export function vmChangeOf(
+  request: VmChangeRequest,
+  { hostPortsAllowed = anyHostPort, vm }: ChangeOptions = {},
+): SpecPatch {
   const { vmConfigNamespace, reservedPorts: mappings, timeout, customVMMetadata } = request;
   const { readiness, affinity, ...said } = vmSpecOf(request);
   // It has no endpoint (spec: "No endpoint; use CLI svc3 vm resize").
@@ -40,18 +46,25 @@ export function vmChangeOf(request: VmChangeRequest, hostPortsAllowed: PortRange
       'cannot change here; svc3 vm resize grows the disk',
       'FieldValueForbidden',
     );
-  const { ports, warnings } = reservedPorts(mappings, hostPortsAllowed);
-  const spec = {
+  const { ports, unusable } = reservedPorts(mappings, hostPortsAllowed);
+  // The list replaces the one before: what is left out would close what is open.
+  if (unusable.length > 0)
+    throw invalidField('reservedPorts', unusable.map(({ mapping, why }) => `${mapping}: ${why}`).join('; '));
+  return {
     ...said,
     ...emptiedBy(request),
     ...(customVMMetadata === '' ? { metadata: [] } : {}),
     ...(readiness === undefined ? {} : { readiness: { ...noReadiness, ...readiness } }),
     ...(affinity === undefined ? {} : { affinity: wholeAffinity(affinity) }),
-    ...(vmConfigNamespace === undefined ? {} : { configNamespace: vmConfigNamespace }),
+    ...(vmConfigNamespace === undefined ? {} : { configNamespace: configNamespace(vmConfigNamespace, vm) }),
     ...(mappings === undefined ? {} : { ports }),
     ...(timeout === undefined ? {} : { startDeadlineSeconds: timeout * 60 }),
   };
-  return { spec, portWarnings: warnings };
+}
+
+/** In the words of the VM's spec, which may leave out that of the VM: what it says already is no change. */
+function configNamespace(asked: string, vm: Vm | undefined): string | null {
+  return vm?.spec.configNamespace === undefined && asked === vm?.metadata.namespace ? null : asked;
 }
 
 function emptiedBy(request: VmChangeRequest): Readonly<Record<string, null>> {

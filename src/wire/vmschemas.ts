@@ -105,7 +105,7 @@ export const vmChangeBody = z
   .meta({
     id: 'VMChangeRequest',
     description:
-      'What is absent stays. Lists, readiness and affinity are replaced as a whole; an empty tag, scheduler, systemSerial or node takes out what was said. vmConfig, vmConfigNamespace, pool, image, architecture, hostname, subdomain, sshNodePort, screenshareNodePort and where the disk is never change: another value is refused, and so is a size of the disk, which svc3 vm resize grows.',
+      'What is absent stays. Lists, readiness and affinity are replaced as a whole; an empty tag, scheduler, systemSerial or node takes out what was said. vmConfig, vmConfigNamespace, pool, image, architecture, hostname, subdomain, sshNodePort, screenshareNodePort and where the disk is never change: a value that its spec does not have already is refused, and so are a size of the disk, which svc3 vm resize grows, and a port mapping that cannot be had.',
   });
 
 export const vmConfigBody = z

@@ -360,16 +360,13 @@ describe('changes of a VM', () => {
     expect((await call('GET', ns('/vms/changed'))).json).toEqual(json);
   });
 
-  test('are answered at once where nobody waits, and unknown fields and ports that cannot be had are warned of', async () => {
+  test('are answered at once where nobody waits, and unknown fields are warned of', async () => {
     const { status, json, headers } = await change(
-      { SuspendTo: 'Disk', reservedPorts: '80,22:22', name: 'other' },
+      { SuspendTo: 'Disk', reservedPorts: '80', name: 'other' },
       '?wait=false',
     );
     expect([status, json.name]).toEqual([202, 'changed']);
-    expect(headers['warning']).toEqual([
-      expect.stringContaining("unknown field 'name'"),
-      expect.stringContaining('22:22 was left out'),
-    ]);
+    expect(headers['warning']).toContain("unknown field 'name'");
     const { spec } = await vmNamed('changed');
     expect(spec).toMatchObject({ suspendTo: 'Disk', ports: [{ guestPort: 80, protocol: 'TCP' }] });
   });
@@ -386,6 +383,8 @@ describe('changes of a VM', () => {
     ['a GPU', { gpuPassthrough: true }, 'gpuPassthrough'],
     ['a fraction of a cpu', { cpu: 1.5 }, 'cpu'],
     ['a broken port mapping', { reservedPorts: 'http' }, 'reservedPorts'],
+    ['a port that cannot be had', { reservedPorts: '8080,22:22' }, 'reservedPorts'],
+    ['a configuration of another namespace', { vmConfigNamespace: 'other' }, 'vmConfigNamespace'],
   ])('to %s are refused, and the field is named', async (_, body, field) => {
     const { status, json } = await change(body);
     expect(status).toBe(422);
@@ -397,7 +396,9 @@ describe('changes of a VM', () => {
     expect((await change({})).status).toBe(422);
     expect((await call('PATCH', ns('/vms/nothing'), { body: { cpu: 4 } })).status).toBe(404);
     // What it says already is no change.
-    expect((await change({ image, tag: 'fast' }, '?wait=false')).status).toBe(202);
+    expect((await change({ image, tag: 'fast', vmConfigNamespace: namespace }, '?wait=false')).status).toBe(
+      202,
+    );
   });
 });
 

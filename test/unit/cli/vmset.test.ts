@@ -1,7 +1,14 @@
-import { describe, expect, test } from 'vitest';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Svc3Error } from '../../../src/errors.ts';
 import type { ChangedVm, Service, VmChangeRequest } from '../../../src/cli/service/types.ts';
 import { run } from './environment.ts';
+
+let folder: string;
+beforeAll(async () => void (folder = await mkdtemp(join(tmpdir(), 'svc3-set-'))));
+afterAll(() => rm(folder, { recursive: true }));
 
 /** `svc3 vm set web …`, what the service gets, and what is said of what it answers. */
 async function set(words: readonly string[], answer: Partial<ChangedVm['vm']> | Error | 'not seen' = {}) {
@@ -82,9 +89,18 @@ describe('svc3 vm set', () => {
       'VM web: spec.cpu, spec.suspendTo apply when the guest is started next',
     ],
     [
-      'what a VM takes that cannot run',
+      'nothing of a VM that cannot run',
       { status: 'Failed', message: 'no such disk' },
-      'VM web: spec.cpu, spec.suspendTo apply now; it is Failed: no such disk',
+      'VM web: the change was accepted; it is Failed: no such disk',
+    ],
+    [
+      'nothing of a VM that cannot run, nor at its next start',
+      {
+        status: 'Failed',
+        message: 'no GPU here',
+        restartRequired: 'spec.cpu apply when the guest is started next',
+      },
+      'VM web: the change was accepted; spec.cpu apply when the guest is started next; it is Failed: no GPU here',
     ],
     [
       'nobody knows yet what',
@@ -94,6 +110,46 @@ describe('svc3 vm set', () => {
   ])('says that %s applies now', async (_what, answer, said) => {
     const { stdout } = await set(['-c', '2', '--suspend-to', 'disk'], answer);
     expect(stdout).toBe(`${said}\n`);
+  });
+
+  test.each<[what: string, content: string, members: object]>([
+    [
+      'null, which is nothing, as everywhere',
+      'affinity:\n  nodeAffinity: null\n  podAffinity: {}\ntopologySpreadConstraints: null\n',
+      { affinity: { nodeAffinity: null, podAffinity: {} }, topologySpreadConstraints: null },
+    ],
+    ['nothing else', 'affinity: {}\ntopologySpreadConstraints: null\n', { affinity: {} }],
+  ])('takes a file of affinity that says %s', async (_what, content, members) => {
+    const file = join(folder, 'affinity.yaml');
+    await writeFile(file, content);
+    const { code, stdout, stderr, request } = await set(['--affinity', file]);
+    expect({ code, stdout, stderr }).toEqual({
+      code: 0,
+      stdout: 'VM web: spec.affinity applies now\n',
+      stderr: '',
+    });
+    expect(request).toMatchObject(members);
+  });
+
+  test.each([
+    ['--affinity', 'affinity: null\n', 'at least one setting is needed; see svc3 vm set --help'],
+    ['--affinity', 'affinity: 5\n', /^--affinity: /],
+  ])('refuses %s of "%s" before anything is changed', async (option, content, message) => {
+    const file = join(folder, 'affinity.yaml');
+    await writeFile(file, content);
+    const { code, stderr, request } = await set([option, file]);
+    expect(request).toBeUndefined();
+    expect(code).toBe(2);
+    expect(stderr.replace(/^svc3: |\n$/g, '')).toMatch(message);
+  });
+
+  test('says of ports that cannot be had which option named them', async () => {
+    const { code, stderr, request } = await set(['-p', '80,80']);
+    expect(request).toBeUndefined();
+    expect({ code, stderr }).toEqual({
+      code: 2,
+      stderr: 'svc3: --ports: 80: port 80 of the VM is given twice\n',
+    });
   });
 
   test.each([

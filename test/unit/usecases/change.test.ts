@@ -62,9 +62,8 @@ describe('a change of a VM', () => {
   });
 
   test('is accepted at once where nobody waits, and where the operator does not look at it', async () => {
-    const { run, patched, warnings } = world();
-    expect(await run({ reservedPorts: '22:22' }, { wait: false })).toEqual({ vm: patched, isSeen: false });
-    expect(warnings).toEqual([expect.stringContaining('22:22')]);
+    const { run, patched } = world();
+    expect(await run({ cpu: 4 }, { wait: false })).toEqual({ vm: patched, isSeen: false });
     expect(await run({ cpu: 4 })).toEqual({ vm: patched, isSeen: false });
   });
 
@@ -82,6 +81,22 @@ describe('a change of a VM', () => {
     await expect(run({})).rejects.toMatchObject({ reason: 'Invalid' });
     await expect(run({ memory: 0 })).rejects.toMatchObject({ reason: 'Invalid' });
     expect(patch).not.toHaveBeenCalled();
+  });
+
+  test('to ports that cannot be had closes none', async () => {
+    const { run, patch } = world();
+    await expect(run({ reservedPorts: '80,22:22' })).rejects.toMatchObject({
+      reason: 'Invalid',
+      details: { causes: [{ field: 'reservedPorts' }] },
+    });
+    expect(patch).not.toHaveBeenCalled();
+  });
+
+  test('to the namespace of the VM, where its configuration is anyhow, is none', async () => {
+    const { run, patch } = world([lookedAt()]);
+    expect(await run({ vmConfigNamespace: 'team' })).toMatchObject({ isSeen: true });
+    const body = { spec: { configNamespace: null } };
+    expect(patch).toHaveBeenCalledWith(expect.anything(), expect.anything(), { type: 'merge', body });
   });
 
   test('to a GPU that the cluster gives nobody is refused before it is written', async () => {

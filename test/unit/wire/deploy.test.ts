@@ -58,10 +58,18 @@ describe('port mappings', () => {
       ],
       ['port 80 of the VM is given twice', 'port 80 of the VM is given twice'],
     ],
-  ])('%s', (_, text, ports, warnings) => {
+  ])('%s', (_, text, ports, reasons) => {
     const read = reservedPorts(text, allowed);
     expect(read.ports).toEqual(ports);
-    expect(read.warnings).toEqual(warnings.map((warning) => expect.stringContaining(warning)));
+    expect(read.unusable.map(({ why }) => why)).toEqual(
+      reasons.map((reason) => expect.stringContaining(reason)),
+    );
+  });
+
+  test('that cannot be had are left out of a deploy, which says so', () => {
+    const { vm, portWarnings } = vmOf({ image: 'debian', reservedPorts: '80,22:22' }, options);
+    expect(vm.spec.ports).toEqual([{ guestPort: 80, protocol: 'TCP' }]);
+    expect(portWarnings).toEqual(['Port mapping 22:22 was left out: usable node ports are 20000-29999.']);
   });
 
   test.each(['80:', '80/', ':80', 'a:b', '20080:80/sctp', '20080:80:80', '-1:80', '1e4:80'])(
@@ -77,8 +85,8 @@ describe('port mappings', () => {
       .map(([node, guest, protocol]) => `${node}:${guest}${protocol}`);
     fc.assert(
       fc.property(fc.array(mapping, { maxLength: 32 }), (mappings) => {
-        const { ports, warnings } = reservedPorts(mappings.join(','), allowed);
-        expect(ports.length + warnings.length).toBe(mappings.length);
+        const { ports, unusable } = reservedPorts(mappings.join(','), allowed);
+        expect(ports.length + unusable.length).toBe(mappings.length);
         for (const { nodePort = 0 } of ports)
           expect(nodePort >= allowed.first && nodePort <= allowed.last).toBe(true);
         const keys = ports.map(({ nodePort, protocol }) => `${nodePort}/${protocol}`);
@@ -176,6 +184,8 @@ describe('a deploy', () => {
       { disk: { storageClassName: 'fast', size: '4Gi' }, diskStorage: 'persistent', diskSize: '4Gi' },
       { storageClassName: 'fast', size: '4Gi', storage: 'Persistent' },
     ],
+    ['one size in two ways', { disk: { size: '4Gi' }, diskSize: '4096Mi' }, { size: '4096Mi' }],
+    ['one size as a number, too', { disk: { size: '40Gi' }, diskSize: 40 }, { size: '40960Mi' }],
   ])('has the disk that is asked for: %s', (_what, request, disk) => {
     expect(vmOf({ image: 'debian', ...request }, options).vm.spec.disk).toEqual(disk);
     expect(deployBody.parse({ image: 'debian', ...request })).toMatchObject(request);
@@ -184,6 +194,7 @@ describe('a deploy', () => {
   test.each<[field: string, request: Partial<DeployRequest>]>([
     ['diskStorage', { diskStorage: 'ephemeral', disk: { storage: 'Persistent' } }],
     ['diskSize', { diskSize: '4Gi', disk: { size: '8Gi' } }],
+    ['diskSize', { diskSize: '4G', disk: { size: '4Gi' } }],
   ])('that says two things about its disk is refused, and %s named', (field, request) => {
     expect(() => vmOf({ image: 'debian', ...request }, options)).toThrow(`${field}: says something else`);
   });

@@ -1,7 +1,10 @@
 import { describe, expect, test } from 'vitest';
+import { invalidField } from '../../../src/errors.ts';
 import { vmChangeOf, type VmChangeRequest } from '../../../src/wire/vmchange.ts';
+import { aVm } from '../controllers/vm/builders.ts';
 
-const specOf = (request: VmChangeRequest) => vmChangeOf(request, { first: 20_000, last: 29_999 }).spec;
+const hostPortsAllowed = { first: 20_000, last: 29_999 };
+const specOf = (request: VmChangeRequest) => vmChangeOf(request, { hostPortsAllowed });
 
 describe('the merge patch of a change', () => {
   test.each<[what: string, request: VmChangeRequest, spec: object]>([
@@ -82,10 +85,26 @@ describe('the merge patch of a change', () => {
     expect(() => specOf(request)).toThrow(`${field}: cannot change here; svc3 vm resize grows the disk`);
   });
 
-  test('leaves out a port that cannot be had, and says so', () => {
-    expect(vmChangeOf({ reservedPorts: '22:22,20080:80' }, { first: 20_000, last: 29_999 })).toEqual({
-      spec: { ports: [{ nodePort: 20_080, guestPort: 80, protocol: 'TCP' }] },
-      portWarnings: [expect.stringContaining('22:22 was left out')],
+  test.each([
+    ['22:22', '22:22: usable node ports are 20000-29999'],
+    ['80,22:22,20080:0', '22:22: usable node ports are 20000-29999; 20080:0: 0 is not a port'],
+    ['20080:80,20080:81', '20080:81: node port 20080 is given twice'],
+    ['80,80', '80: port 80 of the VM is given twice'],
+  ])('closes no port for mappings that cannot be had: %s', (mappings, message) => {
+    expect(() => specOf({ reservedPorts: mappings })).toThrow(invalidField('reservedPorts', message));
+  });
+
+  test.each<[what: string, said: string | undefined, asked: string, written: string | null]>([
+    ['that of the VM, which its spec does not name', undefined, 'team', null],
+    ['that of the VM, which its spec names', 'team', 'team', 'team'],
+    ['the one that its spec names', 'shared', 'shared', 'shared'],
+    ['another one, for kube-apiserver to refuse', undefined, 'shared', 'shared'],
+    ['that of the VM, where its spec names another one', 'shared', 'team', 'team'],
+  ])('names the namespace of the configuration as the spec does: %s', (_what, said, asked, written) => {
+    const vm = aVm({
+      metadata: { namespace: 'team' },
+      spec: { config: 'c', ...(said === undefined ? {} : { configNamespace: said }) },
     });
+    expect(vmChangeOf({ vmConfigNamespace: asked }, { vm })).toEqual({ configNamespace: written });
   });
 });

@@ -1,7 +1,7 @@
 import { command } from '../../command.ts';
 import { kindOptions, kindSettingsOf } from '../../kindoptions.ts';
 import { namingOptions, ownOptions, ownSettingsOf, settingsOf, settingsOptions } from '../../settings.ts';
-import type { ChangedVm } from '../../service/types.ts';
+import type { ChangedVm, VmChangeRequest } from '../../service/types.ts';
 import { usageError } from '../../usage.ts';
 
 /** What never changes has no option here, and the size of the disk has a command of its own. */
@@ -24,7 +24,7 @@ export const vmSet = command({
   path: ['vm', 'set'],
   summary: 'Change settings of a VM after its deployment',
   description:
-    'It says what applies now and what waits for the next start of the guest (svc3 vm restart). Where a change needs another pod, it is refused for a VM without a persistent disk. A list that is given replaces the one before. An empty --iso takes the medium out.',
+    'It says what applies now and what waits for the next start of the guest (svc3 vm restart). Where a change needs another pod, it is refused for a VM without a persistent disk. A list that is given replaces the one before; a port that cannot be had is refused. An empty --iso takes the medium out.',
   arguments: { name: { summary: 'Name of the VM', complete: 'vms' } },
   options: {
     ...settings,
@@ -43,16 +43,25 @@ export const vmSet = command({
   ],
   async run({ out, namespace, service, signal, ifInterrupted }, { arguments: { name }, options }) {
     const request = { ...settingsOf(options), ...ownSettingsOf(options), ...(await kindSettingsOf(options)) };
-    if (Object.keys(request).length === 0)
-      throw usageError('at least one setting is needed; see svc3 vm set --help');
+    const fields = await namingOptions(() => fieldsOf(request));
+    if (fields.length === 0) throw usageError('at least one setting is needed; see svc3 vm set --help');
     const [{ vms }, ns] = await Promise.all([service(), namespace()]);
     ifInterrupted(`no longer waiting; ${later(name)}`);
     const waiting = { wait: !options['no-wait'], signal, progress: (text: string) => out.progress(text) };
     const changed = await namingOptions(() => vms.set(ns, name, request, waiting));
-    const { vmChangeOf } = await import('../../../wire/vmchange.ts');
-    await out.done('vm', name, outcome(Object.keys(vmChangeOf(request).spec), changed));
+    await out.done('vm', name, outcome(fields, changed));
   },
 });
+
+/** The fields of VM.spec that the request changes. @throws Svc3Error Invalid where it is none */
+async function fieldsOf(request: VmChangeRequest): Promise<readonly string[]> {
+  const [{ checked }, { vmChangeBody }, { vmChangeOf }] = await Promise.all([
+    import('../../service/kubernetes/checked.ts'),
+    import('../../../wire/vmschemas.ts'),
+    import('../../../wire/vmchange.ts'),
+  ]);
+  return Object.keys(vmChangeOf(checked(vmChangeBody, request)));
+}
 
 function later(name: string): string {
   return `svc3 vm explain ${name} shows what of a change waits for its next start`;
@@ -65,7 +74,10 @@ function outcome(fields: readonly string[], { vm, isSeen }: ChangedVm): string {
   const waiting = new Set(restartRequired?.match(/(?<=\bspec\.)[A-Za-z]+/g));
   const applied = fields.filter((field) => !waiting.has(field)).map((field) => `spec.${field}`);
   const now = `${applied.join(', ')} ${applied.length === 1 ? 'applies' : 'apply'} now`;
-  const failure = status === 'Failed' ? `it is Failed: ${message ?? 'see its conditions'}` : undefined;
-  const parts = [applied.length === 0 ? undefined : now, restartRequired, failure];
+  // What it is Failed for may be that very change.
+  const isFailed = status === 'Failed';
+  const done = isFailed ? 'the change was accepted' : now;
+  const failure = isFailed ? `it is Failed: ${message ?? 'see its conditions'}` : undefined;
+  const parts = [applied.length === 0 ? undefined : done, restartRequired, failure];
   return `VM ${name}: ${parts.filter((part) => part !== undefined).join('; ')}`;
 }
