@@ -139,7 +139,7 @@ describe('over HTTP and straight on kube-apiserver the same is said of', () => {
     });
     expect(await both('vm set web -m 0')).toMatchObject({
       code: 2,
-      stderr: 'svc3: the request names no setting to change\n',
+      stderr: 'svc3: at least one setting is needed; see svc3 vm set --help\n',
     });
     await changedBothWays();
     expect(await both('vm resize web 40 --no-wait')).toMatchObject({ code: 0 });
