@@ -125,7 +125,7 @@ function decidePod(observed: Observed): PodPlan {
   const replaced = replacement(observed, pod);
   if (replaced !== undefined) return replaced;
   if (settings?.kind !== 'resolved') return { kind: 'conflict', message: settings?.message ?? '' };
-  const outdated = changedBeforeStart(vm, pod, settings);
+  const outdated = observed.isNodeLost ? [] : changedBeforeStart(vm, pod, settings);
   if (outdated.length > 0) {
     const message = `nothing has started in pod ${pod.metadata.name}: the VM gets another one, with another ${outdated.map((field) => `spec.${field}`).join(', ')}`;
     return { kind: 'replace', pod, reason: 'Changed', node: undefined, message };
@@ -133,7 +133,10 @@ function decidePod(observed: Observed): PodPlan {
   return isClaimed(vm, pod) ? { kind: 'report', pod, settings } : { kind: 'claim', pod, settings };
 }
 
-/** Fields of spec that the pod can never get, where it has no guest that the change would have to wait for. */
+/**
+ * Fields of spec that the pod can never get, where it has no guest that the change would have to wait for: of a node that does not answer
+ * nobody knows that.
+ */
 function changedBeforeStart(vm: Vm, pod: Pod, { effective, waiting = [] }: Resolved): readonly string[] {
   if (waiting.length === 0 || startedInPod(pod) !== 'no') return [];
   // Only a pod that is on a node is resized there.

@@ -24,7 +24,8 @@ import type { BootTerms, ClaimAnswer } from '../parts.ts';
 import type { VmSettings } from '../settings.ts';
 import { bootSettings } from './bootsettings.ts';
 import { isBoot, powerStep, type PowerStep } from './power.ts';
-import type { DiskGrowth, RunnerObservation } from '../status/report.ts';
+import type { DiskGrowth } from '../status/diskgrowth.ts';
+import type { RunnerObservation } from '../status/report.ts';
 
 /** What the VM controller uses of a runner; `createRunnerClient` of src/runnerapi is one. */
 export interface RunnerConnection {

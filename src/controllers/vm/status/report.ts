@@ -4,7 +4,7 @@ import type { PowerAction, RunnerState } from '../../../api/runner.ts';
 import { conditionTypes, stalledInPart } from '../../../api/reasons.ts';
 import type { EffectiveSettings, ObservedPowerState, RunnerIdentity, Vm } from '../../../api/vm.ts';
 import { isTerminating } from '../../../api/owner.ts';
-import { formatQuantity, parseQuantity } from '../../../api/quantity.ts';
+import { formatQuantity } from '../../../api/quantity.ts';
 import { nodeOf } from '../../../placement/podfacts.ts';
 import { isOfSize, needsAnotherPod } from '../../../api/vmchanges.ts';
 import { hasClaims, isPersistent } from '../pod/claim.ts';
@@ -24,6 +24,7 @@ import {
 } from '../pod/podstate.ts';
 import { powerStep } from '../runner/power.ts';
 import { startedByRunner } from '../life/started.ts';
+import { type DiskGrowth, growthMessage } from './diskgrowth.ts';
 import { openPorts, withPortWarning } from './openports.ts';
 import {
   condition,
@@ -49,14 +50,6 @@ export interface RunnerObservation {
   readonly growth?: DiskGrowth | undefined;
   /** Why it could not be asked, or why the last verb failed. */
   readonly error: string | undefined;
-}
-
-/** What became of a growth of the disk. */
-export interface DiskGrowth {
-  readonly diskSize: number;
-  readonly message: string;
-  /** The size that was refused. */
-  readonly refusedBytes?: number;
 }
 
 export interface PodReport {
@@ -130,18 +123,6 @@ export function reportPod(given: PodReport): StatusDraft {
     conditions,
     reconciling: ready.status !== 'True' && stalled === undefined && ready.reason !== 'GuestStopped',
   };
-}
-
-/** While the disk is smaller than it is to be, only why it does not grow: what became of a growth before says nothing of this one. */
-function growthMessage(
-  { spec, status }: Vm,
-  diskSize: string | undefined,
-  growth: DiskGrowth | undefined,
-): string | undefined {
-  const asked = spec.disk?.size === undefined ? 0 : parseQuantity(spec.disk.size, 'disk.size');
-  const isToGrow = diskSize !== undefined && parseQuantity(diskSize, 'diskSize') < asked;
-  if (isToGrow) return growth?.refusedBytes === asked ? growth.message : undefined;
-  return growth?.message ?? status?.diskGrowth;
 }
 
 function conditionsOf(input: PodReport, power: ObservedPowerState | undefined): ConditionDrafts {

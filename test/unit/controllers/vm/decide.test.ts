@@ -373,6 +373,13 @@ rows.push(
     plan: { kind: 'report' },
   },
   {
+    sentence: 'on a node that does not answer nobody knows whether a guest has started',
+    pod: pulling,
+    settings: waits('tag'),
+    more: { isNodeLost: true },
+    plan: { kind: 'report' },
+  },
+  {
     sentence: 'a guest that goes on from its memory has to be what it was',
     vm: suspended,
     pod: pulling,
