@@ -35,7 +35,7 @@ export async function anImageOf(runner: RunningRunner, id: string): Promise<stri
   for (const part of Object.values(memoryParts))
     await fetch(`${memoryPath}/${part}`, join(folder, 'memory', part));
   await fetch(path, join(folder, 'disk/disk.qcow2'));
-  await expect(fetch(path, '/dev/null')).rejects.toMatchObject({ reason: 'Unauthorized' });
+  await expect(fetch(path, '/dev/null')).rejects.toMatchObject({ reason: 'Gone' });
   return folder;
 }
 
