@@ -11,12 +11,15 @@ process.env['PATH'] = `${qemuFolder}:${process.env['PATH'] ?? ''}`;
 // On a cluster of its own, beside those that share one.
 const ownCluster = ['test/life/reboot.test.ts'];
 
-// Integration tests that take minutes each: `.ci/run` runs them, `npm test` does not (README.md).
+// Integration tests that take a minute or more each, most of them for the guests that they boot: `.ci/run` runs them, `npm test` does not (README.md).
 const long = [
-  'test/faults/poolclaims.test.ts',
+  'test/faults/{fullvolume,largevm,poolclaims,stalecaches}.test.ts',
   'test/integration/chart/firing.test.ts',
-  'test/integration/http/page?*.test.ts',
-  'test/integration/runner/{debian,hibernation,memory,memorylife}.test.ts',
+  'test/integration/credential/faults.test.ts',
+  'test/integration/http/{console,fuzz,page*}.test.ts',
+  'test/integration/image/{crash,faults,save}.test.ts',
+  'test/integration/node/storm.test.ts',
+  'test/integration/runner/!(boot|crash|disk|gpu|power).test.ts',
 ];
 
 const integration = {
