@@ -46,14 +46,27 @@ export function size(variable: string, otherwise: number): number {
   throw new Error(`${variable} is a number of at least 0, not ${text}`);
 }
 
+/** Where and when a benchmark was run. */
+export interface Setting {
+  /** When it began. */
+  readonly at: string;
+  readonly commit: string;
+  readonly processors: number;
+  /** Of the minute before it. */
+  readonly load: number;
+  /** How long it took. */
+  readonly seconds: number;
+}
+
 /** Prints tables, writes `bench-results/<name>.json`, and says whether every limit is kept. */
-export function report(name: string, rows: readonly object[], figures: readonly Budget[]): boolean {
-  console.log(`\n${name}`);
+export function report(name: string, { rows, figures }: Outcome, setting: Setting): boolean {
+  const { at, commit, processors, load } = setting;
+  console.log(`\n${name}: ${at}, ${commit}, ${processors} processors, load ${load.toFixed(1)} before it`);
   console.table(rows);
   console.table(figures.map(({ what, value, ...limits }) => line(what, value, limits)));
   const dir = join(import.meta.dirname, '../../bench-results');
   mkdirSync(dir, { recursive: true });
-  const result = { name, at: new Date().toISOString(), rows, figures };
+  const result = { name, ...setting, rows, figures };
   writeFileSync(join(dir, `${name}.json`), `${JSON.stringify(result, undefined, 2)}\n`);
   return figures.every(isKept);
 }

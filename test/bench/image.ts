@@ -1,14 +1,13 @@
 import { execFile, spawn } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
-import { createReadStream } from 'node:fs';
-import { mkdir, mkdtemp, open, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
+import { createReadStream, createWriteStream } from 'node:fs';
+import { mkdir, mkdtemp, open, readFile, rename, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
 import { mediaTypes, createRegistryClient, type RegistryClient } from '../../src/registry/client.ts';
-import { locateDisk, pushDisk } from '../../src/registry/disk.ts';
+import { openDisk, pushDisk } from '../../src/registry/disk.ts';
 import { copyImage, manifestOf, resolveImage } from '../../src/registry/image.ts';
 import { parseReference } from '../../src/registry/reference.ts';
 import type { WorkSpec } from '../../src/api/worker.ts';
@@ -37,6 +36,20 @@ interface Place {
   readonly client: RegistryClient;
 }
 
+/** A way of a disk to the store and back, in seconds. `name` is new in each round. */
+interface Way {
+  push(name: string): Promise<number>;
+  read(name: string): Promise<number>;
+}
+
+const wayNames = ['ours', 'api', 'skopeo'] as const;
+type WayName = (typeof wayNames)[number];
+
+interface Row extends Record<WayName, number> {
+  readonly what: 'push' | 'read';
+  readonly round: number;
+}
+
 async function measure(): Promise<Outcome> {
   const folder = await mkdtemp(join(tmpdir(), 'svc3-bench-image-'));
   const registry = await startRegistry();
@@ -44,40 +57,25 @@ async function measure(): Promise<Outcome> {
   const place = { folder, registry, client };
   try {
     const disk = join(folder, 'disk.img');
-    const mib = size('SVC3_BENCH_DISK_MIB', 512);
-    await writeRandom(disk, mib);
-    const rows: Row[] = [];
-    await mkdir(join(folder, 'layout'));
-    for (let round = 0; round < rounds; round += 1) {
-      const ours = await seconds(() => pushFile(place, `ours/${round}`, disk));
-      const skopeo = await pushBySkopeo(place, `theirs/${round}`, round);
-      rows.push({ what: 'push', round, ours, skopeo });
-      rows.push({
-        what: 'read',
-        round,
-        ours: await seconds(() => readDisk(place, `ours/${round}`)),
-        skopeo: await readBySkopeo(place, `ours/${round}`),
-      });
-    }
-    const api = await throughApi(place, disk, rows);
-    const peakOfApi = api.peakMiB;
-    rows.push(...api.rows);
-    const copy = await copyFigures(place);
+    await writeRandom(disk, size('SVC3_BENCH_DISK_MIB', 512));
+    const { rows, peakOfApi } = await transfers(place, disk);
+    const copy = await copyFigures(place, nameOf(0));
     const peakMiB = await workerPeak(place);
-    const ratio = (what: string) =>
-      rounded(median(rows.filter((row) => row.what === what).map((row) => row.skopeo / row.ours)));
+    const ratio = (what: Row['what'], way: WayName) =>
+      rounded(median(rows.filter((row) => row.what === what).map((row) => row.skopeo / row[way])));
     return {
-      rows: rows.map(({ what, round, ours, skopeo }) => ({
+      rows: rows.map(({ what, round, ours, api, skopeo }) => ({
         what,
         round,
-        ours: rounded(ours),
-        skopeo: rounded(skopeo),
+        'ours, s': rounded(ours),
+        'api, s': rounded(api),
+        'skopeo, s': rounded(skopeo),
       })),
       figures: [
-        { what: 'push, speed beside skopeo', value: ratio('push'), atLeast: 0.8 },
-        { what: 'read, speed beside skopeo', value: ratio('read'), atLeast: 0.7 },
-        { what: 'upload through the api, speed beside skopeo', value: ratio('api upload'), atLeast: 0.7 },
-        { what: 'download through the api, speed beside skopeo', value: ratio('api download'), atLeast: 0.7 },
+        { what: 'push, speed beside skopeo', value: ratio('push', 'ours'), atLeast: 0.8 },
+        { what: 'read, speed beside skopeo', value: ratio('read', 'ours'), atLeast: 0.7 },
+        { what: 'upload through the api, speed beside skopeo', value: ratio('push', 'api'), atLeast: 0.7 },
+        { what: 'download through the api, speed beside skopeo', value: ratio('read', 'api'), atLeast: 0.7 },
         { what: 'peak memory of the api, MiB', value: peakOfApi, atMost: 150 },
         { what: 'copy within the store, seconds', value: copy.seconds, atMost: 1 },
         { what: 'copy within the store, bytes of blobs', value: copy.bytes, atMost: 0 },
@@ -91,36 +89,46 @@ async function measure(): Promise<Outcome> {
   }
 }
 
-interface Row {
-  readonly what: string;
-  readonly round: number;
-  /** Seconds. */
-  readonly ours: number;
-  readonly skopeo: number;
-}
-
-/** The same disk through the api, beside what skopeo took straight to the registry in the same round. */
-async function throughApi(
-  { folder, registry }: Place,
-  disk: string,
-  direct: readonly Row[],
-): Promise<{ rows: Row[]; peakMiB: number }> {
-  const transfer = await startTransferBench(registry, folder);
+/**
+ * The disk by each way to the store and from there to a file, with its digest checked, round by round: another way first each time, after a round
+ * that does not count. Each round's disk is new to the store, and what skopeo pushes is made beforehand.
+ */
+async function transfers(place: Place, disk: string): Promise<{ rows: Row[]; peakOfApi: number }> {
+  const transfer = await startTransferBench(place.registry, place.folder);
+  const skopeo = skopeoOf(place);
+  const ways: Record<WayName, Way> = {
+    ours: {
+      push: (name) => seconds(() => pushFile(place, `ours/${name}`, disk)),
+      read: (name) => seconds(() => readDisk(place, `ours/${name}`)),
+    },
+    api: { push: (name) => transfer.upload(name, disk), read: (name) => transfer.download(name) },
+    skopeo,
+  };
+  const rows: Row[] = [];
   try {
-    const rows: Row[] = [];
-    const skopeoOf = (what: string, round: number) =>
-      direct.find((row) => row.what === what && row.round === round)?.skopeo ?? Number.NaN;
-    for (let round = 0; round < rounds; round += 1) {
-      const name = `disk-${round}`;
-      const up = await transfer.upload(name, disk);
-      rows.push({ what: 'api upload', round, ours: up, skopeo: skopeoOf('push', round) });
-      const down = await transfer.download(name);
-      rows.push({ what: 'api download', round, ours: down, skopeo: skopeoOf('read', round) });
+    for (let round = -1; round < rounds; round += 1) {
+      await renew(disk);
+      await skopeo.prepare();
+      for (const what of ['push', 'read'] as const) {
+        const took: Record<WayName, number> = { ours: 0, api: 0, skopeo: 0 };
+        for (const way of turned(wayNames, round + 1)) took[way] = await ways[way][what](nameOf(round));
+        if (round >= 0) rows.push({ what, round, ...took });
+      }
     }
-    return { rows, peakMiB: transfer.peakRssMiB() };
+    return { rows, peakOfApi: transfer.peakRssMiB() };
   } finally {
     await transfer.stop();
   }
+}
+
+function nameOf(round: number): string {
+  return `disk-${round + 1}`;
+}
+
+/** The same in the same order, from another one on. */
+function turned<T>(all: readonly T[], by: number): T[] {
+  const from = by % all.length;
+  return [...all.slice(from), ...all.slice(0, from)];
 }
 
 async function seconds(work: () => Promise<unknown>): Promise<number> {
@@ -135,6 +143,13 @@ async function writeRandom(path: string, mib: number): Promise<void> {
   await file.close();
 }
 
+/** Other bytes at its beginning, so that the store has none of it yet. */
+async function renew(path: string): Promise<void> {
+  const file = await open(path, 'r+');
+  await file.write(randomBytes(1024), 0, 1024, 0);
+  await file.close();
+}
+
 async function pushFile({ client }: Place, repository: string, path: string): Promise<void> {
   await pushDisk(client, {
     repository,
@@ -146,38 +161,43 @@ async function pushFile({ client }: Place, repository: string, path: string): Pr
   });
 }
 
-/** The same by hand: a layer made with tar, an OCI layout around it, and skopeo. Salted, so that nothing is there already. */
-async function pushBySkopeo(place: Place, repository: string, round: number): Promise<number> {
-  const { folder, registry } = place;
-  const layout = join(folder, `layout/${round}`);
+/** The same by hand: a layer made with tar and an OCI layout around it beforehand, and skopeo. */
+function skopeoOf({ folder, registry }: Place): Way & { prepare(): Promise<void> } {
+  const layout = join(folder, 'layout');
+  const target = join(folder, 'read');
+  const at = (name: string) => `docker://${registry.address}/skopeo/${name}:1`;
+  const copy = (...args: string[]) => seconds(() => run('skopeo', ['copy', '--preserve-digests', ...args]));
+  return {
+    async prepare() {
+      await rm(layout, { recursive: true, force: true });
+      await makeLayout(folder, layout);
+    },
+    push: (name) => copy('--dest-tls-verify=false', `oci:${layout}:1`, at(name)),
+    async read(name) {
+      const took = await copy('--src-tls-verify=false', at(name), `dir:${target}`);
+      await rm(target, { recursive: true, force: true });
+      return took;
+    },
+  };
+}
+
+async function makeLayout(folder: string, layout: string): Promise<void> {
   const blobs = join(layout, 'blobs/sha256');
   await mkdir(blobs, { recursive: true });
-  const salt = join(folder, 'salt');
-  await writeFile(salt, randomBytes(1024));
-  const layerFile = join(folder, 'layer.tar');
-  const began = performance.now();
-  await run('tar', ['-C', folder, '-cf', layerFile, 'disk.img', 'salt']);
-  const digestOf = async (path: string) => {
-    const hash = createHash('sha256');
-    await pipeline(createReadStream(path, { highWaterMark: 2 ** 20 }), hash);
-    return hash.digest('hex');
-  };
-  const layer = { digest: await digestOf(layerFile), size: (await stat(layerFile)).size };
-  await run('mv', [layerFile, join(blobs, layer.digest)]);
+  const layerFile = join(layout, 'layer.tar');
+  await run('tar', ['-C', folder, '-cf', layerFile, 'disk.img']);
+  const hash = createHash('sha256');
+  await pipeline(createReadStream(layerFile, { highWaterMark: 2 ** 20 }), hash);
+  const layer = { digest: hash.digest('hex'), size: (await stat(layerFile)).size };
+  await rename(layerFile, join(blobs, layer.digest));
   const put = async (content: Buffer): Promise<{ digest: string; size: number }> => {
     const digest = createHash('sha256').update(content).digest('hex');
     await writeFile(join(blobs, digest), content);
     return { digest, size: content.length };
   };
+  const rootfs = { type: 'layers', diff_ids: [`sha256:${layer.digest}`] };
   const config = await put(
-    Buffer.from(
-      JSON.stringify({
-        architecture: 'amd64',
-        os: 'linux',
-        config: {},
-        rootfs: { type: 'layers', diff_ids: [`sha256:${layer.digest}`] },
-      }),
-    ),
+    Buffer.from(JSON.stringify({ architecture: 'amd64', os: 'linux', config: {}, rootfs })),
   );
   const describe = (mediaType: string, { digest, size }: { digest: string; size: number }) => ({
     mediaType,
@@ -188,57 +208,33 @@ async function pushBySkopeo(place: Place, repository: string, round: number): Pr
     manifestOf(describe(mediaTypes.ociConfig, config), [describe(mediaTypes.ociLayer, layer)], {}),
   );
   await writeFile(join(layout, 'oci-layout'), '{"imageLayoutVersion":"1.0.0"}');
-  const manifests = [
-    {
-      ...describe(mediaTypes.ociManifest, manifest),
-      annotations: { 'org.opencontainers.image.ref.name': '1' },
-    },
-  ];
+  const annotations = { 'org.opencontainers.image.ref.name': '1' };
+  const manifests = [{ ...describe(mediaTypes.ociManifest, manifest), annotations }];
   await writeFile(join(layout, 'index.json'), JSON.stringify({ schemaVersion: 2, manifests }));
-  await run('skopeo', [
-    'copy',
-    '--preserve-digests',
-    '--dest-tls-verify=false',
-    `oci:${layout}:1`,
-    `docker://${registry.address}/${repository}:1`,
-  ]);
-  const took = (performance.now() - began) / 1000;
-  await rm(layout, { recursive: true, force: true });
-  return took;
 }
 
-async function readDisk({ client, registry }: Place, repository: string): Promise<void> {
+/** To a file, with the digest of the layer checked, as skopeo reads. */
+async function readDisk({ client, registry, folder }: Place, repository: string): Promise<void> {
   const image = await resolveImage(client, parseReference(`${registry.address}/${repository}:1`));
-  const disk = await locateDisk(client, repository, image);
-  if (disk === undefined) throw new Error(`${repository} holds no disk`);
-  await pipeline(disk.read(), nowhere());
-}
-
-function nowhere(): Writable {
-  return new Writable({ write: (_chunk, _encoding, done) => done() });
-}
-
-async function readBySkopeo({ folder, registry }: Place, repository: string): Promise<number> {
-  const target = join(folder, 'read');
-  const took = await seconds(() =>
-    run('skopeo', [
-      'copy',
-      '--src-tls-verify=false',
-      `docker://${registry.address}/${repository}:1`,
-      `dir:${target}`,
-    ]),
-  );
-  await rm(target, { recursive: true, force: true });
-  return took;
+  const disk = await openDisk(client, repository, image);
+  const target = join(folder, 'read.img');
+  await pipeline(disk.stream, createWriteStream(target));
+  await disk.verified;
+  await rm(target);
 }
 
 /** Seconds of a copy, and the bytes of blobs that came into the registry with it. */
-async function copyFigures({ client, registry }: Place): Promise<{ seconds: number; bytes: number }> {
+async function copyFigures(
+  { client, registry }: Place,
+  name: string,
+): Promise<{ seconds: number; bytes: number }> {
   const stored = async () =>
     Number((await run('du', ['-sb', `${registry.dir}/data/docker/registry/v2/blobs`])).stdout.split('\t')[0]);
-  const image = await resolveImage(client, parseReference(`${registry.address}/ours/0:1`));
+  const image = await resolveImage(client, parseReference(`${registry.address}/ours/${name}:1`));
   const before = await stored();
-  const took = await seconds(() => copyImage(client, image, 'ours/0', { repository: 'copy', tag: '1' }));
+  const took = await seconds(() =>
+    copyImage(client, image, `ours/${name}`, { repository: 'copy', tag: '1' }),
+  );
   // The manifest is a file too.
   const bytes = (await stored()) - before;
   return { seconds: rounded(took), bytes: bytes < 64 * 1024 ? 0 : bytes };

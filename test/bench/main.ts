@@ -2,9 +2,12 @@
  * `npm run bench [-- NAME…]`: without names all of them, one after the other. Ends with 1 where a limit is missed. Each does
  * its own set-up and leaves nothing behind but `bench-results/NAME.json`.
  */
+import { execFileSync } from 'node:child_process';
+import { availableParallelism, loadavg } from 'node:os';
 import { delimiter } from 'node:path';
-import { ensureQemu, qemuFolder } from '../support/qemu.ts';
-import { type Benchmark, report } from './figures.ts';
+import { ensureTestPackages } from '../support/packages.ts';
+import { qemuFolder } from '../support/qemu.ts';
+import { type Benchmark, report, type Setting } from './figures.ts';
 
 /** Loaded when they are needed: most of them bring in half of the product. */
 const benchmarks: Record<string, () => Promise<{ benchmark: Benchmark }>> = {
@@ -27,6 +30,20 @@ const benchmarks: Record<string, () => Promise<{ benchmark: Benchmark }>> = {
   page: () => import('./page.ts'),
   scrape: () => import('./scrape.ts'),
 };
+
+/** What the machine was like when a benchmark began: a load of much more than 0 shows in every figure. */
+function settingNow(): Omit<Setting, 'seconds'> {
+  const commit = execFileSync('git', ['describe', '--always', '--dirty'], {
+    cwd: import.meta.dirname,
+    encoding: 'utf8',
+  });
+  return {
+    at: new Date().toISOString(),
+    commit: commit.trim(),
+    processors: availableParallelism(),
+    load: loadavg()[0] ?? Number.NaN,
+  };
+}
 
 async function help(): Promise<string> {
   const lines = ['usage: npm run bench [-- NAME…]', ''];
@@ -51,15 +68,17 @@ async function main(names: readonly string[]): Promise<number> {
     return 2;
   }
   // The peers run beside VMs of the cluster: on the same QEMU.
-  await ensureQemu((line) => console.error(line));
+  await ensureTestPackages((line) => console.error(line));
   process.env['PATH'] = `${qemuFolder}${delimiter}${process.env['PATH'] ?? ''}`;
   let kept = true;
   for (const [name, load] of Object.entries(benchmarks)) {
     if (names.length > 0 && !names.includes(name)) continue;
+    const setting = settingNow();
     const began = performance.now();
-    const { rows, figures } = await (await load()).benchmark.measure();
-    kept = report(name, rows, figures) && kept;
-    console.log(`${name} took ${Math.round((performance.now() - began) / 1000)} s`);
+    const outcome = await (await load()).benchmark.measure();
+    const seconds = Math.round((performance.now() - began) / 1000);
+    kept = report(name, outcome, { ...setting, seconds }) && kept;
+    console.log(`${name} took ${seconds} s`);
   }
   return kept ? 0 : 1;
 }

@@ -1,4 +1,7 @@
-/** What the operator needs of a kube-apiserver, with prepared answers: it costs next to no time of its own. */
+/**
+ * What the operator needs of a kube-apiserver, with prepared answers: it costs next to no time of its own. It cannot show what writes and watches of
+ * a real one cost; test/bench/vmrate.ts does.
+ */
 import { createSecureServer, type Http2ServerRequest, type Http2ServerResponse } from 'node:http2';
 import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';

@@ -1,4 +1,7 @@
-/** Runners of guests that wait, played by this process: all pods of simulated nodes have the address of loopback. */
+/**
+ * Runners of guests that wait, played by this process: all pods of simulated nodes have the address of loopback. It cannot show how long a guest takes
+ * to go on, nor that it does; test/bench/warmvms.ts and test/life/pool.test.ts do.
+ */
 import { once } from 'node:events';
 import { createServer } from 'node:https';
 import { text } from 'node:stream/consumers';
