@@ -10,8 +10,12 @@ const RegistryAccess = z.object({
 });
 
 export const WorkSource = z.discriminatedUnion('type', [
-  /** An image of any registry. */
-  z.object({ type: z.literal('remote'), reference: z.string() }),
+  /** An image of any registry; of several under one reference that of the architecture, where somebody said one. */
+  z.object({
+    type: z.literal('remote'),
+    reference: z.string(),
+    architecture: z.enum(['amd64', 'arm64']).optional(),
+  }),
   /** What an upload left in the store: an image under no name yet. */
   z.object({ type: z.literal('upload'), reference: z.string() }),
   /** The flat copy that a runner made; the ticket is in the environment, from a Secret. */

@@ -60,7 +60,7 @@ async function memberOf(
     options.architecture ?? (members.length === 1 ? members[0]?.platform?.architecture : 'amd64');
   const member =
     members.find((candidate) => candidate.platform?.architecture === wanted) ??
-    (options.architecture === undefined ? members[0] : undefined);
+    (options.architecture === undefined || members.every(isUnnamed) ? members[0] : undefined);
   if (member === undefined) {
     const architectures = members.map((candidate) => candidate.platform?.architecture || 'unknown');
     const offered = [...new Set(architectures)].slice(0, 8).join(', ');
@@ -73,6 +73,11 @@ async function memberOf(
     size: member.size,
     ...(options.signal === undefined ? {} : { signal: options.signal }),
   });
+}
+
+/** Of an index that says nothing of architectures the images themselves do. */
+function isUnnamed({ platform }: Descriptor): boolean {
+  return platform?.architecture === undefined;
 }
 
 /** What the image's configuration says; undefined where it says nothing. */

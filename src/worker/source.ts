@@ -42,7 +42,8 @@ export async function openSource(source: WorkSource, options: SourceOptions): Pr
   if (source.type === 'export') return openExport(source, options);
   const reference = parseReference(source.reference, 'source');
   const client = options.open(reference.registry);
-  const opened = await openRemote(client, reference, options);
+  const wanted = source.type === 'remote' ? source.architecture : undefined;
+  const opened = await openRemote(client, reference, wanted, options);
   // Nobody knows what was uploaded: the layer says what the api wrote.
   return source.type === 'upload' ? { ...opened, architecture: undefined } : opened;
 }
@@ -50,9 +51,13 @@ export async function openSource(source: WorkSource, options: SourceOptions): Pr
 async function openRemote(
   client: RegistryClient,
   reference: ImageReference,
+  wanted: 'amd64' | 'arm64' | undefined,
   { maxBytes, signal }: SourceOptions,
 ): Promise<OpenedSource> {
-  const image = await resolveImage(client, reference, { signal });
+  const image = await resolveImage(client, reference, {
+    signal,
+    ...(wanted === undefined ? {} : { architecture: wanted }),
+  });
   if (isPartList(image.manifest)) {
     const { layers } = image.manifest;
     const stream = readAllParts(client, reference.repository, layers, signal);

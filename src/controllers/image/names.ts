@@ -29,13 +29,15 @@ export function wantsMemory(disk: Image | Iso): boolean {
 
 /**
  * What is to be done for a disk now, as a word that changes with every new request: a commit's request, an upload's digest,
- * `create` for everything that is done once. `undefined`: an upload that has not come yet.
+ * `create` for everything that is done once. `undefined`: an upload that has not come yet. Of one that lost its annotation, as to
+ * `kubectl replace`, the upload that was answered last.
  */
 export function requestOf(disk: Image | Iso): string | undefined {
   const commit = commitOf(disk);
   if (commit !== undefined) return `commit/${commit.vm}/${commit.request}`;
   const source: Image['spec']['source'] = disk.spec.source;
-  if (source.upload !== undefined) return disk.metadata.annotations?.[imageAnnotations.upload]?.slice(-64);
+  if (source.upload !== undefined)
+    return disk.metadata.annotations?.[imageAnnotations.upload]?.slice(-64) ?? disk.status?.request;
   return 'create';
 }
 
@@ -61,6 +63,13 @@ export function workerPodName(id: string): string {
   return `svc3-worker-${id}`;
 }
 
+/** What the disk is for where its source does not say. */
 export function architectureOf(disk: Image | Iso): 'amd64' | 'arm64' {
-  return disk.metadata.annotations?.[imageAnnotations.architecture] === 'arm64' ? 'arm64' : 'amd64';
+  return askedArchitecture(disk) ?? 'amd64';
+}
+
+/** What whoever made the object said that the disk is for. */
+export function askedArchitecture({ metadata }: Image | Iso): 'amd64' | 'arm64' | undefined {
+  const asked = metadata.annotations?.[imageAnnotations.architecture];
+  return asked === 'amd64' || asked === 'arm64' ? asked : undefined;
 }

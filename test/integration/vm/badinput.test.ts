@@ -5,7 +5,7 @@ import { images, pods, registryCredentials, secrets, vmConfigs } from '../../../
 import type { RunnerState } from '../../../src/api/runner.ts';
 import type { VmSpecInput, VmStatus } from '../../../src/api/vm.ts';
 import type { KubeObject, Resource } from '../../../src/api/object.ts';
-import { createRegistryClient, type RegistryClient } from '../../../src/registry/client.ts';
+import { createRegistryClient, mediaTypes, type RegistryClient } from '../../../src/registry/client.ts';
 import { pushDisk } from '../../../src/registry/disk.ts';
 import { createImageResolver } from '../../../src/controllers/vm/resolve/imageresolver.ts';
 import type { Informer } from '../../../src/kube/types.ts';
@@ -17,6 +17,8 @@ import { slow, type VmNamespace, type VmWorld, vmWorld } from './harness.ts';
 let world: VmWorld;
 let space: VmNamespace;
 let registry: TestRegistry;
+/** Digest of the image for ARM under a tag that has one for each architecture. */
+let armOfBoth: string;
 let operator: TestOperator;
 /** As the operator knows them. */
 let credentials: Informer<RegistryCredential>;
@@ -30,9 +32,9 @@ function anObject<T extends KubeObject>(resource: Resource<T>, name: string, con
   } as unknown as T);
 }
 
-async function push(client: RegistryClient, repository: string, architecture: string): Promise<void> {
+async function push(client: RegistryClient, repository: string, architecture: string): Promise<string> {
   const content = Buffer.from('not a disk, and nobody looks');
-  await pushDisk(client, {
+  const { digest } = await pushDisk(client, {
     repository,
     tag: '1',
     architecture,
@@ -40,6 +42,26 @@ async function push(client: RegistryClient, repository: string, architecture: st
     size: content.length,
     content: Readable.from([content]),
   });
+  return digest;
+}
+
+/** One tag for both architectures. Resolves with the digest of the image for ARM. */
+async function pushForBoth(client: RegistryClient, repository: string): Promise<string> {
+  const digests = {
+    amd64: await push(client, repository, 'amd64'),
+    arm64: await push(client, repository, 'arm64'),
+  };
+  const manifests = await Promise.all(
+    Object.entries(digests).map(async ([architecture, digest]) => ({
+      mediaType: mediaTypes.ociManifest,
+      digest,
+      size: (await client.manifest(repository, digest)).bytes.length,
+      platform: { architecture, os: 'linux' },
+    })),
+  );
+  const index = JSON.stringify({ schemaVersion: 2, mediaType: mediaTypes.ociIndex, manifests });
+  await client.putManifest(repository, 'all', Buffer.from(index), mediaTypes.ociIndex);
+  return digests.arm64;
 }
 
 beforeAll(async () => {
@@ -55,6 +77,7 @@ beforeAll(async () => {
   });
   await push(client, 'vms/amd', 'amd64');
   await push(client, 'vms/arm', 'arm64');
+  armOfBoth = await pushForBoth(client, 'vms/both');
   await client.close();
   await world.client.create(secrets, {
     metadata: { name: 'login', namespace: 'svc3-credentials' },
@@ -104,9 +127,9 @@ function onlyHere(resolver: ImageResolver): ImageResolver {
   const elsewhere = { digest: `sha256:${'1'.repeat(64)}`, architecture: 'amd64' as const };
   return {
     ...resolver,
-    resolve: (namespace, reference, signal) =>
+    resolve: (namespace, reference, signal, sought) =>
       reference.startsWith(registry.address)
-        ? resolver.resolve(namespace, reference, signal)
+        ? resolver.resolve(namespace, reference, signal, sought)
         : Promise.resolve(elsewhere),
   };
 }
@@ -237,9 +260,7 @@ describe('a VM that cannot run', () => {
     const image = `${registry.address}/vms/nothing:1`;
     await space.deploy('unknown', { image });
     await space.until('unknown', 'Scheduled', { status: 'False', reason: 'ImageNotFound' });
-    expect((await space.condition('unknown', 'Scheduled')).message).toMatch(
-      `image ${image} does not exist: `,
-    );
+    expect((await space.condition('unknown', 'Scheduled')).message).toMatch(`image ${image} was not found: `);
     await space.remove('unknown');
   });
 
@@ -262,6 +283,25 @@ describe('a VM that cannot run', () => {
       /^image .*\/vms\/arm@sha256:[0-9a-f]{64} is for arm64, the VM is for amd64$/,
     );
     await space.remove('foreign');
+  });
+
+  test('is for ARM, from a tag with an image for each architecture, which is pinned to that for ARM', async () => {
+    const repository = `${registry.address}/vms/both`;
+    const image = `${repository}:all`;
+    await space.deploy('both', { image, architecture: 'arm64' });
+    await saysWhy(
+      'both',
+      'Scheduled',
+      'Unschedulable',
+      "0/1 nodes are available: 1 node(s) didn't match architecture arm64.",
+    );
+    await space.remove('both');
+    await world.kubelet.addNode({ name: 'arm', architecture: 'arm64' });
+    await space.deploy('placed', { image, architecture: 'arm64' });
+    await space.untilReady('placed');
+    expect((await space.vm('placed')).status?.effective?.image).toBe(`${repository}@${armOfBoth}`);
+    await space.remove('placed');
+    await world.kubelet.removeNode('arm');
   });
 
   test('is of an architecture that no node has', async () => {

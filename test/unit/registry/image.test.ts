@@ -107,6 +107,7 @@ describe('of an index', () => {
     ['amd64 is taken where nobody says what is wanted', ['arm64', 'amd64'], undefined, 'amd64'],
     ['the only one is taken', ['arm64'], undefined, 'arm64'],
     ['the only one is taken, attestations aside', ['unknown', 'arm64'], undefined, 'arm64'],
+    ['the first is taken where none says what it is for', [undefined, undefined], 'arm64', 'amd64'],
     ['the first is taken where none is amd64', ['riscv64', 'arm64'], undefined, 'riscv64'],
   ])('%s', async (_sentence, offered, architecture, expected) => {
     const image = resolveImage(

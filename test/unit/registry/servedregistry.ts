@@ -6,8 +6,18 @@ import { onTestFinished } from 'vitest';
 import { sha256 } from '../../../src/registry/manifest.ts';
 import type { MemoryRegistry } from './memoryregistry.ts';
 
+export interface ServedOptions {
+  /** Most bytes that it takes in one request; else there is no bound. */
+  readonly largestBody?: number;
+}
+
 /** Answers of the distribution specification, as far as a worker asks. */
-async function answer(registry: MemoryRegistry, request: IncomingMessage, response: ServerResponse) {
+async function answer(
+  registry: MemoryRegistry,
+  { largestBody = Infinity }: ServedOptions,
+  request: IncomingMessage,
+  response: ServerResponse,
+) {
   const { method, headers } = request;
   const url = new URL(request.url ?? '', 'http://registry');
   const [, repository = '', what, name = ''] =
@@ -15,6 +25,7 @@ async function answer(registry: MemoryRegistry, request: IncomingMessage, respon
   const body = await buffer(request);
   const reply = (status: number, given: Record<string, string> = {}, bytes?: Buffer): void =>
     void response.writeHead(status, given).end(method === 'HEAD' ? undefined : bytes);
+  if (body.length > largestBody) return reply(413);
   if (what === 'manifests' && method === 'PUT') {
     await registry.putManifest(repository, name, body, headers['content-type'] ?? '');
     return reply(201);
@@ -50,8 +61,8 @@ async function answer(registry: MemoryRegistry, request: IncomingMessage, respon
 }
 
 /** Serves a registry in memory over plain HTTP; its address as `host:port`. */
-export async function serve(registry: MemoryRegistry): Promise<string> {
-  const server = createServer((request, response) => void answer(registry, request, response));
+export async function serve(registry: MemoryRegistry, options: ServedOptions = {}): Promise<string> {
+  const server = createServer((request, response) => void answer(registry, options, request, response));
   onTestFinished(() => {
     server.closeAllConnections();
     server.close();

@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { describe, expect, test } from 'vitest';
+import { mediaTypes } from '../../../src/registry/client.ts';
 import { pushDisk } from '../../../src/registry/disk.ts';
 import { appendParts, uploadTag, writeParts } from '../../../src/registry/parts.ts';
 import { openSource, type SourceOptions } from '../../../src/worker/source.ts';
@@ -16,16 +17,30 @@ function options(registry: MemoryRegistry, opened: string[] = []): SourceOptions
   return { open, ticket: 'secret', maxBytes: 1_000, signal };
 }
 
-async function pushed(architecture: string): Promise<MemoryRegistry> {
-  const registry = memoryRegistry();
+async function pushed(architecture: string, registry = memoryRegistry(), tag = '1'): Promise<MemoryRegistry> {
   await pushDisk(registry, {
     repository: 'team/vm',
-    tag: '1',
+    tag,
     architecture,
     fileName: 'disk.qcow2',
     size: content.length,
     content: Readable.from([Buffer.from(content)]),
   });
+  return registry;
+}
+
+/** Under one reference an image for each architecture. */
+async function pushedForAll(): Promise<MemoryRegistry> {
+  const registry = memoryRegistry();
+  const manifests: object[] = [];
+  for (const architecture of ['amd64', 'arm64']) {
+    await pushed(architecture, registry, architecture);
+    const { digest, bytes } = await registry.manifest('team/vm', architecture);
+    const size = bytes.length;
+    const platform = { architecture, os: 'linux' };
+    manifests.push({ mediaType: mediaTypes.ociManifest, digest, size, platform });
+  }
+  registry.put('team/vm', '1', { schemaVersion: 2, mediaType: mediaTypes.ociIndex, manifests });
   return registry;
 }
 
@@ -48,6 +63,16 @@ describe('the disk of an image', () => {
       await expect(source.verified).resolves.toBeUndefined();
     },
   );
+
+  test.each([
+    ['for the architecture that was asked for', 'arm64', 'arm64'],
+    ['for amd64 where none was', undefined, 'amd64'],
+  ] as const)('of several under one reference is that %s', async (_what, architecture, expected) => {
+    const source = { type: 'remote', reference, architecture } as const;
+    const opened = await openSource(source, options(await pushedForAll()));
+    opened.stream.destroy();
+    expect(opened.architecture).toBe(expected);
+  });
 
   test('whose reference is none is refused by the name of the field', async () => {
     const source = { type: 'remote', reference: 'no reference' } as const;

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
@@ -91,6 +92,40 @@ test('disk and memory of an export are fetched at the same time', async () => {
   );
   expect(await work(spec, parts)).toMatchObject({ size: medium.length, memory: { bytes: ram.length } });
   expect((await stored('v1')).manifest.layers).toHaveLength(2);
+});
+
+test('a memory that the store does not take leaves nothing under a name; without it the disk is stored', async () => {
+  const large = memoryRegistry();
+  const store = await serve(large, { largestBody: 2 ** 19 });
+  const ram = randomBytes(2 ** 20);
+  const files: Readonly<Record<string, Buffer>> = {
+    '/d': medium,
+    '/m/ram': ram,
+    '/m/state': Buffer.from('state'),
+    '/m/machine.json': Buffer.from(JSON.stringify(aMachine)),
+  };
+  const runner = await standIn(({ path }, response) => {
+    const bytes = files[path] ?? Buffer.alloc(0);
+    response.writeHead(206, { 'content-range': `bytes 0-${bytes.length - 1}/${bytes.length}` });
+    response.end(bytes);
+  });
+  const { port, certificate } = runner;
+  const from = { address: '127.0.0.1', port, fingerprint: certificate.fingerprint, path: '/d' };
+  const saved = (source: WorkSpec['source']) =>
+    work(
+      specOf(source, {
+        target: { registry: store, repository: 'store/team/tools', tag: 'v1' },
+        registries: { [store]: { scheme: 'http', skipVerify: false } },
+        limits: { virtualBytes: 1_000_000, fileBytes: ram.length },
+      }),
+      parts,
+    );
+  const refused = saved({ type: 'export', ...from, memoryPath: '/m' });
+  await expect(refused).rejects.toThrow('takes no upload of this size');
+  expect(await large.tags('store/team/tools')).toEqual([]);
+  expect(await readdir(parts.scratch)).toEqual([]);
+  await saved({ type: 'export', ...from });
+  expect(await large.tags('store/team/tools')).toEqual(['v1', 'latest']);
 });
 
 describe('a medium of another registry', () => {

@@ -12,18 +12,25 @@ export interface ResolvedImage {
   readonly bytes?: number | undefined;
 }
 
+/** What is wanted of an image. */
+export interface SoughtImage {
+  /** What the VM is for: the member that a reference to several images means for it. Undefined where nothing says it. */
+  readonly architecture?: Architecture | undefined;
+  /** Also reads the header of the disk: a call more. */
+  readonly withSize?: boolean;
+}
+
 /** Asks the registry, with the namespace's credential, what a reference means now. */
 export interface ImageResolver {
   /**
-   * Errors: NotFound, Unauthorized or Forbidden (no pull right); RegistryUnreachable, or what the signal ends it with.
-   *
-   * @param withSize - also reads the header of the disk: a call more
+   * Errors: NotFound (also where there is no image for the architecture), Unauthorized or Forbidden (no pull right); RegistryUnreachable, or
+   * what the signal ends it with.
    */
   resolve(
     namespace: string,
     reference: string,
     signal: AbortSignal,
-    withSize?: boolean,
+    sought?: SoughtImage,
   ): Promise<ResolvedImage>;
   /**
    * Changes with the namespace's credential for the reference's registry: an answer that was given without it, or to an older
@@ -124,14 +131,15 @@ export class ImageResolutions {
    *
    * @throws Invalid where the text is no reference.
    */
-  resolve(vmKey: string, namespace: string, reference: string, withSize = false): ImageAnswer {
+  resolve(vmKey: string, namespace: string, reference: string, sought: SoughtImage = {}): ImageAnswer {
     const host = parseReference(reference).registry;
     const access = `${namespace} ${host} ${this.#resolver.credentialVersion(namespace, reference)}`;
-    const key = `${access} ${reference}${withSize ? ' with size' : ''}`;
+    const { architecture, withSize = false } = sought;
+    const key = JSON.stringify([access, reference, architecture, withSize]);
     const known = this.#questions.get(key);
     const question =
       known === undefined || this.#isOutdated(known, vmKey)
-        ? this.#ask({ key, access, namespace, host, reference, withSize }, known)
+        ? this.#ask({ key, access, namespace, host, reference, sought }, known)
         : known;
     return this.#answerOf(question, vmKey);
   }
@@ -184,7 +192,7 @@ export class ImageResolutions {
   }
 
   /** When it is its turn; by then another question may have found out that the registry is silent. */
-  async #call({ namespace, host, reference, access, withSize }: Asked): Promise<ResolvedImage> {
+  async #call({ namespace, host, reference, access, sought }: Asked): Promise<ResolvedImage> {
     const { turnMs, answerMs } = this.#times;
     const turn = AbortSignal.timeout(turnMs);
     try {
@@ -192,7 +200,7 @@ export class ImageResolutions {
         const silence = this.#silenceOf(access);
         if (silence !== undefined) throw silence.error;
         const signal = AbortSignal.timeout(answerMs);
-        return this.#resolver.resolve(namespace, reference, signal, withSize).catch((error: unknown) => {
+        return this.#resolver.resolve(namespace, reference, signal, sought).catch((error: unknown) => {
           throw signal.aborted ? new SilentRegistry(host, answerMs, error) : error;
         });
       });
@@ -239,7 +247,7 @@ interface Asked {
   readonly namespace: string;
   readonly host: string;
   readonly reference: string;
-  readonly withSize: boolean;
+  readonly sought: SoughtImage;
 }
 
 /** No answer, in contrast to one that says no: it holds for the registry, not for the image. */

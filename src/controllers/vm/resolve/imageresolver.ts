@@ -11,7 +11,7 @@ import { resolveImage } from '../../../registry/image.ts';
 import { parseReference } from '../../../registry/reference.ts';
 import type { RegistryEndpoint, RegistryFailed } from '../../../registry/transport.ts';
 import { virtualSizeOf } from './imagesize.ts';
-import type { ImageResolver, ResolvedImage } from './imageresolutions.ts';
+import type { ImageResolver, ResolvedImage, SoughtImage } from './imageresolutions.ts';
 
 export interface ResolverSources {
   readonly credentials: Informer<RegistryCredential>;
@@ -60,16 +60,16 @@ export function createImageResolver({
     namespace: string,
     text: string,
     signal: AbortSignal,
-    withSize = false,
+    sought: SoughtImage = {},
   ): Promise<ResolvedImage> {
     const endpoint = endpointOf(namespace, parseReference(text).registry);
     try {
-      return await askAt(endpoint, text, signal, withSize);
+      return await askAt(endpoint, text, signal, sought);
     } catch (error) {
       // A public image must still be found when a stored credential fails.
       if (endpoint.credentials === undefined || !isSvc3Error(error, 'Unauthorized', 'Forbidden')) throw error;
       const { credentials: _credentials, ...anonymous } = endpoint;
-      return await askAt(anonymous, text, signal, withSize).catch(() => Promise.reject(error));
+      return await askAt(anonymous, text, signal, sought).catch(() => Promise.reject(error));
     }
   }
 
@@ -91,12 +91,15 @@ async function askAt(
   endpoint: RegistryEndpoint,
   text: string,
   signal: AbortSignal,
-  withSize: boolean,
+  { architecture: wanted, withSize = false }: SoughtImage,
 ): Promise<ResolvedImage> {
   const client = createRegistryClient(endpoint);
   try {
     const reference = parseReference(text);
-    const image = await resolveImage(client, reference, { signal });
+    const image = await resolveImage(client, reference, {
+      signal,
+      ...(wanted === undefined ? {} : { architecture: wanted }),
+    });
     const architecture = Architecture.safeParse(image.architecture);
     const bytes = withSize ? await virtualSizeOf(client, reference.repository, image, signal) : undefined;
     return { digest: image.digest, architecture: architecture.data, bytes };

@@ -12,7 +12,7 @@ import { templated } from '../pool/standby.ts';
 import { namedDisk } from '../../image/nameddisk.ts';
 import { effectiveSettings } from './effective.ts';
 import { type SavedGuest, savedGuestOf } from './savedguest.ts';
-import type { ImageAnswer } from './imageresolutions.ts';
+import type { ImageAnswer, SoughtImage } from './imageresolutions.ts';
 import { hasDigest, parseImage, withDigest } from './imageref.ts';
 import { nodePortDefaults, type VmSettings } from '../settings.ts';
 
@@ -23,7 +23,7 @@ export interface ResolveSources {
   image(name: string, namespace: string): Image | undefined;
   iso(name: string, namespace: string): Iso | undefined;
   /** What is known of a reference that the VM of this key names; undefined where nobody can be asked. */
-  answer(vmKey: string, namespace: string, reference: string, withSize: boolean): ImageAnswer | undefined;
+  answer(vmKey: string, namespace: string, reference: string, sought: SoughtImage): ImageAnswer | undefined;
   readonly settings: VmSettings;
 }
 
@@ -163,25 +163,20 @@ function ephemeralRefusal(
   return `disk.size: ${disk.size} is more than an Ephemeral disk may have here (${limit}, chart value disk.ephemeralLimit); use storage Persistent`;
 }
 
-/** What else is wanted of an image than its digest: its architecture where that is not said already, its size. */
-interface Sought {
-  readonly architecture: Architecture | undefined;
-  readonly withSize: boolean;
-}
-
 function pin(
   vm: Vm,
   text: string,
   kind: 'Image' | 'ISO',
   sources: ResolveSources,
-  { architecture, withSize }: Sought = { architecture: undefined, withSize: false },
+  sought: SoughtImage = {},
 ): Pinned | Unresolved | Asking {
   const name = parseImage(text);
   if (name.kind === 'reference') {
     // Nothing is left to ask.
+    const { architecture, withSize = false } = sought;
     if (architecture !== undefined && hasDigest(text) && !withSize)
       return { kind: 'pinned', reference: text, architecture };
-    return pinReference(vm, name.reference, sources, withSize);
+    return pinReference(vm, name.reference, sources, sought);
   }
   const namespace = namespaceOfDisk(vm, kind === 'Image' ? 'image' : 'iso');
   const object = kind === 'Image' ? sources.image(name.name, namespace) : sources.iso(name.name, namespace);
@@ -223,9 +218,9 @@ function pinReference(
   vm: Vm,
   reference: string,
   sources: ResolveSources,
-  withSize: boolean,
+  sought: SoughtImage,
 ): Pinned | Unresolved | Asking {
-  const answer = answerFor(vm, reference, sources, withSize);
+  const answer = answerFor(vm, reference, sources, sought);
   if (answer === undefined) return { kind: 'pinned', reference, architecture: undefined };
   switch (answer.kind) {
     case 'asking':
@@ -244,10 +239,10 @@ function answerFor(
   vm: Vm,
   reference: string,
   sources: ResolveSources,
-  withSize: boolean,
+  sought: SoughtImage,
 ): ImageAnswer | undefined {
   try {
-    return sources.answer(keyOf(vm), vm.metadata.namespace, reference, withSize);
+    return sources.answer(keyOf(vm), vm.metadata.namespace, reference, sought);
   } catch (error) {
     return { kind: 'failed', error, retryMs: 0 };
   }
@@ -259,7 +254,7 @@ function pinFailed(
 ): Pinned | Unresolved {
   const message = messageOf(error);
   if (isSvc3Error(error, 'NotFound')) {
-    return unresolved('scheduled', 'ImageNotFound', `image ${reference} does not exist: ${message}`, retryMs);
+    return unresolved('scheduled', 'ImageNotFound', `image ${reference} was not found: ${message}`, retryMs);
   }
   if (isSvc3Error(error, 'Unauthorized', 'Forbidden')) {
     const denied = `image ${reference} may not be pulled: ${message}`;

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { Svc3Error } from '../../../../src/errors.ts';
 import { ImageResolutions } from '../../../../src/controllers/vm/resolve/imageresolutions.ts';
-import type { ResolvedImage } from '../../../../src/controllers/vm/resolve/imageresolutions.ts';
+import type { ResolvedImage, SoughtImage } from '../../../../src/controllers/vm/resolve/imageresolutions.ts';
 
 const image: ResolvedImage = { digest: `sha256:${'a'.repeat(64)}`, architecture: 'amd64' };
 const reference = 'r.example.com/debian:13';
@@ -10,7 +10,7 @@ const other = 'r.example.com/fedora:44';
 let now: number;
 let woken: string[];
 /** What the registry is asked, with what ends the question. */
-let asked: { reference: string; answer: (with_: ResolvedImage | Error) => void }[];
+let asked: { reference: string; sought: SoughtImage; answer: (with_: ResolvedImage | Error) => void }[];
 let credential: string;
 let resolutions: ImageResolutions;
 
@@ -24,11 +24,12 @@ beforeEach(() => {
 
 function resolutionsWith(answerMs: number): ImageResolutions {
   const resolver = {
-    resolve(_namespace: string, text: string, signal: AbortSignal) {
+    resolve(_namespace: string, text: string, signal: AbortSignal, sought: SoughtImage = {}) {
       const { promise, resolve, reject } = Promise.withResolvers<ResolvedImage>();
       signal.addEventListener('abort', () => reject(signal.reason as Error));
       asked.push({
         reference: text,
+        sought,
         answer: (with_) => (with_ instanceof Error ? reject(with_) : resolve(with_)),
       });
       return promise;
@@ -58,6 +59,25 @@ async function answered(vm: string, with_: ResolvedImage | Error): Promise<void>
   asked.at(-1)?.answer(with_);
   await vi.waitFor(() => expect(woken).toContain(vm));
 }
+
+test('images for two architectures under one reference are two questions, as is the size of its disk', async () => {
+  for (const sought of [
+    {},
+    { architecture: 'amd64' },
+    { architecture: 'arm64' },
+    { withSize: true },
+  ] as const) {
+    for (const vm of ['team/a', 'team/b'])
+      expect(resolutions.resolve(vm, 'team', reference, sought)).toMatchObject({ kind: 'asking' });
+  }
+  await vi.waitFor(() => expect(asked).toHaveLength(4));
+  expect(asked.map(({ sought }) => sought)).toEqual([
+    {},
+    { architecture: 'amd64' },
+    { architecture: 'arm64' },
+    { withSize: true },
+  ]);
+});
 
 describe('what a reference means', () => {
   test('is asked once for all VMs that wait, who are woken', async () => {

@@ -92,6 +92,31 @@ describe('an image of a registry', () => {
     expect(resolved({}, { answer: { kind: 'resolved', image } })).toBe(`${reference}@${digest} arm64`);
   });
 
+  test.each<[spec: object, config: object | undefined, sought: object]>([
+    [{ image: reference }, undefined, { withSize: false }],
+    [{ image: reference, architecture: 'arm64' }, undefined, { architecture: 'arm64', withSize: false }],
+    [{ config: 'c' }, { architecture: 'arm64' }, { architecture: 'arm64', withSize: false }],
+    [
+      { image: reference, architecture: 'amd64', disk: { storage: 'Persistent' } },
+      undefined,
+      { architecture: 'amd64', withSize: true },
+    ],
+  ])('of a VM with %j and a VMConfig with %j is asked for with %j', (spec, configured, sought) => {
+    const asked: object[] = [];
+    const config = {
+      metadata: storedMeta({ name: 'c', namespace: 'team' }),
+      spec: { image: reference, ...configured },
+    };
+    resolveVm(aVm({ spec }), {
+      ...sources({ config }),
+      answer: (_key, _namespace, _reference, wanted) => {
+        asked.push(wanted);
+        return undefined;
+      },
+    });
+    expect(asked).toEqual([{ architecture: undefined, ...sought }]);
+  });
+
   test('is waited for while the registry is asked', () => {
     expect(resolved({}, { answer: { kind: 'asking', forMs: 7 } })).toBe('asking for 7 ms');
   });
@@ -99,7 +124,7 @@ describe('an image of a registry', () => {
   test.each<[error: Error, expected: string]>([
     [
       new Svc3Error('NotFound', 'no tag'),
-      `scheduled ImageNotFound: image ${reference} does not exist: no tag`,
+      `scheduled ImageNotFound: image ${reference} was not found: no tag`,
     ],
     [
       new Svc3Error('Forbidden', 'no right'),
