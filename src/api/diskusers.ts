@@ -13,8 +13,8 @@ export interface UsedDisk {
   readonly field: 'image' | 'iso';
   readonly name: string;
   readonly namespace: string;
-  /** `registry/name` of the place where it lies; undefined where that is not known. */
-  readonly repository: string | undefined;
+  /** `registry/name` of every place where it may lie; none where that is not known. */
+  readonly repositories: readonly string[];
   readonly isStored: boolean;
   /** Nothing of it is in the store yet, and svc3 goes on making it. */
   readonly isBeingMade: boolean;
@@ -31,7 +31,7 @@ export function usedDisk({ metadata, status }: Image | Iso, field: 'image' | 'is
     field,
     name: metadata.name,
     namespace: metadata.namespace,
-    repository: repositoryOf(status?.reference),
+    repositories: status?.reference === undefined ? [] : [repositoryOf(status.reference)],
     isStored,
     isBeingMade: !isStored && deletionTimestamp === undefined && isStalled !== true,
     deletionTimestamp,
@@ -88,15 +88,22 @@ export function refuseWhileUsed(disk: UsedDisk, users: PossibleUsers): void {
 }
 
 function isVmsDisk(disk: UsedDisk, vm: Vm, config: PossibleUsers['config']): boolean {
-  const { field, repository } = disk;
+  const { field } = disk;
   const runsFrom = vm.status?.effective?.[field];
   // What a VM that was placed names now says nothing of what it runs from.
-  if (runsFrom !== undefined && repository !== undefined) return repositoryOf(runsFrom) === repository;
+  if (runsFrom !== undefined && disk.repositories.length > 0)
+    return liesAt(disk, runsFrom) || (field === 'image' && wasPlacedFrom(disk, vm));
   if (runsFrom === undefined && !disk.isStored) return false;
   if (namespaceOfDisk(vm, field) !== disk.namespace) return false;
   const key = configKeyOf(vm);
   const configured = key === undefined ? undefined : config(key.name, key.namespace)?.spec[field];
   return names(disk, vm.spec[field] ?? configured);
+}
+
+/** By its name then: the store may have been called otherwise, or been another. */
+function wasPlacedFrom({ name, namespace }: UsedDisk, { metadata, status }: Vm): boolean {
+  const { imageName, imageNamespace = metadata.namespace } = status?.effective ?? {};
+  return imageName === name && imageNamespace === namespace;
 }
 
 function isPoolsDisk(disk: UsedDisk, pool: VmPool, config: PossibleUsers['config']): boolean {
@@ -114,14 +121,18 @@ function isCopysDisk(disk: UsedDisk, copy: Image | Iso): boolean {
   return (disk.isStored || disk.isBeingMade) && !comesTooLate(copy, disk.deletionTimestamp);
 }
 
-/** By its name, or by the place where it lies. */
-function names({ name, repository }: UsedDisk, said: string | undefined): boolean {
-  return said === name || (repository !== undefined && repositoryOf(said) === repository);
+/** By its name, or by a place where it lies. */
+function names(disk: UsedDisk, said: string | undefined): boolean {
+  return said !== undefined && (said === disk.name || liesAt(disk, said));
+}
+
+function liesAt({ repositories }: UsedDisk, reference: string): boolean {
+  return repositories.includes(repositoryOf(reference));
 }
 
 /** `registry/name` of a reference with or without digest. */
-function repositoryOf(reference: string | undefined): string | undefined {
-  return reference?.split('@', 1)[0];
+function repositoryOf(reference: string): string {
+  return reference.split('@', 1)[0] ?? reference;
 }
 
 function shown(

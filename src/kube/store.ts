@@ -13,7 +13,7 @@ export interface Store<T extends KubeObject> {
   put(object: T): Change<T>[];
   /** Takes out the object of that name; with a UID only if it still is that one. */
   remove(object: T): Change<T>[];
-  /** Makes the contents exactly these. */
+  /** Makes the contents exactly these; what is gone then is so by the list. */
   replace(objects: readonly T[]): Change<T>[];
 }
 
@@ -128,10 +128,12 @@ class IndexedStore<T extends KubeObject> implements Store<T> {
   replace(objects: readonly T[]): Change<T>[] {
     const kept = new Set(objects.map(keyOf));
     const gone = this.list().filter((object) => !kept.has(keyOf(object)));
-    return [
+    const changes = [
       ...gone.flatMap((object) => this.remove(object)),
       ...objects.flatMap((object) => this.put(object)),
     ];
+    for (const change of changes) if (change.kind === 'deleted') change.isFromList = true;
+    return changes;
   }
 
   #find(object: T): T | undefined {

@@ -127,7 +127,8 @@ export interface KubeClient {
 export type Change<T extends KubeObject> =
   | { kind: 'added'; object: T }
   | { kind: 'updated'; object: T; old: T }
-  | { kind: 'deleted'; object: T };
+  /** `isFromList`: nobody said that it was deleted, a new list is without it; etcd may have been restored from a backup. */
+  | { kind: 'deleted'; object: T; isFromList?: true };
 
 export type IndexFunction<T extends KubeObject> = (object: T) => readonly string[];
 

@@ -133,6 +133,7 @@ function resourceOf(kind: DiskKind): Resource<Disk> {
 /** Whether it waits for an upload; one that was refused can be sent once more. */
 function isFree({ metadata, spec, status }: Disk): boolean {
   if (metadata.deletionTimestamp !== undefined || spec.source.upload === undefined) return false;
+  if (status?.digest !== undefined) return false;
   const upload = metadata.annotations?.[imageAnnotations.upload];
   const stalled = status?.conditions?.find(({ type }) => type === 'Stalled');
   const isRefused = stalled?.status === 'True' && stalled.reason === 'DiskRefused';

@@ -22,9 +22,9 @@ import {
   type Work,
 } from './decide.ts';
 import { atRegistry, StepFailed, verdictOf } from './failure.ts';
-import { answerTo, uploadOf, vmNameOf, workerPodName, workId } from './names.ts';
+import { answerTo, askedArchitecture, uploadOf, vmNameOf, workerPodName, workId } from './names.ts';
 import { observe } from './observe.ts';
-import type { DiskKind, RepositoryPath } from './repositorypath.ts';
+import { formerPlaceOf, type DiskKind, type RepositoryPath } from './repositorypath.ts';
 import { exportShare, forgetExport, startExport, startWorker, type PodWorkParts } from './podwork.ts';
 import { Reporter, type ReporterParts } from './reporter.ts';
 import type { WorkBackoff } from './workbackoff.ts';
@@ -142,7 +142,11 @@ export class ImageReconciler {
         return this.#sayWorking(observed, 'a worker pod copies the disk: the store does not mount blobs');
       }
       case 'pull':
-        await startWorker(this.#parts, target, { type: 'remote', reference: work.reference });
+        await startWorker(this.#parts, target, {
+          type: 'remote',
+          reference: work.reference,
+          architecture: askedArchitecture(disk),
+        });
         return this.#sayWorking(observed, `pulling ${work.reference}`);
       case 'upload': {
         const reference = `${path.registry}/${path.repository}@${work.digest}`;
@@ -272,14 +276,13 @@ export class ImageReconciler {
     return this.#release(key, observed);
   }
 
-  /** Takes what lies in the store, and says so where it has to stay. */
+  /** Takes what lies in the store, and says so where it has to stay: what lies elsewhere may be another installation's by now. */
   async #purgeStore(observed: Observed, signal: AbortSignal): Promise<void> {
     const { disk } = observed;
+    const path = knownPath(observed);
     const { registries } = this.#parts;
     try {
-      const isDeleted = await atRegistry(() =>
-        purge({ registries, disk, path: knownPath(observed), signal }),
-      );
+      const isDeleted = await atRegistry(() => purge({ registries, disk, path, signal }));
       if (!isDeleted)
         this.#reporter.warn(
           disk,
@@ -294,6 +297,13 @@ export class ImageReconciler {
       if (disk.status?.digest !== undefined)
         this.#reporter.warn(disk, 'KeptInStore', `what was stored stays in the store: ${error.message}`);
     }
+    const former = formerPlaceOf(disk, path);
+    if (former !== undefined)
+      this.#reporter.warn(
+        disk,
+        'KeptInStore',
+        `was stored at ${former.registry}/${former.repository}, which is not where this installation stores it now: nothing is deleted there`,
+      );
   }
 
   /** UID of the object that has the name now: the cache may be behind, and what lies in the store may be another's. */

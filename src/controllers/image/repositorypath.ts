@@ -1,4 +1,6 @@
-import { registryAddress } from '../../registry/reference.ts';
+import { isDeepStrictEqual } from 'node:util';
+import type { Image, Iso } from '../../api/image.ts';
+import { parseReference, registryAddress } from '../../registry/reference.ts';
 import type { StoreSettings } from './settings.ts';
 
 export type DiskKind = 'Image' | 'ISO';
@@ -32,6 +34,20 @@ export function repositoryPathOf(
   const { registry, path } = registryAddress(store.url);
   const parts = [path, store.prefix, namespace, ...(kind === 'ISO' ? ['iso'] : []), name];
   return { registry, repository: parts.filter((part) => part !== '').join('/') };
+}
+
+/**
+ * Where the status of a disk says that it lies, where that is not where the store has it now: the store's address or prefix has changed, or the object
+ * came from elsewhere with its status.
+ */
+export function formerPlaceOf(
+  { status }: Pick<Image | Iso, 'status'>,
+  path: RepositoryPath | undefined,
+): RepositoryPath | undefined {
+  if (status?.reference === undefined) return undefined;
+  const { registry, repository } = parseReference(status.reference, 'status.reference');
+  const said = { registry, repository };
+  return isDeepStrictEqual(said, path) ? undefined : said;
 }
 
 /** What a VM pod mounts. */

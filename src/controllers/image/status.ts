@@ -1,8 +1,8 @@
 import type { Image, ImageMemory, ImageStatus, Iso } from '../../api/image.ts';
 import { formatQuantity } from '../../api/quantity.ts';
-import { conditionTypes, diskWaitsForPerson } from '../../api/reasons.ts';
+import { conditionTypes, diskWaitsForPerson, diskWaitsForUpload } from '../../api/reasons.ts';
 import type { WorkDone } from '../../api/worker.ts';
-import { removeCondition, setCondition } from '../../controller/conditions.ts';
+import { findCondition, removeCondition, setCondition } from '../../controller/conditions.ts';
 import { readyStatus, type Progress } from '../../controller/kstatus.ts';
 import type { Verdict } from './decide.ts';
 import { referenceOf, type RepositoryPath } from './repositorypath.ts';
@@ -76,6 +76,9 @@ export function storedStatus(
   const isReady = { type: ready, status: 'True', reason: 'Stored', message, observedGeneration } as const;
   let conditions = setCondition(old, isReady, now);
   conditions = removeCondition(removeCondition(conditions, stalled), reconciling);
+  // No commit waits for an upload; a stored disk that had lost its annotation was said to.
+  if (diskWaitsForUpload.has(findCondition(conditions, committed)?.reason ?? ''))
+    conditions = removeCondition(conditions, committed);
   if (made?.answer.commitRequest !== undefined)
     conditions = setCondition(conditions, { ...isReady, type: committed }, now);
   return { ...known, ...made?.stored, ...made?.answer, observedGeneration, conditions };

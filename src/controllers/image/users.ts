@@ -3,7 +3,7 @@ import { vmConfigs, vmPools, vms } from '../../api/resources.ts';
 import { createLiveLists } from '../../controller/livelists.ts';
 import type { KubeClient } from '../../kube/types.ts';
 import { type Disk, type ImageCaches, resourceOf } from './caches.ts';
-import type { DiskKind, RepositoryPath } from './repositorypath.ts';
+import { formerPlaceOf, type DiskKind, type RepositoryPath } from './repositorypath.ts';
 
 /** What of a disk says who uses it. */
 export interface NamedDisk {
@@ -65,8 +65,9 @@ export function createLiveUsers(
 }
 
 function usersAmong({ disk, kind, path }: NamedDisk, users: PossibleUsers): string | undefined {
-  const repository = path === undefined ? undefined : `${path.registry}/${path.repository}`;
-  const used = { ...usedDisk(disk, kind === 'ISO' ? 'iso' : 'image'), repository };
+  const places = [path, formerPlaceOf(disk, path)].filter((place) => place !== undefined);
+  const repositories = places.map(({ registry, repository }) => `${registry}/${repository}`);
+  const used = { ...usedDisk(disk, kind === 'ISO' ? 'iso' : 'image'), repositories };
   // Of a disk whose object is gone nobody can make a copy any more: those of its name wait for another one.
   const isThere = users.disks.some(({ metadata }) => metadata.uid === disk.metadata.uid);
   return diskUsers(used, isThere ? users : { ...users, disks: [] });

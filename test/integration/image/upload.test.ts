@@ -8,6 +8,7 @@ import { diskDigestOf, pushDisk } from '../../../src/registry/disk.ts';
 import { resolveImage } from '../../../src/registry/image.ts';
 import { appendParts, writeParts } from '../../../src/registry/parts.ts';
 import { parseReference } from '../../../src/registry/reference.ts';
+import { createUploadTargets } from '../../../src/usecases/uploadtarget.ts';
 import {
   anImage,
   anIso,
@@ -167,6 +168,24 @@ describe('an upload', () => {
       { type: 'merge', body: { metadata: { annotations } } },
     );
     await becomesReady(client, namespace, 'again');
+  });
+
+  test('that is stored stays, and stays the only one, when its object loses its annotations', async () => {
+    const { client } = cluster;
+    const namespace = await cluster.namespace();
+    await upload(namespace, 'replaced', await aQcow2());
+    const { digest } = await becomesReady(client, namespace, 'replaced');
+    const key = { name: 'replaced', namespace };
+    const spec = { description: 'replaced', source: { upload: {} } };
+    const annotations = { [imageAnnotations.upload]: null };
+    await client.patch(images, key, { type: 'merge', body: { metadata: { annotations }, spec } });
+    const status = () => statusOf(client, namespace, 'replaced');
+    await expect.poll(async () => (await status())?.observedGeneration, soon).toBe(2);
+    expect((await status())?.digest).toBe(digest);
+    expect((await status())?.conditions?.map(({ type }) => type)).toEqual(['Ready']);
+    await expect(createUploadTargets(client).look({ ...key, kind: 'Image' })).rejects.toMatchObject({
+      reason: 'AlreadyExists',
+    });
   });
 
   test('of something that is no medium is refused as an ISO', async () => {

@@ -14,7 +14,7 @@ const golden: UsedDisk = {
   field: 'image',
   name: 'golden',
   namespace: 'team',
-  repository,
+  repositories: [repository],
   isStored: true,
   isBeingMade: false,
   deletionTimestamp: undefined,
@@ -26,6 +26,12 @@ const running = (name: string, reference: string) =>
   named(name, {
     spec: { image: 'golden' },
     status: { effective: { ...effective, image: reference } },
+  });
+/** As it was called before the address of the store changed. */
+const placed = (name: string, from: { imageName: string; imageNamespace?: string }) =>
+  named(name, {
+    spec: { image: 'golden' },
+    status: { effective: { ...effective, ...from, image: `store:5000/team/golden@${digest('a')}` } },
   });
 const pool = (template: object, more: object = {}): VmPool => ({
   metadata: storedMeta({ name: 'ci', namespace: 'team', ...more }),
@@ -49,6 +55,12 @@ describe('an image is in use by', () => {
     ['a VM that runs from it', running('web', `${repository}@${digest('b')}`), true],
     ['a VM that runs from an earlier version of it', running('web', `${repository}@${digest('a')}`), true],
     ['no VM that runs from another', running('web', `${repository}-2@${digest('b')}`), false],
+    ['a VM that was placed from it at another place', placed('web', { imageName: 'golden' }), true],
+    [
+      'no VM that was placed from one of its name elsewhere',
+      placed('web', { imageName: 'golden', imageNamespace: 'ci' }),
+      false,
+    ],
     ['a VM that waits to be placed from it', named('web', { spec: { image: 'golden' } }), true],
     [
       'a VM that waits to be placed and names its place',
@@ -155,7 +167,7 @@ describe('one that holds nothing yet', () => {
       running('runs', `${repository}@${digest('a')}`),
     ];
     expect(usersOf(empty, { vms })).toBe('VM runs');
-    expect(usersOf({ ...empty, repository: undefined }, { vms })).toBe('VM runs');
+    expect(usersOf({ ...empty, repositories: [] }, { vms })).toBe('VM runs');
   });
 });
 

@@ -30,6 +30,17 @@ describe('a store', () => {
     expect(store.size).toBe(0);
   });
 
+  test('tells what a list is without apart from what a watch says was deleted', () => {
+    const store = createStore();
+    for (const name of ['a', 'b', 'c']) store.put(object(name, '1'));
+    expect(store.remove(object('c', '2'))).toEqual([{ kind: 'deleted', object: object('c', '2') }]);
+    expect(store.replace([object('b', '3', { uid: 'other' })])).toEqual([
+      { kind: 'deleted', object: object('a', '1'), isFromList: true },
+      { kind: 'deleted', object: object('b', '1'), isFromList: true },
+      { kind: 'added', object: object('b', '3', { uid: 'other' }) },
+    ]);
+  });
+
   test('keeps its indexes true through changes', () => {
     const store = createStore(byLabel);
     store.put(object('a', '1', { label: 'x' }));

@@ -3,11 +3,12 @@ import type { Pod } from '../../../../src/api/core.ts';
 import { imageAnnotations } from '../../../../src/api/image.ts';
 import type { Vm } from '../../../../src/api/vm.ts';
 import type { Disk } from '../../../../src/controllers/image/caches.ts';
+import { decide } from '../../../../src/controllers/image/decide.ts';
 import { workerPodName, workId } from '../../../../src/controllers/image/names.ts';
 import { observe } from '../../../../src/controllers/image/observe.ts';
 import { WorkBackoff } from '../../../../src/controllers/image/workbackoff.ts';
 import { aVm, aCondition, effective } from '../vm/builders.ts';
-import { anImage } from './builders.ts';
+import { anImage, digest } from './builders.ts';
 import { storedMeta } from '../../../support/storedmeta.ts';
 
 const now = Date.parse('2026-11-01T10:00:00Z');
@@ -70,6 +71,12 @@ test('an upload that has not come yet has no request, and so no worker', () => {
     annotations: { [imageAnnotations.upload]: `sha256:${'b'.repeat(64)}` },
   });
   expect(look(came).request).toBe('b'.repeat(64));
+});
+
+test('an upload that lost its annotation once it was stored is done, and waits for no other', () => {
+  const stored = anImage({ upload: {} }, { digest, request: 'b'.repeat(64) });
+  expect(look(stored).request).toBe('b'.repeat(64));
+  expect(decide(look(stored))).toEqual({ kind: 'stored', cleanUp: false });
 });
 
 test('a worker that failed is tried again after its backoff, which counts each pod once', () => {

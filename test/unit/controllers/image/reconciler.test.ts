@@ -36,6 +36,8 @@ let outage: Svc3Error | undefined;
 let liveUsers: string | undefined;
 /** Writes and what the runner was asked, in order. */
 let calls: string[];
+/** Registries that were opened, in order. */
+let opened: string[];
 const event = vi.fn();
 const backoff = { current: new WorkBackoff() };
 let vanished: VanishedDisks;
@@ -106,6 +108,7 @@ beforeEach(() => {
   nowMs = start;
   version = 1;
   calls = [];
+  opened = [];
   pods = [];
   vms = [];
   others = [];
@@ -148,7 +151,8 @@ beforeEach(() => {
     openRunner: () => runner,
     registries: {
       access: async () => ({ scheme: 'https', skipVerify: false }),
-      async open() {
+      async open(_namespace: string, registry: string) {
+        opened.push(registry);
         if (outage !== undefined) throw outage;
         return store;
       },
@@ -467,6 +471,35 @@ describe('an Image that is being deleted', () => {
     await pass();
     expect([store.manifests.size, stored, calls]).toEqual([0, undefined, ['release']]);
     expect(told()).toEqual([]);
+  });
+
+  test.each(['before.example.com/svc3', 'store.example.com/former', 'store.example.com/svc3/other'])(
+    'takes what lies where the store is now; what its status has at %s, which may be another installation’s, it leaves and names',
+    async (former) => {
+      given(remote, { ...wasStored, reference: `${former}/team/disk@${digest}` }, deleted);
+      const [registry, ...rest] = `${former}/team/disk`.split('/');
+      const repository = rest.join('/');
+      store.put('svc3/team/disk', 'now', { schemaVersion: 2 });
+      if (repository !== 'svc3/team/disk') store.put(repository, 'before', { schemaVersion: 2 });
+      await pass();
+      expect(
+        [...store.manifests.keys()].filter((key) => !key.startsWith(`${repository}:`) && !key.includes('@')),
+      ).toEqual([]);
+      expect([stored, told(), opened]).toEqual([undefined, ['Warning KeptInStore'], ['store.example.com']]);
+      expect(event.mock.calls.at(-1)?.[1]).toMatchObject({
+        message: expect.stringContaining(`${registry}/${repository}, which is not where`),
+      });
+    },
+  );
+
+  test('stays while a VM uses it that was placed before the store had another address', async () => {
+    const reference = `before.example.com/svc3/team/disk@${digest}`;
+    given(remote, { ...wasStored, reference }, deleted);
+    const metadata = storedMeta({ name: 'web', namespace: 'team' });
+    vms = [{ metadata, spec: {}, status: { effective: { image: reference } } } as Vm];
+    await pass();
+    expect(ready()).toMatchObject({ reason: 'InUse', message: 'in use by VM web' });
+    expect([calls, opened]).toEqual([['apply images'], []]);
   });
 
   test('of others’ finalizers only is none of ours', async () => {

@@ -31,6 +31,15 @@ describe('the status of a disk', () => {
     expect(reasons(status.conditions)).toEqual(['Ready=True Stored']);
   });
 
+  test.each(['AwaitingUpload', 'UploadAbandoned'])(
+    'that is stored asks for no upload any more: %s',
+    (reason) => {
+      const conditions = [condition('Ready', 'True', 'Stored'), condition('Committed', 'False', reason)];
+      const status = storedStatus(anImage({ upload: {} }, { digest, conditions }), now);
+      expect(reasons(status.conditions)).toEqual(['Ready=True Stored']);
+    },
+  );
+
   test('that is being made is not ready and says how far it is', () => {
     const status = verdictStatus(
       anImage({ upload: {} }),

@@ -30,6 +30,13 @@ test.each<[string, Partial<Disk['metadata']>]>([
   expect(seen(metadata).disks.deleted('team/debian', now)).toBeUndefined();
 });
 
+test('one that a list is without may be in the store yet: etcd may be that of an hour ago', () => {
+  const disks = new VanishedDisks();
+  const object: Disk = anImage({ upload: {} }, undefined, { finalizers: [finalizer] });
+  disks.observe('team/debian', { kind: 'deleted', object, isFromList: true });
+  expect(disks.has('team/debian')).toBe(false);
+});
+
 test('the next one of its name takes over what is there', () => {
   const { disks, object } = seen({ finalizers: [finalizer] });
   disks.observe('team/debian', { kind: 'added', object });
